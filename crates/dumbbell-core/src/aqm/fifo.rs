@@ -1,0 +1,52 @@
+//! The ring of packets inside every single-queue discipline.
+
+use crate::packet::Packet;
+use std::collections::VecDeque;
+
+/// First in, first out; counts its bytes. Grows by doubling, never shrinks: no allocation in steady state.
+#[derive(Clone, Debug, Default)]
+pub struct Fifo {
+    packets: VecDeque<Packet>,
+    bytes: u64,
+}
+
+impl Fifo {
+    /// Appends.
+    #[inline]
+    pub fn push(&mut self, packet: Packet) {
+        self.bytes += u64::from(packet.len);
+        self.packets.push_back(packet);
+    }
+
+    /// Takes the head.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Packet> {
+        let packet = self.packets.pop_front()?;
+        self.bytes -= u64::from(packet.len);
+        Some(packet)
+    }
+
+    /// The head.
+    #[inline]
+    pub fn head(&self) -> Option<&Packet> {
+        self.packets.front()
+    }
+
+    /// Packets.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// No packets.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Bytes.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}

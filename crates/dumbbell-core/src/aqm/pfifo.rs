@@ -1,0 +1,63 @@
+//! Tail drop by packets: Linux `pfifo` (`net/sched/sch_fifo.c`).
+//!
+//! Accepts a packet iff fewer than `limit` are queued; otherwise drops the arriving one. No ECN.
+
+use super::fifo::Fifo;
+use super::{Aqm, Dequeue, Surroundings};
+use crate::packet::Packet;
+use crate::record::{DropReason, QueueLog};
+use crate::units::Time;
+
+/// Name in experiment files.
+pub const NAME: &str = "pfifo";
+/// One line.
+pub const TITLE: &str = "tail drop, limited in packets";
+/// Specification and deviations.
+pub const SOURCE: &str = "Linux net/sched/sch_fifo.c; no deviation";
+
+crate::params! {
+    /// Parameters of tail drop by packets.
+    pub struct Params {
+        /// Packets that fit.
+        limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "default txqueuelen of an Ethernet device, sch_fifo.c";
+    }
+}
+
+/// A queue with its parameters.
+#[derive(Clone, Debug)]
+pub struct State {
+    params: Params,
+    fifo: Fifo,
+}
+
+impl State {
+    /// An empty queue.
+    pub fn new(params: Params, _surroundings: &Surroundings) -> State {
+        State { params, fifo: Fifo::default() }
+    }
+}
+
+impl Aqm for State {
+    #[inline]
+    fn enqueue(&mut self, mut packet: Packet, now: Time, log: &mut QueueLog) {
+        if self.fifo.len() >= self.params.limit as usize {
+            log.dropped(&packet, DropReason::Overflow);
+            return;
+        }
+        packet.enqueue_time = now;
+        self.fifo.push(packet);
+    }
+
+    #[inline]
+    fn dequeue(&mut self, _now: Time, _log: &mut QueueLog) -> Dequeue {
+        self.fifo.pop().map_or(Dequeue::Empty, Dequeue::Packet)
+    }
+
+    fn packets(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+}

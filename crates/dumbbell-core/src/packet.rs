@@ -1,0 +1,103 @@
+//! What crosses the bottleneck.
+
+use crate::units::Time;
+
+/// The two ECN bits of the IP header (RFC 3168 section 5); the discriminants are the bits on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ecn {
+    /// The transport does not understand ECN: congestion is signalled by dropping.
+    NotEct = 0b00,
+    /// RFC 3168 and RFC 9331: ECN-capable, the same as ECT(0) or the L4S identifier; SCE drafts: "some congestion
+    /// experienced", set by the network.
+    Ect1 = 0b01,
+    /// ECN-capable transport.
+    Ect0 = 0b10,
+    /// Congestion experienced.
+    Ce = 0b11,
+}
+
+impl Ecn {
+    /// ECT(0), ECT(1) or CE.
+    #[inline]
+    pub fn is_capable(self) -> bool {
+        self != Ecn::NotEct
+    }
+}
+
+/// TCP flags and bookkeeping of a packet, as bits of [`Packet::flags`].
+pub mod flag {
+    /// Connection request; carries no data.
+    pub const SYN: u8 = 1;
+    /// Congestion window reduced: answers ECE (RFC 3168 section 6.1.2).
+    pub const CWR: u8 = 1 << 1;
+    /// A retransmission.
+    pub const RETRANSMISSION: u8 = 1 << 2;
+    /// Carries no data: the third packet of the handshake.
+    pub const PURE_ACK: u8 = 1 << 3;
+    /// Push: the last segment of an application's write.
+    pub const PSH: u8 = 1 << 4;
+    /// Carries no transport that listens: unresponsive UDP.
+    pub const UDP: u8 = 1 << 5;
+    /// Packets that are not TCP data.
+    pub const NO_DATA: u8 = SYN | PURE_ACK | UDP;
+}
+
+/// One frame in the data direction.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// When the bottleneck queue accepted it (set by the queue).
+    pub enqueue_time: Time,
+    /// Segment number within its flow, from 0; one number is one MSS.
+    pub seq: u64,
+    /// Index of its flow in the run.
+    pub flow: u32,
+    /// TCP timestamp of the sender, ms.
+    pub tsval: u32,
+    /// Packet value of core-stateless AQM; 0 if not marked at the edge.
+    pub value: u32,
+    /// Frame length on the wire without FCS, bytes.
+    pub len: u16,
+    /// ECN field.
+    pub ecn: Ecn,
+    /// Bits of [`flag`].
+    pub flags: u8,
+}
+
+impl Packet {
+    /// Whether [`flag`] bit `bit` is set.
+    #[inline]
+    pub fn has(&self, bit: u8) -> bool {
+        self.flags & bit != 0
+    }
+
+    /// Sets CE if the packet is ECN-capable, as the Linux helper does: a packet that is CE already counts as marked.
+    /// Returns whether it is now CE.
+    #[inline]
+    pub fn set_ce(&mut self) -> bool {
+        if self.ecn.is_capable() {
+            self.ecn = Ecn::Ce;
+        }
+        self.ecn == Ecn::Ce
+    }
+}
+
+/// Ethernet header (14 B) + IPv4 (20 B) + TCP with timestamps (32 B): what a frame carries beside the payload.
+pub const HEADERS: u16 = 66;
+/// MSS payload at an MTU of 1500 with TCP timestamps (1500 - 20 - 32).
+pub const MSS: u16 = 1448;
+/// A full frame without FCS: Linux's `psched_mtu` on Ethernet.
+pub const MTU_FRAME: u16 = 1514;
+/// A SYN or SYN-ACK frame: 14 + 20 + 40 B of TCP with MSS, SACK-permitted, timestamps, window scale.
+pub const SYN_FRAME: u16 = 74;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_one_half_cache_line() {
+        assert_eq!(std::mem::size_of::<Packet>(), 32);
+        assert_eq!(MSS + HEADERS, MTU_FRAME);
+    }
+}

@@ -1,0 +1,129 @@
+//! The state of a sending connection that a congestion control may see: Linux's `tcp_sock`, as far as it matters.
+
+use super::rtt::RttEstimator;
+use crate::units::Time;
+
+/// State of the loss and congestion machine, as Linux's `tcp_ca_state`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CaState {
+    /// Nothing unusual.
+    Open,
+    /// Something was selectively acknowledged; not yet known whether it is loss or reordering.
+    Disorder,
+    /// The window is being reduced because of ECN.
+    Cwr,
+    /// Fast recovery.
+    Recovery,
+    /// After a retransmission timeout.
+    Loss,
+}
+
+/// What a congestion control is told by [`crate::cc::CongestionControl::cwnd_event`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaEvent {
+    /// First transmission when nothing was in flight; idle for this long.
+    TxStart {
+        /// Time since the last data was sent.
+        idle: Time,
+    },
+    /// The window restarts after an idle period longer than the RTO.
+    CwndRestart,
+    /// A reduction (CWR or recovery) is complete.
+    CompleteCwr,
+    /// A retransmission timeout.
+    Loss,
+}
+
+/// Why the window is reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Congestion {
+    /// ECN-Echo of CE.
+    Ecn,
+    /// Loss found by acknowledgements.
+    Loss,
+    /// Retransmission timeout.
+    Timeout,
+}
+
+/// `ssthresh` before the first reduction. Linux `TCP_INFINITE_SSTHRESH`.
+pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
+
+/// State of a sending connection. Windows and sequence numbers count segments of `mss` bytes.
+#[derive(Clone, Debug)]
+pub struct Conn {
+    /// Time of the event that is being handled.
+    pub now: Time,
+    /// Congestion window.
+    pub cwnd: u32,
+    /// Progress towards the next +1 of `cwnd`.
+    pub cwnd_cnt: u32,
+    /// Slow-start threshold.
+    pub ssthresh: u32,
+    /// `cwnd` at the start of the last reduction.
+    pub prior_cwnd: u32,
+    /// `cwnd` never exceeds this.
+    pub cwnd_clamp: u32,
+    /// Oldest segment that is not acknowledged.
+    pub snd_una: u64,
+    /// Next segment to send for the first time.
+    pub snd_nxt: u64,
+    /// Segments selectively acknowledged above `snd_una`.
+    pub sacked_out: u32,
+    /// Segments thought lost.
+    pub lost_out: u32,
+    /// Retransmitted segments thought to be in flight.
+    pub retrans_out: u32,
+    /// Segments delivered so far.
+    pub delivered: u64,
+    /// Segments delivered so far by ACKs with ECE.
+    pub delivered_ce: u64,
+    /// Where the congestion machine stands.
+    pub state: CaState,
+    /// `snd_nxt` when the current episode began.
+    pub high_seq: u64,
+    /// The last transmission was held back by `cwnd`.
+    pub is_cwnd_limited: bool,
+    /// Most segments outstanding in the current window of data.
+    pub max_packets_out: u32,
+    /// Estimates of the round-trip time.
+    pub rtt: RttEstimator,
+    /// Pacing rate, bytes of payload per second; computed always, enforced only if `paced`.
+    pub pacing_rate: u64,
+    /// Whether pacing is enforced.
+    pub paced: bool,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+}
+
+impl Conn {
+    /// Segments sent for the first time and not yet cumulatively acknowledged.
+    #[inline]
+    pub fn packets_out(&self) -> u32 {
+        (self.snd_nxt - self.snd_una) as u32
+    }
+
+    /// Segments thought to be in the network (RFC 6675's pipe, as Linux counts it).
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.packets_out() + self.retrans_out - self.sacked_out - self.lost_out
+    }
+
+    /// Below the slow-start threshold.
+    #[inline]
+    pub fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// Whether the window was used, so that it may grow. Linux `tcp_is_cwnd_limited`: in slow start it may grow to twice
+    /// what was used.
+    #[inline]
+    pub fn cwnd_limited(&self) -> bool {
+        self.is_cwnd_limited || (self.in_slow_start() && self.cwnd < 2 * self.max_packets_out)
+    }
+
+    /// Milliseconds since the start of the run: Linux's jiffies at HZ = 1000.
+    #[inline]
+    pub fn jiffies(&self) -> u64 {
+        self.now.as_millis()
+    }
+}

@@ -1,0 +1,165 @@
+//! Round-trip time: `srtt`, `mdev`, `rttvar`, RTO and the windowed minimum, in Linux's fixed point.
+
+use crate::units::Time;
+
+/// Linux `TCP_RTO_MIN`: 200 ms (RFC 6298 asks for 1 s).
+pub const RTO_MIN_US: u32 = 200_000;
+/// Linux `TCP_RTO_MAX`: 120 s.
+pub const RTO_MAX_US: u32 = 120_000_000;
+/// RTO before the first sample: 1 s (RFC 6298 section 2.1).
+pub const RTO_INIT_US: u32 = 1_000_000;
+/// The minimum is kept over this window: sysctl `tcp_min_rtt_wlen`, 300 s.
+pub const MIN_RTT_WINDOW: Time = Time::from_secs(300);
+
+/// Jacobson's estimator as Linux computes it: variance is tracked as the largest mean deviation of a window of data.
+#[derive(Clone, Debug)]
+pub struct RttEstimator {
+    /// Smoothed RTT, 1/8 us; 0 before the first sample.
+    pub srtt_8us: u32,
+    /// Mean deviation, 1/4 us.
+    pub mdev_4us: u32,
+    /// Largest `mdev_4us` of the current window of data, at least the RTO floor.
+    mdev_max_us: u32,
+    /// What is added to `srtt` to give the RTO, us.
+    pub rttvar_us: u32,
+    /// `rttvar_us` decays when this segment is acknowledged.
+    rtt_seq: u64,
+    /// Windowed minimum: three best samples, as (time, us).
+    min: [(Time, u32); 3],
+}
+
+impl Default for RttEstimator {
+    fn default() -> RttEstimator {
+        RttEstimator { srtt_8us: 0, mdev_4us: 0, mdev_max_us: 0, rttvar_us: 0, rtt_seq: 0, min: [(Time::ZERO, u32::MAX); 3] }
+    }
+}
+
+impl RttEstimator {
+    /// A sample of `rtt_us` for data below `snd_una`. Linux `tcp_rtt_estimator`.
+    #[inline]
+    pub fn sample(&mut self, rtt_us: u32, snd_una: u64, snd_nxt: u64) {
+        if self.srtt_8us == 0 {
+            self.srtt_8us = (rtt_us << 3).max(1);
+            self.mdev_4us = rtt_us << 1;
+            self.rttvar_us = self.mdev_4us.max(RTO_MIN_US);
+            self.mdev_max_us = self.rttvar_us;
+            self.rtt_seq = snd_nxt;
+            return;
+        }
+        let error = i64::from(rtt_us) - i64::from(self.srtt_8us >> 3);
+        self.srtt_8us = (i64::from(self.srtt_8us) + error).max(1) as u32;
+        let mut deviation = error.abs() - i64::from(self.mdev_4us >> 2);
+        if error < 0 && deviation > 0 {
+            // a falling RTT raises the variance eight times more slowly (Eifel)
+            deviation >>= 3;
+        }
+        self.mdev_4us = (i64::from(self.mdev_4us) + deviation) as u32;
+        if self.mdev_4us > self.mdev_max_us {
+            self.mdev_max_us = self.mdev_4us;
+            self.rttvar_us = self.rttvar_us.max(self.mdev_max_us);
+        }
+        if snd_una > self.rtt_seq {
+            if self.mdev_max_us < self.rttvar_us {
+                self.rttvar_us -= (self.rttvar_us - self.mdev_max_us) >> 2;
+            }
+            self.rtt_seq = snd_nxt;
+            self.mdev_max_us = RTO_MIN_US;
+        }
+    }
+
+    /// Retransmission timeout without back-off, us.
+    #[inline]
+    pub fn rto_us(&self) -> u32 {
+        match self.srtt_8us {
+            0 => RTO_INIT_US,
+            srtt => ((srtt >> 3) + self.rttvar_us).min(RTO_MAX_US),
+        }
+    }
+
+    /// Smoothed RTT, us; 0 before the first sample. What `ss` prints as `rtt`.
+    #[inline]
+    pub fn srtt_us(&self) -> u32 {
+        self.srtt_8us >> 3
+    }
+
+    /// Smallest sample of the last 300 s, us; `u32::MAX` before the first.
+    #[inline]
+    pub fn min_us(&self) -> u32 {
+        self.min[0].1
+    }
+
+    /// Feeds the windowed minimum: Nichols' filter of three samples, as Linux `win_minmax.c`.
+    #[inline]
+    pub fn sample_min(&mut self, rtt_us: u32, now: Time) {
+        let new = (now, rtt_us);
+        if rtt_us <= self.min[0].1 || now.saturating_sub(self.min[2].0) > MIN_RTT_WINDOW {
+            self.min = [new; 3];
+            return;
+        }
+        if rtt_us <= self.min[1].1 {
+            self.min[1] = new;
+            self.min[2] = new;
+        } else if rtt_us <= self.min[2].1 {
+            self.min[2] = new;
+        }
+        let age = now.saturating_sub(self.min[0].0);
+        if age > MIN_RTT_WINDOW {
+            self.min = [self.min[1], self.min[2], new];
+            if now.saturating_sub(self.min[0].0) > MIN_RTT_WINDOW {
+                self.min = [self.min[1], self.min[2], new];
+            }
+        } else if self.min[1].0 == self.min[0].0 && age > Time(MIN_RTT_WINDOW.0 / 4) {
+            self.min[1] = new;
+            self.min[2] = new;
+        } else if self.min[2].0 == self.min[1].0 && age > Time(MIN_RTT_WINDOW.0 / 2) {
+            self.min[2] = new;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_sample_sets_srtt_and_half_of_it_as_deviation() {
+        let mut rtt = RttEstimator::default();
+        assert_eq!(rtt.rto_us(), 1_000_000);
+        rtt.sample(40_000, 0, 10);
+        assert_eq!((rtt.srtt_us(), rtt.mdev_4us), (40_000, 80_000));
+        // 2 * 40 ms = 80 ms is below the floor of 200 ms: RTO = 40 + 200
+        assert_eq!(rtt.rto_us(), 240_000);
+    }
+
+    #[test]
+    fn constant_rtt_converges_and_the_rto_floor_is_srtt_plus_200_ms() {
+        let mut rtt = RttEstimator::default();
+        for n in 0..200 {
+            rtt.sample(300_000, n, n + 1);
+        }
+        assert_eq!(rtt.srtt_us(), 300_000);
+        // first 600 ms of variance, then a quarter of the excess goes for every window of data
+        assert!((500_000..501_000).contains(&rtt.rto_us()), "{}", rtt.rto_us());
+    }
+
+    #[test]
+    fn a_step_moves_srtt_by_an_eighth() {
+        let mut rtt = RttEstimator::default();
+        rtt.sample(80_000, 0, 1);
+        rtt.sample(160_000, 0, 1);
+        // 80 + (160 - 80) / 8 = 90; mdev: |80| against 40 -> 40 + (80 - 40) / 4 = 50
+        assert_eq!((rtt.srtt_us(), rtt.mdev_4us >> 2), (90_000, 50_000));
+    }
+
+    #[test]
+    fn minimum_is_forgotten_after_its_window() {
+        let mut rtt = RttEstimator::default();
+        rtt.sample_min(10, Time::ZERO);
+        for s in 1..=299 {
+            rtt.sample_min(20, Time::from_secs(s));
+        }
+        assert_eq!(rtt.min_us(), 10);
+        rtt.sample_min(20, Time::from_secs(301));
+        assert_eq!(rtt.min_us(), 20);
+    }
+}

@@ -1,0 +1,160 @@
+//! Units of the simulator: integer time and rate.
+//!
+//! Time is nanoseconds in a `u64` (584 years); a rate is bits per second of Ethernet frames without FCS, so that an
+//! MSS of 1448 B (a 1514 B frame) fills a link at a goodput of 1448/1514 of its rate.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+
+/// An instant (since the start of the run) or a duration, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub u64);
+
+impl Time {
+    /// Zero.
+    pub const ZERO: Time = Time(0);
+    /// Later than every event.
+    pub const NEVER: Time = Time(u64::MAX);
+
+    /// From seconds.
+    pub const fn from_secs(s: u64) -> Time {
+        Time(s * 1_000_000_000)
+    }
+    /// From milliseconds.
+    pub const fn from_millis(ms: u64) -> Time {
+        Time(ms * 1_000_000)
+    }
+    /// From microseconds.
+    pub const fn from_micros(us: u64) -> Time {
+        Time(us * 1_000)
+    }
+    /// Nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+    /// Whole microseconds, truncated.
+    pub const fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+    /// Whole milliseconds, truncated; Linux's jiffies at HZ = 1000.
+    pub const fn as_millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+    /// Seconds as a real number.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+    /// `self - other`, or zero if `other` is later.
+    #[inline]
+    pub const fn saturating_sub(self, other: Time) -> Time {
+        Time(self.0.saturating_sub(other.0))
+    }
+    /// `self + other`, or [`Time::NEVER`] past the end of time.
+    #[inline]
+    pub const fn saturating_add(self, other: Time) -> Time {
+        Time(self.0.saturating_add(other.0))
+    }
+}
+
+impl Add for Time {
+    type Output = Time;
+    #[inline]
+    fn add(self, other: Time) -> Time {
+        Time(self.0 + other.0)
+    }
+}
+impl Sub for Time {
+    type Output = Time;
+    #[inline]
+    fn sub(self, other: Time) -> Time {
+        Time(self.0 - other.0)
+    }
+}
+impl AddAssign for Time {
+    #[inline]
+    fn add_assign(&mut self, other: Time) {
+        self.0 += other.0;
+    }
+}
+impl SubAssign for Time {
+    #[inline]
+    fn sub_assign(&mut self, other: Time) {
+        self.0 -= other.0;
+    }
+}
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            u64::MAX => f.write_str("never"),
+            n if n % 1_000_000_000 == 0 => write!(f, "{}s", n / 1_000_000_000),
+            n if n % 1_000_000 == 0 => write!(f, "{}ms", n / 1_000_000),
+            n if n % 1_000 == 0 => write!(f, "{}us", n / 1_000),
+            n => write!(f, "{n}ns"),
+        }
+    }
+}
+
+/// A rate in bits per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(pub u64);
+
+impl Rate {
+    /// No limit.
+    pub const UNLIMITED: Rate = Rate(0);
+
+    /// From Mbit/s.
+    pub const fn from_mbit(m: u64) -> Rate {
+        Rate(m * 1_000_000)
+    }
+    /// Bits per second.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+    /// Bytes per second, truncated.
+    pub const fn bytes(self) -> u64 {
+        self.0 / 8
+    }
+    /// Time to serialise `bytes` at this rate, truncated to the nanosecond; zero if unlimited.
+    #[inline]
+    pub fn serialise(self, bytes: u64) -> Time {
+        match self.0 {
+            0 => Time::ZERO,
+            rate => match (bytes * 8).checked_mul(1_000_000_000) {
+                Some(bit_ns) => Time(bit_ns / rate),
+                None => Time((bytes as u128 * 8_000_000_000 / rate as u128).min(u64::MAX as u128) as u64),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("unlimited"),
+            n if n % 1_000_000_000 == 0 => write!(f, "{}Gbit", n / 1_000_000_000),
+            n if n % 1_000_000 == 0 => write!(f, "{}Mbit", n / 1_000_000),
+            n if n % 1_000 == 0 => write!(f, "{}kbit", n / 1_000),
+            n => write!(f, "{n}bit"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_full_frame_takes_1211_microseconds_at_10_mbit() {
+        // 1514 B * 8 / 10e6 = 1.2112 ms
+        assert_eq!(Rate::from_mbit(10).serialise(1514), Time(1_211_200));
+        assert_eq!(Rate::UNLIMITED.serialise(1514), Time::ZERO);
+        // 2^40 B * 8e9 does not fit 64 bits
+        assert_eq!(Rate(8).serialise(1 << 40), Time(u64::MAX));
+    }
+
+    #[test]
+    fn display_uses_the_largest_exact_unit() {
+        assert_eq!(Time::from_millis(1500).to_string(), "1500ms");
+        assert_eq!(Rate::from_mbit(2500).to_string(), "2500Mbit");
+    }
+}
