@@ -1,0 +1,289 @@
+//! One run, resolved: what the engine reads.
+
+use dumbbell_core::param::{check_keys, ParamError, ParamType};
+use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::{aqm, cc, choice, params};
+use serde_json::{json, Map, Value};
+
+choice! {
+    /// How packets leave the queue.
+    pub enum Shaper {
+        /// A serial link: a packet arrives when its last bit has been sent.
+        Link = "link",
+        /// A token bucket on an infinitely fast link, as Linux HTB: a packet arrives when it leaves the queue.
+        Htb = "htb",
+    }
+}
+
+choice! {
+    /// What the sending host's segmentation offload does.
+    pub enum Offload {
+        /// One segment at a time.
+        None = "none",
+        /// Bursts as Linux's TSO auto-sizing and deferral make them; since 4.17 Linux does so for every connection, in
+        /// software where the device cannot.
+        Tso = "tso",
+    }
+}
+
+choice! {
+    /// Who is paced.
+    pub enum Pacing {
+        /// Flows whose congestion control asks for it.
+        Cc = "cc",
+        /// Every flow, as under the fq queue discipline.
+        Fq = "fq",
+    }
+}
+
+choice! {
+    /// How many segments recovery may send for each one delivered while the pipe is below `ssthresh`.
+    pub enum Prr {
+        /// RFC 6937: slow-start bound only after an ACK that advances past a retransmission (Linux up to 5.14).
+        Rfc6937 = "rfc6937",
+        /// RFC 6937bis: slow-start bound whenever nothing was newly lost (Linux since 5.15).
+        Rfc6937bis = "rfc6937bis",
+    }
+}
+
+params! {
+    /// The whole run.
+    pub struct RunParams {
+        /// Length of the run.
+        duration: Time = Time::from_secs(60), unit "", range Time(1), Time::from_secs(86_400), source "tcp_nup of Flent runs 60 s by default";
+        /// Seed of every random stream.
+        seed: u64 = 1, unit "", source "";
+    }
+}
+
+params! {
+    /// The bottleneck, beside its queue discipline.
+    pub struct BottleneckParams {
+        /// Rate, counting Ethernet frames without FCS.
+        rate: Rate = Rate::from_mbit(10), unit "", range Rate(1000), Rate(10_000_000_000_000), source "";
+        /// How packets leave the queue; not used by a queue that shapes by itself (cake).
+        shaper: Shaper = Shaper::Link, unit "", source "";
+        /// Bucket of the htb shaper.
+        burst: u32 = 1514, unit "bytes", range 1514_u32, 100_000_000_u32, source "one frame, the least that sch_htb works with";
+    }
+}
+
+params! {
+    /// What both ends' TCP does.
+    pub struct HostParams {
+        /// Ask for and accept ECN.
+        ecn: bool = true, unit "", source "sysctl tcp_ecn = 1 on both ends";
+        /// Acknowledge every second full segment instead of each.
+        delayed_ack: bool = true, unit "", source "RFC 5681 section 4.2; Linux tcp_input.c";
+        /// Bursts of the sending host.
+        offload: Offload = Offload::Tso, unit "", source "Linux tcp_tso_autosize, tcp_tso_should_defer";
+        /// Who is paced.
+        pacing: Pacing = Pacing::Cc, unit "", source "sch_fq paces every flow at the socket's pacing rate";
+        /// Initial window.
+        initial_window: u32 = 10, unit "segments", range 1_u32, 10_000_u32, source "RFC 6928; Linux TCP_INIT_CWND";
+        /// Payload of a full segment.
+        mss: u32 = 1448, unit "bytes", range 88_u32, 8934_u32, source "MTU 1500 - 20 (IPv4) - 32 (TCP with timestamps)";
+        /// Largest send buffer; a third of it carries payload in flight.
+        send_buffer: u64 = 4_194_304, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_wmem[2]; 965 segments of 1448 B measured without TSO";
+        /// Largest receive buffer; half of it is the largest window.
+        receive_buffer: u64 = 6_291_456, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_rmem[2]; tcp_adv_win_scale = 1";
+        /// Proportional rate reduction.
+        prr: Prr = Prr::Rfc6937bis, unit "", source "Linux tcp_cwnd_reduction";
+        /// Hold back selective acknowledgements while data is out of order.
+        sack_compression: bool = true, unit "", source "sysctl tcp_comp_sack_nr = 44, tcp_comp_sack_delay_ns = 1 ms, since Linux 4.18";
+        /// Detect spurious retransmission timeouts.
+        frto: bool = true, unit "", source "RFC 5682; sysctl tcp_frto";
+        /// Shrink the window after an idle period longer than the RTO.
+        slow_start_after_idle: bool = true, unit "", source "sysctl tcp_slow_start_after_idle; RFC 5681 section 4.1";
+        /// Smallest retransmission timeout beyond the smoothed RTT.
+        rto_min: Time = Time::from_millis(200), unit "", range Time::from_millis(1), Time::from_secs(120), source "Linux TCP_RTO_MIN";
+        /// Pacing rate in slow start.
+        pacing_ss_ratio: u32 = 200, unit "percent", range 10_u32, 1000_u32, source "sysctl tcp_pacing_ss_ratio";
+        /// Pacing rate in congestion avoidance.
+        pacing_ca_ratio: u32 = 120, unit "percent", range 10_u32, 1000_u32, source "sysctl tcp_pacing_ca_ratio";
+    }
+}
+
+params! {
+    /// One flow, beside its congestion control and start.
+    pub struct FlowParams {
+        /// Propagation, both directions together.
+        base_rtt: Time = Time::from_millis(20), unit "", range Time(0), Time::from_secs(60), source "";
+        /// Sends nothing new from this time on.
+        stop: Option<Time> = None, unit "", source "";
+        /// Ends after this much payload.
+        size: Option<u64> = None, unit "bytes", range 1_u64, 1_u64 << 60, source "";
+        /// The application writes payload at this rate instead of as fast as it can.
+        app_rate: Option<Rate> = None, unit "", range Rate(1000), Rate(10_000_000_000_000), source "";
+        /// Random loss of data packets ahead of the bottleneck.
+        loss: f64 = 0.0, unit "probability", range 0.0, 1.0, source "";
+        /// Random extra delay of each data packet, uniform from 0 to this; packets stay in order.
+        jitter: Time = Time::ZERO, unit "", range Time(0), Time::from_secs(60), source "";
+        /// Sending host, for queues that isolate hosts.
+        src_host: u32 = 1, unit "", source "";
+        /// Receiving host, for queues that isolate hosts.
+        dst_host: u32 = 2, unit "", source "";
+        /// Differentiated-services codepoint.
+        dscp: u8 = 0, unit "", range 0_u8, 63_u8, source "RFC 2474";
+        /// Overrides `hosts.ecn` for this flow.
+        ecn: Option<bool> = None, unit "", source "";
+    }
+}
+
+/// Everything that a run's configuration can hold, described: queue disciplines, congestion controls and sections.
+pub fn registry() -> Value {
+    let algorithms = |specs: Vec<dumbbell_core::param::AlgorithmSpec>| specs.iter().map(|s| s.to_json()).collect::<Vec<_>>();
+    let section = |specs: Vec<dumbbell_core::param::ParamSpec>| specs.iter().map(|s| s.to_json()).collect::<Vec<_>>();
+    json!({
+        "aqm": algorithms(aqm::specs()),
+        "cc": algorithms(cc::specs()),
+        "sections": {
+            "run": section(RunParams::specs()), "bottleneck": section(BottleneckParams::specs()),
+            "hosts": section(HostParams::specs()), "flows": section(FlowParams::specs()),
+        },
+    })
+}
+
+/// Earliest and latest start of a flow; drawn uniformly.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// Earliest.
+    pub min: Time,
+    /// Latest.
+    pub max: Time,
+}
+
+/// One flow.
+#[derive(Clone, Debug)]
+pub struct FlowConfig {
+    /// Congestion control: `name` and parameters.
+    pub cc: Map<String, Value>,
+    /// When it starts.
+    pub start: Start,
+    /// The rest.
+    pub params: FlowParams,
+}
+
+/// A change of the bottleneck's rate.
+#[derive(Clone, Copy, Debug)]
+pub struct RateChange {
+    /// When.
+    pub at: Time,
+    /// To what.
+    pub rate: Rate,
+}
+
+/// One run, checked.
+#[derive(Clone, Debug)]
+pub struct RunConfig {
+    /// The whole run.
+    pub run: RunParams,
+    /// The bottleneck.
+    pub bottleneck: BottleneckParams,
+    /// Queue discipline: `name` and parameters.
+    pub aqm: Map<String, Value>,
+    /// Changes of rate, in order of time.
+    pub rate_changes: Vec<RateChange>,
+    /// Both ends.
+    pub hosts: HostParams,
+    /// Flows, in order.
+    pub flows: Vec<FlowConfig>,
+    /// Interval of the time series; zero for none.
+    pub series_interval: Time,
+}
+
+/// Most flows in one run.
+pub const MAX_FLOWS: usize = 1_000_000;
+
+impl RunConfig {
+    /// Reads canonical JSON.
+    ///
+    /// # Errors
+    /// The first key that cannot be used: which, what was found, what is allowed.
+    pub fn from_json(config: &Value) -> Result<RunConfig, ParamError> {
+        let root = object(config, "run")?;
+        check_keys(root, &RunParams::specs(), &["bottleneck", "hosts", "flows", "record"])?;
+        let run = RunParams::from_json(&without(root, &["bottleneck", "hosts", "flows", "record"]))?;
+
+        let section = object(root.get("bottleneck").unwrap_or(&Value::Null), "bottleneck")?;
+        let bottleneck =
+            BottleneckParams::from_json(&without(section, &["aqm", "rate_changes"])).map_err(|e| e.within("bottleneck"))?;
+        let aqm = object(section.get("aqm").unwrap_or(&Value::Null), "bottleneck.aqm")?.clone();
+        let mut rate_changes = Vec::new();
+        for change in list(section.get("rate_changes"), "bottleneck.rate_changes")? {
+            rate_changes.push(read_rate_change(change).map_err(|e| e.within("bottleneck.rate_changes"))?);
+        }
+        rate_changes.sort_by_key(|change| change.at);
+
+        let hosts = match root.get("hosts") {
+            None => HostParams::default(),
+            Some(hosts) => HostParams::from_json(object(hosts, "hosts")?).map_err(|e| e.within("hosts"))?,
+        };
+
+        let flow_list = list(root.get("flows"), "flows")?;
+        if flow_list.is_empty() || flow_list.len() > MAX_FLOWS {
+            return Err(ParamError::new("flows", format!("{} flows", flow_list.len()), format!("1 to {MAX_FLOWS}")));
+        }
+        let mut flows = Vec::with_capacity(flow_list.len());
+        for (index, flow) in flow_list.iter().enumerate() {
+            flows.push(read_flow(flow).map_err(|e| e.within(&format!("flows[{index}]")))?);
+        }
+
+        let record = root.get("record").and_then(Value::as_object).cloned().unwrap_or_default();
+        check_keys(&record, &[], &["series", "interval"]).map_err(|e| e.within("record"))?;
+        let wanted = record.get("series").and_then(Value::as_bool).unwrap_or(true);
+        let interval = record.get("interval").and_then(Value::as_u64).map_or(Time::from_secs(1), Time);
+        if wanted && interval < Time::from_millis(1) {
+            return Err(ParamError::new("record.interval", interval, "1ms or more"));
+        }
+        let series_interval = if wanted { interval } else { Time::ZERO };
+        Ok(RunConfig { run, bottleneck, aqm, rate_changes, hosts, flows, series_interval })
+    }
+}
+
+fn without(map: &Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
+    map.iter().filter(|(key, _)| !keys.contains(&key.as_str())).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn object<'a>(value: &'a Value, key: &str) -> Result<&'a Map<String, Value>, ParamError> {
+    value.as_object().ok_or_else(|| ParamError::new(key, value, "a table"))
+}
+
+fn list<'a>(value: Option<&'a Value>, key: &str) -> Result<&'a [Value], ParamError> {
+    match value {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(items)) => Ok(items),
+        Some(other) => Err(ParamError::new(key, other, "a list")),
+    }
+}
+
+fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
+    let map = object(value, "[]")?;
+    check_keys(map, &[], &["at", "rate"])?;
+    let field = |key: &str| map.get(key).cloned().unwrap_or(Value::Null);
+    let at = Time::from_json(&field("at")).map_err(|allowed| ParamError::new("at", field("at"), allowed))?;
+    let rate = Rate::from_json(&field("rate")).map_err(|allowed| ParamError::new("rate", field("rate"), allowed))?;
+    if rate.0 < 1000 || rate.0 > 10_000_000_000_000 {
+        return Err(ParamError::new("rate", rate, "1kbit to 10000Gbit"));
+    }
+    Ok(RateChange { at, rate })
+}
+
+fn read_flow(value: &Value) -> Result<FlowConfig, ParamError> {
+    let map = object(value, "flow")?;
+    let params = FlowParams::from_json(&without(map, &["cc", "start"]))?;
+    let cc = object(map.get("cc").unwrap_or(&Value::Null), "cc")?.clone();
+    let start = match map.get("start") {
+        None => Start { min: Time::ZERO, max: Time::ZERO },
+        Some(Value::Object(range)) => {
+            check_keys(range, &[], &["min", "max"]).map_err(|e| e.within("start"))?;
+            let end = |key: &str| range.get(key).and_then(Value::as_u64).map(Time);
+            match (end("min"), end("max")) {
+                (Some(min), Some(max)) if min <= max && max <= Time::from_secs(86_400) => Start { min, max },
+                _ => return Err(ParamError::new("start", Value::Object(range.clone()), "min <= max, within a day")),
+            }
+        }
+        Some(other) => return Err(ParamError::new("start", other, "{min, max}")),
+    };
+    Ok(FlowConfig { cc, start, params })
+}
