@@ -121,4 +121,26 @@ macro_rules! aqms {
 
 aqms! {
     Pfifo: pfifo,
+    Bfifo: bfifo,
+    Codel: codel,
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! What the tests of queue disciplines share.
+
+    use super::{FlowKey, Surroundings};
+    use crate::packet::{Ecn, Packet, MTU_FRAME};
+    use crate::units::{Rate, Time};
+
+    /// A full frame of flow 0.
+    pub fn packet(seq: u64, ecn: Ecn) -> Packet {
+        Packet { enqueue_time: Time::ZERO, seq, flow: 0, tsval: 0, value: 0, len: MTU_FRAME, ecn, flags: 0 }
+    }
+
+    /// One flow over a bottleneck of `mbit` Mbit/s.
+    pub fn surroundings(mbit: u64) -> Surroundings<'static> {
+        const ONE: FlowKey = FlowKey { src_host: 1, dst_host: 2, ports: 3, dscp: 0 };
+        Surroundings { rate: Rate::from_mbit(mbit), flows: &[ONE], seed: 1 }
+    }
 }

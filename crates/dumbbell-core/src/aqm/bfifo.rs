@@ -1,0 +1,103 @@
+//! Tail drop by bytes: Linux `bfifo` (`net/sched/sch_fifo.c`).
+//!
+//! Accepts a packet iff it still fits into `limit` bytes; otherwise drops the arriving one. No ECN.
+
+use super::fifo::Fifo;
+use super::{Aqm, Dequeue, Surroundings};
+use crate::packet::{Packet, MTU_FRAME};
+use crate::record::{DropReason, QueueLog};
+use crate::units::Time;
+
+/// Name in experiment files.
+pub const NAME: &str = "bfifo";
+/// One line.
+pub const TITLE: &str = "tail drop, limited in bytes";
+/// Specification and deviations.
+pub const SOURCE: &str = "Linux net/sched/sch_fifo.c; no deviation";
+
+crate::params! {
+    /// Parameters of tail drop by bytes.
+    pub struct Params {
+        /// Bytes of frames that fit.
+        limit: u64 = 1000 * MTU_FRAME as u64, unit "bytes", range 0_u64, 1_000_000_000_000_u64,
+            source "default txqueuelen of an Ethernet device times psched_mtu, sch_fifo.c";
+    }
+}
+
+/// A queue with its parameters.
+#[derive(Clone, Debug)]
+pub struct State {
+    params: Params,
+    fifo: Fifo,
+}
+
+impl State {
+    /// An empty queue.
+    pub fn new(params: Params, _surroundings: &Surroundings) -> State {
+        State { params, fifo: Fifo::default() }
+    }
+}
+
+impl Aqm for State {
+    #[inline]
+    fn enqueue(&mut self, mut packet: Packet, now: Time, log: &mut QueueLog) {
+        if self.fifo.bytes() + u64::from(packet.len) > self.params.limit {
+            log.dropped(&packet, DropReason::Overflow);
+            return;
+        }
+        packet.enqueue_time = now;
+        self.fifo.push(packet);
+    }
+
+    #[inline]
+    fn dequeue(&mut self, _now: Time, _log: &mut QueueLog) -> Dequeue {
+        self.fifo.pop().map_or(Dequeue::Empty, Dequeue::Packet)
+    }
+
+    fn packets(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{packet, surroundings};
+    use super::*;
+    use crate::packet::Ecn;
+
+    fn offer(limit: u64, lengths: &[u16]) -> (State, QueueLog) {
+        let (mut state, mut log) = (State::new(Params { limit }, &surroundings(10)), QueueLog::new(1));
+        for (seq, &len) in (0..).zip(lengths) {
+            state.enqueue(Packet { len, ..packet(seq, Ecn::Ect0) }, Time::ZERO, &mut log);
+        }
+        (state, log)
+    }
+
+    #[test]
+    fn a_packet_that_fills_the_limit_exactly_is_accepted_and_the_next_is_not() {
+        // 1514 + 1486 = 3000 B fits; one byte more does not.
+        let (state, log) = offer(3000, &[1514, 1486, 1]);
+        assert_eq!((state.packets(), state.bytes(), log.drops_overflow), (2, 3000, 1));
+    }
+
+    #[test]
+    fn a_small_packet_fits_where_a_large_one_did_not() {
+        let (state, log) = offer(2000, &[1514, 1514, 400]);
+        assert_eq!((state.packets(), state.bytes(), log.drops_overflow), (2, 1914, 1));
+    }
+
+    #[test]
+    fn a_limit_below_one_packet_drops_it_even_from_an_empty_queue() {
+        let (state, log) = offer(1513, &[1514]);
+        assert_eq!((state.packets(), log.flows[0].dropped_overflow), (0, 1));
+    }
+
+    #[test]
+    fn the_default_holds_a_thousand_full_frames() {
+        assert_eq!(Params::default().limit, 1_514_000);
+    }
+}

@@ -1,0 +1,496 @@
+//! CoDel: drops or marks at dequeue once the sojourn time has stayed above `target` for an `interval`.
+//!
+//! Specification: RFC 8289 as Linux computes it (`include/net/codel_impl.h`, `net/sched/sch_codel.c` of 6.18): a clock of
+//! 1024-ns ticks, 1/sqrt(count) in 16 bits with one Newton step for every change of count, at most one mark for a packet
+//! that leaves. `control_law = "rfc8289"` takes the RFC's pseudocode (section 5.4 ff.) instead: nanoseconds, the exact
+//! square root, and `now >= first_above_time` where Linux has `>`.
+//!
+//! Deviations: ticks are 64 bits wide, so that states older than 36 minutes do not wrap; a packet that both the control law
+//! and `ce_threshold` mark is reported once. The RFC leaves ECN to the implementation: marks are scheduled as in Linux.
+//!
+//! [`Codel`] (constants) and [`Vars`] (state of one queue) are apart from [`State`], so that disciplines that run CoDel on
+//! many queues share them.
+
+use super::fifo::Fifo;
+use super::{Aqm, Dequeue, Surroundings};
+use crate::packet::{Packet, MTU_FRAME};
+use crate::record::{DropReason, Mark, QueueLog};
+use crate::units::Time;
+
+/// Name in experiment files.
+pub const NAME: &str = "codel";
+/// One line.
+pub const TITLE: &str = "controlled delay: one queue";
+/// Specification and deviations.
+pub const SOURCE: &str = "RFC 8289 as in Linux 6.18 codel_impl.h, sch_codel.c; or the RFC's pseudocode; 64-bit clock";
+
+crate::choice! {
+    /// How 1/sqrt(count) and time are computed.
+    pub enum ControlLaw {
+        /// Linux: Q0.16, one Newton step for every change of count, 1024-ns ticks.
+        Linux = "linux",
+        /// RFC 8289: exact, nanoseconds.
+        Rfc8289 = "rfc8289",
+    }
+}
+
+crate::params! {
+    /// Parameters of CoDel.
+    pub struct Params {
+        /// Packets that fit; tail drop beyond.
+        limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "DEFAULT_CODEL_LIMIT, sch_codel.c";
+        /// Acceptable standing delay.
+        target: Time = Time::from_millis(5), unit "", range Time(0), Time::from_secs(10), source "RFC 8289 section 4.3; tc-codel(8)";
+        /// Time above target before the first signal; in the order of a worst-case RTT.
+        interval: Time = Time::from_millis(100), unit "", range Time::from_micros(2), Time::from_secs(100),
+            source "RFC 8289 section 4.2; tc-codel(8)";
+        /// Mark ECN-capable packets instead of dropping them.
+        ecn: bool = false, unit "", source "tc-codel(8): noecn is the default";
+        /// Marks every packet whose sojourn time is longer; unset: off.
+        ce_threshold: Option<Time> = None, unit "", range Time(0), Time::from_secs(100), source "tc-codel(8): disabled by default";
+        /// How the control law is computed.
+        control_law: ControlLaw = ControlLaw::Linux, unit "", source "Linux codel_impl.h; RFC 8289 section 5";
+    }
+}
+
+/// Nanoseconds of a Linux CoDel tick, as a power of two (`CODEL_SHIFT`, `include/net/codel.h`).
+const LINUX_TICK_SHIFT: u32 = 10;
+/// A queue that comes back within this many intervals resumes its drop rate (RFC 8289 section 5.4, `16 * INTERVAL`).
+const REENTRY_INTERVALS: i64 = 16;
+
+/// Where CoDel takes packets from: one queue, and the backlog that its guard looks at.
+pub trait Source {
+    /// Takes the head.
+    fn take(&mut self) -> Option<Packet>;
+    /// Bytes that are left; the backlog of the whole discipline where there are many queues (`sch_fq_codel.c`).
+    fn backlog(&self) -> u64;
+}
+
+impl Source for Fifo {
+    #[inline]
+    fn take(&mut self) -> Option<Packet> {
+        self.pop()
+    }
+    #[inline]
+    fn backlog(&self) -> u64 {
+        self.bytes()
+    }
+}
+
+/// Constants of the control law, in ticks of its clock.
+#[derive(Clone, Debug)]
+pub struct Codel {
+    law: ControlLaw,
+    tick_shift: u32,
+    target: u64,
+    interval: u64,
+    ce_threshold: u64,
+    ecn: bool,
+}
+
+/// State of the control law for one queue. Zero is its state before the first packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Vars {
+    first_above_time: u64,
+    drop_next: u64,
+    /// Signals since entering the dropping state; public because batch drops of FQ-CoDel add to it.
+    pub count: u32,
+    lastcount: u32,
+    rec_inv_sqrt: u16,
+    dropping: bool,
+}
+
+impl Codel {
+    /// The control law with these constants; `ce_threshold` `None` is off.
+    pub fn new(law: ControlLaw, target: Time, interval: Time, ce_threshold: Option<Time>, ecn: bool) -> Codel {
+        let tick_shift = match law {
+            ControlLaw::Linux => LINUX_TICK_SHIFT,
+            ControlLaw::Rfc8289 => 0,
+        };
+        let ticks = |time: Time| time.0 >> tick_shift;
+        let ce_threshold = ce_threshold.map_or(u64::MAX, ticks);
+        Codel { law, tick_shift, target: ticks(target), interval: ticks(interval), ce_threshold, ecn }
+    }
+
+    /// The next packet of `source` that is to be sent, after the drops and with the mark that CoDel decides.
+    #[inline]
+    pub fn dequeue(&self, vars: &mut Vars, source: &mut impl Source, now: Time, log: &mut QueueLog) -> Option<Packet> {
+        let tick = now.0 >> self.tick_shift;
+        let mut sojourn = 0;
+        let mut marked = false;
+        let mut packet = source.take();
+        let above = self.should_drop(vars, packet.as_ref(), source, tick, &mut sojourn);
+        if vars.dropping {
+            vars.dropping = above;
+            while vars.dropping && tick >= vars.drop_next {
+                let Some(head) = packet.as_mut() else { break };
+                self.set_count(vars, vars.count.wrapping_add(1));
+                if self.mark(head, log) {
+                    // One signal for each packet that leaves: a mark ends the round even if the next one is due.
+                    vars.drop_next = self.control_law(vars, vars.drop_next);
+                    marked = true;
+                    break;
+                }
+                log.dropped(head, DropReason::Aqm);
+                packet = source.take();
+                vars.dropping = self.should_drop(vars, packet.as_ref(), source, tick, &mut sojourn);
+                if vars.dropping {
+                    vars.drop_next = self.control_law(vars, vars.drop_next);
+                }
+            }
+        } else if let (true, Some(head)) = (above, packet.as_mut()) {
+            marked = self.mark(head, log);
+            if !marked {
+                log.dropped(head, DropReason::Aqm);
+                packet = source.take();
+                // The answer does not matter (RFC 8289 section 5.4), what it does to first_above_time and the sojourn time does.
+                self.should_drop(vars, packet.as_ref(), source, tick, &mut sojourn);
+            }
+            vars.dropping = true;
+            // If the queue was controlled a short while ago, its drop rate then is a good start now.
+            let delta = vars.count.wrapping_sub(vars.lastcount);
+            let since = tick.wrapping_sub(vars.drop_next) as i64;
+            if delta > 1 && since < REENTRY_INTERVALS * self.interval as i64 {
+                self.set_count(vars, delta);
+            } else {
+                vars.count = 1;
+                vars.rec_inv_sqrt = u16::MAX;
+            }
+            vars.lastcount = vars.count;
+            vars.drop_next = self.control_law(vars, tick);
+        }
+        if let Some(head) = packet.as_mut() {
+            if sojourn > self.ce_threshold && !marked {
+                set_ce(head, log);
+            }
+        }
+        packet
+    }
+
+    /// Whether the sojourn time has been above target for an interval, as of `packet`, which has left `source` already.
+    #[inline]
+    fn should_drop(&self, vars: &mut Vars, packet: Option<&Packet>, source: &impl Source, tick: u64, sojourn: &mut u64) -> bool {
+        let Some(packet) = packet else {
+            vars.first_above_time = 0;
+            return false;
+        };
+        *sojourn = tick - (packet.enqueue_time.0 >> self.tick_shift);
+        if *sojourn < self.target || source.backlog() <= u64::from(MTU_FRAME) {
+            vars.first_above_time = 0;
+            return false;
+        }
+        if vars.first_above_time == 0 {
+            vars.first_above_time = tick + self.interval;
+            return false;
+        }
+        match self.law {
+            ControlLaw::Linux => tick > vars.first_above_time,
+            ControlLaw::Rfc8289 => tick >= vars.first_above_time,
+        }
+    }
+
+    #[inline]
+    fn mark(&self, packet: &mut Packet, log: &mut QueueLog) -> bool {
+        self.ecn && set_ce(packet, log)
+    }
+
+    #[inline]
+    fn set_count(&self, vars: &mut Vars, count: u32) {
+        vars.count = count;
+        if self.law == ControlLaw::Linux {
+            vars.rec_inv_sqrt = newton_step(vars.rec_inv_sqrt, count);
+        }
+    }
+
+    /// When the next signal is due after one at `from`: `from + interval / sqrt(count)`.
+    #[inline]
+    fn control_law(&self, vars: &Vars, from: u64) -> u64 {
+        from + match self.law {
+            ControlLaw::Linux => (self.interval * u64::from(vars.rec_inv_sqrt)) >> 16,
+            ControlLaw::Rfc8289 => (self.interval as f64 / f64::from(vars.count.max(1)).sqrt()) as u64,
+        }
+    }
+}
+
+/// Marks `packet` if it is ECN-capable and says so to `log`; returns whether it is CE now.
+#[inline]
+fn set_ce(packet: &mut Packet, log: &mut QueueLog) -> bool {
+    let before = packet.ecn;
+    let marked = packet.set_ce();
+    if marked {
+        log.marked(packet, before, Mark::Ce);
+    }
+    marked
+}
+
+/// One step of Newton's method for 1/sqrt(count), x' = x/2 (3 - count x^2), in Q0.32 and cut to Q0.16 as Linux stores it.
+///
+/// From far above the solution 3 - count x^2 becomes negative and wraps, as it does in Linux.
+fn newton_step(rec_inv_sqrt: u16, count: u32) -> u16 {
+    let x = u64::from(rec_inv_sqrt) << 16;
+    let square = (x * x) >> 32;
+    // Two bits are given up before the product and one bit is the division by 2: 64 bits are enough.
+    let factor = (3_u64 << 32).wrapping_sub(u64::from(count).wrapping_mul(square)) >> 2;
+    ((factor.wrapping_mul(x) >> 31) >> 16) as u16
+}
+
+/// A queue with its parameters.
+#[derive(Clone, Debug)]
+pub struct State {
+    limit: usize,
+    codel: Codel,
+    vars: Vars,
+    fifo: Fifo,
+}
+
+impl State {
+    /// An empty queue.
+    pub fn new(params: Params, _surroundings: &Surroundings) -> State {
+        let codel = Codel::new(params.control_law, params.target, params.interval, params.ce_threshold, params.ecn);
+        State { limit: params.limit as usize, codel, vars: Vars::default(), fifo: Fifo::default() }
+    }
+}
+
+impl Aqm for State {
+    #[inline]
+    fn enqueue(&mut self, mut packet: Packet, now: Time, log: &mut QueueLog) {
+        if self.fifo.len() >= self.limit {
+            log.dropped(&packet, DropReason::Overflow);
+            return;
+        }
+        packet.enqueue_time = now;
+        self.fifo.push(packet);
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, log: &mut QueueLog) -> Dequeue {
+        self.codel.dequeue(&mut self.vars, &mut self.fifo, now, log).map_or(Dequeue::Empty, Dequeue::Packet)
+    }
+
+    fn packets(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{packet, surroundings};
+    use super::*;
+    use crate::packet::Ecn;
+
+    const TICK: u64 = 1 << LINUX_TICK_SHIFT;
+
+    fn ticks_to_ms(ticks: u64) -> f64 {
+        (ticks * TICK) as f64 / 1e6
+    }
+
+    fn state(params: Params) -> (State, QueueLog) {
+        (State::new(params, &surroundings(100)), QueueLog::new(1))
+    }
+
+    fn linux() -> Codel {
+        Codel::new(ControlLaw::Linux, Time::from_millis(5), Time::from_millis(100), None, true)
+    }
+
+    fn rfc() -> Codel {
+        Codel::new(ControlLaw::Rfc8289, Time::from_millis(5), Time::from_millis(100), None, true)
+    }
+
+    #[test]
+    fn constants_in_ticks() {
+        // 5 ms / 1024 ns = 4882.8, 100 ms / 1024 ns = 97656.25, both truncated
+        assert_eq!((linux().target, linux().interval), (4882, 97656));
+        assert_eq!((rfc().target, rfc().interval), (5_000_000, 100_000_000));
+    }
+
+    /// Drop times for counts 1, 2, ...; entry at time 0.
+    fn schedule(codel: &Codel, counts: u32) -> Vec<(u16, u64)> {
+        let mut vars = Vars { count: 1, rec_inv_sqrt: u16::MAX, ..Vars::default() };
+        let mut time = codel.control_law(&vars, 0);
+        let mut out = vec![(vars.rec_inv_sqrt, time)];
+        for count in 2..=counts {
+            codel.set_count(&mut vars, count);
+            time = codel.control_law(&vars, time);
+            out.push((vars.rec_inv_sqrt, time));
+        }
+        out
+    }
+
+    #[test]
+    fn gaps_as_linux_computes_them() {
+        // Newton from 1 -> 2: x = 65535/65536, x' = x/2 (3 - 2x^2) = 0.50002: 32769, although 1/sqrt(2) is 0.70711.
+        // Gap n = 97656 ticks * rec / 65536; the time is the sum of the gaps.
+        let schedule = schedule(&linux(), 16);
+        for (count, rec, gap_ms, time_ms) in [
+            (1, 65535, 99.998, 99.998),
+            (2, 32769, 50.001, 149.999),
+            (3, 36864, 56.249, 206.248),
+            (4, 31968, 48.778, 255.026),
+            (5, 28935, 44.151, 299.177),
+            (8, 23037, 35.151, 412.251),
+            (16, 16360, 24.963, 640.869),
+        ] {
+            let (got_rec, got_time) = schedule[count - 1];
+            let previous = if count == 1 { 0 } else { schedule[count - 2].1 };
+            assert_eq!(got_rec, rec, "count {count}");
+            assert!(
+                (ticks_to_ms(got_time - previous) - gap_ms).abs() < 0.0006,
+                "count {count}: {}",
+                ticks_to_ms(got_time - previous)
+            );
+            assert!((ticks_to_ms(got_time) - time_ms).abs() < 0.0006, "count {count}: {}", ticks_to_ms(got_time));
+        }
+        assert_eq!(schedule[0].1, 97654); // 97656 * 65535 / 65536 = 97654.5
+    }
+
+    #[test]
+    fn gaps_as_the_rfc_defines_them() {
+        let schedule = schedule(&rfc(), 16);
+        for (count, time_ms) in [(1, 100.0), (2, 170.711), (3, 228.446), (4, 278.446), (5, 323.167), (8, 437.144), (16, 666.399)]
+        {
+            let got = schedule[count - 1].1 as f64 / 1e6;
+            assert!((got - time_ms).abs() < 0.0006, "count {count}: {got}");
+        }
+    }
+
+    #[test]
+    fn newton_steps_converge_to_the_square_root() {
+        let mut rec = u16::MAX;
+        for count in 2..5000_u32 {
+            rec = newton_step(rec, count);
+            // 16 bits: the truncation of 1/65536 weighs sqrt(count)/65536 relative to 1/sqrt(count), and the step follows 1/sqrt
+            // from above with an error that falls as 1/count.
+            let exact = 65536.0 / f64::from(count).sqrt();
+            if count >= 4 {
+                assert!((f64::from(rec) / exact - 1.0).abs() < 0.03, "count {count}: {rec} {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn reentry_resumes_the_count_within_16_intervals() {
+        // Above target for more than an interval, entering with the given history at `after` ticks past drop_next.
+        let enter = |count, lastcount, after: u64| {
+            let drop_next = 1_000_000;
+            let tick = drop_next + after;
+            let (mut state, mut log) = state(Params { ecn: true, ..Params::default() });
+            for seq in 0..3 {
+                state.fifo.push(packet(seq, Ecn::Ect0));
+            }
+            state.vars = Vars { first_above_time: tick - 1, drop_next, count, lastcount, rec_inv_sqrt: 20_000, dropping: false };
+            let sent = state.codel.dequeue(&mut state.vars, &mut state.fifo, Time(tick * TICK), &mut log).unwrap();
+            assert_eq!((sent.ecn, log.ce_marks), (Ecn::Ce, 1));
+            assert_eq!(state.vars.lastcount, state.vars.count);
+            (state.vars.count, state.vars.rec_inv_sqrt)
+        };
+        // 16 * 97656 ticks = 1562496: one tick less resumes
+        let resumed = newton_step(20_000, 9);
+        assert_eq!(enter(10, 1, 100), (9, resumed));
+        assert_eq!(enter(10, 1, 1_562_495), (9, resumed));
+        assert_eq!(enter(10, 1, 1_562_496), (1, u16::MAX));
+        // 2 - 1 = 1 is not more than 1
+        assert_eq!(enter(2, 1, 100), (1, u16::MAX));
+    }
+
+    #[test]
+    fn nothing_is_dropped_if_one_mtu_is_left_behind_the_packet() {
+        for (left, drops) in [(1514_u16, 0), (1515, 1)] {
+            let (mut state, mut log) = state(Params::default());
+            state.fifo.push(packet(0, Ecn::NotEct));
+            state.fifo.push(Packet { len: left, ..packet(1, Ecn::NotEct) });
+            state.vars.first_above_time = 1;
+            let Dequeue::Packet(sent) = state.dequeue(Time::from_millis(500), &mut log) else { panic!("a packet is queued") };
+            assert_eq!((log.drops_aqm, sent.seq), (drops, drops), "{left} B left");
+        }
+    }
+
+    /// Times (ms) at which packets leave marked: one arrives and one leaves every ms, 10 ms apart.
+    fn mark_times(params: Params, until_ms: u64) -> Vec<u64> {
+        let (mut state, mut log) = state(params);
+        let mut times = Vec::new();
+        for ms in 0..until_ms {
+            let now = Time::from_millis(ms);
+            state.enqueue(packet(ms, Ecn::Ect0), now, &mut log);
+            if ms >= 10 {
+                let Dequeue::Packet(sent) = state.dequeue(now, &mut log) else { panic!("a packet is queued") };
+                assert_eq!(sent.enqueue_time, Time::from_millis(ms - 10));
+                if sent.ecn == Ecn::Ce {
+                    times.push(ms);
+                }
+            }
+        }
+        assert_eq!((log.ce_marks, log.drops_aqm), (times.len() as u64, 0));
+        times
+    }
+
+    #[test]
+    fn a_standing_queue_is_marked_on_the_schedule_of_the_law() {
+        // Packets leave from 10 ms on with a sojourn of 10 ms. First above at 10 ms, so due at 110 ms.
+        // RFC: >= 110 -> 110; then 110 + {100, 170.71, 228.45, 278.45}, at the next departure.
+        let ecn = Params { ecn: true, ..Params::default() };
+        assert_eq!(mark_times(Params { control_law: ControlLaw::Rfc8289, ..ecn.clone() }, 400), [110, 210, 281, 339, 389]);
+        // Linux: 97656.25 ticks are cut to 97656, 10 ms is tick 9765, 110 ms is tick 107421 = 9765 + 97656, not later: 111.
+        // Then tick(111) = 108398 = 110.9996 ms + {99.998, 149.999, 206.248, 255.026} = {210.998, 260.999, 317.248, 366.026}.
+        assert_eq!(mark_times(ecn, 400), [111, 211, 261, 318, 367]);
+    }
+
+    #[test]
+    fn several_overdue_marks_leave_one_by_one_but_drops_at_once() {
+        let overdue = |ecn| {
+            let (mut state, mut log) = state(Params { ecn: true, ..Params::default() });
+            for seq in 0..20 {
+                state.fifo.push(packet(seq, ecn));
+            }
+            // 300 ms behind schedule at count 2
+            state.vars =
+                Vars { first_above_time: 1, drop_next: 1000, count: 2, lastcount: 1, rec_inv_sqrt: 32769, dropping: true };
+            let _ = state.dequeue(Time((1000 + 292_968) * TICK), &mut log);
+            (log.ce_marks, log.drops_aqm)
+        };
+        assert_eq!(overdue(Ecn::Ect1), (1, 0));
+        // Counts 3, 4, ... at 0 and then 56.2, 105.0, 149.2, ... ms after drop_next: gaps of 100/sqrt(3..9) sum to 294.1 ms, and
+        // the drop at the end of the gap of count 9 is the eighth.
+        assert_eq!(overdue(Ecn::NotEct), (0, 8));
+    }
+
+    #[test]
+    fn ce_threshold_marks_without_ecn_and_without_waiting_but_counts_once() {
+        let threshold = Params { ce_threshold: Some(Time::from_millis(1)), ..Params::default() };
+        let (mut state, mut log) = state(threshold);
+        for (seq, ecn) in [(0, Ecn::Ect0), (1, Ecn::NotEct), (2, Ecn::Ect1)] {
+            state.enqueue(packet(seq, ecn), Time::ZERO, &mut log);
+        }
+        // strictly more: 1 ms is 976 ticks on both sides
+        let Dequeue::Packet(first) = state.dequeue(Time::from_millis(1), &mut log) else { panic!() };
+        let Dequeue::Packet(second) = state.dequeue(Time::from_millis(2), &mut log) else { panic!() };
+        let Dequeue::Packet(third) = state.dequeue(Time::from_millis(2), &mut log) else { panic!() };
+        assert_eq!((first.ecn, second.ecn, third.ecn), (Ecn::Ect0, Ecn::NotEct, Ecn::Ce));
+        assert_eq!((log.ce_marks, log.drops_aqm), (1, 0));
+        assert!(matches!(state.dequeue(Time::from_millis(3), &mut log), Dequeue::Empty));
+    }
+
+    #[test]
+    fn an_overload_is_drained_by_a_rising_drop_rate_and_the_state_is_left_below_target() {
+        // 1100 packets/s in, 1000 out: the drops must grow to 100/s, that is, count to (0.1 s * 100/s)^2 = 100, and the delay
+        // must come back below target. Sum of 1/sqrt(k) up to 100 is 18.6: within 1.9 s of the first drop.
+        let (mut state, mut log) = state(Params::default());
+        let (mut next_in, mut seq, mut longest, mut last) = (0, 0, 0, u64::MAX);
+        for ms in 0..6000_u64 {
+            while next_in <= ms * 1_000_000 {
+                state.enqueue(packet(seq, Ecn::NotEct), Time(next_in), &mut log);
+                next_in += 1_000_000_000 / 1100;
+                seq += 1;
+            }
+            if let Dequeue::Packet(sent) = state.dequeue(Time::from_millis(ms), &mut log) {
+                last = (Time::from_millis(ms) - sent.enqueue_time).as_millis();
+                longest = longest.max(last);
+            }
+        }
+        assert!(longest > 50 && last < 30, "longest {longest} ms, last {last} ms");
+        assert!(log.drops_aqm > 300 && log.drops_overflow == 0, "{log:?}");
+    }
+}
