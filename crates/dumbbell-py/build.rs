@@ -1,0 +1,35 @@
+//! Names the engine's version: the package version and a hash of the engine's sources, so that results of a changed
+//! engine are never taken for results of the old one.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            sources(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn main() -> io::Result<()> {
+    let mut found = Vec::new();
+    for folder in ["../dumbbell-core/src", "../dumbbell-sim/src"] {
+        println!("cargo:rerun-if-changed={folder}");
+        sources(Path::new(folder), &mut found)?;
+    }
+    found.sort();
+    let mut hasher = DefaultHasher::new();
+    for path in found {
+        hasher.write(path.to_string_lossy().as_bytes());
+        hasher.write(&fs::read(path)?);
+    }
+    let version = env::var("CARGO_PKG_VERSION").map_err(io::Error::other)?;
+    println!("cargo:rustc-env=DUMBBELL_ENGINE_VERSION={version}+{:08x}", hasher.finish() as u32);
+    Ok(())
+}

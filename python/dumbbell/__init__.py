@@ -1,0 +1,1 @@
+"""A laboratory for congestion control and active queue management."""

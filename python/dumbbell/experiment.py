@@ -1,0 +1,297 @@
+"""Experiment files: TOML → checked description → runs, one at a time."""
+
+import copy
+import hashlib
+import itertools
+import json
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dumbbell import _native, matrix, schema
+from dumbbell.errors import InputError, nearest, shown
+from dumbbell.registry import Param, registry
+
+MAX_FILE_BYTES = 16 * 2**20
+CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: a position in the matrix and a seed, resolved."""
+
+    experiment: str
+    title: str
+    matrix: dict[str, str]
+    seed: int
+    groups: dict[str, Any]
+
+    @cached_property
+    def compact(self) -> str:
+        """Canonical JSON in which a group of identical flows is one entry with its `count`."""
+        return json.dumps(self.groups, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @property
+    def config(self) -> str:
+        """Canonical JSON as the engine reads it: every flow an entry of its own."""
+        groups = [(dict(flow), flow["count"]) for flow in self.groups["flows"]]
+        for flow, _ in groups:
+            del flow["count"]
+        flows = list(itertools.chain.from_iterable(itertools.repeat(flow, count) for flow, count in groups))
+        return json.dumps(self.groups | {"flows": flows}, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of the resolved parameters, the seed and the engine version."""
+        text = f"{_native.engine_version()}\n{self.compact}"
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    @property
+    def duration(self) -> int:
+        """Simulated time, ns."""
+        return int(self.groups["duration"])
+
+    @property
+    def flow_count(self) -> int:
+        """How many flows."""
+        return sum(flow["count"] for flow in self.groups["flows"])
+
+    @property
+    def packets(self) -> float:
+        """About how many packets the run will take: what its cost is reckoned from."""
+        changes = [self.groups["bottleneck"]["rate"], *(c["rate"] for c in self.groups["bottleneck"]["rate_changes"])]
+        return max(changes) * self.duration / 1e9 / (1514 * 8) + 1000 + 10 * self.flow_count
+
+
+@dataclass(frozen=True)
+class _Condition:
+    path: matrix.Path
+    values: tuple[Any, ...]  # canonical
+
+    def holds(self, groups: dict[str, Any]) -> bool:
+        """Whether every value at the path is one of those wanted."""
+        found = matrix.get_path(groups, self.path)
+        return bool(found) and all(_comparable(value) in self.values for value in found)
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value["min"] if value.keys() == {"min", "max"} and value["min"] == value["max"] else value.get("name")
+    return value
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A checked experiment file."""
+
+    file: str
+    title: str
+    seeds: tuple[int, ...]
+    base: dict[str, Any]
+    matrix: matrix.Matrix
+    overrides: tuple[tuple[tuple[_Condition, ...], tuple[tuple[matrix.Path, Any], ...]], ...]
+    settings: tuple[tuple[matrix.Path, Any], ...]
+
+    @property
+    def name(self) -> str:
+        """File name without its ending."""
+        return Path(self.file).stem
+
+    def __len__(self) -> int:
+        return self.matrix.size * len(self.seeds)
+
+    def cell(self, index: int) -> Cell:
+        """Return the run at `index`, 0 to len - 1; raises InputError if it cannot be resolved."""
+        position, seed = divmod(index, len(self.seeds))
+        return self._resolve(self.matrix.position(position), self.seeds[seed])
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield every run, made as it is asked for."""
+        for position in self.matrix.positions():
+            first = self._resolve(position, self.seeds[0])
+            for seed in self.seeds:
+                yield Cell(first.experiment, first.title, first.matrix, seed, first.groups | {"seed": seed})
+
+    def sample(self, most: int) -> list[Cell]:
+        """Return up to `most` runs, evenly spread over the matrix."""
+        step = max(1, -(-len(self) // most))
+        return [self.cell(index) for index in range(0, len(self), step)]
+
+    def _resolve(self, position: tuple[int, ...], seed: int) -> Cell:
+        settings = self.matrix.settings(position)
+        try:
+            table = copy.deepcopy(self.base)
+            for _, path, value in settings:
+                matrix.set_path(table, path, value)
+            self._set_last(table)
+            groups = schema.resolve(table, seed)
+            chosen = [sets for when, sets in self.overrides if all(condition.holds(groups) for condition in when)]
+            if chosen:
+                for path, value in itertools.chain.from_iterable(chosen):
+                    matrix.set_path(table, path, value)
+                self._set_last(table)
+                groups = schema.resolve(table, seed)
+        except InputError as error:
+            raise error.within(self.file) from None
+        labels = {key: label(value) for key, _, value in settings}
+        return Cell(self.name, self.title, labels, seed, groups)
+
+    def _set_last(self, table: dict[str, Any]) -> None:
+        for path, value in self.settings:
+            matrix.set_path(table, path, value)
+
+    def check(self) -> None:
+        """Check every value of every axis, and all cells of a small matrix; raises InputError."""
+        origin = (0,) * len(self.matrix.axes)
+        self._check_cell(self._resolve(origin, self.seeds[0]))
+        for number, axis in enumerate(self.matrix.axes):
+            for digit in range(1, len(axis.values)):
+                position = (*origin[:number], digit, *origin[number + 1 :])
+                try:
+                    self._check_cell(self._resolve(position, self.seeds[0]))
+                except InputError as error:
+                    raise error.within(self.file, f'matrix."{axis.text}"[{digit}]: ') from None
+        for _ in itertools.islice((self._resolve(p, self.seeds[0]) for p in self.matrix.positions()), CHECKED_AHEAD):
+            pass
+
+    def _check_cell(self, cell: Cell) -> None:
+        few = {"flows": [flow | {"count": 1} for flow in cell.groups["flows"]]}
+        try:
+            _native.check(Cell("", "", {}, cell.seed, cell.groups | few).config)
+        except ValueError as error:
+            key, _, rest = str(error).partition(": found ")
+            found, _, allowed = rest.partition(", allowed: ")
+            raise InputError(self.file, key, found, allowed) from None
+
+
+def label(value: Any) -> str:
+    """Return a matrix value in few words: `cake(isolation=flowblind)`."""
+    match value:
+        case str():
+            return value
+        case {"name": str(name), **rest}:
+            return name + (f"({', '.join(f'{k}={label(v)}' for k, v in rest.items())})" if rest else "")
+        case _:
+            return shown(value, 200).strip('"')
+
+
+def _param_of(path: matrix.Path) -> Param | None:
+    """Return the parameter that the end of `path` names, if the registry has one."""
+    known = registry()
+    last = path[-1]
+    if not isinstance(last, str):
+        return None
+    if len(path) > 1 and path[-2] in ("aqm", "cc"):
+        algorithms = known.aqm if path[-2] == "aqm" else known.cc
+        return next((a.params[last] for a in algorithms.values() if last in a.params), None)
+    section = next((step for step in path[:-1] if step in known.sections), "run")
+    return known.sections[str(section)].get(last)
+
+
+def _condition(key: str, wanted: Any, where: str) -> _Condition:
+    try:
+        path = matrix.parse_path(key)
+        param = _param_of(path)
+        values = wanted if isinstance(wanted, list) else [wanted]
+        if not values:
+            raise InputError("", "", "an empty list", "at least one value")
+        if param is None and path[-1] not in ("aqm", "cc", "name", "start", "count"):
+            raise InputError("", "", "this key", "a key of a run, such as bottleneck.rate or flows[*].base_rtt")
+        if path[-1] == "start":
+            values = [schema.canonical_start(value)["min"] for value in values]
+        elif param is not None:
+            values = [schema.canonical(param, value) for value in values]
+        elif any(not isinstance(value, str | int) for value in values):
+            raise InputError("", "", shown(wanted), "a name, or a list of names")
+    except InputError as error:
+        raise InputError("", f'{where}."{key}"', error.found, error.allowed, error.nearest) from None
+    return _Condition(path, tuple(values))
+
+
+def _override(table: schema.Override, where: str) -> tuple[tuple[_Condition, ...], tuple[tuple[matrix.Path, Any], ...]]:
+    for name, part in (("when", table.when), ("set", table.set)):
+        if not part:
+            raise InputError("", f"{where}.{name}", "an empty table", "at least one key")
+    sets = []
+    for key, value in table.set.items():
+        try:
+            sets.append((matrix.parse_path(key), value))
+        except InputError as error:
+            raise InputError("", f"{where}.set", error.found, error.allowed) from None
+    return tuple(_condition(key, value, f"{where}.when") for key, value in table.when.items()), tuple(sets)
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Return key and value of `--set KEY=VALUE`; VALUE is TOML, or a string without quotes. Raises InputError."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise InputError("--set", "", shown(text), "KEY=VALUE, such as bottleneck.rate=40Mbit")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except (ValueError, RecursionError, KeyError):
+        return key.strip(), value.strip()
+
+
+def parse(table: dict[str, Any], file: str, settings: list[str] | None = None) -> Experiment:
+    """Return the experiment that a parsed TOML file describes; raises InputError, said of `file`."""
+    try:
+        return _parse(copy.deepcopy(table), file, [parse_setting(text) for text in settings or []])
+    except InputError as error:
+        raise error if error.file else error.within(file) from None
+    except RecursionError:
+        raise InputError(file, "", "tables inside tables without end", "a few levels") from None
+
+
+def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) -> Experiment:
+    known = [*schema.Plan.model_fields, *schema.run_model().model_fields]
+    for key in table:
+        if key not in known:
+            raise InputError("", key, "this key", ", ".join(known), nearest(key, known))
+    plan_keys = schema.Plan.model_fields
+    for key, value in settings:
+        if key in plan_keys:
+            table[key] = value
+    plan = schema.validate(schema.Plan, {key: table.pop(key) for key in plan_keys if key in table})
+    assert isinstance(plan, schema.Plan)
+    axes = {key: list(values) for key, values in plan.matrix.items()}
+    last: list[tuple[matrix.Path, Any]] = []
+    for key, value in settings:
+        if key in axes:
+            axes[key] = value if isinstance(value, list) else [value]
+        elif key not in plan_keys:
+            try:
+                last.append((matrix.parse_path(key), value))
+            except InputError as error:
+                raise InputError("--set", "", error.found, error.allowed) from None
+    if "matrix" in plan.model_fields_set and not axes:
+        raise InputError("", "matrix", "an empty table", "at least one key and its values")
+    overrides = tuple(_override(o, f"override[{i}]") for i, o in enumerate(plan.override))
+    product = matrix.Matrix(tuple(matrix.parse_axis(key, values) for key, values in axes.items()))
+    experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, overrides, tuple(last))
+    experiment.check()
+    return experiment
+
+
+def load(file: str | Path, settings: list[str] | None = None) -> Experiment:
+    """Return the experiment in `file`, with `KEY=VALUE` settings applied; raises InputError."""
+    name = str(file)
+    try:
+        with Path(file).open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+    except IsADirectoryError:
+        raise InputError(name, "", "a directory", "an experiment file (TOML)") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(name, "", reason, "an experiment file (TOML) that can be read") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise InputError(name, "", f"more than {MAX_FILE_BYTES >> 20} MiB", f"at most {MAX_FILE_BYTES >> 20} MiB")
+    try:
+        table = tomllib.loads(content.decode())
+    except UnicodeDecodeError as error:
+        raise InputError(name, f"byte {error.start}", "a byte that is not UTF-8", "TOML, which is UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(name, "", f"no TOML ({error})", "TOML") from None
+    return parse(table, name, settings)

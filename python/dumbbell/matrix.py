@@ -1,0 +1,149 @@
+"""Keys such as `flows[*].base_rtt` and the lazy product of their values."""
+
+import copy
+import itertools
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dumbbell.errors import InputError, shown
+
+_STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)|\[(\*|[0-9]{1,7})\]")
+Path = tuple[str | int, ...]
+EVERY = -1  # the step [*]
+
+
+def parse_path(text: str) -> Path:
+    """Return the steps of a dotted key; InputError if it is none."""
+    steps: list[str | int] = []
+    for part in text.split("."):
+        position = 0
+        while match := _STEP.match(part, position):
+            if match[1] is not None and position:
+                break
+            steps.append(match[1] if match[1] is not None else EVERY if match[2] == "*" else int(match[2]))
+            position = match.end()
+        if position != len(part) or not part or part.startswith("["):
+            raise InputError("", "", shown(text), 'a key such as "bottleneck.rate" or "flows[*].base_rtt"')
+    return tuple(steps)
+
+
+def path_text(path: Path) -> str:
+    """Return a path as it is written in a file."""
+    steps = [f".{s}" if isinstance(s, str) else "[*]" if s == EVERY else f"[{s}]" for s in path]
+    return "".join(steps).removeprefix(".")
+
+
+def _named(value: Any, step: str | int) -> Any:
+    """Return the table that a short form such as `aqm = "codel"` stands for."""
+    return {"name": value} if isinstance(value, str) and isinstance(step, str) else value
+
+
+def _items(holder: Any, step: str | int, before: Path) -> range | list[str]:
+    """Return the keys or indexes of `holder` that `step` means."""
+    here = path_text(before) or "the file"
+    if isinstance(step, str):
+        if not isinstance(holder, dict):
+            raise InputError("", path_text((*before, step)), f"{shown(holder)} at {here}", "a key of a table")
+        return [step]
+    if not isinstance(holder, list) or not holder:
+        found = "no list" if not isinstance(holder, list) else "an empty list"
+        raise InputError("", path_text((*before, step)), f"{found} at {here}", f"an index into {here}")
+    if step == EVERY:
+        return range(len(holder))
+    if step >= len(holder):
+        raise InputError(
+            "", path_text((*before, step)), f"{len(holder)} at {here}", f"an index from 0 to {len(holder) - 1}"
+        )
+    return range(step, step + 1)
+
+
+def set_path(holder: Any, path: Path, value: Any, before: Path = ()) -> None:
+    """Set every place in `holder` that `path` means to a copy of `value`; tables on the way are made."""
+    step, rest = path[0], path[1:]
+    for item in _items(holder, step, before):
+        if not rest:
+            holder[item] = copy.deepcopy(value)
+            continue
+        if isinstance(item, str):
+            holder[item] = _named(holder.get(item, {} if isinstance(rest[0], str) else []), rest[0])
+        else:
+            holder[item] = _named(holder[item], rest[0])
+        set_path(holder[item], rest, value, (*before, step))
+
+
+def get_path(holder: Any, path: Path) -> list[Any]:
+    """Return the values at every place that `path` means; places that do not exist are left out."""
+    found = [holder]
+    for step in path:
+        if isinstance(step, str):
+            found = [h[step] for h in found if isinstance(h, dict) and step in h]
+        elif step == EVERY:
+            found = [item for h in found if isinstance(h, list) for item in h]
+        else:
+            found = [h[step] for h in found if isinstance(h, list) and step < len(h)]
+    return found
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One dimension of the matrix: keys that are set in step, and what they are set to at each position."""
+
+    text: str
+    keys: tuple[str, ...]
+    paths: tuple[Path, ...]
+    values: tuple[tuple[Any, ...], ...]
+
+    def settings(self, position: int) -> list[tuple[str, Path, Any]]:
+        """Return key, path and value of everything that this axis sets at `position`."""
+        return list(zip(self.keys, self.paths, self.values[position], strict=True))
+
+
+def parse_axis(text: str, values: list[Any]) -> Axis:
+    """Return the axis of one line of `[matrix]`; InputError with the key below `matrix`."""
+    where = f'matrix."{text}"'
+    try:
+        keys = tuple(key.strip() for key in text.split(","))
+        paths = tuple(parse_path(key) for key in keys)
+    except InputError as error:
+        raise InputError("", "matrix", error.found, error.allowed) from None
+    if not values:
+        raise InputError("", where, "an empty list", "at least one value")
+    if len(keys) == 1:
+        return Axis(text, keys, paths, tuple((value,) for value in values))
+    for i, value in enumerate(values):
+        if not isinstance(value, list) or len(value) != len(keys):
+            raise InputError("", f"{where}[{i}]", shown(value), f"a list of {len(keys)} values, one for each key")
+    return Axis(text, keys, paths, tuple(tuple(value) for value in values))
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Axes and the product of them, never held in memory."""
+
+    axes: tuple[Axis, ...]
+
+    @property
+    def size(self) -> int:
+        """How many cells."""
+        return math.prod(len(axis.values) for axis in self.axes)
+
+    def positions(self) -> Iterator[tuple[int, ...]]:
+        """Yield the position on every axis, the last axis changing fastest."""
+        return itertools.product(*(range(len(axis.values)) for axis in self.axes))
+
+    def position(self, index: int) -> tuple[int, ...]:
+        """Return the `index`-th of `positions()`."""
+        digits = []
+        for axis in reversed(self.axes):
+            index, digit = divmod(index, len(axis.values))
+            digits.append(digit)
+        return tuple(reversed(digits))
+
+    def settings(self, position: tuple[int, ...]) -> list[tuple[str, Path, Any]]:
+        """Return what the cell at `position` sets, whole tables before keys inside them."""
+        pairs = zip(self.axes, position, strict=True)
+        flat = [setting for axis, digit in pairs for setting in axis.settings(digit)]
+        return sorted(flat, key=lambda setting: len(setting[1]))

@@ -1,0 +1,61 @@
+"""What the engine knows: queue disciplines, congestion controls and the parameters of each, as it describes itself."""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from dumbbell import _native
+
+Kind = Literal["time", "rate", "int", "float", "bool", "choice"]
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter; `default`, `min` and `max` are canonical: integer ns, bit/s, bytes."""
+
+    name: str
+    kind: Kind
+    optional: bool
+    unit: str
+    default: Any
+    min: Any
+    max: Any
+    choices: tuple[str, ...]
+    doc: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A queue discipline or congestion control."""
+
+    name: str
+    title: str
+    source: str
+    params: dict[str, Param]
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Everything that a run's configuration can hold."""
+
+    aqm: dict[str, Algorithm]
+    cc: dict[str, Algorithm]
+    sections: dict[str, dict[str, Param]]
+
+
+def _params(described: list[dict[str, Any]]) -> dict[str, Param]:
+    return {p["name"]: Param(**{**p, "choices": tuple(p["choices"] or ())}) for p in described}
+
+
+def _algorithms(described: list[dict[str, Any]]) -> dict[str, Algorithm]:
+    return {a["name"]: Algorithm(a["name"], a["title"], a["source"], _params(a["params"])) for a in described}
+
+
+@cache
+def registry() -> Registry:
+    """Return what the engine describes of itself."""
+    described = json.loads(_native.registry())
+    sections = {name: _params(params) for name, params in described["sections"].items()}
+    return Registry(_algorithms(described["aqm"]), _algorithms(described["cc"]), sections)

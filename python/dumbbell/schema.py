@@ -1,0 +1,339 @@
+"""The typed schema of an experiment file, made from what the engine describes of itself."""
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from dumbbell import units
+from dumbbell.errors import InputError, nearest, shown
+from dumbbell.registry import Algorithm, Param, registry
+
+MAX_FLOWS = 1_000_000
+DAY = 86_400 * 10**9
+_UNIT_PATTERN = {
+    kind: f"^ *[0-9.]+ *({'|'.join(units._UNITS[kind])}){'(/s)?' * (kind == 'rate')} *$" for kind in units._UNITS
+}
+
+
+def _complaint(error: InputError) -> PydanticCustomError:
+    details = {"key": error.key, "found": error.found, "allowed": error.allowed, "nearest": error.nearest or ""}
+    return PydanticCustomError("dumbbell", "found {found}, allowed: {allowed}", details)
+
+
+def _unit_kind(param: Param) -> str | None:
+    """Return "time", "rate" or "size" if values of `param` need a unit."""
+    if param.kind in ("time", "rate"):
+        return param.kind
+    return "size" if param.kind == "int" and param.unit == "bytes" else None
+
+
+def show_value(param: Param, value: Any) -> str:
+    """Return a canonical value as it would stand in an experiment file, without quotes."""
+    kind = _unit_kind(param)
+    if value is None:
+        return "none"
+    return units.show(kind, value) if kind else shown(value, 200).strip('"')
+
+
+def _allowed(param: Param) -> str:
+    match param.kind:
+        case "bool":
+            allowed = "true, false"
+        case "choice":
+            allowed = ", ".join(param.choices)
+        case _:
+            thing = {"time": "a time", "rate": "a rate", "float": "a number"}.get(param.kind, "an integer")
+            low, high = param.min, param.max
+            if low is None and high is None and param.kind == "int":
+                low, high = 0, 2**64 - 1
+            limits = [f"from {show_value(param, low)}"] if low is not None else []
+            limits += [f"to {show_value(param, high)}"] if high is not None else []
+            allowed = " ".join([thing, *limits])
+    return f"{allowed}, none" if param.optional else allowed
+
+
+def canonical(param: Param, value: Any) -> Any:
+    """Return `value`, as written in a file, in canonical form; InputError without file and key if it cannot be."""
+    if param.optional and (value is None or (value == "none" and "none" not in param.choices)):
+        return None
+    wrong = InputError("", "", shown(value), _allowed(param))
+    kind = _unit_kind(param)
+    if kind:
+        result: Any = units.parse(kind, value)
+    elif param.kind == "choice":
+        if value not in param.choices:
+            raise InputError("", "", shown(value), _allowed(param), nearest(value, param.choices))
+        return value
+    elif param.kind == "bool":
+        if not isinstance(value, bool):
+            raise wrong
+        return value
+    elif param.kind == "int":
+        if type(value) is not int:
+            raise wrong
+        result = value
+    else:
+        if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300 or math.isnan(value):
+            raise wrong
+        result = float(value)
+    low = 0 if param.min is None and param.kind != "float" else param.min
+    high = 2**64 - 1 if param.max is None and param.kind != "float" else param.max
+    if (low is not None and result < low) or (high is not None and result > high):
+        raise wrong
+    return result
+
+
+def _json_schema(param: Param) -> dict[str, Any]:
+    kind = _unit_kind(param)
+    described: dict[str, Any]
+    if kind:
+        described = {"anyOf": [{"type": "string", "pattern": _UNIT_PATTERN[kind]}, {"const": 0}]}
+    elif param.kind == "choice":
+        described = {"enum": list(param.choices)}
+    else:
+        described = {"type": {"int": "integer", "float": "number", "bool": "boolean"}[param.kind]}
+        limits = {"minimum": param.min, "maximum": param.max}
+        described |= {key: value for key, value in limits.items() if value is not None}
+    if param.optional:
+        described = {"anyOf": [described, {"const": "none"}]}
+    described["description"] = " ".join(p for p in (param.doc, f"Source: {param.source}." * bool(param.source)) if p)
+    default = show_value(param, param.default)
+    return described | {"default": default if kind or param.default is None else param.default}
+
+
+def _checked(parse: Callable[[Any], Any], json_schema: dict[str, Any]) -> Any:
+    """Return the type of values that `parse` accepts and makes canonical."""
+
+    def validate(value: Any) -> Any:
+        try:
+            return parse(value)
+        except InputError as error:
+            raise _complaint(error) from None
+
+    return Annotated[Any, PlainValidator(validate), WithJsonSchema(json_schema)]
+
+
+class Section(BaseModel):
+    """A table of an experiment file: unknown keys are errors that name the nearest known one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def known_keys(cls, value: Any) -> Any:
+        """Refuse a key that is not in the schema."""
+        if not isinstance(value, dict):
+            raise _complaint(InputError("", "", shown(value), "a table"))
+        for key in value:
+            if key not in cls.model_fields:
+                allowed = list(cls.model_fields)
+                raise _complaint(InputError("", f".{key}", "this key", ", ".join(allowed), nearest(key, allowed)))
+        return value
+
+
+def _fields(params: dict[str, Param], *, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    def field(param: Param) -> Any:
+        return (_checked(lambda value: canonical(param, value), _json_schema(param)), param.default)
+
+    return {name: field(param) for name, param in params.items() if name not in without}
+
+
+def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
+    """Return the type of `aqm` and `cc`: a name, or a table with a name and parameters."""
+    models = []
+    for algorithm in algorithms.values():
+        fields = {"name": (Literal[algorithm.name], ...)} | _fields(algorithm.params)
+        name = f"{what}_{algorithm.name}".replace("-", "_")
+        models.append(create_model(name, __base__=Section, __doc__=f"{algorithm.title}. {algorithm.source}", **fields))
+    names = list(algorithms)
+
+    def by_name(value: Any) -> Any:
+        table = {"name": value} if isinstance(value, str) else value
+        if not isinstance(table, dict):
+            error = InputError("", "", shown(value), f"a name, or a table with a name: {', '.join(names)}")
+            raise _complaint(error)
+        name = table.get("name")
+        if name not in names:
+            key = "" if isinstance(value, str) else ".name"
+            raise _complaint(InputError("", key, shown(name), ", ".join(names), nearest(name, names)))
+        return table
+
+    union: Any = Union[tuple(models)]  # noqa: UP007  built at run time
+    if len(models) > 1:
+        union = Annotated[union, Field(discriminator="name")]
+    return Annotated[union, BeforeValidator(by_name, json_schema_input_type=Literal[tuple(names)] | union)]  # type: ignore[valid-type]
+
+
+_TIME = Param("time", "time", False, "", 0, 0, DAY, (), "", "")
+_COUNT = Param("count", "int", False, "", 1, 0, 2**63, (), "Number of identical flows.", "")
+_RECORD = (
+    Param("series", "bool", False, "", True, None, None, (), "Whether the time series is kept.", ""),
+    Param("interval", "time", False, "", 10**9, 10**6, DAY, (), "Interval of the time series.", ""),
+)
+_TIME_SCHEMA = {"type": ["string", "integer"], "pattern": _UNIT_PATTERN["time"]}
+
+
+def canonical_start(value: Any) -> dict[str, int]:
+    """Return the earliest and latest start of a flow, ns; InputError without file and key."""
+    if isinstance(value, dict):
+        allowed = 'a time, or { uniform = ["0s", "1s"] }'
+        ends = value.get("uniform")
+        if set(value) != {"uniform"} or not isinstance(ends, list) or len(ends) != 2:
+            raise InputError("", "", shown(value), allowed)
+        first, last = (canonical(_TIME, end) for end in ends)
+        if first > last:
+            raise InputError("", "", shown(value), "an earliest time that is not after the latest")
+        return {"min": first, "max": last}
+    start = canonical(_TIME, value)
+    return {"min": start, "max": start}
+
+
+_START_SCHEMA = {
+    "anyOf": [_TIME_SCHEMA, {"type": "object", "properties": {"uniform": {"type": "array", "items": _TIME_SCHEMA}}}],
+    "description": "When the flow starts: a time, or drawn uniformly between two.",
+    "default": 0,
+}
+
+
+@cache
+def run_model() -> type[Section]:
+    """Return the model of one run: everything in an experiment file that the engine sees."""
+    sections = registry().sections
+    change = create_model(
+        "RateChange",
+        __base__=Section,
+        at=(_fields({"at": _TIME})["at"][0], ...),
+        rate=(_fields(sections["bottleneck"])["rate"][0], ...),
+    )
+    bottleneck = create_model(
+        "Bottleneck",
+        __base__=Section,
+        aqm=(_algorithm_type("aqm", registry().aqm), ...),
+        rate_changes=(list[change], []),  # type: ignore[valid-type]
+        **_fields(sections["bottleneck"], without=("aqm", "rate_changes")),
+    )
+    flow = create_model(
+        "Flow",
+        __base__=Section,
+        cc=(_algorithm_type("cc", registry().cc), ...),
+        start=(_checked(canonical_start, _START_SCHEMA), {"min": 0, "max": 0}),
+        count=_fields({"count": _COUNT})["count"],
+        **_fields(sections["flows"], without=("cc", "start", "count")),
+    )
+    record = create_model("Record", __base__=Section, **_fields({param.name: param for param in _RECORD}))
+    hosts = create_model("Hosts", __base__=Section, **_fields(sections["hosts"]))
+    return create_model(
+        "Run",
+        __base__=Section,
+        **_fields(sections["run"], without=("seed",)),
+        bottleneck=(bottleneck, ...),
+        hosts=(hosts, Field(default_factory=hosts)),
+        flows=(list[flow], ...),  # type: ignore[valid-type]
+        record=(record, Field(default_factory=record)),
+    )
+
+
+def _seeds(value: Any) -> list[int]:
+    good = isinstance(value, list) and value and all(type(seed) is int and 0 <= seed < 2**63 for seed in value)
+    if not good or len(set(value)) != len(value):
+        raise InputError("", "", shown(value), "a list of different integers of 0 or more, such as [1, 2, 3]")
+    return list(value)
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputError("", "", shown(value), "a string")
+    return value
+
+
+_Seeds = _checked(_seeds, {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1})
+_String = _checked(_string, {"type": "string"})
+
+
+class Override(Section):
+    """Other values for some cells of the matrix."""
+
+    when: dict[str, Any] = Field(description="Keys and the value, or list of values, that each must have.")
+    set: dict[str, Any] = Field(description="Keys and the value that each gets.")
+
+
+class Plan(Section):
+    """The keys of an experiment file that describe the sweep rather than a run."""
+
+    title: _String = ""  # type: ignore[valid-type]
+    seeds: _Seeds = [1]  # type: ignore[valid-type]
+    matrix: dict[str, list[Any]] = Field(
+        default={},
+        description="Key and its values; every combination is a run. Keys joined by commas take lists of values.",
+    )
+    override: list[Override] = Field(default=[], description="Other values for some cells of the matrix.")
+
+
+def file_schema() -> dict[str, Any]:
+    """Return the JSON Schema of an experiment file."""
+    model = create_model("Experiment", __base__=(run_model(), Plan))
+    schema = model.model_json_schema(mode="validation")
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["required"] = []  # the matrix may give any of them
+    return schema
+
+
+def validate(model: type[Section], table: dict[str, Any]) -> Section:
+    """Return `table` as a `model`; InputError with its key, without file, if it does not fit."""
+    try:
+        return model.model_validate(table)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+    tags = {*registry().aqm, *registry().cc}
+    key = ""
+    for before, part in zip([None, *first["loc"]], first["loc"], strict=False):
+        if isinstance(part, int):
+            key += f"[{part}]"
+        elif not (before in ("aqm", "cc") and part in tags) and not part.startswith(("aqm_", "cc_")):
+            key += f".{part}"
+    context = first.get("ctx", {})
+    match first["type"]:
+        case "dumbbell":
+            found, allowed = context["found"], context["allowed"]
+            raise InputError("", (key + context["key"]).removeprefix("."), found, allowed, context["nearest"] or None)
+        case "missing":
+            found, allowed = "nothing", _missing(str(first["loc"][-1]))
+        case "list_type":
+            found, allowed = shown(first["input"]), "a list"
+        case "dict_type":
+            found, allowed = shown(first["input"]), "a table"
+        case _:
+            found, allowed = shown(first["input"]), first["msg"]
+    raise InputError("", key.removeprefix("."), found, allowed)
+
+
+def _missing(name: str) -> str:
+    algorithms = {"aqm": registry().aqm, "cc": registry().cc}
+    tables = {"flows": "one [[flows]] or more", "bottleneck": "a table", "when": "a table", "set": "a table"}
+    return ", ".join(algorithms[name]) if name in algorithms else tables.get(name, "a value")
+
+
+def resolve(table: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Return the canonical form of a run whose `flows` still have their `count`.
+
+    Every key is present, times are integer ns, rates integer bit/s and sizes integer bytes. Raises InputError.
+    """
+    run = validate(run_model(), table).model_dump()
+    flows = sum(flow["count"] for flow in run["flows"])
+    if not 1 <= flows <= MAX_FLOWS:
+        raise InputError("", "flows", f"{flows} flows", f"1 to {MAX_FLOWS}")
+    return run | {"seed": seed}
