@@ -7,6 +7,9 @@ use crate::param::{AlgorithmSpec, ParamError};
 use crate::tcp::conn::{CaEvent, CaState, Congestion, Conn};
 use serde_json::{Map, Value};
 
+#[cfg(test)]
+mod testing;
+
 /// What an arriving ACK says before the scoreboard is cleaned.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckEvent {
@@ -146,19 +149,86 @@ pub fn slow_start(conn: &mut Conn, acked: u32) -> u32 {
     left
 }
 
-/// Additive increase: one segment for every `interval` segments delivered. Linux `tcp_cong_avoid_ai`.
+/// Additive increase: one segment for every `interval` segments delivered, `interval` at least 1. Linux `tcp_cong_avoid_ai`.
 #[inline]
 pub fn additive_increase(conn: &mut Conn, interval: u32, acked: u32) {
     // credit from a time when the interval was longer gives one segment at the most
     if conn.cwnd_cnt >= interval {
         conn.cwnd_cnt = 0;
-        conn.cwnd += 1;
+        conn.cwnd = conn.cwnd.saturating_add(1);
     }
-    conn.cwnd_cnt += acked;
+    conn.cwnd_cnt = conn.cwnd_cnt.saturating_add(acked);
     if conn.cwnd_cnt >= interval {
         let steps = conn.cwnd_cnt / interval;
         conn.cwnd_cnt -= steps * interval;
-        conn.cwnd += steps;
+        conn.cwnd = conn.cwnd.saturating_add(steps);
     }
     conn.cwnd = conn.cwnd.min(conn.cwnd_clamp);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::conn;
+    use super::*;
+
+    #[test]
+    fn slow_start_counts_segments_not_acks() {
+        let mut conn = conn();
+        // 10 + 10: a window acknowledged by one ACK doubles it, as would ten ACKs
+        assert_eq!((slow_start(&mut conn, 10), conn.cwnd), (0, 20));
+    }
+
+    #[test]
+    fn slow_start_stops_at_ssthresh_and_hands_back_the_rest() {
+        let mut conn = Conn { cwnd: 8, ssthresh: 10, ..conn() };
+        // 8 + 5 = 13 is 3 above 10
+        assert_eq!((slow_start(&mut conn, 5), conn.cwnd), (3, 10));
+    }
+
+    #[test]
+    fn slow_start_stops_at_the_clamp_without_a_rest() {
+        // what the clamp takes does not count towards congestion avoidance
+        let mut conn = Conn { cwnd: 8, cwnd_clamp: 9, ..conn() };
+        assert_eq!((slow_start(&mut conn, 5), conn.cwnd), (0, 9));
+    }
+
+    #[test]
+    fn additive_increase_gives_one_segment_an_interval() {
+        let mut conn = conn();
+        // 9 of 10, then 9 + 1 = 10 of 10
+        additive_increase(&mut conn, 10, 9);
+        assert_eq!((conn.cwnd, conn.cwnd_cnt), (10, 9));
+        additive_increase(&mut conn, 10, 1);
+        assert_eq!((conn.cwnd, conn.cwnd_cnt), (11, 0));
+    }
+
+    #[test]
+    fn a_stretch_ack_gives_several_and_keeps_the_remainder() {
+        let mut conn = conn();
+        // 25 = 2 * 10 + 5
+        additive_increase(&mut conn, 10, 25);
+        assert_eq!((conn.cwnd, conn.cwnd_cnt), (12, 5));
+    }
+
+    #[test]
+    fn old_credit_gives_one_segment_however_large() {
+        let mut conn = Conn { cwnd_cnt: 57, ..conn() };
+        // 57 >= 10: +1 and the credit is gone; then 3 of 10
+        additive_increase(&mut conn, 10, 3);
+        assert_eq!((conn.cwnd, conn.cwnd_cnt), (11, 3));
+    }
+
+    #[test]
+    fn additive_increase_stops_at_the_clamp() {
+        let mut conn = Conn { cwnd_clamp: 10, ..conn() };
+        additive_increase(&mut conn, 10, 30);
+        assert_eq!(conn.cwnd, 10);
+    }
+
+    #[test]
+    fn building_needs_a_known_name() {
+        let config = serde_json::json!({"name": "cubit"});
+        let message = build(config.as_object().unwrap()).unwrap_err().to_string();
+        assert!(message.starts_with("name: found \"cubit\"") && message.contains("cubic"), "{message}");
+    }
 }

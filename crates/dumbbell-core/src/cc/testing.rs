@@ -1,0 +1,90 @@
+//! A tiny sender for tests of congestion controls, so that a test reads as a story.
+
+use super::CongestionControl;
+use crate::tcp::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
+use crate::tcp::rtt::RttEstimator;
+use crate::units::Time;
+
+/// A connection that uses its whole window of 10 segments and has acknowledged nothing yet.
+pub fn conn() -> Conn {
+    Conn {
+        now: Time::ZERO,
+        cwnd: 10,
+        cwnd_cnt: 0,
+        ssthresh: INFINITE_SSTHRESH,
+        prior_cwnd: 0,
+        cwnd_clamp: u32::MAX,
+        snd_una: 0,
+        snd_nxt: 10,
+        sacked_out: 0,
+        lost_out: 0,
+        retrans_out: 0,
+        delivered: 0,
+        delivered_ce: 0,
+        state: CaState::Open,
+        high_seq: 0,
+        is_cwnd_limited: true,
+        max_packets_out: 10,
+        rtt: RttEstimator::default(),
+        pacing_rate: 0,
+        paced: false,
+        mss: 1448,
+    }
+}
+
+/// A sender with endless data: whatever is acknowledged is replaced by as much as the window allows.
+pub struct Sender<C> {
+    pub conn: Conn,
+    pub cc: C,
+}
+
+impl<C: CongestionControl> Sender<C> {
+    /// Established at time 0, with `cwnd` segments in flight.
+    pub fn new(mut cc: C, cwnd: u32) -> Sender<C> {
+        let mut conn = Conn { cwnd, snd_nxt: u64::from(cwnd), max_packets_out: cwnd, ..conn() };
+        cc.init(&mut conn);
+        Sender { conn, cc }
+    }
+
+    /// Lets time pass.
+    pub fn advance(&mut self, time: Time) {
+        self.conn.now += time;
+    }
+
+    /// One ACK of `n` segments with an RTT sample, in the order of Linux `tcp_ack`.
+    pub fn ack_n(&mut self, n: u32, rtt: Time) {
+        self.conn.snd_una += u64::from(n);
+        self.conn.delivered += u64::from(n);
+        self.cc.pkts_acked(&mut self.conn, n, Some(rtt.as_micros() as u32));
+        self.cc.cong_avoid(&mut self.conn, n);
+        self.conn.snd_nxt = self.conn.snd_nxt.max(self.conn.snd_una + u64::from(self.conn.cwnd));
+        self.conn.max_packets_out = self.conn.packets_out();
+    }
+
+    /// One round trip: every segment of the window is acknowledged by itself, evenly over `rtt`.
+    pub fn round(&mut self, rtt: Time) {
+        let window = self.conn.cwnd;
+        let start = self.conn.now;
+        for n in 1..=window {
+            self.conn.now = start + Time(rtt.0 * u64::from(n) / u64::from(window));
+            self.ack_n(1, rtt);
+        }
+    }
+
+    /// A congestion episode, its recovery passed over.
+    pub fn congestion(&mut self, cause: Congestion) {
+        let conn = &mut self.conn;
+        conn.prior_cwnd = conn.cwnd;
+        conn.cwnd_cnt = 0;
+        conn.ssthresh = self.cc.ssthresh(conn, cause);
+        if cause == Congestion::Timeout {
+            conn.cwnd = 1;
+            self.cc.cwnd_event(conn, CaEvent::Loss);
+            self.cc.set_state(conn, CaState::Loss);
+        } else {
+            conn.cwnd = conn.ssthresh;
+            self.cc.cwnd_event(conn, CaEvent::CompleteCwr);
+        }
+        self.cc.set_state(conn, CaState::Open);
+    }
+}
