@@ -1,5 +1,124 @@
 //! The discrete-event engine: N flows, each with its own base RTT, through one bottleneck, on a virtual clock.
+//!
+//! [`run`] takes a run's configuration and gives its measures; equal configurations give equal bits.
 
+mod bottleneck;
 pub mod config;
+mod engine;
+mod measure;
+mod min_tree;
 pub mod table;
+
 pub use config::registry;
+use config::RunConfig;
+use dumbbell_core::aqm::{self, Surroundings};
+use dumbbell_core::cc;
+use dumbbell_core::param::ParamError;
+use dumbbell_core::rng::mix;
+use serde_json::Value;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use table::{Column, Table};
+
+/// Changes whenever results may change: part of every run's key.
+pub const ENGINE_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+1");
+
+/// Why a run gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ParamError),
+    /// Something that must always hold did not: a bug.
+    #[error("invariant broken: {0}")]
+    Invariant(String),
+    /// The caller asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// What a run measured.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Figures of the queue and across flows.
+    pub summary: Value,
+    /// One row a flow.
+    pub flows: Table,
+    /// One row a flow and interval.
+    pub series: Table,
+    /// One row an interval.
+    pub queue_series: Table,
+    /// Histogram of the time in queue.
+    pub sojourn: Table,
+    /// Digest of all of it: equal for equal results.
+    pub hash: String,
+}
+
+impl Outcome {
+    pub(crate) fn new(summary: Value, flows: Table, series: Table, queue_series: Table, sojourn: Table) -> Outcome {
+        let mut digest = Digest::default();
+        digest.bytes(summary.to_string().as_bytes());
+        for table in [&flows, &series, &queue_series, &sojourn] {
+            digest.table(table);
+        }
+        Outcome { summary, flows, series, queue_series, sojourn, hash: digest.hex() }
+    }
+}
+
+/// 128 bits over everything that a run measured; not against an adversary.
+struct Digest([u64; 2]);
+
+impl Default for Digest {
+    fn default() -> Digest {
+        Digest([mix(1), mix(2)])
+    }
+}
+
+impl Digest {
+    fn word(&mut self, word: u64) {
+        self.0 = [mix(self.0[0] ^ word), mix(self.0[1].rotate_left(23) ^ word)];
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.word(bytes.len() as u64);
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.word(u64::from_le_bytes(word));
+        }
+    }
+
+    fn table(&mut self, table: &Table) {
+        for (name, column) in &table.columns {
+            self.bytes(name.as_bytes());
+            match column {
+                Column::U64(values) => values.iter().for_each(|&value| self.word(value)),
+                Column::F64(values) => values.iter().for_each(|value| self.word(value.to_bits())),
+                Column::Text(values) => values.iter().for_each(|value| self.bytes(value.as_bytes())),
+            }
+        }
+    }
+
+    fn hex(&self) -> String {
+        format!("{:016x}{:016x}", self.0[0], self.0[1])
+    }
+}
+
+/// Runs one simulation. `config` is canonical JSON (see `docs/architecture.md`); `cancel` stops it early; `progress`
+/// holds the simulated nanoseconds so far.
+///
+/// # Errors
+/// A configuration that cannot be used, a broken invariant, or cancellation.
+pub fn run(config: &Value, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
+    let config = RunConfig::from_json(config)?;
+    if engine::frame(config.hosts.mss) > u32::from(u16::MAX) {
+        return Err(ParamError::new("hosts.mss", config.hosts.mss, "frames below 64 KiB").into());
+    }
+    let mut controls = Vec::with_capacity(config.flows.len());
+    for (index, flow) in config.flows.iter().enumerate() {
+        controls.push(cc::build(&flow.cc).map_err(|e| e.within(&format!("flows[{index}].cc")))?);
+    }
+    let keys = engine::flow_keys(&config);
+    let surroundings = Surroundings { rate: config.bottleneck.rate, flows: &keys, seed: config.run.seed };
+    let any = aqm::build(&config.aqm, &surroundings).map_err(|e| e.within("bottleneck.aqm"))?;
+    dumbbell_core::with_aqm!(any, aqm => engine::simulate(&config, controls, aqm, cancel, progress))
+}

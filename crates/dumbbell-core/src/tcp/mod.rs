@@ -1,4 +1,66 @@
 //! Transport as Linux does it, sans-IO: sender and receiver apart.
+//!
+//! Sequence numbers count segments of one MSS from 0; SYN and FIN take none. What Linux does and this does not:
+//! reordering is not measured (a dumbbell keeps the order of each flow, so the reordering degree stays at 3), SACK
+//! reneging, MTU probing, PLB, fast open and window auto-tuning are left out (the receiver offers its largest window from
+//! the start).
 
 pub mod conn;
+pub mod output;
+pub mod receiver;
+pub mod recovery;
 pub mod rtt;
+pub mod scoreboard;
+pub mod sender;
+
+use crate::packet::Packet;
+use crate::units::Time;
+
+/// Segments `start..end`.
+pub type Block = (u64, u64);
+
+/// Flags of an [`Ack`].
+pub mod ack_flag {
+    /// ECN-Echo.
+    pub const ECE: u8 = 1;
+    /// SCE's echo, the bit that was NS.
+    pub const ESCE: u8 = 1 << 1;
+    /// Answers a SYN; carries no acknowledgement of data.
+    pub const SYN_ACK: u8 = 1 << 2;
+    /// The first block given with it reports a duplicate (RFC 2883).
+    pub const DSACK: u8 = 1 << 3;
+    /// On a SYN-ACK: the peer agrees to ECN.
+    pub const ECN_SETUP: u8 = 1 << 4;
+}
+
+/// One frame in the acknowledgement direction; SACK blocks travel beside it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ack {
+    /// Next segment that the receiver expects.
+    pub ack: u64,
+    /// Flow.
+    pub flow: u32,
+    /// Echo of the timestamp of the packet that caused it, ms (RFC 7323).
+    pub tsecr: u32,
+    /// Bits of [`ack_flag`].
+    pub flags: u8,
+}
+
+impl Ack {
+    /// Whether [`ack_flag`] bit `bit` is set.
+    #[inline]
+    pub fn has(&self, bit: u8) -> bool {
+        self.flags & bit != 0
+    }
+}
+
+/// What a sender sends through.
+pub trait Network {
+    /// Takes `packet` at the current time.
+    fn send(&mut self, packet: Packet);
+}
+
+/// Expiry of a kernel timer of `timeout_us` set at `now`: whole ticks of 1 ms, rounded up, from the last tick.
+pub fn jiffies_timer(now: Time, timeout_us: u64) -> Time {
+    Time::from_millis(now.as_millis() + timeout_us.div_ceil(1000))
+}

@@ -26,22 +26,30 @@ pub struct RttEstimator {
     rtt_seq: u64,
     /// Windowed minimum: three best samples, as (time, us).
     min: [(Time, u32); 3],
+    /// Floor of `rttvar_us`.
+    rto_min_us: u32,
 }
 
 impl Default for RttEstimator {
     fn default() -> RttEstimator {
-        RttEstimator { srtt_8us: 0, mdev_4us: 0, mdev_max_us: 0, rttvar_us: 0, rtt_seq: 0, min: [(Time::ZERO, u32::MAX); 3] }
+        RttEstimator::new(RTO_MIN_US)
     }
 }
 
 impl RttEstimator {
+    /// Before the first sample, with `rto_min_us` as the floor of the variance.
+    pub fn new(rto_min_us: u32) -> RttEstimator {
+        let min = [(Time::ZERO, u32::MAX); 3];
+        RttEstimator { srtt_8us: 0, mdev_4us: 0, mdev_max_us: 0, rttvar_us: 0, rtt_seq: 0, min, rto_min_us }
+    }
+
     /// A sample of `rtt_us` for data below `snd_una`. Linux `tcp_rtt_estimator`.
     #[inline]
     pub fn sample(&mut self, rtt_us: u32, snd_una: u64, snd_nxt: u64) {
         if self.srtt_8us == 0 {
             self.srtt_8us = (rtt_us << 3).max(1);
             self.mdev_4us = rtt_us << 1;
-            self.rttvar_us = self.mdev_4us.max(RTO_MIN_US);
+            self.rttvar_us = self.mdev_4us.max(self.rto_min_us);
             self.mdev_max_us = self.rttvar_us;
             self.rtt_seq = snd_nxt;
             return;
@@ -63,7 +71,7 @@ impl RttEstimator {
                 self.rttvar_us -= (self.rttvar_us - self.mdev_max_us) >> 2;
             }
             self.rtt_seq = snd_nxt;
-            self.mdev_max_us = RTO_MIN_US;
+            self.mdev_max_us = self.rto_min_us;
         }
     }
 

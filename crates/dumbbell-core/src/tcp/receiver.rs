@@ -1,0 +1,451 @@
+//! The receiving end: cumulative and selective acknowledgement, delayed ACKs with quick-ack start, the echo of ECN.
+//!
+//! The application reads at once, so that the window never closes. One ACK at the most is produced per packet and timer.
+
+use super::{ack_flag, jiffies_timer, Ack, Block};
+use crate::packet::{flag, Ecn, Packet};
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// Linux `TCP_ATO_MIN`, `TCP_DELACK_MIN`: 40 ms.
+const ATO_MIN_MS: u32 = 40;
+/// Linux `HZ / 2`: the longest delay of an ACK between distant segments.
+const ATO_LIMIT_MS: u32 = 500;
+/// Linux `TCP_DELACK_MAX`: 200 ms.
+const DELACK_MAX_MS: u32 = 200;
+/// Linux `TCP_MAX_QUICKACKS`.
+const MAX_QUICKACKS: u32 = 16;
+/// Immediate ACKs after a first CE or a non-ECT packet on an ECN connection (Linux `tcp_ecn_check_ce`).
+const ECN_QUICKACKS: u32 = 2;
+/// Duplicate acknowledgements that are never held back (Linux `TCP_FASTRETRANS_THRESH`).
+const UNCOMPRESSED_DUPACKS: u32 = 3;
+/// Sysctl `tcp_comp_sack_nr`.
+const COMPRESSED_ACKS: u32 = 44;
+/// Sysctl `tcp_comp_sack_delay_ns`.
+const COMPRESSION_DELAY: Time = Time::from_millis(1);
+/// Blocks that fit beside timestamps in 40 B of options (RFC 2018).
+const MAX_BLOCKS: usize = 3;
+
+/// How the host is set up; shared by its flows.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiverOptions {
+    /// Agree to ECN.
+    pub ecn: bool,
+    /// Acknowledge every second full segment.
+    pub delayed_ack: bool,
+    /// Hold back ACKs while data is out of order.
+    pub sack_compression: bool,
+}
+
+impl Default for ReceiverOptions {
+    /// Linux's, with ECN on.
+    fn default() -> ReceiverOptions {
+        ReceiverOptions { ecn: true, delayed_ack: true, sack_compression: true }
+    }
+}
+
+/// SACK blocks of one ACK.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Blocks {
+    len: u8,
+    blocks: [Block; 4],
+}
+
+impl Blocks {
+    /// The blocks.
+    #[inline]
+    pub fn as_slice(&self) -> &[Block] {
+        &self.blocks[..self.len as usize]
+    }
+
+    fn push(&mut self, block: Block) {
+        if (self.len as usize) < MAX_BLOCKS {
+            self.blocks[self.len as usize] = block;
+            self.len += 1;
+        }
+    }
+}
+
+/// Counters of the receiver, packets. They only grow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReceiverStats {
+    /// Packets that arrived, of any kind.
+    pub arrived: u64,
+    /// Data packets that arrived, duplicates included.
+    pub data: u64,
+    /// Data that had arrived before.
+    pub duplicates: u64,
+    /// Arrived with CE.
+    pub ce: u64,
+    /// Arrived with ECT(1).
+    pub ect1: u64,
+    /// Payload received, duplicates included, bytes.
+    pub bytes: u64,
+    /// Frames received, bytes.
+    pub frame_bytes: u64,
+    /// ACKs sent.
+    pub acks: u64,
+}
+
+/// A receiving TCP.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    /// Counters.
+    pub stats: ReceiverStats,
+    options: ReceiverOptions,
+    flow: u32,
+    /// ECN was negotiated.
+    ecn_ok: bool,
+    /// Next segment expected.
+    pub rcv_nxt: u64,
+    /// `rcv_nxt` as last acknowledged.
+    acked: u64,
+    /// What arrived out of order, ascending and disjoint.
+    out_of_order: VecDeque<Block>,
+    /// The same in the order of reporting: most recently changed first (RFC 2018 section 4).
+    recent: Vec<Block>,
+    dsack: Option<Block>,
+    /// Timestamp to echo, ms (RFC 7323 section 4.3).
+    ts_recent: u32,
+
+    // ECN
+    ecn_seen: bool,
+    /// Echo ECE until CWR comes.
+    demand_cwr: bool,
+
+    // delayed ACK
+    quick: u32,
+    ato_ms: u32,
+    last_data_ms: u64,
+    ack_now: bool,
+    /// A delayed ACK is pending until then.
+    delack_at: Time,
+    srtt_us: u32,
+    syn_ack_at: Time,
+    rcv_rtt_us: u32,
+    rcv_rtt_seq: u64,
+    rcv_rtt_at: Time,
+
+    // SACK compression
+    dup_acks: u32,
+    compressed: u32,
+    compressed_nxt: u64,
+    compressed_at: Time,
+}
+
+impl Receiver {
+    /// A listening receiver for flow `flow`.
+    pub fn new(flow: u32, options: ReceiverOptions) -> Receiver {
+        Receiver {
+            stats: ReceiverStats::default(),
+            options,
+            flow,
+            ecn_ok: false,
+            rcv_nxt: 0,
+            acked: 0,
+            out_of_order: VecDeque::new(),
+            recent: Vec::new(),
+            dsack: None,
+            ts_recent: 0,
+            ecn_seen: false,
+            demand_cwr: false,
+            quick: 0,
+            ato_ms: 0,
+            last_data_ms: 0,
+            ack_now: false,
+            delack_at: Time::NEVER,
+            srtt_us: 0,
+            syn_ack_at: Time::NEVER,
+            rcv_rtt_us: 0,
+            rcv_rtt_seq: 0,
+            rcv_rtt_at: Time::ZERO,
+            dup_acks: 0,
+            compressed: 0,
+            compressed_nxt: 0,
+            compressed_at: Time::NEVER,
+        }
+    }
+
+    /// When [`Receiver::on_timer`] wants to be called.
+    #[inline]
+    pub fn next_timer(&self) -> Time {
+        self.delack_at.min(self.compressed_at)
+    }
+
+    /// Bytes of memory beside the struct itself.
+    pub fn heap_bytes(&self) -> usize {
+        (self.out_of_order.capacity() + self.recent.capacity()) * std::mem::size_of::<Block>()
+    }
+
+    /// Takes a packet; returns the ACK that it causes at once, if any. SACK blocks of it are given by
+    /// [`Receiver::blocks`].
+    #[inline]
+    pub fn on_packet(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
+        self.stats.arrived += 1;
+        self.stats.frame_bytes += u64::from(packet.len);
+        match packet.ecn {
+            Ecn::Ce => self.stats.ce += 1,
+            Ecn::Ect1 => self.stats.ect1 += 1,
+            _ => {}
+        }
+        if packet.flags & flag::NO_DATA != 0 {
+            return self.on_handshake(packet, now);
+        }
+        self.on_data(packet, now);
+        self.check_ack(now)
+    }
+
+    #[cold]
+    fn on_handshake(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
+        if packet.has(flag::SYN) {
+            self.ecn_ok = self.options.ecn;
+            self.syn_ack_at = now;
+            let setup = if self.ecn_ok { ack_flag::ECN_SETUP } else { 0 };
+            return Some(Ack { ack: 0, flow: self.flow, tsecr: packet.tsval, flags: ack_flag::SYN_ACK | setup });
+        }
+        if packet.has(flag::PURE_ACK) && self.srtt_us == 0 {
+            self.srtt_us = (now.saturating_sub(self.syn_ack_at).as_micros() as u32).max(1);
+        }
+        None
+    }
+
+    #[inline]
+    fn on_data(&mut self, packet: &Packet, now: Time) {
+        let seq = packet.seq;
+        self.stats.data += 1;
+        self.stats.bytes += u64::from(packet.len - crate::packet::HEADERS);
+        if packet.has(flag::CWR) {
+            // RFC 3168 section 6.1.3: the echo stops; the sender's window may be tiny, so acknowledge at once
+            self.demand_cwr = false;
+            self.ack_now = true;
+        }
+        if seq <= self.acked {
+            self.ts_recent = packet.tsval;
+        }
+        if seq < self.rcv_nxt {
+            return self.on_duplicate(seq);
+        }
+        if seq == self.rcv_nxt {
+            self.rcv_nxt += 1;
+            if !self.out_of_order.is_empty() {
+                self.fill_gap();
+            }
+        } else if !self.keep_out_of_order(seq) {
+            return self.on_duplicate(seq);
+        }
+        self.note_arrival(now);
+        self.check_ecn(packet.ecn);
+    }
+
+    fn on_duplicate(&mut self, seq: u64) {
+        self.stats.duplicates += 1;
+        self.dsack = Some((seq, seq + 1));
+        self.enter_quickack(MAX_QUICKACKS);
+        self.ack_now = true;
+    }
+
+    /// In-order data has reached the first block that was out of order.
+    fn fill_gap(&mut self) {
+        while let Some(&(start, end)) = self.out_of_order.front() {
+            if start > self.rcv_nxt {
+                break;
+            }
+            self.rcv_nxt = self.rcv_nxt.max(end);
+            self.out_of_order.pop_front();
+        }
+        let rcv_nxt = self.rcv_nxt;
+        self.recent.retain(|block| block.1 > rcv_nxt);
+        if self.out_of_order.is_empty() {
+            // RFC 5681 section 4.2
+            self.ack_now = true;
+        }
+    }
+
+    /// Remembers an out-of-order segment. Returns false if it was known.
+    fn keep_out_of_order(&mut self, seq: u64) -> bool {
+        let blocks = &mut self.out_of_order;
+        let index = blocks.partition_point(|block| block.1 < seq);
+        let mut merged = (seq, seq + 1);
+        match blocks.get(index).copied() {
+            Some((start, end)) if start <= seq && seq < end => return false,
+            Some((start, end)) if end == seq => {
+                merged.0 = start;
+                blocks[index].1 = seq + 1;
+                if let Some(&(next_start, next_end)) = blocks.get(index + 1) {
+                    if next_start == seq + 1 {
+                        merged.1 = next_end;
+                        blocks.remove(index + 1);
+                    }
+                }
+                blocks[index] = merged;
+            }
+            Some((start, end)) if start == seq + 1 => {
+                merged.1 = end;
+                blocks[index] = merged;
+            }
+            _ => blocks.insert(index, merged),
+        }
+        self.recent.retain(|block| block.1 < merged.0 || block.0 > merged.1);
+        self.recent.insert(0, merged);
+        self.recent.truncate(4);
+        true
+    }
+
+    /// Feeds the delayed-ACK estimator. Linux `tcp_event_data_recv`.
+    #[inline]
+    fn note_arrival(&mut self, now: Time) {
+        let now_ms = now.as_millis();
+        if self.ato_ms == 0 {
+            self.raise_quick(MAX_QUICKACKS);
+            self.ato_ms = ATO_MIN_MS;
+        } else {
+            let gap = (now_ms - self.last_data_ms).min(1 << 30) as u32;
+            // the receiver's own RTO, from the handshake: srtt + 200 ms
+            let rto = self.srtt_us / 1000 + 200;
+            if gap <= ATO_MIN_MS / 2 {
+                self.ato_ms = (self.ato_ms >> 1) + ATO_MIN_MS / 2;
+            } else if gap < self.ato_ms {
+                self.ato_ms = ((self.ato_ms >> 1) + gap).min(rto);
+            } else if gap > rto {
+                self.raise_quick(MAX_QUICKACKS);
+            }
+        }
+        self.last_data_ms = now_ms;
+        // round-trip time of the receiver: a window of data
+        if self.rcv_nxt >= self.rcv_rtt_seq {
+            if self.rcv_rtt_seq > 0 {
+                self.rcv_rtt_us = (now - self.rcv_rtt_at).as_micros() as u32;
+            }
+            self.rcv_rtt_seq = self.rcv_nxt + 45;
+            self.rcv_rtt_at = now;
+        }
+    }
+
+    fn raise_quick(&mut self, most: u32) {
+        self.quick = self.quick.max(most);
+    }
+
+    fn enter_quickack(&mut self, most: u32) {
+        self.raise_quick(most);
+        self.ato_ms = ATO_MIN_MS;
+    }
+
+    /// RFC 3168 section 6.1.3 as in Linux `tcp_ecn_check_ce`: CE is echoed until CWR.
+    #[inline]
+    fn check_ecn(&mut self, ecn: Ecn) {
+        if !self.ecn_ok {
+            return;
+        }
+        match ecn {
+            Ecn::NotEct => {
+                if self.ecn_seen {
+                    // most likely a retransmission
+                    self.enter_quickack(ECN_QUICKACKS);
+                }
+            }
+            Ecn::Ce => {
+                if !self.demand_cwr {
+                    self.enter_quickack(ECN_QUICKACKS);
+                    self.demand_cwr = true;
+                }
+                self.ecn_seen = true;
+            }
+            Ecn::Ect0 | Ecn::Ect1 => self.ecn_seen = true,
+        }
+    }
+
+    /// Whether to acknowledge now, later, or when data in order comes. Linux `__tcp_ack_snd_check`.
+    #[inline]
+    fn check_ack(&mut self, now: Time) -> Option<Ack> {
+        let two_segments = self.rcv_nxt - self.acked > 1;
+        if two_segments || self.quick > 0 || self.ack_now || !self.options.delayed_ack {
+            return Some(self.acknowledge());
+        }
+        if self.out_of_order.is_empty() {
+            return self.delay_ack(now);
+        }
+        if !self.options.sack_compression || self.compressed >= COMPRESSED_ACKS {
+            return Some(self.acknowledge());
+        }
+        if self.compressed_nxt != self.rcv_nxt {
+            self.compressed_nxt = self.rcv_nxt;
+            self.dup_acks = 0;
+        }
+        if self.dup_acks < UNCOMPRESSED_DUPACKS {
+            self.dup_acks += 1;
+            return Some(self.acknowledge());
+        }
+        self.compressed += 1;
+        if self.compressed_at == Time::NEVER {
+            // a twentieth of the round trip, 1 ms at the most
+            let rtt = if self.rcv_rtt_us == 0 { self.srtt_us } else { self.rcv_rtt_us.min(self.srtt_us) };
+            self.compressed_at = now + COMPRESSION_DELAY.min(Time::from_micros(u64::from(rtt) / 20));
+        }
+        None
+    }
+
+    /// Linux `tcp_send_delayed_ack`.
+    #[inline]
+    fn delay_ack(&mut self, now: Time) -> Option<Ack> {
+        let mut ato = self.ato_ms;
+        if ato > ATO_MIN_MS {
+            let mut limit = ATO_LIMIT_MS;
+            if self.srtt_us > 0 {
+                limit = limit.min((self.srtt_us / 1000).max(ATO_MIN_MS));
+            }
+            ato = ato.min(limit);
+        }
+        let mut at = jiffies_timer(now, u64::from(ato.min(DELACK_MAX_MS)) * 1000);
+        if self.delack_at != Time::NEVER {
+            if self.delack_at <= now + Time::from_millis(u64::from(ato >> 2)) {
+                return Some(self.acknowledge());
+            }
+            at = at.min(self.delack_at);
+        }
+        self.delack_at = at;
+        None
+    }
+
+    fn acknowledge(&mut self) -> Ack {
+        self.stats.acks += 1;
+        self.quick = self.quick.saturating_sub(1);
+        self.ack_now = false;
+        self.delack_at = Time::NEVER;
+        self.compressed = 0;
+        self.compressed_at = Time::NEVER;
+        self.acked = self.rcv_nxt;
+        let ece = if self.ecn_ok && self.demand_cwr { ack_flag::ECE } else { 0 };
+        let dsack = if self.dsack.is_some() { ack_flag::DSACK } else { 0 };
+        Ack { ack: self.rcv_nxt, flow: self.flow, tsecr: self.ts_recent, flags: ece | dsack }
+    }
+
+    /// Whether the ACK just returned has SACK blocks.
+    #[inline]
+    pub fn has_blocks(&self) -> bool {
+        !self.out_of_order.is_empty() || self.dsack.is_some()
+    }
+
+    /// SACK blocks of the ACK just returned: a duplicate first (RFC 2883), then the most recent ones.
+    pub fn blocks(&mut self) -> Blocks {
+        let mut blocks = Blocks::default();
+        if let Some(dsack) = self.dsack.take() {
+            blocks.push(dsack);
+        }
+        for &block in &self.recent {
+            blocks.push(block);
+        }
+        blocks
+    }
+
+    /// A time given by [`Receiver::next_timer`] has come; returns the ACK that was held back.
+    pub fn on_timer(&mut self, now: Time) -> Option<Ack> {
+        if self.next_timer() > now {
+            return None;
+        }
+        if self.delack_at <= now {
+            // the timer ran out: the peer is slower than thought (Linux tcp_delack_timer_handler)
+            self.ato_ms = (self.ato_ms << 1).min(self.srtt_us / 1000 + 200);
+        }
+        Some(self.acknowledge())
+    }
+}

@@ -1,0 +1,354 @@
+//! What the sender knows of every segment in flight: when it was last sent, whether it was selectively acknowledged,
+//! thought lost, sent again. A ring indexed by segment number; selective acknowledgement, loss marking by time (RACK,
+//! RFC 8985) and the choice of what to retransmit work on it.
+
+use super::conn::Conn;
+use super::Block;
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// Bits of [`Segment::flags`], as Linux's `TCPCB_*`.
+pub mod seg {
+    /// Selectively acknowledged.
+    pub const SACKED: u8 = 1;
+    /// Thought lost.
+    pub const LOST: u8 = 1 << 1;
+    /// A retransmission of it is thought to be in flight.
+    pub const RETRANS: u8 = 1 << 2;
+    /// Was retransmitted at some time.
+    pub const EVER_RETRANS: u8 = 1 << 3;
+}
+
+/// One segment in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Segment {
+    /// Last transmission.
+    pub sent: Time,
+    /// Bits of [`seg`].
+    pub flags: u8,
+}
+
+/// What an ACK delivered, gathered while the scoreboard is updated.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Delivered {
+    /// Segments newly delivered, cumulatively or selectively.
+    pub segments: u32,
+    /// Segments cumulatively acknowledged by this ACK.
+    pub acked: u32,
+    /// First transmission time of the oldest newly acknowledged segment that was never retransmitted.
+    pub first_acked: Option<Time>,
+    /// The same of the newest.
+    pub last_acked: Option<Time>,
+    /// The oldest newly SACKed one, and the newest.
+    pub first_sacked: Option<Time>,
+    /// The newest newly SACKed one.
+    pub last_sacked: Option<Time>,
+    /// A segment was SACKed.
+    pub data_sacked: bool,
+    /// A retransmitted segment was cumulatively acknowledged.
+    pub retransmission_acked: bool,
+    /// A segment below `high_seq` that was never retransmitted was (S)ACKed: its first transmission arrived.
+    pub original_sacked: bool,
+}
+
+/// State of RACK: the most recently sent segment that was delivered.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rack {
+    /// When it was sent.
+    pub sent: Time,
+    /// Its number + 1.
+    pub end_seq: u64,
+    /// Its round-trip time.
+    pub rtt: Time,
+    /// It changed since losses were last looked for.
+    pub advanced: bool,
+}
+
+/// The ring.
+#[derive(Clone, Debug)]
+pub struct Scoreboard {
+    ring: Vec<Segment>,
+    mask: u64,
+    /// Retransmissions in order of time, as (sent, segment); stale ones are skipped.
+    retransmissions: VecDeque<(Time, u64)>,
+    /// Every segment below was delivered, marked lost or retransmitted at some time: RACK looks from here.
+    unsent_twice: u64,
+    /// No segment below is lost and not yet retransmitted.
+    pub retransmit_hint: u64,
+    /// Blocks of the last ACK with SACK: what they cover is known.
+    known: [Block; 4],
+    /// Segment after the highest one SACKed.
+    pub highest_sacked: u64,
+    /// Newest delivered segment.
+    pub rack: Rack,
+}
+
+impl Default for Scoreboard {
+    fn default() -> Scoreboard {
+        Scoreboard {
+            ring: vec![Segment::default(); 16],
+            mask: 15,
+            retransmissions: VecDeque::new(),
+            unsent_twice: 0,
+            retransmit_hint: 0,
+            known: [(0, 0); 4],
+            highest_sacked: 0,
+            rack: Rack::default(),
+        }
+    }
+}
+
+impl Scoreboard {
+    /// Bytes of memory beside the struct itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.ring.capacity() * std::mem::size_of::<Segment>() + self.retransmissions.capacity() * 16
+    }
+
+    /// Segment `seq`, which must be in flight.
+    #[inline]
+    pub fn get(&self, seq: u64) -> &Segment {
+        &self.ring[(seq & self.mask) as usize]
+    }
+
+    #[inline]
+    fn get_mut(&mut self, seq: u64) -> &mut Segment {
+        &mut self.ring[(seq & self.mask) as usize]
+    }
+
+    /// Segment `seq` is sent for the first time; `una` is the oldest in flight.
+    #[inline]
+    pub fn push(&mut self, seq: u64, una: u64, now: Time) {
+        if seq - una > self.mask {
+            self.grow(una, seq);
+        }
+        *self.get_mut(seq) = Segment { sent: now, flags: 0 };
+    }
+
+    #[cold]
+    fn grow(&mut self, una: u64, end: u64) {
+        let mask = self.mask * 2 + 1;
+        let mut ring = vec![Segment::default(); (mask + 1) as usize];
+        for seq in una..end {
+            ring[(seq & mask) as usize] = *self.get(seq);
+        }
+        self.ring = ring;
+        self.mask = mask;
+    }
+
+    /// Segment `seq` is sent again.
+    pub fn retransmitted(&mut self, conn: &mut Conn, seq: u64, now: Time) {
+        let segment = self.get_mut(seq);
+        conn.retrans_out += u32::from(segment.flags & seg::RETRANS == 0);
+        segment.flags |= seg::RETRANS | seg::EVER_RETRANS;
+        segment.sent = now;
+        self.retransmissions.push_back((now, seq));
+    }
+
+    /// Takes the cumulative acknowledgement of `conn.snd_una..ack`, and moves `snd_una` there.
+    #[inline]
+    pub fn acknowledge(&mut self, conn: &mut Conn, ack: u64, delivered: &mut Delivered) {
+        for seq in conn.snd_una..ack {
+            let segment = *self.get(seq);
+            if segment.flags == 0 {
+                // never anything but sent once: the common case
+                if delivered.first_acked.is_none() {
+                    delivered.first_acked = Some(segment.sent);
+                }
+                delivered.last_acked = Some(segment.sent);
+                delivered.original_sacked |= seq < conn.high_seq;
+                delivered.segments += 1;
+                self.advance_rack(conn, seq, segment);
+                continue;
+            }
+            if segment.flags & seg::EVER_RETRANS != 0 {
+                if segment.flags & seg::RETRANS != 0 {
+                    conn.retrans_out -= 1;
+                }
+                delivered.retransmission_acked = true;
+            } else if segment.flags & seg::SACKED == 0 {
+                delivered.first_acked.get_or_insert(segment.sent);
+                delivered.last_acked = Some(segment.sent);
+                delivered.original_sacked |= seq < conn.high_seq;
+            }
+            if segment.flags & seg::SACKED != 0 {
+                conn.sacked_out -= 1;
+            } else {
+                delivered.segments += 1;
+                self.advance_rack(conn, seq, segment);
+            }
+            if segment.flags & seg::LOST != 0 {
+                conn.lost_out -= 1;
+            }
+        }
+        delivered.acked = (ack - conn.snd_una) as u32;
+        conn.snd_una = ack;
+        self.unsent_twice = self.unsent_twice.max(ack);
+        self.retransmit_hint = self.retransmit_hint.max(ack);
+        self.highest_sacked = self.highest_sacked.max(ack);
+    }
+
+    /// Takes selective acknowledgements. Blocks outside `snd_una..snd_nxt` are cut to it.
+    pub fn sack(&mut self, conn: &mut Conn, blocks: &[Block], delivered: &mut Delivered) {
+        let known = self.known;
+        self.known = [(0, 0); 4];
+        for (slot, &(start, end)) in self.known.iter_mut().zip(blocks) {
+            *slot = (start, end);
+        }
+        for &(start, end) in blocks {
+            let end = end.min(conn.snd_nxt);
+            let mut seq = start.max(conn.snd_una);
+            while seq < end {
+                // the last ACK's blocks are all marked: step over them at once
+                if let Some(&(_, known_end)) = known.iter().find(|&&(s, e)| s <= seq && seq < e) {
+                    seq = known_end;
+                    continue;
+                }
+                self.sack_one(conn, seq, delivered);
+                seq += 1;
+            }
+            self.highest_sacked = self.highest_sacked.max(end);
+        }
+    }
+
+    fn sack_one(&mut self, conn: &mut Conn, seq: u64, delivered: &mut Delivered) {
+        let segment = *self.get(seq);
+        if segment.flags & seg::SACKED != 0 {
+            return;
+        }
+        self.advance_rack(conn, seq, segment);
+        let mut flags = segment.flags;
+        if flags & seg::RETRANS != 0 {
+            // the retransmission is what arrived, or it is not needed any more
+            if flags & seg::LOST != 0 {
+                flags &= !(seg::LOST | seg::RETRANS);
+                conn.lost_out -= 1;
+                conn.retrans_out -= 1;
+            }
+        } else {
+            if flags & seg::EVER_RETRANS == 0 {
+                delivered.original_sacked |= seq < conn.high_seq;
+                delivered.first_sacked.get_or_insert(segment.sent);
+                delivered.last_sacked = Some(segment.sent);
+            }
+            if flags & seg::LOST != 0 {
+                flags &= !seg::LOST;
+                conn.lost_out -= 1;
+            }
+        }
+        self.get_mut(seq).flags = flags | seg::SACKED;
+        conn.sacked_out += 1;
+        delivered.segments += 1;
+        delivered.data_sacked = true;
+    }
+
+    /// RFC 8985 section 6.2 step 2; Linux `tcp_rack_advance`.
+    #[inline]
+    fn advance_rack(&mut self, conn: &Conn, seq: u64, segment: Segment) {
+        let rtt = conn.now - segment.sent;
+        if segment.flags & seg::EVER_RETRANS != 0 && rtt.as_micros() < u64::from(conn.rtt.min_us()) {
+            // faster than the path: the first transmission arrived, not this one
+            return;
+        }
+        self.rack.advanced = true;
+        self.rack.rtt = rtt;
+        if (segment.sent, seq + 1) > (self.rack.sent, self.rack.end_seq) {
+            self.rack.sent = segment.sent;
+            self.rack.end_seq = seq + 1;
+        }
+    }
+
+    /// Marks lost what was sent so long before the newest delivered segment that it should have arrived: its round-trip
+    /// time plus `reo_wnd` is over. Returns (newly lost, retransmissions lost, time until the next would be).
+    pub fn detect_loss(&mut self, conn: &mut Conn, reo_wnd: Time) -> (u32, u32, Time) {
+        let (mut lost, mut lost_again, mut wait) = (0, 0, Time::ZERO);
+        let rack = self.rack;
+        let due = rack.rtt + reo_wnd;
+        let mut passed = true;
+        let mut seq = self.unsent_twice.max(conn.snd_una);
+        while seq < conn.snd_nxt {
+            let segment = *self.get(seq);
+            if segment.flags & (seg::SACKED | seg::LOST | seg::EVER_RETRANS) == 0 {
+                if (rack.sent, rack.end_seq) <= (segment.sent, seq + 1) {
+                    break;
+                }
+                let waited = conn.now - segment.sent;
+                if waited >= due {
+                    self.mark_lost(conn, seq);
+                    lost += 1;
+                } else {
+                    wait = wait.max(due - waited);
+                    passed = false;
+                }
+            }
+            seq += 1;
+            if passed {
+                self.unsent_twice = seq;
+            }
+        }
+        for index in 0..self.retransmissions.len() {
+            let (sent, seq) = self.retransmissions[index];
+            if !self.is_current(conn, sent, seq) {
+                continue;
+            }
+            if (rack.sent, rack.end_seq) <= (sent, seq + 1) {
+                break;
+            }
+            let waited = conn.now - sent;
+            if waited >= due {
+                self.mark_lost(conn, seq);
+                lost_again += 1;
+            } else {
+                wait = wait.max(due - waited);
+            }
+        }
+        while self.retransmissions.front().is_some_and(|&(sent, seq)| !self.is_current(conn, sent, seq)) {
+            self.retransmissions.pop_front();
+        }
+        (lost, lost_again, wait)
+    }
+
+    /// Whether a remembered retransmission is still the last one of its segment, and in flight.
+    fn is_current(&self, conn: &Conn, sent: Time, seq: u64) -> bool {
+        seq >= conn.snd_una && {
+            let segment = self.get(seq);
+            segment.sent == sent && segment.flags & (seg::RETRANS | seg::SACKED) == seg::RETRANS
+        }
+    }
+
+    /// Segment `seq` is thought lost, or its retransmission is.
+    pub fn mark_lost(&mut self, conn: &mut Conn, seq: u64) {
+        let segment = self.get_mut(seq);
+        if segment.flags & seg::SACKED != 0 {
+            return;
+        }
+        if segment.flags & seg::LOST == 0 {
+            segment.flags |= seg::LOST;
+            conn.lost_out += 1;
+        }
+        if segment.flags & seg::RETRANS != 0 {
+            segment.flags &= !seg::RETRANS;
+            conn.retrans_out -= 1;
+        }
+        self.retransmit_hint = self.retransmit_hint.min(seq);
+    }
+
+    /// Takes back every loss mark: the losses were spurious.
+    pub fn unmark_all(&mut self, conn: &mut Conn) {
+        for seq in conn.snd_una..conn.snd_nxt {
+            self.get_mut(seq).flags &= !seg::LOST;
+        }
+        conn.lost_out = 0;
+        // what was unmarked and never sent again is RACK's to look at once more
+        self.unsent_twice = conn.snd_una;
+    }
+
+    /// The next segment to retransmit: lost, and not retransmitted since.
+    pub fn next_retransmission(&mut self, conn: &Conn) -> Option<u64> {
+        let mut seq = self.retransmit_hint.max(conn.snd_una);
+        while seq < conn.snd_nxt && self.get(seq).flags & (seg::LOST | seg::RETRANS | seg::SACKED) != seg::LOST {
+            seq += 1;
+        }
+        self.retransmit_hint = seq;
+        (seq < conn.snd_nxt).then_some(seq)
+    }
+}

@@ -1,0 +1,313 @@
+//! What a run measures, and the tables that come out of it.
+
+use crate::bottleneck::Bottleneck;
+use crate::config::RunConfig;
+use crate::table::{Column, Table};
+use crate::Outcome;
+use dumbbell_core::aqm::Aqm;
+use dumbbell_core::record::{FlowCounters, Histogram};
+use dumbbell_core::tcp::receiver::{Receiver, ReceiverStats};
+use dumbbell_core::tcp::sender::{Sender, SenderStats};
+use dumbbell_core::units::Time;
+use serde_json::json;
+
+/// One flow at its end.
+#[derive(Clone, Debug)]
+pub struct FlowResult {
+    /// On the engine's clock.
+    start: Time,
+    end: Time,
+    bytes_acked: u64,
+    min_rtt_us: u32,
+    completion: Option<Time>,
+    sender: SenderStats,
+    receiver: ReceiverStats,
+    counters: FlowCounters,
+}
+
+impl FlowResult {
+    /// What `sender` and `receiver` have counted between `start` and `end`.
+    pub fn new(start: Time, end: Time, sender: &Sender, receiver: &Receiver, counters: &FlowCounters) -> FlowResult {
+        FlowResult {
+            start,
+            end: sender.finished.unwrap_or(end),
+            bytes_acked: sender.bytes_acked(),
+            min_rtt_us: sender.conn.rtt.min_us(),
+            completion: sender.finished.map(|finished| finished - sender.started),
+            sender: sender.stats,
+            receiver: receiver.stats,
+            counters: *counters,
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.end.saturating_sub(self.start).as_secs_f64()
+    }
+
+    fn mbit(&self, bytes: u64) -> f64 {
+        if self.seconds() > 0.0 {
+            bytes as f64 * 8e-6 / self.seconds()
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Sums of TCP_INFO samples of one flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Samples {
+    count: u64,
+    srtt_us: u64,
+    srtt_max_us: u32,
+    cwnd: u64,
+    cwnd_max: u32,
+}
+
+/// The queue at the end of the run.
+#[derive(Clone, Debug, Default)]
+struct QueueResult {
+    sojourn: Histogram,
+    bytes: u64,
+    packets: u64,
+    ce_marks: u64,
+    sce_marks: u64,
+    drops_overflow: u64,
+    drops_aqm: u64,
+}
+
+#[derive(Default)]
+struct FlowSeries {
+    time_s: Vec<f64>,
+    flow: Vec<u64>,
+    goodput_mbit: Vec<f64>,
+    srtt_ms: Vec<f64>,
+    cwnd: Vec<u64>,
+    in_flight: Vec<u64>,
+    retransmissions: Vec<u64>,
+}
+
+#[derive(Default)]
+struct QueueSeries {
+    time_s: Vec<f64>,
+    backlog_packets: Vec<u64>,
+    backlog_bytes: Vec<u64>,
+    sojourn_mean_ms: Vec<f64>,
+    throughput_mbit: Vec<f64>,
+    ce_marks: Vec<u64>,
+    sce_marks: Vec<u64>,
+    drops: Vec<u64>,
+}
+
+/// Everything measured so far.
+pub struct Measures {
+    samples: Vec<Samples>,
+    results: Vec<Option<FlowResult>>,
+    queue: QueueResult,
+    interval: Time,
+    acked_before: Vec<u64>,
+    retransmitted_before: Vec<u64>,
+    /// bytes, CE marks, SCE marks, drops at the last point
+    queue_before: [u64; 4],
+    flow_series: FlowSeries,
+    queue_series: QueueSeries,
+}
+
+fn ms(time: Time) -> f64 {
+    time.0 as f64 / 1e6
+}
+
+impl Measures {
+    /// Nothing measured yet, for `flows` flows; series at `interval`, or none if that is zero.
+    pub fn new(flows: usize, interval: Time) -> Measures {
+        Measures {
+            samples: vec![Samples::default(); flows],
+            results: vec![None; flows],
+            queue: QueueResult::default(),
+            interval,
+            acked_before: vec![0; flows],
+            retransmitted_before: vec![0; flows],
+            queue_before: [0; 4],
+            flow_series: FlowSeries::default(),
+            queue_series: QueueSeries::default(),
+        }
+    }
+
+    /// Takes a sample as `ss` would print it. A flow that has no RTT yet, or has ended, gives none.
+    pub fn sample(&mut self, flow: usize, sender: &Sender, now: Time) {
+        let srtt = sender.conn.rtt.srtt_us();
+        if srtt == 0 || sender.finished.is_some_and(|finished| finished < now) {
+            return;
+        }
+        let samples = &mut self.samples[flow];
+        samples.count += 1;
+        samples.srtt_us += u64::from(srtt);
+        samples.srtt_max_us = samples.srtt_max_us.max(srtt);
+        samples.cwnd += u64::from(sender.conn.cwnd);
+        samples.cwnd_max = samples.cwnd_max.max(sender.conn.cwnd);
+    }
+
+    /// A point of the time series at `now`.
+    pub fn point<'a, A: Aqm>(&mut self, now: Time, senders: impl Iterator<Item = &'a Sender>, bottleneck: &mut Bottleneck<A>) {
+        let seconds = self.interval.as_secs_f64();
+        let time_s = now.as_secs_f64();
+        let series = &mut self.flow_series;
+        for (flow, sender) in senders.enumerate() {
+            let acked = sender.bytes_acked();
+            let retransmitted = sender.stats.retransmissions;
+            series.time_s.push(time_s);
+            series.flow.push(flow as u64);
+            series.goodput_mbit.push((acked - self.acked_before[flow]) as f64 * 8e-6 / seconds);
+            series.srtt_ms.push(f64::from(sender.conn.rtt.srtt_us()) / 1e3);
+            series.cwnd.push(u64::from(sender.conn.cwnd));
+            series.in_flight.push(u64::from(sender.conn.in_flight()));
+            series.retransmissions.push(retransmitted - self.retransmitted_before[flow]);
+            self.acked_before[flow] = acked;
+            self.retransmitted_before[flow] = retransmitted;
+        }
+        let log = &bottleneck.log;
+        let counts = [bottleneck.bytes, log.ce_marks, log.sce_marks, log.drops_overflow + log.drops_aqm];
+        let gained = |index: usize| counts[index] - self.queue_before[index];
+        let (sum, count) = std::mem::take(&mut bottleneck.recent_sojourn);
+        let series = &mut self.queue_series;
+        series.time_s.push(time_s);
+        series.backlog_packets.push(bottleneck.aqm.packets() as u64);
+        series.backlog_bytes.push(bottleneck.aqm.bytes());
+        series.sojourn_mean_ms.push(if count > 0 { sum as f64 / count as f64 / 1e6 } else { 0.0 });
+        series.throughput_mbit.push(gained(0) as f64 * 8e-6 / seconds);
+        series.ce_marks.push(gained(1));
+        series.sce_marks.push(gained(2));
+        series.drops.push(gained(3));
+        self.queue_before = counts;
+    }
+
+    /// The measured time of a flow is over.
+    pub fn finish_flow(&mut self, flow: usize, result: FlowResult) {
+        self.results[flow] = Some(result);
+    }
+
+    /// The measured time of the queue is over.
+    pub fn finish_queue<A: Aqm>(&mut self, bottleneck: &Bottleneck<A>, _duration: Time) {
+        let log = &bottleneck.log;
+        self.queue = QueueResult {
+            sojourn: bottleneck.sojourn.clone(),
+            bytes: bottleneck.bytes,
+            packets: bottleneck.packets,
+            ce_marks: log.ce_marks,
+            sce_marks: log.sce_marks,
+            drops_overflow: log.drops_overflow,
+            drops_aqm: log.drops_aqm,
+        };
+    }
+
+    /// Bits that the bottleneck could have carried: rate integrated over the run.
+    fn capacity_bits(config: &RunConfig) -> f64 {
+        let (mut bits, mut since, mut rate) = (0.0, Time::ZERO, config.bottleneck.rate);
+        for change in &config.rate_changes {
+            let at = change.at.min(config.run.duration);
+            bits += (at - since).as_secs_f64() * rate.bits() as f64;
+            (since, rate) = (at, change.rate);
+        }
+        bits + (config.run.duration - since).as_secs_f64() * rate.bits() as f64
+    }
+
+    /// Tables and summary.
+    pub fn outcome(self, config: &RunConfig, events: u64) -> Outcome {
+        let flows: Vec<FlowResult> = self.results.into_iter().flatten().collect();
+        let goodput: Vec<f64> = flows.iter().map(|flow| flow.mbit(flow.bytes_acked)).collect();
+        let total: f64 = goodput.iter().sum();
+        let squares: f64 = goodput.iter().map(|x| x * x).sum();
+        let jain = if squares > 0.0 { total * total / (flows.len() as f64 * squares) } else { f64::NAN };
+        let mean = |sum: u64, count: u64, scale: f64| if count > 0 { sum as f64 / count as f64 / scale } else { f64::NAN };
+        let duration = config.run.duration.as_secs_f64();
+        let queue = &self.queue;
+        let quantile = |q: f64| ms(queue.sojourn.quantile(q));
+        let drops = queue.drops_overflow + queue.drops_aqm;
+        let offered = (queue.packets + drops).max(1) as f64;
+        let summary = json!({
+            "utilisation": queue.bytes as f64 * 8.0 / Self::capacity_bits(config),
+            "throughput_mbit": queue.bytes as f64 * 8e-6 / duration,
+            "goodput_total_mbit": total,
+            "jain": if jain.is_nan() { None } else { Some(jain) },
+            "packets": queue.packets,
+            "sojourn_mean_ms": queue.sojourn.mean() / 1e6,
+            "sojourn_p1_ms": quantile(0.01),
+            "sojourn_p25_ms": quantile(0.25),
+            "sojourn_p50_ms": quantile(0.5),
+            "sojourn_p75_ms": quantile(0.75),
+            "sojourn_p99_ms": quantile(0.99),
+            "sojourn_p999_ms": quantile(0.999),
+            "sojourn_max_ms": ms(queue.sojourn.max()),
+            "ce_marks": queue.ce_marks,
+            "sce_marks": queue.sce_marks,
+            "drops_overflow": queue.drops_overflow,
+            "drops_aqm": queue.drops_aqm,
+            "mark_share": queue.ce_marks as f64 / queue.packets.max(1) as f64,
+            "drop_share": drops as f64 / offered,
+            "retransmissions": flows.iter().map(|flow| flow.sender.retransmissions).sum::<u64>(),
+            "events": events,
+        });
+
+        let samples = &self.samples;
+        let text = |f: &dyn Fn(usize) -> String| Column::Text((0..flows.len()).map(f).collect());
+        let real = |f: &dyn Fn(usize) -> f64| Column::F64((0..flows.len()).map(f).collect());
+        let int = |f: &dyn Fn(&FlowResult) -> u64| Column::U64(flows.iter().map(f).collect());
+        let named = |i: usize| config.flows[i].cc.get("name").and_then(serde_json::Value::as_str).unwrap_or("").to_owned();
+        let columns: Vec<(&str, Column)> = vec![
+            ("flow", Column::U64((0..flows.len() as u64).collect())),
+            ("cc", text(&named)),
+            ("base_rtt_ms", real(&|i| ms(config.flows[i].params.base_rtt))),
+            ("start_s", real(&|i| flows[i].start.as_secs_f64() - config.flows[i].params.base_rtt.as_secs_f64() / 2.0)),
+            ("goodput_mbit", real(&|i| goodput[i])),
+            ("throughput_mbit", real(&|i| flows[i].mbit(flows[i].receiver.frame_bytes))),
+            ("share", real(&|i| if total > 0.0 { goodput[i] / total } else { f64::NAN })),
+            ("rtt_mean_ms", real(&|i| mean(samples[i].srtt_us, samples[i].count, 1e3))),
+            ("rtt_max_ms", real(&|i| f64::from(samples[i].srtt_max_us) / 1e3)),
+            (
+                "rtt_min_ms",
+                real(&|i| if flows[i].min_rtt_us == u32::MAX { f64::NAN } else { f64::from(flows[i].min_rtt_us) / 1e3 }),
+            ),
+            ("cwnd_mean", real(&|i| mean(samples[i].cwnd, samples[i].count, 1.0))),
+            ("cwnd_max", Column::U64((0..flows.len()).map(|i| u64::from(samples[i].cwnd_max)).collect())),
+            ("completion_s", real(&|i| flows[i].completion.map_or(f64::NAN, Time::as_secs_f64))),
+            ("sent", int(&|flow| flow.sender.sent)),
+            ("retransmissions", int(&|flow| flow.sender.retransmissions)),
+            ("timeouts", int(&|flow| flow.sender.timeouts)),
+            ("probes", int(&|flow| flow.sender.probes)),
+            ("ecn_reductions", int(&|flow| flow.sender.ecn_reductions)),
+            ("loss_reductions", int(&|flow| flow.sender.loss_reductions)),
+            ("undone_reductions", int(&|flow| flow.sender.undone)),
+            ("ce_received", int(&|flow| flow.receiver.ce)),
+            ("sce_received", int(&|flow| flow.receiver.ect1)),
+            ("acks", int(&|flow| flow.receiver.acks)),
+            ("duplicates", int(&|flow| flow.receiver.duplicates)),
+            ("drops_overflow", int(&|flow| flow.counters.dropped_overflow)),
+            ("drops_aqm", int(&|flow| flow.counters.dropped_aqm)),
+        ];
+        let flow_table = Table::new(columns);
+
+        let series = self.flow_series;
+        let flow_series = Table::new(vec![
+            ("time_s", Column::F64(series.time_s)),
+            ("flow", Column::U64(series.flow)),
+            ("goodput_mbit", Column::F64(series.goodput_mbit)),
+            ("srtt_ms", Column::F64(series.srtt_ms)),
+            ("cwnd", Column::U64(series.cwnd)),
+            ("in_flight", Column::U64(series.in_flight)),
+            ("retransmissions", Column::U64(series.retransmissions)),
+        ]);
+        let series = self.queue_series;
+        let queue_series = Table::new(vec![
+            ("time_s", Column::F64(series.time_s)),
+            ("backlog_packets", Column::U64(series.backlog_packets)),
+            ("backlog_bytes", Column::U64(series.backlog_bytes)),
+            ("sojourn_mean_ms", Column::F64(series.sojourn_mean_ms)),
+            ("throughput_mbit", Column::F64(series.throughput_mbit)),
+            ("ce_marks", Column::U64(series.ce_marks)),
+            ("sce_marks", Column::U64(series.sce_marks)),
+            ("drops", Column::U64(series.drops)),
+        ]);
+        let (from, count) = queue.sojourn.buckets().map(|(from, count)| (ms(from), count)).unzip();
+        let sojourn = Table::new(vec![("from_ms", Column::F64(from)), ("packets", Column::U64(count))]);
+        Outcome::new(summary, flow_table, flow_series, queue_series, sojourn)
+    }
+}

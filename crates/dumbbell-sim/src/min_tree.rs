@@ -1,0 +1,79 @@
+//! The earliest of many event sources.
+
+use dumbbell_core::units::Time;
+
+/// A winner tree over `n` times: reading the earliest is O(1), setting one O(log n), nothing is ever allocated. Of equal
+/// times the lowest index wins, so that the order of events does not depend on history.
+#[derive(Clone, Debug)]
+pub struct MinTree {
+    /// Leaves start here; a power of two.
+    base: usize,
+    /// Node `k` holds the earliest (time, leaf) below it; node 1 is the root.
+    nodes: Vec<(Time, u32)>,
+}
+
+impl MinTree {
+    /// `n` sources, none of which will ever fire.
+    pub fn new(n: usize) -> MinTree {
+        let base = n.next_power_of_two().max(1);
+        let mut nodes = vec![(Time::NEVER, 0); 2 * base];
+        for (leaf, node) in nodes[base..].iter_mut().enumerate() {
+            node.1 = leaf as u32;
+        }
+        for k in (1..base).rev() {
+            nodes[k] = nodes[2 * k].min(nodes[2 * k + 1]);
+        }
+        MinTree { base, nodes }
+    }
+
+    /// When source `index` fires.
+    #[inline]
+    pub fn get(&self, index: usize) -> Time {
+        self.nodes[self.base + index].0
+    }
+
+    /// Source `index` fires at `time`.
+    #[inline]
+    pub fn set(&mut self, index: usize, time: Time) {
+        let mut k = self.base + index;
+        self.nodes[k].0 = time;
+        while k > 1 {
+            k /= 2;
+            let winner = self.nodes[2 * k].min(self.nodes[2 * k + 1]);
+            if self.nodes[k] == winner {
+                break;
+            }
+            self.nodes[k] = winner;
+        }
+    }
+
+    /// The earliest source and its time.
+    #[inline]
+    pub fn min(&self) -> (Time, usize) {
+        let (time, index) = self.nodes[1];
+        (time, index as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_a_linear_scan() {
+        for n in [1, 2, 3, 7, 64, 100] {
+            let mut tree = MinTree::new(n);
+            let mut flat = vec![Time::NEVER; n];
+            for step in 0..2000_u64 {
+                let random = dumbbell_core::rng::mix(step);
+                let index = (random % n as u64) as usize;
+                let time = if random & 0x800 == 0 { Time::NEVER } else { Time(random >> 56) };
+                tree.set(index, time);
+                flat[index] = time;
+                let expected = flat.iter().enumerate().map(|(i, &t)| (t, i)).min().unwrap();
+                assert_eq!(tree.min(), expected);
+                assert_eq!(tree.get(index), time);
+            }
+        }
+    }
+}
