@@ -123,6 +123,7 @@ aqms! {
     Pfifo: pfifo,
     Bfifo: bfifo,
     Codel: codel,
+    Cake: cake,
 }
 
 #[cfg(test)]

@@ -1,0 +1,434 @@
+//! Flow isolation: which queue a packet joins, which host a queue belongs to, and the lists that queues are served from.
+//!
+//! Queues are found by an 8-way set-associative hash over 1024 queues a tin. Only queues that were used exist in memory, as
+//! slots of one table: the structure is built in microseconds and a run touches the cache lines of its active flows only.
+
+use super::cobalt::Cobalt;
+use super::tins::Diffserv;
+use crate::aqm::FlowKey;
+use crate::rng::{mix, Rng};
+
+crate::choice! {
+    /// Between what the capacity is shared.
+    pub enum Isolation {
+        /// One queue a tin.
+        FlowBlind = "flowblind",
+        /// Source hosts.
+        SrcHost = "srchost",
+        /// Destination hosts.
+        DstHost = "dsthost",
+        /// Pairs of source and destination host.
+        Hosts = "hosts",
+        /// Flows (5-tuples).
+        Flows = "flows",
+        /// Source hosts first, then their flows.
+        DualSrcHost = "dual-srchost",
+        /// Destination hosts first, then their flows.
+        DualDstHost = "dual-dsthost",
+        /// Source and destination hosts first, then their flows.
+        TripleIsolate = "triple-isolate",
+    }
+}
+
+impl Isolation {
+    /// Whether source hosts get equal shares.
+    fn fair_to_sources(self) -> bool {
+        matches!(self, Isolation::DualSrcHost | Isolation::TripleIsolate)
+    }
+
+    /// Whether destination hosts get equal shares.
+    fn fair_to_destinations(self) -> bool {
+        matches!(self, Isolation::DualDstHost | Isolation::TripleIsolate)
+    }
+}
+
+/// Queues in a tin (`CAKE_QUEUES`, sch_cake.c).
+const QUEUES: usize = 1024;
+/// Queues that a hash value may go to (`CAKE_SET_WAYS`, sch_cake.c).
+const WAYS: usize = 8;
+
+/// State of a flow queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlowState {
+    /// On no list.
+    #[default]
+    None,
+    /// Has not used up its first quantum.
+    Sparse,
+    /// Used up its first quantum and was then empty: waits in the old list, still counted as sparse.
+    SparseWait,
+    /// Uses up its quanta.
+    Bulk,
+    /// Empty; COBALT is not at rest yet.
+    Decaying,
+}
+
+/// No packet.
+pub const NO_PACKET: u32 = u32::MAX;
+
+/// A flow queue: one cache line.
+#[derive(Clone, Debug, Default)]
+pub struct Flow {
+    /// Its AQM.
+    pub cobalt: Cobalt,
+    tag: u32,
+    /// First packet, index of the packet store.
+    pub head: u32,
+    /// Last packet.
+    pub tail: u32,
+    /// Bytes that it may still send in this turn.
+    pub deficit: i32,
+    next: u16,
+    previous: u16,
+    src_host: u16,
+    dst_host: u16,
+    /// Where it stands.
+    pub state: FlowState,
+    /// Its tin.
+    pub tin: u8,
+}
+
+/// A list of flow queues, linked through [`Flow`]. Slot 0 is nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct List {
+    head: u16,
+    tail: u16,
+}
+
+impl List {
+    /// The first, 0 if there is none.
+    #[inline]
+    pub fn first(&self) -> u16 {
+        self.head
+    }
+
+    /// Appends `slot`.
+    #[inline]
+    pub fn push(&mut self, flows: &mut [Flow], slot: u16) {
+        flows[slot as usize].previous = self.tail;
+        flows[slot as usize].next = 0;
+        match self.tail {
+            0 => self.head = slot,
+            tail => flows[tail as usize].next = slot,
+        }
+        self.tail = slot;
+    }
+
+    /// Takes out `slot`, which must be in this list.
+    #[inline]
+    pub fn remove(&mut self, flows: &mut [Flow], slot: u16) {
+        let Flow { next, previous, .. } = flows[slot as usize];
+        match previous {
+            0 => self.head = next,
+            _ => flows[previous as usize].next = next,
+        }
+        match next {
+            0 => self.tail = previous,
+            _ => flows[next as usize].previous = previous,
+        }
+    }
+}
+
+/// What the hashes of a flow of the run are, and where it was found last.
+#[derive(Clone, Copy, Debug)]
+struct Identity {
+    flow_hash: u32,
+    src_hash: u32,
+    dst_hash: u32,
+    tin: u8,
+    slot: u16,
+}
+
+/// The hosts on one side: how many bulk flows each has. Empty if the mode does not look at this side.
+#[derive(Clone, Debug, Default)]
+struct Hosts {
+    tags: Vec<u32>,
+    bulk_flows: Vec<u16>,
+}
+
+impl Hosts {
+    fn new(used: bool, tins: usize) -> Hosts {
+        let size = if used { tins * QUEUES } else { 0 };
+        Hosts { tags: vec![0; size], bulk_flows: vec![0; size] }
+    }
+
+    /// The entry for the host with `hash`: its own, or one without bulk flows, or the one that its hash says.
+    fn find(&mut self, tin: u8, hash: u32) -> u16 {
+        let (set, way) = set_and_way(tin, hash);
+        let entries = || (0..WAYS).map(|i| set + (way + i) % WAYS);
+        let free = || entries().find(|&entry| self.bulk_flows[entry] == 0);
+        let entry = entries().find(|&entry| self.tags[entry] == hash).or_else(free).unwrap_or(set + way);
+        self.tags[entry] = hash;
+        entry as u16
+    }
+}
+
+/// First index of the set of `hash` in `tin`, and the way to begin with.
+#[inline]
+fn set_and_way(tin: u8, hash: u32) -> (usize, usize) {
+    let index = hash as usize % QUEUES;
+    (tin as usize * QUEUES + index - index % WAYS, index % WAYS)
+}
+
+/// All flow queues of all tins.
+#[derive(Clone, Debug)]
+pub struct FlowTable {
+    identities: Vec<Identity>,
+    /// Slot of every queue of every tin; 0 if never used.
+    queues: Vec<u16>,
+    /// Flow queues by slot.
+    pub flows: Vec<Flow>,
+    /// Bytes by slot; apart from the flows so that the longest is found fast.
+    pub backlogs: Vec<u32>,
+    src_hosts: Hosts,
+    dst_hosts: Hosts,
+    fair_to_sources: bool,
+    fair_to_destinations: bool,
+    rng: Rng,
+}
+
+impl FlowTable {
+    /// A table for the flows `keys` of a run with `seed`, which decides what collides.
+    pub fn new(isolation: Isolation, diffserv: Diffserv, tins: usize, keys: &[FlowKey], seed: u64) -> FlowTable {
+        let perturbation = Rng::stream(seed, "cake hash", 0).next_u64();
+        let hash = |input: u64| mix(input ^ perturbation);
+        let identities = keys.iter().map(|key| {
+            let src_hash = hash(u64::from(key.src_host)) as u32;
+            let dst_hash = hash(1 << 32 | u64::from(key.dst_host)) as u32;
+            let flow_hash = match isolation {
+                Isolation::FlowBlind => 0,
+                Isolation::SrcHost => src_hash,
+                Isolation::DstHost => dst_hash,
+                Isolation::Hosts => src_hash ^ dst_hash,
+                _ => hash(hash(u64::from(key.src_host) << 32 | u64::from(key.dst_host)) ^ u64::from(key.ports)) as u32,
+            };
+            Identity { flow_hash, src_hash, dst_hash, tin: diffserv.tin(key.dscp), slot: 0 }
+        });
+        FlowTable {
+            identities: identities.collect(),
+            queues: vec![0; tins * QUEUES],
+            flows: vec![Flow::default()],
+            backlogs: vec![0],
+            src_hosts: Hosts::new(isolation.fair_to_sources(), tins),
+            dst_hosts: Hosts::new(isolation.fair_to_destinations(), tins),
+            fair_to_sources: isolation.fair_to_sources(),
+            fair_to_destinations: isolation.fair_to_destinations(),
+            rng: Rng::stream(seed, "cake quantum", 0),
+        }
+    }
+
+    /// Slot of the queue for a packet of `flow`.
+    #[inline]
+    pub fn slot(&mut self, flow: u32) -> u16 {
+        let Identity { flow_hash, slot, .. } = self.identities[flow as usize];
+        let last = &self.flows[slot as usize];
+        // A tag is in its set once at most: the queue that still has it, and is in use, is the one that a search would find.
+        if last.tag == flow_hash && last.state != FlowState::None {
+            slot
+        } else {
+            self.search(flow)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn search(&mut self, flow: u32) -> u16 {
+        let Identity { flow_hash, src_hash, dst_hash, tin, .. } = self.identities[flow as usize];
+        let (set, way) = set_and_way(tin, flow_hash);
+        let queues = || (0..WAYS).map(|i| set + (way + i) % WAYS);
+        let of = |queue: usize| &self.flows[self.queues[queue] as usize];
+        let same = queues().find(|&queue| self.queues[queue] != 0 && of(queue).tag == flow_hash);
+        let unused = || queues().find(|&queue| of(queue).state == FlowState::None);
+        let queue = same.or_else(unused).unwrap_or(set + way);
+        if self.queues[queue] == 0 {
+            self.queues[queue] = self.flows.len() as u16;
+            self.flows.push(Flow { head: NO_PACKET, tail: NO_PACKET, tin, ..Flow::default() });
+            self.backlogs.push(0);
+        }
+        let slot = self.queues[queue];
+        let active_same = same.is_some() && self.flows[slot as usize].state != FlowState::None;
+        self.flows[slot as usize].tag = flow_hash;
+        self.identities[flow as usize].slot = slot;
+        if !active_same {
+            // A flow that collides takes over the queue, with the packets of another flow in it.
+            let bulk = self.flows[slot as usize].state == FlowState::Bulk;
+            if bulk {
+                self.leave_bulk(slot);
+            }
+            if self.fair_to_sources {
+                self.flows[slot as usize].src_host = self.src_hosts.find(tin, src_hash);
+            }
+            if self.fair_to_destinations {
+                self.flows[slot as usize].dst_host = self.dst_hosts.find(tin, dst_hash);
+            }
+            if bulk {
+                self.join_bulk(slot);
+            }
+        }
+        slot
+    }
+
+    /// The hosts of `slot` have one more bulk flow.
+    #[inline]
+    pub fn join_bulk(&mut self, slot: u16) {
+        let flow = &self.flows[slot as usize];
+        if self.fair_to_sources {
+            self.src_hosts.bulk_flows[flow.src_host as usize] += 1;
+        }
+        if self.fair_to_destinations {
+            self.dst_hosts.bulk_flows[flow.dst_host as usize] += 1;
+        }
+    }
+
+    /// The hosts of `slot` have one bulk flow less.
+    #[inline]
+    pub fn leave_bulk(&mut self, slot: u16) {
+        let flow = &self.flows[slot as usize];
+        if self.fair_to_sources {
+            self.src_hosts.bulk_flows[flow.src_host as usize] -= 1;
+        }
+        if self.fair_to_destinations {
+            self.dst_hosts.bulk_flows[flow.dst_host as usize] -= 1;
+        }
+    }
+
+    /// Bytes for one turn of `slot`: the quantum divided by the bulk flows of its busier host, rounded by chance so that
+    /// shares below one byte are right on average.
+    #[inline]
+    pub fn quantum(&mut self, slot: u16, quantum: u32) -> i32 {
+        let flow = &self.flows[slot as usize];
+        let mut host_load = 1;
+        if self.fair_to_sources {
+            host_load = host_load.max(self.src_hosts.bulk_flows[flow.src_host as usize]);
+        }
+        if self.fair_to_destinations {
+            host_load = host_load.max(self.dst_hosts.bulk_flows[flow.dst_host as usize]);
+        }
+        ((quantum * (65535 / u32::from(host_load)) + (self.rng.next_u32() >> 16)) >> 16) as i32
+    }
+
+    /// The slot with the most bytes; the first of several.
+    pub fn longest(&self) -> u16 {
+        let most = self.backlogs.iter().copied().max().unwrap_or(0);
+        self.backlogs.iter().position(|&bytes| bytes == most).unwrap_or(0) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(n: u32) -> Vec<FlowKey> {
+        (0..n).map(|i| FlowKey { src_host: i / 4, dst_host: i % 4, ports: i, dscp: 0 }).collect()
+    }
+
+    fn table(isolation: Isolation, n: u32, seed: u64) -> FlowTable {
+        FlowTable::new(isolation, Diffserv::BestEffort, 1, &keys(n), seed)
+    }
+
+    /// Number of queues that `n` flows, all active, occupy.
+    fn occupied(isolation: Isolation, n: u32, seed: u64) -> usize {
+        let mut table = table(isolation, n, seed);
+        let mut slots: Vec<u16> = (0..n)
+            .map(|flow| {
+                let slot = table.slot(flow);
+                table.flows[slot as usize].state = FlowState::Sparse;
+                slot
+            })
+            .collect();
+        slots.sort_unstable();
+        slots.dedup();
+        slots.len()
+    }
+
+    #[test]
+    fn a_flow_is_one_cache_line() {
+        assert_eq!(std::mem::size_of::<Flow>(), 64);
+    }
+
+    #[test]
+    fn modes_tell_apart_what_they_say() {
+        // 16 flows: 4 sources, each to the 4 destinations
+        let counts = [
+            (Isolation::FlowBlind, 1),
+            (Isolation::SrcHost, 4),
+            (Isolation::DstHost, 4),
+            (Isolation::Hosts, 16),
+            (Isolation::Flows, 16),
+            (Isolation::DualSrcHost, 16),
+            (Isolation::DualDstHost, 16),
+            (Isolation::TripleIsolate, 16),
+        ];
+        for (isolation, queues) in counts {
+            assert_eq!(occupied(isolation, 16, 1), queues, "{isolation:?}");
+        }
+    }
+
+    #[test]
+    fn eight_ways_keep_half_a_table_of_flows_apart() {
+        // Without ways, 512 flows in 1024 queues would occupy 1024 (1 - (1 - 1/1024)^512) = 403. With 8 ways a flow collides only if
+        // the other 511 put 8 into its set of 128: Poisson with mean 4, P(>= 8) = 5 %; the flows beyond the eighth collide, 0.6 %.
+        for seed in 0..20 {
+            let queues = occupied(Isolation::Flows, 512, seed);
+            assert!((490..=512).contains(&queues), "seed {seed}: {queues}");
+        }
+        let differs = (0..20).map(|seed| occupied(Isolation::Flows, 512, seed)).collect::<std::collections::HashSet<_>>();
+        assert!(differs.len() > 1, "collisions depend on the seed");
+    }
+
+    #[test]
+    fn all_queues_fill_up_and_a_flow_finds_its_queue_again() {
+        let mut table = table(Isolation::Flows, 100_000, 3);
+        for flow in 0..100_000 {
+            let slot = table.slot(flow);
+            table.flows[slot as usize].state = FlowState::Sparse;
+            assert_eq!(table.slot(flow), slot);
+        }
+        assert_eq!(table.flows.len(), 1 + QUEUES);
+    }
+
+    #[test]
+    fn an_idle_queue_keeps_its_flow_until_another_needs_it() {
+        let mut table = table(Isolation::Flows, 2, 1);
+        let slot = table.slot(0);
+        table.flows[slot as usize].state = FlowState::Bulk;
+        table.flows[slot as usize].state = FlowState::None;
+        table.slot(1);
+        assert_eq!(table.slot(0), slot);
+    }
+
+    #[test]
+    fn quantum_is_shared_by_the_flows_of_a_host_and_exact_on_average() {
+        let mut table = table(Isolation::DualSrcHost, 8, 1);
+        let slots: Vec<u16> = (0..8).map(|flow| table.slot(flow)).collect();
+        // flows 0..3 are of host 0; 3 of them and 1 of host 1 become bulk
+        for &slot in [&slots[0], &slots[1], &slots[2], &slots[4]] {
+            table.flows[slot as usize].state = FlowState::Bulk;
+            table.join_bulk(slot);
+        }
+        let mut mean = |slot| (0..20_000).map(|_| f64::from(table.quantum(slot, 300))).sum::<f64>() / 20_000.0;
+        // 300 * floor(65535 / 3) / 65536 = 99.998; the standard error is below 0.005
+        assert!((mean(slots[0]) - 100.0).abs() < 0.03);
+        assert!((mean(slots[4]) - 300.0).abs() < 0.03);
+        table.leave_bulk(slots[1]);
+        table.leave_bulk(slots[2]);
+        assert!(table.quantum(slots[0], 300) >= 299);
+    }
+
+    #[test]
+    fn a_list_keeps_order_under_removal() {
+        let mut flows = vec![Flow::default(); 5];
+        let mut list = List::default();
+        (1..=4).for_each(|slot| list.push(&mut flows, slot));
+        list.remove(&mut flows, 3);
+        list.remove(&mut flows, 1);
+        list.push(&mut flows, 1);
+        let mut order = Vec::new();
+        while list.first() != 0 {
+            order.push(list.first());
+            list.remove(&mut flows, list.first());
+        }
+        assert_eq!(order, [2, 4, 1]);
+        assert_eq!(list.tail, 0);
+    }
+}

@@ -1,0 +1,404 @@
+//! CAKE: a shaper without bursts over priority tins, fair queueing of hosts and flows, and COBALT in every flow queue.
+//!
+//! Specification: Linux `net/sched/sch_cake.c` (6.18), tc-cake(8); Høiland-Jørgensen, Täht, Morton, "Piece of CAKE" (LANMAN
+//! 2018). Cut along its parts: [`shaper`], [`tins`], [`isolation`], [`cobalt`].
+//!
+//! Deviations: no `ack-filter`, `nat`, `autorate-ingress`, filters or negative overhead, and no `wash`, since nothing reads the
+//! codepoint behind the bottleneck; packets are single frames, so that `split-gso` has no meaning. The longest queue is found by
+//! a scan over the queues in use instead of a heap; among equally long ones it takes the first. `interval` is 64 bits wide
+//! inside the control law, where Linux cuts it to 4.3 s. A COBALT mark on a packet that BLUE drops is not counted, as in Linux.
+
+pub mod cobalt;
+pub mod isolation;
+pub mod shaper;
+pub mod tins;
+
+use super::{Aqm, Dequeue, Surroundings};
+use crate::packet::{Packet, MTU_FRAME};
+use crate::record::{DropReason, Mark, QueueLog};
+use crate::rng::Rng;
+use crate::units::{Rate, Time};
+use isolation::{FlowState, FlowTable, Isolation, NO_PACKET};
+use shaper::{bytes_per_second, Charge, Framing, Shaper};
+use tins::{Diffserv, Tin, DECAYING, NEW, OLD};
+
+/// Name in experiment files.
+pub const NAME: &str = "cake";
+/// One line.
+pub const TITLE: &str = "common applications kept enhanced: shaper, tins, flow isolation and COBALT";
+/// Specification and deviations.
+pub const SOURCE: &str =
+    "Linux 6.18 sch_cake.c, tc-cake(8); no ack-filter, nat, wash, autorate-ingress, split-gso, negative overhead";
+
+crate::params! {
+    /// Parameters of CAKE.
+    pub struct Params {
+        /// Rate of the shaper; 0: unlimited; unset: that of the bottleneck, whose changes it follows.
+        bandwidth: Option<Rate> = None, unit "", range Rate(0), Rate(1_000_000_000_000), source "tc-cake(8): bandwidth";
+        /// Priority tins.
+        diffserv: Diffserv = Diffserv::Diffserv3, unit "", source "tc-cake(8): diffserv3 is the default";
+        /// Between what the capacity is shared.
+        isolation: Isolation = Isolation::TripleIsolate, unit "", source "tc-cake(8): triple-isolate is the default";
+        /// Round-trip time to be expected: the interval; target is a twentieth of it.
+        rtt: Time = Time::from_millis(100), unit "", range Time::from_micros(1), Time::from_secs(1000),
+            source "tc-cake(8): internet (100 ms) is the default; 5 % of it as target";
+        /// Bytes on the link in front of the IP packet, instead of the Ethernet header; unset: frames as they are.
+        overhead: Option<u16> = None, unit "bytes", range 0_u16, 256_u16, source "tc-cake(8): raw is the default";
+        /// Smallest packet on the link, overhead included.
+        mpu: u16 = 0, unit "bytes", range 0_u16, 256_u16, source "tc-cake(8): mpu";
+        /// Cells or code blocks of the link.
+        framing: Framing = Framing::None, unit "", source "tc-cake(8): noatm is the default";
+        /// Memory for packets; unset: four times rate times rtt, at least 4 MiB, at most 10240 full frames.
+        memlimit: Option<u32> = None, unit "bytes", range 1_u32, u32::MAX, source "tc-cake(8): memlimit; cake_reconfigure, sch_cake.c";
+        /// Shapes traffic that has already passed the bottleneck: charges dropped packets, raises the target for many flows.
+        ingress: bool = false, unit "", source "tc-cake(8): egress is the default";
+    }
+}
+
+/// Least memory for packets if nothing else is configured (`cake_reconfigure`, sch_cake.c).
+const MIN_BUFFER: u64 = 4 << 20;
+/// Packets that fit in the default memory (`sch->limit`, sch_cake.c), as full frames.
+const PACKET_LIMIT: u64 = 10240;
+/// Linux's `struct skb_shared_info`, behind the data of every buffer.
+const SHARED_INFO: u32 = 320;
+/// Linux's `struct sk_buff`, as allocated.
+const SK_BUFF: u32 = 256;
+/// Smallest buffer for data (`SKB_SMALL_HEAD` and the slab `kmalloc-512`).
+const SMALLEST_BUFFER: u32 = 512;
+
+/// Memory that Linux accounts for a frame (`truesize`): its data and shared info in a slab of a power of two, and the
+/// descriptor. A full frame of 1514 B occupies 2048 + 256 = 2304 B, as it does from veth or from a split GSO packet; an ACK
+/// 512 + 256 = 768 B.
+#[inline]
+fn truesize(len: u16) -> u32 {
+    (u32::from(len) + SHARED_INFO).next_power_of_two().max(SMALLEST_BUFFER) + SK_BUFF
+}
+
+/// Bytes of memory for packets at a shaper rate.
+fn buffer_limit(params: &Params, bytes_per_second: u64) -> u64 {
+    if let Some(memlimit) = params.memlimit {
+        return u64::from(memlimit);
+    }
+    let by_rate = match bytes_per_second {
+        0 => u64::MAX,
+        rate => ((4 * u128::from(rate) * u128::from(params.rtt.0) / 1_000_000_000) as u64).max(MIN_BUFFER),
+    };
+    by_rate.min(PACKET_LIMIT * u64::from(MTU_FRAME))
+}
+
+/// A packet and the one behind it in its queue, or in the list of unused places.
+#[derive(Clone, Debug)]
+struct Stored {
+    packet: Packet,
+    next: u32,
+}
+
+/// CAKE with its queues.
+#[derive(Clone, Debug)]
+pub struct State {
+    params: Params,
+    charge: Charge,
+    shaped: bool,
+    shaper: Shaper,
+    tins: Vec<Tin>,
+    current_tin: usize,
+    table: FlowTable,
+    store: Vec<Stored>,
+    unused: u32,
+    packets: usize,
+    bytes: u64,
+    memory: u64,
+    memory_limit: u64,
+    rng: Rng,
+}
+
+impl State {
+    /// An empty CAKE.
+    pub fn new(params: Params, surroundings: &Surroundings) -> State {
+        let rate = bytes_per_second(params.bandwidth.unwrap_or(surroundings.rate));
+        let new_tin = |(tin_rate, quantum)| Tin::new(tin_rate, quantum, params.rtt);
+        let tins: Vec<Tin> = params.diffserv.shares(rate).into_iter().map(new_tin).collect();
+        let table = FlowTable::new(params.isolation, params.diffserv, tins.len(), surroundings.flows, surroundings.seed);
+        State {
+            charge: Charge { overhead: params.overhead, mpu: params.mpu, framing: params.framing },
+            shaped: rate > 0,
+            shaper: Shaper::new(rate),
+            tins,
+            current_tin: 0,
+            table,
+            store: Vec::new(),
+            unused: NO_PACKET,
+            packets: 0,
+            bytes: 0,
+            memory: 0,
+            memory_limit: buffer_limit(&params, rate),
+            rng: Rng::stream(surroundings.seed, "cake blue", 0),
+            params,
+        }
+    }
+
+    /// Stores `packet` at the tail of queue `slot`.
+    #[inline]
+    fn put(&mut self, slot: u16, packet: Packet) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.len);
+        self.memory += u64::from(truesize(packet.len));
+        self.table.backlogs[slot as usize] += u32::from(packet.len);
+        let stored = Stored { packet, next: NO_PACKET };
+        let index = self.unused;
+        let index = if index == NO_PACKET {
+            self.store.push(stored);
+            self.store.len() as u32 - 1
+        } else {
+            self.unused = self.store[index as usize].next;
+            self.store[index as usize] = stored;
+            index
+        };
+        let flow = &mut self.table.flows[slot as usize];
+        match flow.tail {
+            NO_PACKET => flow.head = index,
+            tail => self.store[tail as usize].next = index,
+        }
+        flow.tail = index;
+        self.tins[flow.tin as usize].packets += 1;
+    }
+
+    /// Takes the head of queue `slot`.
+    #[inline]
+    fn take(&mut self, slot: u16) -> Option<Packet> {
+        let flow = &mut self.table.flows[slot as usize];
+        let index = flow.head;
+        let stored = self.store.get_mut(index as usize)?;
+        flow.head = stored.next;
+        if flow.head == NO_PACKET {
+            flow.tail = NO_PACKET;
+        }
+        stored.next = self.unused;
+        self.unused = index;
+        let packet = stored.packet;
+        self.packets -= 1;
+        self.bytes -= u64::from(packet.len);
+        self.memory -= u64::from(truesize(packet.len));
+        self.table.backlogs[slot as usize] -= u32::from(packet.len);
+        self.tins[flow.tin as usize].packets -= 1;
+        Some(packet)
+    }
+
+    /// Charges a packet to the clocks; returns the bytes charged.
+    #[inline]
+    fn charge(&mut self, tin: usize, len: u16, now: Time, dropped: bool) -> i32 {
+        let bytes = self.charge.of(len);
+        if self.shaped {
+            self.tins[tin].charge(bytes, now);
+            self.shaper.charge(bytes, dropped);
+        }
+        bytes as i32
+    }
+
+    /// Charges a packet of queue `slot` to the clocks and to the turns of its flow and tin.
+    #[inline]
+    fn charge_turn(&mut self, slot: u16, tin: usize, len: u16, now: Time, dropped: bool) {
+        let bytes = self.charge(tin, len, now, dropped);
+        self.table.flows[slot as usize].deficit -= bytes;
+        if !self.shaped {
+            self.tins[tin].deficit -= bytes;
+        }
+    }
+
+    /// Drops the head of the longest queue: the memory is full.
+    #[cold]
+    fn drop_from_longest(&mut self, now: Time, log: &mut QueueLog) {
+        let slot = self.table.longest();
+        let Some(packet) = self.take(slot) else { return };
+        let flow = &mut self.table.flows[slot as usize];
+        let tin = flow.tin as usize;
+        flow.cobalt.queue_full(&self.tins[tin].thresholds, now);
+        if self.params.ingress {
+            self.charge(tin, packet.len, now, true);
+        }
+        log.dropped(&packet, DropReason::Overflow);
+    }
+
+    /// Moves queue `slot` of `tin` from list `from` to the tail of list `to`.
+    #[inline]
+    fn move_to(&mut self, tin: usize, slot: u16, from: usize, to: usize) {
+        let lists = &mut self.tins[tin].lists;
+        lists[from].remove(&mut self.table.flows, slot);
+        lists[to].push(&mut self.table.flows, slot);
+    }
+
+    /// A flow has used up its turn: gives it the next one, behind all others.
+    #[inline]
+    fn next_turn(&mut self, tin: usize, slot: u16, list: usize) {
+        let flow = &mut self.table.flows[slot as usize];
+        if flow.state == FlowState::Sparse {
+            if flow.head == NO_PACKET {
+                // It goes through the bulk rotation for its deficit, but does not count as bulk until it has packets again.
+                flow.state = FlowState::SparseWait;
+            } else {
+                self.become_bulk(tin, slot);
+            }
+        }
+        let quantum = self.table.quantum(slot, self.tins[tin].flow_quantum);
+        self.table.flows[slot as usize].deficit += quantum;
+        self.move_to(tin, slot, list, OLD);
+    }
+
+    /// From sparse to bulk.
+    #[inline]
+    fn become_bulk(&mut self, tin: usize, slot: u16) {
+        self.table.flows[slot as usize].state = FlowState::Bulk;
+        self.tins[tin].sparse_flows -= 1;
+        self.tins[tin].bulk_flows += 1;
+        self.table.join_bulk(slot);
+    }
+
+    /// A flow was served and had no packets: it leaves, at once or when its COBALT is at rest.
+    fn retire(&mut self, tin: usize, slot: u16, list: usize, now: Time) {
+        let flow = &mut self.table.flows[slot as usize];
+        flow.cobalt.queue_empty(&self.tins[tin].thresholds, now);
+        let state = flow.state;
+        if flow.cobalt.is_at_rest(now) {
+            flow.state = FlowState::None;
+            self.tins[tin].lists[list].remove(&mut self.table.flows, slot);
+        } else {
+            flow.state = FlowState::Decaying;
+            self.move_to(tin, slot, list, DECAYING);
+        }
+        match state {
+            FlowState::Sparse | FlowState::SparseWait => self.tins[tin].sparse_flows -= 1,
+            FlowState::Bulk => {
+                self.tins[tin].bulk_flows -= 1;
+                self.table.leave_bulk(slot);
+            }
+            FlowState::Decaying | FlowState::None => {}
+        }
+    }
+}
+
+impl Aqm for State {
+    #[inline]
+    fn enqueue(&mut self, mut packet: Packet, now: Time, log: &mut QueueLog) {
+        let slot = self.table.slot(packet.flow);
+        let tin = self.table.flows[slot as usize].tin as usize;
+        if self.tins[tin].packets == 0 {
+            self.tins[tin].next = self.tins[tin].next.max(now);
+            if self.packets == 0 {
+                self.shaper.wake(now);
+            }
+        }
+        packet.enqueue_time = now;
+        self.put(slot, packet);
+        let state = self.table.flows[slot as usize].state;
+        match state {
+            FlowState::None | FlowState::Decaying => {
+                if state == FlowState::None {
+                    self.tins[tin].lists[NEW].push(&mut self.table.flows, slot);
+                } else {
+                    self.move_to(tin, slot, DECAYING, NEW);
+                }
+                self.tins[tin].sparse_flows += 1;
+                let quantum = self.table.quantum(slot, self.tins[tin].flow_quantum);
+                let flow = &mut self.table.flows[slot as usize];
+                flow.state = FlowState::Sparse;
+                flow.deficit = quantum;
+            }
+            FlowState::SparseWait => self.become_bulk(tin, slot),
+            FlowState::Sparse | FlowState::Bulk => {}
+        }
+        while self.memory > self.memory_limit {
+            self.drop_from_longest(now, log);
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, log: &mut QueueLog) -> Dequeue {
+        let mut look_at_decaying = true;
+        'tin: loop {
+            if self.packets == 0 {
+                return Dequeue::Empty;
+            }
+            let tin = if self.shaped {
+                let ready_at = self.shaper.ready_at();
+                if ready_at > now {
+                    return Dequeue::Wait(ready_at);
+                }
+                tins::by_schedule(&self.tins, now)
+            } else {
+                self.current_tin = tins::by_turns(&mut self.tins, self.current_tin);
+                self.current_tin
+            };
+            'flow: loop {
+                // One of the flows that decay is looked at in every call, so that they do leave.
+                let lists = &self.tins[tin].lists;
+                let decaying_first = if look_at_decaying { DECAYING } else { NEW };
+                look_at_decaying = false;
+                let Some(list) = [decaying_first, NEW, OLD, DECAYING].into_iter().find(|&list| lists[list].first() != 0) else {
+                    continue 'tin;
+                };
+                let slot = lists[list].first();
+                if self.table.flows[slot as usize].deficit <= 0 {
+                    self.next_turn(tin, slot, list);
+                    continue 'flow;
+                }
+                while let Some(mut packet) = self.take(slot) {
+                    let bulk_flows = if self.params.ingress { self.tins[tin].bulk_flows } else { 0 };
+                    let flow = &mut self.table.flows[slot as usize];
+                    let thresholds = &self.tins[tin].thresholds;
+                    let sojourn = now - packet.enqueue_time;
+                    let verdict = flow.cobalt.judge(thresholds, now, sojourn, packet.ecn.is_capable(), bulk_flows, &mut self.rng);
+                    // The last packet of a flow may be marked, but is never dropped.
+                    if verdict.drop && flow.head != NO_PACKET {
+                        log.dropped(&packet, DropReason::Aqm);
+                        if self.params.ingress {
+                            self.charge_turn(slot, tin, packet.len, now, true);
+                            continue 'flow;
+                        }
+                        continue;
+                    }
+                    if verdict.mark {
+                        let before = packet.ecn;
+                        packet.set_ce();
+                        log.marked(&packet, before, Mark::Ce);
+                    }
+                    self.charge_turn(slot, tin, packet.len, now, false);
+                    return Dequeue::Packet(packet);
+                }
+                self.retire(tin, slot, list, now);
+                continue 'tin;
+            }
+        }
+    }
+
+    fn packets(&self) -> usize {
+        self.packets
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn set_rate(&mut self, rate: Rate, now: Time) {
+        if self.params.bandwidth.is_some() {
+            return;
+        }
+        let rate = bytes_per_second(rate);
+        if !self.shaped {
+            // The clocks stood still without a shaper: the time since gives no credit.
+            self.shaper.wake(now);
+        }
+        self.shaped = rate > 0;
+        self.shaper.set_rate(rate);
+        for (tin, (tin_rate, _)) in self.tins.iter_mut().zip(self.params.diffserv.shares(rate)) {
+            tin.set_rate(tin_rate, self.params.rtt);
+        }
+        self.memory_limit = buffer_limit(&self.params, rate);
+    }
+
+    fn shapes(&self) -> bool {
+        self.shaped
+    }
+}
+
+#[cfg(test)]
+mod tests;

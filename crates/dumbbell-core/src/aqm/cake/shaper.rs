@@ -1,0 +1,192 @@
+//! The virtual-clock shaper: what a packet is charged, and when the next one may leave.
+
+use crate::units::{Rate, Time};
+
+crate::choice! {
+    /// How the link below packs frames.
+    pub enum Framing {
+        /// As they are.
+        None = "none",
+        /// ATM: cells of 53 B that carry 48 B (ITU-T I.361).
+        Atm = "atm",
+        /// PTM: one more byte for every 64 B (IEEE 802.3 clause 61, 64b/65b).
+        Ptm = "ptm",
+    }
+}
+
+/// Bytes in front of the network header, which the charge leaves out if an overhead is given: an Ethernet header.
+const NETWORK_OFFSET: u32 = 14;
+/// Rates below 64 B/s count as 64 B/s (`MIN_RATE`, `cake_set_rate`).
+const MIN_BYTES_PER_SECOND: u64 = 64;
+/// Binary digits of the time a byte takes (`cake_set_rate` uses a shift of 34).
+const SHIFT: u32 = 34;
+
+/// What a packet costs.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge {
+    /// Replaces the Ethernet header in the account; unset: frames as they are (`raw`).
+    pub overhead: Option<u16>,
+    /// No packet costs less.
+    pub mpu: u16,
+    /// How frames are packed.
+    pub framing: Framing,
+}
+
+impl Charge {
+    /// Bytes that a frame of `len` bytes costs.
+    #[inline]
+    pub fn of(&self, len: u16) -> u32 {
+        let len = u32::from(len);
+        let bytes = self.overhead.map_or(len, |overhead| len.saturating_sub(NETWORK_OFFSET) + u32::from(overhead));
+        let bytes = bytes.max(u32::from(self.mpu));
+        match self.framing {
+            Framing::None => bytes,
+            Framing::Atm => bytes.div_ceil(48) * 53,
+            Framing::Ptm => bytes + bytes.div_ceil(64),
+        }
+    }
+}
+
+/// How long a byte takes, as a binary fraction, so that a packet needs no division.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteTime {
+    mantissa: u64,
+    shift: u32,
+}
+
+impl ByteTime {
+    /// At `bytes_per_second`; 0 is unlimited: no time.
+    pub fn at(bytes_per_second: u64) -> ByteTime {
+        if bytes_per_second == 0 {
+            return ByteTime { mantissa: 0, shift: 0 };
+        }
+        let exact = (1_000_000_000_u128 << SHIFT) / u128::from(bytes_per_second.max(MIN_BYTES_PER_SECOND));
+        // At most 34 bits are kept: times any length they fit 64 bits.
+        let surplus = (128 - exact.leading_zeros()).saturating_sub(SHIFT);
+        ByteTime { mantissa: (exact >> surplus) as u64, shift: SHIFT - surplus }
+    }
+
+    /// Time for `bytes`.
+    #[inline]
+    pub fn times(self, bytes: u32) -> Time {
+        Time((self.mantissa * u64::from(bytes)) >> self.shift)
+    }
+}
+
+/// Bytes per second of `rate`, 0 if unlimited: Linux's unit of rate.
+pub fn bytes_per_second(rate: Rate) -> u64 {
+    match rate {
+        Rate::UNLIMITED => 0,
+        _ => rate.bytes().max(1),
+    }
+}
+
+/// The global shaper. No bursts: time that passes idle gives no credit.
+#[derive(Clone, Copy, Debug)]
+pub struct Shaper {
+    byte_time: ByteTime,
+    next: Time,
+    /// Runs at 2/3 of the rate over what was sent, not dropped: bounds the gap that charged drops can make.
+    failsafe_next: Time,
+}
+
+impl Shaper {
+    /// A shaper at `bytes_per_second`.
+    pub fn new(bytes_per_second: u64) -> Shaper {
+        Shaper { byte_time: ByteTime::at(bytes_per_second), next: Time::ZERO, failsafe_next: Time::ZERO }
+    }
+
+    /// Changes the rate; what was sent stays charged at the old one.
+    pub fn set_rate(&mut self, bytes_per_second: u64) {
+        self.byte_time = ByteTime::at(bytes_per_second);
+    }
+
+    /// When the next packet may leave.
+    #[inline]
+    pub fn ready_at(&self) -> Time {
+        self.next.min(self.failsafe_next)
+    }
+
+    /// The whole discipline was idle until `now`.
+    #[inline]
+    pub fn wake(&mut self, now: Time) {
+        if self.next < now {
+            self.next = now;
+            self.failsafe_next = now;
+        }
+    }
+
+    /// Charges `bytes`.
+    #[inline]
+    pub fn charge(&mut self, bytes: u32, dropped: bool) {
+        let duration = self.byte_time.times(bytes);
+        self.next += duration;
+        if !dropped {
+            self.failsafe_next += Time(duration.0 + (duration.0 >> 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RAW: Charge = Charge { overhead: None, mpu: 0, framing: Framing::None };
+
+    #[test]
+    fn charges() {
+        // 1514 - 14 + 38 = 1538
+        assert_eq!(Charge { overhead: Some(38), ..RAW }.of(1514), 1538);
+        // 74 - 14 + 0 = 60 < 84
+        assert_eq!(Charge { overhead: Some(0), mpu: 84, ..RAW }.of(74), 84);
+        // 1500 + 40 = 1540 B need 33 cells (32 hold 1536): 33 * 53 = 1749
+        assert_eq!(Charge { overhead: Some(40), framing: Framing::Atm, ..RAW }.of(1514), 1749);
+        // 1500 + 30 = 1530 B are 23.9 blocks of 64: 24 bytes more
+        assert_eq!(Charge { overhead: Some(30), framing: Framing::Ptm, ..RAW }.of(1514), 1554);
+        assert_eq!(RAW.of(1514), 1514);
+    }
+
+    #[test]
+    fn durations_at_10_mbit() {
+        // 800 ns a byte: 1514 B take 1211200 ns, the failsafe 1.5 times as long, 1538 B 1230400 ns
+        let mut shaper = Shaper::new(1_250_000);
+        shaper.charge(1514, false);
+        assert_eq!((shaper.next, shaper.failsafe_next), (Time(1_211_200), Time(1_816_800)));
+        assert_eq!(ByteTime::at(1_250_000).times(1538), Time(1_230_400));
+    }
+
+    #[test]
+    fn byte_time_is_exact_to_the_nanosecond_over_all_rates() {
+        for bits in [1, 512, 10_000, 1_000_000, 3_333_333, 10_000_000, 999_999_999, 10_000_000_000, 400_000_000_000] {
+            let rate = bytes_per_second(Rate(bits)).max(MIN_BYTES_PER_SECOND);
+            for bytes in [1, 64, 1514, 65_535] {
+                let exact = bytes * 1_000_000_000 / rate;
+                let got = ByteTime::at(rate).times(bytes as u32).0;
+                // 34 bits, cut: at most one unit, or 2^-33 of the value
+                assert!(got <= exact && exact - got <= 1 + (exact >> 32), "{bits} bit/s, {bytes} B: {got}, not {exact}");
+            }
+        }
+        assert_eq!(ByteTime::at(0).times(1514), Time::ZERO);
+        // floor of 64 B/s
+        assert_eq!(ByteTime::at(1).times(64), Time::from_secs(1));
+    }
+
+    #[test]
+    fn dropped_packets_do_not_move_the_failsafe_clock() {
+        let mut shaper = Shaper::new(1_250_000);
+        for _ in 0..10 {
+            shaper.charge(1000, true);
+        }
+        assert_eq!((shaper.next, shaper.ready_at()), (Time::from_millis(8), Time::ZERO));
+    }
+
+    #[test]
+    fn idle_time_gives_no_credit() {
+        let mut shaper = Shaper::new(1_250_000);
+        shaper.wake(Time::from_secs(1));
+        assert_eq!(shaper.ready_at(), Time::from_secs(1));
+        shaper.charge(1000, false);
+        shaper.wake(Time::from_secs(1)); // still busy: nothing to pull up
+        assert_eq!(shaper.ready_at(), Time(1_000_800_000));
+    }
+}

@@ -1,0 +1,348 @@
+//! Stories of the whole of CAKE; its parts have tests of their own.
+
+use super::*;
+use crate::aqm::FlowKey;
+use crate::packet::Ecn;
+
+const RAW_10: Rate = Rate::from_mbit(10);
+
+fn keys(hosts: &[(u32, u32)]) -> Vec<FlowKey> {
+    (0..).zip(hosts).map(|(ports, &(src_host, dst_host))| FlowKey { src_host, dst_host, ports, dscp: 0 }).collect()
+}
+
+fn cake(params: Params, flows: &[FlowKey]) -> (State, QueueLog) {
+    (State::new(params, &Surroundings { rate: RAW_10, flows, seed: 7 }), QueueLog::new(flows.len()))
+}
+
+fn single() -> Params {
+    Params { diffserv: Diffserv::BestEffort, isolation: Isolation::FlowBlind, ..Params::default() }
+}
+
+fn packet(flow: u32, seq: u64, len: u16, ecn: Ecn) -> Packet {
+    Packet { enqueue_time: Time::ZERO, seq, flow, tsval: 0, value: 0, len, ecn, flags: 0 }
+}
+
+/// Takes packets from `now` on, waiting where told to, until `until` or until nothing is left.
+fn drain(state: &mut State, log: &mut QueueLog, mut now: Time, until: Time) -> Vec<(Time, Packet)> {
+    let mut sent = Vec::new();
+    while now < until {
+        match state.dequeue(now, log) {
+            Dequeue::Packet(packet) => sent.push((now, packet)),
+            Dequeue::Wait(time) => now = time,
+            Dequeue::Empty => break,
+        }
+    }
+    sent
+}
+
+/// Sends for `seconds` with all of `flows` backlogged (each has `depth` packets queued, ECN-capable unless said otherwise);
+/// returns the bytes of each.
+fn share(params: Params, flows: &[FlowKey], depth: u64, seconds: u64) -> Vec<u64> {
+    let (mut state, mut log) = cake(params, flows);
+    for seq in 0..depth {
+        for flow in 0..flows.len() as u32 {
+            state.enqueue(packet(flow, seq, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+        }
+    }
+    let mut bytes = vec![0; flows.len()];
+    let mut now = Time::ZERO;
+    while now < Time::from_secs(seconds) {
+        match state.dequeue(now, &mut log) {
+            Dequeue::Packet(sent) => {
+                bytes[sent.flow as usize] += u64::from(sent.len);
+                state.enqueue(packet(sent.flow, 0, 1514, Ecn::Ect0), now, &mut log);
+            }
+            Dequeue::Wait(time) => now = time,
+            Dequeue::Empty => panic!("all flows are backlogged"),
+        }
+    }
+    bytes
+}
+
+#[test]
+fn packets_leave_at_the_rate_of_the_shaper() {
+    let (mut state, mut log) = cake(single(), &keys(&[(1, 2)]));
+    assert!(state.shapes());
+    let start = Time::from_secs(1);
+    for seq in 0..3 {
+        state.enqueue(packet(0, seq, 1514, Ecn::Ect0), start, &mut log);
+    }
+    // 1514 B at 10 Mbit/s take 1211.2 us
+    let times: Vec<u64> = drain(&mut state, &mut log, start, Time::NEVER).iter().map(|(time, _)| time.0 - start.0).collect();
+    assert_eq!(times, [0, 1_211_200, 2_422_400]);
+    // Idle for 10 ms: no credit, and none of the time of the last packet is lost either
+    let later = Time::from_millis(1010);
+    for seq in 3..5 {
+        state.enqueue(packet(0, seq, 1514, Ecn::Ect0), later, &mut log);
+    }
+    let again: Vec<u64> = drain(&mut state, &mut log, later, Time::NEVER).iter().map(|(time, _)| time.0 - later.0).collect();
+    assert_eq!(again, [0, 1_211_200]);
+}
+
+#[test]
+fn the_shaper_follows_the_bottleneck_unless_told_its_own_rate() {
+    let follow = |params| {
+        let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
+        state.set_rate(Rate::from_mbit(20), Time::ZERO);
+        for seq in 0..2 {
+            state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+        }
+        drain(&mut state, &mut log, Time::ZERO, Time::NEVER)[1].0
+    };
+    assert_eq!(follow(single()), Time(605_600));
+    assert_eq!(follow(Params { bandwidth: Some(RAW_10), ..single() }), Time(1_211_200));
+    // overhead 38: 1538 B, 1230.4 us
+    assert_eq!(follow(Params { bandwidth: Some(RAW_10), overhead: Some(38), ..single() }), Time(1_230_400));
+    assert_eq!(follow(Params { bandwidth: Some(Rate::UNLIMITED), ..single() }), Time::ZERO);
+}
+
+#[test]
+fn a_shaper_that_starts_in_the_middle_of_a_run_gives_no_burst() {
+    let flows = keys(&[(1, 2)]);
+    let mut state = State::new(single(), &Surroundings { rate: Rate::UNLIMITED, flows: &flows, seed: 1 });
+    let mut log = QueueLog::new(1);
+    assert!(!state.shapes());
+    for seq in 0..5 {
+        state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+    }
+    let start = Time::from_secs(10);
+    state.set_rate(RAW_10, start);
+    let times: Vec<u64> = drain(&mut state, &mut log, start, Time::NEVER).iter().map(|(time, _)| time.0 - start.0).collect();
+    assert_eq!(times, [0, 1_211_200, 2_422_400, 3_633_600, 4_844_800]);
+}
+
+#[test]
+fn memory_limits() {
+    let limit = |mbit: u64, params: Params| buffer_limit(&params, Rate::from_mbit(mbit).bytes());
+    // 4 * 1.25 MB/s * 0.1 s = 500 kB < 4 MiB
+    assert_eq!(limit(10, Params::default()), 4_194_304);
+    // 4 * 25 MB/s * 0.1 s
+    assert_eq!(limit(200, Params::default()), 10_000_000);
+    // 50 MB > 10240 * 1514
+    assert_eq!(limit(1000, Params::default()), 15_503_360);
+    assert_eq!(limit(0, Params::default()), 15_503_360);
+    assert_eq!(limit(1000, Params { memlimit: Some(20_000_000), ..Params::default() }), 20_000_000);
+    assert_eq!([60, 192, 193, 704, 705, 1514, 9014].map(truesize), [768, 768, 1280, 1280, 2304, 2304, 16640]);
+}
+
+#[test]
+fn full_memory_drops_the_head_of_the_longest_queue_and_wakes_blue() {
+    // 10 frames of 2304 B fit. Flow 0 has 8, flow 1 has 2; the 11th, of flow 1, costs flow 0 its head.
+    let params = Params { memlimit: Some(23_040), isolation: Isolation::Flows, ..Params::default() };
+    let (mut state, mut log) = cake(params, &keys(&[(1, 2), (1, 2)]));
+    for seq in 0..8 {
+        state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Time::from_millis(10), &mut log);
+    }
+    for seq in 0..3 {
+        state.enqueue(packet(1, seq, 1514, Ecn::Ect0), Time::from_millis(10), &mut log);
+    }
+    assert_eq!((log.drops_overflow, log.flows[0].dropped_overflow, state.packets()), (1, 1, 10));
+    let slot = state.table.slot(0) as usize;
+    assert_eq!((state.table.flows[slot].cobalt.p_drop, state.table.flows[slot].cobalt.count), (1 << 24, 1));
+    let sent = drain(&mut state, &mut log, Time::from_millis(10), Time::NEVER);
+    let first = sent.iter().find(|(_, packet)| packet.flow == 0).unwrap();
+    assert_eq!(first.1.seq, 1, "the head was dropped");
+}
+
+#[test]
+fn a_limit_below_one_packet_drops_everything() {
+    let (mut state, mut log) = cake(Params { memlimit: Some(1000), ..Params::default() }, &keys(&[(1, 2)]));
+    state.enqueue(packet(0, 0, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+    assert_eq!((state.packets(), state.memory, log.drops_overflow), (0, 0, 1));
+    assert!(matches!(state.dequeue(Time::ZERO, &mut log), Dequeue::Empty));
+}
+
+#[test]
+fn flows_share_equally_and_hosts_first_in_the_dual_modes() {
+    // Source 1 has three flows, source 2 has one; each flow has its own destination.
+    let flows = keys(&[(1, 11), (1, 12), (1, 13), (2, 14)]);
+    let shares = |isolation| {
+        let bytes = share(Params { isolation, ..Params::default() }, &flows, 20, 10);
+        let total: u64 = bytes.iter().sum();
+        // 10 s at 10 Mbit/s
+        assert!((12_498_000..12_503_000).contains(&total), "{total}");
+        bytes.iter().map(|&b| b as f64 / total as f64).collect::<Vec<_>>()
+    };
+    let close = |got: &[f64], expected: [f64; 4]| {
+        for (g, e) in got.iter().zip(expected) {
+            assert!((g - e).abs() < 0.01, "{got:?}, not {expected:?}");
+        }
+    };
+    let sixth = 1.0 / 6.0;
+    close(&shares(Isolation::Flows), [0.25; 4]);
+    close(&shares(Isolation::DualDstHost), [0.25; 4]);
+    close(&shares(Isolation::DualSrcHost), [sixth, sixth, sixth, 0.5]);
+    close(&shares(Isolation::TripleIsolate), [sixth, sixth, sixth, 0.5]);
+}
+
+#[test]
+fn a_sparse_flow_passes_bulk_flows() {
+    let (mut state, mut log) = cake(Params::default(), &keys(&[(1, 2), (3, 4)]));
+    for seq in 0..100 {
+        state.enqueue(packet(0, seq, 1514, Ecn::NotEct), Time::ZERO, &mut log);
+    }
+    let sent = drain(&mut state, &mut log, Time::ZERO, Time::from_millis(40));
+    assert!(sent.len() > 30);
+    let arrival = Time::from_millis(41);
+    state.enqueue(packet(1, 0, 100, Ecn::NotEct), arrival, &mut log);
+    let next = drain(&mut state, &mut log, arrival, Time::from_millis(45));
+    let (time, _) = next.iter().find(|(_, packet)| packet.flow == 1).expect("it was sent");
+    // The frame on the link may take 1.2112 ms, and that is all.
+    assert!(time.0 - arrival.0 <= 1_211_200, "{time}");
+}
+
+#[test]
+fn states_of_a_flow() {
+    let flows = keys(&[(1, 2), (3, 4)]);
+    let (mut state, mut log) = cake(Params { isolation: Isolation::Flows, rtt: Time::from_millis(10), ..single() }, &flows);
+    let slot = state.table.slot(0) as usize;
+    let mut now = Time::from_secs(1);
+    assert_eq!(state.table.flows[slot].state, FlowState::None);
+    state.enqueue(packet(0, 0, 1514, Ecn::Ect0), now, &mut log);
+    assert_eq!(state.table.flows[slot].state, FlowState::Sparse);
+    // 1514 B against a quantum of 305 B: the deficit is spent, but the flow is still on the new list
+    assert!(matches!(state.dequeue(now, &mut log), Dequeue::Packet(_)));
+    assert_eq!((state.table.flows[slot].state, state.tins[0].sparse_flows), (FlowState::Sparse, 1));
+    // The other flow's packet makes it be looked at: empty and out of deficit, it waits in the old list
+    now += Time::from_millis(2);
+    state.enqueue(packet(1, 0, 100, Ecn::Ect0), now, &mut log);
+    assert!(matches!(state.dequeue(now, &mut log), Dequeue::Packet(Packet { flow: 1, .. })));
+    assert_eq!((state.table.flows[slot].state, state.tins[0].sparse_flows), (FlowState::SparseWait, 2));
+    // and counts as bulk when it has a packet again
+    state.enqueue(packet(0, 1, 1514, Ecn::Ect0), now, &mut log);
+    assert_eq!((state.table.flows[slot].state, state.tins[0].bulk_flows), (FlowState::Bulk, 1));
+    now += Time::from_millis(2);
+    drain(&mut state, &mut log, now, now + Time::from_millis(4));
+    // Served empty, it decays, since drop_next is an interval (11.3 ms at this rate) after its last packet; then it leaves
+    now += Time::from_millis(4);
+    for seq in 0..20 {
+        state.enqueue(packet(1, seq, 100, Ecn::Ect0), now, &mut log);
+        drain(&mut state, &mut log, now, now + Time::from_micros(100));
+        now += Time::from_micros(100);
+    }
+    // (the other flow has used up its quantum meanwhile: it is the one that counts as bulk)
+    assert_eq!((state.table.flows[slot].state, state.tins[0].bulk_flows), (FlowState::Decaying, 1));
+    now += Time::from_millis(30);
+    for seq in 0..20 {
+        state.enqueue(packet(1, seq, 100, Ecn::Ect0), now, &mut log);
+        drain(&mut state, &mut log, now, now + Time::from_millis(1));
+        now += Time::from_millis(1);
+    }
+    assert_eq!(state.table.flows[slot].state, FlowState::None);
+}
+
+#[test]
+fn voice_goes_first_within_its_rate_and_bulk_goes_last() {
+    let mut flows = keys(&[(1, 11), (2, 12), (3, 13)]);
+    flows[1].dscp = 8; // CS1: bulk, 10/16 Mbit/s
+    flows[2].dscp = 46; // EF: voice, 2.5 Mbit/s
+    let bytes = share(Params { isolation: Isolation::Flows, ..Params::default() }, &flows, 20, 10);
+    let total: u64 = bytes.iter().sum();
+    let part: Vec<f64> = bytes.iter().map(|&b| b as f64 / total as f64).collect();
+    // Voice and bulk get their threshold rates (1/4 and 1/16), the rest is best effort's.
+    assert!((part[2] - 0.25).abs() < 0.02 && part[1] < 0.0725 && part[0] > 0.66, "{part:?}");
+    // Alone, bulk may use all of the link.
+    let alone = share(Params::default(), &flows[1..2], 20, 10);
+    assert!(alone[0] > 12_498_000, "{alone:?}");
+}
+
+#[test]
+fn unlimited_tins_share_by_their_quanta() {
+    let mut flows = keys(&[(1, 11), (2, 12), (3, 13)]);
+    flows[1].dscp = 8;
+    flows[2].dscp = 46;
+    let params = Params { bandwidth: Some(Rate::UNLIMITED), isolation: Isolation::Flows, ..Params::default() };
+    let (mut state, mut log) = cake(params, &flows);
+    let mut sent = [0_u32; 3];
+    for flow in [0, 1, 2] {
+        state.enqueue(packet(flow, 0, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+    }
+    for _ in 0..21_000 {
+        let Dequeue::Packet(got) = state.dequeue(Time::ZERO, &mut log) else { panic!("an unlimited queue never waits") };
+        sent[got.flow as usize] += 1;
+        state.enqueue(packet(got.flow, 0, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+    }
+    // 1024 : 64 : 256 = 16 : 1 : 4
+    for (got, expected) in sent.iter().zip([16_000, 1_000, 4_000]) {
+        assert!(got.abs_diff(expected) < 30, "{sent:?}");
+    }
+}
+
+/// Drives one queue at 120 % of 10 Mbit/s for `seconds`; returns the sojourn times (ms) and the log.
+fn overload(params: Params, ecn: Ecn, seconds: u64) -> (Vec<f64>, QueueLog, usize) {
+    let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
+    let gap = 1_211_200 * 5 / 6;
+    let (mut arrival, mut seq, mut now, mut sojourns) = (Time::ZERO, 0, Time::ZERO, Vec::new());
+    while now < Time::from_secs(seconds) {
+        while arrival <= now {
+            state.enqueue(packet(0, seq, 1514, ecn), arrival, &mut log);
+            arrival += Time(gap);
+            seq += 1;
+        }
+        match state.dequeue(now, &mut log) {
+            Dequeue::Packet(sent) => sojourns.push((now.0 - sent.enqueue_time.0) as f64 / 1e6),
+            Dequeue::Wait(time) => now = time.min(arrival.max(Time(now.0 + 1))),
+            Dequeue::Empty => now = arrival,
+        }
+    }
+    (sojourns, log, state.packets())
+}
+
+#[test]
+fn an_overload_of_a_flow_that_does_not_respond_is_dropped_down_to_the_target() {
+    let (sojourns, log, _) = overload(single(), Ecn::NotEct, 20);
+    // 20 % above the rate: 165 drops/s = sqrt(count)/0.1 s need count 272, whose sum of gaps is about 0.2 * sqrt(272) = 3.3 s
+    let late: f64 = sojourns[sojourns.len() / 2..].iter().sum::<f64>() / (sojourns.len() - sojourns.len() / 2) as f64;
+    assert!(late < 12.0, "{late} ms");
+    assert!(log.drops_aqm > 2_000 && log.ce_marks == 0 && log.drops_overflow == 0, "{} drops", log.drops_aqm);
+}
+
+#[test]
+fn a_flow_that_ignores_marks_fills_the_memory_and_meets_blue() {
+    let (_, log, queued) = overload(single(), Ecn::Ect1, 20);
+    // 4 MiB hold 1820 frames of 2304 B; at 165 frames/s of surplus they are full after 11 s. From then on BLUE drops too.
+    assert!(log.ce_marks > 1_000 && log.drops_overflow > 10 && log.drops_aqm > 100, "{log:?}");
+    assert!(queued <= 1820);
+}
+
+#[test]
+fn ingress_charges_what_it_drops() {
+    // The rate that arrives (sent and dropped) is held at 10 Mbit/s, so less is sent.
+    let sent = |ingress| {
+        let (sojourns, log, _) = overload(Params { ingress, ..single() }, Ecn::NotEct, 20);
+        (sojourns.len() as f64 * 1_211_200.0 / 20e9, log.drops_aqm as f64 * 1_211_200.0 / 20e9)
+    };
+    let (egress_sent, _) = sent(false);
+    let (ingress_sent, ingress_dropped) = sent(true);
+    assert!((egress_sent - 1.0).abs() < 0.01, "{egress_sent}");
+    // The failsafe keeps what is sent above 2/3.
+    assert!(ingress_sent < 0.97 && ingress_sent > 0.66 && ingress_dropped > 0.03, "{ingress_sent} {ingress_dropped}");
+}
+
+#[test]
+fn the_last_packet_of_a_flow_is_marked_but_not_dropped() {
+    for (ecn, expected) in [(Ecn::NotEct, Ecn::NotEct), (Ecn::Ect0, Ecn::Ce)] {
+        let (mut state, mut log) = cake(single(), &keys(&[(1, 2)]));
+        let slot = state.table.slot(0) as usize;
+        state.table.flows[slot].cobalt.queue_full(&state.tins[0].thresholds, Time::ZERO);
+        state.enqueue(packet(0, 0, 1514, ecn), Time::ZERO, &mut log);
+        let Dequeue::Packet(sent) = state.dequeue(Time::from_millis(50), &mut log) else { panic!("a packet is queued") };
+        assert_eq!((sent.ecn, log.drops_aqm), (expected, 0));
+        assert_eq!(log.ce_marks, u64::from(ecn == Ecn::Ect0));
+    }
+}
+
+#[test]
+fn places_of_packets_are_used_again() {
+    let (mut state, mut log) = cake(Params::default(), &keys(&[(1, 2)]));
+    let mut now = Time::ZERO;
+    for seq in 0..10_000 {
+        state.enqueue(packet(0, seq, 1514, Ecn::Ect0), now, &mut log);
+        if seq >= 20 {
+            let Dequeue::Packet(sent) = state.dequeue(now, &mut log) else { panic!("the shaper is slower than this story") };
+            assert_eq!(sent.seq, seq - 20);
+        }
+        now += Time(1_211_200);
+    }
+    assert_eq!((state.store.len(), state.packets()), (21, 20));
+}

@@ -1,0 +1,301 @@
+//! Tins: priority classes by differentiated-services codepoint, each with a soft threshold rate.
+//!
+//! A tin over its rate loses priority, not capacity.
+
+use super::cobalt::Thresholds;
+use super::isolation::List;
+use super::shaper::ByteTime;
+use crate::packet::MTU_FRAME;
+use crate::units::Time;
+
+crate::choice! {
+    /// How many tins there are and what goes into each.
+    pub enum Diffserv {
+        /// One tin for all.
+        BestEffort = "besteffort",
+        /// Eight tins by the three bits of IP precedence.
+        Precedence = "precedence",
+        /// Best effort, bulk, voice.
+        Diffserv3 = "diffserv3",
+        /// Best effort, bulk, video, voice.
+        Diffserv4 = "diffserv4",
+        /// Eight tins by application.
+        Diffserv8 = "diffserv8",
+    }
+}
+
+/// Codepoint of lower effort (RFC 8622).
+const LE: u8 = 1;
+/// TOS "maximise throughput" (RFC 1349), as it reads as a codepoint.
+const TOS2: u8 = 2;
+/// TOS "minimise delay" (RFC 1349), as it reads as a codepoint.
+const TOS4: u8 = 4;
+/// Voice admit (RFC 5865).
+const VA: u8 = 44;
+/// Expedited forwarding (RFC 3246).
+const EF: u8 = 46;
+
+/// Class selector `n` (RFC 2474 section 4.2.2).
+const fn cs(n: u8) -> u8 {
+    n << 3
+}
+
+/// Assured-forwarding class of a codepoint (RFC 2597 section 6): AFxy is 8x + 2y, y from 1 to 3.
+const fn assured_class(dscp: u8) -> Option<u8> {
+    match (dscp >> 3, dscp & 7) {
+        (class @ 1..=4, 2 | 4 | 6) => Some(class),
+        _ => None,
+    }
+}
+
+impl Diffserv {
+    /// Index of the tin for `dscp`.
+    pub fn tin(self, dscp: u8) -> u8 {
+        const CS1: u8 = cs(1);
+        const CS2: u8 = cs(2);
+        const CS3: u8 = cs(3);
+        const CS4: u8 = cs(4);
+        const CS5: u8 = cs(5);
+        const CS6: u8 = cs(6);
+        const CS7: u8 = cs(7);
+        match self {
+            Diffserv::BestEffort => 0,
+            Diffserv::Precedence => (dscp >> 3) & 7,
+            Diffserv::Diffserv3 => match dscp {
+                CS1 | LE => 1,
+                TOS4 | VA | EF | CS6 | CS7 => 2,
+                _ => 0,
+            },
+            Diffserv::Diffserv4 => match dscp {
+                CS1 | LE => 1,
+                CS4 | CS5 | VA | EF | CS6 | CS7 => 3,
+                TOS4 | CS2 | CS3 => 2,
+                _ => {
+                    if matches!(assured_class(dscp), Some(2..=4)) {
+                        2
+                    } else {
+                        0
+                    }
+                }
+            },
+            Diffserv::Diffserv8 => match dscp {
+                LE => 0,
+                CS1 | TOS2 => 1,
+                CS3 => 3,
+                TOS4 => 4,
+                CS2 => 5,
+                CS4 | CS5 | VA | EF => 6,
+                CS6 | CS7 => 7,
+                _ => match assured_class(dscp) {
+                    Some(1) => 1,
+                    Some(2) => 4,
+                    Some(3 | 4) => 3,
+                    _ => 2,
+                },
+            },
+        }
+    }
+
+    /// (Rate, DRR quantum) of every tin; the rate of a tin is a share of `rate`, in any unit (`cake_config_*`, sch_cake.c).
+    pub fn shares(self, rate: u64) -> Vec<(u64, i32)> {
+        match self {
+            Diffserv::BestEffort => vec![(rate, 65535)],
+            Diffserv::Diffserv3 => vec![(rate, 1024), (rate >> 4, 64), (rate >> 2, 256)],
+            Diffserv::Diffserv4 => vec![(rate, 1024), (rate >> 4, 64), (rate >> 1, 512), (rate >> 2, 256)],
+            Diffserv::Precedence | Diffserv::Diffserv8 => {
+                std::iter::successors(Some((rate, 256)), |&(rate, quantum)| Some((rate * 7 / 8, (quantum * 7 / 8).max(1))))
+                    .take(8)
+                    .collect()
+            }
+        }
+    }
+}
+
+/// One tin.
+#[derive(Clone, Debug)]
+pub struct Tin {
+    /// What the COBALTs of its queues compare with.
+    pub thresholds: Thresholds,
+    /// Bytes that a flow may send in its turn.
+    pub flow_quantum: u32,
+    byte_time: ByteTime,
+    /// When the tin is within its rate again.
+    pub next: Time,
+    quantum: i32,
+    /// Bytes left in its turn; without a shaper.
+    pub deficit: i32,
+    /// Flow queues to be served: those of `NEW`, `OLD` and `DECAYING`.
+    pub lists: [List; 3],
+    /// Flows that have not used up a quantum yet, in the new or the old list.
+    pub sparse_flows: u32,
+    /// Flows that have.
+    pub bulk_flows: u32,
+    /// Packets.
+    pub packets: u32,
+}
+
+/// Flows that became active.
+pub const NEW: usize = 0;
+/// Flows that used up a quantum.
+pub const OLD: usize = 1;
+/// Empty flows whose COBALT is not yet at rest.
+pub const DECAYING: usize = 2;
+
+/// Rates and what follows from them, for one tin at `bytes_per_second` (0: unlimited), as `cake_set_rate` computes it.
+///
+/// Returns the flow quantum and the thresholds.
+fn rate_dependent(bytes_per_second: u64, rtt: Time) -> (u32, Thresholds) {
+    // tc-cake(8): target is 1/20 of rtt, at least 1 us.
+    let configured = Time((rtt.0 / 20).max(1_000));
+    let mtu_time = ByteTime::at(bytes_per_second).times(u32::from(MTU_FRAME));
+    let target = configured.max(Time(mtu_time.0 * 3 / 2));
+    let interval = (rtt + target - configured).max(target + target);
+    let quantum = if bytes_per_second == 0 { 1514 } else { (bytes_per_second >> 12).clamp(300, 1514) };
+    (quantum as u32, Thresholds { target, interval, mtu_time })
+}
+
+impl Tin {
+    /// An empty tin.
+    pub fn new(bytes_per_second: u64, quantum: i32, rtt: Time) -> Tin {
+        let (flow_quantum, thresholds) = rate_dependent(bytes_per_second, rtt);
+        let byte_time = ByteTime::at(bytes_per_second);
+        let lists = [List::default(); 3];
+        Tin {
+            thresholds,
+            flow_quantum,
+            byte_time,
+            next: Time::ZERO,
+            quantum,
+            deficit: 0,
+            lists,
+            sparse_flows: 0,
+            bulk_flows: 0,
+            packets: 0,
+        }
+    }
+
+    /// Changes the rate.
+    pub fn set_rate(&mut self, bytes_per_second: u64, rtt: Time) {
+        (self.flow_quantum, self.thresholds) = rate_dependent(bytes_per_second, rtt);
+        self.byte_time = ByteTime::at(bytes_per_second);
+    }
+
+    /// Whether a flow is waiting for service, beside those that only decay.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        self.sparse_flows + self.bulk_flows > 0
+    }
+
+    /// Charges `bytes` to the tin's own clock, which lags at most one packet behind.
+    #[inline]
+    pub fn charge(&mut self, bytes: u32, now: Time) {
+        let duration = self.byte_time.times(bytes);
+        if self.next < now {
+            self.next += duration;
+        } else if self.next < now + duration {
+            self.next = now + duration;
+        }
+    }
+}
+
+/// With a shaper: of the tins with flows, the last one within its rate, or else the one that will be first.
+#[inline]
+pub fn by_schedule(tins: &[Tin], now: Time) -> usize {
+    let mut best = (0, Time::NEVER);
+    for (index, tin) in tins.iter().enumerate() {
+        if tin.is_active() && (tin.next <= now || tin.next <= best.1) {
+            best = (index, tin.next);
+        }
+    }
+    best.0
+}
+
+/// Without a shaper: deficit round robin from `current` on. At least one tin must be active.
+#[inline]
+pub fn by_turns(tins: &mut [Tin], mut current: usize) -> usize {
+    while tins[current].deficit < 0 || !tins[current].is_active() {
+        if tins[current].deficit <= 0 {
+            tins[current].deficit += tins[current].quantum;
+        }
+        current += 1;
+        if current == tins.len() {
+            current = 0;
+        }
+    }
+    current
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Rate;
+
+    #[test]
+    fn target_interval_and_quantum_by_rate() {
+        // mtu_time = 1514 * 8 / rate; target = max(1.5 mtu_time, 5 ms); interval = max(100 + target - 5, 2 target);
+        // quantum = clamp(rate in B/s / 4096, 300, 1514)
+        for (kbit, mtu_time_ns, target_us, interval_us, quantum) in [
+            (64, 189_250_000, 283_875, 567_750, 300),
+            (500, 24_224_000, 36_336, 131_336, 300),
+            (1_000, 12_112_000, 18_168, 113_168, 300),
+            (2_000, 6_056_000, 9_084, 104_084, 300),
+            (5_000, 2_422_400, 5_000, 100_000, 300),
+            (10_000, 1_211_200, 5_000, 100_000, 305),
+            (50_000, 242_240, 5_000, 100_000, 1514),
+        ] {
+            let (got_quantum, th) = rate_dependent(Rate(kbit * 1000).bytes(), Time::from_millis(100));
+            // a byte time of 34 bits loses up to 0.02 ns in 189 ms, so that a whole number may be cut to the one below
+            assert!(mtu_time_ns - th.mtu_time.0 <= 1, "{kbit} kbit/s: {}", th.mtu_time);
+            assert!(Time::from_micros(target_us).0 - th.target.0 <= 2, "{kbit} kbit/s: {}", th.target);
+            assert!(Time::from_micros(interval_us).0 - th.interval.0 <= 4, "{kbit} kbit/s: {}", th.interval);
+            assert_eq!(got_quantum, quantum, "{kbit} kbit/s");
+        }
+    }
+
+    #[test]
+    fn a_short_rtt_is_stretched_to_two_targets() {
+        // 1 Mbit/s, rtt 10 ms: target 1.5 * 12.112 = 18.168 ms; 10 + 18.168 - 0.5 = 27.668 < 36.336 ms
+        let (_, th) = rate_dependent(125_000, Time::from_millis(10));
+        assert_eq!((th.target.as_micros(), th.interval.as_micros()), (18_168, 36_336));
+    }
+
+    #[test]
+    fn an_unlimited_tin_has_no_mtu_time() {
+        let (quantum, th) = rate_dependent(0, Time::from_millis(100));
+        assert_eq!(
+            (quantum, th.mtu_time, th.target, th.interval),
+            (1514, Time::ZERO, Time::from_millis(5), Time::from_millis(100))
+        );
+    }
+
+    #[test]
+    fn tins_of_diffserv3_at_10_mbit() {
+        // Bulk 625 kbit/s: 1.5 * 1514 * 8 / 0.625 = 29068.8 us, 100 ms + 24068.8; voice 2.5 Mbit/s: 7267.2 us, 102267.2 us
+        let tins: Vec<Tin> =
+            Diffserv::Diffserv3.shares(1_250_000).into_iter().map(|(r, q)| Tin::new(r, q, Time::from_millis(100))).collect();
+        let us = |time: Time| (time.0 as f64 / 1e3).round() as u64;
+        assert_eq!((us(tins[1].thresholds.target), us(tins[1].thresholds.interval)), (29_069, 124_069));
+        assert_eq!((us(tins[2].thresholds.target), us(tins[2].thresholds.interval)), (7_267, 102_267));
+        assert_eq!(tins.iter().map(|tin| tin.quantum).collect::<Vec<_>>(), [1024, 64, 256]);
+    }
+
+    #[test]
+    fn eight_tins_shrink_by_an_eighth() {
+        // 256 * 7/8 = 224, 196, 171.5 -> 171, 149.6 -> 149, 130.4 -> 130, 113.75 -> 113, 98.9 -> 98
+        let shares = Diffserv::Diffserv8.shares(8000);
+        assert_eq!(shares.iter().map(|share| share.1).collect::<Vec<_>>(), [256, 224, 196, 171, 149, 130, 113, 98]);
+        assert_eq!((shares[1].0, shares[7].0), (7000, 3140)); // 8000, 7000, 6125, 5359, 4689, 4102, 3589, 3140
+    }
+
+    #[test]
+    fn codepoints() {
+        let tins = |mode: Diffserv, dscps: &[u8]| dscps.iter().map(|&d| mode.tin(d)).collect::<Vec<_>>();
+        // CS0, LE, TOS4, CS1, AF11, AF21, CS3, AF41, CS4, CS5, VA, EF, CS6, CS7, one that is not assigned
+        let dscps = [0, 1, 4, 8, 10, 18, 24, 34, 32, 40, 44, 46, 48, 56, 63];
+        assert_eq!(tins(Diffserv::Diffserv3, &dscps), [0, 1, 2, 1, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 0]);
+        assert_eq!(tins(Diffserv::Diffserv4, &dscps), [0, 1, 2, 1, 0, 2, 2, 2, 3, 3, 3, 3, 3, 3, 0]);
+        assert_eq!(tins(Diffserv::Diffserv8, &dscps), [2, 0, 4, 1, 1, 4, 3, 3, 6, 6, 6, 6, 7, 7, 2]);
+        assert_eq!(tins(Diffserv::Precedence, &dscps), [0, 0, 0, 1, 1, 2, 3, 4, 4, 5, 5, 5, 6, 7, 7]);
+        assert_eq!(tins(Diffserv::BestEffort, &dscps), [0; 15]);
+    }
+}
