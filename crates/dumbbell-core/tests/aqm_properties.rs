@@ -1,0 +1,335 @@
+//! What holds for every registered queue discipline, whatever its parameters and whatever happens to it.
+//!
+//! A random sequence of operations is run against a model that knows only what went in: packets are neither created nor lost,
+//! flows keep their order, counters add up, time and shapers make progress.
+
+use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, FlowKey, Surroundings};
+use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::param::{AlgorithmSpec, Kind, ParamSpec};
+use dumbbell_core::record::QueueLog;
+use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::with_aqm;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use serde_json::{json, Map, Value};
+use std::collections::{HashSet, VecDeque};
+
+/// Frame length of every flow: one a flow, so that bytes follow from packets.
+const LENGTHS: [u16; 6] = [1514, 1514, 74, 600, 66, 1514];
+
+/// One step of a story.
+#[derive(Clone, Debug)]
+enum Op {
+    /// `burst` packets of `flow` arrive at once.
+    Arrive { flow: usize, ecn: Ecn, burst: u8 },
+    /// The link asks `times` times.
+    Ask { times: u8 },
+    /// Time passes.
+    Pass { nanos: u64 },
+    /// The bottleneck changes its rate.
+    Rate { bits: u64 },
+}
+
+/// Between `low` and `high`, evenly on a logarithmic scale.
+fn scaled(draw: u64, low: f64, high: f64) -> f64 {
+    let share = (draw >> 11) as f64 / (1_u64 << 53) as f64;
+    (low + 1.0) * ((high + 1.0) / (low + 1.0)).powf(share) - 1.0
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
+    let nanos = any::<u64>().prop_map(|draw| scaled(draw, 0.0, 1e9) as u64);
+    prop_oneof![
+        4 => (0..LENGTHS.len(), ecn, 1..40_u8).prop_map(|(flow, ecn, burst)| Op::Arrive { flow, ecn, burst }),
+        4 => (1..20_u8).prop_map(|times| Op::Ask { times }),
+        6 => nanos.prop_map(|nanos| Op::Pass { nanos }),
+        1 => prop_oneof![Just(0), Just(64_000), 1_000..10_000_000_000_u64].prop_map(|bits| Op::Rate { bits }),
+    ]
+}
+
+/// A value for `spec` that its range allows; extremes are as likely as the default.
+fn value(spec: &ParamSpec, draw: u64) -> Value {
+    let pick = draw % 8;
+    match (&spec.kind, spec.optional, pick) {
+        (_, _, 0) => spec.default.clone(),
+        (_, true, 1) => Value::Null,
+        (Kind::Bool, ..) => json!(pick % 2 == 0),
+        (Kind::Choice(words), ..) => json!(words[(draw / 8) as usize % words.len()]),
+        (_, _, 2) if !spec.min.is_null() => spec.min.clone(),
+        (_, _, 3) if !spec.max.is_null() => spec.max.clone(),
+        (kind, ..) => match (spec.min.as_f64(), spec.max.as_f64()) {
+            (Some(low), Some(high)) => {
+                let real = scaled(draw, low, high).clamp(low, high);
+                match kind {
+                    Kind::Float => json!(real),
+                    // Large integers are not exact as f64: the clamp is repeated on them.
+                    _ => json!((real as u64).clamp(spec.min.as_u64().unwrap_or(0), spec.max.as_u64().unwrap_or(u64::MAX))),
+                }
+            }
+            _ => spec.default.clone(),
+        },
+    }
+}
+
+/// What went in and is not known to have left, by flow.
+#[derive(Default)]
+struct Model {
+    inside: Vec<VecDeque<Packet>>,
+    entered: Vec<u64>,
+    sent: Vec<u64>,
+    newly_ce: u64,
+    newly_sce: u64,
+}
+
+impl Model {
+    fn new() -> Model {
+        let flows = LENGTHS.len();
+        Model { inside: vec![VecDeque::new(); flows], entered: vec![0; flows], sent: vec![0; flows], ..Model::default() }
+    }
+
+    /// `packet` left: it must have come in, behind all of its flow that left before, and be the same but for its ECN field.
+    fn leaves(&mut self, packet: &Packet, now: Time) {
+        let flow = packet.flow as usize;
+        let original = loop {
+            let first = self.inside[flow].pop_front().expect("a packet that leaves has come in, and in order");
+            if first.seq == packet.seq {
+                break first;
+            }
+        };
+        assert_eq!((original.len, original.flags, original.tsval), (packet.len, packet.flags, packet.tsval));
+        assert_eq!(packet.enqueue_time, original.enqueue_time, "the queue stamps the time of arrival");
+        assert!(packet.enqueue_time <= now);
+        match (original.ecn, packet.ecn) {
+            (before, after) if before == after => {}
+            (Ecn::Ect0 | Ecn::Ect1, Ecn::Ce) => self.newly_ce += 1,
+            (Ecn::Ect0, Ecn::Ect1) => self.newly_sce += 1,
+            (before, after) => panic!("{before:?} became {after:?}"),
+        }
+        self.sent[flow] += 1;
+    }
+
+    fn check(&self, aqm: &impl Aqm, log: &QueueLog) {
+        let mut queued = (0, 0);
+        for (flow, counters) in log.flows.iter().enumerate() {
+            let left = self.sent[flow] + counters.dropped_overflow + counters.dropped_aqm;
+            assert!(left <= self.entered[flow], "flow {flow}: {left} left of {}", self.entered[flow]);
+            queued.0 += self.entered[flow] - left;
+            queued.1 += (self.entered[flow] - left) * u64::from(LENGTHS[flow]);
+        }
+        assert_eq!((aqm.packets() as u64, aqm.bytes()), queued, "packets and bytes that are queued");
+        let sum = |of: fn(&dumbbell_core::record::FlowCounters) -> u64| log.flows.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|f| f.dropped_overflow), log.drops_overflow);
+        assert_eq!(sum(|f| f.dropped_aqm), log.drops_aqm);
+        assert_eq!(sum(|f| f.sce), log.sce_marks);
+        assert!(sum(|f| f.ce) <= log.ce_marks);
+        // A mark may be on a packet that is still queued or was dropped afterwards.
+        let elsewhere = queued.0 + log.drops_overflow + log.drops_aqm;
+        assert!((self.newly_ce..=self.newly_ce + elsewhere).contains(&sum(|f| f.ce)), "CE marks");
+        // An SCE mark may become CE as well.
+        assert!((self.newly_sce..=self.newly_sce + elsewhere + self.newly_ce).contains(&log.sce_marks), "SCE marks");
+    }
+}
+
+/// Lets time pass until `until`, with the timers on the way.
+fn pass(aqm: &mut impl Aqm, now: &mut Time, until: Time, log: &mut QueueLog) {
+    while aqm.next_timer() <= until {
+        *now = aqm.next_timer().max(*now);
+        aqm.on_timer(*now, log);
+        assert!(aqm.next_timer() > *now, "a timer moves on");
+    }
+    *now = until;
+}
+
+/// Asks once; what it says must be plausible. Returns when to ask again if it waits, `None` if it is empty.
+fn ask(aqm: &mut impl Aqm, now: Time, log: &mut QueueLog, model: &mut Model) -> Option<Time> {
+    match aqm.dequeue(now, log) {
+        Dequeue::Packet(packet) => {
+            model.leaves(&packet, now);
+            Some(now)
+        }
+        Dequeue::Wait(time) => {
+            assert!(time > now, "waits until {time} at {now}");
+            assert!(aqm.packets() > 0, "waits with nothing");
+            assert!(aqm.shapes(), "waits without a shaper");
+            Some(time)
+        }
+        Dequeue::Empty => {
+            assert_eq!(aqm.packets(), 0, "says that it is empty");
+            None
+        }
+    }
+}
+
+fn run(mut aqm: impl Aqm, ops: &[Op]) {
+    let mut log = QueueLog::new(LENGTHS.len());
+    let (mut model, mut now) = (Model::new(), Time::ZERO);
+    for op in ops {
+        match *op {
+            Op::Arrive { flow, ecn, burst } => {
+                for _ in 0..burst {
+                    let seq = model.entered[flow];
+                    let (flow_id, len) = (flow as u32, LENGTHS[flow]);
+                    let packet = Packet { enqueue_time: Time::NEVER, seq, flow: flow_id, tsval: 3, value: 9, len, ecn, flags: 4 };
+                    model.entered[flow] += 1;
+                    model.inside[flow].push_back(Packet { enqueue_time: now, ..packet });
+                    aqm.enqueue(packet, now, &mut log);
+                }
+            }
+            Op::Ask { times } => {
+                for _ in 0..times {
+                    if ask(&mut aqm, now, &mut log, &mut model) != Some(now) {
+                        break;
+                    }
+                }
+            }
+            Op::Pass { nanos } => {
+                let until = now + Time(nanos);
+                pass(&mut aqm, &mut now, until, &mut log);
+            }
+            Op::Rate { bits } => aqm.set_rate(Rate(bits), now),
+        }
+        model.check(&aqm, &log);
+    }
+    // What is left comes out: every round sends or drops a packet, or waits once before.
+    let mut waited = false;
+    loop {
+        let before = aqm.packets();
+        match ask(&mut aqm, now, &mut log, &mut model) {
+            None => break,
+            Some(time) if time > now => {
+                assert!(!waited || aqm.packets() < before, "two waits without a packet between");
+                waited = true;
+                pass(&mut aqm, &mut now, time, &mut log);
+            }
+            Some(_) => waited = false,
+        }
+    }
+    model.check(&aqm, &log);
+    if log.drops_aqm + log.drops_overflow == 0 {
+        assert_eq!(model.sent, model.entered);
+        assert_eq!(log.flows.iter().map(|f| f.ce).sum::<u64>(), model.newly_ce, "every mark arrives");
+    }
+}
+
+fn flows() -> Vec<FlowKey> {
+    let dscps = [0, 8, 46, 0, 34, 1];
+    (0..).zip(dscps).map(|(ports, dscp)| FlowKey { src_host: ports / 2, dst_host: ports % 3, ports, dscp }).collect()
+}
+
+fn configuration(spec: &AlgorithmSpec, draws: &[u64]) -> Map<String, Value> {
+    let mut config = Map::new();
+    config.insert("name".into(), spec.name.into());
+    for (param, &draw) in spec.params.iter().zip(draws) {
+        config.insert(param.name.into(), value(param, draw));
+    }
+    config
+}
+
+/// Runs `cases` stories for every queue, with `draws` deciding on parameters if `vary`.
+fn for_every_queue(cases: u32, vary: bool) {
+    for spec in specs() {
+        let mut runner = TestRunner::new_with_rng(
+            Config { cases, failure_persistence: None, ..Config::default() },
+            TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+        );
+        let draws = proptest::collection::vec(any::<u64>(), if vary { spec.params.len() } else { 0 });
+        let rates = prop_oneof![Just(0_u64), Just(100_000), Just(10_000_000), Just(1_000_000_000)];
+        let story = (any::<u64>(), draws, rates, proptest::collection::vec(op(), 1..150));
+        let outcome = runner.run(&story, |(seed, draws, bits, ops)| {
+            let config = configuration(&spec, &draws);
+            let surroundings = Surroundings { rate: Rate(bits), flows: &flows(), seed };
+            let any = build(&config, &surroundings).map_err(|e| TestCaseError::fail(format!("{config:?}: {e}")))?;
+            with_aqm!(any, aqm => run(aqm, &ops));
+            Ok(())
+        });
+        if let Err(error) = outcome {
+            panic!(
+                "{}: {error}\nwith parameters drawn as for {:?}",
+                spec.name,
+                spec.params.iter().map(|p| p.name).collect::<Vec<_>>()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_queue_keeps_its_promises_with_default_parameters() {
+    for_every_queue(40, false);
+}
+
+#[test]
+fn every_queue_keeps_its_promises_with_any_parameters() {
+    for_every_queue(120, true);
+}
+
+#[test]
+fn every_queue_is_described() {
+    let mut names = HashSet::new();
+    for spec in specs() {
+        assert!(names.insert(spec.name), "{} is registered twice", spec.name);
+        let texts = [("title", spec.title), ("source", spec.source)];
+        for (what, text) in texts {
+            assert!(!text.trim().is_empty(), "{}: no {what}", spec.name);
+        }
+        let mut params = HashSet::new();
+        for param in &spec.params {
+            assert!(params.insert(param.name), "{}: {} twice", spec.name, param.name);
+            assert!(
+                !param.doc.trim().is_empty() && !param.source.trim().is_empty(),
+                "{}: {} is not explained",
+                spec.name,
+                param.name
+            );
+            assert!(param.kind != Kind::Int || !param.unit.is_empty(), "{}: {} has no unit", spec.name, param.name);
+            assert_eq!(param.min.is_null(), param.max.is_null(), "{}: {} has half a range", spec.name, param.name);
+        }
+    }
+}
+
+#[test]
+fn every_queue_accepts_its_own_defaults_and_both_ends_of_every_range() {
+    let surroundings = Surroundings { rate: Rate::from_mbit(10), flows: &flows(), seed: 1 };
+    for spec in specs() {
+        for param in &spec.params {
+            for bound in [&param.default, &param.min, &param.max] {
+                if bound.is_null() && !param.optional {
+                    continue;
+                }
+                let mut config = configuration(&spec, &[]);
+                config.insert(param.name.into(), bound.clone());
+                assert!(build(&config, &surroundings).is_ok(), "{}: {} = {bound}", spec.name, param.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let surroundings = Surroundings { rate: Rate::from_mbit(10), flows: &flows(), seed: 5 };
+    for spec in specs() {
+        let story = || {
+            let any = build(&configuration(&spec, &[]), &surroundings).expect("defaults are accepted");
+            with_aqm!(any, aqm => {
+                let (mut aqm, mut log) = (aqm, QueueLog::new(LENGTHS.len()));
+                let mut out = Vec::new();
+                for step in 0..20_000_u64 {
+                    let now = Time::from_micros(step * 400);
+                    let flow = (step % 6) as u32;
+                    let len = LENGTHS[flow as usize];
+                    let arriving = Packet { enqueue_time: now, seq: step, flow, tsval: 0, value: 0, len, ecn: Ecn::Ect0, flags: 0 };
+                    aqm.enqueue(arriving, now, &mut log);
+                    while aqm.next_timer() <= now {
+                        aqm.on_timer(now, &mut log);
+                    }
+                    if step % 3 > 0 {
+                        if let Dequeue::Packet(sent) = aqm.dequeue(now, &mut log) {
+                            out.push((sent.flow, sent.seq, sent.ecn));
+                        }
+                    }
+                }
+                (out, log.ce_marks, log.drops_aqm, log.drops_overflow)
+            })
+        };
+        assert!(story() == story(), "{}", spec.name);
+    }
+}
