@@ -12,6 +12,10 @@
 //! - Before the first reduction, and after a timeout, the window grows by at least 5 % a round trip.
 //! - While cwnd stays the same, the curve is looked up at most once in 32 ms.
 //!
+//! HyStart "5.6" is that of 6.12: a round ends with any ACK beyond its data. From 5.6 until commit 4e1fddc98d25 ("tcp_cubic:
+//! fix spurious Hystart ACK train detections for not-cwnd-limited flows") only ACKs that let the window grow ended it, and
+//! until a fix of 2024 only windows of at least `hystart_low_window` had rounds.
+//!
 //! Deviations from Linux:
 //!
 //! - The cube root is exact (rounded down). Linux takes one Newton step from a table of 64 entries and multiplies by
@@ -562,9 +566,11 @@ mod tests {
     fn interval_is_the_window_over_what_is_missing() {
         let mut cc = without_hystart();
         cc.last_max = 100;
+        // what was delivered before the epoch does not count in it
+        cc.ack_cnt = 1_000;
         cc.update(5_000, 70, 1);
         // the epoch starts now: the target is 71, so 70 / (71 - 70)
-        assert_eq!((cc.epoch_start, cc.interval), (Some(5_000), 70));
+        assert_eq!((cc.epoch_start, cc.interval, cc.ack_cnt), (Some(5_000), 70, 1));
         // 1 s later W = 87: 70 / 17 = 4.1
         cc.update(6_000, 70, 1);
         assert_eq!(cc.interval, 4);
@@ -581,11 +587,16 @@ mod tests {
         let mut cc = without_hystart();
         let mut conn = conn();
         cc.pkts_acked(&mut conn, 1, Some(999_001));
+        // rounded up to a jiffy
         assert_eq!(cc.lead, 1_000);
         cc.last_max = 100;
         cc.update(5_000, 70, 1);
         // W(0 + 1 s) = 87: 70 / 17
         assert_eq!(cc.interval, 4);
+        // up to 5.5 in 1/8 ms, rounded down: 999.001 ms is 7992
+        let mut old = cubic(|p| p.hystart = HystartForm::Milliseconds);
+        old.pkts_acked(&mut conn, 1, Some(999_001));
+        assert_eq!((old.delay_min, old.lead), (7_992, 999));
     }
 
     #[test]
@@ -622,10 +633,10 @@ mod tests {
         assert_eq!((cc.w_est, cc.ack_cnt), (19, 1));
         // 16 / (19 - 16)
         assert_eq!(cc.interval, 5);
-        // exactly 30 is not more than 30
-        cc.ack_cnt = 30;
+        // 60 is more than 30, the 30 that are left are not
+        cc.ack_cnt = 60;
         cc.follow_reno(16);
-        assert_eq!((cc.w_est, cc.ack_cnt), (19, 30));
+        assert_eq!((cc.w_est, cc.ack_cnt), (20, 30));
     }
 
     #[test]
@@ -760,13 +771,14 @@ mod tests {
 
     #[test]
     fn a_gap_of_more_than_2_ms_ends_the_train_for_the_round() {
-        let mut sender = hystart(HystartForm::Microseconds, HystartDetect::Train, ms(40));
-        for n in 0..60 {
-            // 2.001 ms once, at the 10th
-            sender.advance(if n == 10 { Time::from_micros(2_001) } else { ms(1) });
-            sender.ack_n(1, ms(40));
+        for (gap_us, found) in [(2_000, true), (2_001, false)] {
+            let mut sender = hystart(HystartForm::Microseconds, HystartDetect::Train, ms(40));
+            for n in 0..60 {
+                sender.advance(if n == 10 { Time::from_micros(gap_us) } else { ms(1) });
+                sender.ack_n(1, ms(40));
+            }
+            assert_eq!(sender.cc.found, found, "{gap_us} us");
         }
-        assert!(!sender.cc.found && sender.conn.in_slow_start());
     }
 
     #[test]
@@ -851,6 +863,19 @@ mod tests {
     }
 
     #[test]
+    fn each_congestion_begins_an_epoch() {
+        let mut sender = Sender::new(without_hystart(), 100);
+        sender.conn.ssthresh = 100;
+        for _ in 0..2 {
+            sender.congestion(Congestion::Loss);
+            assert_eq!(sender.cc.epoch_start, None);
+            sender.advance(ms(200));
+            sender.ack_n(1, ms(200));
+            assert_eq!(sender.cc.epoch_start, Some(sender.conn.jiffies()));
+        }
+    }
+
+    #[test]
     fn small_windows_grow_as_reno_would() {
         // W_max 20, RTT 100 ms: after 6 s the curve is at 20 + 0.4004 * (6 - 2.465)^3 = 37.7, but Reno with beta 0.7 at
         // 14 + 8/15 * 60 = 46
@@ -884,9 +909,11 @@ mod tests {
         sender.round(ms(40));
         sender.cc.found = true;
         sender.congestion(Congestion::Timeout);
-        let cc = &sender.cc;
-        assert_eq!((cc.last_max, cc.delay_min, cc.epoch_start, cc.found), (0, NO_DELAY, None, false));
-        assert_eq!((sender.conn.cwnd, sender.cc.round.end_seq), (1, sender.conn.snd_nxt));
+        // as a new one that begins here
+        let mut new = cubic(|_| ());
+        new.init(&mut sender.conn);
+        assert_eq!(format!("{:?}", sender.cc), format!("{new:?}"));
+        assert_eq!((sender.conn.cwnd, sender.conn.ssthresh), (1, 70 * 717 / 1024));
     }
 
     // ---- against independent formulas
