@@ -1,6 +1,6 @@
 //! Congestion controls: the trait and the registry.
 //!
-//! One algorithm is one file. To add one: write the file, add one line to [`congestion_controls!`] below. The hooks are
+//! One algorithm is one file. To add one: write the file, add one line to `congestion_controls!` below. The hooks are
 //! those of Linux's `tcp_congestion_ops`, so that an algorithm sees what it sees in the kernel, in the same order.
 
 use crate::param::{AlgorithmSpec, ParamError};
