@@ -1,9 +1,9 @@
-//! Names the engine's version: the package version and a hash of the engine's sources, so that results of a changed
-//! engine are never taken for results of the old one.
+//! Hashes the engine's sources: part of the engine's version, so that results of a changed engine are never taken for
+//! results of the old one.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
-use std::{env, fs, io};
+use std::{fs, io};
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
@@ -29,7 +29,6 @@ fn main() -> io::Result<()> {
         hasher.write(path.to_string_lossy().as_bytes());
         hasher.write(&fs::read(path)?);
     }
-    let version = env::var("CARGO_PKG_VERSION").map_err(io::Error::other)?;
-    println!("cargo:rustc-env=DUMBBELL_ENGINE_VERSION={version}+{:08x}", hasher.finish() as u32);
+    println!("cargo:rustc-env=DUMBBELL_ENGINE_SOURCES={:08x}", hasher.finish() as u32);
     Ok(())
 }

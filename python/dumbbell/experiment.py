@@ -11,7 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dumbbell import _native, matrix, schema
+from dumbbell import _native, schema
+from dumbbell import matrix as keys
 from dumbbell.errors import InputError, nearest, shown
 from dumbbell.registry import Param, registry
 
@@ -63,17 +64,17 @@ class Cell:
     def packets(self) -> float:
         """About how many packets the run will take: what its cost is reckoned from."""
         changes = [self.groups["bottleneck"]["rate"], *(c["rate"] for c in self.groups["bottleneck"]["rate_changes"])]
-        return max(changes) * self.duration / 1e9 / (1514 * 8) + 1000 + 10 * self.flow_count
+        return float(max(changes)) * self.duration / 1e9 / (1514 * 8) + 1000 + 10 * self.flow_count
 
 
 @dataclass(frozen=True)
 class _Condition:
-    path: matrix.Path
+    path: keys.Path
     values: tuple[Any, ...]  # canonical
 
     def holds(self, groups: dict[str, Any]) -> bool:
         """Whether every value at the path is one of those wanted."""
-        found = matrix.get_path(groups, self.path)
+        found = keys.get_path(groups, self.path)
         return bool(found) and all(_comparable(value) in self.values for value in found)
 
 
@@ -91,9 +92,9 @@ class Experiment:
     title: str
     seeds: tuple[int, ...]
     base: dict[str, Any]
-    matrix: matrix.Matrix
-    overrides: tuple[tuple[tuple[_Condition, ...], tuple[tuple[matrix.Path, Any], ...]], ...]
-    settings: tuple[tuple[matrix.Path, Any], ...]
+    matrix: keys.Matrix
+    overrides: tuple[tuple[tuple[_Condition, ...], tuple[tuple[keys.Path, Any], ...]], ...]
+    settings: tuple[tuple[keys.Path, Any], ...]
 
     @property
     def name(self) -> str:
@@ -125,13 +126,13 @@ class Experiment:
         try:
             table = copy.deepcopy(self.base)
             for _, path, value in settings:
-                matrix.set_path(table, path, value)
+                keys.set_path(table, path, value)
             self._set_last(table)
             groups = schema.resolve(table, seed)
             chosen = [sets for when, sets in self.overrides if all(condition.holds(groups) for condition in when)]
             if chosen:
                 for path, value in itertools.chain.from_iterable(chosen):
-                    matrix.set_path(table, path, value)
+                    keys.set_path(table, path, value)
                 self._set_last(table)
                 groups = schema.resolve(table, seed)
         except InputError as error:
@@ -141,7 +142,7 @@ class Experiment:
 
     def _set_last(self, table: dict[str, Any]) -> None:
         for path, value in self.settings:
-            matrix.set_path(table, path, value)
+            keys.set_path(table, path, value)
 
     def check(self) -> None:
         """Check every value of every axis, and all cells of a small matrix; raises InputError."""
@@ -178,7 +179,7 @@ def label(value: Any) -> str:
             return shown(value, 200).strip('"')
 
 
-def _param_of(path: matrix.Path) -> Param | None:
+def param_of(path: keys.Path) -> Param | None:
     """Return the parameter that the end of `path` names, if the registry has one."""
     known = registry()
     last = path[-1]
@@ -193,8 +194,8 @@ def _param_of(path: matrix.Path) -> Param | None:
 
 def _condition(key: str, wanted: Any, where: str) -> _Condition:
     try:
-        path = matrix.parse_path(key)
-        param = _param_of(path)
+        path = keys.parse_path(key)
+        param = param_of(path)
         values = wanted if isinstance(wanted, list) else [wanted]
         if not values:
             raise InputError("", "", "an empty list", "at least one value")
@@ -211,14 +212,14 @@ def _condition(key: str, wanted: Any, where: str) -> _Condition:
     return _Condition(path, tuple(values))
 
 
-def _override(table: schema.Override, where: str) -> tuple[tuple[_Condition, ...], tuple[tuple[matrix.Path, Any], ...]]:
+def _override(table: schema.Override, where: str) -> tuple[tuple[_Condition, ...], tuple[tuple[keys.Path, Any], ...]]:
     for name, part in (("when", table.when), ("set", table.set)):
         if not part:
             raise InputError("", f"{where}.{name}", "an empty table", "at least one key")
     sets = []
     for key, value in table.set.items():
         try:
-            sets.append((matrix.parse_path(key), value))
+            sets.append((keys.parse_path(key), value))
         except InputError as error:
             raise InputError("", f"{where}.set", error.found, error.allowed) from None
     return tuple(_condition(key, value, f"{where}.when") for key, value in table.when.items()), tuple(sets)
@@ -257,19 +258,19 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
     plan = schema.validate(schema.Plan, {key: table.pop(key) for key in plan_keys if key in table})
     assert isinstance(plan, schema.Plan)
     axes = {key: list(values) for key, values in plan.matrix.items()}
-    last: list[tuple[matrix.Path, Any]] = []
+    last: list[tuple[keys.Path, Any]] = []
     for key, value in settings:
         if key in axes:
             axes[key] = value if isinstance(value, list) else [value]
         elif key not in plan_keys:
             try:
-                last.append((matrix.parse_path(key), value))
+                last.append((keys.parse_path(key), value))
             except InputError as error:
                 raise InputError("--set", "", error.found, error.allowed) from None
     if "matrix" in plan.model_fields_set and not axes:
         raise InputError("", "matrix", "an empty table", "at least one key and its values")
     overrides = tuple(_override(o, f"override[{i}]") for i, o in enumerate(plan.override))
-    product = matrix.Matrix(tuple(matrix.parse_axis(key, values) for key, values in axes.items()))
+    product = keys.Matrix(tuple(keys.parse_axis(key, values) for key, values in axes.items()))
     experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, overrides, tuple(last))
     experiment.check()
     return experiment

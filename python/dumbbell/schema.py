@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import cache
+from types import GenericAlias
 from typing import Annotated, Any, Literal, Union
 
 from pydantic import (
@@ -34,7 +35,7 @@ def _complaint(error: InputError) -> PydanticCustomError:
     return PydanticCustomError("dumbbell", "found {found}, allowed: {allowed}", details)
 
 
-def _unit_kind(param: Param) -> str | None:
+def unit_kind(param: Param) -> str | None:
     """Return "time", "rate" or "size" if values of `param` need a unit."""
     if param.kind in ("time", "rate"):
         return param.kind
@@ -43,7 +44,7 @@ def _unit_kind(param: Param) -> str | None:
 
 def show_value(param: Param, value: Any) -> str:
     """Return a canonical value as it would stand in an experiment file, without quotes."""
-    kind = _unit_kind(param)
+    kind = unit_kind(param)
     if value is None:
         return "none"
     return units.show(kind, value) if kind else shown(value, 200).strip('"')
@@ -71,7 +72,7 @@ def canonical(param: Param, value: Any) -> Any:
     if param.optional and (value is None or (value == "none" and "none" not in param.choices)):
         return None
     wrong = InputError("", "", shown(value), _allowed(param))
-    kind = _unit_kind(param)
+    kind = unit_kind(param)
     if kind:
         result: Any = units.parse(kind, value)
     elif param.kind == "choice":
@@ -98,7 +99,7 @@ def canonical(param: Param, value: Any) -> Any:
 
 
 def _json_schema(param: Param) -> dict[str, Any]:
-    kind = _unit_kind(param)
+    kind = unit_kind(param)
     described: dict[str, Any]
     if kind:
         described = {"anyOf": [{"type": "string", "pattern": _UNIT_PATTERN[kind]}, {"const": 0}]}
@@ -175,7 +176,7 @@ def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
     union: Any = Union[tuple(models)]  # noqa: UP007  built at run time
     if len(models) > 1:
         union = Annotated[union, Field(discriminator="name")]
-    return Annotated[union, BeforeValidator(by_name, json_schema_input_type=Literal[tuple(names)] | union)]  # type: ignore[valid-type]
+    return Annotated[union, BeforeValidator(by_name, json_schema_input_type=Literal[tuple(names)] | union)]
 
 
 _TIME = Param("time", "time", False, "", 0, 0, DAY, (), "", "")
@@ -209,42 +210,31 @@ _START_SCHEMA = {
 }
 
 
+def _model(name: str, fields: dict[str, Any]) -> Any:
+    return create_model(name, __base__=Section, **fields)
+
+
 @cache
 def run_model() -> type[Section]:
     """Return the model of one run: everything in an experiment file that the engine sees."""
     sections = registry().sections
-    change = create_model(
-        "RateChange",
-        __base__=Section,
-        at=(_fields({"at": _TIME})["at"][0], ...),
-        rate=(_fields(sections["bottleneck"])["rate"][0], ...),
-    )
-    bottleneck = create_model(
-        "Bottleneck",
-        __base__=Section,
-        aqm=(_algorithm_type("aqm", registry().aqm), ...),
-        rate_changes=(list[change], []),  # type: ignore[valid-type]
-        **_fields(sections["bottleneck"], without=("aqm", "rate_changes")),
-    )
-    flow = create_model(
-        "Flow",
-        __base__=Section,
-        cc=(_algorithm_type("cc", registry().cc), ...),
-        start=(_checked(canonical_start, _START_SCHEMA), {"min": 0, "max": 0}),
-        count=_fields({"count": _COUNT})["count"],
-        **_fields(sections["flows"], without=("cc", "start", "count")),
-    )
-    record = create_model("Record", __base__=Section, **_fields({param.name: param for param in _RECORD}))
-    hosts = create_model("Hosts", __base__=Section, **_fields(sections["hosts"]))
-    return create_model(
-        "Run",
-        __base__=Section,
-        **_fields(sections["run"], without=("seed",)),
-        bottleneck=(bottleneck, ...),
-        hosts=(hosts, Field(default_factory=hosts)),
-        flows=(list[flow], ...),  # type: ignore[valid-type]
-        record=(record, Field(default_factory=record)),
-    )
+    rate = _fields(sections["bottleneck"])["rate"][0]
+    change = _model("RateChange", {"at": (_fields({"at": _TIME})["at"][0], ...), "rate": (rate, ...)})
+    aqm = {"aqm": (_algorithm_type("aqm", registry().aqm), ...), "rate_changes": (GenericAlias(list, change), [])}
+    bottleneck = _model("Bottleneck", aqm | _fields(sections["bottleneck"], without=("aqm", "rate_changes")))
+    start = _checked(canonical_start, _START_SCHEMA)
+    cc = {"cc": (_algorithm_type("cc", registry().cc), ...), "start": (start, {"min": 0, "max": 0})}
+    flow = _model("Flow", cc | _fields(sections["flows"] | {"count": _COUNT}, without=("cc", "start")))
+    record = _model("Record", _fields({param.name: param for param in _RECORD}))
+    hosts = _model("Hosts", _fields(sections["hosts"]))
+    parts = {
+        "bottleneck": (bottleneck, ...),
+        "hosts": (hosts, Field(default_factory=hosts)),
+        "flows": (GenericAlias(list, flow), ...),
+        "record": (record, Field(default_factory=record)),
+    }
+    model: type[Section] = _model("Run", _fields(sections["run"], without=("seed",)) | parts)
+    return model
 
 
 def _seeds(value: Any) -> list[int]:

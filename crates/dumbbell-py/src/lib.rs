@@ -67,8 +67,10 @@ struct Result {
     summary: String,
     /// Columns, one row a flow: `(name, "u64" | "f64" | "text", little-endian bytes | list of str)`.
     flows: Py<PyList>,
-    /// Columns, one row an interval.
+    /// Columns, one row a flow and interval.
     series: Py<PyList>,
+    /// Columns, one row an interval: the queue.
+    queue_series: Py<PyList>,
     /// Columns, one row a bin of the sojourn histogram.
     sojourn: Py<PyList>,
     /// Hex digest over every figure.
@@ -108,8 +110,8 @@ fn registry() -> String {
 
 /// Version of the engine: that of the package and a hash of the engine's sources.
 #[pyfunction]
-fn engine_version() -> &'static str {
-    env!("DUMBBELL_ENGINE_VERSION")
+fn engine_version() -> String {
+    format!("{}.{}", dumbbell_sim::ENGINE_VERSION, env!("DUMBBELL_ENGINE_SOURCES"))
 }
 
 /// Checks a canonical configuration without running it; ValueError as `key: found …, allowed: …`.
@@ -138,6 +140,7 @@ fn run(py: Python<'_>, config: &str, cancel: &Cancel, progress: Option<&Progress
         summary: outcome.summary.to_string(),
         flows: columns(py, &outcome.flows)?,
         series: columns(py, &outcome.series)?,
+        queue_series: columns(py, &outcome.queue_series)?,
         sojourn: columns(py, &outcome.sojourn)?,
         hash: outcome.hash,
     })

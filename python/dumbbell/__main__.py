@@ -1,0 +1,5 @@
+"""`python -m dumbbell` is the command `dumbbell`."""
+
+from dumbbell.cli import main
+
+main()

@@ -1,0 +1,255 @@
+"""The command line: `dumbbell run`, `table`, `compare` and so on."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Never
+
+import typer
+
+from dumbbell import experiment, registry, schema, sweep
+from dumbbell.errors import InputError, nearest, one_line
+from dumbbell.store import TABLES, Store
+from dumbbell.tables import Frame, markdown, tidy
+
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="A laboratory for congestion control and active queue management.",
+)
+
+File = Annotated[str, typer.Argument(metavar="RESULTS", help="Results file written by dumbbell run.")]
+Where = Annotated[list[str] | None, typer.Option("--where", metavar="KEY=VALUE", help="Only runs and flows like this.")]
+
+
+def _stop(status: int, line: str = "") -> Never:
+    if line:
+        print(line, file=sys.stderr)
+    raise typer.Exit(status)
+
+
+def _frame(results: str) -> Frame:
+    with Store.open(results) as store:
+        frame = Frame(store.table("runs"), store.table("flows"), results)
+    if frame.runs.height == 0:
+        raise InputError(results, "", "no finished run", "results of at least one run")
+    return frame
+
+
+@app.command()
+def run(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Experiment files.")],
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="Results file; runs that it has are skipped.")
+    ] = "results.duckdb",
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; all cores by default.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key of the files.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check, and say how many runs, how long, how large.")
+    ] = False,
+) -> None:
+    """Run experiments; what the results file has already is not run again."""
+    experiments = [experiment.load(file, settings) for file in files]
+    workers = jobs or sweep.cores()
+    if dry_run:
+        plan = sweep.estimate(experiments, output, workers)
+        kept = f", {plan.kept} of them already in {output}" if plan.kept else ""
+        costs = f"about {_duration(plan.seconds)} on {workers} cores, {_size(plan.size)} in {output}"
+        print(f"{plan.runs} runs{kept}; {costs}")
+        return
+    report = sweep.run(experiments, output, jobs=jobs, on_failure=_failure)
+    counts = f"{report.done} runs done, {report.kept} kept from before, {len(report.failed)} failed"
+    print(f"{counts}{', interrupted' if report.interrupted else ''}: {output}", file=sys.stderr)
+    if report.interrupted:
+        _stop(INTERRUPTED)
+    if report.failed:
+        _stop(FAILED)
+
+
+def _failure(cell: experiment.Cell, text: str) -> None:
+    place = ", ".join(f"{key} = {value}" for key, value in cell.matrix.items())
+    print(
+        one_line(f"{cell.experiment}: failed: {text} ({place}{', ' * bool(place)}seed = {cell.seed})"), file=sys.stderr
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _size(size: float) -> str:
+    return f"{max(size / 1e6, 1):.0f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"
+
+
+@app.command("list")
+def list_(what: Annotated[str, typer.Argument(metavar="[aqm|cc|experiments]")] = "") -> None:
+    """List queue disciplines, congestion controls and the experiments that come with dumbbell."""
+    kinds = ("aqm", "cc", "experiments")
+    if what and what not in kinds:
+        raise InputError("list", "", what, ", ".join(kinds), nearest(what, kinds))
+    known = registry.registry()
+    for kind, algorithms in (("aqm", known.aqm), ("cc", known.cc)):
+        if what in ("", kind):
+            width = max(map(len, algorithms), default=0)
+            print("\n".join([f"{kind}:", *(f"  {a.name:{width}}  {a.title}" for a in algorithms.values())]))
+    if what in ("", "experiments"):
+        print("experiments:")
+        for path in _experiments():
+            print(f"  {path}")
+
+
+def _experiments() -> list[Path]:
+    here = Path("experiments")
+    beside = Path(__file__).resolve().parents[2] / "experiments"
+    return sorted((here if here.is_dir() else beside).glob("**/*.toml"))
+
+
+@app.command()
+def describe(name: str) -> None:
+    """Say what a queue discipline, a congestion control or a table of the experiment file takes, and from where."""
+    known = registry.registry()
+    algorithm = known.aqm.get(name) or known.cc.get(name)
+    if algorithm is None and name not in known.sections:
+        names = [*known.aqm, *known.cc, *known.sections]
+        raise InputError("describe", "", name, ", ".join(names), nearest(name, names))
+    params = algorithm.params if algorithm else known.sections[name]
+    if algorithm:
+        print(f"{algorithm.name}: {algorithm.title}\n{algorithm.source}")
+    for param in params.values():
+        choices = f", one of {', '.join(param.choices)}" if param.choices else ""
+        unit = f" {param.unit}" if param.unit and not schema.unit_kind(param) else ""
+        print(f"\n{param.name} = {schema.show_value(param, param.default)}{unit} ({param.kind}{choices})")
+        print(f"    {param.doc}" + (f" [{param.source}]" if param.source else ""))
+
+
+@app.command("schema")
+def schema_() -> None:
+    """Print the JSON Schema of experiment files, for editors."""
+    print(json.dumps(schema.file_schema(), indent=2))
+
+
+@app.command()
+def table(
+    results: File,
+    rows: Annotated[str, typer.Option(help="Key whose values are the rows.")] = "bottleneck.rate",
+    columns: Annotated[str | None, typer.Option(help="Key whose values are the columns.")] = None,
+    value: Annotated[list[str] | None, typer.Option(help="What to show: goodput, rtt, sojourn_p99, ...")] = None,
+    where: Where = None,
+    spread: Annotated[bool, typer.Option("--spread", help="Add the standard deviation.")] = False,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Tidy CSV: one value a row, every matrix key a column.")
+    ] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="An aligned Markdown table (the default).")] = False,
+) -> None:
+    """Print a table of results: any key by any other, means over the rest."""
+    if as_csv and as_markdown:
+        raise InputError("table", "", "--csv and --markdown", "one of them")
+    frame = _frame(results)
+    values = value or ["goodput"]
+    if as_csv:
+        print(tidy(frame, values, where), end="")
+    else:
+        print("\n\n".join(markdown(frame, rows, columns, v, where=where, spread=spread) for v in values))
+
+
+@app.command()
+def compare(
+    results: File,
+    reference: Annotated[str, typer.Argument(help="CSV of published results.")],
+    scores_only: Annotated[bool, typer.Option("--scores", help="Scores alone, no cells.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One compared figure a row.")] = False,
+    any_length: Annotated[bool, typer.Option("--any-length", help="Match runs of any duration.")] = False,
+) -> None:
+    """Print results beside published ones, cell by cell, with errors and scores."""
+    from dumbbell import compare as comparing
+
+    figures = comparing.read_reference(reference)
+    frame = _frame(results)
+    compared = comparing.compare(frame.runs, frame.flows, figures, any_length=any_length)
+    if not compared.pairs:
+        raise InputError(results, "", "no run that answers a cell", f"runs of cells in {reference}")
+    if as_csv:
+        rows = comparing.tidy_rows(compared)
+        writer = csv.DictWriter(sys.stdout, list(dict.fromkeys(c for row in rows for c in row)), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return
+    if not scores_only:
+        print(comparing.grids(compared), end="\n\n")
+    print(comparing.scores(compared))
+
+
+@app.command()
+def plot(
+    results: File,
+    output: Annotated[str, typer.Option("-o", "--output", help="Picture: .png, .pdf or .svg.")] = "plot.png",
+    reference: Annotated[str | None, typer.Option(help="Draw errors beside this CSV of published results.")] = None,
+    value: Annotated[str | None, typer.Option(help="What to draw.")] = None,
+    where: Where = None,
+) -> None:
+    """Draw time series or, with --reference, a heat map of errors."""
+    from dumbbell import compare as comparing
+    from dumbbell import figures
+    from dumbbell.tables import selected
+
+    frame = _frame(results)
+    if reference is not None:
+        compared = comparing.compare(frame.runs, frame.flows, comparing.read_reference(reference))
+        figures.errors(compared, value or "rtt_ms", output)
+        return
+    frame = selected(frame, where or [])
+    with Store.open(results) as store:
+        rows = store.table("series")
+    figures.series(frame, rows.filter(rows["key"].is_in(frame.runs["key"].implode())), value or "throughput", output)
+
+
+@app.command()
+def export(
+    results: File,
+    output: Annotated[str, typer.Option("-o", "--output", help="Folder for one file a table.")] = ".",
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV (the default).")] = False,
+    as_parquet: Annotated[bool, typer.Option("--parquet", help="Parquet.")] = False,
+) -> None:
+    """Write every table of the results as a CSV or Parquet file; files that exist are not written over."""
+    if as_csv and as_parquet:
+        raise InputError("export", "", "--csv and --parquet", "one of them")
+    folder, ending = Path(output), "parquet" if as_parquet else "csv"
+    with Store.open(results) as store:
+        paths = {name: folder / f"{name}.{ending}" for name in TABLES}
+        for path in paths.values():
+            if path.exists():
+                raise InputError(str(path), "", "a file", "a name that is free")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, path in paths.items():
+                rows = store.table(name)
+                if as_parquet:
+                    rows.write_parquet(path)
+                else:
+                    rows.write_csv(path)
+        except OSError as error:
+            raise InputError(output, "", error.strerror or str(error), "a folder that can be written to") from None
+    print("\n".join(map(str, paths.values())))
+
+
+def main() -> None:
+    """Run the command line and leave with its exit status: 0 done, 1 runs failed, 2 bad input, 130 interrupted."""
+    try:
+        app()
+    except InputError as error:
+        print(error, file=sys.stderr)
+        sys.exit(BAD_INPUT)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(FAILED)

@@ -1,0 +1,340 @@
+"""Results beside published ones, cell by cell, with errors and scores."""
+
+import csv
+import json
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dumbbell.errors import InputError, shown
+from dumbbell.registry import Param, registry
+from dumbbell.tables import aligned, number
+
+# reference column → column of `flows` or `runs`
+METRICS = {
+    "goodput_mbit": "goodput_mbit",
+    "throughput_mbit": "goodput_mbit",  # so called in the SCE draft, which measures payload
+    "rtt_ms": "rtt_mean_ms",
+    "jain": "jain",
+    "retransmissions": "retransmissions",
+    "marks": "ce_marks",
+    "drops": "drops",
+}
+_COUNTS = ("retransmissions", "marks", "drops")
+_CELL = ("qdisc", "shaper", "ecn", "cc1", "cc2", "rate_mbit", "delay_ms", "seconds")
+_NUMBERS = ("ecn", "rate_mbit", "delay_ms", "seconds")
+# of a published Cake that marks SCE, nothing says so where no flow takes notice
+_UNSTATED = {"sce": (False, True, "off", "on")}
+
+Cell = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published figure: what was measured where, and how much it was; `flow` is 1, 2 or 0 for the whole run."""
+
+    cell: Cell
+    table: str
+    flow: int
+    metric: str
+    value: float
+
+
+@dataclass
+class Pair:
+    """A simulated figure (mean over seeds), the published one, and the error of the first as it is scored."""
+
+    figure: Figure
+    simulated: float
+    seeds: int
+    score: str
+    error: float
+
+
+@dataclass
+class Comparison:
+    """Everything that was compared; `missing` is how many published figures no run answers."""
+
+    pairs: list[Pair] = field(default_factory=list)
+    missing: int = 0
+
+
+def read_reference(path: str | Path) -> list[Figure]:
+    """Return the figures of a reference CSV, either one metric a row or one column a metric; raises InputError."""
+    name = str(path)
+    try:
+        with Path(path).open(newline="", encoding="utf-8") as stream:
+            rows = list(csv.DictReader(stream))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(
+            name, "", getattr(error, "strerror", None) or str(error), "a CSV file of published results"
+        ) from None
+    columns = list(rows[0]) if rows else []
+    long = {"metric", "value"} <= set(columns)
+    measured = [c for c in columns if c in METRICS]
+    if not {"cc1", "rate_mbit", "delay_ms"} <= set(columns) or not (long or measured):
+        found = "columns " + shown(columns) if columns else "no rows"
+        raise InputError(
+            name, "", found, "columns cc1, rate_mbit, delay_ms and metric, value or some of " + ", ".join(METRICS)
+        )
+    figures = []
+    for line, row in enumerate(rows, 2):
+        try:
+            cell = tuple(
+                (c, float(row[c]) if c in _NUMBERS else row[c]) for c in _CELL if c in columns and _stated(c, row[c])
+            )
+            flow = int(row.get("flow") or 0)
+            table = row.get("table") or ""
+            wanted = [(row["metric"], row["value"])] if long else [(c, row[c]) for c in measured]
+            for metric, value in wanted:
+                whole = metric in ("jain", "marks", "drops")
+                if value and not (whole and flow > 1):
+                    figures.append(Figure(cell, table, 0 if whole else flow, metric, float(value)))
+        except (TypeError, ValueError) as error:
+            raise InputError(name, f"line {line}", str(error), "a number in every numeric column") from None
+    return figures
+
+
+def _stated(column: str, value: str) -> bool:
+    return column == "cc2" or bool(value)
+
+
+def _cc_name(cc: dict[str, Any]) -> str:
+    return str(cc["name"]) + ("-sce" if cc.get("sce") in (True, "on") else "")
+
+
+def _word(param: Param, words: list[str]) -> Any:
+    """Return the value that tc words give `param`, None if they do not say."""
+    for i, word in enumerate(words):
+        folded = word.replace("-", "_")
+        if param.kind == "bool" and folded in (param.name, f"no{param.name}"):
+            return folded == param.name
+        if param.kind == "choice":
+            for choice in param.choices:
+                if word == choice or word == f"{param.name}-{choice}":
+                    return choice
+        if folded == param.name and i + 1 < len(words) and words[i + 1].isdigit():
+            return int(words[i + 1])
+    return None
+
+
+def qdisc_matches(words: str, aqm: dict[str, Any]) -> bool:
+    """Whether tc's `words` (`pfifo limit 100`, `flowblind` for a Cake) describe the resolved queue discipline `aqm`.
+
+    What the words leave out has its default. Times and other numbers with units are not read.
+    """
+    known = registry().aqm
+    first, *rest = words.split() or [""]
+    if first not in known:
+        first, rest = "cake", words.split()
+    if aqm["name"] != first:
+        return False
+    for param in known[first].params.values():
+        wanted, actual = _word(param, rest), aqm.get(param.name)
+        if wanted is not None:
+            if wanted != actual:
+                return False
+        elif actual != param.default and actual not in _UNSTATED.get(param.name, ()):
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What of a run's configuration decides which published cell it answers."""
+
+    config: dict[str, Any]
+
+    def answers(self, column: str, value: Any) -> bool:
+        config, flows = self.config, self.config["flows"]
+        match column:
+            case "qdisc":
+                return qdisc_matches(value, config["bottleneck"]["aqm"])
+            case "shaper":
+                return bool(config["bottleneck"]["shaper"] == value)
+            case "ecn":
+                return bool(config["hosts"]["ecn"] == bool(value))
+            case "cc1":
+                return _cc_name(flows[0]["cc"]) == str(value)
+            case "cc2":
+                return (_cc_name(flows[1]["cc"]) if len(flows) > 1 else "") == str(value)
+            case "rate_mbit":
+                return math.isclose(config["bottleneck"]["rate"] / 1e6, value)
+            case "delay_ms":
+                return all(math.isclose(flow["base_rtt"] / 1e6, value, abs_tol=1e-9) for flow in flows)
+            case _:
+                return math.isclose(config["duration"] / 1e9, value)
+
+
+def compare(
+    runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure], *, any_length: bool = False
+) -> Comparison:
+    """Return every published figure that a run answers, beside what the run gives.
+
+    `any_length` takes runs of any duration as answers to a cell that states one.
+    """
+    if "drops" not in runs.columns:
+        parts = [c for c in runs.columns if c.startswith("drops_")]
+        runs = runs.with_columns(pl.sum_horizontal(parts).alias("drops")) if parts else runs
+    described = [(row["key"], _Run(_unfolded(row["config"])), row) for row in runs.iter_rows(named=True)]
+    by_flow = {(row["key"], row["flow"]): row for row in flows.iter_rows(named=True)} if flows.height else {}
+    first_flow = min((flow for _, flow in by_flow), default=0)
+    answers: dict[Cell, list[tuple[str, dict[str, Any]]]] = {}
+    coarse: dict[tuple[float, float], list[tuple[str, _Run, dict[str, Any]]]] = {}
+    for key, run, row in described:
+        place = (run.config["bottleneck"]["rate"] / 1e6, run.config["flows"][0]["base_rtt"] / 1e6)
+        coarse.setdefault(place, []).append((key, run, row))
+    result = Comparison()
+    for figure in figures:
+        if figure.cell not in answers:
+            stated = [(c, v) for c, v in figure.cell if not (any_length and c == "seconds")]
+            place = (dict(figure.cell)["rate_mbit"], dict(figure.cell)["delay_ms"])
+            answers[figure.cell] = [
+                (key, row) for key, run, row in coarse.get(place, []) if all(run.answers(c, v) for c, v in stated)
+            ]
+        source = METRICS.get(figure.metric, figure.metric)
+        values = []
+        for key, row in answers[figure.cell]:
+            measured = by_flow.get((key, first_flow + figure.flow - 1), {}) if figure.flow else row
+            if measured.get(source) is not None:
+                values.append(float(measured[source]))
+        if not values:
+            result.missing += 1
+            continue
+        simulated = statistics.fmean(values)
+        score, error = _error(figure, simulated)
+        result.pairs.append(Pair(figure, simulated, len(values), score, error))
+    result.pairs += _shares(result.pairs)
+    return result
+
+
+def _unfolded(text: str) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads(text)
+    config["flows"] = [flow for flow in config["flows"] for _ in range(min(flow["count"], 3))][:3]
+    return config
+
+
+def _error(figure: Figure, simulated: float) -> tuple[str, float]:
+    """Return the score that a figure belongs to and its error: signed, relative where the score is."""
+    if METRICS.get(figure.metric) == "goodput_mbit":
+        return "goodput, |sim - pub| / rate", (simulated - figure.value) / dict(figure.cell)["rate_mbit"]
+    if figure.metric == "rtt_ms":
+        return "RTT, |sim - pub| / pub", (simulated - figure.value) / figure.value if figure.value else math.nan
+    if figure.metric in _COUNTS:
+        return f"{figure.metric}, |ln((sim + 1) / (pub + 1))|", math.log((simulated + 1) / (figure.value + 1))
+    return f"{figure.metric}, |sim - pub|", simulated - figure.value
+
+
+def _shares(pairs: list[Pair]) -> list[Pair]:
+    """Return, for two flows, flow 1's share of their sum and the ratio of their goodputs."""
+    both: dict[tuple[Cell, str], dict[int, Pair]] = {}
+    for pair in pairs:
+        if METRICS.get(pair.figure.metric) == "goodput_mbit":
+            both.setdefault((pair.figure.cell, pair.figure.table), {})[pair.figure.flow] = pair
+    derived = []
+    for (cell, table), of in both.items():
+        if of.keys() < {1, 2}:
+            continue
+        sim, pub = (of[1].simulated, of[2].simulated), (of[1].figure.value, of[2].figure.value)
+        if sum(sim) > 0 and sum(pub) > 0:
+            share, published = sim[0] / sum(sim), pub[0] / sum(pub)
+            figure = Figure(cell, table, 1, "share", published)
+            derived.append(Pair(figure, share, of[1].seeds, "share of flow 1, |sim - pub|", share - published))
+        if min(*sim, *pub) > 0:
+            ratio, published = sim[0] / sim[1], pub[0] / pub[1]
+            figure = Figure(cell, table, 1, "ratio", published)
+            score = "ratio of goodputs, |ln(sim / pub)|"
+            derived.append(Pair(figure, ratio, of[1].seeds, score, math.log(ratio / published)))
+    return derived
+
+
+def _percentile(values: list[float], share: float) -> float:
+    """Return a percentile, interpolated between neighbours."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def _where(cell: Cell) -> str:
+    named = dict(cell)
+    ccs = "+".join(named[c] for c in ("cc1", "cc2") if named.get(c))
+    return f"{ccs} {named['rate_mbit']:g}Mbit {named['delay_ms']:g}ms" + (
+        f" {named['qdisc']}" if named.get("qdisc") else ""
+    )
+
+
+def scores(comparison: Comparison) -> str:
+    """Return median, 90th percentile and worst cell of every score as a Markdown table."""
+    by_score: dict[str, list[Pair]] = {}
+    for pair in comparison.pairs:
+        if not math.isnan(pair.error):
+            by_score.setdefault(pair.score, []).append(pair)
+    rows = []
+    for score, pairs in by_score.items():
+        errors = [abs(pair.error) for pair in pairs]
+        worst = max(pairs, key=lambda pair: abs(pair.error))
+        figures = [f"{value:.4f}" for value in (_percentile(errors, 0.5), _percentile(errors, 0.9), abs(worst.error))]
+        flow = f" flow {worst.figure.flow}" if dict(worst.figure.cell).get("cc2") and worst.figure.flow else ""
+        rows.append([score.replace("|", "\\|"), str(len(pairs)), *figures, _where(worst.figure.cell) + flow])
+    header = ["score", "cells", "median", "p90", "worst", "where"]
+    note = f"\n\n{comparison.missing} published figures have no run that answers them." if comparison.missing else ""
+    return aligned(header, rows) + note
+
+
+def grids(comparison: Comparison) -> str:
+    """Return Markdown tables, rate by delay, one a published table, measure and flow: simulated / published / error."""
+    groups: dict[tuple[Any, ...], list[Pair]] = {}
+    for pair in comparison.pairs:
+        if pair.figure.metric in ("share", "ratio"):
+            continue
+        same = tuple((c, v) for c, v in pair.figure.cell if c not in ("rate_mbit", "delay_ms"))
+        group = (pair.figure.table, pair.figure.metric, pair.figure.flow, same, bool(dict(same).get("cc2")))
+        groups.setdefault(group, []).append(pair)
+    parts = []
+    for (table, metric, flow, same, two), pairs in groups.items():
+        named = dict(same)
+        ccs = " and ".join(named[c] for c in ("cc1", "cc2") if named.get(c))
+        rest = ", ".join(f"{c} {v:g}" if isinstance(v, float) else v for c, v in same if c not in ("cc1", "cc2") and v)
+        title = ": ".join(p for p in (f"Table {table}" if table else "", f"{ccs}" + (f", {rest}" if rest else "")) if p)
+        of = f" of flow {flow}" if two and flow else ""
+        rates = sorted({dict(p.figure.cell)["rate_mbit"] for p in pairs})
+        delays = sorted({dict(p.figure.cell)["delay_ms"] for p in pairs})
+        cells = {(dict(p.figure.cell)["rate_mbit"], dict(p.figure.cell)["delay_ms"]): p for p in pairs}
+        rows = [[f"{rate:g} Mbit/s", *(_cell_text(cells.get((rate, delay))) for delay in delays)] for rate in rates]
+        header = ["rate \\ delay", *(f"{d:g} ms" for d in delays)]
+        heading = f"### {title}: {metric}{of} (simulated / published / error)"
+        parts.append(f"{heading}\n\n{aligned(header, rows)}")
+    return "\n\n".join(parts)
+
+
+def _cell_text(pair: Pair | None) -> str:
+    if pair is None:
+        return "-"
+    relative = pair.score.startswith(("goodput", "RTT"))
+    error = f"{100 * pair.error:+.1f}%" if relative else f"{pair.error:+.3f}"
+    return f"{number(pair.simulated)} / {number(pair.figure.value)} / {error}"
+
+
+def tidy_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return one row a compared figure: cell, simulated, published, seeds, score and signed error."""
+    return [
+        {
+            "table": p.figure.table,
+            **dict(p.figure.cell),
+            "flow": p.figure.flow or None,
+            "metric": p.figure.metric,
+            "simulated": p.simulated,
+            "published": p.figure.value,
+            "seeds": p.seeds,
+            "score": p.score,
+            "error": p.error,
+        }
+        for p in comparison.pairs
+    ]

@@ -1,0 +1,90 @@
+"""Figures: a heat map of errors beside a reference, and time series of flows."""
+
+import math
+from pathlib import Path
+
+import matplotlib as mpl
+import polars as pl
+
+from dumbbell.compare import Comparison
+from dumbbell.errors import InputError
+from dumbbell.tables import Frame
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+MOST_LINES = 12
+
+
+def errors(comparison: Comparison, metric: str, output: str | Path) -> None:
+    """Draw the errors of `metric` (`goodput_mbit`, `rtt_ms`, ...), rate by delay, one map for each pair of flows.
+
+    Raises InputError if nothing was compared by that metric or `output` cannot be written.
+    """
+    pairs = [p for p in comparison.pairs if p.figure.metric == metric and not math.isnan(p.error)]
+    if not pairs:
+        known = sorted({p.figure.metric for p in comparison.pairs})
+        raise InputError("--value", "", metric, ", ".join(known) or "a reference that some run answers")
+    groups: dict[str, list[tuple[float, float, float]]] = {}
+    for pair in pairs:
+        cell = dict(pair.figure.cell)
+        name = "+".join(cell[c] for c in ("cc1", "cc2") if cell.get(c)) + f" {cell.get('qdisc', '')}"
+        flow = f" flow {pair.figure.flow}" if cell.get("cc2") and pair.figure.flow else ""
+        groups.setdefault(name + flow, []).append((cell["rate_mbit"], cell["delay_ms"], pair.error))
+    across = min(4, len(groups))
+    down = -(-len(groups) // across)
+    figure, axes = plt.subplots(down, across, figsize=(4 * across + 1, 3.2 * down), squeeze=False, layout="constrained")
+    most = max(abs(error) for cells in groups.values() for *_, error in cells) or 1.0
+    image = None
+    for axis, (name, cells) in zip(axes.flat, groups.items(), strict=False):
+        rates, delays = sorted({c[0] for c in cells}), sorted({c[1] for c in cells})
+        grid = [[math.nan] * len(delays) for _ in rates]
+        for rate, delay, error in cells:
+            grid[rates.index(rate)][delays.index(delay)] = error
+        image = axis.imshow(grid, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto", origin="lower")
+        axis.set_xticks(range(len(delays)), [f"{d:g}" for d in delays])
+        axis.set_yticks(range(len(rates)), [f"{r:g}" for r in rates])
+        axis.set(title=name, xlabel="base RTT, ms", ylabel="rate, Mbit/s")
+    for axis in list(axes.flat)[len(groups) :]:
+        axis.set_visible(False)
+    if image is not None:
+        figure.colorbar(image, ax=axes, label=pairs[0].score.replace("|", ""))
+    _save(output)
+
+
+def series(frame: Frame, table: pl.DataFrame, value: str, output: str | Path) -> None:
+    """Draw a column of the time series against time: one line a flow or run, the first twelve of them.
+
+    Raises InputError if there is no such column or `output` cannot be written.
+    """
+    time = next((c for c in ("time_s", "at_s", "t_s") if c in table.columns), None)
+    numeric = [c for c, kind in table.schema.items() if kind.is_numeric() and c not in (time, "flow")]
+    column = next((c for c in (value, f"{value}_mbit", f"{value}_ms") if c in numeric), None)
+    if time is None or column is None:
+        raise InputError(frame.file, "--value", value, ", ".join(numeric) or "results with time series")
+    labels = dict(zip(frame.runs["key"], _labels(frame), strict=True))
+    _, axis = plt.subplots(figsize=(9, 4.5), layout="constrained")
+    keys = ["key", "flow"] if "flow" in table.columns else ["key"]
+    lines = table.filter(pl.col(column).is_not_null()).partition_by(keys, as_dict=True, maintain_order=True)
+    for line, rows in list(lines.items())[:MOST_LINES]:
+        name = labels.get(str(line[0]), "") + (f" flow {line[1]}" if len(line) > 1 and line[1] is not None else "")
+        axis.plot(rows[time], rows[column], label=name, linewidth=1)
+    axis.set(xlabel="time, s", ylabel=column, ylim=(0, None))
+    axis.legend(fontsize="small")
+    if len(lines) > MOST_LINES:
+        axis.set_title(f"first {MOST_LINES} of {len(lines)} lines", fontsize="small")
+    _save(output)
+
+
+def _labels(frame: Frame) -> list[str]:
+    columns = [frame.key(name, by_flow=False).texts for name in frame.matrix_keys]
+    return [" ".join(texts) for texts in zip(*columns, strict=True)] if columns else [""] * frame.runs.height
+
+
+def _save(output: str | Path) -> None:
+    try:
+        plt.savefig(output, dpi=150)
+    except (OSError, ValueError) as error:
+        raise InputError(str(output), "", str(error), "a file name that ends in .png, .pdf or .svg") from None
+    finally:
+        plt.close("all")
