@@ -1,0 +1,75 @@
+//! What a queue discipline costs: ns for a packet through it, us to build it.
+//!
+//! `cargo run --release -p dumbbell-core --example aqm_cost`
+
+use dumbbell_core::aqm::{build, Aqm, Dequeue, FlowKey, Surroundings};
+use dumbbell_core::packet::{Ecn, Packet, MTU_FRAME};
+use dumbbell_core::record::QueueLog;
+use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::with_aqm;
+use serde_json::json;
+use std::hint::black_box;
+use std::time::Instant;
+
+const RATE: Rate = Rate::from_mbit(1000);
+const PACKETS: u64 = 3_000_000;
+/// Packets that stand in the queue.
+const DEPTH: u64 = 200;
+
+/// Sends [`PACKETS`] of `flows` flows in turn through a queue that holds [`DEPTH`], at exactly the rate of the bottleneck.
+#[inline(never)]
+fn drive(mut aqm: impl Aqm, flows: u64, log: &mut QueueLog) -> u64 {
+    let gap = RATE.serialise(u64::from(MTU_FRAME)).0;
+    let mut sent = 0;
+    for seq in 0..PACKETS {
+        let now = Time(seq * gap);
+        let flow = (seq % flows) as u32;
+        let packet = Packet { enqueue_time: now, seq, flow, tsval: 0, value: 0, len: MTU_FRAME, ecn: Ecn::Ect0, flags: 0 };
+        aqm.enqueue(packet, now, log);
+        if aqm.next_timer() <= now {
+            aqm.on_timer(now, log);
+        }
+        if seq >= DEPTH {
+            if let Dequeue::Packet(packet) = aqm.dequeue(now, log) {
+                sent += u64::from(black_box(packet).len);
+            }
+        }
+    }
+    sent
+}
+
+fn main() {
+    for config in [
+        json!({"name": "pfifo"}),
+        json!({"name": "bfifo"}),
+        json!({"name": "codel", "ecn": true}),
+        json!({"name": "codel", "ecn": true, "control_law": "rfc8289"}),
+        json!({"name": "cake", "diffserv": "besteffort", "isolation": "flowblind"}),
+        json!({"name": "cake", "diffserv": "besteffort", "isolation": "flows"}),
+        json!({"name": "cake"}),
+        json!({"name": "cake", "bandwidth": 0}),
+        json!({"name": "cake", "memlimit": 400_000}),
+    ] {
+        for flows in [1, 20, 1000] {
+            let keys: Vec<FlowKey> = (0..flows).map(|i| FlowKey { src_host: i, dst_host: i, ports: i, dscp: 0 }).collect();
+            let surroundings = Surroundings { rate: RATE, flows: &keys, seed: 1 };
+            let config_map = config.as_object().expect("an object");
+            let make = || build(config_map, &surroundings).expect("a valid configuration");
+            let start = Instant::now();
+            for _ in 0..100 {
+                black_box(make());
+            }
+            let build_us = start.elapsed().as_secs_f64() * 1e6 / 100.0;
+            let mut log = QueueLog::new(keys.len());
+            let begin = Instant::now();
+            let sent = with_aqm!(make(), aqm => drive(aqm, u64::from(flows), &mut log));
+            let ns = begin.elapsed().as_secs_f64() * 1e9 / PACKETS as f64;
+            let share = sent as f64 / (PACKETS * u64::from(MTU_FRAME)) as f64;
+            println!(
+                "{config}: {flows} flows: {ns:.1} ns a packet, {build_us:.1} us to build, {share:.3} sent, {} marks, {} drops",
+                log.ce_marks,
+                log.drops_aqm + log.drops_overflow,
+            );
+        }
+    }
+}
