@@ -10,9 +10,17 @@ fn main() {
     let flow = json!({"cc": {"name": args[1]}, "base_rtt": (args[3].parse::<f64>().unwrap() * 1e6) as u64});
     let config = json!({"duration": (args[5].parse::<f64>().unwrap() * 1e9) as u64, "seed": 1,
         "bottleneck": {"rate": (args[2].parse::<f64>().unwrap() * 1e6) as u64, "shaper": args[7], "aqm": aqm},
-        "hosts": {"ecn": args[6] == "1", "send_buffer": 1u64 << 30, "receive_buffer": 1u64 << 30}, "flows": vec![flow; flows]});
+        "hosts": {"ecn": args[6] == "1", "send_buffer": 1u64 << 30, "receive_buffer": 1u64 << 30}, "flows": vec![flow; flows], "record": {"interval": 200_000_000}});
     let began = Instant::now();
     let outcome = dumbbell_sim::run(&config, &AtomicBool::new(false), &AtomicU64::new(0)).expect("run");
+    if std::env::var("TRACE").is_ok() {
+        let (rtt, good) = (outcome.series.real("srtt_ms").unwrap(), outcome.series.real("goodput_mbit").unwrap());
+        let (time, cwnd) = (outcome.series.real("time_s").unwrap(), outcome.series.int("cwnd").unwrap());
+        for i in 0..rtt.len() {
+            println!("{:.1} {:.3} {} {:.3}", time[i], rtt[i], cwnd[i], good[i]);
+        }
+        return;
+    }
     let wall = began.elapsed().as_secs_f64();
     println!("{:#}", outcome.summary);
     for (name, column) in &outcome.flows.columns {

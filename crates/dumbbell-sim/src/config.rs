@@ -83,10 +83,12 @@ params! {
         initial_window: u32 = 10, unit "segments", range 1_u32, 10_000_u32, source "RFC 6928; Linux TCP_INIT_CWND";
         /// Payload of a full segment.
         mss: u32 = 1448, unit "bytes", range 88_u32, 8934_u32, source "MTU 1500 - 20 (IPv4) - 32 (TCP with timestamps)";
-        /// Largest send buffer; a third of it carries payload in flight.
-        send_buffer: u64 = 4_194_304, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_wmem[2]; 965 segments of 1448 B measured without TSO";
-        /// Largest receive buffer; half of it is the largest window.
-        receive_buffer: u64 = 6_291_456, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_rmem[2]; tcp_adv_win_scale = 1";
+        /// Largest send buffer; it holds bookkeeping as well as payload.
+        send_buffer: u64 = 4_194_304, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_wmem[2]";
+        /// Largest receive buffer; two thirds of it are the largest window.
+        receive_buffer: u64 = 6_291_456, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_rmem[2]";
+        /// The receiver acknowledges the last segment of a write at once, even if it is full.
+        ack_push: bool = true, unit "", source "Linux since 6.6 (tcp_measure_rcv_mss); false for older kernels";
         /// Proportional rate reduction.
         prr: Prr = Prr::Rfc6937bis, unit "", source "Linux tcp_cwnd_reduction";
         /// Hold back selective acknowledgements while data is out of order.

@@ -268,17 +268,13 @@ impl<A: Aqm> Sim<A> {
 
 fn host_options(config: &RunConfig, flow: &FlowConfig) -> HostOptions {
     let hosts = &config.hosts;
-    let mss = u64::from(hosts.mss);
-    // Payload per byte of buffer, measured on Linux without offloads: sndbuf / (3 * 1448), rcvbuf / (2 * 1448)
-    let segments = |buffer: u64, share: u64| (buffer / (share * mss)).clamp(2, u64::from(u32::MAX)) as u32;
     HostOptions {
         ecn: flow.params.ecn.unwrap_or(hosts.ecn),
         initial_window: hosts.initial_window,
         mss: hosts.mss,
         tso: hosts.offload == Offload::Tso,
         pace_all: hosts.pacing == Pacing::Fq,
-        send_window: segments(hosts.send_buffer, 3),
-        receive_window: segments(hosts.receive_buffer, 2),
+        send_buffer: hosts.send_buffer,
         prr_bis: hosts.prr == Prr::Rfc6937bis,
         frto: hosts.frto,
         slow_start_after_idle: hosts.slow_start_after_idle,
@@ -335,6 +331,10 @@ pub(crate) fn simulate<A: Aqm>(
             ecn: host.ecn || cc.needs_ecn(),
             delayed_ack: config.hosts.delayed_ack,
             sack_compression: config.hosts.sack_compression,
+            ack_push: config.hosts.ack_push,
+            buffer: config.hosts.receive_buffer,
+            mss: config.hosts.mss,
+            base_rtt: params.base_rtt,
         };
         let line = delays.partition_point(|&delay| delay < params.base_rtt) as u32;
         flows.push(Flow {

@@ -2,8 +2,7 @@
 //!
 //! Sequence numbers count segments of one MSS from 0; SYN and FIN take none. What Linux does and this does not:
 //! reordering is not measured (a dumbbell keeps the order of each flow, so the reordering degree stays at 3), SACK
-//! reneging, MTU probing, PLB, fast open and window auto-tuning are left out (the receiver offers its largest window from
-//! the start).
+//! reneging, MTU probing, PLB and fast open are left out, and what is out of order does not shrink the receiver's window.
 
 pub mod conn;
 pub mod output;
@@ -42,6 +41,8 @@ pub struct Ack {
     pub flow: u32,
     /// Echo of the timestamp of the packet that caused it, ms (RFC 7323).
     pub tsecr: u32,
+    /// Window offered beyond `ack`, bytes.
+    pub window: u32,
     /// Bits of [`ack_flag`].
     pub flags: u8,
 }

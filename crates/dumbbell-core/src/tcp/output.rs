@@ -12,6 +12,11 @@ const PACING_SHIFT: u32 = 10;
 const GSO_MAX_SIZE: u64 = 65_536;
 /// Sysctl `tcp_min_tso_segs`.
 const MIN_TSO_SEGS: u32 = 2;
+/// Memory of a segment by which the send buffer grows with the window (Linux `tcp_sndbuf_expand`, 1460 B of payload with
+/// headers and bookkeeping, rounded up as the allocator does), bytes.
+const BUFFER_PER_SEGMENT: u64 = 4352;
+/// Memory of a socket buffer beside its payload (Linux `SKB_TRUESIZE` of an empty head), bytes.
+const BUFFER_OVERHEAD: u64 = 1280;
 /// Sysctl `tcp_tso_rtt_log`: bursts double for every 512 us that the path is shorter.
 const TSO_RTT_LOG: u32 = 9;
 /// Sysctl `tcp_tso_win_divisor`: a third of the window is worth sending.
@@ -28,38 +33,70 @@ impl Sender {
         }
     }
 
-    /// Segments that the application has written and that were never sent, as the send buffer allows.
+    /// Segments that the application has written and that were never sent.
     fn unsent(&mut self) -> u64 {
         if self.stopped {
             return 0;
         }
-        let conn = &self.conn;
-        let room = u64::from(self.host.send_window.saturating_sub(conn.packets_out()));
-        let written = match self.app {
-            Application::Bulk => return room,
+        let offered = match self.app {
+            Application::Bulk => u64::MAX,
             Application::Size(_) => self.app_segments(),
-            Application::Rate(bytes_per_second) => {
-                let elapsed = u128::from((conn.now - self.started).as_nanos());
-                let written = (elapsed * u128::from(bytes_per_second) / 1_000_000_000) as u64 / u64::from(conn.mss);
-                if written <= conn.snd_nxt {
-                    // wake up when the next full segment is there
-                    let bytes = u128::from(conn.snd_nxt + 1) * u128::from(conn.mss);
-                    let at = bytes * 1_000_000_000 / u128::from(bytes_per_second.max(1)) + 1;
-                    self.app_until = self.started.saturating_add(Time(at.min(u128::from(u64::MAX / 2)) as u64));
-                }
-                written
-            }
+            Application::Rate(bytes_per_second) => self.offered_at_rate(bytes_per_second),
         };
-        written.saturating_sub(conn.snd_nxt).min(room)
+        self.write(offered);
+        self.written - self.conn.snd_nxt
     }
 
-    fn window_end(&self) -> u64 {
-        self.conn.snd_una + u64::from(self.host.receive_window)
+    /// Segments that an application of constant rate has offered so far.
+    fn offered_at_rate(&mut self, bytes_per_second: u64) -> u64 {
+        let elapsed = u128::from((self.conn.now - self.started).as_nanos());
+        let offered = (elapsed * u128::from(bytes_per_second) / 1_000_000_000) as u64 / u64::from(self.conn.mss);
+        if offered <= self.conn.snd_nxt {
+            // wake up when the next full segment is there
+            let bytes = u128::from(self.conn.snd_nxt + 1) * u128::from(self.conn.mss);
+            let at = bytes * 1_000_000_000 / u128::from(bytes_per_second.max(1)) + 1;
+            self.app_until = self.started.saturating_add(Time(at.min(u128::from(u64::MAX / 2)) as u64));
+        }
+        offered
+    }
+
+    /// The application writes up to segment `offered`, in units of 64 KB, while the send buffer has room: it is woken when
+    /// a third is free, and fills it. The last segment of each write carries PSH. Linux `tcp_sendmsg_locked`,
+    /// `sk_stream_write_space`, `tcp_new_space`.
+    #[inline]
+    fn write(&mut self, offered: u64) {
+        if self.written >= offered {
+            return;
+        }
+        let mss = u64::from(self.conn.mss);
+        let unit = (GSO_MAX_SIZE / mss).max(1);
+        // a burst is sent in one buffer: its header is shared by its segments
+        let in_flight = u64::from(self.conn.packets_out()) * (mss + BUFFER_OVERHEAD / u64::from(MIN_TSO_SEGS));
+        let unsent = (self.written - self.conn.snd_nxt) * (mss + BUFFER_OVERHEAD / unit);
+        let mut used = in_flight + unsent;
+        if self.written == self.conn.snd_nxt && self.conn.in_flight() < self.conn.cwnd {
+            // the buffer, not the window, held transmission back
+            let wanted = 2 * u64::from(self.conn.cwnd.max(10)) * BUFFER_PER_SEGMENT;
+            self.send_buffer = self.send_buffer.max(wanted.min(self.host.send_buffer));
+        }
+        if 3 * used > 2 * self.send_buffer {
+            return;
+        }
+        let start = self.written;
+        while used < self.send_buffer && self.written < offered {
+            let more = unit.min(offered - self.written);
+            self.written += more;
+            used += more * (mss + BUFFER_OVERHEAD / unit);
+        }
+        if self.written > start {
+            self.pushes.rotate_left(1);
+            self.pushes[3] = self.written - 1;
+        }
     }
 
     /// Something new is there to send, and the receiver has room.
     pub(super) fn may_send_new(&mut self) -> bool {
-        self.unsent() > 0 && self.conn.snd_nxt < self.window_end()
+        self.unsent() > 0 && self.conn.snd_nxt < self.window_end
     }
 
     /// Sends what may be sent. Linux `tcp_data_snd_check`.
@@ -87,7 +124,7 @@ impl Sender {
                 0 => break,
                 room => room.min((self.conn.cwnd >> 1).max(1)),
             };
-            let window = self.window_end().saturating_sub(self.conn.snd_nxt);
+            let window = self.window_end.saturating_sub(self.conn.snd_nxt);
             if window == 0 {
                 break;
             }
@@ -145,7 +182,7 @@ impl Sender {
         if unsent > full && limit >= full {
             return false;
         }
-        let chunk = u64::from(conn.cwnd.min(self.host.receive_window)) * u64::from(conn.mss) / u64::from(TSO_WIN_DIVISOR);
+        let chunk = u64::from(conn.cwnd).min(self.window_end - conn.snd_una) * u64::from(conn.mss) / u64::from(TSO_WIN_DIVISOR);
         if limit * u64::from(conn.mss) >= chunk || conn.packets_out() == 0 {
             return false;
         }
@@ -167,12 +204,12 @@ impl Sender {
         }
         let arm = self.conn.packets_out() == 0 || self.timer == Timer::Tlp;
         let tsval = now.as_millis() as u32;
-        let last = self.app_segments() - 1;
+        let last = self.app_segments().wrapping_sub(1);
         for _ in 0..segments {
             let seq = self.conn.snd_nxt;
             self.board.push(seq, self.conn.snd_una, now);
             self.conn.snd_nxt += 1;
-            let mut flags = 0;
+            let mut flags = if self.pushes.contains(&seq) { flag::PSH } else { 0 };
             let mut payload = self.host.mss;
             if let (Application::Size(size), true) = (self.app, seq == last) {
                 flags |= flag::PSH;

@@ -12,6 +12,9 @@ use crate::cc::{AckEvent, AnyCc};
 use crate::packet::{flag, Ecn, Packet, HEADERS, SYN_FRAME};
 use crate::units::Time;
 
+/// Send buffer of a new connection, bytes: Linux `tcp_sndbuf_expand` with a window of 10 and 4352 B a segment.
+const INITIAL_SEND_BUFFER: u64 = 2 * 10 * 4352;
+
 /// How the host is set up; shared by its flows.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
@@ -25,10 +28,8 @@ pub struct HostOptions {
     pub tso: bool,
     /// Pace every flow.
     pub pace_all: bool,
-    /// Segments that the send buffer holds.
-    pub send_window: u32,
-    /// Segments that the receiver's window holds.
-    pub receive_window: u32,
+    /// Largest send buffer, bytes: sysctl `tcp_wmem[2]`.
+    pub send_buffer: u64,
     /// PRR of RFC 6937bis instead of RFC 6937.
     pub prr_bis: bool,
     /// F-RTO (RFC 5682).
@@ -44,7 +45,7 @@ pub struct HostOptions {
 }
 
 impl Default for HostOptions {
-    /// Linux's defaults, with ECN on and the windows unlimited.
+    /// Linux's defaults, with ECN on.
     fn default() -> HostOptions {
         HostOptions {
             ecn: true,
@@ -52,8 +53,7 @@ impl Default for HostOptions {
             mss: 1448,
             tso: true,
             pace_all: false,
-            send_window: u32::MAX,
-            receive_window: u32::MAX,
+            send_buffer: 4_194_304,
             prr_bis: true,
             frto: true,
             slow_start_after_idle: true,
@@ -162,6 +162,14 @@ pub struct Sender {
     pub(super) pacing_until: Time,
     /// A transmission waits for `pacing_until`.
     pub(super) pacing_blocked: bool,
+    /// Segment after the last one that the receiver's window allows.
+    pub(super) window_end: u64,
+    /// Segment after the last one that the application has written.
+    pub(super) written: u64,
+    /// Send buffer, bytes.
+    pub(super) send_buffer: u64,
+    /// Last segments of writes that are not sent yet carry PSH.
+    pub(super) pushes: [u64; 4],
     /// The application's next segment will be there at this time.
     pub(super) app_until: Time,
 
@@ -256,6 +264,10 @@ impl Sender {
             last_sent: Time::ZERO,
             pacing_until: Time::ZERO,
             pacing_blocked: false,
+            window_end: 0,
+            written: 0,
+            send_buffer: INITIAL_SEND_BUFFER,
+            pushes: [u64::MAX; 4],
             app_until: Time::NEVER,
             timer: Timer::Off,
             timer_at: Time::NEVER,
@@ -343,6 +355,7 @@ impl Sender {
         }
         self.backoff = 0;
         self.last_sent = self.conn.now;
+        self.window_end = u64::from(ack.window / self.conn.mss);
         self.cc.init(&mut self.conn);
         self.update_pacing_rate();
         self.send_bare(HEADERS, flag::PURE_ACK, net);
@@ -372,6 +385,9 @@ impl Sender {
         let prior_packets = self.conn.packets_out();
         if ack.ack < prior_una && blocks.is_empty() {
             return;
+        }
+        if ack.ack >= prior_una {
+            self.window_end = self.window_end.max(ack.ack + u64::from(ack.window / self.conn.mss));
         }
         let advanced = ack.ack.saturating_sub(prior_una);
         if advanced > 0 {
