@@ -18,20 +18,20 @@ const DEPTH: u64 = 200;
 
 /// Sends [`PACKETS`] of `flows` flows in turn through a queue that holds [`DEPTH`], at exactly the rate of the bottleneck.
 #[inline(never)]
-fn drive(mut aqm: impl Aqm, flows: u64, log: &mut QueueLog) -> u64 {
+fn drive(mut aqm: impl Aqm, flows: u32, log: &mut QueueLog) -> u64 {
     let gap = RATE.serialise(u64::from(MTU_FRAME)).0;
-    let mut sent = 0;
+    let (mut sent, mut flow) = (0, 0);
     for seq in 0..PACKETS {
         let now = Time(seq * gap);
-        let flow = (seq % flows) as u32;
+        flow = if flow + 1 < flows { flow + 1 } else { 0 };
         let packet = Packet { enqueue_time: now, seq, flow, tsval: 0, value: 0, len: MTU_FRAME, ecn: Ecn::Ect0, flags: 0 };
         aqm.enqueue(packet, now, log);
         if aqm.next_timer() <= now {
             aqm.on_timer(now, log);
         }
         if seq >= DEPTH {
-            if let Dequeue::Packet(packet) = aqm.dequeue(now, log) {
-                sent += u64::from(black_box(packet).len);
+            if let Dequeue::Packet(head) = aqm.dequeue(now, log) {
+                sent += u64::from(black_box(head).len);
             }
         }
     }
@@ -62,7 +62,7 @@ fn main() {
             let build_us = start.elapsed().as_secs_f64() * 1e6 / 100.0;
             let mut log = QueueLog::new(keys.len());
             let begin = Instant::now();
-            let sent = with_aqm!(make(), aqm => drive(aqm, u64::from(flows), &mut log));
+            let sent = with_aqm!(make(), aqm => drive(aqm, flows, &mut log));
             let ns = begin.elapsed().as_secs_f64() * 1e9 / PACKETS as f64;
             let share = sent as f64 / (PACKETS * u64::from(MTU_FRAME)) as f64;
             println!(

@@ -232,9 +232,9 @@ fn for_every_queue(cases: u32, vary: bool) {
             Config { cases, failure_persistence: None, ..Config::default() },
             TestRng::deterministic_rng(RngAlgorithm::ChaCha),
         );
-        let draws = proptest::collection::vec(any::<u64>(), if vary { spec.params.len() } else { 0 });
+        let all_draws = proptest::collection::vec(any::<u64>(), if vary { spec.params.len() } else { 0 });
         let rates = prop_oneof![Just(0_u64), Just(100_000), Just(10_000_000), Just(1_000_000_000)];
-        let story = (any::<u64>(), draws, rates, proptest::collection::vec(op(), 1..150));
+        let story = (any::<u64>(), all_draws, rates, proptest::collection::vec(op(), 1..150));
         let outcome = runner.run(&story, |(seed, draws, bits, ops)| {
             let config = configuration(&spec, &draws);
             let surroundings = Surroundings { rate: Rate(bits), flows: &flows(), seed };

@@ -2,7 +2,7 @@
 //!
 //! Specification: RFC 8289 as Linux computes it (`include/net/codel_impl.h`, `net/sched/sch_codel.c` of 6.18): a clock of
 //! 1024-ns ticks, 1/sqrt(count) in 16 bits with one Newton step for every change of count, at most one mark for a packet
-//! that leaves. `control_law = "rfc8289"` takes the RFC's pseudocode (section 5.4 ff.) instead: nanoseconds, the exact
+//! that leaves. `control_law = "rfc8289"` takes the RFC's pseudocode (section 5) instead: nanoseconds, the exact
 //! square root, and `now >= first_above_time` where Linux has `>`.
 //!
 //! Deviations: ticks are 64 bits wide, so that states older than 36 minutes do not wrap; a packet that both the control law
@@ -40,10 +40,10 @@ crate::params! {
         /// Packets that fit; tail drop beyond.
         limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "DEFAULT_CODEL_LIMIT, sch_codel.c";
         /// Acceptable standing delay.
-        target: Time = Time::from_millis(5), unit "", range Time(0), Time::from_secs(10), source "RFC 8289 section 4.3; tc-codel(8)";
+        target: Time = Time::from_millis(5), unit "", range Time(0), Time::from_secs(10), source "RFC 8289 section 4; tc-codel(8)";
         /// Time above target before the first signal; in the order of a worst-case RTT.
         interval: Time = Time::from_millis(100), unit "", range Time::from_micros(2), Time::from_secs(100),
-            source "RFC 8289 section 4.2; tc-codel(8)";
+            source "RFC 8289 section 4; tc-codel(8)";
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool = false, unit "", source "tc-codel(8): noecn is the default";
         /// Marks every packet whose sojourn time is longer; unset: off.
@@ -55,7 +55,7 @@ crate::params! {
 
 /// Nanoseconds of a Linux CoDel tick, as a power of two (`CODEL_SHIFT`, `include/net/codel.h`).
 const LINUX_TICK_SHIFT: u32 = 10;
-/// A queue that comes back within this many intervals resumes its drop rate (RFC 8289 section 5.4, `16 * INTERVAL`).
+/// A queue that comes back within this many intervals resumes its drop rate (RFC 8289 section 5, `16 * INTERVAL`).
 const REENTRY_INTERVALS: i64 = 16;
 
 /// Where CoDel takes packets from: one queue, and the backlog that its guard looks at.
@@ -143,7 +143,7 @@ impl Codel {
             if !marked {
                 log.dropped(head, DropReason::Aqm);
                 packet = source.take();
-                // The answer does not matter (RFC 8289 section 5.4), what it does to first_above_time and the sojourn time does.
+                // The answer does not matter (RFC 8289 section 5), what it does to first_above_time and the sojourn time does.
                 self.should_drop(vars, packet.as_ref(), source, tick, &mut sojourn);
             }
             vars.dropping = true;
@@ -492,5 +492,21 @@ mod tests {
         }
         assert!(longest > 50 && last < 30, "longest {longest} ms, last {last} ms");
         assert!(log.drops_aqm > 300 && log.drops_overflow == 0, "{log:?}");
+    }
+
+    #[test]
+    fn a_sojourn_of_target_starts_the_interval_and_an_empty_queue_ends_it() {
+        let (mut state, mut log) = state(Params { control_law: ControlLaw::Rfc8289, ..Params::default() });
+        for seq in 0..4 {
+            state.enqueue(packet(seq, Ecn::NotEct), Time::ZERO, &mut log);
+        }
+        let _ = state.dequeue(Time(4_999_999), &mut log);
+        assert_eq!(state.vars.first_above_time, 0);
+        // RFC 8289 section 5: only a sojourn time below target ends it
+        let _ = state.dequeue(Time(5_000_000), &mut log);
+        assert_eq!(state.vars.first_above_time, 105_000_000);
+        let _ = (state.fifo.pop(), state.fifo.pop());
+        assert!(matches!(state.dequeue(Time::from_millis(6), &mut log), Dequeue::Empty));
+        assert_eq!(state.vars.first_above_time, 0);
     }
 }

@@ -1,6 +1,6 @@
 //! Queue disciplines: the trait and the registry.
 //!
-//! One algorithm is one file. To add one: write the file, add one line to [`aqms!`] below.
+//! One algorithm is one file. To add one: write the file, add one line to `aqms!` below.
 
 pub mod fifo;
 

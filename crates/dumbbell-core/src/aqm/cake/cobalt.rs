@@ -299,4 +299,16 @@ mod tests {
         cobalt.queue_full(&TH, Time::from_secs(1));
         assert_eq!(cobalt.p_drop, u32::MAX);
     }
+
+    #[test]
+    fn a_schedule_that_lags_is_not_caught_up_with() {
+        // A second late at count 1: the mark schedules 70.7 ms after the old time, which is past, so that the next is due at once,
+        // but the lag is forgotten: the one after that waits for a whole gap.
+        let mut cobalt = Cobalt { count: 1, dropping: true, drop_next: Time::from_secs(1), ..Cobalt::default() };
+        let mut marks = |now: u64| cobalt.judge(&TH, Time::from_millis(now), Time::from_millis(10), true, 0, &mut rng()).mark;
+        assert!(marks(2000) && marks(2001));
+        // 2000 + 57.7 (count 3)
+        assert!(!marks(2057) && marks(2058));
+        assert!(!marks(2059));
+    }
 }

@@ -346,3 +346,60 @@ fn places_of_packets_are_used_again() {
     }
     assert_eq!((state.store.len(), state.packets()), (21, 20));
 }
+
+#[test]
+fn an_idle_tin_saves_no_credit() {
+    let mut flows = keys(&[(1, 11), (2, 12)]);
+    flows[1].dscp = 46;
+    let (mut state, mut log) = cake(Params::default(), &flows);
+    for seq in 0..1500 {
+        state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+    }
+    drain(&mut state, &mut log, Time::ZERO, Time::from_millis(500));
+    let start = Time::from_millis(500);
+    for seq in 0..300 {
+        state.enqueue(packet(1, seq, 1514, Ecn::Ect0), start, &mut log);
+    }
+    let sent = drain(&mut state, &mut log, start, Time::from_millis(1000));
+    let voice = sent.iter().filter(|(_, packet)| packet.flow == 1).count();
+    // 2.5 Mbit/s for 0.5 s are 103 frames; the half second before would be as many again
+    assert!((100..=106).contains(&voice), "{voice}");
+}
+
+#[test]
+fn ingress_charges_what_does_not_fit() {
+    let next = |ingress| {
+        let params = Params { ingress, memlimit: Some(2304), ..single() };
+        let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
+        for seq in 0..3 {
+            state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+        }
+        assert_eq!(log.drops_overflow, 2);
+        state.tins[0].next
+    };
+    // The tin's clock runs at most one packet ahead.
+    assert_eq!((next(false), next(true)), (Time::ZERO, Time(1_211_200)));
+}
+
+#[test]
+fn hosts_are_counted_as_often_as_they_have_bulk_flows() {
+    // 3000 flows of 50 sources and 40 destinations over 1024 queues: collisions are the rule
+    let hosts: Vec<(u32, u32)> = (0..3000).map(|i| (i % 50, i % 40)).collect();
+    let flows = keys(&hosts);
+    for isolation in [Isolation::TripleIsolate, Isolation::DualSrcHost, Isolation::DualDstHost, Isolation::Flows] {
+        let params = Params { isolation, bandwidth: Some(Rate::from_mbit(100)), rtt: Time::from_millis(1), ..Params::default() };
+        let (mut state, mut log) = cake(params, &flows);
+        let (mut rng, mut now) = (Rng::stream(3, "test", 0), Time::ZERO);
+        for round in 0..200 {
+            for _ in 0..100 {
+                state.enqueue(packet(rng.below(3000) as u32, round, 1514, Ecn::Ect0), now, &mut log);
+            }
+            let until = now + Time::from_millis(if round % 20 == 19 { 200 } else { 2 });
+            drain(&mut state, &mut log, now, until);
+            now = until;
+            assert!(state.table.hosts_are_counted_right(), "{isolation:?}, round {round}");
+        }
+        let bulk = state.table.flows.iter().filter(|flow| flow.state == FlowState::Bulk).count();
+        assert_eq!(bulk as u32, state.tins.iter().map(|tin| tin.bulk_flows).sum::<u32>());
+    }
+}

@@ -298,4 +298,17 @@ mod tests {
         assert_eq!(tins(Diffserv::Precedence, &dscps), [0, 0, 0, 1, 1, 2, 3, 4, 4, 5, 5, 5, 6, 7, 7]);
         assert_eq!(tins(Diffserv::BestEffort, &dscps), [0; 15]);
     }
+
+    #[test]
+    fn a_tin_keeps_its_turn_down_to_a_deficit_of_zero() {
+        let mut tins: Vec<Tin> = [1024, 64].into_iter().map(|quantum| Tin::new(0, quantum, Time::from_millis(100))).collect();
+        tins.iter_mut().for_each(|tin| tin.bulk_flows = 1);
+        assert_eq!((by_turns(&mut tins, 0), tins[0].deficit), (0, 0));
+        tins[0].deficit = -1500;
+        // the turn passes to tin 1 and tin 0 gets its quantum
+        assert_eq!((by_turns(&mut tins, 0), tins[0].deficit), (1, -476));
+        // 1 is out: 64 a round; 0 has 548 after the next round
+        tins[1].deficit = -1500;
+        assert_eq!((by_turns(&mut tins, 1), tins[1].deficit, tins[0].deficit), (0, -1372, 548));
+    }
 }
