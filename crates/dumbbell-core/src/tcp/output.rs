@@ -205,11 +205,13 @@ impl Sender {
         let arm = self.conn.packets_out() == 0 || self.timer == Timer::Tlp;
         let tsval = now.as_millis() as u32;
         let last = self.app_segments().wrapping_sub(1);
-        for _ in 0..segments {
+        for index in 1..=segments {
             let seq = self.conn.snd_nxt;
             self.board.push(seq, self.conn.snd_una, now);
             self.conn.snd_nxt += 1;
-            let mut flags = if self.pushes.contains(&seq) { flag::PSH } else { 0 };
+            // Linux since 5.5 pushes every burst, and leaves single segments to delayed acknowledgement
+            let end_of_burst = segments > 1 && index == segments && self.host.push_bursts;
+            let mut flags = if end_of_burst || self.pushes.contains(&seq) { flag::PSH } else { 0 };
             let mut payload = self.host.mss;
             if let (Application::Size(size), true) = (self.app, seq == last) {
                 flags |= flag::PSH;

@@ -26,6 +26,8 @@ pub struct HostOptions {
     pub mss: u32,
     /// Form bursts as Linux's segmentation offload does.
     pub tso: bool,
+    /// Set PSH on the last segment of every burst.
+    pub push_bursts: bool,
     /// Pace every flow.
     pub pace_all: bool,
     /// Largest send buffer, bytes: sysctl `tcp_wmem[2]`.
@@ -52,6 +54,7 @@ impl Default for HostOptions {
             initial_window: 10,
             mss: 1448,
             tso: true,
+            push_bursts: true,
             pace_all: false,
             send_buffer: 4_194_304,
             prr_bis: true,
