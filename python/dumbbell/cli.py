@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Never
@@ -25,12 +26,6 @@ app = typer.Typer(
 
 File = Annotated[str, typer.Argument(metavar="RESULTS", help="Results file written by dumbbell run.")]
 Where = Annotated[list[str] | None, typer.Option("--where", metavar="KEY=VALUE", help="Only runs and flows like this.")]
-
-
-def _stop(status: int, line: str = "") -> Never:
-    if line:
-        print(line, file=sys.stderr)
-    raise typer.Exit(status)
 
 
 def _frame(results: str) -> Frame:
@@ -68,9 +63,9 @@ def run(
     counts = f"{report.done} runs done, {report.kept} kept from before, {len(report.failed)} failed"
     print(f"{counts}{', interrupted' if report.interrupted else ''}: {output}", file=sys.stderr)
     if report.interrupted:
-        _stop(INTERRUPTED)
+        raise typer.Exit(INTERRUPTED)
     if report.failed:
-        _stop(FAILED)
+        raise typer.Exit(FAILED)
 
 
 def _failure(cell: experiment.Cell, text: str) -> None:
@@ -208,8 +203,9 @@ def plot(
         return
     frame = selected(frame, where or [])
     with Store.open(results) as store:
-        rows = store.table("series")
-    figures.series(frame, rows.filter(rows["key"].is_in(frame.runs["key"].implode())), value or "throughput", output)
+        rows = [store.table(name) for name in ("series", "queue_series")]
+    keys = frame.runs["key"].implode()
+    figures.series(frame, [table.filter(table["key"].is_in(keys)) for table in rows], value or "goodput", output)
 
 
 @app.command()
@@ -244,12 +240,20 @@ def export(
 def main() -> None:
     """Run the command line and leave with its exit status: 0 done, 1 runs failed, 2 bad input, 130 interrupted."""
     try:
-        app()
+        status = app(sys.argv[1:] or ["--help"], standalone_mode=False, prog_name="dumbbell")
     except InputError as error:
-        print(error, file=sys.stderr)
-        sys.exit(BAD_INPUT)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        _leave(BAD_INPUT, str(error))
+    except typer.TyperException as error:
+        _leave(BAD_INPUT, f"dumbbell: {one_line(error.format_message())} (dumbbell --help says more)")
+    except (KeyboardInterrupt, typer.Abort):
+        _leave(INTERRUPTED)
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(FAILED)
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115  nobody reads what is left of it
+        _leave(FAILED)
+    _leave(status or DONE)
+
+
+def _leave(status: int, line: str = "") -> Never:
+    if line:
+        print(line, file=sys.stderr)
+    sys.exit(status)

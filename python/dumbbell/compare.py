@@ -285,7 +285,7 @@ def scores(comparison: Comparison) -> str:
         rows.append([score.replace("|", "\\|"), str(len(pairs)), *figures, _where(worst.figure.cell) + flow])
     header = ["score", "cells", "median", "p90", "worst", "where"]
     note = f"\n\n{comparison.missing} published figures have no run that answers them." if comparison.missing else ""
-    return aligned(header, rows) + note
+    return aligned(header, rows, words=(0, len(header) - 1)) + note
 
 
 def grids(comparison: Comparison) -> str:

@@ -286,7 +286,7 @@ def load(file: str | Path, settings: list[str] | None = None) -> Experiment:
         raise InputError(name, "", "a directory", "an experiment file (TOML)") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(name, "", reason, "an experiment file (TOML) that can be read") from None
+        raise InputError(name, "", reason.lower(), "an experiment file (TOML) that can be read") from None
     if len(content) > MAX_FILE_BYTES:
         raise InputError(name, "", f"more than {MAX_FILE_BYTES >> 20} MiB", f"at most {MAX_FILE_BYTES >> 20} MiB")
     try:

@@ -13,7 +13,7 @@ from dumbbell.tables import Frame
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-MOST_LINES = 12
+MOST_LINES = 10
 
 
 def errors(comparison: Comparison, metric: str, output: str | Path) -> None:
@@ -52,23 +52,27 @@ def errors(comparison: Comparison, metric: str, output: str | Path) -> None:
     _save(output)
 
 
-def series(frame: Frame, table: pl.DataFrame, value: str, output: str | Path) -> None:
-    """Draw a column of the time series against time: one line a flow or run, the first twelve of them.
+def series(frame: Frame, tables: list[pl.DataFrame], value: str, output: str | Path) -> None:
+    """Draw a column of one of the time series against time: one line a flow or run, the first ten of them.
 
     Raises InputError if there is no such column or `output` cannot be written.
     """
-    time = next((c for c in ("time_s", "at_s", "t_s") if c in table.columns), None)
-    numeric = [c for c, kind in table.schema.items() if kind.is_numeric() and c not in (time, "flow")]
-    column = next((c for c in (value, f"{value}_mbit", f"{value}_ms") if c in numeric), None)
-    if time is None or column is None:
-        raise InputError(frame.file, "--value", value, ", ".join(numeric) or "results with time series")
+    columns = {
+        name: table for table in reversed(tables) for name in table.columns if name not in ("key", "flow", "time_s")
+    }
+    column = next(
+        (name for name in (value, f"{value}_mbit", f"{value}_mean_ms", f"{value}_ms") if name in columns), None
+    )
+    if column is None:
+        raise InputError(frame.file, "--value", value, ", ".join(columns) or "results with time series")
+    table = columns[column]
     labels = dict(zip(frame.runs["key"], _labels(frame), strict=True))
     _, axis = plt.subplots(figsize=(9, 4.5), layout="constrained")
     keys = ["key", "flow"] if "flow" in table.columns else ["key"]
     lines = table.filter(pl.col(column).is_not_null()).partition_by(keys, as_dict=True, maintain_order=True)
     for line, rows in list(lines.items())[:MOST_LINES]:
         name = labels.get(str(line[0]), "") + (f" flow {line[1]}" if len(line) > 1 and line[1] is not None else "")
-        axis.plot(rows[time], rows[column], label=name, linewidth=1)
+        axis.plot(rows["time_s"], rows[column], label=name, linewidth=1)
     axis.set(xlabel="time, s", ylabel=column, ylim=(0, None))
     axis.legend(fontsize="small")
     if len(lines) > MOST_LINES:

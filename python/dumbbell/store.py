@@ -21,7 +21,6 @@ from dumbbell.experiment import Cell
 FORMAT = 1
 TABLES = ("runs", "flows", "classes", "series", "queue_series", "sojourn")
 _ALLOWED = "a results file written by dumbbell run"
-_MAGIC = slice(8, 12)  # where a DuckDB file says DUCK
 
 
 @dataclass(frozen=True)
@@ -107,6 +106,8 @@ class Store:
                 raise InputError(str(path), "", "a directory", _ALLOWED)
             if path.exists():
                 cls._check(path)
+            elif write and not path.parent.is_dir():
+                raise InputError(str(path), "", f"no folder {path.parent}", "a file in a folder that exists")
             elif not write:
                 raise InputError(str(path), "", "no file", _ALLOWED)
             else:
@@ -115,9 +116,7 @@ class Store:
 
     @staticmethod
     def _check(path: Path) -> None:
-        with path.open("rb") as stream:
-            if stream.read(12)[_MAGIC] != b"DUCK":
-                raise InputError(str(path), "", "another kind of file", _ALLOWED)
+        # not looked at by other means: to close any descriptor of a file gives up the locks that DuckDB holds on it
         with contextlib.closing(duckdb.connect(str(path), read_only=True, config={"threads": 2})) as connection:
             names = {row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
             if "dumbbell" not in names:
@@ -232,6 +231,8 @@ def _clear_errors(path: Path) -> Iterator[None]:
             process = text.partition("(PID ")[2].partition(")")[0]
             by = f" by process {process}" if process else ""
             raise InputError(str(path), "", f"a file in use{by}", "a results file that nothing else has open") from None
+        if "not a valid DuckDB database file" in text:
+            raise InputError(str(path), "", "another kind of file", _ALLOWED) from None
         raise InputError(str(path), "", f"a file that cannot be used ({text})", _ALLOWED) from None
     except OSError as error:
-        raise InputError(str(path), "", error.strerror or str(error), _ALLOWED) from None
+        raise InputError(str(path), "", (error.strerror or str(error)).lower(), _ALLOWED) from None

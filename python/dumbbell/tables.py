@@ -22,7 +22,7 @@ SHORT = {
     "backlog": "backlog_mean",
     "relative": "relative_throughput",
 }
-_DESCRIPTIVE = ("key", "experiment", "title", "matrix", "config", "engine_version", "hash")
+_DESCRIPTIVE = ("key", "experiment", "title", "seed", "matrix", "config", "engine_version", "hash", "flow")
 
 
 def value_text(path: matrix.Path, value: Any) -> str:
@@ -172,17 +172,15 @@ def _select(frame: Frame, where: list[str], *, by_flow: bool) -> pl.Series:
     return keep
 
 
-def aligned(header: list[str], rows: list[list[str]]) -> str:
-    """Return a Markdown table whose columns line up, numbers to the right."""
+def aligned(header: list[str], rows: list[list[str]], *, words: tuple[int, ...] = (0,)) -> str:
+    """Return a Markdown table whose columns line up: those numbered in `words` to the left, the others to the right."""
     widths = [max(3, *(len(row[i]) for row in [header, *rows])) for i in range(len(header))]
 
     def line(cells: list[str]) -> str:
-        first, *rest = [
-            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
-        ]
-        return "| " + " | ".join([first, *rest]) + " |"
+        padded = zip(range(len(cells)), cells, widths, strict=True)
+        return "| " + " | ".join(cell.ljust(w) if i in words else cell.rjust(w) for i, cell, w in padded) + " |"
 
-    rule = "| " + " | ".join("-" * w if i == 0 else "-" * (w - 1) + ":" for i, w in enumerate(widths)) + " |"
+    rule = line(["-" * w if i in words else "-" * (w - 1) + ":" for i, w in enumerate(widths)])
     return "\n".join([line(header), rule, *(line(row) for row in rows)])
 
 

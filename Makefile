@@ -1,0 +1,65 @@
+# make demo   set up .venv, build, run published experiments and print the results beside the published ones
+# make test   cargo test and pytest
+# make lint   rustfmt, clippy, ruff, mypy
+# make bench  packets a second of the engine
+#
+# Needs Rust 1.85 or newer and Python 3.11 or newer.
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
+
+.PHONY: demo build test lint bench clean tools
+.DELETE_ON_ERROR:
+
+demo: build
+	$(BIN)/dumbbell run experiments/sce/one-flow-reno-cubic.toml -o demo.duckdb
+	@$(BIN)/dumbbell compare demo.duckdb references/sce.csv
+
+build: $(STAMPS)/native
+
+test: $(STAMPS)/native $(STAMPS)/dev
+	cargo test --workspace --quiet
+	$(BIN)/python -m pytest
+
+lint: $(STAMPS)/dev
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check --quiet python tests
+	$(BIN)/ruff format --check --quiet python tests
+	$(BIN)/mypy
+
+bench: build
+	$(BIN)/python benches/packets.py
+
+clean:
+	rm -rf $(VENV) target demo.duckdb python/dumbbell/_native*.so
+
+tools:
+	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }
+	@cargo --version | awk '{ split($$2, v, "."); exit !(v[1] > 1 || v[2] >= 85) }' \
+		|| { echo "dumbbell needs Rust 1.85 or newer, found: $$(cargo --version)" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "dumbbell needs Python 3.11 or newer; PYTHON=/path/to/python3 names another" >&2; exit 1; }
+
+$(STAMPS)/venv: | tools
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/requirements: requirements.txt $(STAMPS)/venv
+	$(BIN)/python -m pip install --quiet -r requirements.txt
+	@touch $@
+
+$(STAMPS)/dev: requirements-dev.txt $(STAMPS)/requirements
+	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	@touch $@
+
+$(STAMPS)/native: $(RUST_SOURCES) $(STAMPS)/requirements | tools
+	$(BIN)/maturin develop --release --quiet
+	@touch $@

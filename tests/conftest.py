@@ -1,0 +1,67 @@
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dumbbell import experiment
+
+SMALL = """\
+title = "small"
+duration = "2s"
+seeds = [1, 2]
+
+[bottleneck]
+rate = "10Mbit"
+aqm = "codel"
+
+[[flows]]
+cc = "cubic"
+base_rtt = "20ms"
+
+[[flows]]
+cc = "reno"
+base_rtt = "20ms"
+start = { uniform = ["0s", "500ms"] }
+
+[matrix]
+"bottleneck.rate" = ["2Mbit", "10Mbit"]
+"flows[*].base_rtt" = ["10ms", "40ms"]
+"""
+
+
+def described(**changes: Any) -> dict[str, Any]:
+    """Return a small experiment without a matrix, with some of its top keys replaced; None takes one away."""
+    table = {
+        "duration": "2s",
+        "bottleneck": {"rate": "10Mbit", "aqm": "codel"},
+        "flows": [{"cc": "cubic", "base_rtt": "20ms"}, {"cc": "reno", "base_rtt": "20ms"}],
+    } | changes
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def parsed(**changes: Any) -> experiment.Experiment:
+    return experiment.parse(described(**changes), "test.toml")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    """Run the command line in an empty folder."""
+
+    def run(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+        line = [sys.executable, "-m", "dumbbell", *map(str, arguments)]
+        return subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+
+    return run

@@ -1,0 +1,246 @@
+import itertools
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import SMALL, Command, described, parsed
+from dumbbell import experiment, schema
+from dumbbell.errors import InputError
+
+FLOW = {"cc": "reno", "base_rtt": "20ms"}
+
+
+def line(**changes: Any) -> str:
+    with pytest.raises(InputError) as error:
+        parsed(**changes)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"duration": 20}, 'duration: found 20, allowed: a time such as "20ms", "1.5s" or "100us" (nearest: "20ms")'),
+        ({"duration": 0}, "duration: found 0, allowed: a time from 1ns to 86400s"),
+        ({"duration": "25h"}, 'duration: found "25h", allowed: a time from 1ns to 86400s'),
+        ({"flows": []}, "flows: found 0 flows, allowed: 1 to 1000000"),
+        ({"flows": None}, "flows: found nothing, allowed: one [[flows]] or more"),
+        ({"flows": 3}, "flows: found 3, allowed: a list"),
+        ({"flows": ["reno"]}, 'flows[0]: found "reno", allowed: a table'),
+        ({"flows": [FLOW | {"count": 10**9}]}, "flows: found 1000000000 flows, allowed: 1 to 1000000"),
+        ({"flows": [FLOW | {"count": 0}]}, "flows: found 0 flows, allowed: 1 to 1000000"),
+        (
+            {"flows": [FLOW | {"base_rtt": "1h"}]},
+            'flows[0].base_rtt: found "1h", allowed: a time from 0ns to 60s',
+        ),
+        ({"flows": [FLOW | {"loss": 1.5}]}, "flows[0].loss: found 1.5, allowed: a number from 0.0 to 1.0"),
+        ({"flows": [FLOW | {"loss": float("nan")}]}, "flows[0].loss: found nan, allowed: a number from 0.0 to 1.0"),
+        ({"flows": [FLOW | {"dscp": True}]}, "flows[0].dscp: found true, allowed: an integer from 0 to 63"),
+        (
+            {"flows": [FLOW | {"start": {"uniform": ["2s", "1s"]}}]},
+            'flows[0].start: found {uniform = ["2s", "1s"]}, allowed: an earliest time that is not after the latest',
+        ),
+        (
+            {"bottleneck": {"rate": "-5Mbit", "aqm": "codel"}},
+            'bottleneck.rate: found "-5Mbit", allowed: a rate such as "10Mbit", "500kbit" or "1Gbit"',
+        ),
+        (
+            {"bottleneck": {"rate": "999bit", "aqm": "codel"}},
+            'bottleneck.rate: found "999bit", allowed: a rate from 1kbit to 10Tbit',
+        ),
+        (
+            {"bottleneck": {"rate_changes": [{"at": "5s", "rate": "x"}], "aqm": "codel"}},
+            'bottleneck.rate_changes[0].rate: found "x", allowed: a rate such as "10Mbit", "500kbit" or "1Gbit"',
+        ),
+        ({"seeds": []}, "seeds: found [], allowed: a list of different integers of 0 or more, such as [1, 2, 3]"),
+        (
+            {"seeds": [1, 1]},
+            "seeds: found [1, 1], allowed: a list of different integers of 0 or more, such as [1, 2, 3]",
+        ),
+        ({"matrix": {}}, "matrix: found an empty table, allowed: at least one key and its values"),
+        ({"matrix": 3}, "matrix: found 3, allowed: a table"),
+        ({"matrix": {"duration": "3s"}}, 'matrix.duration: found "3s", allowed: a list'),
+        ({"matrix": {"duration": []}}, 'matrix."duration": found an empty list, allowed: at least one value'),
+        (
+            {"matrix": {"flows[5].cc": ["reno"]}},
+            "flows[5]: found 2 at flows, allowed: an index from 0 to 1",
+        ),
+        (
+            {"matrix": {"flows[": ["reno"]}},
+            'matrix: found "flows[", allowed: a key such as "bottleneck.rate" or "flows[*].base_rtt"',
+        ),
+        (
+            {"matrix": {"duration": ["1s", "2x"]}},
+            'matrix."duration"[1]: duration: found "2x", allowed: a time such as "20ms", "1.5s" or "100us"',
+        ),
+        (
+            {"matrix": {"flows[0].cc, flows[1].cc": [["reno"]]}},
+            'matrix."flows[0].cc, flows[1].cc"[0]: found ["reno"], allowed: a list of 2 values, one for each key',
+        ),
+        (
+            {"override": [{"when": {"bottleneck.rate": ["fast"]}, "set": {"duration": "1s"}}]},
+            'override[0].when."bottleneck.rate": found "fast", allowed: a rate such as "10Mbit", "500kbit" or "1Gbit"',
+        ),
+        (
+            {"override": [{"when": {"bottleneck.rtae": "1Mbit"}, "set": {"duration": "1s"}}]},
+            'override[0].when."bottleneck.rtae": found this key, '
+            "allowed: a key of a run, such as bottleneck.rate or flows[*].base_rtt",
+        ),
+        (
+            {"override": [{"when": {}, "set": {"duration": "1s"}}]},
+            "override[0].when: found an empty table, allowed: at least one key",
+        ),
+        ({"title": 3}, "title: found 3, allowed: a string"),
+    ],
+)
+def test_one_line_says_file_key_found_and_allowed(changes: dict[str, Any], expected: str) -> None:
+    assert line(**changes) == f"test.toml: {expected}"
+
+
+def test_misspellings_name_the_nearest() -> None:
+    assert line(duraton="2s").endswith("(nearest: duration)")
+    assert line(bottleneck={"aqm": "codle"}).endswith("(nearest: codel)")
+    assert line(bottleneck={"aqm": {"name": "codel", "traget": "1ms"}}).endswith("(nearest: target)")
+    assert line(bottleneck={"aqm": {"name": "codel", "traget": "1ms"}}).startswith(
+        "test.toml: bottleneck.aqm.traget: found"
+    )
+    assert line(flows=[{"cc": "cubci"}]).endswith("(nearest: cubic)")
+    assert line(flows=[{"cc": "cubic", "base-rtt": "1ms"}]).endswith("(nearest: base_rtt)")
+    assert line(hosts={"ofload": "tso"}).endswith("(nearest: offload)")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"duration = ",
+        b"\xff\xfe",
+        b"a = " + b"[" * 10_000,
+        b"x = " + b"9" * 5000,
+        b'a."\\u2028" = 1',
+        b"a.\x85 = 1",
+        b"",
+        b"\0",
+    ],
+)
+def test_files_that_are_no_experiment(content: bytes, tmp_path: Path, command: Command) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_bytes(content)
+    done = command("run", path)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith(f"{path}: ")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.toml"]
+
+
+def test_files_that_cannot_be_read(tmp_path: Path, command: Command) -> None:
+    for name in (tmp_path, tmp_path / "missing.toml", "a\nb.toml", "/dev/zero"):
+        done = command("run", name)
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_resolved_runs_have_every_key_and_canonical_units() -> None:
+    config = json.loads(parsed(hosts={"ecn": False}).cell(0).config)
+    assert config["duration"] == 2 * 10**9 and config["seed"] == 1
+    assert config["bottleneck"]["rate"] == 10**7
+    assert config["bottleneck"]["aqm"]["name"] == "codel" and config["bottleneck"]["aqm"]["target"] == 5_000_000
+    assert config["hosts"]["ecn"] is False and "mss" in config["hosts"]
+    assert [flow["cc"]["name"] for flow in config["flows"]] == ["cubic", "reno"]
+    assert config["flows"][0]["start"] == {"min": 0, "max": 0} and "count" not in config["flows"][0]
+
+
+def test_equal_runs_have_equal_keys_however_they_are_written() -> None:
+    first = parsed(duration="2s", bottleneck={"rate": "10Mbit", "aqm": "codel"}).cell(0)
+    second = parsed(
+        duration="2000ms", bottleneck={"rate": "10000kbit/s", "aqm": {"name": "codel", "target": "5ms"}}
+    ).cell(0)
+    assert first.key == second.key
+    assert first.key != parsed(duration="3s").cell(0).key
+    assert first.key != parsed(seeds=[2]).cell(0).key
+
+
+def test_count_makes_identical_flows() -> None:
+    cell = parsed(flows=[{"cc": "reno", "count": 3}, {"cc": "cubic"}]).cell(0)
+    assert [flow["cc"]["name"] for flow in json.loads(cell.config)["flows"]] == ["reno"] * 3 + ["cubic"]
+    assert cell.flow_count == 4
+
+
+def test_matrix_is_every_combination_in_order() -> None:
+    cells = list(
+        experiment.parse(
+            described(
+                seeds=[5, 6], matrix={"bottleneck.rate": ["1Mbit", "2Mbit"], "flows[*].base_rtt": ["0ms", "9ms"]}
+            ),
+            "f",
+        ).cells()
+    )
+    assert [(c.matrix["bottleneck.rate"], c.matrix["flows[*].base_rtt"], c.seed) for c in cells] == list(
+        itertools.product(["1Mbit", "2Mbit"], ["0ms", "9ms"], [5, 6])
+    )
+    assert [flow["base_rtt"] for flow in cells[-1].groups["flows"]] == [9_000_000, 9_000_000]
+
+
+def test_cells_can_be_asked_for_by_number() -> None:
+    plan = parsed(seeds=[1, 2], matrix={"bottleneck.rate": ["1Mbit", "2Mbit", "3Mbit"], "duration": ["1s", "2s"]})
+    assert [plan.cell(i).key for i in range(len(plan))] == [cell.key for cell in plan.cells()]
+    assert len({cell.key for cell in plan.cells()}) == 12
+
+
+def test_axes_take_whole_tables_indexes_and_keys_in_step() -> None:
+    plan = parsed(
+        matrix={
+            "bottleneck.aqm.target": ["1ms", "2ms"],
+            "bottleneck.aqm": ["codel", {"name": "codel", "ecn": True}],
+            "flows[0].cc, flows[1].cc": [["reno", "reno"], ["cubic", {"name": "cubic", "hystart": "off"}]],
+        }
+    )
+    cells = list(plan.cells())
+    assert len(cells) == 8
+    assert {(c.groups["bottleneck"]["aqm"]["target"], c.groups["bottleneck"]["aqm"]["ecn"]) for c in cells} == {
+        (t, e) for t in (1_000_000, 2_000_000) for e in (False, True)
+    }
+    assert {tuple(f["cc"]["name"] for f in c.groups["flows"]) for c in cells} == {("reno", "reno"), ("cubic", "cubic")}
+    assert cells[1].matrix["flows[1].cc"] == "cubic(hystart=off)"
+
+
+def test_overrides_change_some_cells() -> None:
+    plan = parsed(
+        matrix={"flows[*].base_rtt": ["10ms", "80ms", "160ms"], "bottleneck.aqm": ["codel", "pfifo"]},
+        override=[
+            {"when": {"flows[*].base_rtt": ["0.08s", "160ms"]}, "set": {"duration": "9s"}},
+            {"when": {"flows[*].base_rtt": "160ms", "bottleneck.aqm": "pfifo"}, "set": {"bottleneck.aqm.limit": 7}},
+        ],
+    )
+    found = [(c.duration // 10**9, c.groups["bottleneck"]["aqm"].get("limit")) for c in plan.cells()]
+    codel, pfifo = found[0][1], found[1][1]
+    assert found == [(2, codel), (2, pfifo), (9, codel), (9, pfifo), (9, codel), (9, 7)]
+
+
+def test_settings_come_last() -> None:
+    text = described(
+        matrix={"bottleneck.rate": ["1Mbit", "2Mbit"]},
+        override=[{"when": {"bottleneck.rate": "1Mbit"}, "set": {"duration": "9s"}}],
+    )
+    plan = experiment.parse(text, "f", ["duration=4s", "hosts.ecn=false", "seeds=[7]", "bottleneck.rate=1Mbit"])
+    assert [(c.duration, c.groups["hosts"]["ecn"], c.seed) for c in plan.cells()] == [(4 * 10**9, False, 7)]
+
+
+def test_millions_of_runs_are_never_held(tmp_path: Path, command: Command) -> None:
+    values = [f"{i}us" for i in range(1, 201)]
+    started = time.monotonic()
+    plan = parsed(matrix={f"flows[{i}].{key}": values for i in (0, 1) for key in ("base_rtt", "jitter")})
+    assert len(plan) == 200**4
+    assert len(list(itertools.islice(plan.cells(), 3))) == 3
+    assert plan.cell(200**4 - 1).groups["flows"][1]["jitter"] == 200_000
+    assert time.monotonic() - started < 20
+    path = tmp_path / "large.toml"
+    axes = "\n".join(f'"flows[{i}].{key}" = {json.dumps(values)}' for i in (0, 1) for key in ("base_rtt", "jitter"))
+    path.write_text(SMALL.partition("[matrix]")[0] + "[matrix]\n" + axes)
+    done = command("run", path, "--dry-run")
+    assert done.returncode == 0 and done.stdout.startswith("3200000000 runs")
+
+
+def test_schema_is_json_schema_and_knows_every_algorithm() -> None:
+    described = json.dumps(schema.file_schema())
+    for word in ("codel", "cubic", "base_rtt", "matrix", "override", "seeds", "uniform"):
+        assert word in described

@@ -1,0 +1,215 @@
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+import dumbbell
+from conftest import SMALL, Command, parsed
+from dumbbell import experiment, sweep
+from dumbbell.errors import InputError
+from dumbbell.store import TABLES, Store
+
+# runs that take some tenths of a second each, so that there is a middle to stop in
+SLOW = SMALL.replace('"2s"', '"40s"').replace("[1, 2]", "[1, 2, 3, 4, 5, 6]").replace('"10Mbit"]', '"1Gbit"]')
+
+
+def contents(path: Path) -> dict[str, pl.DataFrame]:
+    with Store.open(path) as store:
+        tables = {name: store.table(name) for name in TABLES}
+    tables["runs"] = tables["runs"].drop("wall_s").select(sorted(tables["runs"].drop("wall_s").columns))
+    return tables
+
+
+def same(a: dict[str, pl.DataFrame], b: dict[str, pl.DataFrame]) -> bool:
+    return all(a[name].equals(b[name]) for name in TABLES)
+
+
+def test_a_second_run_does_nothing(small: Path, tmp_path: Path) -> None:
+    plan, output = [experiment.load(small)], tmp_path / "r.duckdb"
+    first = sweep.run(plan, output)
+    assert (first.done, first.kept, first.failed) == (8, 0, [])
+    before = contents(output)
+    second = sweep.run(plan, output)
+    assert (second.done, second.kept) == (0, 8)
+    assert same(before, contents(output))
+
+
+def test_an_extended_sweep_runs_what_is_missing(small: Path, tmp_path: Path) -> None:
+    output = tmp_path / "r.duckdb"
+    sweep.run([experiment.load(small)], output)
+    report = sweep.run([experiment.load(small, ["seeds=[1, 2, 3]"])], output)
+    assert (report.done, report.kept) == (4, 8)
+
+
+def test_results_do_not_depend_on_workers_or_on_order(small: Path, tmp_path: Path) -> None:
+    plan = experiment.load(small)
+    sweep.run([plan], tmp_path / "one.duckdb", jobs=1)
+    sweep.run([plan], tmp_path / "two.duckdb", jobs=2)
+    one, two = contents(tmp_path / "one.duckdb"), contents(tmp_path / "two.duckdb")
+    assert same(one, two)
+    assert one["runs"]["hash"].n_unique() == 8
+    again = dumbbell.run(small, jobs=2).runs
+    assert again["hash"].to_list() == one["runs"]["hash"].to_list()
+
+
+def test_tables_hold_every_flow_class_and_interval(small: Path) -> None:
+    results = dumbbell.run(small)
+    assert results.runs.height == 8 and results.flows.height == 16
+    assert results.classes.height == 16 and results.series.height > 0 and results.queue_series.height > 0
+    assert results.classes["relative_throughput"].is_between(0, 2.0).all()
+    totals = results.flows.group_by("key").agg(pl.col("goodput_mbit").sum()).join(results.runs, on="key")
+    assert (totals["goodput_mbit"] - totals["goodput_total_mbit"]).abs().max() < 1e-9  # type: ignore[operator]
+    assert set(json.loads(results.runs["matrix"][0])) == {"bottleneck.rate", "flows[*].base_rtt"}
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_sweep_goes_on_where_it_was(how: signal.Signals, tmp_path: Path) -> None:
+    path, output = tmp_path / "slow.toml", tmp_path / "r.duckdb"
+    path.write_text(SLOW)
+    line = [sys.executable, "-m", "dumbbell", "run", str(path), "-o", str(output), "--jobs", "1"]
+    process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+    log = output.with_name(output.name + ".wal")
+    deadline = time.monotonic() + 60
+    while not (log.exists() and log.stat().st_size > 4096) and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(how)
+    asked = time.monotonic()
+    _, said = process.communicate(timeout=30)
+    assert time.monotonic() - asked < 3
+    if process.returncode == 0:
+        pytest.skip("this machine is too fast for this test")
+    assert process.returncode == (-signal.SIGKILL if how == signal.SIGKILL else 130), said
+    assert "Traceback" not in said
+    kept = contents(output)["runs"].height
+    assert 0 < kept < 24
+    report = sweep.run([experiment.load(path)], output)
+    assert (report.done, report.kept) == (24 - kept, kept)
+    sweep.run([experiment.load(path)], tmp_path / "whole.duckdb")
+    assert same(contents(output), contents(tmp_path / "whole.duckdb"))
+
+
+def test_a_failed_run_does_not_stop_the_others(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from dumbbell import _native, cli
+
+    real = _native.run
+
+    def failing(config: str, cancel: _native.Cancel, progress: _native.Progress | None = None) -> _native.Result:
+        if json.loads(config)["seed"] == 2:
+            raise RuntimeError("conservation: 3 sent,\n2 arrived")
+        return real(config, cancel, progress)
+
+    monkeypatch.setattr(_native, "run", failing)
+    monkeypatch.setattr("sys.argv", ["dumbbell", "run", str(small), "-o", str(tmp_path / "r.duckdb")])
+    with pytest.raises(SystemExit) as leave:
+        cli.main()
+    assert leave.value.code == 1
+    said = capsys.readouterr().err
+    assert said.count("small: failed: conservation: 3 sent,\\n2 arrived (bottleneck.rate = ") == 4
+    assert said.count("seed = 2)") == 4
+    assert contents(tmp_path / "r.duckdb")["runs"].height == 4
+
+
+def refused(path: Path, command: Command, small: Path, word: str) -> None:
+    """Check that every command refuses the file in one line and leaves it as it is."""
+    before = path.read_bytes()
+    for line in (["run", small, "-o", path], ["run", small, "-o", path, "--dry-run"], ["table", path]):
+        done = command(*line)
+        assert done.returncode == 2, (line, done)
+        assert len(done.stderr.splitlines()) == 1 and word in done.stderr, done.stderr
+        assert done.stderr.startswith(f"{path}: found ")
+        assert path.read_bytes() == before
+
+
+def test_files_that_are_no_results_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("my notes\n" * 1000)
+    refused(text, command, small, "another kind of file")
+    empty = tmp_path / "empty"
+    empty.touch()
+    refused(empty, command, small, "another kind of file")
+    other = tmp_path / "other.duckdb"
+    with contextlib.closing(duckdb.connect(str(other))) as connection:
+        connection.execute("CREATE TABLE mine AS SELECT 1")
+    refused(other, command, small, "a database of something else")
+
+
+def test_damaged_results_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:
+    good = tmp_path / "good.duckdb"
+    sweep.run([experiment.load(small)], good)
+    content = good.read_bytes()
+    damages = {
+        "cut": content[: len(content) // 2],
+        "short": content[:20],
+        "header": content[:4096] + b"\xff" * 8192 + content[12288:],
+        "all": content[:12] + os.urandom(len(content) - 12),
+    }
+    for name, damaged in damages.items():
+        path = tmp_path / f"{name}.duckdb"
+        path.write_bytes(damaged)
+        refused(path, command, small, "a file that cannot be used")
+
+
+def test_results_in_use_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:
+    path = tmp_path / "r.duckdb"
+    sweep.run([experiment.load(small)], path)
+    code = "import sys; from dumbbell.store import Store; s = Store.open(sys.argv[1], write=True); print(flush=True)"
+    line = [sys.executable, "-c", code + "; input()", str(path)]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdin and holder.stdout
+        holder.stdout.readline()
+        refused(path, command, small, f"a file in use by process {holder.pid}")
+        holder.stdin.close()
+
+
+def test_results_in_use_by_the_same_process_stay_locked(small: Path, tmp_path: Path, command: Command) -> None:
+    path = tmp_path / "r.duckdb"
+    with Store.open(path, write=True):
+        with pytest.raises(InputError, match="a file in use"):
+            Store.open(path)
+        assert "a file in use" in command("run", small, "-o", path).stderr
+
+
+def test_a_log_without_its_file_is_left_alone(small: Path, tmp_path: Path, command: Command) -> None:
+    (tmp_path / "r.duckdb.wal").write_bytes(b"something")
+    done = command("run", small, "-o", "r.duckdb")
+    assert done.returncode == 2 and "the log of another results file" in done.stderr
+    assert (tmp_path / "r.duckdb.wal").read_bytes() == b"something" and not (tmp_path / "r.duckdb").exists()
+
+
+def test_a_dry_run_writes_nothing(small: Path, tmp_path: Path, command: Command) -> None:
+    done = command("run", small, "--dry-run")
+    assert done.returncode == 0 and done.stdout.startswith("8 runs; about ")
+    assert [p.name for p in tmp_path.iterdir()] == ["small.toml"]
+
+
+def test_columns_may_come_later_and_turn_real(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    from dumbbell.store import Finished
+
+    cells = list(parsed(seeds=[1, 2, 3]).cells())
+    with Store.open(tmp_path / "r.duckdb", write=True) as store:
+        store.add([Finished(cells[0], 0.1, "a", {"x": 1, "n": None}, {"flows": pa.table({"v": [1]})})])
+        store.add([Finished(cells[1], 0.1, "b", {"x": 2.5, "n": 7, "bins": [1, 2]}, {"flows": pa.table({"v": [0.5]})})])
+        store.add([Finished(cells[2], 0.1, "c", {"y": "w"}, {"flows": pa.table({"w": ["late"]})})])
+        runs = store.read("SELECT seed, x, n, bins, y FROM runs ORDER BY seed")
+        assert runs.rows() == [(1, 1.0, None, None, None), (2, 2.5, 7, "[1, 2]", None), (3, None, None, None, "w")]
+        assert store.read("SELECT v, w FROM flows ORDER BY v NULLS LAST").rows() == [
+            (0.5, None),
+            (1.0, None),
+            (None, "late"),
+        ]
+        with pytest.raises(InputError):
+            store.add([Finished(cells[0], 0.1, "a", {}, {"flows": pa.table({"v": [9.0]})})])
+        assert store.read("SELECT count(*) AS n FROM flows")["n"][0] == 3, "all of a commit or nothing"

@@ -1,0 +1,65 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumbbell import units
+from dumbbell.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("time", "20ms", 20_000_000),
+        ("time", "1.5s", 1_500_000_000),
+        ("time", "100us", 100_000),
+        ("time", "100 µs", 100_000),
+        ("time", "2min", 120 * 10**9),
+        ("time", "0.001us", 1),
+        ("time", 0, 0),
+        ("rate", "10Mbit", 10_000_000),
+        ("rate", "10Mbit/s", 10_000_000),
+        ("rate", "500kbit", 500_000),
+        ("rate", "1gbit", 10**9),
+        ("rate", "2.5Gbit", 2_500_000_000),
+        ("size", "4MB", 4_000_000),
+        ("size", "64KiB", 65536),
+        ("size", "1514B", 1514),
+        ("size", "1.5kB", 1500),
+    ],
+)
+def test_quantities(kind: str, text: object, value: int) -> None:
+    assert units.parse(kind, text) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "nearest"),
+    [
+        ("time", 20, '"20ms"'),
+        ("time", "20", None),
+        ("time", "20MS", '"20ms"'),
+        ("time", "-20ms", None),
+        ("time", "20ms/s", '"20ms"'),
+        ("time", "0.1ns", None),
+        ("time", "1e3ms", None),
+        ("time", True, None),
+        ("time", 0.0, None),
+        ("time", None, None),
+        ("time", ["1s"], None),
+        ("rate", 10_000_000, '"10000000Mbit"'),
+        ("rate", "10Mb", '"10Mbit"'),
+        ("rate", "1MB", None),
+        ("rate", "٣Mbit", None),
+        ("size", 1514, '"1514B"'),
+        ("size", "1514b", '"1514B"'),
+    ],
+)
+def test_what_is_no_quantity(kind: str, text: object, nearest: str | None) -> None:
+    with pytest.raises(InputError) as error:
+        units.parse(kind, text)
+    if nearest:
+        assert error.value.nearest == nearest
+
+
+@given(st.sampled_from(["time", "rate", "size"]), st.integers(0, 10**15))
+def test_what_is_shown_reads_back(kind: str, value: int) -> None:
+    assert units.parse(kind, units.show(kind, value)) == value
