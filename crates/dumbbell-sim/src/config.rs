@@ -87,6 +87,8 @@ params! {
         send_buffer: u64 = 4_194_304, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_wmem[2]";
         /// Largest receive buffer; two thirds of it are the largest window.
         receive_buffer: u64 = 6_291_456, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_rmem[2]";
+        /// Bursts grow as the path gets shorter than 16 ms.
+        tso_rtt: bool = true, unit "", source "sysctl tcp_tso_rtt_log, Linux since 5.18; false for older kernels";
         /// The sender pushes the last segment of every burst of two and more.
         push_bursts: bool = true, unit "", source "Linux since 5.5 (__tcp_transmit_skb); false for older kernels";
         /// The receiver acknowledges the last segment of a write at once, even if it is full.

@@ -273,6 +273,7 @@ fn host_options(config: &RunConfig, flow: &FlowConfig) -> HostOptions {
         initial_window: hosts.initial_window,
         mss: hosts.mss,
         tso: hosts.offload == Offload::Tso,
+        tso_rtt: hosts.tso_rtt,
         push_bursts: hosts.push_bursts,
         pace_all: hosts.pacing == Pacing::Fq,
         send_buffer: hosts.send_buffer,

@@ -12,11 +12,11 @@ const PACING_SHIFT: u32 = 10;
 const GSO_MAX_SIZE: u64 = 65_536;
 /// Sysctl `tcp_min_tso_segs`.
 const MIN_TSO_SEGS: u32 = 2;
-/// Memory of a segment by which the send buffer grows with the window (Linux `tcp_sndbuf_expand`, 1460 B of payload with
-/// headers and bookkeeping, rounded up as the allocator does), bytes.
-const BUFFER_PER_SEGMENT: u64 = 4352;
-/// Memory of a socket buffer beside its payload (Linux `SKB_TRUESIZE` of an empty head), bytes.
-const BUFFER_OVERHEAD: u64 = 1280;
+/// Memory of a segment by which the send buffer grows with the window (Linux `tcp_sndbuf_expand`: 1460 B of payload,
+/// headers and bookkeeping, rounded up to 2048, and an `sk_buff`), bytes; read off `ss -m`.
+const BUFFER_PER_SEGMENT: u64 = 2304;
+/// Memory of a socket buffer beside its payload, bytes; read off `ss -m`.
+const BUFFER_OVERHEAD: u64 = 832;
 /// Sysctl `tcp_tso_rtt_log`: bursts double for every 512 us that the path is shorter.
 const TSO_RTT_LOG: u32 = 9;
 /// Sysctl `tcp_tso_win_divisor`: a third of the window is worth sending.
@@ -60,7 +60,7 @@ impl Sender {
         offered
     }
 
-    /// The application writes up to segment `offered`, in units of 64 KB, while the send buffer has room: it is woken when
+    /// The application writes up to segment `offered`, in socket buffers, while the send buffer has room: it is woken when
     /// a third is free, and fills it. The last segment of each write carries PSH. Linux `tcp_sendmsg_locked`,
     /// `sk_stream_write_space`, `tcp_new_space`.
     #[inline]
@@ -69,7 +69,9 @@ impl Sender {
             return;
         }
         let mss = u64::from(self.conn.mss);
-        let unit = (GSO_MAX_SIZE / mss).max(1);
+        // one socket buffer: 64 KB, half of the receiver's window at the most (tcp_bound_to_half_wnd)
+        let half_window = (self.window_end - self.conn.snd_una) / 2;
+        let unit = (GSO_MAX_SIZE / mss).min(half_window).max(1);
         // a burst is sent in one buffer: its header is shared by its segments
         let in_flight = u64::from(self.conn.packets_out()) * (mss + BUFFER_OVERHEAD / u64::from(MIN_TSO_SEGS));
         let unsent = (self.written - self.conn.snd_nxt) * (mss + BUFFER_OVERHEAD / unit);
@@ -112,6 +114,10 @@ impl Sender {
     pub(super) fn send_new(&mut self, net: &mut impl Network, probe: bool) -> bool {
         let mut unsent = self.unsent();
         let max_burst = if self.host.tso { self.burst_limit() } else { 1 };
+        // A host that has not written for 1 ms must not wait. The clock runs from the last write before this one: Linux at
+        // 10 Mbit, where ACKs come 2.4 ms apart, sends the odd segment that is left over by a burst, and at 50 Mbit not.
+        let recent = self.conn.now.saturating_sub(self.last_sent) <= Time::from_millis(1);
+        let may_defer = recent && max_burst > 1 && !probe && self.conn.state < CaState::Recovery;
         let mut limited = false;
         let mut sent = 0;
         while unsent > 0 {
@@ -128,7 +134,7 @@ impl Sender {
             if window == 0 {
                 break;
             }
-            if max_burst > 1 && unsent > 1 && !probe && self.should_defer(unsent, window, max_burst, &mut limited) {
+            if may_defer && unsent > 1 && self.should_defer(unsent, window, max_burst, &mut limited) {
                 break;
             }
             let most = u64::from(quota.min(max_burst));
@@ -161,7 +167,7 @@ impl Sender {
         let mss = u64::from(self.conn.mss);
         let mut bytes = self.conn.pacing_rate >> PACING_SHIFT;
         let shift = self.conn.rtt.min_us() >> TSO_RTT_LOG;
-        if shift < 32 {
+        if self.host.tso_rtt && shift < 32 {
             bytes = bytes.saturating_add(GSO_MAX_SIZE >> shift);
         }
         ((bytes.min(GSO_MAX_SIZE) / mss) as u32).max(MIN_TSO_SEGS)
@@ -170,9 +176,6 @@ impl Sender {
     /// Whether to wait for a larger burst. Linux `tcp_tso_should_defer`.
     fn should_defer(&self, unsent: u64, window: u64, max_burst: u32, limited: &mut bool) -> bool {
         let conn = &self.conn;
-        if conn.state >= CaState::Recovery || conn.now.saturating_sub(self.last_sent) > Time::from_millis(1) {
-            return false;
-        }
         let by_cwnd = u64::from(conn.cwnd - conn.in_flight());
         let limit = by_cwnd.min(window);
         if limit >= u64::from(max_burst) {

@@ -25,11 +25,11 @@ const COMPRESSED_ACKS: u32 = 44;
 const COMPRESSION_DELAY: Time = Time::from_millis(1);
 /// Receive buffer of a new connection: sysctl `tcp_rmem[1]`, bytes.
 const INITIAL_BUFFER: u64 = 131_072;
-/// Window of a SYN-ACK, bytes: the largest multiple of the MSS within half of the initial buffer.
-const INITIAL_WINDOW: u64 = 65_160;
-/// Memory of one full segment in the receive queue, bytes: a GSO segment on veth. It takes between 2130 and 2206, found
-/// from the number of immediate ACKs (24) at the start of a connection on Linux 6.12; any value between gives the same.
-const SEGMENT_TRUESIZE: u64 = 2176;
+/// Window of a SYN-ACK and where its growth starts, bytes: half of the initial buffer in whole segments, less one
+/// segment's reserve. Read off Linux 6.12 (`ss -m` and the windows of its first ACKs), as is the next.
+const INITIAL_WINDOW: u64 = 64_088;
+/// Memory of one segment in the receive queue beside its payload, bytes: `sk_buff`, shared information and head.
+const SEGMENT_OVERHEAD: u64 = 832;
 /// Largest segment of the path in the other direction: the step of window growth, bytes.
 const ADVERTISED_MSS: u64 = 1460;
 /// Blocks that fit beside timestamps in 40 B of options (RFC 2018).
@@ -94,7 +94,13 @@ impl Blocks {
 /// Window that a buffer of `buffer` bytes allows: the share of a segment's memory that is payload. Linux
 /// `tcp_win_from_space` with the measured `scaling_ratio`, in 1/256.
 fn window_of(buffer: u64, mss: u32) -> u64 {
-    buffer * (u64::from(mss) * 256 / SEGMENT_TRUESIZE.max(u64::from(mss))) / 256
+    let mss = u64::from(mss);
+    buffer * (mss * 256 / (mss + SEGMENT_OVERHEAD)) / 256
+}
+
+/// Largest window that is offered from a buffer of `buffer` bytes: one segment is in it whenever the window may grow.
+fn clamp_of(buffer: u64, mss: u32) -> u64 {
+    window_of(buffer.saturating_sub(u64::from(mss) + SEGMENT_OVERHEAD), mss)
 }
 
 /// Counters of the receiver, packets. They only grow.
@@ -158,7 +164,7 @@ pub struct Receiver {
     /// Round-trip time as timestamps show it, 1/8 us.
     rcv_rtt_8us: u32,
     buffer: u64,
-    /// What `buffer` allows as window.
+    /// How far the window may grow.
     window_clamp: u64,
     /// What is offered; grows towards the clamp with every segment.
     window: u64,
@@ -199,7 +205,7 @@ impl Receiver {
             syn_ack_at: Time::NEVER,
             rcv_rtt_8us: 0,
             buffer: INITIAL_BUFFER.min(options.buffer),
-            window_clamp: window_of(INITIAL_BUFFER.min(options.buffer), options.mss),
+            window_clamp: clamp_of(INITIAL_BUFFER.min(options.buffer), options.mss),
             window: INITIAL_WINDOW.min(window_of(options.buffer, options.mss)),
             last_round: 10,
             round_seq: 0,
@@ -401,11 +407,11 @@ impl Receiver {
             let mss = u64::from(self.options.mss);
             let window = 2 * arrived * mss + 16 * ADVERTISED_MSS;
             let growth = window * (arrived - self.last_round) / self.last_round;
-            let wanted = (window + 2 * growth).saturating_mul(SEGMENT_TRUESIZE) / mss;
+            let wanted = (window + 2 * growth).saturating_mul(mss + SEGMENT_OVERHEAD) / mss;
             let buffer = wanted.min(self.options.buffer);
             if buffer > self.buffer {
                 self.buffer = buffer;
-                self.window_clamp = window_of(buffer, self.options.mss);
+                self.window_clamp = clamp_of(buffer, self.options.mss);
             }
             self.last_round = arrived;
         }

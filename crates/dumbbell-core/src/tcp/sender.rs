@@ -12,8 +12,8 @@ use crate::cc::{AckEvent, AnyCc};
 use crate::packet::{flag, Ecn, Packet, HEADERS, SYN_FRAME};
 use crate::units::Time;
 
-/// Send buffer of a new connection, bytes: Linux `tcp_sndbuf_expand` with a window of 10 and 4352 B a segment.
-const INITIAL_SEND_BUFFER: u64 = 2 * 10 * 4352;
+/// Send buffer of a new connection, bytes: Linux `tcp_sndbuf_expand` with a window of 10 and 2304 B a segment.
+const INITIAL_SEND_BUFFER: u64 = 2 * 10 * 2304;
 
 /// How the host is set up; shared by its flows.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct HostOptions {
     pub mss: u32,
     /// Form bursts as Linux's segmentation offload does.
     pub tso: bool,
+    /// Larger bursts on short paths.
+    pub tso_rtt: bool,
     /// Set PSH on the last segment of every burst.
     pub push_bursts: bool,
     /// Pace every flow.
@@ -54,6 +56,7 @@ impl Default for HostOptions {
             initial_window: 10,
             mss: 1448,
             tso: true,
+            tso_rtt: true,
             push_bursts: true,
             pace_all: false,
             send_buffer: 4_194_304,
