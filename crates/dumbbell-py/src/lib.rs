@@ -129,9 +129,8 @@ fn check(config: &str) -> PyResult<()> {
 fn run(py: Python<'_>, config: &str, cancel: &Cancel, progress: Option<&Progress>) -> PyResult<Result> {
     let flag = &cancel.flag;
     let simulated = progress.map_or_else(Arc::default, |p| p.simulated.clone());
-    let outcome = py
-        .detach(|| parse(config).map(|config| dumbbell_sim::run(&config, flag, &simulated)))?
-        .map_err(|error| match error {
+    let outcome =
+        py.detach(|| parse(config).map(|config| dumbbell_sim::run(&config, flag, &simulated)))?.map_err(|error| match error {
             RunError::Config(error) => PyValueError::new_err(error.to_string()),
             RunError::Cancelled => Interrupted::new_err("cancelled"),
             other => PyRuntimeError::new_err(other.to_string()),
