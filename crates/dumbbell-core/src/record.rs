@@ -147,7 +147,11 @@ impl Histogram {
 
     /// Exact mean, ns; 0 if empty.
     pub fn mean(&self) -> f64 {
-        if self.total == 0 { 0.0 } else { self.sum as f64 / self.total as f64 }
+        if self.total == 0 {
+            0.0
+        } else {
+            self.sum as f64 / self.total as f64
+        }
     }
 
     /// Exact largest value.

@@ -137,7 +137,7 @@ impl<A: Aqm> Sim<A> {
     fn on_ack(&mut self, line: usize, now: Time) {
         let queue = &mut self.ack_lines[line].acks;
         let Some((_, ack, index)) = queue.pop_front() else { return };
-        let next = queue.front().map_or(Time::NEVER, |ack| ack.0);
+        let next = queue.front().map_or(Time::NEVER, |head| head.0);
         self.lines.set(line, next);
         let id = ack.flow as usize;
         let flow = &mut self.flows[id];

@@ -168,15 +168,15 @@ impl Measures {
         let counts = [bottleneck.bytes, log.ce_marks, log.sce_marks, log.drops_overflow + log.drops_aqm];
         let gained = |index: usize| counts[index] - self.queue_before[index];
         let (sum, count) = std::mem::take(&mut bottleneck.recent_sojourn);
-        let series = &mut self.queue_series;
-        series.time_s.push(time_s);
-        series.backlog_packets.push(bottleneck.aqm.packets() as u64);
-        series.backlog_bytes.push(bottleneck.aqm.bytes());
-        series.sojourn_mean_ms.push(if count > 0 { sum as f64 / count as f64 / 1e6 } else { 0.0 });
-        series.throughput_mbit.push(gained(0) as f64 * 8e-6 / seconds);
-        series.ce_marks.push(gained(1));
-        series.sce_marks.push(gained(2));
-        series.drops.push(gained(3));
+        let queue_series = &mut self.queue_series;
+        queue_series.time_s.push(time_s);
+        queue_series.backlog_packets.push(bottleneck.aqm.packets() as u64);
+        queue_series.backlog_bytes.push(bottleneck.aqm.bytes());
+        queue_series.sojourn_mean_ms.push(if count > 0 { sum as f64 / count as f64 / 1e6 } else { 0.0 });
+        queue_series.throughput_mbit.push(gained(0) as f64 * 8e-6 / seconds);
+        queue_series.ce_marks.push(gained(1));
+        queue_series.sce_marks.push(gained(2));
+        queue_series.drops.push(gained(3));
         self.queue_before = counts;
     }
 
@@ -295,16 +295,16 @@ impl Measures {
             ("in_flight", Column::U64(series.in_flight)),
             ("retransmissions", Column::U64(series.retransmissions)),
         ]);
-        let series = self.queue_series;
+        let points = self.queue_series;
         let queue_series = Table::new(vec![
-            ("time_s", Column::F64(series.time_s)),
-            ("backlog_packets", Column::U64(series.backlog_packets)),
-            ("backlog_bytes", Column::U64(series.backlog_bytes)),
-            ("sojourn_mean_ms", Column::F64(series.sojourn_mean_ms)),
-            ("throughput_mbit", Column::F64(series.throughput_mbit)),
-            ("ce_marks", Column::U64(series.ce_marks)),
-            ("sce_marks", Column::U64(series.sce_marks)),
-            ("drops", Column::U64(series.drops)),
+            ("time_s", Column::F64(points.time_s)),
+            ("backlog_packets", Column::U64(points.backlog_packets)),
+            ("backlog_bytes", Column::U64(points.backlog_bytes)),
+            ("sojourn_mean_ms", Column::F64(points.sojourn_mean_ms)),
+            ("throughput_mbit", Column::F64(points.throughput_mbit)),
+            ("ce_marks", Column::U64(points.ce_marks)),
+            ("sce_marks", Column::U64(points.sce_marks)),
+            ("drops", Column::U64(points.drops)),
         ]);
         let (from, count) = queue.sojourn.buckets().map(|(from, count)| (ms(from), count)).unzip();
         let sojourn = Table::new(vec![("from_ms", Column::F64(from)), ("packets", Column::U64(count))]);

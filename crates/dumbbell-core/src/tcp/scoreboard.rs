@@ -286,22 +286,22 @@ impl Scoreboard {
             }
         }
         for index in 0..self.retransmissions.len() {
-            let (sent, seq) = self.retransmissions[index];
-            if !self.is_current(conn, sent, seq) {
+            let (sent, again) = self.retransmissions[index];
+            if !self.is_current(conn, sent, again) {
                 continue;
             }
-            if (rack.sent, rack.end_seq) <= (sent, seq + 1) {
+            if (rack.sent, rack.end_seq) <= (sent, again + 1) {
                 break;
             }
             let waited = conn.now - sent;
             if waited >= due {
-                self.mark_lost(conn, seq);
+                self.mark_lost(conn, again);
                 lost_again += 1;
             } else {
                 wait = wait.max(due - waited);
             }
         }
-        while self.retransmissions.front().is_some_and(|&(sent, seq)| !self.is_current(conn, sent, seq)) {
+        while self.retransmissions.front().is_some_and(|&(sent, again)| !self.is_current(conn, sent, again)) {
             self.retransmissions.pop_front();
         }
         (lost, lost_again, wait)
