@@ -36,8 +36,8 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check --quiet python tests
 	$(BIN)/mypy
 
-bench: build
-	$(BIN)/python benches/packets.py
+bench:
+	cargo bench --quiet -p dumbbell-sim --bench packets
 
 clean:
 	rm -rf $(VENV) target demo.duckdb python/dumbbell/_native*.so
