@@ -48,24 +48,50 @@ def arrow(columns: _native.Columns) -> pa.Table:
 
 
 def classes(flows: pa.Table, rate: int) -> pa.Table:
-    """Return one row a connection class (congestion control and base RTT).
+    """Return one row a connection class (congestion control and base RTT); `rate` is the link's, bit/s.
 
-    `relative_throughput` is the mean throughput of the class over (rate in bit/s / number of flows).
+    Columns are means over the flows of the class, shares of the packets of the class, and
+    `relative_throughput`: throughput over (rate / number of flows);
+    `window_kb`: throughput * (base RTT + mean sojourn), kB;
+    `normalised_window`: that over the window which, equal for all flows, would fill the link.
     """
-    if not {"cc", "base_rtt_ms", "throughput_mbit"} <= set(flows.column_names):
-        return pa.table({})
     by_class = pl.DataFrame(flows).group_by("cc", "base_rtt_ms", maintain_order=True)
-    measured = [name for name in ("throughput_mbit", "goodput_mbit", "rtt_mean_ms") if name in flows.column_names]
-    means = by_class.agg(pl.len().cast(pl.Int64).alias("flows"), *(pl.col(name).mean() for name in measured))
-    share = rate / 1e6 / len(flows)
-    return means.with_columns((pl.col("throughput_mbit") / share).alias("relative_throughput")).to_arrow()
+    means = by_class.agg(
+        pl.len().cast(pl.Int64).alias("flows"),
+        pl.col("throughput_mbit", "goodput_mbit", "rtt_mean_ms").mean(),
+        (pl.col("sojourn_mean_ms") * pl.col("packets")).sum() / pl.col("packets").sum(),
+        (pl.col("ce_received").sum() / pl.col("packets").sum()).alias("mark_share"),
+        pl.sum_horizontal(pl.col("drops_overflow", "drops_aqm").sum()).alias("drops"),
+        pl.col("packets").sum(),
+    )
+    rtt_s = (pl.col("base_rtt_ms") + pl.col("sojourn_mean_ms").fill_nan(0)) / 1e3
+    fair_kb = rate / 8e3 / (pl.col("flows") / rtt_s).sum()
+    return means.select(
+        pl.exclude("drops", "packets"),
+        (pl.col("drops") / (pl.col("drops") + pl.col("packets"))).alias("drop_share"),
+        (pl.col("throughput_mbit") / (rate / 1e6 / len(flows))).alias("relative_throughput"),
+        (pl.col("throughput_mbit") * 125 * rtt_s).alias("window_kb"),
+        (pl.col("throughput_mbit") * 125 * rtt_s / fair_kb).alias("normalised_window"),
+    ).to_arrow()
+
+
+def ratios(classes: pa.Table) -> dict[str, float | None]:
+    """Return the ratios of mean rate and mean window of the first class to the second, None unless there are two."""
+    pair = classes.num_rows == 2
+
+    def ratio(column: str) -> float | None:
+        first, second = (float(v) for v in classes[column].to_pylist()) if pair else (0.0, 0.0)
+        return first / second if second > 0 else None
+
+    return {"rate_ratio": ratio("throughput_mbit"), "window_ratio": ratio("window_kb")}
 
 
 def finished(cell: Cell, result: _native.Result, wall_s: float) -> Finished:
     """Return what the engine measured in the form in which it is kept."""
     tables = {name: arrow(getattr(result, name)) for name in ("flows", "series", "queue_series", "sojourn")}
     tables["classes"] = classes(tables["flows"], cell.groups["bottleneck"]["rate"])
-    return Finished(cell, wall_s, result.hash, json.loads(result.summary), tables)
+    summary = json.loads(result.summary) | ratios(tables["classes"])
+    return Finished(cell, wall_s, result.hash, summary, tables)
 
 
 def _run_row(run: Finished) -> dict[str, Any]:

@@ -30,6 +30,8 @@ pub struct FlowCounters {
     pub arrived: u64,
     /// Left the queue towards the receiver.
     pub departed: u64,
+    /// Time that those spent in the queue, ns.
+    pub sojourn_ns: u64,
     /// Dropped by the queue because it was full.
     pub dropped_overflow: u64,
     /// Dropped by the AQM.

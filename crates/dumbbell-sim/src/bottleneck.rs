@@ -109,6 +109,7 @@ impl<A: Aqm> Bottleneck<A> {
                 self.sojourn.record(sojourn);
                 self.recent_sojourn.0 += sojourn.0;
                 self.recent_sojourn.1 += 1;
+                self.log.flows[packet.flow as usize].sojourn_ns += sojourn.0;
                 let wire = self.rate.serialise(u64::from(packet.len));
                 self.next = match &mut self.pace {
                     Pace::Serial => now + wire,

@@ -7,7 +7,7 @@ use crate::Outcome;
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::record::{FlowCounters, Histogram};
 use dumbbell_core::tcp::receiver::{Receiver, ReceiverStats};
-use dumbbell_core::tcp::sender::{Sender, SenderStats};
+use dumbbell_core::tcp::sender::{Phase, Sender, SenderStats};
 use dumbbell_core::units::Time;
 use serde_json::json;
 
@@ -108,8 +108,24 @@ pub struct Measures {
     retransmitted_before: Vec<u64>,
     /// bytes, CE marks, SCE marks, drops at the last point
     queue_before: [u64; 4],
+    /// From the start of the last flow until the shares of one interval were first fair.
+    convergence: Option<Time>,
     flow_series: FlowSeries,
     queue_series: QueueSeries,
+}
+
+/// Shares with a Jain index of at least this count as fair: two flows within a factor of 1.6 (ABE, Khademi et al. 2017).
+const FAIR: f64 = 0.95;
+
+/// Jain's index of fairness, 1/n to 1; NaN if nothing was shared.
+fn jain(shares: &[f64]) -> f64 {
+    let total: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|x| x * x).sum();
+    if squares > 0.0 {
+        total * total / (shares.len() as f64 * squares)
+    } else {
+        f64::NAN
+    }
 }
 
 fn ms(time: Time) -> f64 {
@@ -127,6 +143,7 @@ impl Measures {
             acked_before: vec![0; flows],
             retransmitted_before: vec![0; flows],
             queue_before: [0; 4],
+            convergence: None,
             flow_series: FlowSeries::default(),
             queue_series: QueueSeries::default(),
         }
@@ -151,8 +168,12 @@ impl Measures {
         let seconds = self.interval.as_secs_f64();
         let time_s = now.as_secs_f64();
         let series = &mut self.flow_series;
+        let first = series.goodput_mbit.len();
+        let (mut last_start, mut all_started) = (Time::ZERO, true);
         for (flow, sender) in senders.enumerate() {
             let acked = sender.bytes_acked();
+            all_started &= sender.phase != Phase::Idle;
+            last_start = last_start.max(sender.started);
             let retransmitted = sender.stats.retransmissions;
             series.time_s.push(time_s);
             series.flow.push(flow as u64);
@@ -163,6 +184,11 @@ impl Measures {
             series.retransmissions.push(retransmitted - self.retransmitted_before[flow]);
             self.acked_before[flow] = acked;
             self.retransmitted_before[flow] = retransmitted;
+        }
+        let interval = &series.goodput_mbit[first..];
+        let together = all_started && now.saturating_sub(last_start) >= self.interval;
+        if self.convergence.is_none() && together && interval.len() > 1 && jain(interval) >= FAIR {
+            self.convergence = Some(now - last_start);
         }
         let log = &bottleneck.log;
         let counts = [bottleneck.bytes, log.ce_marks, log.sce_marks, log.drops_overflow + log.drops_aqm];
@@ -215,8 +241,7 @@ impl Measures {
         let flows: Vec<FlowResult> = self.results.into_iter().flatten().collect();
         let goodput: Vec<f64> = flows.iter().map(|flow| flow.mbit(flow.bytes_acked)).collect();
         let total: f64 = goodput.iter().sum();
-        let squares: f64 = goodput.iter().map(|x| x * x).sum();
-        let jain = if squares > 0.0 { total * total / (flows.len() as f64 * squares) } else { f64::NAN };
+        let jain = jain(&goodput);
         let mean = |sum: u64, count: u64, scale: f64| if count > 0 { sum as f64 / count as f64 / scale } else { f64::NAN };
         let duration = config.run.duration.as_secs_f64();
         let queue = &self.queue;
@@ -228,7 +253,9 @@ impl Measures {
             "throughput_mbit": queue.bytes as f64 * 8e-6 / duration,
             "goodput_total_mbit": total,
             "jain": if jain.is_nan() { None } else { Some(jain) },
+            "convergence_s": self.convergence.map(Time::as_secs_f64),
             "packets": queue.packets,
+            "backlog_mean_packets": queue.sojourn.mean() / 1e9 * queue.packets as f64 / duration,
             "sojourn_mean_ms": queue.sojourn.mean() / 1e6,
             "sojourn_p1_ms": quantile(0.01),
             "sojourn_p25_ms": quantile(0.25),
@@ -280,6 +307,8 @@ impl Measures {
             ("sce_received", int(&|flow| flow.receiver.ect1)),
             ("acks", int(&|flow| flow.receiver.acks)),
             ("duplicates", int(&|flow| flow.receiver.duplicates)),
+            ("packets", int(&|flow| flow.counters.departed)),
+            ("sojourn_mean_ms", real(&|i| mean(flows[i].counters.sojourn_ns, flows[i].counters.departed, 1e6))),
             ("drops_overflow", int(&|flow| flow.counters.dropped_overflow)),
             ("drops_aqm", int(&|flow| flow.counters.dropped_aqm)),
         ];
@@ -309,5 +338,22 @@ impl Measures {
         let (from, count) = queue.sojourn.buckets().map(|(from, count)| (ms(from), count)).unzip();
         let sojourn = Table::new(vec![("from_ms", Column::F64(from)), ("packets", Column::U64(count))]);
         Outcome::new(summary, flow_table, flow_series, queue_series, sojourn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::jain;
+
+    #[test]
+    fn jain_of_known_shares() {
+        // {2, 1}: 9 / (2 * 5); {3, 1}: 16 / (2 * 10); {4, 1}: 25 / (2 * 17); {10, 1}: 121 / (2 * 101); {1, 1, 1, 0}: 9 / (4 * 3)
+        let known = [(vec![2.0, 1.0], 0.9), (vec![3.0, 1.0], 0.8), (vec![4.0, 1.0], 0.7353), (vec![10.0, 1.0], 0.5990)];
+        for (shares, expected) in known {
+            assert!((jain(&shares) - expected).abs() < 5e-5, "{shares:?}: {}", jain(&shares));
+        }
+        assert_eq!(jain(&[1.0, 1.0, 1.0, 0.0]), 0.75);
+        assert_eq!(jain(&[5.0; 7]), 1.0);
+        assert!(jain(&[0.0, 0.0]).is_nan());
     }
 }
