@@ -28,7 +28,8 @@ const INITIAL_BUFFER: u64 = 131_072;
 /// Window of a SYN-ACK and where its growth starts, bytes: half of the initial buffer in whole segments, less one
 /// segment's reserve. Read off Linux 6.12 (`ss -m` and the windows of its first ACKs), as is the next.
 const INITIAL_WINDOW: u64 = 64_088;
-/// Memory of one segment in the receive queue beside its payload, bytes: `sk_buff`, shared information and head.
+/// Memory of one segment in the receive queue beside its payload, bytes: `sk_buff`, shared information and head. From
+/// both follow the 23 immediate ACKs with which a connection begins.
 const SEGMENT_OVERHEAD: u64 = 832;
 /// Largest segment of the path in the other direction: the step of window growth, bytes.
 const ADVERTISED_MSS: u64 = 1460;
@@ -96,11 +97,6 @@ impl Blocks {
 fn window_of(buffer: u64, mss: u32) -> u64 {
     let mss = u64::from(mss);
     buffer * (mss * 256 / (mss + SEGMENT_OVERHEAD)) / 256
-}
-
-/// Largest window that is offered from a buffer of `buffer` bytes: one segment is in it whenever the window may grow.
-fn clamp_of(buffer: u64, mss: u32) -> u64 {
-    window_of(buffer.saturating_sub(u64::from(mss) + SEGMENT_OVERHEAD), mss)
 }
 
 /// Counters of the receiver, packets. They only grow.
@@ -205,7 +201,7 @@ impl Receiver {
             syn_ack_at: Time::NEVER,
             rcv_rtt_8us: 0,
             buffer: INITIAL_BUFFER.min(options.buffer),
-            window_clamp: clamp_of(INITIAL_BUFFER.min(options.buffer), options.mss),
+            window_clamp: window_of(INITIAL_BUFFER.min(options.buffer), options.mss),
             window: INITIAL_WINDOW.min(window_of(options.buffer, options.mss)),
             last_round: 10,
             round_seq: 0,
@@ -411,7 +407,7 @@ impl Receiver {
             let buffer = wanted.min(self.options.buffer);
             if buffer > self.buffer {
                 self.buffer = buffer;
-                self.window_clamp = clamp_of(buffer, self.options.mss);
+                self.window_clamp = window_of(buffer, self.options.mss);
             }
             self.last_round = arrived;
         }
