@@ -1,4 +1,5 @@
 # make demo   set up .venv, build, run published experiments and print the results beside the published ones
+# make validate   every measured cell of Linux and of the SCE draft beside the simulator
 # make test   cargo test and pytest
 # make lint   rustfmt, clippy, ruff, mypy
 # make bench  packets a second of the engine
@@ -16,12 +17,17 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo build test lint bench clean tools
+.PHONY: demo validate build test lint bench clean tools
 .DELETE_ON_ERROR:
 
 demo: build
 	$(BIN)/dumbbell run experiments/sce/one-flow-reno-cubic.toml -o demo.duckdb
 	@$(BIN)/dumbbell compare demo.duckdb references/sce.csv
+
+validate: build
+	$(BIN)/dumbbell run experiments/linux/one-flow.toml experiments/linux/one-flow-cake.toml experiments/sce/one-flow-reno-cubic.toml -o validate.duckdb
+	@$(BIN)/dumbbell compare validate.duckdb references/linux-6.12.csv
+	@$(BIN)/dumbbell compare validate.duckdb references/sce.csv --scores
 
 build: $(STAMPS)/native
 
@@ -40,7 +46,7 @@ bench:
 	cargo bench --quiet -p dumbbell-sim --bench packets
 
 clean:
-	rm -rf $(VENV) target demo.duckdb python/dumbbell/_native*.so
+	rm -rf $(VENV) target demo.duckdb validate.duckdb python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }

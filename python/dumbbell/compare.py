@@ -301,7 +301,9 @@ def grids(comparison: Comparison) -> str:
     for (table, metric, flow, same, two), pairs in groups.items():
         named = dict(same)
         ccs = " and ".join(named[c] for c in ("cc1", "cc2") if named.get(c))
-        rest = ", ".join(f"{c} {v:g}" if isinstance(v, float) else v for c, v in same if c not in ("cc1", "cc2") and v)
+        rest = ", ".join(
+            f"{c} {v:g}" if isinstance(v, float) else v for c, v in same if c not in ("cc1", "cc2") and v != ""
+        )
         title = ": ".join(p for p in (f"Table {table}" if table else "", f"{ccs}" + (f", {rest}" if rest else "")) if p)
         of = f" of flow {flow}" if two and flow else ""
         rates = sorted({dict(p.figure.cell)["rate_mbit"] for p in pairs})

@@ -1,6 +1,7 @@
 """Figures: a heat map of errors beside a reference, and time series of flows."""
 
 import math
+import re
 from pathlib import Path
 
 import matplotlib as mpl
@@ -41,6 +42,7 @@ def errors(comparison: Comparison, metric: str, output: str | Path) -> None:
         grid = [[math.nan] * len(delays) for _ in rates]
         for rate, delay, error in cells:
             grid[rates.index(rate)][delays.index(delay)] = error
+        axis.set_facecolor("0.85")  # grey: nothing published, as against white: no error
         image = axis.imshow(grid, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto", origin="lower")
         axis.set_xticks(range(len(delays)), [f"{d:g}" for d in delays])
         axis.set_yticks(range(len(rates)), [f"{r:g}" for r in rates])
@@ -48,8 +50,13 @@ def errors(comparison: Comparison, metric: str, output: str | Path) -> None:
     for axis in list(axes.flat)[len(groups) :]:
         axis.set_visible(False)
     if image is not None:
-        figure.colorbar(image, ax=axes, label=pairs[0].score.replace("|", ""))
+        figure.colorbar(image, ax=axes, label=_signed(pairs[0].score))
     _save(output)
+
+
+def _signed(score: str) -> str:
+    """Return the name of a score, `goodput, |sim - pub| / rate`, with the sign that a map shows."""
+    return re.sub(r"\|(.*)\|", r"(\1)", score)
 
 
 def series(frame: Frame, tables: list[pl.DataFrame], value: str, output: str | Path) -> None:
