@@ -27,7 +27,8 @@ demo: build
 validate: build
 	$(BIN)/dumbbell run experiments/linux/one-flow.toml experiments/linux/one-flow-cake.toml experiments/sce/one-flow-reno-cubic.toml -o validate.duckdb
 	@$(BIN)/dumbbell compare validate.duckdb references/linux-6.12.csv
-	@$(BIN)/dumbbell compare validate.duckdb references/sce.csv --scores
+	$(BIN)/dumbbell run experiments/sce/one-flow-reno-cubic.toml -o demo.duckdb
+	@$(BIN)/dumbbell compare demo.duckdb references/sce.csv --scores
 
 build: $(STAMPS)/native
 
