@@ -144,6 +144,10 @@ impl Sender {
                 break;
             }
         }
+        if unsent == 0 && matches!(self.app, Application::Rate(_)) {
+            // all that was there is sent: wake up for what comes next
+            self.unsent();
+        }
         limited |= self.conn.in_flight() >= self.conn.cwnd;
         if sent > 0 || limited {
             self.validate_window(limited);
@@ -303,13 +307,25 @@ impl Sender {
         }
     }
 
-    /// Sends segment `seq` again.
-    pub(super) fn retransmit(&mut self, seq: u64, net: &mut impl Network) -> bool {
+    /// Sends segment `seq` again: it is thought lost, or timed out. Linux `tcp_retransmit_skb`.
+    pub(super) fn retransmit(&mut self, seq: u64, net: &mut impl Network) {
         let now = self.conn.now;
         self.board.retransmitted(&mut self.conn, seq, now);
-        let tsval = now.as_millis() as u32;
-        self.retrans_stamp.get_or_insert(tsval);
+        self.retrans_stamp.get_or_insert(now.as_millis() as u32);
         self.undo_retrans = Some(self.undo_retrans.unwrap_or(0) + 1);
+        self.send_again(seq, net);
+    }
+
+    /// Sends the last segment again as a tail-loss probe: the first transmission is not thought lost.
+    pub(super) fn probe_last(&mut self, net: &mut impl Network) {
+        let seq = self.conn.snd_nxt - 1;
+        self.board.probed(seq, self.conn.now);
+        self.send_again(seq, net);
+    }
+
+    /// Linux `__tcp_retransmit_skb`.
+    fn send_again(&mut self, seq: u64, net: &mut impl Network) {
+        let tsval = self.conn.now.as_millis() as u32;
         self.stats.sent += 1;
         self.stats.sent_all += 1;
         self.stats.retransmissions += 1;
@@ -323,7 +339,6 @@ impl Sender {
         let flags = flag::RETRANSMISSION;
         net.send(Packet { enqueue_time: Time::ZERO, seq, flow: self.flow, tsval, value: 0, len, ecn, flags });
         self.pace(1);
-        true
     }
 
     /// Whether pacing holds the next transmission; if so, the timer of [`Sender::next_timer`] is set.

@@ -202,7 +202,8 @@ impl Receiver {
             rcv_rtt_8us: 0,
             buffer: INITIAL_BUFFER.min(options.buffer),
             window_clamp: window_of(INITIAL_BUFFER.min(options.buffer), options.mss),
-            window: INITIAL_WINDOW.min(window_of(options.buffer, options.mss)),
+            // a full segment at the least: the sender has no smaller ones
+            window: INITIAL_WINDOW.min(window_of(options.buffer, options.mss)).max(u64::from(options.mss)),
             last_round: 10,
             round_seq: 0,
             round_at: Time::ZERO,

@@ -3,6 +3,7 @@
 
 use super::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
 use super::rtt::RTO_MAX_US;
+use super::scoreboard::seg;
 use super::sender::{AckFlags, Resend, Sender, Timer};
 use super::{Ack, Block, Network};
 use crate::units::Time;
@@ -86,8 +87,14 @@ impl Sender {
         matches!(self.conn.state, CaState::Cwr | CaState::Recovery)
     }
 
+    /// Something of what is out was sent again. Linux `tcp_any_retrans_done`.
+    fn any_retransmitted(&self) -> bool {
+        let conn = &self.conn;
+        conn.retrans_out > 0 || (conn.packets_out() > 0 && self.board.get(conn.snd_una).flags & seg::EVER_RETRANS != 0)
+    }
+
     fn try_to_open(&mut self, flags: &AckFlags) {
-        if self.conn.retrans_out == 0 {
+        if !self.any_retransmitted() {
             self.retrans_stamp = None;
         }
         if flags.ece {
@@ -99,7 +106,7 @@ impl Sender {
     }
 
     fn try_keep_open(&mut self) {
-        let disorder = self.conn.sacked_out + self.conn.lost_out > 0 || self.undo_marker.is_some();
+        let disorder = self.conn.sacked_out + self.conn.lost_out > 0 || self.any_retransmitted();
         let state = if disorder { CaState::Disorder } else { CaState::Open };
         if self.conn.state != state {
             self.set_state(state);
@@ -272,7 +279,7 @@ impl Sender {
         self.dsack_seen = true;
         let within = self.undo_marker.is_some_and(|marker| block.1 > marker && block.1 <= prior_una);
         if let (true, Some(left)) = (within, self.undo_retrans) {
-            let segments = (block.1 - block.0).min(u64::from(u32::MAX)) as u32;
+            let segments = block.1.saturating_sub(block.0).min(u64::from(u32::MAX)) as u32;
             self.undo_retrans = Some(left.saturating_sub(segments));
         }
     }
@@ -396,18 +403,19 @@ impl Sender {
         if self.conn.packets_out() == 0 {
             return;
         }
+        // a timeout that nothing was sent for goes on from the oldest segment
+        self.timer = Timer::Tlp;
         if self.tlp_high_seq.is_none() {
             self.tlp_retrans = false;
-            let sent = self.send_new(net, true) || {
+            if !self.send_new(net, true) {
                 self.tlp_retrans = true;
-                self.retransmit(self.conn.snd_nxt - 1, net)
-            };
-            if sent {
-                self.stats.probes += 1;
-                self.tlp_high_seq = Some(self.conn.snd_nxt);
+                self.probe_last(net);
             }
+            self.stats.probes += 1;
+            self.tlp_high_seq = Some(self.conn.snd_nxt);
+            // after a probe it starts anew
+            self.timer = Timer::Off;
         }
-        self.timer = Timer::Tlp;
         self.arm_rto();
     }
 

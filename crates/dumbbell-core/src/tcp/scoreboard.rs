@@ -69,7 +69,7 @@ pub struct Rack {
 pub struct Scoreboard {
     ring: Vec<Segment>,
     mask: u64,
-    /// Retransmissions in order of time, as (sent, segment); stale ones are skipped.
+    /// Retransmissions and probes in order of time, as (sent, segment); stale ones are skipped.
     retransmissions: VecDeque<(Time, u64)>,
     /// Every segment below was delivered, marked lost or retransmitted at some time: RACK looks from here.
     unsent_twice: u64,
@@ -140,6 +140,14 @@ impl Scoreboard {
         let segment = self.get_mut(seq);
         conn.retrans_out += u32::from(segment.flags & seg::RETRANS == 0);
         segment.flags |= seg::RETRANS | seg::EVER_RETRANS;
+        segment.sent = now;
+        self.retransmissions.push_back((now, seq));
+    }
+
+    /// Segment `seq` is sent again though it is not thought lost: no retransmission to wait for.
+    pub fn probed(&mut self, seq: u64, now: Time) {
+        let segment = self.get_mut(seq);
+        segment.flags |= seg::EVER_RETRANS;
         segment.sent = now;
         self.retransmissions.push_back((now, seq));
     }
@@ -295,8 +303,11 @@ impl Scoreboard {
             }
             let waited = conn.now - sent;
             if waited >= due {
+                // or a probe, which is lost for the first time
+                let retransmitted = self.get(again).flags & seg::RETRANS != 0;
                 self.mark_lost(conn, again);
-                lost_again += 1;
+                lost_again += u32::from(retransmitted);
+                lost += u32::from(!retransmitted);
             } else {
                 wait = wait.max(due - waited);
             }
@@ -307,11 +318,11 @@ impl Scoreboard {
         (lost, lost_again, wait)
     }
 
-    /// Whether a remembered retransmission is still the last one of its segment, and in flight.
+    /// Whether a remembered retransmission or probe is still the last one of its segment, and in flight.
     fn is_current(&self, conn: &Conn, sent: Time, seq: u64) -> bool {
         seq >= conn.snd_una && {
             let segment = self.get(seq);
-            segment.sent == sent && segment.flags & (seg::RETRANS | seg::SACKED) == seg::RETRANS
+            segment.sent == sent && segment.flags & seg::SACKED == 0 && segment.flags & (seg::LOST | seg::RETRANS) != seg::LOST
         }
     }
 
