@@ -11,6 +11,8 @@ pub mod recovery;
 pub mod rtt;
 pub mod scoreboard;
 pub mod sender;
+#[cfg(test)]
+mod tests;
 
 use crate::packet::Packet;
 use crate::units::Time;

@@ -170,4 +170,87 @@ mod tests {
         rtt.sample_min(20, Time::from_secs(301));
         assert_eq!(rtt.min_us(), 20);
     }
+
+    /// RFC 6298 with Linux's changes, in real numbers: `srtt`, mean deviation (times 4), its maximum in a window of data,
+    /// and what is added to `srtt`; us.
+    struct Real {
+        srtt: f64,
+        mdev: f64,
+        mdev_max: f64,
+        rttvar: f64,
+        window_end: u64,
+    }
+
+    impl Real {
+        fn sample(&mut self, rtt: f64, snd_una: u64, snd_nxt: u64) {
+            let floor = f64::from(RTO_MIN_US);
+            if self.srtt == 0.0 {
+                *self = Real { srtt: rtt, mdev: 2.0 * rtt, mdev_max: 0.0, rttvar: (2.0 * rtt).max(floor), window_end: snd_nxt };
+                self.mdev_max = self.rttvar;
+                return;
+            }
+            // mdev <- 3/4 mdev + 1/4 |error|, an eighth of that step if the RTT falls faster than it usually deviates
+            let error = rtt - self.srtt;
+            let excess = error.abs() - self.mdev / 4.0;
+            self.srtt += error / 8.0;
+            self.mdev += if error < 0.0 && excess > 0.0 { excess / 8.0 } else { excess };
+            if self.mdev > self.mdev_max {
+                self.mdev_max = self.mdev;
+                self.rttvar = self.rttvar.max(self.mdev);
+            }
+            if snd_una > self.window_end {
+                if self.mdev_max < self.rttvar {
+                    self.rttvar -= (self.rttvar - self.mdev_max) / 4.0;
+                }
+                self.window_end = snd_nxt;
+                self.mdev_max = floor;
+            }
+        }
+    }
+
+    #[test]
+    fn agrees_with_real_numbers() {
+        // srtt is kept in 1/8 us, and the error that is added to it loses up to 7/8 us by truncation: with a gain of 1/8 an
+        // offset of at most (7/8) / (1/8) eighths = 7/8 us; another 7/8 us when it is read: below 2 us. The deviation
+        // (times 4) takes over the error of srtt (1 us) and truncates 3/4 us: (1 + 3/4) / (1/4) = 7. rttvar adds 1 for each
+        // quarter that decays: 1 / (1/4) + 7 = 11.
+        for (seed, base, spread) in [(1, 20_000, 2_000), (2, 100, 300), (3, 80_000, 400_000), (4, 1_000_000, 5), (5, 5_000, 0)] {
+            let mut fixed = RttEstimator::default();
+            let mut real = Real { srtt: 0.0, mdev: 0.0, mdev_max: 0.0, rttvar: 0.0, window_end: 0 };
+            for step in 0..5_000_u64 {
+                let random = crate::rng::mix(seed << 32 | step);
+                // a uniform part, and now and then a spike
+                let spike = if random >> 57 == 0 { 10 * base } else { 0 };
+                let rtt = (base + random % (spread + 1) + spike) as u32;
+                let (una, nxt) = (step, step + 1 + random % 20);
+                fixed.sample(rtt, una, nxt);
+                real.sample(f64::from(rtt), una, nxt);
+                let off = |name: &str, found: u32, exact: f64, most: f64| {
+                    assert!((f64::from(found) - exact).abs() <= most, "seed {seed} step {step}: {name} {found}, exactly {exact}");
+                };
+                off("srtt", fixed.srtt_us(), real.srtt, 2.0);
+                off("mdev", fixed.mdev_4us, real.mdev, 7.0);
+                off("rttvar", fixed.rttvar_us, real.rttvar, 11.0);
+                off("rto", fixed.rto_us(), real.srtt + real.rttvar, 13.0);
+            }
+        }
+    }
+
+    #[test]
+    fn windowed_minimum_agrees_with_the_true_one_of_half_the_window_or_better() {
+        // Nichols' filter keeps three samples: never below the true minimum, and not above that of the newer half
+        let mut rtt = RttEstimator::default();
+        let mut samples: Vec<(Time, u32)> = Vec::new();
+        for second in 0..2_000 {
+            let now = Time::from_secs(second);
+            let sample = 100 + (crate::rng::mix(second) % 1_000) as u32 + (second % 700) as u32;
+            samples.push((now, sample));
+            rtt.sample_min(sample, now);
+            let least = |age: u64| {
+                let from = now.saturating_sub(Time::from_secs(age));
+                samples.iter().filter(|(at, _)| *at >= from).map(|&(_, value)| value).min().expect("a sample")
+            };
+            assert!((least(300)..=least(150)).contains(&rtt.min_us()), "at {now}: {}", rtt.min_us());
+        }
+    }
 }

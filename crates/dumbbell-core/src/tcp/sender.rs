@@ -6,7 +6,7 @@
 
 use super::conn::{CaState, Conn, INFINITE_SSTHRESH};
 use super::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
-use super::scoreboard::{Delivered, Scoreboard};
+use super::scoreboard::{seg, Delivered, Scoreboard};
 use super::{ack_flag, jiffies_timer, Ack, Block, Network};
 use crate::cc::{AckEvent, AnyCc};
 use crate::packet::{flag, Ecn, Packet, HEADERS, SYN_FRAME};
@@ -335,6 +335,14 @@ impl Sender {
         self.board.heap_bytes()
     }
 
+    /// Segments that the scoreboard says are SACKed, lost and retransmitted, counted anew: for tests.
+    #[doc(hidden)]
+    pub fn recount(&self) -> (u32, u32, u32) {
+        let segments = || (self.conn.snd_una..self.conn.snd_nxt).map(|seq| self.board.get(seq).flags);
+        let count = |bit: u8| segments().filter(|flags| flags & bit != 0).count() as u32;
+        (count(seg::SACKED), count(seg::LOST), count(seg::RETRANS))
+    }
+
     fn send_syn(&mut self, net: &mut impl Network) {
         let timeout = (u64::from(RTO_INIT_US) << self.syn_retries.min(7)).min(u64::from(RTO_MAX_US));
         self.set_timer(Timer::Rto, timeout);
@@ -403,12 +411,13 @@ impl Sender {
         self.cc.in_ack_event(&mut self.conn, &AckEvent { ece: flags.ece, esce: ack.has(ack_flag::ESCE), advanced });
 
         let mut delivered = Delivered::default();
-        let sacks = if ack.has(ack_flag::DSACK) {
-            flags.dsack = true;
-            self.take_dsack(blocks[0], prior_una);
-            &blocks[1..]
-        } else {
-            blocks
+        let sacks = match blocks.split_first() {
+            Some((&duplicate, rest)) if ack.has(ack_flag::DSACK) => {
+                flags.dsack = true;
+                self.take_dsack(duplicate, prior_una);
+                rest
+            }
+            _ => blocks,
         };
         if !sacks.is_empty() {
             self.board.sack(&mut self.conn, sacks, &mut delivered);

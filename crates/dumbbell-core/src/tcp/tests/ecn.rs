@@ -1,0 +1,105 @@
+//! RFC 3168 at the sender: one reduction a window, CWR, PRR of the reduction.
+
+use super::*;
+use crate::packet::Ecn;
+
+#[test]
+fn ece_reduces_once_a_window_and_cwr_goes_with_the_next_new_segment() {
+    let mut story = Story::reno(10);
+    story.advance(RTT);
+    // window 10 -> ssthresh 5. PRR: in flight 8; 5 * 2 / 10 = 1 segment for these 2
+    assert_eq!(story.ece(2), [10]);
+    assert_eq!(story.cwnd(), (9, 5, CaState::Cwr));
+    assert_eq!((story.last[0].flags, story.last[0].ecn), (flag::CWR, Ecn::Ect0));
+    assert_eq!((story.conn().high_seq, story.conn().prior_cwnd), (10, 10));
+    // the receiver goes on echoing until it sees CWR: 7 and 6 left in flight, one more for each 2; then 5 are enough
+    for (ack, sent) in [(4, 1), (6, 1), (8, 0)] {
+        assert_eq!(story.ece(ack).len(), sent);
+        assert!(story.last.iter().all(|packet| packet.flags == 0));
+    }
+    assert_eq!((story.sender.stats.ecn_reductions, story.sender.stats.ece_acks), (1, 4));
+    assert_eq!(story.cwnd(), (5, 5, CaState::Cwr));
+}
+
+#[test]
+fn the_reduction_ends_strictly_beyond_high_seq() {
+    let mut story = Story::reno(10);
+    story.advance(RTT);
+    story.ece(2);
+    for ack in [4, 6, 8, 10] {
+        story.ack(ack);
+    }
+    // everything that was out at the start is acknowledged, the segment with CWR (10) is not
+    assert_eq!((story.conn().snd_una, story.conn().high_seq), (10, 10));
+    assert_eq!(story.cwnd(), (5, 5, CaState::Cwr));
+    story.advance(RTT);
+    story.ack(11);
+    // 5, and one segment towards 6
+    assert_eq!((story.cwnd(), story.conn().cwnd_cnt), ((5, 5, CaState::Open), 1));
+}
+
+#[test]
+fn ece_on_the_ack_that_ends_a_reduction_starts_the_next() {
+    let mut story = Story::reno(20);
+    story.advance(RTT);
+    story.ece(2);
+    for n in 2..=10 {
+        story.ack(2 * n);
+    }
+    assert_eq!(story.cwnd(), (10, 10, CaState::Cwr));
+    story.advance(RTT);
+    story.ece(21);
+    assert_eq!((story.conn().ssthresh, story.conn().state, story.conn().prior_cwnd), (5, CaState::Cwr, 10));
+    assert_eq!(story.sender.stats.ecn_reductions, 2);
+}
+
+#[test]
+fn growth_stops_while_the_window_is_reduced() {
+    let mut story = Story::reno(10);
+    story.advance(RTT);
+    story.ece(10);
+    // all delivered: PRR allows 5 * 10 / 10 = 5, in slow start it would have been 20
+    assert_eq!(story.cwnd(), (5, 5, CaState::Cwr));
+}
+
+#[test]
+fn retransmissions_are_not_ecn_capable_and_leave_cwr_to_new_data() {
+    let mut story = Story::reno(10);
+    story.advance(RTT);
+    // 3 delivered: PRR allows ceil(5 * 3 / 10) = 2, the retransmission and the new segment that carries CWR
+    assert_eq!(story.sack(0, &[(1, 4)]), [0, 10]);
+    assert_eq!((story.last[0].ecn, story.last[0].flags), (Ecn::NotEct, flag::RETRANSMISSION));
+    assert_eq!((story.last[1].ecn, story.last[1].flags), (Ecn::Ect0, flag::CWR));
+}
+
+#[test]
+fn a_loss_during_a_reduction_by_ecn_reduces_no_further() {
+    let mut story = Story::reno(20);
+    story.advance(RTT);
+    story.ece(2);
+    story.sack(2, &[(3, 6)]);
+    assert_eq!((story.conn().ssthresh, story.conn().state), (10, CaState::Recovery));
+    assert_eq!((story.sender.stats.ecn_reductions, story.sender.stats.loss_reductions), (1, 0));
+}
+
+#[test]
+fn prr_spreads_a_reduction_from_100_to_70_over_the_round() {
+    // CUBIC: 100 * 717 / 1024 = 70. ACKs of 2; after the k-th, d = 2k are delivered and ceil(0.7 d) may have been sent:
+    // window = 100 - 2k + ceil(1.4 k) while in flight exceeds 70, that is up to k = 47 (100 - 94 + 66 = 72);
+    // then 70 in flight are enough: nothing for k = 48, packet conservation at 70 from there on.
+    let mut story = Story::open("cubic", plain(100), Application::Bulk);
+    story.advance(RTT);
+    let mut windows = Vec::new();
+    for k in 1..=50_u64 {
+        let sent = if k == 1 { story.ece(2) } else { story.ack(2 * k) };
+        windows.push(story.conn().cwnd);
+        assert_eq!(story.conn().in_flight(), story.conn().cwnd, "ACK {k} sent {sent:?}");
+    }
+    assert_eq!(windows[..6], [100, 99, 99, 98, 97, 97]);
+    for (k, &window) in (1_u32..).zip(&windows) {
+        let expected = if k <= 47 { 100 - 2 * k + (14 * k).div_ceil(10) } else { 70 };
+        assert_eq!(window, expected, "ACK {k}");
+    }
+    assert_eq!(story.cwnd(), (70, 70, CaState::Cwr));
+    assert_eq!(story.sender.stats.ecn_reductions, 1);
+}

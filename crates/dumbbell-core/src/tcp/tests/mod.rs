@@ -1,0 +1,249 @@
+//! Story tests of the transport: a sender whose peer, path and clock are played by the test.
+//!
+//! Every timeout and window expected is derived by hand beside it; what the kernel's clock makes of a timeout is
+//! [`jiffies_timer`]'s and tested there. Unless a test says otherwise the path takes 40 ms both ways
+//! and the handshake is over at 40 ms, so that the RTO is 40 + 200 = 240 ms.
+
+mod ecn;
+mod handshake;
+mod output;
+mod receiver;
+mod recovery;
+mod scoreboard;
+mod tail;
+mod undo;
+mod window;
+
+use super::conn::{CaState, Conn};
+use super::receiver::{Receiver, ReceiverOptions};
+use super::sender::{Application, HostOptions, Phase, Sender};
+use super::{ack_flag, jiffies_timer, Ack, Block, Network};
+use crate::packet::{flag, Packet};
+use crate::units::Time;
+use serde_json::json;
+use std::collections::VecDeque;
+
+/// Round trip of the path of most stories, ms.
+const RTT: u64 = 40;
+
+/// What was sent.
+#[derive(Default)]
+struct Wire(Vec<Packet>);
+
+impl Network for Wire {
+    fn send(&mut self, packet: Packet) {
+        self.0.push(packet);
+    }
+}
+
+/// A host that sends segment by segment, with an initial window of `window`.
+fn plain(window: u32) -> HostOptions {
+    HostOptions { initial_window: window, tso: false, ..HostOptions::default() }
+}
+
+/// A sender and its story so far.
+struct Story {
+    sender: Sender,
+    wire: Wire,
+    now: Time,
+    rtt: Time,
+    /// What the last step sent.
+    last: Vec<Packet>,
+    /// Timestamp that the next ACKs echo; `None`: that of a packet that was sent a round trip ago.
+    echo: Option<u32>,
+    /// Window that the next ACKs offer, segments.
+    window: u32,
+    /// ACKs on their way back to [`Story::flow`].
+    acks: VecDeque<(Time, u64)>,
+}
+
+impl Story {
+    /// Not started yet.
+    fn new(name: &str, host: HostOptions, app: Application) -> Story {
+        let config = json!({"name": name});
+        let cc = crate::cc::build(config.as_object().expect("a table")).expect("a registered congestion control");
+        Story {
+            sender: Sender::new(7, cc, host, app),
+            wire: Wire::default(),
+            now: Time::ZERO,
+            rtt: Time::from_millis(RTT),
+            last: Vec::new(),
+            echo: None,
+            window: 1 << 20,
+            acks: VecDeque::new(),
+        }
+    }
+
+    /// Connected at 40 ms; the initial window is on its way.
+    fn open(cc: &str, host: HostOptions, app: Application) -> Story {
+        let mut story = Story::new(cc, host, app);
+        story.connect();
+        story
+    }
+
+    /// Reno with endless data and an initial window of `window`, segment by segment.
+    fn reno(window: u32) -> Story {
+        Story::open("reno", plain(window), Application::Bulk)
+    }
+
+    fn connect(&mut self) {
+        self.start();
+        self.advance(self.rtt.as_millis());
+        self.syn_ack(ack_flag::ECN_SETUP);
+    }
+
+    fn start(&mut self) {
+        self.sender.start(self.now, &mut self.wire);
+        self.take();
+    }
+
+    fn conn(&self) -> &Conn {
+        &self.sender.conn
+    }
+
+    /// Congestion window, threshold, state.
+    fn cwnd(&self) -> (u32, u32, CaState) {
+        (self.conn().cwnd, self.conn().ssthresh, self.conn().state)
+    }
+
+    /// When a kernel timer of `ms`, set now, fires.
+    fn due(&self, ms: u64) -> Time {
+        jiffies_timer(self.now, ms * 1000)
+    }
+
+    /// Sequence numbers of the data that the last step sent.
+    fn take(&mut self) -> Vec<u64> {
+        self.last = std::mem::take(&mut self.wire.0);
+        self.check();
+        self.last.iter().filter(|packet| packet.flags & flag::NO_DATA == 0).map(|packet| packet.seq).collect()
+    }
+
+    /// What must hold after every step.
+    fn check(&self) {
+        let conn = self.conn();
+        assert_eq!(self.sender.recount(), (conn.sacked_out, conn.lost_out, conn.retrans_out), "scoreboard and counters");
+        let gone = conn.sacked_out + conn.lost_out;
+        assert!(gone <= conn.packets_out() + conn.retrans_out && conn.cwnd >= 1 && conn.snd_una <= conn.snd_nxt, "{conn:?}");
+    }
+
+    /// Lets `ms` pass; timers run. Returns what they sent.
+    fn advance(&mut self, ms: u64) -> Vec<u64> {
+        self.run_to(self.now + Time::from_millis(ms))
+    }
+
+    /// Lets time pass until `end`, with the timers on the way.
+    fn run_to(&mut self, end: Time) -> Vec<u64> {
+        let mut rounds = 0;
+        while self.sender.next_timer() <= end {
+            self.now = self.sender.next_timer().max(self.now);
+            self.sender.on_timer(self.now, &mut self.wire);
+            rounds += 1;
+            assert!(rounds < 100_000, "a timer that does not move: {:?}", self.sender);
+        }
+        self.now = end;
+        self.take()
+    }
+
+    /// Goes on to the next timer and fires it. Returns what that sent.
+    fn fire(&mut self) -> Vec<u64> {
+        self.run_to(self.sender.next_timer())
+    }
+
+    /// An ACK of any kind arrives. Returns the data segments sent for it.
+    fn answer(&mut self, ack: u64, flags: u8, blocks: &[Block]) -> Vec<u64> {
+        let sent = self.now.saturating_sub(self.rtt).as_millis() as u32;
+        let window = self.window.saturating_mul(self.conn().mss);
+        let ack = Ack { ack, flow: 7, tsecr: self.echo.unwrap_or(sent), window, flags };
+        self.sender.on_ack(&ack, blocks, self.now, &mut self.wire);
+        self.take()
+    }
+
+    fn syn_ack(&mut self, setup: u8) -> Vec<u64> {
+        self.answer(0, ack_flag::SYN_ACK | setup, &[])
+    }
+
+    fn ack(&mut self, ack: u64) -> Vec<u64> {
+        self.answer(ack, 0, &[])
+    }
+
+    fn ece(&mut self, ack: u64) -> Vec<u64> {
+        self.answer(ack, ack_flag::ECE, &[])
+    }
+
+    fn sack(&mut self, ack: u64, blocks: &[Block]) -> Vec<u64> {
+        self.answer(ack, 0, blocks)
+    }
+
+    fn dsack(&mut self, ack: u64, duplicate: Block) -> Vec<u64> {
+        self.answer(ack, ack_flag::DSACK, &[duplicate])
+    }
+
+    /// A path to `receiver` that passes a packet every 0.1 ms and loses those that `lost` says, until `end` or until
+    /// everything has arrived.
+    fn exchange(&mut self, receiver: &mut Receiver, end: Time, mut lost: impl FnMut(&Packet) -> bool) {
+        let mut acks: VecDeque<(Time, Ack, Vec<Block>)> = VecDeque::new();
+        let one_way = Time(self.rtt.0 / 2);
+        let mut packets: VecDeque<(Time, Packet)> = VecDeque::new();
+        let mut free = Time::ZERO;
+        loop {
+            for packet in self.last.drain(..) {
+                free = (free + Time::from_micros(100)).max(self.now + one_way);
+                packets.push_back((free, packet));
+            }
+            let packet_at = packets.front().map_or(Time::NEVER, |packet| packet.0);
+            let ack_at = acks.front().map_or(Time::NEVER, |ack| ack.0);
+            let at = packet_at.min(ack_at).min(self.sender.next_timer()).min(receiver.next_timer());
+            if at > end || self.sender.phase == Phase::Done {
+                return;
+            }
+            self.now = at;
+            if packet_at <= at {
+                let (_, packet) = packets.pop_front().expect("a packet is due");
+                if lost(&packet) {
+                    continue;
+                }
+                if let Some(ack) = receiver.on_packet(&packet, at) {
+                    acks.push_back((at + one_way, ack, receiver.blocks().as_slice().to_vec()));
+                }
+            } else if ack_at <= at {
+                let (_, ack, blocks) = acks.pop_front().expect("an ACK is due");
+                self.sender.on_ack(&ack, &blocks, at, &mut self.wire);
+            } else if receiver.next_timer() <= at {
+                let ack = receiver.on_timer(at);
+                acks.extend(ack.map(|ack| (at + one_way, ack, receiver.blocks().as_slice().to_vec())));
+            } else {
+                self.sender.on_timer(at, &mut self.wire);
+            }
+            self.take();
+        }
+    }
+
+    /// A path that loses nothing, acknowledging every segment a round trip after it was sent, until `end`. Returns every
+    /// packet with the time when it was sent; `last` is taken as sent now.
+    fn flow(&mut self, end: Time) -> Vec<(Time, Packet)> {
+        let mut sent: Vec<(Time, Packet)> = self.last.drain(..).map(|packet| (self.now, packet)).collect();
+        let mut seen = 0;
+        loop {
+            for &(at, packet) in sent[seen..].iter().filter(|(_, packet)| packet.flags & flag::NO_DATA == 0) {
+                self.acks.push_back((at + self.rtt, packet.seq + 1));
+            }
+            seen = sent.len();
+            let ack_at = self.acks.front().map_or(Time::NEVER, |ack| ack.0);
+            let at = ack_at.min(self.sender.next_timer());
+            if at > end || self.sender.phase == Phase::Done {
+                self.now = self.now.max(end);
+                self.last.clear();
+                return sent;
+            }
+            self.now = at;
+            if ack_at <= at {
+                let (_, ack) = self.acks.pop_front().expect("an ACK is due");
+                self.ack(ack);
+            } else {
+                self.sender.on_timer(at, &mut self.wire);
+                self.take();
+            }
+            sent.extend(self.last.iter().map(|&packet| (at, packet)));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Pacing, bursts of segmentation offload and their deferral, PSH.
+
+use super::*;
+
+fn sizes(bursts: &[(Time, Packet)]) -> Vec<(u64, usize)> {
+    let mut sizes: Vec<(u64, usize)> = Vec::new();
+    for (at, _) in bursts {
+        match sizes.last_mut() {
+            Some((last, count)) if *last == at.as_micros() => *count += 1,
+            _ => sizes.push((at.as_micros(), 1)),
+        }
+    }
+    sizes
+}
+
+/// A paced sender with a window of 20 segments and that threshold: when (us) it sends how many.
+fn paced(ssthresh: u32, host: HostOptions) -> Vec<(u64, usize)> {
+    let mut story = Story::new("reno", HostOptions { pace_all: true, ..host }, Application::Bulk);
+    story.sender.conn.ssthresh = ssthresh;
+    story.connect();
+    story.last.remove(0);
+    sizes(&story.flow(Time::from_millis(79)))
+}
+
+#[test]
+fn pacing_leaves_the_first_ten_alone_and_spaces_the_rest() {
+    // slow start: 2 * 20 segments a round trip of 40 ms: one a millisecond
+    let times = paced(crate::tcp::conn::INFINITE_SSTHRESH, plain(20));
+    assert_eq!(times[0], (40_000, 10));
+    assert_eq!(times[1..], (41..=50).map(|ms| (ms * 1000, 1)).collect::<Vec<_>>());
+    // half of ssthresh reached: 1.2 * 20 segments in 40 ms: one every 1.6667 ms
+    let slower = paced(20, plain(20));
+    assert_eq!(slower[0], (40_000, 10));
+    assert_eq!(slower[1..], (1..=10).map(|n| (40_000 + n * 1_666_666 / 1000, 1)).collect::<Vec<_>>());
+    // other ratios: 100 % gives 2 ms
+    let slowest = paced(20, HostOptions { pacing_ca_ratio: 100, ..plain(20) });
+    assert_eq!(slowest[1..], (1..=10).map(|n| (40_000 + n * 2_000, 1)).collect::<Vec<_>>());
+    let fast = paced(crate::tcp::conn::INFINITE_SSTHRESH, HostOptions { pacing_ss_ratio: 400, ..plain(20) });
+    assert_eq!(fast[1..], (1..=10).map(|n| (40_000 + n * 500, 1)).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_pacing_rate_follows_window_and_srtt() {
+    let mut story = Story::reno(10);
+    // 2 * 10 * 1448 B / 40 ms
+    assert_eq!(story.conn().pacing_rate, 724_000);
+    story.advance(RTT);
+    story.ack(10);
+    assert_eq!(story.conn().pacing_rate, 1_448_000);
+    // from half of ssthresh on 120 %: 1.2 * 20 (the ACK of 0 segments does not grow the window)
+    story.sender.conn.ssthresh = 40;
+    story.ack(10);
+    assert_eq!(story.conn().pacing_rate, 868_800);
+    story.sender.conn.ssthresh = 42;
+    story.ack(10);
+    assert_eq!(story.conn().pacing_rate, 1_448_000);
+}
+
+#[test]
+fn a_late_wake_up_is_made_good_up_to_half_a_gap() {
+    for (late_us, next_us) in [(0, 42_000), (300, 42_000), (500, 42_000), (800, 42_300)] {
+        let mut story = Story::new("reno", HostOptions { pace_all: true, ..plain(20) }, Application::Bulk);
+        story.connect();
+        assert_eq!(story.sender.next_timer(), Time::from_micros(41_000));
+        story.now = Time::from_micros(41_000 + late_us);
+        story.sender.on_timer(story.now, &mut story.wire);
+        assert_eq!(story.take(), [10]);
+        // a gap of 1 ms from now, less what was lost, at most 0.5 ms
+        assert_eq!(story.sender.next_timer(), Time::from_micros(next_us), "late by {late_us} us");
+    }
+}
+
+#[test]
+fn retransmissions_are_paced_too() {
+    let mut story = Story::new("reno", HostOptions { pace_all: true, ..plain(40) }, Application::Bulk);
+    story.connect();
+    story.advance(39);
+    let head = story.conn().snd_nxt;
+    story.advance(1);
+    // nearly all of the flight lost: what PRR lets go does not go at once
+    let first = story.sack(0, &[(head - 10, head)]);
+    assert_eq!(first, [0]);
+    // the time since the last of the window is more than half a gap: half is given back
+    let gap = story.sender.pacing_until - story.now;
+    let full = 1448 * 1_000_000_000 / story.conn().pacing_rate;
+    assert_eq!(gap, Time(full - full / 2));
+    assert_eq!(story.run_to(story.now + gap), [1]);
+}
+
+/// A sender of 10 segments over a path of `rtt_us`, with bursts: PSH of each.
+fn pushes(rtt_us: u64, host: HostOptions) -> Vec<u64> {
+    let mut story = Story::new("reno", host, Application::Bulk);
+    story.rtt = Time::from_micros(rtt_us);
+    story.start();
+    story.run_to(story.rtt);
+    story.syn_ack(ack_flag::ECN_SETUP);
+    let window = story.conn().cwnd as usize;
+    assert_eq!(story.last.len(), 1 + window);
+    story.last[1..].iter().filter(|packet| packet.has(flag::PSH)).map(|packet| packet.seq).collect()
+}
+
+#[test]
+fn bursts_end_with_psh_and_grow_on_short_paths() {
+    let host = |window| HostOptions { initial_window: window, ..HostOptions::default() };
+    // 40 ms: 2 * 10 * 1448 / 0.04 / 1024 = 707 B, less than 2 segments: bursts of 2
+    assert_eq!(pushes(40_000, host(10)), [1, 3, 5, 7, 9]);
+    // 4 ms: 7070 B a millisecond and 65536 >> (4000 >> 9 = 7) = 512: 7582 / 1448 = 5
+    assert_eq!(pushes(4_000, host(10)), [4, 9]);
+    // without the term for short paths 7070 / 1448 = 4
+    assert_eq!(pushes(4_000, HostOptions { tso_rtt: false, ..host(10) }), [3, 7, 9]);
+    // 1 ms: 28281 + 65536 >> 1 = 61049: 42 segments, of which half of the window goes at a time
+    assert_eq!(pushes(1_000, host(30)), [14, 29]);
+    // 0.4 ms: 64 KB are 45 segments at most;
+    assert_eq!(pushes(400, host(100)), [44, 89, 99]);
+    // older kernels push only what the application's write ends
+    assert_eq!(pushes(40_000, HostOptions { push_bursts: false, ..host(10) }), [] as [u64; 0]);
+    // (the first fills 46080 B with 45 segments)
+    let mut story = Story::open("reno", HostOptions { push_bursts: false, ..host(10) }, Application::Bulk);
+    let sent = story.flow(Time::from_millis(3 * RTT));
+    let pushed: Vec<u64> = sent.iter().filter(|(_, packet)| packet.has(flag::PSH)).map(|(_, packet)| packet.seq).collect();
+    assert_eq!(pushed[0], 44);
+    // without offload there are no bursts
+    assert_eq!(pushes(40_000, plain(10)), [] as [u64; 0]);
+}
+
+/// Reno in congestion avoidance with a window of 10 and offload, its initial window about to be acknowledged.
+fn avoiding() -> Story {
+    let mut story = Story::new("reno", HostOptions { initial_window: 10, ..HostOptions::default() }, Application::Bulk);
+    story.sender.conn.ssthresh = 5;
+    story.connect();
+    story.advance(RTT);
+    story
+}
+
+#[test]
+fn a_host_that_wrote_within_a_millisecond_waits_for_a_burst() {
+    let mut story = Story::new("reno", HostOptions { initial_window: 40, ..HostOptions::default() }, Application::Bulk);
+    story.rtt = Time::from_millis(10);
+    story.sender.conn.ssthresh = 20;
+    story.start();
+    story.advance(10);
+    story.syn_ack(0);
+    story.advance(10);
+    // 1.2 * 40 * 1448 / 0.01 = 6.95 MB/s: 6787 B a millisecond and 65536 >> (10000 >> 9 = 19) = 0: bursts of 4
+    // the last burst is 10 ms old: one goes at once
+    assert_eq!(story.ack(1), [40]);
+    story.run_to(story.now + Time::from_micros(200));
+    assert_eq!(story.ack(2), [] as [u64; 0]);
+    assert_eq!(story.ack(3), [] as [u64; 0]);
+    assert_eq!(story.ack(4), [] as [u64; 0]);
+    assert!(story.conn().is_cwnd_limited);
+    // room for 4
+    assert_eq!(story.ack(5), [41, 42, 43, 44]);
+    story.run_to(story.now + Time::from_micros(1_001));
+    // the host has not written for more than 1 ms
+    assert_eq!(story.ack(6), [45]);
+}
+
+#[test]
+fn a_burst_of_the_smallest_size_or_a_third_of_the_window_does_not_wait() {
+    // bursts of 2 on a slow path; see [`Story`]'s path of 40 ms
+    let mut story = avoiding();
+    assert_eq!(story.ack(2), [10, 11]);
+    // a window of 3: one segment is a third of it
+    let mut small = Story::new("reno", HostOptions { initial_window: 3, ..HostOptions::default() }, Application::Bulk);
+    small.sender.conn.ssthresh = 2;
+    small.connect();
+    small.advance(RTT);
+    assert_eq!(small.ack(1), [3]);
+    assert_eq!(small.ack(2), [4]);
+}
+
+#[test]
+fn the_last_segment_of_the_application_does_not_wait() {
+    let mut story =
+        Story::new("reno", HostOptions { initial_window: 10, ..HostOptions::default() }, Application::Size(11 * 1448));
+    story.sender.conn.ssthresh = 5;
+    story.connect();
+    story.advance(RTT);
+    assert_eq!(story.ack(1), [10]);
+    assert!(story.last[0].has(flag::PSH));
+}
+
+#[test]
+fn a_third_of_the_send_buffer_must_be_free_before_the_application_writes_again() {
+    // 46080 B and writes of 45 segments of 1448 + 832 / 45 = 1466 B: one fills it
+    let mut story = Story::reno(10);
+    assert_eq!(story.sender.written, 45);
+    story.advance(RTT);
+    // unsent: 45 - 12 = 33 of 1466; in flight 11 of 1448 + 416: 68882 B, more than two thirds
+    story.ack(1);
+    assert_eq!(story.sender.written, 45);
+    // acknowledged up to 18: a window of 28, but all of the 45 are sent
+    story.ack(10);
+    story.ack(18);
+    assert_eq!((story.conn().cwnd, story.conn().snd_nxt, story.sender.written), (28, 45, 45));
+    // 26 in flight of a window of 29: the buffer held back, so that it grows to 2 * 29 * 2304 = 133632; in flight are
+    // 26 * 1864 = 48464 of it, and a write of 45 takes 45 * 1466 = 65970: there is room for a second
+    assert_eq!(story.ack(19), [45, 46, 47]);
+    assert_eq!((story.sender.send_buffer, story.sender.written), (133_632, 45 + 2 * 45));
+    // never beyond the host's limit
+    let mut limited = Story::open("reno", HostOptions { send_buffer: 50_000, ..plain(10) }, Application::Bulk);
+    limited.flow(Time::from_secs(2));
+    assert_eq!(limited.sender.send_buffer, 50_000);
+}

@@ -1,0 +1,380 @@
+//! The receiving end: when it acknowledges, what it reports, what window it offers.
+
+use super::*;
+use crate::packet::{Ecn, HEADERS, MTU_FRAME, SYN_FRAME};
+
+/// A receiver that is played to.
+struct Peer {
+    receiver: Receiver,
+    now: Time,
+    next: u64,
+}
+
+/// Options of a path so long that its round trip never ends: the buffer is not tuned.
+fn untuned() -> ReceiverOptions {
+    ReceiverOptions { base_rtt: Time::from_secs(100), ..ReceiverOptions::default() }
+}
+
+fn packet(seq: u64, ecn: Ecn, flags: u8) -> Packet {
+    Packet { enqueue_time: Time::ZERO, seq, flow: 7, tsval: seq as u32 + 1000, value: 0, len: MTU_FRAME, ecn, flags }
+}
+
+impl Peer {
+    /// The handshake is over at 100 ms, with a round trip of `rtt_ms` as the receiver sees it.
+    fn new(options: ReceiverOptions, rtt_ms: u64) -> Peer {
+        let mut peer = Peer { receiver: Receiver::new(7, options), now: Time::from_millis(100 - rtt_ms), next: 0 };
+        peer.bare(flag::SYN).expect("a SYN-ACK");
+        peer.now = Time::from_millis(100);
+        assert!(peer.bare(flag::PURE_ACK).is_none());
+        peer
+    }
+
+    /// With the immediate ACKs of the beginning behind it; segments 0 to 22 have arrived.
+    fn warm(options: ReceiverOptions) -> Peer {
+        let mut peer = Peer::new(options, RTT);
+        for _ in 0..23 {
+            assert!(peer.data().is_some());
+        }
+        peer
+    }
+
+    fn bare(&mut self, flags: u8) -> Option<Ack> {
+        let len = if flags == flag::SYN { SYN_FRAME } else { HEADERS };
+        self.receiver.on_packet(&Packet { len, tsval: 5, ..packet(0, Ecn::NotEct, flags) }, self.now)
+    }
+
+    /// The next segment in order arrives.
+    fn data(&mut self) -> Option<Ack> {
+        self.next += 1;
+        self.arrive(self.next - 1)
+    }
+
+    fn arrive(&mut self, seq: u64) -> Option<Ack> {
+        self.packet(seq, Ecn::Ect0, 0)
+    }
+
+    fn packet(&mut self, seq: u64, ecn: Ecn, flags: u8) -> Option<Ack> {
+        self.receiver.on_packet(&Packet { enqueue_time: self.now, ..packet(seq, ecn, flags) }, self.now)
+    }
+
+    /// Its ACK and SACK blocks, which `seq` must cause at once.
+    fn report(&mut self, seq: u64) -> (u64, Vec<Block>) {
+        let ack = self.arrive(seq).expect("an immediate ACK");
+        assert_eq!(self.receiver.has_blocks(), !self.receiver.clone().blocks().as_slice().is_empty());
+        (ack.ack, self.receiver.blocks().as_slice().to_vec())
+    }
+
+    fn advance(&mut self, ms: u64) {
+        self.now += Time::from_millis(ms);
+    }
+}
+
+fn has(ack: Option<Ack>, bit: u8) -> bool {
+    ack.expect("an immediate ACK").has(bit)
+}
+
+#[test]
+fn a_syn_ack_agrees_to_ecn_and_offers_the_first_window() {
+    for ecn in [true, false] {
+        let mut receiver = Receiver::new(7, ReceiverOptions { ecn, ..untuned() });
+        let syn = Packet { len: SYN_FRAME, tsval: 3, ..packet(0, Ecn::NotEct, flag::SYN) };
+        let ack = receiver.on_packet(&syn, Time::ZERO).expect("a SYN-ACK");
+        assert!(ack.has(ack_flag::SYN_ACK));
+        assert_eq!((ack.has(ack_flag::ECN_SETUP), ack.window, ack.tsecr, ack.flow), (ecn, 64_088, 3, 7));
+        // the SYN was lost on its way back: the same again
+        assert_eq!(receiver.on_packet(&syn, Time::from_secs(1)).map(|again| again.window), Some(64_088));
+    }
+}
+
+#[test]
+fn a_connection_begins_with_23_immediate_acks_while_its_window_grows() {
+    let mut peer = Peer::new(untuned(), RTT);
+    let mut windows = Vec::new();
+    for n in 1..=23 {
+        let ack = peer.data().expect("one of the first 23");
+        assert_eq!((ack.ack, ack.flags), (n, 0));
+        windows.push(ack.window);
+    }
+    // 16 quick ACKs, and one more for each step of 2 * 1460 B from 64088 to the window of 131072 B of buffer, of which
+    // 1448 * 256 / 2280 = 162 of 256 are payload: 82944. 18856 / 2920 = 6.5: 7 steps
+    for (n, &window) in (1_u32..).zip(&windows) {
+        assert_eq!(window, (64_088 + 2_920 * n).min(82_944));
+    }
+    // every second from here on
+    assert!(peer.data().is_none() && peer.data().is_some() && peer.data().is_none());
+    assert_eq!(peer.data().map(|ack| (ack.ack, ack.tsecr)), Some((27, 1000 + 26 - 1)));
+}
+
+#[test]
+fn without_delayed_acks_every_segment_is_acknowledged() {
+    let mut peer = Peer::warm(ReceiverOptions { delayed_ack: false, ..untuned() });
+    assert!((0..10).all(|_| peer.data().is_some()));
+}
+
+#[test]
+fn a_lone_segment_is_acknowledged_after_40_ms() {
+    let mut peer = Peer::warm(untuned());
+    peer.now += Time::from_micros(700);
+    assert!(peer.data().is_none());
+    let due = jiffies_timer(peer.now, 40_000);
+    assert_eq!(peer.receiver.next_timer(), due);
+    assert!(peer.receiver.on_timer(due - Time(1)).is_none());
+    let ack = peer.receiver.on_timer(due).expect("the delayed ACK");
+    // the timestamp is that of the segment that is acknowledged
+    assert_eq!((ack.ack, ack.tsecr, peer.receiver.next_timer()), (24, 1023, Time::NEVER));
+    assert!(peer.receiver.on_timer(due).is_none());
+    // the timer ran out: the estimate doubles, up to the round trip of 40 ms, which is the least as well
+    peer.now = due + Time::from_millis(5);
+    assert!(peer.data().is_none());
+    assert_eq!(peer.receiver.next_timer(), jiffies_timer(peer.now, 40_000));
+}
+
+#[test]
+fn the_delay_adapts_to_the_gap_between_segments_within_the_round_trip() {
+    // a round trip of 90 ms
+    let mut peer = Peer::new(untuned(), 90);
+    for _ in 0..23 {
+        peer.data();
+    }
+    peer.advance(30);
+    // 40 / 2 + 30 = 50 ms
+    assert!(peer.data().is_none());
+    assert_eq!(peer.receiver.next_timer(), jiffies_timer(peer.now, 50_000));
+    // it ran out: 100 ms, of which the round trip allows 90; the gap of 200 ms is too long to count
+    peer.now = peer.receiver.next_timer();
+    assert!(peer.receiver.on_timer(peer.now).is_some());
+    peer.advance(150);
+    assert!(peer.data().is_none());
+    assert_eq!(peer.receiver.next_timer(), jiffies_timer(peer.now, 90_000));
+}
+
+#[test]
+fn silence_longer_than_an_rto_brings_immediate_acks_again() {
+    // 40 + 200 = 240 ms
+    for (silence, acknowledged) in [(240, 0), (241, 16)] {
+        let mut peer = Peer::warm(untuned());
+        peer.advance(silence);
+        let count = (0..30).take_while(|_| peer.data().is_some()).count();
+        assert_eq!(count, acknowledged, "after {silence} ms");
+    }
+}
+
+#[test]
+fn ce_is_echoed_until_cwr_and_begins_with_two_immediate_acks() {
+    let mut peer = Peer::warm(untuned());
+    assert!(peer.data().is_none() && !has(peer.data(), ack_flag::ECE));
+    // CE: at once, with ECE, and so is the next; then every second
+    assert!(has(peer.packet(25, Ecn::Ce, 0), ack_flag::ECE));
+    assert!(has(peer.packet(26, Ecn::Ect0, 0), ack_flag::ECE));
+    assert!(peer.packet(27, Ecn::Ect0, 0).is_none());
+    // a second CE while the first is echoed brings no more
+    assert!(has(peer.packet(28, Ecn::Ce, 0), ack_flag::ECE));
+    assert!(peer.packet(29, Ecn::Ect0, 0).is_none());
+    assert!(has(peer.packet(30, Ecn::Ect0, 0), ack_flag::ECE));
+    // CWR: at once, without
+    assert!(!has(peer.packet(31, Ecn::Ect0, flag::CWR), ack_flag::ECE));
+    assert!(peer.packet(32, Ecn::Ect0, 0).is_none());
+    assert!(!has(peer.packet(33, Ecn::Ect0, 0), ack_flag::ECE));
+    // a packet with both: the new mark counts
+    assert!(has(peer.packet(34, Ecn::Ce, flag::CWR), ack_flag::ECE));
+    assert_eq!(peer.receiver.stats.ce, 3);
+}
+
+#[test]
+fn without_ecn_marks_are_counted_but_not_echoed() {
+    let mut peer = Peer::warm(ReceiverOptions { ecn: false, ..untuned() });
+    assert!(peer.packet(23, Ecn::Ce, 0).is_none());
+    assert!(!has(peer.packet(24, Ecn::Ce, 0), ack_flag::ECE));
+    assert_eq!((peer.receiver.stats.ce, peer.receiver.stats.ect1), (2, 0));
+}
+
+#[test]
+fn what_is_not_ecn_capable_after_what_is_brings_two_immediate_acks() {
+    let mut peer = Peer::warm(untuned());
+    assert!(peer.packet(23, Ecn::NotEct, 0).is_some() && peer.packet(24, Ecn::Ect0, 0).is_some());
+    assert!(peer.packet(25, Ecn::Ect0, 0).is_none());
+    // a connection whose packets never were: nothing special
+    let mut plain = Peer::new(untuned(), RTT);
+    for seq in 0..23 {
+        plain.packet(seq, Ecn::NotEct, 0);
+    }
+    assert!(plain.packet(23, Ecn::NotEct, 0).is_none());
+}
+
+#[test]
+fn blocks_are_reported_most_recent_first_three_at_the_most() {
+    let mut peer = Peer::new(untuned(), RTT);
+    assert_eq!(peer.report(1), (0, vec![(1, 2)]));
+    assert_eq!(peer.report(3), (0, vec![(3, 4), (1, 2)]));
+    assert_eq!(peer.report(5), (0, vec![(5, 6), (3, 4), (1, 2)]));
+    assert_eq!(peer.report(7), (0, vec![(7, 8), (5, 6), (3, 4)]));
+    // 2 joins 1 and 3
+    assert_eq!(peer.report(2), (0, vec![(1, 4), (7, 8), (5, 6)]));
+    assert_eq!(peer.report(8), (0, vec![(7, 9), (1, 4), (5, 6)]));
+    assert_eq!(peer.report(4), (0, vec![(1, 6), (7, 9)]));
+    // the first hole is filled, then the last
+    assert_eq!(peer.report(0), (6, vec![(7, 9)]));
+    assert_eq!(peer.report(6), (9, vec![]));
+    assert_eq!((peer.receiver.stats.data, peer.receiver.stats.duplicates), (9, 0));
+}
+
+#[test]
+fn the_block_that_does_not_fit_comes_back_when_another_closes() {
+    let mut peer = Peer::new(untuned(), RTT);
+    for seq in [1, 3, 5, 7, 9] {
+        peer.report(seq);
+    }
+    // only four are remembered in the order of reporting; all five are kept
+    assert_eq!(peer.report(0), (2, vec![(9, 10), (7, 8), (5, 6)]));
+    assert_eq!(peer.report(2).0, 4);
+    assert_eq!(peer.report(4).0, 6);
+    assert_eq!(peer.report(6).0, 8);
+    assert_eq!(peer.report(8), (10, vec![]));
+}
+
+#[test]
+fn duplicates_are_reported_first_and_at_once() {
+    let mut peer = Peer::warm(untuned());
+    // below what is acknowledged
+    let ack = peer.arrive(4).expect("at once");
+    assert!(ack.has(ack_flag::DSACK));
+    assert_eq!(peer.receiver.blocks().as_slice(), [(4, 5)]);
+    // above, inside a block: reported before the block itself
+    peer.report(30);
+    peer.report(32);
+    let again = peer.arrive(30).expect("at once");
+    assert!(again.has(ack_flag::DSACK));
+    assert_eq!(peer.receiver.blocks().as_slice(), [(30, 31), (32, 33), (30, 31)]);
+    // once
+    let next = peer.arrive(31).expect("out of order");
+    assert!(!next.has(ack_flag::DSACK));
+    assert_eq!(peer.receiver.stats.duplicates, 2);
+    assert_eq!(peer.receiver.rcv_nxt, 23);
+}
+
+#[test]
+fn a_filled_hole_is_acknowledged_at_once() {
+    let mut peer = Peer::warm(untuned());
+    // one segment is out of order: with the one that fills the hole two are new; a lone one is not delayed either
+    peer.arrive(24);
+    assert_eq!(peer.report(23), (25, vec![]));
+    // quick ACKs play no part
+    let mut single = Peer::warm(untuned());
+    assert!(single.data().is_none());
+    single.arrive(25);
+    assert_eq!(single.report(24), (26, vec![]));
+}
+
+#[test]
+fn acks_of_what_is_out_of_order_are_held_back_after_three() {
+    for (rtt, delay_us) in [(RTT, 1000), (10, 500)] {
+        let mut peer = Peer::new(untuned(), rtt);
+        for _ in 0..23 {
+            peer.data();
+        }
+        // 23 is missing. Three at once, then for 1 ms or a twentieth of the round trip
+        for seq in 24..27 {
+            assert!(peer.arrive(seq).is_some(), "{seq}");
+        }
+        assert!(peer.arrive(27).is_none());
+        assert_eq!(peer.receiver.next_timer(), peer.now + Time::from_micros(delay_us));
+        peer.now += Time::from_micros(100);
+        assert!(peer.arrive(28).is_none());
+        peer.now = peer.receiver.next_timer();
+        let ack = peer.receiver.on_timer(peer.now).expect("what was held back");
+        assert_eq!(ack.ack, 23);
+        assert_eq!(peer.receiver.blocks().as_slice(), [(24, 29)]);
+        assert_eq!(peer.receiver.next_timer(), Time::NEVER);
+        // the hole is filled before the time is over
+        assert!(peer.arrive(29).is_none());
+        assert_eq!(peer.report(23), (30, vec![]));
+        assert_eq!(peer.receiver.next_timer(), Time::NEVER);
+    }
+}
+
+#[test]
+fn at_most_44_acks_are_held_back() {
+    let mut peer = Peer::warm(untuned());
+    for seq in 24..27 {
+        peer.arrive(seq);
+    }
+    let held = (27..).take_while(|&seq| peer.arrive(seq).is_none()).count();
+    assert_eq!(held, 44);
+    // none without compression
+    let mut plain = Peer::warm(ReceiverOptions { sack_compression: false, ..untuned() });
+    assert!((24..100).all(|seq| plain.arrive(seq).is_some()));
+}
+
+#[test]
+fn a_push_is_acknowledged_at_once() {
+    let mut peer = Peer::warm(untuned());
+    assert!(peer.packet(23, Ecn::Ect0, flag::PSH).is_some());
+    assert!(peer.packet(24, Ecn::Ect0, 0).is_none());
+    // before Linux 6.6 only short segments
+    let mut older = Peer::warm(ReceiverOptions { ack_push: false, ..untuned() });
+    assert!(older.packet(23, Ecn::Ect0, flag::PSH).is_none());
+    let short = Packet { len: HEADERS + 100, enqueue_time: older.now, ..packet(24, Ecn::Ect0, flag::PSH) };
+    assert!(older.receiver.on_packet(&short, older.now).is_some());
+    let mut lone = Peer::warm(ReceiverOptions { ack_push: false, ..untuned() });
+    let last = Packet { seq: 23, ..short };
+    assert!(lone.receiver.on_packet(&last, lone.now).is_some());
+}
+
+/// A receiver over 50 ms to which 10 segments come in the first round trip, 20 in the second; the windows offered on the
+/// way, after each round of 40 in the third.
+fn tuned(buffer: u64) -> Vec<u32> {
+    let options = ReceiverOptions { base_rtt: Time::from_millis(50), buffer, ..ReceiverOptions::default() };
+    let mut peer = Peer::new(options, 50);
+    let mut windows = Vec::new();
+    for count in [10, 20, 40, 80] {
+        let mut window = 0;
+        for _ in 0..count {
+            window = peer.data().map_or(window, |ack| ack.window);
+        }
+        windows.push(window);
+        peer.advance(50);
+    }
+    windows
+}
+
+#[test]
+fn the_window_follows_what_arrives_in_a_round_trip_up_to_the_buffer() {
+    let windows = tuned(6_291_456);
+    // what the first buffer allows: 64088 + 10 * 2920 is more than 82944
+    assert_eq!(windows[..2], [82_944, 82_944]);
+    assert!(windows[2] > windows[1] && windows[3] > windows[2], "{windows:?}");
+    // with 200000 B: 200000 * 162 / 256
+    assert_eq!(tuned(200_000)[3], 126_562);
+    // a buffer below the first window: 40000 * 162 / 256, from the start
+    assert_eq!(tuned(40_000), [25_312; 4]);
+}
+
+#[test]
+fn a_round_trip_that_brings_more_makes_room_for_twice_that_and_its_growth() {
+    let options = ReceiverOptions { base_rtt: Time::from_millis(50), ..ReceiverOptions::default() };
+    let mut peer = Peer::new(options, 50);
+    // the first packet after a round trip ends its measurement: at 100, 150 and 200 ms, with 1, 1 and 20 segments
+    peer.data();
+    peer.advance(50);
+    for _ in 0..20 {
+        peer.data();
+    }
+    peer.advance(50);
+    // 10 were assumed before. Window 2 * 20 * 1448 + 16 * 1460 = 81280, growth 81280 * (20 - 10) / 10 = 81280;
+    // buffer (81280 + 2 * 81280) * 2280 / 1448 = 383946, of which 162 / 256 are offered: 242965, step by step
+    let mut window = 0;
+    for _ in 0..100 {
+        let before = window;
+        window = peer.data().map_or(window, |ack| ack.window);
+        assert!(before == 0 || window - before <= 2920, "each step is acknowledged");
+    }
+    assert_eq!(window, 242_965);
+}
+
+#[test]
+fn one_segment_is_offered_by_the_smallest_buffer() {
+    // 8192 B with jumbo frames: 8192 * 234 / 256 = 7488 B are less than a segment
+    let mut receiver = Receiver::new(0, ReceiverOptions { buffer: 8192, mss: 8934, ..untuned() });
+    let ack = receiver.on_packet(&packet(0, Ecn::NotEct, flag::SYN), Time::ZERO).expect("a SYN-ACK");
+    assert!(ack.window >= 8934, "{}", ack.window);
+}

@@ -1,0 +1,216 @@
+//! The end of a flight is lost: tail-loss probe, retransmission timeout, F-RTO.
+
+use super::*;
+use crate::tcp::scoreboard::seg;
+use crate::tcp::sender::Timer;
+
+/// Ten segments out, a window offered for no more, the first eight acknowledged at 80 ms.
+fn tail() -> Story {
+    let mut story = Story::new("reno", plain(10), Application::Bulk);
+    story.window = 10;
+    story.connect();
+    story.advance(RTT);
+    story.window = 2;
+    story.ack(8);
+    story
+}
+
+#[test]
+fn a_probe_is_sent_after_two_srtt_and_two_ticks() {
+    let mut story = tail();
+    // 2 * 40 + 2
+    assert_eq!((story.sender.next_timer(), story.sender.timer), (story.due(82), Timer::Tlp));
+    assert_eq!(story.fire(), [9]);
+    assert_eq!((story.last[0].flags, story.sender.stats.probes), (flag::RETRANSMISSION, 1));
+    // the timeout starts anew with the probe: 240 ms
+    assert_eq!((story.sender.next_timer(), story.sender.timer), (story.due(240), Timer::Rto));
+}
+
+#[test]
+fn a_lone_segment_gets_the_receivers_delayed_ack_as_allowance() {
+    let mut story = tail();
+    story.window = 1;
+    story.ack(9);
+    // 2 * 40 + 200 = 280 is more than the RTO of 40 + 200: that is the limit
+    assert_eq!((story.sender.next_timer(), story.sender.timer), (story.due(240), Timer::Tlp));
+    // on a path of 300 ms: rttvar 600 ms, 2 * 300 + 200 = 800 < 900
+    let mut far = Story::new("reno", plain(1), Application::Bulk);
+    far.rtt = Time::from_millis(300);
+    far.connect();
+    assert_eq!((far.sender.next_timer(), far.sender.timer), (far.due(800), Timer::Tlp));
+}
+
+#[test]
+fn new_data_is_the_better_probe() {
+    let mut story = Story::reno(10);
+    assert_eq!(story.sender.next_timer(), story.due(82));
+    // the window is full; one goes beyond it
+    assert_eq!(story.fire(), [10]);
+    assert_eq!((story.conn().in_flight(), story.conn().cwnd), (11, 10));
+    assert_eq!((story.sender.stats.probes, story.sender.stats.retransmissions), (1, 0));
+    // its ACK ends the episode without a reduction
+    story.advance(RTT);
+    story.ack(11);
+    assert_eq!((story.sender.tlp_high_seq, story.sender.stats.loss_reductions), (None, 0));
+    // a probe for each flight, not one after the other
+    let mut silent = Story::reno(10);
+    silent.fire();
+    silent.fire();
+    assert_eq!((silent.sender.stats.probes, silent.sender.stats.timeouts), (1, 1));
+}
+
+#[test]
+fn a_probe_that_was_not_needed_costs_nothing() {
+    let mut story = tail();
+    story.fire();
+    story.advance(RTT);
+    story.window = 100;
+    // both arrived: the ACK of the original was lost, that of the probe reports the duplicate
+    story.dsack(10, (9, 10));
+    assert_eq!((story.sender.tlp_high_seq, story.sender.stats.loss_reductions), (None, 0));
+    assert_eq!((story.conn().cwnd, story.conn().state), (18 + 2, CaState::Open));
+}
+
+#[test]
+fn a_probe_that_repaired_a_loss_reduces_once() {
+    let mut story = tail();
+    story.window = 1;
+    story.ack(9);
+    story.fire();
+    story.advance(RTT);
+    story.window = 100;
+    // nothing shows yet whether the original arrived
+    assert!(!story.ack(10).is_empty());
+    assert_eq!(story.sender.stats.loss_reductions, 0);
+    let before = story.conn().cwnd;
+    story.advance(RTT);
+    // something sent after the probe arrives, and no duplicate was reported: it was a loss
+    story.ack(11);
+    assert_eq!((story.sender.stats.loss_reductions, story.sender.tlp_high_seq), (1, None));
+    assert_eq!(story.cwnd(), (before / 2, before / 2, CaState::Open));
+    story.ack(12);
+    assert_eq!(story.sender.stats.loss_reductions, 1);
+}
+
+#[test]
+fn a_probe_shows_the_losses_before_it() {
+    let mut story = tail();
+    story.fire();
+    story.advance(RTT);
+    // 9 arrived, sent long after 8: 8 is lost (RACK), without a timeout
+    assert_eq!(story.sack(8, &[(9, 10)]), [8]);
+    assert_eq!((story.conn().state, story.sender.stats.timeouts), (CaState::Recovery, 0));
+}
+
+#[test]
+fn probes_come_back_after_a_recovery() {
+    let mut story = Story::reno(10);
+    story.advance(RTT);
+    story.sack(0, &[(1, 4)]);
+    story.advance(RTT);
+    let high = story.conn().high_seq;
+    story.ack(high);
+    // ssthresh 5, and 7 delivered: 6. Nothing is left of the episode: Linux's tcp_try_keep_open looks for losses and
+    // retransmissions only
+    assert_eq!(story.cwnd(), (6, 5, CaState::Open));
+    assert_eq!(story.sender.timer, Timer::Tlp);
+}
+
+#[test]
+fn timeouts_back_off_and_leave_one_segment() {
+    let mut story = Story::reno(10);
+    // a probe, and 240 ms after it
+    story.fire();
+    let due = story.due(240);
+    assert_eq!(story.fire(), [0]);
+    assert_eq!(story.now, due);
+    // cwnd = in flight + 1 = 1; ssthresh half of 10
+    assert_eq!(story.cwnd(), (1, 5, CaState::Loss));
+    assert_eq!((story.conn().lost_out, story.conn().high_seq), (11, 11));
+    for timeout in [480, 960, 1920, 3840] {
+        assert_eq!(story.sender.next_timer(), story.due(timeout));
+        assert_eq!(story.fire(), [0]);
+        // later timeouts of the same flight are no new congestion
+        assert_eq!(story.cwnd(), (1, 5, CaState::Loss));
+    }
+    assert_eq!((story.sender.stats.timeouts, story.sender.stats.loss_reductions), (5, 0));
+    // an RTT sample, of a segment that was sent once, ends the back-off
+    story.advance(RTT);
+    story.echo = Some(u32::MAX);
+    let sent = story.ack(1);
+    assert!(!sent.is_empty());
+    // (Karn: a retransmission gives none; 240 * 2^5)
+    assert_eq!(story.sender.next_timer(), story.due(7680));
+}
+
+#[test]
+fn only_what_timed_out_is_lost() {
+    // 2..10 were sent at 40 ms, 10..14 at 80 ms; a round trip is 40 ms
+    let mut story = Story::reno(10);
+    story.advance(RTT);
+    story.ack(2);
+    // a timeout at 100 ms, earlier than any real one
+    story.sender.timer = Timer::Rto;
+    story.sender.timer_at = Time::from_millis(100);
+    assert_eq!(story.fire(), [2]);
+    for seq in 2..14 {
+        let lost = story.sender.board.get(seq).flags & seg::LOST != 0;
+        assert_eq!(lost, seq < 10, "segment {seq}");
+    }
+    // the four recent ones are in flight, and the head that is sent again
+    assert_eq!((story.conn().cwnd, story.conn().in_flight()), (5, 5));
+}
+
+/// The path stalls: probe at 122 ms or so, timeout 240 ms later, nothing lost. 11 segments out.
+fn stalled(host: HostOptions) -> Story {
+    let mut story = Story::open("reno", host, Application::Bulk);
+    story.fire();
+    story.fire();
+    assert_eq!(story.cwnd(), (1, 5, CaState::Loss));
+    story.advance(RTT);
+    story
+}
+
+#[test]
+fn frto_finds_a_spurious_timeout_by_the_acks_of_originals() {
+    let mut story = stalled(plain(10));
+    // the first two originals; 1 was never sent again: the timeout was spurious (RFC 5682 section 3.1 step 3.b)
+    story.echo = Some(1 << 30);
+    story.ack(2);
+    // 10 restored, and two more in slow start
+    assert_eq!(story.cwnd(), (12, crate::tcp::conn::INFINITE_SSTHRESH, CaState::Open));
+    assert_eq!((story.conn().lost_out, story.sender.stats.undone, story.sender.stats.retransmissions), (0, 1, 1));
+}
+
+#[test]
+fn without_frto_the_same_acks_go_on_retransmitting() {
+    let mut story = stalled(HostOptions { frto: false, ..plain(10) });
+    story.echo = Some(1 << 30);
+    // window 1 + 2
+    assert_eq!(story.ack(2), [2, 3, 4]);
+    assert_eq!(story.cwnd(), (3, 5, CaState::Loss));
+    assert_eq!(story.sender.stats.undone, 0);
+}
+
+#[test]
+fn a_real_timeout_tries_new_data_then_retransmits_in_slow_start() {
+    let mut story = stalled(plain(10));
+    story.echo = Some((story.now - story.rtt).as_millis() as u32);
+    // the retransmission arrived: window 2; F-RTO sends new data instead of what may still come (step 2.b)
+    assert_eq!(story.ack(1), [11, 12]);
+    assert_eq!(story.cwnd(), (2, 5, CaState::Loss));
+    story.advance(RTT);
+    // its SACK proves the loss (step 3.a): conventional recovery; both delivered, two sent
+    let sent = story.sack(1, &[(11, 13)]);
+    assert_eq!(sent, [1, 2]);
+    story.advance(RTT);
+    // each ACK of one retransmission brings two more, up to ssthresh 5 segments
+    assert_eq!(story.sack(2, &[(11, 13)]), [3, 4]);
+    assert_eq!(story.sack(3, &[(11, 13)]), [5, 6]);
+    assert_eq!(story.cwnd(), (4, 5, CaState::Loss));
+    story.advance(RTT);
+    story.sack(7, &[(11, 13)]);
+    story.advance(RTT);
+    story.ack(13);
+    assert_eq!((story.conn().state, story.sender.stats.timeouts, story.sender.stats.undone), (CaState::Open, 1, 0));
+}

@@ -1,0 +1,124 @@
+//! Reductions that turn out to be spurious.
+
+use super::*;
+use crate::tcp::conn::INFINITE_SSTHRESH;
+
+/// Segment 0 is late, not lost: sent again at 80 ms, window 10 halved. `ece`: the ACK that showed it carried ECE.
+fn spurious(ece: bool) -> Story {
+    let mut story = Story::reno(10);
+    story.advance(RTT);
+    story.answer(0, if ece { ack_flag::ECE } else { 0 }, &[(1, 4)]);
+    assert_eq!((story.conn().ssthresh, story.conn().state), (5, CaState::Recovery));
+    story.advance(5);
+    story
+}
+
+#[test]
+fn a_duplicate_report_for_every_retransmission_undoes() {
+    let mut story = spurious(false);
+    // timestamps that do not help
+    story.echo = Some(1 << 30);
+    story.ack(4);
+    assert_eq!(story.conn().state, CaState::Recovery);
+    // the retransmission arrived, too
+    story.dsack(4, (0, 1));
+    assert_eq!((story.conn().cwnd, story.conn().ssthresh), (10, INFINITE_SSTHRESH));
+    assert_eq!((story.sender.stats.undone, story.conn().state), (1, CaState::Open));
+    assert!(!story.sender.cwr_queued, "nothing was reduced");
+}
+
+#[test]
+fn a_duplicate_report_after_recovery_still_undoes() {
+    let mut story = spurious(false);
+    story.echo = Some(1 << 30);
+    let high = story.conn().high_seq;
+    story.ack(high);
+    assert_eq!(story.conn().state, CaState::Open);
+    assert!(story.conn().cwnd < 10);
+    story.dsack(high, (0, 1));
+    assert_eq!((story.conn().cwnd, story.conn().ssthresh, story.sender.stats.undone), (10, INFINITE_SSTHRESH, 1));
+    // once
+    story.dsack(high, (0, 1));
+    assert_eq!(story.sender.stats.undone, 1);
+}
+
+#[test]
+fn a_duplicate_of_something_older_does_not_undo() {
+    let mut story = spurious(false);
+    story.echo = Some(1 << 30);
+    story.ack(4);
+    // the episode began at segment 0: up to 0 is before it, beyond what is acknowledged is not a duplicate
+    for block in [(0, 0), (4, 5), (9, 3)] {
+        story.dsack(4, block);
+        assert_eq!((story.sender.stats.undone, story.conn().state), (0, CaState::Recovery), "{block:?}");
+    }
+}
+
+#[test]
+fn an_older_timestamp_undoes_at_the_end_of_recovery() {
+    // Eifel (RFC 3522): the ACK echoes 40 ms, the retransmission was sent at 80 ms
+    let mut story = spurious(false);
+    story.echo = Some(40);
+    let high = story.conn().high_seq;
+    story.ack(high);
+    assert_eq!(story.sender.stats.undone, 1);
+    assert_eq!((story.conn().state, story.conn().ssthresh), (CaState::Open, INFINITE_SSTHRESH));
+    assert!(story.conn().cwnd >= 10);
+    // the timestamp of the retransmission itself does not
+    let mut real = spurious(false);
+    real.echo = Some(80);
+    real.ack(high);
+    assert_eq!((real.sender.stats.undone, real.conn().ssthresh), (0, 5));
+}
+
+#[test]
+fn an_older_timestamp_on_a_partial_ack_holds_back_and_then_undoes() {
+    // two holes, 0 and 4, both only late
+    let mut story = Story::reno(12);
+    story.advance(RTT);
+    let sent = story.sack(0, &[(1, 4), (5, 9)]);
+    assert_eq!(sent[..2], [0, 4]);
+    story.advance(5);
+    story.echo = Some(40);
+    // the first arrives; a retransmission is still out: nothing more is thought lost, nothing undone yet
+    story.sack(4, &[(5, 9)]);
+    assert_eq!((story.conn().state, story.conn().retrans_out, story.sender.stats.undone), (CaState::Recovery, 1, 0));
+    story.sack(9, &[]);
+    // none is out any more
+    assert_eq!((story.conn().state, story.conn().lost_out, story.sender.stats.undone), (CaState::Open, 0, 1));
+    assert_eq!(story.conn().ssthresh, INFINITE_SSTHRESH);
+    assert!(story.conn().cwnd >= 12);
+}
+
+#[test]
+fn a_reduction_with_ece_is_never_undone() {
+    for late in [false, true] {
+        // ECE on the ACK that showed the loss, or on one during recovery
+        let mut story = spurious(!late);
+        story.echo = Some(1 << 30);
+        story.answer(4, if late { ack_flag::ECE } else { 0 }, &[]);
+        story.dsack(4, (0, 1));
+        assert_eq!((story.conn().ssthresh, story.sender.prior_ssthresh), (5, 0), "late {late}");
+        assert!(story.conn().cwnd < 10, "late {late}: {}", story.conn().cwnd);
+    }
+    // nor a reduction by ECN alone
+    let mut story = Story::reno(10);
+    story.advance(RTT);
+    story.ece(2);
+    story.dsack(4, (0, 1));
+    assert_eq!((story.conn().ssthresh, story.sender.stats.undone), (5, 0));
+}
+
+#[test]
+fn an_older_timestamp_undoes_a_timeout() {
+    let mut story = Story::reno(10);
+    story.fire();
+    story.fire();
+    assert_eq!(story.cwnd(), (1, 5, CaState::Loss));
+    story.advance(1);
+    // the first original: 40 ms, long before the retransmission; 1 acknowledged in slow start
+    story.echo = Some(40);
+    story.ack(1);
+    assert_eq!(story.cwnd(), (11, INFINITE_SSTHRESH, CaState::Open));
+    assert_eq!((story.conn().lost_out, story.sender.retransmits, story.sender.stats.undone), (0, 0, 1));
+}
