@@ -46,6 +46,18 @@ choice! {
     }
 }
 
+choice! {
+    /// How the receiver echoes CE.
+    pub enum EcnEcho {
+        /// As the congestion control expects it.
+        Auto = "auto",
+        /// ECE until CWR (RFC 3168).
+        Classic = "classic",
+        /// ECE as the packets came (RFC 8257 section 3.2).
+        Dctcp = "dctcp",
+    }
+}
+
 params! {
     /// The whole run.
     pub struct RunParams {
@@ -91,6 +103,8 @@ params! {
         tso_rtt: bool = true, unit "", source "sysctl tcp_tso_rtt_log, Linux since 5.18; false for older kernels";
         /// The sender pushes the last segment of every burst of two and more.
         push_bursts: bool = true, unit "", source "Linux since 5.5 (__tcp_transmit_skb); false for older kernels";
+        /// The receiver echoes SCE marks as ESCE, ahead of any delayed ACK when they begin or end.
+        sce_feedback: bool = false, unit "", source "draft-grimes-tcpm-tcpsce; sysctl tcp_sce";
         /// The receiver acknowledges the last segment of a write at once, even if it is full.
         ack_push: bool = true, unit "", source "Linux since 6.6 (tcp_measure_rcv_mss); false for older kernels";
         /// Proportional rate reduction.
@@ -131,6 +145,8 @@ params! {
         dst_host: u32 = 2, unit "", source "";
         /// Differentiated-services codepoint.
         dscp: u8 = 0, unit "", range 0_u8, 63_u8, source "RFC 2474";
+        /// How the receiver echoes CE: as the congestion control expects it, until CWR, or per packet.
+        ecn_echo: EcnEcho = EcnEcho::Auto, unit "", source "RFC 3168 section 6.1.3, RFC 8257 section 3.2";
         /// Overrides `hosts.ecn` for this flow.
         ecn: Option<bool> = None, unit "", source "";
     }

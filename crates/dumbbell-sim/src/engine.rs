@@ -9,7 +9,7 @@
 //! acknowledgements take the whole base RTT to come back. Starts, stops and samples of the flow are shifted alike.
 
 use crate::bottleneck::Bottleneck;
-use crate::config::{FlowConfig, Offload, Pacing, Prr, RunConfig};
+use crate::config::{EcnEcho, FlowConfig, Offload, Pacing, Prr, RunConfig};
 use crate::measure::{FlowResult, Measures};
 use crate::min_tree::MinTree;
 use crate::{Outcome, RunError};
@@ -17,7 +17,7 @@ use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::cc::AnyCc;
 use dumbbell_core::packet::{Packet, HEADERS};
 use dumbbell_core::rng::Rng;
-use dumbbell_core::tcp::receiver::{Blocks, Receiver, ReceiverOptions};
+use dumbbell_core::tcp::receiver::{Blocks, Echo, Receiver, ReceiverOptions};
 use dumbbell_core::tcp::sender::{Application, HostOptions, Phase, Sender};
 use dumbbell_core::tcp::{Ack, Network};
 use dumbbell_core::units::{Rate, Time};
@@ -173,7 +173,11 @@ impl<A: Aqm> Sim<A> {
     fn deliver(&mut self, packet: &Packet, now: Time) {
         let id = packet.flow as usize;
         let flow = &mut self.flows[id];
-        if let Some(ack) = flow.receiver.on_packet(packet, now) {
+        let ack = flow.receiver.on_packet(packet, now);
+        if let Some(early) = flow.receiver.take_early() {
+            self.push_ack(id, early, NO_BLOCKS, now);
+        }
+        if let Some(ack) = ack {
             self.send_ack(id, ack, now);
         }
         let timer = self.flows[id].receiver.next_timer();
@@ -186,7 +190,12 @@ impl<A: Aqm> Sim<A> {
     fn send_ack(&mut self, id: usize, ack: Ack, now: Time) {
         let flow = &mut self.flows[id];
         let index = if flow.receiver.has_blocks() { self.pool.put(flow.receiver.blocks()) } else { NO_BLOCKS };
-        let number = flow.line as usize;
+        self.push_ack(id, ack, index, now);
+    }
+
+    #[inline]
+    fn push_ack(&mut self, id: usize, ack: Ack, index: u32, now: Time) {
+        let number = self.flows[id].line as usize;
         let line = &mut self.ack_lines[number];
         let at = now + line.delay;
         if line.acks.is_empty() {
@@ -329,7 +338,14 @@ pub(crate) fn simulate<A: Aqm>(
         let spread = (flow.start.max - flow.start.min).0;
         let start = flow.start.min + Time(Rng::stream(seed, "start", index as u64).below(spread + 1));
         let host = host_options(config, flow);
+        let per_packet = match params.ecn_echo {
+            EcnEcho::Auto => cc.needs_ecn(),
+            EcnEcho::Classic => false,
+            EcnEcho::Dctcp => true,
+        };
         let options = ReceiverOptions {
+            echo: if per_packet { Echo::PerPacket } else { Echo::UntilCwr },
+            sce: config.hosts.sce_feedback,
             ecn: host.ecn || cc.needs_ecn(),
             delayed_ack: config.hosts.delayed_ack,
             sack_compression: config.hosts.sack_compression,

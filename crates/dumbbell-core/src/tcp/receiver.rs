@@ -1,6 +1,7 @@
 //! The receiving end: cumulative and selective acknowledgement, delayed ACKs with quick-ack start, the echo of ECN.
 //!
-//! The application reads at once, so that the window never closes. One ACK at the most is produced per packet and timer.
+//! The application reads at once, so that the window never closes. A packet causes one ACK at the most, and one more for
+//! what came before it where the echo of a mark changes ([`Receiver::take_early`]).
 
 use super::{ack_flag, jiffies_timer, Ack, Block};
 use crate::packet::{flag, Ecn, Packet};
@@ -36,9 +37,22 @@ const ADVERTISED_MSS: u64 = 1460;
 /// Blocks that fit beside timestamps in 40 B of options (RFC 2018).
 const MAX_BLOCKS: usize = 3;
 
+/// How CE is echoed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Echo {
+    /// RFC 3168: ECE on every ACK from the first CE until CWR comes.
+    UntilCwr,
+    /// RFC 8257 section 3.2: ECE says whether the packets that an ACK covers came with CE; a change is acknowledged at once.
+    PerPacket,
+}
+
 /// How the host is set up; shared by its flows.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceiverOptions {
+    /// Echo of CE.
+    pub echo: Echo,
+    /// Echo ECT(1) as ESCE (SCE drafts).
+    pub sce: bool,
     /// Agree to ECN.
     pub ecn: bool,
     /// Acknowledge every second full segment.
@@ -59,6 +73,8 @@ impl Default for ReceiverOptions {
     /// Linux's, with ECN on.
     fn default() -> ReceiverOptions {
         ReceiverOptions {
+            echo: Echo::UntilCwr,
+            sce: false,
             ecn: true,
             delayed_ack: true,
             sack_compression: true,
@@ -143,8 +159,17 @@ pub struct Receiver {
 
     // ECN
     ecn_seen: bool,
-    /// Echo ECE until CWR comes.
+    /// ECE is on: until CWR comes, or as long as packets come with CE.
     demand_cwr: bool,
+    /// The last packet came with CE.
+    ce_state: bool,
+    /// The last packet came with SCE.
+    sce_state: bool,
+    /// The next ACK carries ESCE.
+    esce_queued: bool,
+    /// `rcv_nxt` before the last packet.
+    prior_rcv_nxt: u64,
+    early: Option<Ack>,
 
     // delayed ACK
     quick: u32,
@@ -192,6 +217,11 @@ impl Receiver {
             ts_recent: 0,
             ecn_seen: false,
             demand_cwr: false,
+            ce_state: false,
+            sce_state: false,
+            esce_queued: false,
+            prior_rcv_nxt: 0,
+            early: None,
             quick: 0,
             ato_ms: 0,
             last_data_ms: 0,
@@ -431,6 +461,12 @@ impl Receiver {
         if !self.ecn_ok {
             return;
         }
+        if self.options.sce && ecn != Ecn::Ce {
+            self.echo_sce(ecn == Ecn::Ect1);
+        }
+        if self.options.echo == Echo::PerPacket && ecn != Ecn::NotEct {
+            self.echo_each(ecn == Ecn::Ce);
+        }
         match ecn {
             Ecn::NotEct => {
                 if self.ecn_seen {
@@ -447,6 +483,46 @@ impl Receiver {
             }
             Ecn::Ect0 | Ecn::Ect1 => self.ecn_seen = true,
         }
+        self.prior_rcv_nxt = self.rcv_nxt;
+    }
+
+    /// DCTCP's echo (RFC 8257 section 3.2; Linux `dctcp_ece_ack_update` since 4.18).
+    #[inline]
+    fn echo_each(&mut self, ce: bool) {
+        if ce != self.ce_state {
+            if self.delack_at != Time::NEVER {
+                self.acknowledge_early();
+            }
+            self.ack_now = true;
+        }
+        self.ce_state = ce;
+        self.demand_cwr = ce;
+    }
+
+    /// SCE's echo, "immediate on change": what is held back is acknowledged before the echo changes, so that each ACK covers a
+    /// run of one kind; the packet that changed it waits as any other.
+    #[inline]
+    fn echo_sce(&mut self, sce: bool) {
+        if sce != self.sce_state && self.delack_at != Time::NEVER {
+            self.acknowledge_early();
+        }
+        self.sce_state = sce;
+        self.esce_queued = sce;
+    }
+
+    /// An ACK for what came before the last packet. It counts as acknowledging all for the rule of every second segment, and
+    /// leaves timer and immediate ACKs alone, as Linux `__tcp_send_ack` does.
+    fn acknowledge_early(&mut self) {
+        self.stats.acks += 1;
+        self.acked = self.rcv_nxt;
+        let ack = Ack { ack: self.prior_rcv_nxt, ..self.ack() };
+        self.early = Some(ack);
+    }
+
+    /// The ACK that has to go ahead of what [`Receiver::on_packet`] returned. It carries no SACK blocks.
+    #[inline]
+    pub fn take_early(&mut self) -> Option<Ack> {
+        self.early.take()
     }
 
     /// Whether to acknowledge now, later, or when data in order comes. Linux `__tcp_ack_snd_check`.
@@ -509,10 +585,18 @@ impl Receiver {
         self.compressed = 0;
         self.compressed_at = Time::NEVER;
         self.acked = self.rcv_nxt;
-        let ece = if self.ecn_ok && self.demand_cwr { ack_flag::ECE } else { 0 };
         let dsack = if self.dsack.is_some() { ack_flag::DSACK } else { 0 };
+        let ack = self.ack();
+        Ack { flags: ack.flags | dsack, ..ack }
+    }
+
+    /// An ACK with echo and window.
+    #[inline]
+    fn ack(&mut self) -> Ack {
+        let ece = if self.ecn_ok && self.demand_cwr { ack_flag::ECE } else { 0 };
+        let esce = if std::mem::take(&mut self.esce_queued) { ack_flag::ESCE } else { 0 };
         let window = self.window.min(u64::from(u32::MAX)) as u32;
-        Ack { ack: self.rcv_nxt, flow: self.flow, tsecr: self.ts_recent, window, flags: ece | dsack }
+        Ack { ack: self.rcv_nxt, flow: self.flow, tsecr: self.ts_recent, window, flags: ece | esce }
     }
 
     /// Whether the ACK just returned has SACK blocks.
