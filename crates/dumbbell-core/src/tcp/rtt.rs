@@ -8,6 +8,8 @@ pub const RTO_MIN_US: u32 = 200_000;
 pub const RTO_MAX_US: u32 = 120_000_000;
 /// RTO before the first sample: 1 s (RFC 6298 section 2.1).
 pub const RTO_INIT_US: u32 = 1_000_000;
+/// Longest sample, us: 268 s, so that everything made of it fits 32 bits.
+const SAMPLE_MAX_US: u32 = 1 << 28;
 /// The minimum is kept over this window: sysctl `tcp_min_rtt_wlen`, 300 s.
 pub const MIN_RTT_WINDOW: Time = Time::from_secs(300);
 
@@ -46,6 +48,7 @@ impl RttEstimator {
     /// A sample of `rtt_us` for data below `snd_una`. Linux `tcp_rtt_estimator`.
     #[inline]
     pub fn sample(&mut self, rtt_us: u32, snd_una: u64, snd_nxt: u64) {
+        let rtt_us = rtt_us.min(SAMPLE_MAX_US);
         if self.srtt_8us == 0 {
             self.srtt_8us = (rtt_us << 3).max(1);
             self.mdev_4us = rtt_us << 1;
@@ -137,6 +140,15 @@ mod tests {
         assert_eq!((rtt.srtt_us(), rtt.mdev_4us), (40_000, 80_000));
         // 2 * 40 ms = 80 ms is below the floor of 200 ms: RTO = 40 + 200
         assert_eq!(rtt.rto_us(), 240_000);
+    }
+
+    #[test]
+    fn samples_of_any_size_are_taken() {
+        let mut rtt = RttEstimator::default();
+        for n in 0..100 {
+            rtt.sample(if n % 3 == 0 { u32::MAX } else { 0 }, n, n + 1);
+            assert!(rtt.srtt_us() <= 1 << 28 && rtt.rto_us() <= RTO_MAX_US, "{rtt:?}");
+        }
     }
 
     #[test]

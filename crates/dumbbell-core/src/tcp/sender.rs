@@ -204,6 +204,11 @@ pub struct Sender {
     pub(super) losses: u64,
 }
 
+/// Microseconds of `time`, as far as they fit.
+fn micros(time: Time) -> u32 {
+    time.as_micros().min(u64::from(u32::MAX)) as u32
+}
+
 /// What an ACK turned out to be; as Linux's `FLAG_*`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AckFlags {
@@ -361,7 +366,7 @@ impl Sender {
         self.set_timer_off();
         self.ecn_ok = (self.host.ecn || self.cc.needs_ecn()) && ack.has(ack_flag::ECN_SETUP);
         if self.syn_retries == 0 {
-            let rtt = (self.conn.now - self.started).as_micros() as u32;
+            let rtt = micros(self.conn.now - self.started);
             self.sample_rtt(rtt);
         } else {
             // RFC 6298 section 5.7 and RFC 5681 section 3.1: a lost SYN leaves a window of one segment
@@ -462,7 +467,7 @@ impl Sender {
     /// Takes the RTT samples of an ACK. Linux `tcp_clean_rtx_queue`, `tcp_ack_update_rtt`.
     fn take_rtt(&mut self, delivered: &Delivered, flags: &mut AckFlags) {
         let now = self.conn.now;
-        let since = |sent: Time| (now - sent).as_micros() as u32;
+        let since = |sent: Time| micros(now - sent);
         let (mut sample, mut newest) = (None, None);
         if !delivered.retransmission_acked {
             sample = delivered.first_acked.map(since);

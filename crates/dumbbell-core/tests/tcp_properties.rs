@@ -1,0 +1,461 @@
+//! Sender and receiver over a path that loses, marks, duplicates and delays, with every registered congestion control; and
+//! a sender whose peer is hostile.
+//!
+//! The path keeps the order of packets, as a dumbbell does. What must hold is checked after every event.
+
+use dumbbell_core::cc::{self, AnyCc};
+use dumbbell_core::packet::{flag, Ecn, Packet};
+use dumbbell_core::rng::mix;
+use dumbbell_core::tcp::receiver::{Receiver, ReceiverOptions, ReceiverStats};
+use dumbbell_core::tcp::sender::{Application, HostOptions, Phase, Sender, SenderStats};
+use dumbbell_core::tcp::{ack_flag, Ack, Block, Network};
+use dumbbell_core::units::Time;
+use proptest::prelude::*;
+use serde_json::{json, Map, Value};
+use std::collections::VecDeque;
+
+/// Events after which a transfer counts as stuck.
+const MOST_EVENTS: usize = 200_000;
+
+#[derive(Default)]
+struct Wire(Vec<Packet>);
+
+impl Network for Wire {
+    fn send(&mut self, packet: Packet) {
+        self.0.push(packet);
+    }
+}
+
+/// What the path does to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Pass,
+    Lose,
+    Mark,
+    Duplicate,
+    /// It and what follows wait for so many milliseconds.
+    Stall(u16),
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        12 => Just(Fate::Pass),
+        3 => Just(Fate::Lose),
+        2 => Just(Fate::Mark),
+        1 => Just(Fate::Duplicate),
+        1 => (1_u16..50).prop_map(Fate::Stall),
+    ]
+}
+
+/// Single fates, runs of losses, and now and then a long stall.
+fn fates() -> impl Strategy<Value = Vec<Fate>> {
+    let run = prop_oneof![
+        20 => fate().prop_map(|fate| vec![fate]),
+        4 => (1_usize..30).prop_map(|n| vec![Fate::Pass; n]),
+        1 => (1_usize..30).prop_map(|n| vec![Fate::Lose; n]),
+        1 => (100_u16..3000).prop_map(|ms| vec![Fate::Stall(ms)]),
+    ];
+    prop::collection::vec(run, 0..60).prop_map(|runs| runs.concat())
+}
+
+/// One transfer.
+#[derive(Clone, Debug)]
+struct Transfer {
+    size: u64,
+    host: HostOptions,
+    receiver: ReceiverOptions,
+    /// Time on the wire of a packet.
+    gap: Time,
+    one_way: Time,
+    /// Fates of the first data packets (SYN included) and ACKs; afterwards all pass.
+    data: Vec<Fate>,
+    acks: Vec<Fate>,
+    /// Afterwards: share of packets lost in either direction, of 256, drawn with this seed.
+    loss: u8,
+    seed: u64,
+}
+
+prop_compose! {
+    fn host()(
+        ecn in any::<bool>(),
+        initial_window in prop_oneof![Just(10_u32), 1_u32..4, 1_u32..50],
+        mss in prop_oneof![Just(1448_u32), 88_u32..8934],
+        tso in any::<bool>(),
+        tso_rtt in any::<bool>(),
+        push_bursts in any::<bool>(),
+        pace_all in any::<bool>(),
+        send_buffer in prop_oneof![Just(4_194_304_u64), 8_192_u64..100_000],
+        prr_bis in any::<bool>(),
+        frto in any::<bool>(),
+        slow_start_after_idle in any::<bool>(),
+        rto_min_us in prop_oneof![Just(200_000_u32), 1_000_u32..1_000_000],
+    ) -> HostOptions {
+        HostOptions {
+            ecn, initial_window, mss, tso, tso_rtt, push_bursts, pace_all, send_buffer, prr_bis, frto, slow_start_after_idle,
+            rto_min_us, ..HostOptions::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn transfer(loss: std::ops::Range<u8>)(
+        host in host(),
+        (ecn, delayed_ack, sack_compression, ack_push) in any::<(bool, bool, bool, bool)>(),
+        buffer in prop_oneof![Just(6_291_456_u64), 8_192_u64..200_000],
+        base_ms in prop_oneof![Just(20_u64), 0_u64..300],
+        gap_us in prop_oneof![Just(1_211_u64), 0_u64..5_000],
+        segments in prop_oneof![1_u64..20, 1_u64..400],
+        short in 0_u64..88,
+        data in fates(),
+        acks in fates(),
+        loss in loss,
+        seed in any::<u64>(),
+    ) -> Transfer {
+        let receiver = ReceiverOptions {
+            ecn, delayed_ack, sack_compression, ack_push, buffer, mss: host.mss, base_rtt: Time::from_millis(base_ms),
+        };
+        let size = segments * u64::from(host.mss) - short;
+        let one_way = Time::from_micros(base_ms * 500);
+        Transfer { size, host, receiver, gap: Time::from_micros(gap_us), one_way, data, acks, loss, seed }
+    }
+}
+
+/// A direction of the path, in order.
+struct Line<T> {
+    queue: VecDeque<(Time, T)>,
+    fates: VecDeque<Fate>,
+    gap: Time,
+    delay: Time,
+    free: Time,
+    loss: u8,
+    random: u64,
+}
+
+impl<T: Clone> Line<T> {
+    fn new(fates: &[Fate], gap: Time, delay: Time, loss: u8, seed: u64) -> Line<T> {
+        Line { queue: VecDeque::new(), fates: fates.iter().copied().collect(), gap, delay, free: Time::ZERO, loss, random: seed }
+    }
+
+    fn send(&mut self, item: T, now: Time, mark: impl FnOnce(&mut T)) {
+        let fate = self.fates.pop_front().unwrap_or_else(|| {
+            self.random = mix(self.random);
+            if self.random as u8 >= self.loss {
+                Fate::Pass
+            } else {
+                Fate::Lose
+            }
+        });
+        let mut item = item;
+        let mut copies = 1;
+        self.free = self.free.max(now);
+        match fate {
+            Fate::Pass => {}
+            Fate::Lose => return,
+            Fate::Mark => mark(&mut item),
+            Fate::Duplicate => copies = 2,
+            Fate::Stall(ms) => self.free += Time::from_millis(u64::from(ms)),
+        }
+        for _ in 0..copies {
+            self.free += self.gap;
+            self.queue.push_back((self.free + self.delay, item.clone()));
+        }
+    }
+
+    fn next(&self) -> Time {
+        self.queue.front().map_or(Time::NEVER, |item| item.0)
+    }
+}
+
+fn build(name: &str) -> AnyCc {
+    let config: Map<String, Value> = [("name".to_string(), json!(name))].into_iter().collect();
+    cc::build(&config).expect("a registered name, with defaults")
+}
+
+/// What must hold of a sender at any time.
+fn check_sender(sender: &Sender) -> Result<(), TestCaseError> {
+    let conn = &sender.conn;
+    prop_assert!(conn.snd_una <= conn.snd_nxt);
+    prop_assert_eq!(sender.recount(), (conn.sacked_out, conn.lost_out, conn.retrans_out), "recounted: SACKed, lost, sent again");
+    let (all, gone) = (conn.packets_out() + conn.retrans_out, conn.sacked_out + conn.lost_out);
+    prop_assert!(gone <= all, "in flight would be {} - {}", all, gone);
+    prop_assert_eq!(conn.in_flight(), all - gone);
+    prop_assert!(conn.cwnd >= 1 && conn.cwnd <= conn.cwnd_clamp, "cwnd {}", conn.cwnd);
+    prop_assert!(conn.ssthresh >= 2, "ssthresh {}", conn.ssthresh);
+    Ok(())
+}
+
+impl Transfer {
+    /// Runs it to its end. Returns what happened, for comparison, and the counters.
+    fn run(&self, name: &str) -> Result<(String, (SenderStats, ReceiverStats)), TestCaseError> {
+        let app = Application::Size(self.size);
+        let mut sender = Sender::new(3, build(name), self.host.clone(), app);
+        let mut receiver = Receiver::new(3, self.receiver);
+        let mut wire = Wire::default();
+        let mut forward: Line<Packet> = Line::new(&self.data, self.gap, self.one_way, self.loss, self.seed);
+        let mut back: Line<(Ack, Vec<Block>)> = Line::new(&self.acks, Time::ZERO, self.one_way, self.loss, !self.seed);
+        let mut now = Time::from_micros(self.seed % 10_000);
+        let mut trace = 0_u64;
+        let (mut una, mut expected) = (0, 0);
+        sender.start(now, &mut wire);
+        for event in 0.. {
+            for packet in wire.0.drain(..) {
+                trace = mix(trace ^ packet.seq ^ (u64::from(packet.flags) << 40) ^ (packet.ecn as u64) << 50 ^ now.0);
+                let data = packet.flags & flag::NO_DATA == 0;
+                prop_assert!(!data || packet.seq < sender.conn.snd_nxt, "sent {} of {}", packet.seq, sender.conn.snd_nxt);
+                forward.send(packet, now, |marked| {
+                    marked.set_ce();
+                });
+            }
+            check_sender(&sender)?;
+            prop_assert!(sender.conn.snd_una >= una, "snd_una went back from {}", una);
+            prop_assert!(receiver.rcv_nxt >= expected, "rcv_nxt went back from {}", expected);
+            (una, expected) = (sender.conn.snd_una, receiver.rcv_nxt);
+            prop_assert!(
+                una <= expected && expected <= sender.conn.snd_nxt,
+                "{} <= {} <= {}",
+                una,
+                expected,
+                sender.conn.snd_nxt
+            );
+            if sender.phase == Phase::Done {
+                break;
+            }
+            let at = forward.next().min(back.next()).min(sender.next_timer()).min(receiver.next_timer());
+            prop_assert!(at != Time::NEVER, "{}: nothing will ever happen again at {}: {:?}", name, now, sender);
+            prop_assert!(event < MOST_EVENTS, "{}: no end at {}: {:?}", name, now, sender);
+            now = now.max(at);
+            let ack = if forward.next() <= now {
+                forward.queue.pop_front().and_then(|(_, packet)| receiver.on_packet(&Packet { enqueue_time: now, ..packet }, now))
+            } else if back.next() <= now {
+                if let Some((_, (ack, blocks))) = back.queue.pop_front() {
+                    sender.on_ack(&ack, &blocks, now, &mut wire);
+                }
+                None
+            } else if receiver.next_timer() <= now {
+                let held = receiver.on_timer(now);
+                prop_assert!(receiver.next_timer() > now, "the receiver's timer does not move");
+                held
+            } else {
+                sender.on_timer(now, &mut wire);
+                prop_assert!(sender.next_timer() > now, "the sender's timer does not move: {:?}", sender);
+                None
+            };
+            if let Some(ack) = ack {
+                let blocks = receiver.blocks().as_slice().to_vec();
+                prop_assert!(blocks.iter().all(|&(start, end)| start < end && end <= sender.conn.snd_nxt), "{:?}", blocks);
+                back.send((ack, blocks), now, |_| {});
+            }
+        }
+        let segments = self.size.div_ceil(u64::from(self.host.mss));
+        prop_assert_eq!(receiver.rcv_nxt, segments);
+        prop_assert_eq!(receiver.stats.data - receiver.stats.duplicates, segments, "each segment is new once");
+        prop_assert_eq!(sender.bytes_acked(), self.size);
+        prop_assert_eq!(sender.finished, Some(now));
+        prop_assert_eq!(sender.next_timer(), Time::NEVER);
+        if !self.host.ecn && !sender.cc.needs_ecn() || !self.receiver.ecn {
+            prop_assert_eq!((sender.stats.ecn_reductions, receiver.stats.ce), (0, 0));
+        }
+        let summary = format!("{now} {trace} {:?} {:?} {:?}", sender.stats, receiver.stats, sender.conn);
+        Ok((summary, (sender.stats, receiver.stats)))
+    }
+
+    fn run_all(&self) -> Result<(), TestCaseError> {
+        for spec in cc::specs() {
+            let once = self.run(spec.name)?;
+            prop_assert_eq!(once.0, self.run(spec.name)?.0, "{} is not deterministic", spec.name);
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn every_transfer_completes_in_order_and_once(transfer in transfer(0..1)) {
+        transfer.run_all()?;
+    }
+
+    #[test]
+    fn every_transfer_completes_at_random_loss_up_to_a_third(transfer in transfer(0..85)) {
+        transfer.run_all()?;
+    }
+
+    #[test]
+    fn a_clean_path_sees_every_segment_once(transfer in transfer(0..1), marked in any::<u64>()) {
+        let host = HostOptions { rto_min_us: 200_000, ..transfer.host };
+        let data = (0..64).map(|n| if marked >> n & 1 == 1 { Fate::Mark } else { Fate::Pass }).collect();
+        let clean = Transfer { host, data, acks: Vec::new(), ..transfer };
+        for spec in cc::specs() {
+            let (sender, receiver) = clean.run(spec.name)?.1;
+            prop_assert_eq!((sender.timeouts, receiver.duplicates), (0, 0), "{}", spec.name);
+            prop_assert_eq!(sender.retransmissions, 0, "{}", spec.name);
+        }
+    }
+}
+
+/// What a hostile peer, or the clock, does.
+#[derive(Clone, Debug)]
+enum Step {
+    /// An ACK, all numbers relative to `snd_una`.
+    Ack { after_us: u64, ack: i64, blocks: Vec<(i64, i64)>, flags: u8, window: u32, tsecr: u32 },
+    /// The ACK of everything.
+    AckAll { after_us: u64 },
+    /// The next timer.
+    Timer,
+    /// No new data from here on.
+    Stop,
+}
+
+fn number() -> impl Strategy<Value = i64> {
+    prop_oneof![12 => 0_i64..12, 4 => -5_i64..60, 1 => Just(i64::MAX), 1 => Just(i64::MIN), 1 => any::<i64>()]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let after = || prop_oneof![8 => 0_u64..3_000, 4 => 0_u64..100_000, 1 => 0_u64..10_000_000_000];
+    let window = prop_oneof![8 => Just(u32::MAX), 2 => 0_u32..100_000];
+    let tsecr = prop_oneof![4 => any::<u32>(), 4 => 0_u32..1_000, 4 => Just(u32::MAX)];
+    // mostly flags that a data ACK may carry
+    let flags = prop_oneof![6 => Just(0), 3 => Just(ack_flag::ECE), 3 => Just(ack_flag::DSACK), 1 => any::<u8>()];
+    let blocks = prop::collection::vec((number(), number()), 0..6);
+    let ack = (after(), number(), blocks, flags, window, tsecr);
+    prop_oneof![
+        20 => ack.prop_map(|(after_us, ack, blocks, flags, window, tsecr)| Step::Ack { after_us, ack, blocks, flags, window, tsecr }),
+        3 => after().prop_map(|after_us| Step::AckAll { after_us }),
+        5 => Just(Step::Timer),
+        1 => Just(Step::Stop),
+    ]
+}
+
+/// Lets `steps` happen to a sender whose connection is open.
+fn attack(name: &str, host: &HostOptions, app: Application, steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut sender = Sender::new(0, build(name), host.clone(), app);
+    let mut wire = Wire::default();
+    sender.start(Time::ZERO, &mut wire);
+    let mut now = Time::from_millis(20);
+    let syn_ack = Ack { window: u32::MAX, flags: ack_flag::SYN_ACK | ack_flag::ECN_SETUP, ..Ack::default() };
+    sender.on_ack(&syn_ack, &[], now, &mut wire);
+    for step in steps {
+        let una = sender.conn.snd_una;
+        let absolute = |relative: i64| una.saturating_add_signed(relative);
+        match step {
+            Step::Ack { after_us, ack, blocks, flags, window, tsecr } => {
+                now += Time::from_micros(*after_us);
+                let blocks: Vec<Block> = blocks.iter().map(|&(start, end)| (absolute(start), absolute(end))).collect();
+                let ack = Ack { ack: absolute(*ack), flow: 0, tsecr: *tsecr, window: *window, flags: *flags };
+                sender.on_ack(&ack, &blocks, now, &mut wire);
+            }
+            Step::AckAll { after_us } => {
+                now += Time::from_micros(*after_us);
+                let ack = Ack { ack: sender.conn.snd_nxt, window: u32::MAX, ..Ack::default() };
+                sender.on_ack(&ack, &[], now, &mut wire);
+            }
+            Step::Timer => {
+                if sender.next_timer() != Time::NEVER {
+                    now = now.max(sender.next_timer());
+                    sender.on_timer(now, &mut wire);
+                    prop_assert!(sender.next_timer() > now, "a timer that does not move: {:?}", sender);
+                }
+            }
+            Step::Stop => sender.stop(now),
+        }
+        check_sender(&sender)?;
+        prop_assert!(sender.conn.snd_una >= una);
+        prop_assert!(wire.0.iter().all(|packet| packet.seq < sender.conn.snd_nxt.max(1)));
+        // not more than the window allows, but for probes, timeouts and the first retransmission
+        wire.0.clear();
+        if sender.phase == Phase::Established && sender.conn.packets_out() > 0 {
+            prop_assert!(sender.next_timer() != Time::NEVER, "segments are out and no timer runs: {:?}", sender);
+        }
+        if matches!(step, Step::Stop) && sender.phase == Phase::Done {
+            prop_assert_eq!(sender.conn.packets_out(), 0);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn no_acknowledgement_whatever_breaks_a_sender(
+        host in host(),
+        kind in 0_u8..3,
+        amount in 1_u64..2_000_000,
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        let app = [Application::Bulk, Application::Size(amount), Application::Rate(amount)][usize::from(kind)];
+        for spec in cc::specs() {
+            attack(spec.name, &host, app, &steps)?;
+        }
+    }
+}
+
+/// Cases that once failed.
+#[test]
+fn regressions() {
+    let ack = |after_us, ack, blocks: &[(i64, i64)], flags| {
+        let blocks = blocks.to_vec();
+        Step::Ack { after_us, ack, blocks, flags, window: u32::MAX, tsecr: u32::MAX }
+    };
+    let cases = [
+        // a DSACK that reports nothing: index out of bounds
+        vec![ack(20_000, 1, &[], ack_flag::DSACK)],
+        // a reversed one during recovery: subtraction below zero
+        vec![ack(20_000, 2, &[(2, 8)], 0), ack(0, 3, &[], 0), ack(0, 0, &[(9, 0)], ack_flag::DSACK)],
+        // round trips of half an hour: srtt and RTO beyond 32 bits
+        vec![
+            ack(1_372_503_884, 5, &[], 0),
+            ack(1_604_352_483, 0, &[(1, 2)], 0),
+            Step::AckAll { after_us: 3_000_000_000 },
+            Step::Timer,
+        ],
+    ];
+    for steps in cases {
+        for spec in cc::specs() {
+            attack(spec.name, &HostOptions::default(), Application::Bulk, &steps)
+                .unwrap_or_else(|error| panic!("{steps:?}: {error}"));
+        }
+    }
+}
+
+/// What a network may deliver to a receiver.
+fn arrival() -> impl Strategy<Value = (u64, u64, u8, u8, u16)> {
+    (0_u64..100_000, prop_oneof![8 => 0_u64..40, 1 => any::<u64>()], any::<u8>(), 0_u8..4, 66_u16..9000)
+}
+
+proptest! {
+    #[test]
+    fn no_packet_whatever_breaks_a_receiver(arrivals in prop::collection::vec(arrival(), 1..200), delayed_ack in any::<bool>()) {
+        let mut receiver = Receiver::new(0, ReceiverOptions { delayed_ack, ..ReceiverOptions::default() });
+        let mut now = Time::ZERO;
+        let mut seen = std::collections::BTreeSet::new();
+        for (after_us, seq, flags, ecn, len) in arrivals {
+            now += Time::from_micros(after_us);
+            let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn)];
+            let packet = Packet { enqueue_time: now, seq, flow: 0, tsval: 0, value: 0, len, ecn, flags };
+            while receiver.next_timer() < now {
+                let at = receiver.next_timer();
+                prop_assert!(receiver.on_timer(at).is_some() && receiver.next_timer() > at);
+            }
+            let ack = receiver.on_packet(&packet, now);
+            if flags & flag::NO_DATA == 0 {
+                seen.insert(seq);
+            }
+            let contiguous = (0..).find(|next| !seen.contains(next)).expect("a gap");
+            prop_assert_eq!(receiver.rcv_nxt, contiguous);
+            let Some(ack) = ack.filter(|ack| !ack.has(ack_flag::SYN_ACK)) else { continue };
+            prop_assert_eq!(ack.ack, contiguous);
+            let blocks = receiver.blocks();
+            let reported = if ack.has(ack_flag::DSACK) { &blocks.as_slice()[1..] } else { blocks.as_slice() };
+            for &(start, end) in reported {
+                // what it reports it has, and nothing next to it
+                prop_assert!(start > contiguous && start < end && (start..end).all(|held| seen.contains(&held)));
+                prop_assert!(!seen.contains(&end) && !seen.contains(&(start - 1)));
+            }
+            // something is missing: it says so
+            prop_assert_eq!(reported.is_empty(), seen.range(contiguous..).next().is_none());
+        }
+        prop_assert_eq!(receiver.stats.data - receiver.stats.duplicates, seen.len() as u64);
+    }
+}
