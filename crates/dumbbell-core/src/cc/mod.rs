@@ -99,6 +99,7 @@ macro_rules! congestion_controls {
 congestion_controls! {
     Reno: reno,
     Cubic: cubic,
+    Dctcp: dctcp,
 }
 
 impl AnyCc {
