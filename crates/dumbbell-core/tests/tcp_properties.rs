@@ -6,7 +6,7 @@
 use dumbbell_core::cc::{self, AnyCc};
 use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::rng::mix;
-use dumbbell_core::tcp::receiver::{Receiver, ReceiverOptions, ReceiverStats};
+use dumbbell_core::tcp::receiver::{Echo, Receiver, ReceiverOptions, ReceiverStats};
 use dumbbell_core::tcp::sender::{Application, HostOptions, Phase, Sender, SenderStats};
 use dumbbell_core::tcp::{ack_flag, Ack, Block, Network};
 use dumbbell_core::units::Time;
@@ -31,7 +31,10 @@ impl Network for Wire {
 enum Fate {
     Pass,
     Lose,
+    /// CE.
     Mark,
+    /// SCE.
+    Hint,
     Duplicate,
     /// It and what follows wait for so many milliseconds.
     Stall(u16),
@@ -42,6 +45,7 @@ fn fate() -> impl Strategy<Value = Fate> {
         12 => Just(Fate::Pass),
         3 => Just(Fate::Lose),
         2 => Just(Fate::Mark),
+        2 => Just(Fate::Hint),
         1 => Just(Fate::Duplicate),
         1 => (1_u16..50).prop_map(Fate::Stall),
     ]
@@ -98,9 +102,10 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn transfer(loss: std::ops::Range<u8>)(
+    fn transfer(shares: std::ops::Range<u8>)(
         host in host(),
         (ecn, delayed_ack, sack_compression, ack_push) in any::<(bool, bool, bool, bool)>(),
+        (sce, per_packet) in any::<(bool, bool)>(),
         buffer in prop_oneof![Just(6_291_456_u64), 8_192_u64..200_000],
         base_ms in prop_oneof![Just(20_u64), 0_u64..300],
         gap_us in prop_oneof![Just(1_211_u64), 0_u64..5_000],
@@ -108,11 +113,12 @@ prop_compose! {
         short in 0_u64..88,
         data in fates(),
         acks in fates(),
-        loss in loss,
+        loss in shares,
         seed in any::<u64>(),
     ) -> Transfer {
+        let echo = if per_packet { Echo::PerPacket } else { Echo::UntilCwr };
         let receiver = ReceiverOptions {
-            ecn, delayed_ack, sack_compression, ack_push, buffer, mss: host.mss, base_rtt: Time::from_millis(base_ms),
+            echo, sce, ecn, delayed_ack, sack_compression, ack_push, buffer, mss: host.mss, base_rtt: Time::from_millis(base_ms),
         };
         let size = segments * u64::from(host.mss) - short;
         let one_way = Time::from_micros(base_ms * 500);
@@ -136,7 +142,7 @@ impl<T: Clone> Line<T> {
         Line { queue: VecDeque::new(), fates: fates.iter().copied().collect(), gap, delay, free: Time::ZERO, loss, random: seed }
     }
 
-    fn send(&mut self, item: T, now: Time, mark: impl FnOnce(&mut T)) {
+    fn send(&mut self, item: T, now: Time, mark: impl FnOnce(&mut T, Fate)) {
         let fate = self.fates.pop_front().unwrap_or_else(|| {
             self.random = mix(self.random);
             if self.random as u8 >= self.loss {
@@ -151,7 +157,7 @@ impl<T: Clone> Line<T> {
         match fate {
             Fate::Pass => {}
             Fate::Lose => return,
-            Fate::Mark => mark(&mut item),
+            Fate::Mark | Fate::Hint => mark(&mut item, fate),
             Fate::Duplicate => copies = 2,
             Fate::Stall(ms) => self.free += Time::from_millis(u64::from(ms)),
         }
@@ -202,8 +208,12 @@ impl Transfer {
                 trace = mix(trace ^ packet.seq ^ (u64::from(packet.flags) << 40) ^ (packet.ecn as u64) << 50 ^ now.0);
                 let data = packet.flags & flag::NO_DATA == 0;
                 prop_assert!(!data || packet.seq < sender.conn.snd_nxt, "sent {} of {}", packet.seq, sender.conn.snd_nxt);
-                forward.send(packet, now, |marked| {
-                    marked.set_ce();
+                forward.send(packet, now, |marked, fate| {
+                    if fate == Fate::Mark {
+                        marked.set_ce();
+                    } else if marked.ecn == Ecn::Ect0 {
+                        marked.ecn = Ecn::Ect1;
+                    }
                 });
             }
             check_sender(&sender)?;
@@ -240,10 +250,14 @@ impl Transfer {
                 prop_assert!(sender.next_timer() > now, "the sender's timer does not move: {:?}", sender);
                 None
             };
+            if let Some(early) = receiver.take_early() {
+                prop_assert!(early.ack <= receiver.rcv_nxt);
+                back.send((early, Vec::new()), now, |_, _| {});
+            }
             if let Some(ack) = ack {
                 let blocks = receiver.blocks().as_slice().to_vec();
                 prop_assert!(blocks.iter().all(|&(start, end)| start < end && end <= sender.conn.snd_nxt), "{:?}", blocks);
-                back.send((ack, blocks), now, |_| {});
+                back.send((ack, blocks), now, |_, _| {});
             }
         }
         let segments = self.size.div_ceil(u64::from(self.host.mss));
@@ -284,7 +298,7 @@ proptest! {
     #[test]
     fn a_clean_path_sees_every_segment_once(transfer in transfer(0..1), marked in any::<u64>()) {
         let host = HostOptions { rto_min_us: 200_000, ..transfer.host };
-        let data = (0..64).map(|n| if marked >> n & 1 == 1 { Fate::Mark } else { Fate::Pass }).collect();
+        let data = (0..64).map(|n| if marked >> n & 1 == 1 { Fate::Mark } else { Fate::Hint }).collect();
         let clean = Transfer { host, data, acks: Vec::new(), ..transfer };
         for spec in cc::specs() {
             let (sender, receiver) = clean.run(spec.name)?.1;
@@ -313,14 +327,14 @@ fn number() -> impl Strategy<Value = i64> {
 
 fn step() -> impl Strategy<Value = Step> {
     let after = || prop_oneof![8 => 0_u64..3_000, 4 => 0_u64..100_000, 1 => 0_u64..10_000_000_000];
-    let window = prop_oneof![8 => Just(u32::MAX), 2 => 0_u32..100_000];
-    let tsecr = prop_oneof![4 => any::<u32>(), 4 => 0_u32..1_000, 4 => Just(u32::MAX)];
+    let windows = prop_oneof![8 => Just(u32::MAX), 2 => 0_u32..100_000];
+    let echoes = prop_oneof![4 => any::<u32>(), 4 => 0_u32..1_000, 4 => Just(u32::MAX)];
     // mostly flags that a data ACK may carry
-    let flags = prop_oneof![6 => Just(0), 3 => Just(ack_flag::ECE), 3 => Just(ack_flag::DSACK), 1 => any::<u8>()];
-    let blocks = prop::collection::vec((number(), number()), 0..6);
-    let ack = (after(), number(), blocks, flags, window, tsecr);
+    let kinds = prop_oneof![6 => Just(0), 3 => Just(ack_flag::ECE), 3 => Just(ack_flag::DSACK), 1 => any::<u8>()];
+    let lists = prop::collection::vec((number(), number()), 0..6);
     prop_oneof![
-        20 => ack.prop_map(|(after_us, ack, blocks, flags, window, tsecr)| Step::Ack { after_us, ack, blocks, flags, window, tsecr }),
+        20 => (after(), number(), lists, kinds, windows, echoes)
+            .prop_map(|(after_us, ack, blocks, flags, window, tsecr)| Step::Ack { after_us, ack, blocks, flags, window, tsecr }),
         3 => after().prop_map(|after_us| Step::AckAll { after_us }),
         5 => Just(Step::Timer),
         1 => Just(Step::Stop),
@@ -426,8 +440,12 @@ fn arrival() -> impl Strategy<Value = (u64, u64, u8, u8, u16)> {
 
 proptest! {
     #[test]
-    fn no_packet_whatever_breaks_a_receiver(arrivals in prop::collection::vec(arrival(), 1..200), delayed_ack in any::<bool>()) {
-        let mut receiver = Receiver::new(0, ReceiverOptions { delayed_ack, ..ReceiverOptions::default() });
+    fn no_packet_whatever_breaks_a_receiver(
+        arrivals in prop::collection::vec(arrival(), 1..200),
+        (delayed_ack, sce, per_packet) in any::<(bool, bool, bool)>(),
+    ) {
+        let echo = if per_packet { Echo::PerPacket } else { Echo::UntilCwr };
+        let mut receiver = Receiver::new(0, ReceiverOptions { delayed_ack, sce, echo, ..ReceiverOptions::default() });
         let mut now = Time::ZERO;
         let mut seen = std::collections::BTreeSet::new();
         for (after_us, seq, flags, ecn, len) in arrivals {
@@ -441,6 +459,9 @@ proptest! {
             let ack = receiver.on_packet(&packet, now);
             if flags & flag::NO_DATA == 0 {
                 seen.insert(seq);
+            }
+            if let Some(early) = receiver.take_early() {
+                prop_assert!(early.ack <= receiver.rcv_nxt && !early.has(ack_flag::DSACK));
             }
             let contiguous = (0..).find(|next| !seen.contains(next)).expect("a gap");
             prop_assert_eq!(receiver.rcv_nxt, contiguous);
