@@ -155,3 +155,6 @@ impl<A: Aqm> Bottleneck<A> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -515,3 +515,6 @@ impl Clock {
 pub(crate) fn frame(mss: u32) -> u32 {
     mss + u32::from(HEADERS)
 }
+
+#[cfg(test)]
+mod tests;

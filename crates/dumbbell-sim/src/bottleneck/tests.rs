@@ -1,0 +1,98 @@
+//! When packets leave, by shaper.
+
+use super::*;
+use dumbbell_core::aqm::{pfifo, FlowKey, Surroundings};
+use dumbbell_core::packet::{Ecn, MTU_FRAME};
+
+/// Time of a full frame at 10 Mbit/s: 1514 * 8 / 10^7 s.
+const FRAME: u64 = 1_211_200;
+
+fn bottleneck(shaper: Shaper, burst: u32) -> Bottleneck<pfifo::State> {
+    let rate = Rate::from_mbit(10);
+    let flows = [FlowKey::default()];
+    let fifo = pfifo::State::new(pfifo::Params::default(), &Surroundings { rate, flows: &flows, seed: 1 });
+    Bottleneck::new(fifo, 1, rate, shaper, burst)
+}
+
+fn packet(seq: u64) -> Packet {
+    Packet { enqueue_time: Time::ZERO, seq, flow: 0, tsval: 0, value: 0, len: MTU_FRAME, ecn: Ecn::NotEct, flags: 0 }
+}
+
+/// Lets the bottleneck work until it is idle; (time, segment) of what leaves.
+fn departures(bottleneck: &mut Bottleneck<pfifo::State>) -> Vec<(u64, u64)> {
+    let mut left = Vec::new();
+    while bottleneck.next != Time::NEVER {
+        let now = bottleneck.next;
+        while bottleneck.next <= now {
+            left.extend(bottleneck.advance(now).map(|gone| (now.0, gone.seq)));
+        }
+    }
+    left
+}
+
+#[test]
+fn a_link_takes_its_time_for_every_frame() {
+    let mut link = bottleneck(Shaper::Link, 1514);
+    (0..3).for_each(|seq| link.arrive(packet(seq), Time(1_000)));
+    assert_eq!(link.held(), 3);
+    assert_eq!(departures(&mut link), [(1_000 + FRAME, 0), (1_000 + 2 * FRAME, 1), (1_000 + 3 * FRAME, 2)]);
+    // idle again: the next waits for nothing but itself
+    link.arrive(packet(3), Time::from_secs(1));
+    assert_eq!(departures(&mut link), [(1_000_000_000 + FRAME, 3)]);
+    assert_eq!((link.held(), link.packets, link.bytes, link.log.flows[0].departed), (0, 4, 4 * 1514, 4));
+}
+
+#[test]
+fn a_token_bucket_passes_two_after_an_idle_time_then_one_a_frame() {
+    let mut bucket = bottleneck(Shaper::Htb, 1514);
+    // full: one frame. The first leaves it empty, the second in debt by one frame
+    (0..4).for_each(|seq| bucket.arrive(packet(seq), Time(1_000)));
+    assert_eq!(departures(&mut bucket), [(1_000, 0), (1_000, 1), (1_000 + FRAME, 2), (1_000 + 2 * FRAME, 3)]);
+    // a pause of one frame: it is out of debt, but empty
+    let later = 1_000 + 3 * FRAME;
+    (4..6).for_each(|seq| bucket.arrive(packet(seq), Time(later)));
+    assert_eq!(departures(&mut bucket), [(later, 4), (later + FRAME, 5)]);
+    // a long one: it holds no more than one frame
+    let idle = 1_000_000_000;
+    (6..9).for_each(|seq| bucket.arrive(packet(seq), Time(idle)));
+    assert_eq!(departures(&mut bucket), [(idle, 6), (idle, 7), (idle + FRAME, 8)]);
+}
+
+#[test]
+fn a_deeper_bucket_passes_more() {
+    let mut bucket = bottleneck(Shaper::Htb, 3 * 1514);
+    (0..6).for_each(|seq| bucket.arrive(packet(seq), Time::ZERO));
+    let times: Vec<u64> = departures(&mut bucket).iter().map(|gone| gone.0).collect();
+    assert_eq!(times, [0, 0, 0, 0, FRAME, 2 * FRAME]);
+}
+
+#[test]
+fn a_frame_on_the_wire_leaves_at_the_old_rate() {
+    let mut link = bottleneck(Shaper::Link, 1514);
+    (0..2).for_each(|seq| link.arrive(packet(seq), Time::ZERO));
+    link.set_rate(Rate::from_mbit(5), Time(1_000));
+    assert_eq!(departures(&mut link), [(FRAME, 0), (FRAME + 2 * FRAME, 1)]);
+}
+
+#[test]
+fn a_bucket_in_debt_keeps_it_and_pays_the_next_at_the_new_rate() {
+    let mut bucket = bottleneck(Shaper::Htb, 1514);
+    (0..4).for_each(|seq| bucket.arrive(packet(seq), Time::ZERO));
+    for _ in 0..3 {
+        bucket.advance(Time::ZERO);
+    }
+    assert_eq!((bucket.packets, bucket.next), (2, Time(FRAME)));
+    bucket.set_rate(Rate::from_mbit(5), Time(1_000));
+    // the debt is time; what it buys from here on is half
+    assert_eq!(departures(&mut bucket), [(FRAME, 2), (3 * FRAME, 3)]);
+}
+
+#[test]
+fn sojourn_is_the_time_in_the_queue_without_the_wire() {
+    let mut link = bottleneck(Shaper::Link, 1514);
+    (0..3).for_each(|seq| link.arrive(packet(seq), Time::ZERO));
+    departures(&mut link);
+    // 0, 1 and 2 frames
+    assert_eq!(link.recent_sojourn, (3 * FRAME, 3));
+    assert_eq!(link.sojourn.max(), Time(2 * FRAME));
+}

@@ -1,0 +1,196 @@
+//! The order of events at one instant, and that a queue which loses or invents packets is found out.
+
+use super::*;
+use dumbbell_core::aqm::Dequeue;
+use dumbbell_core::cc;
+use dumbbell_core::packet::{flag, Ecn};
+use dumbbell_core::record::QueueLog;
+use serde_json::{json, Value};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What a queue was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Enqueue(u32),
+    Dequeue(u32),
+    Empty,
+    Rate,
+}
+
+/// What a faulty queue does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    Lose,
+    Invent,
+    Mark,
+    Miscount,
+}
+
+/// A queue that writes down what happens to it, or makes one mistake.
+struct Recorder {
+    calls: Rc<RefCell<Vec<(Time, Call)>>>,
+    packets: VecDeque<Packet>,
+    shapes: bool,
+    fault: Fault,
+}
+
+impl Recorder {
+    fn note(&self, now: Time, call: Call) {
+        self.calls.borrow_mut().push((now, call));
+    }
+}
+
+impl Aqm for Recorder {
+    fn enqueue(&mut self, packet: Packet, now: Time, _log: &mut QueueLog) {
+        self.note(now, Call::Enqueue(packet.flow));
+        let mut packet = Packet { enqueue_time: now, ..packet };
+        if packet.seq == 5 && packet.flags & flag::RETRANSMISSION == 0 {
+            match self.fault {
+                Fault::None | Fault::Miscount => {}
+                Fault::Lose => return,
+                Fault::Invent => self.packets.push_back(packet),
+                Fault::Mark => packet.ecn = Ecn::Ce,
+            }
+        }
+        self.packets.push_back(packet);
+    }
+
+    fn dequeue(&mut self, now: Time, _log: &mut QueueLog) -> Dequeue {
+        let packet = self.packets.pop_front();
+        self.note(now, packet.map_or(Call::Empty, |gone| Call::Dequeue(gone.flow)));
+        packet.map_or(Dequeue::Empty, Dequeue::Packet)
+    }
+
+    fn packets(&self) -> usize {
+        self.packets.len() + usize::from(self.fault == Fault::Miscount)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.packets.iter().map(|packet| u64::from(packet.len)).sum()
+    }
+
+    fn set_rate(&mut self, _rate: Rate, now: Time) {
+        self.note(now, Call::Rate);
+    }
+
+    fn shapes(&self) -> bool {
+        self.shapes
+    }
+}
+
+/// Runs `flows` over a recording queue; `shapes`: through which everything passes at once. Returns its calls.
+fn record(flows: Value, bottleneck: Value, shapes: bool, fault: Fault) -> (Result<Outcome, RunError>, Vec<(Time, Call)>) {
+    let config = json!({"duration": 1_000_000_000, "seed": 3, "bottleneck": bottleneck, "flows": flows});
+    let config = RunConfig::from_json(&config).expect("a valid configuration");
+    let controls = config.flows.iter().map(|flow| cc::build(&flow.cc).expect("a congestion control")).collect();
+    let calls = Rc::new(RefCell::new(Vec::new()));
+    let queue = Recorder { calls: Rc::clone(&calls), packets: VecDeque::new(), shapes, fault };
+    let outcome = simulate(&config, controls, queue, &AtomicBool::new(false), &AtomicU64::new(0));
+    let calls = calls.borrow().clone();
+    (outcome, calls)
+}
+
+const MS: u64 = 1_000_000;
+
+/// A flow of 20 segments that starts at `start` ns, over a base RTT of `rtt_ms`.
+fn flow(start: u64, rtt_ms: u64) -> Value {
+    json!({"cc": {"name": "reno"}, "start": {"min": start, "max": start}, "base_rtt": rtt_ms * MS, "size": 28_960})
+}
+
+fn fifo() -> Value {
+    json!({"aqm": {"name": "pfifo"}})
+}
+
+fn enqueued(calls: &[(Time, Call)], at: u64) -> Vec<u32> {
+    let flow = |&(time, call): &(Time, Call)| match call {
+        Call::Enqueue(flow) if time == Time(at) => Some(flow),
+        _ => None,
+    };
+    calls.iter().filter_map(flow).collect()
+}
+
+#[test]
+fn timers_fire_by_flow() {
+    let flows = json!([flow(0, 20), flow(0, 20), flow(0, 20)]);
+    let (outcome, calls) = record(flows, fifo(), true, Fault::None);
+    assert!(outcome.is_ok());
+    // SYNs at 10 ms, half of the base RTT ahead
+    assert_eq!(enqueued(&calls, 10 * MS), [0, 1, 2]);
+}
+
+#[test]
+fn acknowledgements_come_by_base_rtt_whatever_the_flow() {
+    // flow 0 (40 ms) sends its SYN at 20 ms, flow 1 (20 ms) at 30 + 10 ms; both SYN-ACKs arrive at 60 ms
+    let (_, calls) = record(json!([flow(0, 40), flow(30 * MS, 20)]), fifo(), true, Fault::None);
+    let order = enqueued(&calls, 60 * MS);
+    // the handshake's last packet and ten segments each
+    assert_eq!(order, [[1; 11], [0; 11]].concat());
+}
+
+#[test]
+fn acknowledgements_come_before_timers() {
+    // the SYN-ACK of flow 1 at 60 ms; flow 0 starts then
+    let (_, calls) = record(json!([flow(50 * MS, 20), flow(0, 40)]), fifo(), true, Fault::None);
+    assert_eq!(enqueued(&calls, 60 * MS), [vec![1; 11], vec![0]].concat());
+}
+
+#[test]
+fn packets_held_up_by_jitter_come_before_timers_and_after_acknowledgements() {
+    // 0 or 1 ns of jitter: with 0 flow 0's SYN is there before flow 1's timer at the same instant, with 1 after it
+    let mut jittery = flow(0, 20);
+    jittery["jitter"] = json!(1);
+    let (_, calls) = record(json!([jittery, flow(0, 20)]), fifo(), true, Fault::None);
+    let first: Vec<(Time, Call)> = calls.iter().filter(|(_, call)| matches!(call, Call::Enqueue(_))).take(2).copied().collect();
+    match first[..] {
+        [(Time(10_000_000), Call::Enqueue(0)), (Time(10_000_000), Call::Enqueue(1))]
+        | [(Time(10_000_000), Call::Enqueue(1)), (Time(10_000_001), Call::Enqueue(0))] => {}
+        _ => panic!("{first:?}"),
+    }
+}
+
+#[test]
+fn the_link_comes_before_timers() {
+    // 74 B at 10 Mbit/s take 59.2 us; flow 1 starts when flow 0's SYN has left
+    let (_, calls) = record(json!([flow(0, 20), flow(59_200, 20)]), fifo(), false, Fault::None);
+    let at = Time(10 * MS + 59_200);
+    let then: Vec<Call> = calls.iter().filter(|(time, _)| *time == at).map(|&(_, call)| call).collect();
+    assert_eq!(then, [Call::Empty, Call::Enqueue(1), Call::Dequeue(1)]);
+}
+
+#[test]
+fn the_clock_comes_last() {
+    let changes = json!({"aqm": {"name": "pfifo"}, "rate_changes": [{"at": 10 * MS, "rate": 5_000_000}]});
+    let (_, calls) = record(json!([flow(0, 20)]), changes, false, Fault::None);
+    let then: Vec<Call> = calls.iter().filter(|(time, _)| *time == Time(10 * MS)).map(|&(_, call)| call).collect();
+    assert_eq!(then, [Call::Enqueue(0), Call::Dequeue(0), Call::Rate]);
+    // the SYN left at the old rate
+    assert!(calls.contains(&(Time(10 * MS + 59_200), Call::Empty)));
+}
+
+#[test]
+fn a_queue_that_breaks_the_rules_is_found_out() {
+    for (fault, message) in [
+        (Fault::Lose, "invariant broken: queue: arrived - departed - dropped is 1, queued are 0"),
+        (Fault::Invent, "invariant broken: flow 0: departed + dropped at most arrived: 23 is not 22"),
+        (Fault::Mark, "invariant broken: flow 0: CE marks = CE received + CE dropped + CE queued: 0 is not 1"),
+        (Fault::Miscount, "invariant broken: queue: arrived - departed - dropped is 0, queued are 1"),
+    ] {
+        match record(json!([flow(0, 20)]), fifo(), true, fault).0 {
+            Err(error @ RunError::Invariant(_)) => assert_eq!(error.to_string(), message, "{fault:?}"),
+            other => panic!("{fault:?}: {other:?}"),
+        }
+    }
+    assert!(record(json!([flow(0, 20)]), fifo(), true, Fault::None).0.is_ok());
+}
+
+#[test]
+fn cancelling_stops_a_long_run() {
+    let config = json!({"duration": 60_000_000_000_u64, "bottleneck": {"rate": 100_000_000, "aqm": {"name": "pfifo"}},
+        "flows": [{"cc": {"name": "reno"}}]});
+    let progress = AtomicU64::new(0);
+    let outcome = crate::run(&config, &AtomicBool::new(true), &progress);
+    assert!(matches!(outcome, Err(RunError::Cancelled)));
+    assert!(progress.load(Ordering::Relaxed) < 60_000_000_000);
+}
