@@ -7,6 +7,7 @@ use crate::param::{AlgorithmSpec, ParamError};
 use crate::tcp::conn::{CaEvent, CaState, Congestion, Conn};
 use serde_json::{Map, Value};
 
+mod sce;
 #[cfg(test)]
 mod testing;
 
@@ -100,6 +101,8 @@ congestion_controls! {
     Reno: reno,
     Cubic: cubic,
     Dctcp: dctcp,
+    RenoSce: reno_sce,
+    DctcpSce: dctcp_sce,
 }
 
 impl AnyCc {

@@ -1,6 +1,6 @@
 //! A tiny sender for tests of congestion controls, so that a test reads as a story.
 
-use super::CongestionControl;
+use super::{AckEvent, CongestionControl};
 use crate::tcp::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use crate::tcp::rtt::RttEstimator;
 use crate::units::Time;
@@ -53,8 +53,15 @@ impl<C: CongestionControl> Sender<C> {
 
     /// One ACK of `n` segments with an RTT sample, in the order of Linux `tcp_ack`.
     pub fn ack_n(&mut self, n: u32, rtt: Time) {
+        self.ack_marked(n, rtt, false, false);
+    }
+
+    /// One ACK that may carry ECE and ESCE; ECE begins no episode by itself.
+    pub fn ack_marked(&mut self, n: u32, rtt: Time, ece: bool, esce: bool) {
+        self.cc.in_ack_event(&mut self.conn, &AckEvent { ece, esce, advanced: u64::from(n) });
         self.conn.snd_una += u64::from(n);
         self.conn.delivered += u64::from(n);
+        self.conn.delivered_ce += if ece { u64::from(n) } else { 0 };
         self.cc.pkts_acked(&mut self.conn, n, Some(rtt.as_micros() as u32));
         self.cc.cong_avoid(&mut self.conn, n);
         self.conn.snd_nxt = self.conn.snd_nxt.max(self.conn.snd_una + u64::from(self.conn.cwnd));
@@ -78,8 +85,8 @@ impl<C: CongestionControl> Sender<C> {
         conn.cwnd_cnt = 0;
         conn.ssthresh = self.cc.ssthresh(conn, cause);
         if cause == Congestion::Timeout {
-            conn.cwnd = 1;
             self.cc.cwnd_event(conn, CaEvent::Loss);
+            conn.cwnd = 1;
             self.cc.set_state(conn, CaState::Loss);
         } else {
             conn.cwnd = conn.ssthresh;
