@@ -42,6 +42,10 @@ pub struct FlowCounters {
     pub sce: u64,
     /// Packets that were dropped as CE.
     pub ce_dropped: u64,
+    /// Packets that the queue turned into SCE and dropped afterwards.
+    ///
+    /// Told by the codepoint: exact as long as a flow sends one of ECT(0) and ECT(1) and not both, as every transport does.
+    pub sce_dropped: u64,
 }
 
 /// Counters of the queue, packets. They only grow.
@@ -69,6 +73,8 @@ impl QueueLog {
     pub fn dropped(&mut self, packet: &Packet, reason: DropReason) {
         let flow = &mut self.flows[packet.flow as usize];
         flow.ce_dropped += u64::from(packet.ecn == Ecn::Ce);
+        // Only what was ECT(0) becomes SCE: a flow that sends ECT(1) itself has no SCE marks, one that has them sends ECT(0).
+        flow.sce_dropped += u64::from(packet.ecn == Ecn::Ect1 && flow.sce > 0);
         match reason {
             DropReason::Overflow => {
                 flow.dropped_overflow += 1;
@@ -82,6 +88,9 @@ impl QueueLog {
     }
 
     /// The queue marked `packet`; `before` is the codepoint that it had.
+    ///
+    /// What a queue turned into SCE does not become CE in the same queue: one that sets SCE sets CE first, judges a packet once
+    /// and when it leaves. So SCE marks are conserved: set = received + dropped + queued.
     pub fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark) {
         let flow = &mut self.flows[packet.flow as usize];
         match mark {
@@ -184,6 +193,20 @@ impl Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aqm::testing::packet;
+
+    #[test]
+    fn only_what_the_queue_marked_is_counted_as_dropped_sce() {
+        let mut log = QueueLog::new(2);
+        let of_flow = |flow, ecn| Packet { flow, ..packet(0, ecn) };
+        // Flow 0 sends ECT(0) and is marked once; flow 1 sends ECT(1).
+        log.marked(&of_flow(0, Ecn::Ect1), Ecn::Ect0, Mark::Sce);
+        for (flow, ecn) in [(0, Ecn::Ect0), (0, Ecn::Ect1), (0, Ecn::Ce), (0, Ecn::NotEct), (1, Ecn::Ect1)] {
+            log.dropped(&of_flow(flow, ecn), DropReason::Aqm);
+        }
+        assert_eq!((log.flows[0].sce, log.flows[0].sce_dropped, log.flows[0].ce_dropped), (1, 1, 1));
+        assert_eq!((log.flows[1].sce, log.flows[1].sce_dropped), (0, 0));
+    }
 
     #[test]
     fn every_value_lies_in_its_bucket_and_buckets_are_narrow() {

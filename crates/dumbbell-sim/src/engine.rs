@@ -260,6 +260,11 @@ impl<A: Aqm> Sim<A> {
             if marked > log.ce || log.ce - marked > log.arrived - gone {
                 return fail("CE marks = CE received + CE dropped + CE queued", log.ce, marked);
             }
+            // Only ECT(0) becomes SCE: a flow with SCE marks does not send ECT(1) itself.
+            let some = flow.receiver.stats.ect1 + log.sce_dropped;
+            if log.sce > 0 && (some > log.sce || log.sce - some > log.arrived - gone) {
+                return fail("SCE marks = SCE received + SCE dropped + SCE queued", log.sce, some);
+            }
             let conn = &flow.sender.conn;
             if conn.cwnd == 0 || conn.snd_una > conn.snd_nxt || flow.receiver.rcv_nxt > conn.snd_nxt {
                 return fail("window at least 1 and sequence numbers in order", conn.snd_una, conn.snd_nxt);

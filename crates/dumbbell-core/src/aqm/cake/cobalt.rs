@@ -3,6 +3,7 @@
 //! Differs from CoDel of RFC 8289: there is no `first_above_time` (the wait of one interval is the first gap of the schedule),
 //! every call gives exactly one verdict, and `count` decays step by step on the same schedule when the queue is short.
 
+use super::sce::Ramp;
 use crate::rng::Rng;
 use crate::units::Time;
 
@@ -40,6 +41,22 @@ pub struct Thresholds {
     pub interval: Time,
     /// Time to send a full frame at the tin's rate.
     pub mtu_time: Time,
+    /// Marks of some congestion.
+    pub sce: Ramp,
+}
+
+/// Where chance comes from. BLUE and SCE have a stream each, so that one does not disturb the other.
+#[derive(Clone, Debug)]
+pub struct Coins {
+    blue: Rng,
+    sce: Rng,
+}
+
+impl Coins {
+    /// The streams of a run with `seed`.
+    pub fn new(seed: u64) -> Coins {
+        Coins { blue: Rng::stream(seed, "cake blue", 0), sce: Rng::stream(seed, "cake-sce", 0) }
+    }
 }
 
 /// State of one flow queue.
@@ -67,6 +84,8 @@ pub struct Verdict {
     pub mark: bool,
     /// Drop it, unless it is the last one of its flow.
     pub drop: bool,
+    /// Turn ECT(0) into SCE, if it is sent; CE goes first.
+    pub sce: bool,
 }
 
 impl Cobalt {
@@ -74,7 +93,7 @@ impl Cobalt {
     ///
     /// `bulk_flows` is 0 except when shaping ingress: the queue that matters then is upstream and shared by them.
     #[inline]
-    pub fn judge(&mut self, th: &Thresholds, now: Time, sojourn: Time, capable: bool, bulk_flows: u32, rng: &mut Rng) -> Verdict {
+    pub fn judge(&mut self, th: &Thresholds, now: Time, sojourn: Time, capable: bool, bulk_flows: u32, coins: &mut Coins) -> Verdict {
         let mtu_times = 4.max(2 * u64::from(bulk_flows));
         let over = sojourn > th.target && sojourn.0 > th.mtu_time.0 * mtu_times;
         let mut verdict = Verdict::default();
@@ -104,10 +123,10 @@ impl Cobalt {
             }
         }
         // BLUE: flows that do not respond. It never marks, on purpose.
-        if self.p_drop > 0 && !verdict.drop && rng.next_u32() < self.p_drop {
+        if self.p_drop > 0 && !verdict.drop && coins.blue.next_u32() < self.p_drop {
             verdict.drop = true;
         }
-        // Some congestion experienced (SCE) belongs here: a ramp on `sojourn` for packets that are kept.
+        verdict.sce = !verdict.drop && th.sce.marks(sojourn, over, &mut coins.sce);
 
         if self.count == 0 {
             // Not needed for the schedule: drop_next also tells how long ago the queue was active.
@@ -175,20 +194,21 @@ fn newton_step(rec_inv_sqrt: u32, count: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aqm::cake::sce;
 
     /// 100 Mbit/s, 100 ms: a full frame takes 121.12 us, so that target decides.
-    const TH: Thresholds = Thresholds { target: Time(5_000_000), interval: Time(100_000_000), mtu_time: Time(121_120) };
+    const TH: Thresholds = Thresholds { target: Time(5_000_000), interval: Time(100_000_000), mtu_time: Time(121_120), sce: Ramp::OFF };
 
-    fn rng() -> Rng {
-        Rng::stream(1, "test", 0)
+    fn coins() -> Coins {
+        Coins::new(1)
     }
 
     /// Times (ms) of marks: a packet leaves every ms, with a sojourn of 10 ms from 10 ms on.
     fn mark_times(mut cobalt: Cobalt, until_ms: u64) -> Vec<u64> {
-        let mut rng = rng();
+        let mut coins = coins();
         let marked = |ms: &u64| {
             let sojourn = Time::from_millis(if *ms < 10 { 0 } else { 10 });
-            let verdict = cobalt.judge(&TH, Time::from_millis(*ms), sojourn, true, 0, &mut rng);
+            let verdict = cobalt.judge(&TH, Time::from_millis(*ms), sojourn, true, 0, &mut coins);
             assert!(!verdict.drop);
             verdict.mark
         };
@@ -227,11 +247,15 @@ mod tests {
     #[test]
     fn four_full_frames_are_never_too_long_a_queue() {
         // 1 Mbit/s: 12.112 ms a frame, target 18.168 ms; four frames are 48.448 ms.
-        let th =
-            Thresholds { target: Time::from_micros(18_168), interval: Time::from_micros(113_168), mtu_time: Time(12_112_000) };
+        let th = Thresholds {
+            target: Time::from_micros(18_168),
+            interval: Time::from_micros(113_168),
+            mtu_time: Time(12_112_000),
+            sce: Ramp::OFF,
+        };
         let over = |sojourn, bulk_flows| {
             let mut cobalt = Cobalt::default();
-            cobalt.judge(&th, Time::from_secs(1), Time(sojourn), true, bulk_flows, &mut rng());
+            cobalt.judge(&th, Time::from_secs(1), Time(sojourn), true, bulk_flows, &mut coins());
             cobalt.dropping
         };
         assert!(!over(48_448_000, 0) && over(48_448_001, 0));
@@ -242,11 +266,11 @@ mod tests {
     #[test]
     fn a_packet_that_cannot_be_marked_is_dropped() {
         let mut cobalt = Cobalt { count: 1, dropping: true, rec_inv_sqrt: u32::MAX, ..Cobalt::default() };
-        let verdict = cobalt.judge(&TH, Time::from_secs(1), Time::from_millis(6), false, 0, &mut rng());
-        assert_eq!(verdict, Verdict { mark: false, drop: true });
+        let verdict = cobalt.judge(&TH, Time::from_secs(1), Time::from_millis(6), false, 0, &mut coins());
+        assert_eq!(verdict, Verdict { mark: false, drop: true, sce: false });
         // exactly target is not over it
         let mut calm = Cobalt { count: 1, dropping: true, rec_inv_sqrt: u32::MAX, ..Cobalt::default() };
-        assert_eq!(calm.judge(&TH, Time::from_secs(1), TH.target, false, 0, &mut rng()), Verdict::default());
+        assert_eq!(calm.judge(&TH, Time::from_secs(1), TH.target, false, 0, &mut coins()), Verdict::default());
     }
 
     #[test]
@@ -255,7 +279,7 @@ mod tests {
         let decayed = |ms: u64| {
             let mut cobalt =
                 Cobalt { count: 4, drop_next: Time::from_millis(1000), rec_inv_sqrt: INV_SQRT[4], ..Cobalt::default() };
-            cobalt.judge(&TH, Time::from_millis(ms), Time::ZERO, true, 0, &mut rng());
+            cobalt.judge(&TH, Time::from_millis(ms), Time::ZERO, true, 0, &mut coins());
             cobalt.count
         };
         assert_eq!([999, 1000, 1057, 1058, 1128, 1129, 1228, 1229].map(decayed), [4, 3, 3, 2, 2, 1, 1, 0]);
@@ -283,7 +307,7 @@ mod tests {
     #[test]
     fn blue_drops_a_share_of_p_and_never_marks() {
         let mut cobalt = Cobalt { p_drop: 1 << 30, ..Cobalt::default() };
-        let mut random = rng();
+        let mut random = coins();
         let drops = (0..40_000_u64)
             .map(|us| cobalt.judge(&TH, Time::from_micros(us), Time::ZERO, true, 0, &mut random))
             .inspect(|verdict| assert!(!verdict.mark))
@@ -291,6 +315,22 @@ mod tests {
             .count();
         // 40000/4 = 10000, standard deviation sqrt(40000 * 3/16) = 87
         assert!((9_650..10_350).contains(&drops), "{drops}");
+    }
+
+    #[test]
+    fn some_congestion_is_said_of_packets_that_are_kept() {
+        let setting = sce::Setting { mode: sce::Mode::On, thresh: 1 };
+        let th = Thresholds { sce: Ramp::new(setting, TH.target), ..TH };
+        let judge = |mut cobalt: Cobalt, capable| {
+            cobalt.judge(&th, Time::from_secs(1), Time::from_millis(9), capable, 0, &mut coins())
+        };
+        let due = Cobalt { count: 1, dropping: true, rec_inv_sqrt: u32::MAX, ..Cobalt::default() };
+        // over target: the ramp is at its end; CE is for the caller to set first
+        assert_eq!(judge(Cobalt::default(), true), Verdict { sce: true, ..Verdict::default() });
+        assert_eq!(judge(due, true), Verdict { mark: true, drop: false, sce: true });
+        assert_eq!(judge(due, false), Verdict { mark: false, drop: true, sce: false });
+        let blue = Cobalt { p_drop: u32::MAX, ..Cobalt::default() };
+        assert_eq!(judge(blue, true), Verdict { mark: false, drop: true, sce: false });
     }
 
     #[test]
@@ -305,7 +345,7 @@ mod tests {
         // A second late at count 1: the mark schedules 70.7 ms after the old time, which is past, so that the next is due at once,
         // but the lag is forgotten: the one after that waits for a whole gap.
         let mut cobalt = Cobalt { count: 1, dropping: true, drop_next: Time::from_secs(1), ..Cobalt::default() };
-        let mut marks = |now: u64| cobalt.judge(&TH, Time::from_millis(now), Time::from_millis(10), true, 0, &mut rng()).mark;
+        let mut marks = |now: u64| cobalt.judge(&TH, Time::from_millis(now), Time::from_millis(10), true, 0, &mut coins()).mark;
         assert!(marks(2000) && marks(2001));
         // 2000 + 57.7 (count 3)
         assert!(!marks(2057) && marks(2058));

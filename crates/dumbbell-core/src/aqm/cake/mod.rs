@@ -1,7 +1,8 @@
 //! CAKE: a shaper without bursts over priority tins, fair queueing of hosts and flows, and COBALT in every flow queue.
 //!
 //! Specification: Linux `net/sched/sch_cake.c` (6.18), tc-cake(8); Høiland-Jørgensen, Täht, Morton, "Piece of CAKE" (LANMAN
-//! 2018). Cut along its parts: [`shaper`], [`tins`], [`isolation`], [`cobalt`].
+//! 2018); for SCE, `sch_cake.c` of github.com/chromi/sce. Cut along its parts: [`shaper`], [`tins`], [`isolation`], [`cobalt`],
+//! [`sce`].
 //!
 //! Deviations: no `ack-filter`, `nat`, `autorate-ingress`, filters or negative overhead, and no `wash`, since nothing reads the
 //! codepoint behind the bottleneck; packets are single frames, so that `split-gso` has no meaning. The longest queue is found by
@@ -10,14 +11,15 @@
 
 pub mod cobalt;
 pub mod isolation;
+pub mod sce;
 pub mod shaper;
 pub mod tins;
 
 use super::{Aqm, Dequeue, Surroundings};
-use crate::packet::{Packet, MTU_FRAME};
+use crate::packet::{Ecn, Packet, MTU_FRAME};
 use crate::record::{DropReason, Mark, QueueLog};
-use crate::rng::Rng;
 use crate::units::{Rate, Time};
+use cobalt::Coins;
 use isolation::{FlowState, FlowTable, Isolation, NO_PACKET};
 use shaper::{bytes_per_second, Charge, Framing, Shaper};
 use tins::{Diffserv, Tin, DECAYING, NEW, OLD};
@@ -52,6 +54,18 @@ crate::params! {
         memlimit: Option<u32> = None, unit "bytes", range 1_u32, u32::MAX, source "tc-cake(8): memlimit; cake_reconfigure, sch_cake.c";
         /// Shapes traffic that has already passed the bottleneck: charges dropped packets, raises the target for many flows.
         ingress: bool = false, unit "", source "tc-cake(8): egress is the default";
+        /// Marks some congestion (SCE): ECT(0) becomes ECT(1) with a probability that rises with the delay.
+        sce: sce::Mode = sce::Mode::Off, unit "", source "tc-cake of github.com/chromi/iproute2-sce: no-sce, sce, sce-single, sce-thresh; \
+            off without the attribute (sch_cake.c of chromi/sce)";
+        /// With `sce` = "thresh": one packet in so many is marked at target, all of them at twice the target.
+        sce_thresh: u16 = 8, unit "packets", range 1_u16, 1024_u16,
+            source "tc-cake of github.com/chromi/iproute2-sce: sce-thresh, 1 to 1024; there is no default, 8 is ours";
+    }
+}
+
+impl Params {
+    fn sce_setting(&self) -> sce::Setting {
+        sce::Setting { mode: self.sce, thresh: self.sce_thresh }
     }
 }
 
@@ -109,14 +123,14 @@ pub struct State {
     bytes: u64,
     memory: u64,
     memory_limit: u64,
-    rng: Rng,
+    coins: Coins,
 }
 
 impl State {
     /// An empty CAKE.
     pub fn new(params: Params, surroundings: &Surroundings) -> State {
         let rate = bytes_per_second(params.bandwidth.unwrap_or(surroundings.rate));
-        let new_tin = |(tin_rate, quantum)| Tin::new(tin_rate, quantum, params.rtt);
+        let new_tin = |(tin_rate, quantum)| Tin::new(tin_rate, quantum, params.rtt, params.sce_setting());
         let tins: Vec<Tin> = params.diffserv.shares(rate).into_iter().map(new_tin).collect();
         let table = FlowTable::new(params.isolation, params.diffserv, tins.len(), surroundings.flows, surroundings.seed);
         State {
@@ -132,7 +146,7 @@ impl State {
             bytes: 0,
             memory: 0,
             memory_limit: buffer_limit(&params, rate),
-            rng: Rng::stream(surroundings.seed, "cake blue", 0),
+            coins: Coins::new(surroundings.seed),
             params,
         }
     }
@@ -346,7 +360,7 @@ impl Aqm for State {
                     let flow = &mut self.table.flows[slot as usize];
                     let thresholds = &self.tins[tin].thresholds;
                     let sojourn = now - packet.enqueue_time;
-                    let verdict = flow.cobalt.judge(thresholds, now, sojourn, packet.ecn.is_capable(), bulk_flows, &mut self.rng);
+                    let verdict = flow.cobalt.judge(thresholds, now, sojourn, packet.ecn.is_capable(), bulk_flows, &mut self.coins);
                     // The last packet of a flow may be marked, but is never dropped.
                     if verdict.drop && flow.head != NO_PACKET {
                         log.dropped(&packet, DropReason::Aqm);
@@ -360,6 +374,9 @@ impl Aqm for State {
                         let before = packet.ecn;
                         packet.set_ce();
                         log.marked(&packet, before, Mark::Ce);
+                    }
+                    if verdict.sce && sce::set_sce(&mut packet) {
+                        log.marked(&packet, Ecn::Ect0, Mark::Sce);
                     }
                     self.charge_turn(slot, tin, packet.len, now, false);
                     return Dequeue::Packet(packet);
@@ -390,7 +407,7 @@ impl Aqm for State {
         self.shaped = rate > 0;
         self.shaper.set_rate(rate);
         for (tin, (tin_rate, _)) in self.tins.iter_mut().zip(self.params.diffserv.shares(rate)) {
-            tin.set_rate(tin_rate, self.params.rtt);
+            tin.set_rate(tin_rate, self.params.rtt, self.params.sce_setting());
         }
         self.memory_limit = buffer_limit(&self.params, rate);
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::aqm::FlowKey;
 use crate::packet::Ecn;
+use crate::rng::Rng;
 
 const RAW_10: Rate = Rate::from_mbit(10);
 
@@ -303,6 +304,67 @@ fn a_flow_that_ignores_marks_fills_the_memory_and_meets_blue() {
     // 4 MiB hold 1820 frames of 2304 B; at 165 frames/s of surplus they are full after 11 s. From then on BLUE drops too.
     assert!(log.ce_marks > 1_000 && log.drops_overflow > 10 && log.drops_aqm > 100, "{log:?}");
     assert!(queued <= 1820);
+}
+
+/// Sojourn times (ms) of 120 % of the rate with SCE, of one flow that is ECT(0) and ignores marks.
+fn with_sce(params: Params, ecn: Ecn) -> (Vec<f64>, QueueLog) {
+    let (sojourns, log, _) = overload(Params { sce: sce::Mode::On, ..params }, ecn, 3);
+    (sojourns, log)
+}
+
+#[test]
+fn sce_marks_with_one_queue_and_with_a_queue_for_every_flow() {
+    for params in [single(), Params::default()] {
+        let (sojourns, log) = with_sce(params, Ecn::Ect0);
+        // Beyond the target all that is not CE is SCE.
+        let over = sojourns.iter().filter(|&&ms| ms > 5.0).count() as u64;
+        let marks = log.sce_marks + log.ce_marks;
+        assert!(marks >= over && marks <= over + 10 && log.ce_marks > 10, "{marks} marks of {over}");
+        assert_eq!((log.flows[0].sce, log.flows[0].sce_dropped), (log.sce_marks, 0));
+    }
+}
+
+#[test]
+fn sce_marks_a_sparse_flow_too() {
+    let params = Params { sce: sce::Mode::On, ..Params::default() };
+    let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
+    state.enqueue(packet(0, 0, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+    // over the target of 5 ms and four frames (4.84 ms)
+    let Dequeue::Packet(sent) = state.dequeue(Time::from_millis(6), &mut log) else { panic!("a packet is queued") };
+    assert_eq!((sent.ecn, log.sce_marks, log.ce_marks), (Ecn::Ect1, 1, 0));
+}
+
+#[test]
+fn sce_changes_nothing_but_ect0() {
+    for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ce] {
+        let (sojourns, log) = with_sce(single(), ecn);
+        let (plain_sojourns, plain, _) = overload(single(), ecn, 3);
+        assert_eq!(log.sce_marks, 0);
+        assert_eq!((sojourns, log.ce_marks, log.drops_aqm), (plain_sojourns, plain.ce_marks, plain.drops_aqm), "{ecn:?}");
+    }
+}
+
+#[test]
+fn sce_disturbs_no_other_draw() {
+    // Full memory: BLUE draws, and the flow's marks change nothing else.
+    let params = Params { memlimit: Some(100_000), ..single() };
+    let (sojourns, log) = with_sce(params.clone(), Ecn::Ect0);
+    let (plain_sojourns, plain, _) = overload(params, Ecn::Ect0, 3);
+    assert!(plain.drops_aqm > 10 && plain.sce_marks == 0 && log.sce_marks > 100, "{plain:?} {log:?}");
+    assert_eq!((sojourns, log.ce_marks, log.drops_aqm), (plain_sojourns, plain.ce_marks, plain.drops_aqm));
+}
+
+#[test]
+fn the_threshold_sets_the_share_of_marks_at_the_target() {
+    // 300 times a packet that waited for exactly the target (5 ms): 1/4 is marked; 75 +- 5 sqrt(300 / 4 * 3 / 4) = 75 +- 37.5
+    let params = Params { sce: sce::Mode::Thresh, sce_thresh: 4, ..single() };
+    let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
+    for seq in 0..300 {
+        let now = Time::from_millis(20 * seq);
+        state.enqueue(packet(0, seq, 1514, Ecn::Ect0), now, &mut log);
+        assert!(matches!(state.dequeue(now + Time::from_millis(5), &mut log), Dequeue::Packet(_)));
+    }
+    assert!((38..=112).contains(&log.sce_marks) && log.ce_marks == 0, "{}", log.sce_marks);
 }
 
 #[test]

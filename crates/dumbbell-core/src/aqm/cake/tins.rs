@@ -4,6 +4,7 @@
 
 use super::cobalt::Thresholds;
 use super::isolation::List;
+use super::sce::{Ramp, Setting};
 use super::shaper::ByteTime;
 use crate::packet::MTU_FRAME;
 use crate::units::Time;
@@ -144,20 +145,20 @@ pub const DECAYING: usize = 2;
 /// Rates and what follows from them, for one tin at `bytes_per_second` (0: unlimited), as `cake_set_rate` computes it.
 ///
 /// Returns the flow quantum and the thresholds.
-fn rate_dependent(bytes_per_second: u64, rtt: Time) -> (u32, Thresholds) {
+fn rate_dependent(bytes_per_second: u64, rtt: Time, sce: Setting) -> (u32, Thresholds) {
     // tc-cake(8): target is 1/20 of rtt, at least 1 us.
     let configured = Time((rtt.0 / 20).max(1_000));
     let mtu_time = ByteTime::at(bytes_per_second).times(u32::from(MTU_FRAME));
     let target = configured.max(Time(mtu_time.0 * 3 / 2));
     let interval = (rtt + target - configured).max(target + target);
     let quantum = if bytes_per_second == 0 { 1514 } else { (bytes_per_second >> 12).clamp(300, 1514) };
-    (quantum as u32, Thresholds { target, interval, mtu_time })
+    (quantum as u32, Thresholds { target, interval, mtu_time, sce: Ramp::new(sce, target) })
 }
 
 impl Tin {
     /// An empty tin.
-    pub fn new(bytes_per_second: u64, quantum: i32, rtt: Time) -> Tin {
-        let (flow_quantum, thresholds) = rate_dependent(bytes_per_second, rtt);
+    pub fn new(bytes_per_second: u64, quantum: i32, rtt: Time, sce: Setting) -> Tin {
+        let (flow_quantum, thresholds) = rate_dependent(bytes_per_second, rtt, sce);
         let byte_time = ByteTime::at(bytes_per_second);
         let lists = [List::default(); 3];
         Tin {
@@ -175,8 +176,8 @@ impl Tin {
     }
 
     /// Changes the rate.
-    pub fn set_rate(&mut self, bytes_per_second: u64, rtt: Time) {
-        (self.flow_quantum, self.thresholds) = rate_dependent(bytes_per_second, rtt);
+    pub fn set_rate(&mut self, bytes_per_second: u64, rtt: Time, sce: Setting) {
+        (self.flow_quantum, self.thresholds) = rate_dependent(bytes_per_second, rtt, sce);
         self.byte_time = ByteTime::at(bytes_per_second);
     }
 
@@ -228,7 +229,10 @@ pub fn by_turns(tins: &mut [Tin], mut current: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aqm::cake::sce::Mode;
     use crate::units::Rate;
+
+    const NO_SCE: Setting = Setting { mode: Mode::Off, thresh: 1 };
 
     #[test]
     fn target_interval_and_quantum_by_rate() {
@@ -243,7 +247,7 @@ mod tests {
             (10_000, 1_211_200, 5_000, 100_000, 305),
             (50_000, 242_240, 5_000, 100_000, 1514),
         ] {
-            let (got_quantum, th) = rate_dependent(Rate(kbit * 1000).bytes(), Time::from_millis(100));
+            let (got_quantum, th) = rate_dependent(Rate(kbit * 1000).bytes(), Time::from_millis(100), NO_SCE);
             // a byte time of 34 bits loses up to 0.02 ns in 189 ms, so that a whole number may be cut to the one below
             assert!(mtu_time_ns - th.mtu_time.0 <= 1, "{kbit} kbit/s: {}", th.mtu_time);
             assert!(Time::from_micros(target_us).0 - th.target.0 <= 2, "{kbit} kbit/s: {}", th.target);
@@ -255,13 +259,13 @@ mod tests {
     #[test]
     fn a_short_rtt_is_stretched_to_two_targets() {
         // 1 Mbit/s, rtt 10 ms: target 1.5 * 12.112 = 18.168 ms; 10 + 18.168 - 0.5 = 27.668 < 36.336 ms
-        let (_, th) = rate_dependent(125_000, Time::from_millis(10));
+        let (_, th) = rate_dependent(125_000, Time::from_millis(10), NO_SCE);
         assert_eq!((th.target.as_micros(), th.interval.as_micros()), (18_168, 36_336));
     }
 
     #[test]
     fn an_unlimited_tin_has_no_mtu_time() {
-        let (quantum, th) = rate_dependent(0, Time::from_millis(100));
+        let (quantum, th) = rate_dependent(0, Time::from_millis(100), NO_SCE);
         assert_eq!(
             (quantum, th.mtu_time, th.target, th.interval),
             (1514, Time::ZERO, Time::from_millis(5), Time::from_millis(100))
@@ -272,7 +276,7 @@ mod tests {
     fn tins_of_diffserv3_at_10_mbit() {
         // Bulk 625 kbit/s: 1.5 * 1514 * 8 / 0.625 = 29068.8 us, 100 ms + 24068.8; voice 2.5 Mbit/s: 7267.2 us, 102267.2 us
         let tins: Vec<Tin> =
-            Diffserv::Diffserv3.shares(1_250_000).into_iter().map(|(r, q)| Tin::new(r, q, Time::from_millis(100))).collect();
+            Diffserv::Diffserv3.shares(1_250_000).into_iter().map(|(r, q)| Tin::new(r, q, Time::from_millis(100), NO_SCE)).collect();
         let us = |time: Time| (time.0 as f64 / 1e3).round() as u64;
         assert_eq!((us(tins[1].thresholds.target), us(tins[1].thresholds.interval)), (29_069, 124_069));
         assert_eq!((us(tins[2].thresholds.target), us(tins[2].thresholds.interval)), (7_267, 102_267));
@@ -301,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_tin_keeps_its_turn_down_to_a_deficit_of_zero() {
-        let mut tins: Vec<Tin> = [1024, 64].into_iter().map(|quantum| Tin::new(0, quantum, Time::from_millis(100))).collect();
+        let mut tins: Vec<Tin> = [1024, 64].into_iter().map(|quantum| Tin::new(0, quantum, Time::from_millis(100), NO_SCE)).collect();
         tins.iter_mut().for_each(|tin| tin.bulk_flows = 1);
         assert_eq!((by_turns(&mut tins, 0), tins[0].deficit), (0, 0));
         tins[0].deficit = -1500;
