@@ -5,8 +5,9 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Never
+from typing import Annotated, Any, Never
 
+import polars as pl
 import typer
 
 from dumbbell import experiment, registry, schema, sweep
@@ -102,10 +103,14 @@ def list_(what: Annotated[str, typer.Argument(metavar="[aqm|cc|experiments]")] =
             print(f"  {path}")
 
 
+def _shipped(folder: str) -> Path:
+    """Return a folder of the repository: of the current directory, or the one that this file lies in."""
+    here = Path(folder)
+    return here if here.is_dir() else Path(__file__).resolve().parents[2] / folder
+
+
 def _experiments() -> list[Path]:
-    here = Path("experiments")
-    beside = Path(__file__).resolve().parents[2] / "experiments"
-    return sorted((here if here.is_dir() else beside).glob("**/*.toml"))
+    return sorted(_shipped("experiments").glob("**/*.toml"))
 
 
 @app.command()
@@ -173,14 +178,54 @@ def compare(
     if not compared.pairs:
         raise InputError(results, "", "no run that answers a cell", f"runs of cells in {reference}")
     if as_csv:
-        rows = comparing.tidy_rows(compared)
-        writer = csv.DictWriter(sys.stdout, list(dict.fromkeys(c for row in rows for c in row)), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        _print_csv(comparing.tidy_rows(compared))
         return
     if not scores_only:
         print(comparing.grids(compared), end="\n\n")
     print(comparing.scores(compared))
+
+
+@app.command()
+def draft(
+    name: Annotated[str, typer.Argument(metavar="DRAFT", help="Whose tables: sce.")],
+    results: Annotated[list[str], typer.Argument(metavar="RESULTS...", help="Results files.")],
+    only: Annotated[
+        str | None, typer.Option(metavar="NUMBERS", help="Tables to print, such as 12,13 or 22-36.")
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One figure a row.")] = False,
+    maps: Annotated[
+        str | None, typer.Option("--heat-maps", metavar="DIR", help="Draw the errors of every group of tables.")
+    ] = None,
+    reference: Annotated[str | None, typer.Option(metavar="CSV", help="The draft's figures.")] = None,
+) -> None:
+    """Print a draft's tables in its own order: simulated (published)."""
+    from dumbbell import compare as comparing
+    from dumbbell.drafts import DRAFTS, fill
+
+    if name not in DRAFTS:
+        raise InputError("draft", "", name, ", ".join(DRAFTS), nearest(name, DRAFTS))
+    tables = fill.chosen(DRAFTS[name].tables, only)
+    published = comparing.read_reference(reference or _shipped("references") / DRAFTS[name].reference)
+    frames = [_frame(file) for file in results]
+    runs, flows = (
+        pl.concat(parts, how="diagonal_relaxed").unique(keys, keep="first", maintain_order=True)
+        for parts, keys in (([f.runs for f in frames], ["key"]), ([f.flows for f in frames], ["key", "flow"]))
+    )
+    filled = fill.fill(tables, runs, flows, published)
+    if not any(pair.seeds for one in filled for cell in one.cells.values() for pair in cell):
+        raise InputError(", ".join(results), "", "no run that answers a cell", f"runs of experiments/{name}")
+    if as_csv:
+        _print_csv(fill.tidy_rows(filled))
+    else:
+        print(fill.markdown(filled))
+    if maps is not None:
+        print("\n".join(map(str, fill.heat_maps(filled, maps))), file=sys.stderr)
+
+
+def _print_csv(rows: list[dict[str, Any]]) -> None:
+    writer = csv.DictWriter(sys.stdout, list(dict.fromkeys(c for row in rows for c in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
 
 
 @app.command()
