@@ -125,6 +125,8 @@ struct Config {
     max_offset: u64,
     /// Windows delivered for each +1 of the Reno-friendly estimate, 1/8. Linux `beta_scale`.
     reno_interval: u64,
+    /// What a delivered segment adds to `ack_cnt`: 1, or bytes where something else takes bytes from it.
+    ack_unit: u32,
     fast_convergence: bool,
     tcp_friendliness: bool,
     hystart: HystartForm,
@@ -161,22 +163,28 @@ pub struct State {
     /// When the curve was last evaluated.
     last_time: u64,
     /// Height of the plateau of the curve.
-    origin: u32,
+    pub(super) origin: u32,
     /// From the start of the epoch to the plateau, 1/1024 s.
-    k: u64,
+    pub(super) k: u64,
     /// Start of the present epoch of growth, if it has begun.
-    epoch_start: Option<u64>,
+    pub(super) epoch_start: Option<u64>,
     /// Smallest RTT: us, or 1/8 ms with HyStart "5.5"; [`NO_DELAY`] before the first.
     delay_min: u32,
     /// `delay_min` in jiffies: the curve is looked up so far ahead.
     lead: u64,
-    /// Segments delivered in this epoch, not yet counted in `w_est`.
-    ack_cnt: u64,
+    /// Segments delivered in this epoch, not yet counted in `w_est`, times `ack_unit`.
+    pub(super) ack_cnt: i64,
     /// Window that Reno would have. Linux `tcp_cwnd`.
     w_est: u32,
     /// HyStart has ended slow start.
     found: bool,
     round: Round,
+}
+
+/// `jiffies` on the curve, 1/1024 s.
+#[inline]
+pub(super) fn curve_time(jiffies: u64) -> u64 {
+    (jiffies << CURVE_HZ_SHIFT) / HZ
 }
 
 /// Largest integer whose cube is at most `a`.
@@ -195,6 +203,11 @@ fn cube_root(a: u64) -> u64 {
 impl State {
     /// CUBIC with `params`.
     pub fn new(params: Params) -> State {
+        State::with_ack_unit(params, 1)
+    }
+
+    /// CUBIC with `params` that counts each delivered segment as `ack_unit`.
+    pub(super) fn with_ack_unit(params: Params, ack_unit: u32) -> State {
         let beta = u64::from(params.beta);
         let c_scaled = u64::from(params.bic_scale) * 10;
         let config = Config {
@@ -204,6 +217,7 @@ impl State {
             max_offset: cube_root(u64::MAX / c_scaled),
             // alpha = 3 (1 - beta) / (1 + beta) segments a round trip (RFC 9438 section 4.3), inverted, in eighths
             reno_interval: 8 * (BETA_ONE + beta) / 3 / (BETA_ONE - beta),
+            ack_unit,
             fast_convergence: params.fast_convergence,
             tcp_friendliness: params.tcp_friendliness,
             hystart: params.hystart,
@@ -249,9 +263,8 @@ impl State {
 
     /// The curve at `t` (1/1024 s into the epoch): `origin` + C (t - K)^3. RFC 9438 section 4.2, figure 1.
     #[inline]
-    fn w_cubic(&self, t: u64) -> u32 {
-        let offset = t.abs_diff(self.k).min(self.config.max_offset);
-        let delta = ((self.config.c_scaled * offset * offset * offset) >> (10 + 3 * CURVE_HZ_SHIFT)) as u32;
+    pub(super) fn w_cubic(&self, t: u64) -> u32 {
+        let delta = self.height(t.abs_diff(self.k));
         if t < self.k {
             self.origin.saturating_sub(delta)
         } else {
@@ -259,10 +272,23 @@ impl State {
         }
     }
 
+    /// How far the curve is from its plateau `offset` (1/1024 s) away from it: C `offset`^3.
+    #[inline]
+    pub(super) fn height(&self, offset: u64) -> u32 {
+        let offset = offset.min(self.config.max_offset);
+        ((self.config.c_scaled * offset * offset * offset) >> (10 + 3 * CURVE_HZ_SHIFT)) as u32
+    }
+
+    /// What `segments` delivered add to `ack_cnt`.
+    #[inline]
+    fn ack_units(&self, segments: u32) -> i64 {
+        i64::from(segments) * i64::from(self.config.ack_unit)
+    }
+
     /// Begins an epoch of growth from `cwnd`. RFC 9438 section 4.2, figure 2.
     fn start_epoch(&mut self, now: u64, cwnd: u32, acked: u32) {
         self.epoch_start = Some(now);
-        self.ack_cnt = u64::from(acked);
+        self.ack_cnt = self.ack_units(acked);
         self.w_est = cwnd;
         if self.last_max <= cwnd {
             self.k = 0;
@@ -276,7 +302,7 @@ impl State {
     /// Sets `interval` after `acked` segments were delivered. Linux `bictcp_update`.
     #[inline]
     fn update(&mut self, now: u64, cwnd: u32, acked: u32) {
-        self.ack_cnt += u64::from(acked);
+        self.ack_cnt += self.ack_units(acked);
         if self.last_cwnd == cwnd && now.saturating_sub(self.last_time) <= UPDATE_INTERVAL {
             return;
         }
@@ -287,7 +313,7 @@ impl State {
                 self.start_epoch(now, cwnd, acked);
             }
             let elapsed = now.saturating_sub(self.epoch_start.unwrap_or(now)) + self.lead;
-            let target = self.w_cubic((elapsed << CURVE_HZ_SHIFT) / HZ);
+            let target = self.w_cubic(curve_time(elapsed));
             self.interval = if target > cwnd { cwnd / (target - cwnd) } else { cwnd.saturating_mul(PLATEAU_WINDOWS) };
             if self.last_max == 0 {
                 self.interval = self.interval.min(MAX_INTERVAL_UNKNOWN);
@@ -303,7 +329,8 @@ impl State {
     #[inline]
     fn follow_reno(&mut self, cwnd: u32) {
         // a window of 1 with a small beta would give 0
-        let delivered_per_step = ((u64::from(cwnd) * self.config.reno_interval) >> 3).max(1);
+        let delivered_per_step =
+            ((u64::from(cwnd) * self.config.reno_interval * u64::from(self.config.ack_unit)) >> 3).max(1) as i64;
         if self.ack_cnt > delivered_per_step {
             let steps = (self.ack_cnt - 1) / delivered_per_step;
             self.ack_cnt -= steps * delivered_per_step;

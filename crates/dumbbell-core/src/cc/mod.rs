@@ -103,6 +103,7 @@ congestion_controls! {
     Dctcp: dctcp,
     RenoSce: reno_sce,
     DctcpSce: dctcp_sce,
+    CubicSce: cubic_sce,
 }
 
 impl AnyCc {

@@ -1,4 +1,5 @@
-//! What Reno-SCE and DCTCP-SCE share: a window moved by a signed count of bytes, once an ACK.
+//! What Reno-SCE and DCTCP-SCE share: a window moved by a signed count of bytes, once an ACK. Cubic-SCE uses the root and the
+//! choices.
 //!
 //! Specification: draft-grimes-tcpm-tcpsce-00 (an ACK with ESCE asks for a small reduction, CE keeps its meaning) and the
 //! senders of the SCE project (github.com/chromi/sce, `net/ipv4/tcp_reno_sce.c` 07bbe597 "A" and 63982553 "B",
@@ -30,8 +31,8 @@
 use super::{slow_start, AckEvent};
 use crate::tcp::conn::{CaEvent, CaState, Congestion, Conn};
 
-/// Least window that SCE and CE leave. chromi/sce `tcp_reno_sce.c`, `tcp_dctcp_sce.c`.
-const MIN_CWND: u32 = 2;
+/// Least window that SCE and CE leave. chromi/sce `tcp_reno_sce.c`, `tcp_dctcp_sce.c`, `tcp_cubic_sce.c`.
+pub(super) const MIN_CWND: u32 = 2;
 /// Loss takes 1/2. chromi/sce, as above: "loss 50%".
 const LOSS_SHIFT: u32 = 1;
 /// CE takes 1/4. chromi/sce, as above: "ABE 75%".
@@ -79,6 +80,13 @@ pub(super) struct Config {
     pub ce_response: CeResponse,
 }
 
+impl Default for Root {
+    /// Of a new connection.
+    fn default() -> Root {
+        Root(1)
+    }
+}
+
 /// The square root of the window, rounded up while it grows and one less while it shrinks, in single steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Root(u32);
@@ -94,7 +102,7 @@ impl Root {
     }
 
     /// The window has become `cwnd`, one less.
-    fn shrunk(&mut self, cwnd: u32) {
+    pub fn shrunk(&mut self, cwnd: u32) {
         self.0 -= u32::from(self.square() >= u64::from(cwnd) && self.0 > 1);
     }
 
@@ -103,6 +111,19 @@ impl Root {
         while self.square() >= u64::from(cwnd) && self.0 > 1 {
             self.0 -= 1;
         }
+    }
+
+    /// That of `cwnd`, as if it had shrunk to it: the largest whose square is below `cwnd`.
+    pub fn follow(&mut self, cwnd: u32) {
+        while self.square() < u64::from(cwnd) {
+            self.0 += 1;
+        }
+        self.lower(cwnd);
+    }
+
+    /// The root.
+    pub fn get(self) -> u32 {
+        self.0
     }
 
     #[cfg(test)]
@@ -128,7 +149,7 @@ pub(super) struct Sce {
 
 impl Sce {
     pub fn new(config: Config) -> Sce {
-        Sce { config, count: 0, peak: 0, recent: 0, root: Root(1), reduced_to: 0 }
+        Sce { config, count: 0, peak: 0, recent: 0, root: Root::default(), reduced_to: 0 }
     }
 
     /// An ACK; `response` gives the bytes that an ESCE ACK of so many bytes takes from the count, by window and its root.
@@ -306,6 +327,17 @@ mod tests {
             let mut cut = Root(root);
             cut.lower(cwnd);
             assert_eq!(cut.0, lowered, "{root} at {cwnd}");
+        }
+    }
+
+    #[test]
+    fn the_root_follows_any_window() {
+        for start in [1, 10, 100] {
+            for (cwnd, followed) in [(1, 1), (2, 1), (100, 9), (101, 10), (10_000, 99)] {
+                let mut root = Root(start);
+                root.follow(cwnd);
+                assert_eq!(root.get(), followed, "{start} to {cwnd}");
+            }
         }
     }
 
