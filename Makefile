@@ -1,5 +1,6 @@
 # make demo   set up .venv, build, run published experiments and print the results beside the published ones
 # make validate   every measured cell of Linux and of the SCE draft beside the simulator
+# make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
 # make test   cargo test and pytest
 # make lint   rustfmt, clippy, ruff, mypy
 # make bench  packets a second of the engine
@@ -17,7 +18,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo validate build test lint bench clean tools
+.PHONY: demo validate sce build test lint bench clean tools
 .DELETE_ON_ERROR:
 
 demo: build
@@ -29,6 +30,12 @@ validate: build
 	@$(BIN)/dumbbell compare validate.duckdb references/linux-6.12.csv
 	$(BIN)/dumbbell run experiments/sce/one-flow-reno-cubic.toml -o demo.duckdb
 	@$(BIN)/dumbbell compare demo.duckdb references/sce.csv --scores
+
+sce: build
+	$(BIN)/dumbbell run experiments/sce/one-flow.toml experiments/sce/two-flow.toml -o sce.duckdb
+	@$(BIN)/dumbbell draft sce sce.duckdb --heat-maps sce > sce.md
+	@$(BIN)/dumbbell draft sce sce.duckdb --csv > sce.csv
+	@$(BIN)/dumbbell compare sce.duckdb references/sce.csv --scores
 
 build: $(STAMPS)/native
 
@@ -47,7 +54,7 @@ bench:
 	cargo bench --quiet -p dumbbell-sim --bench packets
 
 clean:
-	rm -rf $(VENV) target demo.duckdb validate.duckdb python/dumbbell/_native*.so
+	rm -rf $(VENV) target demo.duckdb validate.duckdb sce.duckdb sce.md sce.csv sce python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }
