@@ -251,10 +251,13 @@ impl RunConfig {
             flows.push(read_flow(flow).map_err(|e| e.within(&format!("flows[{index}]")))?);
         }
 
-        let record = root.get("record").and_then(Value::as_object).cloned().unwrap_or_default();
+        let record = match root.get("record") {
+            None => Map::new(),
+            Some(record) => object(record, "record")?.clone(),
+        };
         check_keys(&record, &[], &["series", "interval"]).map_err(|e| e.within("record"))?;
-        let wanted = record.get("series").and_then(Value::as_bool).unwrap_or(true);
-        let interval = record.get("interval").and_then(Value::as_u64).map_or(Time::from_secs(1), Time);
+        let wanted = field(&record, "series", true).map_err(|e| e.within("record"))?;
+        let interval = field(&record, "interval", Time::from_secs(1)).map_err(|e| e.within("record"))?;
         if wanted && interval < Time::from_millis(1) {
             return Err(ParamError::new("record.interval", interval, "1ms or more"));
         }
@@ -277,6 +280,11 @@ fn list<'a>(value: Option<&'a Value>, key: &str) -> Result<&'a [Value], ParamErr
         Some(Value::Array(items)) => Ok(items),
         Some(other) => Err(ParamError::new(key, other, "a list")),
     }
+}
+
+/// The value of `key`, or `default` where there is none.
+fn field<T: ParamType>(map: &Map<String, Value>, key: &str, default: T) -> Result<T, ParamError> {
+    map.get(key).map_or(Ok(default), |value| T::from_json(value).map_err(|allowed| ParamError::new(key, value, allowed)))
 }
 
 fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
