@@ -1,0 +1,308 @@
+//! Whole runs: determinism, what single options do, and configurations at the edge of what is allowed.
+
+use dumbbell_sim::{run, Outcome, RunError};
+use serde_json::{json, Value};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+
+/// `flows` for `seconds` over a link of `mbit` with a tail-drop queue of 100 packets.
+fn config(seconds: u64, mbit: u64, flows: Vec<Value>) -> Value {
+    json!({
+        "duration": seconds * SECOND, "seed": 1,
+        "bottleneck": {"rate": mbit * 1_000_000, "aqm": {"name": "pfifo", "limit": 100}},
+        "flows": flows,
+    })
+}
+
+fn flow(cc: &str, rtt_ms: u64) -> Value {
+    json!({"cc": {"name": cc}, "base_rtt": rtt_ms * MS})
+}
+
+/// `flow` with `key` set to `value`.
+fn with(mut flow: Value, key: &str, value: Value) -> Value {
+    flow[key] = value;
+    flow
+}
+
+fn try_run(config: &Value) -> Result<Outcome, RunError> {
+    let progress = AtomicU64::new(0);
+    let outcome = run(config, &AtomicBool::new(false), &progress);
+    if outcome.is_ok() {
+        assert_eq!(Some(progress.load(Ordering::Relaxed)), config["duration"].as_u64());
+    }
+    outcome
+}
+
+fn must(config: &Value) -> Outcome {
+    try_run(config).unwrap_or_else(|error| panic!("{error}: {config}"))
+}
+
+fn int(outcome: &Outcome, column: &str, row: usize) -> u64 {
+    outcome.flows.int(column).unwrap_or_else(|| panic!("no column {column}"))[row]
+}
+
+fn real(outcome: &Outcome, column: &str, row: usize) -> f64 {
+    outcome.flows.real(column).unwrap_or_else(|| panic!("no column {column}"))[row]
+}
+
+fn total(outcome: &Outcome, key: &str) -> f64 {
+    outcome.summary[key].as_f64().unwrap_or_else(|| panic!("no number {key}: {}", outcome.summary))
+}
+
+fn close(found: f64, expected: f64, tolerance: f64, what: &str) {
+    assert!((found - expected).abs() <= tolerance * expected, "{what}: {found}, expected {expected} within {tolerance}");
+}
+
+#[test]
+fn equal_configurations_give_equal_bits() {
+    let noisy = with(with(flow("cubic", 20), "loss", json!(0.01)), "jitter", json!(2 * MS));
+    let random = with(flow("reno", 40), "start", json!({"min": 0, "max": SECOND}));
+    for aqm in [json!({"name": "pfifo"}), json!({"name": "codel", "ecn": true}), json!({"name": "cake"})] {
+        let mut config = config(4, 10, vec![noisy.clone(), random.clone()]);
+        config["bottleneck"]["aqm"] = aqm;
+        let (once, twice) = (must(&config), must(&config));
+        assert_eq!(once.hash, twice.hash);
+        // written out, for NaN is not equal to itself
+        assert_eq!(format!("{once:?}"), format!("{twice:?}"));
+    }
+}
+
+#[test]
+fn the_seed_matters_where_something_is_random_and_only_there() {
+    let hash = |config: &Value, seed: u64| {
+        let mut config = config.clone();
+        config["seed"] = json!(seed);
+        must(&config).hash
+    };
+    let fixed = config(2, 10, vec![flow("cubic", 20)]);
+    assert_eq!(hash(&fixed, 1), hash(&fixed, 2));
+    for random in [
+        with(flow("cubic", 20), "start", json!({"min": 0, "max": SECOND})),
+        with(flow("cubic", 20), "loss", json!(0.01)),
+        with(flow("cubic", 20), "jitter", json!(MS)),
+    ] {
+        let config = config(2, 10, vec![random]);
+        assert_ne!(hash(&config, 1), hash(&config, 2), "{config}");
+    }
+}
+
+#[test]
+fn the_hash_covers_every_option_that_changes_a_result() {
+    let base = config(2, 10, vec![flow("cubic", 20)]);
+    let hash = must(&base).hash;
+    for (pointer, value) in [
+        ("/duration", json!(2 * SECOND + 1)),
+        ("/bottleneck/rate", json!(10_000_001)),
+        ("/bottleneck/shaper", json!("htb")),
+        ("/bottleneck/aqm/limit", json!(20)),
+        ("/hosts/mss", json!(1400)),
+        ("/hosts/initial_window", json!(4)),
+        ("/hosts/offload", json!("none")),
+        ("/hosts/pacing", json!("fq")),
+        ("/hosts/delayed_ack", json!(false)),
+        ("/flows/0/base_rtt", json!(20 * MS + 1)),
+        ("/flows/0/cc/name", json!("reno")),
+        ("/flows/0/start", json!({"min": 1, "max": 1})),
+    ] {
+        let mut changed = base.clone();
+        changed["hosts"] = json!({});
+        changed["bottleneck"]["shaper"] = json!("link");
+        changed["flows"][0]["start"] = json!({"min": 0, "max": 0});
+        let (parent, key) = pointer.rsplit_once('/').expect("a path");
+        changed.pointer_mut(parent).expect("a section")[key] = value;
+        assert_ne!(must(&changed).hash, hash, "{pointer}");
+    }
+}
+
+#[test]
+fn random_loss_is_repaired() {
+    let outcome = must(&config(20, 10, vec![with(flow("cubic", 20), "loss", json!(0.01))]));
+    let (sent, again) = (int(&outcome, "sent", 0), int(&outcome, "retransmissions", 0));
+    // 1 % of what is sent is lost and sent again; the standard deviation of n * 1 % is sqrt(n * 1 %): 4 of them
+    let expected = sent as f64 * 0.01;
+    assert!((again as f64 - expected).abs() < 4.0 * expected.sqrt(), "{again} of {sent}");
+    assert_eq!((total(&outcome, "drops_overflow"), int(&outcome, "duplicates", 0)), (0.0, 0));
+    assert!(int(&outcome, "loss_reductions", 0) > 10);
+    // Mathis: 1.22 / sqrt(0.01) = 12.2 segments a round trip of 21 ms, recoveries not counted; 6.7 Mbit/s
+    close(real(&outcome, "goodput_mbit", 0), 12.2 * 1448.0 * 8e-6 / 0.021, 0.25, "goodput");
+}
+
+#[test]
+fn jitter_keeps_order() {
+    let outcome = must(&config(10, 10, vec![with(flow("cubic", 20), "jitter", json!(10 * MS))]));
+    // out of order would show as spurious retransmissions
+    assert_eq!(
+        (int(&outcome, "retransmissions", 0) as f64, int(&outcome, "duplicates", 0)),
+        (total(&outcome, "drops_overflow"), 0)
+    );
+    // and it delays: up to 10 ms
+    assert!(real(&outcome, "rtt_mean_ms", 0) > 25.0);
+    assert!(real(&outcome, "goodput_mbit", 0) > 9.0);
+}
+
+#[test]
+fn a_change_of_rate_changes_throughput() {
+    let mut config = config(20, 20, vec![flow("cubic", 20)]);
+    config["bottleneck"]["rate_changes"] = json!([{"at": 10 * SECOND, "rate": 10_000_000}]);
+    let outcome = must(&config);
+    let throughput = outcome.queue_series.real("throughput_mbit").expect("a column");
+    let mean = |from: usize, to: usize| throughput[from..to].iter().sum::<f64>() / (to - from) as f64;
+    close(mean(2, 10), 20.0, 0.01, "before");
+    close(mean(10, 20), 10.0, 0.01, "after");
+    // utilisation counts what the link could carry: 15 Mbit on average, but for the first second
+    assert!((0.98..=1.0).contains(&total(&outcome, "utilisation")), "{}", outcome.summary);
+    // order in the file does not matter, later changes hold
+    config["bottleneck"]["rate_changes"] =
+        json!([{"at": 15 * SECOND, "rate": 40_000_000}, {"at": 5 * SECOND, "rate": 10_000_000}]);
+    let again = must(&config);
+    let rates = again.queue_series.real("throughput_mbit").expect("a column");
+    close(rates[8], 10.0, 0.02, "from 5 s on");
+    assert!(rates[19] > 20.0, "from 15 s on: {}", rates[19]);
+}
+
+#[test]
+fn a_serial_link_adds_its_own_time_to_the_round_trip_and_a_bucket_does_not() {
+    // the SYN of 74 B takes 59.2 us at 10 Mbit/s, a frame of 1514 B 1211.2 us
+    for (shaper, wire) in [("link", 0.0592), ("htb", 0.0)] {
+        let mut config = config(1, 10, vec![with(flow("reno", 20), "size", json!(1448))]);
+        config["bottleneck"]["shaper"] = json!(shaper);
+        let outcome = must(&config);
+        // RTT samples are whole microseconds
+        assert!((real(&outcome, "rtt_min_ms", 0) - 20.0 - wire).abs() < 0.001, "{shaper}: {}", real(&outcome, "rtt_min_ms", 0));
+        // handshake and one segment
+        let expected = 0.040 + if wire > 0.0 { 0.000_059_2 + 0.001_211_2 + 0.000_052_8 } else { 0.0 };
+        assert!((real(&outcome, "completion_s", 0) - expected).abs() < 2e-6, "{shaper}: {}", real(&outcome, "completion_s", 0));
+    }
+}
+
+#[test]
+fn capacity_is_shared_and_filled() {
+    let outcome = must(&config(20, 20, vec![flow("reno", 20), flow("reno", 20)]));
+    // 1448 of 1514 B are payload
+    close(total(&outcome, "goodput_total_mbit"), 20.0 * 1448.0 / 1514.0, 0.02, "goodput");
+    assert!(total(&outcome, "jain") > 0.9);
+    let shares = real(&outcome, "share", 0) + real(&outcome, "share", 1);
+    assert!((shares - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_finite_flow_completes_exactly_and_a_stopped_one_falls_silent() {
+    let sized = with(flow("cubic", 20), "size", json!(1_000_000));
+    let stopped = with(flow("cubic", 20), "stop", json!(2 * SECOND));
+    let outcome = must(&config(5, 10, vec![sized, stopped]));
+    let (done, until) = (real(&outcome, "completion_s", 0), real(&outcome, "completion_s", 1));
+    // 8 Mbit at no more than 10 Mbit/s
+    assert!((0.8..3.0).contains(&done), "{done}");
+    close(real(&outcome, "goodput_mbit", 0), 8.0 / done, 1e-9, "goodput until completion");
+    // what was in flight at 2 s still arrives
+    assert!((2.0..2.3).contains(&until), "{until}");
+    let goodput = outcome.series.real("goodput_mbit").expect("a column");
+    assert_eq!(goodput[goodput.len() - 2..], [0.0, 0.0]);
+}
+
+#[test]
+fn an_application_of_constant_rate_gets_it() {
+    let outcome = must(&config(20, 10, vec![with(flow("cubic", 20), "app_rate", json!(2_000_000))]));
+    close(real(&outcome, "goodput_mbit", 0), 2.0, 0.01, "goodput");
+    // it does not queue: each segment finds an empty link
+    assert!(total(&outcome, "sojourn_mean_ms") < 0.05, "{}", outcome.summary);
+    assert_eq!(total(&outcome, "drops_overflow"), 0.0);
+}
+
+#[test]
+fn a_thousand_flows() {
+    let flows = (0..1000).map(|n| with(flow(["reno", "cubic"][n % 2], 10 + n as u64 % 7), "ecn", json!(n % 3 == 0))).collect();
+    let mut config = config(3, 100, flows);
+    config["bottleneck"]["aqm"] = json!({"name": "cake"});
+    let outcome = must(&config);
+    assert_eq!(outcome.flows.int("flow").map(<[u64]>::len), Some(1000));
+    assert!(total(&outcome, "utilisation") > 0.9, "{}", outcome.summary);
+    assert!((0..1000).filter(|&n| real(&outcome, "goodput_mbit", n) > 0.0).count() > 900);
+}
+
+#[test]
+fn edges_give_a_result() {
+    let at = |pointer: &str, value: Value| {
+        let mut config = config(2, 10, vec![flow("cubic", 20)]);
+        let (parent, key) = pointer.rsplit_once('/').expect("a path");
+        config["hosts"] = json!({});
+        config.pointer_mut(parent).expect("a section")[key] = value;
+        must(&config)
+    };
+    // no propagation at all
+    assert!(total(&at("/flows/0/base_rtt", json!(0)), "utilisation") > 0.9);
+    // a minute of it: nothing happens in two seconds, not even the handshake
+    let far = at("/flows/0/base_rtt", json!(60 * SECOND));
+    assert_eq!((real(&far, "goodput_mbit", 0), int(&far, "timeouts", 0)), (0.0, 1));
+    assert!(real(&far, "rtt_mean_ms", 0).is_nan() && real(&far, "rtt_min_ms", 0).is_nan());
+    // the slowest link: the SYN takes 0.592 s, the first segment 12 s
+    let slow = at("/bottleneck/rate", json!(1000));
+    assert_eq!(real(&slow, "goodput_mbit", 0), 0.0);
+    // the fastest
+    assert!(total(&at("/bottleneck/rate", json!(10_000_000_000_000_u64)), "goodput_total_mbit") > 10.0);
+    // the shortest run
+    let short = at("/duration", json!(1));
+    assert_eq!((total(&short, "packets"), real(&short, "goodput_mbit", 0)), (0.0, 0.0));
+    // nothing gets through
+    let lost = at("/flows/0/loss", json!(1.0));
+    assert_eq!((int(&lost, "sent", 0), int(&lost, "timeouts", 0), total(&lost, "packets")), (0, 1, 0.0));
+    // stopped before, at and just after its start
+    for (start, stop) in [(SECOND, 0), (SECOND, SECOND), (SECOND, SECOND + 1)] {
+        let stopped = with(with(flow("cubic", 20), "start", json!({"min": start, "max": start})), "stop", json!(stop));
+        let outcome = must(&config(2, 10, vec![stopped]));
+        assert_eq!((int(&outcome, "sent", 0), real(&outcome, "goodput_mbit", 0)), (0, 0.0), "{start} {stop}");
+    }
+    // starts after the end
+    let late = at("/flows/0/start", json!({"min": 3 * SECOND, "max": 3 * SECOND}));
+    assert_eq!((int(&late, "sent", 0), total(&late, "packets"), real(&late, "goodput_mbit", 0)), (0, 0.0, 0.0));
+    // no room in the queue: packets that find the link busy are lost
+    let tight = at("/bottleneck/aqm/limit", json!(0));
+    assert_eq!(real(&tight, "goodput_mbit", 0), 0.0);
+    // smallest and largest segments, smallest buffers
+    for (key, value) in [
+        ("mss", json!(88)),
+        ("mss", json!(8934)),
+        ("initial_window", json!(10_000)),
+        ("send_buffer", json!(8192)),
+        ("receive_buffer", json!(8192)),
+    ] {
+        let outcome = at(&format!("/hosts/{key}"), value.clone());
+        assert!(real(&outcome, "goodput_mbit", 0) > 0.2, "{key} {value}: {}", real(&outcome, "goodput_mbit", 0));
+    }
+    let mut jumbo = config(2, 10, vec![flow("cubic", 20)]);
+    jumbo["hosts"] = json!({"mss": 8934, "receive_buffer": 8192, "send_buffer": 8192});
+    assert!(real(&must(&jumbo), "goodput_mbit", 0) > 0.2);
+    // one byte
+    let tiny = at("/flows/0/size", json!(1));
+    assert_eq!((int(&tiny, "sent", 0), int(&tiny, "retransmissions", 0)), (1, 0));
+    assert!(real(&tiny, "completion_s", 0) < 0.042);
+    // an application faster than any link, and one slower than a segment in the run
+    assert!(total(&at("/flows/0/app_rate", json!(10_000_000_000_000_u64)), "utilisation") > 0.9);
+    assert_eq!(int(&at("/flows/0/app_rate", json!(1000)), "sent", 0), 0);
+}
+
+#[test]
+fn a_slow_link_for_long_keeps_its_books() {
+    // 12 s a segment: RTTs of minutes, timeouts that were not needed
+    let mut config = config(3_600, 10, vec![flow("cubic", 20), flow("reno", 20)]);
+    config["bottleneck"]["rate"] = json!(1000);
+    config["record"] = json!({"series": false});
+    let outcome = must(&config);
+    assert!(total(&outcome, "utilisation") > 0.99, "{}", outcome.summary);
+    assert!(outcome.series.real("time_s").is_some_and(<[f64]>::is_empty));
+}
+
+#[test]
+fn without_random_loss_sent_is_received_dropped_or_queued() {
+    let outcome = must(&config(5, 10, vec![flow("reno", 20), flow("cubic", 40)]));
+    for row in 0..2 {
+        let drops = int(&outcome, "drops_overflow", row) + int(&outcome, "drops_aqm", row);
+        assert!(drops > 0);
+        // all losses but the last few have been repaired
+        assert!(int(&outcome, "retransmissions", row).abs_diff(drops) < 50);
+    }
+    let lost: u64 = (0..2).map(|row| int(&outcome, "drops_overflow", row)).sum();
+    assert_eq!(lost as f64, total(&outcome, "drops_overflow"));
+}
