@@ -17,6 +17,11 @@ use std::collections::VecDeque;
 /// Events after which a transfer counts as stuck.
 const MOST_EVENTS: usize = 200_000;
 
+/// As many cases as take a second or so, whatever the number of congestion controls.
+fn cases() -> ProptestConfig {
+    ProptestConfig::with_cases((1024 / cc::specs().len() as u32).max(64))
+}
+
 #[derive(Default)]
 struct Wire(Vec<Packet>);
 
@@ -283,7 +288,7 @@ impl Transfer {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(cases())]
 
     #[test]
     fn every_transfer_completes_in_order_and_once(transfer in transfer(0..1)) {
@@ -389,7 +394,7 @@ fn attack(name: &str, host: &HostOptions, app: Application, steps: &[Step]) -> R
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(cases())]
 
     #[test]
     fn no_acknowledgement_whatever_breaks_a_sender(
