@@ -464,7 +464,10 @@ impl Receiver {
         if self.options.sce && ecn != Ecn::Ce {
             self.echo_sce(ecn == Ecn::Ect1);
         }
-        if self.options.echo == Echo::PerPacket && ecn != Ecn::NotEct {
+        // where ECT(1) is SCE it says nothing of CE, and DCTCP's echo keeps its state: so the receiver of the SCE draft, or the
+        // RTT of its DCTCP flows could not be above that of their competitors in the same queue (docs/validation.md)
+        let says_ce = ecn != Ecn::NotEct && !(self.options.sce && ecn == Ecn::Ect1);
+        if self.options.echo == Echo::PerPacket && says_ce {
             self.echo_each(ecn == Ecn::Ce);
         }
         match ecn {
@@ -500,11 +503,14 @@ impl Receiver {
     }
 
     /// SCE's echo, "immediate on change": what is held back is acknowledged before the echo changes, so that each ACK covers a
-    /// run of one kind; the packet that changed it waits as any other.
+    /// run of one kind; the packet that changed it is acknowledged by the one quick ACK that the change is worth. Without that
+    /// one (both are on record, and the draft's tables tell them apart: docs/validation.md) a window of two segments
+    /// would wait for the delayed-ACK timer at every change.
     #[inline]
     fn echo_sce(&mut self, sce: bool) {
         if sce != self.sce_state && self.delack_at != Time::NEVER {
             self.acknowledge_early();
+            self.raise_quick(1);
         }
         self.sce_state = sce;
         self.esce_queued = sce;
