@@ -133,7 +133,8 @@ impl CongestionControl for State {
                 self.flatten(conn.jiffies(), epoch_start, bytes);
                 self.give_way(conn, bytes);
             }
-            conn.ssthresh = conn.cwnd / 2;
+            // of a window of 1 the module makes 0, to which PRR would go
+            conn.ssthresh = (conn.cwnd / 2).max(1);
         }
         self.recent = self.recent.saturating_sub(1);
     }

@@ -268,7 +268,8 @@ impl Sce {
         };
         conn.cwnd = self.cut(conn.cwnd, shift);
         if self.config.version == Version::B {
-            conn.ssthresh = self.peak >> 1;
+            // of a window of 1 the module makes 0
+            conn.ssthresh = (self.peak >> 1).max(1);
         }
     }
 
