@@ -17,7 +17,8 @@
 //! Integer effects that decide results: marks below 1/64 of a window add nothing to alpha; with "zero", alpha then falls to
 //! 0 and the sender no longer reacts; with "keep" it stays at 15, which cuts nothing off windows up to 136 segments. A cut is
 //! rounded down to whole segments, so that none is made below 2048/alpha segments. Where marks are frequent, alpha rests
-//! up to 15 above their fraction.
+//! up to 15 above their fraction. Under random marks of probability p the window is about 2/alpha for that reason; with
+//! cuts in fractions of a segment it would be 1.06/p, as growth starts anew after each (both in the last test).
 //!
 //! Not Linux:
 //!
@@ -200,6 +201,7 @@ impl CongestionControl for State {
 mod tests {
     use super::super::testing::conn;
     use super::*;
+    use crate::rng::Rng;
     use crate::tcp::conn::CaEvent;
 
     fn dctcp(edit: impl FnOnce(&mut Params)) -> State {
@@ -399,5 +401,54 @@ mod tests {
     fn a_spurious_reduction_is_undone() {
         let conn = Conn { cwnd: 50, prior_cwnd: 100, ..conn() };
         assert_eq!(dctcp(|_| ()).undo_cwnd(&conn), 100);
+    }
+
+    // ---- random marking
+
+    /// Mean window with every segment marked with probability `p`, and Linux's machine around: nothing grows from the first
+    /// mark until a window later, and the credit towards the next segment is lost. Either with this file's cuts, in whole
+    /// segments, or with real ones of p/2.
+    fn mean_window(p: f64, whole_segments: bool) -> f64 {
+        let mut rng = Rng::stream(1, "marks", 0);
+        let mut conn = Conn { ssthresh: 2, ..conn() };
+        let mut cc = dctcp(|_| ());
+        cc.init(&mut conn);
+        let (mut window, mut target) = (10.0, 10.0);
+        let (mut sum, mut rounds) = (0.0, 0.0);
+        for _ in 0..300_000 {
+            let ece = rng.next_f64() < p;
+            ack_n(&mut cc, &mut conn, 1, ece);
+            if conn.state == CaState::Cwr && conn.snd_una > conn.high_seq {
+                (conn.state, window) = (CaState::Open, target);
+                conn.cwnd = target as u32;
+            }
+            if ece && conn.state == CaState::Open {
+                let cut = cc.ssthresh(&conn, Congestion::Ecn);
+                target = if whole_segments { f64::from(cut) } else { window * (1.0 - p / 2.0) };
+                (conn.state, conn.high_seq, conn.cwnd_cnt) = (CaState::Cwr, conn.snd_nxt, 0);
+            } else if conn.state == CaState::Open {
+                cc.cong_avoid(&mut conn, 1);
+                window = if whole_segments { f64::from(conn.cwnd) } else { window + f64::from(conn.cwnd_cnt == 0) };
+                conn.cwnd = window as u32;
+            }
+            conn.snd_nxt = conn.snd_nxt.max(conn.snd_una + u64::from(conn.cwnd));
+            sum += 1.0;
+            rounds += 1.0 / window;
+        }
+        sum / rounds
+    }
+
+    #[test]
+    fn random_marks_hold_a_window_of_2_over_alpha_where_real_cuts_would_hold_1_06_over_p() {
+        for p in [0.05, 0.1, 0.2] {
+            // With real cuts, x = pW: a window grows by a segment for every window without a mark, of which there are
+            // 1/(e^x - 1) between two cuts of W p/2 = x/2; so x (e^x - 1) = 2, x = 1.06, less what is rounded down here.
+            let real = mean_window(p, false) * p;
+            assert!((0.97..1.10).contains(&real), "p {p}: {real}");
+            // A cut in whole segments is none below 2048/alpha, and alpha rests half of its 15 steps above p on average.
+            let whole = mean_window(p, true);
+            let threshold = 2.0 / (p + 7.5 / 1024.0);
+            assert!((0.92..1.08).contains(&(whole / threshold)), "p {p}: {whole} instead of {threshold}");
+        }
     }
 }
