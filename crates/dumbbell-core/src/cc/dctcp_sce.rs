@@ -32,7 +32,7 @@ crate::params! {
         /// What ends slow start besides CE and loss.
         slow_start_exit: SlowStartExit = SlowStartExit::AtOnce, unit "", source "chromi/sce, README of 2019";
         /// How CE and loss act together with PRR.
-        ce_response: CeResponse = CeResponse::Documented, unit "", source "chromi/sce, comments: ABE 75%, or 87.5% with SCE";
+        ce_response: CeResponse = CeResponse::AsCoded, unit "", source "chromi/sce 9fae76b9; the draft's tables (docs/validation.md)";
     }
 }
 
@@ -135,9 +135,11 @@ mod tests {
     }
 
     #[test]
-    fn ce_leaves_three_quarters_or_seven_eighths() {
+    fn ce_as_documented_leaves_three_quarters_or_seven_eighths() {
         for (esce, before, left) in [(false, 100, 75), (true, 99, 87)] {
-            let mut sender = avoidance(536, 100);
+            let documented = Params { ce_response: CeResponse::Documented, ..Params::default() };
+            let mut sender = Sender::new(State::new(documented), 100);
+            sender.conn.ssthresh = 2;
             sender.ack_marked(1, RTT, false, esce);
             assert_eq!(sender.conn.cwnd, before);
             sender.congestion(Congestion::Ecn);

@@ -15,8 +15,10 @@
 //!   225 s to reach the bandwidth-delay product, DCTCP-SCE 80 s, 2.8 times as fast; one segment a round trip takes 221 s.
 //! - `slow_start_exit` at-once. In "B" and DCTCP-SCE as published ESCE never lowers `ssthresh`, so that slow start outlasts
 //!   it, but the project's README of 2019 says that one brief excursion of the queue ends slow start, as "A" does.
-//! - `ce_response` documented. Comments and plots of the authors have 75 % after CE, or 87.5 % if SCE came before. As coded,
-//!   these cuts come on top of what Linux does by itself: PRR brings the window to `ssthresh`, about half.
+//! - `ce_response` as-coded. Comments and plots of the authors have 75 % after CE, or 87.5 % if SCE came before; as coded,
+//!   these cuts come on top of what Linux does by itself: PRR brings the window to `ssthresh`, about half. With the ramp
+//!   sce-single, where CE matters, the draft's shares against Reno and CUBIC fit the code, not the comments
+//!   (docs/validation.md).
 //!
 //! The square root that Reno-SCE needs is kept in single steps, up when the count adds a segment, down when it takes one.
 //! Slow start adds segments without a step: the root is too small after it, and with it the first reactions.
