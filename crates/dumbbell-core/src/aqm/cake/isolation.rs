@@ -5,6 +5,7 @@
 
 use super::cobalt::Cobalt;
 use super::tins::Diffserv;
+use super::turns::Turns;
 use crate::aqm::FlowKey;
 use crate::rng::{mix, Rng};
 
@@ -76,7 +77,7 @@ pub struct Flow {
     pub head: u32,
     /// Last packet.
     pub tail: u32,
-    /// Bytes that it may still send in this turn.
+    /// Bytes that it may still send in this turn; while it is among [`FlowTable::turns`], these know better.
     pub deficit: i32,
     next: u16,
     previous: u16,
@@ -139,16 +140,16 @@ struct Identity {
     slot: u16,
 }
 
-/// The hosts on one side: how many bulk flows each has. Empty if the mode does not look at this side.
-#[derive(Clone, Debug, Default)]
+/// The hosts on one side: how many bulk flows each has.
+#[derive(Clone, Debug)]
 struct Hosts {
     tags: Vec<u32>,
     bulk_flows: Vec<u16>,
 }
 
 impl Hosts {
-    fn new(used: bool, tins: usize) -> Hosts {
-        let size = if used { tins * QUEUES } else { 0 };
+    fn new(tins: usize) -> Hosts {
+        let size = tins * QUEUES;
         Hosts { tags: vec![0; size], bulk_flows: vec![0; size] }
     }
 
@@ -173,6 +174,38 @@ fn set_and_way(tin: u8, hash: u32) -> (usize, usize) {
     (tin as usize * QUEUES + index - index % WAYS, index % WAYS)
 }
 
+/// The hosts between which the mode shares.
+#[derive(Clone, Debug)]
+struct Loads {
+    sources: Option<Hosts>,
+    destinations: Option<Hosts>,
+}
+
+impl Loads {
+    /// Calls `change` with the number of bulk flows of each host of `flow` that counts.
+    #[inline]
+    fn of(&mut self, flow: &Flow, change: impl Fn(&mut u16)) {
+        if let Some(hosts) = &mut self.sources {
+            change(&mut hosts.bulk_flows[flow.src_host as usize]);
+        }
+        if let Some(hosts) = &mut self.destinations {
+            change(&mut hosts.bulk_flows[flow.dst_host as usize]);
+        }
+    }
+
+    /// See [`FlowTable::gain`].
+    #[inline]
+    fn gain(&self, flow: &Flow, quantum: u32) -> u32 {
+        let of_source = self.sources.as_ref().map_or(1, |hosts| hosts.bulk_flows[flow.src_host as usize]);
+        let of_destination = self.destinations.as_ref().map_or(1, |hosts| hosts.bulk_flows[flow.dst_host as usize]);
+        match of_source.max(of_destination) {
+            // Almost always: spares the division.
+            0 | 1 => quantum * 65535,
+            load => quantum * (65535 / u32::from(load)),
+        }
+    }
+}
+
 /// All flow queues of all tins.
 #[derive(Clone, Debug)]
 pub struct FlowTable {
@@ -183,10 +216,9 @@ pub struct FlowTable {
     pub flows: Vec<Flow>,
     /// Bytes by slot; apart from the flows so that the longest is found fast.
     pub backlogs: Vec<u32>,
-    src_hosts: Hosts,
-    dst_hosts: Hosts,
-    fair_to_sources: bool,
-    fair_to_destinations: bool,
+    /// Flows that used up a quantum (Linux's list of old flows), of every tin.
+    pub turns: Vec<Turns>,
+    loads: Loads,
     rng: Rng,
 }
 
@@ -212,10 +244,11 @@ impl FlowTable {
             queues: vec![0; tins * QUEUES],
             flows: vec![Flow::default()],
             backlogs: vec![0],
-            src_hosts: Hosts::new(isolation.fair_to_sources(), tins),
-            dst_hosts: Hosts::new(isolation.fair_to_destinations(), tins),
-            fair_to_sources: isolation.fair_to_sources(),
-            fair_to_destinations: isolation.fair_to_destinations(),
+            turns: vec![Turns::default(); tins],
+            loads: Loads {
+                sources: isolation.fair_to_sources().then(|| Hosts::new(tins)),
+                destinations: isolation.fair_to_destinations().then(|| Hosts::new(tins)),
+            },
             rng: Rng::stream(seed, "cake quantum", 0),
         }
     }
@@ -258,15 +291,17 @@ impl FlowTable {
             if bulk {
                 self.leave_bulk(slot);
             }
-            if self.fair_to_sources {
-                self.flows[slot as usize].src_host = self.src_hosts.find(tin, src_hash);
+            let taken = &mut self.flows[slot as usize];
+            if let Some(hosts) = &mut self.loads.sources {
+                taken.src_host = hosts.find(tin, src_hash);
             }
-            if self.fair_to_destinations {
-                self.flows[slot as usize].dst_host = self.dst_hosts.find(tin, dst_hash);
+            if let Some(hosts) = &mut self.loads.destinations {
+                taken.dst_host = hosts.find(tin, dst_hash);
             }
             if bulk {
                 self.join_bulk(slot);
             }
+            self.turns[tin as usize].forget_gains();
         }
         slot
     }
@@ -275,53 +310,47 @@ impl FlowTable {
     #[inline]
     pub fn join_bulk(&mut self, slot: u16) {
         let flow = &self.flows[slot as usize];
-        if self.fair_to_sources {
-            self.src_hosts.bulk_flows[flow.src_host as usize] += 1;
-        }
-        if self.fair_to_destinations {
-            self.dst_hosts.bulk_flows[flow.dst_host as usize] += 1;
-        }
+        self.loads.of(flow, |bulk_flows| *bulk_flows += 1);
+        self.turns[flow.tin as usize].forget_gains();
     }
 
     /// The hosts of `slot` have one bulk flow less.
     #[inline]
     pub fn leave_bulk(&mut self, slot: u16) {
         let flow = &self.flows[slot as usize];
-        if self.fair_to_sources {
-            self.src_hosts.bulk_flows[flow.src_host as usize] -= 1;
-        }
-        if self.fair_to_destinations {
-            self.dst_hosts.bulk_flows[flow.dst_host as usize] -= 1;
-        }
+        self.loads.of(flow, |bulk_flows| *bulk_flows -= 1);
+        self.turns[flow.tin as usize].forget_gains();
     }
 
-    /// Bytes for one turn of `slot`: the quantum divided by the bulk flows of its busier host, rounded by chance so that
-    /// shares below one byte are right on average.
+    /// Bytes for one turn of `slot` in units of 2^-16: the quantum divided by the bulk flows of its busier host.
+    #[inline]
+    pub fn gain(&self, slot: u16, quantum: u32) -> u32 {
+        self.loads.gain(&self.flows[slot as usize], quantum)
+    }
+
+    /// Bytes for one turn of `slot`, rounded by chance so that shares below one byte are right on average.
     #[inline]
     pub fn quantum(&mut self, slot: u16, quantum: u32) -> i32 {
-        let flow = &self.flows[slot as usize];
-        let mut host_load = 1;
-        if self.fair_to_sources {
-            host_load = host_load.max(self.src_hosts.bulk_flows[flow.src_host as usize]);
-        }
-        if self.fair_to_destinations {
-            host_load = host_load.max(self.dst_hosts.bulk_flows[flow.dst_host as usize]);
-        }
-        // Almost always 1: spares the division.
-        let share = if host_load == 1 { 65535 } else { 65535 / u32::from(host_load) };
-        ((quantum * share + (self.rng.next_u32() >> 16)) >> 16) as i32
+        ((self.gain(slot, quantum) + (self.rng.next_u32() >> 16)) >> 16) as i32
+    }
+
+    /// Gives turns to the flows of `tin` that used up a quantum, until the first may send; returns it. There must be one.
+    #[inline]
+    pub fn next_in_turn(&mut self, tin: usize, quantum: u32) -> u16 {
+        self.turns[tin].next(&mut self.rng, |slot| self.loads.gain(&self.flows[slot as usize], quantum))
     }
 
     /// Whether every host is counted as often as it has bulk flows.
     #[cfg(test)]
     pub fn hosts_are_counted_right(&self) -> bool {
-        let right = |hosts: &Hosts, of: fn(&Flow) -> u16| {
+        let right = |hosts: &Option<Hosts>, of: fn(&Flow) -> u16| {
+            let Some(hosts) = hosts else { return true };
             let mut counts = vec![0; hosts.bulk_flows.len()];
             let bulk = self.flows.iter().filter(|flow| flow.state == FlowState::Bulk);
-            bulk.filter(|_| !hosts.bulk_flows.is_empty()).for_each(|flow| counts[of(flow) as usize] += 1);
+            bulk.for_each(|flow| counts[of(flow) as usize] += 1);
             counts == hosts.bulk_flows
         };
-        right(&self.src_hosts, |flow| flow.src_host) && right(&self.dst_hosts, |flow| flow.dst_host)
+        right(&self.loads.sources, |flow| flow.src_host) && right(&self.loads.destinations, |flow| flow.dst_host)
     }
 
     /// The slot with the most bytes; the first of several.
@@ -453,7 +482,7 @@ mod tests {
     fn a_host_keeps_its_entry_while_it_has_bulk_flows() {
         // three hosts whose hashes say entry 5 of 1024
         let (a, b, c) = (5, 5 + 1024, 5 + 2048);
-        let mut hosts = Hosts::new(true, 1);
+        let mut hosts = Hosts::new(1);
         assert_eq!(hosts.find(0, a), 5);
         hosts.bulk_flows[5] = 1;
         assert_eq!((hosts.find(0, a), hosts.find(0, b)), (5, 6));

@@ -1,8 +1,8 @@
 //! CAKE: a shaper without bursts over priority tins, fair queueing of hosts and flows, and COBALT in every flow queue.
 //!
 //! Specification: Linux `net/sched/sch_cake.c` (6.18), tc-cake(8); Høiland-Jørgensen, Täht, Morton, "Piece of CAKE" (LANMAN
-//! 2018); for SCE, `sch_cake.c` of github.com/chromi/sce. Cut along its parts: [`shaper`], [`tins`], [`isolation`], [`cobalt`],
-//! [`sce`].
+//! 2018); for SCE, `sch_cake.c` of github.com/chromi/sce. Cut along its parts: [`shaper`], [`tins`], [`isolation`], [`turns`],
+//! [`cobalt`], [`sce`].
 //!
 //! Deviations: no `ack-filter`, `nat`, `autorate-ingress`, filters or negative overhead, and no `wash`, since nothing reads the
 //! codepoint behind the bottleneck; packets are single frames, so that `split-gso` has no meaning. The longest queue is found by
@@ -14,6 +14,7 @@ pub mod isolation;
 pub mod sce;
 pub mod shaper;
 pub mod tins;
+pub mod turns;
 
 use super::{Aqm, Dequeue, Surroundings};
 use crate::packet::{Ecn, Packet, MTU_FRAME};
@@ -209,11 +210,14 @@ impl State {
         bytes as i32
     }
 
-    /// Charges a packet of queue `slot` to the clocks and to the turns of its flow and tin.
+    /// Charges a packet of queue `slot`, which is the first of `list`, to the clocks and to the turns of its flow and tin.
     #[inline]
-    fn charge_turn(&mut self, slot: u16, tin: usize, len: u16, now: Time, dropped: bool) {
+    fn charge_turn(&mut self, slot: u16, tin: usize, list: usize, len: u16, now: Time, dropped: bool) {
         let bytes = self.charge(tin, len, now, dropped);
-        self.table.flows[slot as usize].deficit -= bytes;
+        match list {
+            OLD => self.table.turns[tin].charge(bytes),
+            _ => self.table.flows[slot as usize].deficit -= bytes,
+        }
         if !self.shaped {
             self.tins[tin].deficit -= bytes;
         }
@@ -233,17 +237,18 @@ impl State {
         log.dropped(&packet, DropReason::Overflow);
     }
 
-    /// Moves queue `slot` of `tin` from list `from` to the tail of list `to`.
+    /// Takes queue `slot` of `tin` out of `list`; from [`OLD`] only the first can be taken.
     #[inline]
-    fn move_to(&mut self, tin: usize, slot: u16, from: usize, to: usize) {
-        let lists = &mut self.tins[tin].lists;
-        lists[from].remove(&mut self.table.flows, slot);
-        lists[to].push(&mut self.table.flows, slot);
+    fn remove(&mut self, tin: usize, slot: u16, list: usize) {
+        match list {
+            OLD => self.table.flows[slot as usize].deficit = self.table.turns[tin].pop(),
+            _ => self.tins[tin].lists[list].remove(&mut self.table.flows, slot),
+        }
     }
 
-    /// A flow has used up its turn: gives it the next one, behind all others.
+    /// The new flow `slot` has used up its first turn: from now on it gets turns behind all others.
     #[inline]
-    fn next_turn(&mut self, tin: usize, slot: u16, list: usize) {
+    fn join_turns(&mut self, tin: usize, slot: u16, list: usize) {
         let flow = &mut self.table.flows[slot as usize];
         if flow.state == FlowState::Sparse {
             if flow.head == NO_PACKET {
@@ -253,9 +258,10 @@ impl State {
                 self.become_bulk(tin, slot);
             }
         }
-        let quantum = self.table.quantum(slot, self.tins[tin].flow_quantum);
-        self.table.flows[slot as usize].deficit += quantum;
-        self.move_to(tin, slot, list, OLD);
+        self.tins[tin].lists[list].remove(&mut self.table.flows, slot);
+        let deficit = self.table.flows[slot as usize].deficit + self.table.quantum(slot, self.tins[tin].flow_quantum);
+        let gain = self.table.gain(slot, self.tins[tin].flow_quantum);
+        self.table.turns[tin].push(slot, deficit, gain);
     }
 
     /// From sparse to bulk.
@@ -274,10 +280,11 @@ impl State {
         let state = flow.state;
         if flow.cobalt.is_at_rest(now) {
             flow.state = FlowState::None;
-            self.tins[tin].lists[list].remove(&mut self.table.flows, slot);
+            self.remove(tin, slot, list);
         } else {
             flow.state = FlowState::Decaying;
-            self.move_to(tin, slot, list, DECAYING);
+            self.remove(tin, slot, list);
+            self.tins[tin].lists[DECAYING].push(&mut self.table.flows, slot);
         }
         match state {
             FlowState::Sparse | FlowState::SparseWait => self.tins[tin].sparse_flows -= 1,
@@ -306,11 +313,10 @@ impl Aqm for State {
         let state = self.table.flows[slot as usize].state;
         match state {
             FlowState::None | FlowState::Decaying => {
-                if state == FlowState::None {
-                    self.tins[tin].lists[NEW].push(&mut self.table.flows, slot);
-                } else {
-                    self.move_to(tin, slot, DECAYING, NEW);
+                if state == FlowState::Decaying {
+                    self.tins[tin].lists[DECAYING].remove(&mut self.table.flows, slot);
                 }
+                self.tins[tin].lists[NEW].push(&mut self.table.flows, slot);
                 self.tins[tin].sparse_flows += 1;
                 let quantum = self.table.quantum(slot, self.tins[tin].flow_quantum);
                 let flow = &mut self.table.flows[slot as usize];
@@ -344,15 +350,22 @@ impl Aqm for State {
             };
             'flow: loop {
                 // One of the flows that decay is looked at in every call, so that they do leave.
-                let lists = &self.tins[tin].lists;
-                let decaying_first = if look_at_decaying { DECAYING } else { NEW };
-                look_at_decaying = false;
-                let Some(list) = [decaying_first, NEW, OLD, DECAYING].into_iter().find(|&list| lists[list].first() != 0) else {
+                let Tin { lists, flow_quantum, .. } = self.tins[tin];
+                let [new, decaying] = lists.map(|list| list.first());
+                let (list, slot) = if decaying != 0 && look_at_decaying {
+                    (DECAYING, decaying)
+                } else if new != 0 {
+                    (NEW, new)
+                } else if !self.table.turns[tin].is_empty() {
+                    (OLD, self.table.next_in_turn(tin, flow_quantum))
+                } else if decaying != 0 {
+                    (DECAYING, decaying)
+                } else {
                     continue 'tin;
                 };
-                let slot = lists[list].first();
-                if self.table.flows[slot as usize].deficit <= 0 {
-                    self.next_turn(tin, slot, list);
+                look_at_decaying = false;
+                if list != OLD && self.table.flows[slot as usize].deficit <= 0 {
+                    self.join_turns(tin, slot, list);
                     continue 'flow;
                 }
                 while let Some(mut packet) = self.take(slot) {
@@ -365,7 +378,7 @@ impl Aqm for State {
                     if verdict.drop && flow.head != NO_PACKET {
                         log.dropped(&packet, DropReason::Aqm);
                         if self.params.ingress {
-                            self.charge_turn(slot, tin, packet.len, now, true);
+                            self.charge_turn(slot, tin, list, packet.len, now, true);
                             continue 'flow;
                         }
                         continue;
@@ -378,7 +391,7 @@ impl Aqm for State {
                     if verdict.sce && sce::set_sce(&mut packet) {
                         log.marked(&packet, Ecn::Ect0, Mark::Sce);
                     }
-                    self.charge_turn(slot, tin, packet.len, now, false);
+                    self.charge_turn(slot, tin, list, packet.len, now, false);
                     return Dequeue::Packet(packet);
                 }
                 self.retire(tin, slot, list, now);
@@ -408,6 +421,9 @@ impl Aqm for State {
         self.shaper.set_rate(rate);
         for (tin, (tin_rate, _)) in self.tins.iter_mut().zip(self.params.diffserv.shares(rate)) {
             tin.set_rate(tin_rate, self.params.rtt, self.params.sce_setting());
+        }
+        for turns in &mut self.table.turns {
+            turns.forget_gains();
         }
         self.memory_limit = buffer_limit(&self.params, rate);
     }

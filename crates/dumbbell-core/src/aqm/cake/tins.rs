@@ -125,8 +125,8 @@ pub struct Tin {
     quantum: i32,
     /// Bytes left in its turn; without a shaper.
     pub deficit: i32,
-    /// Flow queues to be served: those of `NEW`, `OLD` and `DECAYING`.
-    pub lists: [List; 3],
+    /// Flow queues to be served: those of `NEW` and `DECAYING`; those of `OLD` are in turns.
+    pub lists: [List; 2],
     /// Flows that have not used up a quantum yet, in the new or the old list.
     pub sparse_flows: u32,
     /// Flows that have.
@@ -137,10 +137,10 @@ pub struct Tin {
 
 /// Flows that became active.
 pub const NEW: usize = 0;
-/// Flows that used up a quantum.
-pub const OLD: usize = 1;
 /// Empty flows whose COBALT is not yet at rest.
-pub const DECAYING: usize = 2;
+pub const DECAYING: usize = 1;
+/// Flows that used up a quantum: not a list, but [`super::turns::Turns`].
+pub const OLD: usize = 2;
 
 /// Rates and what follows from them, for one tin at `bytes_per_second` (0: unlimited), as `cake_set_rate` computes it.
 ///
@@ -160,7 +160,7 @@ impl Tin {
     pub fn new(bytes_per_second: u64, quantum: i32, rtt: Time, sce: Setting) -> Tin {
         let (flow_quantum, thresholds) = rate_dependent(bytes_per_second, rtt, sce);
         let byte_time = ByteTime::at(bytes_per_second);
-        let lists = [List::default(); 3];
+        let lists = [List::default(); 2];
         Tin {
             thresholds,
             flow_quantum,
