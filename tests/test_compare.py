@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from conftest import Command, parsed
-from dumbbell import compare
+from dumbbell import compare, engine_version
 from dumbbell.errors import InputError
 from dumbbell.experiment import Cell
 
@@ -145,6 +145,19 @@ def test_identical_flows_may_be_one_group(tmp_path: Path) -> None:
     run = cell(FLOWBLIND, flows=[{"cc": "reno", "base_rtt": "20ms", "count": 2}])
     flows = [{"goodput_mbit": 6.0, "rtt_mean_ms": 20.0}, {"goodput_mbit": 3.0, "rtt_mean_ms": 20.0}]
     assert compare.compare(*frames((run, {"jain": 0.9}, flows)), reference(tmp_path, text)).missing == 1
+
+
+@pytest.mark.parametrize(
+    ("versions", "simulated"), [(["a", "b"], 4.0), (["b", "a"], 4.0), ([engine_version(), "b"], 8.0)]
+)
+def test_an_older_engine_counts_where_no_newer_one_answers(
+    versions: list[str], simulated: float, tmp_path: Path
+) -> None:
+    run = cell("cake", flows=[{"cc": "reno", "base_rtt": "20ms"}])
+    goodputs = (8.0, 4.0)
+    runs = [(run, {"engine_version": v}, [{"goodput_mbit": g}]) for v, g in zip(versions, goodputs, strict=True)]
+    (pair,) = compare.compare(*frames(*runs), reference(tmp_path, LONG)).pairs
+    assert (pair.simulated, pair.seeds) == (simulated, 1)
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", LONG.replace("6.0", "six"), "\0"])

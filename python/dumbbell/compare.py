@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from dumbbell._native import engine_version
 from dumbbell.errors import InputError, shown
 from dumbbell.registry import Param, registry
 from dumbbell.tables import aligned, number
@@ -194,9 +195,9 @@ def compare(
         if figure.cell not in answers:
             stated = [(c, v) for c, v in figure.cell if not (any_length and c == "seconds")]
             place = (dict(figure.cell)["rate_mbit"], dict(figure.cell)["delay_ms"])
-            answers[figure.cell] = [
-                (key, row) for key, run, row in coarse.get(place, []) if all(run.answers(c, v) for c, v in stated)
-            ]
+            answers[figure.cell] = _of_one_engine(
+                [(key, row) for key, run, row in coarse.get(place, []) if all(run.answers(c, v) for c, v in stated)]
+            )
         source = METRICS.get(figure.metric, figure.metric)
         values = []
         for key, row in answers[figure.cell]:
@@ -211,6 +212,13 @@ def compare(
         result.pairs.append(Pair(figure, simulated, len(values), score, error))
     result.pairs += _shares(result.pairs)
     return result
+
+
+def _of_one_engine(rows: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return those of the current engine version or, if there are none, of the version that comes last."""
+    versions = [row.get("engine_version") for _, row in rows]
+    wanted = engine_version() if engine_version() in versions else next(reversed(versions), None)
+    return [answer for answer, version in zip(rows, versions, strict=True) if version == wanted]
 
 
 def _unfolded(text: str) -> dict[str, Any]:
