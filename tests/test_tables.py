@@ -3,11 +3,13 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
+from matplotlib import pyplot as plt
 
 from conftest import Command
-from dumbbell import cli, experiment, registry, sweep
+from dumbbell import cli, experiment, figures, registry, sweep
 from dumbbell.errors import InputError
 from dumbbell.store import Store
 from dumbbell.tables import Frame, markdown, selected, tidy
@@ -130,6 +132,11 @@ def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None
     assert (
         command("plot", "r.duckdb", "-o", "p.svg", "--value", "srtt").returncode == 0 and (tmp_path / "p.svg").exists()
     )
+    for options in (["--against", "base_rtt", "--where", "bottleneck.rate=2Mbit"], ["--time", "500ms..1s"]):
+        assert command("plot", "r.duckdb", "-o", "q.svg", *options).returncode == 0, options
+    for options in (["--against", "base_rt"], ["--time", "1s"], ["--time", "1..2"]):
+        done = command("plot", "r.duckdb", *options)
+        assert done.returncode == 2 and done.stderr.startswith(("r.duckdb: --against", "--time")), done.stderr
     assert command("export", "r.duckdb", "--parquet", "-o", "out").returncode == 0
     assert pl.read_parquet(tmp_path / "out" / "runs.parquet").height == 8
     assert command("export", "r.duckdb", "--parquet", "-o", "out").returncode == 2
@@ -137,6 +144,26 @@ def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None
     for line in (["frobnicate"], ["run"], ["run", small, "--jobs", "0"], ["table", "r.duckdb", "--csv", "--markdown"]):
         done = command(*line)
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_lines_against_a_key(frame: Frame, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[object] = []
+
+    def keep(_output: object) -> None:
+        axis = plt.gca()
+        ticks = [label.get_text() for label in axis.get_xticklabels()]
+        for line in axis.lines:
+            heights = np.asarray(line.get_ydata(), dtype=float)
+            drawn.append((line.get_label(), ticks, [round(float(y), 9) for y in heights]))
+        plt.close("all")
+
+    monkeypatch.setattr(figures, "_save", keep)
+    figures.against(frame, "bottleneck.rate", "goodput", "unused.png")
+    assert drawn == [("flow 0", ["10Mbit", "100Mbit"], [2.5, 11.5]), ("flow 1", ["10Mbit", "100Mbit"], [3.5, 21.5])]
+    drawn.clear()
+    figures.against(frame, "seed", "jain", "unused.png")
+    # runs are 10 Mbit with seeds 1 and 2, then 100 Mbit
+    assert drawn == [("rate 10Mbit", ["1", "2"], [0.5, 0.6]), ("rate 100Mbit", ["1", "2"], [0.7, 0.8])]
 
 
 def test_everything_registered_is_listed_described_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

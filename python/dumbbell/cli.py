@@ -10,7 +10,7 @@ from typing import Annotated, Any, Never
 import polars as pl
 import typer
 
-from dumbbell import experiment, registry, schema, sweep
+from dumbbell import experiment, registry, schema, sweep, units
 from dumbbell.errors import InputError, nearest, one_line
 from dumbbell.store import TABLES, Store
 from dumbbell.tables import Frame, markdown, tidy
@@ -234,9 +234,15 @@ def plot(
     output: Annotated[str, typer.Option("-o", "--output", help="Picture: .png, .pdf or .svg.")] = "plot.png",
     reference: Annotated[str | None, typer.Option(help="Draw errors beside this CSV of published results.")] = None,
     value: Annotated[str | None, typer.Option(help="What to draw.")] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Draw means against the values of this key.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="FROM..TO", help="Part of time series to draw, such as 20s..21s.")
+    ] = None,
     where: Where = None,
 ) -> None:
-    """Draw time series or, with --reference, a heat map of errors."""
+    """Draw time series, with --against lines over a key or, with --reference, a heat map of errors."""
     from dumbbell import compare as comparing
     from dumbbell import figures
     from dumbbell.tables import selected
@@ -247,10 +253,23 @@ def plot(
         figures.errors(compared, value or "rtt_ms", output)
         return
     frame = selected(frame, where or [])
+    if against is not None:
+        figures.against(frame, against, value or "goodput", output)
+        return
     with Store.open(results) as store:
         rows = [store.table(name) for name in ("series", "queue_series")]
     keys = frame.runs["key"].implode()
-    figures.series(frame, [table.filter(table["key"].is_in(keys)) for table in rows], value or "goodput", output)
+    shown = [table.filter(table["key"].is_in(keys)) for table in rows]
+    figures.series(frame, shown, value or "goodput", output, _span(time) if time else None)
+
+
+def _span(text: str) -> tuple[float, float]:
+    """Return two times, `20s..21s`, in seconds."""
+    try:
+        start, end = (units.parse("time", part) / 1e9 for part in text.split(".."))
+    except (ValueError, InputError):
+        raise InputError("--time", "", text, "FROM..TO, such as 20s..21s") from None
+    return start, end
 
 
 @app.command()

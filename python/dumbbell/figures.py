@@ -1,4 +1,4 @@
-"""Figures: a heat map of errors beside a reference, and time series of flows."""
+"""Figures: a heat map of errors beside a reference, time series of flows, a measure against a key."""
 
 import math
 import re
@@ -59,10 +59,13 @@ def _signed(score: str) -> str:
     return re.sub(r"\|(.*)\|", r"(\1)", score)
 
 
-def series(frame: Frame, tables: list[pl.DataFrame], value: str, output: str | Path) -> None:
+def series(
+    frame: Frame, tables: list[pl.DataFrame], value: str, output: str | Path, time: tuple[float, float] | None = None
+) -> None:
     """Draw a column of one of the time series against time: one line a flow or run, the first ten of them.
 
-    Raises InputError if there is no such column or `output` cannot be written.
+    `time` is the part to draw, from and to, in seconds. Raises InputError if there is no such column or
+    `output` cannot be written.
     """
     columns = {
         name: table for table in reversed(tables) for name in table.columns if name not in ("key", "flow", "time_s")
@@ -73,7 +76,9 @@ def series(frame: Frame, tables: list[pl.DataFrame], value: str, output: str | P
     if column is None:
         raise InputError(frame.file, "--value", value, ", ".join(columns) or "results with time series")
     table = columns[column]
-    labels = dict(zip(frame.runs["key"], _labels(frame), strict=True))
+    if time is not None:
+        table = table.filter(pl.col("time_s").is_between(*time))
+    labels = dict(zip(frame.runs["key"], _varying(frame, frame.matrix_keys, by_flow=False), strict=True))
     _, axis = plt.subplots(figsize=(9, 4.5), layout="constrained")
     keys = ["key", "flow"] if "flow" in table.columns else ["key"]
     lines = table.filter(pl.col(column).is_not_null()).partition_by(keys, as_dict=True, maintain_order=True)
@@ -87,9 +92,47 @@ def series(frame: Frame, tables: list[pl.DataFrame], value: str, output: str | P
     _save(output)
 
 
-def _labels(frame: Frame) -> list[str]:
-    columns = [frame.key(name, by_flow=False).texts for name in frame.matrix_keys]
-    return [" ".join(texts) for texts in zip(*columns, strict=True)] if columns else [""] * frame.runs.height
+def against(frame: Frame, key: str, value: str, output: str | Path) -> None:
+    """Draw the means of a measure against a key: one line for each combination of the other keys that vary.
+
+    The values of the key stand at equal distances. Raises InputError if there is no such key or measure or `output`
+    cannot be written.
+    """
+    measure = frame.measure(value)
+    by_flow = frame.is_flow_measure(measure)
+    across = frame.key(key, by_flow=by_flow, option="--against")
+    others = [name for name in frame.matrix_keys if name.split(".")[-1] != key.split(".")[-1]]
+    if by_flow and frame.flows["flow"].n_unique() > 1:
+        others.append("flow")
+    lines = _varying(frame, others, by_flow=by_flow)
+    heads = {text: order for order, text in sorted(zip(across.order, across.texts, strict=True))}
+    means: dict[tuple[str, str], list[float]] = {}
+    for line, text, number in zip(lines, across.texts, frame.rows(by_flow=by_flow)[measure].to_list(), strict=True):
+        if number is not None:
+            means.setdefault((line, text), []).append(float(number))
+    _, axis = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    for line in dict.fromkeys(lines):
+        points = [(i, means[line, head]) for i, head in enumerate(heads) if (line, head) in means]
+        axis.plot([i for i, _ in points], [sum(v) / len(v) for _, v in points], marker="o", markersize=4, label=line)
+    axis.set_xticks(range(len(heads)), list(heads))
+    axis.set(xlabel=key, ylabel=measure, ylim=(0, None))
+    axis.grid(alpha=0.3)
+    if any(lines):
+        axis.legend(fontsize="small")
+    _save(output)
+
+
+def _varying(frame: Frame, names: list[str], *, by_flow: bool) -> list[str]:
+    """Return what tells the rows of a frame apart: the values of those keys in `names` that differ."""
+    keys = [frame.key(name, by_flow=by_flow) for name in names]
+    columns = [[_said(key.name, text) for text in key.texts] for key in keys if len(set(key.texts)) > 1]
+    return [", ".join(texts) for texts in zip(*columns, strict=True)] or [""] * frame.rows(by_flow=by_flow).height
+
+
+def _said(name: str, text: str) -> str:
+    """Return a value with the last word of its key; an algorithm says by itself what it is."""
+    word = name.rpartition(".")[2]
+    return text if word in ("cc", "aqm") else f"{word} {text}"
 
 
 def _save(output: str | Path) -> None:
