@@ -93,7 +93,15 @@ impl Cobalt {
     ///
     /// `bulk_flows` is 0 except when shaping ingress: the queue that matters then is upstream and shared by them.
     #[inline]
-    pub fn judge(&mut self, th: &Thresholds, now: Time, sojourn: Time, capable: bool, bulk_flows: u32, coins: &mut Coins) -> Verdict {
+    pub fn judge(
+        &mut self,
+        th: &Thresholds,
+        now: Time,
+        sojourn: Time,
+        capable: bool,
+        bulk_flows: u32,
+        coins: &mut Coins,
+    ) -> Verdict {
         let mtu_times = 4.max(2 * u64::from(bulk_flows));
         let over = sojourn > th.target && sojourn.0 > th.mtu_time.0 * mtu_times;
         let mut verdict = Verdict::default();
@@ -197,7 +205,8 @@ mod tests {
     use crate::aqm::cake::sce;
 
     /// 100 Mbit/s, 100 ms: a full frame takes 121.12 us, so that target decides.
-    const TH: Thresholds = Thresholds { target: Time(5_000_000), interval: Time(100_000_000), mtu_time: Time(121_120), sce: Ramp::OFF };
+    const TH: Thresholds =
+        Thresholds { target: Time(5_000_000), interval: Time(100_000_000), mtu_time: Time(121_120), sce: Ramp::OFF };
 
     fn coins() -> Coins {
         Coins::new(1)
@@ -321,9 +330,8 @@ mod tests {
     fn some_congestion_is_said_of_packets_that_are_kept() {
         let setting = sce::Setting { mode: sce::Mode::On, thresh: 1 };
         let th = Thresholds { sce: Ramp::new(setting, TH.target), ..TH };
-        let judge = |mut cobalt: Cobalt, capable| {
-            cobalt.judge(&th, Time::from_secs(1), Time::from_millis(9), capable, 0, &mut coins())
-        };
+        let judge =
+            |mut cobalt: Cobalt, capable| cobalt.judge(&th, Time::from_secs(1), Time::from_millis(9), capable, 0, &mut coins());
         let due = Cobalt { count: 1, dropping: true, rec_inv_sqrt: u32::MAX, ..Cobalt::default() };
         // over target: the ramp is at its end; CE is for the caller to set first
         assert_eq!(judge(Cobalt::default(), true), Verdict { sce: true, ..Verdict::default() });

@@ -5,7 +5,7 @@
 
 use super::cobalt::Cobalt;
 use super::tins::Diffserv;
-use super::turns::Turns;
+use super::turns::{self, Turns};
 use crate::aqm::FlowKey;
 use crate::rng::{mix, Rng};
 
@@ -193,7 +193,7 @@ impl Loads {
         }
     }
 
-    /// See [`FlowTable::gain`].
+    /// Bytes for one turn of `flow` in units of 2^-16.
     #[inline]
     fn gain(&self, flow: &Flow, quantum: u32) -> u32 {
         let of_source = self.sources.as_ref().map_or(1, |hosts| hosts.bulk_flows[flow.src_host as usize]);
@@ -322,16 +322,19 @@ impl FlowTable {
         self.turns[flow.tin as usize].forget_gains();
     }
 
-    /// Bytes for one turn of `slot` in units of 2^-16: the quantum divided by the bulk flows of its busier host.
-    #[inline]
-    pub fn gain(&self, slot: u16, quantum: u32) -> u32 {
-        self.loads.gain(&self.flows[slot as usize], quantum)
-    }
-
-    /// Bytes for one turn of `slot`, rounded by chance so that shares below one byte are right on average.
+    /// Bytes for one turn of `slot`: the quantum divided by the bulk flows of its busier host, rounded by chance so that
+    /// shares below one byte are right on average.
     #[inline]
     pub fn quantum(&mut self, slot: u16, quantum: u32) -> i32 {
-        ((self.gain(slot, quantum) + (self.rng.next_u32() >> 16)) >> 16) as i32
+        turns::rounded(self.loads.gain(&self.flows[slot as usize], quantum), &mut self.rng)
+    }
+
+    /// Gives a turn to `slot`, which is on no list, and puts it behind all others that get turns.
+    #[inline]
+    pub fn give_first_turn(&mut self, slot: u16, quantum: u32) {
+        let flow = &self.flows[slot as usize];
+        let gain = self.loads.gain(flow, quantum);
+        self.turns[flow.tin as usize].push(slot, flow.deficit + turns::rounded(gain, &mut self.rng), gain);
     }
 
     /// Gives turns to the flows of `tin` that used up a quantum, until the first may send; returns it. There must be one.

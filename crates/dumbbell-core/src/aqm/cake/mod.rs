@@ -211,7 +211,7 @@ impl State {
     }
 
     /// Charges a packet of queue `slot`, which is the first of `list`, to the clocks and to the turns of its flow and tin.
-    #[inline]
+    #[inline(always)]
     fn charge_turn(&mut self, slot: u16, tin: usize, list: usize, len: u16, now: Time, dropped: bool) {
         let bytes = self.charge(tin, len, now, dropped);
         match list {
@@ -238,7 +238,7 @@ impl State {
     }
 
     /// Takes queue `slot` of `tin` out of `list`; from [`OLD`] only the first can be taken.
-    #[inline]
+    #[inline(always)]
     fn remove(&mut self, tin: usize, slot: u16, list: usize) {
         match list {
             OLD => self.table.flows[slot as usize].deficit = self.table.turns[tin].pop(),
@@ -259,9 +259,7 @@ impl State {
             }
         }
         self.tins[tin].lists[list].remove(&mut self.table.flows, slot);
-        let deficit = self.table.flows[slot as usize].deficit + self.table.quantum(slot, self.tins[tin].flow_quantum);
-        let gain = self.table.gain(slot, self.tins[tin].flow_quantum);
-        self.table.turns[tin].push(slot, deficit, gain);
+        self.table.give_first_turn(slot, self.tins[tin].flow_quantum);
     }
 
     /// From sparse to bulk.
@@ -373,7 +371,8 @@ impl Aqm for State {
                     let flow = &mut self.table.flows[slot as usize];
                     let thresholds = &self.tins[tin].thresholds;
                     let sojourn = now - packet.enqueue_time;
-                    let verdict = flow.cobalt.judge(thresholds, now, sojourn, packet.ecn.is_capable(), bulk_flows, &mut self.coins);
+                    let verdict =
+                        flow.cobalt.judge(thresholds, now, sojourn, packet.ecn.is_capable(), bulk_flows, &mut self.coins);
                     // The last packet of a flow may be marked, but is never dropped.
                     if verdict.drop && flow.head != NO_PACKET {
                         log.dropped(&packet, DropReason::Aqm);

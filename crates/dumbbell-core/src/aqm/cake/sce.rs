@@ -119,8 +119,8 @@ mod tests {
         // Slopes, cut: on: 2^32 / 2.5 ms = 1717.98 -> 1717; single: 2^32 / 5 ms = 858.99 -> 858;
         // 2: 858.99 -> 858 and 429.49 -> 429; 16: 107.37 -> 107 and 805.3 -> 805; 64: 26.8 -> 26 and 845.6 -> 845.
         // At 3.75 ms: 1717 * 1.25 ms / 2^32 = 0.4997; at 10 ms with 16: 1/16 + 805 * 5 ms / 2^32 = 0.9996.
-        let ramps =
-            [(Mode::On, 1), (Mode::Thresh, 2), (Mode::Thresh, 16), (Mode::Thresh, 64), (Mode::Single, 1)].map(|(m, n)| ramp(m, n));
+        let ramps = [(Mode::On, 1), (Mode::Thresh, 2), (Mode::Thresh, 16), (Mode::Thresh, 64), (Mode::Single, 1)]
+            .map(|(m, n)| ramp(m, n));
         for (sojourn_us, expected) in [
             (2_500, [0.0, 0.0, 0.0, 0.0, 0.0]),
             (3_750, [0.4997, 0.2497, 0.0311, 0.0076, 0.0]),

@@ -275,8 +275,11 @@ mod tests {
     #[test]
     fn tins_of_diffserv3_at_10_mbit() {
         // Bulk 625 kbit/s: 1.5 * 1514 * 8 / 0.625 = 29068.8 us, 100 ms + 24068.8; voice 2.5 Mbit/s: 7267.2 us, 102267.2 us
-        let tins: Vec<Tin> =
-            Diffserv::Diffserv3.shares(1_250_000).into_iter().map(|(r, q)| Tin::new(r, q, Time::from_millis(100), NO_SCE)).collect();
+        let tins: Vec<Tin> = Diffserv::Diffserv3
+            .shares(1_250_000)
+            .into_iter()
+            .map(|(r, q)| Tin::new(r, q, Time::from_millis(100), NO_SCE))
+            .collect();
         let us = |time: Time| (time.0 as f64 / 1e3).round() as u64;
         assert_eq!((us(tins[1].thresholds.target), us(tins[1].thresholds.interval)), (29_069, 124_069));
         assert_eq!((us(tins[2].thresholds.target), us(tins[2].thresholds.interval)), (7_267, 102_267));
@@ -305,7 +308,8 @@ mod tests {
 
     #[test]
     fn a_tin_keeps_its_turn_down_to_a_deficit_of_zero() {
-        let mut tins: Vec<Tin> = [1024, 64].into_iter().map(|quantum| Tin::new(0, quantum, Time::from_millis(100), NO_SCE)).collect();
+        let mut tins: Vec<Tin> =
+            [1024, 64].into_iter().map(|quantum| Tin::new(0, quantum, Time::from_millis(100), NO_SCE)).collect();
         tins.iter_mut().for_each(|tin| tin.bulk_flows = 1);
         assert_eq!((by_turns(&mut tins, 0), tins[0].deficit), (0, 0));
         tins[0].deficit = -1500;

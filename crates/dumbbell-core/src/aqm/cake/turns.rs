@@ -12,6 +12,12 @@ const BLOCK: usize = 8;
 /// Half of them.
 const HALF: usize = BLOCK / 2;
 
+/// Whole bytes of a gain in units of 2^-16, rounded by chance.
+#[inline]
+pub fn rounded(gain: u32, rng: &mut Rng) -> i32 {
+    ((gain + (rng.next_u32() >> 16)) >> 16) as i32
+}
+
 /// Queue of flows, by slot, with what they may send. Everything lies at `head..tail` of the arrays.
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
@@ -69,8 +75,8 @@ impl Turns {
     pub fn next(&mut self, rng: &mut Rng, gain: impl Fn(u16) -> u32) -> u16 {
         while self.deficits[self.head] <= 0 {
             self.give(rng, &gain);
-            // With a second flow that may not send either, several turns at once are worth a try.
-            if self.deficits[self.head] <= 0 {
+            if self.tail - self.head >= BLOCK && [0, HALF, BLOCK - 1].iter().all(|place| self.deficits[self.head + place] <= 0) {
+                // Three of the next block may not send: all of it is worth a try.
                 self.give_blocks(rng, &gain);
             }
         }
@@ -80,10 +86,16 @@ impl Turns {
     /// Gives a turn to the first flow and moves it to the back.
     #[inline]
     fn give(&mut self, rng: &mut Rng, gain: &impl Fn(u16) -> u32) {
-        let (slot, deficit) = (self.slots[self.head], self.deficits[self.head]);
+        let slot = self.slots[self.head];
         let gained = if self.stale > 0 { gain(slot) } else { self.gains[self.head] };
-        self.pop();
-        self.push(slot, deficit + ((gained + (rng.next_u32() >> 16)) >> 16) as i32, gained);
+        let deficit = self.deficits[self.head] + rounded(gained, rng);
+        if self.tail - self.head == 1 {
+            // alone: front and back are the same
+            self.deficits[self.head] = deficit;
+        } else {
+            self.pop();
+            self.push(slot, deficit, gained);
+        }
     }
 
     /// Gives turns to blocks, as long as none in the first one may send.
@@ -99,33 +111,33 @@ impl Turns {
             return false;
         }
         self.make_room();
-            let (head, tail) = (self.head, self.tail);
-            let (mut slots, mut deficits, mut gains) = ([0; BLOCK], [0; BLOCK], [0; BLOCK]);
-            deficits.copy_from_slice(&self.deficits[head..head + BLOCK]);
-            if deficits.iter().fold(false, |some, &deficit| some | (deficit > 0)) {
-                return false;
-            }
-            if self.stale > 0 {
-                self.refresh(gain);
-            }
-            gains.copy_from_slice(&self.gains[head..head + BLOCK]);
-            slots.copy_from_slice(&self.slots[head..head + BLOCK]);
-            // 16 bits for each turn: the lower halves of four words for the first half of the block, the upper ones for the other.
-            let mut words = [0; HALF];
-            for two in words.chunks_exact_mut(2) {
-                let draw = rng.next_u64();
-                two[0] = draw as u32;
-                two[1] = (draw >> 32) as u32;
-            }
-            for (place, word) in words.into_iter().enumerate() {
-                deficits[place] += ((gains[place] + (word & 0xffff)) >> 16) as i32;
-                deficits[HALF + place] += ((gains[HALF + place] + (word >> 16)) >> 16) as i32;
-            }
-            self.deficits[tail..tail + BLOCK].copy_from_slice(&deficits);
-            self.gains[tail..tail + BLOCK].copy_from_slice(&gains);
-            self.slots[tail..tail + BLOCK].copy_from_slice(&slots);
-            self.head = head + BLOCK;
-            self.tail = tail + BLOCK;
+        let (head, tail) = (self.head, self.tail);
+        let (mut slots, mut deficits, mut gains) = ([0; BLOCK], [0; BLOCK], [0; BLOCK]);
+        deficits.copy_from_slice(&self.deficits[head..head + BLOCK]);
+        if deficits.iter().fold(false, |some, &deficit| some | (deficit > 0)) {
+            return false;
+        }
+        if self.stale > 0 {
+            self.refresh(gain);
+        }
+        gains.copy_from_slice(&self.gains[head..head + BLOCK]);
+        slots.copy_from_slice(&self.slots[head..head + BLOCK]);
+        // 16 bits for each turn: lower halves of the words for the first half of the block, upper ones for the second.
+        let mut words = [0; HALF];
+        for two in words.chunks_exact_mut(2) {
+            let draw = rng.next_u64();
+            two[0] = draw as u32;
+            two[1] = (draw >> 32) as u32;
+        }
+        for (place, word) in words.into_iter().enumerate() {
+            deficits[place] += ((gains[place] + (word & 0xffff)) >> 16) as i32;
+            deficits[HALF + place] += ((gains[HALF + place] + (word >> 16)) >> 16) as i32;
+        }
+        self.deficits[tail..tail + BLOCK].copy_from_slice(&deficits);
+        self.gains[tail..tail + BLOCK].copy_from_slice(&gains);
+        self.slots[tail..tail + BLOCK].copy_from_slice(&slots);
+        self.head = head + BLOCK;
+        self.tail = tail + BLOCK;
         true
     }
 
@@ -148,15 +160,15 @@ impl Turns {
         }
     }
 
-    /// Moves everything to the front of the arrays, which are long enough that this costs a turn a third of a move.
+    /// Moves everything to the front of the arrays, which are at least twice as long: at most one move a turn.
     #[cold]
     fn move_to_front(&mut self) {
         let flows = self.tail - self.head;
-        let least = 4 * flows + 4 * BLOCK;
+        let (least, comfortable) = (2 * flows + BLOCK, 3 * flows + 4 * BLOCK);
         if self.deficits.len() < least {
-            self.slots.resize(2 * least, 0);
-            self.deficits.resize(2 * least, 0);
-            self.gains.resize(2 * least, 0);
+            self.slots.resize(comfortable, 0);
+            self.deficits.resize(comfortable, 0);
+            self.gains.resize(comfortable, 0);
         }
         self.slots.copy_within(self.head..self.tail, 0);
         self.deficits.copy_within(self.head..self.tail, 0);
