@@ -488,7 +488,7 @@ impl Sender {
             flags.set_timer = true;
         } else if let (Some(sacked), true) = (delivered.first_sacked, self.conn.packets_out() > 0) {
             // a SACK of something sent after the head was last sent must not put off the timeout
-            flags.set_timer = self.board.get(self.conn.snd_una).sent < sacked;
+            flags.set_timer = sacked < self.board.get(self.conn.snd_una).sent;
         }
         if delivered.acked > 0 {
             self.cc.pkts_acked(&mut self.conn, delivered.acked, newest);

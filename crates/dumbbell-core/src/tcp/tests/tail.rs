@@ -72,6 +72,36 @@ fn a_probe_that_was_not_needed_costs_nothing() {
 }
 
 #[test]
+fn one_probe_at_a_time() {
+    let mut story = Story::reno(10);
+    assert_eq!(story.fire(), [10]);
+    // old news restarts the clock; the probe is still out
+    story.advance(1);
+    story.ack(1);
+    assert_eq!(story.sender.timer, Timer::Tlp);
+    let head = story.sender.board.get(1).sent;
+    assert!(story.fire().is_empty());
+    assert_eq!((story.sender.stats.probes, story.sender.timer), (1, Timer::Rto));
+    // nothing was sent: the timeout counts from the oldest segment
+    let left = u64::from(story.conn().rtt.rto_us()).saturating_sub((story.now - head).as_micros()).max(1);
+    assert_eq!(story.sender.next_timer(), jiffies_timer(story.now, left));
+}
+
+#[test]
+fn a_duplicate_ack_after_a_probe_leaves_a_doubt() {
+    let mut story = tail();
+    story.window = 1;
+    story.ack(9);
+    story.fire();
+    // what is out was sent twice: not Open (Linux tcp_any_retrans_done)
+    story.ack(9);
+    assert_eq!(story.conn().state, CaState::Disorder);
+    story.advance(RTT);
+    story.ack(10);
+    assert_eq!(story.conn().state, CaState::Open);
+}
+
+#[test]
 fn a_probe_that_repaired_a_loss_reduces_once() {
     let mut story = tail();
     story.window = 1;
@@ -190,6 +220,8 @@ fn without_frto_the_same_acks_go_on_retransmitting() {
     assert_eq!(story.ack(2), [2, 3, 4]);
     assert_eq!(story.cwnd(), (3, 5, CaState::Loss));
     assert_eq!(story.sender.stats.undone, 0);
+    // 0 was sent twice: no RTT sample, of 1 neither (Karn)
+    assert_eq!((story.conn().rtt.srtt_us(), story.sender.backoff), (40_000, 1));
 }
 
 #[test]
@@ -203,14 +235,54 @@ fn a_real_timeout_tries_new_data_then_retransmits_in_slow_start() {
     // its SACK proves the loss (step 3.a): conventional recovery; both delivered, two sent
     let sent = story.sack(1, &[(11, 13)]);
     assert_eq!(sent, [1, 2]);
+    // a sample of what was sent once ends the back-off
+    assert_eq!((story.sender.backoff, story.sender.frto_active), (0, false));
+    // a late original does not make the timeout spurious any more
+    assert!(story.sack(1, &[(5, 6), (11, 13)]).is_empty() && story.sender.stats.undone == 0);
     story.advance(RTT);
     // each ACK of one retransmission brings two more, up to ssthresh 5 segments
-    assert_eq!(story.sack(2, &[(11, 13)]), [3, 4]);
-    assert_eq!(story.sack(3, &[(11, 13)]), [5, 6]);
+    assert_eq!(story.sack(2, &[(5, 6), (11, 13)]), [3, 4]);
+    assert_eq!(story.sack(3, &[(5, 6), (11, 13)]), [6, 7]);
     assert_eq!(story.cwnd(), (4, 5, CaState::Loss));
     story.advance(RTT);
     story.sack(7, &[(11, 13)]);
     story.advance(RTT);
     story.ack(13);
     assert_eq!((story.conn().state, story.sender.stats.timeouts, story.sender.stats.undone), (CaState::Open, 1, 0));
+}
+
+#[test]
+fn frto_ends_with_a_duplicate_ack_after_new_data() {
+    let mut story = stalled(plain(10));
+    story.echo = Some(1 << 30);
+    assert_eq!(story.ack(1), [11, 12]);
+    assert!(story.sender.frto_active);
+    story.ack(1);
+    assert!(!story.sender.frto_active);
+}
+
+#[test]
+fn a_timeout_after_progress_is_new_congestion() {
+    let mut story = stalled(plain(10));
+    story.echo = Some(1 << 30);
+    story.ack(1);
+    assert_eq!(story.cwnd(), (2, 5, CaState::Loss));
+    while story.sender.stats.timeouts < 2 {
+        story.fire();
+    }
+    // half of 2, at least 2
+    assert_eq!((story.conn().ssthresh, story.conn().prior_cwnd), (2, 2));
+}
+
+#[test]
+fn what_was_sent_after_the_head_does_not_put_off_its_timeout() {
+    let mut story = stalled(plain(10));
+    story.echo = Some(1 << 30);
+    assert_eq!(story.ack(1), [11, 12]);
+    let due = story.sender.next_timer();
+    // 11 and 12 arrive; the head, 1, was last sent long before them. No room to send it again
+    story.advance(RTT);
+    story.sender.conn.cwnd = 1;
+    assert!(story.sack(1, &[(11, 12)]).is_empty());
+    assert_eq!((story.sender.next_timer(), story.sender.backoff), (due, 0));
 }
