@@ -19,7 +19,7 @@ const MOST_EVENTS: usize = 200_000;
 
 /// As many cases as take a second or so, whatever the number of congestion controls.
 fn cases() -> ProptestConfig {
-    ProptestConfig::with_cases((1024 / cc::specs().len() as u32).max(64))
+    ProptestConfig::with_cases((512 / cc::specs().len() as u32).max(48))
 }
 
 #[derive(Default)]

@@ -151,6 +151,14 @@ fn packets_held_up_by_jitter_come_before_timers_and_after_acknowledgements() {
 }
 
 #[test]
+fn time_does_not_go_back_in_jitter() {
+    let mut jittery = flow(0, 20);
+    jittery["jitter"] = json!(15 * MS);
+    let (outcome, calls) = record(json!([jittery]), fifo(), true, Fault::None);
+    assert!(outcome.is_ok() && calls.len() > 40 && calls.is_sorted_by_key(|call| call.0));
+}
+
+#[test]
 fn the_link_comes_before_timers() {
     // 74 B at 10 Mbit/s take 59.2 us; flow 1 starts when flow 0's SYN has left
     let (_, calls) = record(json!([flow(0, 20), flow(59_200, 20)]), fifo(), false, Fault::None);

@@ -54,6 +54,10 @@ fn the_pacing_rate_follows_window_and_srtt() {
     story.sender.conn.ssthresh = 42;
     story.ack(10);
     assert_eq!(story.conn().pacing_rate, 1_448_000);
+    // what is out counts if it is more than the window: 20 for 2
+    story.sender.conn.cwnd = 2;
+    story.ack(10);
+    assert_eq!(story.conn().pacing_rate, 1_448_000);
 }
 
 #[test]
@@ -145,6 +149,7 @@ fn a_host_that_wrote_within_a_millisecond_waits_for_a_burst() {
     // the last burst is 10 ms old: one goes at once
     assert_eq!(story.ack(1), [40]);
     story.run_to(story.now + Time::from_micros(200));
+    story.sender.conn.is_cwnd_limited = false;
     assert_eq!(story.ack(2), [] as [u64; 0]);
     assert_eq!(story.ack(3), [] as [u64; 0]);
     assert_eq!(story.ack(4), [] as [u64; 0]);

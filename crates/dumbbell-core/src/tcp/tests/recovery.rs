@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::tcp::conn::INFINITE_SSTHRESH;
+use crate::tcp::sender::Timer;
 
 #[test]
 fn three_segments_above_a_hole_show_a_loss() {
@@ -52,6 +53,12 @@ fn one_segment_above_a_hole_waits_for_a_quarter_of_the_round_trip() {
     let sent = story.fire();
     assert_eq!((story.now, sent[0]), (due, 0));
     assert_eq!((story.conn().ssthresh, story.conn().state, story.sender.stats.loss_reductions), (5, CaState::Recovery, 1));
+    // two holes: PRR lets one go at a time, though the window has room for both
+    let mut two = Story::reno(10);
+    two.advance(RTT);
+    two.sack(0, &[(2, 3)]);
+    assert_eq!(two.fire(), [0]);
+    assert_eq!((two.conn().lost_out, two.conn().retrans_out, two.conn().cwnd), (2, 1, 9));
     // the hole closes in time: nothing happened
     let mut lucky = Story::reno(10);
     lucky.advance(RTT);
@@ -61,6 +68,48 @@ fn one_segment_above_a_hole_waits_for_a_quarter_of_the_round_trip() {
     assert_eq!((lucky.conn().state, lucky.sender.stats.retransmissions), (CaState::Open, 0));
     // the ACK delivered one segment; the one SACKed before does not count
     assert_eq!(lucky.conn().cwnd, 11);
+}
+
+#[test]
+fn recovery_needs_no_reordering_window() {
+    let mut story = Story::reno(3);
+    story.advance(RTT);
+    assert_eq!(story.sack(0, &[(1, 2)]), [3]);
+    story.advance(8);
+    assert_eq!(story.sack(0, &[(1, 3)]), [4]);
+    assert_eq!(story.fire(), [0]);
+    let sent = story.now;
+    story.run_to(Time::from_millis(120));
+    story.sack(0, &[(1, 4)]);
+    // 0 arrives; 4 was sent at 88 ms, only 4 or 5 ms before it, less than a quarter of the round trip
+    story.run_to(sent + story.rtt);
+    assert_eq!(story.sack(4, &[])[0], 4);
+    assert_eq!((story.conn().state, story.sender.stats.loss_reductions), (CaState::Recovery, 1));
+}
+
+#[test]
+fn the_timeout_restarts_while_segments_sent_before_the_head_arrive() {
+    let (story, _) = recovering();
+    // the last SACK came at 88 ms, of what was sent at 40 ms; the head was sent again at 82 ms
+    let rto = u64::from(story.conn().rtt.rto_us());
+    assert_eq!((story.sender.timer, story.sender.next_timer()), (Timer::Rto, jiffies_timer(Time::from_millis(88), rto)));
+}
+
+#[test]
+fn a_host_with_offload_does_not_wait_for_bursts_in_recovery() {
+    let mut story = Story::new("reno", HostOptions { initial_window: 40, ..HostOptions::default() }, Application::Bulk);
+    story.rtt = Time::from_millis(10);
+    story.start();
+    story.advance(10);
+    story.syn_ack(0);
+    story.advance(10);
+    story.sack(0, &[(1, 4)]);
+    // 35 ACKs, one every 0.2 ms: what PRR allows goes at once
+    for end in 5..40 {
+        story.run_to(story.now + Time::from_micros(200));
+        story.sack(0, &[(1, end)]);
+        assert!(story.conn().in_flight() >= story.conn().cwnd, "{end}: {:?}", story.conn());
+    }
 }
 
 #[test]
@@ -104,6 +153,9 @@ fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
     let again = story.sack(0, &[(1, 13)]);
     assert_eq!(again[0], 0);
     assert_eq!((story.sender.stats.retransmissions, story.sender.stats.loss_reductions), (2, 1));
+    // and the timeout runs from it
+    let rto = u64::from(story.conn().rtt.rto_us());
+    assert_eq!(story.sender.next_timer(), jiffies_timer(story.now, rto));
     assert_eq!((story.conn().lost_out, story.conn().retrans_out), (1, 1));
     story.advance(RTT);
     let all = story.conn().snd_nxt;
@@ -156,6 +208,22 @@ fn prr_below_ssthresh_conserves_packets_or_catches_up() {
         // 17 - 1 - 8 = 8 in flight
         assert_eq!((resent.len(), story.conn().cwnd), (expected, 8 + expected as u32), "bis {prr_bis}");
         assert_eq!(resent, (10..10 + expected as u64).collect::<Vec<_>>());
+        // no new loss, but no cumulative progress either: one for one
+        assert_eq!(story.sack(0, &[(1, 10), (18, 20)]).len(), 1, "bis {prr_bis}");
+    }
+}
+
+#[test]
+fn prr_does_not_slow_start_on_an_ack_that_shows_new_losses() {
+    for prr_bis in [false, true] {
+        let mut story = Story::open("cubic", HostOptions { prr_bis, ..plain(20) }, Application::Bulk);
+        story.advance(RTT);
+        // 0..10 are lost: 20 - 3 - 10 = 7 in flight, ssthresh 14; 3 delivered
+        assert_eq!(story.sack(0, &[(10, 13)]), [0, 1, 2]);
+        story.advance(RTT);
+        // the first retransmission and 19 arrive: 2 delivered, 13..19 are lost: 10 - 2 - 6 = 2 in flight, 2 more
+        assert_eq!(story.sack(1, &[(10, 13), (19, 20)]), [3, 4]);
+        assert_eq!((story.conn().lost_out, story.conn().in_flight()), (9 + 6, 4));
     }
 }
 

@@ -116,6 +116,22 @@ fn originals_below_high_seq_are_told_apart() {
     assert!(!board.sack(&[(7, 8)]).original_sacked);
     assert!(board.sack(&[(4, 5)]).original_sacked);
     assert!(board.acknowledge(2).original_sacked);
+    // sent after the episode began
+    board.acknowledge(5);
+    assert!(!board.acknowledge(6).original_sacked);
+}
+
+#[test]
+fn what_was_sent_twice_gives_no_sample_even_when_it_was_lost_again() {
+    let mut board = Board::new(10);
+    board.conn.high_seq = 10;
+    board.board.mark_lost(&mut board.conn, 3);
+    board.board.retransmitted(&mut board.conn, 3, Time(50 * MS));
+    board.board.mark_lost(&mut board.conn, 3);
+    assert_eq!(board.counters(), (0, 1, 0));
+    let delivered = board.sack(&[(3, 4)]);
+    assert_eq!((delivered.first_sacked, delivered.original_sacked, delivered.segments), (None, false, 1));
+    assert_eq!(board.counters(), (1, 0, 0));
 }
 
 #[test]

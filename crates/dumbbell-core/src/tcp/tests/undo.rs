@@ -44,14 +44,36 @@ fn a_duplicate_report_after_recovery_still_undoes() {
 
 #[test]
 fn a_duplicate_of_something_older_does_not_undo() {
-    let mut story = spurious(false);
+    // the episode begins at segment 2
+    let mut story = Story::reno(12);
+    story.advance(RTT);
+    story.ack(2);
+    story.sack(2, &[(3, 6)]);
+    story.advance(5);
     story.echo = Some(1 << 30);
-    story.ack(4);
-    // the episode began at segment 0: up to 0 is before it, beyond what is acknowledged is not a duplicate
-    for block in [(0, 0), (4, 5), (9, 3)] {
-        story.dsack(4, block);
+    story.ack(6);
+    // before it, beyond what is acknowledged, and nonsense
+    for block in [(0, 1), (1, 2), (6, 7), (9, 3)] {
+        story.dsack(6, block);
         assert_eq!((story.sender.stats.undone, story.conn().state), (0, CaState::Recovery), "{block:?}");
     }
+    story.dsack(6, (2, 3));
+    assert_eq!(story.sender.stats.undone, 1);
+}
+
+#[test]
+fn a_reduction_that_is_undone_before_new_data_went_out_leaves_no_cwr() {
+    let mut story = Story::reno(10);
+    story.advance(RTT);
+    for end in 2..=4 {
+        story.sack(0, &[(1, end)]);
+    }
+    assert!(story.sender.cwr_queued && story.conn().state == CaState::Recovery);
+    story.advance(5);
+    story.echo = Some(40);
+    let sent = story.sack(4, &[]);
+    assert_eq!((story.sender.stats.undone, story.conn().state), (1, CaState::Open));
+    assert!(!sent.is_empty() && story.last.iter().all(|packet| packet.flags == 0), "{:?}", story.last);
 }
 
 #[test]

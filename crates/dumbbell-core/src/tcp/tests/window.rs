@@ -162,11 +162,11 @@ fn stop_between_writes_ends_at_once_and_before_the_handshake_sends_nothing() {
     assert_eq!(early.sender.next_timer(), Time::NEVER);
 }
 
-/// A segment a second, a window of 40 at the end of the first: what is left of it a second later.
-fn window_after_a_second_of_silence(host: HostOptions) -> (u32, u32) {
+/// A segment a second, a window of `window` at the end of the first: what is left of it a second later.
+fn silence(window: u32, host: HostOptions) -> (u32, u32) {
     let mut story = Story::open("reno", host, Application::Rate(MSS));
     story.flow(Time::from_millis(1500));
-    story.sender.conn.cwnd = 40;
+    story.sender.conn.cwnd = window;
     story.sender.conn.ssthresh = 20;
     story.flow(Time::from_millis(2010));
     assert_eq!(story.sender.stats.sent, 2);
@@ -176,12 +176,14 @@ fn window_after_a_second_of_silence(host: HostOptions) -> (u32, u32) {
 #[test]
 fn a_window_halves_for_every_rto_of_idleness() {
     // RTO 240 ms: 1000 > 240: 20; 760: 10; 520: 5; 280: 2; 40 is less. ssthresh: 3/4 of 40
-    assert_eq!(window_after_a_second_of_silence(plain(2)), (2, 30));
+    assert_eq!(silence(40, plain(2)), (2, 30));
     // but not below the initial window: 20, 10
-    assert_eq!(window_after_a_second_of_silence(plain(10)), (10, 30));
+    assert_eq!(silence(40, plain(10)), (10, 30));
+    // 25, 12, 6
+    assert_eq!(silence(50, plain(10)), (10, 37));
     // 1000 > 600: 20; 400 is less. RTO 600 = 40 + 560
-    assert_eq!(window_after_a_second_of_silence(HostOptions { rto_min_us: 560_000, ..plain(2) }), (20, 30));
+    assert_eq!(silence(40, HostOptions { rto_min_us: 560_000, ..plain(2) }), (20, 30));
     // not idle longer than an RTO of 1040 ms
-    assert_eq!(window_after_a_second_of_silence(HostOptions { rto_min_us: 1_000_000, ..plain(2) }), (40, 20));
-    assert_eq!(window_after_a_second_of_silence(HostOptions { slow_start_after_idle: false, ..plain(2) }), (40, 20));
+    assert_eq!(silence(40, HostOptions { rto_min_us: 1_000_000, ..plain(2) }), (40, 20));
+    assert_eq!(silence(40, HostOptions { slow_start_after_idle: false, ..plain(2) }), (40, 20));
 }
