@@ -44,7 +44,7 @@ test: $(STAMPS)/native $(STAMPS)/dev
 	$(BIN)/python -m pytest
 
 lint: $(STAMPS)/dev
-	cargo fmt --all --check
+	rustfmt --check --edition 2021 $$(find crates benches -name '*.rs')
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff check --quiet python tests
 	$(BIN)/ruff format --check --quiet python tests

@@ -93,6 +93,8 @@ params! {
         pacing: Pacing = Pacing::Cc, unit "", source "sch_fq paces every flow at the socket's pacing rate";
         /// Initial window.
         initial_window: u32 = 10, unit "segments", range 1_u32, 10_000_u32, source "RFC 6928; Linux TCP_INIT_CWND";
+        /// Slow-start threshold that an earlier connection to the same host left behind; unset: none did.
+        initial_ssthresh: Option<u32> = None, unit "segments", range 2_u32, 1_000_000_000_u32, source "Linux tcp_init_metrics; sysctl tcp_no_metrics_save = 0 is the default";
         /// Payload of a full segment.
         mss: u32 = 1448, unit "bytes", range 88_u32, 8934_u32, source "MTU 1500 - 20 (IPv4) - 32 (TCP with timestamps)";
         /// Largest send buffer; it holds bookkeeping as well as payload.

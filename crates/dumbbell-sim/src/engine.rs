@@ -285,6 +285,7 @@ fn host_options(config: &RunConfig, flow: &FlowConfig) -> HostOptions {
     HostOptions {
         ecn: flow.params.ecn.unwrap_or(hosts.ecn),
         initial_window: hosts.initial_window,
+        initial_ssthresh: hosts.initial_ssthresh,
         mss: hosts.mss,
         tso: hosts.offload == Offload::Tso,
         tso_rtt: hosts.tso_rtt,

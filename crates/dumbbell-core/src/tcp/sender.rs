@@ -22,6 +22,8 @@ pub struct HostOptions {
     pub ecn: bool,
     /// Initial window, segments (RFC 6928).
     pub initial_window: u32,
+    /// `ssthresh` that an earlier connection left in the host's cache, segments.
+    pub initial_ssthresh: Option<u32>,
     /// Payload of a full segment, bytes.
     pub mss: u32,
     /// Form bursts as Linux's segmentation offload does.
@@ -54,6 +56,7 @@ impl Default for HostOptions {
         HostOptions {
             ecn: true,
             initial_window: 10,
+            initial_ssthresh: None,
             mss: 1448,
             tso: true,
             tso_rtt: true,
@@ -236,7 +239,7 @@ impl Sender {
             now: Time::ZERO,
             cwnd: host.initial_window,
             cwnd_cnt: 0,
-            ssthresh: INFINITE_SSTHRESH,
+            ssthresh: host.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
             prior_cwnd: 0,
             cwnd_clamp: u32::MAX,
             snd_una: 0,
