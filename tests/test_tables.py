@@ -132,7 +132,10 @@ def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None
     assert (
         command("plot", "r.duckdb", "-o", "p.svg", "--value", "srtt").returncode == 0 and (tmp_path / "p.svg").exists()
     )
-    for options in (["--against", "base_rtt", "--where", "bottleneck.rate=2Mbit"], ["--time", "500ms..1s"]):
+    for options in (
+        ["--against", "base_rtt", "--where", "bottleneck.rate=2Mbit"],
+        ["--time", "1s..2s", "--where", "flow=1"],
+    ):
         assert command("plot", "r.duckdb", "-o", "q.svg", *options).returncode == 0, options
     for options in (["--against", "base_rt"], ["--time", "1s"], ["--time", "1..2"]):
         done = command("plot", "r.duckdb", *options)
@@ -147,7 +150,7 @@ def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None
 
 
 def test_lines_against_a_key(frame: Frame, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[object] = []
+    drawn: list[tuple[object, list[str], list[float]]] = []
 
     def keep(_output: object) -> None:
         axis = plt.gca()
@@ -160,6 +163,9 @@ def test_lines_against_a_key(frame: Frame, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(figures, "_save", keep)
     figures.against(frame, "bottleneck.rate", "goodput", "unused.png")
     assert drawn == [("flow 0", ["10Mbit", "100Mbit"], [2.5, 11.5]), ("flow 1", ["10Mbit", "100Mbit"], [3.5, 21.5])]
+    drawn.clear()
+    figures.against(selected(frame, ["flow=1", "seed=1"]), "bottleneck.rate", "goodput", "unused.png")
+    assert [one[1:] for one in drawn] == [(["10Mbit", "100Mbit"], [3.0, 21.0])]
     drawn.clear()
     figures.against(frame, "seed", "jain", "unused.png")
     # runs are 10 Mbit with seeds 1 and 2, then 100 Mbit

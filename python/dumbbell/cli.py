@@ -258,8 +258,11 @@ def plot(
         return
     with Store.open(results) as store:
         rows = [store.table(name) for name in ("series", "queue_series")]
-    keys = frame.runs["key"].implode()
-    shown = [table.filter(table["key"].is_in(keys)) for table in rows]
+    lines = [(frame.flows if "flow" in table.columns else frame.runs) for table in rows]
+    shown = [
+        table.join(line, on=["key", "flow"] if "flow" in table.columns else "key", how="semi", maintain_order="left")
+        for table, line in zip(rows, lines, strict=True)
+    ]
     figures.series(frame, shown, value or "goodput", output, _span(time) if time else None)
 
 

@@ -131,6 +131,8 @@ def _varying(frame: Frame, names: list[str], *, by_flow: bool) -> list[str]:
 
 def _said(name: str, text: str) -> str:
     """Return a value with the last word of its key; an algorithm says by itself what it is."""
+    if text == "-":
+        return f"no {name}"
     word = name.rpartition(".")[2]
     return text if word in ("cc", "aqm") else f"{word} {text}"
 

@@ -259,7 +259,9 @@ def tidy(frame: Frame, values: list[str], where: list[str] | None = None) -> str
 
 
 def selected(frame: Frame, where: list[str]) -> Frame:
-    """Return only the runs that meet every `KEY=VALUE`; InputError if a key or value is not there."""
-    runs = frame.runs.filter(_select(frame, where, by_flow=False))
-    own = [c for c in frame.flows.columns if c == "key" or c not in frame.runs.columns]
-    return Frame(runs, frame.flows.select(own), frame.file)
+    """Return only what meets every `KEY=VALUE`, `flow` of flows, else of runs; InputError if there is no such thing."""
+    of_flows = [text for text in where if text.partition("=")[0].strip() == "flow"]
+    runs = frame.runs.filter(_select(frame, [text for text in where if text not in of_flows], by_flow=False))
+    flows = frame.flows.filter(_select(frame, of_flows, by_flow=True))
+    own = [c for c in flows.columns if c == "key" or c not in runs.columns]
+    return Frame(runs, flows.select(own), frame.file)
