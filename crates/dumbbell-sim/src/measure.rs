@@ -73,6 +73,8 @@ struct QueueResult {
     sce_marks: u64,
     drops_overflow: u64,
     drops_aqm: u64,
+    /// What the queue discipline counts beside.
+    counters: Vec<(String, u64)>,
 }
 
 #[derive(Default)]
@@ -222,6 +224,7 @@ impl Measures {
             sce_marks: log.sce_marks,
             drops_overflow: log.drops_overflow,
             drops_aqm: log.drops_aqm,
+            counters: bottleneck.aqm.counters(),
         };
     }
 
@@ -271,6 +274,7 @@ impl Measures {
             "mark_share": queue.ce_marks as f64 / queue.packets.max(1) as f64,
             "drop_share": drops as f64 / offered,
             "retransmissions": flows.iter().map(|flow| flow.sender.retransmissions).sum::<u64>(),
+            "aqm_counters": queue.counters.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
             "events": events,
         });
 

@@ -73,6 +73,11 @@ pub trait Aqm {
     /// The bottleneck's rate changes to `rate`.
     fn set_rate(&mut self, _rate: Rate, _now: Time) {}
 
+    /// What the discipline counts beside [`QueueLog`], packets, by name.
+    fn counters(&self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
+
     /// Whether the discipline shapes by itself, so that the link below it must not.
     fn shapes(&self) -> bool {
         false

@@ -234,6 +234,7 @@ impl State {
         if self.params.ingress {
             self.charge(tin, packet.len, now, true);
         }
+        self.tins[tin].counters.drops += 1;
         log.dropped(&packet, DropReason::Overflow);
     }
 
@@ -375,6 +376,7 @@ impl Aqm for State {
                         flow.cobalt.judge(thresholds, now, sojourn, packet.ecn.is_capable(), bulk_flows, &mut self.coins);
                     // The last packet of a flow may be marked, but is never dropped.
                     if verdict.drop && flow.head != NO_PACKET {
+                        self.tins[tin].counters.drops += 1;
                         log.dropped(&packet, DropReason::Aqm);
                         if self.params.ingress {
                             self.charge_turn(slot, tin, list, packet.len, now, true);
@@ -385,11 +387,14 @@ impl Aqm for State {
                     if verdict.mark {
                         let before = packet.ecn;
                         packet.set_ce();
+                        self.tins[tin].counters.marks += 1;
                         log.marked(&packet, before, Mark::Ce);
                     }
                     if verdict.sce && sce::set_sce(&mut packet) {
+                        self.tins[tin].counters.sce += 1;
                         log.marked(&packet, Ecn::Ect0, Mark::Sce);
                     }
+                    self.tins[tin].counters.packets += 1;
                     self.charge_turn(slot, tin, list, packet.len, now, false);
                     return Dequeue::Packet(packet);
                 }
@@ -429,6 +434,15 @@ impl Aqm for State {
 
     fn shapes(&self) -> bool {
         self.shaped
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        let of = |(index, tin): (usize, &Tin)| {
+            let c = tin.counters;
+            [("packets", c.packets), ("ce_marks", c.marks), ("sce_marks", c.sce), ("drops", c.drops)]
+                .map(|(name, count)| (format!("tin{index}_{name}"), count))
+        };
+        self.tins.iter().enumerate().flat_map(of).collect()
     }
 }
 

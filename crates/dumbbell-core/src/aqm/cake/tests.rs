@@ -465,3 +465,32 @@ fn hosts_are_counted_as_often_as_they_have_bulk_flows() {
         assert_eq!(bulk as u32, state.tins.iter().map(|tin| tin.bulk_flows).sum::<u32>());
     }
 }
+
+#[test]
+fn tins_count_what_they_sent_and_marked() {
+    // two flows of best effort and voice at a tenth of what they offer: both tins mark, and together as much as the log
+    let keys = [0_u8, 46].map(|dscp| FlowKey { src_host: 1, dst_host: 2, ports: u32::from(dscp), dscp });
+    let surroundings = Surroundings { rate: Rate::from_mbit(10), flows: &keys, seed: 1 };
+    let mut cake = State::new(Params { sce: sce::Mode::On, ..Params::default() }, &surroundings);
+    let mut log = QueueLog::new(2);
+    let (mut sent, mut now) = (0, Time::ZERO);
+    for step in 0..20_000_u64 {
+        now = Time::from_micros(200 * step);
+        for flow in 0..2 {
+            let packet =
+                Packet { enqueue_time: Time::ZERO, seq: step, flow, tsval: 0, value: 0, len: 1514, ecn: Ecn::Ect0, flags: 0 };
+            cake.enqueue(packet, now, &mut log);
+        }
+        while let Dequeue::Packet(_) = cake.dequeue(now, &mut log) {
+            sent += 1;
+        }
+    }
+    let counters: std::collections::HashMap<String, u64> = cake.counters().into_iter().collect();
+    let sum = |name: &str| (0..3).map(|tin| counters[&format!("tin{tin}_{name}")]).sum::<u64>();
+    assert!(now > Time::ZERO && sent > 0);
+    assert_eq!(sum("packets"), sent);
+    assert_eq!(sum("ce_marks"), log.ce_marks);
+    assert_eq!(sum("sce_marks"), log.sce_marks);
+    assert_eq!(sum("drops"), log.drops_overflow + log.drops_aqm);
+    assert!(counters["tin0_ce_marks"] > 0 && counters["tin2_sce_marks"] > 0, "{counters:?}");
+}
