@@ -69,3 +69,26 @@ def test_simulator_and_linux_agree_on_the_cells_of_the_sce_draft(tmp_path: Path)
     errors = [abs(p.error) for p in pairs(ONE_FLOW, LINUX, tmp_path) if p.figure.metric == "rtt_ms"]
     assert len(errors) >= 40
     assert percentile(errors, 0.9) <= 0.05
+
+
+def test_two_flows_share_one_cake_queue_as_on_linux(tmp_path: Path) -> None:
+    errors = [
+        abs(p.error) for p in pairs("experiments/linux/two-flows.toml", LINUX, tmp_path) if p.figure.metric == "share"
+    ]
+    assert len(errors) >= 30
+    assert percentile(errors, 0.5) <= 0.04
+
+
+def test_scores_of_the_whole_sce_draft(tmp_path: Path) -> None:
+    one = pairs("experiments/sce/one-flow.toml", SCE, tmp_path)
+    goodput = [abs(p.error) for p in one if p.figure.metric == "throughput_mbit"]
+    rtt = [abs(p.error) for p in one if p.figure.metric == "rtt_ms"]
+    assert len(goodput) >= 140
+    assert (percentile(goodput, 0.5) <= 0.02, percentile(goodput, 0.9) <= 0.08) == (True, True)
+    assert (percentile(rtt, 0.5) <= 0.06, percentile(rtt, 0.9) <= 0.15) == (True, True)
+    two = pairs("experiments/sce/two-flow.toml", SCE, tmp_path)
+    shares = [abs(p.error) for p in two if p.figure.metric == "share"]
+    assert len(shares) >= 450
+    assert (percentile(shares, 0.5) <= 0.04, percentile(shares, 0.9) <= 0.15) == (True, True)
+    two_rtt = [abs(p.error) for p in two if p.figure.metric == "rtt_ms" and dict(p.figure.cell).get("cc2")]
+    assert percentile(two_rtt, 0.5) <= 0.06
