@@ -86,7 +86,8 @@ def series(
         name = labels.get(str(line[0]), "") + (f" flow {line[1]}" if len(line) > 1 and line[1] is not None else "")
         axis.plot(rows["time_s"], rows[column], label=name, linewidth=1)
     axis.set(xlabel="time, s", ylabel=column, ylim=(0, None))
-    axis.legend(fontsize="small")
+    if axis.get_legend_handles_labels()[1]:
+        axis.legend(fontsize="small")
     if len(lines) > MOST_LINES:
         axis.set_title(f"first {MOST_LINES} of {len(lines)} lines", fontsize="small")
     _save(output)
@@ -101,7 +102,7 @@ def against(frame: Frame, key: str, value: str, output: str | Path) -> None:
     measure = frame.measure(value)
     by_flow = frame.is_flow_measure(measure)
     across = frame.key(key, by_flow=by_flow, option="--against")
-    others = [name for name in frame.matrix_keys if name.split(".")[-1] != key.split(".")[-1]]
+    others = ["experiment", *(name for name in frame.matrix_keys if name.split(".")[-1] != key.split(".")[-1])]
     if by_flow and frame.flows["flow"].n_unique() > 1:
         others.append("flow")
     lines = _varying(frame, others, by_flow=by_flow)
@@ -111,7 +112,7 @@ def against(frame: Frame, key: str, value: str, output: str | Path) -> None:
         if number is not None:
             means.setdefault((line, text), []).append(float(number))
     _, axis = plt.subplots(figsize=(7, 4.2), layout="constrained")
-    for line in dict.fromkeys(lines):
+    for line in sorted(set(lines)):
         points = [(i, means[line, head]) for i, head in enumerate(heads) if (line, head) in means]
         axis.plot([i for i, _ in points], [sum(v) / len(v) for _, v in points], marker="o", markersize=4, label=line)
     axis.set_xticks(range(len(heads)), list(heads))
@@ -131,8 +132,6 @@ def _varying(frame: Frame, names: list[str], *, by_flow: bool) -> list[str]:
 
 def _said(name: str, text: str) -> str:
     """Return a value with the last word of its key; an algorithm says by itself what it is."""
-    if text == "-":
-        return f"no {name}"
     word = name.rpartition(".")[2]
     return text if word in ("cc", "aqm") else f"{word} {text}"
 
