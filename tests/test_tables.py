@@ -169,7 +169,7 @@ def test_lines_against_a_key(frame: Frame, monkeypatch: pytest.MonkeyPatch) -> N
     drawn.clear()
     figures.against(frame, "seed", "jain", "unused.png")
     # runs are 10 Mbit with seeds 1 and 2, then 100 Mbit
-    assert drawn == [("rate 10Mbit", ["1", "2"], [0.5, 0.6]), ("rate 100Mbit", ["1", "2"], [0.7, 0.8])]
+    assert drawn == [("rate 100Mbit", ["1", "2"], [0.7, 0.8]), ("rate 10Mbit", ["1", "2"], [0.5, 0.6])]
 
 
 def test_everything_registered_is_listed_described_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
