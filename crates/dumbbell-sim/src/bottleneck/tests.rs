@@ -88,6 +88,16 @@ fn a_bucket_in_debt_keeps_it_and_pays_the_next_at_the_new_rate() {
 }
 
 #[test]
+fn the_depth_of_a_bucket_is_bytes() {
+    let mut bucket = bottleneck(Shaper::Htb, 1514);
+    bucket.set_rate(Rate::from_mbit(5), Time::ZERO);
+    (0..4).for_each(|seq| bucket.arrive(packet(seq), Time::from_secs(1)));
+    // one frame is 2 * 1211.2 us now: two at once, the third when the debt is paid
+    let times: Vec<u64> = departures(&mut bucket).iter().map(|gone| gone.0 - 1_000_000_000).collect();
+    assert_eq!(times, [0, 0, 2 * FRAME, 4 * FRAME]);
+}
+
+#[test]
 fn sojourn_is_the_time_in_the_queue_without_the_wire() {
     let mut link = bottleneck(Shaper::Link, 1514);
     (0..3).for_each(|seq| link.arrive(packet(seq), Time::ZERO));

@@ -247,3 +247,12 @@ impl Story {
         }
     }
 }
+
+#[test]
+fn kernel_timers_count_whole_ticks_from_the_last_one() {
+    for (now_us, timeout_us, expiry_ms) in
+        [(0, 1_000, 1), (700, 1_000, 1), (999, 1_001, 2), (40_000, 82_000, 122), (40_001, 1, 41)]
+    {
+        assert_eq!(jiffies_timer(Time::from_micros(now_us), timeout_us), Time::from_millis(expiry_ms), "{now_us} + {timeout_us}");
+    }
+}
