@@ -361,7 +361,7 @@ fn attack(name: &str, host: &HostOptions, app: Application, steps: &[Step]) -> R
             Step::Ack { after_us, ack, blocks, flags, window, tsecr } => {
                 now += Time::from_micros(*after_us);
                 let blocks: Vec<Block> = blocks.iter().map(|&(start, end)| (absolute(start), absolute(end))).collect();
-                let ack = Ack { ack: absolute(*ack), flow: 0, tsecr: *tsecr, window: *window, flags: *flags };
+                let ack = Ack { ack: absolute(*ack), flow: 0, tsecr: *tsecr, window: *window, ce_count: 0, flags: *flags };
                 sender.on_ack(&ack, &blocks, now, &mut wire);
             }
             Step::AckAll { after_us } => {

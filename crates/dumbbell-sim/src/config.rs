@@ -55,6 +55,8 @@ choice! {
         Classic = "classic",
         /// ECE as the packets came (RFC 8257 section 3.2).
         Dctcp = "dctcp",
+        /// A count of CE packets on every ACK (AccECN, RFC 9768).
+        AccEcn = "accecn",
     }
 }
 
@@ -147,8 +149,8 @@ params! {
         dst_host: u32 = 2, unit "", source "";
         /// Differentiated-services codepoint.
         dscp: u8 = 0, unit "", range 0_u8, 63_u8, source "RFC 2474";
-        /// How the receiver echoes CE: as the congestion control expects it, until CWR, or per packet.
-        ecn_echo: EcnEcho = EcnEcho::Auto, unit "", source "RFC 3168 section 6.1.3, RFC 8257 section 3.2";
+        /// How the receiver echoes CE: as the congestion control expects it, until CWR, per packet, or as a count.
+        ecn_echo: EcnEcho = EcnEcho::Auto, unit "", source "RFC 3168 section 6.1.3, RFC 8257 section 3.2, RFC 9768";
         /// Overrides `hosts.ecn` for this flow.
         ecn: Option<bool> = None, unit "", source "";
     }

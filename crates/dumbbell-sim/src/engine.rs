@@ -344,13 +344,14 @@ pub(crate) fn simulate<A: Aqm>(
         let spread = (flow.start.max - flow.start.min).0;
         let start = flow.start.min + Time(Rng::stream(seed, "start", index as u64).below(spread + 1));
         let host = host_options(config, flow);
-        let per_packet = match params.ecn_echo {
-            EcnEcho::Auto => cc.needs_ecn(),
-            EcnEcho::Classic => false,
-            EcnEcho::Dctcp => true,
+        let echo = match params.ecn_echo {
+            EcnEcho::Auto if cc.needs_ecn() => Echo::PerPacket,
+            EcnEcho::Auto | EcnEcho::Classic => Echo::UntilCwr,
+            EcnEcho::Dctcp => Echo::PerPacket,
+            EcnEcho::AccEcn => Echo::Accurate,
         };
         let options = ReceiverOptions {
-            echo: if per_packet { Echo::PerPacket } else { Echo::UntilCwr },
+            echo,
             sce: config.hosts.sce_feedback,
             ecn: host.ecn || cc.needs_ecn(),
             delayed_ack: config.hosts.delayed_ack,

@@ -32,6 +32,8 @@ pub mod ack_flag {
     pub const DSACK: u8 = 1 << 3;
     /// On a SYN-ACK: the peer agrees to ECN.
     pub const ECN_SETUP: u8 = 1 << 4;
+    /// On a SYN-ACK: and it counts CE (RFC 9768) instead of echoing ECE.
+    pub const ACCECN_SETUP: u8 = 1 << 5;
 }
 
 /// One frame in the acknowledgement direction; SACK blocks travel beside it.
@@ -45,6 +47,9 @@ pub struct Ack {
     pub tsecr: u32,
     /// Window offered beyond `ack`, bytes.
     pub window: u32,
+    /// CE packets received so far, for a sender with AccECN. The header has its last three bits; whole here, since an ACK of
+    /// every second packet never lets them wrap unseen.
+    pub ce_count: u32,
     /// Bits of [`ack_flag`].
     pub flags: u8,
 }

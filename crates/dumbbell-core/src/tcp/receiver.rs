@@ -42,6 +42,8 @@ const MAX_BLOCKS: usize = 3;
 pub enum Echo {
     /// RFC 3168: ECE on every ACK from the first CE until CWR comes.
     UntilCwr,
+    /// RFC 9768 (AccECN): each ACK has the count of CE packets; nothing is latched, CWR means nothing.
+    Accurate,
     /// RFC 8257 section 3.2: ECE says whether the packets that an ACK covers came with CE; a change is acknowledged at once.
     PerPacket,
 }
@@ -163,6 +165,8 @@ pub struct Receiver {
     demand_cwr: bool,
     /// The last packet came with CE.
     ce_state: bool,
+    /// CE packets so far.
+    ce_count: u32,
     /// The last packet came with SCE.
     sce_state: bool,
     /// The next ACK carries ESCE.
@@ -218,6 +222,7 @@ impl Receiver {
             ecn_seen: false,
             demand_cwr: false,
             ce_state: false,
+            ce_count: 0,
             sce_state: false,
             esce_queued: false,
             prior_rcv_nxt: 0,
@@ -280,9 +285,14 @@ impl Receiver {
         if packet.has(flag::SYN) {
             self.ecn_ok = self.options.ecn;
             self.syn_ack_at = now;
-            let setup = if self.ecn_ok { ack_flag::ECN_SETUP } else { 0 };
+            let setup = match (self.ecn_ok, self.options.echo) {
+                (false, _) => 0,
+                (true, Echo::Accurate) => ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP,
+                (true, _) => ack_flag::ECN_SETUP,
+            };
             let window = self.window as u32;
-            return Some(Ack { ack: 0, flow: self.flow, tsecr: packet.tsval, window, flags: ack_flag::SYN_ACK | setup });
+            let flags = ack_flag::SYN_ACK | setup;
+            return Some(Ack { ack: 0, flow: self.flow, tsecr: packet.tsval, window, ce_count: 0, flags });
         }
         if packet.has(flag::PURE_ACK) && self.srtt_us == 0 {
             self.srtt_us = (now.saturating_sub(self.syn_ack_at).as_micros() as u32).max(1);
@@ -295,7 +305,7 @@ impl Receiver {
         let seq = packet.seq;
         self.stats.data += 1;
         self.stats.bytes += u64::from(packet.len - crate::packet::HEADERS);
-        if packet.has(flag::CWR) {
+        if packet.has(flag::CWR) && self.options.echo != Echo::Accurate {
             // RFC 3168 section 6.1.3: the echo stops; the sender's window may be tiny, so acknowledge at once
             self.demand_cwr = false;
             self.ack_now = true;
@@ -470,6 +480,14 @@ impl Receiver {
         if self.options.echo == Echo::PerPacket && says_ce {
             self.echo_each(ecn == Ecn::Ce);
         }
+        if self.options.echo == Echo::Accurate {
+            // RFC 9768 section 3.2.2.5.1: the first CE after none is acknowledged at once
+            let ce = ecn == Ecn::Ce;
+            self.ack_now |= ce && !self.ce_state;
+            self.ce_count += u32::from(ce);
+            self.ce_state = ce;
+            return;
+        }
         match ecn {
             Ecn::NotEct => {
                 if self.ecn_seen {
@@ -602,7 +620,8 @@ impl Receiver {
         let ece = if self.ecn_ok && self.demand_cwr { ack_flag::ECE } else { 0 };
         let esce = if std::mem::take(&mut self.esce_queued) { ack_flag::ESCE } else { 0 };
         let window = self.window.min(u64::from(u32::MAX)) as u32;
-        Ack { ack: self.rcv_nxt, flow: self.flow, tsecr: self.ts_recent, window, flags: ece | esce }
+        let (flow, tsecr, ce_count) = (self.flow, self.ts_recent, self.ce_count);
+        Ack { ack: self.rcv_nxt, flow, tsecr, window, ce_count, flags: ece | esce }
     }
 
     /// Whether the ACK just returned has SACK blocks.

@@ -157,7 +157,7 @@ impl Sender {
         self.prr_delivered = 0;
         self.prr_out = 0;
         conn.ssthresh = self.cc.ssthresh(conn, cause);
-        self.cwr_queued = self.ecn_ok;
+        self.cwr_queued = self.ecn_ok && !self.accurate;
     }
 
     fn end_reduction(&mut self) {
@@ -172,7 +172,7 @@ impl Sender {
     /// reduction during an episode, the congestion control's growth otherwise.
     pub(super) fn adjust_window(&mut self, delivered: u32, lost: u64, flags: &AckFlags) {
         if self.in_reduction() {
-            self.reduce_window(delivered, lost > 0, flags.una_advanced);
+            self.reduce_window(delivered, lost > 0, flags);
         } else if flags.una_advanced {
             self.cc.cong_avoid(&mut self.conn, delivered);
         }
@@ -180,7 +180,7 @@ impl Sender {
     }
 
     /// RFC 6937 section 3, or its successor.
-    fn reduce_window(&mut self, delivered: u32, newly_lost: bool, una_advanced: bool) {
+    fn reduce_window(&mut self, delivered: u32, newly_lost: bool, flags: &AckFlags) {
         let conn = &mut self.conn;
         if delivered == 0 || conn.prior_cwnd == 0 {
             return;
@@ -193,13 +193,15 @@ impl Sender {
             let due = (u64::from(conn.ssthresh) * u64::from(self.prr_delivered)).div_ceil(u64::from(conn.prior_cwnd));
             due as i64 - i64::from(self.prr_out)
         } else {
-            let catch_up = una_advanced && !newly_lost;
-            if self.host.prr_bis || catch_up {
-                let bound = behind.max(i64::from(delivered)) + i64::from(catch_up);
-                bound.min(room)
+            let delivered = i64::from(delivered);
+            let bound = if self.host.prr_bis {
+                behind.max(delivered) + i64::from(flags.una_advanced && !newly_lost)
+            } else if flags.retransmission_acked && !flags.lost_retransmission {
+                behind.max(delivered) + 1
             } else {
-                i64::from(delivered).min(room)
-            }
+                delivered
+            };
+            bound.min(room)
         };
         // the first retransmission goes out whatever the pipe
         send = send.max(i64::from(self.prr_out == 0));
@@ -339,7 +341,7 @@ impl Sender {
         if self.conn.in_flight() != in_flight {
             if self.conn.state != CaState::Recovery {
                 self.enter_recovery(false);
-                self.reduce_window(1, self.losses > before, false);
+                self.reduce_window(1, self.losses > before, &AckFlags::default());
             }
             self.retransmit_lost(net);
         }
@@ -478,7 +480,7 @@ impl Sender {
         self.set_state(CaState::Loss);
         self.conn.high_seq = self.conn.snd_nxt;
         self.tlp_high_seq = None;
-        self.cwr_queued = self.ecn_ok;
+        self.cwr_queued = self.ecn_ok && !self.accurate;
         self.frto_active = self.host.frto && (new_recovery || self.retransmits > 0);
     }
 

@@ -154,6 +154,9 @@ pub struct Sender {
     pub(super) ecn_ok: bool,
     /// The next new segment carries CWR.
     pub(super) cwr_queued: bool,
+    /// The receiver counts CE (AccECN), as far as `ce_seen`.
+    pub(super) accurate: bool,
+    ce_seen: u32,
     /// Codepoint of new data.
     pub(super) ect: Ecn,
     /// When the connection began to send (its SYN).
@@ -221,6 +224,7 @@ pub(super) struct AckFlags {
     pub dsack: bool,
     pub set_timer: bool,
     pub lost_retransmission: bool,
+    pub retransmission_acked: bool,
     pub original_sacked: bool,
 }
 
@@ -269,6 +273,8 @@ impl Sender {
             phase: Phase::Idle,
             ecn_ok: false,
             cwr_queued: false,
+            accurate: false,
+            ce_seen: 0,
             ect: Ecn::Ect0,
             started: Time::ZERO,
             finished: None,
@@ -368,6 +374,7 @@ impl Sender {
         self.phase = Phase::Established;
         self.set_timer_off();
         self.ecn_ok = (self.host.ecn || self.cc.needs_ecn()) && ack.has(ack_flag::ECN_SETUP);
+        self.accurate = self.ecn_ok && ack.has(ack_flag::ACCECN_SETUP);
         if self.syn_retries == 0 {
             let rtt = micros(self.conn.now - self.started);
             self.sample_rtt(rtt);
@@ -402,6 +409,11 @@ impl Sender {
             return;
         }
         let mut flags = AckFlags { ece: self.ecn_ok && ack.has(ack_flag::ECE), ..AckFlags::default() };
+        let new_ce = ack.ce_count.saturating_sub(self.ce_seen);
+        if self.accurate {
+            self.ce_seen += new_ce;
+            flags.ece = new_ce > 0;
+        }
         self.stats.ece_acks += u64::from(flags.ece);
         let prior_una = self.conn.snd_una;
         let prior_packets = self.conn.packets_out();
@@ -439,10 +451,13 @@ impl Sender {
             self.board.acknowledge(&mut self.conn, ack.ack, &mut delivered);
         }
         self.conn.delivered += u64::from(delivered.segments);
-        if flags.ece {
+        if self.accurate {
+            self.conn.delivered_ce += u64::from(new_ce);
+        } else if flags.ece {
             self.conn.delivered_ce += u64::from(delivered.segments);
         }
         flags.original_sacked = delivered.original_sacked;
+        flags.retransmission_acked = delivered.retransmission_acked;
         self.take_rtt(&delivered, &mut flags);
 
         self.update_reordering_window();

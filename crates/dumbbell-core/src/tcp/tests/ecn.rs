@@ -103,3 +103,22 @@ fn prr_spreads_a_reduction_from_100_to_70_over_the_round() {
     assert_eq!(story.cwnd(), (70, 70, CaState::Cwr));
     assert_eq!(story.sender.stats.ecn_reductions, 1);
 }
+
+#[test]
+fn accecn_counts_what_was_marked_and_reduces_once_a_window() {
+    let mut story = Story::new("reno", plain(10), Application::Bulk);
+    story.start();
+    story.syn_ack(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
+    story.advance(RTT);
+    let window = story.window.saturating_mul(story.conn().mss);
+    for (ack, ce_count, delivered_ce) in [(2, 1, 1), (4, 1, 1), (6, 3, 3)] {
+        let now = story.now;
+        let ack = Ack { ack, flow: 7, tsecr: 0, window, ce_count, flags: 0 };
+        story.sender.on_ack(&ack, &[], now, &mut story.wire);
+        // of the two segments that the first ACK covers one was marked
+        assert_eq!(story.conn().delivered_ce, delivered_ce);
+    }
+    assert_eq!((story.sender.stats.ecn_reductions, story.sender.stats.ece_acks), (1, 2));
+    // no CWR: nothing is latched that it could end
+    assert!(story.take().len() > 1 && story.last.iter().all(|packet| packet.flags & flag::CWR == 0));
+}

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::packet::{Ecn, HEADERS, MTU_FRAME, SYN_FRAME};
+use crate::tcp::receiver::Echo;
 
 /// A receiver that is played to.
 struct Peer {
@@ -178,6 +179,19 @@ fn ce_is_echoed_until_cwr_and_begins_with_two_immediate_acks() {
     // a packet with both: the new mark counts
     assert!(has(peer.packet(34, Ecn::Ce, flag::CWR), ack_flag::ECE));
     assert_eq!(peer.receiver.stats.ce, 3);
+}
+
+#[test]
+fn accecn_counts_ce_on_every_ack_and_latches_nothing() {
+    let mut peer = Peer::warm(ReceiverOptions { echo: Echo::Accurate, ..untuned() });
+    assert!(peer.data().is_none());
+    assert_eq!(peer.data().map(|ack| (ack.ce_count, ack.flags)), Some((0, 0)));
+    // the first CE at once; the next ones with every second packet; CWR means nothing
+    assert_eq!(peer.packet(25, Ecn::Ce, 0).map(|ack| (ack.ce_count, ack.flags)), Some((1, 0)));
+    assert!(peer.packet(26, Ecn::Ce, flag::CWR).is_none());
+    assert_eq!(peer.packet(27, Ecn::Ce, 0).map(|ack| ack.ce_count), Some(3));
+    assert!(peer.packet(28, Ecn::Ect0, 0).is_none());
+    assert_eq!(peer.packet(29, Ecn::Ect0, 0).map(|ack| ack.ce_count), Some(3));
 }
 
 #[test]
