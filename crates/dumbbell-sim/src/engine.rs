@@ -20,7 +20,7 @@ use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::receiver::{Blocks, Echo, Receiver, ReceiverOptions};
 use dumbbell_core::tcp::sender::{Application, HostOptions, Phase, Sender};
 use dumbbell_core::tcp::{Ack, Network};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::Time;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -481,8 +481,7 @@ impl Clock {
     fn tick<A: Aqm>(&mut self, sim: &mut Sim<A>, config: &RunConfig, duration: Time) -> Result<bool, RunError> {
         let now = self.next;
         while self.change_at(config) <= now {
-            let Rate(rate) = config.rate_changes[self.change].rate;
-            sim.bottleneck.set_rate(Rate(rate), now);
+            sim.bottleneck.set_rate(config.rate_changes[self.change].rate, now);
             self.change += 1;
         }
         for (line, (ahead, at)) in self.samples.iter_mut().enumerate() {
@@ -511,7 +510,7 @@ impl Clock {
         }
         if now >= duration && !self.queue_done {
             self.queue_done = true;
-            sim.measures.finish_queue(&sim.bottleneck, duration);
+            sim.measures.finish_queue(&sim.bottleneck);
         }
         self.plan(config);
         Ok(self.queue_done && self.flows_left == 0)

@@ -214,7 +214,7 @@ impl Measures {
     }
 
     /// The measured time of the queue is over.
-    pub fn finish_queue<A: Aqm>(&mut self, bottleneck: &Bottleneck<A>, _duration: Time) {
+    pub fn finish_queue<A: Aqm>(&mut self, bottleneck: &Bottleneck<A>) {
         let log = &bottleneck.log;
         self.queue = QueueResult {
             sojourn: bottleneck.sojourn.clone(),

@@ -5,6 +5,7 @@ use dumbbell_core::aqm::Dequeue;
 use dumbbell_core::cc;
 use dumbbell_core::packet::{flag, Ecn};
 use dumbbell_core::record::QueueLog;
+use dumbbell_core::units::Rate;
 use serde_json::{json, Value};
 use std::cell::RefCell;
 use std::rc::Rc;
