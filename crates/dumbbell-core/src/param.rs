@@ -227,7 +227,8 @@ pub fn check_keys(map: &Map<String, Value>, specs: &[ParamSpec], also: &[&str]) 
     }
 }
 
-/// Declares a `Params` struct whose fields describe themselves.
+/// Declares a `Params` struct whose fields describe themselves. Behind it, `check path` names a function that refuses combinations of
+/// values: `fn(&Params) -> Result<(), ParamError>`.
 ///
 /// ```
 /// use dumbbell_core::{params, units::Time};
@@ -251,7 +252,7 @@ macro_rules! params {
     ($(#[$outer:meta])* pub struct $name:ident { $(
         $(#[doc = $doc:literal])* $field:ident : $type:ty = $default:expr, unit $unit:literal
         $(, range $min:expr, $max:expr)?, source $source:literal;
-    )* }) => {
+    )* } $(check $check:path)?) => {
         $(#[$outer])*
         #[derive(Clone, Debug)]
         pub struct $name { $( $(#[doc = $doc])* pub $field: $type, )* }
@@ -292,6 +293,7 @@ macro_rules! params {
                         params.$field = $crate::param::read_field(spec, value)?;
                     }
                 )*
+                $( $check(&params)?; )?
                 Ok(params)
             }
         }

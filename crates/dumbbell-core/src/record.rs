@@ -87,6 +87,17 @@ impl QueueLog {
         }
     }
 
+    /// Sets CE on `packet` if it is ECN-capable, and counts the mark. Returns whether it is CE now.
+    #[inline]
+    pub fn set_ce(&mut self, packet: &mut Packet) -> bool {
+        let before = packet.ecn;
+        let marked = packet.set_ce();
+        if marked {
+            self.marked(packet, before, Mark::Ce);
+        }
+        marked
+    }
+
     /// The queue marked `packet`; `before` is the codepoint that it had.
     ///
     /// What a queue turned into SCE does not become CE in the same queue: one that sets SCE sets CE first, judges a packet once

@@ -13,8 +13,8 @@
 
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, Surroundings};
-use crate::packet::{Packet, MTU_FRAME};
-use crate::record::{DropReason, Mark, QueueLog};
+use crate::packet::{Ecn, Packet, MTU_FRAME};
+use crate::record::{DropReason, QueueLog};
 use crate::units::Time;
 
 /// Name in experiment files.
@@ -34,6 +34,23 @@ crate::choice! {
     }
 }
 
+crate::choice! {
+    /// Which packets `ce_threshold` marks.
+    pub enum CeSelector {
+        /// Every ECN-capable packet.
+        All = "all",
+        /// ECT(1), the identifier of L4S (RFC 9331): Linux `ce_threshold_selector 0x1/0x3`.
+        Ect1 = "ect1",
+    }
+}
+
+impl CeSelector {
+    #[inline]
+    fn selects(self, packet: &Packet) -> bool {
+        self == CeSelector::All || packet.ecn == Ecn::Ect1
+    }
+}
+
 crate::params! {
     /// Parameters of CoDel.
     pub struct Params {
@@ -48,6 +65,8 @@ crate::params! {
         ecn: bool = false, unit "", source "tc-codel(8): noecn is the default";
         /// Marks every packet whose sojourn time is longer; unset: off.
         ce_threshold: Option<Time> = None, unit "", range Time(0), Time::from_secs(100), source "tc-codel(8): disabled by default";
+        /// Which packets `ce_threshold` marks.
+        ce_threshold_selector: CeSelector = CeSelector::All, unit "", source "tc-fq_codel(8): ce_threshold_selector";
         /// How the control law is computed.
         control_law: ControlLaw = ControlLaw::Linux, unit "", source "Linux codel_impl.h; RFC 8289 section 5";
     }
@@ -85,6 +104,7 @@ pub struct Codel {
     target: u64,
     interval: u64,
     ce_threshold: u64,
+    ce_selector: CeSelector,
     ecn: bool,
 }
 
@@ -101,15 +121,21 @@ pub struct Vars {
 }
 
 impl Codel {
-    /// The control law with these constants; `ce_threshold` `None` is off.
-    pub fn new(law: ControlLaw, target: Time, interval: Time, ce_threshold: Option<Time>, ecn: bool) -> Codel {
+    /// The control law with these constants, without a `ce_threshold`.
+    pub fn new(law: ControlLaw, target: Time, interval: Time, ecn: bool) -> Codel {
         let tick_shift = match law {
             ControlLaw::Linux => LINUX_TICK_SHIFT,
             ControlLaw::Rfc8289 => 0,
         };
         let ticks = |time: Time| time.0 >> tick_shift;
-        let ce_threshold = ce_threshold.map_or(u64::MAX, ticks);
-        Codel { law, tick_shift, target: ticks(target), interval: ticks(interval), ce_threshold, ecn }
+        let (target, interval) = (ticks(target), ticks(interval));
+        Codel { law, tick_shift, target, interval, ce_threshold: u64::MAX, ce_selector: CeSelector::All, ecn }
+    }
+
+    /// The same, and packets that `selector` selects are marked if their sojourn time is above `ce_threshold`; `None` is off.
+    pub fn with_ce_threshold(self, ce_threshold: Option<Time>, ce_selector: CeSelector) -> Codel {
+        let ce_threshold = ce_threshold.map_or(u64::MAX, |time| time.0 >> self.tick_shift);
+        Codel { ce_threshold, ce_selector, ..self }
     }
 
     /// The next packet of `source` that is to be sent, after the drops and with the mark that CoDel decides.
@@ -160,8 +186,8 @@ impl Codel {
             vars.drop_next = self.control_law(vars, tick);
         }
         if let Some(head) = packet.as_mut() {
-            if sojourn > self.ce_threshold && !marked {
-                set_ce(head, log);
+            if sojourn > self.ce_threshold && !marked && self.ce_selector.selects(head) {
+                log.set_ce(head);
             }
         }
         packet
@@ -191,7 +217,7 @@ impl Codel {
 
     #[inline]
     fn mark(&self, packet: &mut Packet, log: &mut QueueLog) -> bool {
-        self.ecn && set_ce(packet, log)
+        self.ecn && log.set_ce(packet)
     }
 
     #[inline]
@@ -210,17 +236,6 @@ impl Codel {
             ControlLaw::Rfc8289 => (self.interval as f64 / f64::from(vars.count.max(1)).sqrt()) as u64,
         }
     }
-}
-
-/// Marks `packet` if it is ECN-capable and says so to `log`; returns whether it is CE now.
-#[inline]
-fn set_ce(packet: &mut Packet, log: &mut QueueLog) -> bool {
-    let before = packet.ecn;
-    let marked = packet.set_ce();
-    if marked {
-        log.marked(packet, before, Mark::Ce);
-    }
-    marked
 }
 
 /// One step of Newton's method for 1/sqrt(count), x' = x/2 (3 - count x^2), in Q0.32 and cut to Q0.16 as Linux stores it.
@@ -246,7 +261,8 @@ pub struct State {
 impl State {
     /// An empty queue.
     pub fn new(params: Params, _surroundings: &Surroundings) -> State {
-        let codel = Codel::new(params.control_law, params.target, params.interval, params.ce_threshold, params.ecn);
+        let codel = Codel::new(params.control_law, params.target, params.interval, params.ecn)
+            .with_ce_threshold(params.ce_threshold, params.ce_threshold_selector);
         State { limit: params.limit as usize, codel, vars: Vars::default(), fifo: Fifo::default() }
     }
 }
@@ -280,7 +296,6 @@ impl Aqm for State {
 mod tests {
     use super::super::testing::{packet, surroundings};
     use super::*;
-    use crate::packet::Ecn;
 
     const TICK: u64 = 1 << LINUX_TICK_SHIFT;
 
@@ -293,11 +308,11 @@ mod tests {
     }
 
     fn linux() -> Codel {
-        Codel::new(ControlLaw::Linux, Time::from_millis(5), Time::from_millis(100), None, true)
+        Codel::new(ControlLaw::Linux, Time::from_millis(5), Time::from_millis(100), true)
     }
 
     fn rfc() -> Codel {
-        Codel::new(ControlLaw::Rfc8289, Time::from_millis(5), Time::from_millis(100), None, true)
+        Codel::new(ControlLaw::Rfc8289, Time::from_millis(5), Time::from_millis(100), true)
     }
 
     #[test]

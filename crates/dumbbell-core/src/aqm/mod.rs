@@ -2,7 +2,9 @@
 //!
 //! One algorithm is one file. To add one: write the file, add one line to `aqms!` below.
 
+pub mod drr;
 pub mod fifo;
+pub mod store;
 
 use crate::packet::Packet;
 use crate::param::{AlgorithmSpec, ParamError};
@@ -127,7 +129,12 @@ macro_rules! aqms {
 aqms! {
     Pfifo: pfifo,
     Bfifo: bfifo,
+    Red: red,
+    Step: step,
     Codel: codel,
+    FqCodel: fq_codel,
+    Pie: pie,
+    FqPie: fq_pie,
     Cake: cake,
 }
 

@@ -6,6 +6,7 @@
 use super::cobalt::Cobalt;
 use super::tins::Diffserv;
 use super::turns::{self, Turns};
+use crate::aqm::store::Chain;
 use crate::aqm::FlowKey;
 use crate::rng::{mix, Rng};
 
@@ -64,19 +65,14 @@ pub enum FlowState {
     Decaying,
 }
 
-/// No packet.
-pub const NO_PACKET: u32 = u32::MAX;
-
 /// A flow queue: one cache line.
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
     /// Its AQM.
     pub cobalt: Cobalt,
     tag: u32,
-    /// First packet, index of the packet store.
-    pub head: u32,
-    /// Last packet.
-    pub tail: u32,
+    /// Its packets.
+    pub packets: Chain,
     /// Bytes that it may still send in this turn; while it is among [`FlowTable::turns`], these know better.
     pub deficit: i32,
     next: u16,
@@ -278,7 +274,7 @@ impl FlowTable {
         let queue = same.or_else(unused).unwrap_or(set + way);
         if self.queues[queue] == 0 {
             self.queues[queue] = self.flows.len() as u16;
-            self.flows.push(Flow { head: NO_PACKET, tail: NO_PACKET, tin, ..Flow::default() });
+            self.flows.push(Flow { tin, ..Flow::default() });
             self.backlogs.push(0);
         }
         let slot = self.queues[queue];

@@ -16,12 +16,13 @@ pub mod shaper;
 pub mod tins;
 pub mod turns;
 
+use super::store::{truesize, Store};
 use super::{Aqm, Dequeue, Surroundings};
 use crate::packet::{Ecn, Packet, MTU_FRAME};
 use crate::record::{DropReason, Mark, QueueLog};
 use crate::units::{Rate, Time};
 use cobalt::Coins;
-use isolation::{FlowState, FlowTable, Isolation, NO_PACKET};
+use isolation::{FlowState, FlowTable, Isolation};
 use shaper::{bytes_per_second, Charge, Framing, Shaper};
 use tins::{Diffserv, Tin, DECAYING, NEW, OLD};
 
@@ -74,21 +75,6 @@ impl Params {
 const MIN_BUFFER: u64 = 4 << 20;
 /// Packets that fit in the default memory (`sch->limit`, sch_cake.c), as full frames.
 const PACKET_LIMIT: u64 = 10240;
-/// Linux's `struct skb_shared_info`, behind the data of every buffer.
-const SHARED_INFO: u32 = 320;
-/// Linux's `struct sk_buff`, as allocated.
-const SK_BUFF: u32 = 256;
-/// Smallest buffer for data (`SKB_SMALL_HEAD` and the slab `kmalloc-512`).
-const SMALLEST_BUFFER: u32 = 512;
-
-/// Memory that Linux accounts for a frame (`truesize`): its data and shared info in a slab of a power of two, and the
-/// descriptor. A full frame of 1514 B occupies 2048 + 256 = 2304 B, as it does from veth or from a split GSO packet; an ACK
-/// 512 + 256 = 768 B.
-#[inline]
-fn truesize(len: u16) -> u32 {
-    (u32::from(len) + SHARED_INFO).next_power_of_two().max(SMALLEST_BUFFER) + SK_BUFF
-}
-
 /// Bytes of memory for packets at a shaper rate.
 fn buffer_limit(params: &Params, bytes_per_second: u64) -> u64 {
     if let Some(memlimit) = params.memlimit {
@@ -101,13 +87,6 @@ fn buffer_limit(params: &Params, bytes_per_second: u64) -> u64 {
     by_rate.min(PACKET_LIMIT * u64::from(MTU_FRAME))
 }
 
-/// A packet and the one behind it in its queue, or in the list of unused places.
-#[derive(Clone, Debug)]
-struct Stored {
-    packet: Packet,
-    next: u32,
-}
-
 /// CAKE with its queues.
 #[derive(Clone, Debug)]
 pub struct State {
@@ -118,8 +97,7 @@ pub struct State {
     tins: Vec<Tin>,
     current_tin: usize,
     table: FlowTable,
-    store: Vec<Stored>,
-    unused: u32,
+    store: Store,
     packets: usize,
     bytes: u64,
     memory: u64,
@@ -141,8 +119,7 @@ impl State {
             tins,
             current_tin: 0,
             table,
-            store: Vec::new(),
-            unused: NO_PACKET,
+            store: Store::default(),
             packets: 0,
             bytes: 0,
             memory: 0,
@@ -159,22 +136,8 @@ impl State {
         self.bytes += u64::from(packet.len);
         self.memory += u64::from(truesize(packet.len));
         self.table.backlogs[slot as usize] += u32::from(packet.len);
-        let stored = Stored { packet, next: NO_PACKET };
-        let index = self.unused;
-        let index = if index == NO_PACKET {
-            self.store.push(stored);
-            self.store.len() as u32 - 1
-        } else {
-            self.unused = self.store[index as usize].next;
-            self.store[index as usize] = stored;
-            index
-        };
         let flow = &mut self.table.flows[slot as usize];
-        match flow.tail {
-            NO_PACKET => flow.head = index,
-            tail => self.store[tail as usize].next = index,
-        }
-        flow.tail = index;
+        self.store.push(&mut flow.packets, packet);
         self.tins[flow.tin as usize].packets += 1;
     }
 
@@ -182,15 +145,7 @@ impl State {
     #[inline]
     fn take(&mut self, slot: u16) -> Option<Packet> {
         let flow = &mut self.table.flows[slot as usize];
-        let index = flow.head;
-        let stored = self.store.get_mut(index as usize)?;
-        flow.head = stored.next;
-        if flow.head == NO_PACKET {
-            flow.tail = NO_PACKET;
-        }
-        stored.next = self.unused;
-        self.unused = index;
-        let packet = stored.packet;
+        let packet = self.store.pop(&mut flow.packets)?;
         self.packets -= 1;
         self.bytes -= u64::from(packet.len);
         self.memory -= u64::from(truesize(packet.len));
@@ -252,7 +207,7 @@ impl State {
     fn join_turns(&mut self, tin: usize, slot: u16, list: usize) {
         let flow = &mut self.table.flows[slot as usize];
         if flow.state == FlowState::Sparse {
-            if flow.head == NO_PACKET {
+            if flow.packets.is_empty() {
                 // It goes through the bulk rotation for its deficit, but does not count as bulk until it has packets again.
                 flow.state = FlowState::SparseWait;
             } else {
@@ -375,7 +330,7 @@ impl Aqm for State {
                     let verdict =
                         flow.cobalt.judge(thresholds, now, sojourn, packet.ecn.is_capable(), bulk_flows, &mut self.coins);
                     // The last packet of a flow may be marked, but is never dropped.
-                    if verdict.drop && flow.head != NO_PACKET {
+                    if verdict.drop && !flow.packets.is_empty() {
                         self.tins[tin].counters.drops += 1;
                         log.dropped(&packet, DropReason::Aqm);
                         if self.params.ingress {
@@ -385,10 +340,8 @@ impl Aqm for State {
                         continue;
                     }
                     if verdict.mark {
-                        let before = packet.ecn;
-                        packet.set_ce();
                         self.tins[tin].counters.marks += 1;
-                        log.marked(&packet, before, Mark::Ce);
+                        log.set_ce(&mut packet);
                     }
                     if verdict.sce && sce::set_sce(&mut packet) {
                         self.tins[tin].counters.sce += 1;

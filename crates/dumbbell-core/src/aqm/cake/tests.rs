@@ -406,7 +406,7 @@ fn places_of_packets_are_used_again() {
         }
         now += Time(1_211_200);
     }
-    assert_eq!((state.store.len(), state.packets()), (21, 20));
+    assert_eq!((state.store.places(), state.packets()), (21, 20));
 }
 
 #[test]

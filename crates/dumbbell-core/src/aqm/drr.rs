@@ -1,0 +1,335 @@
+//! Flow queues served by deficit round robin, new flows first: the scheduler of FQ-CoDel and FQ-PIE.
+//!
+//! Specification: RFC 8290 sections 4.1 and 4.2, as in Linux `net/sched/sch_fq_codel.c` (6.18). A flow that has been idle is new
+//! and is served before the others until it has sent a quantum; then it is old. Flows are hashed to queues, and those that collide
+//! share one. Only queues that some flow of the run hashes to exist in memory; they are in the order of the hash.
+
+use super::store::{truesize, Chain, Store};
+use super::Surroundings;
+use crate::packet::Packet;
+use crate::rng::{mix, Rng};
+use crate::units::Time;
+
+/// Nobody in a list.
+const NOBODY: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+struct Queue {
+    packets: Chain,
+    /// Bytes queued.
+    backlog: u64,
+    /// Bytes that it may send before its turn is over.
+    deficit: i64,
+    /// The one behind it in its list.
+    next: u32,
+    /// It is in a list.
+    listed: bool,
+}
+
+/// Queues in order, linked through [`Queue::next`]: appended at the tail, taken from the head.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+impl List {
+    const EMPTY: List = List { head: NOBODY, tail: NOBODY };
+
+    #[inline]
+    fn push(&mut self, queues: &mut [Queue], index: u32) {
+        queues[index as usize].next = NOBODY;
+        match self.tail {
+            NOBODY => self.head = index,
+            tail => queues[tail as usize].next = index,
+        }
+        self.tail = index;
+    }
+
+    #[inline]
+    fn pop(&mut self, queues: &[Queue]) {
+        self.head = queues[self.head as usize].next;
+        if self.head == NOBODY {
+            self.tail = NOBODY;
+        }
+    }
+}
+
+/// The queues, their lists and their packets.
+#[derive(Clone, Debug)]
+pub struct FlowQueues {
+    /// Queue of every flow of the run.
+    of_flow: Vec<u32>,
+    queues: Vec<Queue>,
+    store: Store,
+    new: List,
+    old: List,
+    quantum: i64,
+    packets: usize,
+    bytes: u64,
+    memory: u64,
+    /// How often a flow became new.
+    pub new_flows: u64,
+}
+
+impl FlowQueues {
+    /// Queues for the flows of `surroundings`, hashed to `buckets` with a perturbation from the stream `name`; `quantum` bytes a turn.
+    pub fn new(buckets: u32, quantum: u32, surroundings: &Surroundings, name: &str) -> FlowQueues {
+        let perturbation = Rng::stream(surroundings.seed, name, 0).next_u64();
+        let bucket_of = surroundings.flows.iter().map(|key| {
+            let hosts = u64::from(key.src_host) << 32 | u64::from(key.dst_host);
+            let hash = mix(mix(hosts ^ perturbation) ^ u64::from(key.ports)) as u32;
+            // scaled, not modulo: Linux `reciprocal_scale`
+            ((u64::from(hash) * u64::from(buckets)) >> 32) as u32
+        });
+        let bucket_of: Vec<u32> = bucket_of.collect();
+        let mut used = bucket_of.clone();
+        used.sort_unstable();
+        used.dedup();
+        let of_flow = bucket_of.iter().map(|bucket| used.partition_point(|other| other < bucket) as u32).collect();
+        let queue = Queue { packets: Chain::default(), backlog: 0, deficit: 0, next: NOBODY, listed: false };
+        FlowQueues {
+            of_flow,
+            queues: vec![queue; used.len()],
+            store: Store::default(),
+            new: List::EMPTY,
+            old: List::EMPTY,
+            quantum: i64::from(quantum),
+            packets: 0,
+            bytes: 0,
+            memory: 0,
+            new_flows: 0,
+        }
+    }
+
+    /// How many queues there are; they are numbered from 0.
+    pub fn len(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Whether nothing is queued.
+    pub fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+
+    /// Queue of a flow of the run.
+    #[inline]
+    pub fn of_flow(&self, flow: u32) -> usize {
+        self.of_flow[flow as usize] as usize
+    }
+
+    /// Packets in all queues.
+    #[inline]
+    pub fn packets(&self) -> usize {
+        self.packets
+    }
+
+    /// Bytes in all queues.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Memory that Linux accounts for the packets, bytes.
+    #[inline]
+    pub fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// Bytes in queue `index`.
+    #[inline]
+    pub fn backlog(&self, index: usize) -> u64 {
+        self.queues[index].backlog
+    }
+
+    /// Appends to queue `index`, which becomes new if it was in no list.
+    #[inline]
+    pub fn push(&mut self, index: usize, mut packet: Packet, now: Time) {
+        packet.enqueue_time = now;
+        let queue = &mut self.queues[index];
+        queue.backlog += u64::from(packet.len);
+        self.packets += 1;
+        self.bytes += u64::from(packet.len);
+        self.memory += u64::from(truesize(packet.len));
+        self.store.push(&mut queue.packets, packet);
+        if !queue.listed {
+            queue.listed = true;
+            queue.deficit = self.quantum;
+            self.new_flows += 1;
+            self.new.push(&mut self.queues, index as u32);
+        }
+    }
+
+    /// Takes the head of queue `index`; nothing is charged for it.
+    #[inline]
+    pub fn take(&mut self, index: usize) -> Option<Packet> {
+        let queue = &mut self.queues[index];
+        let packet = self.store.pop(&mut queue.packets)?;
+        queue.backlog -= u64::from(packet.len);
+        self.packets -= 1;
+        self.bytes -= u64::from(packet.len);
+        self.memory -= u64::from(truesize(packet.len));
+        Some(packet)
+    }
+
+    /// The queue that is to send next; on the way, turns are over and begin. `None` if all lists are empty.
+    #[inline]
+    pub fn turn(&mut self) -> Option<usize> {
+        loop {
+            let from_new = self.new.head != NOBODY;
+            let index = if from_new { self.new.head } else { self.old.head };
+            if index == NOBODY {
+                return None;
+            }
+            let queue = &mut self.queues[index as usize];
+            if queue.deficit > 0 {
+                return Some(index as usize);
+            }
+            queue.deficit += self.quantum;
+            self.leave_head(from_new);
+            self.old.push(&mut self.queues, index);
+        }
+    }
+
+    /// Queue `index`, whose turn it is, has sent `len` bytes.
+    #[inline]
+    pub fn sent(&mut self, index: usize, len: u16) {
+        self.queues[index].deficit -= i64::from(len);
+    }
+
+    /// Queue `index`, whose turn it is, had nothing to send: it leaves. A new one waits behind the old ones first, if there are any,
+    /// so that it does not become new again at once (RFC 8290 section 4.2).
+    #[inline]
+    pub fn had_nothing(&mut self, index: usize) {
+        let from_new = self.new.head == index as u32;
+        self.leave_head(from_new);
+        if from_new && self.old.head != NOBODY {
+            self.old.push(&mut self.queues, index as u32);
+        } else {
+            self.queues[index].listed = false;
+        }
+    }
+
+    #[inline]
+    fn leave_head(&mut self, from_new: bool) {
+        let list = if from_new { &mut self.new } else { &mut self.old };
+        list.pop(&self.queues);
+    }
+
+    /// The queue with the most bytes, the first of equals.
+    pub fn fattest(&self) -> usize {
+        let mut fattest = 0;
+        for (index, queue) in self.queues.iter().enumerate() {
+            if queue.backlog > self.queues[fattest].backlog {
+                fattest = index;
+            }
+        }
+        fattest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aqm::testing::packet;
+    use crate::aqm::FlowKey;
+    use crate::packet::Ecn;
+    use crate::units::Rate;
+
+    fn keys(flows: u32) -> Vec<FlowKey> {
+        (0..flows).map(|ports| FlowKey { src_host: 1, dst_host: 2, ports, dscp: 0 }).collect()
+    }
+
+    /// Queues of `flows` flows that do not collide.
+    fn queues(flows: u32) -> FlowQueues {
+        let keys = keys(flows);
+        let queues = FlowQueues::new(65_536, 1514, &Surroundings { rate: Rate::from_mbit(10), flows: &keys, seed: 1 }, "test");
+        assert_eq!(queues.len(), flows as usize);
+        queues
+    }
+
+    fn frame(len: u16) -> Packet {
+        Packet { len, ..packet(0, Ecn::Ect0) }
+    }
+
+    /// Sends until the lists are empty; the queue of every packet in order.
+    fn drain(queues: &mut FlowQueues) -> Vec<usize> {
+        let mut order = Vec::new();
+        while let Some(index) = queues.turn() {
+            match queues.take(index) {
+                Some(packet) => {
+                    queues.sent(index, packet.len);
+                    order.push(index);
+                }
+                None => queues.had_nothing(index),
+            }
+        }
+        order
+    }
+
+    #[test]
+    fn a_full_packet_uses_up_a_turn() {
+        let mut queues = queues(2);
+        for index in [0, 0, 0, 1, 1, 1] {
+            queues.push(index, frame(1514), Time::ZERO);
+        }
+        // deficit 1514 - 1514 = 0: the turn is over after one packet
+        assert_eq!(drain(&mut queues), [0, 1, 0, 1, 0, 1]);
+        assert_eq!((queues.packets(), queues.bytes(), queues.memory(), queues.new_flows), (0, 0, 0, 2));
+    }
+
+    #[test]
+    fn sixteen_small_packets_fit_into_a_turn() {
+        let mut queues = queues(2);
+        (0..20).for_each(|_| queues.push(0, frame(100), Time::ZERO));
+        queues.push(1, frame(1514), Time::ZERO);
+        let order = drain(&mut queues);
+        // 15 * 100 = 1500 < 1514: the 16th goes, and leaves -86
+        assert_eq!(order[..17], [vec![0; 16], vec![1]].concat());
+        assert_eq!(order.len(), 21);
+    }
+
+    #[test]
+    fn a_sparse_flow_overtakes_and_is_not_new_twice_in_a_row() {
+        let mut queues = queues(2);
+        (0..5).for_each(|_| queues.push(0, frame(1514), Time::ZERO));
+        let mut sent = Vec::new();
+        for step in 0..4 {
+            if step < 3 {
+                // a packet whenever the last one has left
+                queues.push(1, frame(100), Time::ZERO);
+            }
+            for _ in 0..2 {
+                let index = queues.turn().unwrap();
+                match queues.take(index) {
+                    Some(packet) => {
+                        queues.sent(index, packet.len);
+                        sent.push(index);
+                    }
+                    None => queues.had_nothing(index),
+                }
+            }
+        }
+        // Flow 0 is first in the list of new flows. Its second packet comes from the old ones, behind flow 1; flow 1 is found
+        // empty and waits behind flow 0 for one pass, in which its next packet is that of an old flow.
+        assert_eq!(sent, [0, 1, 1, 0, 1, 0]);
+        assert_eq!(queues.new_flows, 2);
+    }
+
+    #[test]
+    fn flows_share_a_queue_if_there_are_fewer_queues() {
+        let keys = keys(40);
+        let queues = FlowQueues::new(8, 1514, &Surroundings { rate: Rate::from_mbit(10), flows: &keys, seed: 3 }, "test");
+        assert!(queues.len() <= 8 && queues.len() > 4);
+        assert!((0..40).all(|flow| queues.of_flow(flow) < queues.len()));
+    }
+
+    #[test]
+    fn the_fattest_is_the_one_with_most_bytes() {
+        let mut queues = queues(3);
+        (0..9).for_each(|_| queues.push(0, frame(100), Time::ZERO));
+        queues.push(1, frame(1000), Time::ZERO);
+        queues.push(2, frame(1000), Time::ZERO);
+        assert_eq!(queues.fattest(), 1);
+    }
+}

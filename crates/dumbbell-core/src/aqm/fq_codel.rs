@@ -1,0 +1,232 @@
+//! FQ-CoDel: a CoDel for every flow queue, served by deficit round robin with new flows first.
+//!
+//! Specification: RFC 8290 as in Linux `net/sched/sch_fq_codel.c` (6.18), tc-fq_codel(8). The parts are [`super::drr`] and
+//! [`super::codel`]. CoDel's guard against dropping the last packets looks at the bytes of all queues, as in Linux.
+//!
+//! Deviations: flows are hashed by hosts and ports only (no filters, no classes by priority); of the selectors of `ce_threshold`
+//! there are "all packets" and "ECT(1)".
+
+use super::codel::{CeSelector, Codel, ControlLaw, Source, Vars};
+use super::drr::FlowQueues;
+use super::{Aqm, Dequeue, Surroundings};
+use crate::packet::Packet;
+use crate::record::{DropReason, QueueLog};
+use crate::units::Time;
+
+/// Name in experiment files.
+pub const NAME: &str = "fq_codel";
+/// One line.
+pub const TITLE: &str = "flow queues by deficit round robin, CoDel in each";
+/// Specification and deviations.
+pub const SOURCE: &str = "RFC 8290 as in Linux 6.18 sch_fq_codel.c, tc-fq_codel(8); no filters";
+
+crate::params! {
+    /// Parameters of FQ-CoDel.
+    pub struct Params {
+        /// Packets that fit into all queues together; beyond, the queue with the most bytes loses a batch.
+        limit: u32 = 10_240, unit "packets", range 1_u32, 100_000_000_u32, source "tc-fq_codel(8)";
+        /// Queues that flows are hashed to.
+        flows: u32 = 1024, unit "queues", range 1_u32, 65_536_u32, source "tc-fq_codel(8); fq_codel_init, sch_fq_codel.c";
+        /// Bytes that a flow sends in a turn.
+        quantum: u32 = 1514, unit "bytes", range 256_u32, 1_048_576_u32, source "one full frame; tc-fq_codel(8); bounds of sch_fq_codel.c";
+        /// Memory that packets may occupy, as Linux accounts it.
+        memory_limit: u64 = 32 << 20, unit "bytes", range 1_u64, 1_u64 << 40, source "tc-fq_codel(8): 32 MB";
+        /// Most packets dropped at once when there is no room.
+        drop_batch: u32 = 64, unit "packets", range 1_u32, 1_000_000_u32, source "RFC 8290 section 4.1.1; tc-fq_codel(8)";
+        /// Acceptable standing delay.
+        target: Time = Time::from_millis(5), unit "", range Time(0), Time::from_secs(10), source "RFC 8290 section 5.2.1; tc-fq_codel(8)";
+        /// Time above target before the first signal; in the order of a worst-case RTT.
+        interval: Time = Time::from_millis(100), unit "", range Time::from_micros(2), Time::from_secs(100),
+            source "RFC 8290 section 5.2.1; tc-fq_codel(8)";
+        /// Mark ECN-capable packets instead of dropping them.
+        ecn: bool = true, unit "", source "tc-fq_codel(8): ecn is the default";
+        /// Marks every packet whose sojourn time is longer; unset: off.
+        ce_threshold: Option<Time> = None, unit "", range Time(0), Time::from_secs(100), source "tc-fq_codel(8): disabled by default";
+        /// Which packets `ce_threshold` marks.
+        ce_threshold_selector: CeSelector = CeSelector::All, unit "", source "tc-fq_codel(8): ce_threshold_selector";
+        /// How the control law is computed.
+        control_law: ControlLaw = ControlLaw::Linux, unit "", source "Linux codel_impl.h; RFC 8289 section 5";
+    }
+}
+
+/// One flow queue, with the backlog of all.
+struct FlowQueue<'a> {
+    queues: &'a mut FlowQueues,
+    index: usize,
+}
+
+impl Source for FlowQueue<'_> {
+    #[inline]
+    fn take(&mut self) -> Option<Packet> {
+        self.queues.take(self.index)
+    }
+    #[inline]
+    fn backlog(&self) -> u64 {
+        self.queues.bytes()
+    }
+}
+
+/// Flow queues with their parameters.
+#[derive(Clone, Debug)]
+pub struct State {
+    limit: usize,
+    memory_limit: u64,
+    drop_batch: u32,
+    codel: Codel,
+    vars: Vec<Vars>,
+    queues: FlowQueues,
+}
+
+impl State {
+    /// Empty queues.
+    pub fn new(params: Params, surroundings: &Surroundings) -> State {
+        let queues = FlowQueues::new(params.flows, params.quantum, surroundings, "fq_codel hash");
+        let codel = Codel::new(params.control_law, params.target, params.interval, params.ecn)
+            .with_ce_threshold(params.ce_threshold, params.ce_threshold_selector);
+        State {
+            limit: params.limit as usize,
+            memory_limit: params.memory_limit,
+            drop_batch: params.drop_batch,
+            codel,
+            vars: vec![Vars::default(); queues.len()],
+            queues,
+        }
+    }
+
+    /// Drops from the head of the queue with the most bytes, until half of them or a batch of packets has gone.
+    #[cold]
+    fn drop_batch(&mut self, log: &mut QueueLog) {
+        let index = self.queues.fattest();
+        let enough = self.queues.backlog(index) / 2;
+        let (mut packets, mut bytes) = (0, 0);
+        while let Some(packet) = self.queues.take(index) {
+            log.dropped(&packet, DropReason::Overflow);
+            packets += 1;
+            bytes += u64::from(packet.len);
+            if packets >= self.drop_batch || bytes >= enough {
+                break;
+            }
+        }
+        self.vars[index].count = self.vars[index].count.wrapping_add(packets);
+    }
+}
+
+impl Aqm for State {
+    #[inline]
+    fn enqueue(&mut self, packet: Packet, now: Time, log: &mut QueueLog) {
+        let index = self.queues.of_flow(packet.flow);
+        self.queues.push(index, packet, now);
+        if self.queues.packets() > self.limit || self.queues.memory() > self.memory_limit {
+            self.drop_batch(log);
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, log: &mut QueueLog) -> Dequeue {
+        while let Some(index) = self.queues.turn() {
+            let mut source = FlowQueue { queues: &mut self.queues, index };
+            match self.codel.dequeue(&mut self.vars[index], &mut source, now, log) {
+                Some(packet) => {
+                    self.queues.sent(index, packet.len);
+                    return Dequeue::Packet(packet);
+                }
+                None => self.queues.had_nothing(index),
+            }
+        }
+        Dequeue::Empty
+    }
+
+    fn packets(&self) -> usize {
+        self.queues.packets()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.queues.bytes()
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        vec![("new_flows".into(), self.queues.new_flows)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{packet, surroundings};
+    use super::*;
+    use crate::packet::Ecn;
+
+    fn filled(packets: u64, limit: u32) -> (State, QueueLog) {
+        let mut state = State::new(Params { limit, ..Params::default() }, &surroundings(10));
+        let mut log = QueueLog::new(1);
+        (0..packets).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
+        (state, log)
+    }
+
+    #[test]
+    fn a_batch_is_half_of_the_bytes_or_64_packets() {
+        // 101 * 1514 B, half 76457 B: 50 packets are 75700 B, 51 are enough
+        let (state, log) = filled(101, 100);
+        assert_eq!((log.drops_overflow, state.packets(), state.vars[0].count), (51, 50, 51));
+        // 100 * 1514 B: 50 packets are half
+        let (mut state, mut log) = filled(100, 10_240);
+        state.drop_batch(&mut log);
+        assert_eq!(log.drops_overflow, 50);
+        let (mut state, mut log) = filled(300, 10_240);
+        state.drop_batch(&mut log);
+        assert_eq!((log.drops_overflow, state.packets()), (64, 236));
+    }
+
+    #[test]
+    fn a_lone_packet_beyond_the_limit_is_dropped() {
+        // 2 packets, limit 1: half of the bytes is one packet
+        let (state, log) = filled(2, 1);
+        assert_eq!((log.drops_overflow, state.packets()), (1, 1));
+    }
+
+    #[test]
+    fn memory_counts_as_linux_accounts_it() {
+        let params = Params { memory_limit: 10 * 2304, ..Params::default() };
+        let mut state = State::new(params, &surroundings(10));
+        let mut log = QueueLog::new(1);
+        (0..10).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
+        assert_eq!(log.drops_overflow, 0);
+        state.enqueue(packet(10, Ecn::Ect0), Time::ZERO, &mut log);
+        // 11 packets, half of 16654 B is 8327 B: 6 packets
+        assert_eq!(log.drops_overflow, 6);
+    }
+
+    #[test]
+    fn a_flow_with_few_bytes_is_left_alone_only_if_all_queues_are_nearly_empty() {
+        // two flows, 2 packets each, all too old: the guard looks at all queues, so the first flow is marked down to 1514 B in all
+        let keys: Vec<_> = (0..2).map(|ports| crate::aqm::FlowKey { src_host: 1, dst_host: 2, ports, dscp: 0 }).collect();
+        let around = Surroundings { rate: crate::units::Rate::from_mbit(10), flows: &keys, seed: 1 };
+        let mut state = State::new(Params::default(), &around);
+        let mut log = QueueLog::new(2);
+        for flow in [0, 1] {
+            (0..3).for_each(|seq| state.enqueue(Packet { flow, ..packet(seq, Ecn::Ect0) }, Time::ZERO, &mut log));
+        }
+        for ms in [10, 10, 120, 120, 240, 240] {
+            let _ = state.dequeue(Time::from_millis(ms), &mut log);
+        }
+        // the first packets start the interval, the second are marked; the third of flow 0 leaves 1514 B behind and is let through
+        assert_eq!((log.flows[0].ce, log.flows[1].ce), (1, 1));
+    }
+
+    #[test]
+    fn the_threshold_marks_what_is_selected() {
+        for (selector, ecn, marked) in [
+            (CeSelector::All, Ecn::Ect0, true),
+            (CeSelector::All, Ecn::Ect1, true),
+            (CeSelector::Ect1, Ecn::Ect0, false),
+            (CeSelector::Ect1, Ecn::Ect1, true),
+        ] {
+            let ce_threshold = Some(Time::from_millis(1));
+            let mut state =
+                State::new(Params { ce_threshold, ce_threshold_selector: selector, ..Params::default() }, &surroundings(10));
+            let mut log = QueueLog::new(1);
+            state.enqueue(packet(0, ecn), Time::ZERO, &mut log);
+            let _ = state.dequeue(Time::from_millis(2), &mut log);
+            assert_eq!(log.ce_marks == 1, marked, "{selector:?} {ecn:?}");
+        }
+    }
+}

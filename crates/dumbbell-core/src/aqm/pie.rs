@@ -1,0 +1,699 @@
+//! PIE: drops or marks at enqueue with a probability that a PI controller sets, from the delay, every `tupdate`.
+//!
+//! Specification: RFC 8033, and what Linux made of it (`include/net/pie.h`, `net/sched/sch_pie.c`), in its integers: delays in
+//! ticks of 64 ns (`PSCHED_SHIFT`), probabilities in 1/2^56 ("linux", since 5.5) or 1/2^32 ("linux-4"). The versions differ so:
+//!
+//! | | linux | linux-4 | rfc8033 |
+//! |---|---|---|---|
+//! | target, tupdate | 15 ms, 15 ms | 20 ms, 30 ms | 15 ms, 15 ms |
+//! | delay | sojourn of the last departure, or backlog / departure rate | backlog / departure rate | as linux |
+//! | steps of the gains | 0.0001 % ... 10 % | 1 %, 10 % | 0.0001 % ... 10 % |
+//! | coin | from 0.85 expected drops on, certain at 8.5 | plain | as linux |
+//! | burst allowance | 150 ms of dequeuing | 100 ms of dequeuing | 150 ms of updates |
+//! | delay above 250 ms | +2 % | +2 % | |
+//! | idle | p falls by 1/64 | p * 98/100 | p * 0.98 |
+//! | largest p | none (64 bits of 1/2^56) | 1 | 1 |
+//!
+//! Deviations: the queue has been idle for long when the run begins, so that the first update comes after `tupdate` and not, as after
+//! the creation of a Linux qdisc, after 500 ms. `rfc8033` leaves out the optional inactive state (section 5.3); its gains are those of
+//! `alpha` and `beta`, the RFC's by default. Linux multiplies in `bytemode` by size / MTU for sizes up to a full frame only; so do all
+//! versions here.
+//!
+//! [`Pie`] (constants) and [`Vars`] (state of one queue) are apart from [`State`], so that FQ-PIE shares them.
+
+use super::fifo::Fifo;
+use super::{Aqm, Dequeue, Surroundings};
+use crate::packet::{Packet, MTU_FRAME};
+use crate::record::{DropReason, QueueLog};
+use crate::rng::Rng;
+use crate::units::Time;
+
+/// Name in experiment files.
+pub const NAME: &str = "pie";
+/// One line.
+pub const TITLE: &str = "proportional integral controller enhanced: random drops or marks that hold a target delay";
+/// Specification and deviations.
+pub const SOURCE: &str = "RFC 8033; Linux 6.18 pie.h, sch_pie.c and sch_pie.c of 4.x; first update after tupdate";
+
+crate::choice! {
+    /// Whose PIE.
+    pub enum Version {
+        /// Linux since 5.5.
+        Linux = "linux",
+        /// Linux 3.14 to 4.20.
+        Linux4 = "linux-4",
+        /// RFC 8033, real-valued.
+        Rfc8033 = "rfc8033",
+    }
+}
+
+crate::params! {
+    /// Parameters of PIE.
+    pub struct Params {
+        /// Whose PIE.
+        version: Version = Version::Linux, unit "", source "sch_pie.c of Linux 6.18";
+        /// Packets that fit; tail drop beyond.
+        limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "tc-pie(8)";
+        /// Delay to hold; unset: 15 ms, or 20 ms with linux-4.
+        target: Option<Time> = None, unit "", range Time::from_micros(1), Time::from_secs(10),
+            source "RFC 8033 section 4.2 QDELAY_REF; pie_params_init, pie.h; Linux 4: 20 ms";
+        /// Time between two updates of the probability; unset: 15 ms, or 30 ms with linux-4.
+        tupdate: Option<Time> = None, unit "", range Time::from_millis(1), Time::from_secs(10),
+            source "RFC 8033 section 4.2 T_UPDATE; pie_params_init, pie.h; Linux 4: 30 ms";
+        /// Gain on the distance from target.
+        alpha: u32 = 2, unit "1/16 Hz", range 0_u32, 32_u32, source "RFC 8033 section 4.2: 0.125; tc-pie(8)";
+        /// Gain on the change of delay.
+        beta: u32 = 20, unit "1/16 Hz", range 0_u32, 32_u32, source "RFC 8033 section 4.2: 1.25; tc-pie(8)";
+        /// Mark ECN-capable packets instead of dropping them, as long as the probability is at most `ecn_prob`.
+        ecn: bool = false, unit "", source "tc-pie(8): noecn is the default";
+        /// Largest probability at which ECN-capable packets are marked; above, they are dropped.
+        ecn_prob: u32 = 10, unit "percent", range 0_u32, 100_u32, source "RFC 8033 section 5.1 mark_ecnth; MAX_PROB / 10, sch_pie.c";
+        /// Probability in proportion to the packet's size.
+        bytemode: bool = false, unit "", source "tc-pie(8): nobytemode is the default";
+        /// Delay from backlog and departure rate instead of time stamps; linux-4 knows nothing else.
+        dq_rate_estimator: bool = false, unit "", source "tc-pie(8): no_dq_rate_estimator is the default; RFC 8033 section 5.2";
+    }
+}
+
+/// A probability of 1: `MAX_PROB` of Linux (`pie.h`) plus one; every version keeps its probability in this unit.
+pub const ONE: u64 = 1 << 56;
+/// `MAX_PROB` as Linux has it.
+const MAX_PROB: u64 = ONE - 1;
+/// `MAX_PROB` of Linux 4.
+const MAX_PROB_4: u32 = u32::MAX;
+/// From 1/2^32 to 1/2^56.
+const SHIFT_4: u32 = 24;
+/// Ticks of Linux's packet scheduler are 64 ns (`PSCHED_SHIFT`, pkt_sched.h).
+const TICK_SHIFT: u32 = 6;
+/// Ticks a second (`PSCHED_TICKS_PER_SEC`).
+const TICKS_PER_SEC: u64 = 1_000_000_000 >> TICK_SHIFT;
+/// The departure rate is measured over at least so many bytes (`QUEUE_THRESHOLD`, pie.h; RFC 8033 section 5.2 DQ_THRESHOLD).
+const DQ_THRESHOLD: u64 = 16_384;
+/// Rates are in 1/256 bytes a tick (`PIE_SCALE`, pie.h).
+const RATE_SHIFT: u32 = 8;
+/// Burst allowance (RFC 8033 section 4.2 MAX_BURST; `pie_vars_init`, pie.h).
+const MAX_BURST: Time = Time::from_millis(150);
+/// Burst allowance of Linux 4 (`pie_vars_init`, sch_pie.c).
+const MAX_BURST_4: Time = Time::from_millis(100);
+/// Above this delay the probability rises faster (`pie_calculate_probability`).
+const HIGH_DELAY: Time = Time::from_millis(250);
+
+/// Constants of PIE.
+#[derive(Clone, Debug)]
+pub struct Pie {
+    version: Version,
+    tick_shift: u32,
+    /// In ticks.
+    target: u64,
+    alpha: u32,
+    beta: u32,
+    /// Time between two updates.
+    pub tupdate: Time,
+    ecn: bool,
+    /// Largest probability at which packets are marked, in [`ONE`]s.
+    ecn_limit: u64,
+    bytemode: bool,
+    estimator: bool,
+}
+
+/// State of PIE for one queue; times in ticks.
+#[derive(Clone, Debug)]
+pub struct Vars {
+    /// Drop probability, in [`ONE`]s.
+    pub prob: u64,
+    /// Drops expected since the last one, in [`ONE`]s.
+    accu_prob: u64,
+    qdelay: u64,
+    qdelay_old: u64,
+    /// What is left of the burst allowance.
+    burst_time: u64,
+    /// Last departure, or start of the measurement of the rate.
+    dq_tstamp: Option<u64>,
+    /// Bytes departed in this measurement.
+    dq_count: Option<u64>,
+    /// Departure rate, 1/256 bytes a tick; 0: not known.
+    avg_dq_rate: u64,
+}
+
+impl Pie {
+    /// PIE with `params`.
+    pub fn new(params: &Params) -> Pie {
+        let linux_4 = params.version == Version::Linux4;
+        let tick_shift = if params.version == Version::Rfc8033 { 0 } else { TICK_SHIFT };
+        let target = params.target.unwrap_or(Time::from_millis(if linux_4 { 20 } else { 15 }));
+        Pie {
+            version: params.version,
+            tick_shift,
+            target: target.0 >> tick_shift,
+            alpha: params.alpha,
+            beta: params.beta,
+            tupdate: params.tupdate.unwrap_or(Time::from_millis(if linux_4 { 30 } else { 15 })),
+            ecn: params.ecn,
+            ecn_limit: if linux_4 {
+                u64::from(MAX_PROB_4 / 100 * params.ecn_prob) << SHIFT_4
+            } else {
+                MAX_PROB / 100 * u64::from(params.ecn_prob)
+            },
+            bytemode: params.bytemode,
+            estimator: params.dq_rate_estimator || linux_4,
+        }
+    }
+
+    /// State of an idle queue.
+    pub fn vars(&self) -> Vars {
+        let burst = if self.version == Version::Linux4 { MAX_BURST_4 } else { MAX_BURST };
+        Vars {
+            prob: 0,
+            accu_prob: 0,
+            qdelay: 0,
+            qdelay_old: 0,
+            burst_time: burst.0 >> self.tick_shift,
+            dq_tstamp: None,
+            dq_count: None,
+            avg_dq_rate: 0,
+        }
+    }
+
+    /// Whether `packet`, arriving at `backlog` bytes, may join: with its mark, if it gets one. Otherwise it is to be dropped.
+    #[inline]
+    pub fn admit(&self, vars: &mut Vars, packet: &mut Packet, backlog: u64, rng: &mut Rng, log: &mut QueueLog) -> bool {
+        if !self.drop_early(vars, packet.len, backlog, rng) {
+            return true;
+        }
+        let marked = self.ecn && vars.prob <= self.ecn_limit && log.set_ce(packet);
+        if !marked {
+            vars.accu_prob = 0;
+        }
+        marked
+    }
+
+    /// A packet was dropped because the queue is full.
+    #[inline]
+    pub fn overflow(&self, vars: &mut Vars) {
+        vars.accu_prob = 0;
+    }
+
+    /// Linux `pie_drop_early`; RFC 8033 section 4.1 and appendix A.
+    #[inline]
+    fn drop_early(&self, vars: &mut Vars, len: u16, backlog: u64, rng: &mut Rng) -> bool {
+        let rfc = self.version == Version::Rfc8033;
+        let delay = if rfc { vars.qdelay_old } else { vars.qdelay };
+        let enough = match rfc {
+            true => backlog > 2 * u64::from(MTU_FRAME),
+            false => backlog >= 2 * u64::from(MTU_FRAME),
+        };
+        if vars.burst_time > 0 || (delay < self.target / 2 && vars.prob < ONE / 5) || !enough {
+            return false;
+        }
+        let mut prob = vars.prob;
+        if self.bytemode && len <= MTU_FRAME {
+            prob = prob / u64::from(MTU_FRAME) * u64::from(len);
+        }
+        if self.version == Version::Linux4 {
+            return u64::from(rng.next_u32()) << SHIFT_4 < prob;
+        }
+        // RFC 8033 section 5.4: no two drops right after each other, none too late
+        vars.accu_prob = if prob == 0 { 0 } else { vars.accu_prob.saturating_add(prob) };
+        if vars.accu_prob < MAX_PROB / 100 * 85 {
+            return false;
+        }
+        let hit = vars.accu_prob >= MAX_PROB / 2 * 17 || rng.next_u64() >> 8 < prob;
+        if hit && (rfc || vars.accu_prob < MAX_PROB / 2 * 17) {
+            vars.accu_prob = 0;
+        }
+        hit
+    }
+
+    /// `packet` departs and leaves `backlog` bytes behind. Linux `pie_process_dequeue`; RFC 8033 section 5.2.
+    #[inline]
+    pub fn departed(&self, vars: &mut Vars, packet: &Packet, backlog: u64, now: Time) {
+        let now = now.0 >> self.tick_shift;
+        let mut passed = 0;
+        if self.estimator {
+            if backlog >= DQ_THRESHOLD && vars.dq_count.is_none() {
+                vars.dq_tstamp = Some(now);
+                vars.dq_count = Some(0);
+            }
+            let (Some(count), Some(since)) = (vars.dq_count, vars.dq_tstamp) else { return };
+            let count = count + u64::from(packet.len);
+            vars.dq_count = Some(count);
+            if count < DQ_THRESHOLD || now == since {
+                return;
+            }
+            passed = now - since;
+            let rate = (count << RATE_SHIFT) / passed;
+            // weights: 1/8 in Linux; DQ_THRESHOLD / 2^16 = 1/4 in the RFC
+            let shift = if self.version == Version::Rfc8033 { 2 } else { 3 };
+            vars.avg_dq_rate = match vars.avg_dq_rate {
+                0 => rate,
+                average => average - (average >> shift) + (rate >> shift),
+            };
+            if backlog < DQ_THRESHOLD {
+                vars.dq_count = None;
+            } else {
+                vars.dq_count = Some(0);
+                vars.dq_tstamp = Some(now);
+            }
+        } else {
+            vars.qdelay = if backlog == 0 { 0 } else { now - (packet.enqueue_time.0 >> self.tick_shift) };
+            if let Some(before) = vars.dq_tstamp.replace(now) {
+                passed = now - before;
+            }
+        }
+        if self.version != Version::Rfc8033 {
+            vars.burst_time = vars.burst_time.saturating_sub(passed);
+        }
+    }
+
+    /// The time of an update has come, at `backlog` bytes. Linux `pie_calculate_probability`; RFC 8033 section 4.2.
+    pub fn update(&self, vars: &mut Vars, backlog: u64) {
+        let before = if self.estimator { vars.qdelay } else { vars.qdelay_old };
+        if self.estimator {
+            vars.qdelay_old = vars.qdelay;
+            vars.qdelay = if vars.avg_dq_rate > 0 { (backlog << RATE_SHIFT) / vars.avg_dq_rate } else { 0 };
+        }
+        // a delay of 0 with packets queued only says that there was nothing to measure
+        let known = vars.qdelay > 0 || backlog == 0;
+        match self.version {
+            Version::Linux => self.update_linux(vars, before, known),
+            Version::Linux4 => self.update_linux_4(vars, before, known),
+            Version::Rfc8033 => return self.update_rfc(vars, before),
+        }
+        let calm = vars.qdelay < self.target / 2 && vars.qdelay_old < self.target / 2;
+        if calm && vars.prob == 0 && (!self.estimator || vars.avg_dq_rate > 0) {
+            *vars = Vars { qdelay: vars.qdelay, qdelay_old: vars.qdelay_old, ..self.vars() };
+        }
+        if !self.estimator {
+            vars.qdelay_old = vars.qdelay;
+        }
+    }
+
+    fn update_linux(&self, vars: &mut Vars, before: u64, known: bool) {
+        let mut gains = [self.alpha, self.beta].map(|gain| (u64::from(gain) * (MAX_PROB / TICKS_PER_SEC)) >> 4);
+        if vars.prob < MAX_PROB / 10 {
+            gains = gains.map(|gain| gain >> 1);
+            let mut power = 100;
+            while vars.prob < MAX_PROB / power && power <= 1_000_000 {
+                gains = gains.map(|gain| gain >> 2);
+                power *= 10;
+            }
+        }
+        // modulo 2^64, read as signed, as in Linux
+        let [alpha, beta] = gains;
+        let from_target = vars.qdelay.wrapping_sub(self.target);
+        let change = vars.qdelay.wrapping_sub(before);
+        let mut delta = alpha.wrapping_mul(from_target).wrapping_add(beta.wrapping_mul(change)) as i64;
+        let two_percent = (MAX_PROB / 50) as i64;
+        if delta > two_percent && vars.prob >= MAX_PROB / 10 {
+            delta = (MAX_PROB / 100 * 2) as i64;
+        }
+        if vars.qdelay > HIGH_DELAY.0 >> self.tick_shift {
+            delta = delta.wrapping_add(two_percent);
+        }
+        // Linux tells by the 64 bits having wrapped, so that 1 is no limit
+        vars.prob = match vars.prob.checked_add_signed(delta) {
+            Some(prob) => prob,
+            None if delta > 0 => MAX_PROB,
+            None => 0,
+        };
+        if vars.qdelay == 0 && before == 0 && known {
+            vars.prob -= vars.prob / 64;
+        }
+    }
+
+    fn update_linux_4(&self, vars: &mut Vars, before: u64, mut known: bool) {
+        let old = (vars.prob >> SHIFT_4) as u32;
+        let shift = match old {
+            _ if old < MAX_PROB_4 / 100 => 7,
+            _ if old < MAX_PROB_4 / 10 => 5,
+            _ => 4,
+        };
+        let [alpha, beta] = [self.alpha, self.beta].map(|gain| u64::from(gain * (MAX_PROB_4 / TICKS_PER_SEC as u32)) >> shift);
+        // 32 bits of a sum modulo 2^64, read as signed
+        let mut delta = alpha.wrapping_mul(vars.qdelay.wrapping_sub(self.target)) as i32;
+        delta = delta.wrapping_add(beta.wrapping_mul(vars.qdelay.wrapping_sub(before)) as i32);
+        let two_percent = (MAX_PROB_4 / 50) as i32;
+        if delta > two_percent && old >= MAX_PROB_4 / 10 {
+            delta = (MAX_PROB_4 / 100 * 2) as i32;
+        }
+        if vars.qdelay > HIGH_DELAY.0 >> self.tick_shift {
+            delta = delta.wrapping_add(two_percent);
+        }
+        let mut prob = match old.checked_add_signed(delta) {
+            Some(prob) => prob,
+            None if delta > 0 => {
+                known = false;
+                MAX_PROB_4
+            }
+            None => 0,
+        };
+        if vars.qdelay == 0 && before == 0 && known {
+            prob = (u64::from(prob) * 98 / 100) as u32;
+        }
+        vars.prob = u64::from(prob) << SHIFT_4;
+    }
+
+    fn update_rfc(&self, vars: &mut Vars, before: u64) {
+        let seconds = |ticks: u64| ticks as f64 / 1e9;
+        let delay = seconds(vars.qdelay);
+        let mut prob = vars.prob as f64 / ONE as f64;
+        let mut delta = f64::from(self.alpha) / 16.0 * (delay - seconds(self.target))
+            + f64::from(self.beta) / 16.0 * (delay - seconds(before));
+        delta /= match prob {
+            p if p < 0.000_001 => 2048.0,
+            p if p < 0.000_01 => 512.0,
+            p if p < 0.000_1 => 128.0,
+            p if p < 0.001 => 32.0,
+            p if p < 0.01 => 8.0,
+            p if p < 0.1 => 2.0,
+            _ => 1.0,
+        };
+        if prob >= 0.1 {
+            delta = delta.min(0.02);
+        }
+        prob += delta;
+        if vars.qdelay == 0 && before == 0 {
+            prob *= 0.98;
+        }
+        prob = prob.clamp(0.0, 1.0);
+        vars.prob = (prob * ONE as f64) as u64;
+        vars.burst_time = vars.burst_time.saturating_sub(self.tupdate.0);
+        if prob == 0.0 && vars.qdelay < self.target / 2 && before < self.target / 2 {
+            vars.burst_time = MAX_BURST.0;
+        }
+        vars.qdelay_old = vars.qdelay;
+    }
+}
+
+/// A queue with its parameters.
+#[derive(Clone, Debug)]
+pub struct State {
+    limit: usize,
+    pie: Pie,
+    vars: Vars,
+    fifo: Fifo,
+    rng: Rng,
+    next_update: Time,
+}
+
+impl State {
+    /// An empty queue.
+    pub fn new(params: Params, surroundings: &Surroundings) -> State {
+        let pie = Pie::new(&params);
+        State {
+            limit: params.limit as usize,
+            vars: pie.vars(),
+            fifo: Fifo::default(),
+            rng: Rng::stream(surroundings.seed, NAME, 0),
+            next_update: pie.tupdate,
+            pie,
+        }
+    }
+}
+
+impl Aqm for State {
+    #[inline]
+    fn enqueue(&mut self, mut packet: Packet, now: Time, log: &mut QueueLog) {
+        if self.fifo.len() >= self.limit {
+            self.pie.overflow(&mut self.vars);
+            log.dropped(&packet, DropReason::Overflow);
+            return;
+        }
+        if !self.pie.admit(&mut self.vars, &mut packet, self.fifo.bytes(), &mut self.rng, log) {
+            log.dropped(&packet, DropReason::Aqm);
+            return;
+        }
+        packet.enqueue_time = now;
+        self.fifo.push(packet);
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, _log: &mut QueueLog) -> Dequeue {
+        let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
+        self.pie.departed(&mut self.vars, &packet, self.fifo.bytes(), now);
+        Dequeue::Packet(packet)
+    }
+
+    fn packets(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+
+    fn next_timer(&self) -> Time {
+        self.next_update
+    }
+
+    fn on_timer(&mut self, now: Time, _log: &mut QueueLog) {
+        self.pie.update(&mut self.vars, self.fifo.bytes());
+        self.next_update = now + self.pie.tupdate;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{packet, surroundings};
+    use super::*;
+    use crate::packet::Ecn;
+
+    fn pie(version: Version) -> Pie {
+        Pie::new(&Params { version, ecn: true, ..Params::default() })
+    }
+
+    fn share(prob: u64) -> f64 {
+        prob as f64 / ONE as f64
+    }
+
+    /// One update with time stamps: probability before, delay and old delay in ms; the probability after.
+    fn after(pie: &Pie, prob: f64, delay: u64, old: u64) -> f64 {
+        let ticks = |ms| Time::from_millis(ms).0 >> pie.tick_shift;
+        let mut vars = Vars { prob: (prob * ONE as f64) as u64, qdelay: ticks(delay), qdelay_old: ticks(old), ..pie.vars() };
+        if pie.estimator {
+            // backlog that takes `delay` at one byte a tick
+            vars.qdelay = ticks(old);
+            vars.avg_dq_rate = 1 << RATE_SHIFT;
+        }
+        pie.update(&mut vars, ticks(delay));
+        share(vars.prob)
+    }
+
+    #[test]
+    fn updates_as_linux_computes_them() {
+        // alpha 0.125, beta 1.25: (0.125 (q - 0.015) + 1.25 (q - q_old)) / divisor, cap of 2 % from 10 % on, 2 % more above 250 ms
+        for (prob, q, old, expected) in [
+            (0.0, 20, 0, 1.2512e-5),
+            (0.0, 20, 20, 3.052e-7),
+            (1.0e-4, 20, 20, 1.19531e-4),
+            (1.0e-3, 20, 20, 1.078125e-3),
+            (1.0e-2, 20, 20, 1.03125e-2),
+            (0.1000001, 20, 20, 0.1006251),
+            (0.1000001, 30, 0, 0.1200001),
+            (0.1000001, 300, 0, 0.1400001),
+            (0.05, 0, 0, 0.0482959),
+        ] {
+            let got = after(&pie(Version::Linux), prob, q, old);
+            assert!((got / expected - 1.0).abs() < 2e-4, "{prob} {q} {old}: {got}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn updates_as_the_rfc_defines_them() {
+        for (prob, q, old, expected) in [
+            // (0.125 * 0.005 + 1.25 * 0.02) / 2048
+            (0.0, 20, 0, 1.251_221e-5),
+            (1.001e-4, 20, 20, 1.196_312_5e-4),
+            (0.1, 20, 20, 0.100_625),
+            (0.1, 30, 0, 0.12),
+            // no term for long delays
+            (0.1, 300, 0, 0.12),
+            // (0.05 - 0.125 * 0.015 / 2) * 0.98
+            (0.05, 0, 0, 0.048_081_25),
+            (0.999, 300, 0, 1.0),
+        ] {
+            let got = after(&pie(Version::Rfc8033), prob, q, old);
+            assert!((got / expected - 1.0).abs() < 1e-6, "{prob} {q} {old}: {got}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn updates_as_linux_4_computes_them() {
+        // MAX_PROB / ticks a second = 274; alpha 2 * 274 >> 7, 5, 4 = 4, 17, 34; beta 20 * 274 >> 7, 5, 4 = 42, 171, 342.
+        // A millisecond is 15625 ticks; target 20 ms.
+        let step = |alpha: f64, ms: f64, beta: f64, change: f64| (alpha * ms + beta * change) * 15625.0 / 4294967296.0;
+        for (prob, q, old, expected) in [
+            (0.0, 30, 20, step(4.0, 10.0, 42.0, 10.0)),
+            (0.02, 30, 30, 0.02 + step(17.0, 10.0, 171.0, 0.0)),
+            (0.2, 25, 20, 0.2 + step(34.0, 5.0, 342.0, 5.0)),
+            (0.2, 100, 0, 0.22),
+            (0.2, 300, 300, 0.24),
+            (0.0005, 10, 20, 0.0),
+            (0.05, 0, 0, (0.05 - step(17.0, 20.0, 0.0, 0.0)) * 0.98),
+        ] {
+            let got = after(&pie(Version::Linux4), prob, q, old);
+            assert!((got - expected).abs() < 1e-6, "{prob} {q} {old}: {got}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn a_constant_delay_of_20_ms_reaches_ten_percent_in_seven_seconds() {
+        let pie = pie(Version::Linux);
+        let mut vars = Vars { qdelay: Time::from_millis(20).0 >> TICK_SHIFT, ..pie.vars() };
+        let mut reached = Vec::new();
+        for period in 1..=500 {
+            pie.update(&mut vars, 10_000);
+            let limit = [0.001, 0.01, 0.1][reached.len().min(2)];
+            if reached.len() < 3 && share(vars.prob) >= limit {
+                reached.push(period);
+            }
+        }
+        assert_eq!(reached, [66, 181, 469]);
+    }
+
+    #[test]
+    fn the_probability_of_linux_has_no_upper_limit_and_that_of_the_rfc_has() {
+        let grow = |version| {
+            let pie = pie(version);
+            let mut vars = Vars { qdelay: Time::from_secs(1).0 >> pie.tick_shift, ..pie.vars() };
+            (0..200).for_each(|_| pie.update(&mut vars, 10_000));
+            share(vars.prob)
+        };
+        // 2 % and 2 % for long delays, every update
+        assert!(grow(Version::Linux) > 7.0);
+        assert_eq!(grow(Version::Rfc8033), 1.0);
+    }
+
+    /// A queue with probability `prob`, past its burst allowance, with a delay of 20 ms.
+    fn busy(params: Params, prob: f64) -> (State, QueueLog) {
+        let mut state = State::new(params, &surroundings(10));
+        let delay = Time::from_millis(20).0 >> state.pie.tick_shift;
+        state.vars =
+            Vars { prob: (prob * ONE as f64) as u64, qdelay: delay, qdelay_old: delay, burst_time: 0, ..state.pie.vars() };
+        let mut log = QueueLog::new(1);
+        let behind = Params { ..Params::default() };
+        assert_eq!(behind.limit, 1000);
+        // three packets that nobody judged
+        (0..3).for_each(|seq| state.fifo.push(packet(seq, Ecn::Ect0)));
+        log.flows[0].arrived = 3;
+        (state, log)
+    }
+
+    #[test]
+    fn drops_are_spread_between_085_and_85_expected_ones() {
+        // p = 0.01: no drop among the first 84 packets, certainly one among the next 766
+        let (mut state, mut log) = busy(Params::default(), 0.01);
+        let (mut last, mut gaps) = (0, Vec::new());
+        for seq in 1..=200_000 {
+            let before = log.drops_aqm;
+            state.enqueue(packet(seq, Ecn::NotEct), Time::ZERO, &mut log);
+            if log.drops_aqm > before {
+                gaps.push(seq - last);
+                last = seq;
+            } else {
+                state.fifo.pop();
+            }
+        }
+        assert!(gaps.iter().all(|gap| (85..=851).contains(gap)), "{gaps:?}");
+        // 84 packets, then geometric with mean 100
+        let mean = gaps.iter().sum::<u64>() as f64 / gaps.len() as f64;
+        assert!((mean - 184.0).abs() < 10.0, "{mean}");
+    }
+
+    #[test]
+    fn coins_of_linux_4_are_plain() {
+        let (mut state, mut log) = busy(Params { version: Version::Linux4, ..Params::default() }, 0.01);
+        for seq in 0..200_000 {
+            state.enqueue(packet(seq, Ecn::NotEct), Time::ZERO, &mut log);
+            if state.packets() > 3 {
+                state.fifo.pop();
+            }
+        }
+        // 2000 expected, standard deviation 44
+        assert!((1850..2150).contains(&log.drops_aqm), "{}", log.drops_aqm);
+    }
+
+    #[test]
+    fn ecn_marks_up_to_ten_percent_and_drops_above() {
+        for (prob, ecn, marks) in
+            [(0.0999, Ecn::Ect0, true), (0.1001, Ecn::Ect0, false), (0.0999, Ecn::NotEct, false), (0.0999, Ecn::Ce, true)]
+        {
+            let (mut state, mut log) = busy(Params { ecn: true, ..Params::default() }, prob);
+            state.vars.accu_prob = MAX_PROB / 2 * 17;
+            state.enqueue(packet(9, ecn), Time::ZERO, &mut log);
+            assert_eq!((log.ce_marks, log.drops_aqm), (u64::from(marks), u64::from(!marks)), "{prob} {ecn:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_never_dropped() {
+        let certain = |change: &dyn Fn(&mut State)| {
+            let (mut state, mut log) = busy(Params::default(), 0.15);
+            state.vars.accu_prob = MAX_PROB / 2 * 17;
+            change(&mut state);
+            state.enqueue(packet(9, Ecn::NotEct), Time::ZERO, &mut log);
+            log.drops_aqm == 1
+        };
+        assert!(certain(&|_| {}));
+        assert!(!certain(&|state| state.vars.burst_time = 1), "burst allowance");
+        // less than 7.5 ms and less than 20 %
+        assert!(!certain(&|state| state.vars.qdelay = 117_186), "half of the target");
+        assert!(certain(&|state| state.vars.qdelay = 117_187));
+        assert!(certain(&|state| {
+            state.vars.qdelay = 0;
+            state.vars.prob = ONE / 5;
+        }));
+        // 3028 B are needed
+        assert!(
+            !certain(&|state| {
+                let _ = state.fifo.pop().and_then(|_| state.fifo.pop());
+            }),
+            "two packets"
+        );
+        assert!(certain(&|state| {
+            let _ = state.fifo.pop();
+        }));
+    }
+
+    #[test]
+    fn the_burst_allowance_is_used_up_by_dequeuing_and_comes_back_when_idle() {
+        let (mut state, mut log) = busy(Params::default(), 0.0);
+        state.vars = state.pie.vars();
+        for seq in 0..20 {
+            state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log);
+        }
+        let ms = |state: &State| state.vars.burst_time << TICK_SHIFT;
+        let _ = state.dequeue(Time::from_millis(10), &mut log);
+        assert_eq!(ms(&state), 150_000_000);
+        let _ = state.dequeue(Time::from_millis(50), &mut log);
+        assert_eq!(ms(&state), 110_000_000);
+        assert_eq!(state.vars.qdelay << TICK_SHIFT, 50_000_000);
+        // an update with a long delay leaves it alone; two with none give it back once the probability is 0
+        state.on_timer(Time::from_millis(60), &mut log);
+        assert_eq!(ms(&state), 110_000_000);
+        while matches!(state.dequeue(Time::from_millis(61), &mut log), Dequeue::Packet(_)) {}
+        assert_eq!(state.vars.qdelay, 0);
+        for update in 0..3000 {
+            state.on_timer(Time::from_millis(75 + 15 * update), &mut log);
+        }
+        assert_eq!(ms(&state), 150_000_000);
+    }
+
+    #[test]
+    fn the_departure_rate_is_measured_over_16_kb() {
+        let params = Params { dq_rate_estimator: true, ..Params::default() };
+        let mut state = State::new(params, &surroundings(10));
+        let mut log = QueueLog::new(1);
+        (0..40).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
+        // one frame every 1.2112 ms = 18925 ticks
+        for n in 1..=11 {
+            assert_eq!(state.vars.avg_dq_rate, 0);
+            let _ = state.dequeue(Time(1_211_200 * n), &mut log);
+        }
+        // begins with the first departure, 11 * 1514 = 16654 >= 16384 B in ten gaps of 18925 ticks: 16654 * 256 / 189250
+        assert_eq!(state.vars.avg_dq_rate, 22);
+        state.on_timer(Time::from_millis(15), &mut log);
+        // 29 * 1514 * 256 / 22 ticks of 64 ns
+        assert_eq!(state.vars.qdelay, 29 * 1514 * 256 / 22);
+    }
+}

@@ -1,0 +1,117 @@
+//! A step in time: marks every packet that has been queued for longer than a threshold.
+//!
+//! Specification: the `ce_threshold` of Linux's CoDel by itself (`include/net/codel_impl.h` of 6.18: at dequeue, strictly longer), in
+//! nanoseconds. Since nothing controls those that cannot be marked, they may be dropped instead (`not_ect`). A step in bytes, on the
+//! arriving packet, is `red` with equal thresholds.
+
+use super::fifo::Fifo;
+use super::{Aqm, Dequeue, Surroundings};
+use crate::packet::Packet;
+use crate::record::{DropReason, QueueLog};
+use crate::units::Time;
+
+/// Name in experiment files.
+pub const NAME: &str = "step";
+/// One line.
+pub const TITLE: &str = "step in time: marks what was queued for longer than a threshold";
+/// Specification and deviations.
+pub const SOURCE: &str = "ce_threshold of Linux 6.18 codel_impl.h, alone, in ns; may drop what is not ECN-capable";
+
+crate::choice! {
+    /// What happens to packets above the threshold that are not ECN-capable.
+    pub enum NotEct {
+        /// They are sent.
+        Pass = "pass",
+        /// They are dropped.
+        Drop = "drop",
+    }
+}
+
+crate::params! {
+    /// Parameters of the step.
+    pub struct Params {
+        /// Packets that fit; tail drop beyond.
+        limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "DEFAULT_CODEL_LIMIT, sch_codel.c";
+        /// Packets that were queued for longer are marked.
+        threshold: Time = Time::from_millis(1), unit "", range Time(0), Time::from_secs(100), source "RFC 9332 appendix A: 1 ms";
+        /// What happens to those that are not ECN-capable.
+        not_ect: NotEct = NotEct::Pass, unit "", source "codel_impl.h: ce_threshold passes them";
+    }
+}
+
+/// A queue with its parameters.
+#[derive(Clone, Debug)]
+pub struct State {
+    params: Params,
+    fifo: Fifo,
+}
+
+impl State {
+    /// An empty queue.
+    pub fn new(params: Params, _surroundings: &Surroundings) -> State {
+        State { params, fifo: Fifo::default() }
+    }
+}
+
+impl Aqm for State {
+    #[inline]
+    fn enqueue(&mut self, mut packet: Packet, now: Time, log: &mut QueueLog) {
+        if self.fifo.len() >= self.params.limit as usize {
+            log.dropped(&packet, DropReason::Overflow);
+            return;
+        }
+        packet.enqueue_time = now;
+        self.fifo.push(packet);
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, log: &mut QueueLog) -> Dequeue {
+        while let Some(mut packet) = self.fifo.pop() {
+            let above = now - packet.enqueue_time > self.params.threshold;
+            if !above || log.set_ce(&mut packet) || self.params.not_ect == NotEct::Pass {
+                return Dequeue::Packet(packet);
+            }
+            log.dropped(&packet, DropReason::Aqm);
+        }
+        Dequeue::Empty
+    }
+
+    fn packets(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{packet, surroundings};
+    use super::*;
+    use crate::packet::Ecn;
+
+    /// Marks and drops of one packet of `ecn` that leaves after `ns`.
+    fn verdict(not_ect: NotEct, ecn: Ecn, ns: u64) -> (u64, u64) {
+        let mut state = State::new(Params { not_ect, ..Params::default() }, &surroundings(10));
+        let mut log = QueueLog::new(1);
+        state.enqueue(packet(0, ecn), Time::ZERO, &mut log);
+        let _ = state.dequeue(Time(ns), &mut log);
+        assert_eq!(state.packets(), 0);
+        (log.ce_marks, log.drops_aqm)
+    }
+
+    #[test]
+    fn marks_strictly_above_the_threshold() {
+        assert_eq!(verdict(NotEct::Pass, Ecn::Ect0, 1_000_000), (0, 0));
+        assert_eq!(verdict(NotEct::Pass, Ecn::Ect0, 1_000_001), (1, 0));
+        assert_eq!(verdict(NotEct::Pass, Ecn::Ect1, 1_000_001), (1, 0));
+    }
+
+    #[test]
+    fn what_is_not_capable_passes_or_is_dropped() {
+        assert_eq!(verdict(NotEct::Pass, Ecn::NotEct, 2_000_000), (0, 0));
+        assert_eq!(verdict(NotEct::Drop, Ecn::NotEct, 2_000_000), (0, 1));
+        assert_eq!(verdict(NotEct::Drop, Ecn::NotEct, 1_000_000), (0, 0));
+    }
+}
