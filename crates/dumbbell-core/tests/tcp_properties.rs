@@ -94,13 +94,13 @@ prop_compose! {
         push_bursts in any::<bool>(),
         pace_all in any::<bool>(),
         send_buffer in prop_oneof![Just(4_194_304_u64), 8_192_u64..100_000],
-        prr_bis in any::<bool>(),
+        (prr_bis, immediate_ecn) in any::<(bool, bool)>(),
         frto in any::<bool>(),
         slow_start_after_idle in any::<bool>(),
         rto_min_us in prop_oneof![Just(200_000_u32), 1_000_u32..1_000_000],
     ) -> HostOptions {
         HostOptions {
-            ecn, initial_window, mss, tso, tso_rtt, push_bursts, pace_all, send_buffer, prr_bis, frto, slow_start_after_idle,
+            ecn, initial_window, mss, tso, tso_rtt, push_bursts, pace_all, send_buffer, prr_bis, immediate_ecn, frto, slow_start_after_idle,
             rto_min_us, ..HostOptions::default()
         }
     }

@@ -47,6 +47,16 @@ choice! {
 }
 
 choice! {
+    /// How the window falls after a CE mark.
+    pub enum EcnReduction {
+        /// By proportional rate reduction, over a round trip (Linux).
+        Prr = "prr",
+        /// At once (RFC 3168 section 6.1.2, FreeBSD): the sender is silent until enough has left the network.
+        Immediate = "immediate",
+    }
+}
+
+choice! {
     /// How the receiver echoes CE.
     pub enum EcnEcho {
         /// As the congestion control expects it.
@@ -113,6 +123,8 @@ params! {
         ack_push: bool = true, unit "", source "Linux since 6.6 (tcp_measure_rcv_mss); false for older kernels";
         /// Proportional rate reduction.
         prr: Prr = Prr::Rfc6937bis, unit "", source "Linux tcp_cwnd_reduction";
+        /// How the window falls after a CE mark.
+        ecn_reduction: EcnReduction = EcnReduction::Prr, unit "", source "Linux tcp_enter_cwr; FreeBSD cc_newreno.c";
         /// Hold back selective acknowledgements while data is out of order.
         sack_compression: bool = true, unit "", source "sysctl tcp_comp_sack_nr = 44, tcp_comp_sack_delay_ns = 1 ms, since Linux 4.18";
         /// Detect spurious retransmission timeouts.

@@ -9,7 +9,7 @@
 //! acknowledgements take the whole base RTT to come back. Starts, stops and samples of the flow are shifted alike.
 
 use crate::bottleneck::Bottleneck;
-use crate::config::{EcnEcho, FlowConfig, Offload, Pacing, Prr, RunConfig};
+use crate::config::{EcnEcho, EcnReduction, FlowConfig, Offload, Pacing, Prr, RunConfig};
 use crate::measure::{FlowResult, Measures};
 use crate::min_tree::MinTree;
 use crate::{Outcome, RunError};
@@ -293,6 +293,7 @@ fn host_options(config: &RunConfig, flow: &FlowConfig) -> HostOptions {
         pace_all: hosts.pacing == Pacing::Fq,
         send_buffer: hosts.send_buffer,
         prr_bis: hosts.prr == Prr::Rfc6937bis,
+        immediate_ecn: hosts.ecn_reduction == EcnReduction::Immediate,
         frto: hosts.frto,
         slow_start_after_idle: hosts.slow_start_after_idle,
         rto_min_us: hosts.rto_min.as_micros() as u32,

@@ -164,16 +164,15 @@ mod tests {
 
     #[test]
     fn a_batch_is_half_of_the_bytes_or_64_packets() {
-        // 101 * 1514 B, half 76457 B: 50 packets are 75700 B, 51 are enough
-        let (state, log) = filled(101, 100);
-        assert_eq!((log.drops_overflow, state.packets(), state.vars[0].count), (51, 50, 51));
-        // 100 * 1514 B: 50 packets are half
-        let (mut state, mut log) = filled(100, 10_240);
-        state.drop_batch(&mut log);
-        assert_eq!(log.drops_overflow, 50);
-        let (mut state, mut log) = filled(300, 10_240);
-        state.drop_batch(&mut log);
-        assert_eq!((log.drops_overflow, state.packets()), (64, 236));
+        // 101 * 1514 B, half 76457 B: 50 packets are 75700 B, 51 are enough; 100 * 1514 B: 50 are half; 64 are less than half of 300
+        for (queued, dropped) in [(101, 51), (100, 50), (300, 64)] {
+            let (mut state, mut log) = filled(queued, 10_240);
+            state.drop_batch(&mut log);
+            assert_eq!((log.drops_overflow, state.vars[0].count), (dropped, dropped as u32));
+            assert_eq!(state.packets() as u64, queued - dropped);
+        }
+        // one packet too many
+        assert_eq!(filled(101, 100).1.drops_overflow, 51);
     }
 
     #[test]

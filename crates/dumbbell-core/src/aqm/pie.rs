@@ -270,7 +270,7 @@ impl Pie {
         let before = if self.estimator { vars.qdelay } else { vars.qdelay_old };
         if self.estimator {
             vars.qdelay_old = vars.qdelay;
-            vars.qdelay = if vars.avg_dq_rate > 0 { (backlog << RATE_SHIFT) / vars.avg_dq_rate } else { 0 };
+            vars.qdelay = (backlog << RATE_SHIFT).checked_div(vars.avg_dq_rate).unwrap_or(0);
         }
         // a delay of 0 with packets queued only says that there was nothing to measure
         let known = vars.qdelay > 0 || backlog == 0;
@@ -662,21 +662,21 @@ mod tests {
         for seq in 0..20 {
             state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log);
         }
-        let ms = |state: &State| state.vars.burst_time << TICK_SHIFT;
+        let left = |queue: &State| queue.vars.burst_time << TICK_SHIFT;
         let _ = state.dequeue(Time::from_millis(10), &mut log);
-        assert_eq!(ms(&state), 150_000_000);
+        assert_eq!(left(&state), 150_000_000);
         let _ = state.dequeue(Time::from_millis(50), &mut log);
-        assert_eq!(ms(&state), 110_000_000);
+        assert_eq!(left(&state), 110_000_000);
         assert_eq!(state.vars.qdelay << TICK_SHIFT, 50_000_000);
         // an update with a long delay leaves it alone; two with none give it back once the probability is 0
         state.on_timer(Time::from_millis(60), &mut log);
-        assert_eq!(ms(&state), 110_000_000);
+        assert_eq!(left(&state), 110_000_000);
         while matches!(state.dequeue(Time::from_millis(61), &mut log), Dequeue::Packet(_)) {}
         assert_eq!(state.vars.qdelay, 0);
         for update in 0..3000 {
             state.on_timer(Time::from_millis(75 + 15 * update), &mut log);
         }
-        assert_eq!(ms(&state), 150_000_000);
+        assert_eq!(left(&state), 150_000_000);
     }
 
     #[test]

@@ -467,7 +467,7 @@ mod tests {
     fn adaptive_red_steps_by_a_quarter_and_by_a_tenth() {
         let (mut state, mut log) = state(Params { adaptive: true, wlog: Some(0), ..thresholds(30_000, 90_000) });
         state.idle_since = None;
-        let share = |state: &State| f64::from(state.max_p) / ONE;
+        let share = |queue: &State| f64::from(queue.max_p) / ONE;
         // 0.02: + min(0.01, 0.005)
         state.average = 66_001;
         state.on_timer(Time::from_millis(500), &mut log);

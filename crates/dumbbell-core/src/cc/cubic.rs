@@ -4,7 +4,8 @@
 //! start", Computer Networks 55 (2011) for HyStart. Where Linux differs from the RFC, this file does what Linux does:
 //!
 //! - C = 41 * 10 / 1024 = 0.4004 segments/s^3, beta = 717/1024 = 0.7002 (RFC: 0.4 and 0.7).
-//! - Reductions start from cwnd, not from the data in flight, and are the same for ECN and loss.
+//! - Reductions start from cwnd, not from the data in flight, and are the same for ECN and loss, unless ABE (RFC 8511) is asked for,
+//!   which Linux does not have: then only the window that is kept after CE changes, neither W_max nor the Reno-friendly growth.
 //! - The target is the curve one smallest RTT ahead, not clamped to [cwnd, 1.5 cwnd]; instead at least two delivered
 //!   segments are needed for each +1.
 //! - The Reno-friendly estimate grows by 8/15 of a segment a round trip for ever; RFC 9438 section 4.3 makes that a whole
@@ -24,7 +25,9 @@
 //!   origin; here the time saturates there.
 //! - `epoch_start` is an `Option`, so that an epoch may begin at time 0.
 
+use super::abe::{self, Abe};
 use super::{additive_increase, slow_start, CongestionControl};
+use crate::param::ParamError;
 use crate::tcp::conn::{CaEvent, CaState, Congestion, Conn};
 use crate::units::Time;
 
@@ -80,6 +83,21 @@ crate::params! {
         /// ACKs that are no further apart than this belong to one train.
         hystart_ack_delta: Time = Time::from_millis(2), unit "", range Time::ZERO, Time::from_secs(1),
             source "Linux tcp_cubic.c hystart_ack_delta_us = 2000";
+        /// Alternative Backoff with ECN: answer CE by `beta_ecn`.
+        abe: bool = false, unit "", source "RFC 8511";
+        /// Window kept after CE.
+        beta_ecn: f64 = BETA_ECN, unit "window", range 0.1, 0.99, source "RFC 8511 section 3.1";
+        /// `beta_ecn` also for the reduction that ends slow start; else `beta`.
+        abe_slow_start: bool = true, unit "", source "as for Reno";
+    } check Params::check
+}
+
+/// Window kept after CE with ABE (RFC 8511 section 3.1).
+const BETA_ECN: f64 = 0.85;
+
+impl Params {
+    fn check(&self) -> Result<(), ParamError> {
+        abe::check(self.abe, self.beta_ecn, BETA_ECN)
     }
 }
 
@@ -129,6 +147,7 @@ struct Config {
     ack_unit: u32,
     fast_convergence: bool,
     tcp_friendliness: bool,
+    abe: Option<Abe>,
     hystart: HystartForm,
     by_train: bool,
     by_delay: bool,
@@ -220,6 +239,7 @@ impl State {
             ack_unit,
             fast_convergence: params.fast_convergence,
             tcp_friendliness: params.tcp_friendliness,
+            abe: params.abe.then(|| Abe::new(params.beta_ecn, params.abe_slow_start)),
             hystart: params.hystart,
             by_train: params.hystart_detect != HystartDetect::Delay,
             by_delay: params.hystart_detect != HystartDetect::Train,
@@ -259,6 +279,11 @@ impl State {
         self.w_est = 0;
         self.found = false;
         self.start_round(conn);
+    }
+
+    /// What a reduction leaves of `cwnd`. RFC 9438 section 4.6.
+    fn kept(&self, cwnd: u32) -> u32 {
+        ((u64::from(cwnd) * self.config.beta / BETA_ONE) as u32).max(2)
     }
 
     /// The curve at `t` (1/1024 s into the epoch): `origin` + C (t - K)^3. RFC 9438 section 4.2, figure 1.
@@ -412,7 +437,7 @@ impl CongestionControl for State {
         self.reset(conn);
     }
 
-    fn ssthresh(&mut self, conn: &Conn, _cause: Congestion) -> u32 {
+    fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
         self.epoch_start = None;
         let cwnd = u64::from(conn.cwnd);
         self.last_max = if conn.cwnd < self.last_max && self.config.fast_convergence {
@@ -420,7 +445,11 @@ impl CongestionControl for State {
         } else {
             conn.cwnd
         };
-        ((cwnd * self.config.beta / BETA_ONE) as u32).max(2)
+        self.config.abe.and_then(|abe| abe.ssthresh(conn, cause)).unwrap_or(self.kept(conn.cwnd))
+    }
+
+    fn loss_after_ecn(&self, conn: &Conn) -> Option<u32> {
+        self.config.abe.map(|_| self.kept(conn.prior_cwnd))
     }
 
     #[inline]

@@ -185,7 +185,7 @@ impl CongestionControl for State {
 
     #[inline]
     fn cong_avoid(&mut self, conn: &mut Conn, acked: u32) {
-        reno::State.cong_avoid(conn, acked);
+        reno::grow(conn, acked);
     }
 
     fn set_state(&mut self, conn: &mut Conn, state: CaState) {

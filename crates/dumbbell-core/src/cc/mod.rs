@@ -7,6 +7,7 @@ use crate::param::{AlgorithmSpec, ParamError};
 use crate::tcp::conn::{CaEvent, CaState, Congestion, Conn};
 use serde_json::{Map, Value};
 
+pub mod abe;
 mod sce;
 #[cfg(test)]
 mod testing;
@@ -35,6 +36,12 @@ pub trait CongestionControl {
 
     /// New slow-start threshold after `cause`; called once a congestion episode, before `cwnd` falls.
     fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32;
+
+    /// A loss was found in a window whose CE mark was answered already: the slow-start threshold that the loss asks for, from
+    /// [`Conn::prior_cwnd`]. `None` if both are answered alike.
+    fn loss_after_ecn(&self, _conn: &Conn) -> Option<u32> {
+        None
+    }
 
     /// Grows the window: `acked` segments were newly delivered outside congestion episodes.
     fn cong_avoid(&mut self, conn: &mut Conn, acked: u32);
@@ -119,6 +126,10 @@ impl AnyCc {
     /// [`CongestionControl::ssthresh`].
     pub fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
         dispatch!(self, cc => cc.ssthresh(conn, cause))
+    }
+    /// [`CongestionControl::loss_after_ecn`].
+    pub fn loss_after_ecn(&self, conn: &Conn) -> Option<u32> {
+        dispatch!(self, cc => cc.loss_after_ecn(conn))
     }
     /// [`CongestionControl::cong_avoid`].
     #[inline]

@@ -1,6 +1,9 @@
-//! Reno as in Linux (`net/ipv4/tcp_cong.c`): RFC 5681 growth counted in delivered segments, half on congestion.
+//! Reno as in Linux (`net/ipv4/tcp_cong.c`): RFC 5681 growth counted in delivered segments, half on congestion; with ABE if asked
+//! for, as in FreeBSD's `cc_newreno.c`.
 
+use super::abe::{self, Abe};
 use super::{additive_increase, slow_start, CongestionControl};
+use crate::param::ParamError;
 use crate::tcp::conn::{Congestion, Conn};
 
 /// Name in experiment files.
@@ -8,38 +11,71 @@ pub const NAME: &str = "reno";
 /// One line.
 pub const TITLE: &str = "NewReno: +1 segment a round trip, half on congestion";
 /// Specification and deviations.
-pub const SOURCE: &str = "RFC 5681, RFC 6582; Linux net/ipv4/tcp_cong.c; window in segments, not bytes, as Linux";
+pub const SOURCE: &str = "RFC 5681, RFC 6582, RFC 8511; Linux net/ipv4/tcp_cong.c; window in segments, not bytes, as Linux";
 
 crate::params! {
-    /// Reno has no parameters.
-    pub struct Params {}
+    /// Parameters of Reno.
+    pub struct Params {
+        /// Alternative Backoff with ECN: answer CE by `beta_ecn`.
+        abe: bool = false, unit "", source "RFC 8511; FreeBSD net.inet.tcp.cc.abe = 0";
+        /// Window kept after CE.
+        beta_ecn: f64 = BETA_ECN, unit "window", range 0.1, 0.99, source "RFC 8511 section 3.1; FreeBSD cc_newreno(4): 80 %";
+        /// `beta_ecn` also for the reduction that ends slow start; else half.
+        abe_slow_start: bool = true, unit "", source "FreeBSD cc_newreno.c makes no difference";
+    } check Params::check
 }
 
-/// Reno keeps no state of its own.
-#[derive(Clone, Debug)]
-pub struct State;
+/// Window kept after CE (RFC 8511 section 3.1).
+const BETA_ECN: f64 = 0.8;
 
-impl State {
-    /// Reno.
-    pub fn new(_params: Params) -> State {
-        State
+impl Params {
+    fn check(&self) -> Result<(), ParamError> {
+        abe::check(self.abe, self.beta_ecn, BETA_ECN)
     }
 }
 
+/// Reno: nothing but what it answers to CE.
+#[derive(Clone, Debug)]
+pub struct State {
+    abe: Option<Abe>,
+}
+
+impl State {
+    /// Reno with `params`.
+    pub fn new(params: Params) -> State {
+        State { abe: params.abe.then(|| Abe::new(params.beta_ecn, params.abe_slow_start)) }
+    }
+}
+
+/// Half of `cwnd`, and never below two. RFC 5681 equation 4; Linux `tcp_reno_ssthresh`.
+fn half(cwnd: u32) -> u32 {
+    (cwnd >> 1).max(2)
+}
+
 impl CongestionControl for State {
-    fn ssthresh(&mut self, conn: &Conn, _cause: Congestion) -> u32 {
-        (conn.cwnd >> 1).max(2)
+    fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
+        self.abe.and_then(|abe| abe.ssthresh(conn, cause)).unwrap_or(half(conn.cwnd))
+    }
+
+    fn loss_after_ecn(&self, conn: &Conn) -> Option<u32> {
+        self.abe.map(|_| half(conn.prior_cwnd))
     }
 
     #[inline]
     fn cong_avoid(&mut self, conn: &mut Conn, acked: u32) {
-        if !conn.cwnd_limited() {
-            return;
-        }
-        let left = if conn.in_slow_start() { slow_start(conn, acked) } else { acked };
-        if left > 0 {
-            additive_increase(conn, conn.cwnd, left);
-        }
+        grow(conn, acked);
+    }
+}
+
+/// Slow start, then +1 segment a window. Linux `tcp_reno_cong_avoid`.
+#[inline]
+pub(super) fn grow(conn: &mut Conn, acked: u32) {
+    if !conn.cwnd_limited() {
+        return;
+    }
+    let left = if conn.in_slow_start() { slow_start(conn, acked) } else { acked };
+    if left > 0 {
+        additive_increase(conn, conn.cwnd, left);
     }
 }
 
@@ -51,17 +87,21 @@ mod tests {
 
     const RTT: Time = Time::from_millis(100);
 
+    fn reno() -> State {
+        State::new(Params::default())
+    }
+
     #[test]
     fn halves_but_never_below_two() {
         for (cwnd, ssthresh) in [(100, 50), (51, 25), (4, 2), (3, 2), (1, 2)] {
             let conn = Conn { cwnd, ..conn() };
-            assert_eq!(State.ssthresh(&conn, Congestion::Loss), ssthresh, "cwnd {cwnd}");
+            assert_eq!(reno().ssthresh(&conn, Congestion::Loss), ssthresh, "cwnd {cwnd}");
         }
     }
 
     #[test]
     fn doubles_in_slow_start_then_adds_one_a_round() {
-        let mut sender = Sender::new(State, 10);
+        let mut sender = Sender::new(reno(), 10);
         sender.round(RTT);
         assert_eq!(sender.conn.cwnd, 20);
         sender.round(RTT);
@@ -76,7 +116,7 @@ mod tests {
 
     #[test]
     fn one_ack_crosses_from_slow_start_to_avoidance() {
-        let mut sender = Sender::new(State, 8);
+        let mut sender = Sender::new(reno(), 8);
         sender.conn.ssthresh = 10;
         // 2 of the 5 take the window to 10; 3 are credit towards 11
         sender.ack_n(5, RTT);
@@ -85,7 +125,7 @@ mod tests {
 
     #[test]
     fn after_a_timeout_slow_start_to_half() {
-        let mut sender = Sender::new(State, 32);
+        let mut sender = Sender::new(reno(), 32);
         sender.congestion(Congestion::Timeout);
         assert_eq!((sender.conn.cwnd, sender.conn.ssthresh), (1, 16));
         for cwnd in [2, 4, 8, 16, 17] {
@@ -99,19 +139,39 @@ mod tests {
         // slow start may go to twice what was used: 19 < 2 * 10, 20 is not
         for (cwnd, grown) in [(19, 20), (20, 20)] {
             let mut conn = Conn { cwnd, is_cwnd_limited: false, max_packets_out: 10, ..conn() };
-            State.cong_avoid(&mut conn, 1);
+            reno().cong_avoid(&mut conn, 1);
             assert_eq!(conn.cwnd, grown);
         }
         // in avoidance it must have been the limit
         let mut conn = Conn { ssthresh: 5, is_cwnd_limited: false, max_packets_out: 10, ..conn() };
-        State.cong_avoid(&mut conn, 10);
+        reno().cong_avoid(&mut conn, 10);
         assert_eq!((conn.cwnd, conn.cwnd_cnt), (10, 0));
     }
 
     #[test]
     fn a_spurious_reduction_is_undone() {
-        let mut sender = Sender::new(State, 40);
+        let mut sender = Sender::new(reno(), 40);
         sender.congestion(Congestion::Loss);
         assert_eq!(sender.cc.undo_cwnd(&sender.conn), 40);
+    }
+
+    #[test]
+    fn abe_keeps_four_fifths_after_ce_and_half_after_loss() {
+        let mut sender = Sender::new(State::new(Params { abe: true, ..Params::default() }), 100);
+        sender.congestion(Congestion::Ecn);
+        assert_eq!(sender.conn.cwnd, 79);
+        sender.congestion(Congestion::Loss);
+        assert_eq!(sender.conn.cwnd, 39);
+        // a loss in the window of the mark: half of what it was before the mark
+        let conn = Conn { cwnd: 79, prior_cwnd: 100, ..conn() };
+        assert_eq!(sender.cc.loss_after_ecn(&conn), Some(50));
+        assert_eq!(reno().loss_after_ecn(&conn), None);
+    }
+
+    #[test]
+    fn a_factor_without_abe_is_refused() {
+        let read = |json: serde_json::Value| Params::from_json(json.as_object().unwrap()).map(|_| ()).map_err(|e| e.to_string());
+        assert_eq!(read(serde_json::json!({"beta_ecn": 0.7})), Err("beta_ecn: found 0.7, allowed: abe = true beside it".into()));
+        assert_eq!(read(serde_json::json!({"beta_ecn": 0.7, "abe": true})), Ok(()));
     }
 }

@@ -130,8 +130,28 @@ impl Sender {
             self.prior_ssthresh = if ece { 0 } else { self.current_ssthresh() };
             self.stats.loss_reductions += 1;
             self.start_reduction(Congestion::Loss);
+        } else {
+            self.complete_answer();
         }
         self.set_state(CaState::Recovery);
+    }
+
+    /// A loss in a window that was reduced because of ECN: what is missing of the full answer (RFC 8511 section 3.1). From here on PRR
+    /// spreads what an immediate reduction has not taken.
+    fn complete_answer(&mut self) {
+        if self.conn.state != CaState::Cwr {
+            return;
+        }
+        if let Some(ssthresh) = self.cc.loss_after_ecn(&self.conn) {
+            self.stats.loss_reductions += u64::from(ssthresh < self.conn.ssthresh);
+            self.conn.ssthresh = self.conn.ssthresh.min(ssthresh);
+        }
+        if self.host.immediate_ecn {
+            // RFC 6937 section 3: RecoverFS
+            self.conn.prior_cwnd = self.conn.packets_out();
+            self.prr_delivered = 0;
+            self.prr_out = 0;
+        }
     }
 
     fn init_undo(&mut self) {
@@ -157,6 +177,9 @@ impl Sender {
         self.prr_delivered = 0;
         self.prr_out = 0;
         conn.ssthresh = self.cc.ssthresh(conn, cause);
+        if self.host.immediate_ecn && cause == Congestion::Ecn {
+            conn.cwnd = conn.ssthresh;
+        }
         self.cwr_queued = self.ecn_ok && !self.accurate;
     }
 
@@ -171,7 +194,9 @@ impl Sender {
     /// Sets the window after an ACK that delivered `delivered` segments and showed `lost` losses: proportional rate
     /// reduction during an episode, the congestion control's growth otherwise.
     pub(super) fn adjust_window(&mut self, delivered: u32, lost: u64, flags: &AckFlags) {
-        if self.in_reduction() {
+        if self.host.immediate_ecn && self.conn.state == CaState::Cwr {
+            // the window is where it is to go: nothing is sent until as much has left the network
+        } else if self.in_reduction() {
             self.reduce_window(delivered, lost > 0, flags);
         } else if flags.una_advanced {
             self.cc.cong_avoid(&mut self.conn, delivered);
@@ -474,6 +499,8 @@ impl Sender {
             self.conn.ssthresh = self.cc.ssthresh(&self.conn, Congestion::Timeout);
             self.cc.cwnd_event(&mut self.conn, CaEvent::Loss);
             self.init_undo();
+        } else {
+            self.complete_answer();
         }
         self.conn.cwnd = self.conn.in_flight() + 1;
         self.conn.cwnd_cnt = 0;

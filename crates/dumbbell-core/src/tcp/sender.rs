@@ -38,6 +38,8 @@ pub struct HostOptions {
     pub send_buffer: u64,
     /// PRR of RFC 6937bis instead of RFC 6937.
     pub prr_bis: bool,
+    /// The window falls at once to where a mark sends it, as in FreeBSD, instead of by PRR.
+    pub immediate_ecn: bool,
     /// F-RTO (RFC 5682).
     pub frto: bool,
     /// Restart from a small window after idleness (RFC 5681 section 4.1).
@@ -64,6 +66,7 @@ impl Default for HostOptions {
             pace_all: false,
             send_buffer: 4_194_304,
             prr_bis: true,
+            immediate_ecn: false,
             frto: true,
             slow_start_after_idle: true,
             rto_min_us: super::rtt::RTO_MIN_US,

@@ -122,3 +122,52 @@ fn accecn_counts_what_was_marked_and_reduces_once_a_window() {
     // no CWR: nothing is latched that it could end
     assert!(story.take().len() > 1 && story.last.iter().all(|packet| packet.flags & flag::CWR == 0));
 }
+
+/// Reno with ABE, a window of 20 in flight, 2 of it acknowledged with ECE: 20 * 819 / 1024 = 15.
+fn abe(immediate_ecn: bool) -> Story {
+    let host = HostOptions { immediate_ecn, ..plain(20) };
+    let mut story = Story::with(&serde_json::json!({"name": "reno", "abe": true}), host, Application::Bulk);
+    story.connect();
+    story.advance(RTT);
+    story.ece(2);
+    assert_eq!((story.conn().ssthresh, story.conn().state), (15, CaState::Cwr));
+    story
+}
+
+#[test]
+fn abe_reduces_by_less_and_a_loss_in_the_same_window_takes_the_rest() {
+    let mut story = abe(false);
+    // Half of the 20 before the mark, not half of 15; it counts as a reduction of its own.
+    story.sack(2, &[(3, 6)]);
+    assert_eq!((story.conn().ssthresh, story.conn().state), (10, CaState::Recovery));
+    assert_eq!((story.sender.stats.ecn_reductions, story.sender.stats.loss_reductions), (1, 1));
+    // a timeout in the window of the mark likewise
+    let mut late = abe(false);
+    late.advance(1000);
+    assert!(late.sender.stats.timeouts > 0 && late.conn().ssthresh == 10, "{:?}", late.conn());
+}
+
+#[test]
+fn an_immediate_reduction_is_silent_until_enough_has_left() {
+    let mut story = abe(true);
+    // 18 in flight, window 15: the ACKs up to 5 send nothing, then one for one; CWR goes with the first new segment
+    assert_eq!(story.cwnd(), (15, 15, CaState::Cwr));
+    assert!(story.last.is_empty());
+    assert!(story.ece(4).is_empty() && story.ece(5).is_empty());
+    assert_eq!(story.ece(6), [20]);
+    assert_eq!(story.last[0].flags, flag::CWR);
+    assert_eq!(story.ack(20).len(), 14);
+    // no growth until the round is over
+    assert_eq!(story.cwnd(), (15, 15, CaState::Cwr));
+    story.ack(21);
+    assert_eq!(story.cwnd(), (15, 15, CaState::Open));
+}
+
+#[test]
+fn a_loss_after_an_immediate_reduction_is_repaired_by_prr() {
+    let mut story = abe(true);
+    // 4 of the 18 in flight are SACKed; threshold 10: PRR allows ceil(10 * 4 / 18) = 3, the retransmission first
+    assert_eq!(story.sack(2, &[(3, 7)]), [2, 20, 21]);
+    assert_eq!((story.conn().ssthresh, story.conn().state), (10, CaState::Recovery));
+    assert!(story.conn().cwnd >= 1);
+}

@@ -20,7 +20,7 @@ use super::sender::{Application, HostOptions, Phase, Sender};
 use super::{ack_flag, jiffies_timer, Ack, Block, Network};
 use crate::packet::{flag, Packet};
 use crate::units::Time;
-use serde_json::json;
+use serde_json::{json, Value};
 use std::collections::VecDeque;
 
 /// Round trip of the path of most stories, ms.
@@ -60,7 +60,11 @@ struct Story {
 impl Story {
     /// Not started yet.
     fn new(name: &str, host: HostOptions, app: Application) -> Story {
-        let config = json!({"name": name});
+        Story::with(&json!({"name": name}), host, app)
+    }
+
+    /// Not started yet, with a congestion control of other than default parameters.
+    fn with(config: &Value, host: HostOptions, app: Application) -> Story {
         let cc = crate::cc::build(config.as_object().expect("a table")).expect("a registered congestion control");
         Story {
             sender: Sender::new(7, cc, host, app),

@@ -1,0 +1,65 @@
+//! Alternative Backoff with ECN: a smaller answer to a CE mark than to a loss, for any congestion control that multiplies.
+//!
+//! Specification: RFC 8511; Khademi, Armitage, Welzl, Zander, Fairhurst, Ros, "Alternative Backoff: Achieving Low Latency and High
+//! Throughput with ECN and AQM", IFIP Networking 2017. Only the factor of the reduction changes; loss and timeouts are answered as
+//! ever, and a loss in a window whose mark was answered already gets what is missing of its full answer.
+
+use crate::param::ParamError;
+use crate::tcp::conn::{Congestion, Conn};
+
+/// Factors are in 1/1024, as those of Linux's `tcp_cubic.c`.
+const ONE: u64 = 1024;
+
+/// What replaces the factor of the reduction.
+#[derive(Clone, Copy, Debug)]
+pub struct Abe {
+    beta_ecn: u64,
+    in_slow_start: bool,
+}
+
+impl Abe {
+    /// With `beta_ecn` of the window kept, also by the reduction that ends slow start if `in_slow_start`.
+    pub fn new(beta_ecn: f64, in_slow_start: bool) -> Abe {
+        Abe { beta_ecn: (beta_ecn * ONE as f64).round() as u64, in_slow_start }
+    }
+
+    /// The window that is kept if it is ABE that answers `cause`.
+    pub fn ssthresh(&self, conn: &Conn, cause: Congestion) -> Option<u32> {
+        let answers = cause == Congestion::Ecn && (self.in_slow_start || !conn.in_slow_start());
+        answers.then(|| ((u64::from(conn.cwnd) * self.beta_ecn / ONE) as u32).max(2))
+    }
+}
+
+/// Refuses a factor that is set but not used.
+pub(super) fn check(abe: bool, beta_ecn: f64, default: f64) -> Result<(), ParamError> {
+    if !abe && beta_ecn != default {
+        return Err(ParamError::new("beta_ecn", beta_ecn, "abe = true beside it"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::conn;
+    use super::*;
+
+    #[test]
+    fn only_ecn_is_answered_and_slow_start_on_request() {
+        let fast = Conn { cwnd: 100, ..conn() };
+        let steady = Conn { ssthresh: 50, ..fast.clone() };
+        let (both, avoidance) = (Abe::new(0.8, true), Abe::new(0.8, false));
+        // 0.8 * 1024 = 819.2; 100 * 819 / 1024 = 79.98
+        assert_eq!(both.ssthresh(&fast, Congestion::Ecn), Some(79));
+        assert_eq!(both.ssthresh(&steady, Congestion::Ecn), Some(79));
+        assert_eq!(avoidance.ssthresh(&fast, Congestion::Ecn), None);
+        assert_eq!(avoidance.ssthresh(&steady, Congestion::Ecn), Some(79));
+        for cause in [Congestion::Loss, Congestion::Timeout] {
+            assert_eq!(both.ssthresh(&fast, cause), None);
+        }
+    }
+
+    #[test]
+    fn never_below_two_segments() {
+        assert_eq!(Abe::new(0.5, true).ssthresh(&Conn { cwnd: 3, ..conn() }, Congestion::Ecn), Some(2));
+    }
+}
