@@ -178,7 +178,7 @@ impl Sender {
         self.prr_out = 0;
         conn.ssthresh = self.cc.ssthresh(conn, cause);
         if self.host.immediate_ecn && cause == Congestion::Ecn {
-            conn.cwnd = conn.ssthresh;
+            conn.cwnd = conn.cwnd.min(conn.ssthresh);
         }
         self.cwr_queued = self.ecn_ok && !self.accurate;
     }
