@@ -15,6 +15,7 @@ from dumbbell._native import engine_version
 from dumbbell.errors import InputError, shown
 from dumbbell.registry import Param, registry
 from dumbbell.tables import aligned, number
+from dumbbell.units import parse
 
 # reference column → column of `flows` or `runs`
 METRICS = {
@@ -119,15 +120,25 @@ def _word(param: Param, words: list[str]) -> Any:
             for choice in param.choices:
                 if word == choice or word == f"{param.name}-{choice}":
                     return choice
-        if folded == param.name and i + 1 < len(words) and words[i + 1].isdigit():
-            return int(words[i + 1])
+        if folded == param.name and i + 1 < len(words):
+            return _number(param.kind, words[i + 1])
     return None
+
+
+def _number(kind: str, word: str) -> Any:
+    """Return what a number of tc means in canonical units, None if it is none."""
+    try:
+        if kind in ("time", "rate"):
+            return parse(kind, word)
+        return float(word) if kind == "float" else int(word)
+    except (InputError, ValueError):
+        return None
 
 
 def qdisc_matches(words: str, aqm: dict[str, Any]) -> bool:
     """Whether tc's `words` (`pfifo limit 100`, `flowblind` for a Cake) describe the resolved queue discipline `aqm`.
 
-    What the words leave out has its default. Times and other numbers with units are not read.
+    What the words leave out has its default.
     """
     known = registry().aqm
     first, *rest = words.split() or [""]

@@ -186,8 +186,12 @@ pub struct Receiver {
     syn_ack_at: Time,
 
     // window, bytes
-    /// Round-trip time as timestamps show it, 1/8 us.
+    /// Round-trip time as timestamps show it, 1/8 us; 0: not known.
     rcv_rtt_8us: u32,
+    /// Timestamp that gave the last sample, ms.
+    rcv_rtt_tsecr: u64,
+    /// When the last data came.
+    arrived_at: Time,
     buffer: u64,
     /// How far the window may grow.
     window_clamp: u64,
@@ -235,6 +239,8 @@ impl Receiver {
             srtt_us: 0,
             syn_ack_at: Time::NEVER,
             rcv_rtt_8us: 0,
+            rcv_rtt_tsecr: 0,
+            arrived_at: Time::ZERO,
             buffer: INITIAL_BUFFER.min(options.buffer),
             window_clamp: window_of(INITIAL_BUFFER.min(options.buffer), options.mss),
             // a full segment at the least: the sender has no smaller ones
@@ -253,6 +259,11 @@ impl Receiver {
     #[inline]
     pub fn next_timer(&self) -> Time {
         self.delack_at.min(self.compressed_at)
+    }
+
+    /// Round-trip time as the receiver estimates it, us.
+    pub fn rcv_rtt_us(&self) -> u32 {
+        self.rcv_rtt_8us >> 3
     }
 
     /// Bytes of memory beside the struct itself.
@@ -274,10 +285,15 @@ impl Receiver {
         if packet.flags & flag::NO_DATA != 0 {
             return self.on_handshake(packet, now);
         }
+        // The application reads when the host has taken all that came at one instant.
+        let all_read = self.arrived_at < now;
+        if all_read {
+            self.tune_buffer(self.arrived_at);
+            self.arrived_at = now;
+        }
+        self.measure_rtt(packet, all_read, now);
         self.on_data(packet, now);
-        let ack = self.check_ack(now);
-        self.tune_buffer(now);
-        ack
+        self.check_ack(now)
     }
 
     #[cold]
@@ -296,6 +312,7 @@ impl Receiver {
         }
         if packet.has(flag::PURE_ACK) && self.srtt_us == 0 {
             self.srtt_us = (now.saturating_sub(self.syn_ack_at).as_micros() as u32).max(1);
+            self.round_at = now;
         }
         None
     }
@@ -324,7 +341,6 @@ impl Receiver {
         } else if !self.keep_out_of_order(seq) {
             return self.on_duplicate(seq);
         }
-        self.measure_rtt(packet, now);
         self.note_arrival(now);
         self.check_ecn(packet.ecn);
         self.grow_window();
@@ -420,23 +436,30 @@ impl Receiver {
         }
     }
 
-    /// Round-trip time from the timestamp that `packet` echoes (RFC 7323 section 4.1): a sender answers an ACK at once, so
-    /// that it is the propagation and the time in the queue. Linux `tcp_rcv_rtt_measure_ts`, ticks of 1 ms.
+    /// Round-trip time from the timestamp that `packet` echoes (RFC 7323 section 4.1), which is that of the ACK that set it free: a
+    /// sender answers at once, so that the ACK left a round trip of propagation before the packet was queued. The first sample for
+    /// each timestamp counts. A smaller one is taken as it is, a larger one moves the estimate by an eighth, but not while the
+    /// application has not read what came before (windows of Linux 6.12 in slow start; docs/validation.md). Ticks of 1 ms.
     #[inline]
-    fn measure_rtt(&mut self, packet: &Packet, now: Time) {
-        let rtt = self.options.base_rtt + (now - packet.enqueue_time);
-        let sample = (rtt.as_millis().clamp(1, 1 << 18) * 1000) as u32;
-        self.rcv_rtt_8us = match self.rcv_rtt_8us {
-            0 => sample << 3,
-            smoothed => smoothed - (smoothed >> 3) + sample,
-        };
+    fn measure_rtt(&mut self, packet: &Packet, all_read: bool, now: Time) {
+        let tsecr = packet.enqueue_time.saturating_sub(self.options.base_rtt).as_millis();
+        if tsecr == self.rcv_rtt_tsecr && self.rcv_rtt_8us > 0 {
+            return;
+        }
+        self.rcv_rtt_tsecr = tsecr;
+        let sample = ((now.as_millis() - tsecr).clamp(1, 1 << 18) * 1000) as u32;
+        if self.rcv_rtt_8us == 0 || sample << 3 < self.rcv_rtt_8us {
+            self.rcv_rtt_8us = sample << 3;
+        } else if all_read {
+            self.rcv_rtt_8us += sample - (self.rcv_rtt_8us >> 3);
+        }
     }
 
     /// Dynamic right-sizing: once a round trip, room for twice what arrived and for its growth. Linux
     /// `tcp_rcv_space_adjust`.
     #[inline]
     fn tune_buffer(&mut self, now: Time) {
-        if self.rcv_rtt_8us == 0 || (now - self.round_at).as_micros() < u64::from(self.rcv_rtt_8us >> 3) {
+        if self.rcv_rtt_8us == 0 || now.saturating_sub(self.round_at).as_micros() < u64::from(self.rcv_rtt_us()) {
             return;
         }
         let arrived = self.rcv_nxt - self.round_seq;
@@ -573,7 +596,7 @@ impl Receiver {
         self.compressed += 1;
         if self.compressed_at == Time::NEVER {
             // a twentieth of the round trip, 1 ms at the most
-            let rtt = (self.rcv_rtt_8us >> 3).min(self.srtt_us.max(1));
+            let rtt = self.rcv_rtt_us().min(self.srtt_us.max(1));
             self.compressed_at = now + COMPRESSION_DELAY.min(Time::from_micros(u64::from(rtt) / 20));
         }
         None

@@ -367,22 +367,22 @@ fn the_window_follows_what_arrives_in_a_round_trip_up_to_the_buffer() {
 fn a_round_trip_that_brings_more_makes_room_for_twice_that_and_its_growth() {
     let options = ReceiverOptions { base_rtt: Time::from_millis(50), ..ReceiverOptions::default() };
     let mut peer = Peer::new(options, 50);
-    // the first packet after a round trip ends its measurement: at 100, 150 and 200 ms, with 1, 1 and 20 segments
+    // the handshake is over at 100 ms; the application reads what came at 150 ms, a round trip later, before the packets of 200 ms
     peer.data();
     peer.advance(50);
     for _ in 0..20 {
         peer.data();
     }
     peer.advance(50);
-    // 10 were assumed before. Window 2 * 20 * 1448 + 16 * 1460 = 81280, growth 81280 * (20 - 10) / 10 = 81280;
-    // buffer (81280 + 2 * 81280) * 2280 / 1448 = 383946, of which 162 / 256 are offered: 242965, step by step
+    // 10 were assumed before. Window 2 * 21 * 1448 + 16 * 1460 = 84176, growth 84176 * (21 - 10) / 10 = 92593;
+    // buffer (84176 + 2 * 92593) * 2280 / 1448 = 424133, of which 162 / 256 are offered: 268396, step by step
     let mut window = 0;
     for _ in 0..100 {
         let before = window;
         window = peer.data().map_or(window, |ack| ack.window);
         assert!(before == 0 || window - before <= 2920, "each step is acknowledged");
     }
-    assert_eq!(window, 242_965);
+    assert_eq!(window, 268_396);
 }
 
 #[test]
@@ -391,4 +391,18 @@ fn one_segment_is_offered_by_the_smallest_buffer() {
     let mut receiver = Receiver::new(0, ReceiverOptions { buffer: 8192, mss: 8934, ..untuned() });
     let ack = receiver.on_packet(&packet(0, Ecn::NotEct, flag::SYN), Time::ZERO).expect("a SYN-ACK");
     assert!(ack.window >= 8934, "{}", ack.window);
+}
+
+#[test]
+fn the_round_trip_falls_at_once_and_rises_by_an_eighth() {
+    let mut receiver = Receiver::new(0, ReceiverOptions { base_rtt: Time::from_millis(50), ..ReceiverOptions::default() });
+    let mut rtts = Vec::new();
+    // (queued at, arrives at): samples 50, 66, again the timestamp of 66 (passed over), 58, 50 ms
+    for (seq, (queued, now)) in [(100, 100), (150, 166), (150, 167), (200, 208), (250, 250)].into_iter().enumerate() {
+        let (queued, now) = (Time::from_millis(queued), Time::from_millis(now));
+        receiver.on_packet(&Packet { enqueue_time: queued, ..packet(seq as u64, Ecn::NotEct, 0) }, now);
+        rtts.push(receiver.rcv_rtt_us());
+    }
+    // 50, 50 + 16 / 8 = 52, 52, 52 + 6 / 8 = 52.75, and back to 50
+    assert_eq!(rtts, [50_000, 52_000, 52_000, 52_750, 50_000]);
 }
