@@ -96,8 +96,13 @@ impl<A: Aqm> Bottleneck<A> {
     fn serve(&mut self, now: Time) {
         if let Pace::Bucket(bucket) = &mut self.pace {
             let debt = bucket.debt(now);
+            if self.aqm.packets() == 0 {
+                // sch_htb takes a class without packets out of its rounds: the queue is not asked, and does not learn that it is empty
+                self.next = Time::NEVER;
+                return;
+            }
             if debt > Time::ZERO {
-                self.next = if self.aqm.packets() > 0 { now + debt } else { Time::NEVER };
+                self.next = now + debt;
                 return;
             }
         }
