@@ -47,16 +47,18 @@ def arrow(columns: _native.Columns) -> pa.Table:
     return pa.table(arrays)
 
 
-def classes(flows: pa.Table, rate: int) -> pa.Table:
-    """Return one row a connection class (congestion control and base RTT); `rate` is the link's, bit/s.
+def classes(flows: pa.Table, queue: pa.Table, rate: int) -> pa.Table:
+    """Return one row a connection class (congestion control, base RTT, ECN); `rate` is the link's, bit/s.
 
-    Columns are means over the flows of the class, shares of the packets of the class, and
+    `queue` is what the engine measured of each class. Further columns are means over the flows of the class, shares of the
+    packets of the class, and
     `relative_throughput`: throughput over (rate / number of flows);
     `window_kb`: throughput * (base RTT + mean sojourn), kB;
     `normalised_window`: that over the window which, equal for all flows, would fill the link.
     """
-    by_class = pl.DataFrame(flows).group_by("cc", "base_rtt_ms", maintain_order=True)
+    by_class = pl.DataFrame(flows).group_by("class", maintain_order=True)
     means = by_class.agg(
+        pl.col("cc", "base_rtt_ms").first(),
         pl.len().cast(pl.Int64).alias("flows"),
         pl.col("throughput_mbit", "goodput_mbit", "rtt_mean_ms").mean(),
         (pl.col("sojourn_mean_ms") * pl.col("packets")).sum() / pl.col("packets").sum(),
@@ -66,13 +68,14 @@ def classes(flows: pa.Table, rate: int) -> pa.Table:
     )
     rtt_s = (pl.col("base_rtt_ms") + pl.col("sojourn_mean_ms").fill_nan(0)) / 1e3
     fair_kb = rate / 8e3 / (pl.col("flows") / rtt_s).sum()
-    return means.select(
+    shares = means.select(
         pl.exclude("drops", "packets"),
         (pl.col("drops") / (pl.col("drops") + pl.col("packets"))).alias("drop_share"),
         (pl.col("throughput_mbit") / (rate / 1e6 / len(flows))).alias("relative_throughput"),
         (pl.col("throughput_mbit") * 125 * rtt_s).alias("window_kb"),
         (pl.col("throughput_mbit") * 125 * rtt_s / fair_kb).alias("normalised_window"),
-    ).to_arrow()
+    )
+    return shares.join(pl.DataFrame(queue), on="class", how="left", maintain_order="left").to_arrow()
 
 
 def ratios(classes: pa.Table) -> dict[str, float | None]:
@@ -89,7 +92,7 @@ def ratios(classes: pa.Table) -> dict[str, float | None]:
 def finished(cell: Cell, result: _native.Result, wall_s: float) -> Finished:
     """Return what the engine measured in the form in which it is kept."""
     tables = {name: arrow(getattr(result, name)) for name in ("flows", "series", "queue_series", "sojourn")}
-    tables["classes"] = classes(tables["flows"], cell.groups["bottleneck"]["rate"])
+    tables["classes"] = classes(tables["flows"], arrow(result.classes), cell.groups["bottleneck"]["rate"])
     summary = json.loads(result.summary) | ratios(tables["classes"])
     return Finished(cell, wall_s, result.hash, summary, tables)
 

@@ -162,6 +162,16 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
+    /// Counts everything that `other` has counted.
+    pub fn merge(&mut self, other: &Histogram) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.total += other.total;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
     /// Number of values.
     pub fn total(&self) -> u64 {
         self.total
@@ -243,6 +253,19 @@ mod tests {
         }
         assert_eq!(histogram.quantile(1.0), Time::from_millis(100).min(histogram.max()));
         assert_eq!(histogram.buckets().map(|(_, n)| n).sum::<u64>(), 100);
+    }
+
+    #[test]
+    fn merged_histograms_are_one_of_all_values() {
+        let (mut all, mut parts) = (Histogram::default(), [Histogram::default(), Histogram::default()]);
+        for ms in 1..=100 {
+            all.record(Time::from_millis(ms));
+            parts[ms as usize % 2].record(Time::from_millis(ms));
+        }
+        let [mut merged, odd] = parts;
+        merged.merge(&odd);
+        assert_eq!((merged.total(), merged.mean(), merged.max()), (all.total(), all.mean(), all.max()));
+        assert!(merged.buckets().eq(all.buckets()));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Python bindings of the engine: converts, releases the GIL, returns columns; holds no logic.
 
-use dumbbell_sim::config::RunConfig;
 use dumbbell_sim::table::{Column, Table};
 use dumbbell_sim::RunError;
 use pyo3::create_exception;
@@ -67,6 +66,8 @@ struct Result {
     summary: String,
     /// Columns, one row a flow: `(name, "u64" | "f64" | "text", little-endian bytes | list of str)`.
     flows: Py<PyList>,
+    /// Columns, one row a connection class.
+    classes: Py<PyList>,
     /// Columns, one row a flow and interval.
     series: Py<PyList>,
     /// Columns, one row an interval: the queue.
@@ -117,7 +118,7 @@ fn engine_version() -> String {
 /// Checks a canonical configuration without running it; ValueError as `key: found …, allowed: …`.
 #[pyfunction]
 fn check(config: &str) -> PyResult<()> {
-    RunConfig::from_json(&parse(config)?).map(drop).map_err(|error| PyValueError::new_err(error.to_string()))
+    dumbbell_sim::check(&parse(config)?).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// Runs one canonical configuration without holding the GIL.
@@ -135,12 +136,14 @@ fn run(py: Python<'_>, config: &str, cancel: &Cancel, progress: Option<&Progress
             RunError::Cancelled => Interrupted::new_err("cancelled"),
             other => PyRuntimeError::new_err(other.to_string()),
         })?;
+    let tables = &outcome.tables;
     Ok(Result {
         summary: outcome.summary.to_string(),
-        flows: columns(py, &outcome.flows)?,
-        series: columns(py, &outcome.series)?,
-        queue_series: columns(py, &outcome.queue_series)?,
-        sojourn: columns(py, &outcome.sojourn)?,
+        flows: columns(py, &tables.flows)?,
+        classes: columns(py, &tables.classes)?,
+        series: columns(py, &tables.series)?,
+        queue_series: columns(py, &tables.queue_series)?,
+        sojourn: columns(py, &tables.sojourn)?,
         hash: outcome.hash,
     })
 }

@@ -21,8 +21,8 @@ fn main() {
     let began = Instant::now();
     let outcome = dumbbell_sim::run(&config, &AtomicBool::new(false), &AtomicU64::new(0)).expect("run");
     if std::env::var("TRACE").is_ok() {
-        let (rtt, good) = (outcome.series.real("srtt_ms").unwrap(), outcome.series.real("goodput_mbit").unwrap());
-        let (time, cwnd) = (outcome.series.real("time_s").unwrap(), outcome.series.int("cwnd").unwrap());
+        let (rtt, good) = (outcome.tables.series.real("srtt_ms").unwrap(), outcome.tables.series.real("goodput_mbit").unwrap());
+        let (time, cwnd) = (outcome.tables.series.real("time_s").unwrap(), outcome.tables.series.int("cwnd").unwrap());
         for i in 0..rtt.len() {
             println!("{:.1} {:.3} {} {:.3}", time[i], rtt[i], cwnd[i], good[i]);
         }
@@ -30,7 +30,7 @@ fn main() {
     }
     let wall = began.elapsed().as_secs_f64();
     println!("{:#}", outcome.summary);
-    for (name, column) in &outcome.flows.columns {
+    for (name, column) in &outcome.tables.flows.columns {
         println!("{name} {column:?}");
     }
     let packets = outcome.summary["packets"].as_u64().unwrap() as f64;

@@ -17,6 +17,7 @@ fn main() {
         Column::F64(values) => json!(values),
         Column::Text(values) => json!(values),
     };
-    let columns: Map<String, Value> = outcome.flows.columns.iter().map(|(name, column)| (name.clone(), value(column))).collect();
+    let columns: Map<String, Value> =
+        outcome.tables.flows.columns.iter().map(|(name, column)| (name.clone(), value(column))).collect();
     println!("{}", Value::Object(columns));
 }

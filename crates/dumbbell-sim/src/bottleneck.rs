@@ -38,8 +38,10 @@ pub struct Bottleneck<A: Aqm> {
     pub aqm: A,
     /// Per-flow and per-queue counters.
     pub log: QueueLog,
-    /// Time in queue of each data or other packet that left it.
-    pub sojourn: Histogram,
+    /// Time in queue of each packet that left it, data or other, by connection class.
+    pub sojourn: Vec<Histogram>,
+    /// Connection class of each flow.
+    class_of: Vec<u16>,
     /// The same since the last point of the time series: sum in ns and count.
     pub recent_sojourn: (u64, u64),
     /// Bytes that left.
@@ -56,8 +58,8 @@ pub struct Bottleneck<A: Aqm> {
 }
 
 impl<A: Aqm> Bottleneck<A> {
-    /// An idle bottleneck for `flows` flows.
-    pub fn new(aqm: A, flows: usize, rate: Rate, shaper: Shaper, burst: u32) -> Bottleneck<A> {
+    /// An idle bottleneck for flows of the connection classes `class_of`.
+    pub fn new(aqm: A, class_of: Vec<u16>, rate: Rate, shaper: Shaper, burst: u32) -> Bottleneck<A> {
         let pace = match shaper {
             _ if aqm.shapes() => Pace::Immediate,
             Shaper::Link => Pace::Serial,
@@ -68,8 +70,9 @@ impl<A: Aqm> Bottleneck<A> {
         };
         Bottleneck {
             aqm,
-            log: QueueLog::new(flows),
-            sojourn: Histogram::default(),
+            log: QueueLog::new(class_of.len()),
+            sojourn: vec![Histogram::default(); class_of.iter().max().map_or(1, |&last| usize::from(last) + 1)],
+            class_of,
             recent_sojourn: (0, 0),
             bytes: 0,
             packets: 0,
@@ -111,7 +114,7 @@ impl<A: Aqm> Bottleneck<A> {
             Dequeue::Wait(until) => self.next = until,
             Dequeue::Packet(packet) => {
                 let sojourn = now - packet.enqueue_time;
-                self.sojourn.record(sojourn);
+                self.sojourn[usize::from(self.class_of[packet.flow as usize])].record(sojourn);
                 self.recent_sojourn.0 += sojourn.0;
                 self.recent_sojourn.1 += 1;
                 self.log.flows[packet.flow as usize].sojourn_ns += sojourn.0;

@@ -202,6 +202,14 @@ pub struct FlowConfig {
     pub params: FlowParams,
 }
 
+impl FlowConfig {
+    /// Whether both are of one connection class.
+    fn is_like(&self, other: &FlowConfig) -> bool {
+        let of = |flow: &FlowConfig| (flow.params.base_rtt, flow.params.ecn);
+        of(self) == of(other) && self.cc == other.cc
+    }
+}
+
 /// A change of the bottleneck's rate.
 #[derive(Clone, Copy, Debug)]
 pub struct RateChange {
@@ -279,6 +287,27 @@ impl RunConfig {
         }
         let series_interval = if wanted { interval } else { Time::ZERO };
         Ok(RunConfig { run, bottleneck, aqm, rate_changes, hosts, flows, series_interval })
+    }
+}
+
+/// Most connection classes that are told apart; what comes after shares the last.
+pub const MAX_CLASSES: usize = 256;
+
+impl RunConfig {
+    /// Connection class of each flow, numbered as they appear: congestion control with its parameters, base RTT and ECN.
+    pub fn classes(&self) -> Vec<u16> {
+        let mut known: Vec<&FlowConfig> = Vec::new();
+        let class_of = |flow| {
+            let alike = |other: &&FlowConfig| other.is_like(flow);
+            let class = known.iter().position(alike).unwrap_or_else(|| {
+                if known.len() < MAX_CLASSES {
+                    known.push(flow);
+                }
+                known.len() - 1
+            });
+            class as u16
+        };
+        self.flows.iter().map(class_of).collect()
     }
 }
 

@@ -214,10 +214,12 @@ impl<A: Aqm> Sim<A> {
 
     fn on_timer(&mut self, id: usize, now: Time) {
         let line_count = self.ack_lines.len();
+        let mut started = false;
         let flow = &mut self.flows[id];
         let mut port = Port { bottleneck: &mut self.bottleneck, noise: &mut self.noise, lines: &mut self.lines, line_count, now };
         if flow.sender.phase == Phase::Idle && flow.start <= now {
             flow.sender.start(now, &mut port);
+            started = true;
         }
         if flow.stop <= now {
             flow.stop = Time::NEVER;
@@ -230,6 +232,9 @@ impl<A: Aqm> Sim<A> {
             self.send_ack(id, ack, now);
         }
         self.timers.set(id, self.flows[id].next_timer());
+        if started {
+            self.measures.flow_started(now, self.flows.iter().map(|one| &one.sender));
+        }
     }
 
     /// Packets sent = delivered + dropped + still in flight, and marks at the queue = marks at the receivers, per flow.
@@ -385,7 +390,7 @@ pub(crate) fn simulate<A: Aqm>(
     let ack_lines: Vec<AckLine> = delays.iter().map(|&delay| AckLine { delay, acks: VecDeque::new() }).collect();
     let line_count = ack_lines.len();
     let params = &config.bottleneck;
-    let bottleneck = Bottleneck::new(aqm, count, params.rate, params.shaper, params.burst);
+    let bottleneck = Bottleneck::new(aqm, config.classes(), params.rate, params.shaper, params.burst);
     let mut clock = Clock::new(config, &delays);
     let mut sim = Sim {
         bottleneck,

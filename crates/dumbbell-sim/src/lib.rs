@@ -11,8 +11,8 @@ pub mod table;
 
 pub use config::registry;
 use config::RunConfig;
-use dumbbell_core::aqm::{self, Surroundings};
-use dumbbell_core::cc;
+use dumbbell_core::aqm::{self, AnyAqm, Surroundings};
+use dumbbell_core::cc::{self, AnyCc};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::mix;
 use serde_json::Value;
@@ -36,31 +36,41 @@ pub enum RunError {
     Cancelled,
 }
 
+/// What a run measured, as columns.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    /// One row a flow.
+    pub flows: Table,
+    /// One row a connection class.
+    pub classes: Table,
+    /// One row a flow and interval.
+    pub series: Table,
+    /// One row an interval.
+    pub queue_series: Table,
+    /// Histogram of the time in queue, one row a class and bin.
+    pub sojourn: Table,
+}
+
 /// What a run measured.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Figures of the queue and across flows.
     pub summary: Value,
-    /// One row a flow.
-    pub flows: Table,
-    /// One row a flow and interval.
-    pub series: Table,
-    /// One row an interval.
-    pub queue_series: Table,
-    /// Histogram of the time in queue.
-    pub sojourn: Table,
+    /// Everything else.
+    pub tables: Tables,
     /// Digest of all of it: equal for equal results.
     pub hash: String,
 }
 
 impl Outcome {
-    pub(crate) fn new(summary: Value, flows: Table, series: Table, queue_series: Table, sojourn: Table) -> Outcome {
+    pub(crate) fn new(summary: Value, tables: Tables) -> Outcome {
         let mut digest = Digest::default();
         digest.bytes(summary.to_string().as_bytes());
-        for table in [&flows, &series, &queue_series, &sojourn] {
+        let Tables { flows, classes, series, queue_series, sojourn } = &tables;
+        for table in [flows, classes, series, queue_series, sojourn] {
             digest.table(table);
         }
-        Outcome { summary, flows, series, queue_series, sojourn, hash: digest.hex() }
+        Outcome { summary, tables, hash: digest.hex() }
     }
 }
 
@@ -103,6 +113,30 @@ impl Digest {
     }
 }
 
+/// Checks a configuration, canonical JSON, without running it.
+///
+/// # Errors
+/// The first key that cannot be used.
+pub fn check(config: &Value) -> Result<(), ParamError> {
+    let config = RunConfig::from_json(config)?;
+    build(&config).map(drop)
+}
+
+/// Builds what `config` names: queue discipline and congestion controls.
+fn build(config: &RunConfig) -> Result<(AnyAqm, Vec<AnyCc>), ParamError> {
+    if engine::frame(config.hosts.mss) > u32::from(u16::MAX) {
+        return Err(ParamError::new("hosts.mss", config.hosts.mss, "frames below 64 KiB"));
+    }
+    let mut controls = Vec::with_capacity(config.flows.len());
+    for (index, flow) in config.flows.iter().enumerate() {
+        controls.push(cc::build(&flow.cc).map_err(|e| e.within(&format!("flows[{index}].cc")))?);
+    }
+    let keys = engine::flow_keys(config);
+    let surroundings = Surroundings { rate: config.bottleneck.rate, flows: &keys, seed: config.run.seed };
+    let any = aqm::build(&config.aqm, &surroundings).map_err(|e| e.within("bottleneck.aqm"))?;
+    Ok((any, controls))
+}
+
 /// Runs one simulation. `config` is canonical JSON (see `docs/architecture.md`); `cancel` stops it early; `progress`
 /// holds the simulated nanoseconds so far.
 ///
@@ -110,15 +144,6 @@ impl Digest {
 /// A configuration that cannot be used, a broken invariant, or cancellation.
 pub fn run(config: &Value, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
     let config = RunConfig::from_json(config)?;
-    if engine::frame(config.hosts.mss) > u32::from(u16::MAX) {
-        return Err(ParamError::new("hosts.mss", config.hosts.mss, "frames below 64 KiB").into());
-    }
-    let mut controls = Vec::with_capacity(config.flows.len());
-    for (index, flow) in config.flows.iter().enumerate() {
-        controls.push(cc::build(&flow.cc).map_err(|e| e.within(&format!("flows[{index}].cc")))?);
-    }
-    let keys = engine::flow_keys(&config);
-    let surroundings = Surroundings { rate: config.bottleneck.rate, flows: &keys, seed: config.run.seed };
-    let any = aqm::build(&config.aqm, &surroundings).map_err(|e| e.within("bottleneck.aqm"))?;
+    let (any, controls) = build(&config)?;
     dumbbell_core::with_aqm!(any, aqm => engine::simulate(&config, controls, aqm, cancel, progress))
 }

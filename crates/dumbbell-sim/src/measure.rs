@@ -3,11 +3,11 @@
 use crate::bottleneck::Bottleneck;
 use crate::config::RunConfig;
 use crate::table::{Column, Table};
-use crate::Outcome;
+use crate::{Outcome, Tables};
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::record::{FlowCounters, Histogram};
 use dumbbell_core::tcp::receiver::{Receiver, ReceiverStats};
-use dumbbell_core::tcp::sender::{Phase, Sender, SenderStats};
+use dumbbell_core::tcp::sender::{Sender, SenderStats};
 use dumbbell_core::units::Time;
 use serde_json::json;
 
@@ -66,7 +66,8 @@ struct Samples {
 /// The queue at the end of the run.
 #[derive(Clone, Debug, Default)]
 struct QueueResult {
-    sojourn: Histogram,
+    /// By connection class.
+    sojourn: Vec<Histogram>,
     bytes: u64,
     packets: u64,
     ce_marks: u64,
@@ -75,6 +76,31 @@ struct QueueResult {
     drops_aqm: u64,
     /// What the queue discipline counts beside.
     counters: Vec<(String, u64)>,
+}
+
+impl QueueResult {
+    /// Quantiles of the time in queue, one row a class, and its histogram, one row a class and bin.
+    fn by_class(&self) -> (Table, Table) {
+        let of_classes = || (0_u64..).zip(&self.sojourn);
+        let quantile = |q: f64| Column::F64(of_classes().map(|(_, of_class)| ms(of_class.quantile(q))).collect());
+        let classes = Table::new(vec![
+            ("class", Column::U64(of_classes().map(|(class, _)| class).collect())),
+            ("sojourn_p1_ms", quantile(0.01)),
+            ("sojourn_p25_ms", quantile(0.25)),
+            ("sojourn_p50_ms", quantile(0.5)),
+            ("sojourn_p75_ms", quantile(0.75)),
+            ("sojourn_p99_ms", quantile(0.99)),
+            ("sojourn_p999_ms", quantile(0.999)),
+            ("sojourn_max_ms", Column::F64(of_classes().map(|(_, of_class)| ms(of_class.max())).collect())),
+        ]);
+        let bins: Vec<_> = of_classes().flat_map(|(class, of_class)| of_class.buckets().map(move |bin| (class, bin))).collect();
+        let histogram = Table::new(vec![
+            ("class", Column::U64(bins.iter().map(|(class, _)| *class).collect())),
+            ("from_ms", Column::F64(bins.iter().map(|(_, (from, _))| ms(*from)).collect())),
+            ("packets", Column::U64(bins.iter().map(|(_, (_, count))| *count).collect())),
+        ]);
+        (classes, histogram)
+    }
 }
 
 #[derive(Default)]
@@ -102,6 +128,8 @@ struct QueueSeries {
 
 /// Everything measured so far.
 pub struct Measures {
+    /// Flows that have not started yet.
+    waiting: usize,
     samples: Vec<Samples>,
     results: Vec<Option<FlowResult>>,
     queue: QueueResult,
@@ -110,8 +138,12 @@ pub struct Measures {
     retransmitted_before: Vec<u64>,
     /// bytes, CE marks, SCE marks, drops at the last point
     queue_before: [u64; 4],
+    /// When the last flow started, and what each had had acknowledged by then.
+    last_start: Option<(Time, Vec<u64>)>,
     /// From the start of the last flow until the shares of one interval were first fair.
     convergence: Option<Time>,
+    /// From there until the shares of everything acknowledged since were first fair.
+    convergence_cumulative: Option<Time>,
     flow_series: FlowSeries,
     queue_series: QueueSeries,
 }
@@ -138,6 +170,7 @@ impl Measures {
     /// Nothing measured yet, for `flows` flows; series at `interval`, or none if that is zero.
     pub fn new(flows: usize, interval: Time) -> Measures {
         Measures {
+            waiting: flows,
             samples: vec![Samples::default(); flows],
             results: vec![None; flows],
             queue: QueueResult::default(),
@@ -145,7 +178,9 @@ impl Measures {
             acked_before: vec![0; flows],
             retransmitted_before: vec![0; flows],
             queue_before: [0; 4],
+            last_start: None,
             convergence: None,
+            convergence_cumulative: None,
             flow_series: FlowSeries::default(),
             queue_series: QueueSeries::default(),
         }
@@ -165,17 +200,27 @@ impl Measures {
         samples.cwnd_max = samples.cwnd_max.max(sender.conn.cwnd);
     }
 
+    /// A flow started at `now`. From the start of the last one on, convergence is measured.
+    pub fn flow_started<'a>(&mut self, now: Time, senders: impl Iterator<Item = &'a Sender>) {
+        if self.waiting > 1 {
+            self.waiting -= 1;
+            return;
+        }
+        self.last_start = Some((now, senders.map(Sender::bytes_acked).collect()));
+    }
+
     /// A point of the time series at `now`.
     pub fn point<'a, A: Aqm>(&mut self, now: Time, senders: impl Iterator<Item = &'a Sender>, bottleneck: &mut Bottleneck<A>) {
         let seconds = self.interval.as_secs_f64();
         let time_s = now.as_secs_f64();
         let series = &mut self.flow_series;
         let first = series.goodput_mbit.len();
-        let (mut last_start, mut all_started) = (Time::ZERO, true);
+        let mut since_entry = Vec::new();
         for (flow, sender) in senders.enumerate() {
             let acked = sender.bytes_acked();
-            all_started &= sender.phase != Phase::Idle;
-            last_start = last_start.max(sender.started);
+            if let (Some((_, at_entry)), None) = (&self.last_start, self.convergence_cumulative) {
+                since_entry.push((acked - at_entry[flow]) as f64);
+            }
             let retransmitted = sender.stats.retransmissions;
             series.time_s.push(time_s);
             series.flow.push(flow as u64);
@@ -188,9 +233,14 @@ impl Measures {
             self.retransmitted_before[flow] = retransmitted;
         }
         let interval = &series.goodput_mbit[first..];
-        let together = all_started && now.saturating_sub(last_start) >= self.interval;
-        if self.convergence.is_none() && together && interval.len() > 1 && jain(interval) >= FAIR {
-            self.convergence = Some(now - last_start);
+        if let (Some((entry, _)), true) = (&self.last_start, interval.len() > 1) {
+            let since = now.saturating_sub(*entry);
+            if self.convergence.is_none() && since >= self.interval && jain(interval) >= FAIR {
+                self.convergence = Some(since);
+            }
+            if self.convergence_cumulative.is_none() && jain(&since_entry) >= FAIR {
+                self.convergence_cumulative = Some(since);
+            }
         }
         let log = &bottleneck.log;
         let counts = [bottleneck.bytes, log.ce_marks, log.sce_marks, log.drops_overflow + log.drops_aqm];
@@ -248,7 +298,9 @@ impl Measures {
         let mean = |sum: u64, count: u64, scale: f64| if count > 0 { sum as f64 / count as f64 / scale } else { f64::NAN };
         let duration = config.run.duration.as_secs_f64();
         let queue = &self.queue;
-        let quantile = |q: f64| ms(queue.sojourn.quantile(q));
+        let mut all = Histogram::default();
+        queue.sojourn.iter().for_each(|of_class| all.merge(of_class));
+        let quantile = |q: f64| ms(all.quantile(q));
         let drops = queue.drops_overflow + queue.drops_aqm;
         let offered = (queue.packets + drops).max(1) as f64;
         let summary = json!({
@@ -257,16 +309,17 @@ impl Measures {
             "goodput_total_mbit": total,
             "jain": if jain.is_nan() { None } else { Some(jain) },
             "convergence_s": self.convergence.map(Time::as_secs_f64),
+            "convergence_cumulative_s": self.convergence_cumulative.map(Time::as_secs_f64),
             "packets": queue.packets,
-            "backlog_mean_packets": queue.sojourn.mean() / 1e9 * queue.packets as f64 / duration,
-            "sojourn_mean_ms": queue.sojourn.mean() / 1e6,
+            "backlog_mean_packets": all.mean() / 1e9 * queue.packets as f64 / duration,
+            "sojourn_mean_ms": all.mean() / 1e6,
             "sojourn_p1_ms": quantile(0.01),
             "sojourn_p25_ms": quantile(0.25),
             "sojourn_p50_ms": quantile(0.5),
             "sojourn_p75_ms": quantile(0.75),
             "sojourn_p99_ms": quantile(0.99),
             "sojourn_p999_ms": quantile(0.999),
-            "sojourn_max_ms": ms(queue.sojourn.max()),
+            "sojourn_max_ms": ms(all.max()),
             "ce_marks": queue.ce_marks,
             "sce_marks": queue.sce_marks,
             "drops_overflow": queue.drops_overflow,
@@ -282,9 +335,11 @@ impl Measures {
         let text = |f: &dyn Fn(usize) -> String| Column::Text((0..flows.len()).map(f).collect());
         let real = |f: &dyn Fn(usize) -> f64| Column::F64((0..flows.len()).map(f).collect());
         let int = |f: &dyn Fn(&FlowResult) -> u64| Column::U64(flows.iter().map(f).collect());
+        let class_of = config.classes();
         let named = |i: usize| config.flows[i].cc.get("name").and_then(serde_json::Value::as_str).unwrap_or("").to_owned();
         let columns: Vec<(&str, Column)> = vec![
             ("flow", Column::U64((0..flows.len() as u64).collect())),
+            ("class", Column::U64(class_of.iter().map(|&class| u64::from(class)).collect())),
             ("cc", text(&named)),
             ("base_rtt_ms", real(&|i| ms(config.flows[i].params.base_rtt))),
             ("start_s", real(&|i| flows[i].start.as_secs_f64() - config.flows[i].params.base_rtt.as_secs_f64() / 2.0)),
@@ -339,9 +394,8 @@ impl Measures {
             ("sce_marks", Column::U64(points.sce_marks)),
             ("drops", Column::U64(points.drops)),
         ]);
-        let (from, count) = queue.sojourn.buckets().map(|(from, count)| (ms(from), count)).unzip();
-        let sojourn = Table::new(vec![("from_ms", Column::F64(from)), ("packets", Column::U64(count))]);
-        Outcome::new(summary, flow_table, flow_series, queue_series, sojourn)
+        let (classes, sojourn) = queue.by_class();
+        Outcome::new(summary, Tables { flows: flow_table, classes, series: flow_series, queue_series, sojourn })
     }
 }
 

@@ -40,11 +40,11 @@ fn must(config: &Value) -> Outcome {
 }
 
 fn int(outcome: &Outcome, column: &str, row: usize) -> u64 {
-    outcome.flows.int(column).unwrap_or_else(|| panic!("no column {column}"))[row]
+    outcome.tables.flows.int(column).unwrap_or_else(|| panic!("no column {column}"))[row]
 }
 
 fn real(outcome: &Outcome, column: &str, row: usize) -> f64 {
-    outcome.flows.real(column).unwrap_or_else(|| panic!("no column {column}"))[row]
+    outcome.tables.flows.real(column).unwrap_or_else(|| panic!("no column {column}"))[row]
 }
 
 fn total(outcome: &Outcome, key: &str) -> f64 {
@@ -147,7 +147,7 @@ fn a_change_of_rate_changes_throughput() {
     let mut config = config(20, 20, vec![flow("cubic", 20)]);
     config["bottleneck"]["rate_changes"] = json!([{"at": 10 * SECOND, "rate": 10_000_000}]);
     let outcome = must(&config);
-    let throughput = outcome.queue_series.real("throughput_mbit").expect("a column");
+    let throughput = outcome.tables.queue_series.real("throughput_mbit").expect("a column");
     let mean = |from: usize, to: usize| throughput[from..to].iter().sum::<f64>() / (to - from) as f64;
     close(mean(2, 10), 20.0, 0.01, "before");
     close(mean(10, 20), 10.0, 0.01, "after");
@@ -157,7 +157,7 @@ fn a_change_of_rate_changes_throughput() {
     config["bottleneck"]["rate_changes"] =
         json!([{"at": 15 * SECOND, "rate": 40_000_000}, {"at": 5 * SECOND, "rate": 10_000_000}]);
     let again = must(&config);
-    let rates = again.queue_series.real("throughput_mbit").expect("a column");
+    let rates = again.tables.queue_series.real("throughput_mbit").expect("a column");
     close(rates[8], 10.0, 0.02, "from 5 s on");
     assert!(rates[19] > 20.0, "from 15 s on: {}", rates[19]);
 }
@@ -198,7 +198,7 @@ fn a_finite_flow_completes_exactly_and_a_stopped_one_falls_silent() {
     close(real(&outcome, "goodput_mbit", 0), 8.0 / done, 1e-9, "goodput until completion");
     // what was in flight at 2 s still arrives
     assert!((2.0..2.3).contains(&until), "{until}");
-    let goodput = outcome.series.real("goodput_mbit").expect("a column");
+    let goodput = outcome.tables.series.real("goodput_mbit").expect("a column");
     assert_eq!(goodput[goodput.len() - 2..], [0.0, 0.0]);
 }
 
@@ -217,7 +217,7 @@ fn a_thousand_flows() {
     let mut config = config(3, 100, flows);
     config["bottleneck"]["aqm"] = json!({"name": "cake"});
     let outcome = must(&config);
-    assert_eq!(outcome.flows.int("flow").map(<[u64]>::len), Some(1000));
+    assert_eq!(outcome.tables.flows.int("flow").map(<[u64]>::len), Some(1000));
     assert!(total(&outcome, "utilisation") > 0.9, "{}", outcome.summary);
     assert!((0..1000).filter(|&n| real(&outcome, "goodput_mbit", n) > 0.0).count() > 900);
 }
@@ -291,7 +291,7 @@ fn a_slow_link_for_long_keeps_its_books() {
     config["record"] = json!({"series": false});
     let outcome = must(&config);
     assert!(total(&outcome, "utilisation") > 0.99, "{}", outcome.summary);
-    assert!(outcome.series.real("time_s").is_some_and(<[f64]>::is_empty));
+    assert!(outcome.tables.series.real("time_s").is_some_and(<[f64]>::is_empty));
 }
 
 #[test]

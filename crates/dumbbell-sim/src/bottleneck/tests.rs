@@ -11,7 +11,7 @@ fn bottleneck(shaper: Shaper, burst: u32) -> Bottleneck<pfifo::State> {
     let rate = Rate::from_mbit(10);
     let flows = [FlowKey::default()];
     let fifo = pfifo::State::new(pfifo::Params::default(), &Surroundings { rate, flows: &flows, seed: 1 });
-    Bottleneck::new(fifo, 1, rate, shaper, burst)
+    Bottleneck::new(fifo, vec![0], rate, shaper, burst)
 }
 
 fn packet(seq: u64) -> Packet {
@@ -104,5 +104,5 @@ fn sojourn_is_the_time_in_the_queue_without_the_wire() {
     departures(&mut link);
     // 0, 1 and 2 frames
     assert_eq!(link.recent_sojourn, (3 * FRAME, 3));
-    assert_eq!(link.sojourn.max(), Time(2 * FRAME));
+    assert_eq!(link.sojourn[0].max(), Time(2 * FRAME));
 }
