@@ -170,18 +170,24 @@ def compare(
     any_length: Annotated[bool, typer.Option("--any-length", help="Match runs of any duration.")] = False,
 ) -> None:
     """Print results beside published ones, cell by cell, with errors and scores."""
+    from dumbbell import by_class
     from dumbbell import compare as comparing
 
-    figures = comparing.read_reference(reference)
-    frame = _frame(results)
-    compared = comparing.compare(frame.runs, frame.flows, figures, any_length=any_length)
+    of_classes = by_class.describes(reference)
+    figures = by_class.read(reference) if of_classes else comparing.read_reference(reference)
+    if of_classes:
+        with Store.open(results) as store:
+            compared = by_class.compare(store.table("runs"), store.table("classes"), figures)
+    else:
+        frame = _frame(results)
+        compared = comparing.compare(frame.runs, frame.flows, figures, any_length=any_length)
     if not compared.pairs:
         raise InputError(results, "", "no run that answers a cell", f"runs of cells in {reference}")
     if as_csv:
         _print_csv(comparing.tidy_rows(compared))
         return
     if not scores_only:
-        print(comparing.grids(compared), end="\n\n")
+        print((by_class.table if of_classes else comparing.grids)(compared), end="\n\n")
     print(comparing.scores(compared))
 
 

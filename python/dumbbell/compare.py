@@ -67,7 +67,10 @@ class Comparison:
 
 
 def read_reference(path: str | Path) -> list[Figure]:
-    """Return the figures of a reference CSV, either one metric a row or one column a metric; raises InputError."""
+    """Return the figures of a reference CSV, either one metric a row or one column a metric; raises InputError.
+
+    Several measurements of one cell count as their mean.
+    """
     name = str(path)
     try:
         with Path(path).open(newline="", encoding="utf-8") as stream:
@@ -84,7 +87,7 @@ def read_reference(path: str | Path) -> list[Figure]:
         raise InputError(
             name, "", found, "columns cc1, rate_mbit, delay_ms and metric, value or some of " + ", ".join(METRICS)
         )
-    figures = []
+    repeats: dict[tuple[Cell, str, int, str], list[float]] = {}
     for line, row in enumerate(rows, 2):
         try:
             cell = tuple(
@@ -96,10 +99,11 @@ def read_reference(path: str | Path) -> list[Figure]:
             for metric, value in wanted:
                 whole = metric in ("jain", "marks", "drops")
                 if value and not (whole and flow > 1):
-                    figures.append(Figure(cell, table, 0 if whole else flow, metric, float(value)))
+                    key = (cell, table, 0 if whole else flow, metric)
+                    repeats.setdefault(key, []).append(float(value))
         except (TypeError, ValueError) as error:
             raise InputError(name, f"line {line}", str(error), "a number in every numeric column") from None
-    return figures
+    return [Figure(*key, statistics.fmean(values)) for key, values in repeats.items()]
 
 
 def _stated(column: str, value: str) -> bool:
@@ -193,26 +197,26 @@ def compare(
     if "drops" not in runs.columns:
         parts = [c for c in runs.columns if c.startswith("drops_")]
         runs = runs.with_columns(pl.sum_horizontal(parts).alias("drops")) if parts else runs
-    described = [(row["key"], _Run(_unfolded(row["config"])), row) for row in runs.iter_rows(named=True)]
+    described = [(_Run(_unfolded(row["config"])), row) for row in runs.iter_rows(named=True)]
     by_flow = {(row["key"], row["flow"]): row for row in flows.iter_rows(named=True)} if flows.height else {}
     first_flow = min((flow for _, flow in by_flow), default=0)
-    answers: dict[Cell, list[tuple[str, dict[str, Any]]]] = {}
-    coarse: dict[tuple[float, float], list[tuple[str, _Run, dict[str, Any]]]] = {}
-    for key, run, row in described:
+    answers: dict[Cell, list[dict[str, Any]]] = {}
+    coarse: dict[tuple[float, float], list[tuple[_Run, dict[str, Any]]]] = {}
+    for run, row in described:
         place = (run.config["bottleneck"]["rate"] / 1e6, run.config["flows"][0]["base_rtt"] / 1e6)
-        coarse.setdefault(place, []).append((key, run, row))
+        coarse.setdefault(place, []).append((run, row))
     result = Comparison()
     for figure in figures:
         if figure.cell not in answers:
             stated = [(c, v) for c, v in figure.cell if not (any_length and c == "seconds")]
             place = (dict(figure.cell)["rate_mbit"], dict(figure.cell)["delay_ms"])
-            answers[figure.cell] = _of_one_engine(
-                [(key, row) for key, run, row in coarse.get(place, []) if all(run.answers(c, v) for c, v in stated)]
+            answers[figure.cell] = latest_engine(
+                [row for run, row in coarse.get(place, []) if all(run.answers(c, v) for c, v in stated)]
             )
         source = METRICS.get(figure.metric, figure.metric)
         values = []
-        for key, row in answers[figure.cell]:
-            measured = by_flow.get((key, first_flow + figure.flow - 1), {}) if figure.flow else row
+        for row in answers[figure.cell]:
+            measured = by_flow.get((row["key"], first_flow + figure.flow - 1), {}) if figure.flow else row
             if measured.get(source) is not None:
                 values.append(float(measured[source]))
         if not values:
@@ -225,11 +229,11 @@ def compare(
     return result
 
 
-def _of_one_engine(rows: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+def latest_engine(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return those of the current engine version or, if there are none, of the version that comes last."""
-    versions = [row.get("engine_version") for _, row in rows]
+    versions = [row.get("engine_version") for row in rows]
     wanted = engine_version() if engine_version() in versions else next(reversed(versions), None)
-    return [answer for answer, version in zip(rows, versions, strict=True) if version == wanted]
+    return [row for row, version in zip(rows, versions, strict=True) if version == wanted]
 
 
 def _unfolded(text: str) -> dict[str, Any]:
