@@ -1,6 +1,7 @@
 # make demo   set up .venv, build, run published experiments and print the results beside the published ones
 # make validate   every measured cell of Linux and of the SCE draft beside the simulator
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
+# make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
 # make test   cargo test and pytest
 # make lint   rustfmt, clippy, ruff, mypy
 # make bench  packets a second of the engine
@@ -18,7 +19,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo validate sce build test lint bench clean tools
+.PHONY: demo validate sce abe build test lint bench clean tools
 .DELETE_ON_ERROR:
 
 demo: build
@@ -37,6 +38,10 @@ sce: build
 	@$(BIN)/dumbbell draft sce sce.duckdb --csv > sce.csv
 	@$(BIN)/dumbbell compare sce.duckdb references/sce.csv --scores
 
+abe: build
+	$(BIN)/dumbbell run $(addprefix experiments/abe/,$(addsuffix .toml,gain convergence coexistence slow-start short closed-form)) -o abe.duckdb
+	@$(BIN)/dumbbell paper abe abe.duckdb -o abe > abe.md
+
 build: $(STAMPS)/native
 
 test: $(STAMPS)/native $(STAMPS)/dev
@@ -54,7 +59,7 @@ bench:
 	cargo bench --quiet -p dumbbell-sim --bench packets
 
 clean:
-	rm -rf $(VENV) target demo.duckdb validate.duckdb sce.duckdb sce.md sce.csv sce python/dumbbell/_native*.so
+	rm -rf $(VENV) target demo.duckdb validate.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb abe.md abe python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }

@@ -1,7 +1,7 @@
 """Results beside published statistics of connection classes: the files of the DualPI2 authors' evaluation (2021).
 
-One row a cell, class and statistic, with its mean and percentiles. Class `a` is that of the first flow, `b` that of the last,
-`all` is the link.
+One row a cell, class and statistic, with its mean and percentiles. Class `a` is that of the first flow, `b` that of the
+last, `all` is the link.
 """
 
 import csv
@@ -48,7 +48,7 @@ def describes(path: str | Path) -> bool:
     """Whether a CSV file is of this kind."""
     try:
         with Path(path).open(newline="", encoding="utf-8") as stream:
-            return COLUMNS <= set(next(csv.reader(stream), []))
+            return set(next(csv.reader(stream), [])) >= COLUMNS
     except (OSError, UnicodeDecodeError, csv.Error):
         return False
 

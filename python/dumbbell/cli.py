@@ -235,6 +235,23 @@ def _print_csv(rows: list[dict[str, Any]]) -> None:
 
 
 @app.command()
+def paper(
+    name: Annotated[str, typer.Argument(metavar="PAPER", help="Whose figures: abe.")],
+    results: File,
+    output: Annotated[str | None, typer.Option("-o", "--output", metavar="DIR", help="Folder for the figures.")] = None,
+) -> None:
+    """Print a paper's results as tables and, with -o, draw its figures."""
+    from dumbbell import abe
+
+    if name != "abe":
+        raise InputError("paper", "", name, "abe", nearest(name, ["abe"]))
+    found = abe.Results(results)
+    print(abe.tables(found))
+    if output is not None:
+        print("\n".join(map(str, abe.draw(found, output))), file=sys.stderr)
+
+
+@app.command()
 def plot(
     results: File,
     output: Annotated[str, typer.Option("-o", "--output", help="Picture: .png, .pdf or .svg.")] = "plot.png",

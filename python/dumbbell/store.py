@@ -50,8 +50,8 @@ def arrow(columns: _native.Columns) -> pa.Table:
 def classes(flows: pa.Table, queue: pa.Table, rate: int) -> pa.Table:
     """Return one row a connection class (congestion control, base RTT, ECN); `rate` is the link's, bit/s.
 
-    `queue` is what the engine measured of each class. Further columns are means over the flows of the class, shares of the
-    packets of the class, and
+    `queue` is what the engine measured of each class. Further columns are means over the flows of the class, shares of
+    the packets of the class, and
     `relative_throughput`: throughput over (rate / number of flows);
     `window_kb`: throughput * (base RTT + mean sojourn), kB;
     `normalised_window`: that over the window which, equal for all flows, would fill the link.

@@ -110,6 +110,7 @@ struct FlowSeries {
     goodput_mbit: Vec<f64>,
     srtt_ms: Vec<f64>,
     cwnd: Vec<u64>,
+    ssthresh: Vec<u64>,
     in_flight: Vec<u64>,
     retransmissions: Vec<u64>,
 }
@@ -227,6 +228,7 @@ impl Measures {
             series.goodput_mbit.push((acked - self.acked_before[flow]) as f64 * 8e-6 / seconds);
             series.srtt_ms.push(f64::from(sender.conn.rtt.srtt_us()) / 1e3);
             series.cwnd.push(u64::from(sender.conn.cwnd));
+            series.ssthresh.push(u64::from(sender.conn.ssthresh));
             series.in_flight.push(u64::from(sender.conn.in_flight()));
             series.retransmissions.push(retransmitted - self.retransmitted_before[flow]);
             self.acked_before[flow] = acked;
@@ -380,6 +382,7 @@ impl Measures {
             ("goodput_mbit", Column::F64(series.goodput_mbit)),
             ("srtt_ms", Column::F64(series.srtt_ms)),
             ("cwnd", Column::U64(series.cwnd)),
+            ("ssthresh", Column::U64(series.ssthresh)),
             ("in_flight", Column::U64(series.in_flight)),
             ("retransmissions", Column::U64(series.retransmissions)),
         ]);

@@ -1,0 +1,153 @@
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import dumbbell
+from conftest import Command
+from dumbbell import abe, by_class, experiment
+from dumbbell.errors import InputError
+from dumbbell.store import Store
+
+ROOT = Path(__file__).parents[1]
+BDP = 625_000  # bytes: 50 Mbit/s * 100 ms
+
+
+def utilisation(beta: float, threshold: float) -> float:
+    """What a flow that keeps `beta` of its window uses, marked at a queue of `threshold` BDP.
+
+    The window runs from a = beta m to m = 1 + threshold, one segment a round trip. Below 1 it is the use of a round trip
+    of base RTT; above 1 the link is full and the round trip lasts as long as the window takes.
+    """
+    m = 1 + threshold
+    a = beta * m
+    return 1.0 if a >= 1 else 1 - (1 - a) ** 2 / (2 * (1 - a) + m * m - 1)
+
+
+def test_the_formula_gives_the_known_values() -> None:
+    for beta, threshold, expected in [(0.5, 0, 0.75), (0.5, 0.25, 0.8929), (0.7, 0.1, 0.921), (0.8, 0.05, 0.9394)]:
+        assert utilisation(beta, threshold) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_deterministic_flow_uses_what_theory_says() -> None:
+    found = experiment.load(ROOT / "experiments/abe/closed-form.toml")
+    cells = [cell for number, cell in enumerate(found.cells()) if number % 6 == 0]
+    assert len(cells) == 5
+    for cell in cells:
+        config = json.loads(cell.config)
+        cc = config["flows"][0]["cc"]
+        beta = cc["beta_ecn"] if cc["abe"] else 0.5
+        least = config["bottleneck"]["aqm"]["min"]
+        result = dumbbell._native.run(cell.config, dumbbell._native.Cancel())
+        expected = utilisation(beta, 0 if least == 1 else least / BDP)
+        assert json.loads(result.summary)["utilisation"] == pytest.approx(expected, rel=0.01), (beta, least)
+
+
+SMALL = """\
+title = "{name}"
+duration = "4s"
+seeds = [1]
+
+[bottleneck]
+rate = "10Mbit"
+aqm = {{ name = "codel", ecn = true }}
+
+[hosts]
+ecn_reduction = "immediate"
+
+[[flows]]
+cc = "reno"
+base_rtt = "80ms"
+{flow}
+
+[record]
+interval = "20ms"
+
+[matrix]
+"{key}" = ["reno", {{ name = "reno", abe = true, beta_ecn = 0.8 }}]
+{more}
+"""
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    rival = '\n[[flows]]\ncc = "reno"\nbase_rtt = "80ms"'
+    both = {"key": "flows[*].cc", "flow": f'{rival}\nstart = "1s"', "more": ""}
+    files = {
+        "gain": {"key": "flows[0].cc", "flow": "", "more": ""},
+        "slow-start": {"key": "flows[0].cc", "flow": "", "more": '"flows[*].base_rtt" = ["84ms"]'},
+        "short": {"key": "flows[0].cc", "flow": 'size = "500kB"', "more": ""},
+        "convergence": both,
+        "coexistence": {**both, "key": "flows[0].cc", "flow": rival},
+    }
+    for name, parts in files.items():
+        (tmp_path / f"{name}.toml").write_text(SMALL.format(name=name, **parts))
+    output = tmp_path / "abe.duckdb"
+    for name in files:
+        dumbbell.run(tmp_path / f"{name}.toml", output=output)
+    return output
+
+
+def test_gain_overshoots_and_completions(results: Path) -> None:
+    found = abe.Results(results)
+    gains = found.gains().sort("beta")
+    assert gains["gain"].to_list()[0] == 0 and gains["gain"].to_list()[1] > 5
+    overshoots = found.overshoots().sort("beta")
+    # slow start leaves CoDel with at least twice what fits: two halves, or at least log(0.5) / log(0.8) = 3.1 of 0.8
+    assert overshoots["reductions"].to_list()[0] == 2 and overshoots["reductions"].to_list()[1] >= 4
+    completions = abe.completions(found).sort("beta")
+    assert completions["ratio"].to_list()[0] == 1 and completions["ratio"].to_list()[1] <= 1
+
+
+def test_a_folder_of_figures_and_tables(results: Path, tmp_path: Path, command: Command) -> None:
+    text = abe.tables(abe.Results(results))
+    assert text.count("### ") == 7 and "| reno | codel | 10   | 0.8  |" in text
+    wrong = command("paper", "abc", str(results))
+    assert wrong.returncode == 2 and "allowed: abe" in wrong.stderr
+    runs = tmp_path / "other.duckdb"
+    (tmp_path / "other.toml").write_text(
+        'duration = "1s"\n[bottleneck]\naqm = "codel"\n[[flows]]\ncc = "dctcp"\nbase_rtt = "5ms"\n'
+    )
+    dumbbell.run(tmp_path / "other.toml", output=runs)
+    with pytest.raises(InputError, match="no run with ABE"):
+        abe.Results(runs)
+
+
+CLASSES = """\
+experiment,aqm,cc_a,cc_b,link_mbit,rtt_a_ms,rtt_b_ms,flows_a,flows_b,class,statistic,mean,p1,p25,p75,p99
+mixed,codel,reno-ecn,cubic,10,20,40,1,1,a,rate_per_flow_mbit,5.0,4,4,5,6
+mixed,codel,reno-ecn,cubic,10,20,40,1,1,b,rate_per_flow_mbit,4.0,4,4,5,6
+mixed,codel,reno-ecn,cubic,10,20,40,1,1,a,queue_delay_ms,8.0,1,2,3,20
+mixed,codel,reno-ecn,cubic,10,20,40,1,1,b,mark_pct,0,0,0,0,0
+mixed,codel,reno-ecn,cubic,10,20,40,1,1,all,util_pct,99,90,99,99,100
+mixed,codel,reno-ecn,cubic,40,20,40,1,1,all,util_pct,99,90,99,99,100
+"""
+
+
+def test_statistics_of_classes_beside_published_ones(tmp_path: Path, command: Command) -> None:
+    published = tmp_path / "classes.csv"
+    published.write_text(CLASSES)
+    flows = '[[flows]]\ncc = "reno"\nbase_rtt = "20ms"\n[[flows]]\ncc = "cubic"\necn = false\nbase_rtt = "40ms"\n'
+    aqm = '[bottleneck]\nrate = "10Mbit"\naqm = { name = "codel", ecn = true }\n'
+    (tmp_path / "two.toml").write_text(f'duration = "5s"\n{aqm}{flows}')
+    output = tmp_path / "two.duckdb"
+    dumbbell.run(tmp_path / "two.toml", output=output)
+    with Store.open(output) as store:
+        runs, classes = store.table("runs"), store.table("classes")
+    compared = by_class.compare(runs, classes, by_class.read(published))
+    assert compared.missing == 1
+    by_metric = {(p.figure.table, p.figure.metric): p for p in compared.pairs}
+    a, b = (classes.filter(pl.col("class") == n).row(0, named=True) for n in (0, 1))
+    assert by_metric["a", "rate_per_flow_mbit mean"].simulated == a["throughput_mbit"]
+    assert by_metric["a", "rate_per_flow_mbit mean"].error == pytest.approx((a["throughput_mbit"] - 5) / 10)
+    assert by_metric["a", "queue_delay_ms p99"].simulated == a["sojourn_p99_ms"]
+    ratio = by_metric["a / b", "rate_ratio mean"]
+    assert ratio.simulated == pytest.approx(a["throughput_mbit"] / b["throughput_mbit"])
+    assert ratio.figure.value == 1.25
+    assert b["mark_share"] == 0 and b["drop_share"] > 0
+    printed = command("compare", str(output), str(published))
+    assert printed.returncode == 0 and "rate ratio, \\|ln(sim / pub)\\|" in printed.stdout
+    published.write_text(CLASSES.replace(",a,queue", ",c,queue"))
+    wrong = command("compare", str(output), str(published))
+    assert wrong.returncode == 2 and "line 4" in wrong.stderr
