@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib as mpl
 import polars as pl
 
+from dumbbell.compare import latest_engine
 from dumbbell.errors import InputError
 from dumbbell.store import Store
 from dumbbell.tables import aligned
@@ -52,11 +53,8 @@ class Results:
 
     def __init__(self, path: str | Path) -> None:
         with Store.open(path) as store:
-            rows = [
-                row
-                for row in store.table("runs").iter_rows(named=True)
-                if "abe" in json.loads(row["config"])["flows"][0]["cc"]
-            ]
+            runs = latest_engine(store.table("runs").rows(named=True))
+            rows = [row for row in runs if "abe" in json.loads(row["config"])["flows"][0]["cc"]]
             self._tables = {name: store.table(name) for name in ("flows", "series", "queue_series", "sojourn")}
         if not rows:
             raise InputError(str(path), "", "no run with ABE", "results of experiments/abe/*.toml")
