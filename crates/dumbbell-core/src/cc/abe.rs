@@ -23,11 +23,16 @@ impl Abe {
         Abe { beta_ecn: (beta_ecn * ONE as f64).round() as u64, in_slow_start }
     }
 
-    /// The window that is kept if it is ABE that answers `cause`.
-    pub fn ssthresh(&self, conn: &Conn, cause: Congestion) -> Option<u32> {
+    /// The share of the window that is kept, 1/1024, if it is ABE that answers `cause`.
+    pub fn factor(&self, conn: &Conn, cause: Congestion) -> Option<u64> {
         let answers = cause == Congestion::Ecn && (self.in_slow_start || !conn.in_slow_start());
-        answers.then(|| ((u64::from(conn.cwnd) * self.beta_ecn / ONE) as u32).max(2))
+        answers.then_some(self.beta_ecn)
     }
+}
+
+/// What `factor` (1/1024) leaves of `cwnd`: never less than two segments (RFC 5681 equation 4).
+pub(super) fn kept(cwnd: u32, factor: u64) -> u32 {
+    ((u64::from(cwnd) * factor / ONE) as u32).max(2)
 }
 
 /// Refuses a factor that is set but not used.
@@ -48,18 +53,19 @@ mod tests {
         let fast = Conn { cwnd: 100, ..conn() };
         let steady = Conn { ssthresh: 50, ..fast.clone() };
         let (both, avoidance) = (Abe::new(0.8, true), Abe::new(0.8, false));
-        // 0.8 * 1024 = 819.2; 100 * 819 / 1024 = 79.98
-        assert_eq!(both.ssthresh(&fast, Congestion::Ecn), Some(79));
-        assert_eq!(both.ssthresh(&steady, Congestion::Ecn), Some(79));
-        assert_eq!(avoidance.ssthresh(&fast, Congestion::Ecn), None);
-        assert_eq!(avoidance.ssthresh(&steady, Congestion::Ecn), Some(79));
+        // 0.8 * 1024 = 819.2
+        assert_eq!(both.factor(&fast, Congestion::Ecn), Some(819));
+        assert_eq!(both.factor(&steady, Congestion::Ecn), Some(819));
+        assert_eq!(avoidance.factor(&fast, Congestion::Ecn), None);
+        assert_eq!(avoidance.factor(&steady, Congestion::Ecn), Some(819));
         for cause in [Congestion::Loss, Congestion::Timeout] {
-            assert_eq!(both.ssthresh(&fast, cause), None);
+            assert_eq!(both.factor(&fast, cause), None);
         }
     }
 
     #[test]
-    fn never_below_two_segments() {
-        assert_eq!(Abe::new(0.5, true).ssthresh(&Conn { cwnd: 3, ..conn() }, Congestion::Ecn), Some(2));
+    fn what_is_kept_is_never_below_two_segments() {
+        // 100 * 819 / 1024 = 79.98
+        assert_eq!((kept(100, 819), kept(3, 512), kept(1, 1000)), (79, 2, 2));
     }
 }

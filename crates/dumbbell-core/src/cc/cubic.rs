@@ -5,7 +5,8 @@
 //!
 //! - C = 41 * 10 / 1024 = 0.4004 segments/s^3, beta = 717/1024 = 0.7002 (RFC: 0.4 and 0.7).
 //! - Reductions start from cwnd, not from the data in flight, and are the same for ECN and loss, unless ABE (RFC 8511) is asked for,
-//!   which Linux does not have: then only the window that is kept after CE changes, neither W_max nor the Reno-friendly growth.
+//!   which Linux does not have: then another factor takes the place of beta after CE, in the window that is kept and in the W_max
+//!   of fast convergence; the Reno-friendly growth stays that of beta.
 //! - The target is the curve one smallest RTT ahead, not clamped to [cwnd, 1.5 cwnd]; instead at least two delivered
 //!   segments are needed for each +1.
 //! - The Reno-friendly estimate grows by 8/15 of a segment a round trip for ever; RFC 9438 section 4.3 makes that a whole
@@ -281,11 +282,6 @@ impl State {
         self.start_round(conn);
     }
 
-    /// What a reduction leaves of `cwnd`. RFC 9438 section 4.6.
-    fn kept(&self, cwnd: u32) -> u32 {
-        ((u64::from(cwnd) * self.config.beta / BETA_ONE) as u32).max(2)
-    }
-
     /// The curve at `t` (1/1024 s into the epoch): `origin` + C (t - K)^3. RFC 9438 section 4.2, figure 1.
     #[inline]
     pub(super) fn w_cubic(&self, t: u64) -> u32 {
@@ -439,17 +435,18 @@ impl CongestionControl for State {
 
     fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
         self.epoch_start = None;
+        let beta = self.config.abe.and_then(|abe| abe.factor(conn, cause)).unwrap_or(self.config.beta);
         let cwnd = u64::from(conn.cwnd);
         self.last_max = if conn.cwnd < self.last_max && self.config.fast_convergence {
-            (cwnd * (BETA_ONE + self.config.beta) / (2 * BETA_ONE)) as u32
+            (cwnd * (BETA_ONE + beta) / (2 * BETA_ONE)) as u32
         } else {
             conn.cwnd
         };
-        self.config.abe.and_then(|abe| abe.ssthresh(conn, cause)).unwrap_or(self.kept(conn.cwnd))
+        abe::kept(conn.cwnd, beta)
     }
 
     fn loss_after_ecn(&self, conn: &Conn) -> Option<u32> {
-        self.config.abe.map(|_| self.kept(conn.prior_cwnd))
+        self.config.abe.map(|_| abe::kept(conn.prior_cwnd, self.config.beta))
     }
 
     #[inline]
@@ -1090,5 +1087,21 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn abe_changes_the_factor_after_ce_and_nothing_after_a_loss() {
+        let mut sender = Sender::new(State::new(Params { abe: true, ..Params::default() }), 100);
+        // 0.85 * 1024 = 870.4: 100 * 870 / 1024 = 84
+        sender.congestion(Congestion::Ecn);
+        assert_eq!((sender.conn.cwnd, sender.cc.last_max), (84, 100));
+        // below the maximum: (1024 + 870) / 2048 of 84
+        sender.congestion(Congestion::Ecn);
+        assert_eq!((sender.conn.cwnd, sender.cc.last_max), (71, 77));
+        // 71 * 717 / 1024 = 49; (1024 + 717) / 2048 of 71
+        sender.congestion(Congestion::Loss);
+        assert_eq!((sender.conn.cwnd, sender.cc.last_max), (49, 60));
+        let conn = Conn { cwnd: 84, prior_cwnd: 100, ..conn() };
+        assert_eq!(sender.cc.loss_after_ecn(&conn), Some(70));
     }
 }
