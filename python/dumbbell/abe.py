@@ -69,14 +69,17 @@ class Results:
         return self._tables[name].filter(pl.col("key").is_in(keys.implode()))
 
     def gains(self) -> pl.DataFrame:
-        """Return goodput and sojourn of one flow beside those without ABE, means over seeds."""
+        """Return goodput and sojourn of one flow beside those without ABE, means over seeds.
+
+        `p50` is a difference in ms, since a link that is not full has a median near zero; `p99` is a ratio.
+        """
         measures = ("goodput_total_mbit", "sojourn_p50_ms", "sojourn_p99_ms")
         mean = self.of("gain").group_by("cc", "abe", "beta", "ecn", *_PLACE).agg(pl.col(measures).mean())
         standard = mean.filter(~pl.col("abe") & pl.col("ecn"))
         beside = standard.select("cc", *_PLACE, *(pl.col(m).alias(f"standard_{m}") for m in measures))
         return mean.join(beside, on=["cc", *_PLACE]).with_columns(
             gain=100 * (pl.col(measures[0]) / pl.col(f"standard_{measures[0]}") - 1),
-            p50=pl.col(measures[1]) / pl.col(f"standard_{measures[1]}"),
+            p50=pl.col(measures[1]) - pl.col(f"standard_{measures[1]}"),
             p99=pl.col(measures[2]) / pl.col(f"standard_{measures[2]}"),
         )
 
@@ -299,7 +302,7 @@ def tables(results: Results) -> str:
     flat = completions(results)
     parts = [
         ("Gain in goodput, %", _by(abe, ["cc", "aqm", "rate", "beta"], "rtt", "gain", "+.1f")),
-        ("Sojourn P50 / standard", _by(abe, ["cc", "aqm", "rate", "beta"], "rtt", "p50", ".2f")),
+        ("Sojourn P50 - standard, ms", _by(abe, ["cc", "aqm", "rate", "beta"], "rtt", "p50", "+.1f")),
         ("Sojourn P99 / standard", _by(abe, ["cc", "aqm", "rate", "beta"], "rtt", "p99", ".2f")),
         ("Time to Jain 0.95, s", _by(results.of("convergence"), ["cc", "aqm", "beta"], "rtt", "convergence", ".1f")),
         ("Throughput ratio", _by(coexistence, ["cc", "aqm", "standard", "beta"], "rtt", "rate_ratio", ".2f")),
