@@ -13,6 +13,7 @@ pub mod scoreboard;
 pub mod sender;
 #[cfg(test)]
 mod tests;
+pub mod window;
 
 use crate::packet::Packet;
 use crate::units::Time;

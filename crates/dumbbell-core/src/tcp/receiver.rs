@@ -3,6 +3,7 @@
 //! The application reads at once, so that the window never closes. A packet causes one ACK at the most, and one more for
 //! what came before it where the echo of a mark changes ([`Receiver::take_early`]).
 
+use super::window::Window;
 use super::{ack_flag, jiffies_timer, Ack, Block};
 use crate::packet::{flag, Ecn, Packet};
 use crate::units::Time;
@@ -24,16 +25,6 @@ const UNCOMPRESSED_DUPACKS: u32 = 3;
 const COMPRESSED_ACKS: u32 = 44;
 /// Sysctl `tcp_comp_sack_delay_ns`.
 const COMPRESSION_DELAY: Time = Time::from_millis(1);
-/// Receive buffer of a new connection: sysctl `tcp_rmem[1]`, bytes.
-const INITIAL_BUFFER: u64 = 131_072;
-/// Window of a SYN-ACK and where its growth starts, bytes: half of the initial buffer in whole segments, less one
-/// segment's reserve. Read off Linux 6.12 (`ss -m` and the windows of its first ACKs), as is the next.
-const INITIAL_WINDOW: u64 = 64_088;
-/// Memory of one segment in the receive queue beside its payload, bytes: `sk_buff`, shared information and head. From
-/// both follow the 23 immediate ACKs with which a connection begins.
-const SEGMENT_OVERHEAD: u64 = 832;
-/// Largest segment of the path in the other direction: the step of window growth, bytes.
-const ADVERTISED_MSS: u64 = 1460;
 /// Blocks that fit beside timestamps in 40 B of options (RFC 2018).
 const MAX_BLOCKS: usize = 3;
 
@@ -110,13 +101,6 @@ impl Blocks {
     }
 }
 
-/// Window that a buffer of `buffer` bytes allows: the share of a segment's memory that is payload. Linux
-/// `tcp_win_from_space` with the measured `scaling_ratio`, in 1/256.
-fn window_of(buffer: u64, mss: u32) -> u64 {
-    let mss = u64::from(mss);
-    buffer * (mss * 256 / (mss + SEGMENT_OVERHEAD)) / 256
-}
-
 /// Counters of the receiver, packets. They only grow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReceiverStats {
@@ -185,22 +169,7 @@ pub struct Receiver {
     srtt_us: u32,
     syn_ack_at: Time,
 
-    // window, bytes
-    /// Round-trip time as timestamps show it, 1/8 us; 0: not known.
-    rcv_rtt_8us: u32,
-    /// Timestamp that gave the last sample, ms.
-    rcv_rtt_tsecr: u64,
-    /// When the last data came.
-    arrived_at: Time,
-    buffer: u64,
-    /// How far the window may grow.
-    window_clamp: u64,
-    /// What is offered; grows towards the clamp with every segment.
-    window: u64,
-    /// Segments that arrived in the last round trip.
-    last_round: u64,
-    round_seq: u64,
-    round_at: Time,
+    window: Window,
 
     // SACK compression
     dup_acks: u32,
@@ -238,16 +207,7 @@ impl Receiver {
             delack_at: Time::NEVER,
             srtt_us: 0,
             syn_ack_at: Time::NEVER,
-            rcv_rtt_8us: 0,
-            rcv_rtt_tsecr: 0,
-            arrived_at: Time::ZERO,
-            buffer: INITIAL_BUFFER.min(options.buffer),
-            window_clamp: window_of(INITIAL_BUFFER.min(options.buffer), options.mss),
-            // a full segment at the least: the sender has no smaller ones
-            window: INITIAL_WINDOW.min(window_of(options.buffer, options.mss)).max(u64::from(options.mss)),
-            last_round: 10,
-            round_seq: 0,
-            round_at: Time::ZERO,
+            window: Window::new(options.mss, options.base_rtt, options.buffer),
             dup_acks: 0,
             compressed: 0,
             compressed_nxt: 0,
@@ -259,11 +219,6 @@ impl Receiver {
     #[inline]
     pub fn next_timer(&self) -> Time {
         self.delack_at.min(self.compressed_at)
-    }
-
-    /// Round-trip time as the receiver estimates it, us.
-    pub fn rcv_rtt_us(&self) -> u32 {
-        self.rcv_rtt_8us >> 3
     }
 
     /// Bytes of memory beside the struct itself.
@@ -285,13 +240,7 @@ impl Receiver {
         if packet.flags & flag::NO_DATA != 0 {
             return self.on_handshake(packet, now);
         }
-        // The application reads when the host has taken all that came at one instant.
-        let all_read = self.arrived_at < now;
-        if all_read {
-            self.tune_buffer(self.arrived_at);
-            self.arrived_at = now;
-        }
-        self.measure_rtt(packet, all_read, now);
+        self.window.on_data(packet, self.rcv_nxt, now);
         self.on_data(packet, now);
         self.check_ack(now)
     }
@@ -306,13 +255,13 @@ impl Receiver {
                 (true, Echo::Accurate) => ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP,
                 (true, _) => ack_flag::ECN_SETUP,
             };
-            let window = self.window as u32;
+            let window = self.window.offered();
             let flags = ack_flag::SYN_ACK | setup;
             return Some(Ack { ack: 0, flow: self.flow, tsecr: packet.tsval, window, ce_count: 0, flags });
         }
         if packet.has(flag::PURE_ACK) && self.srtt_us == 0 {
             self.srtt_us = (now.saturating_sub(self.syn_ack_at).as_micros() as u32).max(1);
-            self.round_at = now;
+            self.window.established(now);
         }
         None
     }
@@ -343,7 +292,9 @@ impl Receiver {
         }
         self.note_arrival(now);
         self.check_ecn(packet.ecn);
-        self.grow_window();
+        if self.window.grow() {
+            self.quick |= 1;
+        }
         if packet.has(flag::PSH) && (self.options.ack_push || packet.len < self.options.mss as u16 + crate::packet::HEADERS) {
             // the end of a write: the application reads it, and the peer may wait (Linux tcp_cleanup_rbuf)
             self.ack_now = true;
@@ -424,59 +375,6 @@ impl Receiver {
             }
         }
         self.last_data_ms = now_ms;
-    }
-
-    /// The offered window grows by two segments for each that arrives while the buffer allows more, and each step is
-    /// acknowledged at once. Linux `tcp_grow_window`.
-    #[inline]
-    fn grow_window(&mut self) {
-        if self.window < self.window_clamp {
-            self.window = (self.window + 2 * ADVERTISED_MSS).min(self.window_clamp);
-            self.quick |= 1;
-        }
-    }
-
-    /// Round-trip time from the timestamp that `packet` echoes (RFC 7323 section 4.1), which is that of the ACK that set it free: a
-    /// sender answers at once, so that the ACK left a round trip of propagation before the packet was queued. The first sample for
-    /// each timestamp counts. A smaller one is taken as it is, a larger one moves the estimate by an eighth, but not while the
-    /// application has not read what came before (windows of Linux 6.12 in slow start; docs/validation.md). Ticks of 1 ms.
-    #[inline]
-    fn measure_rtt(&mut self, packet: &Packet, all_read: bool, now: Time) {
-        let tsecr = packet.enqueue_time.saturating_sub(self.options.base_rtt).as_millis();
-        if tsecr == self.rcv_rtt_tsecr && self.rcv_rtt_8us > 0 {
-            return;
-        }
-        self.rcv_rtt_tsecr = tsecr;
-        let sample = ((now.as_millis() - tsecr).clamp(1, 1 << 18) * 1000) as u32;
-        if self.rcv_rtt_8us == 0 || sample << 3 < self.rcv_rtt_8us {
-            self.rcv_rtt_8us = sample << 3;
-        } else if all_read {
-            self.rcv_rtt_8us += sample - (self.rcv_rtt_8us >> 3);
-        }
-    }
-
-    /// Dynamic right-sizing: once a round trip, room for twice what arrived and for its growth. Linux
-    /// `tcp_rcv_space_adjust`.
-    #[inline]
-    fn tune_buffer(&mut self, now: Time) {
-        if self.rcv_rtt_8us == 0 || now.saturating_sub(self.round_at).as_micros() < u64::from(self.rcv_rtt_us()) {
-            return;
-        }
-        let arrived = self.rcv_nxt - self.round_seq;
-        if arrived > self.last_round {
-            let mss = u64::from(self.options.mss);
-            let window = 2 * arrived * mss + 16 * ADVERTISED_MSS;
-            let growth = window * (arrived - self.last_round) / self.last_round;
-            let wanted = (window + 2 * growth).saturating_mul(mss + SEGMENT_OVERHEAD) / mss;
-            let buffer = wanted.min(self.options.buffer);
-            if buffer > self.buffer {
-                self.buffer = buffer;
-                self.window_clamp = window_of(buffer, self.options.mss);
-            }
-            self.last_round = arrived;
-        }
-        self.round_seq = self.rcv_nxt;
-        self.round_at = now;
     }
 
     fn raise_quick(&mut self, most: u32) {
@@ -596,7 +494,7 @@ impl Receiver {
         self.compressed += 1;
         if self.compressed_at == Time::NEVER {
             // a twentieth of the round trip, 1 ms at the most
-            let rtt = self.rcv_rtt_us().min(self.srtt_us.max(1));
+            let rtt = self.window.rtt_us().min(self.srtt_us.max(1));
             self.compressed_at = now + COMPRESSION_DELAY.min(Time::from_micros(u64::from(rtt) / 20));
         }
         None
@@ -642,7 +540,7 @@ impl Receiver {
     fn ack(&mut self) -> Ack {
         let ece = if self.ecn_ok && self.demand_cwr { ack_flag::ECE } else { 0 };
         let esce = if std::mem::take(&mut self.esce_queued) { ack_flag::ESCE } else { 0 };
-        let window = self.window.min(u64::from(u32::MAX)) as u32;
+        let window = self.window.offered();
         let (flow, tsecr, ce_count) = (self.flow, self.ts_recent, self.ce_count);
         Ack { ack: self.rcv_nxt, flow, tsecr, window, ce_count, flags: ece | esce }
     }
