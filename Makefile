@@ -3,6 +3,7 @@
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
 # make test   cargo test and pytest
+# make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
 # make lint   rustfmt, clippy, ruff, mypy
 # make bench  packets a second of the engine
 #
@@ -19,7 +20,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo validate sce abe build test lint bench clean tools
+.PHONY: demo validate sce abe build test fuzz lint bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -48,8 +49,27 @@ test: $(STAMPS)/native $(STAMPS)/dev
 	cargo test --workspace --quiet
 	$(BIN)/python -m pytest
 
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := config aqm receiver_sender simulation
+CARGO_FUZZ := target/tools/bin/cargo-fuzz
+
+# There is no unsafe code: sanitizers would find nothing and cost a factor of ten.
+fuzz: nightly $(CARGO_FUZZ)
+	@status=0; for target in $(FUZZ_TARGETS); do \
+		echo "$$target: $(FUZZ_SECONDS) s"; \
+		PATH="$(CURDIR)/target/tools/bin:$$PATH" cargo +nightly fuzz run --sanitizer none $$target -- \
+			-max_total_time=$(FUZZ_SECONDS) -max_len=2048 -len_control=0 -timeout=20 -print_final_stats=1 || status=1; \
+	done; exit $$status
+
+nightly: tools
+	@cargo +nightly --version >/dev/null 2>&1 \
+		|| { echo "make fuzz needs the nightly toolchain of Rust: rustup toolchain install nightly" >&2; exit 1; }
+
+$(CARGO_FUZZ): | tools
+	cargo install --quiet --root target/tools cargo-fuzz
+
 lint: $(STAMPS)/dev
-	rustfmt --check --edition 2021 $$(find crates benches -name '*.rs')
+	rustfmt --check --edition 2021 $$(find crates benches fuzz/src fuzz/fuzz_targets -name '*.rs')
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff check --quiet python tests
 	$(BIN)/ruff format --check --quiet python tests
@@ -59,7 +79,8 @@ bench:
 	cargo bench --quiet -p dumbbell-sim --bench packets
 
 clean:
-	rm -rf $(VENV) target demo.duckdb validate.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb abe.md abe python/dumbbell/_native*.so
+	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb validate.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
+		abe.md abe python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }

@@ -1,3 +1,5 @@
+import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from conftest import described
 from dumbbell import cli, experiment
 from dumbbell.errors import InputError
+from dumbbell.registry import Param, registry
 
 TOP = ["duration", "seeds", "title", "matrix", "override", "bottleneck", "hosts", "flows", "record"]
 INNER = ["rate", "aqm", "cc", "name", "base_rtt", "count", "start", "uniform", "when", "set", "rate_changes", "at"]
@@ -68,3 +71,124 @@ def test_any_setting_is_used_or_one_line(text: str) -> None:
         experiment.parse(described(), "junk.toml", [text])
     except InputError as error:
         assert is_clear(error)
+
+
+def toml(value: Any) -> str:
+    """Return `value` about as TOML has it; what TOML does not have comes out as something else."""
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{json.dumps(key)} = {toml(inner)}" for key, inner in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(toml, value)) + "]"
+        case bool() | str():
+            return json.dumps(value)
+        case _:
+            return str(value)
+
+
+LINES = st.one_of(
+    st.builds(lambda key, value: f"{key} = {toml(value)}", KEYS, VALUES),
+    st.builds(lambda key, value: f"{json.dumps(key)} = {toml(value)}", KEYS, VALUES),
+    st.sampled_from(["[bottleneck]", "[[flows]]", "[matrix]", "[[override]]", "[hosts]", "[record]", "[flows]"]),
+    st.sampled_from(['cc = "reno"', 'aqm = "codel"', 'rate = "10Mbit"', 'duration = "1s"', "seeds = [1, 2]"]),
+    st.text(max_size=12),
+)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(LINES, max_size=12))
+def test_any_text_like_toml_is_an_experiment_or_one_line(tmp_path: Path, lines: list[str]) -> None:
+    path = tmp_path / "junk.toml"
+    path.write_bytes("\n".join(lines).encode(errors="surrogatepass"))
+    try:
+        experiment.load(path)
+    except InputError as error:
+        assert is_clear(error) and error.file == str(path)
+
+
+NUMBERS = st.sampled_from(["0", "1", "10", "0.5", "1500", "9" * 19, "1" + "0" * 29])
+UNITS = st.sampled_from(["ns", "ms", "s", "h", "bit", "Mbit", "Tbit", "B", "MB", "GiB", ""])
+
+
+def values(param: Param) -> st.SearchStrategy[Any]:
+    """Return values for `param`: most within its range, some just outside of it, some of no kind."""
+    bounds = [bound for bound in (param.default, param.min, param.max) if bound is not None]
+    near = [bound + step for bound in bounds if type(bound) in (int, float) for step in (0, 0, 0, 0, -1, 1)]
+    unit = {"time": "ns", "rate": "bit"}.get(param.kind, "B")
+    own: st.SearchStrategy[Any]
+    quantities = st.sampled_from([f"{bound}{unit}" for bound in near] or [f"1{unit}"])
+    if param.kind in ("time", "rate") or param.unit == "bytes":
+        own = quantities
+    elif param.kind == "bool":
+        own = st.booleans()
+    elif param.kind == "choice":
+        own = st.sampled_from(param.choices)
+    else:
+        own = st.sampled_from(near or [0, 1, 2**32, 2**63, 2**64])
+    junk = st.builds(str.__add__, NUMBERS, UNITS) | st.sampled_from(["none", "auto"]) | VALUES
+    return st.integers(0, 15).flatmap(lambda number: junk if number == 15 else own)
+
+
+def tables(params: dict[str, Param], **more: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Return tables with some of `params`, and with all of `more`."""
+    known = {name: values(param) for name, param in params.items() if name not in more}
+    some = st.lists(st.sampled_from(sorted(known)), max_size=2, unique=True) if known else st.just([])
+    chosen = some.flatmap(lambda names: st.fixed_dictionaries({name: known[name] for name in names}))
+    return st.builds(dict.__or__, chosen, st.fixed_dictionaries(more))
+
+
+def algorithms(kind: str) -> st.SearchStrategy[Any]:
+    found = registry().aqm if kind == "aqm" else registry().cc
+    return st.sampled_from(sorted(found)).flatmap(
+        lambda name: st.just(name) | tables(found[name].params, name=st.just(name))
+    )
+
+
+SECTIONS = registry().sections
+FLOWS = st.lists(
+    tables(SECTIONS["flows"], cc=algorithms("cc"))
+    | tables(SECTIONS["flows"], cc=algorithms("cc"), count=st.integers(0, 3)),
+    min_size=1,
+    max_size=3,
+)
+AXES = {
+    "bottleneck.aqm": algorithms("aqm"),
+    "flows[*].cc": algorithms("cc"),
+    "flows[0].base_rtt": values(SECTIONS["flows"]["base_rtt"]),
+    "flows[*].stop": values(SECTIONS["flows"]["stop"]),
+    "bottleneck.rate": values(SECTIONS["bottleneck"]["rate"]),
+    "hosts.mss": values(SECTIONS["hosts"]["mss"]),
+}
+MATRICES = st.lists(st.sampled_from(sorted(AXES)), min_size=1, max_size=3, unique=True).flatmap(
+    lambda names: st.fixed_dictionaries({name: st.lists(AXES[name], min_size=1, max_size=4) for name in names})
+)
+BOTTLENECKS = tables(SECTIONS["bottleneck"], aqm=algorithms("aqm"))
+EXPERIMENTS = st.builds(
+    dict.__or__,
+    st.fixed_dictionaries({"bottleneck": BOTTLENECKS, "flows": FLOWS}),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "hosts": tables(SECTIONS["hosts"]),
+            "matrix": MATRICES,
+            "duration": values(SECTIONS["run"]["duration"]),
+            "record": VALUES,
+        },
+    ),
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(EXPERIMENTS)
+def test_any_experiment_of_the_right_shape_is_checked_whole_or_one_line(table: dict[str, Any]) -> None:
+    started = time.monotonic()
+    try:
+        plan = experiment.parse(table, "junk.toml")
+    except InputError as error:
+        assert is_clear(error)
+        return
+    finally:
+        assert time.monotonic() - started < 10
+    # what was accepted can be made into runs
+    for cell in plan.sample(5):
+        assert len(cell.key) == 32 and cell.packets > 0 and json.loads(cell.compact)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -21,6 +22,7 @@ from dumbbell.experiment import Cell
 FORMAT = 1
 TABLES = ("runs", "flows", "classes", "series", "queue_series", "sojourn")
 _ALLOWED = "a results file written by dumbbell run"
+_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ class Store:
                 raise InputError(str(path), "", "no file", _ALLOWED)
             else:
                 cls._create(path)
+                cls._check(path)
             return cls(path, duckdb.connect(str(path), read_only=not write, config={"threads": 2}))
 
     @staticmethod
@@ -170,9 +173,18 @@ class Store:
                 )
                 for table in TABLES[1:]:
                     connection.execute(f"CREATE TABLE {table} (key VARCHAR)")
-            draft.rename(path)
+                # close() would say nothing if the disk is full, and leave tables in a log that is not renamed
+                connection.execute("CHECKPOINT")
+            try:
+                # unlike rename() not over a file that another sweep has made and opened meanwhile
+                os.link(draft, path)
+            except FileExistsError:
+                return
+            except OSError:  # a file system without links
+                draft.rename(path)
         finally:
             draft.unlink(missing_ok=True)
+            draft.with_name(draft.name + ".wal").unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
@@ -260,6 +272,8 @@ def _clear_errors(path: Path) -> Iterator[None]:
             process = text.partition("(PID ")[2].partition(")")[0]
             by = f" by process {process}" if process else ""
             raise InputError(str(path), "", f"a file in use{by}", "a results file that nothing else has open") from None
+        if reason := next((reason for reason in _FULL if reason in text), None):
+            raise InputError(str(path), "", f"no room for more ({reason.lower()})", "a disk with free space") from None
         if "not a valid DuckDB database file" in text:
             raise InputError(str(path), "", "another kind of file", _ALLOWED) from None
         raise InputError(str(path), "", f"a file that cannot be used ({text})", _ALLOWED) from None

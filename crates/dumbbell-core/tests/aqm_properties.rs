@@ -1,7 +1,7 @@
 //! What holds for every registered queue discipline, whatever its parameters and whatever happens to it.
 //!
 //! A random sequence of operations is run against a model that knows only what went in: packets are neither created nor lost,
-//! flows keep their order, counters add up, time and shapers make progress.
+//! flows keep their order, counters add up, time and shapers make progress. `fuzz/fuzz_targets/aqm.rs` runs the same checks.
 
 use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, FlowKey, Surroundings};
 use dumbbell_core::packet::{Ecn, Packet};
@@ -16,11 +16,11 @@ use serde_json::{json, Map, Value};
 use std::collections::{HashSet, VecDeque};
 
 /// Frame length of every flow: one a flow, so that bytes follow from packets.
-const LENGTHS: [u16; 6] = [1514, 1514, 74, 600, 66, 1514];
+pub(crate) const LENGTHS: [u16; 6] = [1514, 1514, 74, 600, 66, 1514];
 
 /// One step of a story.
 #[derive(Clone, Debug)]
-enum Op {
+pub(crate) enum Op {
     /// `burst` packets of `flow` arrive at once.
     Arrive { flow: usize, ecn: Ecn, burst: u8 },
     /// The link asks `times` times.
@@ -162,7 +162,7 @@ fn ask(aqm: &mut impl Aqm, now: Time, log: &mut QueueLog, model: &mut Model) -> 
 }
 
 /// Returns the SCE marks.
-fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
+pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
     let mut log = QueueLog::new(LENGTHS.len());
     let (mut model, mut now) = (Model::new(), Time::ZERO);
     for op in ops {
@@ -221,7 +221,7 @@ fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
     log.sce_marks
 }
 
-fn flows() -> Vec<FlowKey> {
+pub(crate) fn flows() -> Vec<FlowKey> {
     let dscps = [0, 8, 46, 0, 34, 1];
     (0..).zip(dscps).map(|(ports, dscp)| FlowKey { src_host: ports / 2, dst_host: ports % 3, ports, dscp }).collect()
 }

@@ -373,7 +373,7 @@ pub(crate) fn simulate<A: Aqm>(
             receiver: Receiver::new(index as u32, options),
             line,
             start: start + ahead,
-            stop: params.stop.map_or(Time::NEVER, |stop| stop + ahead),
+            stop: params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead)),
         });
         if noisy {
             let active = params.loss > 0.0 || params.jitter > Time::ZERO;
@@ -460,7 +460,8 @@ impl Clock {
     fn new(config: &RunConfig, delays: &[Time]) -> Clock {
         let samples =
             delays.iter().map(|delay| (Time(delay.0 / 2), SAMPLE_INTERVAL.min(config.run.duration) + Time(delay.0 / 2)));
-        let series = if config.series_interval == Time::ZERO { Time::NEVER } else { config.series_interval };
+        let recorded = config.series_interval > Time::ZERO && config.series_interval <= config.run.duration;
+        let series = if recorded { config.series_interval } else { Time::NEVER };
         let mut clock = Clock {
             next: Time::ZERO,
             samples: samples.collect(),

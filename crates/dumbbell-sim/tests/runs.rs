@@ -284,6 +284,27 @@ fn edges_give_a_result() {
 }
 
 #[test]
+fn a_stop_at_the_end_of_time_is_none() {
+    // half of the base RTT is added to it: past the end of 64 bits, the flow stopped before it began
+    let flows = |stop: u64| vec![with(flow("cubic", 20), "stop", json!(stop))];
+    let never = must(&config(2, 10, vec![flow("cubic", 20)]));
+    for stop in [u64::MAX, u64::MAX - 1, u64::MAX / 2] {
+        assert_eq!(must(&config(2, 10, flows(stop))).hash, never.hash, "{stop}");
+    }
+}
+
+#[test]
+fn an_interval_longer_than_the_run_records_nothing() {
+    // the senders' measured time ends half of a base RTT after the run: a point in between would lie outside of it
+    let mut config = config(1, 10, vec![flow("cubic", 2000)]);
+    config["record"] = json!({"interval": SECOND + MS});
+    let outcome = must(&config);
+    assert!(outcome.tables.queue_series.real("time_s").is_some_and(<[f64]>::is_empty));
+    config["record"] = json!({"interval": SECOND});
+    assert_eq!(must(&config).tables.queue_series.real("time_s"), Some(&[1.0][..]));
+}
+
+#[test]
 fn a_slow_link_for_long_keeps_its_books() {
     // 12 s a segment: RTTs of minutes, timeouts that were not needed
     let mut config = config(3_600, 10, vec![flow("cubic", 20), flow("reno", 20)]);

@@ -377,7 +377,11 @@ impl Sender {
         let slow_start = conn.cwnd < conn.ssthresh / 2;
         let ratio = if slow_start { self.host.pacing_ss_ratio } else { self.host.pacing_ca_ratio };
         let window = u64::from(conn.cwnd.max(conn.packets_out()));
-        // mss * window / (srtt_8us / 8e6) * ratio / 100
-        conn.pacing_rate = u64::from(conn.mss) * window * (u64::from(ratio) * 80_000) / srtt;
+        // mss * window / (srtt_8us / 8e6) * ratio / 100; beyond 64 bits only for windows that no network holds
+        let (bytes, scale) = (u64::from(conn.mss) * window, u64::from(ratio) * 80_000);
+        conn.pacing_rate = match bytes.checked_mul(scale) {
+            Some(product) => product / srtt,
+            None => (u128::from(bytes) * u128::from(scale) / u128::from(srtt)).min(u128::from(u64::MAX)) as u64,
+        };
     }
 }

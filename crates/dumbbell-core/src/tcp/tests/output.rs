@@ -61,6 +61,19 @@ fn the_pacing_rate_follows_window_and_srtt() {
 }
 
 #[test]
+fn the_pacing_rate_of_any_window_is_exact() {
+    // the product of window and scale takes more than 64 bits
+    let mut story = Story::new("reno", HostOptions { mss: 8934, pacing_ca_ratio: 1000, ..plain(10) }, Application::Bulk);
+    story.window = 20;
+    story.connect();
+    story.advance(RTT);
+    (story.sender.conn.cwnd, story.sender.conn.ssthresh) = (1_000_000_000, 1_000_000_000);
+    story.ack(1);
+    // 10 * 10^9 * 8934 B / 40 ms
+    assert_eq!(story.conn().pacing_rate, 2_233_500_000_000_000);
+}
+
+#[test]
 fn a_late_wake_up_is_made_good_up_to_half_a_gap() {
     for (late_us, next_us) in [(0, 42_000), (300, 42_000), (500, 42_000), (800, 42_300)] {
         let mut story = Story::new("reno", HostOptions { pace_all: true, ..plain(20) }, Application::Bulk);

@@ -1,0 +1,137 @@
+//! Any packets to a receiver, any acknowledgements to a sender: the promises that `tcp_properties.rs` of dumbbell-core
+//! checks, with any congestion control and any host.
+
+#![no_main]
+
+#[path = "../../crates/dumbbell-core/tests/tcp_properties.rs"]
+#[allow(dead_code, unused_imports)]
+mod tcp_properties;
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+use dumbbell_core::cc;
+use dumbbell_core::packet::Ecn;
+use dumbbell_core::tcp::receiver::{Echo, ReceiverOptions};
+use dumbbell_core::tcp::sender::{Application, HostOptions};
+use dumbbell_core::units::Time;
+use dumbbell_fuzz::{algorithm, scaled};
+use libfuzzer_sys::fuzz_target;
+use serde_json::{Map, Value};
+use tcp_properties::{attack, receive, Arrival, Step};
+
+/// One end of a connection, and what its peer, the network or the clock does.
+#[derive(Debug)]
+enum Story {
+    Receiver { options: ReceiverOptions, arrivals: Vec<Arrival> },
+    Sender { cc: Map<String, Value>, host: HostOptions, app: Application, steps: Vec<Step> },
+}
+
+fn after_us(u: &mut Unstructured) -> Result<u64> {
+    let most = *u.choose(&[3_000, 100_000, 10_000_000_000])?;
+    scaled(u, 0, most)
+}
+
+/// A number relative to the first that is not acknowledged: mostly near.
+fn number(u: &mut Unstructured) -> Result<i64> {
+    match u.int_in_range(0..=31_u8)? {
+        0 => u.arbitrary(),
+        1 => Ok(*u.choose(&[i64::MIN, i64::MAX])?),
+        2..=8 => u.int_in_range(-5..=60),
+        _ => u.int_in_range(0..=12),
+    }
+}
+
+fn receiver(u: &mut Unstructured) -> Result<Story> {
+    let options = ReceiverOptions {
+        echo: *u.choose(&[Echo::UntilCwr, Echo::PerPacket, Echo::Accurate])?,
+        sce: u.arbitrary()?,
+        ecn: u.arbitrary()?,
+        delayed_ack: u.arbitrary()?,
+        sack_compression: u.arbitrary()?,
+        ack_push: u.arbitrary()?,
+        buffer: scaled(u, 8192, 1 << 40)?,
+        mss: scaled(u, 88, 8934)? as u32,
+        base_rtt: Time(scaled(u, 0, 60_000_000_000)?),
+    };
+    let mut arrivals = Vec::new();
+    while !u.is_empty() && arrivals.len() < 400 {
+        arrivals.push(Arrival {
+            after_us: after_us(u)?,
+            // one number is one segment: no connection comes near the end of them
+            seq: if u.ratio(1_u8, 16)? { u.int_in_range(0..=1 << 62)? } else { u.int_in_range(0..=60)? },
+            flags: u.arbitrary()?,
+            ecn: *u.choose(&[Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce])?,
+            len: u.int_in_range(66..=9000)?,
+            tsval: if u.ratio(1_u8, 4)? { u.arbitrary()? } else { 0 },
+        });
+    }
+    Ok(Story::Receiver { options, arrivals })
+}
+
+fn sender(u: &mut Unstructured) -> Result<Story> {
+    let host = HostOptions {
+        ecn: u.arbitrary()?,
+        initial_window: scaled(u, 1, 1000)? as u32,
+        initial_ssthresh: if u.arbitrary()? { Some(scaled(u, 2, 10_000)? as u32) } else { None },
+        mss: scaled(u, 88, 8934)? as u32,
+        tso: u.arbitrary()?,
+        tso_rtt: u.arbitrary()?,
+        push_bursts: u.arbitrary()?,
+        pace_all: u.arbitrary()?,
+        send_buffer: scaled(u, 8192, 1 << 40)?,
+        prr_bis: u.arbitrary()?,
+        immediate_ecn: u.arbitrary()?,
+        frto: u.arbitrary()?,
+        slow_start_after_idle: u.arbitrary()?,
+        rto_min_us: scaled(u, 1_000, 120_000_000)? as u32,
+        pacing_ss_ratio: u.int_in_range(10..=1000)?,
+        pacing_ca_ratio: u.int_in_range(10..=1000)?,
+    };
+    let app = match u.int_in_range(0..=2_u8)? {
+        0 => Application::Bulk,
+        1 => Application::Size(scaled(u, 1, 1 << 60)?),
+        _ => Application::Rate(scaled(u, 125, 1_250_000_000_000)?),
+    };
+    let cc = algorithm(u, &cc::specs())?;
+    let mut steps = Vec::new();
+    while !u.is_empty() && steps.len() < 200 {
+        steps.push(match u.int_in_range(0..=15_u8)? {
+            0 | 1 => Step::AckAll { after_us: after_us(u)? },
+            2..=4 => Step::Timer,
+            5 if u.ratio(1_u8, 8)? => Step::Stop,
+            _ => {
+                let (after_us, ack) = (after_us(u)?, number(u)?);
+                let blocks = (0..u.int_in_range(0..=4_u8)?).map(|_| Ok((number(u)?, number(u)?))).collect::<Result<_>>()?;
+                let window = if u.ratio(3_u8, 4)? { u32::MAX } else { scaled(u, 0, 100_000)? as u32 };
+                let tsecr = if u.arbitrary()? { u32::MAX } else { scaled(u, 0, u32::MAX.into())? as u32 };
+                // mostly flags that a data ACK may carry: ECE, ESCE, DSACK
+                let flags = if u.ratio(1_u8, 16)? { u.arbitrary()? } else { *u.choose(&[0, 0, 1, 2, 8])? };
+                let ce_count = if u.arbitrary()? { 0 } else { scaled(u, 0, u32::MAX.into())? as u32 };
+                Step::Ack { after_us, ack, blocks, flags, window, tsecr, ce_count }
+            }
+        });
+    }
+    Ok(Story::Sender { cc, host, app, steps })
+}
+
+impl<'a> Arbitrary<'a> for Story {
+    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Story> {
+        if u.arbitrary()? {
+            sender(u)
+        } else {
+            receiver(u)
+        }
+    }
+}
+
+fuzz_target!(|story: Story| {
+    let done = match story {
+        Story::Receiver { options, arrivals } => receive(options, &arrivals),
+        Story::Sender { cc, host, app, steps } => match cc::build(&cc) {
+            Ok(cc) => attack(cc, &host, app, &steps),
+            Err(_) => return,
+        },
+    };
+    if let Err(error) = done {
+        panic!("{error}");
+    }
+});
