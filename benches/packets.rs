@@ -1,36 +1,163 @@
-//! Data packets through the bottleneck per CPU second, on one core; `make bench`.
+//! What a packet costs, on one core; `make bench`. One line a case:
 //!
-//! Every case is run a few times and its fastest run printed, with the ratio to a bare loop that only moves packets
-//! through a ring and counts them, so that figures of different machines can be held against each other.
+//! `case=a packets_per_cpu_second=… of_bare=… instructions_per_packet=… allocations_per_packet=… bytes_per_flow=…`
+//!
+//! - `packets_per_cpu_second`: data packets through the bottleneck; the fastest of a few runs.
+//! - `of_bare`: that over a bare loop which only moves packets of 32 bytes through a ring, in the same run, so that figures of different
+//!   machines can be held against each other.
+//! - `instructions_per_packet`: by callgrind, of the later half of a shorter run; `-` without valgrind. The same on every machine with the
+//!   same compiler.
+//! - `allocations_per_packet`: calls of the allocator in the later half of a run, so that what grows in slow start is left out.
+//! - `bytes_per_flow`: most memory of a run, without that of a run of one flow and without 128 bytes for each packet that fits into the
+//!   path, over the number of flows.
+//!
+//! The lines are appended to `benches/history.csv` if `BENCH_HISTORY` names the version that they are of.
 
 use cpu_time::ProcessTime;
 use serde_json::{json, Value};
+use stats_alloc::{Region, StatsAlloc, INSTRUMENTED_SYSTEM};
+use std::alloc::System;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-const REPEATS: usize = 5;
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Name, rate in bit/s, base RTT in ns, flows, congestion control, queue, simulated seconds.
-fn cases() -> Vec<(&'static str, u64, u64, usize, &'static str, Value, u64)> {
+const REPEATS: usize = 3;
+
+/// A case: what runs, and for how many simulated milliseconds.
+struct Case {
+    name: &'static str,
+    rate: u64,
+    base_rtt: u64,
+    /// (congestion control, how many flows).
+    flows: &'static [(&'static str, usize)],
+    aqm: Value,
+    millis: u64,
+    /// Of the run whose instructions are counted.
+    short_millis: u64,
+}
+
+const GBIT: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+
+fn cases() -> Vec<Case> {
     let codel = || json!({"name": "codel", "ecn": true});
+    // 0.17 of the round trip
+    let step = || json!({"name": "step", "threshold": 850_000, "limit": 1_000_000});
+    let case =
+        |name, rate, base_rtt, flows, aqm, millis, short_millis| Case { name, rate, base_rtt, flows, aqm, millis, short_millis };
     vec![
-        ("10-cubic-1gbit-5ms-codel", 1_000_000_000, 5_000_000, 10, "cubic", codel(), 20),
-        ("2-cubic-100mbit-20ms-codel", 100_000_000, 20_000_000, 2, "cubic", codel(), 100),
-        ("1-reno-10mbit-80ms-codel", 10_000_000, 80_000_000, 1, "reno", codel(), 1000),
-        ("100-cubic-10gbit-20ms-pfifo", 10_000_000_000, 20_000_000, 100, "cubic", json!({"name": "pfifo", "limit": 10_000}), 2),
-        ("100-cubic-1gbit-20ms-cake", 1_000_000_000, 20_000_000, 100, "cubic", json!({"name": "cake"}), 10),
+        case("a", GBIT, 5 * MS, &[("dctcp", 10)], step(), 30_000, 1_000),
+        case("b", GBIT / 10, 20 * MS, &[("cubic", 2)], codel(), 200_000, 10_000),
+        case("c", 10 * GBIT, 5 * MS, &[("dctcp", 10)], step(), 4_000, 200),
+        case("d", GBIT / 100, 80 * MS, &[("reno", 1)], codel(), 2_000_000, 100_000),
+        case(
+            "e",
+            10 * GBIT,
+            20 * MS,
+            &[("cubic", 100), ("dctcp-sce", 100)],
+            json!({"name": "cake", "isolation": "flowblind", "sce": "on"}),
+            3_000,
+            200,
+        ),
+        case(
+            "f",
+            100 * GBIT,
+            20 * MS,
+            &[("cubic", 10_000)],
+            json!({"name": "fq_codel", "limit": 1_000_000, "memory_limit": 1_u64 << 34}),
+            1_000,
+            100,
+        ),
+        case("g", GBIT, 20 * MS, &[("cubic", 100)], json!({"name": "cake"}), 20_000, 1_000),
+        case("codel-10", GBIT, 5 * MS, &[("cubic", 10)], codel(), 20_000, 1_000),
+        case("fq-codel-10", GBIT, 20 * MS, &[("cubic", 10)], json!({"name": "fq_codel"}), 20_000, 1_000),
+        case("pie-10", GBIT, 20 * MS, &[("cubic", 10)], json!({"name": "pie", "ecn": true}), 20_000, 1_000),
     ]
+}
+
+impl Case {
+    fn config(&self, millis: u64, most_flows: usize) -> Value {
+        let flow = |cc: &str| json!({"cc": {"name": cc}, "base_rtt": self.base_rtt, "start": {"min": 0, "max": 50_000_000}});
+        let flows: Vec<Value> = self.flows.iter().flat_map(|&(cc, count)| vec![flow(cc); count]).take(most_flows).collect();
+        json!({"duration": millis * MS, "seed": 1, "bottleneck": {"rate": self.rate, "aqm": self.aqm},
+            "hosts": {"send_buffer": 1_u64 << 30, "receive_buffer": 1_u64 << 30, "sce_feedback": true}, "flows": flows,
+            "record": {"series": false}})
+    }
+
+    fn flow_count(&self) -> usize {
+        self.flows.iter().map(|&(_, count)| count).sum()
+    }
+}
+
+/// Runs `config`; packets through the bottleneck.
+fn packets(config: &Value) -> f64 {
+    let outcome = dumbbell_sim::run(config, &AtomicBool::new(false), &AtomicU64::new(0)).expect("a valid case");
+    outcome.summary["packets"].as_u64().expect("packets") as f64
 }
 
 fn packets_per_cpu_second(config: &Value) -> f64 {
     let mut best = 0.0_f64;
     for _ in 0..REPEATS {
         let began = ProcessTime::now();
-        let outcome = dumbbell_sim::run(config, &AtomicBool::new(false), &AtomicU64::new(0)).expect("a valid case");
-        let packets = outcome.summary["packets"].as_u64().expect("packets") as f64;
-        best = best.max(packets / began.elapsed().as_secs_f64());
+        best = best.max(packets(config) / began.elapsed().as_secs_f64());
     }
     best
+}
+
+/// Packets, and calls of the allocator.
+fn allocations(config: &Value) -> (f64, f64) {
+    let region = Region::new(ALLOCATOR);
+    let sent = packets(config);
+    let change = region.change();
+    (sent, (change.allocations + change.reallocations) as f64)
+}
+
+/// Bytes that are allocated now.
+fn live() -> isize {
+    let stats = ALLOCATOR.stats();
+    stats.bytes_allocated as isize - stats.bytes_deallocated as isize
+}
+
+/// Most memory of a run beyond its configuration, bytes, as a thread that looks every millisecond sees it.
+fn memory(config: &Value) -> f64 {
+    let (before, done) = (live(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut most = 0;
+            while !done.load(Ordering::Relaxed) {
+                most = most.max(live() - before);
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            most as f64
+        });
+        packets(config);
+        done.store(true, Ordering::Relaxed);
+        watch.join().expect("the thread only looks")
+    })
+}
+
+fn per_packet(later: (f64, f64), sooner: (f64, f64)) -> f64 {
+    (later.1 - sooner.1) / (later.0 - sooner.0)
+}
+
+/// Packets, and instructions by callgrind of this program running one case; `None` without valgrind.
+fn instructions(case: &Case, millis: u64) -> Option<(f64, f64)> {
+    let me = std::env::current_exe().ok()?;
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(me)
+        .args(["--only", case.name, &millis.to_string()])
+        .output()
+        .ok()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let count = said.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())?;
+    let sent = String::from_utf8_lossy(&output.stdout).trim().parse().ok()?;
+    Some((sent, count))
 }
 
 /// Packets per CPU second of a ring of 100 packets of 32 bytes, one in and one out.
@@ -51,14 +178,38 @@ fn bare_loop() -> f64 {
     best
 }
 
+fn line(case: &Case, bare: f64) -> String {
+    let all = usize::MAX;
+    let speed = packets_per_cpu_second(&case.config(case.millis, all));
+    let mut line = format!("case={} packets_per_cpu_second={speed:.3e} of_bare={:.4}", case.name, speed / bare);
+    let counted = instructions(case, case.short_millis).zip(instructions(case, 2 * case.short_millis));
+    let cost = counted.map_or("-".into(), |(sooner, later)| format!("{:.0}", per_packet(later, sooner)));
+    let allocated = per_packet(allocations(&case.config(case.millis, all)), allocations(&case.config(case.millis / 2, all)));
+    let in_path = case.rate as f64 / 8.0 / 1514.0 * (case.base_rtt as f64 / 1e9);
+    let memory_of_flows = memory(&case.config(case.millis.min(1000), all)) - memory(&case.config(case.millis.min(1000), 1));
+    let bytes = (memory_of_flows - 128.0 * in_path).max(0.0) / case.flow_count() as f64;
+    write!(line, " instructions_per_packet={cost} allocations_per_packet={allocated:.6} bytes_per_flow={bytes:.0}")
+        .expect("a string");
+    line
+}
+
 fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if let Some(at) = args.iter().position(|arg| arg == "--only") {
+        let case = cases().into_iter().find(|case| case.name == args[at + 1]).expect("a case");
+        println!("{}", packets(&case.config(args[at + 2].parse().expect("milliseconds"), usize::MAX)));
+        return;
+    }
     let bare = bare_loop();
     println!("case=bare-ring packets_per_cpu_second={bare:.3e}");
-    for (name, rate, base_rtt, flows, cc, aqm, seconds) in cases() {
-        let flow = json!({"cc": {"name": cc}, "base_rtt": base_rtt, "start": {"min": 0, "max": 100_000_000}});
-        let config = json!({"duration": seconds * 1_000_000_000, "seed": 1, "bottleneck": {"rate": rate, "aqm": aqm},
-            "hosts": {"send_buffer": 1_u64 << 30, "receive_buffer": 1_u64 << 30}, "flows": vec![flow; flows]});
-        let speed = packets_per_cpu_second(&config);
-        println!("case={name} packets_per_cpu_second={speed:.3e} of_bare={:.4}", speed / bare);
+    let chosen: Vec<&String> = args[1..].iter().filter(|arg| !arg.starts_with("--")).collect();
+    for case in cases().iter().filter(|case| chosen.is_empty() || chosen.iter().any(|name| *name == case.name)) {
+        let line = line(case, bare);
+        println!("{line}");
+        if let Ok(version) = std::env::var("BENCH_HISTORY") {
+            let values: Vec<&str> = line.split(' ').map(|part| part.split_once('=').map_or("", |(_, value)| value)).collect();
+            let mut file = std::fs::OpenOptions::new().append(true).create(true).open("benches/history.csv").expect("a file");
+            writeln!(file, "{version},{}", values.join(",")).expect("room for a line");
+        }
     }
 }
