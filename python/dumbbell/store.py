@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import operator
 import os
+import struct
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +29,16 @@ _ALLOWED = "a results file written by dumbbell run"
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What one run measured, as the engine gives it: plain values, which can be sent to another process."""
+
+    wall_s: float
+    hash: str
+    summary: str
+    columns: dict[str, _native.Columns]
+
+
+@dataclass(frozen=True)
 class Finished:
     """One finished run: what describes it and what it measured."""
 
@@ -34,20 +49,59 @@ class Finished:
     tables: dict[str, pa.Table]
 
 
+def measured(result: _native.Result, wall_s: float) -> Measured:
+    """Return everything in `result`, which took `wall_s` seconds."""
+    tables = ("flows", "classes", "series", "queue_series", "sojourn")
+    return Measured(wall_s, result.hash, result.summary, {name: getattr(result, name) for name in tables})
+
+
+@lru_cache
+def _schema(columns: tuple[tuple[str, str], ...]) -> pa.Schema:
+    types = {"text": pa.string(), "u64": pa.int64(), "f64": pa.float64()}
+    return pa.schema([(name, types[kind]) for name, kind in columns])
+
+
 def arrow(columns: _native.Columns) -> pa.Table:
     """Return the engine's columns as an Arrow table, without a copy of the numbers."""
-    arrays = {}
-    for name, kind, values in columns:
+    schema = _schema(tuple((name, kind) for name, kind, _ in columns))
+    arrays = []
+    for (_, kind, values), dtype in zip(columns, schema.types, strict=True):
         if kind == "text":
-            arrays[name] = pa.array(values, pa.string())
+            arrays.append(pa.array(values, dtype))
         else:
             assert isinstance(values, bytes)
-            dtype = pa.int64() if kind == "u64" else pa.float64()
-            arrays[name] = pa.Array.from_buffers(dtype, len(values) // 8, [None, pa.py_buffer(values)])
-    return pa.table(arrays)
+            arrays.append(pa.Array.from_buffers(dtype, len(values) // 8, [None, pa.py_buffer(values)]))
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def classes(flows: pa.Table, queue: pa.Table, rate: int) -> pa.Table:
+def _values(columns: _native.Columns, *names: str) -> dict[str, list[Any]]:
+    """Return columns, all of them if none is named, as lists."""
+    lists: dict[str, list[Any]] = {}
+    for name, kind, values in columns:
+        if names and name not in names:
+            continue
+        if isinstance(values, bytes):
+            lists[name] = list(struct.unpack(f"<{len(values) // 8}{'q' if kind == 'u64' else 'd'}", values))
+        else:
+            lists[name] = values
+    return lists
+
+
+def _ratio(part: float, whole: float) -> float:
+    """Return part / whole as IEEE 754 has it, without errors."""
+    if whole:
+        return part / whole
+    return math.inf if part > 0 else math.nan
+
+
+_OF_FLOWS = (
+    *("class", "cc", "base_rtt_ms", "throughput_mbit", "goodput_mbit", "rtt_mean_ms"),
+    *("sojourn_mean_ms", "packets", "ce_received", "drops_overflow", "drops_aqm"),
+)
+_FIRST, _MEANS = ("class", "cc", "base_rtt_ms"), ("throughput_mbit", "goodput_mbit", "rtt_mean_ms")
+
+
+def classes(flows: _native.Columns, queue: _native.Columns, rate: int) -> pa.Table:
     """Return one row a connection class (congestion control, base RTT, ECN); `rate` is the link's, bit/s.
 
     `queue` is what the engine measured of each class. Further columns are means over the flows of the class, shares of the
@@ -55,27 +109,36 @@ def classes(flows: pa.Table, queue: pa.Table, rate: int) -> pa.Table:
     `relative_throughput`: throughput over (rate / number of flows);
     `window_kb`: throughput * (base RTT + mean sojourn), kB;
     `normalised_window`: that over the window which, equal for all flows, would fill the link.
+
+    Sums are exact before they are rounded (fsum): they depend neither on the order of the flows nor on Python's version.
     """
-    by_class = pl.DataFrame(flows).group_by("class", maintain_order=True)
-    means = by_class.agg(
-        pl.col("cc", "base_rtt_ms").first(),
-        pl.len().cast(pl.Int64).alias("flows"),
-        pl.col("throughput_mbit", "goodput_mbit", "rtt_mean_ms").mean(),
-        (pl.col("sojourn_mean_ms") * pl.col("packets")).sum() / pl.col("packets").sum(),
-        (pl.col("ce_received").sum() / pl.col("packets").sum()).alias("mark_share"),
-        pl.sum_horizontal(pl.col("drops_overflow", "drops_aqm").sum()).alias("drops"),
-        pl.col("packets").sum(),
-    )
-    rtt_s = (pl.col("base_rtt_ms") + pl.col("sojourn_mean_ms").fill_nan(0)) / 1e3
-    fair_kb = rate / 8e3 / (pl.col("flows") / rtt_s).sum()
-    shares = means.select(
-        pl.exclude("drops", "packets"),
-        (pl.col("drops") / (pl.col("drops") + pl.col("packets"))).alias("drop_share"),
-        (pl.col("throughput_mbit") / (rate / 1e6 / len(flows))).alias("relative_throughput"),
-        (pl.col("throughput_mbit") * 125 * rtt_s).alias("window_kb"),
-        (pl.col("throughput_mbit") * 125 * rtt_s / fair_kb).alias("normalised_window"),
-    )
-    return shares.join(pl.DataFrame(queue), on="class", how="left", maintain_order="left").to_arrow()
+    of = _values(flows, *_OF_FLOWS)
+    members: dict[int, list[int]] = {}
+    for row, number in enumerate(of["class"]):
+        members.setdefault(number, []).append(row)
+    count = len(of["class"])
+    rows: list[dict[str, Any]] = []
+    for of_class in members.values():
+        part = {name: [values[row] for row in of_class] for name, values in of.items()}
+        packets = sum(part["packets"])
+        drops = sum(part["drops_overflow"]) + sum(part["drops_aqm"])
+        waited = math.fsum(map(operator.mul, part["sojourn_mean_ms"], part["packets"]))
+        row = {name: part[name][0] for name in _FIRST} | {"flows": len(of_class)}
+        row |= {name: math.fsum(part[name]) / len(of_class) for name in _MEANS}
+        row |= {"sojourn_mean_ms": _ratio(waited, packets), "mark_share": _ratio(sum(part["ce_received"]), packets)}
+        row |= {"drop_share": _ratio(drops, drops + packets)}
+        rows.append(row | {"relative_throughput": _ratio(row["throughput_mbit"], rate / 1e6 / count)})
+    waits = (0.0 if math.isnan(row["sojourn_mean_ms"]) else row["sojourn_mean_ms"] for row in rows)
+    rtts_s = [(row["base_rtt_ms"] + wait) / 1e3 for row, wait in zip(rows, waits, strict=True)]
+    fair_kb = rate / 8e3 / math.fsum(_ratio(row["flows"], rtt_s) for row, rtt_s in zip(rows, rtts_s, strict=True))
+    for row, rtt_s in zip(rows, rtts_s, strict=True):
+        row["window_kb"] = row["throughput_mbit"] * 125 * rtt_s
+        row["normalised_window"] = _ratio(row["window_kb"], fair_kb)
+    engine = _values(queue)
+    order = [engine["class"].index(number) for number in members]
+    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in rows[0]}
+    columns |= {name: [values[i] for i in order] for name, values in engine.items() if name != "class"}
+    return pa.table(columns)
 
 
 def ratios(classes: pa.Table) -> dict[str, float | None]:
@@ -89,12 +152,13 @@ def ratios(classes: pa.Table) -> dict[str, float | None]:
     return {"rate_ratio": ratio("throughput_mbit"), "window_ratio": ratio("window_kb")}
 
 
-def finished(cell: Cell, result: _native.Result, wall_s: float) -> Finished:
-    """Return what the engine measured in the form in which it is kept."""
-    tables = {name: arrow(getattr(result, name)) for name in ("flows", "series", "queue_series", "sojourn")}
-    tables["classes"] = classes(tables["flows"], arrow(result.classes), cell.groups["bottleneck"]["rate"])
-    summary = json.loads(result.summary) | ratios(tables["classes"])
-    return Finished(cell, wall_s, result.hash, summary, tables)
+def finished(cell: Cell, run: Measured) -> Finished:
+    """Return what was measured of `cell` in the form in which it is kept."""
+    tables = {name: arrow(columns) for name, columns in run.columns.items() if name != "classes"}
+    rate = cell.groups["bottleneck"]["rate"]
+    tables["classes"] = classes(run.columns["flows"], run.columns["classes"], rate)
+    summary = json.loads(run.summary) | ratios(tables["classes"])
+    return Finished(cell, run.wall_s, run.hash, summary, tables)
 
 
 def _run_row(run: Finished) -> dict[str, Any]:
@@ -185,10 +249,16 @@ class Store:
         with contextlib.suppress(duckdb.Error):
             self._connection.close()
 
-    def keys(self) -> set[str]:
-        """Return the keys of all runs that are kept."""
+    def kept(self, keys: Iterable[str]) -> set[str]:
+        """Return those of `keys` whose runs are kept."""
         with _clear_errors(self.path):
-            return {row[0] for row in self._connection.execute("SELECT key FROM runs").fetchall()}
+            query = "SELECT key FROM runs WHERE key IN (SELECT unnest(?::VARCHAR[]))"
+            return {row[0] for row in self._connection.execute(query, [list(keys)]).fetchall()}
+
+    def columns(self, name: str) -> list[str]:
+        """Return the names of the columns of a table."""
+        with _clear_errors(self.path):
+            return [row[0] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()]
 
     def read(self, query: str) -> pl.DataFrame:
         """Return what an SQL query over the tables gives."""
@@ -207,19 +277,16 @@ class Store:
         runs = list(runs)
         if not runs:
             return
-        parts: dict[str, list[pa.Table]] = {name: [] for name in TABLES[1:]}
-        for run in runs:
-            for name, table in run.tables.items():
-                if len(table):
-                    key = pa.array([run.cell.key], pa.string()).take(pa.array([0] * len(table), pa.int32()))
-                    parts[name].append(table.add_column(0, "key", key))
+        keys = pa.array([run.cell.key for run in runs], pa.string())
         with _clear_errors(self.path):
             self._connection.execute("BEGIN")
             try:
                 self._insert("runs", pa.Table.from_pylist(_rows([_run_row(run) for run in runs])))
-                for name, tables in parts.items():
-                    if tables:
-                        self._insert(name, pa.concat_tables(tables, promote_options="permissive"))
+                for name in TABLES[1:]:
+                    tables = [run.tables.get(name, _NOTHING) for run in runs]
+                    if any(map(len, tables)):
+                        rows = pa.concat_tables(filter(len, tables), promote_options="permissive")
+                        self._insert(name, rows.add_column(0, "key", _repeated(keys, [len(table) for table in tables])))
                 self._connection.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(duckdb.Error):
@@ -240,6 +307,16 @@ class Store:
         self._connection.register("batch", rows)
         self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
         self._connection.unregister("batch")
+
+
+_NOTHING = pa.table({})
+
+
+def _repeated(values: pa.Array, times: list[int]) -> pa.Array:
+    """Return every one of `values` as often as `times` says, each kept once."""
+    numbers = b"".join(number.to_bytes(4, sys.byteorder) * n for number, n in enumerate(times))
+    places = pa.Array.from_buffers(pa.int32(), sum(times), [None, pa.py_buffer(numbers)])
+    return pa.DictionaryArray.from_arrays(places, values)
 
 
 def _rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
