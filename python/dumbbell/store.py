@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import operator
 import os
-import struct
 import sys
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -46,7 +47,7 @@ class Finished:
     wall_s: float
     hash: str
     summary: dict[str, Any]
-    tables: dict[str, pa.Table]
+    tables: Mapping[str, _native.Columns | pa.Table]
 
 
 def measured(result: _native.Result, wall_s: float) -> Measured:
@@ -61,30 +62,60 @@ def _schema(columns: tuple[tuple[str, str], ...]) -> pa.Schema:
     return pa.schema([(name, types[kind]) for name, kind in columns])
 
 
-def arrow(columns: _native.Columns) -> pa.Table:
-    """Return the engine's columns as an Arrow table, without a copy of the numbers."""
-    schema = _schema(tuple((name, kind) for name, kind, _ in columns))
+def arrow(parts: Iterable[_native.Columns | pa.Table]) -> pa.Table:
+    """Return the rows of all parts that have some, the engine's columns or Arrow tables, one after the other.
+
+    The table is in one piece: to DuckDB every chunk of a table is a batch of its own.
+    """
+    alike = itertools.groupby(filter(_height, parts), _schema_of)
+    tables = [_joined(schema, list(some)) for schema, some in alike]
+    return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+
+
+def _schema_of(part: _native.Columns | pa.Table) -> pa.Schema:
+    return part.schema if isinstance(part, pa.Table) else _schema(tuple((name, kind) for name, kind, _ in part))
+
+
+def _joined(schema: pa.Schema, parts: list[Any]) -> pa.Table:
+    if isinstance(parts[0], pa.Table):
+        return pa.concat_tables(parts)
     arrays = []
-    for (_, kind, values), dtype in zip(columns, schema.types, strict=True):
-        if kind == "text":
-            arrays.append(pa.array(values, dtype))
+    for number, dtype in enumerate(schema.types):
+        values = [part[number][2] for part in parts]
+        if dtype == pa.string():
+            arrays.append(pa.array(itertools.chain.from_iterable(values), dtype))
         else:
-            assert isinstance(values, bytes)
-            arrays.append(pa.Array.from_buffers(dtype, len(values) // 8, [None, pa.py_buffer(values)]))
+            words = b"".join(values)
+            arrays.append(pa.Array.from_buffers(dtype, len(words) // 8, [None, pa.py_buffer(words)]))
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _values(columns: _native.Columns, *names: str) -> dict[str, list[Any]]:
-    """Return columns, all of them if none is named, as lists."""
+def _height(part: _native.Columns | pa.Table) -> int:
+    """Return the number of rows."""
+    if isinstance(part, pa.Table):
+        return int(part.num_rows)
+    return len(part[0][2]) // (8 if isinstance(part[0][2], bytes) else 1) if part else 0
+
+
+def _values(columns: _native.Columns, names: Container[str]) -> dict[str, list[Any]]:
+    """Return some columns as lists."""
     lists: dict[str, list[Any]] = {}
     for name, kind, values in columns:
-        if names and name not in names:
-            continue
-        if isinstance(values, bytes):
-            lists[name] = list(struct.unpack(f"<{len(values) // 8}{'q' if kind == 'u64' else 'd'}", values))
-        else:
-            lists[name] = values
+        if name in names:
+            is_bytes = isinstance(values, bytes)
+            lists[name] = list(array("q" if kind == "u64" else "d", values)) if is_bytes else list(values)
     return lists
+
+
+def _column(name: str, values: list[Any]) -> tuple[Any, ...]:
+    """Return a column as the engine would give it."""
+    match values[0]:
+        case str():
+            return name, "text", values
+        case int():
+            return name, "u64", array("q", values).tobytes()
+        case _:
+            return name, "f64", array("d", values).tobytes()
 
 
 def _ratio(part: float, whole: float) -> float:
@@ -101,25 +132,25 @@ _OF_FLOWS = (
 _FIRST, _MEANS = ("class", "cc", "base_rtt_ms"), ("throughput_mbit", "goodput_mbit", "rtt_mean_ms")
 
 
-def classes(flows: _native.Columns, queue: _native.Columns, rate: int) -> pa.Table:
+def classes(flows: _native.Columns, queue: _native.Columns, rate: int) -> _native.Columns:
     """Return one row a connection class (congestion control, base RTT, ECN); `rate` is the link's, bit/s.
 
-    `queue` is what the engine measured of each class. Further columns are means over the flows of the class, shares of the
-    packets of the class, and
+    `queue` is what the engine measured of each class. Further columns are means over the flows of the class, shares of
+    the packets of the class, and
     `relative_throughput`: throughput over (rate / number of flows);
     `window_kb`: throughput * (base RTT + mean sojourn), kB;
     `normalised_window`: that over the window which, equal for all flows, would fill the link.
 
-    Sums are exact before they are rounded (fsum): they depend neither on the order of the flows nor on Python's version.
+    Sums are exact before they are rounded (fsum): they depend on neither the order of flows nor the version of Python.
     """
-    of = _values(flows, *_OF_FLOWS)
+    of = _values(flows, _OF_FLOWS)
     members: dict[int, list[int]] = {}
-    for row, number in enumerate(of["class"]):
-        members.setdefault(number, []).append(row)
+    for flow, number in enumerate(of["class"]):
+        members.setdefault(number, []).append(flow)
     count = len(of["class"])
     rows: list[dict[str, Any]] = []
     for of_class in members.values():
-        part = {name: [values[row] for row in of_class] for name, values in of.items()}
+        part = {name: [values[flow] for flow in of_class] for name, values in of.items()}
         packets = sum(part["packets"])
         drops = sum(part["drops_overflow"]) + sum(part["drops_aqm"])
         waited = math.fsum(map(operator.mul, part["sojourn_mean_ms"], part["packets"]))
@@ -134,31 +165,28 @@ def classes(flows: _native.Columns, queue: _native.Columns, rate: int) -> pa.Tab
     for row, rtt_s in zip(rows, rtts_s, strict=True):
         row["window_kb"] = row["throughput_mbit"] * 125 * rtt_s
         row["normalised_window"] = _ratio(row["window_kb"], fair_kb)
-    engine = _values(queue)
+    engine = _values(queue, [name for name, _, _ in queue])
     order = [engine["class"].index(number) for number in members]
-    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in rows[0]}
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
     columns |= {name: [values[i] for i in order] for name, values in engine.items() if name != "class"}
-    return pa.table(columns)
+    return [_column(name, values) for name, values in columns.items()]
 
 
-def ratios(classes: pa.Table) -> dict[str, float | None]:
+def ratios(classes: _native.Columns) -> dict[str, float | None]:
     """Return the ratios of mean rate and mean window of the first class to the second, None unless there are two."""
-    pair = classes.num_rows == 2
+    of = _values(classes, ("throughput_mbit", "window_kb"))
 
-    def ratio(column: str) -> float | None:
-        first, second = (float(v) for v in classes[column].to_pylist()) if pair else (0.0, 0.0)
-        return first / second if second > 0 else None
+    def ratio(values: list[float]) -> float | None:
+        return values[0] / values[1] if len(values) == 2 and values[1] > 0 else None
 
-    return {"rate_ratio": ratio("throughput_mbit"), "window_ratio": ratio("window_kb")}
+    return {"rate_ratio": ratio(of["throughput_mbit"]), "window_ratio": ratio(of["window_kb"])}
 
 
 def finished(cell: Cell, run: Measured) -> Finished:
     """Return what was measured of `cell` in the form in which it is kept."""
-    tables = {name: arrow(columns) for name, columns in run.columns.items() if name != "classes"}
-    rate = cell.groups["bottleneck"]["rate"]
-    tables["classes"] = classes(run.columns["flows"], run.columns["classes"], rate)
-    summary = json.loads(run.summary) | ratios(tables["classes"])
-    return Finished(cell, run.wall_s, run.hash, summary, tables)
+    of_classes = classes(run.columns["flows"], run.columns["classes"], cell.groups["bottleneck"]["rate"])
+    summary = json.loads(run.summary) | ratios(of_classes)
+    return Finished(cell, run.wall_s, run.hash, summary, run.columns | {"classes": of_classes})
 
 
 def _run_row(run: Finished) -> dict[str, Any]:
@@ -281,12 +309,11 @@ class Store:
         with _clear_errors(self.path):
             self._connection.execute("BEGIN")
             try:
-                self._insert("runs", pa.Table.from_pylist(_rows([_run_row(run) for run in runs])))
+                self._insert("runs", _rows([_run_row(run) for run in runs]))
                 for name in TABLES[1:]:
-                    tables = [run.tables.get(name, _NOTHING) for run in runs]
-                    if any(map(len, tables)):
-                        rows = pa.concat_tables(filter(len, tables), promote_options="permissive")
-                        self._insert(name, rows.add_column(0, "key", _repeated(keys, [len(table) for table in tables])))
+                    parts = [run.tables.get(name, []) for run in runs]
+                    if any(heights := [_height(part) for part in parts]):
+                        self._insert(name, arrow(parts).add_column(0, "key", _repeated(keys, heights)))
                 self._connection.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(duckdb.Error):
@@ -309,9 +336,6 @@ class Store:
         self._connection.unregister("batch")
 
 
-_NOTHING = pa.table({})
-
-
 def _repeated(values: pa.Array, times: list[int]) -> pa.Array:
     """Return every one of `values` as often as `times` says, each kept once."""
     numbers = b"".join(number.to_bytes(4, sys.byteorder) * n for number, n in enumerate(times))
@@ -319,12 +343,14 @@ def _repeated(values: pa.Array, times: list[int]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(places, values)
 
 
-def _rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows that all have the same columns, each with values of one type."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    kinds = {name: {type(row[name]) for row in rows if row.get(name) is not None} for name in names}
-    real = {name for name, found in kinds.items() if found == {int, float}}
-    return [{n: float(row[n]) if n in real and row.get(n) is not None else row.get(n) for n in names} for row in rows]
+def _rows(rows: list[dict[str, Any]]) -> pa.Table:
+    """Return rows as a table; a column that some of them lack, or that has integers and real numbers, is one column."""
+    columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(itertools.chain.from_iterable(rows))}
+    for name, values in columns.items():
+        if {*map(type, values)} >= {int, float}:
+            columns[name] = [None if value is None else float(value) for value in values]
+    names = list(columns)
+    return pa.Table.from_arrays([pa.array(values) for values in columns.values()], names)
 
 
 @contextlib.contextmanager
