@@ -313,8 +313,8 @@ def run(
         waiting.clear()
 
     with (
-        Store.open(output, write=True) as store,
         _workers(jobs, cluster) as workers,
+        Store.open(output, write=True) as store,
         _Bar(experiments, quiet=quiet) as bar,
         _signals(report),
     ):
