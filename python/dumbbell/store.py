@@ -25,6 +25,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import Cell
 
 FORMAT = 1
+_CACHE = "32MB"  # of the file, in memory after a commit
 TABLES = ("runs", "flows", "classes", "series", "queue_series", "sojourn")
 _ALLOWED = "a results file written by dumbbell run"
 
@@ -233,7 +234,8 @@ class Store:
                 raise InputError(str(path), "", "no file", _ALLOWED)
             else:
                 cls._create(path)
-            return cls(path, duckdb.connect(str(path), read_only=not write, config={"threads": 2}))
+            # what is written are small commits, in which a second thread would mostly wait for the first
+            return cls(path, duckdb.connect(str(path), read_only=not write, config={"threads": 1 if write else 2}))
 
     @staticmethod
     def _check(path: Path) -> None:
@@ -319,6 +321,10 @@ class Store:
                 with contextlib.suppress(duckdb.Error):
                     self._connection.execute("ROLLBACK")
                 raise
+        # what has been written is not needed in memory again, where it would stay until most of it was full
+        with contextlib.suppress(duckdb.Error):
+            self._connection.execute(f"SET memory_limit = '{_CACHE}'")
+        self._connection.execute("RESET memory_limit")
 
     def _insert(self, name: str, rows: pa.Table) -> None:
         described = self._connection.execute(f"DESCRIBE {name}").fetchall()

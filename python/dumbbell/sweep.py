@@ -60,10 +60,10 @@ def cores() -> int:
 
 
 def _speed(store: Store) -> float:
-    """Return packets a second on one core, reckoned like `Cell.packets`, from the longest runs in the store."""
+    """Return packets a second on one core, reckoned like `Cell.packets`, from the largest runs in the store."""
     if "packets" not in store.columns("runs"):
         return PACKETS_PER_SECOND
-    longest = "SELECT packets, wall_s FROM runs WHERE packets IS NOT NULL ORDER BY wall_s DESC LIMIT 200"
+    longest = "SELECT packets, wall_s FROM runs WHERE packets IS NOT NULL ORDER BY packets DESC LIMIT 200"
     packets, seconds = store.read(f"SELECT sum(packets + 1000)::DOUBLE, sum(wall_s) FROM ({longest})").row(0)
     return float(packets / seconds) if packets and seconds else PACKETS_PER_SECOND
 
