@@ -30,6 +30,8 @@ def _run(config: str, sweep: str, version: str) -> tuple[Any, ...]:
     started = time.perf_counter()
     try:
         result = _native.run(config, _cancels.setdefault(sweep, _native.Cancel()))
+    except _native.Interrupted:
+        return ("stopped",)
     except Exception as error:  # whatever it is belongs to this run
         return "failed", str(error) or type(error).__name__
     run = measured(result, time.perf_counter() - started)
@@ -37,8 +39,13 @@ def _run(config: str, sweep: str, version: str) -> tuple[Any, ...]:
 
 
 def _stop(sweep: str) -> None:
-    """End the runs of a sweep in a worker."""
-    _cancels.pop(sweep, _native.Cancel()).cancel()
+    """End the runs of a sweep in a worker, those too that reach it late."""
+    _cancels.setdefault(sweep, _native.Cancel()).cancel()
+
+
+def _forget(sweep: str) -> None:
+    """Take away what a worker holds of a sweep that has no run left."""
+    _cancels.pop(sweep, None)
 
 
 def _version() -> str:
@@ -184,6 +191,8 @@ class Cluster:
                 return Measured(*rest)
             case "version", version:
                 raise self._other(version)
+            case "stopped", *_:
+                raise _native.Interrupted
             case _:
                 raise RuntimeError(outcome[1])
 
@@ -194,5 +203,7 @@ class Cluster:
         self._stopped = True
         with contextlib.suppress(Exception):  # a cluster that is gone has stopped
             if self._pending:
+                self._client.run(_stop, self._sweep, on_error="ignore")
                 self._client.cancel(list(self._pending), force=True)
-            self._client.run(_stop, self._sweep, on_error="ignore")
+            else:
+                self._client.run(_forget, self._sweep, on_error="ignore")
