@@ -65,12 +65,14 @@ def run(
     *,
     output: str | Path | None = None,
     jobs: int | None = None,
+    cluster: str | None = None,
     settings: list[str] | None = None,
 ) -> Results:
     """Run an experiment, given as a file or as the table that such a file holds, and return what it measured.
 
-    Results go to the file `output`, which may hold some of them already; without it they are only returned. `settings`
-    are `KEY=VALUE` strings. Raises InputError (one line) on bad input, RuntimeError if a run fails and
+    Results go to the file `output`, which may hold some of them already; without it they are only returned. Runs
+    are carried out on `jobs` cores or by the workers of the Dask scheduler whose address is `cluster`. `settings` are
+    `KEY=VALUE` strings. Raises InputError (one line) on bad input, RuntimeError if a run fails and
     KeyboardInterrupt, after keeping what is finished, on Ctrl-C.
     """
     match experiment:
@@ -82,7 +84,7 @@ def run(
             checked = load(experiment, settings)
     with tempfile.TemporaryDirectory() as folder:
         path = output if output is not None else Path(folder) / "results.duckdb"
-        report = _run_sweep([checked], path, jobs=jobs, quiet=True)
+        report = _run_sweep([checked], path, jobs=jobs, cluster=cluster, quiet=True)
         if report.interrupted:
             raise KeyboardInterrupt
         if report.failed:

@@ -44,6 +44,9 @@ def run(
         str, typer.Option("-o", "--output", help="Results file; runs that it has are skipped.")
     ] = "results.duckdb",
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; all cores by default.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler, tcp://HOST:PORT.")
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key of the files.")
     ] = None,
@@ -52,15 +55,17 @@ def run(
     ] = False,
 ) -> None:
     """Run experiments; what the results file has already is not run again."""
+    if jobs is not None and cluster is not None:
+        raise InputError("run", "", "--jobs and --cluster", "one of them")
     experiments = [experiment.load(file, settings) for file in files]
-    workers = jobs or sweep.cores()
     if dry_run:
+        workers = sweep.slots(jobs, cluster)
         plan = sweep.estimate(experiments, output, workers)
         kept = f", {plan.kept} of them already in {output}" if plan.kept else ""
         costs = f"about {_duration(plan.seconds)} on {workers} cores, {_size(plan.size)} in {output}"
         print(f"{plan.runs} runs{kept}; {costs}")
         return
-    report = sweep.run(experiments, output, jobs=jobs, on_failure=_failure)
+    report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, on_failure=_failure)
     counts = f"{report.done} runs done, {report.kept} kept from before, {len(report.failed)} failed"
     print(f"{counts}{', interrupted' if report.interrupted else ''}: {output}", file=sys.stderr)
     if report.interrupted:

@@ -4,6 +4,7 @@ import copy
 import hashlib
 import itertools
 import json
+import random
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -117,9 +118,11 @@ class Experiment:
                 yield Cell(first.experiment, first.title, first.matrix, seed, first.groups | {"seed": seed})
 
     def sample(self, most: int) -> list[Cell]:
-        """Return up to `most` runs, evenly spread over the matrix."""
-        step = max(1, -(-len(self) // most))
-        return [self.cell(index) for index in range(0, len(self), step)]
+        """Return up to `most` runs, one drawn at random from each of as many equal parts; the same ones every time."""
+        parts = min(most, len(self))
+        ends = [len(self) * part // parts for part in range(parts + 1)]
+        draw = random.Random(0)
+        return [self.cell(draw.randrange(first, end)) for first, end in itertools.pairwise(ends)]
 
     def _resolve(self, position: tuple[int, ...], seed: int) -> Cell:
         settings = self.matrix.settings(position)

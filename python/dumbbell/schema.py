@@ -71,7 +71,10 @@ def canonical(param: Param, value: Any) -> Any:
     """Return `value`, as written in a file, in canonical form; InputError without file and key if it cannot be."""
     if param.optional and (value is None or (value == "none" and "none" not in param.choices)):
         return None
-    wrong = InputError("", "", shown(value), _allowed(param))
+
+    def wrong() -> InputError:
+        return InputError("", "", shown(value), _allowed(param))
+
     kind = unit_kind(param)
     if kind:
         result: Any = units.parse(kind, value)
@@ -81,20 +84,20 @@ def canonical(param: Param, value: Any) -> Any:
         return value
     elif param.kind == "bool":
         if not isinstance(value, bool):
-            raise wrong
+            raise wrong()
         return value
     elif param.kind == "int":
         if type(value) is not int:
-            raise wrong
+            raise wrong()
         result = value
     else:
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300 or math.isnan(value):
-            raise wrong
+            raise wrong()
         result = float(value)
     low = 0 if param.min is None and param.kind != "float" else param.min
     high = 2**64 - 1 if param.max is None and param.kind != "float" else param.max
     if (low is not None and result < low) or (high is not None and result > high):
-        raise wrong
+        raise wrong()
     return result
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
+import math
+import operator
 import os
-from collections.abc import Iterable, Iterator
+import sys
+from array import array
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,9 +26,20 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import Cell
 
 FORMAT = 1
+_CACHE = "32MB"  # of the file, in memory after a commit
 TABLES = ("runs", "flows", "classes", "series", "queue_series", "sojourn")
 _ALLOWED = "a results file written by dumbbell run"
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one run measured, as the engine gives it: plain values, which can be sent to another process."""
+
+    wall_s: float
+    hash: str
+    summary: str
+    columns: dict[str, _native.Columns]
 
 
 @dataclass(frozen=True)
@@ -33,23 +50,92 @@ class Finished:
     wall_s: float
     hash: str
     summary: dict[str, Any]
-    tables: dict[str, pa.Table]
+    tables: Mapping[str, _native.Columns | pa.Table]
 
 
-def arrow(columns: _native.Columns) -> pa.Table:
-    """Return the engine's columns as an Arrow table, without a copy of the numbers."""
-    arrays = {}
-    for name, kind, values in columns:
-        if kind == "text":
-            arrays[name] = pa.array(values, pa.string())
+def measured(result: _native.Result, wall_s: float) -> Measured:
+    """Return everything in `result`, which took `wall_s` seconds."""
+    tables = ("flows", "classes", "series", "queue_series", "sojourn")
+    return Measured(wall_s, result.hash, result.summary, {name: getattr(result, name) for name in tables})
+
+
+@lru_cache
+def _schema(columns: tuple[tuple[str, str], ...]) -> pa.Schema:
+    types = {"text": pa.string(), "u64": pa.int64(), "f64": pa.float64()}
+    return pa.schema([(name, types[kind]) for name, kind in columns])
+
+
+def arrow(parts: Iterable[_native.Columns | pa.Table]) -> pa.Table:
+    """Return the rows of all parts that have some, the engine's columns or Arrow tables, one after the other.
+
+    The table is in one piece: to DuckDB every chunk of a table is a batch of its own.
+    """
+    alike = itertools.groupby(filter(_height, parts), _schema_of)
+    tables = [_joined(schema, list(some)) for schema, some in alike]
+    return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+
+
+def _schema_of(part: _native.Columns | pa.Table) -> pa.Schema:
+    return part.schema if isinstance(part, pa.Table) else _schema(tuple((name, kind) for name, kind, _ in part))
+
+
+def _joined(schema: pa.Schema, parts: list[Any]) -> pa.Table:
+    if isinstance(parts[0], pa.Table):
+        return pa.concat_tables(parts)
+    arrays = []
+    for number, dtype in enumerate(schema.types):
+        values = [part[number][2] for part in parts]
+        if dtype == pa.string():
+            arrays.append(pa.array(itertools.chain.from_iterable(values), dtype))
         else:
-            assert isinstance(values, bytes)
-            dtype = pa.int64() if kind == "u64" else pa.float64()
-            arrays[name] = pa.Array.from_buffers(dtype, len(values) // 8, [None, pa.py_buffer(values)])
-    return pa.table(arrays)
+            words = b"".join(values)
+            arrays.append(pa.Array.from_buffers(dtype, len(words) // 8, [None, pa.py_buffer(words)]))
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def classes(flows: pa.Table, queue: pa.Table, rate: int) -> pa.Table:
+def _height(part: _native.Columns | pa.Table) -> int:
+    """Return the number of rows."""
+    if isinstance(part, pa.Table):
+        return int(part.num_rows)
+    return len(part[0][2]) // (8 if isinstance(part[0][2], bytes) else 1) if part else 0
+
+
+def _values(columns: _native.Columns, names: Container[str]) -> dict[str, list[Any]]:
+    """Return some columns as lists."""
+    lists: dict[str, list[Any]] = {}
+    for name, kind, values in columns:
+        if name in names:
+            is_bytes = isinstance(values, bytes)
+            lists[name] = list(array("q" if kind == "u64" else "d", values)) if is_bytes else list(values)
+    return lists
+
+
+def _column(name: str, values: list[Any]) -> tuple[Any, ...]:
+    """Return a column as the engine would give it."""
+    match values[0]:
+        case str():
+            return name, "text", values
+        case int():
+            return name, "u64", array("q", values).tobytes()
+        case _:
+            return name, "f64", array("d", values).tobytes()
+
+
+def _ratio(part: float, whole: float) -> float:
+    """Return part / whole as IEEE 754 has it, without errors."""
+    if whole:
+        return part / whole
+    return math.inf if part > 0 else math.nan
+
+
+_OF_FLOWS = (
+    *("class", "cc", "base_rtt_ms", "throughput_mbit", "goodput_mbit", "rtt_mean_ms"),
+    *("sojourn_mean_ms", "packets", "ce_received", "drops_overflow", "drops_aqm"),
+)
+_FIRST, _MEANS = ("class", "cc", "base_rtt_ms"), ("throughput_mbit", "goodput_mbit", "rtt_mean_ms")
+
+
+def classes(flows: _native.Columns, queue: _native.Columns, rate: int) -> _native.Columns:
     """Return one row a connection class (congestion control, base RTT, ECN); `rate` is the link's, bit/s.
 
     `queue` is what the engine measured of each class. Further columns are means over the flows of the class, shares of
@@ -57,46 +143,53 @@ def classes(flows: pa.Table, queue: pa.Table, rate: int) -> pa.Table:
     `relative_throughput`: throughput over (rate / number of flows);
     `window_kb`: throughput * (base RTT + mean sojourn), kB;
     `normalised_window`: that over the window which, equal for all flows, would fill the link.
+
+    Sums are exact before they are rounded (fsum): they depend on neither the order of flows nor the version of Python.
     """
-    by_class = pl.DataFrame(flows).group_by("class", maintain_order=True)
-    means = by_class.agg(
-        pl.col("cc", "base_rtt_ms").first(),
-        pl.len().cast(pl.Int64).alias("flows"),
-        pl.col("throughput_mbit", "goodput_mbit", "rtt_mean_ms").mean(),
-        (pl.col("sojourn_mean_ms") * pl.col("packets")).sum() / pl.col("packets").sum(),
-        (pl.col("ce_received").sum() / pl.col("packets").sum()).alias("mark_share"),
-        pl.sum_horizontal(pl.col("drops_overflow", "drops_aqm").sum()).alias("drops"),
-        pl.col("packets").sum(),
-    )
-    rtt_s = (pl.col("base_rtt_ms") + pl.col("sojourn_mean_ms").fill_nan(0)) / 1e3
-    fair_kb = rate / 8e3 / (pl.col("flows") / rtt_s).sum()
-    shares = means.select(
-        pl.exclude("drops", "packets"),
-        (pl.col("drops") / (pl.col("drops") + pl.col("packets"))).alias("drop_share"),
-        (pl.col("throughput_mbit") / (rate / 1e6 / len(flows))).alias("relative_throughput"),
-        (pl.col("throughput_mbit") * 125 * rtt_s).alias("window_kb"),
-        (pl.col("throughput_mbit") * 125 * rtt_s / fair_kb).alias("normalised_window"),
-    )
-    return shares.join(pl.DataFrame(queue), on="class", how="left", maintain_order="left").to_arrow()
+    of = _values(flows, _OF_FLOWS)
+    members: dict[int, list[int]] = {}
+    for flow, number in enumerate(of["class"]):
+        members.setdefault(number, []).append(flow)
+    count = len(of["class"])
+    rows: list[dict[str, Any]] = []
+    for of_class in members.values():
+        part = {name: [values[flow] for flow in of_class] for name, values in of.items()}
+        packets = sum(part["packets"])
+        drops = sum(part["drops_overflow"]) + sum(part["drops_aqm"])
+        waited = math.fsum(map(operator.mul, part["sojourn_mean_ms"], part["packets"]))
+        row = {name: part[name][0] for name in _FIRST} | {"flows": len(of_class)}
+        row |= {name: math.fsum(part[name]) / len(of_class) for name in _MEANS}
+        row |= {"sojourn_mean_ms": _ratio(waited, packets), "mark_share": _ratio(sum(part["ce_received"]), packets)}
+        row |= {"drop_share": _ratio(drops, drops + packets)}
+        rows.append(row | {"relative_throughput": _ratio(row["throughput_mbit"], rate / 1e6 / count)})
+    waits = (0.0 if math.isnan(row["sojourn_mean_ms"]) else row["sojourn_mean_ms"] for row in rows)
+    rtts_s = [(row["base_rtt_ms"] + wait) / 1e3 for row, wait in zip(rows, waits, strict=True)]
+    fair_kb = rate / 8e3 / math.fsum(_ratio(row["flows"], rtt_s) for row, rtt_s in zip(rows, rtts_s, strict=True))
+    for row, rtt_s in zip(rows, rtts_s, strict=True):
+        row["window_kb"] = row["throughput_mbit"] * 125 * rtt_s
+        row["normalised_window"] = _ratio(row["window_kb"], fair_kb)
+    engine = _values(queue, [name for name, _, _ in queue])
+    order = [engine["class"].index(number) for number in members]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    columns |= {name: [values[i] for i in order] for name, values in engine.items() if name != "class"}
+    return [_column(name, values) for name, values in columns.items()]
 
 
-def ratios(classes: pa.Table) -> dict[str, float | None]:
+def ratios(classes: _native.Columns) -> dict[str, float | None]:
     """Return the ratios of mean rate and mean window of the first class to the second, None unless there are two."""
-    pair = classes.num_rows == 2
+    of = _values(classes, ("throughput_mbit", "window_kb"))
 
-    def ratio(column: str) -> float | None:
-        first, second = (float(v) for v in classes[column].to_pylist()) if pair else (0.0, 0.0)
-        return first / second if second > 0 else None
+    def ratio(values: list[float]) -> float | None:
+        return values[0] / values[1] if len(values) == 2 and values[1] > 0 else None
 
-    return {"rate_ratio": ratio("throughput_mbit"), "window_ratio": ratio("window_kb")}
+    return {"rate_ratio": ratio(of["throughput_mbit"]), "window_ratio": ratio(of["window_kb"])}
 
 
-def finished(cell: Cell, result: _native.Result, wall_s: float) -> Finished:
-    """Return what the engine measured in the form in which it is kept."""
-    tables = {name: arrow(getattr(result, name)) for name in ("flows", "series", "queue_series", "sojourn")}
-    tables["classes"] = classes(tables["flows"], arrow(result.classes), cell.groups["bottleneck"]["rate"])
-    summary = json.loads(result.summary) | ratios(tables["classes"])
-    return Finished(cell, wall_s, result.hash, summary, tables)
+def finished(cell: Cell, run: Measured) -> Finished:
+    """Return what was measured of `cell` in the form in which it is kept."""
+    of_classes = classes(run.columns["flows"], run.columns["classes"], cell.groups["bottleneck"]["rate"])
+    summary = json.loads(run.summary) | ratios(of_classes)
+    return Finished(cell, run.wall_s, run.hash, summary, run.columns | {"classes": of_classes})
 
 
 def _run_row(run: Finished) -> dict[str, Any]:
@@ -144,7 +237,8 @@ class Store:
             else:
                 cls._create(path)
                 cls._check(path)
-            return cls(path, duckdb.connect(str(path), read_only=not write, config={"threads": 2}))
+            # what is written are small commits, in which a second thread would mostly wait for the first
+            return cls(path, duckdb.connect(str(path), read_only=not write, config={"threads": 1 if write else 2}))
 
     @staticmethod
     def _check(path: Path) -> None:
@@ -197,10 +291,16 @@ class Store:
         with contextlib.suppress(duckdb.Error):
             self._connection.close()
 
-    def keys(self) -> set[str]:
-        """Return the keys of all runs that are kept."""
+    def kept(self, keys: Iterable[str]) -> set[str]:
+        """Return those of `keys` whose runs are kept."""
         with _clear_errors(self.path):
-            return {row[0] for row in self._connection.execute("SELECT key FROM runs").fetchall()}
+            query = "SELECT key FROM runs WHERE key IN (SELECT unnest(?::VARCHAR[]))"
+            return {row[0] for row in self._connection.execute(query, [list(keys)]).fetchall()}
+
+    def columns(self, name: str) -> list[str]:
+        """Return the names of the columns of a table."""
+        with _clear_errors(self.path):
+            return [row[0] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()]
 
     def read(self, query: str) -> pl.DataFrame:
         """Return what an SQL query over the tables gives."""
@@ -219,24 +319,24 @@ class Store:
         runs = list(runs)
         if not runs:
             return
-        parts: dict[str, list[pa.Table]] = {name: [] for name in TABLES[1:]}
-        for run in runs:
-            for name, table in run.tables.items():
-                if len(table):
-                    key = pa.array([run.cell.key], pa.string()).take(pa.array([0] * len(table), pa.int32()))
-                    parts[name].append(table.add_column(0, "key", key))
+        keys = pa.array([run.cell.key for run in runs], pa.string())
         with _clear_errors(self.path):
             self._connection.execute("BEGIN")
             try:
-                self._insert("runs", pa.Table.from_pylist(_rows([_run_row(run) for run in runs])))
-                for name, tables in parts.items():
-                    if tables:
-                        self._insert(name, pa.concat_tables(tables, promote_options="permissive"))
+                self._insert("runs", _rows([_run_row(run) for run in runs]))
+                for name in TABLES[1:]:
+                    parts = [run.tables.get(name, []) for run in runs]
+                    if any(heights := [_height(part) for part in parts]):
+                        self._insert(name, arrow(parts).add_column(0, "key", _repeated(keys, heights)))
                 self._connection.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(duckdb.Error):
                     self._connection.execute("ROLLBACK")
                 raise
+        # what has been written is not needed in memory again, where it would stay until most of it was full
+        with contextlib.suppress(duckdb.Error):
+            self._connection.execute(f"SET memory_limit = '{_CACHE}'")
+        self._connection.execute("RESET memory_limit")
 
     def _insert(self, name: str, rows: pa.Table) -> None:
         described = self._connection.execute(f"DESCRIBE {name}").fetchall()
@@ -254,12 +354,21 @@ class Store:
         self._connection.unregister("batch")
 
 
-def _rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows that all have the same columns, each with values of one type."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    kinds = {name: {type(row[name]) for row in rows if row.get(name) is not None} for name in names}
-    real = {name for name, found in kinds.items() if found == {int, float}}
-    return [{n: float(row[n]) if n in real and row.get(n) is not None else row.get(n) for n in names} for row in rows]
+def _repeated(values: pa.Array, times: list[int]) -> pa.Array:
+    """Return every one of `values` as often as `times` says, each kept once."""
+    numbers = b"".join(number.to_bytes(4, sys.byteorder) * n for number, n in enumerate(times))
+    places = pa.Array.from_buffers(pa.int32(), sum(times), [None, pa.py_buffer(numbers)])
+    return pa.DictionaryArray.from_arrays(places, values)
+
+
+def _rows(rows: list[dict[str, Any]]) -> pa.Table:
+    """Return rows as a table; a column that some of them lack, or that has integers and real numbers, is one column."""
+    columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(itertools.chain.from_iterable(rows))}
+    for name, values in columns.items():
+        if {*map(type, values)} >= {int, float}:
+            columns[name] = [None if value is None else float(value) for value in values]
+    names = list(columns)
+    return pa.Table.from_arrays([pa.array(values) for values in columns.values()], names)
 
 
 @contextlib.contextmanager

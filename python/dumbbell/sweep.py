@@ -1,30 +1,37 @@
-"""Runs experiments on all cores; what is finished is kept, what is kept is not run again."""
+"""Runs experiments on all cores or on a cluster; what is finished is kept, what is kept is not run again."""
 
 import contextlib
+import heapq
 import itertools
 import os
+import queue
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import Protocol, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from dumbbell import _native
-from dumbbell.errors import one_line
+from dumbbell.errors import InputError, one_line
 from dumbbell.experiment import Cell, Experiment
-from dumbbell.store import Finished, Store, finished
+from dumbbell.store import Finished, Measured, Store, finished, measured
 
 PACKETS_PER_SECOND = 1.0e6  # of one core, before anything has been measured
-RUN_BYTES, FLOW_BYTES, INTERVAL_BYTES = 6000, 120, 80  # in the results file, about
-WINDOW = 8192  # runs that are put in order, longest first
+RUN_BYTES, FLOW_BYTES, INTERVAL_BYTES, BIN_BYTES, BINS = 1500, 120, 80, 8, 1000  # in the results file, about
+WINDOW = 4096  # runs that are put in order, longest first
+LOOKED_UP = 256  # runs that are looked for in the store at a time
+AHEAD = 16  # runs in flight for each that can run at once: short ones go on while finished ones are committed
 COMMIT_EVERY_S = 1.0
-_SAMPLE = 500
+_EXACT = 5000  # runs that an estimate looks at one by one; of more it looks at a sample
+_SAMPLE = 1000
+_FIRST_S = 0.25  # before the first run starts, for finding the longest
 
 
 @dataclass
@@ -52,63 +59,134 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _speed(store: Store | None) -> float:
-    """Return packets a second on one core, from the longest runs in the store if it has some."""
-    if store is None:
+def _speed(store: Store) -> float:
+    """Return packets a second on one core, reckoned like `Cell.packets`, from the largest runs in the store."""
+    if "packets" not in store.columns("runs"):
         return PACKETS_PER_SECOND
-    runs = store.table("runs")
-    if "packets" not in runs.columns or runs.height == 0:
-        return PACKETS_PER_SECOND
-    longest = runs.sort("wall_s", descending=True).head(200)
-    packets, seconds = float(longest["packets"].sum()), float(longest["wall_s"].sum())
-    return packets / seconds if packets and seconds > 0 else PACKETS_PER_SECOND
+    longest = "SELECT packets, wall_s FROM runs WHERE packets IS NOT NULL ORDER BY packets DESC LIMIT 200"
+    packets, seconds = store.read(f"SELECT sum(packets + 1000)::DOUBLE, sum(wall_s) FROM ({longest})").row(0)
+    return float(packets / seconds) if packets and seconds else PACKETS_PER_SECOND
 
 
 def estimate(experiments: list[Experiment], output: str | Path, jobs: int) -> Estimate:
-    """Return what `run` would do; reads the store if there is one and writes nothing. Raises InputError."""
-    runs, work, size, kept = 0, 0.0, 0.0, 0.0
+    """Return what `run` would do; reads the store if there is one and writes nothing. Raises InputError.
+
+    Exact in the number of runs, apart from those that several files of a large sweep share. Neither time nor memory
+    grows with the number of runs.
+    """
+    total = sum(map(len, experiments))
+    work, longest, size, kept, runs = 0.0, 0.0, 0.0, 0.0, float(total)
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(Store.open(output)) if Path(output).exists() else None
-        speed = _speed(store)
-        keys = store.keys() if store else set()
-    for experiment in experiments:
-        sample = experiment.sample(_SAMPLE)
-        scale = len(experiment) / len(sample)
-        left = [cell for cell in sample if cell.key not in keys]
-        runs += len(experiment)
-        kept += (len(sample) - len(left)) * scale
-        work += scale * sum(cell.packets for cell in left) / speed
-        size += scale * sum(_bytes(cell) for cell in left)
-    return Estimate(runs, round(kept), work / max(1, min(jobs, runs)), size)
+        speed = _speed(store) if store else PACKETS_PER_SECOND
+        seen: set[str] = set()
+        for experiment in experiments:
+            sample = list(experiment.cells()) if total <= _EXACT else experiment.sample(_SAMPLE)
+            scale = len(experiment) / len(sample)
+            if total <= _EXACT:
+                unseen = {cell.key: cell for cell in sample if cell.key not in seen}
+                runs -= len(sample) - len(unseen)
+                seen |= unseen.keys()
+                sample = list(unseen.values())
+            known = store.kept(cell.key for cell in sample) if store else set()
+            left = [cell for cell in sample if cell.key not in known]
+            kept += scale * len(known)
+            work += scale * sum(cell.packets for cell in left)
+            longest = max(longest, *(cell.packets for cell in left), 0.0)
+            size += scale * sum(_bytes(cell) for cell in left)
+    return Estimate(round(runs), round(kept), max(work / jobs, longest) / speed, size)
 
 
 def _bytes(cell: Cell) -> float:
     record = cell.groups["record"]
     intervals = cell.duration / record["interval"] if record["series"] else 0
-    return RUN_BYTES + cell.flow_count * FLOW_BYTES + intervals * INTERVAL_BYTES
+    bins = min(cell.packets - 1000, BINS)  # of the histogram of sojourn times
+    return RUN_BYTES + bins * BIN_BYTES + cell.flow_count * FLOW_BYTES + intervals * INTERVAL_BYTES
 
 
-def _longest_first(cells: Iterable[Cell]) -> Iterator[Cell]:
-    cells = iter(cells)
-    while window := list(itertools.islice(cells, WINDOW)):
-        yield from sorted(window, key=lambda cell: -cell.packets)
+def _longest_first(cells: Iterator[Cell]) -> Iterator[Cell]:
+    """Yield the cells, always the longest of the next `WINDOW`.
+
+    The window grows while cells are taken from it, so that the first need not wait until it is full.
+    """
+    window: list[tuple[float, int, Cell]] = []
+    numbers = itertools.count()
+
+    def look(most: int) -> bool:
+        found = list(itertools.islice(cells, most))
+        for cell in found:
+            heapq.heappush(window, (-cell.packets, next(numbers), cell))
+        return len(found) == most
+
+    end = time.monotonic() + _FIRST_S
+    while len(window) < WINDOW and time.monotonic() < end and look(1):
+        pass
+    while look(1 if len(window) >= WINDOW else 2) or window:
+        yield heapq.heappop(window)[2]
 
 
-def _missing(experiments: list[Experiment], keys: set[str], report: Report) -> Iterator[Cell]:
-    """Yield every run that is not kept yet, once."""
-    for experiment in experiments:
-        for cell in experiment.cells():
-            if cell.key in keys:
+def _missing(experiments: list[Experiment], store: Store, begun: set[str], report: Report) -> Iterator[Cell]:
+    """Yield every run that is neither kept nor begun; whoever has it kept takes its key out of `begun`."""
+    cells = itertools.chain.from_iterable(experiment.cells() for experiment in experiments)
+    while some := list(itertools.islice(cells, LOOKED_UP)):
+        known = store.kept(cell.key for cell in some)
+        missing = []
+        for cell in some:
+            if cell.key in known or cell.key in begun:
                 report.kept += 1
             else:
-                keys.add(cell.key)
-                yield cell
+                begun.add(cell.key)
+                missing.append(cell)
+        yield from missing
 
 
-def _work(cell: Cell, cancel: _native.Cancel, progress: _native.Progress) -> Finished:
-    started = time.perf_counter()
-    result = _native.run(cell.config, cancel, progress)
-    return finished(cell, result, time.perf_counter() - started)
+class Workers(Protocol):
+    """Where runs are carried out: a context manager."""
+
+    @property
+    def slots(self) -> int:
+        """How many runs can be carried out at once."""
+
+    def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
+        """Begin a run. An InputError is no fault of the run: nothing can be run any more."""
+
+    def stop(self) -> None:
+        """End what has been begun, at once."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class Threads:
+    """The cores of this machine: a thread each, which do not hold Python's lock while they simulate."""
+
+    def __init__(self, jobs: int) -> None:
+        self.slots = jobs
+        self._cancel = _native.Cancel()
+        self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="run")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._pool.shutdown()
+
+    def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
+        """Begin a run, or put it behind those that wait for a core."""
+        return self._pool.submit(self._run, cell, progress)
+
+    def _run(self, cell: Cell, progress: _native.Progress) -> Measured:
+        config = cell.config
+        started = time.perf_counter()
+        result = _native.run(config, self._cancel, progress)
+        return measured(result, time.perf_counter() - started)
+
+    def stop(self) -> None:
+        """End what runs and what waits."""
+        self._cancel.cancel()
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class _Bar:
@@ -126,7 +204,7 @@ class _Bar:
                 sample = experiment.sample(_SAMPLE)
                 self._total += len(experiment)
                 self._work += sum(cell.packets for cell in sample) * len(experiment) / len(sample)
-        self._done = 0.0
+        self._done, self._updated = 0.0, 0.0
         self._task = self._progress.add_task("runs", total=self._work or None, runs="")
 
     def __enter__(self) -> "_Bar":
@@ -141,14 +219,15 @@ class _Bar:
         self._done += cell.packets
 
     def update(self, running: Iterable[tuple[Cell, _native.Progress]]) -> None:
-        if self._shown:
+        if self._shown and time.monotonic() - self._updated > 0.1:
+            self._updated = time.monotonic()
             parts = sum(cell.packets * min(1.0, p.simulated / max(1, cell.duration)) for cell, p in running)
             self._progress.update(self._task, completed=self._done + parts, runs=f"{self._runs}/{self._total}")
 
 
 @contextlib.contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on the first Ctrl-C or request to terminate, where this is the main thread; the second is raised."""
+def _signals(report: Report) -> Iterator[None]:
+    """Note the first Ctrl-C or request to terminate, where this is the main thread; the second is raised."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -156,7 +235,7 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        stop()
+        report.interrupted = True
 
     for number in before:
         signal.signal(number, handle)
@@ -167,69 +246,100 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _workers(jobs: int | None, cluster: str | None) -> Workers:
+    if cluster is None:
+        return Threads(jobs or cores())
+    from dumbbell.cluster import Cluster
+
+    return Cluster(cluster)
+
+
+def slots(jobs: int | None, cluster: str | None) -> int:
+    """Return how many runs can be carried out at once, here or on a cluster. Raises InputError."""
+    if cluster is None:
+        return jobs or cores()
+    with _workers(jobs, cluster) as workers:
+        return workers.slots
+
+
 def run(
     experiments: list[Experiment],
     output: str | Path,
     *,
     jobs: int | None = None,
+    cluster: str | None = None,
     quiet: bool = False,
     on_failure: Callable[[Cell, str], None] = lambda _cell, _text: None,
 ) -> Report:
-    """Run whatever of `experiments` is not in the results file `output` yet, on `jobs` cores (all by default).
+    """Run whatever of `experiments` is not in the results file `output` yet.
 
-    Finished runs are committed about every second. Ctrl-C stops at once; what is finished is kept. A failed run does
-    not stop the others. Raises InputError if `output` cannot be used.
+    Runs are carried out on `jobs` cores of this machine (all by default) or, if `cluster` is the address of a Dask
+    scheduler, by its workers. Finished runs are committed about every second. Ctrl-C stops at once; what is finished is
+    kept. A failed run does not stop the others. Raises InputError if `output` or `cluster` cannot be used.
     """
-    jobs = jobs or cores()
     report = Report()
-    cancel = _native.Cancel()
-    running: dict[Future[Finished], tuple[Cell, _native.Progress]] = {}
+    running: dict[Future[Measured], tuple[Cell, _native.Progress]] = {}
+    done: queue.SimpleQueue[Future[Measured]] = queue.SimpleQueue()
     waiting: list[Finished] = []
+    begun: set[str] = set()
 
-    def stop() -> None:
-        report.interrupted = True
-        cancel.cancel()
-
-    def settle(done: Iterable[Future[Finished]]) -> None:
-        for future in done:
+    def settle() -> None:
+        """Take what has ended since the last time, if nothing has then wait for a while."""
+        ended = []
+        with contextlib.suppress(queue.Empty):
+            ended.append(done.get(timeout=0.2))
+            while True:
+                ended.append(done.get_nowait())
+        fatal = None
+        for future in ended:
             cell, _ = running.pop(future)
             bar.finish(cell)
-            error = future.exception()
+            error = future.exception() if not future.cancelled() else _native.Interrupted()
             if error is None:
-                waiting.append(future.result())
+                waiting.append(finished(cell, future.result()))
+            elif isinstance(error, InputError):
+                fatal = error
             elif not isinstance(error, _native.Interrupted):
                 text = one_line(str(error) or type(error).__name__)
                 report.failed.append((cell, text))
                 on_failure(cell, text)
+        if fatal is not None:
+            raise fatal
+        bar.update(running.values())
 
     def commit() -> None:
         store.add(waiting)
         report.done += len(waiting)
+        begun.difference_update(run.cell.key for run in waiting)
         waiting.clear()
 
     with (
+        _workers(jobs, cluster) as workers,
         Store.open(output, write=True) as store,
         _Bar(experiments, quiet=quiet) as bar,
-        _signals(stop),
-        ThreadPoolExecutor(jobs, thread_name_prefix="run") as pool,
+        _signals(report),
     ):
-        cells = _longest_first(_missing(experiments, store.keys(), report))
+        cells = _longest_first(_missing(experiments, store, begun, report))
         committed = time.monotonic()
         try:
             while not report.interrupted:
-                # one more than can run, so that no core waits for the next
-                while len(running) <= jobs and (cell := next(cells, None)) is not None:
+                most = AHEAD * workers.slots
+                while len(running) < most and not report.interrupted and (cell := next(cells, None)) is not None:
                     progress = _native.Progress()
-                    running[pool.submit(_work, cell, cancel, progress)] = (cell, progress)
+                    future = workers.submit(cell, progress)
+                    running[future] = (cell, progress)
+                    future.add_done_callback(done.put)
                 if not running:
                     break
-                settle(wait(running, timeout=0.2, return_when=FIRST_COMPLETED).done)
-                bar.update(running.values())
+                settle()
                 if time.monotonic() - committed >= COMMIT_EVERY_S:
                     commit()
                     committed = time.monotonic()
-            settle(wait(running).done)
-            commit()
+            if report.interrupted:
+                workers.stop()
+            while running:
+                settle()
         finally:
-            cancel.cancel()
+            workers.stop()
+            commit()
     return report

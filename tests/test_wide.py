@@ -1,0 +1,77 @@
+"""Sweeps of many runs: what they take is known at once, and memory does not grow with them."""
+
+import itertools
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from conftest import parsed
+from dumbbell import experiment, sweep
+
+# the last axis has as many values as a million has cells to a sample of 1000: every 1000th cell has the same duration
+MILLION = {
+    "matrix": {
+        "bottleneck.rate": [f"{rate}kbit" for rate in range(1000, 1100)],
+        "flows[0].base_rtt": [f"{rtt}ms" for rtt in range(1, 11)],
+        "duration": [f"{seconds}s" for seconds in range(1, 1001)],
+    }
+}
+
+
+def test_a_million_runs_are_reckoned_at_once_in_little_memory(tmp_path: Path) -> None:
+    million = parsed(**MILLION)
+    started = time.monotonic()
+    tracemalloc.start()
+    plan = sweep.estimate([million], tmp_path / "r.duckdb", 2)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert plan.runs == 1_000_000 and plan.kept == 0
+    assert peak < 50e6 and time.monotonic() - started < 20
+    # 500.5 s at 1.0495 Mbit/s on average, and 1020 packets for whatever a run takes besides
+    packets = 1e6 * (500.5 * 1.0495e6 / (1514 * 8) + 1020)
+    assert plan.seconds == pytest.approx(packets / sweep.PACKETS_PER_SECOND / 2, rel=0.03)
+
+
+def test_a_million_runs_begin_at_once() -> None:
+    report = sweep.Report()
+
+    class Empty:
+        def kept(self, _: object) -> set[str]:
+            return set()
+
+    begun: set[str] = set()
+    started = time.monotonic()
+    cells = sweep._longest_first(sweep._missing([parsed(**MILLION)], Empty(), begun, report))  # type: ignore[arg-type]
+    first = list(itertools.islice(cells, 100))
+    assert len(first) == 100 and time.monotonic() - started < 10
+    assert len(begun) <= sweep.WINDOW + sweep.LOOKED_UP
+
+
+def test_runs_of_several_files_are_counted_and_run_once(small: Path, tmp_path: Path) -> None:
+    plans = [experiment.load(small), experiment.load(small, ["seeds=[2, 3]"])]
+    output = tmp_path / "r.duckdb"
+    plan = sweep.estimate(plans, output, 2)
+    assert (plan.runs, plan.kept) == (12, 0)
+    report = sweep.run(plans, output, quiet=True)
+    assert (report.done, report.kept, report.failed) == (12, 4, [])
+    plan = sweep.estimate(plans, output, 2)
+    assert (plan.runs, plan.kept, plan.seconds, plan.size) == (12, 12, 0, 0)
+
+
+def test_the_longest_runs_of_a_window_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = parsed(matrix={"duration": ["1s", "3s", "2s", "5s", "4s"]})
+    assert [cell.duration // 10**9 for cell in sweep._longest_first(plan.cells())] == [5, 4, 3, 2, 1]
+    monkeypatch.setattr(sweep, "WINDOW", 2)
+    assert [cell.duration // 10**9 for cell in sweep._longest_first(plan.cells())] == [3, 5, 4, 2, 1]
+
+
+def test_a_sample_is_spread_and_always_the_same() -> None:
+    million = parsed(**MILLION)
+    sample = million.sample(200)
+    assert [cell.key for cell in sample] == [cell.key for cell in million.sample(200)]
+    assert len({cell.duration for cell in sample}) > 150
+    assert [cell.matrix["bottleneck.rate"] for cell in sample[:2]] == ["1000kbit"] * 2
+    few = parsed(seeds=[1, 2, 3])
+    assert [cell.seed for cell in few.sample(10)] == [1, 2, 3]
