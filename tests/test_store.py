@@ -81,6 +81,7 @@ def test_a_stopped_sweep_goes_on_where_it_was(how: signal.Signals, tmp_path: Pat
     while not (log.exists() and log.stat().st_size > 4096) and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.02)
+    time.sleep(0.2)  # the log has begun to grow: let the commit that does it end
     process.send_signal(how)
     asked = time.monotonic()
     _, said = process.communicate(timeout=30)
