@@ -28,8 +28,8 @@ METRICS = {
     "drops": "drops",
 }
 _COUNTS = ("retransmissions", "marks", "drops")
-_CELL = ("qdisc", "shaper", "ecn", "cc1", "cc2", "rate_mbit", "delay_ms", "seconds")
-_NUMBERS = ("ecn", "rate_mbit", "delay_ms", "seconds")
+_CELL = ("qdisc", "shaper", "ecn", "cc1", "cc2", "rate_mbit", "delay_ms", "seconds", "stagger_ms")
+_NUMBERS = ("ecn", "rate_mbit", "delay_ms", "seconds", "stagger_ms")
 # of a published Cake that marks SCE, nothing says so where no flow takes notice
 _UNSTATED = {"sce": (False, True, "off", "on")}
 
@@ -183,6 +183,9 @@ class _Run:
                 return math.isclose(config["bottleneck"]["rate"] / 1e6, value)
             case "delay_ms":
                 return all(math.isclose(flow["base_rtt"] / 1e6, value, abs_tol=1e-9) for flow in flows)
+            case "stagger_ms":
+                start = flows[-1]["start"]
+                return bool(start["min"] == start["max"] == value * 1e6)
             case _:
                 return math.isclose(config["duration"] / 1e9, value)
 
