@@ -139,6 +139,19 @@ impl fmt::Display for Rate {
     }
 }
 
+/// Expiry of a Linux timer set at `now` for `delay` later: `HZ` = 1000, so that `delay` becomes whole milliseconds, rounded up,
+/// from the last one. The timer wheel then rounds up once more so that no timer is early: to the next millisecond, from 63 on to the
+/// next multiple of 8, from 504 on of 64, and so on. Linux since 4.8, `calc_wheel_index` (kernel/time/timer.c).
+pub fn timer_wheel(now: Time, delay: Time) -> Time {
+    let delay = delay.0.div_ceil(1_000_000);
+    let mut shift = 0;
+    while delay >= 63 << shift && shift < 21 {
+        shift += 3;
+    }
+    let expires = now.as_millis() + delay;
+    Time::from_millis(((expires >> shift) + 1) << shift)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,5 +169,28 @@ mod tests {
     fn display_uses_the_largest_exact_unit() {
         assert_eq!(Time::from_millis(1500).to_string(), "1500ms");
         assert_eq!(Rate::from_mbit(2500).to_string(), "2500Mbit");
+    }
+
+    #[test]
+    fn kernel_timers_count_whole_ticks_from_the_last_one_and_are_never_early() {
+        // from the last tick, rounded up, and one tick more; from 63 ms on the next multiple of 8 after that, from 504 of 64
+        for (now_us, delay_us, expiry_ms) in [
+            (0, 1_000, 2),
+            (700, 1_000, 2),
+            (999, 1_001, 3),
+            (40_000, 22_000, 63),
+            (40_001, 1, 42),
+            (1_000, 62_000, 64),
+            (1_000, 63_000, 72),
+            (0, 200_000, 208),
+            (7_900, 200_000, 208),
+            (8_000, 200_000, 216),
+            (0, 503_000, 504),
+            (0, 504_000, 512),
+            (0, 1_000_000, 1024),
+        ] {
+            let expiry = timer_wheel(Time::from_micros(now_us), Time::from_micros(delay_us));
+            assert_eq!(expiry, Time::from_millis(expiry_ms), "{now_us} + {delay_us}");
+        }
     }
 }

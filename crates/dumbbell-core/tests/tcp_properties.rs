@@ -93,7 +93,7 @@ prop_compose! {
         initial_window in prop_oneof![Just(10_u32), 1_u32..4, 1_u32..50],
         mss in prop_oneof![Just(1448_u32), 88_u32..8934],
         tso in any::<bool>(),
-        tso_rtt in any::<bool>(),
+        (tso_rtt, tso_defer_near) in any::<(bool, bool)>(),
         push_bursts in any::<bool>(),
         pace_all in any::<bool>(),
         send_buffer in prop_oneof![Just(4_194_304_u64), 8_192_u64..100_000],
@@ -103,7 +103,7 @@ prop_compose! {
         rto_min_us in prop_oneof![Just(200_000_u32), 1_000_u32..1_000_000],
     ) -> HostOptions {
         HostOptions {
-            ecn, initial_window, mss, tso, tso_rtt, push_bursts, pace_all, send_buffer, prr_bis, immediate_ecn, frto, slow_start_after_idle,
+            ecn, initial_window, mss, tso, tso_rtt, tso_defer_near, push_bursts, pace_all, send_buffer, prr_bis, immediate_ecn, frto, slow_start_after_idle,
             rto_min_us, ..HostOptions::default()
         }
     }

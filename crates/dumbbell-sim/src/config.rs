@@ -115,6 +115,8 @@ params! {
         receive_buffer: u64 = 6_291_456, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_rmem[2]";
         /// Bursts grow as the path gets shorter than 16 ms.
         tso_rtt: bool = true, unit "", source "sysctl tcp_tso_rtt_log, Linux since 5.18; false for older kernels";
+        /// The sender waits for a larger burst only if the next ACK is due within 1 ms, and not whenever half a round trip has passed.
+        tso_defer_near: bool = true, unit "", source "tcp_tso_should_defer, Linux 6.12.117; false for older kernels, since 4.20";
         /// The sender pushes the last segment of every burst of two and more.
         push_bursts: bool = true, unit "", source "Linux since 5.5 (__tcp_transmit_skb); false for older kernels";
         /// The receiver echoes SCE marks as ESCE, ahead of any delayed ACK when they begin or end.

@@ -294,6 +294,7 @@ fn host_options(config: &RunConfig, flow: &FlowConfig) -> HostOptions {
         mss: hosts.mss,
         tso: hosts.offload == Offload::Tso,
         tso_rtt: hosts.tso_rtt,
+        tso_defer_near: hosts.tso_defer_near,
         push_bursts: hosts.push_bursts,
         pace_all: hosts.pacing == Pacing::Fq,
         send_buffer: hosts.send_buffer,

@@ -80,7 +80,7 @@ impl State {
             vars: vec![pie.vars(); queues.len()],
             queues,
             rng: Rng::stream(surroundings.seed, NAME, 0),
-            next_update: pie.tupdate,
+            next_update: pie.first_update(surroundings.seed),
             pie,
         }
     }

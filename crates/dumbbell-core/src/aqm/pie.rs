@@ -14,8 +14,10 @@
 //! | idle | p falls by 1/64 | p * 98/100 | p * 0.98 |
 //! | largest p | none (64 bits of 1/2^56) | 1 | 1 |
 //!
-//! Deviations: the queue has been idle for long when the run begins, so that the first update comes after `tupdate` and not, as after
-//! the creation of a Linux qdisc, after 500 ms. `rfc8033` leaves out the optional inactive state (section 5.3); its gains are those of
+//! Linux's timer wheel adds a millisecond to `tupdate` (a measurement shows 16 ms), and so do its versions here.
+//!
+//! Deviations: the queue has been idle for long when the run begins, so that the first update comes at a random moment within `tupdate`
+//! and not, as after the creation of a Linux qdisc, after 500 ms. `rfc8033` leaves out the optional inactive state (section 5.3); its gains are those of
 //! `alpha` and `beta`, the RFC's by default. Linux multiplies in `bytemode` by size / MTU for sizes up to a full frame only; so do all
 //! versions here.
 //!
@@ -26,14 +28,14 @@ use super::{Aqm, Dequeue, Surroundings};
 use crate::packet::{Packet, MTU_FRAME};
 use crate::record::{DropReason, QueueLog};
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{timer_wheel, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "pie";
 /// One line.
 pub const TITLE: &str = "proportional integral controller enhanced: random drops or marks that hold a target delay";
 /// Specification and deviations.
-pub const SOURCE: &str = "RFC 8033; Linux 6.18 pie.h, sch_pie.c and sch_pie.c of 4.x; first update after tupdate";
+pub const SOURCE: &str = "RFC 8033; Linux 6.18 pie.h, sch_pie.c and sch_pie.c of 4.x; first update within tupdate";
 
 crate::choice! {
     /// Whose PIE.
@@ -147,7 +149,10 @@ impl Pie {
             target: target.0 >> tick_shift,
             alpha: params.alpha,
             beta: params.beta,
-            tupdate: params.tupdate.unwrap_or(Time::from_millis(if linux_4 { 30 } else { 15 })),
+            tupdate: match params.tupdate.unwrap_or(Time::from_millis(if linux_4 { 30 } else { 15 })) {
+                tupdate if params.version == Version::Rfc8033 => tupdate,
+                tupdate => timer_wheel(Time::ZERO, tupdate),
+            },
             ecn: params.ecn,
             ecn_limit: if linux_4 {
                 u64::from(MAX_PROB_4 / 100 * params.ecn_prob) << SHIFT_4
@@ -157,6 +162,11 @@ impl Pie {
             bytemode: params.bytemode,
             estimator: params.dq_rate_estimator || linux_4,
         }
+    }
+
+    /// Time of the first update: the queue is older than the run, so that it may come at any time within `tupdate`.
+    pub fn first_update(&self, seed: u64) -> Time {
+        Time(1 + Rng::stream(seed, "pie phase", 0).below(self.tupdate.0))
     }
 
     /// State of an idle queue.
@@ -405,7 +415,7 @@ impl State {
             vars: pie.vars(),
             fifo: Fifo::default(),
             rng: Rng::stream(surroundings.seed, NAME, 0),
-            next_update: pie.tupdate,
+            next_update: pie.first_update(surroundings.seed),
             pie,
         }
     }

@@ -16,7 +16,6 @@ mod tests;
 pub mod window;
 
 use crate::packet::Packet;
-use crate::units::Time;
 
 /// Segments `start..end`.
 pub type Block = (u64, u64);
@@ -67,9 +66,4 @@ impl Ack {
 pub trait Network {
     /// Takes `packet` at the current time.
     fn send(&mut self, packet: Packet);
-}
-
-/// Expiry of a kernel timer of `timeout_us` set at `now`: whole ticks of 1 ms, rounded up, from the last tick.
-pub fn jiffies_timer(now: Time, timeout_us: u64) -> Time {
-    Time::from_millis(now.as_millis() + timeout_us.div_ceil(1000))
 }

@@ -114,8 +114,7 @@ impl Sender {
     pub(super) fn send_new(&mut self, net: &mut impl Network, probe: bool) -> bool {
         let mut unsent = self.unsent();
         let max_burst = if self.host.tso { self.burst_limit() } else { 1 };
-        // Bursts of the least size are never waited for: so Linux 6.12 behaves up to 25 Mbit (docs/validation.md).
-        let may_defer = max_burst > MIN_TSO_SEGS && !probe && self.conn.state < CaState::Recovery;
+        let may_defer = max_burst > 1 && !probe && self.conn.state < CaState::Recovery;
         let mut limited = false;
         let mut sent = 0;
         while unsent > 0 {
@@ -196,8 +195,12 @@ impl Sender {
             return false;
         }
         // the next ACK will come too late to wait for it
-        let head_age = conn.now - self.board.get(conn.snd_una).sent;
-        if head_age < Time::from_micros(u64::from(conn.rtt.srtt_8us >> 4)) {
+        let srtt = Time(u64::from(conn.rtt.srtt_8us) * 125);
+        let mut patience = Time(srtt.0 / 2);
+        if self.host.tso_defer_near {
+            patience = patience.min(Time::from_millis(1));
+        }
+        if self.board.get(conn.snd_una).sent + srtt > conn.now + patience {
             return false;
         }
         if by_cwnd < window && by_cwnd <= unsent.min(full) {

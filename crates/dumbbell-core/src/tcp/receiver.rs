@@ -4,9 +4,9 @@
 //! what came before it where the echo of a mark changes ([`Receiver::take_early`]).
 
 use super::window::Window;
-use super::{ack_flag, jiffies_timer, Ack, Block};
+use super::{ack_flag, Ack, Block};
 use crate::packet::{flag, Ecn, Packet};
-use crate::units::Time;
+use crate::units::{timer_wheel, Time};
 use std::collections::VecDeque;
 
 /// Linux `TCP_ATO_MIN`, `TCP_DELACK_MIN`: 40 ms.
@@ -166,6 +166,8 @@ pub struct Receiver {
     ack_now: bool,
     /// A delayed ACK is pending until then.
     delack_at: Time,
+    /// The jiffy it was set to; the timer wheel rounds up.
+    delack_expires: u64,
     srtt_us: u32,
     syn_ack_at: Time,
 
@@ -205,6 +207,7 @@ impl Receiver {
             last_data_ms: 0,
             ack_now: false,
             delack_at: Time::NEVER,
+            delack_expires: 0,
             srtt_us: 0,
             syn_ack_at: Time::NEVER,
             window: Window::new(options.mss, options.base_rtt, options.buffer),
@@ -511,14 +514,19 @@ impl Receiver {
             }
             ato = ato.min(limit);
         }
-        let mut at = jiffies_timer(now, u64::from(ato.min(DELACK_MAX_MS)) * 1000);
+        let jiffies = now.as_millis();
+        let mut expires = jiffies + u64::from(ato.min(DELACK_MAX_MS));
         if self.delack_at != Time::NEVER {
-            if self.delack_at <= now + Time::from_millis(u64::from(ato >> 2)) {
+            if self.delack_expires <= jiffies + u64::from(ato >> 2) {
                 return Some(self.acknowledge());
             }
-            at = at.min(self.delack_at);
+            expires = expires.min(self.delack_expires);
+            if expires == self.delack_expires {
+                return None;
+            }
         }
-        self.delack_at = at;
+        self.delack_expires = expires;
+        self.delack_at = timer_wheel(now, Time::from_millis(expires - jiffies));
         None
     }
 

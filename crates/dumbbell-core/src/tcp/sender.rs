@@ -7,10 +7,10 @@
 use super::conn::{CaState, Conn, INFINITE_SSTHRESH};
 use super::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
 use super::scoreboard::{seg, Delivered, Scoreboard};
-use super::{ack_flag, jiffies_timer, Ack, Block, Network};
+use super::{ack_flag, Ack, Block, Network};
 use crate::cc::{AckEvent, AnyCc};
 use crate::packet::{flag, Ecn, Packet, HEADERS, SYN_FRAME};
-use crate::units::Time;
+use crate::units::{timer_wheel, Time};
 
 /// Send buffer of a new connection, bytes: Linux `tcp_sndbuf_expand` with a window of 10 and 2304 B a segment.
 const INITIAL_SEND_BUFFER: u64 = 2 * 10 * 2304;
@@ -30,6 +30,8 @@ pub struct HostOptions {
     pub tso: bool,
     /// Larger bursts on short paths.
     pub tso_rtt: bool,
+    /// Wait for a larger burst only if the next ACK is due within 1 ms.
+    pub tso_defer_near: bool,
     /// Set PSH on the last segment of every burst.
     pub push_bursts: bool,
     /// Pace every flow.
@@ -62,6 +64,7 @@ impl Default for HostOptions {
             mss: 1448,
             tso: true,
             tso_rtt: true,
+            tso_defer_near: true,
             push_bursts: true,
             pace_all: false,
             send_buffer: 4_194_304,
@@ -531,7 +534,7 @@ impl Sender {
 
     pub(super) fn set_timer(&mut self, timer: Timer, timeout_us: u64) {
         self.timer = timer;
-        self.timer_at = jiffies_timer(self.conn.now, timeout_us);
+        self.timer_at = timer_wheel(self.conn.now, Time::from_micros(timeout_us));
     }
 
     pub(super) fn set_timer_off(&mut self) {

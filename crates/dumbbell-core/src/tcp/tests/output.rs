@@ -175,10 +175,29 @@ fn a_host_that_wrote_within_a_millisecond_waits_for_a_burst() {
 }
 
 #[test]
-fn a_burst_of_the_smallest_size_or_a_third_of_the_window_does_not_wait() {
-    // bursts of 2 on a slow path; see [`Story`]'s path of 40 ms
+fn a_host_does_not_wait_when_the_next_acknowledgement_is_not_due_within_a_millisecond() {
+    // bursts of 2 on a slow path; segments 0 to 9 were sent at once, and the next ACK is always due now
     let mut story = avoiding();
-    assert_eq!((story.ack(1), story.ack(2), story.ack(4)), (vec![10], vec![11], vec![12, 13]));
+    assert_eq!((story.ack(1), story.ack(2), story.ack(4)), (vec![10], vec![], vec![11, 12]));
+    for (tso_defer_near, second) in [(true, vec![22]), (false, vec![])] {
+        let host = HostOptions { initial_window: 10, tso_defer_near, ..HostOptions::default() };
+        let mut slow = Story::new("reno", host, Application::Bulk);
+        slow.sender.conn.ssthresh = 5;
+        slow.connect();
+        slow.advance(RTT);
+        assert_eq!(slow.ack(1), [10]);
+        slow.advance(5);
+        // the head, 10, left 5 ms ago and will be acknowledged in 35
+        assert_eq!(slow.ack(10), Vec::from_iter(11..21));
+        slow.advance(35);
+        assert_eq!(slow.ack(11), [21]);
+        // 11 will be acknowledged in 5 ms: too late for the one, soon for the other
+        assert_eq!(slow.ack(12), second);
+    }
+}
+
+#[test]
+fn a_third_of_the_window_does_not_wait() {
     // a window of 3: one segment is a third of it
     let mut small = Story::new("reno", HostOptions { initial_window: 3, ..HostOptions::default() }, Application::Bulk);
     small.sender.conn.ssthresh = 2;

@@ -117,7 +117,7 @@ fn a_lone_segment_is_acknowledged_after_40_ms() {
     let mut peer = Peer::warm(untuned());
     peer.now += Time::from_micros(700);
     assert!(peer.data().is_none());
-    let due = jiffies_timer(peer.now, 40_000);
+    let due = timer_wheel(peer.now, Time::from_micros(40_000));
     assert_eq!(peer.receiver.next_timer(), due);
     assert!(peer.receiver.on_timer(due - Time(1)).is_none());
     let ack = peer.receiver.on_timer(due).expect("the delayed ACK");
@@ -127,7 +127,7 @@ fn a_lone_segment_is_acknowledged_after_40_ms() {
     // the timer ran out: the estimate doubles, up to the round trip of 40 ms, which is the least as well
     peer.now = due + Time::from_millis(5);
     assert!(peer.data().is_none());
-    assert_eq!(peer.receiver.next_timer(), jiffies_timer(peer.now, 40_000));
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_micros(40_000)));
 }
 
 #[test]
@@ -140,13 +140,13 @@ fn the_delay_adapts_to_the_gap_between_segments_within_the_round_trip() {
     peer.advance(30);
     // 40 / 2 + 30 = 50 ms
     assert!(peer.data().is_none());
-    assert_eq!(peer.receiver.next_timer(), jiffies_timer(peer.now, 50_000));
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_micros(50_000)));
     // it ran out: 100 ms, of which the round trip allows 90; the gap of 200 ms is too long to count
     peer.now = peer.receiver.next_timer();
     assert!(peer.receiver.on_timer(peer.now).is_some());
     peer.advance(150);
     assert!(peer.data().is_none());
-    assert_eq!(peer.receiver.next_timer(), jiffies_timer(peer.now, 90_000));
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_micros(90_000)));
 }
 
 #[test]

@@ -95,7 +95,10 @@ fn the_timeout_restarts_while_segments_sent_before_the_head_arrive() {
     let (story, _) = recovering();
     // the last SACK came at 88 ms, of what was sent at 40 ms; the head was sent again at 82 ms
     let rto = u64::from(story.conn().rtt.rto_us());
-    assert_eq!((story.sender.timer, story.sender.next_timer()), (Timer::Rto, jiffies_timer(Time::from_millis(88), rto)));
+    assert_eq!(
+        (story.sender.timer, story.sender.next_timer()),
+        (Timer::Rto, timer_wheel(Time::from_millis(88), Time::from_micros(rto)))
+    );
 }
 
 #[test]
@@ -158,7 +161,7 @@ fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
     assert_eq!((story.sender.stats.retransmissions, story.sender.stats.loss_reductions), (2, 1));
     // and the timeout runs from it
     let rto = u64::from(story.conn().rtt.rto_us());
-    assert_eq!(story.sender.next_timer(), jiffies_timer(story.now, rto));
+    assert_eq!(story.sender.next_timer(), timer_wheel(story.now, Time::from_micros(rto)));
     assert_eq!((story.conn().lost_out, story.conn().retrans_out), (1, 1));
     story.advance(RTT);
     let all = story.conn().snd_nxt;

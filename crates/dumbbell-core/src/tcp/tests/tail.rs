@@ -84,7 +84,7 @@ fn one_probe_at_a_time() {
     assert_eq!((story.sender.stats.probes, story.sender.timer), (1, Timer::Rto));
     // nothing was sent: the timeout counts from the oldest segment
     let left = u64::from(story.conn().rtt.rto_us()).saturating_sub((story.now - head).as_micros()).max(1);
-    assert_eq!(story.sender.next_timer(), jiffies_timer(story.now, left));
+    assert_eq!(story.sender.next_timer(), timer_wheel(story.now, Time::from_micros(left)));
 }
 
 #[test]
