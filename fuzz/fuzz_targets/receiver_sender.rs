@@ -75,6 +75,7 @@ fn sender(u: &mut Unstructured) -> Result<Story> {
         mss: scaled(u, 88, 8934)? as u32,
         tso: u.arbitrary()?,
         tso_rtt: u.arbitrary()?,
+        tso_defer_near: u.arbitrary()?,
         push_bursts: u.arbitrary()?,
         pace_all: u.arbitrary()?,
         send_buffer: scaled(u, 8192, 1 << 40)?,

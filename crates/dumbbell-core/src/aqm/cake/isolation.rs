@@ -235,17 +235,18 @@ impl FlowTable {
             };
             Identity { flow_hash, src_hash, dst_hash, tin: diffserv.tin(key.dscp), slot: 0 }
         });
+        let mut rng = Rng::stream(seed, "cake quantum", 0);
         FlowTable {
             identities: identities.collect(),
             queues: vec![0; tins * QUEUES],
             flows: vec![Flow::default()],
             backlogs: vec![0],
-            turns: vec![Turns::default(); tins],
+            turns: (0..tins).map(|_| Turns::new(&mut rng)).collect(),
             loads: Loads {
                 sources: isolation.fair_to_sources().then(|| Hosts::new(tins)),
                 destinations: isolation.fair_to_destinations().then(|| Hosts::new(tins)),
             },
-            rng: Rng::stream(seed, "cake quantum", 0),
+            rng,
         }
     }
 
@@ -336,7 +337,7 @@ impl FlowTable {
     /// Gives turns to the flows of `tin` that used up a quantum, until the first may send; returns it. There must be one.
     #[inline]
     pub fn next_in_turn(&mut self, tin: usize, quantum: u32) -> u16 {
-        self.turns[tin].next(&mut self.rng, |slot| self.loads.gain(&self.flows[slot as usize], quantum))
+        self.turns[tin].next(|slot| self.loads.gain(&self.flows[slot as usize], quantum))
     }
 
     /// Whether every host is counted as often as it has bulk flows.
