@@ -76,11 +76,6 @@ impl Sender {
         let in_flight = u64::from(self.conn.packets_out()) * (mss + BUFFER_OVERHEAD / u64::from(MIN_TSO_SEGS));
         let unsent = (self.written - self.conn.snd_nxt) * (mss + BUFFER_OVERHEAD / unit);
         let mut used = in_flight + unsent;
-        if self.written == self.conn.snd_nxt && self.conn.in_flight() < self.conn.cwnd {
-            // the buffer, not the window, held transmission back
-            let wanted = 2 * u64::from(self.conn.cwnd.max(10)) * BUFFER_PER_SEGMENT;
-            self.send_buffer = self.send_buffer.max(wanted.min(self.host.send_buffer));
-        }
         if 3 * used > 2 * self.send_buffer {
             return;
         }
@@ -106,7 +101,23 @@ impl Sender {
     pub(super) fn push(&mut self, net: &mut impl Network) {
         if self.phase == Phase::Established {
             self.send_new(net, false);
+            if self.expand_send_buffer() {
+                self.send_new(net, false);
+            }
         }
+    }
+
+    /// The send buffer grows to two windows when the window is not used up, for whatever reason. Returns whether it did. Linux
+    /// `tcp_new_space`, `tcp_should_expand_sndbuf`.
+    #[inline]
+    fn expand_send_buffer(&mut self) -> bool {
+        if self.conn.in_flight() >= self.conn.cwnd {
+            return false;
+        }
+        let wanted = (2 * u64::from(self.conn.cwnd.max(10)) * BUFFER_PER_SEGMENT).min(self.host.send_buffer);
+        let larger = wanted > self.send_buffer;
+        self.send_buffer = self.send_buffer.max(wanted);
+        larger
     }
 
     /// Sends new segments as windows and pacing allow; `probe` sends one whatever the congestion window. Returns
