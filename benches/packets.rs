@@ -1,6 +1,6 @@
 //! What a packet costs, on one core; `make bench`. One line a case:
 //!
-//! `case=a packets_per_cpu_second=… of_bare=… instructions_per_packet=… allocations_per_packet=… bytes_per_flow=…`
+//! `case=a packets_per_cpu_second=… of_bare=… instructions_per_packet=… allocations_per_packet=… bytes_per_flow=… peak_bytes_per_flow=…`
 //!
 //! - `packets_per_cpu_second`: data packets through the bottleneck; the fastest of a few runs.
 //! - `of_bare`: that over a bare loop which only moves packets of 32 bytes through a ring, in the same run, so that figures of different
@@ -8,8 +8,9 @@
 //! - `instructions_per_packet`: by callgrind, of the later half of a shorter run; `-` without valgrind. The same on every machine with the
 //!   same compiler.
 //! - `allocations_per_packet`: calls of the allocator in the later half of a run, so that what grows in slow start is left out.
-//! - `bytes_per_flow`: most memory of a run, without that of a run of one flow and without 128 bytes for each packet that fits into the
-//!   path, over the number of flows.
+//! - `bytes_per_flow`: most memory of a run in which all flows are there but none has a packet in flight, without that of a run of one
+//!   flow, over the number of flows.
+//! - `peak_bytes_per_flow`: the same with all packets in flight, on the path and in the queue.
 //!
 //! The lines are appended to `benches/history.csv` if `BENCH_HISTORY` names the version that they are of.
 
@@ -73,6 +74,16 @@ fn cases() -> Vec<Case> {
             1_000,
             100,
         ),
+        // f with few flows: what the number of flows costs
+        case(
+            "f-10",
+            100 * GBIT,
+            20 * MS,
+            &[("cubic", 10)],
+            json!({"name": "fq_codel", "limit": 1_000_000, "memory_limit": 1_u64 << 34}),
+            2_000,
+            100,
+        ),
         case("g", GBIT, 20 * MS, &[("cubic", 100)], json!({"name": "cake"}), 20_000, 1_000),
         case("codel-10", GBIT, 5 * MS, &[("cubic", 10)], codel(), 20_000, 1_000),
         case("fq-codel-10", GBIT, 20 * MS, &[("cubic", 10)], json!({"name": "fq_codel"}), 20_000, 1_000),
@@ -82,7 +93,12 @@ fn cases() -> Vec<Case> {
 
 impl Case {
     fn config(&self, millis: u64, most_flows: usize) -> Value {
-        let flow = |cc: &str| json!({"cc": {"name": cc}, "base_rtt": self.base_rtt, "start": {"min": 0, "max": 50_000_000}});
+        self.started(millis, most_flows, 0, 50 * MS)
+    }
+
+    /// Flows start between `first` and `last`, ns.
+    fn started(&self, millis: u64, most_flows: usize, first: u64, last: u64) -> Value {
+        let flow = |cc: &str| json!({"cc": {"name": cc}, "base_rtt": self.base_rtt, "start": {"min": first, "max": last}});
         let flows: Vec<Value> = self.flows.iter().flat_map(|&(cc, count)| vec![flow(cc); count]).take(most_flows).collect();
         json!({"duration": millis * MS, "seed": 1, "bottleneck": {"rate": self.rate, "aqm": self.aqm},
             "hosts": {"send_buffer": 1_u64 << 30, "receive_buffer": 1_u64 << 30, "sce_feedback": true}, "flows": flows,
@@ -185,10 +201,12 @@ fn line(case: &Case, bare: f64) -> String {
     let counted = instructions(case, case.short_millis).zip(instructions(case, 2 * case.short_millis));
     let cost = counted.map_or("-".into(), |(sooner, later)| format!("{:.0}", per_packet(later, sooner)));
     let allocated = per_packet(allocations(&case.config(case.millis, all)), allocations(&case.config(case.millis / 2, all)));
-    let in_path = case.rate as f64 / 8.0 / 1514.0 * (case.base_rtt as f64 / 1e9);
-    let memory_of_flows = memory(&case.config(case.millis.min(1000), all)) - memory(&case.config(case.millis.min(1000), 1));
-    let bytes = (memory_of_flows - 128.0 * in_path).max(0.0) / case.flow_count() as f64;
-    write!(line, " instructions_per_packet={cost} allocations_per_packet={allocated:.6} bytes_per_flow={bytes:.0}")
+    let millis = case.millis.min(1000);
+    let per_flow =
+        |config: &dyn Fn(usize) -> Value| (memory(&config(all)) - memory(&config(1))).max(0.0) / case.flow_count() as f64;
+    let idle = per_flow(&|flows| case.started(millis, flows, 2 * millis * MS, 2 * millis * MS));
+    let peak = per_flow(&|flows| case.config(millis, flows));
+    write!(line, " instructions_per_packet={cost} allocations_per_packet={allocated:.6} bytes_per_flow={idle:.0} peak_bytes_per_flow={peak:.0}")
         .expect("a string");
     line
 }

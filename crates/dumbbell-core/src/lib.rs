@@ -7,6 +7,7 @@ pub mod aqm;
 pub mod cc;
 pub mod packet;
 pub mod param;
+pub mod prefetch;
 pub mod record;
 pub mod rng;
 pub mod tcp;

@@ -145,6 +145,12 @@ impl<A: Aqm> Bottleneck<A> {
         packet
     }
 
+    /// The packet on the wire.
+    #[inline]
+    pub fn in_service(&self) -> Option<&Packet> {
+        self.in_service.as_ref()
+    }
+
     /// Packets in the queue and on the wire.
     pub fn held(&self) -> u64 {
         self.aqm.packets() as u64 + u64::from(self.in_service.is_some())

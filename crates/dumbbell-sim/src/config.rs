@@ -4,6 +4,7 @@ use dumbbell_core::param::{check_keys, ParamError, ParamType};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::{aqm, cc, choice, params};
 use serde_json::{json, Map, Value};
+use std::sync::Arc;
 
 choice! {
     /// How packets leave the queue.
@@ -196,8 +197,8 @@ pub struct Start {
 /// One flow.
 #[derive(Clone, Debug)]
 pub struct FlowConfig {
-    /// Congestion control: `name` and parameters.
-    pub cc: Map<String, Value>,
+    /// Congestion control: `name` and parameters; one map for flows in a row that have the same.
+    pub cc: Arc<Map<String, Value>>,
     /// When it starts.
     pub start: Start,
     /// The rest.
@@ -272,9 +273,9 @@ impl RunConfig {
         if flow_list.is_empty() || flow_list.len() > MAX_FLOWS {
             return Err(ParamError::new("flows", format!("{} flows", flow_list.len()), format!("1 to {MAX_FLOWS}")));
         }
-        let mut flows = Vec::with_capacity(flow_list.len());
+        let mut flows: Vec<FlowConfig> = Vec::with_capacity(flow_list.len());
         for (index, flow) in flow_list.iter().enumerate() {
-            flows.push(read_flow(flow).map_err(|e| e.within(&format!("flows[{index}]")))?);
+            flows.push(read_flow(flow, flows.last()).map_err(|e| e.within(&format!("flows[{index}]")))?);
         }
 
         let record = match root.get("record") {
@@ -346,10 +347,12 @@ fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
     Ok(RateChange { at, rate })
 }
 
-fn read_flow(value: &Value) -> Result<FlowConfig, ParamError> {
+/// A flow, which may share what it has in common with the `last` one.
+fn read_flow(value: &Value, last: Option<&FlowConfig>) -> Result<FlowConfig, ParamError> {
     let map = object(value, "flow")?;
     let params = FlowParams::from_json(&without(map, &["cc", "start"]))?;
-    let cc = object(map.get("cc").unwrap_or(&Value::Null), "cc")?.clone();
+    let cc = object(map.get("cc").unwrap_or(&Value::Null), "cc")?;
+    let cc = last.map(|flow| &flow.cc).filter(|same| ***same == *cc).cloned().unwrap_or_else(|| Arc::new(cc.clone()));
     let start = match map.get("start") {
         None => Start { min: Time::ZERO, max: Time::ZERO },
         Some(Value::Object(range)) => {

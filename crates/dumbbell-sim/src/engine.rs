@@ -16,6 +16,7 @@ use crate::{Outcome, RunError};
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::cc::AnyCc;
 use dumbbell_core::packet::{Packet, HEADERS};
+use dumbbell_core::prefetch::prefetch;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::receiver::{Blocks, Echo, Receiver, ReceiverOptions};
 use dumbbell_core::tcp::sender::{Application, HostOptions, Phase, Sender};
@@ -28,6 +29,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const SAMPLE_INTERVAL: Time = Time::from_millis(200);
 /// Events between two looks at the cancel flag.
 const CANCEL_CHECK: u64 = 1 << 14;
+/// With more flows than these, what the next events need is fetched ahead.
+const CROWD: usize = 200;
 /// No SACK blocks.
 const NO_BLOCKS: u32 = u32::MAX;
 
@@ -130,6 +133,8 @@ struct Sim<A: Aqm> {
     noise: Vec<Option<Box<Noise>>>,
     pool: BlockPool,
     measures: Measures,
+    /// So many flows that their state does not stay in the cache.
+    crowded: bool,
 }
 
 impl<A: Aqm> Sim<A> {
@@ -140,6 +145,14 @@ impl<A: Aqm> Sim<A> {
         let next = queue.front().map_or(Time::NEVER, |head| head.0);
         self.lines.set(line, next);
         let id = ack.flow as usize;
+        if self.crowded {
+            if let Some((_, later, _)) = queue.get(2) {
+                prefetch(&self.flows[later.flow as usize].sender);
+            }
+            if let Some((_, next_ack, _)) = queue.front() {
+                self.flows[next_ack.flow as usize].sender.prefetch();
+            }
+        }
         let flow = &mut self.flows[id];
         let mut port = Port {
             bottleneck: &mut self.bottleneck,
@@ -163,7 +176,13 @@ impl<A: Aqm> Sim<A> {
     #[inline]
     fn on_link(&mut self, now: Time) {
         while self.bottleneck.next <= now {
-            if let Some(packet) = self.bottleneck.advance(now) {
+            let left = self.bottleneck.advance(now);
+            if self.crowded {
+                if let Some(packet) = self.bottleneck.in_service() {
+                    prefetch(&self.flows[packet.flow as usize].receiver);
+                }
+            }
+            if let Some(packet) = left {
                 self.deliver(&packet, now);
             }
         }
@@ -402,6 +421,7 @@ pub(crate) fn simulate<A: Aqm>(
         noise,
         pool: BlockPool::default(),
         measures: Measures::new(count, config.series_interval),
+        crowded: count > CROWD,
     };
 
     let mut events = 0_u64;
@@ -442,6 +462,8 @@ pub(crate) fn simulate<A: Aqm>(
     }
     sim.check_conservation()?;
     progress.store(duration.0, Ordering::Relaxed);
+    // not in memory together with the tables
+    drop(sim.flows);
     Ok(sim.measures.outcome(config, events))
 }
 

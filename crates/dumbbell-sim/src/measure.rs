@@ -12,7 +12,7 @@ use dumbbell_core::units::Time;
 use serde_json::json;
 
 /// One flow at its end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FlowResult {
     /// On the engine's clock.
     start: Time,
@@ -132,7 +132,7 @@ pub struct Measures {
     /// Flows that have not started yet.
     waiting: usize,
     samples: Vec<Samples>,
-    results: Vec<Option<FlowResult>>,
+    results: Vec<FlowResult>,
     queue: QueueResult,
     interval: Time,
     acked_before: Vec<u64>,
@@ -173,7 +173,7 @@ impl Measures {
         Measures {
             waiting: flows,
             samples: vec![Samples::default(); flows],
-            results: vec![None; flows],
+            results: vec![FlowResult::default(); flows],
             queue: QueueResult::default(),
             interval,
             acked_before: vec![0; flows],
@@ -262,7 +262,7 @@ impl Measures {
 
     /// The measured time of a flow is over.
     pub fn finish_flow(&mut self, flow: usize, result: FlowResult) {
-        self.results[flow] = Some(result);
+        self.results[flow] = result;
     }
 
     /// The measured time of the queue is over.
@@ -293,7 +293,7 @@ impl Measures {
 
     /// Tables and summary.
     pub fn outcome(self, config: &RunConfig, events: u64) -> Outcome {
-        let flows: Vec<FlowResult> = self.results.into_iter().flatten().collect();
+        let flows = &self.results;
         let goodput: Vec<f64> = flows.iter().map(|flow| flow.mbit(flow.bytes_acked)).collect();
         let total: f64 = goodput.iter().sum();
         let jain = jain(&goodput);

@@ -195,6 +195,11 @@ impl FlowQueues {
     #[inline]
     pub fn sent(&mut self, index: usize, len: u16) {
         self.queues[index].deficit -= i64::from(len);
+        // the next one's packet may have been pushed out of the cache by those of thousands of others
+        let behind = |ahead: usize| self.queues.get(ahead).map_or(usize::MAX, |queue| queue.next as usize);
+        if let Some(soon) = self.queues.get(behind(behind(index))) {
+            self.store.prefetch(&soon.packets);
+        }
     }
 
     /// Queue `index`, whose turn it is, had nothing to send: it leaves. A new one waits behind the old ones first, if there are any,

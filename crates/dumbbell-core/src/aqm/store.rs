@@ -1,6 +1,7 @@
 //! Room for the packets of many queues: one array, in which every queue is a chain.
 
 use crate::packet::Packet;
+use crate::prefetch::prefetch;
 
 /// End of a chain.
 const NONE: u32 = u32::MAX;
@@ -92,6 +93,14 @@ impl Store {
         stored.next = self.unused;
         self.unused = place;
         Some(stored.packet)
+    }
+
+    /// The head of `chain` will be taken soon.
+    #[inline]
+    pub fn prefetch(&self, chain: &Chain) {
+        if let Some(stored) = self.stored.get(chain.head as usize) {
+            prefetch(stored);
+        }
     }
 
     /// Places, used or not.

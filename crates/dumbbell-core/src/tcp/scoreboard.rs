@@ -4,6 +4,7 @@
 
 use super::conn::Conn;
 use super::Block;
+use crate::prefetch::prefetch;
 use crate::units::Time;
 use std::collections::VecDeque;
 
@@ -86,8 +87,8 @@ pub struct Scoreboard {
 impl Default for Scoreboard {
     fn default() -> Scoreboard {
         Scoreboard {
-            ring: vec![Segment::default(); 16],
-            mask: 15,
+            ring: vec![Segment::default(); 1],
+            mask: 0,
             retransmissions: VecDeque::new(),
             unsent_twice: 0,
             retransmit_hint: 0,
@@ -102,6 +103,12 @@ impl Scoreboard {
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
         self.ring.capacity() * std::mem::size_of::<Segment>() + self.retransmissions.capacity() * 16
+    }
+
+    /// Segment `seq` will be looked at soon.
+    #[inline]
+    pub fn prefetch(&self, seq: u64) {
+        prefetch(self.get(seq));
     }
 
     /// Segment `seq`, which must be in flight.
@@ -126,7 +133,7 @@ impl Scoreboard {
 
     #[cold]
     fn grow(&mut self, una: u64, end: u64) {
-        let mask = self.mask * 2 + 1;
+        let mask = (self.mask * 2 + 1).max(15);
         let mut ring = vec![Segment::default(); (mask + 1) as usize];
         for seq in una..end {
             ring[(seq & mask) as usize] = *self.get(seq);

@@ -343,6 +343,12 @@ impl Sender {
         }
     }
 
+    /// An ACK will come soon, and this is in the cache already: asks for what it points to.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.board.prefetch(self.conn.snd_una);
+    }
+
     /// When [`Sender::on_timer`] wants to be called.
     #[inline]
     pub fn next_timer(&self) -> Time {
