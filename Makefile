@@ -4,7 +4,7 @@
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
 # make test   cargo test and pytest
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
-# make lint   rustfmt, clippy, ruff, mypy
+# make lint   rustfmt, clippy, ruff, mypy; do the fuzz targets compile
 # make bench  packets a second of the engine
 #
 # Needs Rust 1.85 or newer and Python 3.11 or newer.
@@ -71,6 +71,9 @@ $(CARGO_FUZZ): | tools
 lint: $(STAMPS)/dev
 	rustfmt --check --edition 2021 $$(find crates benches fuzz/src fuzz/fuzz_targets -name '*.rs')
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	@if command -v c++ >/dev/null; then echo "cargo check of the fuzz targets"; \
+		cargo check --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz-check; \
+	else echo "no C++ compiler, which libFuzzer needs: the fuzz targets are not checked"; fi
 	$(BIN)/ruff check --quiet python tests
 	$(BIN)/ruff format --check --quiet python tests
 	$(BIN)/mypy

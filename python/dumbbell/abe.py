@@ -48,8 +48,11 @@ def _describe(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+EXPERIMENTS = ("gain", "convergence", "coexistence", "slow-start", "short")
+
+
 class Results:
-    """Runs of experiments/abe with what tells them apart; raises InputError if there are none."""
+    """Runs of experiments/abe with what tells them apart; raises InputError if runs of a file are missing."""
 
     def __init__(self, path: str | Path) -> None:
         with Store.open(path) as store:
@@ -59,6 +62,10 @@ class Results:
         if not rows:
             raise InputError(str(path), "", "no run with ABE", "results of experiments/abe/*.toml")
         self.runs = pl.DataFrame([_describe(row) for row in rows], infer_schema_length=None)
+        missing = [name for name in EXPERIMENTS if self.of(name).is_empty()]
+        if missing:
+            found = f"no runs of {', '.join(missing)} by the latest engine that the file has runs of"
+            raise InputError(str(path), "", found, "results of experiments/abe/*.toml")
 
     def of(self, experiment: str) -> pl.DataFrame:
         """Return the runs of one file of experiments/abe."""
