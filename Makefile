@@ -5,7 +5,7 @@
 # make test   cargo test and pytest
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
 # make lint   rustfmt, clippy, ruff, mypy; do the fuzz targets compile
-# make bench  packets a second of the engine
+# make bench  packets a second of the engine, appended to benches/history.csv
 #
 # Needs Rust 1.85 or newer and Python 3.11 or newer.
 
@@ -78,8 +78,10 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check --quiet python tests
 	$(BIN)/mypy
 
+# BENCH_HISTORY= keeps no history
+BENCH_HISTORY := $(shell git describe --always --dirty 2>/dev/null)
 bench:
-	cargo bench --quiet -p dumbbell-sim --bench packets
+	BENCH_HISTORY=$(BENCH_HISTORY) cargo bench --quiet -p dumbbell-sim --bench packets
 
 clean:
 	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb validate.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \

@@ -12,7 +12,8 @@
 //!   flow, over the number of flows.
 //! - `peak_bytes_per_flow`: the same with all packets in flight, on the path and in the queue.
 //!
-//! The lines are appended to `benches/history.csv` if `BENCH_HISTORY` names the version that they are of.
+//! If `BENCH_HISTORY` names the version, the lines are appended to `benches/history.csv`; a second line says how a case has changed since it was
+//! last there.
 
 use cpu_time::ProcessTime;
 use serde_json::{json, Value};
@@ -20,7 +21,6 @@ use stats_alloc::{Region, StatsAlloc, INSTRUMENTED_SYSTEM};
 use std::alloc::System;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -211,6 +211,32 @@ fn line(case: &Case, bare: f64) -> String {
     line
 }
 
+/// Appends `line` to the history, and prints how the case has changed.
+fn record(version: &str, line: &str) -> std::io::Result<()> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/history.csv");
+    let (names, values): (Vec<&str>, Vec<&str>) = line.split(' ').filter_map(|part| part.split_once('=')).unzip();
+    let header = format!("version,{}", names.join(","));
+    let mut history = std::fs::read_to_string(path).unwrap_or_default();
+    if history.lines().next() != Some(&header) {
+        history = format!("{header}\n");
+    }
+    let before = history.lines().rev().map(|row| row.split(',').collect::<Vec<_>>()).find(|row| row.get(1) == values.first());
+    if let Some(before) = before {
+        let changes = names
+            .iter()
+            .zip(&values)
+            .zip(&before[1..])
+            .filter(|((name, _), _)| ["of_bare", "instructions_per_packet"].contains(name));
+        let changes = changes.filter_map(|((name, now), then)| {
+            let (now, then): (f64, f64) = (now.parse().ok()?, then.parse().ok()?);
+            Some(format!(" {name}={:+.1}%", 100.0 * (now / then - 1.0)))
+        });
+        println!("  since {}:{}", before[0], changes.collect::<String>());
+    }
+    history += &format!("{version},{}\n", values.join(","));
+    std::fs::write(path, history)
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     if let Some(at) = args.iter().position(|arg| arg == "--only") {
@@ -224,10 +250,8 @@ fn main() {
     for case in cases().iter().filter(|case| chosen.is_empty() || chosen.iter().any(|name| *name == case.name)) {
         let line = line(case, bare);
         println!("{line}");
-        if let Ok(version) = std::env::var("BENCH_HISTORY") {
-            let values: Vec<&str> = line.split(' ').map(|part| part.split_once('=').map_or("", |(_, value)| value)).collect();
-            let mut file = std::fs::OpenOptions::new().append(true).create(true).open("benches/history.csv").expect("a file");
-            writeln!(file, "{version},{}", values.join(",")).expect("room for a line");
+        if let Some(version) = std::env::var("BENCH_HISTORY").ok().filter(|version| !version.is_empty()) {
+            record(&version, &line).expect("benches/history.csv can be read and written");
         }
     }
 }
