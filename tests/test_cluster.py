@@ -136,7 +136,10 @@ def test_an_interrupted_sweep_ends_its_runs_in_the_workers(dask: Dask, small: Pa
     assert time.monotonic() - asked < 15
 
 
-def test_a_worker_that_is_killed_costs_only_its_runs(dask: Dask, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_costs_only_its_runs(
+    dask: Dask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "COMMIT_EVERY_S", 0.2)
     path, output = tmp_path / "slow.toml", tmp_path / "r.duckdb"
     path.write_text(SLOW)
     log = output.with_name(output.name + ".wal")

@@ -74,7 +74,8 @@ def test_tables_hold_every_flow_class_and_interval(small: Path) -> None:
 def test_a_stopped_sweep_goes_on_where_it_was(how: signal.Signals, tmp_path: Path) -> None:
     path, output = tmp_path / "slow.toml", tmp_path / "r.duckdb"
     path.write_text(SLOW)
-    line = [sys.executable, "-m", "dumbbell", "run", str(path), "-o", str(output), "--jobs", "1"]
+    often = "from dumbbell import cli, sweep; sweep.COMMIT_EVERY_S = 0.5; raise SystemExit(cli.main())"
+    line = [sys.executable, "-c", often, "run", str(path), "-o", str(output), "--jobs", "1"]
     process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
     log = output.with_name(output.name + ".wal")
     deadline = time.monotonic() + 60

@@ -279,8 +279,8 @@ def run(
     """Run whatever of `experiments` is not in the results file `output` yet.
 
     Runs are carried out on `jobs` cores of this machine (all by default) or, if `cluster` is the address of a Dask
-    scheduler, by its workers. Finished runs are committed about every two seconds. Ctrl-C stops at once; what is finished is
-    kept. A failed run does not stop the others. Raises InputError if `output` or `cluster` cannot be used.
+    scheduler, by its workers. Finished runs are committed about every two seconds. Ctrl-C stops at once; what is
+    finished is kept. A failed run does not stop the others. Raises InputError if `output` or `cluster` cannot be used.
     """
     report = Report()
     running: dict[Future[Measured], tuple[Cell, _native.Progress]] = {}
