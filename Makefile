@@ -1,5 +1,6 @@
 # make demo   set up .venv, build, run published experiments and print the results beside the published ones
 # make validate   every measured cell of Linux and of the SCE draft beside the simulator
+# make linux  in how many cells of real Linux the simulator agrees: writes docs/validation-linux.md
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
 # make test   cargo test and pytest
@@ -20,7 +21,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo validate sce abe build test fuzz lint bench clean tools nightly
+.PHONY: demo validate linux sce abe build test fuzz lint bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -32,6 +33,12 @@ validate: build
 	@$(BIN)/dumbbell compare validate.duckdb references/linux-6.12.csv
 	$(BIN)/dumbbell run experiments/sce/one-flow-reno-cubic.toml -o demo.duckdb
 	@$(BIN)/dumbbell compare demo.duckdb references/sce.csv --scores
+
+# every cell of real Linux beside the simulator
+LINUX := one-flow one-flow-cake one-flow-aqm two-flows-aqm two-flows-pie
+linux: build
+	$(BIN)/dumbbell run $(addprefix experiments/linux/,$(addsuffix .toml,$(LINUX))) experiments/sce/one-flow-reno-cubic.toml -o linux.duckdb
+	$(BIN)/python docs/agreement.py references/linux-6.12.csv linux.duckdb > docs/validation-linux.md
 
 sce: build
 	$(BIN)/dumbbell run experiments/sce/one-flow.toml experiments/sce/two-flow.toml -o sce.duckdb
@@ -74,8 +81,8 @@ lint: $(STAMPS)/dev
 	@if command -v c++ >/dev/null; then echo "cargo check of the fuzz targets"; \
 		cargo check --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz-check; \
 	else echo "no C++ compiler, which libFuzzer needs: the fuzz targets are not checked"; fi
-	$(BIN)/ruff check --quiet python tests
-	$(BIN)/ruff format --check --quiet python tests
+	$(BIN)/ruff check --quiet python tests docs
+	$(BIN)/ruff format --check --quiet python tests docs
 	$(BIN)/mypy
 
 # BENCH_HISTORY= keeps no history
@@ -84,7 +91,7 @@ bench:
 	BENCH_HISTORY=$(BENCH_HISTORY) cargo bench --quiet -p dumbbell-sim --bench packets
 
 clean:
-	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb validate.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
+	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb validate.duckdb linux.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
 		abe.md abe python/dumbbell/_native*.so
 
 tools:

@@ -47,6 +47,7 @@ const MS: u64 = 1_000_000;
 
 fn cases() -> Vec<Case> {
     let codel = || json!({"name": "codel", "ecn": true});
+    let large = || json!({"name": "fq_codel", "limit": 1_000_000, "memory_limit": 1_u64 << 34});
     // 0.17 of the round trip
     let step = || json!({"name": "step", "threshold": 850_000, "limit": 1_000_000});
     let case =
@@ -65,25 +66,9 @@ fn cases() -> Vec<Case> {
             3_000,
             200,
         ),
-        case(
-            "f",
-            100 * GBIT,
-            20 * MS,
-            &[("cubic", 10_000)],
-            json!({"name": "fq_codel", "limit": 1_000_000, "memory_limit": 1_u64 << 34}),
-            1_000,
-            100,
-        ),
+        case("f", 100 * GBIT, 20 * MS, &[("cubic", 10_000)], large(), 1_000, 100),
         // f with few flows: what the number of flows costs
-        case(
-            "f-10",
-            100 * GBIT,
-            20 * MS,
-            &[("cubic", 10)],
-            json!({"name": "fq_codel", "limit": 1_000_000, "memory_limit": 1_u64 << 34}),
-            2_000,
-            100,
-        ),
+        case("f-10", 100 * GBIT, 20 * MS, &[("cubic", 10)], large(), 2_000, 100),
         case("g", GBIT, 20 * MS, &[("cubic", 100)], json!({"name": "cake"}), 20_000, 1_000),
         case("codel-10", GBIT, 5 * MS, &[("cubic", 10)], codel(), 20_000, 1_000),
         case("fq-codel-10", GBIT, 20 * MS, &[("cubic", 10)], json!({"name": "fq_codel"}), 20_000, 1_000),
@@ -217,8 +202,11 @@ fn record(version: &str, line: &str) -> std::io::Result<()> {
     let (names, values): (Vec<&str>, Vec<&str>) = line.split(' ').filter_map(|part| part.split_once('=')).unzip();
     let header = format!("version,{}", names.join(","));
     let mut history = std::fs::read_to_string(path).unwrap_or_default();
-    if history.lines().next() != Some(&header) {
+    if history.is_empty() {
         history = format!("{header}\n");
+    }
+    if history.lines().next() != Some(&header) {
+        return Err(std::io::Error::other(format!("{path} has other columns than {header}")));
     }
     let before = history.lines().rev().map(|row| row.split(',').collect::<Vec<_>>()).find(|row| row.get(1) == values.first());
     if let Some(before) = before {
