@@ -89,8 +89,9 @@ def check_same(a: Path, b: Path) -> None:
 def test_a_run_that_fails_is_reported_and_does_not_stop_the_others(
     dask: Dask, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Cell.config.fget  # type: ignore[attr-defined]
-    monkeypatch.setattr(Cell, "config", property(lambda cell: "no JSON" if cell.seed == 2 else real(cell)))
+    real = vars(Cell)["config"].func
+    broken = property(lambda cell: f"no JSON {cell.matrix}" if cell.seed == 2 else real(cell))
+    monkeypatch.setattr(Cell, "config", broken)
     said: list[str] = []
     plan = [experiment.load(small)]
     report = sweep.run(

@@ -34,7 +34,7 @@ def cell(aqm: Any = "codel", **changes: Any) -> Cell:
 
 
 def frames(*runs: tuple[Cell, dict[str, Any], list[dict[str, Any]]]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    rows = [{"key": f"k{i}", "config": c.compact, **summary} for i, (c, summary, _) in enumerate(runs)]
+    rows = [{"key": f"k{i}", "config": c.config, **summary} for i, (c, summary, _) in enumerate(runs)]
     flows = [
         {"key": f"k{i}", "flow": n, **flow} for i, (*_, measured) in enumerate(runs) for n, flow in enumerate(measured)
     ]

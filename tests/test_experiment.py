@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conftest import SMALL, Command, described, parsed
-from dumbbell import experiment, schema
+from dumbbell import _native, experiment, schema
 from dumbbell.errors import InputError
 
 FLOW = {"cc": "reno", "base_rtt": "20ms"}
@@ -146,7 +146,7 @@ def test_resolved_runs_have_every_key_and_canonical_units() -> None:
     assert config["bottleneck"]["aqm"]["name"] == "codel" and config["bottleneck"]["aqm"]["target"] == 5_000_000
     assert config["hosts"]["ecn"] is False and "mss" in config["hosts"]
     assert [flow["cc"]["name"] for flow in config["flows"]] == ["cubic", "reno"]
-    assert config["flows"][0]["start"] == {"min": 0, "max": 0} and "count" not in config["flows"][0]
+    assert config["flows"][0]["start"] == {"min": 0, "max": 0} and config["flows"][0]["count"] == 1
 
 
 def test_equal_runs_have_equal_keys_however_they_are_written() -> None:
@@ -161,8 +161,11 @@ def test_equal_runs_have_equal_keys_however_they_are_written() -> None:
 
 def test_count_makes_identical_flows() -> None:
     cell = parsed(flows=[{"cc": "reno", "count": 3}, {"cc": "cubic"}]).cell(0)
-    assert [flow["cc"]["name"] for flow in json.loads(cell.config)["flows"]] == ["reno"] * 3 + ["cubic"]
+    assert [(flow["cc"]["name"], flow["count"]) for flow in cell.groups["flows"]] == [("reno", 3), ("cubic", 1)]
     assert cell.flow_count == 4
+    written_out = parsed(flows=[{"cc": "reno"}] * 3 + [{"cc": "cubic"}]).cell(0)
+    counted, each = (_native.run(c.config, _native.Cancel()) for c in (cell, written_out))
+    assert counted.hash == each.hash
 
 
 def test_matrix_is_every_combination_in_order() -> None:

@@ -191,4 +191,4 @@ def test_any_experiment_of_the_right_shape_is_checked_whole_or_one_line(table: d
         assert time.monotonic() - started < 10
     # what was accepted can be made into runs
     for cell in plan.sample(5):
-        assert len(cell.key) == 32 and cell.packets > 0 and json.loads(cell.compact)
+        assert len(cell.key) == 32 and cell.packets > 0 and json.loads(cell.config)

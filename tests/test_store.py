@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import dumbbell
-from conftest import SMALL, Command, parsed
+from conftest import SMALL, Command
 from dumbbell import experiment, sweep
 from dumbbell.errors import InputError
 from dumbbell.store import TABLES, Store
@@ -198,20 +198,24 @@ def test_a_dry_run_writes_nothing(small: Path, tmp_path: Path, command: Command)
 def test_columns_may_come_later_and_turn_real(tmp_path: Path) -> None:
     import pyarrow as pa
 
-    from dumbbell.store import Finished
-
-    cells = list(parsed(seeds=[1, 2, 3]).cells())
     with Store.open(tmp_path / "r.duckdb", write=True) as store:
-        store.add([Finished(cells[0], 0.1, "a", {"x": 1, "n": None}, {"flows": pa.table({"v": [1]})})])
-        store.add([Finished(cells[1], 0.1, "b", {"x": 2.5, "n": 7, "bins": [1, 2]}, {"flows": pa.table({"v": [0.5]})})])
-        store.add([Finished(cells[2], 0.1, "c", {"y": "w"}, {"flows": pa.table({"w": ["late"]})})])
-        runs = store.read("SELECT seed, x, n, bins, y FROM runs ORDER BY seed")
-        assert runs.rows() == [(1, 1.0, None, None, None), (2, 2.5, 7, "[1, 2]", None), (3, None, None, None, "w")]
+        store.write({"runs": pa.table({"key": ["a"], "x": [1]}), "flows": pa.table({"v": [1]})})
+        more = pa.table({"key": ["b"], "x": [2.5], "n": [7], "bins": ["[1, 2]"]})
+        store.write({"runs": more, "flows": pa.table({"v": [0.5]})})
+        store.write({"runs": pa.table({"key": ["c"], "y": ["w"]}), "flows": pa.table({"w": ["late"]})})
+        runs = store.read("SELECT key, x, n, bins, y FROM runs ORDER BY key")
+        assert runs.rows() == [
+            ("a", 1.0, None, None, None),
+            ("b", 2.5, 7, "[1, 2]", None),
+            ("c", None, None, None, "w"),
+        ]
         assert store.read("SELECT v, w FROM flows ORDER BY v NULLS LAST").rows() == [
             (0.5, None),
             (1.0, None),
             (None, "late"),
         ]
         with pytest.raises(InputError):
-            store.add([Finished(cells[0], 0.1, "a", {}, {"flows": pa.table({"v": [9.0]})})])
+            store.write({"runs": pa.table({"key": ["a"], "late": [1]}), "flows": pa.table({"v": [9.0]})})
         assert store.read("SELECT count(*) AS n FROM flows")["n"][0] == 3, "all of a commit or nothing"
+        assert "late" not in store.columns("runs")
+        store.write({"runs": pa.table({"key": ["d"], "late": [1]})})

@@ -33,7 +33,7 @@ def frame() -> Frame:
             "title": "",
             "seed": c.seed,
             "matrix": json.dumps(c.matrix),
-            "config": c.compact,
+            "config": c.config,
             "jain": 0.5 + 0.1 * i,
         }
         for i, c in enumerate(cells)

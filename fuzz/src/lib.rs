@@ -96,6 +96,9 @@ fn flow(u: &mut Unstructured, duration: u64) -> Result<Value> {
     }
     let loss = *u.choose(&[0.0, 0.0, 0.01, 0.1, 0.5])?;
     flow.entry("loss").or_insert(json!(loss));
+    if u.ratio(1_u8, 4)? {
+        flow.insert("count".into(), json!(u.int_in_range(1..=4_u8)?));
+    }
     if u.ratio(3_u8, 4)? {
         flow.insert("jitter".into(), json!(time(u, 100 * MS)?));
     }

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from dumbbell import _native
 from dumbbell.errors import InputError, one_line
 from dumbbell.experiment import Cell
-from dumbbell.store import Measured, measured
+from dumbbell.store import Measured
 
 CONNECT_S = 4.0  # for a scheduler to answer, and for the first worker to be there
 ALONE_S = 60.0  # that a sweep waits when all workers are gone
@@ -34,8 +34,7 @@ def _run(config: str, sweep: str, version: str) -> tuple[Any, ...]:
         return ("stopped",)
     except Exception as error:  # whatever it is belongs to this run
         return "failed", str(error) or type(error).__name__
-    run = measured(result, time.perf_counter() - started)
-    return "done", run.wall_s, run.hash, run.summary, run.columns
+    return "done", time.perf_counter() - started, result.to_bytes()
 
 
 def _stop(sweep: str) -> None:
@@ -187,8 +186,8 @@ class Cluster:
         finally:
             self._pending.discard(run)
         match outcome:
-            case "done", *rest:
-                return Measured(*rest)
+            case "done", wall_s, result:
+                return Measured(wall_s, _native.Result.from_bytes(result))
             case "version", version:
                 raise self._other(version)
             case "stopped", *_:

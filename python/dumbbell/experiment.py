@@ -32,23 +32,14 @@ class Cell:
     groups: dict[str, Any]
 
     @cached_property
-    def compact(self) -> str:
-        """Canonical JSON in which a group of identical flows is one entry with its `count`."""
-        return json.dumps(self.groups, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-    @property
     def config(self) -> str:
-        """Canonical JSON as the engine reads it: every flow an entry of its own."""
-        groups = [(dict(flow), flow["count"]) for flow in self.groups["flows"]]
-        for flow, _ in groups:
-            del flow["count"]
-        flows = list(itertools.chain.from_iterable(itertools.repeat(flow, count) for flow, count in groups))
-        return json.dumps(self.groups | {"flows": flows}, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        """Canonical JSON, as the engine reads it; identical flows are one entry with their `count`."""
+        return json.dumps(self.groups, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @cached_property
     def key(self) -> str:
         """Hash of the resolved parameters, the seed and the engine version."""
-        text = f"{_native.engine_version()}\n{self.compact}"
+        text = f"{_native.engine_version()}\n{self.config}"
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     @property

@@ -22,13 +22,15 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from dumbbell import _native
 from dumbbell.errors import InputError, one_line
 from dumbbell.experiment import Cell, Experiment
-from dumbbell.store import Finished, Measured, Store, finished, measured
+from dumbbell.store import Finished, Measured, Store
 
 PACKETS_PER_SECOND = 8.0e6  # of one core, before anything has been measured: in the middle of the cases of make bench
 RUN_BYTES, FLOW_BYTES, INTERVAL_BYTES, BIN_BYTES, BINS = 1500, 120, 80, 8, 1000  # in the results file, about
 WINDOW = 4096  # runs that are put in order, longest first
 LOOKED_UP = 256  # runs that are looked for in the store at a time
-AHEAD = 16  # runs in flight for each that can run at once: short ones go on while finished ones are committed
+AHEAD_S = 1.0  # work in flight for each core: short runs go on while finished ones are taken and committed
+AHEAD = (2, 16, 1024)  # runs in flight for each core: at least, before any has ended, at most
+LOOK_S = 0.05  # between looks at what has ended: to take short runs one by one would cost more than they do
 COMMIT_EVERY_S = 2.0
 SWITCH_S = 0.0005  # after which a thread gives up Python's lock to one whose run has ended
 _EXACT = 5000  # runs that an estimate looks at one by one; of more it looks at a sample
@@ -183,10 +185,9 @@ class Threads:
         return self._pool.submit(self._run, cell, progress)
 
     def _run(self, cell: Cell, progress: _native.Progress) -> Measured:
-        config = cell.config
         started = time.perf_counter()
-        result = _native.run(config, self._cancel, progress)
-        return measured(result, time.perf_counter() - started)
+        result = _native.run(cell.config, self._cancel, progress)
+        return Measured(time.perf_counter() - started, result)
 
     def stop(self) -> None:
         """End what runs and what waits."""
@@ -287,12 +288,15 @@ def run(
     done: queue.SimpleQueue[Future[Measured]] = queue.SimpleQueue()
     waiting: list[Finished] = []
     begun: set[str] = set()
+    ahead = AHEAD[1]
 
-    def settle() -> None:
+    def settle(wait_s: float) -> None:
         """Take what has ended since the last time, if nothing has then wait for a while."""
+        nonlocal ahead
         ended = []
         with contextlib.suppress(queue.Empty):
             ended.append(done.get(timeout=0.2))
+            time.sleep(wait_s)
             while True:
                 ended.append(done.get_nowait())
         fatal = None
@@ -301,7 +305,7 @@ def run(
             bar.finish(cell)
             error = future.exception() if not future.cancelled() else _native.Interrupted()
             if error is None:
-                waiting.append(finished(cell, future.result()))
+                waiting.append(Finished(cell, future.result()))
             elif isinstance(error, InputError):
                 fatal = error
             elif not isinstance(error, _native.Interrupted):
@@ -310,6 +314,9 @@ def run(
                 on_failure(cell, text)
         if fatal is not None:
             raise fatal
+        if waiting:
+            mean_s = sum(finished.run.wall_s for finished in waiting) / len(waiting)
+            ahead = max(AHEAD[0], min(round(AHEAD_S / max(mean_s, 1e-6)), AHEAD[2]))
         bar.update(running.values())
 
     def commit() -> None:
@@ -328,7 +335,7 @@ def run(
         committed = time.monotonic()
         try:
             while not report.interrupted:
-                most = AHEAD * workers.slots
+                most = ahead * workers.slots
                 while len(running) < most and not report.interrupted and (cell := next(cells, None)) is not None:
                     progress = _native.Progress()
                     future = workers.submit(cell, progress)
@@ -336,14 +343,14 @@ def run(
                     future.add_done_callback(done.put)
                 if not running:
                     break
-                settle()
+                settle(LOOK_S if len(running) >= most else 0.0)
                 if time.monotonic() - committed >= COMMIT_EVERY_S:
                     commit()
                     committed = time.monotonic()
             if report.interrupted:
                 workers.stop()
             while running:
-                settle()
+                settle(0.0)
         finally:
             workers.stop()
             commit()

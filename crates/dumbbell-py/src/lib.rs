@@ -1,11 +1,11 @@
-//! Python bindings of the engine: converts, releases the GIL, returns columns; holds no logic.
+//! Python bindings of the engine: converts and releases the GIL; holds no logic.
 
 use dumbbell_sim::table::{Column, Table};
-use dumbbell_sim::RunError;
+use dumbbell_sim::{Outcome, RunError, Tables};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::PyBytes;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -59,23 +59,85 @@ impl Progress {
     }
 }
 
-/// What one run measured.
-#[pyclass(frozen, get_all)]
-struct Result {
+/// What one run measured; `gather` puts what many of them measured into tables.
+#[pyclass(frozen)]
+struct Result(Outcome);
+
+#[pymethods]
+impl Result {
     /// JSON: figures of the queue and across flows.
-    summary: String,
-    /// Columns, one row a flow: `(name, "u64" | "f64" | "text", little-endian bytes | list of str)`.
-    flows: Py<PyList>,
-    /// Columns, one row a connection class.
-    classes: Py<PyList>,
-    /// Columns, one row a flow and interval.
-    series: Py<PyList>,
-    /// Columns, one row an interval: the queue.
-    queue_series: Py<PyList>,
-    /// Columns, one row a bin of the sojourn histogram.
-    sojourn: Py<PyList>,
+    #[getter]
+    fn summary(&self) -> String {
+        self.0.summary.to_string()
+    }
+
     /// Hex digest over every figure.
-    hash: String,
+    #[getter]
+    fn hash(&self) -> &str {
+        &self.0.hash
+    }
+
+    /// Everything, for `from_bytes` of the same version of the engine.
+    fn to_bytes(&self) -> PyResult<Vec<u8>> {
+        let parts = (self.summary(), &self.0.tables, &self.0.hash);
+        postcard::to_stdvec(&parts).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// What `to_bytes` was called on.
+    #[staticmethod]
+    fn from_bytes(bytes: &[u8]) -> PyResult<Result> {
+        let (summary, tables, hash): (String, Tables, String) =
+            postcard::from_bytes(bytes).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let summary = serde_json::from_str(&summary).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Result(Outcome { summary, tables, hash }))
+    }
+}
+
+/// Rows of a table, the number of the run that each is of, and columns: name, type, buffers as in Arrow.
+type Rows<'py> = (Bound<'py, PyBytes>, Vec<(String, &'static str, Vec<Bound<'py, PyBytes>>)>);
+
+/// What all of `results` measured, table by table; `runs` holds their summaries and hashes, one row each.
+///
+/// Raises ValueError if they are of several versions of the engine.
+#[pyfunction]
+fn gather<'py>(py: Python<'py>, results: Vec<Py<Result>>) -> PyResult<Vec<(&'static str, Rows<'py>)>> {
+    let outcomes: Vec<&Outcome> = results.iter().map(|result| &result.get().0).collect();
+    let mut summaries: Vec<Table> = outcomes.iter().map(|outcome| Table::row(&outcome.summary)).collect();
+    for (summary, outcome) in summaries.iter_mut().zip(&outcomes) {
+        summary.columns.push(("hash".to_owned(), Column::Text(vec![outcome.hash.clone()])));
+    }
+    let of = |table: fn(&Tables) -> &Table| outcomes.iter().map(|outcome| table(&outcome.tables)).collect();
+    let tables: [(&str, Vec<&Table>); 6] = [
+        ("runs", summaries.iter().collect()),
+        ("flows", of(|tables| &tables.flows)),
+        ("classes", of(|tables| &tables.classes)),
+        ("series", of(|tables| &tables.series)),
+        ("queue_series", of(|tables| &tables.queue_series)),
+        ("sojourn", of(|tables| &tables.sojourn)),
+    ];
+    tables.into_iter().map(|(name, parts)| Ok((name, rows(py, &parts)?))).collect()
+}
+
+fn rows<'py>(py: Python<'py>, parts: &[&Table]) -> PyResult<Rows<'py>> {
+    let Some(all) = Table::joined(parts.iter().copied()) else {
+        return Err(PyValueError::new_err("results of several versions of the engine"));
+    };
+    let of_run: Vec<i32> = (0..).zip(parts).flat_map(|(run, part)| std::iter::repeat_n(run, part.height())).collect();
+    let columns = all.columns.into_iter().map(|(name, column)| match column {
+        Column::U64(values) => Ok((name, "u64", vec![words(py, values.iter().map(|v| v.to_le_bytes()))?])),
+        Column::F64(values) => Ok((name, "f64", vec![words(py, values.iter().map(|v| v.to_le_bytes()))?])),
+        Column::Text(values) => {
+            let mut ends = vec![0];
+            let mut text = String::new();
+            for value in &values {
+                text.push_str(value);
+                ends.push(i32::try_from(text.len())?);
+            }
+            let ends = words(py, ends.iter().map(|v| v.to_le_bytes()))?;
+            Ok((name, "text", vec![ends, PyBytes::new(py, text.as_bytes())]))
+        }
+    });
+    Ok((words(py, of_run.iter().map(|v| v.to_le_bytes()))?, columns.collect::<PyResult<_>>()?))
 }
 
 fn words<'py, const N: usize>(py: Python<'py>, values: impl ExactSizeIterator<Item = [u8; N]>) -> PyResult<Bound<'py, PyBytes>> {
@@ -85,18 +147,6 @@ fn words<'py, const N: usize>(py: Python<'py>, values: impl ExactSizeIterator<It
         }
         Ok(())
     })
-}
-
-fn columns(py: Python<'_>, table: &Table) -> PyResult<Py<PyList>> {
-    let list = PyList::empty(py);
-    for (name, column) in &table.columns {
-        match column {
-            Column::U64(values) => list.append((name, "u64", words(py, values.iter().map(|v| v.to_le_bytes()))?))?,
-            Column::F64(values) => list.append((name, "f64", words(py, values.iter().map(|v| v.to_le_bytes()))?))?,
-            Column::Text(values) => list.append((name, "text", PyList::new(py, values)?))?,
-        }
-    }
-    Ok(list.unbind())
 }
 
 fn parse(config: &str) -> PyResult<Value> {
@@ -136,16 +186,7 @@ fn run(py: Python<'_>, config: &str, cancel: &Cancel, progress: Option<&Progress
             RunError::Cancelled => Interrupted::new_err("cancelled"),
             other => PyRuntimeError::new_err(other.to_string()),
         })?;
-    let tables = &outcome.tables;
-    Ok(Result {
-        summary: outcome.summary.to_string(),
-        flows: columns(py, &tables.flows)?,
-        classes: columns(py, &tables.classes)?,
-        series: columns(py, &tables.series)?,
-        queue_series: columns(py, &tables.queue_series)?,
-        sojourn: columns(py, &tables.sojourn)?,
-        hash: outcome.hash,
-    })
+    Ok(Result(outcome))
 }
 
 #[pymodule]
@@ -157,5 +198,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(registry, module)?)?;
     module.add_function(wrap_pyfunction!(engine_version, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
-    module.add_function(wrap_pyfunction!(run, module)?)
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(gather, module)?)
 }

@@ -269,13 +269,18 @@ impl RunConfig {
             Some(hosts) => HostParams::from_json(object(hosts, "hosts")?).map_err(|e| e.within("hosts"))?,
         };
 
-        let flow_list = list(root.get("flows"), "flows")?;
-        if flow_list.is_empty() || flow_list.len() > MAX_FLOWS {
-            return Err(ParamError::new("flows", format!("{} flows", flow_list.len()), format!("1 to {MAX_FLOWS}")));
+        let other_than = |flows: usize| ParamError::new("flows", format!("{flows} flows"), format!("1 to {MAX_FLOWS}"));
+        let mut flows: Vec<FlowConfig> = Vec::new();
+        for (index, entry) in list(root.get("flows"), "flows")?.iter().enumerate() {
+            let (flow, count) = read_flow(entry, flows.last()).map_err(|e| e.within(&format!("flows[{index}]")))?;
+            let all = flows.len().saturating_add(count);
+            if all > MAX_FLOWS {
+                return Err(other_than(all));
+            }
+            flows.resize(all, flow);
         }
-        let mut flows: Vec<FlowConfig> = Vec::with_capacity(flow_list.len());
-        for (index, flow) in flow_list.iter().enumerate() {
-            flows.push(read_flow(flow, flows.last()).map_err(|e| e.within(&format!("flows[{index}]")))?);
+        if flows.is_empty() {
+            return Err(other_than(0));
         }
 
         let record = match root.get("record") {
@@ -347,10 +352,14 @@ fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
     Ok(RateChange { at, rate })
 }
 
-/// A flow, which may share what it has in common with the `last` one.
-fn read_flow(value: &Value, last: Option<&FlowConfig>) -> Result<FlowConfig, ParamError> {
+/// A flow, which may share what it has in common with the `last` one, and how many there are of it.
+fn read_flow(value: &Value, last: Option<&FlowConfig>) -> Result<(FlowConfig, usize), ParamError> {
     let map = object(value, "flow")?;
-    let params = FlowParams::from_json(&without(map, &["cc", "start"]))?;
+    let params = FlowParams::from_json(&without(map, &["cc", "start", "count"]))?;
+    let count = match field(map, "count", 1_u64)? {
+        0 => return Err(ParamError::new("count", 0, "1 or more")),
+        count => usize::try_from(count).unwrap_or(usize::MAX),
+    };
     let cc = object(map.get("cc").unwrap_or(&Value::Null), "cc")?;
     let cc = last.map(|flow| &flow.cc).filter(|same| ***same == *cc).cloned().unwrap_or_else(|| Arc::new(cc.clone()));
     let start = match map.get("start") {
@@ -365,5 +374,5 @@ fn read_flow(value: &Value, last: Option<&FlowConfig>) -> Result<FlowConfig, Par
         }
         Some(other) => return Err(ParamError::new("start", other, "{min, max}")),
     };
-    Ok(FlowConfig { cc, start, params })
+    Ok((FlowConfig { cc, start, params }, count))
 }

@@ -3,6 +3,7 @@
 //! [`run`] takes a run's configuration and gives its measures; equal configurations give equal bits.
 
 mod bottleneck;
+mod classes;
 pub mod config;
 mod engine;
 mod measure;
@@ -15,6 +16,7 @@ use dumbbell_core::aqm::{self, AnyAqm, Surroundings};
 use dumbbell_core::cc::{self, AnyCc};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::mix;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use table::{Column, Table};
@@ -37,7 +39,7 @@ pub enum RunError {
 }
 
 /// What a run measured, as columns.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tables {
     /// One row a flow.
     pub flows: Table,
@@ -58,17 +60,24 @@ pub struct Outcome {
     pub summary: Value,
     /// Everything else.
     pub tables: Tables,
-    /// Digest of all of it: equal for equal results.
+    /// Digest of everything that was measured: equal for equal results.
     pub hash: String,
 }
 
 impl Outcome {
-    pub(crate) fn new(summary: Value, tables: Tables) -> Outcome {
+    /// `tables.classes` holds what was measured in the queue, to which what follows from `tables.flows` is added; `rate`
+    /// is the link's, bit/s.
+    pub(crate) fn new(mut summary: Value, mut tables: Tables, rate: u64) -> Outcome {
         let mut digest = Digest::default();
         digest.bytes(summary.to_string().as_bytes());
         let Tables { flows, classes, series, queue_series, sojourn } = &tables;
         for table in [flows, classes, series, queue_series, sojourn] {
             digest.table(table);
+        }
+        let of_queue = std::mem::take(&mut tables.classes);
+        tables.classes = classes::table(&tables.flows, of_queue, rate).expect("measure.rs names all columns");
+        for (name, ratio) in classes::ratios(&tables.classes) {
+            summary[name] = ratio;
         }
         Outcome { summary, tables, hash: digest.hex() }
     }

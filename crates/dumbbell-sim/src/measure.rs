@@ -398,7 +398,8 @@ impl Measures {
             ("drops", Column::U64(points.drops)),
         ]);
         let (classes, sojourn) = queue.by_class();
-        Outcome::new(summary, Tables { flows: flow_table, classes, series: flow_series, queue_series, sojourn })
+        let tables = Tables { flows: flow_table, classes, series: flow_series, queue_series, sojourn };
+        Outcome::new(summary, tables, config.bottleneck.rate.bits())
     }
 }
 

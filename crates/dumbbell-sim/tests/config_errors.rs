@@ -92,6 +92,10 @@ fn every_mistake_is_named() {
         ("/flows/1/start", json!({"min": 0}), "flows[1].start: found {\"min\":0}, allowed: min <= max, within a day"),
         ("/flows/1/start", json!({"from": 0}), "flows[1].start.from: found this key, allowed: min, max"),
         ("/flows/1/rtt", json!(1), "flows[1].rtt: found this key"),
+        ("/flows/1/count", json!(0), "flows[1].count: found 0, allowed: 1 or more"),
+        ("/flows/1/count", json!(-1), "flows[1].count: found -1, allowed: an integer from 0 to 18446744073709551615"),
+        ("/flows/1/count", json!(1_000_000), "flows: found 1000001 flows, allowed: 1 to 1000000"),
+        ("/flows/1/count", json!(u64::MAX), "flows: found 18446744073709551615 flows, allowed: 1 to 1000000"),
         ("/record/interval", json!(1), "record.interval: found 1ns, allowed: 1ms or more"),
         ("/record/every", json!(1), "record.every: found this key, allowed: series, interval"),
     ];
