@@ -21,7 +21,9 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import Cell
 
 FORMAT = 1
-_CACHE = "32MB"  # of the file, in memory after a commit
+_CACHE = "32MB"  # of the file, in memory after every eighth commit
+_CACHED_COMMITS = 8
+_LOG = "64MB"  # from which on the log is worked into the file: this costs as much as writing it, and less by the byte
 TABLES = ("runs", "flows", "classes", "series", "queue_series", "sojourn")
 _ALLOWED = "a results file written by dumbbell run"
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
@@ -88,6 +90,7 @@ class Store:
 
     def __init__(self, path: Path, connection: duckdb.DuckDBPyConnection) -> None:
         self.path, self._connection = path, connection
+        self._commits = 0
         self._known: dict[str, dict[str, str]] = {}  # columns of tables that were written to, and their types
 
     @classmethod
@@ -109,8 +112,10 @@ class Store:
             else:
                 cls._create(path)
                 cls._check(path)
+            if not write:
+                return cls(path, duckdb.connect(str(path), read_only=True, config={"threads": 2}))
             # what is written are small commits, in which a second thread would mostly wait for the first
-            return cls(path, duckdb.connect(str(path), read_only=not write, config={"threads": 1 if write else 2}))
+            return cls(path, duckdb.connect(str(path), config={"threads": 1, "checkpoint_threshold": _LOG}))
 
     @staticmethod
     def _check(path: Path) -> None:
@@ -204,6 +209,9 @@ class Store:
                 with contextlib.suppress(duckdb.Error):
                     self._connection.execute("ROLLBACK")
                 raise
+        self._commits += 1
+        if self._commits % _CACHED_COMMITS:
+            return
         # what has been written is not needed in memory again, where it would stay until most of it was full
         with contextlib.suppress(duckdb.Error):
             self._connection.execute(f"SET memory_limit = '{_CACHE}'")
