@@ -8,22 +8,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 const TABLE: &str = "\
 cc     queue    goodput Mbit/s  RTT ms  marks  drops
 reno   pfifo             18.98    78.6      0    172
-reno   bfifo             18.20    48.1      0     60
-reno   codel             16.20    42.9     17      0
+reno   bfifo             18.19    48.2      0     61
+reno   codel             16.21    42.8     17      0
 reno   cake              16.07    42.9     16      0
-reno   fq_codel          16.20    42.9     17      0
-reno   pie               17.04    59.7     19    887
-reno   fq_pie            16.81    59.5      0    924
+reno   fq_codel          16.21    42.8     17      0
+reno   pie               18.10    59.0     18    825
+reno   fq_pie            17.42    62.2      0    987
 reno   red               17.50    46.2    298      0
 reno   step               1.03    48.5    174      0
-cubic  pfifo             18.98    85.8      0     15
+cubic  pfifo             18.98    85.9      0     14
 cubic  bfifo             18.91    52.7      0      9
-cubic  codel             18.21    42.3     11      0
-cubic  cake              18.14    42.7     11      0
-cubic  fq_codel          18.21    42.3     11      0
-cubic  pie               18.96    54.3      9      0
-cubic  fq_pie            18.88    53.9      0     19
-cubic  red               18.95    49.0     14      0
+cubic  codel             18.19    42.4     11      0
+cubic  cake              18.17    42.8     11      0
+cubic  fq_codel          18.19    42.4     11      0
+cubic  pie               18.93    54.2      9      0
+cubic  fq_pie            18.88    54.3      0     19
+cubic  red               18.81    48.6     11      0
 cubic  step               1.00    50.5     96      0
 ";
 

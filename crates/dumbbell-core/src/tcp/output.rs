@@ -80,6 +80,9 @@ impl Sender {
             return;
         }
         let start = self.written;
+        if unit != self.buffers.1 {
+            self.buffers = (start, unit);
+        }
         while used < self.send_buffer && self.written < offered {
             let more = unit.min(offered - self.written);
             self.written += more;
@@ -174,6 +177,19 @@ impl Sender {
         true
     }
 
+    /// Segments that are left in the socket buffer of the next one to be sent. A burst goes on into the next buffer, as in
+    /// Linux since 6.10 (`tcp_grow_skb`); older kernels end it there.
+    #[inline]
+    fn left_in_buffer(&self) -> u64 {
+        let (start, unit) = self.buffers;
+        let next = self.conn.snd_nxt;
+        if next >= start {
+            unit - (next - start) % unit
+        } else {
+            (start - next - 1) % unit + 1
+        }
+    }
+
     /// Segments of the largest burst. Linux `tcp_tso_autosize`.
     fn burst_limit(&self) -> u32 {
         let mss = u64::from(self.conn.mss);
@@ -197,8 +213,9 @@ impl Sender {
         if limit >= u64::from(max_burst) {
             return false;
         }
-        let full = GSO_MAX_SIZE / u64::from(conn.mss);
-        if unsent > full && limit >= full {
+        let buffer = self.left_in_buffer();
+        if unsent > buffer && limit >= buffer {
+            // nothing more will come into this buffer
             return false;
         }
         let chunk = u64::from(conn.cwnd).min(self.window_end - conn.snd_una) * u64::from(conn.mss) / u64::from(TSO_WIN_DIVISOR);
@@ -214,7 +231,7 @@ impl Sender {
         if self.board.get(conn.snd_una).sent + srtt > conn.now + patience {
             return false;
         }
-        if by_cwnd < window && by_cwnd <= unsent.min(full) {
+        if by_cwnd < window && by_cwnd <= unsent.min(buffer) {
             *limited = true;
         }
         true

@@ -188,6 +188,8 @@ pub struct Sender {
     pub(super) send_buffer: u64,
     /// Last segments of writes that are not sent yet carry PSH.
     pub(super) pushes: [u64; 4],
+    /// Socket buffers that hold what was written: where one begins, and segments in each.
+    pub(super) buffers: (u64, u64),
     /// The application's next segment will be there at this time.
     pub(super) app_until: Time,
 
@@ -294,6 +296,7 @@ impl Sender {
             written: 0,
             send_buffer: INITIAL_SEND_BUFFER,
             pushes: [u64::MAX; 4],
+            buffers: (0, 1),
             app_until: Time::NEVER,
             timer: Timer::Off,
             timer_at: Time::NEVER,

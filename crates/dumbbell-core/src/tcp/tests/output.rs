@@ -174,6 +174,39 @@ fn a_host_that_wrote_within_a_millisecond_waits_for_a_burst() {
     assert_eq!(story.ack(6), [45]);
 }
 
+/// A window of 40 and bursts of 4 over 10 ms, as above; 0 to 40 are sent, 0 is acknowledged, and a socket buffer ends before `end`.
+fn near_the_end_of_a_buffer(end: u64) -> Story {
+    let mut story = Story::new("reno", HostOptions { initial_window: 40, ..HostOptions::default() }, Application::Bulk);
+    story.rtt = Time::from_millis(10);
+    story.sender.conn.ssthresh = 20;
+    story.start();
+    story.advance(10);
+    story.syn_ack(0);
+    story.advance(10);
+    assert_eq!(story.ack(1), [40]);
+    story.run_to(story.now + Time::from_micros(200));
+    // later writes are of the same size
+    story.sender.buffers.0 = end;
+    story
+}
+
+#[test]
+fn what_is_left_of_a_socket_buffer_does_not_wait() {
+    let mut story = near_the_end_of_a_buffer(43);
+    // room for 1 of the 2 that are left
+    assert_eq!(story.ack(2), [] as [u64; 0]);
+    assert_eq!(story.ack(3), [41, 42]);
+    // the next buffer has more than there is room for
+    assert_eq!((story.ack(4), story.ack(6)), (vec![], vec![]));
+    assert_eq!(story.ack(7), [43, 44, 45, 46]);
+
+    let mut story = near_the_end_of_a_buffer(42);
+    assert_eq!(story.ack(2), [41]);
+    assert_eq!(story.ack(3), [] as [u64; 0]);
+    // a burst goes on into the next buffer
+    assert_eq!(near_the_end_of_a_buffer(42).ack(3), [41, 42]);
+}
+
 #[test]
 fn a_host_does_not_wait_when_the_next_acknowledgement_is_not_due_within_a_millisecond() {
     // bursts of 2 on a slow path; segments 0 to 9 were sent at once, and the next ACK is always due now
