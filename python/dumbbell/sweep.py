@@ -299,7 +299,7 @@ def run(
             time.sleep(wait_s)
             while True:
                 ended.append(done.get_nowait())
-        fatal = None
+        fatal, before = None, len(waiting)
         for future in ended:
             cell, _ = running.pop(future)
             bar.finish(cell)
@@ -314,8 +314,8 @@ def run(
                 on_failure(cell, text)
         if fatal is not None:
             raise fatal
-        if waiting:
-            mean_s = sum(finished.run.wall_s for finished in waiting) / len(waiting)
+        if just := waiting[before:]:
+            mean_s = sum(finished.run.wall_s for finished in just) / len(just)
             ahead = max(AHEAD[0], min(round(AHEAD_S / max(mean_s, 1e-6)), AHEAD[2]))
         bar.update(running.values())
 
@@ -335,7 +335,7 @@ def run(
         committed = time.monotonic()
         try:
             while not report.interrupted:
-                most = ahead * workers.slots
+                most = max(AHEAD[0] * workers.slots, min(ahead * workers.slots, WINDOW))
                 while len(running) < most and not report.interrupted and (cell := next(cells, None)) is not None:
                     progress = _native.Progress()
                     future = workers.submit(cell, progress)
