@@ -270,8 +270,9 @@ impl RunConfig {
         };
 
         let other_than = |flows: usize| ParamError::new("flows", format!("{flows} flows"), format!("1 to {MAX_FLOWS}"));
-        let mut flows: Vec<FlowConfig> = Vec::new();
-        for (index, entry) in list(root.get("flows"), "flows")?.iter().enumerate() {
+        let entries = list(root.get("flows"), "flows")?;
+        let mut flows: Vec<FlowConfig> = Vec::with_capacity(entries.len().min(MAX_FLOWS));
+        for (index, entry) in entries.iter().enumerate() {
             let (flow, count) = read_flow(entry, flows.last()).map_err(|e| e.within(&format!("flows[{index}]")))?;
             let all = flows.len().saturating_add(count);
             if all > MAX_FLOWS {
