@@ -200,9 +200,9 @@ fn what_is_left_of_a_socket_buffer_does_not_wait() {
     assert_eq!((story.ack(4), story.ack(6)), (vec![], vec![]));
     assert_eq!(story.ack(7), [43, 44, 45, 46]);
 
-    let mut story = near_the_end_of_a_buffer(42);
-    assert_eq!(story.ack(2), [41]);
-    assert_eq!(story.ack(3), [] as [u64; 0]);
+    let mut earlier = near_the_end_of_a_buffer(42);
+    assert_eq!(earlier.ack(2), [41]);
+    assert_eq!(earlier.ack(3), [] as [u64; 0]);
     // a burst goes on into the next buffer
     assert_eq!(near_the_end_of_a_buffer(42).ack(3), [41, 42]);
 }
