@@ -291,7 +291,7 @@ def run(
     ahead = AHEAD[1]
 
     def settle(wait_s: float) -> None:
-        """Take what has ended since the last time, if nothing has then wait for a while."""
+        """Take what has ended since the last time, and in the next `wait_s`; if nothing has then wait for a while."""
         nonlocal ahead
         ended = []
         with contextlib.suppress(queue.Empty):

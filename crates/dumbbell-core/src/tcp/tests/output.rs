@@ -149,8 +149,8 @@ fn avoiding() -> Story {
     story
 }
 
-#[test]
-fn a_host_that_wrote_within_a_millisecond_waits_for_a_burst() {
+/// A window of 40 and bursts of 4 over 10 ms; 0 to 40 are sent, the last 200 us ago, and 0 is acknowledged.
+fn bursts_of_4() -> Story {
     let mut story = Story::new("reno", HostOptions { initial_window: 40, ..HostOptions::default() }, Application::Bulk);
     story.rtt = Time::from_millis(10);
     story.sender.conn.ssthresh = 20;
@@ -162,6 +162,12 @@ fn a_host_that_wrote_within_a_millisecond_waits_for_a_burst() {
     // the last burst is 10 ms old: one goes at once
     assert_eq!(story.ack(1), [40]);
     story.run_to(story.now + Time::from_micros(200));
+    story
+}
+
+#[test]
+fn a_host_that_wrote_within_a_millisecond_waits_for_a_burst() {
+    let mut story = bursts_of_4();
     story.sender.conn.is_cwnd_limited = false;
     assert_eq!(story.ack(2), [] as [u64; 0]);
     assert_eq!(story.ack(3), [] as [u64; 0]);
@@ -174,17 +180,9 @@ fn a_host_that_wrote_within_a_millisecond_waits_for_a_burst() {
     assert_eq!(story.ack(6), [45]);
 }
 
-/// A window of 40 and bursts of 4 over 10 ms, as above; 0 to 40 are sent, 0 is acknowledged, and a socket buffer ends before `end`.
+/// The same, and a socket buffer ends before segment `end`.
 fn near_the_end_of_a_buffer(end: u64) -> Story {
-    let mut story = Story::new("reno", HostOptions { initial_window: 40, ..HostOptions::default() }, Application::Bulk);
-    story.rtt = Time::from_millis(10);
-    story.sender.conn.ssthresh = 20;
-    story.start();
-    story.advance(10);
-    story.syn_ack(0);
-    story.advance(10);
-    assert_eq!(story.ack(1), [40]);
-    story.run_to(story.now + Time::from_micros(200));
+    let mut story = bursts_of_4();
     // later writes are of the same size
     story.sender.buffers.0 = end;
     story
