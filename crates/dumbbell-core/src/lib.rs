@@ -11,4 +11,5 @@ pub mod prefetch;
 pub mod record;
 pub mod rng;
 pub mod tcp;
+pub mod traffic;
 pub mod units;

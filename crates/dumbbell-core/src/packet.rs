@@ -65,6 +65,10 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// All zero, Not-ECT.
+    pub const EMPTY: Packet =
+        Packet { enqueue_time: Time::ZERO, seq: 0, flow: 0, tsval: 0, value: 0, len: 0, ecn: Ecn::NotEct, flags: 0 };
+
     /// Whether [`flag`] bit `bit` is set.
     #[inline]
     pub fn has(&self, bit: u8) -> bool {

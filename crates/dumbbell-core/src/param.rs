@@ -21,6 +21,10 @@ pub enum Kind {
     Bool,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// How often flows arrive: `{"per_second": N}`, or `{"per_mbit": N}` per second and Mbit/s of the bottleneck.
+    Arrivals,
+    /// How many bytes flows carry: `{"fixed": N}`, `{"pareto": shape, "min": N, "max": N}` or `{"empirical": [[N, weight], …]}`.
+    Sizes,
 }
 
 impl Kind {
@@ -32,6 +36,8 @@ impl Kind {
             Kind::Float => "float",
             Kind::Bool => "bool",
             Kind::Choice(_) => "choice",
+            Kind::Arrivals => "arrivals",
+            Kind::Sizes => "sizes",
         }
     }
 }

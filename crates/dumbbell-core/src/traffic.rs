@@ -1,0 +1,381 @@
+//! Traffic that comes and goes: when short flows arrive, how long they are, and UDP that listens to nobody.
+//!
+//! Everything here draws from the random stream that it is given, and knows no transport: the engine makes a connection
+//! out of every arrival.
+
+use crate::packet::{flag, Ecn, Packet};
+use crate::param::{Kind, ParamType};
+use crate::rng::Rng;
+use crate::units::{Rate, Time};
+use serde_json::{json, Value};
+use std::sync::Arc;
+
+/// How often flows arrive: a Poisson process. Its rate is fixed, or grows with the rate of the bottleneck.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arrivals {
+    /// Flows per second.
+    PerSecond(f64),
+    /// Flows per second for each Mbit/s of the bottleneck's rate at the start of the run.
+    PerMbit(f64),
+}
+
+/// Most arrivals per second, or per second and Mbit/s.
+const MAX_ARRIVALS: f64 = 1e6;
+
+impl Arrivals {
+    /// Flows per second over a bottleneck of `rate`.
+    pub fn per_second(self, rate: Rate) -> f64 {
+        match self {
+            Arrivals::PerSecond(flows) => flows,
+            Arrivals::PerMbit(flows) => flows * rate.bits() as f64 / 1e6,
+        }
+    }
+
+    /// Time to the next arrival over a bottleneck of `rate`; [`Time::NEVER`] if there is none.
+    pub fn gap(self, rate: Rate, rng: &mut Rng) -> Time {
+        exponential(self.per_second(rate), rng)
+    }
+}
+
+/// Time to the next event of a Poisson process with `per_second` events a second; [`Time::NEVER`] if that is 0.
+fn exponential(per_second: f64, rng: &mut Rng) -> Time {
+    // 1 - u lies in (0, 1]; -ln of it is at most 36.8
+    let seconds = -(1.0 - rng.next_f64()).ln() / per_second;
+    if seconds.is_finite() && seconds < 1e9 {
+        Time((seconds * 1e9) as u64)
+    } else {
+        Time::NEVER
+    }
+}
+
+impl ParamType for Arrivals {
+    const KIND: Kind = Kind::Arrivals;
+
+    fn from_json(value: &Value) -> Result<Self, String> {
+        let allowed = || format!("{{\"per_second\": N}} or {{\"per_mbit\": N}}, N from 0 to {MAX_ARRIVALS}");
+        let map = value.as_object().filter(|map| map.len() == 1).ok_or_else(allowed)?;
+        let flows = |key: &str| map.get(key)?.as_f64().filter(|flows| (0.0..=MAX_ARRIVALS).contains(flows));
+        flows("per_second")
+            .map(Arrivals::PerSecond)
+            .or_else(|| flows("per_mbit").map(Arrivals::PerMbit))
+            .ok_or_else(allowed)
+    }
+
+    fn to_json(&self) -> Value {
+        match self {
+            Arrivals::PerSecond(flows) => json!({"per_second": flows}),
+            Arrivals::PerMbit(flows) => json!({"per_mbit": flows}),
+        }
+    }
+}
+
+/// How much payload a flow carries.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sizes {
+    /// Always this many bytes.
+    Fixed(u64),
+    /// Bounded Pareto: the tail exponent `shape`, from `min` to `max` bytes. The same as a Pareto distribution whose
+    /// values above `max` are drawn again.
+    Pareto {
+        /// Tail exponent; 0.9 for web-like load (De Schepper et al., "Data Centre to the Home", 2015).
+        shape: f64,
+        /// Smallest size, bytes.
+        min: u64,
+        /// Largest size, bytes.
+        max: u64,
+    },
+    /// One of these sizes (bytes), each with its share of the flows; the shares are cumulative and the last is 1.
+    Empirical(Arc<[(u64, f64)]>),
+}
+
+/// Largest size, bytes.
+const MAX_SIZE: u64 = 1 << 50;
+/// Most sizes of an empirical distribution.
+const MAX_SIZES: usize = 1_000_000;
+
+impl Sizes {
+    /// The size of one flow, bytes.
+    pub fn draw(&self, rng: &mut Rng) -> u64 {
+        match self {
+            Sizes::Fixed(size) => *size,
+            Sizes::Pareto { shape, min, max } => {
+                // inverse of F(x) = (1 - (L/x)^a) / (1 - (L/H)^a)
+                let (low, high) = (*min as f64, *max as f64);
+                let above = 1.0 - rng.next_f64() * (1.0 - (low / high).powf(*shape));
+                ((low / above.powf(1.0 / shape)) as u64).clamp(*min, *max)
+            }
+            Sizes::Empirical(sizes) => {
+                let share = rng.next_f64();
+                let index = sizes.partition_point(|&(_, up_to)| up_to <= share);
+                sizes[index.min(sizes.len() - 1)].0
+            }
+        }
+    }
+
+    /// Mean size, bytes.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Sizes::Fixed(size) => *size as f64,
+            Sizes::Pareto { shape, min, max } => {
+                let (low, high) = (*min as f64, *max as f64);
+                let ratio = low / high;
+                let scale = low / (1.0 - ratio.powf(*shape));
+                if (shape - 1.0).abs() < 1e-9 {
+                    scale * (1.0 / ratio).ln()
+                } else {
+                    scale * shape / (shape - 1.0) * (1.0 - ratio.powf(shape - 1.0))
+                }
+            }
+            Sizes::Empirical(sizes) => {
+                let before = std::iter::once(0.0).chain(sizes.iter().map(|&(_, up_to)| up_to));
+                sizes.iter().zip(before).map(|(&(size, up_to), from)| size as f64 * (up_to - from)).sum()
+            }
+        }
+    }
+
+    fn empirical(pairs: &[Value]) -> Option<Sizes> {
+        let mut sizes = Vec::with_capacity(pairs.len().min(MAX_SIZES));
+        let mut total = 0.0;
+        for pair in pairs {
+            let [size, weight] = pair.as_array()?.as_slice() else { return None };
+            let size = size.as_u64().filter(|size| (1..=MAX_SIZE).contains(size))?;
+            total += weight.as_f64().filter(|weight| (0.0..1e18).contains(weight))?;
+            sizes.push((size, total));
+        }
+        if sizes.len() > MAX_SIZES || total <= 0.0 {
+            return None;
+        }
+        sizes.iter_mut().for_each(|(_, up_to)| *up_to /= total);
+        Some(Sizes::Empirical(sizes.into()))
+    }
+}
+
+impl ParamType for Sizes {
+    const KIND: Kind = Kind::Sizes;
+
+    fn from_json(value: &Value) -> Result<Self, String> {
+        let size = |value: &Value| value.as_u64().filter(|size| (1..=MAX_SIZE).contains(size));
+        let map = value.as_object();
+        let get = |key: &str| map.and_then(|map| map.get(key)).unwrap_or(&Value::Null);
+        let found = match map.map_or(0, serde_json::Map::len) {
+            1 => match get("empirical").as_array() {
+                Some(pairs) => Sizes::empirical(pairs),
+                None => size(get("fixed")).map(Sizes::Fixed),
+            },
+            3 => {
+                let shape = get("pareto").as_f64().filter(|shape| (0.01..=100.0).contains(shape));
+                match (shape, size(get("min")), size(get("max"))) {
+                    (Some(shape), Some(min), Some(max)) if min < max => Some(Sizes::Pareto { shape, min, max }),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            "{\"fixed\": bytes}, {\"pareto\": shape from 0.01 to 100, \"min\": bytes, \"max\": more bytes} or \
+             {\"empirical\": [[bytes, weight], …]}"
+                .into()
+        })
+    }
+
+    fn to_json(&self) -> Value {
+        match self {
+            Sizes::Fixed(size) => json!({"fixed": size}),
+            Sizes::Pareto { shape, min, max } => json!({"pareto": shape, "min": min, "max": max}),
+            Sizes::Empirical(sizes) => {
+                let before = std::iter::once(0.0).chain(sizes.iter().map(|&(_, up_to)| up_to));
+                let pairs: Vec<Value> = sizes.iter().zip(before).map(|(&(size, up_to), from)| json!([size, up_to - from])).collect();
+                json!({"empirical": pairs})
+            }
+        }
+    }
+}
+
+crate::choice! {
+    /// The time between two packets of UDP.
+    pub enum Spacing {
+        /// Always the same.
+        Constant = "constant",
+        /// Exponential: a Poisson process.
+        Poisson = "poisson",
+    }
+}
+
+crate::choice! {
+    /// The ECN field that a sender without a transport sets.
+    pub enum Codepoint {
+        /// Not ECN-capable.
+        NotEct = "not-ect",
+        /// ECT(0).
+        Ect0 = "ect0",
+        /// ECT(1), which puts it into the low-latency queue of DualPI2.
+        Ect1 = "ect1",
+    }
+}
+
+impl From<Codepoint> for Ecn {
+    fn from(codepoint: Codepoint) -> Ecn {
+        match codepoint {
+            Codepoint::NotEct => Ecn::NotEct,
+            Codepoint::Ect0 => Ecn::Ect0,
+            Codepoint::Ect1 => Ecn::Ect1,
+        }
+    }
+}
+
+/// UDP that sends at its rate whatever happens to it.
+#[derive(Clone, Debug)]
+pub struct UdpSource {
+    /// Time between the starts of two frames, ns; real, so that the rate is exact in the long run.
+    gap_ns: f64,
+    spacing: Spacing,
+    packet: Packet,
+    rng: Rng,
+    /// When the first packet is due, and how far the schedule has come since, ns.
+    started: Time,
+    elapsed_ns: f64,
+    /// When the next packet is due.
+    pub next: Time,
+    /// Packets sent.
+    pub sent: u64,
+}
+
+impl UdpSource {
+    /// Frames of `len` bytes with codepoint `ecn` at `rate`, for the flow in slot `flow`; silent until [`UdpSource::start`].
+    pub fn new(flow: u32, rate: Rate, len: u16, ecn: Ecn, spacing: Spacing, rng: Rng) -> UdpSource {
+        UdpSource {
+            gap_ns: f64::from(len) * 8e9 / rate.bits() as f64,
+            spacing,
+            packet: Packet { flow, len, ecn, flags: flag::UDP, ..Packet::EMPTY },
+            rng,
+            started: Time::NEVER,
+            elapsed_ns: 0.0,
+            next: Time::NEVER,
+            sent: 0,
+        }
+    }
+
+    /// The first packet is due at `now`.
+    pub fn start(&mut self, now: Time) {
+        self.started = now;
+        self.next = now;
+    }
+
+    /// Sends nothing more.
+    pub fn stop(&mut self) {
+        self.next = Time::NEVER;
+    }
+
+    /// The packet that is due at [`UdpSource::next`].
+    #[inline]
+    pub fn send(&mut self) -> Packet {
+        self.packet.seq = self.sent;
+        self.packet.tsval = self.next.as_millis() as u32;
+        self.sent += 1;
+        self.elapsed_ns += match self.spacing {
+            Spacing::Constant => self.gap_ns,
+            Spacing::Poisson => -(1.0 - self.rng.next_f64()).ln() * self.gap_ns,
+        };
+        self.next = self.started.saturating_add(Time(self.elapsed_ns as u64));
+        self.packet
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rng() -> Rng {
+        Rng::stream(1, "traffic test", 0)
+    }
+
+    #[test]
+    fn arrivals_scale_with_the_link_and_have_the_mean_of_their_rate() {
+        // 2.5 per Mbit/s over 40 Mbit/s: 100 a second
+        assert_eq!(Arrivals::PerMbit(2.5).per_second(Rate::from_mbit(40)), 100.0);
+        let mut random = rng();
+        let total: f64 = (0..100_000).map(|_| Arrivals::PerSecond(100.0).gap(Rate(0), &mut random).as_secs_f64()).sum();
+        // 1000 s expected, standard deviation 1000 / sqrt(100000) = 3.2 s
+        assert!((total - 1000.0).abs() < 12.0, "{total}");
+        assert_eq!(Arrivals::PerSecond(0.0).gap(Rate(0), &mut random), Time::NEVER);
+    }
+
+    #[test]
+    fn bounded_pareto_has_the_analytic_mean_and_median() {
+        let sizes = Sizes::Pareto { shape: 0.9, min: 1_000, max: 1_000_000 };
+        // L/H = 1e-3, (L/H)^0.9 = 10^-2.7 = 0.0019953; mean = L/(1 - 0.0019953) * 0.9/(-0.1) * (1 - (L/H)^-0.1)
+        // = 1002.0 * -9 * (1 - 10^0.3) = 1002.0 * -9 * (1 - 1.9952623) = 8975.3
+        assert!((sizes.mean() - 8975.3).abs() < 1.0, "{}", sizes.mean());
+        let mut random = rng();
+        let mut drawn: Vec<u64> = (0..400_000).map(|_| sizes.draw(&mut random)).collect();
+        drawn.sort_unstable();
+        assert!(drawn[0] >= 1_000 && drawn[drawn.len() - 1] <= 1_000_000);
+        // F = 1/2 at L / (1 - (1 - 0.0019953) / 2)^(1/0.9) = 1000 / 0.50099765^(1.1111) = 2155
+        let median = drawn[drawn.len() / 2] as f64;
+        assert!((median / 2155.0 - 1.0).abs() < 0.01, "{median}");
+        let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
+        assert!((mean / 8975.3 - 1.0).abs() < 0.03, "{mean}");
+    }
+
+    #[test]
+    fn empirical_sizes_come_with_their_weights() {
+        let sizes = Sizes::from_json(&json!({"empirical": [[100, 1], [200, 3], [900, 0]]})).expect("sizes");
+        assert_eq!(sizes.mean(), 175.0);
+        let mut random = rng();
+        let drawn: Vec<u64> = (0..100_000).map(|_| sizes.draw(&mut random)).collect();
+        let share = drawn.iter().filter(|&&size| size == 100).count() as f64 / 1e5;
+        assert!((share - 0.25).abs() < 0.006, "{share}");
+        assert!(!drawn.contains(&900));
+    }
+
+    #[test]
+    fn wrong_traffic_is_refused() {
+        for bad in [json!(1), json!({}), json!({"per_second": -1}), json!({"per_hour": 1}), json!({"per_second": 1, "per_mbit": 1})] {
+            assert!(Arrivals::from_json(&bad).is_err(), "{bad}");
+        }
+        for bad in [
+            json!({"fixed": 0}),
+            json!({"pareto": 0.9, "min": 5, "max": 5}),
+            json!({"pareto": 0, "min": 1, "max": 5}),
+            json!({"empirical": []}),
+            json!({"empirical": [[1, 0]]}),
+            json!({"empirical": [[1]]}),
+        ] {
+            assert!(Sizes::from_json(&bad).is_err(), "{bad}");
+        }
+        for good in [json!({"fixed": 10}), json!({"pareto": 0.9, "min": 1, "max": 5})] {
+            assert_eq!(Sizes::from_json(&good).expect("sizes").to_json(), good);
+        }
+    }
+
+    #[test]
+    fn udp_keeps_its_rate_exactly() {
+        // 1514 B at 7 Mbit/s: 1730285.71 ns apart; the 7000000th of 12112 bits is due at 12112 s
+        let mut udp = UdpSource::new(0, Rate::from_mbit(7), 1514, Ecn::Ect1, Spacing::Constant, rng());
+        udp.start(Time::from_secs(1));
+        for _ in 0..70_000 {
+            let packet = udp.send();
+            assert_eq!((packet.ecn, packet.len, packet.has(flag::UDP)), (Ecn::Ect1, 1514, true));
+        }
+        // 70000 * 12112 bit / 7 Mbit/s = 121.12 s
+        assert!((udp.next.as_secs_f64() - 122.12).abs() < 1e-6, "{}", udp.next);
+        udp.stop();
+        assert_eq!(udp.next, Time::NEVER);
+    }
+
+    #[test]
+    fn poisson_udp_has_the_same_mean_and_another_spacing() {
+        let mut udp = UdpSource::new(0, Rate::from_mbit(12), 1500, Ecn::NotEct, Spacing::Poisson, rng());
+        udp.start(Time::ZERO);
+        let mut gaps = Vec::new();
+        for _ in 0..100_000 {
+            let before = udp.next;
+            let _ = udp.send();
+            gaps.push((udp.next - before).as_secs_f64());
+        }
+        // 1 ms apart in the mean; the standard deviation of an exponential is its mean
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean / 1e-3 - 1.0).abs() < 0.015 && (variance.sqrt() / 1e-3 - 1.0).abs() < 0.03, "{mean} {variance}");
+    }
+}
