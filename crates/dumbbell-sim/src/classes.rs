@@ -1,120 +1,160 @@
-//! Connection classes: what their flows come to together.
+//! Classes of traffic: what their members come to together.
 
+use crate::config::{Class, ClassKind};
+use crate::measure::{ms, FlowResult};
 use crate::table::{Column, Table};
+use dumbbell_core::units::Time;
 use serde_json::{json, Value};
 
-/// One connection class.
-#[derive(Default)]
-struct Class {
-    cc: String,
-    base_rtt_ms: f64,
-    flows: f64,
+/// Sums over the members of a class.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    members: f64,
     throughput_mbit: f64,
     goodput_mbit: f64,
     rtt_ms: f64,
+    /// Members that have an RTT.
+    with_rtt: f64,
     waited_ms: f64,
     packets: f64,
     ce: f64,
     drops: f64,
+    frame_bytes: f64,
 }
 
-/// One row a class (congestion control, base RTT, ECN), from the rows of its flows; `queue` holds what is measured of
-/// each class in the queue and comes after. `rate` is the link's, bit/s.
-///
-/// Rates and RTT are means over the flows of the class, the others shares of its packets, and
-/// - `relative_throughput`: throughput over (rate / number of flows);
-/// - `window_kb`: throughput * (base RTT + mean sojourn), kB;
-/// - `normalised_window`: that over the window which, equal for all flows, would fill the link.
-///
-/// None if a column is missing.
-pub fn table(flows: &Table, queue: Table, rate: u64) -> Option<Table> {
-    let real = |name| flows.real(name);
-    let int = |name| flows.int(name);
-    let (_, Column::Text(cc)) = flows.columns.iter().find(|(name, _)| name == "cc")? else { return None };
-    let (base_rtt, throughput, goodput) = (real("base_rtt_ms")?, real("throughput_mbit")?, real("goodput_mbit")?);
-    let (rtt, sojourn, packets, ce) = (real("rtt_mean_ms")?, real("sojourn_mean_ms")?, int("packets")?, int("ce_received")?);
-    let (overflow, aqm) = (int("drops_overflow")?, int("drops_aqm")?);
-    let mut classes: Vec<Class> = queue.int("class")?.iter().map(|_| Class::default()).collect();
-    for (flow, &number) in int("class")?.iter().enumerate() {
-        let class = classes.get_mut(number as usize)?;
-        if class.flows == 0.0 {
-            (class.cc, class.base_rtt_ms) = (cc[flow].clone(), base_rtt[flow]);
+impl Totals {
+    /// Takes a member in.
+    pub fn add(&mut self, flow: &FlowResult) {
+        let counters = &flow.counters;
+        self.members += 1.0;
+        self.throughput_mbit += flow.throughput_mbit();
+        self.goodput_mbit += flow.goodput_mbit();
+        if flow.samples.count > 0 {
+            self.rtt_ms += flow.rtt_mean_ms();
+            self.with_rtt += 1.0;
         }
-        class.flows += 1.0;
-        class.throughput_mbit += throughput[flow];
-        class.goodput_mbit += goodput[flow];
-        class.rtt_ms += rtt[flow];
-        if packets[flow] > 0 {
-            class.waited_ms += sojourn[flow] * packets[flow] as f64;
+        if counters.departed > 0 {
+            self.waited_ms += flow.sojourn_mean_ms() * counters.departed as f64;
         }
-        class.packets += packets[flow] as f64;
-        class.ce += ce[flow] as f64;
-        class.drops += (overflow[flow] + aqm[flow]) as f64;
+        self.packets += counters.departed as f64;
+        self.ce += flow.receiver.ce as f64;
+        self.drops += (counters.dropped_overflow + counters.dropped_aqm) as f64;
+        self.frame_bytes += flow.receiver.frame_bytes as f64;
     }
 
-    let rate_mbit = rate as f64 / 1e6;
-    let fair_mbit = rate_mbit / classes.iter().map(|class| class.flows).sum::<f64>();
-    let path_ms = |class: &Class| class.base_rtt_ms + if class.packets > 0.0 { class.waited_ms / class.packets } else { 0.0 };
-    let fair_kb = rate_mbit / 8.0 / classes.iter().map(|class| class.flows / path_ms(class)).sum::<f64>();
-    let column = |of: &dyn Fn(&Class) -> f64| Column::F64(classes.iter().map(of).collect());
-    let window_kb = |class: &Class| class.throughput_mbit / class.flows * path_ms(class) / 8.0;
-    let own = Table::new(vec![
-        ("class", Column::U64((0..classes.len() as u64).collect())),
-        ("cc", Column::Text(classes.iter().map(|class| class.cc.clone()).collect())),
-        ("base_rtt_ms", column(&|class| class.base_rtt_ms)),
-        ("flows", Column::U64(classes.iter().map(|class| class.flows as u64).collect())),
-        ("throughput_mbit", column(&|class| class.throughput_mbit / class.flows)),
-        ("goodput_mbit", column(&|class| class.goodput_mbit / class.flows)),
-        ("rtt_mean_ms", column(&|class| class.rtt_ms / class.flows)),
-        ("sojourn_mean_ms", column(&|class| class.waited_ms / class.packets)),
-        ("mark_share", column(&|class| class.ce / class.packets)),
-        ("drop_share", column(&|class| class.drops / (class.drops + class.packets))),
-        ("relative_throughput", column(&|class| class.throughput_mbit / class.flows / fair_mbit)),
-        ("window_kb", column(&window_kb)),
-        ("normalised_window", column(&|class| window_kb(class) / fair_kb)),
-    ]);
-    let of_queue = queue.columns.into_iter().filter(|(name, _)| name != "class");
-    Some(Table { columns: own.columns.into_iter().chain(of_queue).collect() })
+    /// Base RTT and mean time in queue, ms.
+    fn path_ms(&self, class: &Class) -> f64 {
+        ms(class.base_rtt) + if self.packets > 0.0 { self.waited_ms / self.packets } else { 0.0 }
+    }
+
+    fn window_kb(&self, class: &Class) -> f64 {
+        self.throughput_mbit / self.members * self.path_ms(class) / 8.0
+    }
 }
 
-/// The ratios of mean rate and mean window of the first class to the second; null unless there are two.
-pub fn ratios(classes: &Table) -> [(&'static str, Value); 2] {
-    let ratio = |name| match classes.real(name) {
-        Some([first, second]) if *second > 0.0 => json!(first / second),
-        _ => Value::Null,
+/// One row a class, from the sums over its members; `queue` holds what is measured of each class in the queue and comes
+/// after. `rate` is the link's, bit/s; the run lasted `duration`.
+///
+/// `throughput_mbit`, `goodput_mbit` and `rtt_mean_ms` are means over the members, each over its own lifetime;
+/// `total_throughput_mbit` is what all of them together brought through the link in `duration`. The others are shares of
+/// the packets of the class, and for flows of `[[flows]]`
+/// - `relative_throughput`: throughput over (rate / number of such flows);
+/// - `window_kb`: throughput * (base RTT + mean sojourn), kB;
+/// - `normalised_window`: that over the window which, equal for all such flows, would fill the link.
+pub fn table(classes: &[Class], totals: &[Totals], queue: Table, rate: u64, duration: Time) -> Table {
+    let both = || classes.iter().zip(totals);
+    let flows = || both().filter(|(class, _)| class.kind == ClassKind::Flows);
+    let rate_mbit = rate as f64 / 1e6;
+    let fair_mbit = rate_mbit / flows().map(|(_, totals)| totals.members).sum::<f64>();
+    let fair_kb = rate_mbit / 8.0 / flows().map(|(class, totals)| totals.members / totals.path_ms(class)).sum::<f64>();
+    let column = |of: &dyn Fn(&Class, &Totals) -> f64| Column::F64(both().map(|(class, totals)| of(class, totals)).collect());
+    let of_flows = |of: &dyn Fn(&Class, &Totals) -> f64| {
+        column(&|class, totals| if class.kind == ClassKind::Flows { of(class, totals) } else { f64::NAN })
+    };
+    let own = Table::new(vec![
+        ("class", Column::U64((0..classes.len() as u64).collect())),
+        ("kind", Column::Text(classes.iter().map(|class| class.kind.name().to_owned()).collect())),
+        ("cc", Column::Text(classes.iter().map(|class| class.cc.clone()).collect())),
+        ("base_rtt_ms", column(&|class, _| ms(class.base_rtt))),
+        ("flows", Column::U64(totals.iter().map(|totals| totals.members as u64).collect())),
+        ("throughput_mbit", column(&|_, totals| totals.throughput_mbit / totals.members)),
+        ("goodput_mbit", column(&|_, totals| totals.goodput_mbit / totals.members)),
+        ("total_throughput_mbit", column(&|_, totals| totals.frame_bytes * 8e-6 / duration.as_secs_f64())),
+        ("rtt_mean_ms", column(&|_, totals| totals.rtt_ms / totals.with_rtt)),
+        ("sojourn_mean_ms", column(&|_, totals| totals.waited_ms / totals.packets)),
+        ("mark_share", column(&|_, totals| totals.ce / totals.packets)),
+        ("drop_share", column(&|_, totals| totals.drops / (totals.drops + totals.packets))),
+        ("relative_throughput", of_flows(&|_, totals| totals.throughput_mbit / totals.members / fair_mbit)),
+        ("window_kb", of_flows(&|class, totals| totals.window_kb(class))),
+        ("normalised_window", of_flows(&|class, totals| totals.window_kb(class) / fair_kb)),
+    ]);
+    let of_queue = queue.columns.into_iter().filter(|(name, _)| name != "class");
+    Table { columns: own.columns.into_iter().chain(of_queue).collect() }
+}
+
+/// The ratios of mean rate and mean window of the first class of flows to the second; null unless there are two.
+pub fn ratios(classes: &[Class], table: &Table) -> [(&'static str, Value); 2] {
+    let ratio = |name| {
+        let values = table.real(name).unwrap_or_default();
+        let of_flows: Vec<f64> =
+            classes.iter().zip(values).filter(|(class, _)| class.kind == ClassKind::Flows).map(|(_, &value)| value).collect();
+        match of_flows[..] {
+            [first, second] if second > 0.0 => json!(first / second),
+            _ => Value::Null,
+        }
     };
     [("rate_ratio", ratio("throughput_mbit")), ("window_ratio", ratio("window_kb"))]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ratios, table};
-    use crate::table::{Column, Table};
-    use serde_json::json;
+    use super::*;
+    use crate::measure::Samples;
+    use dumbbell_core::record::FlowCounters;
+    use dumbbell_core::tcp::receiver::ReceiverStats;
+
+    fn class(kind: ClassKind, cc: &str, rtt_ms: u64) -> Class {
+        Class { kind, cc: cc.to_owned(), base_rtt: Time::from_millis(rtt_ms) }
+    }
+
+    /// A flow that lived one second: Mbit/s of frames and payload, RTT and time in queue in ms, packets, marks, drops.
+    fn flow(throughput: u64, goodput: u64, rtt: u64, sojourn: u64, packets: u64, ce: u64, drops: u64) -> FlowResult {
+        FlowResult {
+            end: Time::from_secs(1),
+            payload: goodput * 125_000,
+            samples: Samples { count: 1, srtt_us: rtt * 1000, ..Samples::default() },
+            receiver: ReceiverStats { frame_bytes: throughput * 125_000, ce, ..ReceiverStats::default() },
+            counters: FlowCounters {
+                departed: packets,
+                sojourn_ns: sojourn * packets * 1_000_000,
+                dropped_overflow: drops,
+                ..FlowCounters::default()
+            },
+            ..FlowResult::default()
+        }
+    }
+
+    fn totals(flows: &[FlowResult]) -> Totals {
+        let mut totals = Totals::default();
+        flows.iter().for_each(|flow| totals.add(flow));
+        totals
+    }
+
+    const SECOND: Time = Time::from_secs(1);
 
     #[test]
     fn rows_are_those_reckoned_by_hand() {
-        let flows = Table::new(vec![
-            ("class", Column::U64(vec![0, 1, 0])),
-            ("cc", Column::Text(["reno", "cubic", "reno"].map(str::to_owned).to_vec())),
-            ("base_rtt_ms", Column::F64(vec![20.0, 40.0, 20.0])),
-            ("throughput_mbit", Column::F64(vec![2.0, 6.0, 4.0])),
-            ("goodput_mbit", Column::F64(vec![1.0, 5.0, 3.0])),
-            ("rtt_mean_ms", Column::F64(vec![30.0, 50.0, 34.0])),
-            ("sojourn_mean_ms", Column::F64(vec![8.0, 10.0, 12.0])),
-            ("packets", Column::U64(vec![100, 200, 300])),
-            ("ce_received", Column::U64(vec![1, 2, 3])),
-            ("drops_overflow", Column::U64(vec![0, 50, 100])),
-            ("drops_aqm", Column::U64(vec![0, 0, 0])),
-        ]);
+        let classes = [class(ClassKind::Flows, "reno", 20), class(ClassKind::Flows, "cubic", 40)];
+        let sums = [totals(&[flow(2, 1, 30, 8, 100, 1, 0), flow(4, 3, 34, 12, 300, 3, 100)]), totals(&[flow(6, 5, 50, 10, 200, 2, 50)])];
         let queue = Table::new(vec![("class", Column::U64(vec![0, 1])), ("sojourn_p50_ms", Column::F64(vec![9.0, 10.0]))]);
-        let rows = table(&flows, queue, 12_000_000).expect("all columns are there");
+        let rows = table(&classes, &sums, queue, 12_000_000, SECOND);
         let close = |name: &str, expected: [f64; 2]| {
             let found = rows.real(name).expect("a column");
             assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12 * b), "{name}: {found:?}, not {expected:?}");
         };
         assert_eq!((rows.int("class"), rows.int("flows")), (Some(&[0, 1][..]), Some(&[2, 1][..])));
         close("throughput_mbit", [3.0, 6.0]);
+        close("total_throughput_mbit", [6.0, 6.0]);
         close("goodput_mbit", [2.0, 5.0]);
         close("rtt_mean_ms", [32.0, 50.0]);
         close("sojourn_mean_ms", [11.0, 10.0]); // (100 * 8 + 300 * 12) / 400
@@ -125,28 +165,36 @@ mod tests {
         let fair = 1500.0 / (2.0 / 31.0 + 1.0 / 50.0);
         close("normalised_window", [11_625.0 / fair, 37_500.0 / fair]);
         close("sojourn_p50_ms", [9.0, 10.0]);
-        assert_eq!(ratios(&rows), [("rate_ratio", json!(0.5)), ("window_ratio", json!(0.31))]);
+        assert_eq!(ratios(&classes, &rows), [("rate_ratio", json!(0.5)), ("window_ratio", json!(0.31))]);
     }
 
     #[test]
     fn a_class_that_sent_nothing_spoils_no_other() {
-        let flows = Table::new(vec![
-            ("class", Column::U64(vec![0, 1])),
-            ("cc", Column::Text(["reno", "cubic"].map(str::to_owned).to_vec())),
-            ("base_rtt_ms", Column::F64(vec![20.0, 20.0])),
-            ("throughput_mbit", Column::F64(vec![8.0, 0.0])),
-            ("goodput_mbit", Column::F64(vec![8.0, 0.0])),
-            ("rtt_mean_ms", Column::F64(vec![30.0, f64::NAN])),
-            ("sojourn_mean_ms", Column::F64(vec![10.0, f64::NAN])),
-            ("packets", Column::U64(vec![100, 0])),
-            ("ce_received", Column::U64(vec![0, 0])),
-            ("drops_overflow", Column::U64(vec![0, 5])),
-            ("drops_aqm", Column::U64(vec![0, 0])),
-        ]);
-        let rows = table(&flows, Table::new(vec![("class", Column::U64(vec![0, 1]))]), 8_000_000).expect("all columns");
+        let classes = [class(ClassKind::Flows, "reno", 20), class(ClassKind::Flows, "cubic", 20)];
+        let silent = FlowResult { samples: Samples::default(), ..flow(0, 0, 0, 0, 0, 0, 5) };
+        let sums = [totals(&[flow(8, 8, 30, 10, 100, 0, 0)]), totals(&[silent])];
+        let rows = table(&classes, &sums, Table::default(), 8_000_000, SECOND);
         let of = |name: &str| rows.real(name).expect("a column").to_vec();
         assert!(of("sojourn_mean_ms")[1].is_nan() && of("mark_share")[1].is_nan() && of("drop_share")[1] == 1.0);
         assert_eq!((of("relative_throughput"), of("window_kb")), (vec![2.0, 0.0], vec![30.0, 0.0]));
-        assert_eq!(ratios(&rows), [("rate_ratio", json!(null)), ("window_ratio", json!(null))]);
+        assert_eq!(ratios(&classes, &rows), [("rate_ratio", json!(null)), ("window_ratio", json!(null))]);
+    }
+
+    #[test]
+    fn a_member_without_rtt_does_not_blank_its_class() {
+        let short = FlowResult { samples: Samples::default(), ..flow(1, 1, 0, 1, 10, 0, 0) };
+        let rows = table(&[class(ClassKind::Flows, "reno", 20)], &[totals(&[flow(1, 1, 30, 1, 10, 0, 0), short])], Table::default(), 8_000_000, SECOND);
+        assert_eq!(rows.real("rtt_mean_ms"), Some(&[30.0][..]));
+    }
+
+    #[test]
+    fn only_listed_flows_have_a_fair_share_and_ratios() {
+        let classes = [class(ClassKind::Flows, "reno", 20), class(ClassKind::Udp, "udp", 0), class(ClassKind::Flows, "cubic", 20)];
+        let sums = [totals(&[flow(2, 2, 30, 0, 10, 0, 0)]), totals(&[flow(4, 4, 0, 0, 10, 0, 0)]), totals(&[flow(1, 1, 30, 0, 10, 0, 0)])];
+        let rows = table(&classes, &sums, Table::default(), 8_000_000, SECOND);
+        let relative = rows.real("relative_throughput").expect("a column");
+        // of 8 / 2
+        assert!(relative[0] == 0.5 && relative[1].is_nan() && relative[2] == 0.25, "{relative:?}");
+        assert_eq!(ratios(&classes, &rows)[0].1, json!(2.0));
     }
 }

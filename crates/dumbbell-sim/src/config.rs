@@ -1,6 +1,7 @@
 //! One run, resolved: what the engine reads.
 
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
+use dumbbell_core::traffic::{Arrivals, Codepoint, Sizes, Spacing};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::{aqm, cc, choice, params};
 use serde_json::{json, Map, Value};
@@ -171,6 +172,64 @@ params! {
     }
 }
 
+params! {
+    /// Short flows that come and go, beside their congestion control and start: nothing arrives before that, and the process begins there.
+    pub struct WebParams {
+        /// How often flows arrive, as a Poisson process: "100/s", or "2.5/s/Mbit" for each Mbit/s of the bottleneck's rate.
+        arrivals: Arrivals = Arrivals::PerMbit(2.5), unit "", source "high load of De Schepper et al. 2015: 100 a second at 40 Mbit/s; low load is a tenth";
+        /// Payload of each flow: a size, { pareto = SHAPE, min = SIZE, max = SIZE }, or { csv = FILE } with a size in bytes and a weight a line.
+        size: Sizes = Sizes::Pareto { shape: 0.9, min: 1_000, max: 1_000_000 }, unit "", source "De Schepper et al. 2015: bounded Pareto, 1 kB to 1 MB, 9 kB in the mean";
+        /// Propagation, both directions together.
+        base_rtt: Time = Time::from_millis(20), unit "", range Time(0), Time::from_secs(60), source "";
+        /// No flow begins from this time on.
+        stop: Option<Time> = None, unit "", source "";
+        /// Sending host, for queues that isolate hosts.
+        src_host: u32 = 1, unit "", source "";
+        /// Receiving host, for queues that isolate hosts.
+        dst_host: u32 = 2, unit "", source "";
+        /// Differentiated-services codepoint.
+        dscp: u8 = 0, unit "", range 0_u8, 63_u8, source "RFC 2474";
+        /// How the receiver echoes CE: as the congestion control expects it, until CWR, per packet, or as a count.
+        ecn_echo: EcnEcho = EcnEcho::Auto, unit "", source "RFC 3168 section 6.1.3, RFC 8257 section 3.2, RFC 9768";
+        /// Overrides `hosts.ecn` for these flows.
+        ecn: Option<bool> = None, unit "", source "";
+    }
+}
+
+params! {
+    /// UDP that listens to nobody, beside its start.
+    pub struct UdpParams {
+        /// Rate, counting Ethernet frames without FCS, as that of the bottleneck does.
+        rate: Rate = Rate::from_mbit(1), unit "", range Rate(1000), Rate(10_000_000_000_000), source "";
+        /// Length of a frame without FCS: 42 B of headers and the payload. The 1470 B that iperf sends make 1512 B.
+        size: u16 = 1514, unit "bytes", range 60_u16, 9014_u16, source "a full frame at an MTU of 1500 B";
+        /// Time between frames.
+        spacing: Spacing = Spacing::Constant, unit "", source "";
+        /// ECN field.
+        ecn: Codepoint = Codepoint::NotEct, unit "", source "RFC 3168 section 5, RFC 9331";
+        /// Sends nothing from this time on.
+        stop: Option<Time> = None, unit "", source "";
+        /// Sending host, for queues that isolate hosts.
+        src_host: u32 = 1, unit "", source "";
+        /// Receiving host, for queues that isolate hosts.
+        dst_host: u32 = 2, unit "", source "";
+        /// Differentiated-services codepoint.
+        dscp: u8 = 0, unit "", range 0_u8, 63_u8, source "RFC 2474";
+    }
+}
+
+params! {
+    /// What is kept of a run.
+    pub struct RecordParams {
+        /// Whether the time series is kept.
+        series: bool = true, unit "", source "";
+        /// Interval of the time series.
+        interval: Time = Time::from_secs(1), unit "", range Time::from_millis(1), Time::from_secs(86_400), source "";
+        /// Most short flows that are kept one by one. Of more, a sample drawn evenly at random is kept; their statistics by size count all.
+        short_flows: u32 = 100_000, unit "flows", range 0_u32, 100_000_000_u32, source "";
+    }
+}
+
 /// Everything that a run's configuration can hold, described: queue disciplines, congestion controls and sections.
 pub fn registry() -> Value {
     let algorithms = |specs: Vec<dumbbell_core::param::AlgorithmSpec>| specs.iter().map(|s| s.to_json()).collect::<Vec<_>>();
@@ -180,7 +239,8 @@ pub fn registry() -> Value {
         "cc": algorithms(cc::specs()),
         "sections": {
             "run": section(RunParams::specs()), "bottleneck": section(BottleneckParams::specs()),
-            "hosts": section(HostParams::specs()), "flows": section(FlowParams::specs()),
+            "hosts": section(HostParams::specs()), "flows": section(FlowParams::specs()), "web": section(WebParams::specs()),
+            "udp": section(UdpParams::specs()), "record": section(RecordParams::specs()),
         },
     })
 }
@@ -213,6 +273,26 @@ impl FlowConfig {
     }
 }
 
+/// Short flows that come and go.
+#[derive(Clone, Debug)]
+pub struct WebConfig {
+    /// Congestion control of every flow.
+    pub cc: Arc<Map<String, Value>>,
+    /// When the process of arrivals begins.
+    pub start: Start,
+    /// The rest.
+    pub params: WebParams,
+}
+
+/// One source of UDP.
+#[derive(Clone, Debug)]
+pub struct UdpConfig {
+    /// When it starts.
+    pub start: Start,
+    /// The rest.
+    pub params: UdpParams,
+}
+
 /// A change of the bottleneck's rate.
 #[derive(Clone, Copy, Debug)]
 pub struct RateChange {
@@ -237,11 +317,15 @@ pub struct RunConfig {
     pub hosts: HostParams,
     /// Flows, in order.
     pub flows: Vec<FlowConfig>,
-    /// Interval of the time series; zero for none.
-    pub series_interval: Time,
+    /// Short flows, process by process.
+    pub web: Vec<WebConfig>,
+    /// Sources of UDP, in order.
+    pub udp: Vec<UdpConfig>,
+    /// What is kept.
+    pub record: RecordParams,
 }
 
-/// Most flows in one run.
+/// Most flows and UDP sources in one run.
 pub const MAX_FLOWS: usize = 1_000_000;
 
 impl RunConfig {
@@ -251,8 +335,8 @@ impl RunConfig {
     /// The first key that cannot be used: which, what was found, what is allowed.
     pub fn from_json(config: &Value) -> Result<RunConfig, ParamError> {
         let root = object(config, "run")?;
-        check_keys(root, &RunParams::specs(), &["bottleneck", "hosts", "flows", "record"])?;
-        let run = RunParams::from_json(&without(root, &["bottleneck", "hosts", "flows", "record"]))?;
+        check_keys(root, &RunParams::specs(), &SECTIONS)?;
+        let run = RunParams::from_json(&without(root, &SECTIONS))?;
 
         let section = object(root.get("bottleneck").unwrap_or(&Value::Null), "bottleneck")?;
         let bottleneck =
@@ -269,54 +353,134 @@ impl RunConfig {
             Some(hosts) => HostParams::from_json(object(hosts, "hosts")?).map_err(|e| e.within("hosts"))?,
         };
 
-        let other_than = |flows: usize| ParamError::new("flows", format!("{flows} flows"), format!("1 to {MAX_FLOWS}"));
-        let entries = list(root.get("flows"), "flows")?;
-        let mut flows: Vec<FlowConfig> = Vec::with_capacity(entries.len().min(MAX_FLOWS));
-        for (index, entry) in entries.iter().enumerate() {
-            let (flow, count) = read_flow(entry, flows.last()).map_err(|e| e.within(&format!("flows[{index}]")))?;
-            let all = flows.len().saturating_add(count);
-            if all > MAX_FLOWS {
-                return Err(other_than(all));
-            }
-            flows.resize(all, flow);
+        let flows = read_all(root, "flows", MAX_FLOWS, read_flow)?;
+        let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value))?;
+        let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value)?, 1)))?;
+        if flows.is_empty() && udp.is_empty() && web.is_empty() {
+            return Err(ParamError::new("flows", "nothing that sends", "one entry or more in flows, web or udp"));
         }
-        if flows.is_empty() {
-            return Err(other_than(0));
-        }
-
         let record = match root.get("record") {
-            None => Map::new(),
-            Some(record) => object(record, "record")?.clone(),
+            None => RecordParams::default(),
+            Some(record) => RecordParams::from_json(object(record, "record")?).map_err(|e| e.within("record"))?,
         };
-        check_keys(&record, &[], &["series", "interval"]).map_err(|e| e.within("record"))?;
-        let wanted = field(&record, "series", true).map_err(|e| e.within("record"))?;
-        let interval = field(&record, "interval", Time::from_secs(1)).map_err(|e| e.within("record"))?;
-        if wanted && interval < Time::from_millis(1) {
-            return Err(ParamError::new("record.interval", interval, "1ms or more"));
-        }
-        let series_interval = if wanted { interval } else { Time::ZERO };
-        Ok(RunConfig { run, bottleneck, aqm, rate_changes, hosts, flows, series_interval })
+        Ok(RunConfig { run, bottleneck, aqm, rate_changes, hosts, flows, web, udp, record })
+    }
+
+    /// Interval of the time series, if it is kept and a point falls into the run.
+    pub fn series_interval(&self) -> Option<Time> {
+        let interval = self.record.interval;
+        (self.record.series && interval <= self.run.duration).then_some(interval)
     }
 }
+
+/// Keys of a run that hold tables or lists of them.
+const SECTIONS: [&str; 6] = ["bottleneck", "hosts", "flows", "web", "udp", "record"];
 
 /// Most connection classes that are told apart; what comes after shares the last.
 pub const MAX_CLASSES: usize = 256;
 
+/// What the members of a class are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassKind {
+    /// Flows of `[[flows]]`.
+    Flows,
+    /// Short flows of one `[[web]]`.
+    Web,
+    /// UDP.
+    Udp,
+}
+
+impl ClassKind {
+    /// As it stands in the tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClassKind::Flows => "flows",
+            ClassKind::Web => "web",
+            ClassKind::Udp => "udp",
+        }
+    }
+}
+
+/// A class of traffic, whose members are alike.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// What its members are.
+    pub kind: ClassKind,
+    /// Name of the congestion control; "udp" for UDP.
+    pub cc: String,
+    /// Base RTT.
+    pub base_rtt: Time,
+}
+
+/// The classes of a run, and which class everything belongs to.
+#[derive(Clone, Debug, Default)]
+pub struct Classes {
+    /// Class by class.
+    pub list: Vec<Class>,
+    /// Of each flow.
+    pub of_flow: Vec<u16>,
+    /// Of each source of UDP.
+    pub of_udp: Vec<u16>,
+    /// Of each process of short flows.
+    pub of_web: Vec<u16>,
+}
+
+impl Classes {
+    /// Adds a class, or returns the last one if there are too many.
+    fn add(&mut self, kind: ClassKind, cc: &Map<String, Value>, base_rtt: Time) -> u16 {
+        if self.list.len() < MAX_CLASSES {
+            let cc = cc_name(cc).to_owned();
+            self.list.push(Class { kind, cc, base_rtt });
+        }
+        (self.list.len() - 1) as u16
+    }
+}
+
+/// Name of the congestion control that `cc` describes.
+pub fn cc_name(cc: &Map<String, Value>) -> &str {
+    cc.get("name").and_then(Value::as_str).unwrap_or("")
+}
+
 impl RunConfig {
-    /// Connection class of each flow, numbered as they appear: congestion control with its parameters, base RTT and ECN.
-    pub fn classes(&self) -> Vec<u16> {
-        let mut known: Vec<&FlowConfig> = Vec::new();
-        let class_of = |flow| {
-            let alike = |other: &&FlowConfig| other.is_like(flow);
-            let class = known.iter().position(alike).unwrap_or_else(|| {
-                if known.len() < MAX_CLASSES {
-                    known.push(flow);
+    /// Classes, numbered as they appear: flows by congestion control with its parameters, base RTT and ECN; UDP by its parameters; each
+    /// process of short flows is its own.
+    pub fn classes(&self) -> Classes {
+        let mut classes = Classes::default();
+        let mut known: Vec<(&FlowConfig, u16)> = Vec::new();
+        for flow in &self.flows {
+            let class = match known.iter().find(|(other, _)| other.is_like(flow)) {
+                Some(&(_, class)) => class,
+                None => {
+                    let class = classes.add(ClassKind::Flows, &flow.cc, flow.params.base_rtt);
+                    if known.len() < MAX_CLASSES {
+                        known.push((flow, class));
+                    }
+                    class
                 }
-                known.len() - 1
-            });
-            class as u16
-        };
-        self.flows.iter().map(class_of).collect()
+            };
+            classes.of_flow.push(class);
+        }
+        let udp = Map::from_iter([("name".to_owned(), Value::from("udp"))]);
+        let mut known_udp: Vec<(&UdpParams, u16)> = Vec::new();
+        for UdpConfig { params, .. } in &self.udp {
+            let of = |params: &UdpParams| (params.rate, params.size, params.ecn, params.dscp);
+            let class = match known_udp.iter().find(|(other, _)| of(other) == of(params)) {
+                Some(&(_, class)) => class,
+                None => {
+                    let class = classes.add(ClassKind::Udp, &udp, Time::ZERO);
+                    if known_udp.len() < MAX_CLASSES {
+                        known_udp.push((params, class));
+                    }
+                    class
+                }
+            };
+            classes.of_udp.push(class);
+        }
+        for web in &self.web {
+            let class = classes.add(ClassKind::Web, &web.cc, web.params.base_rtt);
+            classes.of_web.push(class);
+        }
+        classes
     }
 }
 
@@ -341,6 +505,27 @@ fn field<T: ParamType>(map: &Map<String, Value>, key: &str, default: T) -> Resul
     map.get(key).map_or(Ok(default), |value| T::from_json(value).map_err(|allowed| ParamError::new(key, value, allowed)))
 }
 
+/// Everything in the list `key`, where `read` makes of an entry, and what the one before it became, what it describes and how many of it
+/// there are; `most` in all.
+fn read_all<T: Clone>(
+    root: &Map<String, Value>,
+    key: &str,
+    most: usize,
+    read: impl Fn(&Value, Option<&T>) -> Result<(T, usize), ParamError>,
+) -> Result<Vec<T>, ParamError> {
+    let entries = list(root.get(key), key)?;
+    let mut all: Vec<T> = Vec::with_capacity(entries.len().min(most));
+    for (index, entry) in entries.iter().enumerate() {
+        let (one, count) = read(entry, all.last()).map_err(|e| e.within(&format!("{key}[{index}]")))?;
+        let total = all.len().saturating_add(count);
+        if total > most {
+            return Err(ParamError::new(key, format!("{total} of them"), format!("at most {most}")));
+        }
+        all.resize(total, one);
+    }
+    Ok(all)
+}
+
 fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
     let map = object(value, "[]")?;
     check_keys(map, &[], &["at", "rate"])?;
@@ -357,23 +542,43 @@ fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
 fn read_flow(value: &Value, last: Option<&FlowConfig>) -> Result<(FlowConfig, usize), ParamError> {
     let map = object(value, "flow")?;
     let params = FlowParams::from_json(&without(map, &["cc", "start", "count"]))?;
-    let count = match field(map, "count", 1_u64)? {
-        0 => return Err(ParamError::new("count", 0, "1 or more")),
-        count => usize::try_from(count).unwrap_or(usize::MAX),
-    };
+    let count = read_count(map)?;
     let cc = object(map.get("cc").unwrap_or(&Value::Null), "cc")?;
     let cc = last.map(|flow| &flow.cc).filter(|same| ***same == *cc).cloned().unwrap_or_else(|| Arc::new(cc.clone()));
-    let start = match map.get("start") {
-        None => Start { min: Time::ZERO, max: Time::ZERO },
+    Ok((FlowConfig { cc, start: read_start(map)?, params }, count))
+}
+
+fn read_web(value: &Value) -> Result<WebConfig, ParamError> {
+    let map = object(value, "web")?;
+    let params = WebParams::from_json(&without(map, &["cc", "start"]))?;
+    let cc = Arc::new(object(map.get("cc").unwrap_or(&Value::Null), "cc")?.clone());
+    Ok(WebConfig { cc, start: read_start(map)?, params })
+}
+
+fn read_udp(value: &Value) -> Result<(UdpConfig, usize), ParamError> {
+    let map = object(value, "udp")?;
+    let params = UdpParams::from_json(&without(map, &["start", "count"]))?;
+    Ok((UdpConfig { start: read_start(map)?, params }, read_count(map)?))
+}
+
+fn read_count(map: &Map<String, Value>) -> Result<usize, ParamError> {
+    match field(map, "count", 1_u64)? {
+        0 => Err(ParamError::new("count", 0, "1 or more")),
+        count => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
+    }
+}
+
+fn read_start(map: &Map<String, Value>) -> Result<Start, ParamError> {
+    match map.get("start") {
+        None => Ok(Start { min: Time::ZERO, max: Time::ZERO }),
         Some(Value::Object(range)) => {
             check_keys(range, &[], &["min", "max"]).map_err(|e| e.within("start"))?;
             let end = |key: &str| range.get(key).and_then(Value::as_u64).map(Time);
             match (end("min"), end("max")) {
-                (Some(min), Some(max)) if min <= max && max <= Time::from_secs(86_400) => Start { min, max },
-                _ => return Err(ParamError::new("start", Value::Object(range.clone()), "min <= max, within a day")),
+                (Some(min), Some(max)) if min <= max && max <= Time::from_secs(86_400) => Ok(Start { min, max }),
+                _ => Err(ParamError::new("start", Value::Object(range.clone()), "min <= max, within a day")),
             }
         }
-        Some(other) => return Err(ParamError::new("start", other, "{min, max}")),
-    };
-    Ok((FlowConfig { cc, start, params }, count))
+        Some(other) => Err(ParamError::new("start", other, "{min, max}")),
+    }
 }

@@ -26,6 +26,18 @@ impl MinTree {
         MinTree { base, nodes }
     }
 
+    /// Room for `n` sources or more; those that are new never fire.
+    pub fn grow(&mut self, n: usize) {
+        if n <= self.base {
+            return;
+        }
+        let mut larger = MinTree::new(n);
+        for (index, node) in self.nodes[self.base..].iter().enumerate().filter(|(_, node)| node.0 < Time::NEVER) {
+            larger.set(index, node.0);
+        }
+        *self = larger;
+    }
+
     /// When source `index` fires.
     #[inline]
     pub fn get(&self, index: usize) -> Time {
@@ -58,6 +70,19 @@ impl MinTree {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn growing_keeps_what_was_set() {
+        let mut tree = MinTree::new(2);
+        tree.set(0, Time(5));
+        tree.set(1, Time(3));
+        for n in [2, 3, 100] {
+            tree.grow(n);
+            assert_eq!((tree.min(), tree.get(0)), ((Time(3), 1), Time(5)));
+        }
+        tree.set(99, Time(1));
+        assert_eq!(tree.min(), (Time(1), 99));
+    }
 
     #[test]
     fn agrees_with_a_linear_scan() {

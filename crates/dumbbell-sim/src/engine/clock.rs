@@ -1,0 +1,111 @@
+//! What happens at given times: changes of rate, samples and end of the endpoints of each base RTT, points of the series, the end of
+//! the queue's measurement, arrivals of short flows. At one instant in this order.
+
+use crate::config::RunConfig;
+use crate::min_tree::MinTree;
+use dumbbell_core::units::Time;
+
+/// `ss` and Flent poll TCP_INFO at this interval.
+const SAMPLE_INTERVAL: Time = Time::from_millis(200);
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// The bottleneck's rate changes.
+    Rate,
+    /// The endpoints of this line are sampled.
+    Sample(usize),
+    /// A point of the time series.
+    Series,
+    /// The queue's measured time is over.
+    End,
+    /// A short flow of this process arrives.
+    Arrival(usize),
+}
+
+/// The clock.
+pub struct Clock {
+    times: MinTree,
+    lines: usize,
+    series_interval: Time,
+    changes: usize,
+    duration: Time,
+}
+
+impl Clock {
+    /// For a run of `config` with lines of these base RTTs.
+    pub fn new(config: &RunConfig, base_rtts: &[Time]) -> Clock {
+        let duration = config.run.duration;
+        let mut clock = Clock {
+            times: MinTree::new(base_rtts.len() + 3 + config.web.len()),
+            lines: base_rtts.len(),
+            series_interval: config.series_interval().unwrap_or(Time::NEVER),
+            changes: 0,
+            duration,
+        };
+        clock.next_change(config);
+        for (line, base_rtt) in base_rtts.iter().enumerate() {
+            clock.set(Due::Sample(line), SAMPLE_INTERVAL.min(duration) + Time(base_rtt.0 / 2));
+        }
+        clock.set(Due::Series, clock.series_interval);
+        clock.set(Due::End, duration);
+        clock
+    }
+
+    fn index(&self, due: Due) -> usize {
+        match due {
+            Due::Rate => 0,
+            Due::Sample(line) => 1 + line,
+            Due::Series => 1 + self.lines,
+            Due::End => 2 + self.lines,
+            Due::Arrival(process) => 3 + self.lines + process,
+        }
+    }
+
+    /// `due` happens at `time`.
+    pub fn set(&mut self, due: Due, time: Time) {
+        self.times.set(self.index(due), time);
+    }
+
+    /// When something is due next.
+    #[inline]
+    pub fn next(&self) -> Time {
+        self.times.min().0
+    }
+
+    /// What is due at [`Clock::next`].
+    pub fn due(&self) -> Due {
+        match self.times.min().1 {
+            0 => Due::Rate,
+            index if index <= self.lines => Due::Sample(index - 1),
+            index if index == 1 + self.lines => Due::Series,
+            index if index == 2 + self.lines => Due::End,
+            index => Due::Arrival(index - 3 - self.lines),
+        }
+    }
+
+    /// The number of the change of rate that is due; the one after it is planned.
+    pub fn take_change(&mut self, config: &RunConfig) -> usize {
+        self.changes += 1;
+        self.next_change(config);
+        self.changes - 1
+    }
+
+    fn next_change(&mut self, config: &RunConfig) {
+        self.set(Due::Rate, config.rate_changes.get(self.changes).map_or(Time::NEVER, |change| change.at));
+    }
+
+    /// Line `line` of a base RTT of twice `ahead` was sampled at `now`: plans the next sample. Returns whether that was the last one.
+    pub fn sampled(&mut self, line: usize, ahead: Time, now: Time) -> bool {
+        let over = now - ahead >= self.duration;
+        let next = (now + SAMPLE_INTERVAL).min(self.duration + ahead);
+        self.set(Due::Sample(line), if over { Time::NEVER } else { next });
+        over
+    }
+
+    /// A point of the series was taken at `now`: plans the next.
+    pub fn took_point(&mut self, now: Time) {
+        let next = now.saturating_add(self.series_interval);
+        self.set(Due::Series, if next > self.duration { Time::NEVER } else { next });
+    }
+}

@@ -1,0 +1,246 @@
+//! What sends through the bottleneck and receives behind it: a TCP connection or a source of UDP. Each has a slot in the
+//! [`Arena`], which is used again when nothing of it is left anywhere.
+
+use super::noise::Noise;
+use crate::measure::Samples;
+use crate::min_tree::MinTree;
+use crate::RunError;
+use dumbbell_core::packet::{Packet, UDP_HEADERS};
+use dumbbell_core::record::FlowCounters;
+use dumbbell_core::tcp::receiver::{Receiver, ReceiverStats};
+use dumbbell_core::tcp::sender::{Phase, Sender};
+use dumbbell_core::traffic::UdpSource;
+use dumbbell_core::units::Time;
+
+/// Both ends of a TCP connection.
+pub struct Tcp {
+    pub sender: Sender,
+    pub receiver: Receiver,
+}
+
+/// UDP, and what has arrived of it.
+pub struct Udp {
+    pub source: UdpSource,
+    pub received: ReceiverStats,
+}
+
+impl Udp {
+    /// A packet arrives.
+    pub fn on_packet(&mut self, packet: &Packet) {
+        self.received.count(packet);
+        self.received.data += 1;
+        self.received.bytes += u64::from(packet.len.saturating_sub(UDP_HEADERS));
+    }
+}
+
+/// What an endpoint speaks. TCP is not boxed: its state is needed for every packet.
+#[allow(clippy::large_enum_variant)]
+pub enum Transport {
+    Tcp(Tcp),
+    Udp(Box<Udp>),
+    /// The slot is free.
+    Vacant,
+}
+
+/// Where an endpoint comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// `[[flows]]` or `[[udp]]`: it has a row of its own in the results, and its slot for the whole run.
+    Listed,
+    /// This process of `[[web]]`: it comes and goes.
+    Web(u16),
+}
+
+/// One endpoint.
+pub struct Endpoint {
+    pub transport: Transport,
+    pub origin: Origin,
+    /// Number in the run: flows, then UDP, then short flows as they arrive.
+    pub number: u32,
+    /// Class of traffic.
+    pub class: u16,
+    /// Line of acknowledgements, and the place among its members.
+    pub line: u32,
+    pub member: u32,
+    /// Start and stop on the engine's clock.
+    pub start: Time,
+    pub stop: Time,
+    /// Of a short flow that is over: since then it has been silent, and nothing of it was queued.
+    quiet_since: Option<Time>,
+    pub samples: Samples,
+    /// What lies between the sender and the bottleneck.
+    pub noise: Option<Box<Noise>>,
+}
+
+impl Endpoint {
+    /// An endpoint in line `line` that starts and stops at these times of the engine's clock.
+    pub fn new(transport: Transport, origin: Origin, number: u32, class: u16, line: u32, start: Time, stop: Time) -> Endpoint {
+        let (samples, quiet_since, noise) = (Samples::default(), None, None);
+        Endpoint { transport, origin, number, class, line, member: 0, start, stop, quiet_since, samples, noise }
+    }
+
+    /// The TCP connection, if it is one.
+    #[inline]
+    pub fn tcp(&self) -> Option<&Tcp> {
+        match &self.transport {
+            Transport::Tcp(tcp) => Some(tcp),
+            _ => None,
+        }
+    }
+
+    /// The next time at which the endpoint itself has something to do.
+    #[inline]
+    pub fn next_timer(&self) -> Time {
+        let held = self.noise.as_ref().map_or(Time::NEVER, |noise| noise.next_timer());
+        let own = match &self.transport {
+            Transport::Tcp(tcp) => {
+                let start = if tcp.sender.phase == Phase::Idle { self.start } else { Time::NEVER };
+                start.min(tcp.sender.next_timer()).min(tcp.receiver.next_timer())
+            }
+            Transport::Udp(udp) => self.start.min(udp.source.next),
+            Transport::Vacant => Time::NEVER,
+        };
+        own.min(self.stop).min(held)
+    }
+
+    /// Of a short flow: when to look again whether its slot can be given free, `None` if it can now. That takes a connection that is
+    /// closed, no packet on its way, and a base RTT of silence, in which the last acknowledgement arrives.
+    pub fn over_at(&mut self, counters: &FlowCounters, base_rtt: Time, now: Time) -> Option<Time> {
+        let Some(tcp) = self.tcp() else { return Some(Time::NEVER) };
+        if tcp.sender.phase != Phase::Done {
+            return Some(Time::NEVER);
+        }
+        let silent = self.held_by_path() == 0 && counters.queued() == 0 && tcp.receiver.next_timer() == Time::NEVER;
+        match self.quiet_since {
+            Some(since) if silent && since.saturating_add(base_rtt) <= now => None,
+            Some(since) if silent => Some(since.saturating_add(base_rtt)),
+            _ => {
+                self.quiet_since = silent.then_some(now);
+                // one nanosecond more: an ACK that left at this very instant is delivered first
+                Some(now.saturating_add(base_rtt).saturating_add(Time(1)))
+            }
+        }
+    }
+
+    /// Packets that are held or were lost between sender and bottleneck.
+    pub fn held_by_path(&self) -> u64 {
+        self.noise.as_ref().map_or(0, |noise| noise.held())
+    }
+
+    /// Packets sent = delivered + dropped + still on their way, and marks at the queue = marks at the receiver. Returns
+    /// how many the queue still has.
+    ///
+    /// # Errors
+    /// The sum that does not come out.
+    pub fn check_conservation(&self, counters: &FlowCounters) -> Result<u64, RunError> {
+        let (sent, received) = match &self.transport {
+            Transport::Tcp(tcp) => (tcp.sender.stats.sent_all, &tcp.receiver.stats),
+            Transport::Udp(udp) => (udp.source.sent, &udp.received),
+            Transport::Vacant => return Ok(0),
+        };
+        let fail = |what: &str, left: u64, right: u64| {
+            Err(RunError::Invariant(format!("flow {}: {what}: {left} is not {right}", self.number)))
+        };
+        let before = self.noise.as_ref().map_or(0, |noise| noise.lost + noise.held());
+        if sent != before + counters.arrived {
+            return fail("sent = lost ahead of the queue + arrived at the queue", sent, before + counters.arrived);
+        }
+        let gone = counters.departed + counters.dropped_overflow + counters.dropped_aqm;
+        if gone > counters.arrived {
+            return fail("departed + dropped at most arrived", gone, counters.arrived);
+        }
+        let queued = counters.arrived - gone;
+        if counters.departed != received.arrived {
+            return fail("departed = received", counters.departed, received.arrived);
+        }
+        let marked = received.ce + counters.ce_dropped;
+        if marked > counters.ce || counters.ce - marked > queued {
+            return fail("CE marks = CE received + CE dropped + CE queued", counters.ce, marked);
+        }
+        // Only ECT(0) becomes SCE: a flow with SCE marks does not send ECT(1) itself.
+        let some = received.ect1 + counters.sce_dropped;
+        if counters.sce > 0 && (some > counters.sce || counters.sce - some > queued) {
+            return fail("SCE marks = SCE received + SCE dropped + SCE queued", counters.sce, some);
+        }
+        if let Transport::Tcp(Tcp { sender, receiver }) = &self.transport {
+            let conn = &sender.conn;
+            if conn.cwnd == 0 || conn.snd_una > conn.snd_nxt || receiver.rcv_nxt > conn.snd_nxt {
+                return fail("window at least 1 and sequence numbers in order", conn.snd_una, conn.snd_nxt);
+            }
+        }
+        Ok(queued)
+    }
+}
+
+/// With more endpoints than these, their state does not stay in the cache, and what the next events need is fetched ahead.
+const CROWD: usize = 200;
+
+/// All endpoints, by slot, and the earliest timer of each.
+pub struct Arena {
+    endpoints: Vec<Endpoint>,
+    pub timers: MinTree,
+    free: Vec<u32>,
+}
+
+impl Arena {
+    /// No endpoints yet, room for `capacity`.
+    pub fn new(capacity: usize) -> Arena {
+        Arena { endpoints: Vec::with_capacity(capacity), timers: MinTree::new(capacity), free: Vec::new() }
+    }
+
+    /// Puts what `make` makes of a slot into it.
+    pub fn add(&mut self, make: impl FnOnce(u32) -> Endpoint) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            self.endpoints[slot as usize] = make(slot);
+            return slot;
+        }
+        let slot = self.endpoints.len() as u32;
+        self.endpoints.push(make(slot));
+        self.timers.grow(self.endpoints.len());
+        slot
+    }
+
+    /// Gives slot `slot` free.
+    pub fn remove(&mut self, slot: u32) {
+        self.endpoints[slot as usize].transport = Transport::Vacant;
+        self.endpoints[slot as usize].noise = None;
+        self.timers.set(slot as usize, Time::NEVER);
+        self.free.push(slot);
+    }
+
+    /// Endpoint in slot `slot`.
+    #[inline]
+    pub fn get(&self, slot: u32) -> &Endpoint {
+        &self.endpoints[slot as usize]
+    }
+
+    /// Endpoint in slot `slot`.
+    #[inline]
+    pub fn get_mut(&mut self, slot: u32) -> &mut Endpoint {
+        &mut self.endpoints[slot as usize]
+    }
+
+    /// Slots and endpoints, free slots too.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Endpoint)> {
+        (0..).zip(&self.endpoints)
+    }
+
+    /// Endpoints that are there.
+    pub fn alive(&self) -> usize {
+        self.endpoints.len() - self.free.len()
+    }
+
+    /// So many endpoints that their state does not stay in the cache.
+    #[inline]
+    pub fn is_crowded(&self) -> bool {
+        self.endpoints.len() > CROWD
+    }
+
+    /// The timer of `slot` fires at `time` at the latest.
+    #[inline]
+    pub fn timer_not_after(&mut self, slot: u32, time: Time) {
+        if time < self.timers.get(slot as usize) {
+            self.timers.set(slot as usize, time);
+        }
+    }
+}

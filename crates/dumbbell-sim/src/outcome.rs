@@ -1,0 +1,173 @@
+//! The tables of a run that is over.
+
+use crate::classes::{self, Totals};
+use crate::config::{cc_name, Classes, RunConfig};
+use crate::measure::{jain, mean, ms, FlowResult, Measures, QueueResult};
+use crate::table::{Column, Table};
+use crate::{Outcome, Tables};
+use dumbbell_core::record::Histogram;
+use dumbbell_core::units::Time;
+use serde_json::{json, Value};
+
+/// Bits that the bottleneck could have carried: its rate, integrated over the run.
+fn capacity_bits(config: &RunConfig) -> f64 {
+    let (mut bits, mut since, mut rate) = (0.0, Time::ZERO, config.bottleneck.rate);
+    for change in &config.rate_changes {
+        let at = change.at.min(config.run.duration);
+        bits += (at - since).as_secs_f64() * rate.bits() as f64;
+        (since, rate) = (at, change.rate);
+    }
+    bits + (config.run.duration - since).as_secs_f64() * rate.bits() as f64
+}
+
+/// Quantiles of the time in queue, one row a class, and its histogram, one row a class and bin.
+fn sojourn_by_class(queue: &QueueResult) -> (Table, Table) {
+    let of_classes = || (0_u64..).zip(&queue.sojourn);
+    let quantile = |q: f64| Column::F64(of_classes().map(|(_, of_class)| ms(of_class.quantile(q))).collect());
+    let quantiles = Table::new(vec![
+        ("class", Column::U64(of_classes().map(|(class, _)| class).collect())),
+        ("sojourn_p1_ms", quantile(0.01)),
+        ("sojourn_p25_ms", quantile(0.25)),
+        ("sojourn_p50_ms", quantile(0.5)),
+        ("sojourn_p75_ms", quantile(0.75)),
+        ("sojourn_p99_ms", quantile(0.99)),
+        ("sojourn_p999_ms", quantile(0.999)),
+        ("sojourn_max_ms", Column::F64(of_classes().map(|(_, of_class)| ms(of_class.max())).collect())),
+    ]);
+    let bins: Vec<_> = of_classes().flat_map(|(class, of_class)| of_class.buckets().map(move |bin| (class, bin))).collect();
+    let histogram = Table::new(vec![
+        ("class", Column::U64(bins.iter().map(|(class, _)| *class).collect())),
+        ("from_ms", Column::F64(bins.iter().map(|(_, (from, _))| ms(*from)).collect())),
+        ("packets", Column::U64(bins.iter().map(|(_, (_, count))| *count).collect())),
+    ]);
+    (quantiles, histogram)
+}
+
+/// Figures of the queue and across flows.
+fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], events: u64) -> Value {
+    let queue = &measures.queue;
+    let duration = config.run.duration.as_secs_f64();
+    let jain = jain(&goodput[..config.flows.len()]);
+    let mut all = Histogram::default();
+    queue.sojourn.iter().for_each(|of_class| all.merge(of_class));
+    let quantile = |q: f64| ms(all.quantile(q));
+    let drops = queue.drops_overflow + queue.drops_aqm;
+    let offered = (queue.packets + drops).max(1) as f64;
+    json!({
+        "utilisation": queue.bytes as f64 * 8.0 / capacity_bits(config),
+        "throughput_mbit": queue.bytes as f64 * 8e-6 / duration,
+        "goodput_total_mbit": goodput.iter().sum::<f64>(),
+        "jain": if jain.is_nan() { None } else { Some(jain) },
+        "convergence_s": measures.convergence.map(Time::as_secs_f64),
+        "convergence_cumulative_s": measures.convergence_cumulative.map(Time::as_secs_f64),
+        "packets": queue.packets,
+        "backlog_mean_packets": all.mean() / 1e9 * queue.packets as f64 / duration,
+        "sojourn_mean_ms": all.mean() / 1e6,
+        "sojourn_p1_ms": quantile(0.01),
+        "sojourn_p25_ms": quantile(0.25),
+        "sojourn_p50_ms": quantile(0.5),
+        "sojourn_p75_ms": quantile(0.75),
+        "sojourn_p99_ms": quantile(0.99),
+        "sojourn_p999_ms": quantile(0.999),
+        "sojourn_max_ms": ms(all.max()),
+        "ce_marks": queue.ce_marks,
+        "sce_marks": queue.sce_marks,
+        "drops_overflow": queue.drops_overflow,
+        "drops_aqm": queue.drops_aqm,
+        "mark_share": queue.ce_marks as f64 / queue.packets.max(1) as f64,
+        "drop_share": drops as f64 / offered,
+        "retransmissions": measures.results.iter().map(|flow| flow.sender.retransmissions).sum::<u64>(),
+        "short_flows": measures.short_flows.seen,
+        "short_flows_kept": measures.short_flows.kept(),
+        "aqm_counters": queue.counters.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "events": events,
+    })
+}
+
+/// One row a listed flow or source of UDP.
+fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, goodput: &[f64]) -> Table {
+    let total: f64 = goodput.iter().sum();
+    let count = results.len();
+    let class_of: Vec<u16> = classes.of_flow.iter().chain(&classes.of_udp).copied().collect();
+    let base_rtt = |i: usize| config.flows.get(i).map_or(Time::ZERO, |flow| flow.params.base_rtt);
+    let cc = |i: usize| config.flows.get(i).map_or("udp", |flow| cc_name(&flow.cc)).to_owned();
+    let real = |of: &dyn Fn(&FlowResult) -> f64| Column::F64(results.iter().map(of).collect());
+    let real_at = |of: &dyn Fn(usize) -> f64| Column::F64((0..count).map(of).collect());
+    let int = |of: &dyn Fn(&FlowResult) -> u64| Column::U64(results.iter().map(of).collect());
+    Table::new(vec![
+        ("flow", Column::U64((0..count as u64).collect())),
+        ("class", Column::U64(class_of.iter().map(|&class| u64::from(class)).collect())),
+        ("cc", Column::Text((0..count).map(cc).collect())),
+        ("base_rtt_ms", real_at(&|i| ms(base_rtt(i)))),
+        ("start_s", real_at(&|i| results[i].start.as_secs_f64() - base_rtt(i).as_secs_f64() / 2.0)),
+        ("goodput_mbit", Column::F64(goodput.to_vec())),
+        ("throughput_mbit", real(&FlowResult::throughput_mbit)),
+        ("share", real_at(&|i| if total > 0.0 { goodput[i] / total } else { f64::NAN })),
+        ("rtt_mean_ms", real(&FlowResult::rtt_mean_ms)),
+        ("rtt_max_ms", real(&|flow| f64::from(flow.samples.srtt_max_us) / 1e3)),
+        ("rtt_min_ms", real(&|flow| if flow.min_rtt_us == u32::MAX { f64::NAN } else { f64::from(flow.min_rtt_us) / 1e3 })),
+        ("cwnd_mean", real(&|flow| mean(flow.samples.cwnd, flow.samples.count, 1.0))),
+        ("cwnd_max", int(&|flow| u64::from(flow.samples.cwnd_max))),
+        ("completion_s", real(&|flow| flow.completion.map_or(f64::NAN, Time::as_secs_f64))),
+        ("sent", int(&|flow| flow.sender.sent)),
+        ("retransmissions", int(&|flow| flow.sender.retransmissions)),
+        ("timeouts", int(&|flow| flow.sender.timeouts)),
+        ("probes", int(&|flow| flow.sender.probes)),
+        ("ecn_reductions", int(&|flow| flow.sender.ecn_reductions)),
+        ("loss_reductions", int(&|flow| flow.sender.loss_reductions)),
+        ("undone_reductions", int(&|flow| flow.sender.undone)),
+        ("ce_received", int(&|flow| flow.receiver.ce)),
+        ("sce_received", int(&|flow| flow.receiver.ect1)),
+        ("acks", int(&|flow| flow.receiver.acks)),
+        ("duplicates", int(&|flow| flow.receiver.duplicates)),
+        ("packets", int(&|flow| flow.counters.departed)),
+        ("sojourn_mean_ms", real(&FlowResult::sojourn_mean_ms)),
+        ("drops_overflow", int(&|flow| flow.counters.dropped_overflow)),
+        ("drops_aqm", int(&|flow| flow.counters.dropped_aqm)),
+    ])
+}
+
+/// Tables and summary of what `measures` holds after `events` events.
+pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, events: u64) -> Outcome {
+    let results = std::mem::take(&mut measures.results);
+    let goodput: Vec<f64> = results.iter().map(FlowResult::goodput_mbit).collect();
+    let flows = flows_table(&results, config, classes, &goodput);
+    let mut totals: Vec<Totals> = std::mem::take(&mut measures.short_totals);
+    for (result, &class) in results.iter().zip(classes.of_flow.iter().chain(&classes.of_udp)) {
+        totals[usize::from(class)].add(result);
+    }
+    measures.results = results;
+    let mut summary = summary(&measures, config, &goodput, events);
+    measures.results = Vec::new();
+
+    let series = measures.flow_series;
+    let series = Table::new(vec![
+        ("time_s", Column::F64(series.time_s)),
+        ("flow", Column::U64(series.flow)),
+        ("goodput_mbit", Column::F64(series.goodput_mbit)),
+        ("srtt_ms", Column::F64(series.srtt_ms)),
+        ("cwnd", Column::U64(series.cwnd)),
+        ("ssthresh", Column::U64(series.ssthresh)),
+        ("in_flight", Column::U64(series.in_flight)),
+        ("retransmissions", Column::U64(series.retransmissions)),
+    ]);
+    let points = measures.queue_series;
+    let queue_series = Table::new(vec![
+        ("time_s", Column::F64(points.time_s)),
+        ("backlog_packets", Column::U64(points.backlog_packets)),
+        ("backlog_bytes", Column::U64(points.backlog_bytes)),
+        ("sojourn_mean_ms", Column::F64(points.sojourn_mean_ms)),
+        ("throughput_mbit", Column::F64(points.throughput_mbit)),
+        ("ce_marks", Column::U64(points.ce_marks)),
+        ("sce_marks", Column::U64(points.sce_marks)),
+        ("drops", Column::U64(points.drops)),
+    ]);
+    let (of_queue, sojourn) = sojourn_by_class(&measures.queue);
+    let rate = config.bottleneck.rate.bits();
+    let class_rows = classes::table(&classes.list, &totals, of_queue, rate, config.run.duration);
+    for (name, ratio) in classes::ratios(&classes.list, &class_rows) {
+        summary[name] = ratio;
+    }
+    let (short_flows, slowdowns) = (measures.short_flows.flows_table(), measures.short_flows.sizes_table());
+    Outcome::new(summary, Tables { flows, classes: class_rows, series, queue_series, sojourn, short_flows, slowdowns })
+}
