@@ -9,7 +9,7 @@
 //! acknowledgements take the whole base RTT to come back. Starts, stops and samples of the flow are shifted alike.
 
 use crate::bottleneck::Bottleneck;
-use crate::config::{EcnEcho, EcnReduction, FlowConfig, Offload, Pacing, Prr, RunConfig};
+use crate::config::{EcnEcho, FlowConfig, RunConfig};
 use crate::measure::{FlowResult, Measures};
 use crate::min_tree::MinTree;
 use crate::{Outcome, RunError};
@@ -18,12 +18,13 @@ use dumbbell_core::cc::AnyCc;
 use dumbbell_core::packet::{Packet, HEADERS};
 use dumbbell_core::prefetch::prefetch;
 use dumbbell_core::rng::Rng;
-use dumbbell_core::tcp::receiver::{Blocks, Echo, Receiver, ReceiverOptions};
-use dumbbell_core::tcp::sender::{Application, HostOptions, Phase, Sender};
-use dumbbell_core::tcp::{Ack, Network};
+use dumbbell_core::tcp::receiver::{Blocks, Echo, Receiver};
+use dumbbell_core::tcp::sender::{Application, Phase, Sender};
+use dumbbell_core::tcp::{Ack, FlowOptions, Network};
 use dumbbell_core::units::Time;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// `ss` and Flent poll TCP_INFO at this interval.
 const SAMPLE_INTERVAL: Time = Time::from_millis(200);
@@ -304,29 +305,6 @@ impl<A: Aqm> Sim<A> {
     }
 }
 
-fn host_options(config: &RunConfig, flow: &FlowConfig) -> HostOptions {
-    let hosts = &config.hosts;
-    HostOptions {
-        ecn: flow.params.ecn.unwrap_or(hosts.ecn),
-        initial_window: hosts.initial_window,
-        initial_ssthresh: hosts.initial_ssthresh,
-        mss: hosts.mss,
-        tso: hosts.offload == Offload::Tso,
-        tso_rtt: hosts.tso_rtt,
-        tso_defer_near: hosts.tso_defer_near,
-        push_bursts: hosts.push_bursts,
-        pace_all: hosts.pacing == Pacing::Fq,
-        send_buffer: hosts.send_buffer,
-        prr_bis: hosts.prr == Prr::Rfc6937bis,
-        immediate_ecn: hosts.ecn_reduction == EcnReduction::Immediate,
-        frto: hosts.frto,
-        slow_start_after_idle: hosts.slow_start_after_idle,
-        rto_min_us: hosts.rto_min.as_micros() as u32,
-        pacing_ss_ratio: hosts.pacing_ss_ratio,
-        pacing_ca_ratio: hosts.pacing_ca_ratio,
-    }
-}
-
 fn application(flow: &FlowConfig) -> Application {
     match (flow.params.size, flow.params.app_rate) {
         (Some(size), _) => Application::Size(size),
@@ -362,6 +340,7 @@ pub(crate) fn simulate<A: Aqm>(
     delays.sort_unstable();
     delays.dedup();
     let noisy = config.flows.iter().any(|flow| flow.params.loss > 0.0 || flow.params.jitter > Time::ZERO);
+    let host = Arc::new(config.hosts.clone());
     let mut flows = Vec::with_capacity(count);
     let mut noise = Vec::new();
     for (index, (flow, cc)) in config.flows.iter().zip(controls).enumerate() {
@@ -369,28 +348,18 @@ pub(crate) fn simulate<A: Aqm>(
         let ahead = Time(params.base_rtt.0 / 2);
         let spread = (flow.start.max - flow.start.min).0;
         let start = flow.start.min + Time(Rng::stream(seed, "start", index as u64).below(spread + 1));
-        let host = host_options(config, flow);
         let echo = match params.ecn_echo {
             EcnEcho::Auto if cc.needs_ecn() => Echo::PerPacket,
             EcnEcho::Auto | EcnEcho::Classic => Echo::UntilCwr,
             EcnEcho::Dctcp => Echo::PerPacket,
             EcnEcho::AccEcn => Echo::Accurate,
         };
-        let options = ReceiverOptions {
-            echo,
-            sce: config.hosts.sce_feedback,
-            ecn: host.ecn || cc.needs_ecn(),
-            delayed_ack: config.hosts.delayed_ack,
-            sack_compression: config.hosts.sack_compression,
-            ack_push: config.hosts.ack_push,
-            buffer: config.hosts.receive_buffer,
-            mss: config.hosts.mss,
-            base_rtt: params.base_rtt,
-        };
+        let ecn = params.ecn.unwrap_or(host.ecn) || cc.needs_ecn();
+        let options = FlowOptions { ecn, echo, base_rtt: params.base_rtt };
         let line = delays.partition_point(|&delay| delay < params.base_rtt) as u32;
         flows.push(Flow {
-            sender: Sender::new(index as u32, cc, host, application(flow)),
-            receiver: Receiver::new(index as u32, options),
+            sender: Sender::new(index as u32, cc, host.clone(), options, application(flow)),
+            receiver: Receiver::new(index as u32, host.clone(), options),
             line,
             start: start + ahead,
             stop: params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead)),
