@@ -10,10 +10,12 @@ mod tcp_properties;
 use arbitrary::{Arbitrary, Result, Unstructured};
 use dumbbell_core::cc;
 use dumbbell_core::packet::Ecn;
-use dumbbell_core::tcp::receiver::{Echo, ReceiverOptions};
-use dumbbell_core::tcp::sender::{Application, HostOptions};
+use dumbbell_core::tcp::host::HostParams;
+use dumbbell_core::tcp::receiver::Echo;
+use dumbbell_core::tcp::sender::Application;
+use dumbbell_core::tcp::FlowOptions;
 use dumbbell_core::units::Time;
-use dumbbell_fuzz::{algorithm, scaled};
+use dumbbell_fuzz::{algorithm, scaled, table};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
 use tcp_properties::{attack, receive, Arrival, Step};
@@ -21,8 +23,8 @@ use tcp_properties::{attack, receive, Arrival, Step};
 /// One end of a connection, and what its peer, the network or the clock does.
 #[derive(Debug)]
 enum Story {
-    Receiver { options: ReceiverOptions, arrivals: Vec<Arrival> },
-    Sender { cc: Map<String, Value>, host: HostOptions, app: Application, steps: Vec<Step> },
+    Receiver { host: HostParams, options: FlowOptions, arrivals: Vec<Arrival> },
+    Sender { cc: Map<String, Value>, host: HostParams, app: Application, steps: Vec<Step> },
 }
 
 fn after_us(u: &mut Unstructured) -> Result<u64> {
@@ -40,18 +42,19 @@ fn number(u: &mut Unstructured) -> Result<i64> {
     }
 }
 
+/// Any values of the host's switches.
+fn host(u: &mut Unstructured) -> Result<HostParams> {
+    let config = table(u, &HostParams::specs(), &[])?;
+    Ok(HostParams::from_json(&config).expect("values within their ranges"))
+}
+
 fn receiver(u: &mut Unstructured) -> Result<Story> {
-    let options = ReceiverOptions {
-        echo: *u.choose(&[Echo::UntilCwr, Echo::PerPacket, Echo::Accurate])?,
-        sce: u.arbitrary()?,
+    let options = FlowOptions {
         ecn: u.arbitrary()?,
-        delayed_ack: u.arbitrary()?,
-        sack_compression: u.arbitrary()?,
-        ack_push: u.arbitrary()?,
-        buffer: scaled(u, 8192, 1 << 40)?,
-        mss: scaled(u, 88, 8934)? as u32,
+        echo: *u.choose(&[Echo::UntilCwr, Echo::PerPacket, Echo::Accurate])?,
         base_rtt: Time(scaled(u, 0, 60_000_000_000)?),
     };
+    let host = host(u)?;
     let mut arrivals = Vec::new();
     while !u.is_empty() && arrivals.len() < 400 {
         arrivals.push(Arrival {
@@ -64,29 +67,11 @@ fn receiver(u: &mut Unstructured) -> Result<Story> {
             tsval: if u.ratio(1_u8, 4)? { u.arbitrary()? } else { 0 },
         });
     }
-    Ok(Story::Receiver { options, arrivals })
+    Ok(Story::Receiver { host, options, arrivals })
 }
 
 fn sender(u: &mut Unstructured) -> Result<Story> {
-    let host = HostOptions {
-        ecn: u.arbitrary()?,
-        initial_window: scaled(u, 1, 1000)? as u32,
-        initial_ssthresh: if u.arbitrary()? { Some(scaled(u, 2, 10_000)? as u32) } else { None },
-        mss: scaled(u, 88, 8934)? as u32,
-        tso: u.arbitrary()?,
-        tso_rtt: u.arbitrary()?,
-        tso_defer_near: u.arbitrary()?,
-        push_bursts: u.arbitrary()?,
-        pace_all: u.arbitrary()?,
-        send_buffer: scaled(u, 8192, 1 << 40)?,
-        prr_bis: u.arbitrary()?,
-        immediate_ecn: u.arbitrary()?,
-        frto: u.arbitrary()?,
-        slow_start_after_idle: u.arbitrary()?,
-        rto_min_us: scaled(u, 1_000, 120_000_000)? as u32,
-        pacing_ss_ratio: u.int_in_range(10..=1000)?,
-        pacing_ca_ratio: u.int_in_range(10..=1000)?,
-    };
+    let host = host(u)?;
     let app = match u.int_in_range(0..=2_u8)? {
         0 => Application::Bulk,
         1 => Application::Size(scaled(u, 1, 1 << 60)?),
@@ -126,7 +111,7 @@ impl<'a> Arbitrary<'a> for Story {
 
 fuzz_target!(|story: Story| {
     let done = match story {
-        Story::Receiver { options, arrivals } => receive(options, &arrivals),
+        Story::Receiver { host, options, arrivals } => receive(host, options, &arrivals),
         Story::Sender { cc, host, app, steps } => match cc::build(&cc) {
             Ok(cc) => attack(cc, &host, app, &steps),
             Err(_) => return,

@@ -2,8 +2,9 @@
 
 use arbitrary::{Result, Unstructured};
 use dumbbell_core::param::{AlgorithmSpec, Kind, ParamSpec};
+use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::{aqm, cc};
-use dumbbell_sim::config::{BottleneckParams, FlowParams, HostParams};
+use dumbbell_sim::config::{BottleneckParams, FlowParams};
 use serde_json::{json, Map, Value};
 
 const MS: u64 = 1_000_000;

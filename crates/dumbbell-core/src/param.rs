@@ -234,7 +234,8 @@ pub fn check_keys(map: &Map<String, Value>, specs: &[ParamSpec], also: &[&str]) 
 }
 
 /// Declares a `Params` struct whose fields describe themselves. Behind it, `check path` names a function that refuses combinations of
-/// values: `fn(&Params) -> Result<(), ParamError>`.
+/// values: `fn(&Params) -> Result<(), ParamError>`. Before that, `over path;` names a function that gives the values which the keys of a
+/// configuration are read over, instead of the defaults: `fn(&Map<String, Value>) -> Result<Params, ParamError>`.
 ///
 /// ```
 /// use dumbbell_core::{params, units::Time};
@@ -255,10 +256,12 @@ pub fn check_keys(map: &Map<String, Value>, specs: &[ParamSpec], also: &[&str]) 
 macro_rules! params {
     (@bound) => { ::serde_json::Value::Null };
     (@bound $bound:expr) => { $crate::param::ParamType::to_json(&$bound) };
+    (@base $name:ident, $map:ident) => { $name::default() };
+    (@base $name:ident, $map:ident, $base:path) => { $base($map)? };
     ($(#[$outer:meta])* pub struct $name:ident { $(
         $(#[doc = $doc:literal])* $field:ident : $type:ty = $default:expr, unit $unit:literal
         $(, range $min:expr, $max:expr)?, source $source:literal;
-    )* } $(check $check:path)?) => {
+    )* } $(over $base:path;)? $(check $check:path)?) => {
         $(#[$outer])*
         #[derive(Clone, Debug)]
         pub struct $name { $( $(#[doc = $doc])* pub $field: $type, )* }
@@ -283,6 +286,24 @@ macro_rules! params {
                 }, )* ]
             }
 
+            /// Sets the parameter that is called `key`.
+            ///
+            /// # Errors
+            /// An unknown key, a value of the wrong kind or out of range.
+            #[allow(dead_code)]
+            pub fn set(&mut self, key: &str, value: &::serde_json::Value) -> Result<(), $crate::param::ParamError> {
+                let specs = $name::specs();
+                let mut specs = specs.iter();
+                $(
+                    let spec = specs.next().expect("one specification a field");
+                    if key == spec.name {
+                        self.$field = $crate::param::read_field(spec, value)?;
+                        return Ok(());
+                    }
+                )*
+                Err($crate::param::ParamError::new(key, "this key", stringify!($($field),*)))
+            }
+
             /// Reads the keys in `map` over the defaults. The key `name` is the algorithm's and is passed over.
             ///
             /// # Errors
@@ -291,7 +312,7 @@ macro_rules! params {
             pub fn from_json(map: &::serde_json::Map<String, ::serde_json::Value>) -> Result<$name, $crate::param::ParamError> {
                 let specs = $name::specs();
                 $crate::param::check_keys(map, &specs, &["name"])?;
-                let mut params = $name::default();
+                let mut params = $crate::params!(@base $name, map $(, $base)?);
                 let mut specs = specs.iter();
                 $(
                     let spec = specs.next().expect("one specification a field");

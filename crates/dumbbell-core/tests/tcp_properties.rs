@@ -7,13 +7,15 @@
 use dumbbell_core::cc::{self, AnyCc};
 use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::rng::mix;
-use dumbbell_core::tcp::receiver::{Echo, Receiver, ReceiverOptions, ReceiverStats};
-use dumbbell_core::tcp::sender::{Application, HostOptions, Phase, Sender, SenderStats};
-use dumbbell_core::tcp::{ack_flag, Ack, Block, Network};
+use dumbbell_core::tcp::host::{EcnReduction, HostParams, Offload, Pacing, Prr};
+use dumbbell_core::tcp::receiver::{Echo, Receiver, ReceiverStats};
+use dumbbell_core::tcp::sender::{Application, Phase, Sender, SenderStats};
+use dumbbell_core::tcp::{ack_flag, Ack, Block, FlowOptions, Network};
 use dumbbell_core::units::Time;
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Events after which a transfer counts as stuck.
 const MOST_EVENTS: usize = 200_000;
@@ -74,8 +76,11 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
 #[derive(Clone, Debug)]
 struct Transfer {
     size: u64,
-    host: HostOptions,
-    receiver: ReceiverOptions,
+    /// Of the sender, and of the receiver.
+    host: HostParams,
+    peer: HostParams,
+    options: FlowOptions,
+    peer_ecn: bool,
     /// Time on the wire of a packet.
     gap: Time,
     one_way: Time,
@@ -92,19 +97,20 @@ prop_compose! {
         ecn in any::<bool>(),
         initial_window in prop_oneof![Just(10_u32), 1_u32..4, 1_u32..50],
         mss in prop_oneof![Just(1448_u32), 88_u32..8934],
-        tso in any::<bool>(),
+        offload in prop::sample::select(&[Offload::None, Offload::Tso][..]),
         (tso_rtt, tso_defer_near) in any::<(bool, bool)>(),
         push_bursts in any::<bool>(),
-        pace_all in any::<bool>(),
+        pacing in prop::sample::select(&[Pacing::Cc, Pacing::Fq][..]),
         send_buffer in prop_oneof![Just(4_194_304_u64), 8_192_u64..100_000],
-        (prr_bis, immediate_ecn) in any::<(bool, bool)>(),
+        prr in prop::sample::select(&[Prr::Rfc6937, Prr::Rfc6937bis][..]),
+        ecn_reduction in prop::sample::select(&[EcnReduction::Prr, EcnReduction::Immediate][..]),
         frto in any::<bool>(),
         slow_start_after_idle in any::<bool>(),
-        rto_min_us in prop_oneof![Just(200_000_u32), 1_000_u32..1_000_000],
-    ) -> HostOptions {
-        HostOptions {
-            ecn, initial_window, mss, tso, tso_rtt, tso_defer_near, push_bursts, pace_all, send_buffer, prr_bis, immediate_ecn, frto, slow_start_after_idle,
-            rto_min_us, ..HostOptions::default()
+        rto_min in prop_oneof![Just(200_000_u64), 1_000_u64..1_000_000].prop_map(Time::from_micros),
+    ) -> HostParams {
+        HostParams {
+            ecn, initial_window, mss, offload, tso_rtt, tso_defer_near, push_bursts, pacing, send_buffer, prr, ecn_reduction, frto,
+            slow_start_after_idle, rto_min, ..HostParams::default()
         }
     }
 }
@@ -125,12 +131,13 @@ prop_compose! {
         seed in any::<u64>(),
     ) -> Transfer {
         let echo = if per_packet { Echo::PerPacket } else { Echo::UntilCwr };
-        let receiver = ReceiverOptions {
-            echo, sce, ecn, delayed_ack, sack_compression, ack_push, buffer, mss: host.mss, base_rtt: Time::from_millis(base_ms),
+        let peer = HostParams {
+            sce_feedback: sce, delayed_ack, sack_compression, ack_push, receive_buffer: buffer, mss: host.mss, ..HostParams::default()
         };
+        let options = FlowOptions { ecn: host.ecn, echo, base_rtt: Time::from_millis(base_ms) };
         let size = segments * u64::from(host.mss) - short;
         let one_way = Time::from_micros(base_ms * 500);
-        Transfer { size, host, receiver, gap: Time::from_micros(gap_us), one_way, data, acks, loss, seed }
+        Transfer { size, host, peer, options, peer_ecn: ecn, gap: Time::from_micros(gap_us), one_way, data, acks, loss, seed }
     }
 }
 
@@ -202,8 +209,9 @@ impl Transfer {
     /// Runs it to its end. Returns what happened, for comparison, and the counters.
     fn run(&self, name: &str) -> Result<(String, (SenderStats, ReceiverStats)), TestCaseError> {
         let app = Application::Size(self.size);
-        let mut sender = Sender::new(3, build(name), self.host.clone(), app);
-        let mut receiver = Receiver::new(3, self.receiver);
+        let mut sender = Sender::new(3, build(name), Arc::new(self.host.clone()), self.options, app);
+        let peer = FlowOptions { ecn: self.peer_ecn, ..self.options };
+        let mut receiver = Receiver::new(3, Arc::new(self.peer.clone()), peer);
         let mut wire = Wire::default();
         let mut forward: Line<Packet> = Line::new(&self.data, self.gap, self.one_way, self.loss, self.seed);
         let mut back: Line<(Ack, Vec<Block>)> = Line::new(&self.acks, Time::ZERO, self.one_way, self.loss, !self.seed);
@@ -274,7 +282,7 @@ impl Transfer {
         prop_assert_eq!(sender.bytes_acked(), self.size);
         prop_assert_eq!(sender.finished, Some(now));
         prop_assert_eq!(sender.next_timer(), Time::NEVER);
-        if !self.host.ecn && !sender.cc.needs_ecn() || !self.receiver.ecn {
+        if !self.host.ecn && !sender.cc.needs_ecn() || !self.peer_ecn {
             prop_assert_eq!((sender.stats.ecn_reductions, receiver.stats.ce), (0, 0));
         }
         let summary = format!("{now} {trace} {:?} {:?} {:?}", sender.stats, receiver.stats, sender.conn);
@@ -305,7 +313,7 @@ proptest! {
 
     #[test]
     fn a_clean_path_sees_every_segment_once(transfer in transfer(0..1), marked in any::<u64>()) {
-        let host = HostOptions { rto_min_us: 200_000, ..transfer.host };
+        let host = HostParams { rto_min: Time::from_millis(200), ..transfer.host };
         let data = (0..64).map(|n| if marked >> n & 1 == 1 { Fate::Mark } else { Fate::Hint }).collect();
         let clean = Transfer { host, data, acks: Vec::new(), ..transfer };
         for spec in cc::specs() {
@@ -352,8 +360,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Lets `steps` happen to a sender whose connection is open.
-pub(crate) fn attack(cc: AnyCc, host: &HostOptions, app: Application, steps: &[Step]) -> Result<(), TestCaseError> {
-    let mut sender = Sender::new(0, cc, host.clone(), app);
+pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[Step]) -> Result<(), TestCaseError> {
+    let options = FlowOptions { ecn: host.ecn, ..FlowOptions::default() };
+    let mut sender = Sender::new(0, cc, Arc::new(host.clone()), options, app);
     let mut wire = Wire::default();
     sender.start(Time::ZERO, &mut wire);
     let mut now = Time::from_millis(20);
@@ -441,7 +450,7 @@ fn regressions() {
     ];
     for steps in cases {
         for spec in cc::specs() {
-            attack(build(spec.name), &HostOptions::default(), Application::Bulk, &steps)
+            attack(build(spec.name), &HostParams::default(), Application::Bulk, &steps)
                 .unwrap_or_else(|error| panic!("{steps:?}: {error}"));
         }
     }
@@ -472,8 +481,8 @@ prop_compose! {
 }
 
 /// Lets `arrivals` happen to a receiver.
-pub(crate) fn receive(options: ReceiverOptions, arrivals: &[Arrival]) -> Result<(), TestCaseError> {
-    let mut receiver = Receiver::new(0, options);
+pub(crate) fn receive(host: HostParams, options: FlowOptions, arrivals: &[Arrival]) -> Result<(), TestCaseError> {
+    let mut receiver = Receiver::new(0, Arc::new(host), options);
     let mut now = Time::ZERO;
     let mut seen = std::collections::BTreeSet::new();
     for &Arrival { after_us, seq, flags, ecn, len, tsval } in arrivals {
@@ -515,6 +524,7 @@ proptest! {
         (delayed_ack, sce) in any::<(bool, bool)>(),
         echo in prop::sample::select(&[Echo::UntilCwr, Echo::PerPacket, Echo::Accurate][..]),
     ) {
-        receive(ReceiverOptions { delayed_ack, sce, echo, ..ReceiverOptions::default() }, &arrivals)?;
+        let host = HostParams { delayed_ack, sce_feedback: sce, ..HostParams::default() };
+        receive(host, FlowOptions { echo, ..FlowOptions::default() }, &arrivals)?;
     }
 }

@@ -1,6 +1,7 @@
 //! One run, resolved: what the engine reads.
 
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
+use dumbbell_core::tcp::host::{self, HostParams};
 use dumbbell_core::traffic::{Arrivals, Codepoint, Sizes, Spacing};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::{aqm, cc, choice, params};
@@ -14,47 +15,6 @@ choice! {
         Link = "link",
         /// A token bucket on an infinitely fast link, as Linux HTB: a packet arrives when it leaves the queue.
         Htb = "htb",
-    }
-}
-
-choice! {
-    /// What the sending host's segmentation offload does.
-    pub enum Offload {
-        /// One segment at a time.
-        None = "none",
-        /// Bursts as Linux's TSO auto-sizing and deferral make them; since 4.17 Linux does so for every connection, in
-        /// software where the device cannot.
-        Tso = "tso",
-    }
-}
-
-choice! {
-    /// Who is paced.
-    pub enum Pacing {
-        /// Flows whose congestion control asks for it.
-        Cc = "cc",
-        /// Every flow, as under the fq queue discipline.
-        Fq = "fq",
-    }
-}
-
-choice! {
-    /// How many segments recovery may send for each one delivered while the pipe is below `ssthresh`.
-    pub enum Prr {
-        /// RFC 6937: slow-start bound only after an ACK that advances past a retransmission (Linux up to 5.14).
-        Rfc6937 = "rfc6937",
-        /// RFC 6937bis: slow-start bound whenever nothing was newly lost (Linux since 5.15).
-        Rfc6937bis = "rfc6937bis",
-    }
-}
-
-choice! {
-    /// How the window falls after a CE mark.
-    pub enum EcnReduction {
-        /// By proportional rate reduction, over a round trip (Linux).
-        Prr = "prr",
-        /// At once (RFC 3168 section 6.1.2, FreeBSD): the sender is silent until enough has left the network.
-        Immediate = "immediate",
     }
 }
 
@@ -91,56 +51,6 @@ params! {
         shaper: Shaper = Shaper::Link, unit "", source "";
         /// Bucket of the htb shaper.
         burst: u32 = 1514, unit "bytes", range 1514_u32, 100_000_000_u32, source "one frame, the least that sch_htb works with";
-    }
-}
-
-params! {
-    /// What both ends' TCP does.
-    pub struct HostParams {
-        /// Ask for and accept ECN.
-        ecn: bool = true, unit "", source "sysctl tcp_ecn = 1 on both ends";
-        /// Acknowledge every second full segment instead of each.
-        delayed_ack: bool = true, unit "", source "RFC 5681 section 4.2; Linux tcp_input.c";
-        /// Bursts of the sending host.
-        offload: Offload = Offload::Tso, unit "", source "Linux tcp_tso_autosize, tcp_tso_should_defer";
-        /// Who is paced.
-        pacing: Pacing = Pacing::Cc, unit "", source "sch_fq paces every flow at the socket's pacing rate";
-        /// Initial window.
-        initial_window: u32 = 10, unit "segments", range 1_u32, 10_000_u32, source "RFC 6928; Linux TCP_INIT_CWND";
-        /// Slow-start threshold that an earlier connection to the same host left behind; unset: none did.
-        initial_ssthresh: Option<u32> = None, unit "segments", range 2_u32, 1_000_000_000_u32, source "Linux tcp_init_metrics; sysctl tcp_no_metrics_save = 0 is the default";
-        /// Payload of a full segment.
-        mss: u32 = 1448, unit "bytes", range 88_u32, 8934_u32, source "MTU 1500 - 20 (IPv4) - 32 (TCP with timestamps)";
-        /// Largest send buffer; it holds bookkeeping as well as payload.
-        send_buffer: u64 = 4_194_304, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_wmem[2]";
-        /// Largest receive buffer; two thirds of it are the largest window.
-        receive_buffer: u64 = 6_291_456, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_rmem[2]";
-        /// Bursts grow as the path gets shorter than 16 ms.
-        tso_rtt: bool = true, unit "", source "sysctl tcp_tso_rtt_log, Linux since 5.18; false for older kernels";
-        /// The sender waits for a larger burst only if the next ACK is due within 1 ms, and not whenever half a round trip has passed.
-        tso_defer_near: bool = true, unit "", source "tcp_tso_should_defer, Linux 6.12.117; false for older kernels, since 4.20";
-        /// The sender pushes the last segment of every burst of two and more.
-        push_bursts: bool = true, unit "", source "Linux since 5.5 (__tcp_transmit_skb); false for older kernels";
-        /// The receiver echoes SCE marks as ESCE, ahead of any delayed ACK when they begin or end.
-        sce_feedback: bool = false, unit "", source "draft-grimes-tcpm-tcpsce; sysctl tcp_sce";
-        /// The receiver acknowledges the last segment of a write at once, even if it is full.
-        ack_push: bool = true, unit "", source "Linux since 6.6 (tcp_measure_rcv_mss); false for older kernels";
-        /// Proportional rate reduction.
-        prr: Prr = Prr::Rfc6937bis, unit "", source "Linux tcp_cwnd_reduction";
-        /// How the window falls after a CE mark.
-        ecn_reduction: EcnReduction = EcnReduction::Prr, unit "", source "Linux tcp_enter_cwr; FreeBSD cc_newreno.c";
-        /// Hold back selective acknowledgements while data is out of order.
-        sack_compression: bool = true, unit "", source "sysctl tcp_comp_sack_nr = 44, tcp_comp_sack_delay_ns = 1 ms, since Linux 4.18";
-        /// Detect spurious retransmission timeouts.
-        frto: bool = true, unit "", source "RFC 5682; sysctl tcp_frto";
-        /// Shrink the window after an idle period longer than the RTO.
-        slow_start_after_idle: bool = true, unit "", source "sysctl tcp_slow_start_after_idle; RFC 5681 section 4.1";
-        /// Smallest retransmission timeout beyond the smoothed RTT.
-        rto_min: Time = Time::from_millis(200), unit "", range Time::from_millis(1), Time::from_secs(120), source "Linux TCP_RTO_MIN";
-        /// Pacing rate in slow start.
-        pacing_ss_ratio: u32 = 200, unit "percent", range 10_u32, 1000_u32, source "sysctl tcp_pacing_ss_ratio";
-        /// Pacing rate in congestion avoidance.
-        pacing_ca_ratio: u32 = 120, unit "percent", range 10_u32, 1000_u32, source "sysctl tcp_pacing_ca_ratio";
     }
 }
 
@@ -230,7 +140,8 @@ params! {
     }
 }
 
-/// Everything that a run's configuration can hold, described: queue disciplines, congestion controls and sections.
+/// Everything that a run's configuration can hold, described: queue disciplines, congestion controls, sections
+/// and the profiles of hosts.
 pub fn registry() -> Value {
     let algorithms = |specs: Vec<dumbbell_core::param::AlgorithmSpec>| specs.iter().map(|s| s.to_json()).collect::<Vec<_>>();
     let section = |specs: Vec<dumbbell_core::param::ParamSpec>| specs.iter().map(|s| s.to_json()).collect::<Vec<_>>();
@@ -242,6 +153,7 @@ pub fn registry() -> Value {
             "hosts": section(HostParams::specs()), "flows": section(FlowParams::specs()), "web": section(WebParams::specs()),
             "udp": section(UdpParams::specs()), "record": section(RecordParams::specs()),
         },
+        "profiles": host::profiles(),
     })
 }
 

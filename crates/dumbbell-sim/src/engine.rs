@@ -1,52 +1,56 @@
 //! The event loop.
 //!
-//! Event sources are few: the link, one line of acknowledgements a base RTT, one timer a flow (the earliest of all that
-//! the flow waits for, moved lazily), and a clock for samples, series and changes of rate. At one instant their order is:
-//! acknowledgements (by line), arrivals held up by jitter (by flow), the link, timers (by flow), clock.
+//! Event sources are few: the link, one line of acknowledgements a base RTT, one timer an endpoint (the earliest of all that
+//! the endpoint waits for, moved lazily), and a clock for samples, series, changes of rate and arrivals. At one instant their
+//! order is: acknowledgements (by line), the link, timers (by slot), clock.
 //!
 //! Half of the base RTT lies ahead of the queue in a real dumbbell. Nothing that a sender does depends on absolute time,
 //! so the engine lets each sender's clock run ahead by that half: what a sender sends is in the queue at once, and its
 //! acknowledgements take the whole base RTT to come back. Starts, stops and samples of the flow are shifted alike.
 
+mod clock;
+pub mod endpoint;
+mod noise;
+mod web;
+
 use crate::bottleneck::Bottleneck;
-use crate::config::{EcnEcho, EcnReduction, FlowConfig, Offload, Pacing, Prr, RunConfig};
+use crate::classes::Totals;
+use crate::config::{Classes, EcnEcho, FlowConfig, RunConfig, UdpConfig};
 use crate::measure::{FlowResult, Measures};
 use crate::min_tree::MinTree;
-use crate::{Outcome, RunError};
+use crate::outcome::outcome;
+use crate::short_flows::ShortFlow;
+use crate::{EndpointView, Outcome, RunError, View};
+use clock::{Clock, Due};
 use dumbbell_core::aqm::{Aqm, FlowKey};
-use dumbbell_core::cc::AnyCc;
+use dumbbell_core::cc::{self, AnyCc};
+use dumbbell_core::log::Log;
 use dumbbell_core::packet::{Packet, HEADERS};
 use dumbbell_core::prefetch::prefetch;
 use dumbbell_core::rng::Rng;
-use dumbbell_core::tcp::receiver::{Blocks, Echo, Receiver, ReceiverOptions};
-use dumbbell_core::tcp::sender::{Application, HostOptions, Phase, Sender};
-use dumbbell_core::tcp::{Ack, Network};
+use dumbbell_core::tcp::host::HostParams;
+use dumbbell_core::tcp::receiver::{Blocks, Echo, Receiver, ReceiverStats};
+use dumbbell_core::tcp::sender::{Application, Phase, Sender};
+use dumbbell_core::tcp::{Ack, FlowOptions, Network};
+use dumbbell_core::traffic::UdpSource;
 use dumbbell_core::units::Time;
+use endpoint::{Arena, Endpoint, Origin, Tcp, Transport, Udp};
+use noise::Noise;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use web::WebProcess;
 
-/// `ss` and Flent poll TCP_INFO at this interval.
-const SAMPLE_INTERVAL: Time = Time::from_millis(200);
-/// Events between two looks at the cancel flag.
-const CANCEL_CHECK: u64 = 1 << 14;
-/// With more flows than these, what the next events need is fetched ahead.
-const CROWD: usize = 200;
 /// No SACK blocks.
 const NO_BLOCKS: u32 = u32::MAX;
 
-/// Acknowledgements on their way back: all of one base RTT, in order.
-struct AckLine {
+/// All endpoints of one base RTT, and their acknowledgements on the way back, in order.
+struct Line {
     delay: Time,
     acks: VecDeque<(Time, Ack, u32)>,
-}
-
-/// Random loss and jitter ahead of the bottleneck.
-struct Noise {
-    rng: Rng,
-    loss: f64,
-    jitter: Time,
-    lost: u64,
-    held: VecDeque<(Time, Packet)>,
+    /// Slots of the endpoints.
+    members: Vec<u32>,
+    /// The measured time of its endpoints is over.
+    over: bool,
 }
 
 /// SACK blocks on their way back; most ACKs have none.
@@ -72,114 +76,206 @@ impl BlockPool {
     }
 }
 
-struct Flow {
-    sender: Sender,
-    receiver: Receiver,
-    line: u32,
-    /// Start and stop on the engine's clock.
-    start: Time,
-    stop: Time,
-}
-
-impl Flow {
-    fn next_timer(&self) -> Time {
-        let start = if self.sender.phase == Phase::Idle { self.start } else { Time::NEVER };
-        start.min(self.stop).min(self.sender.next_timer()).min(self.receiver.next_timer())
-    }
-}
-
-/// A sender's way to the bottleneck at one instant.
-struct Port<'a, A: Aqm> {
-    bottleneck: &'a mut Bottleneck<A>,
-    noise: &'a mut [Option<Box<Noise>>],
-    lines: &'a mut MinTree,
-    line_count: usize,
+/// An endpoint's way to the bottleneck at one instant.
+struct Port<'a, A: Aqm, L: Log> {
+    bottleneck: &'a mut Bottleneck<A, L>,
+    noise: &'a mut Option<Box<Noise>>,
     now: Time,
 }
 
-impl<A: Aqm> Network for Port<'_, A> {
+impl<A: Aqm, L: Log> Network for Port<'_, A, L> {
     #[inline]
     fn send(&mut self, packet: Packet) {
-        if !self.noise.is_empty() {
-            if let Some(noise) = &mut self.noise[packet.flow as usize] {
-                if noise.loss > 0.0 && noise.rng.next_f64() < noise.loss {
-                    noise.lost += 1;
-                    return;
-                }
-                if noise.jitter > Time::ZERO {
-                    let extra = Time(noise.rng.below(noise.jitter.0 + 1));
-                    let last = noise.held.back().map_or(Time::ZERO, |held| held.0);
-                    let at = (self.now + extra).max(last);
-                    if noise.held.is_empty() {
-                        self.lines.set(self.line_count + packet.flow as usize, at);
-                    }
-                    noise.held.push_back((at, packet));
-                    return;
-                }
-            }
+        let Some(noise) = self.noise else { return self.bottleneck.arrive(packet, self.now) };
+        if let Some(passed) = noise.pass(packet, self.now) {
+            self.bottleneck.arrive(passed, self.now);
         }
-        self.bottleneck.arrive(packet, self.now);
     }
 }
 
-/// One simulation.
-struct Sim<A: Aqm> {
-    bottleneck: Bottleneck<A>,
-    flows: Vec<Flow>,
-    ack_lines: Vec<AckLine>,
-    /// Earliest event of each ACK line, then of each flow's held packets.
-    lines: MinTree,
-    timers: MinTree,
-    noise: Vec<Option<Box<Noise>>>,
-    pool: BlockPool,
-    measures: Measures,
-    /// So many flows that their state does not stay in the cache.
-    crowded: bool,
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Everything until the time that was asked for has happened.
+    Paused,
+    /// As many events have happened as were allowed.
+    Busy,
+    /// The run is over.
+    Over,
 }
 
-impl<A: Aqm> Sim<A> {
+/// A run on its way, whatever its queue discipline is.
+pub trait Run: Send {
+    /// Lets everything happen until `until`, that instant included, but not more than `events` events.
+    ///
+    /// # Errors
+    /// A broken invariant.
+    fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError>;
+
+    /// What there is to see now.
+    fn view(&self) -> View;
+
+    /// What was measured; the run must be over.
+    ///
+    /// # Errors
+    /// A broken invariant.
+    fn finish(self: Box<Self>) -> Result<Outcome, RunError>;
+}
+
+/// One simulation.
+pub struct Engine<A: Aqm, L: Log = ()> {
+    config: Arc<RunConfig>,
+    classes: Classes,
+    host: Arc<HostParams>,
+    bottleneck: Bottleneck<A, L>,
+    arena: Arena,
+    lines: Vec<Line>,
+    /// Earliest acknowledgement of each line.
+    line_times: MinTree,
+    pool: BlockPool,
+    clock: Clock,
+    webs: Vec<WebProcess>,
+    /// Number of the next short flow.
+    next_number: u32,
+    measures: Measures,
+    now: Time,
+    events: u64,
+    /// Lines whose endpoints are still measured.
+    lines_left: usize,
+    queue_over: bool,
+}
+
+impl<A: Aqm, L: Log> Engine<A, L> {
+    /// A run of `config` that has not begun, with the `controls` of its flows, over `aqm`. Events at the bottleneck are
+    /// reported to `listener` as well.
+    pub fn new(config: Arc<RunConfig>, controls: Vec<AnyCc>, aqm: A, listener: L) -> Engine<A, L> {
+        let classes = config.classes();
+        let base_rtts = base_rtts(&config);
+        let clock = Clock::new(&config, &base_rtts);
+        let line = |&delay: &Time| Line { delay, acks: VecDeque::new(), members: Vec::new(), over: false };
+        let params = &config.bottleneck;
+        let listed = config.flows.len() + config.udp.len();
+        let mut engine = Engine {
+            host: Arc::new(config.hosts.clone()),
+            bottleneck: Bottleneck::new(aqm, classes.list.len(), params.rate, params.shaper, params.burst, listener),
+            arena: Arena::new(listed),
+            lines: base_rtts.iter().map(line).collect(),
+            line_times: MinTree::new(base_rtts.len()),
+            pool: BlockPool::default(),
+            clock,
+            webs: Vec::with_capacity(config.web.len()),
+            next_number: listed as u32,
+            measures: Measures::new(&config, classes.list.len()),
+            now: Time::ZERO,
+            events: 0,
+            lines_left: base_rtts.len(),
+            queue_over: false,
+            classes,
+            config,
+        };
+        engine.list_flows(controls);
+        engine.list_udp();
+        for (index, web) in engine.config.web.iter().enumerate() {
+            let line = line_of(&engine.lines, web.params.base_rtt);
+            let (process, first) = WebProcess::new(&engine.config, web, index, engine.classes.of_web[index], line);
+            engine.webs.push(process);
+            engine.clock.set(Due::Arrival(index), first);
+        }
+        engine
+    }
+
+    /// Puts every flow of `[[flows]]` into its slot.
+    fn list_flows(&mut self, controls: Vec<AnyCc>) {
+        let config = Arc::clone(&self.config);
+        let seed = config.run.seed;
+        for (index, (flow, cc)) in config.flows.iter().zip(controls).enumerate() {
+            let params = &flow.params;
+            let ahead = Time(params.base_rtt.0 / 2);
+            let start = flow.start.draw(seed, "start", index) + ahead;
+            let stop = params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead));
+            let ecn = params.ecn.unwrap_or(self.host.ecn);
+            let line = line_of(&self.lines, params.base_rtt);
+            let (host, class) = (&self.host, self.classes.of_flow[index]);
+            let slot = self.arena.add(|slot| {
+                let tcp = connection(slot, cc, host, ecn, params.ecn_echo, params.base_rtt, application(flow));
+                let mut endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, index as u32, class, line, start, stop);
+                if params.loss > 0.0 || params.jitter > Time::ZERO {
+                    let rng = Rng::stream(seed, "path", index as u64);
+                    endpoint.noise = Some(Box::new(Noise::new(params.loss, params.jitter, rng)));
+                }
+                endpoint
+            });
+            self.join(slot);
+        }
+    }
+
+    /// Puts every source of UDP into its slot.
+    fn list_udp(&mut self) {
+        let config = Arc::clone(&self.config);
+        let seed = config.run.seed;
+        for (index, UdpConfig { start, params }) in config.udp.iter().enumerate() {
+            let number = (config.flows.len() + index) as u32;
+            let (class, line) = (self.classes.of_udp[index], line_of(&self.lines, Time::ZERO));
+            let start = start.draw(seed, "udp start", index);
+            let rng = Rng::stream(seed, "udp", index as u64);
+            let slot = self.arena.add(|slot| {
+                let source = UdpSource::new(slot, params.rate, params.size, params.ecn.into(), params.spacing, rng);
+                let transport = Transport::Udp(Box::new(Udp { source, received: ReceiverStats::default() }));
+                Endpoint::new(transport, Origin::Listed, number, class, line, start, params.stop.unwrap_or(Time::NEVER))
+            });
+            self.join(slot);
+        }
+    }
+
+    /// The endpoint in `slot` becomes a member of its line.
+    fn join(&mut self, slot: u32) {
+        let endpoint = self.arena.get_mut(slot);
+        let members = &mut self.lines[endpoint.line as usize].members;
+        endpoint.member = members.len() as u32;
+        members.push(slot);
+        let timer = endpoint.next_timer();
+        self.arena.timers.set(slot as usize, timer);
+    }
+
     #[inline]
     fn on_ack(&mut self, line: usize, now: Time) {
-        let queue = &mut self.ack_lines[line].acks;
+        let queue = &mut self.lines[line].acks;
         let Some((_, ack, index)) = queue.pop_front() else { return };
         let next = queue.front().map_or(Time::NEVER, |head| head.0);
-        self.lines.set(line, next);
-        let id = ack.flow as usize;
-        if self.crowded {
+        self.line_times.set(line, next);
+        if self.arena.is_crowded() {
             if let Some((_, later, _)) = queue.get(2) {
-                prefetch(&self.flows[later.flow as usize].sender);
+                if let Some(tcp) = self.arena.get(later.flow).tcp() {
+                    prefetch(&tcp.sender);
+                }
             }
-            if let Some((_, next_ack, _)) = queue.front() {
-                self.flows[next_ack.flow as usize].sender.prefetch();
+            if let Some(tcp) = queue.front().and_then(|(_, ack, _)| self.arena.get(ack.flow).tcp()) {
+                tcp.sender.prefetch();
             }
         }
-        let flow = &mut self.flows[id];
-        let mut port = Port {
-            bottleneck: &mut self.bottleneck,
-            noise: &mut self.noise,
-            lines: &mut self.lines,
-            line_count: self.ack_lines.len(),
-            now,
-        };
+        let Endpoint { transport, noise, .. } = self.arena.get_mut(ack.flow);
+        let Transport::Tcp(tcp) = transport else { return };
+        let mut port = Port { bottleneck: &mut self.bottleneck, noise, now };
         if index == NO_BLOCKS {
-            flow.sender.on_ack(&ack, &[], now, &mut port);
+            tcp.sender.on_ack(&ack, &[], now, &mut port);
         } else {
             let blocks = self.pool.take(index);
-            flow.sender.on_ack(&ack, blocks.as_slice(), now, &mut port);
+            tcp.sender.on_ack(&ack, blocks.as_slice(), now, &mut port);
         }
-        let timer = flow.sender.next_timer();
-        if timer < self.timers.get(id) {
-            self.timers.set(id, timer);
+        let mut timer = tcp.sender.next_timer();
+        if let Some(noise) = noise {
+            timer = timer.min(noise.next_timer());
         }
+        self.arena.timer_not_after(ack.flow, timer);
     }
 
     #[inline]
     fn on_link(&mut self, now: Time) {
         while self.bottleneck.next <= now {
             let left = self.bottleneck.advance(now);
-            if self.crowded {
-                if let Some(packet) = self.bottleneck.in_service() {
-                    prefetch(&self.flows[packet.flow as usize].receiver);
+            if self.arena.is_crowded() {
+                if let Some(tcp) = self.bottleneck.in_service().and_then(|packet| self.arena.get(packet.flow).tcp()) {
+                    prefetch(&tcp.receiver);
                 }
             }
             if let Some(packet) = left {
@@ -190,113 +286,230 @@ impl<A: Aqm> Sim<A> {
 
     #[inline]
     fn deliver(&mut self, packet: &Packet, now: Time) {
-        let id = packet.flow as usize;
-        let flow = &mut self.flows[id];
-        let ack = flow.receiver.on_packet(packet, now);
-        if let Some(early) = flow.receiver.take_early() {
-            self.push_ack(id, early, NO_BLOCKS, now);
+        let slot = packet.flow;
+        let endpoint = self.arena.get_mut(slot);
+        let line = endpoint.line;
+        let receiver = match &mut endpoint.transport {
+            Transport::Tcp(tcp) => &mut tcp.receiver,
+            Transport::Udp(udp) => return udp.on_packet(packet),
+            Transport::Vacant => return,
+        };
+        let ack = receiver.on_packet(packet, now);
+        let early = receiver.take_early();
+        let timer = receiver.next_timer();
+        let mut blocks = NO_BLOCKS;
+        if ack.is_some() && receiver.has_blocks() {
+            blocks = self.pool.put(receiver.blocks());
+        }
+        if let Some(early) = early {
+            self.push_ack(line, early, NO_BLOCKS, now);
         }
         if let Some(ack) = ack {
-            self.send_ack(id, ack, now);
+            self.push_ack(line, ack, blocks, now);
         }
-        let timer = self.flows[id].receiver.next_timer();
-        if timer < self.timers.get(id) {
-            self.timers.set(id, timer);
-        }
+        self.arena.timer_not_after(slot, timer);
     }
 
     #[inline]
-    fn send_ack(&mut self, id: usize, ack: Ack, now: Time) {
-        let flow = &mut self.flows[id];
-        let index = if flow.receiver.has_blocks() { self.pool.put(flow.receiver.blocks()) } else { NO_BLOCKS };
-        self.push_ack(id, ack, index, now);
-    }
-
-    #[inline]
-    fn push_ack(&mut self, id: usize, ack: Ack, index: u32, now: Time) {
-        let number = self.flows[id].line as usize;
-        let line = &mut self.ack_lines[number];
+    fn push_ack(&mut self, number: u32, ack: Ack, index: u32, now: Time) {
+        let line = &mut self.lines[number as usize];
         let at = now + line.delay;
         if line.acks.is_empty() {
-            self.lines.set(number, at);
+            self.line_times.set(number as usize, at);
         }
         line.acks.push_back((at, ack, index));
     }
 
-    fn on_held(&mut self, id: usize, now: Time) {
-        let Some(noise) = &mut self.noise[id] else { return };
-        let Some((_, packet)) = noise.held.pop_front() else { return };
-        let next = noise.held.front().map_or(Time::NEVER, |held| held.0);
-        self.lines.set(self.ack_lines.len() + id, next);
-        self.bottleneck.arrive(packet, now);
-    }
-
-    fn on_timer(&mut self, id: usize, now: Time) {
-        let line_count = self.ack_lines.len();
+    fn on_timer(&mut self, slot: u32, now: Time) -> Result<(), RunError> {
+        let endpoint = self.arena.get_mut(slot);
+        let (line, origin, class) = (endpoint.line, endpoint.origin, endpoint.class);
+        if let Some(noise) = &mut endpoint.noise {
+            while let Some(packet) = noise.due(now) {
+                self.bottleneck.arrive(packet, now);
+            }
+        }
         let mut started = false;
-        let flow = &mut self.flows[id];
-        let mut port = Port { bottleneck: &mut self.bottleneck, noise: &mut self.noise, lines: &mut self.lines, line_count, now };
-        if flow.sender.phase == Phase::Idle && flow.start <= now {
-            flow.sender.start(now, &mut port);
-            started = true;
+        let Endpoint { transport, noise, start, stop, number, .. } = endpoint;
+        let mut port = Port { bottleneck: &mut self.bottleneck, noise, now };
+        match transport {
+            Transport::Tcp(tcp) => {
+                if tcp.sender.phase == Phase::Idle && *start <= now {
+                    started = true;
+                    if origin == Origin::Listed {
+                        port.bottleneck.flow_starts(slot, &listed_key(&self.config, *number), class);
+                    }
+                    tcp.sender.start(now, &mut port);
+                }
+                if *stop <= now {
+                    *stop = Time::NEVER;
+                    tcp.sender.stop(now);
+                }
+                if tcp.sender.next_timer() <= now {
+                    tcp.sender.on_timer(now, &mut port);
+                }
+                if let Some(ack) = tcp.receiver.on_timer(now) {
+                    let blocks = if tcp.receiver.has_blocks() { self.pool.put(tcp.receiver.blocks()) } else { NO_BLOCKS };
+                    self.push_ack(line, ack, blocks, now);
+                }
+            }
+            Transport::Udp(udp) => {
+                if !udp.started && *start <= now {
+                    udp.started = true;
+                    port.bottleneck.flow_starts(slot, &listed_key(&self.config, *number), class);
+                    udp.source.start(now);
+                }
+                if *stop <= now {
+                    udp.source.stop();
+                    *stop = Time::NEVER;
+                }
+                while udp.source.next <= now {
+                    let packet = udp.source.send();
+                    port.send(packet);
+                }
+            }
+            Transport::Vacant => {}
         }
-        if flow.stop <= now {
-            flow.stop = Time::NEVER;
-            flow.sender.stop(now);
+        if origin != Origin::Listed && self.end_short_flow(slot, now)? {
+            return Ok(());
         }
-        if flow.sender.next_timer() <= now {
-            flow.sender.on_timer(now, &mut port);
+        let timer = self.arena.get(slot).next_timer();
+        self.arena.timers.set(slot as usize, timer);
+        if started && origin == Origin::Listed {
+            let listed = self.arena.listed(self.config.flows.len());
+            self.measures.flow_started(now, listed);
         }
-        if let Some(ack) = flow.receiver.on_timer(now) {
-            self.send_ack(id, ack, now);
-        }
-        self.timers.set(id, self.flows[id].next_timer());
-        if started {
-            self.measures.flow_started(now, self.flows.iter().map(|one| &one.sender));
-        }
+        Ok(())
     }
 
-    /// Packets sent = delivered + dropped + still in flight, and marks at the queue = marks at the receivers, per flow.
-    fn check_conservation(&self) -> Result<(), RunError> {
-        let mut held = 0;
-        for (id, flow) in self.flows.iter().enumerate() {
-            let log = &self.bottleneck.log.flows[id];
-            let noise = self.noise.get(id).and_then(Option::as_deref);
-            let before = noise.map_or(0, |n| n.lost + n.held.len() as u64);
-            let fail =
-                |what: &str, left: u64, right: u64| Err(RunError::Invariant(format!("flow {id}: {what}: {left} is not {right}")));
-            if flow.sender.stats.sent_all != before + log.arrived {
-                return fail(
-                    "sent = lost ahead of the queue + arrived at the queue",
-                    flow.sender.stats.sent_all,
-                    before + log.arrived,
-                );
+    /// Gives the slot of a short flow free if nothing of it is left. Returns whether that was so.
+    fn end_short_flow(&mut self, slot: u32, now: Time) -> Result<bool, RunError> {
+        let counters = self.bottleneck.counters.flows.of(slot);
+        let endpoint = self.arena.get_mut(slot);
+        let line = &mut self.lines[endpoint.line as usize];
+        if !endpoint.is_over(&counters, line.delay, now) {
+            return Ok(false);
+        }
+        let left = endpoint.check_conservation(&counters)?;
+        if left > 0 {
+            return Err(RunError::Invariant(format!("flow {}: it is over, and {left} packets are queued", endpoint.number)));
+        }
+        let (member, measured) = (endpoint.member, !line.over);
+        if measured {
+            self.measure_short_flow(slot, now);
+        }
+        let line = &mut self.lines[self.arena.get(slot).line as usize];
+        line.members.swap_remove(member as usize);
+        if let Some(&moved) = line.members.get(member as usize) {
+            self.arena.get_mut(moved).member = member;
+        }
+        self.bottleneck.counters.flows.take(slot);
+        self.arena.remove(slot);
+        Ok(true)
+    }
+
+    /// Takes the short flow in `slot` into what is measured.
+    fn measure_short_flow(&mut self, slot: u32, now: Time) {
+        let endpoint = self.arena.get(slot);
+        let Some(tcp) = endpoint.tcp() else { return };
+        let delay = self.lines[endpoint.line as usize].delay;
+        let result = FlowResult::new(endpoint, &self.bottleneck.counters.flows.of(slot), now);
+        self.measures.short_flows.add(ShortFlow {
+            number: endpoint.number,
+            class: endpoint.class,
+            size: tcp.sender.size().unwrap_or(0),
+            start: endpoint.start - Time(delay.0 / 2),
+            completion: result.completion,
+            base_rtt: delay,
+        });
+        let totals: &mut Totals = &mut self.measures.short_totals[usize::from(endpoint.class)];
+        totals.add(&result);
+    }
+
+    /// A short flow of process `index` arrives.
+    fn on_arrival(&mut self, index: usize, now: Time) -> Result<(), RunError> {
+        let config = Arc::clone(&self.config);
+        let process = &mut self.webs[index];
+        let size = process.size();
+        self.clock.set(Due::Arrival(index), process.after(now));
+        let number = self.next_number;
+        self.next_number = number.checked_add(1).ok_or_else(|| RunError::Invariant("more than 2^32 flows in a run".into()))?;
+        let web = &config.web[index];
+        let params = &web.params;
+        let cc = cc::build(&web.cc).map_err(RunError::Config)?;
+        let ecn = params.ecn.unwrap_or(self.host.ecn);
+        let (class, line, host) = (process.class, process.line, &self.host);
+        let slot = self.arena.add(|slot| {
+            let tcp = connection(slot, cc, host, ecn, params.ecn_echo, params.base_rtt, Application::Size(size));
+            Endpoint::new(Transport::Tcp(tcp), Origin::Web, number, class, line, now, Time::NEVER)
+        });
+        self.bottleneck.flow_starts(slot, &process.key(number), class);
+        self.join(slot);
+        self.on_timer(slot, now)
+    }
+
+    /// What is due at the clock's time.
+    fn tick(&mut self, now: Time) -> Result<(), RunError> {
+        match self.clock.due() {
+            Due::Rate => {
+                let change = self.clock.take_change(&self.config);
+                self.bottleneck.set_rate(self.config.rate_changes[change].rate, now);
             }
-            let gone = log.departed + log.dropped_overflow + log.dropped_aqm;
-            if gone > log.arrived {
-                return fail("departed + dropped at most arrived", gone, log.arrived);
+            Due::Sample(line) => self.sample(line, now)?,
+            Due::Series => {
+                let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
+                self.measures.point(now, listed, &self.bottleneck);
+                self.clock.took_point(now);
             }
-            held += log.arrived - gone;
-            if log.departed != flow.receiver.stats.arrived {
-                return fail("departed = received", log.departed, flow.receiver.stats.arrived);
+            Due::End => {
+                self.clock.set(Due::End, Time::NEVER);
+                self.queue_over = true;
+                self.measures.finish_queue(&self.bottleneck);
             }
-            let marked = flow.receiver.stats.ce + log.ce_dropped;
-            if marked > log.ce || log.ce - marked > log.arrived - gone {
-                return fail("CE marks = CE received + CE dropped + CE queued", log.ce, marked);
+            Due::Arrival(process) => self.on_arrival(process, now)?,
+        }
+        Ok(())
+    }
+
+    /// Samples the endpoints of `line`; at the end of their measured time, takes their results.
+    fn sample(&mut self, line: usize, now: Time) -> Result<(), RunError> {
+        let listed = self.config.flows.len() + self.config.udp.len();
+        let over = self.clock.sampled(line, Time(self.lines[line].delay.0 / 2), now);
+        self.lines[line].over = over;
+        self.lines_left -= usize::from(over);
+        for index in 0..self.lines[line].members.len() {
+            let slot = self.lines[line].members[index];
+            let endpoint = self.arena.get_mut(slot);
+            if let Transport::Tcp(Tcp { sender, .. }) = &endpoint.transport {
+                if sender.conn.cwnd == 0 {
+                    return Err(RunError::Invariant(format!("flow {}: cwnd is 0 at {now}", endpoint.number)));
+                }
+                if sender.finished.is_none_or(|finished| finished >= now) {
+                    endpoint.samples.take(sender);
+                }
             }
-            // Only ECT(0) becomes SCE: a flow with SCE marks does not send ECT(1) itself.
-            let some = flow.receiver.stats.ect1 + log.sce_dropped;
-            if log.sce > 0 && (some > log.sce || log.sce - some > log.arrived - gone) {
-                return fail("SCE marks = SCE received + SCE dropped + SCE queued", log.sce, some);
+            if !over {
+                continue;
             }
-            let conn = &flow.sender.conn;
-            if conn.cwnd == 0 || conn.snd_una > conn.snd_nxt || flow.receiver.rcv_nxt > conn.snd_nxt {
-                return fail("window at least 1 and sequence numbers in order", conn.snd_una, conn.snd_nxt);
+            match endpoint.origin {
+                Origin::Listed => {
+                    let result = FlowResult::new(endpoint, &self.bottleneck.counters.flows.of(slot), now);
+                    self.measures.finish_flow(endpoint.number, listed, result);
+                }
+                Origin::Web => self.measure_short_flow(slot, now),
             }
         }
-        if held != self.bottleneck.held() {
+        Ok(())
+    }
+
+    /// Packets sent = delivered + dropped + still in flight, and marks at the queue = marks at the receivers, per endpoint and in all.
+    fn check_conservation(&self) -> Result<(), RunError> {
+        let mut queued = 0;
+        for (slot, endpoint) in self.arena.iter() {
+            queued += endpoint.check_conservation(&self.bottleneck.counters.flows.of(slot))?;
+        }
+        if queued != self.bottleneck.held() {
             return Err(RunError::Invariant(format!(
-                "queue: arrived - departed - dropped is {held}, queued are {}",
+                "queue: arrived - departed - dropped is {queued}, queued are {}",
                 self.bottleneck.held()
             )));
         }
@@ -304,27 +517,108 @@ impl<A: Aqm> Sim<A> {
     }
 }
 
-fn host_options(config: &RunConfig, flow: &FlowConfig) -> HostOptions {
-    let hosts = &config.hosts;
-    HostOptions {
-        ecn: flow.params.ecn.unwrap_or(hosts.ecn),
-        initial_window: hosts.initial_window,
-        initial_ssthresh: hosts.initial_ssthresh,
-        mss: hosts.mss,
-        tso: hosts.offload == Offload::Tso,
-        tso_rtt: hosts.tso_rtt,
-        tso_defer_near: hosts.tso_defer_near,
-        push_bursts: hosts.push_bursts,
-        pace_all: hosts.pacing == Pacing::Fq,
-        send_buffer: hosts.send_buffer,
-        prr_bis: hosts.prr == Prr::Rfc6937bis,
-        immediate_ecn: hosts.ecn_reduction == EcnReduction::Immediate,
-        frto: hosts.frto,
-        slow_start_after_idle: hosts.slow_start_after_idle,
-        rto_min_us: hosts.rto_min.as_micros() as u32,
-        pacing_ss_ratio: hosts.pacing_ss_ratio,
-        pacing_ca_ratio: hosts.pacing_ca_ratio,
+impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
+    fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError> {
+        for _ in 0..events {
+            let (line_at, line) = self.line_times.min();
+            let (timer_at, slot) = self.arena.timers.min();
+            let link_at = self.bottleneck.next;
+            let packets_at = line_at.min(link_at);
+            let aqm_at = self.bottleneck.aqm.next_timer();
+            let clock_at = self.clock.next().min(aqm_at);
+            if packets_at <= timer_at && packets_at <= clock_at {
+                if packets_at > until {
+                    return Ok(Standing::Paused);
+                }
+                self.now = packets_at;
+                if line_at <= link_at {
+                    self.on_ack(line, line_at);
+                } else {
+                    self.on_link(link_at);
+                }
+            } else if timer_at.min(clock_at) > until {
+                return Ok(Standing::Paused);
+            } else if timer_at <= clock_at {
+                self.now = timer_at;
+                self.on_timer(slot as u32, timer_at)?;
+            } else if aqm_at < self.clock.next() {
+                self.now = aqm_at;
+                self.bottleneck.on_aqm_timer(aqm_at);
+            } else {
+                self.now = clock_at;
+                self.tick(clock_at)?;
+                if self.queue_over && self.lines_left == 0 {
+                    self.events += 1;
+                    return Ok(Standing::Over);
+                }
+            }
+            self.events += 1;
+        }
+        Ok(Standing::Busy)
     }
+
+    fn view(&self) -> View {
+        let endpoint = |(_, endpoint): (u32, &Endpoint)| {
+            let sender = endpoint.tcp().map(|tcp| &tcp.sender);
+            let conn = sender.map(|sender| &sender.conn);
+            EndpointView {
+                number: endpoint.number,
+                class: endpoint.class,
+                payload: endpoint.payload(),
+                cwnd: conn.map_or(0, |conn| conn.cwnd),
+                ssthresh: conn.map_or(0, |conn| conn.ssthresh),
+                in_flight: conn.map_or(0, |conn| conn.in_flight()),
+                srtt_us: conn.map_or(0, |conn| conn.rtt.srtt_us()),
+            }
+        };
+        let there = self.arena.iter().filter(|(_, endpoint)| !matches!(endpoint.transport, Transport::Vacant));
+        View {
+            now: self.now,
+            events: self.events,
+            queued_packets: self.bottleneck.aqm.packets() as u64,
+            queued_bytes: self.bottleneck.aqm.bytes(),
+            queue: self.bottleneck.counters.queue,
+            endpoints: there.map(endpoint).collect(),
+        }
+    }
+
+    fn finish(self: Box<Self>) -> Result<Outcome, RunError> {
+        self.check_conservation()?;
+        let Engine { config, classes, measures, events, arena, bottleneck, .. } = *self;
+        // not in memory together with the tables
+        drop((arena, bottleneck));
+        Ok(outcome(measures, &config, &classes, events))
+    }
+}
+
+/// The base RTTs of a run, ascending.
+fn base_rtts(config: &RunConfig) -> Vec<Time> {
+    let flows = config.flows.iter().map(|flow| flow.params.base_rtt);
+    let web = config.web.iter().map(|web| web.params.base_rtt);
+    // UDP has no acknowledgements: its measured time is that of the queue
+    let udp = config.udp.iter().map(|_| Time::ZERO);
+    let mut all: Vec<Time> = flows.chain(web).chain(udp).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The line of a base RTT.
+fn line_of(lines: &[Line], base_rtt: Time) -> u32 {
+    lines.partition_point(|line| line.delay < base_rtt) as u32
+}
+
+/// Both ends of a connection for `slot`.
+fn connection(slot: u32, cc: AnyCc, host: &Arc<HostParams>, ecn: bool, echo: EcnEcho, base_rtt: Time, app: Application) -> Tcp {
+    let echo = match echo {
+        EcnEcho::Auto if cc.needs_ecn() => Echo::PerPacket,
+        EcnEcho::Auto | EcnEcho::Classic => Echo::UntilCwr,
+        EcnEcho::Dctcp => Echo::PerPacket,
+        EcnEcho::AccEcn => Echo::Accurate,
+    };
+    let options = FlowOptions { ecn: ecn || cc.needs_ecn(), echo, base_rtt };
+    let sender = Sender::new(slot, cc, Arc::clone(host), options, app);
+    Tcp { sender, receiver: Receiver::new(slot, Arc::clone(host), options) }
 }
 
 fn application(flow: &FlowConfig) -> Application {
@@ -335,215 +629,17 @@ fn application(flow: &FlowConfig) -> Application {
     }
 }
 
-/// Identity of each flow for queues that tell flows apart.
-pub fn flow_keys(config: &RunConfig) -> Vec<FlowKey> {
-    let key = |(index, flow): (usize, &FlowConfig)| FlowKey {
-        src_host: flow.params.src_host,
-        dst_host: flow.params.dst_host,
-        ports: index as u32,
-        dscp: flow.params.dscp,
-    };
-    config.flows.iter().enumerate().map(key).collect()
-}
-
-/// Runs `config` over `aqm`.
-pub(crate) fn simulate<A: Aqm>(
-    config: &RunConfig,
-    controls: Vec<AnyCc>,
-    aqm: A,
-    cancel: &AtomicBool,
-    progress: &AtomicU64,
-) -> Result<Outcome, RunError> {
-    let seed = config.run.seed;
-    let count = config.flows.len();
-    let duration = config.run.duration;
-
-    let mut delays: Vec<Time> = config.flows.iter().map(|flow| flow.params.base_rtt).collect();
-    delays.sort_unstable();
-    delays.dedup();
-    let noisy = config.flows.iter().any(|flow| flow.params.loss > 0.0 || flow.params.jitter > Time::ZERO);
-    let mut flows = Vec::with_capacity(count);
-    let mut noise = Vec::new();
-    for (index, (flow, cc)) in config.flows.iter().zip(controls).enumerate() {
-        let params = &flow.params;
-        let ahead = Time(params.base_rtt.0 / 2);
-        let spread = (flow.start.max - flow.start.min).0;
-        let start = flow.start.min + Time(Rng::stream(seed, "start", index as u64).below(spread + 1));
-        let host = host_options(config, flow);
-        let echo = match params.ecn_echo {
-            EcnEcho::Auto if cc.needs_ecn() => Echo::PerPacket,
-            EcnEcho::Auto | EcnEcho::Classic => Echo::UntilCwr,
-            EcnEcho::Dctcp => Echo::PerPacket,
-            EcnEcho::AccEcn => Echo::Accurate,
-        };
-        let options = ReceiverOptions {
-            echo,
-            sce: config.hosts.sce_feedback,
-            ecn: host.ecn || cc.needs_ecn(),
-            delayed_ack: config.hosts.delayed_ack,
-            sack_compression: config.hosts.sack_compression,
-            ack_push: config.hosts.ack_push,
-            buffer: config.hosts.receive_buffer,
-            mss: config.hosts.mss,
-            base_rtt: params.base_rtt,
-        };
-        let line = delays.partition_point(|&delay| delay < params.base_rtt) as u32;
-        flows.push(Flow {
-            sender: Sender::new(index as u32, cc, host, application(flow)),
-            receiver: Receiver::new(index as u32, options),
-            line,
-            start: start + ahead,
-            stop: params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead)),
-        });
-        if noisy {
-            let active = params.loss > 0.0 || params.jitter > Time::ZERO;
-            let rng = Rng::stream(seed, "path", index as u64);
-            let state = Noise { rng, loss: params.loss, jitter: params.jitter, lost: 0, held: VecDeque::new() };
-            noise.push(active.then(|| Box::new(state)));
+/// Identity of a listed flow or source of UDP, for queues that tell flows apart.
+fn listed_key(config: &RunConfig, number: u32) -> FlowKey {
+    let index = number as usize;
+    match config.flows.get(index) {
+        Some(FlowConfig { params, .. }) => {
+            FlowKey { src_host: params.src_host, dst_host: params.dst_host, ports: number, dscp: params.dscp }
         }
-    }
-    let mut timers = MinTree::new(count);
-    for (index, flow) in flows.iter().enumerate() {
-        timers.set(index, flow.next_timer());
-    }
-    let lines = MinTree::new(delays.len() + if noisy { count } else { 0 });
-    let ack_lines: Vec<AckLine> = delays.iter().map(|&delay| AckLine { delay, acks: VecDeque::new() }).collect();
-    let line_count = ack_lines.len();
-    let params = &config.bottleneck;
-    let bottleneck = Bottleneck::new(aqm, config.classes(), params.rate, params.shaper, params.burst);
-    let mut clock = Clock::new(config, &delays);
-    let mut sim = Sim {
-        bottleneck,
-        flows,
-        ack_lines,
-        lines,
-        timers,
-        noise,
-        pool: BlockPool::default(),
-        measures: Measures::new(count, config.series_interval),
-        crowded: count > CROWD,
-    };
-
-    let mut events = 0_u64;
-    loop {
-        let (line_at, line) = sim.lines.min();
-        let (timer_at, id) = sim.timers.min();
-        let link_at = sim.bottleneck.next;
-        let packets_at = line_at.min(link_at);
-        let clock_at = clock.next.min(sim.bottleneck.aqm.next_timer());
-        if packets_at <= timer_at && packets_at <= clock_at {
-            if packets_at == Time::NEVER {
-                break;
-            }
-            if line_at <= link_at {
-                if line < line_count {
-                    sim.on_ack(line, line_at);
-                } else {
-                    sim.on_held(line - line_count, line_at);
-                }
-            } else {
-                sim.on_link(link_at);
-            }
-        } else if timer_at <= clock_at {
-            sim.on_timer(id, timer_at);
-        } else if sim.bottleneck.aqm.next_timer() < clock.next {
-            let at = sim.bottleneck.aqm.next_timer();
-            sim.bottleneck.aqm.on_timer(at, &mut sim.bottleneck.log);
-        } else if clock.tick(&mut sim, config, duration)? {
-            break;
+        None => {
+            let params = &config.udp[index - config.flows.len()].params;
+            FlowKey { src_host: params.src_host, dst_host: params.dst_host, ports: number, dscp: params.dscp }
         }
-        events += 1;
-        if events % CANCEL_CHECK == 0 {
-            if cancel.load(Ordering::Relaxed) {
-                return Err(RunError::Cancelled);
-            }
-            progress.store(line_at.min(link_at).min(clock_at).min(duration).0, Ordering::Relaxed);
-        }
-    }
-    sim.check_conservation()?;
-    progress.store(duration.0, Ordering::Relaxed);
-    // not in memory together with the tables
-    drop(sim.flows);
-    Ok(sim.measures.outcome(config, events))
-}
-
-/// What happens at given times: samples and end of the flows of each base RTT, points of the series, changes of rate,
-/// end of the queue's measurement.
-struct Clock {
-    next: Time,
-    /// Per base RTT: (half of it, next sample, line).
-    samples: Vec<(Time, Time)>,
-    series: Time,
-    change: usize,
-    queue_done: bool,
-    flows_left: usize,
-}
-
-impl Clock {
-    fn new(config: &RunConfig, delays: &[Time]) -> Clock {
-        let samples =
-            delays.iter().map(|delay| (Time(delay.0 / 2), SAMPLE_INTERVAL.min(config.run.duration) + Time(delay.0 / 2)));
-        let recorded = config.series_interval > Time::ZERO && config.series_interval <= config.run.duration;
-        let series = if recorded { config.series_interval } else { Time::NEVER };
-        let mut clock = Clock {
-            next: Time::ZERO,
-            samples: samples.collect(),
-            series,
-            change: 0,
-            queue_done: false,
-            flows_left: delays.len(),
-        };
-        clock.plan(config);
-        clock
-    }
-
-    fn change_at(&self, config: &RunConfig) -> Time {
-        config.rate_changes.get(self.change).map_or(Time::NEVER, |change| change.at)
-    }
-
-    fn plan(&mut self, config: &RunConfig) {
-        let end = if self.queue_done { Time::NEVER } else { config.run.duration };
-        let sample = self.samples.iter().map(|&(_, at)| at).min().unwrap_or(Time::NEVER);
-        self.next = sample.min(self.series).min(self.change_at(config)).min(end);
-    }
-
-    /// Handles everything due at `self.next`. Returns whether the run is over.
-    fn tick<A: Aqm>(&mut self, sim: &mut Sim<A>, config: &RunConfig, duration: Time) -> Result<bool, RunError> {
-        let now = self.next;
-        while self.change_at(config) <= now {
-            sim.bottleneck.set_rate(config.rate_changes[self.change].rate, now);
-            self.change += 1;
-        }
-        for (line, (ahead, at)) in self.samples.iter_mut().enumerate() {
-            if *at > now {
-                continue;
-            }
-            let own_time = now - *ahead;
-            let over = own_time >= duration;
-            for (id, flow) in sim.flows.iter_mut().enumerate().filter(|(_, flow)| flow.line as usize == line) {
-                if flow.sender.conn.cwnd == 0 {
-                    return Err(RunError::Invariant(format!("flow {id}: cwnd is 0 at {now}")));
-                }
-                sim.measures.sample(id, &flow.sender, now);
-                if over {
-                    let result = FlowResult::new(flow.start, now, &flow.sender, &flow.receiver, &sim.bottleneck.log.flows[id]);
-                    sim.measures.finish_flow(id, result);
-                }
-            }
-            *at = if over { Time::NEVER } else { (*at + SAMPLE_INTERVAL).min(duration + *ahead) };
-            self.flows_left -= usize::from(over);
-        }
-        if self.series <= now {
-            let flows = sim.flows.iter().map(|flow| &flow.sender);
-            sim.measures.point(now, flows, &mut sim.bottleneck);
-            self.series = if now + config.series_interval > duration { Time::NEVER } else { now + config.series_interval };
-        }
-        if now >= duration && !self.queue_done {
-            self.queue_done = true;
-            sim.measures.finish_queue(&sim.bottleneck);
-        }
-        self.plan(config);
-        Ok(self.queue_done && self.flows_left == 0)
     }
 }
 

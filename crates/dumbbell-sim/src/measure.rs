@@ -5,10 +5,12 @@ use crate::config::RunConfig;
 use crate::engine::endpoint::{Endpoint, Tcp, Transport};
 use crate::short_flows::ShortFlows;
 use dumbbell_core::aqm::Aqm;
-use dumbbell_core::record::{FlowCounters, Histogram};
+use dumbbell_core::log::Log;
+use dumbbell_core::record::{FlowCounters, Histogram, QueueCounters};
 use dumbbell_core::tcp::receiver::ReceiverStats;
 use dumbbell_core::tcp::sender::{Sender, SenderStats};
 use dumbbell_core::units::Time;
+use std::collections::BTreeMap;
 
 /// Sums of TCP_INFO samples of one flow.
 #[derive(Clone, Copy, Debug, Default)]
@@ -138,16 +140,11 @@ pub fn ms(time: Time) -> f64 {
 /// The queue at the end of the run.
 #[derive(Clone, Debug, Default)]
 pub struct QueueResult {
-    /// By class.
+    /// Time in queue by class.
     pub sojourn: Vec<Histogram>,
-    pub bytes: u64,
-    pub packets: u64,
-    pub ce_marks: u64,
-    pub sce_marks: u64,
-    pub drops_overflow: u64,
-    pub drops_aqm: u64,
-    /// What the queue discipline counts beside.
-    pub counters: Vec<(String, u64)>,
+    pub all: QueueCounters,
+    /// Counters of the queue discipline itself and of its internal queues, by name.
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// The time series of the listed flows.
@@ -195,8 +192,8 @@ pub struct Measures {
     pub short_totals: Vec<crate::classes::Totals>,
     interval: Time,
     before: Vec<Before>,
-    /// bytes, CE marks, SCE marks, drops at the last point
-    queue_before: [u64; 4],
+    /// Counters of the queue at the last point.
+    queue_before: QueueCounters,
     /// When the last flow started, and what each had had acknowledged by then.
     last_start: Option<(Time, Vec<u64>)>,
     /// From the start of the last flow until the shares of one interval were first fair.
@@ -234,7 +231,7 @@ impl Measures {
             short_totals: vec![crate::classes::Totals::default(); classes],
             interval: interval.unwrap_or(Time::ZERO),
             before: vec![Before::default(); if interval.is_some() { listed } else { 0 }],
-            queue_before: [0; 4],
+            queue_before: QueueCounters::default(),
             last_start: None,
             convergence: None,
             convergence_cumulative: None,
@@ -252,7 +249,12 @@ impl Measures {
     }
 
     /// A point of the time series at `now`, over the listed endpoints in order.
-    pub fn point<'a, A: Aqm>(&mut self, now: Time, listed: impl Iterator<Item = &'a Endpoint>, bottleneck: &mut Bottleneck<A>) {
+    pub fn point<'a, A: Aqm, L: Log>(
+        &mut self,
+        now: Time,
+        listed: impl Iterator<Item = &'a Endpoint>,
+        bottleneck: &Bottleneck<A, L>,
+    ) {
         let seconds = self.interval.as_secs_f64();
         let time_s = now.as_secs_f64();
         let series = &mut self.flow_series;
@@ -291,20 +293,19 @@ impl Measures {
                 self.convergence_cumulative = Some(since);
             }
         }
-        let log = &bottleneck.log;
-        let counts = [bottleneck.bytes, log.ce_marks, log.sce_marks, log.drops_overflow + log.drops_aqm];
-        let gained = |index: usize| counts[index] - self.queue_before[index];
-        let (sum, count) = std::mem::take(&mut bottleneck.recent_sojourn);
+        let counts = bottleneck.counters.queue;
+        let before = std::mem::replace(&mut self.queue_before, counts);
+        let since = |of: fn(&QueueCounters) -> u64| of(&counts) - of(&before);
+        let (sojourn_ns, sent) = (since(|queue| queue.sojourn_ns), since(|queue| queue.sent));
         let queue_series = &mut self.queue_series;
         queue_series.time_s.push(time_s);
         queue_series.backlog_packets.push(bottleneck.aqm.packets() as u64);
         queue_series.backlog_bytes.push(bottleneck.aqm.bytes());
-        queue_series.sojourn_mean_ms.push(if count > 0 { sum as f64 / count as f64 / 1e6 } else { 0.0 });
-        queue_series.throughput_mbit.push(gained(0) as f64 * 8e-6 / seconds);
-        queue_series.ce_marks.push(gained(1));
-        queue_series.sce_marks.push(gained(2));
-        queue_series.drops.push(gained(3));
-        self.queue_before = counts;
+        queue_series.sojourn_mean_ms.push(if sent > 0 { sojourn_ns as f64 / sent as f64 / 1e6 } else { 0.0 });
+        queue_series.throughput_mbit.push(since(|queue| queue.bytes) as f64 * 8e-6 / seconds);
+        queue_series.ce_marks.push(since(|queue| queue.ce_marks));
+        queue_series.sce_marks.push(since(|queue| queue.sce_marks));
+        queue_series.drops.push(since(|queue| queue.drops_overflow + queue.drops_aqm));
     }
 
     /// The measured time of listed endpoint `number`, of `listed` in all, is over.
@@ -314,17 +315,16 @@ impl Measures {
     }
 
     /// The measured time of the queue is over.
-    pub fn finish_queue<A: Aqm>(&mut self, bottleneck: &Bottleneck<A>) {
-        let log = &bottleneck.log;
+    pub fn finish_queue<A: Aqm, L: Log>(&mut self, bottleneck: &Bottleneck<A, L>) {
+        let log = &bottleneck.counters;
+        let internal = log.internal.iter().flat_map(|(name, of)| {
+            let counts = [("packets", of.packets), ("ce_marks", of.ce_marks), ("sce_marks", of.sce_marks), ("drops", of.drops)];
+            counts.map(|(what, count)| (format!("{name}_{what}"), count))
+        });
         self.queue = QueueResult {
-            sojourn: bottleneck.sojourn.clone(),
-            bytes: bottleneck.bytes,
-            packets: bottleneck.packets,
-            ce_marks: log.ce_marks,
-            sce_marks: log.sce_marks,
-            drops_overflow: log.drops_overflow,
-            drops_aqm: log.drops_aqm,
-            counters: bottleneck.aqm.counters(),
+            sojourn: log.classes.sojourn.clone(),
+            all: log.queue,
+            counters: bottleneck.aqm.counters().into_iter().chain(internal).collect(),
         };
     }
 }

@@ -45,11 +45,11 @@ fn sojourn_by_class(queue: &QueueResult) -> (Table, Table) {
 
 /// Figures of the queue and across flows.
 fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], events: u64) -> Value {
-    let queue = &measures.queue;
+    let queue = &measures.queue.all;
     let duration = config.run.duration.as_secs_f64();
     let jain = jain(&goodput[..config.flows.len()]);
     let mut all = Histogram::default();
-    queue.sojourn.iter().for_each(|of_class| all.merge(of_class));
+    measures.queue.sojourn.iter().for_each(|of_class| all.merge(of_class));
     let quantile = |q: f64| ms(all.quantile(q));
     let drops = queue.drops_overflow + queue.drops_aqm;
     let offered = (queue.packets + drops).max(1) as f64;
@@ -79,7 +79,7 @@ fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], events: u64
         "retransmissions": measures.results.iter().map(|flow| flow.sender.retransmissions).sum::<u64>(),
         "short_flows": measures.short_flows.seen,
         "short_flows_kept": measures.short_flows.kept(),
-        "aqm_counters": queue.counters.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "aqm_counters": measures.queue.counters,
         "events": events,
     })
 }

@@ -5,6 +5,7 @@
 //! reneging, MTU probing, PLB and fast open are left out, and what is out of order does not shrink the receiver's window.
 
 pub mod conn;
+pub mod host;
 pub mod output;
 pub mod receiver;
 pub mod recovery;
@@ -16,6 +17,26 @@ mod tests;
 pub mod window;
 
 use crate::packet::Packet;
+use crate::units::Time;
+use receiver::Echo;
+
+/// What both ends of one flow need to know, beside what their hosts do.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowOptions {
+    /// Ask for and agree to ECN.
+    pub ecn: bool,
+    /// How the receiver echoes CE.
+    pub echo: Echo,
+    /// Propagation, both directions together.
+    pub base_rtt: Time,
+}
+
+impl Default for FlowOptions {
+    /// With ECN, echoed until CWR, over no distance.
+    fn default() -> FlowOptions {
+        FlowOptions { ecn: true, echo: Echo::UntilCwr, base_rtt: Time::ZERO }
+    }
+}
 
 /// Segments `start..end`.
 pub type Block = (u64, u64);

@@ -1,6 +1,7 @@
 //! What may be sent when: windows, pacing, bursts of segmentation offload, retransmissions.
 
 use super::conn::{CaEvent, CaState};
+use super::host::Offload;
 use super::sender::{Application, Phase, Sender, Timer};
 use super::Network;
 use crate::packet::{flag, Ecn, Packet, HEADERS};
@@ -127,7 +128,7 @@ impl Sender {
     /// whether anything was sent. Linux `tcp_write_xmit`.
     pub(super) fn send_new(&mut self, net: &mut impl Network, probe: bool) -> bool {
         let mut unsent = self.unsent();
-        let max_burst = if self.host.tso { self.burst_limit() } else { 1 };
+        let max_burst = if self.host.offload == Offload::Tso { self.burst_limit() } else { 1 };
         let may_defer = max_burst > 1 && !probe && self.conn.state < CaState::Recovery;
         let mut limited = false;
         let mut sent = 0;

@@ -3,11 +3,13 @@
 //! The application reads at once, so that the window never closes. A packet causes one ACK at the most, and one more for
 //! what came before it where the echo of a mark changes ([`Receiver::take_early`]).
 
+use super::host::HostParams;
 use super::window::Window;
-use super::{ack_flag, Ack, Block};
+use super::{ack_flag, Ack, Block, FlowOptions};
 use crate::packet::{flag, Ecn, Packet};
 use crate::units::{timer_wheel, Time};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Linux `TCP_ATO_MIN`, `TCP_DELACK_MIN`: 40 ms.
 const ATO_MIN_MS: u32 = 40;
@@ -37,46 +39,6 @@ pub enum Echo {
     Accurate,
     /// RFC 8257 section 3.2: ECE says whether the packets that an ACK covers came with CE; a change is acknowledged at once.
     PerPacket,
-}
-
-/// How the host is set up; shared by its flows.
-#[derive(Clone, Copy, Debug)]
-pub struct ReceiverOptions {
-    /// Echo of CE.
-    pub echo: Echo,
-    /// Echo ECT(1) as ESCE (SCE drafts).
-    pub sce: bool,
-    /// Agree to ECN.
-    pub ecn: bool,
-    /// Acknowledge every second full segment.
-    pub delayed_ack: bool,
-    /// Hold back ACKs while data is out of order.
-    pub sack_compression: bool,
-    /// Acknowledge a full segment with PSH at once (Linux since 6.6).
-    pub ack_push: bool,
-    /// Largest receive buffer, bytes: sysctl `tcp_rmem[2]`.
-    pub buffer: u64,
-    /// Payload of a full segment, bytes.
-    pub mss: u32,
-    /// Propagation, both directions together.
-    pub base_rtt: Time,
-}
-
-impl Default for ReceiverOptions {
-    /// Linux's, with ECN on.
-    fn default() -> ReceiverOptions {
-        ReceiverOptions {
-            echo: Echo::UntilCwr,
-            sce: false,
-            ecn: true,
-            delayed_ack: true,
-            sack_compression: true,
-            ack_push: true,
-            buffer: 6_291_456,
-            mss: 1448,
-            base_rtt: Time::ZERO,
-        }
-    }
 }
 
 /// SACK blocks of one ACK.
@@ -127,8 +89,11 @@ pub struct ReceiverStats {
 pub struct Receiver {
     /// Counters.
     pub stats: ReceiverStats,
-    options: ReceiverOptions,
+    host: Arc<HostParams>,
     flow: u32,
+    /// Agrees to ECN.
+    accepts_ecn: bool,
+    echo: Echo,
     /// ECN was negotiated.
     ecn_ok: bool,
     /// Next segment expected.
@@ -182,11 +147,14 @@ pub struct Receiver {
 
 impl Receiver {
     /// A listening receiver for flow `flow`.
-    pub fn new(flow: u32, options: ReceiverOptions) -> Receiver {
+    pub fn new(flow: u32, host: Arc<HostParams>, options: FlowOptions) -> Receiver {
+        let window = Window::new(host.mss, options.base_rtt, host.receive_buffer);
         Receiver {
             stats: ReceiverStats::default(),
-            options,
+            host,
             flow,
+            accepts_ecn: options.ecn,
+            echo: options.echo,
             ecn_ok: false,
             rcv_nxt: 0,
             acked: 0,
@@ -210,7 +178,7 @@ impl Receiver {
             delack_expires: 0,
             srtt_us: 0,
             syn_ack_at: Time::NEVER,
-            window: Window::new(options.mss, options.base_rtt, options.buffer),
+            window,
             dup_acks: 0,
             compressed: 0,
             compressed_nxt: 0,
@@ -251,9 +219,9 @@ impl Receiver {
     #[cold]
     fn on_handshake(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
         if packet.has(flag::SYN) {
-            self.ecn_ok = self.options.ecn;
+            self.ecn_ok = self.accepts_ecn;
             self.syn_ack_at = now;
-            let setup = match (self.ecn_ok, self.options.echo) {
+            let setup = match (self.ecn_ok, self.echo) {
                 (false, _) => 0,
                 (true, Echo::Accurate) => ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP,
                 (true, _) => ack_flag::ECN_SETUP,
@@ -274,7 +242,7 @@ impl Receiver {
         let seq = packet.seq;
         self.stats.data += 1;
         self.stats.bytes += u64::from(packet.len - crate::packet::HEADERS);
-        if packet.has(flag::CWR) && self.options.echo != Echo::Accurate {
+        if packet.has(flag::CWR) && self.echo != Echo::Accurate {
             // RFC 3168 section 6.1.3: the echo stops; the sender's window may be tiny, so acknowledge at once
             self.demand_cwr = false;
             self.ack_now = true;
@@ -298,7 +266,7 @@ impl Receiver {
         if self.window.grow() {
             self.quick |= 1;
         }
-        if packet.has(flag::PSH) && (self.options.ack_push || packet.len < self.options.mss as u16 + crate::packet::HEADERS) {
+        if packet.has(flag::PSH) && (self.host.ack_push || packet.len < self.host.mss as u16 + crate::packet::HEADERS) {
             // the end of a write: the application reads it, and the peer may wait (Linux tcp_cleanup_rbuf)
             self.ack_now = true;
         }
@@ -395,16 +363,16 @@ impl Receiver {
         if !self.ecn_ok {
             return;
         }
-        if self.options.sce && ecn != Ecn::Ce {
+        if self.host.sce_feedback && ecn != Ecn::Ce {
             self.echo_sce(ecn == Ecn::Ect1);
         }
         // where ECT(1) is SCE it says nothing of CE, and DCTCP's echo keeps its state: so the receiver of the SCE draft, or the
         // RTT of its DCTCP flows could not be above that of their competitors in the same queue (docs/validation.md)
-        let says_ce = ecn != Ecn::NotEct && !(self.options.sce && ecn == Ecn::Ect1);
-        if self.options.echo == Echo::PerPacket && says_ce {
+        let says_ce = ecn != Ecn::NotEct && !(self.host.sce_feedback && ecn == Ecn::Ect1);
+        if self.echo == Echo::PerPacket && says_ce {
             self.echo_each(ecn == Ecn::Ce);
         }
-        if self.options.echo == Echo::Accurate {
+        if self.echo == Echo::Accurate {
             // RFC 9768 section 3.2.2.5.1: the first CE after none is acknowledged at once
             let ce = ecn == Ecn::Ce;
             self.ack_now |= ce && !self.ce_state;
@@ -477,13 +445,13 @@ impl Receiver {
     #[inline]
     fn check_ack(&mut self, now: Time) -> Option<Ack> {
         let two_segments = self.rcv_nxt - self.acked > 1;
-        if two_segments || self.quick > 0 || self.ack_now || !self.options.delayed_ack {
+        if two_segments || self.quick > 0 || self.ack_now || !self.host.delayed_ack {
             return Some(self.acknowledge());
         }
         if self.out_of_order.is_empty() {
             return self.delay_ack(now);
         }
-        if !self.options.sack_compression || self.compressed >= COMPRESSED_ACKS {
+        if !self.host.sack_compression || self.compressed >= COMPRESSED_ACKS {
             return Some(self.acknowledge());
         }
         if self.compressed_nxt != self.rcv_nxt {

@@ -2,6 +2,7 @@
 //! RACK, tail-loss probes, retransmission timeouts, F-RTO and undo.
 
 use super::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
+use super::host::{EcnReduction, Prr};
 use super::rtt::RTO_MAX_US;
 use super::scoreboard::seg;
 use super::sender::{AckFlags, Resend, Sender, Timer};
@@ -146,7 +147,7 @@ impl Sender {
             self.stats.loss_reductions += u64::from(ssthresh < self.conn.ssthresh);
             self.conn.ssthresh = self.conn.ssthresh.min(ssthresh);
         }
-        if self.host.immediate_ecn {
+        if self.host.ecn_reduction == EcnReduction::Immediate {
             // RFC 6937 section 3: RecoverFS
             self.conn.prior_cwnd = self.conn.packets_out();
             self.prr_delivered = 0;
@@ -177,7 +178,7 @@ impl Sender {
         self.prr_delivered = 0;
         self.prr_out = 0;
         conn.ssthresh = self.cc.ssthresh(conn, cause);
-        if self.host.immediate_ecn && cause == Congestion::Ecn {
+        if self.host.ecn_reduction == EcnReduction::Immediate && cause == Congestion::Ecn {
             conn.cwnd = conn.cwnd.min(conn.ssthresh);
         }
         self.cwr_queued = self.ecn_ok && !self.accurate;
@@ -194,7 +195,7 @@ impl Sender {
     /// Sets the window after an ACK that delivered `delivered` segments and showed `lost` losses: proportional rate
     /// reduction during an episode, the congestion control's growth otherwise.
     pub(super) fn adjust_window(&mut self, delivered: u32, lost: u64, flags: &AckFlags) {
-        if self.host.immediate_ecn && self.conn.state == CaState::Cwr {
+        if self.host.ecn_reduction == EcnReduction::Immediate && self.conn.state == CaState::Cwr {
             // the window is where it is to go: nothing is sent until as much has left the network
         } else if self.in_reduction() {
             self.reduce_window(delivered, lost > 0, flags);
@@ -219,7 +220,7 @@ impl Sender {
             due as i64 - i64::from(self.prr_out)
         } else {
             let delivered = i64::from(delivered);
-            let bound = if self.host.prr_bis {
+            let bound = if self.host.prr == Prr::Rfc6937bis {
                 behind.max(delivered) + i64::from(flags.una_advanced && !newly_lost)
             } else if flags.retransmission_acked && !flags.lost_retransmission {
                 behind.max(delivered) + 1
@@ -415,7 +416,7 @@ impl Sender {
         }
         let mut timeout = match self.conn.rtt.srtt_us() {
             0 => u64::from(super::rtt::RTO_INIT_US),
-            srtt => 2 * u64::from(srtt) + if out == 1 { u64::from(self.host.rto_min_us) } else { TIMEOUT_MIN_US },
+            srtt => 2 * u64::from(srtt) + if out == 1 { u64::from(self.host.rto_min_us()) } else { TIMEOUT_MIN_US },
         };
         let rto = if rto_restarts { self.rto_us() } else { self.rto_left_us() };
         if rto > 0 {

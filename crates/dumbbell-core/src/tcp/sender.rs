@@ -5,79 +5,17 @@
 //! RTT, tail-loss probe, congestion machine, timers, window, retransmissions, new data.
 
 use super::conn::{CaState, Conn, INFINITE_SSTHRESH};
+use super::host::{HostParams, Pacing};
 use super::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
 use super::scoreboard::{seg, Delivered, Scoreboard};
-use super::{ack_flag, Ack, Block, Network};
+use super::{ack_flag, Ack, Block, FlowOptions, Network};
 use crate::cc::{AckEvent, AnyCc};
 use crate::packet::{flag, Ecn, Packet, HEADERS, SYN_FRAME};
 use crate::units::{timer_wheel, Time};
+use std::sync::Arc;
 
 /// Send buffer of a new connection, bytes: Linux `tcp_sndbuf_expand` with a window of 10 and 2304 B a segment.
 const INITIAL_SEND_BUFFER: u64 = 2 * 10 * 2304;
-
-/// How the host is set up; shared by its flows.
-#[derive(Clone, Debug)]
-pub struct HostOptions {
-    /// Ask for ECN.
-    pub ecn: bool,
-    /// Initial window, segments (RFC 6928).
-    pub initial_window: u32,
-    /// `ssthresh` that an earlier connection left in the host's cache, segments.
-    pub initial_ssthresh: Option<u32>,
-    /// Payload of a full segment, bytes.
-    pub mss: u32,
-    /// Form bursts as Linux's segmentation offload does.
-    pub tso: bool,
-    /// Larger bursts on short paths.
-    pub tso_rtt: bool,
-    /// Wait for a larger burst only if the next ACK is due within 1 ms.
-    pub tso_defer_near: bool,
-    /// Set PSH on the last segment of every burst.
-    pub push_bursts: bool,
-    /// Pace every flow.
-    pub pace_all: bool,
-    /// Largest send buffer, bytes: sysctl `tcp_wmem[2]`.
-    pub send_buffer: u64,
-    /// PRR of RFC 6937bis instead of RFC 6937.
-    pub prr_bis: bool,
-    /// The window falls at once to where a mark sends it, as in FreeBSD, instead of by PRR.
-    pub immediate_ecn: bool,
-    /// F-RTO (RFC 5682).
-    pub frto: bool,
-    /// Restart from a small window after idleness (RFC 5681 section 4.1).
-    pub slow_start_after_idle: bool,
-    /// Floor of the variance term of the RTO, us.
-    pub rto_min_us: u32,
-    /// Pacing ratio in slow start, percent.
-    pub pacing_ss_ratio: u32,
-    /// Pacing ratio in congestion avoidance, percent.
-    pub pacing_ca_ratio: u32,
-}
-
-impl Default for HostOptions {
-    /// Linux's defaults, with ECN on.
-    fn default() -> HostOptions {
-        HostOptions {
-            ecn: true,
-            initial_window: 10,
-            initial_ssthresh: None,
-            mss: 1448,
-            tso: true,
-            tso_rtt: true,
-            tso_defer_near: true,
-            push_bursts: true,
-            pace_all: false,
-            send_buffer: 4_194_304,
-            prr_bis: true,
-            immediate_ecn: false,
-            frto: true,
-            slow_start_after_idle: true,
-            rto_min_us: super::rtt::RTO_MIN_US,
-            pacing_ss_ratio: 200,
-            pacing_ca_ratio: 120,
-        }
-    }
-}
 
 /// What the application offers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -150,8 +88,10 @@ pub struct Sender {
     pub cc: AnyCc,
     /// Counters.
     pub stats: SenderStats,
-    pub(super) host: HostOptions,
+    pub(super) host: Arc<HostParams>,
     pub(super) app: Application,
+    /// Asks for ECN.
+    wants_ecn: bool,
     /// Index in the run.
     pub(super) flow: u32,
     /// Where the connection stands.
@@ -246,7 +186,7 @@ pub(super) enum Resend {
 
 impl Sender {
     /// A sender for flow `flow` that has not started.
-    pub fn new(flow: u32, cc: AnyCc, host: HostOptions, app: Application) -> Sender {
+    pub fn new(flow: u32, cc: AnyCc, host: Arc<HostParams>, options: FlowOptions, app: Application) -> Sender {
         let conn = Conn {
             now: Time::ZERO,
             cwnd: host.initial_window,
@@ -265,12 +205,13 @@ impl Sender {
             high_seq: 0,
             is_cwnd_limited: false,
             max_packets_out: 0,
-            rtt: RttEstimator::new(host.rto_min_us),
+            rtt: RttEstimator::new(host.rto_min_us()),
             pacing_rate: u64::MAX,
-            paced: host.pace_all,
+            paced: host.pacing == Pacing::Fq,
             mss: host.mss,
         };
         Sender {
+            wants_ecn: options.ecn || cc.needs_ecn(),
             conn,
             board: Scoreboard::default(),
             cc,
@@ -388,7 +329,7 @@ impl Sender {
     fn establish(&mut self, ack: &Ack, net: &mut impl Network) {
         self.phase = Phase::Established;
         self.set_timer_off();
-        self.ecn_ok = (self.host.ecn || self.cc.needs_ecn()) && ack.has(ack_flag::ECN_SETUP);
+        self.ecn_ok = self.wants_ecn && ack.has(ack_flag::ECN_SETUP);
         self.accurate = self.ecn_ok && ack.has(ack_flag::ACCECN_SETUP);
         if self.syn_retries == 0 {
             let rtt = micros(self.conn.now - self.started);

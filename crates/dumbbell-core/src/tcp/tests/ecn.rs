@@ -125,7 +125,7 @@ fn accecn_counts_what_was_marked_and_reduces_once_a_window() {
 
 /// Reno with ABE, a window of 20 in flight, 2 of it acknowledged with ECE: 20 * 819 / 1024 = 15.
 fn abe(immediate_ecn: bool) -> Story {
-    let host = HostOptions { immediate_ecn, ..plain(20) };
+    let host = HostParams { ecn_reduction: reduction(immediate_ecn), ..plain(20) };
     let mut story = Story::with(&serde_json::json!({"name": "reno", "abe": true}), host, Application::Bulk);
     story.connect();
     story.advance(RTT);

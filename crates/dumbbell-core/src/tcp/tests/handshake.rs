@@ -65,7 +65,7 @@ fn ecn_needs_both_ends() {
     for (host, peer, codepoint) in
         [(true, true, Ecn::Ect0), (true, false, Ecn::NotEct), (false, true, Ecn::NotEct), (false, false, Ecn::NotEct)]
     {
-        let mut story = Story::new("reno", HostOptions { ecn: host, ..plain(10) }, Application::Bulk);
+        let mut story = Story::new("reno", HostParams { ecn: host, ..plain(10) }, Application::Bulk);
         story.start();
         story.advance(RTT);
         story.syn_ack(if peer { ack_flag::ECN_SETUP } else { 0 });

@@ -15,13 +15,15 @@ mod undo;
 mod window;
 
 use super::conn::{CaState, Conn};
-use super::receiver::{Receiver, ReceiverOptions};
-use super::sender::{Application, HostOptions, Phase, Sender};
-use super::{ack_flag, Ack, Block, Network};
+use super::host::{EcnReduction, HostParams, Offload, Pacing, Prr};
+use super::receiver::Receiver;
+use super::sender::{Application, Phase, Sender};
+use super::{ack_flag, Ack, Block, FlowOptions, Network};
 use crate::packet::{flag, Packet};
 use crate::units::{timer_wheel, Time};
 use serde_json::{json, Value};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Round trip of the path of most stories, ms.
 const RTT: u64 = 40;
@@ -37,8 +39,24 @@ impl Network for Wire {
 }
 
 /// A host that sends segment by segment, with an initial window of `window`.
-fn plain(window: u32) -> HostOptions {
-    HostOptions { initial_window: window, tso: false, ..HostOptions::default() }
+fn plain(window: u32) -> HostParams {
+    HostParams { initial_window: window, offload: Offload::None, ..HostParams::default() }
+}
+
+fn prr(bis: bool) -> Prr {
+    if bis {
+        Prr::Rfc6937bis
+    } else {
+        Prr::Rfc6937
+    }
+}
+
+fn reduction(immediate: bool) -> EcnReduction {
+    if immediate {
+        EcnReduction::Immediate
+    } else {
+        EcnReduction::Prr
+    }
 }
 
 /// A sender and its story so far.
@@ -59,15 +77,16 @@ struct Story {
 
 impl Story {
     /// Not started yet.
-    fn new(name: &str, host: HostOptions, app: Application) -> Story {
+    fn new(name: &str, host: HostParams, app: Application) -> Story {
         Story::with(&json!({"name": name}), host, app)
     }
 
     /// Not started yet, with a congestion control of other than default parameters.
-    fn with(config: &Value, host: HostOptions, app: Application) -> Story {
+    fn with(config: &Value, host: HostParams, app: Application) -> Story {
         let cc = crate::cc::build(config.as_object().expect("a table")).expect("a registered congestion control");
+        let options = FlowOptions { ecn: host.ecn, ..FlowOptions::default() };
         Story {
-            sender: Sender::new(7, cc, host, app),
+            sender: Sender::new(7, cc, Arc::new(host), options, app),
             wire: Wire::default(),
             now: Time::ZERO,
             rtt: Time::from_millis(RTT),
@@ -79,7 +98,7 @@ impl Story {
     }
 
     /// Connected at 40 ms; the initial window is on its way.
-    fn open(cc: &str, host: HostOptions, app: Application) -> Story {
+    fn open(cc: &str, host: HostParams, app: Application) -> Story {
         let mut story = Story::new(cc, host, app);
         story.connect();
         story

@@ -14,8 +14,8 @@ fn sizes(bursts: &[(Time, Packet)]) -> Vec<(u64, usize)> {
 }
 
 /// A paced sender with a window of 20 segments and that threshold: when (us) it sends how many.
-fn paced(ssthresh: u32, host: HostOptions) -> Vec<(u64, usize)> {
-    let mut story = Story::new("reno", HostOptions { pace_all: true, ..host }, Application::Bulk);
+fn paced(ssthresh: u32, host: HostParams) -> Vec<(u64, usize)> {
+    let mut story = Story::new("reno", HostParams { pacing: Pacing::Fq, ..host }, Application::Bulk);
     story.sender.conn.ssthresh = ssthresh;
     story.connect();
     story.last.remove(0);
@@ -33,9 +33,9 @@ fn pacing_leaves_the_first_ten_alone_and_spaces_the_rest() {
     assert_eq!(slower[0], (40_000, 10));
     assert_eq!(slower[1..], (1..=10).map(|n| (40_000 + n * 1_666_666 / 1000, 1)).collect::<Vec<_>>());
     // other ratios: 100 % gives 2 ms
-    let slowest = paced(20, HostOptions { pacing_ca_ratio: 100, ..plain(20) });
+    let slowest = paced(20, HostParams { pacing_ca_ratio: 100, ..plain(20) });
     assert_eq!(slowest[1..], (1..=10).map(|n| (40_000 + n * 2_000, 1)).collect::<Vec<_>>());
-    let fast = paced(crate::tcp::conn::INFINITE_SSTHRESH, HostOptions { pacing_ss_ratio: 400, ..plain(20) });
+    let fast = paced(crate::tcp::conn::INFINITE_SSTHRESH, HostParams { pacing_ss_ratio: 400, ..plain(20) });
     assert_eq!(fast[1..], (1..=10).map(|n| (40_000 + n * 500, 1)).collect::<Vec<_>>());
 }
 
@@ -63,7 +63,7 @@ fn the_pacing_rate_follows_window_and_srtt() {
 #[test]
 fn the_pacing_rate_of_any_window_is_exact() {
     // the product of window and scale takes more than 64 bits
-    let mut story = Story::new("reno", HostOptions { mss: 8934, pacing_ca_ratio: 1000, ..plain(10) }, Application::Bulk);
+    let mut story = Story::new("reno", HostParams { mss: 8934, pacing_ca_ratio: 1000, ..plain(10) }, Application::Bulk);
     story.window = 20;
     story.connect();
     story.advance(RTT);
@@ -76,7 +76,7 @@ fn the_pacing_rate_of_any_window_is_exact() {
 #[test]
 fn a_late_wake_up_is_made_good_up_to_half_a_gap() {
     for (late_us, next_us) in [(0, 42_000), (300, 42_000), (500, 42_000), (800, 42_300)] {
-        let mut story = Story::new("reno", HostOptions { pace_all: true, ..plain(20) }, Application::Bulk);
+        let mut story = Story::new("reno", HostParams { pacing: Pacing::Fq, ..plain(20) }, Application::Bulk);
         story.connect();
         assert_eq!(story.sender.next_timer(), Time::from_micros(41_000));
         story.now = Time::from_micros(41_000 + late_us);
@@ -89,7 +89,7 @@ fn a_late_wake_up_is_made_good_up_to_half_a_gap() {
 
 #[test]
 fn retransmissions_are_paced_too() {
-    let mut story = Story::new("reno", HostOptions { pace_all: true, ..plain(40) }, Application::Bulk);
+    let mut story = Story::new("reno", HostParams { pacing: Pacing::Fq, ..plain(40) }, Application::Bulk);
     story.connect();
     story.advance(39);
     let head = story.conn().snd_nxt;
@@ -105,7 +105,7 @@ fn retransmissions_are_paced_too() {
 }
 
 /// A sender of 10 segments over a path of `rtt_us`, with bursts: PSH of each.
-fn pushes(rtt_us: u64, host: HostOptions) -> Vec<u64> {
+fn pushes(rtt_us: u64, host: HostParams) -> Vec<u64> {
     let mut story = Story::new("reno", host, Application::Bulk);
     story.rtt = Time::from_micros(rtt_us);
     story.start();
@@ -118,21 +118,21 @@ fn pushes(rtt_us: u64, host: HostOptions) -> Vec<u64> {
 
 #[test]
 fn bursts_end_with_psh_and_grow_on_short_paths() {
-    let host = |window| HostOptions { initial_window: window, ..HostOptions::default() };
+    let host = |window| HostParams { initial_window: window, ..HostParams::default() };
     // 40 ms: 2 * 10 * 1448 / 0.04 / 1024 = 707 B, less than 2 segments: bursts of 2
     assert_eq!(pushes(40_000, host(10)), [1, 3, 5, 7, 9]);
     // 4 ms: 7070 B a millisecond and 65536 >> (4000 >> 9 = 7) = 512: 7582 / 1448 = 5
     assert_eq!(pushes(4_000, host(10)), [4, 9]);
     // without the term for short paths 7070 / 1448 = 4
-    assert_eq!(pushes(4_000, HostOptions { tso_rtt: false, ..host(10) }), [3, 7, 9]);
+    assert_eq!(pushes(4_000, HostParams { tso_rtt: false, ..host(10) }), [3, 7, 9]);
     // 1 ms: 28281 + 65536 >> 1 = 61049: 42 segments, of which half of the window goes at a time
     assert_eq!(pushes(1_000, host(30)), [14, 29]);
     // 0.4 ms: 64 KB are 45 segments at most;
     assert_eq!(pushes(400, host(100)), [44, 89, 99]);
     // older kernels push only what the application's write ends
-    assert_eq!(pushes(40_000, HostOptions { push_bursts: false, ..host(10) }), [] as [u64; 0]);
+    assert_eq!(pushes(40_000, HostParams { push_bursts: false, ..host(10) }), [] as [u64; 0]);
     // (the first fills 46080 B with 45 segments)
-    let mut story = Story::open("reno", HostOptions { push_bursts: false, ..host(10) }, Application::Bulk);
+    let mut story = Story::open("reno", HostParams { push_bursts: false, ..host(10) }, Application::Bulk);
     let sent = story.flow(Time::from_millis(3 * RTT));
     let pushed: Vec<u64> = sent.iter().filter(|(_, packet)| packet.has(flag::PSH)).map(|(_, packet)| packet.seq).collect();
     assert_eq!(pushed[0], 44);
@@ -142,7 +142,7 @@ fn bursts_end_with_psh_and_grow_on_short_paths() {
 
 /// Reno in congestion avoidance with a window of 10 and offload, its initial window about to be acknowledged.
 fn avoiding() -> Story {
-    let mut story = Story::new("reno", HostOptions { initial_window: 10, ..HostOptions::default() }, Application::Bulk);
+    let mut story = Story::new("reno", HostParams { initial_window: 10, ..HostParams::default() }, Application::Bulk);
     story.sender.conn.ssthresh = 5;
     story.connect();
     story.advance(RTT);
@@ -151,7 +151,7 @@ fn avoiding() -> Story {
 
 /// A window of 40 and bursts of 4 over 10 ms; 0 to 40 are sent, the last 200 us ago, and 0 is acknowledged.
 fn bursts_of_4() -> Story {
-    let mut story = Story::new("reno", HostOptions { initial_window: 40, ..HostOptions::default() }, Application::Bulk);
+    let mut story = Story::new("reno", HostParams { initial_window: 40, ..HostParams::default() }, Application::Bulk);
     story.rtt = Time::from_millis(10);
     story.sender.conn.ssthresh = 20;
     story.start();
@@ -211,7 +211,7 @@ fn a_host_does_not_wait_when_the_next_acknowledgement_is_not_due_within_a_millis
     let mut story = avoiding();
     assert_eq!((story.ack(1), story.ack(2), story.ack(4)), (vec![10], vec![], vec![11, 12]));
     for (tso_defer_near, second) in [(true, vec![22]), (false, vec![])] {
-        let host = HostOptions { initial_window: 10, tso_defer_near, ..HostOptions::default() };
+        let host = HostParams { initial_window: 10, tso_defer_near, ..HostParams::default() };
         let mut slow = Story::new("reno", host, Application::Bulk);
         slow.sender.conn.ssthresh = 5;
         slow.connect();
@@ -230,7 +230,7 @@ fn a_host_does_not_wait_when_the_next_acknowledgement_is_not_due_within_a_millis
 #[test]
 fn a_third_of_the_window_does_not_wait() {
     // a window of 3: one segment is a third of it
-    let mut small = Story::new("reno", HostOptions { initial_window: 3, ..HostOptions::default() }, Application::Bulk);
+    let mut small = Story::new("reno", HostParams { initial_window: 3, ..HostParams::default() }, Application::Bulk);
     small.sender.conn.ssthresh = 2;
     small.connect();
     small.advance(RTT);
@@ -240,8 +240,7 @@ fn a_third_of_the_window_does_not_wait() {
 
 #[test]
 fn the_last_segment_of_the_application_does_not_wait() {
-    let mut story =
-        Story::new("reno", HostOptions { initial_window: 10, ..HostOptions::default() }, Application::Size(11 * 1448));
+    let mut story = Story::new("reno", HostParams { initial_window: 10, ..HostParams::default() }, Application::Size(11 * 1448));
     story.sender.conn.ssthresh = 5;
     story.connect();
     story.advance(RTT);
@@ -267,7 +266,7 @@ fn a_third_of_the_send_buffer_must_be_free_before_the_application_writes_again()
     assert_eq!((story.conn().cwnd, story.conn().snd_nxt), (28, 46));
     assert_eq!((story.sender.send_buffer, story.sender.written), (129_024, 45 + 2 * 45));
     // never beyond the host's limit
-    let mut limited = Story::open("reno", HostOptions { send_buffer: 50_000, ..plain(10) }, Application::Bulk);
+    let mut limited = Story::open("reno", HostParams { send_buffer: 50_000, ..plain(10) }, Application::Bulk);
     limited.flow(Time::from_secs(2));
     assert_eq!(limited.sender.send_buffer, 50_000);
 }

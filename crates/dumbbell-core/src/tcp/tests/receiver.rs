@@ -12,8 +12,13 @@ struct Peer {
 }
 
 /// Options of a path so long that its round trip never ends: the buffer is not tuned.
-fn untuned() -> ReceiverOptions {
-    ReceiverOptions { base_rtt: Time::from_secs(100), ..ReceiverOptions::default() }
+fn untuned() -> FlowOptions {
+    FlowOptions { base_rtt: Time::from_secs(100), ..FlowOptions::default() }
+}
+
+/// A receiver on a host with Linux's defaults.
+fn receiver(options: FlowOptions) -> Receiver {
+    Receiver::new(7, Arc::new(HostParams::default()), options)
 }
 
 fn packet(seq: u64, ecn: Ecn, flags: u8) -> Packet {
@@ -22,8 +27,13 @@ fn packet(seq: u64, ecn: Ecn, flags: u8) -> Packet {
 
 impl Peer {
     /// The handshake is over at 100 ms, with a round trip of `rtt_ms` as the receiver sees it.
-    fn new(options: ReceiverOptions, rtt_ms: u64) -> Peer {
-        let mut peer = Peer { receiver: Receiver::new(7, options), now: Time::from_millis(100 - rtt_ms), next: 0 };
+    fn new(options: FlowOptions, rtt_ms: u64) -> Peer {
+        Peer::on(HostParams::default(), options, rtt_ms)
+    }
+
+    fn on(host: HostParams, options: FlowOptions, rtt_ms: u64) -> Peer {
+        let mut peer =
+            Peer { receiver: Receiver::new(7, Arc::new(host), options), now: Time::from_millis(100 - rtt_ms), next: 0 };
         peer.bare(flag::SYN).expect("a SYN-ACK");
         peer.now = Time::from_millis(100);
         assert!(peer.bare(flag::PURE_ACK).is_none());
@@ -31,8 +41,12 @@ impl Peer {
     }
 
     /// With the immediate ACKs of the beginning behind it; segments 0 to 22 have arrived.
-    fn warm(options: ReceiverOptions) -> Peer {
-        let mut peer = Peer::new(options, RTT);
+    fn warm(options: FlowOptions) -> Peer {
+        Peer::warm_on(HostParams::default(), options)
+    }
+
+    fn warm_on(host: HostParams, options: FlowOptions) -> Peer {
+        let mut peer = Peer::on(host, options, RTT);
         for _ in 0..23 {
             assert!(peer.data().is_some());
         }
@@ -77,7 +91,7 @@ fn has(ack: Option<Ack>, bit: u8) -> bool {
 #[test]
 fn a_syn_ack_agrees_to_ecn_and_offers_the_first_window() {
     for ecn in [true, false] {
-        let mut receiver = Receiver::new(7, ReceiverOptions { ecn, ..untuned() });
+        let mut receiver = receiver(FlowOptions { ecn, ..untuned() });
         let syn = Packet { len: SYN_FRAME, tsval: 3, ..packet(0, Ecn::NotEct, flag::SYN) };
         let ack = receiver.on_packet(&syn, Time::ZERO).expect("a SYN-ACK");
         assert!(ack.has(ack_flag::SYN_ACK));
@@ -108,7 +122,7 @@ fn a_connection_begins_with_23_immediate_acks_while_its_window_grows() {
 
 #[test]
 fn without_delayed_acks_every_segment_is_acknowledged() {
-    let mut peer = Peer::warm(ReceiverOptions { delayed_ack: false, ..untuned() });
+    let mut peer = Peer::warm_on(HostParams { delayed_ack: false, ..HostParams::default() }, untuned());
     assert!((0..10).all(|_| peer.data().is_some()));
 }
 
@@ -183,7 +197,7 @@ fn ce_is_echoed_until_cwr_and_begins_with_two_immediate_acks() {
 
 #[test]
 fn accecn_counts_ce_on_every_ack_and_latches_nothing() {
-    let mut peer = Peer::warm(ReceiverOptions { echo: Echo::Accurate, ..untuned() });
+    let mut peer = Peer::warm(FlowOptions { echo: Echo::Accurate, ..untuned() });
     assert!(peer.data().is_none());
     assert_eq!(peer.data().map(|ack| (ack.ce_count, ack.flags)), Some((0, 0)));
     // the first CE at once; the next ones with every second packet; CWR means nothing
@@ -196,7 +210,7 @@ fn accecn_counts_ce_on_every_ack_and_latches_nothing() {
 
 #[test]
 fn without_ecn_marks_are_counted_but_not_echoed() {
-    let mut peer = Peer::warm(ReceiverOptions { ecn: false, ..untuned() });
+    let mut peer = Peer::warm(FlowOptions { ecn: false, ..untuned() });
     assert!(peer.packet(23, Ecn::Ce, 0).is_none());
     assert!(!has(peer.packet(24, Ecn::Ce, 0), ack_flag::ECE));
     assert_eq!((peer.receiver.stats.ce, peer.receiver.stats.ect1), (2, 0));
@@ -315,7 +329,7 @@ fn at_most_44_acks_are_held_back() {
     let held = (27..).take_while(|&seq| peer.arrive(seq).is_none()).count();
     assert_eq!(held, 44);
     // none without compression
-    let mut plain = Peer::warm(ReceiverOptions { sack_compression: false, ..untuned() });
+    let mut plain = Peer::warm_on(HostParams { sack_compression: false, ..HostParams::default() }, untuned());
     assert!((24..100).all(|seq| plain.arrive(seq).is_some()));
 }
 
@@ -325,11 +339,11 @@ fn a_push_is_acknowledged_at_once() {
     assert!(peer.packet(23, Ecn::Ect0, flag::PSH).is_some());
     assert!(peer.packet(24, Ecn::Ect0, 0).is_none());
     // before Linux 6.6 only short segments
-    let mut older = Peer::warm(ReceiverOptions { ack_push: false, ..untuned() });
+    let mut older = Peer::warm_on(HostParams { ack_push: false, ..HostParams::default() }, untuned());
     assert!(older.packet(23, Ecn::Ect0, flag::PSH).is_none());
     let short = Packet { len: HEADERS + 100, enqueue_time: older.now, ..packet(24, Ecn::Ect0, flag::PSH) };
     assert!(older.receiver.on_packet(&short, older.now).is_some());
-    let mut lone = Peer::warm(ReceiverOptions { ack_push: false, ..untuned() });
+    let mut lone = Peer::warm_on(HostParams { ack_push: false, ..HostParams::default() }, untuned());
     let last = Packet { seq: 23, ..short };
     assert!(lone.receiver.on_packet(&last, lone.now).is_some());
 }
@@ -337,8 +351,8 @@ fn a_push_is_acknowledged_at_once() {
 /// A receiver over 50 ms to which 10 segments come in the first round trip, 20 in the second; the windows offered on the
 /// way, after each round of 40 in the third.
 fn tuned(buffer: u64) -> Vec<u32> {
-    let options = ReceiverOptions { base_rtt: Time::from_millis(50), buffer, ..ReceiverOptions::default() };
-    let mut peer = Peer::new(options, 50);
+    let host = HostParams { receive_buffer: buffer, ..HostParams::default() };
+    let mut peer = Peer::on(host, FlowOptions { base_rtt: Time::from_millis(50), ..FlowOptions::default() }, 50);
     let mut windows = Vec::new();
     for count in [10, 20, 40, 80] {
         let mut window = 0;
@@ -365,7 +379,7 @@ fn the_window_follows_what_arrives_in_a_round_trip_up_to_the_buffer() {
 
 #[test]
 fn a_round_trip_that_brings_more_makes_room_for_twice_that_and_its_growth() {
-    let options = ReceiverOptions { base_rtt: Time::from_millis(50), ..ReceiverOptions::default() };
+    let options = FlowOptions { base_rtt: Time::from_millis(50), ..FlowOptions::default() };
     let mut peer = Peer::new(options, 50);
     // the handshake is over at 100 ms; the application reads what came at 150 ms, a round trip later, before the packets of 200 ms
     peer.data();
@@ -388,7 +402,8 @@ fn a_round_trip_that_brings_more_makes_room_for_twice_that_and_its_growth() {
 #[test]
 fn one_segment_is_offered_by_the_smallest_buffer() {
     // 8192 B with jumbo frames: 8192 * 234 / 256 = 7488 B are less than a segment
-    let mut receiver = Receiver::new(0, ReceiverOptions { buffer: 8192, mss: 8934, ..untuned() });
+    let host = HostParams { receive_buffer: 8192, mss: 8934, ..HostParams::default() };
+    let mut receiver = Receiver::new(0, Arc::new(host), untuned());
     let ack = receiver.on_packet(&packet(0, Ecn::NotEct, flag::SYN), Time::ZERO).expect("a SYN-ACK");
     assert!(ack.window >= 8934, "{}", ack.window);
 }

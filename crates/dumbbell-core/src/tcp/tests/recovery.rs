@@ -103,7 +103,7 @@ fn the_timeout_restarts_while_segments_sent_before_the_head_arrive() {
 
 #[test]
 fn a_host_with_offload_does_not_wait_for_bursts_in_recovery() {
-    let mut story = Story::new("reno", HostOptions { initial_window: 40, ..HostOptions::default() }, Application::Bulk);
+    let mut story = Story::new("reno", HostParams { initial_window: 40, ..HostParams::default() }, Application::Bulk);
     story.rtt = Time::from_millis(10);
     story.start();
     story.advance(10);
@@ -173,8 +173,8 @@ fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
 fn a_burst_of_losses_is_repaired_in_order_without_a_timeout() {
     // 200 segments from a window of 40, of which 5..25 are lost once
     let mut story = Story::new("reno", plain(40), Application::Size(200 * 1448));
-    let options = ReceiverOptions { delayed_ack: false, sack_compression: false, ..ReceiverOptions::default() };
-    let mut receiver = Receiver::new(7, options);
+    let host = HostParams { delayed_ack: false, sack_compression: false, ..HostParams::default() };
+    let mut receiver = Receiver::new(7, Arc::new(host), FlowOptions::default());
     story.start();
     let mut resent = Vec::new();
     story.exchange(&mut receiver, Time::from_secs(10), |packet| {
@@ -200,7 +200,7 @@ fn prr_below_ssthresh_conserves_packets_or_catches_up() {
     // Then 10..18 are found lost at once by the SACK of 18: the pipe falls below ssthresh with 8 delivered, 5 sent.
     // RFC 6937 (no new cumulative ACK): conservation, 1 for this 1. The successor: 8 - 5 = 3.
     for (prr_bis, expected) in [(false, 1), (true, 3)] {
-        let mut story = Story::open("cubic", HostOptions { prr_bis, ..plain(20) }, Application::Bulk);
+        let mut story = Story::open("cubic", HostParams { prr: prr(prr_bis), ..plain(20) }, Application::Bulk);
         story.advance(RTT);
         story.sack(0, &[(1, 2)]);
         story.sack(0, &[(1, 3)]);
@@ -223,7 +223,7 @@ fn prr_below_ssthresh_conserves_packets_or_catches_up() {
 fn prr_bis_does_not_slow_start_on_an_ack_that_shows_new_losses() {
     // RFC 6937 as in Linux up to 5.14 looks only at the retransmission that arrived
     for (prr_bis, resent) in [(true, vec![3, 4]), (false, vec![3, 4, 5])] {
-        let mut story = Story::open("cubic", HostOptions { prr_bis, ..plain(20) }, Application::Bulk);
+        let mut story = Story::open("cubic", HostParams { prr: prr(prr_bis), ..plain(20) }, Application::Bulk);
         story.advance(RTT);
         // 0..10 are lost: 20 - 3 - 10 = 7 in flight, ssthresh 14; 3 delivered
         assert_eq!(story.sack(0, &[(10, 13)]), [0, 1, 2]);
@@ -237,7 +237,7 @@ fn prr_bis_does_not_slow_start_on_an_ack_that_shows_new_losses() {
 #[test]
 fn prr_grows_by_one_more_when_an_ack_advances_without_new_losses() {
     for prr_bis in [false, true] {
-        let mut story = Story::open("cubic", HostOptions { prr_bis, ..plain(13) }, Application::Bulk);
+        let mut story = Story::open("cubic", HostParams { prr: prr(prr_bis), ..plain(13) }, Application::Bulk);
         story.advance(RTT);
         // 0..10 are lost at once: 13 - 3 - 10 = 0 in flight, ssthresh 13 * 717 / 1024 = 9; 3 delivered
         assert_eq!(story.sack(0, &[(10, 13)]), [0, 1, 2]);

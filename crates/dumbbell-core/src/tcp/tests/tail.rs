@@ -192,7 +192,7 @@ fn only_what_timed_out_is_lost() {
 }
 
 /// The path stalls: probe at 122 ms or so, timeout 240 ms later, nothing lost. 11 segments out.
-fn stalled(host: HostOptions) -> Story {
+fn stalled(host: HostParams) -> Story {
     let mut story = Story::open("reno", host, Application::Bulk);
     story.fire();
     story.fire();
@@ -214,7 +214,7 @@ fn frto_finds_a_spurious_timeout_by_the_acks_of_originals() {
 
 #[test]
 fn without_frto_the_same_acks_go_on_retransmitting() {
-    let mut story = stalled(HostOptions { frto: false, ..plain(10) });
+    let mut story = stalled(HostParams { frto: false, ..plain(10) });
     story.echo = Some(1 << 30);
     // window 1 + 2
     assert_eq!(story.ack(2), [2, 3, 4]);

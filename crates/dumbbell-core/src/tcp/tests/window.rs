@@ -163,7 +163,7 @@ fn stop_between_writes_ends_at_once_and_before_the_handshake_sends_nothing() {
 }
 
 /// A segment a second, a window of `window` at the end of the first: what is left of it a second later.
-fn silence(window: u32, host: HostOptions) -> (u32, u32) {
+fn silence(window: u32, host: HostParams) -> (u32, u32) {
     let mut story = Story::open("reno", host, Application::Rate(MSS));
     story.flow(Time::from_millis(1500));
     story.sender.conn.cwnd = window;
@@ -182,8 +182,8 @@ fn a_window_halves_for_every_rto_of_idleness() {
     // 25, 12, 6
     assert_eq!(silence(50, plain(10)), (10, 37));
     // 1000 > 600: 20; 400 is less. RTO 600 = 40 + 560
-    assert_eq!(silence(40, HostOptions { rto_min_us: 560_000, ..plain(2) }), (20, 30));
+    assert_eq!(silence(40, HostParams { rto_min: Time::from_millis(560), ..plain(2) }), (20, 30));
     // not idle longer than an RTO of 1040 ms
-    assert_eq!(silence(40, HostOptions { rto_min_us: 1_000_000, ..plain(2) }), (40, 20));
-    assert_eq!(silence(40, HostOptions { slow_start_after_idle: false, ..plain(2) }), (40, 20));
+    assert_eq!(silence(40, HostParams { rto_min: Time::from_secs(1), ..plain(2) }), (40, 20));
+    assert_eq!(silence(40, HostParams { slow_start_after_idle: false, ..plain(2) }), (40, 20));
 }

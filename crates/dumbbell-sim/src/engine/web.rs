@@ -1,0 +1,67 @@
+//! Short flows: when the next one arrives, and what it is like.
+
+use crate::config::{RunConfig, WebConfig};
+use dumbbell_core::aqm::FlowKey;
+use dumbbell_core::rng::Rng;
+use dumbbell_core::traffic::{Arrivals, Sizes};
+use dumbbell_core::units::{Rate, Time};
+
+/// One process of arrivals.
+pub struct WebProcess {
+    arrivals: Arrivals,
+    sizes: Sizes,
+    rate: Rate,
+    arrival_rng: Rng,
+    size_rng: Rng,
+    /// No flow arrives from then on, on the engine's clock.
+    until: Time,
+    /// Half of the base RTT, by which the clocks of its senders run ahead.
+    pub ahead: Time,
+    key: FlowKey,
+    pub class: u16,
+    pub line: u32,
+}
+
+impl WebProcess {
+    /// Process number `index` of `config`, whose flows are of `class` and in `line`. Returns it with the time of its first arrival.
+    pub fn new(config: &RunConfig, web: &WebConfig, index: usize, class: u16, line: u32) -> (WebProcess, Time) {
+        let (seed, params) = (config.run.seed, &web.params);
+        let ahead = Time(params.base_rtt.0 / 2);
+        let start = web.start.draw(seed, "web start", index);
+        let end = params.stop.map_or(config.run.duration, |stop| stop.min(config.run.duration));
+        let mut process = WebProcess {
+            arrivals: params.arrivals,
+            sizes: params.size.clone(),
+            rate: config.bottleneck.rate,
+            arrival_rng: Rng::stream(seed, "web arrivals", index as u64),
+            size_rng: Rng::stream(seed, "web sizes", index as u64),
+            until: end.saturating_add(ahead),
+            ahead,
+            key: FlowKey { src_host: params.src_host, dst_host: params.dst_host, ports: 0, dscp: params.dscp },
+            class,
+            line,
+        };
+        let first = process.after(start + ahead);
+        (process, first)
+    }
+
+    /// When the next flow arrives after `time`; [`Time::NEVER`] if none does.
+    pub fn after(&mut self, time: Time) -> Time {
+        let next = time.saturating_add(self.arrivals.gap(self.rate, &mut self.arrival_rng));
+        if next < self.until {
+            next
+        } else {
+            Time::NEVER
+        }
+    }
+
+    /// The size of the next flow, bytes.
+    pub fn size(&mut self) -> u64 {
+        self.sizes.draw(&mut self.size_rng)
+    }
+
+    /// The key of flow `number`.
+    pub fn key(&self, number: u32) -> FlowKey {
+        FlowKey { ports: number, ..self.key }
+    }
+}
