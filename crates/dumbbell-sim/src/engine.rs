@@ -355,7 +355,7 @@ pub(crate) fn simulate<A: Aqm>(
             EcnEcho::AccEcn => Echo::Accurate,
         };
         let ecn = params.ecn.unwrap_or(host.ecn) || cc.needs_ecn();
-        let options = FlowOptions { ecn, echo, base_rtt: params.base_rtt };
+        let options = FlowOptions { ecn, echo };
         let line = delays.partition_point(|&delay| delay < params.base_rtt) as u32;
         flows.push(Flow {
             sender: Sender::new(index as u32, cc, host.clone(), options, application(flow)),
