@@ -14,7 +14,6 @@ use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::receiver::Echo;
 use dumbbell_core::tcp::sender::Application;
 use dumbbell_core::tcp::FlowOptions;
-use dumbbell_core::units::Time;
 use dumbbell_fuzz::{algorithm, scaled, table};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
@@ -49,11 +48,7 @@ fn host(u: &mut Unstructured) -> Result<HostParams> {
 }
 
 fn receiver(u: &mut Unstructured) -> Result<Story> {
-    let options = FlowOptions {
-        ecn: u.arbitrary()?,
-        echo: *u.choose(&[Echo::UntilCwr, Echo::PerPacket, Echo::Accurate])?,
-        base_rtt: Time(scaled(u, 0, 60_000_000_000)?),
-    };
+    let options = FlowOptions { ecn: u.arbitrary()?, echo: *u.choose(&[Echo::UntilCwr, Echo::PerPacket, Echo::Accurate])? };
     let host = host(u)?;
     let mut arrivals = Vec::new();
     while !u.is_empty() && arrivals.len() < 400 {
@@ -65,6 +60,7 @@ fn receiver(u: &mut Unstructured) -> Result<Story> {
             ecn: *u.choose(&[Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce])?,
             len: u.int_in_range(66..=9000)?,
             tsval: if u.ratio(1_u8, 4)? { u.arbitrary()? } else { 0 },
+            tsecr_age: u.arbitrary()?,
         });
     }
     Ok(Story::Receiver { host, options, arrivals })

@@ -54,8 +54,11 @@ pub struct Packet {
     pub flow: u32,
     /// TCP timestamp of the sender, ms.
     pub tsval: u32,
+    /// How much older than `tsval` the timestamp is that the packet echoes (TSecr, RFC 7323), ms; [`NO_TSECR`] if that or older, or
+    /// if it echoes none.
+    pub tsecr_age: u16,
     /// Packet value of core-stateless AQM; 0 if not marked at the edge.
-    pub value: u32,
+    pub value: u16,
     /// Frame length on the wire without FCS, bytes.
     pub len: u16,
     /// ECN field.
@@ -86,6 +89,8 @@ impl Packet {
     }
 }
 
+/// [`Packet::tsecr_age`] of a packet that echoes no timestamp.
+pub const NO_TSECR: u16 = u16::MAX;
 /// Ethernet header (14 B) + IPv4 (20 B) + TCP with timestamps (32 B): what a frame carries beside the payload.
 pub const HEADERS: u16 = 66;
 /// MSS payload at an MTU of 1500 with TCP timestamps (1500 - 20 - 32).

@@ -177,7 +177,7 @@ pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
                 for _ in 0..burst {
                     let seq = model.entered[flow];
                     let (flow_id, len) = (flow as u32, LENGTHS[flow]);
-                    let packet = Packet { enqueue_time: Time::NEVER, seq, flow: flow_id, tsval: 3, value: 9, len, ecn, flags: 4 };
+                    let packet = Packet { enqueue_time: Time::NEVER, seq, flow: flow_id, tsval: 3, tsecr_age: 5, value: 9, len, ecn, flags: 4 };
                     model.entered[flow] += 1;
                     model.inside[flow].push_back(Packet { enqueue_time: now, ..packet });
                     aqm.enqueue(packet, now, &mut log);
@@ -356,7 +356,7 @@ fn the_same_seed_gives_the_same_run() {
                     let now = Time::from_micros(step * 400);
                     let flow = (step % 6) as u32;
                     let len = LENGTHS[flow as usize];
-                    let arriving = Packet { enqueue_time: now, seq: step, flow, tsval: 0, value: 0, len, ecn: Ecn::Ect0, flags: 0 };
+                    let arriving = Packet { enqueue_time: now, seq: step, flow, tsval: 0, tsecr_age: 0, value: 0, len, ecn: Ecn::Ect0, flags: 0 };
                     aqm.enqueue(arriving, now, &mut log);
                     while aqm.next_timer() <= now {
                         aqm.on_timer(now, &mut log);

@@ -134,7 +134,7 @@ prop_compose! {
         let peer = HostParams {
             sce_feedback: sce, delayed_ack, sack_compression, ack_push, receive_buffer: buffer, mss: host.mss, ..HostParams::default()
         };
-        let options = FlowOptions { ecn: host.ecn, echo, base_rtt: Time::from_millis(base_ms) };
+        let options = FlowOptions { ecn: host.ecn, echo };
         let size = segments * u64::from(host.mss) - short;
         let one_way = Time::from_micros(base_ms * 500);
         Transfer { size, host, peer, options, peer_ecn: ecn, gap: Time::from_micros(gap_us), one_way, data, acks, loss, seed }
@@ -375,8 +375,15 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
             Step::Ack { after_us, ack, blocks, flags, window, tsecr, ce_count } => {
                 now += Time::from_micros(*after_us);
                 let blocks: Vec<Block> = blocks.iter().map(|&(start, end)| (absolute(start), absolute(end))).collect();
-                let ack =
-                    Ack { ack: absolute(*ack), flow: 0, tsecr: *tsecr, window: *window, ce_count: *ce_count, flags: *flags };
+                let ack = Ack {
+                    ack: absolute(*ack),
+                    flow: 0,
+                    tsecr: *tsecr,
+                    tsval: *tsecr,
+                    window: *window,
+                    ce_count: *ce_count,
+                    flags: *flags,
+                };
                 sender.on_ack(&ack, &blocks, now, &mut wire);
             }
             Step::AckAll { after_us } => {
@@ -465,6 +472,7 @@ pub(crate) struct Arrival {
     pub(crate) ecn: Ecn,
     pub(crate) len: u16,
     pub(crate) tsval: u32,
+    pub(crate) tsecr_age: u16,
 }
 
 prop_compose! {
@@ -475,8 +483,9 @@ prop_compose! {
         ecn in prop::sample::select(&[Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][..]),
         len in 66_u16..9000,
         tsval in prop_oneof![4 => Just(0), 1 => any::<u32>()],
+        tsecr_age in any::<u16>(),
     ) -> Arrival {
-        Arrival { after_us, seq, flags, ecn, len, tsval }
+        Arrival { after_us, seq, flags, ecn, len, tsval, tsecr_age }
     }
 }
 
@@ -485,9 +494,9 @@ pub(crate) fn receive(host: HostParams, options: FlowOptions, arrivals: &[Arriva
     let mut receiver = Receiver::new(0, Arc::new(host), options);
     let mut now = Time::ZERO;
     let mut seen = std::collections::BTreeSet::new();
-    for &Arrival { after_us, seq, flags, ecn, len, tsval } in arrivals {
+    for &Arrival { after_us, seq, flags, ecn, len, tsval, tsecr_age } in arrivals {
         now += Time::from_micros(after_us);
-        let packet = Packet { enqueue_time: now, seq, flow: 0, tsval, value: 0, len, ecn, flags };
+        let packet = Packet { enqueue_time: now, seq, flow: 0, tsval, tsecr_age, value: 0, len, ecn, flags };
         while receiver.next_timer() < now {
             let at = receiver.next_timer();
             prop_assert!(receiver.on_timer(at).is_some() && receiver.next_timer() > at);

@@ -148,7 +148,7 @@ pub(crate) mod testing {
 
     /// A full frame of flow 0.
     pub fn packet(seq: u64, ecn: Ecn) -> Packet {
-        Packet { enqueue_time: Time::ZERO, seq, flow: 0, tsval: 0, value: 0, len: MTU_FRAME, ecn, flags: 0 }
+        Packet { enqueue_time: Time::ZERO, seq, flow: 0, tsval: 0, tsecr_age: 0, value: 0, len: MTU_FRAME, ecn, flags: 0 }
     }
 
     /// One flow over a bottleneck of `mbit` Mbit/s.

@@ -17,7 +17,6 @@ mod tests;
 pub mod window;
 
 use crate::packet::Packet;
-use crate::units::Time;
 use receiver::Echo;
 
 /// What both ends of one flow need to know, beside what their hosts do.
@@ -27,14 +26,12 @@ pub struct FlowOptions {
     pub ecn: bool,
     /// How the receiver echoes CE.
     pub echo: Echo,
-    /// Propagation, both directions together.
-    pub base_rtt: Time,
 }
 
 impl Default for FlowOptions {
-    /// With ECN, echoed until CWR, over no distance.
+    /// With ECN, echoed until CWR.
     fn default() -> FlowOptions {
-        FlowOptions { ecn: true, echo: Echo::UntilCwr, base_rtt: Time::ZERO }
+        FlowOptions { ecn: true, echo: Echo::UntilCwr }
     }
 }
 
@@ -66,6 +63,8 @@ pub struct Ack {
     pub flow: u32,
     /// Echo of the timestamp of the packet that caused it, ms (RFC 7323).
     pub tsecr: u32,
+    /// The receiver's clock when the ACK left, ms.
+    pub tsval: u32,
     /// Window offered beyond `ack`, bytes.
     pub window: u32,
     /// CE packets received so far, for a sender with AccECN. The header has its last three bits; whole here, since an ACK of

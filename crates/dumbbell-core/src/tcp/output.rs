@@ -244,7 +244,7 @@ impl Sender {
             self.leave_idle();
         }
         let arm = self.conn.packets_out() == 0 || self.timer == Timer::Tlp;
-        let tsval = now.as_millis() as u32;
+        let stamped = self.stamped();
         let last = self.app_segments().wrapping_sub(1);
         for index in 1..=segments {
             let seq = self.conn.snd_nxt;
@@ -269,7 +269,7 @@ impl Sender {
             self.stats.sent += 1;
             self.stats.sent_all += 1;
             let len = payload as u16 + HEADERS;
-            net.send(Packet { enqueue_time: Time::ZERO, seq, flow: self.flow, tsval, value: 0, len, ecn, flags });
+            net.send(Packet { seq, len, ecn, flags, ..stamped });
         }
         self.pace(u64::from(segments));
         self.last_sent = now;
@@ -357,7 +357,6 @@ impl Sender {
 
     /// Linux `__tcp_retransmit_skb`.
     fn send_again(&mut self, seq: u64, net: &mut impl Network) {
-        let tsval = self.conn.now.as_millis() as u32;
         self.stats.sent += 1;
         self.stats.sent_all += 1;
         self.stats.retransmissions += 1;
@@ -369,7 +368,7 @@ impl Sender {
         let ecn = if self.ecn_ok && self.cc.needs_ecn() { self.ect } else { Ecn::NotEct };
         let len = payload as u16 + HEADERS;
         let flags = flag::RETRANSMISSION;
-        net.send(Packet { enqueue_time: Time::ZERO, seq, flow: self.flow, tsval, value: 0, len, ecn, flags });
+        net.send(Packet { seq, len, ecn, flags, ..self.stamped() });
         self.pace(1);
     }
 

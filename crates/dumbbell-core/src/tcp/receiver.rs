@@ -148,7 +148,7 @@ pub struct Receiver {
 impl Receiver {
     /// A listening receiver for flow `flow`.
     pub fn new(flow: u32, host: Arc<HostParams>, options: FlowOptions) -> Receiver {
-        let window = Window::new(host.mss, options.base_rtt, host.receive_buffer);
+        let window = Window::new(host.mss, host.receive_buffer);
         Receiver {
             stats: ReceiverStats::default(),
             host,
@@ -228,7 +228,8 @@ impl Receiver {
             };
             let window = self.window.offered();
             let flags = ack_flag::SYN_ACK | setup;
-            return Some(Ack { ack: 0, flow: self.flow, tsecr: packet.tsval, window, ce_count: 0, flags });
+            let tsval = now.as_millis() as u32;
+            return Some(Ack { ack: 0, flow: self.flow, tsecr: packet.tsval, tsval, window, ce_count: 0, flags });
         }
         if packet.has(flag::PURE_ACK) && self.srtt_us == 0 {
             self.srtt_us = (now.saturating_sub(self.syn_ack_at).as_micros() as u32).max(1);
@@ -262,7 +263,7 @@ impl Receiver {
             return self.on_duplicate(seq);
         }
         self.note_arrival(now);
-        self.check_ecn(packet.ecn);
+        self.check_ecn(packet.ecn, now);
         if self.window.grow() {
             self.quick |= 1;
         }
@@ -359,18 +360,18 @@ impl Receiver {
 
     /// RFC 3168 section 6.1.3 as in Linux `tcp_ecn_check_ce`: CE is echoed until CWR.
     #[inline]
-    fn check_ecn(&mut self, ecn: Ecn) {
+    fn check_ecn(&mut self, ecn: Ecn, now: Time) {
         if !self.ecn_ok {
             return;
         }
         if self.host.sce_feedback && ecn != Ecn::Ce {
-            self.echo_sce(ecn == Ecn::Ect1);
+            self.echo_sce(ecn == Ecn::Ect1, now);
         }
         // where ECT(1) is SCE it says nothing of CE, and DCTCP's echo keeps its state: so the receiver of the SCE draft, or the
         // RTT of its DCTCP flows could not be above that of their competitors in the same queue (docs/validation.md)
         let says_ce = ecn != Ecn::NotEct && !(self.host.sce_feedback && ecn == Ecn::Ect1);
         if self.echo == Echo::PerPacket && says_ce {
-            self.echo_each(ecn == Ecn::Ce);
+            self.echo_each(ecn == Ecn::Ce, now);
         }
         if self.echo == Echo::Accurate {
             // RFC 9768 section 3.2.2.5.1: the first CE after none is acknowledged at once
@@ -401,10 +402,10 @@ impl Receiver {
 
     /// DCTCP's echo (RFC 8257 section 3.2; Linux `dctcp_ece_ack_update` since 4.18).
     #[inline]
-    fn echo_each(&mut self, ce: bool) {
+    fn echo_each(&mut self, ce: bool, now: Time) {
         if ce != self.ce_state {
             if self.delack_at != Time::NEVER {
-                self.acknowledge_early();
+                self.acknowledge_early(now);
             }
             self.ack_now = true;
         }
@@ -417,9 +418,9 @@ impl Receiver {
     /// one (both are on record, and the draft's tables tell them apart: docs/validation.md) a window of two segments
     /// would wait for the delayed-ACK timer at every change.
     #[inline]
-    fn echo_sce(&mut self, sce: bool) {
+    fn echo_sce(&mut self, sce: bool, now: Time) {
         if sce != self.sce_state && self.delack_at != Time::NEVER {
-            self.acknowledge_early();
+            self.acknowledge_early(now);
             self.raise_quick(1);
         }
         self.sce_state = sce;
@@ -428,10 +429,10 @@ impl Receiver {
 
     /// An ACK for what came before the last packet. It counts as acknowledging all for the rule of every second segment, and
     /// leaves timer and immediate ACKs alone, as Linux `__tcp_send_ack` does.
-    fn acknowledge_early(&mut self) {
+    fn acknowledge_early(&mut self, now: Time) {
         self.stats.acks += 1;
         self.acked = self.rcv_nxt;
-        let ack = Ack { ack: self.prior_rcv_nxt, ..self.ack() };
+        let ack = Ack { ack: self.prior_rcv_nxt, ..self.ack(now) };
         self.early = Some(ack);
     }
 
@@ -446,13 +447,13 @@ impl Receiver {
     fn check_ack(&mut self, now: Time) -> Option<Ack> {
         let two_segments = self.rcv_nxt - self.acked > 1;
         if two_segments || self.quick > 0 || self.ack_now || !self.host.delayed_ack {
-            return Some(self.acknowledge());
+            return Some(self.acknowledge(now));
         }
         if self.out_of_order.is_empty() {
             return self.delay_ack(now);
         }
         if !self.host.sack_compression || self.compressed >= COMPRESSED_ACKS {
-            return Some(self.acknowledge());
+            return Some(self.acknowledge(now));
         }
         if self.compressed_nxt != self.rcv_nxt {
             self.compressed_nxt = self.rcv_nxt;
@@ -460,7 +461,7 @@ impl Receiver {
         }
         if self.dup_acks < UNCOMPRESSED_DUPACKS {
             self.dup_acks += 1;
-            return Some(self.acknowledge());
+            return Some(self.acknowledge(now));
         }
         self.compressed += 1;
         if self.compressed_at == Time::NEVER {
@@ -486,7 +487,7 @@ impl Receiver {
         let mut expires = jiffies + u64::from(ato.min(DELACK_MAX_MS));
         if self.delack_at != Time::NEVER {
             if self.delack_expires <= jiffies + u64::from(ato >> 2) {
-                return Some(self.acknowledge());
+                return Some(self.acknowledge(now));
             }
             expires = expires.min(self.delack_expires);
             if expires == self.delack_expires {
@@ -498,7 +499,7 @@ impl Receiver {
         None
     }
 
-    fn acknowledge(&mut self) -> Ack {
+    fn acknowledge(&mut self, now: Time) -> Ack {
         self.stats.acks += 1;
         self.quick = self.quick.saturating_sub(1);
         self.ack_now = false;
@@ -507,18 +508,19 @@ impl Receiver {
         self.compressed_at = Time::NEVER;
         self.acked = self.rcv_nxt;
         let dsack = if self.dsack.is_some() { ack_flag::DSACK } else { 0 };
-        let ack = self.ack();
+        let ack = self.ack(now);
         Ack { flags: ack.flags | dsack, ..ack }
     }
 
     /// An ACK with echo and window.
     #[inline]
-    fn ack(&mut self) -> Ack {
+    fn ack(&mut self, now: Time) -> Ack {
         let ece = if self.ecn_ok && self.demand_cwr { ack_flag::ECE } else { 0 };
         let esce = if std::mem::take(&mut self.esce_queued) { ack_flag::ESCE } else { 0 };
         let window = self.window.offered();
         let (flow, tsecr, ce_count) = (self.flow, self.ts_recent, self.ce_count);
-        Ack { ack: self.rcv_nxt, flow, tsecr, window, ce_count, flags: ece | esce }
+        let tsval = now.as_millis() as u32;
+        Ack { ack: self.rcv_nxt, flow, tsecr, tsval, window, ce_count, flags: ece | esce }
     }
 
     /// Whether the ACK just returned has SACK blocks.
@@ -548,6 +550,6 @@ impl Receiver {
             // the timer ran out: the peer is slower than thought (Linux tcp_delack_timer_handler)
             self.ato_ms = (self.ato_ms << 1).min(self.srtt_us / 1000 + 200);
         }
-        Some(self.acknowledge())
+        Some(self.acknowledge(now))
     }
 }

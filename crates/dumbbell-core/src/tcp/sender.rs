@@ -10,7 +10,7 @@ use super::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
 use super::scoreboard::{seg, Delivered, Scoreboard};
 use super::{ack_flag, Ack, Block, FlowOptions, Network};
 use crate::cc::{AckEvent, AnyCc};
-use crate::packet::{flag, Ecn, Packet, HEADERS, SYN_FRAME};
+use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
 use crate::units::{timer_wheel, Time};
 use std::sync::Arc;
 
@@ -98,6 +98,8 @@ pub struct Sender {
     pub phase: Phase,
     /// ECN was negotiated.
     pub(super) ecn_ok: bool,
+    /// Timestamp of the newest ACK, which data echoes, ms.
+    ts_recent: Option<u32>,
     /// The next new segment carries CWR.
     pub(super) cwr_queued: bool,
     /// The receiver counts CE (AccECN), as far as `ce_seen`.
@@ -221,6 +223,7 @@ impl Sender {
             flow,
             phase: Phase::Idle,
             ecn_ok: false,
+            ts_recent: None,
             cwr_queued: false,
             accurate: false,
             ce_seen: 0,
@@ -322,12 +325,31 @@ impl Sender {
     /// Sends a packet without data.
     fn send_bare(&mut self, len: u16, flags: u8, net: &mut impl Network) {
         self.stats.sent_all += 1;
+        net.send(Packet { len, ecn: Ecn::NotEct, flags, ..self.stamped() });
+    }
+
+    /// A packet with this flow's number and the timestamps of now.
+    #[inline]
+    pub(super) fn stamped(&self) -> Packet {
         let tsval = self.conn.now.as_millis() as u32;
-        net.send(Packet { enqueue_time: Time::ZERO, seq: 0, flow: self.flow, tsval, value: 0, len, ecn: Ecn::NotEct, flags });
+        let age = self.ts_recent.map_or(u32::MAX, |echoed| tsval.wrapping_sub(echoed));
+        let tsecr_age = age.min(u32::from(NO_TSECR)) as u16;
+        Packet {
+            enqueue_time: Time::ZERO,
+            seq: 0,
+            flow: self.flow,
+            tsval,
+            tsecr_age,
+            value: 0,
+            len: 0,
+            ecn: Ecn::NotEct,
+            flags: 0,
+        }
     }
 
     fn establish(&mut self, ack: &Ack, net: &mut impl Network) {
         self.phase = Phase::Established;
+        self.ts_recent = Some(ack.tsval);
         self.set_timer_off();
         self.ecn_ok = self.wants_ecn && ack.has(ack_flag::ECN_SETUP);
         self.accurate = self.ecn_ok && ack.has(ack_flag::ACCECN_SETUP);
@@ -364,6 +386,7 @@ impl Sender {
         if ack.ack > self.conn.snd_nxt {
             return;
         }
+        self.ts_recent = Some(ack.tsval);
         let mut flags = AckFlags { ece: self.ecn_ok && ack.has(ack_flag::ECE), ..AckFlags::default() };
         let new_ce = ack.ce_count.saturating_sub(self.ce_seen);
         if self.accurate {

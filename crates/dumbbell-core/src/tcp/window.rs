@@ -3,7 +3,7 @@
 //!
 //! The application reads when the host has taken all that came at one instant, so that the window never closes.
 
-use crate::packet::Packet;
+use crate::packet::{Packet, NO_TSECR};
 use crate::units::Time;
 
 /// Receive buffer of a new connection: sysctl `tcp_rmem[1]`, bytes.
@@ -30,7 +30,6 @@ fn window_of(buffer: u64, mss: u32) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Window {
     mss: u32,
-    base_rtt: Time,
     /// Largest buffer.
     most: u64,
     buffer: u64,
@@ -41,7 +40,7 @@ pub struct Window {
     /// Round-trip time as timestamps show it, 1/8 us; 0: not known.
     rtt_8us: u32,
     /// Timestamp that gave the last sample, ms.
-    rtt_tsecr: u64,
+    rtt_tsecr: u32,
     /// When the last data came.
     arrived_at: Time,
     /// Segments that arrived in the last round trip.
@@ -51,12 +50,11 @@ pub struct Window {
 }
 
 impl Window {
-    /// Of a new connection with segments of `mss` bytes, over a path of `base_rtt`, with a buffer that may grow to `most`.
-    pub fn new(mss: u32, base_rtt: Time, most: u64) -> Window {
+    /// Of a new connection with segments of `mss` bytes, with a buffer that may grow to `most`.
+    pub fn new(mss: u32, most: u64) -> Window {
         let buffer = INITIAL_BUFFER.min(most);
         Window {
             mss,
-            base_rtt,
             most,
             buffer,
             clamp: window_of(buffer, mss),
@@ -110,18 +108,18 @@ impl Window {
         grows
     }
 
-    /// Round-trip time from the timestamp that `packet` echoes (RFC 7323 section 4.1), which is that of the ACK that set it free: a
-    /// sender answers at once, so that the ACK left a round trip of propagation before the packet was queued. The first sample for
-    /// each timestamp counts. A smaller one is taken as it is, a larger one moves the estimate by an eighth, but not while the
-    /// application has not read what came before (windows of Linux 6.12 in slow start; docs/validation.md). Ticks of 1 ms.
+    /// Round-trip time from the timestamp that `packet` echoes (RFC 7323 section 4.1), which is that of the last ACK that reached its
+    /// sender. The first sample for each timestamp counts. A smaller one is taken as it is, a larger one moves the estimate by an eighth,
+    /// but not while the application has not read what came before (windows of Linux 6.12 in slow start; docs/validation.md). Ticks of
+    /// 1 ms. Linux `tcp_rcv_rtt_measure_ts`.
     #[inline]
     fn measure_rtt(&mut self, packet: &Packet, all_read: bool, now: Time) {
-        let tsecr = packet.enqueue_time.saturating_sub(self.base_rtt).as_millis();
-        if tsecr == self.rtt_tsecr && self.rtt_8us > 0 {
+        let tsecr = packet.tsval.wrapping_sub(u32::from(packet.tsecr_age));
+        if packet.tsecr_age == NO_TSECR || (tsecr == self.rtt_tsecr && self.rtt_8us > 0) {
             return;
         }
         self.rtt_tsecr = tsecr;
-        let sample = (now.as_millis().saturating_sub(tsecr).clamp(1, 1 << 18) * 1000) as u32;
+        let sample = (now.as_millis() as u32).wrapping_sub(tsecr).clamp(1, 1 << 18) * 1000;
         if self.rtt_8us == 0 || sample << 3 < self.rtt_8us {
             self.rtt_8us = sample << 3;
         } else if all_read {
@@ -162,11 +160,12 @@ mod tests {
 
     #[test]
     fn the_round_trip_falls_at_once_and_rises_by_an_eighth() {
-        let mut window = Window::new(1448, Time::from_millis(50), 6_291_456);
+        let mut window = Window::new(1448, 6_291_456);
         let mut rtts = Vec::new();
-        // (queued at, arrives at): samples 50, 66, again the timestamp of 66 (passed over), 58, 50 ms
-        for (seq, (queued, now)) in [(100, 100), (150, 166), (150, 167), (200, 208), (250, 250)].into_iter().enumerate() {
-            let data = Packet { enqueue_time: Time::from_millis(queued), ..packet(seq as u64, Ecn::NotEct) };
+        // (sent at, arrives at): samples 50, 66, again the timestamp of 66 (passed over), 58, 50 ms
+        for (seq, (sent, now)) in [(100, 100), (150, 166), (150, 167), (200, 208), (250, 250)].into_iter().enumerate() {
+            // the ACK that it answers left 50 ms before
+            let data = Packet { tsval: sent, tsecr_age: 50, ..packet(seq as u64, Ecn::NotEct) };
             window.on_data(&data, seq as u64, Time::from_millis(now));
             rtts.push(window.rtt_us());
         }
@@ -176,9 +175,9 @@ mod tests {
 
     #[test]
     fn packets_of_one_instant_are_read_together() {
-        let mut window = Window::new(1448, Time::from_millis(50), 6_291_456);
+        let mut window = Window::new(1448, 6_291_456);
         window.established(Time::from_millis(100));
-        let data = |at| Packet { enqueue_time: Time::from_millis(at), ..packet(0, Ecn::NotEct) };
+        let data = |sent| Packet { tsval: sent, tsecr_age: 50, ..packet(0, Ecn::NotEct) };
         window.on_data(&data(100), 0, Time::from_millis(100));
         // two at 150 ms: both belong to the round trip that ends there, which the next packet finds
         window.on_data(&data(150), 10, Time::from_millis(150));

@@ -15,7 +15,17 @@ fn bottleneck(shaper: Shaper, burst: u32) -> Bottleneck<pfifo::State> {
 }
 
 fn packet(seq: u64) -> Packet {
-    Packet { enqueue_time: Time::ZERO, seq, flow: 0, tsval: 0, value: 0, len: MTU_FRAME, ecn: Ecn::NotEct, flags: 0 }
+    Packet {
+        enqueue_time: Time::ZERO,
+        seq,
+        flow: 0,
+        tsval: 0,
+        tsecr_age: 0,
+        value: 0,
+        len: MTU_FRAME,
+        ecn: Ecn::NotEct,
+        flags: 0,
+    }
 }
 
 /// Lets the bottleneck work until it is idle; (time, segment) of what leaves.

@@ -20,7 +20,7 @@ fn single() -> Params {
 }
 
 fn packet(flow: u32, seq: u64, len: u16, ecn: Ecn) -> Packet {
-    Packet { enqueue_time: Time::ZERO, seq, flow, tsval: 0, value: 0, len, ecn, flags: 0 }
+    Packet { enqueue_time: Time::ZERO, seq, flow, tsval: 0, tsecr_age: 0, value: 0, len, ecn, flags: 0 }
 }
 
 /// Takes packets from `now` on, waiting where told to, until `until` or until nothing is left.
@@ -477,8 +477,17 @@ fn tins_count_what_they_sent_and_marked() {
     for step in 0..20_000_u64 {
         now = Time::from_micros(200 * step);
         for flow in 0..2 {
-            let packet =
-                Packet { enqueue_time: Time::ZERO, seq: step, flow, tsval: 0, value: 0, len: 1514, ecn: Ecn::Ect0, flags: 0 };
+            let packet = Packet {
+                enqueue_time: Time::ZERO,
+                seq: step,
+                flow,
+                tsval: 0,
+                tsecr_age: 0,
+                value: 0,
+                len: 1514,
+                ecn: Ecn::Ect0,
+                flags: 0,
+            };
             cake.enqueue(packet, now, &mut log);
         }
         while let Dequeue::Packet(_) = cake.dequeue(now, &mut log) {

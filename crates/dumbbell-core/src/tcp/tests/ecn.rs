@@ -113,7 +113,7 @@ fn accecn_counts_what_was_marked_and_reduces_once_a_window() {
     let window = story.window.saturating_mul(story.conn().mss);
     for (ack, ce_count, delivered_ce) in [(2, 1, 1), (4, 1, 1), (6, 3, 3)] {
         let now = story.now;
-        let ack = Ack { ack, flow: 7, tsecr: 0, window, ce_count, flags: 0 };
+        let ack = Ack { ack, flow: 7, tsecr: 0, tsval: 0, window, ce_count, flags: 0 };
         story.sender.on_ack(&ack, &[], now, &mut story.wire);
         // of the two segments that the first ACK covers one was marked
         assert_eq!(story.conn().delivered_ce, delivered_ce);

@@ -105,3 +105,22 @@ fn the_peers_window_limits_the_first_flight() {
     assert_eq!(story.ack(2), [] as [u64; 0]);
     assert_eq!(story.sender.window_end, 4);
 }
+
+#[test]
+fn packets_echo_the_timestamp_of_the_newest_ack() {
+    let mut story = Story::new("reno", plain(10), Application::Bulk);
+    story.start();
+    assert_eq!(story.last[0].tsecr_age, crate::packet::NO_TSECR);
+    // the SYN-ACK left at 20 ms and comes at 40 ms
+    story.advance(RTT);
+    story.syn_ack(0);
+    assert!(story.last.iter().all(|packet| (packet.tsval, packet.tsecr_age) == (40, 20)));
+    // an ACK that left at 60 ms comes at 80 ms
+    story.advance(RTT);
+    story.ack(2);
+    assert!(story.last.iter().all(|packet| (packet.tsval, packet.tsecr_age) == (80, 20)));
+    // the probe after 2 * 40 + 2 ms of silence still echoes it
+    assert_eq!(story.fire().len(), 1);
+    let probe = story.last[0];
+    assert_eq!(u64::from(probe.tsval) - u64::from(probe.tsecr_age), 60);
+}

@@ -1,7 +1,7 @@
 //! The receiving end: when it acknowledges, what it reports, what window it offers.
 
 use super::*;
-use crate::packet::{Ecn, HEADERS, MTU_FRAME, SYN_FRAME};
+use crate::packet::{Ecn, HEADERS, MTU_FRAME, NO_TSECR, SYN_FRAME};
 use crate::tcp::receiver::Echo;
 
 /// A receiver that is played to.
@@ -9,11 +9,8 @@ struct Peer {
     receiver: Receiver,
     now: Time,
     next: u64,
-}
-
-/// Options of a path so long that its round trip never ends: the buffer is not tuned.
-fn untuned() -> FlowOptions {
-    FlowOptions { base_rtt: Time::from_secs(100), ..FlowOptions::default() }
+    /// How long ago the ACK left that each packet answers, ms. A minute by default: no round trip ends, and the buffer is not tuned.
+    answers_after: u64,
 }
 
 /// A receiver on a host with Linux's defaults.
@@ -22,7 +19,17 @@ fn receiver(options: FlowOptions) -> Receiver {
 }
 
 fn packet(seq: u64, ecn: Ecn, flags: u8) -> Packet {
-    Packet { enqueue_time: Time::ZERO, seq, flow: 7, tsval: seq as u32 + 1000, value: 0, len: MTU_FRAME, ecn, flags }
+    Packet {
+        enqueue_time: Time::ZERO,
+        seq,
+        flow: 7,
+        tsval: seq as u32 + 1000,
+        tsecr_age: NO_TSECR,
+        value: 0,
+        len: MTU_FRAME,
+        ecn,
+        flags,
+    }
 }
 
 impl Peer {
@@ -32,8 +39,12 @@ impl Peer {
     }
 
     fn on(host: HostParams, options: FlowOptions, rtt_ms: u64) -> Peer {
-        let mut peer =
-            Peer { receiver: Receiver::new(7, Arc::new(host), options), now: Time::from_millis(100 - rtt_ms), next: 0 };
+        let mut peer = Peer {
+            receiver: Receiver::new(7, Arc::new(host), options),
+            now: Time::from_millis(100 - rtt_ms),
+            next: 0,
+            answers_after: 60_000,
+        };
         peer.bare(flag::SYN).expect("a SYN-ACK");
         peer.now = Time::from_millis(100);
         assert!(peer.bare(flag::PURE_ACK).is_none());
@@ -69,7 +80,9 @@ impl Peer {
     }
 
     fn packet(&mut self, seq: u64, ecn: Ecn, flags: u8) -> Option<Ack> {
-        self.receiver.on_packet(&Packet { enqueue_time: self.now, ..packet(seq, ecn, flags) }, self.now)
+        let data = packet(seq, ecn, flags);
+        let tsecr_age = (u64::from(data.tsval) + self.answers_after).saturating_sub(self.now.as_millis()) as u16;
+        self.receiver.on_packet(&Packet { tsecr_age, ..data }, self.now)
     }
 
     /// Its ACK and SACK blocks, which `seq` must cause at once.
@@ -91,7 +104,7 @@ fn has(ack: Option<Ack>, bit: u8) -> bool {
 #[test]
 fn a_syn_ack_agrees_to_ecn_and_offers_the_first_window() {
     for ecn in [true, false] {
-        let mut receiver = receiver(FlowOptions { ecn, ..untuned() });
+        let mut receiver = receiver(FlowOptions { ecn, ..FlowOptions::default() });
         let syn = Packet { len: SYN_FRAME, tsval: 3, ..packet(0, Ecn::NotEct, flag::SYN) };
         let ack = receiver.on_packet(&syn, Time::ZERO).expect("a SYN-ACK");
         assert!(ack.has(ack_flag::SYN_ACK));
@@ -103,7 +116,7 @@ fn a_syn_ack_agrees_to_ecn_and_offers_the_first_window() {
 
 #[test]
 fn a_connection_begins_with_23_immediate_acks_while_its_window_grows() {
-    let mut peer = Peer::new(untuned(), RTT);
+    let mut peer = Peer::new(FlowOptions::default(), RTT);
     let mut windows = Vec::new();
     for n in 1..=23 {
         let ack = peer.data().expect("one of the first 23");
@@ -122,13 +135,13 @@ fn a_connection_begins_with_23_immediate_acks_while_its_window_grows() {
 
 #[test]
 fn without_delayed_acks_every_segment_is_acknowledged() {
-    let mut peer = Peer::warm_on(HostParams { delayed_ack: false, ..HostParams::default() }, untuned());
+    let mut peer = Peer::warm_on(HostParams { delayed_ack: false, ..HostParams::default() }, FlowOptions::default());
     assert!((0..10).all(|_| peer.data().is_some()));
 }
 
 #[test]
 fn a_lone_segment_is_acknowledged_after_40_ms() {
-    let mut peer = Peer::warm(untuned());
+    let mut peer = Peer::warm(FlowOptions::default());
     peer.now += Time::from_micros(700);
     assert!(peer.data().is_none());
     let due = timer_wheel(peer.now, Time::from_micros(40_000));
@@ -147,7 +160,7 @@ fn a_lone_segment_is_acknowledged_after_40_ms() {
 #[test]
 fn the_delay_adapts_to_the_gap_between_segments_within_the_round_trip() {
     // a round trip of 90 ms
-    let mut peer = Peer::new(untuned(), 90);
+    let mut peer = Peer::new(FlowOptions::default(), 90);
     for _ in 0..23 {
         peer.data();
     }
@@ -167,7 +180,7 @@ fn the_delay_adapts_to_the_gap_between_segments_within_the_round_trip() {
 fn silence_longer_than_an_rto_brings_immediate_acks_again() {
     // 40 + 200 = 240 ms
     for (silence, acknowledged) in [(240, 0), (241, 16)] {
-        let mut peer = Peer::warm(untuned());
+        let mut peer = Peer::warm(FlowOptions::default());
         peer.advance(silence);
         let count = (0..30).take_while(|_| peer.data().is_some()).count();
         assert_eq!(count, acknowledged, "after {silence} ms");
@@ -176,7 +189,7 @@ fn silence_longer_than_an_rto_brings_immediate_acks_again() {
 
 #[test]
 fn ce_is_echoed_until_cwr_and_begins_with_two_immediate_acks() {
-    let mut peer = Peer::warm(untuned());
+    let mut peer = Peer::warm(FlowOptions::default());
     assert!(peer.data().is_none() && !has(peer.data(), ack_flag::ECE));
     // CE: at once, with ECE, and so is the next; then every second
     assert!(has(peer.packet(25, Ecn::Ce, 0), ack_flag::ECE));
@@ -197,7 +210,7 @@ fn ce_is_echoed_until_cwr_and_begins_with_two_immediate_acks() {
 
 #[test]
 fn accecn_counts_ce_on_every_ack_and_latches_nothing() {
-    let mut peer = Peer::warm(FlowOptions { echo: Echo::Accurate, ..untuned() });
+    let mut peer = Peer::warm(FlowOptions { echo: Echo::Accurate, ..FlowOptions::default() });
     assert!(peer.data().is_none());
     assert_eq!(peer.data().map(|ack| (ack.ce_count, ack.flags)), Some((0, 0)));
     // the first CE at once; the next ones with every second packet; CWR means nothing
@@ -210,7 +223,7 @@ fn accecn_counts_ce_on_every_ack_and_latches_nothing() {
 
 #[test]
 fn without_ecn_marks_are_counted_but_not_echoed() {
-    let mut peer = Peer::warm(FlowOptions { ecn: false, ..untuned() });
+    let mut peer = Peer::warm(FlowOptions { ecn: false, ..FlowOptions::default() });
     assert!(peer.packet(23, Ecn::Ce, 0).is_none());
     assert!(!has(peer.packet(24, Ecn::Ce, 0), ack_flag::ECE));
     assert_eq!((peer.receiver.stats.ce, peer.receiver.stats.ect1), (2, 0));
@@ -218,11 +231,11 @@ fn without_ecn_marks_are_counted_but_not_echoed() {
 
 #[test]
 fn what_is_not_ecn_capable_after_what_is_brings_two_immediate_acks() {
-    let mut peer = Peer::warm(untuned());
+    let mut peer = Peer::warm(FlowOptions::default());
     assert!(peer.packet(23, Ecn::NotEct, 0).is_some() && peer.packet(24, Ecn::Ect0, 0).is_some());
     assert!(peer.packet(25, Ecn::Ect0, 0).is_none());
     // a connection whose packets never were: nothing special
-    let mut plain = Peer::new(untuned(), RTT);
+    let mut plain = Peer::new(FlowOptions::default(), RTT);
     for seq in 0..23 {
         plain.packet(seq, Ecn::NotEct, 0);
     }
@@ -231,7 +244,7 @@ fn what_is_not_ecn_capable_after_what_is_brings_two_immediate_acks() {
 
 #[test]
 fn blocks_are_reported_most_recent_first_three_at_the_most() {
-    let mut peer = Peer::new(untuned(), RTT);
+    let mut peer = Peer::new(FlowOptions::default(), RTT);
     assert_eq!(peer.report(1), (0, vec![(1, 2)]));
     assert_eq!(peer.report(3), (0, vec![(3, 4), (1, 2)]));
     assert_eq!(peer.report(5), (0, vec![(5, 6), (3, 4), (1, 2)]));
@@ -248,7 +261,7 @@ fn blocks_are_reported_most_recent_first_three_at_the_most() {
 
 #[test]
 fn the_block_that_does_not_fit_comes_back_when_another_closes() {
-    let mut peer = Peer::new(untuned(), RTT);
+    let mut peer = Peer::new(FlowOptions::default(), RTT);
     for seq in [1, 3, 5, 7, 9] {
         peer.report(seq);
     }
@@ -262,7 +275,7 @@ fn the_block_that_does_not_fit_comes_back_when_another_closes() {
 
 #[test]
 fn duplicates_are_reported_first_and_at_once() {
-    let mut peer = Peer::warm(untuned());
+    let mut peer = Peer::warm(FlowOptions::default());
     // below what is acknowledged
     let ack = peer.arrive(4).expect("at once");
     assert!(ack.has(ack_flag::DSACK));
@@ -282,12 +295,12 @@ fn duplicates_are_reported_first_and_at_once() {
 
 #[test]
 fn a_filled_hole_is_acknowledged_at_once() {
-    let mut peer = Peer::warm(untuned());
+    let mut peer = Peer::warm(FlowOptions::default());
     // one segment is out of order: with the one that fills the hole two are new; a lone one is not delayed either
     peer.arrive(24);
     assert_eq!(peer.report(23), (25, vec![]));
     // quick ACKs play no part
-    let mut single = Peer::warm(untuned());
+    let mut single = Peer::warm(FlowOptions::default());
     assert!(single.data().is_none());
     single.arrive(25);
     assert_eq!(single.report(24), (26, vec![]));
@@ -296,7 +309,7 @@ fn a_filled_hole_is_acknowledged_at_once() {
 #[test]
 fn acks_of_what_is_out_of_order_are_held_back_after_three() {
     for (rtt, delay_us) in [(RTT, 1000), (10, 500)] {
-        let mut peer = Peer::new(untuned(), rtt);
+        let mut peer = Peer::new(FlowOptions::default(), rtt);
         for _ in 0..23 {
             peer.data();
         }
@@ -322,28 +335,28 @@ fn acks_of_what_is_out_of_order_are_held_back_after_three() {
 
 #[test]
 fn at_most_44_acks_are_held_back() {
-    let mut peer = Peer::warm(untuned());
+    let mut peer = Peer::warm(FlowOptions::default());
     for seq in 24..27 {
         peer.arrive(seq);
     }
     let held = (27..).take_while(|&seq| peer.arrive(seq).is_none()).count();
     assert_eq!(held, 44);
     // none without compression
-    let mut plain = Peer::warm_on(HostParams { sack_compression: false, ..HostParams::default() }, untuned());
+    let mut plain = Peer::warm_on(HostParams { sack_compression: false, ..HostParams::default() }, FlowOptions::default());
     assert!((24..100).all(|seq| plain.arrive(seq).is_some()));
 }
 
 #[test]
 fn a_push_is_acknowledged_at_once() {
-    let mut peer = Peer::warm(untuned());
+    let mut peer = Peer::warm(FlowOptions::default());
     assert!(peer.packet(23, Ecn::Ect0, flag::PSH).is_some());
     assert!(peer.packet(24, Ecn::Ect0, 0).is_none());
     // before Linux 6.6 only short segments
-    let mut older = Peer::warm_on(HostParams { ack_push: false, ..HostParams::default() }, untuned());
+    let mut older = Peer::warm_on(HostParams { ack_push: false, ..HostParams::default() }, FlowOptions::default());
     assert!(older.packet(23, Ecn::Ect0, flag::PSH).is_none());
-    let short = Packet { len: HEADERS + 100, enqueue_time: older.now, ..packet(24, Ecn::Ect0, flag::PSH) };
+    let short = Packet { len: HEADERS + 100, ..packet(24, Ecn::Ect0, flag::PSH) };
     assert!(older.receiver.on_packet(&short, older.now).is_some());
-    let mut lone = Peer::warm_on(HostParams { ack_push: false, ..HostParams::default() }, untuned());
+    let mut lone = Peer::warm_on(HostParams { ack_push: false, ..HostParams::default() }, FlowOptions::default());
     let last = Packet { seq: 23, ..short };
     assert!(lone.receiver.on_packet(&last, lone.now).is_some());
 }
@@ -352,7 +365,7 @@ fn a_push_is_acknowledged_at_once() {
 /// way, after each round of 40 in the third.
 fn tuned(buffer: u64) -> Vec<u32> {
     let host = HostParams { receive_buffer: buffer, ..HostParams::default() };
-    let mut peer = Peer::on(host, FlowOptions { base_rtt: Time::from_millis(50), ..FlowOptions::default() }, 50);
+    let mut peer = Peer { answers_after: 50, ..Peer::on(host, FlowOptions::default(), 50) };
     let mut windows = Vec::new();
     for count in [10, 20, 40, 80] {
         let mut window = 0;
@@ -379,8 +392,7 @@ fn the_window_follows_what_arrives_in_a_round_trip_up_to_the_buffer() {
 
 #[test]
 fn a_round_trip_that_brings_more_makes_room_for_twice_that_and_its_growth() {
-    let options = FlowOptions { base_rtt: Time::from_millis(50), ..FlowOptions::default() };
-    let mut peer = Peer::new(options, 50);
+    let mut peer = Peer { answers_after: 50, ..Peer::new(FlowOptions::default(), 50) };
     // the handshake is over at 100 ms; the application reads what came at 150 ms, a round trip later, before the packets of 200 ms
     peer.data();
     peer.advance(50);
@@ -403,7 +415,7 @@ fn a_round_trip_that_brings_more_makes_room_for_twice_that_and_its_growth() {
 fn one_segment_is_offered_by_the_smallest_buffer() {
     // 8192 B with jumbo frames: 8192 * 234 / 256 = 7488 B are less than a segment
     let host = HostParams { receive_buffer: 8192, mss: 8934, ..HostParams::default() };
-    let mut receiver = Receiver::new(0, Arc::new(host), untuned());
+    let mut receiver = Receiver::new(0, Arc::new(host), FlowOptions::default());
     let ack = receiver.on_packet(&packet(0, Ecn::NotEct, flag::SYN), Time::ZERO).expect("a SYN-ACK");
     assert!(ack.window >= 8934, "{}", ack.window);
 }
