@@ -260,7 +260,7 @@ impl<A: Aqm> Sim<A> {
     fn check_conservation(&self) -> Result<(), RunError> {
         let mut held = 0;
         for (id, flow) in self.flows.iter().enumerate() {
-            let log = &self.bottleneck.log.flows[id];
+            let log = self.bottleneck.counters.flows.of(id as u32);
             let noise = self.noise.get(id).and_then(Option::as_deref);
             let before = noise.map_or(0, |n| n.lost + n.held.len() as u64);
             let fail =
@@ -336,7 +336,7 @@ fn application(flow: &FlowConfig) -> Application {
 }
 
 /// Identity of each flow for queues that tell flows apart.
-pub fn flow_keys(config: &RunConfig) -> Vec<FlowKey> {
+fn flow_keys(config: &RunConfig) -> Vec<FlowKey> {
     let key = |(index, flow): (usize, &FlowConfig)| FlowKey {
         src_host: flow.params.src_host,
         dst_host: flow.params.dst_host,
@@ -410,7 +410,12 @@ pub(crate) fn simulate<A: Aqm>(
     let ack_lines: Vec<AckLine> = delays.iter().map(|&delay| AckLine { delay, acks: VecDeque::new() }).collect();
     let line_count = ack_lines.len();
     let params = &config.bottleneck;
-    let bottleneck = Bottleneck::new(aqm, config.classes(), params.rate, params.shaper, params.burst);
+    let class_of = config.classes();
+    let classes = class_of.iter().max().map_or(1, |&last| usize::from(last) + 1);
+    let mut bottleneck = Bottleneck::new(aqm, classes, params.rate, params.shaper, params.burst, ());
+    for (flow, (key, class)) in (0..).zip(flow_keys(config).iter().zip(class_of)) {
+        bottleneck.flow_starts(flow, key, class);
+    }
     let mut clock = Clock::new(config, &delays);
     let mut sim = Sim {
         bottleneck,
@@ -448,7 +453,7 @@ pub(crate) fn simulate<A: Aqm>(
             sim.on_timer(id, timer_at);
         } else if sim.bottleneck.aqm.next_timer() < clock.next {
             let at = sim.bottleneck.aqm.next_timer();
-            sim.bottleneck.aqm.on_timer(at, &mut sim.bottleneck.log);
+            sim.bottleneck.on_aqm_timer(at);
         } else if clock.tick(&mut sim, config, duration)? {
             break;
         }
@@ -526,7 +531,8 @@ impl Clock {
                 }
                 sim.measures.sample(id, &flow.sender, now);
                 if over {
-                    let result = FlowResult::new(flow.start, now, &flow.sender, &flow.receiver, &sim.bottleneck.log.flows[id]);
+                    let counters = sim.bottleneck.counters.flows.of(id as u32);
+                    let result = FlowResult::new(flow.start, now, &flow.sender, &flow.receiver, &counters);
                     sim.measures.finish_flow(id, result);
                 }
             }
@@ -535,7 +541,7 @@ impl Clock {
         }
         if self.series <= now {
             let flows = sim.flows.iter().map(|flow| &flow.sender);
-            sim.measures.point(now, flows, &mut sim.bottleneck);
+            sim.measures.point(now, flows, &sim.bottleneck);
             self.series = if now + config.series_interval > duration { Time::NEVER } else { now + config.series_interval };
         }
         if now >= duration && !self.queue_done {

@@ -5,11 +5,12 @@ use crate::config::RunConfig;
 use crate::table::{Column, Table};
 use crate::{Outcome, Tables};
 use dumbbell_core::aqm::Aqm;
-use dumbbell_core::record::{FlowCounters, Histogram};
+use dumbbell_core::record::{FlowCounters, Histogram, QueueCounters};
 use dumbbell_core::tcp::receiver::{Receiver, ReceiverStats};
 use dumbbell_core::tcp::sender::{Sender, SenderStats};
 use dumbbell_core::units::Time;
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// One flow at its end.
 #[derive(Clone, Debug, Default)]
@@ -66,16 +67,11 @@ struct Samples {
 /// The queue at the end of the run.
 #[derive(Clone, Debug, Default)]
 struct QueueResult {
-    /// By connection class.
+    /// Time in queue by connection class.
     sojourn: Vec<Histogram>,
-    bytes: u64,
-    packets: u64,
-    ce_marks: u64,
-    sce_marks: u64,
-    drops_overflow: u64,
-    drops_aqm: u64,
-    /// What the queue discipline counts beside.
-    counters: Vec<(String, u64)>,
+    all: QueueCounters,
+    /// Counters of the queue discipline itself and of its internal queues, by name.
+    counters: BTreeMap<String, u64>,
 }
 
 impl QueueResult {
@@ -137,8 +133,8 @@ pub struct Measures {
     interval: Time,
     acked_before: Vec<u64>,
     retransmitted_before: Vec<u64>,
-    /// bytes, CE marks, SCE marks, drops at the last point
-    queue_before: [u64; 4],
+    /// Counters of the queue at the last point.
+    queue_before: QueueCounters,
     /// When the last flow started, and what each had had acknowledged by then.
     last_start: Option<(Time, Vec<u64>)>,
     /// From the start of the last flow until the shares of one interval were first fair.
@@ -178,7 +174,7 @@ impl Measures {
             interval,
             acked_before: vec![0; flows],
             retransmitted_before: vec![0; flows],
-            queue_before: [0; 4],
+            queue_before: QueueCounters::default(),
             last_start: None,
             convergence: None,
             convergence_cumulative: None,
@@ -211,7 +207,7 @@ impl Measures {
     }
 
     /// A point of the time series at `now`.
-    pub fn point<'a, A: Aqm>(&mut self, now: Time, senders: impl Iterator<Item = &'a Sender>, bottleneck: &mut Bottleneck<A>) {
+    pub fn point<'a, A: Aqm>(&mut self, now: Time, senders: impl Iterator<Item = &'a Sender>, bottleneck: &Bottleneck<A>) {
         let seconds = self.interval.as_secs_f64();
         let time_s = now.as_secs_f64();
         let series = &mut self.flow_series;
@@ -244,20 +240,19 @@ impl Measures {
                 self.convergence_cumulative = Some(since);
             }
         }
-        let log = &bottleneck.log;
-        let counts = [bottleneck.bytes, log.ce_marks, log.sce_marks, log.drops_overflow + log.drops_aqm];
-        let gained = |index: usize| counts[index] - self.queue_before[index];
-        let (sum, count) = std::mem::take(&mut bottleneck.recent_sojourn);
+        let counts = bottleneck.counters.queue;
+        let before = std::mem::replace(&mut self.queue_before, counts);
+        let since = |of: fn(&QueueCounters) -> u64| of(&counts) - of(&before);
+        let (sojourn_ns, sent) = (since(|queue| queue.sojourn_ns), since(|queue| queue.sent));
         let queue_series = &mut self.queue_series;
         queue_series.time_s.push(time_s);
         queue_series.backlog_packets.push(bottleneck.aqm.packets() as u64);
         queue_series.backlog_bytes.push(bottleneck.aqm.bytes());
-        queue_series.sojourn_mean_ms.push(if count > 0 { sum as f64 / count as f64 / 1e6 } else { 0.0 });
-        queue_series.throughput_mbit.push(gained(0) as f64 * 8e-6 / seconds);
-        queue_series.ce_marks.push(gained(1));
-        queue_series.sce_marks.push(gained(2));
-        queue_series.drops.push(gained(3));
-        self.queue_before = counts;
+        queue_series.sojourn_mean_ms.push(if sent > 0 { sojourn_ns as f64 / sent as f64 / 1e6 } else { 0.0 });
+        queue_series.throughput_mbit.push(since(|queue| queue.bytes) as f64 * 8e-6 / seconds);
+        queue_series.ce_marks.push(since(|queue| queue.ce_marks));
+        queue_series.sce_marks.push(since(|queue| queue.sce_marks));
+        queue_series.drops.push(since(|queue| queue.drops_overflow + queue.drops_aqm));
     }
 
     /// The measured time of a flow is over.
@@ -267,16 +262,15 @@ impl Measures {
 
     /// The measured time of the queue is over.
     pub fn finish_queue<A: Aqm>(&mut self, bottleneck: &Bottleneck<A>) {
-        let log = &bottleneck.log;
+        let log = &bottleneck.counters;
+        let internal = log.internal.iter().flat_map(|(name, of)| {
+            let counts = [("packets", of.packets), ("ce_marks", of.ce_marks), ("sce_marks", of.sce_marks), ("drops", of.drops)];
+            counts.map(|(what, count)| (format!("{name}_{what}"), count))
+        });
         self.queue = QueueResult {
-            sojourn: bottleneck.sojourn.clone(),
-            bytes: bottleneck.bytes,
-            packets: bottleneck.packets,
-            ce_marks: log.ce_marks,
-            sce_marks: log.sce_marks,
-            drops_overflow: log.drops_overflow,
-            drops_aqm: log.drops_aqm,
-            counters: bottleneck.aqm.counters(),
+            sojourn: log.classes.sojourn.clone(),
+            all: log.queue,
+            counters: bottleneck.aqm.counters().into_iter().chain(internal).collect(),
         };
     }
 
@@ -299,9 +293,9 @@ impl Measures {
         let jain = jain(&goodput);
         let mean = |sum: u64, count: u64, scale: f64| if count > 0 { sum as f64 / count as f64 / scale } else { f64::NAN };
         let duration = config.run.duration.as_secs_f64();
-        let queue = &self.queue;
+        let queue = &self.queue.all;
         let mut all = Histogram::default();
-        queue.sojourn.iter().for_each(|of_class| all.merge(of_class));
+        self.queue.sojourn.iter().for_each(|of_class| all.merge(of_class));
         let quantile = |q: f64| ms(all.quantile(q));
         let drops = queue.drops_overflow + queue.drops_aqm;
         let offered = (queue.packets + drops).max(1) as f64;
@@ -329,7 +323,7 @@ impl Measures {
             "mark_share": queue.ce_marks as f64 / queue.packets.max(1) as f64,
             "drop_share": drops as f64 / offered,
             "retransmissions": flows.iter().map(|flow| flow.sender.retransmissions).sum::<u64>(),
-            "aqm_counters": queue.counters.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+            "aqm_counters": self.queue.counters,
             "events": events,
         });
 
@@ -397,7 +391,7 @@ impl Measures {
             ("sce_marks", Column::U64(points.sce_marks)),
             ("drops", Column::U64(points.drops)),
         ]);
-        let (classes, sojourn) = queue.by_class();
+        let (classes, sojourn) = self.queue.by_class();
         let tables = Tables { flows: flow_table, classes, series: flow_series, queue_series, sojourn };
         Outcome::new(summary, tables, config.bottleneck.rate.bits())
     }
