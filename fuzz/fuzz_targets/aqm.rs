@@ -7,9 +7,9 @@
 #[allow(dead_code, unused_imports)]
 mod aqm_properties;
 
-use aqm_properties::{flows, run, Op, LENGTHS};
+use aqm_properties::{run, Op, LENGTHS};
 use arbitrary::{Arbitrary, Result, Unstructured};
-use dumbbell_core::aqm::{build, specs, Surroundings};
+use dumbbell_core::aqm::{build, specs, QueueContext};
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::Rate;
 use dumbbell_core::with_aqm;
@@ -52,8 +52,8 @@ impl<'a> Arbitrary<'a> for Story {
 }
 
 fuzz_target!(|story: Story| {
-    let surroundings = Surroundings { rate: story.rate, flows: &flows(), seed: story.seed };
-    if let Ok(any) = build(&story.config, &surroundings) {
+    let context = QueueContext { rate: story.rate, seed: story.seed };
+    if let Ok(any) = build(&story.config, &context) {
         with_aqm!(any, aqm => run(aqm, &story.ops));
     }
 });

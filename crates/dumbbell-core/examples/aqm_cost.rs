@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p dumbbell-core --example aqm_cost`
 
-use dumbbell_core::aqm::{build, Aqm, Dequeue, FlowKey, Surroundings};
+use dumbbell_core::aqm::{build, Aqm, Dequeue, FlowKey, QueueContext};
 use dumbbell_core::packet::{Ecn, Packet, MTU_FRAME};
-use dumbbell_core::record::QueueLog;
+use dumbbell_core::record::Counters;
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::with_aqm;
 use serde_json::json;
@@ -18,7 +18,8 @@ const DEPTH: u64 = 200;
 
 /// Sends [`PACKETS`] of `flows` flows in turn through a queue that holds [`DEPTH`], at exactly the rate of the bottleneck.
 #[inline(never)]
-fn drive(mut aqm: impl Aqm, flows: u32, log: &mut QueueLog) -> u64 {
+fn drive(mut aqm: impl Aqm, flows: u32, log: &mut Counters) -> u64 {
+    (0..flows).for_each(|i| aqm.flow_starts(i, &FlowKey { src_host: i, dst_host: i, ports: i, dscp: 0 }));
     let gap = RATE.serialise(u64::from(MTU_FRAME)).0;
     let (mut sent, mut flow) = (0, 0);
     for seq in 0..PACKETS {
@@ -52,24 +53,23 @@ fn main() {
         json!({"name": "cake", "memlimit": 400_000}),
     ] {
         for flows in [1, 20, 1000] {
-            let keys: Vec<FlowKey> = (0..flows).map(|i| FlowKey { src_host: i, dst_host: i, ports: i, dscp: 0 }).collect();
-            let surroundings = Surroundings { rate: RATE, flows: &keys, seed: 1 };
+            let context = QueueContext { rate: RATE, seed: 1 };
             let config_map = config.as_object().expect("an object");
-            let make = || build(config_map, &surroundings).expect("a valid configuration");
+            let make = || build(config_map, &context).expect("a valid configuration");
             let start = Instant::now();
             for _ in 0..100 {
                 black_box(make());
             }
             let build_us = start.elapsed().as_secs_f64() * 1e6 / 100.0;
-            let mut log = QueueLog::new(keys.len());
+            let mut log = Counters::default();
             let begin = Instant::now();
             let sent = with_aqm!(make(), aqm => drive(aqm, flows, &mut log));
             let ns = begin.elapsed().as_secs_f64() * 1e9 / PACKETS as f64;
             let share = sent as f64 / (PACKETS * u64::from(MTU_FRAME)) as f64;
             println!(
                 "{config}: {flows} flows: {ns:.1} ns a packet, {build_us:.1} us to build, {share:.3} sent, {} marks, {} drops",
-                log.ce_marks,
-                log.drops_aqm + log.drops_overflow,
+                log.queue.ce_marks,
+                log.queue.drops_aqm + log.queue.drops_overflow,
             );
         }
     }

@@ -1,15 +1,17 @@
 //! Queue disciplines, congestion controls and a Linux-like TCP, free of I/O.
 //!
-//! Everything here is driven by `(now, event)`: time, randomness and counters are arguments. There is no clock, no
+//! Everything here is driven by `(now, event)`: time, randomness and logs are arguments. There is no clock, no
 //! thread, no global and no printing, so that the same code runs in a simulator and on a real network.
 
 pub mod aqm;
 pub mod cc;
+pub mod log;
 pub mod packet;
 pub mod param;
 pub mod prefetch;
 pub mod record;
 pub mod rng;
+pub mod slots;
 pub mod tcp;
 pub mod traffic;
 pub mod units;

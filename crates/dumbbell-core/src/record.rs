@@ -1,36 +1,19 @@
-//! What a run counts: per-queue and per-flow counters and the sojourn histogram.
+//! What a bottleneck counts: logs of its events, per queue, per flow, per internal queue and per connection class.
 
+use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use crate::log_to;
 use crate::packet::{Ecn, Packet};
+use crate::slots::SlotTable;
 use crate::units::Time;
 
-/// Why a packet was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DropReason {
-    /// The queue was full.
-    Overflow,
-    /// The AQM decided to.
-    Aqm,
-    /// Random loss of the path, outside the queue.
-    Loss,
-}
-
-/// What a mark says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    /// Congestion experienced.
-    Ce,
-    /// Some congestion experienced: ECT(0) became ECT(1).
-    Sce,
-}
-
-/// Per-flow counters at the bottleneck, packets. They only grow.
+/// Counters of one flow at the bottleneck, packets. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounters {
-    /// Offered to the queue.
+    /// Reached the bottleneck.
     pub arrived: u64,
-    /// Left the queue towards the receiver.
+    /// Left the link towards the receiver.
     pub departed: u64,
-    /// Time that those spent in the queue, ns.
+    /// Time that packets spent in the queue, of those that it sent, ns.
     pub sojourn_ns: u64,
     /// Dropped by the queue because it was full.
     pub dropped_overflow: u64,
@@ -40,19 +23,92 @@ pub struct FlowCounters {
     pub ce: u64,
     /// Packets that the queue turned into SCE.
     pub sce: u64,
-    /// Packets that were dropped as CE.
+    /// Packets that were CE when they were dropped.
     pub ce_dropped: u64,
     /// Packets that the queue turned into SCE and dropped afterwards.
     ///
-    /// Told by the codepoint: exact as long as a flow sends one of ECT(0) and ECT(1) and not both, as every transport does.
+    /// This looks at the codepoint only. It is exact as long as a flow sends one of ECT(0) and ECT(1) and not both, as every
+    /// transport does.
     pub sce_dropped: u64,
 }
 
-/// Counters of the queue, packets. They only grow.
+/// Counts per flow.
 #[derive(Clone, Debug, Default)]
-pub struct QueueLog {
-    /// Per flow, indexed as [`Packet::flow`].
-    pub flows: Vec<FlowCounters>,
+pub struct FlowLog {
+    flows: SlotTable<FlowCounters>,
+}
+
+impl FlowLog {
+    /// Counters of the flow in `slot`; zero if it has sent nothing.
+    pub fn of(&self, slot: u32) -> FlowCounters {
+        self.flows.get(slot).copied().unwrap_or_default()
+    }
+
+    /// The same, and counts from zero on: the slot is given to another flow.
+    pub fn take(&mut self, slot: u32) -> FlowCounters {
+        std::mem::take(self.flows.entry(slot))
+    }
+
+    /// Counters of every slot.
+    pub fn iter(&self) -> impl Iterator<Item = &FlowCounters> {
+        self.flows.iter()
+    }
+}
+
+impl Log for FlowLog {
+    #[inline]
+    fn arrived(&mut self, packet: &Packet, _now: Time) {
+        self.flows.entry(packet.flow).arrived += 1;
+    }
+
+    #[inline]
+    fn sent(&mut self, packet: &Packet, at: At) {
+        self.flows.entry(packet.flow).sojourn_ns += (at.now - packet.enqueue_time).0;
+    }
+
+    #[inline]
+    fn departed(&mut self, packet: &Packet, _now: Time) {
+        self.flows.entry(packet.flow).departed += 1;
+    }
+
+    /// What a queue turned into SCE does not become CE in the same queue: one that sets SCE sets CE first, judges a packet once
+    /// and when it leaves. So SCE marks are conserved: set = received + dropped + queued.
+    #[inline]
+    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, _reason: MarkReason, _at: At) {
+        let flow = self.flows.entry(packet.flow);
+        match mark {
+            Mark::Ce => flow.ce += u64::from(before != Ecn::Ce),
+            Mark::Sce => flow.sce += 1,
+        }
+    }
+
+    #[inline]
+    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, _at: At) {
+        if place == Place::Path {
+            return;
+        }
+        let flow = self.flows.entry(packet.flow);
+        flow.ce_dropped += u64::from(packet.ecn == Ecn::Ce);
+        // Only what was ECT(0) becomes SCE: a flow that sends ECT(1) itself has no SCE marks, one that has them sends ECT(0).
+        flow.sce_dropped += u64::from(packet.ecn == Ecn::Ect1 && flow.sce > 0);
+        match reason {
+            DropReason::Overflow => flow.dropped_overflow += 1,
+            _ => flow.dropped_aqm += 1,
+        }
+    }
+}
+
+/// Counters of the whole bottleneck. They only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounters {
+    /// Packets that the queue gave to the link.
+    pub sent: u64,
+    /// Time that these spent in the queue, ns.
+    pub sojourn_ns: u64,
+    /// Packets that left the link.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
     /// CE marks, including those set on packets that were CE already, as Linux counts them.
     pub ce_marks: u64,
     /// SCE marks.
@@ -63,58 +119,149 @@ pub struct QueueLog {
     pub drops_aqm: u64,
 }
 
-impl QueueLog {
-    /// Counters for `flows` flows.
-    pub fn new(flows: usize) -> QueueLog {
-        QueueLog { flows: vec![FlowCounters::default(); flows], ..QueueLog::default() }
-    }
-
-    /// The queue dropped `packet`.
-    pub fn dropped(&mut self, packet: &Packet, reason: DropReason) {
-        let flow = &mut self.flows[packet.flow as usize];
-        flow.ce_dropped += u64::from(packet.ecn == Ecn::Ce);
-        // Only what was ECT(0) becomes SCE: a flow that sends ECT(1) itself has no SCE marks, one that has them sends ECT(0).
-        flow.sce_dropped += u64::from(packet.ecn == Ecn::Ect1 && flow.sce > 0);
-        match reason {
-            DropReason::Overflow => {
-                flow.dropped_overflow += 1;
-                self.drops_overflow += 1;
-            }
-            DropReason::Aqm | DropReason::Loss => {
-                flow.dropped_aqm += 1;
-                self.drops_aqm += 1;
-            }
-        }
-    }
-
-    /// Sets CE on `packet` if it is ECN-capable, and counts the mark. Returns whether it is CE now.
+impl Log for QueueCounters {
     #[inline]
-    pub fn set_ce(&mut self, packet: &mut Packet) -> bool {
-        let before = packet.ecn;
-        let marked = packet.set_ce();
-        if marked {
-            self.marked(packet, before, Mark::Ce);
-        }
-        marked
+    fn sent(&mut self, packet: &Packet, at: At) {
+        self.sent += 1;
+        self.sojourn_ns += (at.now - packet.enqueue_time).0;
     }
 
-    /// The queue marked `packet`; `before` is the codepoint that it had.
-    ///
-    /// What a queue turned into SCE does not become CE in the same queue: one that sets SCE sets CE first, judges a packet once
-    /// and when it leaves. So SCE marks are conserved: set = received + dropped + queued.
-    pub fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark) {
-        let flow = &mut self.flows[packet.flow as usize];
+    #[inline]
+    fn departed(&mut self, packet: &Packet, _now: Time) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.len);
+    }
+
+    #[inline]
+    fn marked(&mut self, _packet: &Packet, _before: Ecn, mark: Mark, _reason: MarkReason, _at: At) {
         match mark {
-            Mark::Ce => {
-                self.ce_marks += 1;
-                flow.ce += u64::from(before != Ecn::Ce);
-            }
-            Mark::Sce => {
-                self.sce_marks += 1;
-                flow.sce += 1;
-            }
+            Mark::Ce => self.ce_marks += 1,
+            Mark::Sce => self.sce_marks += 1,
         }
     }
+
+    #[inline]
+    fn dropped(&mut self, _packet: &Packet, reason: DropReason, place: Place, _at: At) {
+        match (place, reason) {
+            (Place::Path, _) => {}
+            (_, DropReason::Overflow) => self.drops_overflow += 1,
+            _ => self.drops_aqm += 1,
+        }
+    }
+}
+
+/// Counters of one internal queue, packets. They only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InternalCounters {
+    /// Given to the link.
+    pub packets: u64,
+    /// Time that these spent in the queue, ns.
+    pub sojourn_ns: u64,
+    /// CE marks.
+    pub ce_marks: u64,
+    /// SCE marks.
+    pub sce_marks: u64,
+    /// Drops.
+    pub drops: u64,
+}
+
+/// Counts per internal queue, for disciplines that name them ([`Aqm::internal_queues`](crate::aqm::Aqm::internal_queues)).
+#[derive(Clone, Debug, Default)]
+pub struct InternalLog {
+    names: Vec<String>,
+    queues: Vec<InternalCounters>,
+}
+
+impl InternalLog {
+    /// Counters for internal queues with these names.
+    pub fn new(names: Vec<String>) -> InternalLog {
+        InternalLog { queues: vec![InternalCounters::default(); names.len()], names }
+    }
+
+    /// Name and counters of each internal queue.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &InternalCounters)> {
+        self.names.iter().map(String::as_str).zip(&self.queues)
+    }
+
+    #[inline]
+    fn count(&mut self, at: At, count: impl FnOnce(&mut InternalCounters)) {
+        if let Some(queue) = self.queues.get_mut(at.queue as usize) {
+            count(queue);
+        }
+    }
+}
+
+impl Log for InternalLog {
+    #[inline]
+    fn sent(&mut self, packet: &Packet, at: At) {
+        self.count(at, |queue| {
+            queue.packets += 1;
+            queue.sojourn_ns += (at.now - packet.enqueue_time).0;
+        });
+    }
+
+    #[inline]
+    fn marked(&mut self, _packet: &Packet, _before: Ecn, mark: Mark, _reason: MarkReason, at: At) {
+        self.count(at, |queue| match mark {
+            Mark::Ce => queue.ce_marks += 1,
+            Mark::Sce => queue.sce_marks += 1,
+        });
+    }
+
+    #[inline]
+    fn dropped(&mut self, _packet: &Packet, _reason: DropReason, place: Place, at: At) {
+        if place != Place::Path {
+            self.count(at, |queue| queue.drops += 1);
+        }
+    }
+}
+
+/// Time in queue of each packet that the queue sent, by connection class of its flow.
+#[derive(Clone, Debug, Default)]
+pub struct ClassLog {
+    /// Per class.
+    pub sojourn: Vec<Histogram>,
+    /// Class of the flow in each slot.
+    class_of: SlotTable<u16>,
+}
+
+impl ClassLog {
+    /// For `classes` classes.
+    pub fn new(classes: usize) -> ClassLog {
+        ClassLog { sojourn: vec![Histogram::default(); classes], class_of: SlotTable::default() }
+    }
+
+    /// From now on, the flow in `slot` belongs to `class`.
+    pub fn flow_starts(&mut self, slot: u32, class: u16) {
+        *self.class_of.entry(slot) = class;
+    }
+}
+
+impl Log for ClassLog {
+    #[inline]
+    fn sent(&mut self, packet: &Packet, at: At) {
+        let class = self.class_of.get(packet.flow);
+        if let Some(sojourn) = class.and_then(|&class| self.sojourn.get_mut(usize::from(class))) {
+            sojourn.record(at.now - packet.enqueue_time);
+        }
+    }
+}
+
+/// Everything that is counted at a bottleneck.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    /// All packets together.
+    pub queue: QueueCounters,
+    /// Per flow.
+    pub flows: FlowLog,
+    /// Per internal queue.
+    pub internal: InternalLog,
+    /// Per connection class.
+    pub classes: ClassLog,
+}
+
+impl Log for Counters {
+    log_to!(self => self.queue, self.flows, self.internal, self.classes);
 }
 
 /// Sub-buckets per octave: 2^6, so that a quantile is exact to 1/64.
@@ -218,15 +365,43 @@ mod tests {
 
     #[test]
     fn only_what_the_queue_marked_is_counted_as_dropped_sce() {
-        let mut log = QueueLog::new(2);
+        let mut log = FlowLog::default();
         let of_flow = |flow, ecn| Packet { flow, ..packet(0, ecn) };
+        let at = At::time(Time::ZERO);
         // Flow 0 sends ECT(0) and is marked once; flow 1 sends ECT(1).
-        log.marked(&of_flow(0, Ecn::Ect1), Ecn::Ect0, Mark::Sce);
+        log.marked(&of_flow(0, Ecn::Ect1), Ecn::Ect0, Mark::Sce, MarkReason::Ramp, at);
         for (flow, ecn) in [(0, Ecn::Ect0), (0, Ecn::Ect1), (0, Ecn::Ce), (0, Ecn::NotEct), (1, Ecn::Ect1)] {
-            log.dropped(&of_flow(flow, ecn), DropReason::Aqm);
+            log.dropped(&of_flow(flow, ecn), DropReason::Aqm, Place::Queue, at);
         }
-        assert_eq!((log.flows[0].sce, log.flows[0].sce_dropped, log.flows[0].ce_dropped), (1, 1, 1));
-        assert_eq!((log.flows[1].sce, log.flows[1].sce_dropped), (0, 0));
+        assert_eq!((log.of(0).sce, log.of(0).sce_dropped, log.of(0).ce_dropped), (1, 1, 1));
+        assert_eq!((log.of(1).sce, log.of(1).sce_dropped), (0, 0));
+    }
+
+    #[test]
+    fn a_slot_that_is_given_away_counts_from_zero() {
+        let mut log = FlowLog::default();
+        assert_eq!(log.take(7), FlowCounters::default());
+        let packet = Packet { flow: 7, ..packet(0, Ecn::Ect0) };
+        log.arrived(&packet, Time::ZERO);
+        assert_eq!((log.take(7).arrived, log.of(7).arrived, log.of(8).arrived), (1, 0, 0));
+    }
+
+    #[test]
+    fn each_class_and_each_internal_queue_has_its_own_statistics() {
+        let mut log = Counters {
+            internal: InternalLog::new(vec!["classic".into(), "l4s".into()]),
+            classes: ClassLog::new(2),
+            ..Counters::default()
+        };
+        log.classes.flow_starts(5, 1);
+        let packet = Packet { flow: 5, ..packet(0, Ecn::Ect1) };
+        log.sent(&packet, At { now: Time(3_000), queue: 1 });
+        log.dropped(&packet, DropReason::Loss, Place::Path, At::time(Time::ZERO));
+        let one = InternalCounters { packets: 1, sojourn_ns: 3_000, ..InternalCounters::default() };
+        assert_eq!(log.internal.iter().collect::<Vec<_>>(), [("classic", &InternalCounters::default()), ("l4s", &one)]);
+        assert_eq!([0, 1].map(|class: usize| log.classes.sojourn[class].total()), [0, 1]);
+        // what is lost on the path never was at the bottleneck
+        assert_eq!((log.queue.sent, log.queue.sojourn_ns, log.queue.drops_aqm), (1, 3_000, 0));
     }
 
     #[test]

@@ -3,10 +3,10 @@
 //! A random sequence of operations is run against a model that knows only what went in: packets are neither created nor lost,
 //! flows keep their order, counters add up, time and shapers make progress. `fuzz/fuzz_targets/aqm.rs` runs the same checks.
 
-use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, FlowKey, Surroundings};
+use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, FlowKey, QueueContext};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::param::{AlgorithmSpec, Kind, ParamError, ParamSpec};
-use dumbbell_core::record::QueueLog;
+use dumbbell_core::record::{Counters, FlowCounters, InternalLog};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::with_aqm;
 use proptest::prelude::*;
@@ -109,30 +109,31 @@ impl Model {
         self.sent[flow] += 1;
     }
 
-    fn check(&self, aqm: &impl Aqm, log: &QueueLog) {
+    fn check(&self, aqm: &impl Aqm, log: &Counters) {
         let mut queued = (0, 0);
-        for (flow, counters) in log.flows.iter().enumerate() {
+        for flow in 0..LENGTHS.len() {
+            let counters = log.flows.of(flow as u32);
             let left = self.sent[flow] + counters.dropped_overflow + counters.dropped_aqm;
             assert!(left <= self.entered[flow], "flow {flow}: {left} left of {}", self.entered[flow]);
             queued.0 += self.entered[flow] - left;
             queued.1 += (self.entered[flow] - left) * u64::from(LENGTHS[flow]);
         }
         assert_eq!((aqm.packets() as u64, aqm.bytes()), queued, "packets and bytes that are queued");
-        let sum = |of: fn(&dumbbell_core::record::FlowCounters) -> u64| log.flows.iter().map(of).sum::<u64>();
-        assert_eq!(sum(|f| f.dropped_overflow), log.drops_overflow);
-        assert_eq!(sum(|f| f.dropped_aqm), log.drops_aqm);
-        assert_eq!(sum(|f| f.sce), log.sce_marks);
-        assert!(sum(|f| f.ce) <= log.ce_marks);
+        let sum = |of: fn(&FlowCounters) -> u64| log.flows.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|f| f.dropped_overflow), log.queue.drops_overflow);
+        assert_eq!(sum(|f| f.dropped_aqm), log.queue.drops_aqm);
+        assert_eq!(sum(|f| f.sce), log.queue.sce_marks);
+        assert!(sum(|f| f.ce) <= log.queue.ce_marks);
         // A mark may be on a packet that is still queued or was dropped afterwards.
-        let elsewhere = queued.0 + log.drops_overflow + log.drops_aqm;
+        let elsewhere = queued.0 + log.queue.drops_overflow + log.queue.drops_aqm;
         assert!((self.newly_ce..=self.newly_ce + elsewhere).contains(&sum(|f| f.ce)), "CE marks");
-        let arrive = log.sce_marks - sum(|f| f.sce_dropped);
+        let arrive = log.queue.sce_marks - sum(|f| f.sce_dropped);
         assert!((self.newly_sce..=self.newly_sce + queued.0).contains(&arrive), "SCE marks = received + dropped + queued");
     }
 }
 
 /// Lets time pass until `until`, with the timers on the way.
-fn pass(aqm: &mut impl Aqm, now: &mut Time, until: Time, log: &mut QueueLog) {
+fn pass(aqm: &mut impl Aqm, now: &mut Time, until: Time, log: &mut Counters) {
     while aqm.next_timer() <= until {
         *now = aqm.next_timer().max(*now);
         aqm.on_timer(*now, log);
@@ -142,7 +143,7 @@ fn pass(aqm: &mut impl Aqm, now: &mut Time, until: Time, log: &mut QueueLog) {
 }
 
 /// Asks once; what it says must be plausible. Returns when to ask again if it waits, `None` if it is empty.
-fn ask(aqm: &mut impl Aqm, now: Time, log: &mut QueueLog, model: &mut Model) -> Option<Time> {
+fn ask(aqm: &mut impl Aqm, now: Time, log: &mut Counters, model: &mut Model) -> Option<Time> {
     match aqm.dequeue(now, log) {
         Dequeue::Packet(packet) => {
             model.leaves(&packet, now);
@@ -161,9 +162,15 @@ fn ask(aqm: &mut impl Aqm, now: Time, log: &mut QueueLog, model: &mut Model) -> 
     }
 }
 
+/// Every flow starts; returns a log that counts everything.
+fn started(aqm: &mut impl Aqm) -> Counters {
+    (0..).zip(flows()).for_each(|(flow, key)| aqm.flow_starts(flow, &key));
+    Counters { internal: InternalLog::new(aqm.internal_queues()), ..Counters::default() }
+}
+
 /// Returns the SCE marks.
 pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
-    let mut log = QueueLog::new(LENGTHS.len());
+    let mut log = started(&mut aqm);
     let (mut model, mut now) = (Model::new(), Time::ZERO);
     for op in ops {
         match *op {
@@ -213,12 +220,16 @@ pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
         }
     }
     model.check(&aqm, &log);
-    assert_eq!(log.sce_marks - log.flows.iter().map(|f| f.sce_dropped).sum::<u64>(), model.newly_sce, "every SCE mark arrives");
-    if log.drops_aqm + log.drops_overflow == 0 {
+    assert_eq!(
+        log.queue.sce_marks - log.flows.iter().map(|f| f.sce_dropped).sum::<u64>(),
+        model.newly_sce,
+        "every SCE mark arrives"
+    );
+    if log.queue.drops_aqm + log.queue.drops_overflow == 0 {
         assert_eq!(model.sent, model.entered);
         assert_eq!(log.flows.iter().map(|f| f.ce).sum::<u64>(), model.newly_ce, "every mark arrives");
     }
-    log.sce_marks
+    log.queue.sce_marks
 }
 
 pub(crate) fn flows() -> Vec<FlowKey> {
@@ -252,8 +263,8 @@ fn for_every_queue(cases: u32, vary: bool) {
         let story = (any::<u64>(), all_draws, rates, proptest::collection::vec(op(), 1..150));
         let outcome = runner.run(&story, |(seed, draws, bits, ops)| {
             let config = configuration(&spec, &draws);
-            let surroundings = Surroundings { rate: Rate(bits), flows: &flows(), seed };
-            match build(&config, &surroundings) {
+            let context = QueueContext { rate: Rate(bits), seed };
+            match build(&config, &context) {
                 Ok(any) => with_aqm!(any, aqm => run(aqm, &ops)),
                 Err(e) if refused_together(&spec, &e) => return Err(TestCaseError::reject(e.to_string())),
                 Err(e) => return Err(TestCaseError::fail(format!("{config:?}: {e}"))),
@@ -291,8 +302,8 @@ fn queues_with_sce_mark_and_keep_their_promises() {
             for seed in 0..10 {
                 let mut config = configuration(&spec, &[]);
                 config.insert("sce".into(), mode.into());
-                let surroundings = Surroundings { rate: Rate::from_mbit(10), flows: &flows(), seed };
-                let any = build(&config, &surroundings).expect("a mode of SCE is accepted");
+                let context = QueueContext { rate: Rate::from_mbit(10), seed };
+                let any = build(&config, &context).expect("a mode of SCE is accepted");
                 let story = proptest::collection::vec(op(), 300).new_tree(&mut runner).expect("a story").current();
                 let marks = with_aqm!(any, aqm => run(aqm, &story));
                 assert!(marks > 0, "{}, {mode}: no SCE marks", spec.name);
@@ -327,7 +338,7 @@ fn every_queue_is_described() {
 
 #[test]
 fn every_queue_accepts_its_own_defaults_and_both_ends_of_every_range() {
-    let surroundings = Surroundings { rate: Rate::from_mbit(10), flows: &flows(), seed: 1 };
+    let context = QueueContext { rate: Rate::from_mbit(10), seed: 1 };
     for spec in specs() {
         for param in &spec.params {
             for bound in [&param.default, &param.min, &param.max] {
@@ -336,7 +347,7 @@ fn every_queue_accepts_its_own_defaults_and_both_ends_of_every_range() {
                 }
                 let mut config = configuration(&spec, &[]);
                 config.insert(param.name.into(), bound.clone());
-                let accepted = build(&config, &surroundings).map_or_else(|e| refused_together(&spec, &e), |_| true);
+                let accepted = build(&config, &context).map_or_else(|e| refused_together(&spec, &e), |_| true);
                 assert!(accepted, "{}: {} = {bound}", spec.name, param.name);
             }
         }
@@ -345,12 +356,13 @@ fn every_queue_accepts_its_own_defaults_and_both_ends_of_every_range() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let surroundings = Surroundings { rate: Rate::from_mbit(10), flows: &flows(), seed: 5 };
+    let context = QueueContext { rate: Rate::from_mbit(10), seed: 5 };
     for spec in specs() {
         let story = || {
-            let any = build(&configuration(&spec, &[]), &surroundings).expect("defaults are accepted");
+            let any = build(&configuration(&spec, &[]), &context).expect("defaults are accepted");
             with_aqm!(any, aqm => {
-                let (mut aqm, mut log) = (aqm, QueueLog::new(LENGTHS.len()));
+                let mut aqm = aqm;
+                let mut log = started(&mut aqm);
                 let mut out = Vec::new();
                 for step in 0..20_000_u64 {
                     let now = Time::from_micros(step * 400);
@@ -367,7 +379,7 @@ fn the_same_seed_gives_the_same_run() {
                         }
                     }
                 }
-                (out, log.ce_marks, log.sce_marks, log.drops_aqm, log.drops_overflow)
+                (out, log.queue.ce_marks, log.queue.sce_marks, log.queue.drops_aqm, log.queue.drops_overflow)
             })
         };
         assert!(story() == story(), "{}", spec.name);

@@ -1,9 +1,10 @@
 //! The bottleneck: a queue discipline in front of a link or a token bucket.
 
 use crate::config::Shaper;
-use dumbbell_core::aqm::{Aqm, Dequeue};
+use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey};
+use dumbbell_core::log::Log;
 use dumbbell_core::packet::Packet;
-use dumbbell_core::record::{Histogram, QueueLog};
+use dumbbell_core::record::{ClassLog, Counters, InternalLog};
 use dumbbell_core::units::{Rate, Time};
 
 /// A token bucket as Linux HTB keeps it: tokens are nanoseconds of transmission; a packet may leave while there is no
@@ -32,22 +33,14 @@ enum Pace {
     Immediate,
 }
 
-/// Queue, link and what is counted there.
-pub struct Bottleneck<A: Aqm> {
+/// Queue, link and what is counted there. What happens to packets is also reported to `L`.
+pub struct Bottleneck<A: Aqm, L: Log = ()> {
     /// Queue discipline.
     pub aqm: A,
-    /// Per-flow and per-queue counters.
-    pub log: QueueLog,
-    /// Time in queue of each packet that left it, data or other, by connection class.
-    pub sojourn: Vec<Histogram>,
-    /// Connection class of each flow.
-    class_of: Vec<u16>,
-    /// The same since the last point of the time series: sum in ns and count.
-    pub recent_sojourn: (u64, u64),
-    /// Bytes that left.
-    pub bytes: u64,
-    /// Packets that left.
-    pub packets: u64,
+    /// Counters of the queue, flows, internal queues and connection classes.
+    pub counters: Counters,
+    /// Listens as well.
+    pub listener: L,
     /// Packet on the wire.
     in_service: Option<Packet>,
     /// When the link needs attention.
@@ -57,9 +50,9 @@ pub struct Bottleneck<A: Aqm> {
     burst: u32,
 }
 
-impl<A: Aqm> Bottleneck<A> {
-    /// An idle bottleneck for flows of the connection classes `class_of`.
-    pub fn new(aqm: A, class_of: Vec<u16>, rate: Rate, shaper: Shaper, burst: u32) -> Bottleneck<A> {
+impl<A: Aqm, L: Log> Bottleneck<A, L> {
+    /// An idle bottleneck for flows of `classes` connection classes.
+    pub fn new(aqm: A, classes: usize, rate: Rate, shaper: Shaper, burst: u32, listener: L) -> Bottleneck<A, L> {
         let pace = match shaper {
             _ if aqm.shapes() => Pace::Immediate,
             Shaper::Link => Pace::Serial,
@@ -68,27 +61,26 @@ impl<A: Aqm> Bottleneck<A> {
                 Pace::Bucket(Bucket { tokens: depth, depth, filled_at: Time::ZERO })
             }
         };
-        Bottleneck {
-            aqm,
-            log: QueueLog::new(class_of.len()),
-            sojourn: vec![Histogram::default(); class_of.iter().max().map_or(1, |&last| usize::from(last) + 1)],
-            class_of,
-            recent_sojourn: (0, 0),
-            bytes: 0,
-            packets: 0,
-            in_service: None,
-            next: Time::NEVER,
-            pace,
-            rate,
-            burst,
-        }
+        let counters = Counters {
+            internal: InternalLog::new(aqm.internal_queues()),
+            classes: ClassLog::new(classes),
+            ..Counters::default()
+        };
+        Bottleneck { aqm, counters, listener, in_service: None, next: Time::NEVER, pace, rate, burst }
+    }
+
+    /// From now on, packets of slot `flow` belong to the flow with `key`, which is of connection class `class`.
+    pub fn flow_starts(&mut self, flow: u32, key: &FlowKey, class: u16) {
+        self.aqm.flow_starts(flow, key);
+        self.counters.classes.flow_starts(flow, class);
     }
 
     /// A packet reaches the queue.
     #[inline]
     pub fn arrive(&mut self, packet: Packet, now: Time) {
-        self.log.flows[packet.flow as usize].arrived += 1;
-        self.aqm.enqueue(packet, now, &mut self.log);
+        let mut log = (&mut self.counters, &mut self.listener);
+        log.arrived(&packet, now);
+        self.aqm.enqueue(packet, now, &mut log);
         if self.next == Time::NEVER {
             self.serve(now);
         }
@@ -109,15 +101,10 @@ impl<A: Aqm> Bottleneck<A> {
                 return;
             }
         }
-        match self.aqm.dequeue(now, &mut self.log) {
+        match self.aqm.dequeue(now, &mut (&mut self.counters, &mut self.listener)) {
             Dequeue::Empty => self.next = Time::NEVER,
             Dequeue::Wait(until) => self.next = until,
             Dequeue::Packet(packet) => {
-                let sojourn = now - packet.enqueue_time;
-                self.sojourn[usize::from(self.class_of[packet.flow as usize])].record(sojourn);
-                self.recent_sojourn.0 += sojourn.0;
-                self.recent_sojourn.1 += 1;
-                self.log.flows[packet.flow as usize].sojourn_ns += sojourn.0;
                 let wire = self.rate.serialise(u64::from(packet.len));
                 self.next = match &mut self.pace {
                     Pace::Serial => now + wire,
@@ -136,13 +123,16 @@ impl<A: Aqm> Bottleneck<A> {
     #[inline]
     pub fn advance(&mut self, now: Time) -> Option<Packet> {
         let packet = self.in_service.take();
-        if let Some(packet) = packet {
-            self.bytes += u64::from(packet.len);
-            self.packets += 1;
-            self.log.flows[packet.flow as usize].departed += 1;
+        if let Some(packet) = &packet {
+            (&mut self.counters, &mut self.listener).departed(packet, now);
         }
         self.serve(now);
         packet
+    }
+
+    /// The time of [`Aqm::next_timer`] has come.
+    pub fn on_aqm_timer(&mut self, now: Time) {
+        self.aqm.on_timer(now, &mut (&mut self.counters, &mut self.listener));
     }
 
     /// The packet on the wire.

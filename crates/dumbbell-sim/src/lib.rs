@@ -12,7 +12,7 @@ pub mod table;
 
 pub use config::registry;
 use config::RunConfig;
-use dumbbell_core::aqm::{self, AnyAqm, Surroundings};
+use dumbbell_core::aqm::{self, AnyAqm, QueueContext};
 use dumbbell_core::cc::{self, AnyCc};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::mix;
@@ -140,9 +140,8 @@ fn build(config: &RunConfig) -> Result<(AnyAqm, Vec<AnyCc>), ParamError> {
     for (index, flow) in config.flows.iter().enumerate() {
         controls.push(cc::build(&flow.cc).map_err(|e| e.within(&format!("flows[{index}].cc")))?);
     }
-    let keys = engine::flow_keys(config);
-    let surroundings = Surroundings { rate: config.bottleneck.rate, flows: &keys, seed: config.run.seed };
-    let any = aqm::build(&config.aqm, &surroundings).map_err(|e| e.within("bottleneck.aqm"))?;
+    let context = QueueContext { rate: config.bottleneck.rate, seed: config.run.seed };
+    let any = aqm::build(&config.aqm, &context).map_err(|e| e.within("bottleneck.aqm"))?;
     Ok((any, controls))
 }
 

@@ -3,9 +3,9 @@
 //! Accepts a packet iff it still fits into `limit` bytes; otherwise drops the arriving one. No ECN.
 
 use super::fifo::Fifo;
-use super::{Aqm, Dequeue, Surroundings};
+use super::{Aqm, Dequeue, QueueContext};
+use crate::log::{At, DropReason, Log, Place};
 use crate::packet::{Packet, MTU_FRAME};
-use crate::record::{DropReason, QueueLog};
 use crate::units::Time;
 
 /// Name in experiment files.
@@ -33,25 +33,26 @@ pub struct State {
 
 impl State {
     /// An empty queue.
-    pub fn new(params: Params, _surroundings: &Surroundings) -> State {
+    pub fn new(params: Params, _context: &QueueContext) -> State {
         State { params, fifo: Fifo::default() }
     }
 }
 
 impl Aqm for State {
     #[inline]
-    fn enqueue(&mut self, mut packet: Packet, now: Time, log: &mut QueueLog) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if self.fifo.bytes() + u64::from(packet.len) > self.params.limit {
-            log.dropped(&packet, DropReason::Overflow);
+            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
             return;
         }
-        packet.enqueue_time = now;
-        self.fifo.push(packet);
+        self.fifo.accept(packet, now, log);
     }
 
     #[inline]
-    fn dequeue(&mut self, _now: Time, _log: &mut QueueLog) -> Dequeue {
-        self.fifo.pop().map_or(Dequeue::Empty, Dequeue::Packet)
+    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+        let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
+        log.sent(&packet, At::time(now));
+        Dequeue::Packet(packet)
     }
 
     fn packets(&self) -> usize {
@@ -65,12 +66,13 @@ impl Aqm for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{packet, surroundings};
+    use super::super::testing::{context, packet};
     use super::*;
     use crate::packet::Ecn;
+    use crate::record::Counters;
 
-    fn offer(limit: u64, lengths: &[u16]) -> (State, QueueLog) {
-        let (mut state, mut log) = (State::new(Params { limit }, &surroundings(10)), QueueLog::new(1));
+    fn offer(limit: u64, lengths: &[u16]) -> (State, Counters) {
+        let (mut state, mut log) = (State::new(Params { limit }, &context(10)), Counters::default());
         for (seq, &len) in (0..).zip(lengths) {
             state.enqueue(Packet { len, ..packet(seq, Ecn::Ect0) }, Time::ZERO, &mut log);
         }
@@ -81,19 +83,19 @@ mod tests {
     fn a_packet_that_fills_the_limit_exactly_is_accepted_and_the_next_is_not() {
         // 1514 + 1486 = 3000 B fits; one byte more does not.
         let (state, log) = offer(3000, &[1514, 1486, 1]);
-        assert_eq!((state.packets(), state.bytes(), log.drops_overflow), (2, 3000, 1));
+        assert_eq!((state.packets(), state.bytes(), log.queue.drops_overflow), (2, 3000, 1));
     }
 
     #[test]
     fn a_small_packet_fits_where_a_large_one_did_not() {
         let (state, log) = offer(2000, &[1514, 1514, 400]);
-        assert_eq!((state.packets(), state.bytes(), log.drops_overflow), (2, 1914, 1));
+        assert_eq!((state.packets(), state.bytes(), log.queue.drops_overflow), (2, 1914, 1));
     }
 
     #[test]
     fn a_limit_below_one_packet_drops_it_even_from_an_empty_queue() {
         let (state, log) = offer(1513, &[1514]);
-        assert_eq!((state.packets(), log.flows[0].dropped_overflow), (0, 1));
+        assert_eq!((state.packets(), log.flows.of(0).dropped_overflow), (0, 1));
     }
 
     #[test]

@@ -12,9 +12,9 @@
 //! many queues share them.
 
 use super::fifo::Fifo;
-use super::{Aqm, Dequeue, Surroundings};
+use super::{Aqm, Dequeue, QueueContext};
+use crate::log::{At, DropReason, Log, MarkReason, Place};
 use crate::packet::{Ecn, Packet, MTU_FRAME};
-use crate::record::{DropReason, QueueLog};
 use crate::units::Time;
 
 /// Name in experiment files.
@@ -83,6 +83,10 @@ pub trait Source {
     fn take(&mut self) -> Option<Packet>;
     /// Bytes that are left; the backlog of the whole discipline where there are many queues (`sch_fq_codel.c`).
     fn backlog(&self) -> u64;
+    /// Number of the queue in events.
+    fn number(&self) -> u32 {
+        0
+    }
 }
 
 impl Source for Fifo {
@@ -140,7 +144,8 @@ impl Codel {
 
     /// The next packet of `source` that is to be sent, after the drops and with the mark that CoDel decides.
     #[inline]
-    pub fn dequeue(&self, vars: &mut Vars, source: &mut impl Source, now: Time, log: &mut QueueLog) -> Option<Packet> {
+    pub fn dequeue<L: Log>(&self, vars: &mut Vars, source: &mut impl Source, now: Time, log: &mut L) -> Option<Packet> {
+        let at = At { now, queue: source.number() };
         let tick = now.0 >> self.tick_shift;
         let mut sojourn = 0;
         let mut marked = false;
@@ -151,13 +156,13 @@ impl Codel {
             while vars.dropping && tick >= vars.drop_next {
                 let Some(head) = packet.as_mut() else { break };
                 self.set_count(vars, vars.count.wrapping_add(1));
-                if self.mark(head, log) {
+                if self.mark(head, at, log) {
                     // One signal for each packet that leaves: a mark ends the round even if the next one is due.
                     vars.drop_next = self.control_law(vars, vars.drop_next);
                     marked = true;
                     break;
                 }
-                log.dropped(head, DropReason::Aqm);
+                log.dropped(head, DropReason::Aqm, Place::Queue, at);
                 packet = source.take();
                 vars.dropping = self.should_drop(vars, packet.as_ref(), source, tick, &mut sojourn);
                 if vars.dropping {
@@ -165,9 +170,9 @@ impl Codel {
                 }
             }
         } else if let (true, Some(head)) = (above, packet.as_mut()) {
-            marked = self.mark(head, log);
+            marked = self.mark(head, at, log);
             if !marked {
-                log.dropped(head, DropReason::Aqm);
+                log.dropped(head, DropReason::Aqm, Place::Queue, at);
                 packet = source.take();
                 // The answer does not matter (RFC 8289 section 5), what it does to first_above_time and the sojourn time does.
                 self.should_drop(vars, packet.as_ref(), source, tick, &mut sojourn);
@@ -187,8 +192,9 @@ impl Codel {
         }
         if let Some(head) = packet.as_mut() {
             if sojourn > self.ce_threshold && !marked && self.ce_selector.selects(head) {
-                log.set_ce(head);
+                log.set_ce(head, MarkReason::Step, at);
             }
+            log.sent(head, at);
         }
         packet
     }
@@ -216,8 +222,8 @@ impl Codel {
     }
 
     #[inline]
-    fn mark(&self, packet: &mut Packet, log: &mut QueueLog) -> bool {
-        self.ecn && log.set_ce(packet)
+    fn mark<L: Log>(&self, packet: &mut Packet, at: At, log: &mut L) -> bool {
+        self.ecn && log.set_ce(packet, MarkReason::Aqm, at)
     }
 
     #[inline]
@@ -260,7 +266,7 @@ pub struct State {
 
 impl State {
     /// An empty queue.
-    pub fn new(params: Params, _surroundings: &Surroundings) -> State {
+    pub fn new(params: Params, _context: &QueueContext) -> State {
         let codel = Codel::new(params.control_law, params.target, params.interval, params.ecn)
             .with_ce_threshold(params.ce_threshold, params.ce_threshold_selector);
         State { limit: params.limit as usize, codel, vars: Vars::default(), fifo: Fifo::default() }
@@ -269,17 +275,16 @@ impl State {
 
 impl Aqm for State {
     #[inline]
-    fn enqueue(&mut self, mut packet: Packet, now: Time, log: &mut QueueLog) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if self.fifo.len() >= self.limit {
-            log.dropped(&packet, DropReason::Overflow);
+            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
             return;
         }
-        packet.enqueue_time = now;
-        self.fifo.push(packet);
+        self.fifo.accept(packet, now, log);
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Time, log: &mut QueueLog) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         self.codel.dequeue(&mut self.vars, &mut self.fifo, now, log).map_or(Dequeue::Empty, Dequeue::Packet)
     }
 
@@ -294,8 +299,9 @@ impl Aqm for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{packet, surroundings};
+    use super::super::testing::{context, packet};
     use super::*;
+    use crate::record::Counters;
 
     const TICK: u64 = 1 << LINUX_TICK_SHIFT;
 
@@ -303,8 +309,8 @@ mod tests {
         (ticks * TICK) as f64 / 1e6
     }
 
-    fn state(params: Params) -> (State, QueueLog) {
-        (State::new(params, &surroundings(100)), QueueLog::new(1))
+    fn state(params: Params) -> (State, Counters) {
+        (State::new(params, &context(100)), Counters::default())
     }
 
     fn linux() -> Codel {
@@ -398,7 +404,7 @@ mod tests {
             }
             state.vars = Vars { first_above_time: tick - 1, drop_next, count, lastcount, rec_inv_sqrt: 20_000, dropping: false };
             let sent = state.codel.dequeue(&mut state.vars, &mut state.fifo, Time(tick * TICK), &mut log).unwrap();
-            assert_eq!((sent.ecn, log.ce_marks), (Ecn::Ce, 1));
+            assert_eq!((sent.ecn, log.queue.ce_marks), (Ecn::Ce, 1));
             assert_eq!(state.vars.lastcount, state.vars.count);
             (state.vars.count, state.vars.rec_inv_sqrt)
         };
@@ -419,7 +425,7 @@ mod tests {
             state.fifo.push(Packet { len: left, ..packet(1, Ecn::NotEct) });
             state.vars.first_above_time = 1;
             let Dequeue::Packet(sent) = state.dequeue(Time::from_millis(500), &mut log) else { panic!("a packet is queued") };
-            assert_eq!((log.drops_aqm, sent.seq), (drops, drops), "{left} B left");
+            assert_eq!((log.queue.drops_aqm, sent.seq), (drops, drops), "{left} B left");
         }
     }
 
@@ -438,7 +444,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!((log.ce_marks, log.drops_aqm), (times.len() as u64, 0));
+        assert_eq!((log.queue.ce_marks, log.queue.drops_aqm), (times.len() as u64, 0));
         times
     }
 
@@ -464,7 +470,7 @@ mod tests {
             state.vars =
                 Vars { first_above_time: 1, drop_next: 1000, count: 2, lastcount: 1, rec_inv_sqrt: 32769, dropping: true };
             let _ = state.dequeue(Time((1000 + 292_968) * TICK), &mut log);
-            (log.ce_marks, log.drops_aqm)
+            (log.queue.ce_marks, log.queue.drops_aqm)
         };
         assert_eq!(overdue(Ecn::Ect1), (1, 0));
         // Counts 3, 4, ... at 0 and then 56.2, 105.0, 149.2, ... ms after drop_next: gaps of 100/sqrt(3..9) sum to 294.1 ms, and
@@ -484,7 +490,7 @@ mod tests {
         let Dequeue::Packet(second) = state.dequeue(Time::from_millis(2), &mut log) else { panic!() };
         let Dequeue::Packet(third) = state.dequeue(Time::from_millis(2), &mut log) else { panic!() };
         assert_eq!((first.ecn, second.ecn, third.ecn), (Ecn::Ect0, Ecn::NotEct, Ecn::Ce));
-        assert_eq!((log.ce_marks, log.drops_aqm), (1, 0));
+        assert_eq!((log.queue.ce_marks, log.queue.drops_aqm), (1, 0));
         assert!(matches!(state.dequeue(Time::from_millis(3), &mut log), Dequeue::Empty));
     }
 
@@ -506,7 +512,7 @@ mod tests {
             }
         }
         assert!(longest > 50 && last < 30, "longest {longest} ms, last {last} ms");
-        assert!(log.drops_aqm > 300 && log.drops_overflow == 0, "{log:?}");
+        assert!(log.queue.drops_aqm > 300 && log.queue.drops_overflow == 0, "{log:?}");
     }
 
     #[test]

@@ -2,15 +2,17 @@
 //!
 //! Specification: RFC 8290 sections 4.1 and 4.2, as in Linux `net/sched/sch_fq_codel.c` (6.18). A flow that has been idle is new
 //! and is served before the others until it has sent a quantum; then it is old. Flows are hashed to queues, and those that collide
-//! share one. Only queues that some flow of the run hashes to exist in memory; they are in the order of the hash.
+//! share one. A queue exists in memory from the first flow on that is hashed to it; queues are numbered in this order.
 
 use super::store::{truesize, Chain, Store};
-use super::Surroundings;
+use super::FlowKey;
+use crate::log::{At, Log};
 use crate::packet::Packet;
 use crate::rng::{mix, Rng};
+use crate::slots::SlotTable;
 use crate::units::Time;
 
-/// Nobody in a list.
+/// No queue: end of a list, or a bucket that no flow was hashed to.
 const NOBODY: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
@@ -58,9 +60,14 @@ impl List {
 /// The queues, their lists and their packets.
 #[derive(Clone, Debug)]
 pub struct FlowQueues {
-    /// Queue of every flow of the run.
-    of_flow: Vec<u32>,
+    /// Queue of every flow.
+    of_flow: SlotTable<u32>,
     queues: Vec<Queue>,
+    /// Queue of every bucket.
+    of_bucket: Vec<u32>,
+    /// Bucket of every queue.
+    buckets: Vec<u32>,
+    perturbation: u64,
     store: Store,
     new: List,
     old: List,
@@ -73,24 +80,14 @@ pub struct FlowQueues {
 }
 
 impl FlowQueues {
-    /// Queues for the flows of `surroundings`, hashed to `buckets` with a perturbation from the stream `name`; `quantum` bytes a turn.
-    pub fn new(buckets: u32, quantum: u32, surroundings: &Surroundings, name: &str) -> FlowQueues {
-        let perturbation = Rng::stream(surroundings.seed, name, 0).next_u64();
-        let bucket_of = surroundings.flows.iter().map(|key| {
-            let hosts = u64::from(key.src_host) << 32 | u64::from(key.dst_host);
-            let hash = mix(mix(hosts ^ perturbation) ^ u64::from(key.ports)) as u32;
-            // scaled, not modulo: Linux `reciprocal_scale`
-            ((u64::from(hash) * u64::from(buckets)) >> 32) as u32
-        });
-        let bucket_of: Vec<u32> = bucket_of.collect();
-        let mut used = bucket_of.clone();
-        used.sort_unstable();
-        used.dedup();
-        let of_flow = bucket_of.iter().map(|bucket| used.partition_point(|other| other < bucket) as u32).collect();
-        let queue = Queue { packets: Chain::default(), backlog: 0, deficit: 0, next: NOBODY, listed: false };
+    /// Flows are hashed to `buckets` queues, with a perturbation from the stream `name` of a run with `seed`; `quantum` bytes a turn.
+    pub fn new(buckets: u32, quantum: u32, seed: u64, name: &str) -> FlowQueues {
         FlowQueues {
-            of_flow,
-            queues: vec![queue; used.len()],
+            of_flow: SlotTable::default(),
+            queues: Vec::new(),
+            of_bucket: vec![NOBODY; buckets as usize],
+            buckets: Vec::new(),
+            perturbation: Rng::stream(seed, name, 0).next_u64(),
             store: Store::default(),
             new: List::EMPTY,
             old: List::EMPTY,
@@ -100,6 +97,26 @@ impl FlowQueues {
             memory: 0,
             new_flows: 0,
         }
+    }
+
+    /// The bucket that a flow is hashed to.
+    fn bucket(&self, key: &FlowKey) -> u32 {
+        let hosts = u64::from(key.src_host) << 32 | u64::from(key.dst_host);
+        let hash = mix(mix(hosts ^ self.perturbation) ^ u64::from(key.ports)) as u32;
+        // scaled, not modulo: Linux `reciprocal_scale`
+        ((u64::from(hash) * self.of_bucket.len() as u64) >> 32) as u32
+    }
+
+    /// From now on, the packets of `flow` join the queue of its hash, which may be a queue that did not exist before.
+    pub fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
+        let bucket = self.bucket(key);
+        let queue = &mut self.of_bucket[bucket as usize];
+        if *queue == NOBODY {
+            *queue = self.queues.len() as u32;
+            self.queues.push(Queue { packets: Chain::default(), backlog: 0, deficit: 0, next: NOBODY, listed: false });
+            self.buckets.push(bucket);
+        }
+        *self.of_flow.entry(flow) = *queue;
     }
 
     /// How many queues there are; they are numbered from 0.
@@ -112,10 +129,10 @@ impl FlowQueues {
         self.packets == 0
     }
 
-    /// Queue of a flow of the run.
+    /// Queue of a flow, which has started.
     #[inline]
     pub fn of_flow(&self, flow: u32) -> usize {
-        self.of_flow[flow as usize] as usize
+        self.of_flow[flow] as usize
     }
 
     /// Packets in all queues.
@@ -142,10 +159,11 @@ impl FlowQueues {
         self.queues[index].backlog
     }
 
-    /// Appends to queue `index`, which becomes new if it was in no list.
+    /// Stamps `packet` with the time, appends it to queue `index` and reports it. A queue that was in no list becomes new.
     #[inline]
-    pub fn push(&mut self, index: usize, mut packet: Packet, now: Time) {
+    pub fn push<L: Log>(&mut self, index: usize, mut packet: Packet, now: Time, log: &mut L) {
         packet.enqueue_time = now;
+        log.enqueued(&packet, At { now, queue: index as u32 });
         let queue = &mut self.queues[index];
         queue.backlog += u64::from(packet.len);
         self.packets += 1;
@@ -205,7 +223,7 @@ impl FlowQueues {
     /// Queue `index`, whose turn it is, had nothing to send: it leaves. A new one waits behind the old ones first, if there are any,
     /// so that it does not become new again at once (RFC 8290 section 4.2).
     #[inline]
-    pub fn had_nothing(&mut self, index: usize) {
+    pub fn went_empty(&mut self, index: usize) {
         let from_new = self.new.head == index as u32;
         self.leave_head(from_new);
         if from_new && self.old.head != NOBODY {
@@ -221,15 +239,16 @@ impl FlowQueues {
         list.pop(&self.queues);
     }
 
-    /// The queue with the most bytes, the first of equals.
-    pub fn fattest(&self) -> usize {
-        let mut fattest = 0;
-        for (index, queue) in self.queues.iter().enumerate() {
-            if queue.backlog > self.queues[fattest].backlog {
-                fattest = index;
+    /// The queue with the most bytes; of several, the one of the lowest bucket, as Linux finds it in its scan. There must be a queue.
+    pub fn longest(&self) -> usize {
+        let mut longest = 0;
+        for index in 1..self.queues.len() {
+            let [most, other] = [longest, index].map(|queue| self.queues[queue].backlog);
+            if other > most || (other == most && self.buckets[index] < self.buckets[longest]) {
+                longest = index;
             }
         }
-        fattest
+        longest
     }
 }
 
@@ -237,18 +256,18 @@ impl FlowQueues {
 mod tests {
     use super::*;
     use crate::aqm::testing::packet;
-    use crate::aqm::FlowKey;
     use crate::packet::Ecn;
-    use crate::units::Rate;
 
-    fn keys(flows: u32) -> Vec<FlowKey> {
-        (0..flows).map(|ports| FlowKey { src_host: 1, dst_host: 2, ports, dscp: 0 }).collect()
+    /// `flows` flows hashed to `buckets` queues.
+    fn hashed(flows: u32, buckets: u32, seed: u64) -> FlowQueues {
+        let mut queues = FlowQueues::new(buckets, 1514, seed, "test");
+        (0..flows).for_each(|ports| queues.flow_starts(ports, &FlowKey { src_host: 1, dst_host: 2, ports, dscp: 0 }));
+        queues
     }
 
     /// Queues of `flows` flows that do not collide.
     fn queues(flows: u32) -> FlowQueues {
-        let keys = keys(flows);
-        let queues = FlowQueues::new(65_536, 1514, &Surroundings { rate: Rate::from_mbit(10), flows: &keys, seed: 1 }, "test");
+        let queues = hashed(flows, 65_536, 1);
         assert_eq!(queues.len(), flows as usize);
         queues
     }
@@ -266,7 +285,7 @@ mod tests {
                     queues.sent(index, packet.len);
                     order.push(index);
                 }
-                None => queues.had_nothing(index),
+                None => queues.went_empty(index),
             }
         }
         order
@@ -276,7 +295,7 @@ mod tests {
     fn a_full_packet_uses_up_a_turn() {
         let mut queues = queues(2);
         for index in [0, 0, 0, 1, 1, 1] {
-            queues.push(index, frame(1514), Time::ZERO);
+            queues.push(index, frame(1514), Time::ZERO, &mut ());
         }
         // deficit 1514 - 1514 = 0: the turn is over after one packet
         assert_eq!(drain(&mut queues), [0, 1, 0, 1, 0, 1]);
@@ -286,8 +305,8 @@ mod tests {
     #[test]
     fn sixteen_small_packets_fit_into_a_turn() {
         let mut queues = queues(2);
-        (0..20).for_each(|_| queues.push(0, frame(100), Time::ZERO));
-        queues.push(1, frame(1514), Time::ZERO);
+        (0..20).for_each(|_| queues.push(0, frame(100), Time::ZERO, &mut ()));
+        queues.push(1, frame(1514), Time::ZERO, &mut ());
         let order = drain(&mut queues);
         // 15 * 100 = 1500 < 1514: the 16th goes, and leaves -86
         assert_eq!(order[..17], [vec![0; 16], vec![1]].concat());
@@ -297,12 +316,12 @@ mod tests {
     #[test]
     fn a_sparse_flow_overtakes_and_is_not_new_twice_in_a_row() {
         let mut queues = queues(2);
-        (0..5).for_each(|_| queues.push(0, frame(1514), Time::ZERO));
+        (0..5).for_each(|_| queues.push(0, frame(1514), Time::ZERO, &mut ()));
         let mut sent = Vec::new();
         for step in 0..4 {
             if step < 3 {
                 // a packet whenever the last one has left
-                queues.push(1, frame(100), Time::ZERO);
+                queues.push(1, frame(100), Time::ZERO, &mut ());
             }
             for _ in 0..2 {
                 let index = queues.turn().unwrap();
@@ -311,7 +330,7 @@ mod tests {
                         queues.sent(index, packet.len);
                         sent.push(index);
                     }
-                    None => queues.had_nothing(index),
+                    None => queues.went_empty(index),
                 }
             }
         }
@@ -323,18 +342,31 @@ mod tests {
 
     #[test]
     fn flows_share_a_queue_if_there_are_fewer_queues() {
-        let keys = keys(40);
-        let queues = FlowQueues::new(8, 1514, &Surroundings { rate: Rate::from_mbit(10), flows: &keys, seed: 3 }, "test");
+        let queues = hashed(40, 8, 3);
         assert!(queues.len() <= 8 && queues.len() > 4);
         assert!((0..40).all(|flow| queues.of_flow(flow) < queues.len()));
     }
 
     #[test]
-    fn the_fattest_is_the_one_with_most_bytes() {
-        let mut queues = queues(3);
-        (0..9).for_each(|_| queues.push(0, frame(100), Time::ZERO));
-        queues.push(1, frame(1000), Time::ZERO);
-        queues.push(2, frame(1000), Time::ZERO);
-        assert_eq!(queues.fattest(), 1);
+    fn a_slot_that_is_used_again_joins_the_queue_of_its_new_flow() {
+        let mut queues = queues(2);
+        let [first, second] = [0, 1].map(|flow| queues.of_flow(flow));
+        queues.flow_starts(0, &FlowKey { src_host: 1, dst_host: 2, ports: 1, dscp: 0 });
+        assert_eq!((queues.of_flow(0), queues.len()), (second, 2));
+        queues.flow_starts(7, &FlowKey { src_host: 1, dst_host: 2, ports: 0, dscp: 0 });
+        assert_eq!((queues.of_flow(7), queues.len()), (first, 2));
+    }
+
+    #[test]
+    fn the_longest_is_the_one_with_most_bytes_and_of_those_the_lowest_bucket() {
+        let mut queues = queues(6);
+        for (queue, frames, len) in [(0, 9, 100), (1, 1, 1000), (2, 1, 1000), (3, 1, 1000), (4, 1, 1000), (5, 1, 1000)] {
+            (0..frames).for_each(|_| queues.push(queue, frame(len), Time::ZERO, &mut ()));
+        }
+        let lowest = (1..6).min_by_key(|&queue| queues.buckets[queue]);
+        assert_ne!(lowest, Some(1), "the order of buckets differs from that of the flows, or the test says nothing");
+        assert_eq!(Some(queues.longest()), lowest);
+        queues.push(0, frame(101), Time::ZERO, &mut ());
+        assert_eq!(queues.longest(), 0);
     }
 }

@@ -1,6 +1,8 @@
 //! The ring of packets inside every single-queue discipline.
 
+use crate::log::{At, Log};
 use crate::packet::Packet;
+use crate::units::Time;
 use std::collections::VecDeque;
 
 /// First in, first out; counts its bytes. Grows by doubling, never shrinks: no allocation in steady state.
@@ -11,6 +13,14 @@ pub struct Fifo {
 }
 
 impl Fifo {
+    /// Stamps `packet` with the time, appends and reports it.
+    #[inline]
+    pub fn accept<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
+        packet.enqueue_time = now;
+        log.enqueued(&packet, At::time(now));
+        self.push(packet);
+    }
+
     /// Appends.
     #[inline]
     pub fn push(&mut self, packet: Packet) {

@@ -8,9 +8,9 @@
 
 use super::codel::{CeSelector, Codel, ControlLaw, Source, Vars};
 use super::drr::FlowQueues;
-use super::{Aqm, Dequeue, Surroundings};
+use super::{Aqm, Dequeue, FlowKey, QueueContext};
+use crate::log::{At, DropReason, Log, Place};
 use crate::packet::Packet;
-use crate::record::{DropReason, QueueLog};
 use crate::units::Time;
 
 /// Name in experiment files.
@@ -64,6 +64,10 @@ impl Source for FlowQueue<'_> {
     fn backlog(&self) -> u64 {
         self.queues.bytes()
     }
+    #[inline]
+    fn number(&self) -> u32 {
+        self.index as u32
+    }
 }
 
 /// Flow queues with their parameters.
@@ -79,8 +83,8 @@ pub struct State {
 
 impl State {
     /// Empty queues.
-    pub fn new(params: Params, surroundings: &Surroundings) -> State {
-        let queues = FlowQueues::new(params.flows, params.quantum, surroundings, "fq_codel hash");
+    pub fn new(params: Params, context: &QueueContext) -> State {
+        let queues = FlowQueues::new(params.flows, params.quantum, context.seed, "fq_codel hash");
         let codel = Codel::new(params.control_law, params.target, params.interval, params.ecn)
             .with_ce_threshold(params.ce_threshold, params.ce_threshold_selector);
         State {
@@ -88,19 +92,20 @@ impl State {
             memory_limit: params.memory_limit,
             drop_batch: params.drop_batch,
             codel,
-            vars: vec![Vars::default(); queues.len()],
+            vars: Vec::new(),
             queues,
         }
     }
 
     /// Drops from the head of the queue with the most bytes, until half of them or a batch of packets has gone.
     #[cold]
-    fn drop_batch(&mut self, log: &mut QueueLog) {
-        let index = self.queues.fattest();
+    fn drop_batch<L: Log>(&mut self, now: Time, log: &mut L) {
+        let index = self.queues.longest();
+        let at = At { now, queue: index as u32 };
         let enough = self.queues.backlog(index) / 2;
         let (mut packets, mut bytes) = (0, 0);
         while let Some(packet) = self.queues.take(index) {
-            log.dropped(&packet, DropReason::Overflow);
+            log.dropped(&packet, DropReason::Overflow, Place::Queue, at);
             packets += 1;
             bytes += u64::from(packet.len);
             if packets >= self.drop_batch || bytes >= enough {
@@ -112,17 +117,22 @@ impl State {
 }
 
 impl Aqm for State {
+    fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
+        self.queues.flow_starts(flow, key);
+        self.vars.resize(self.queues.len(), Vars::default());
+    }
+
     #[inline]
-    fn enqueue(&mut self, packet: Packet, now: Time, log: &mut QueueLog) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         let index = self.queues.of_flow(packet.flow);
-        self.queues.push(index, packet, now);
+        self.queues.push(index, packet, now, log);
         if self.queues.packets() > self.limit || self.queues.memory() > self.memory_limit {
-            self.drop_batch(log);
+            self.drop_batch(now, log);
         }
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Time, log: &mut QueueLog) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         while let Some(index) = self.queues.turn() {
             let mut source = FlowQueue { queues: &mut self.queues, index };
             match self.codel.dequeue(&mut self.vars[index], &mut source, now, log) {
@@ -130,7 +140,7 @@ impl Aqm for State {
                     self.queues.sent(index, packet.len);
                     return Dequeue::Packet(packet);
                 }
-                None => self.queues.had_nothing(index),
+                None => self.queues.went_empty(index),
             }
         }
         Dequeue::Empty
@@ -151,13 +161,22 @@ impl Aqm for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{packet, surroundings};
+    use super::super::testing::{context, packet, start_flows};
     use super::*;
     use crate::packet::Ecn;
+    use crate::record::Counters;
 
-    fn filled(packets: u64, limit: u32) -> (State, QueueLog) {
-        let mut state = State::new(Params { limit, ..Params::default() }, &surroundings(10));
-        let mut log = QueueLog::new(1);
+    /// Two flows, which do not collide.
+    fn state(params: Params) -> State {
+        let mut state = State::new(params, &context(10));
+        start_flows(&mut state, 2);
+        assert_eq!(state.queues.len(), 2);
+        state
+    }
+
+    fn filled(packets: u64, limit: u32) -> (State, Counters) {
+        let mut state = state(Params { limit, ..Params::default() });
+        let mut log = Counters::default();
         (0..packets).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
         (state, log)
     }
@@ -167,40 +186,38 @@ mod tests {
         // 101 * 1514 B, half 76457 B: 50 packets are 75700 B, 51 are enough; 100 * 1514 B: 50 are half; 64 are less than half of 300
         for (queued, dropped) in [(101, 51), (100, 50), (300, 64)] {
             let (mut state, mut log) = filled(queued, 10_240);
-            state.drop_batch(&mut log);
-            assert_eq!((log.drops_overflow, state.vars[0].count), (dropped, dropped as u32));
+            state.drop_batch(Time::ZERO, &mut log);
+            assert_eq!((log.queue.drops_overflow, state.vars[0].count), (dropped, dropped as u32));
             assert_eq!(state.packets() as u64, queued - dropped);
         }
         // one packet too many
-        assert_eq!(filled(101, 100).1.drops_overflow, 51);
+        assert_eq!(filled(101, 100).1.queue.drops_overflow, 51);
     }
 
     #[test]
     fn a_lone_packet_beyond_the_limit_is_dropped() {
         // 2 packets, limit 1: half of the bytes is one packet
         let (state, log) = filled(2, 1);
-        assert_eq!((log.drops_overflow, state.packets()), (1, 1));
+        assert_eq!((log.queue.drops_overflow, state.packets()), (1, 1));
     }
 
     #[test]
     fn memory_counts_as_linux_accounts_it() {
         let params = Params { memory_limit: 10 * 2304, ..Params::default() };
-        let mut state = State::new(params, &surroundings(10));
-        let mut log = QueueLog::new(1);
+        let mut state = state(params);
+        let mut log = Counters::default();
         (0..10).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
-        assert_eq!(log.drops_overflow, 0);
+        assert_eq!(log.queue.drops_overflow, 0);
         state.enqueue(packet(10, Ecn::Ect0), Time::ZERO, &mut log);
         // 11 packets, half of 16654 B is 8327 B: 6 packets
-        assert_eq!(log.drops_overflow, 6);
+        assert_eq!(log.queue.drops_overflow, 6);
     }
 
     #[test]
     fn a_flow_with_few_bytes_is_left_alone_only_if_all_queues_are_nearly_empty() {
         // two flows, 2 packets each, all too old: the guard looks at all queues, so the first flow is marked down to 1514 B in all
-        let keys: Vec<_> = (0..2).map(|ports| crate::aqm::FlowKey { src_host: 1, dst_host: 2, ports, dscp: 0 }).collect();
-        let around = Surroundings { rate: crate::units::Rate::from_mbit(10), flows: &keys, seed: 1 };
-        let mut state = State::new(Params::default(), &around);
-        let mut log = QueueLog::new(2);
+        let mut state = state(Params::default());
+        let mut log = Counters::default();
         for flow in [0, 1] {
             (0..3).for_each(|seq| state.enqueue(Packet { flow, ..packet(seq, Ecn::Ect0) }, Time::ZERO, &mut log));
         }
@@ -208,7 +225,7 @@ mod tests {
             let _ = state.dequeue(Time::from_millis(ms), &mut log);
         }
         // the first packets start the interval, the second are marked; the third of flow 0 leaves 1514 B behind and is let through
-        assert_eq!((log.flows[0].ce, log.flows[1].ce), (1, 1));
+        assert_eq!((log.flows.of(0).ce, log.flows.of(1).ce), (1, 1));
     }
 
     #[test]
@@ -220,12 +237,11 @@ mod tests {
             (CeSelector::Ect1, Ecn::Ect1, true),
         ] {
             let ce_threshold = Some(Time::from_millis(1));
-            let mut state =
-                State::new(Params { ce_threshold, ce_threshold_selector: selector, ..Params::default() }, &surroundings(10));
-            let mut log = QueueLog::new(1);
+            let mut state = state(Params { ce_threshold, ce_threshold_selector: selector, ..Params::default() });
+            let mut log = Counters::default();
             state.enqueue(packet(0, ecn), Time::ZERO, &mut log);
             let _ = state.dequeue(Time::from_millis(2), &mut log);
-            assert_eq!(log.ce_marks == 1, marked, "{selector:?} {ecn:?}");
+            assert_eq!(log.queue.ce_marks == 1, marked, "{selector:?} {ecn:?}");
         }
     }
 }

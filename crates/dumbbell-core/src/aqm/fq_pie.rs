@@ -7,9 +7,9 @@
 
 use super::drr::FlowQueues;
 use super::pie::{self, Pie, Vars, Version};
-use super::{Aqm, Dequeue, Surroundings};
+use super::{Aqm, Dequeue, FlowKey, QueueContext};
+use crate::log::{At, DropReason, Log, Place};
 use crate::packet::Packet;
-use crate::record::{DropReason, QueueLog};
 use crate::rng::Rng;
 use crate::units::Time;
 
@@ -61,8 +61,8 @@ pub struct State {
 
 impl State {
     /// Empty queues.
-    pub fn new(params: Params, surroundings: &Surroundings) -> State {
-        let queues = FlowQueues::new(params.flows, params.quantum, surroundings, "fq_pie hash");
+    pub fn new(params: Params, context: &QueueContext) -> State {
+        let queues = FlowQueues::new(params.flows, params.quantum, context.seed, "fq_pie hash");
         let pie = Pie::new(&pie::Params {
             version: Version::Linux,
             limit: params.limit,
@@ -77,39 +77,46 @@ impl State {
         });
         State {
             limit: params.limit as usize,
-            vars: vec![pie.vars(); queues.len()],
+            vars: Vec::new(),
             queues,
-            rng: Rng::stream(surroundings.seed, NAME, 0),
-            next_update: pie.first_update(surroundings.seed),
+            rng: Rng::stream(context.seed, NAME, 0),
+            next_update: pie.first_update(context.seed),
             pie,
         }
     }
 }
 
 impl Aqm for State {
+    fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
+        self.queues.flow_starts(flow, key);
+        self.vars.resize_with(self.queues.len(), || self.pie.vars());
+    }
+
     #[inline]
-    fn enqueue(&mut self, mut packet: Packet, now: Time, log: &mut QueueLog) {
+    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
         let index = self.queues.of_flow(packet.flow);
+        let at = At { now, queue: index as u32 };
         let vars = &mut self.vars[index];
         if self.queues.packets() >= self.limit {
             self.pie.overflow(vars);
-            log.dropped(&packet, DropReason::Overflow);
-        } else if self.pie.admit(vars, &mut packet, self.queues.backlog(index), &mut self.rng, log) {
-            self.queues.push(index, packet, now);
+            log.dropped(&packet, DropReason::Overflow, Place::Arrival, at);
+        } else if self.pie.admit(vars, &mut packet, self.queues.backlog(index), &mut self.rng, at, log) {
+            self.queues.push(index, packet, now, log);
         } else {
-            log.dropped(&packet, DropReason::Aqm);
+            log.dropped(&packet, DropReason::Aqm, Place::Arrival, at);
         }
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Time, _log: &mut QueueLog) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         while let Some(index) = self.queues.turn() {
             if let Some(packet) = self.queues.take(index) {
                 self.queues.sent(index, packet.len);
                 self.pie.departed(&mut self.vars[index], &packet, self.queues.backlog(index), now);
+                log.sent(&packet, At { now, queue: index as u32 });
                 return Dequeue::Packet(packet);
             }
-            self.queues.had_nothing(index);
+            self.queues.went_empty(index);
         }
         Dequeue::Empty
     }
@@ -126,7 +133,7 @@ impl Aqm for State {
         self.next_update
     }
 
-    fn on_timer(&mut self, now: Time, _log: &mut QueueLog) {
+    fn on_timer<L: Log>(&mut self, now: Time, _log: &mut L) {
         for (index, vars) in self.vars.iter_mut().enumerate() {
             self.pie.update(vars, self.queues.backlog(index));
         }
@@ -140,20 +147,16 @@ impl Aqm for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::packet;
+    use super::super::testing::{context, packet, start_flows};
     use super::*;
-    use crate::aqm::FlowKey;
     use crate::packet::Ecn;
-    use crate::units::Rate;
+    use crate::record::Counters;
 
     #[test]
     fn only_the_flow_that_queues_is_signalled() {
-        let keys: Vec<FlowKey> = (0..2).map(|ports| FlowKey { src_host: 1, dst_host: 2, ports, dscp: 0 }).collect();
-        let mut state = State::new(
-            Params { ecn: true, ..Params::default() },
-            &Surroundings { rate: Rate::from_mbit(10), flows: &keys, seed: 1 },
-        );
-        let mut log = QueueLog::new(2);
+        let mut state = State::new(Params { ecn: true, ..Params::default() }, &context(10));
+        start_flows(&mut state, 2);
+        let mut log = Counters::default();
         // at 10 Mbit/s, flow 0 sends 1 % too much for 30 s, flow 1 a packet every 100 ms
         let (mut seq, mut next_timer) = (0, state.next_timer());
         for step in 0..25_000_u64 {
@@ -171,7 +174,7 @@ mod tests {
             }
             let _ = state.dequeue(now, &mut log);
         }
-        assert!(log.flows[0].ce + log.flows[0].dropped_aqm > 100, "{:?}", log.flows[0]);
-        assert_eq!((log.flows[1].ce, log.flows[1].dropped_aqm), (0, 0));
+        assert!(log.flows.of(0).ce + log.flows.of(0).dropped_aqm > 100, "{:?}", log.flows.of(0));
+        assert_eq!((log.flows.of(1).ce, log.flows.of(1).dropped_aqm), (0, 0));
     }
 }

@@ -6,9 +6,9 @@ pub mod drr;
 pub mod fifo;
 pub mod store;
 
+use crate::log::Log;
 use crate::packet::Packet;
 use crate::param::{AlgorithmSpec, ParamError};
-use crate::record::QueueLog;
 use crate::units::{Rate, Time};
 use serde_json::{Map, Value};
 
@@ -23,7 +23,7 @@ pub enum Dequeue {
     Wait(Time),
 }
 
-/// Who a flow is, for queues that tell flows apart.
+/// Identity of a flow, for queues that tell flows apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowKey {
     /// Source host, any number that names it.
@@ -36,27 +36,29 @@ pub struct FlowKey {
     pub dscp: u8,
 }
 
-/// What surrounds a queue: given at construction.
-#[derive(Clone, Debug)]
-pub struct Surroundings<'a> {
+/// What a queue discipline is built for.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueContext {
     /// Rate of the bottleneck.
     pub rate: Rate,
-    /// Flows that will pass, indexed as [`Packet::flow`].
-    pub flows: &'a [FlowKey],
     /// Seed of the run; a queue draws from streams named after itself.
     pub seed: u64,
 }
 
 /// A queue discipline in front of a link.
 ///
-/// Time never goes back between calls. A queue reports each drop and each mark to `log` exactly once, at the moment when
-/// it happens; it must neither create nor lose packets otherwise.
+/// Time never goes back between calls. A queue reports to `log` what happens to each packet, exactly once and at the moment when it
+/// happens (see [`Log`]). It must neither create nor lose packets otherwise.
 pub trait Aqm {
+    /// From now on, packets with [`Packet::flow`] `flow` belong to the flow with `key`. Called before the first of them arrives. The
+    /// number may have belonged to another flow before, of which nothing is queued any more.
+    fn flow_starts(&mut self, _flow: u32, _key: &FlowKey) {}
+
     /// Takes `packet` in (setting its `enqueue_time`) or drops it, or drops others to make room.
-    fn enqueue(&mut self, packet: Packet, now: Time, log: &mut QueueLog);
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L);
 
     /// The next packet to send.
-    fn dequeue(&mut self, now: Time, log: &mut QueueLog) -> Dequeue;
+    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue;
 
     /// Packets queued.
     fn packets(&self) -> usize;
@@ -70,13 +72,19 @@ pub trait Aqm {
     }
 
     /// The time given by [`Aqm::next_timer`] has come.
-    fn on_timer(&mut self, _now: Time, _log: &mut QueueLog) {}
+    fn on_timer<L: Log>(&mut self, _now: Time, _log: &mut L) {}
 
     /// The bottleneck's rate changes to `rate`.
     fn set_rate(&mut self, _rate: Rate, _now: Time) {}
 
-    /// What the discipline counts beside [`QueueLog`], packets, by name.
+    /// What the discipline itself counts, packets, by name.
     fn counters(&self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
+
+    /// Names of its internal queues, if they are few, always the same and worth statistics of their own. Their numbers in
+    /// [`At::queue`](crate::log::At::queue) count from 0.
+    fn internal_queues(&self) -> Vec<String> {
         Vec::new()
     }
 
@@ -108,10 +116,10 @@ macro_rules! aqms {
         ///
         /// # Errors
         /// An unknown name, key or value.
-        pub fn build(config: &Map<String, Value>, surroundings: &Surroundings) -> Result<AnyAqm, ParamError> {
+        pub fn build(config: &Map<String, Value>, context: &QueueContext) -> Result<AnyAqm, ParamError> {
             let name = config.get("name").and_then(Value::as_str).unwrap_or("");
             match name {
-                $( $module::NAME => Ok(AnyAqm::$variant($module::State::new($module::Params::from_json(config)?, surroundings))), )*
+                $( $module::NAME => Ok(AnyAqm::$variant($module::State::new($module::Params::from_json(config)?, context))), )*
                 _ => Err(ParamError::new("name", format!("{name:?}"), [$($module::NAME),*].join(", "))),
             }
         }
@@ -142,7 +150,7 @@ aqms! {
 pub(crate) mod testing {
     //! What the tests of queue disciplines share.
 
-    use super::{FlowKey, Surroundings};
+    use super::{Aqm, FlowKey, QueueContext};
     use crate::packet::{Ecn, Packet, MTU_FRAME};
     use crate::units::{Rate, Time};
 
@@ -151,9 +159,13 @@ pub(crate) mod testing {
         Packet { enqueue_time: Time::ZERO, seq, flow: 0, tsval: 0, tsecr_age: 0, value: 0, len: MTU_FRAME, ecn, flags: 0 }
     }
 
-    /// One flow over a bottleneck of `mbit` Mbit/s.
-    pub fn surroundings(mbit: u64) -> Surroundings<'static> {
-        const ONE: FlowKey = FlowKey { src_host: 1, dst_host: 2, ports: 3, dscp: 0 };
-        Surroundings { rate: Rate::from_mbit(mbit), flows: &[ONE], seed: 1 }
+    /// A bottleneck of `mbit` Mbit/s.
+    pub fn context(mbit: u64) -> QueueContext {
+        QueueContext { rate: Rate::from_mbit(mbit), seed: 1 }
+    }
+
+    /// `flows` flows between the same two hosts start.
+    pub fn start_flows(aqm: &mut impl Aqm, flows: u32) {
+        (0..flows).for_each(|ports| aqm.flow_starts(ports, &FlowKey { src_host: 1, dst_host: 2, ports, dscp: 0 }));
     }
 }

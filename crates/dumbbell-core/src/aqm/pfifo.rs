@@ -3,9 +3,9 @@
 //! Accepts a packet iff fewer than `limit` are queued; otherwise drops the arriving one. No ECN.
 
 use super::fifo::Fifo;
-use super::{Aqm, Dequeue, Surroundings};
+use super::{Aqm, Dequeue, QueueContext};
+use crate::log::{At, DropReason, Log, Place};
 use crate::packet::Packet;
-use crate::record::{DropReason, QueueLog};
 use crate::units::Time;
 
 /// Name in experiment files.
@@ -32,25 +32,26 @@ pub struct State {
 
 impl State {
     /// An empty queue.
-    pub fn new(params: Params, _surroundings: &Surroundings) -> State {
+    pub fn new(params: Params, _context: &QueueContext) -> State {
         State { params, fifo: Fifo::default() }
     }
 }
 
 impl Aqm for State {
     #[inline]
-    fn enqueue(&mut self, mut packet: Packet, now: Time, log: &mut QueueLog) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if self.fifo.len() >= self.params.limit as usize {
-            log.dropped(&packet, DropReason::Overflow);
+            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
             return;
         }
-        packet.enqueue_time = now;
-        self.fifo.push(packet);
+        self.fifo.accept(packet, now, log);
     }
 
     #[inline]
-    fn dequeue(&mut self, _now: Time, _log: &mut QueueLog) -> Dequeue {
-        self.fifo.pop().map_or(Dequeue::Empty, Dequeue::Packet)
+    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+        let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
+        log.sent(&packet, At::time(now));
+        Dequeue::Packet(packet)
     }
 
     fn packets(&self) -> usize {

@@ -25,9 +25,9 @@
 //! [`Pie`] (constants) and [`Vars`] (state of one queue) are apart from [`State`], so that FQ-PIE shares them.
 
 use super::fifo::Fifo;
-use super::{Aqm, Dequeue, Surroundings};
+use super::{Aqm, Dequeue, QueueContext};
+use crate::log::{At, DropReason, Log, MarkReason, Place};
 use crate::packet::{Packet, MTU_FRAME};
-use crate::record::{DropReason, QueueLog};
 use crate::rng::Rng;
 use crate::units::{timer_wheel, Time};
 
@@ -187,11 +187,11 @@ impl Pie {
 
     /// Whether `packet`, arriving at `backlog` bytes, may join: with its mark, if it gets one. Otherwise it is to be dropped.
     #[inline]
-    pub fn admit(&self, vars: &mut Vars, packet: &mut Packet, backlog: u64, rng: &mut Rng, log: &mut QueueLog) -> bool {
+    pub fn admit<L: Log>(&self, vars: &mut Vars, packet: &mut Packet, backlog: u64, rng: &mut Rng, at: At, log: &mut L) -> bool {
         if !self.drop_early(vars, packet.len, backlog, rng) {
             return true;
         }
-        let marked = self.ecn && vars.prob <= self.ecn_limit && log.set_ce(packet);
+        let marked = self.ecn && vars.prob <= self.ecn_limit && log.set_ce(packet, MarkReason::Aqm, at);
         if !marked {
             vars.accu_prob = 0;
         }
@@ -409,14 +409,14 @@ pub struct State {
 
 impl State {
     /// An empty queue.
-    pub fn new(params: Params, surroundings: &Surroundings) -> State {
+    pub fn new(params: Params, context: &QueueContext) -> State {
         let pie = Pie::new(&params);
         State {
             limit: params.limit as usize,
             vars: pie.vars(),
             fifo: Fifo::default(),
-            rng: Rng::stream(surroundings.seed, NAME, 0),
-            next_update: pie.first_update(surroundings.seed),
+            rng: Rng::stream(context.seed, NAME, 0),
+            next_update: pie.first_update(context.seed),
             pie,
         }
     }
@@ -424,24 +424,25 @@ impl State {
 
 impl Aqm for State {
     #[inline]
-    fn enqueue(&mut self, mut packet: Packet, now: Time, log: &mut QueueLog) {
+    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
+        let at = At::time(now);
         if self.fifo.len() >= self.limit {
             self.pie.overflow(&mut self.vars);
-            log.dropped(&packet, DropReason::Overflow);
+            log.dropped(&packet, DropReason::Overflow, Place::Arrival, at);
             return;
         }
-        if !self.pie.admit(&mut self.vars, &mut packet, self.fifo.bytes(), &mut self.rng, log) {
-            log.dropped(&packet, DropReason::Aqm);
+        if !self.pie.admit(&mut self.vars, &mut packet, self.fifo.bytes(), &mut self.rng, at, log) {
+            log.dropped(&packet, DropReason::Aqm, Place::Arrival, at);
             return;
         }
-        packet.enqueue_time = now;
-        self.fifo.push(packet);
+        self.fifo.accept(packet, now, log);
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Time, _log: &mut QueueLog) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
         self.pie.departed(&mut self.vars, &packet, self.fifo.bytes(), now);
+        log.sent(&packet, At::time(now));
         Dequeue::Packet(packet)
     }
 
@@ -457,7 +458,7 @@ impl Aqm for State {
         self.next_update
     }
 
-    fn on_timer(&mut self, now: Time, _log: &mut QueueLog) {
+    fn on_timer<L: Log>(&mut self, now: Time, _log: &mut L) {
         self.pie.update(&mut self.vars, self.fifo.bytes());
         self.next_update = now + self.pie.tupdate;
     }
@@ -465,9 +466,10 @@ impl Aqm for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{packet, surroundings};
+    use super::super::testing::{context, packet};
     use super::*;
     use crate::packet::Ecn;
+    use crate::record::Counters;
 
     fn pie(version: Version) -> Pie {
         Pie::new(&Params { version, ecn: true, ..Params::default() })
@@ -591,18 +593,14 @@ mod tests {
     }
 
     /// A queue with probability `prob`, past its burst allowance, with a delay of 20 ms.
-    fn busy(params: Params, prob: f64) -> (State, QueueLog) {
-        let mut state = State::new(params, &surroundings(10));
+    fn busy(params: Params, prob: f64) -> (State, Counters) {
+        let mut state = State::new(params, &context(10));
         let delay = Time::from_millis(20).0 >> state.pie.tick_shift;
         state.vars =
             Vars { prob: (prob * ONE as f64) as u64, qdelay: delay, qdelay_old: delay, burst_time: 0, ..state.pie.vars() };
-        let mut log = QueueLog::new(1);
-        let behind = Params { ..Params::default() };
-        assert_eq!(behind.limit, 1000);
         // three packets that nobody judged
         (0..3).for_each(|seq| state.fifo.push(packet(seq, Ecn::Ect0)));
-        log.flows[0].arrived = 3;
-        (state, log)
+        (state, Counters::default())
     }
 
     #[test]
@@ -611,9 +609,9 @@ mod tests {
         let (mut state, mut log) = busy(Params::default(), 0.01);
         let (mut last, mut gaps) = (0, Vec::new());
         for seq in 1..=200_000 {
-            let before = log.drops_aqm;
+            let before = log.queue.drops_aqm;
             state.enqueue(packet(seq, Ecn::NotEct), Time::ZERO, &mut log);
-            if log.drops_aqm > before {
+            if log.queue.drops_aqm > before {
                 gaps.push(seq - last);
                 last = seq;
             } else {
@@ -636,7 +634,7 @@ mod tests {
             }
         }
         // 2000 expected, standard deviation 44
-        assert!((1850..2150).contains(&log.drops_aqm), "{}", log.drops_aqm);
+        assert!((1850..2150).contains(&log.queue.drops_aqm), "{}", log.queue.drops_aqm);
     }
 
     #[test]
@@ -647,7 +645,7 @@ mod tests {
             let (mut state, mut log) = busy(Params { ecn: true, ..Params::default() }, prob);
             state.vars.accu_prob = MAX_PROB / 2 * 17;
             state.enqueue(packet(9, ecn), Time::ZERO, &mut log);
-            assert_eq!((log.ce_marks, log.drops_aqm), (u64::from(marks), u64::from(!marks)), "{prob} {ecn:?}");
+            assert_eq!((log.queue.ce_marks, log.queue.drops_aqm), (u64::from(marks), u64::from(!marks)), "{prob} {ecn:?}");
         }
     }
 
@@ -658,7 +656,7 @@ mod tests {
             state.vars.accu_prob = MAX_PROB / 2 * 17;
             change(&mut state);
             state.enqueue(packet(9, Ecn::NotEct), Time::ZERO, &mut log);
-            log.drops_aqm == 1
+            log.queue.drops_aqm == 1
         };
         assert!(certain(&|_| {}));
         assert!(!certain(&|state| state.vars.burst_time = 1), "burst allowance");
@@ -708,8 +706,8 @@ mod tests {
     #[test]
     fn the_departure_rate_is_measured_over_16_kb() {
         let params = Params { dq_rate_estimator: true, ..Params::default() };
-        let mut state = State::new(params, &surroundings(10));
-        let mut log = QueueLog::new(1);
+        let mut state = State::new(params, &context(10));
+        let mut log = Counters::default();
         (0..40).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
         // one frame every 1.2112 ms = 18925 ticks
         for n in 1..=11 {

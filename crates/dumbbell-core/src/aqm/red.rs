@@ -13,10 +13,10 @@
 //! Deviations: Linux divides random numbers by a reciprocal; here it is a division. A `limit` below a packet drops it; Linux too.
 
 use super::fifo::Fifo;
-use super::{Aqm, Dequeue, Surroundings};
+use super::{Aqm, Dequeue, QueueContext};
+use crate::log::{At, DropReason, Log, MarkReason, Place};
 use crate::packet::Packet;
 use crate::param::ParamError;
-use crate::record::{DropReason, QueueLog};
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
 
@@ -192,7 +192,7 @@ enum Action {
 
 impl State {
     /// An empty queue.
-    pub fn new(params: Params, surroundings: &Surroundings) -> State {
+    pub fn new(params: Params, context: &QueueContext) -> State {
         let (min, max) = params.thresholds();
         let wlog = params.averaging().unwrap_or(1);
         let max_p = (params.probability * ONE).min(f64::from(u32::MAX)) as u32;
@@ -204,7 +204,7 @@ impl State {
             max_p,
             range: 0,
             fifo: Fifo::default(),
-            rng: Rng::stream(surroundings.seed, NAME, 0),
+            rng: Rng::stream(context.seed, NAME, 0),
             average: 0,
             count: -1,
             threshold: 0,
@@ -265,11 +265,11 @@ impl State {
 
     /// Whether the packet may be queued after all, marked or not.
     #[inline]
-    fn spare(&mut self, action: Action, packet: &mut Packet, log: &mut QueueLog) -> bool {
+    fn spare<L: Log>(&mut self, action: Action, packet: &mut Packet, now: Time, log: &mut L) -> bool {
         if !self.params.ecn || (action == Action::ByForce && self.params.harddrop) {
             return false;
         }
-        if log.set_ce(packet) {
+        if log.set_ce(packet, MarkReason::Aqm, At::time(now)) {
             match action {
                 Action::ByForce => self.marked_by_force += 1,
                 _ => self.marked_by_chance += 1,
@@ -282,25 +282,27 @@ impl State {
 
 impl Aqm for State {
     #[inline]
-    fn enqueue(&mut self, mut packet: Packet, now: Time, log: &mut QueueLog) {
+    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
         self.average(now);
         let action = self.judge();
-        if action != Action::Pass && !self.spare(action, &mut packet, log) {
-            log.dropped(&packet, DropReason::Aqm);
+        if action != Action::Pass && !self.spare(action, &mut packet, now, log) {
+            log.dropped(&packet, DropReason::Aqm, Place::Arrival, At::time(now));
             return;
         }
         if self.fifo.bytes() + u64::from(packet.len) > u64::from(self.params.limit) {
-            log.dropped(&packet, DropReason::Overflow);
+            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
             return;
         }
-        packet.enqueue_time = now;
-        self.fifo.push(packet);
+        self.fifo.accept(packet, now, log);
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Time, _log: &mut QueueLog) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         match self.fifo.pop() {
-            Some(packet) => Dequeue::Packet(packet),
+            Some(packet) => {
+                log.sent(&packet, At::time(now));
+                Dequeue::Packet(packet)
+            }
             None => {
                 self.idle_since = self.idle_since.or(Some(now));
                 Dequeue::Empty
@@ -322,7 +324,7 @@ impl Aqm for State {
 
     /// Adaptive RED: additive increase, multiplicative decrease of the probability, so that the average stays in the middle fifth
     /// between the thresholds (`red_adaptative_algo`).
-    fn on_timer(&mut self, now: Time, _log: &mut QueueLog) {
+    fn on_timer<L: Log>(&mut self, now: Time, _log: &mut L) {
         let scaled = self.idle_since.map_or(self.average, |since| self.idle.decay(self.average, now.saturating_sub(since)));
         let average = scaled >> self.wlog;
         let fifth = self.distance() / 5;
@@ -342,13 +344,14 @@ impl Aqm for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{packet, surroundings};
+    use super::super::testing::{context, packet};
     use super::*;
     use crate::packet::Ecn;
+    use crate::record::Counters;
 
-    fn state(params: Params) -> (State, QueueLog) {
+    fn state(params: Params) -> (State, Counters) {
         params.check().unwrap();
-        (State::new(params, &surroundings(10)), QueueLog::new(1))
+        (State::new(params, &context(10)), Counters::default())
     }
 
     fn thresholds(min: u32, max: u32) -> Params {
@@ -385,7 +388,7 @@ mod tests {
             state.idle_since = None;
             state.fifo.push(Packet { len: 30_000.min(bytes) as u16, ..packet(0, Ecn::Ect0) });
             state.enqueue(packet(1, Ecn::Ect0), Time::ZERO, &mut log);
-            assert_eq!(log.ce_marks, marks, "{bytes}");
+            assert_eq!(log.queue.ce_marks, marks, "{bytes}");
         }
     }
 
@@ -437,7 +440,7 @@ mod tests {
             state.idle_since = None;
             state.average = 1 << 30;
             state.enqueue(packet(0, codepoint), Time::ZERO, &mut log);
-            let got = match (log.ce_marks, log.drops_aqm, state.packets()) {
+            let got = match (log.queue.ce_marks, log.queue.drops_aqm, state.packets()) {
                 (1, 0, 1) => "mark",
                 (0, 1, 0) => "drop",
                 (0, 0, 1) => "queue",

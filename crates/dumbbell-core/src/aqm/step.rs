@@ -5,9 +5,9 @@
 //! arriving packet, is `red` with equal thresholds.
 
 use super::fifo::Fifo;
-use super::{Aqm, Dequeue, Surroundings};
+use super::{Aqm, Dequeue, QueueContext};
+use crate::log::{At, DropReason, Log, MarkReason, Place};
 use crate::packet::Packet;
-use crate::record::{DropReason, QueueLog};
 use crate::units::Time;
 
 /// Name in experiment files.
@@ -48,30 +48,31 @@ pub struct State {
 
 impl State {
     /// An empty queue.
-    pub fn new(params: Params, _surroundings: &Surroundings) -> State {
+    pub fn new(params: Params, _context: &QueueContext) -> State {
         State { params, fifo: Fifo::default() }
     }
 }
 
 impl Aqm for State {
     #[inline]
-    fn enqueue(&mut self, mut packet: Packet, now: Time, log: &mut QueueLog) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if self.fifo.len() >= self.params.limit as usize {
-            log.dropped(&packet, DropReason::Overflow);
+            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
             return;
         }
-        packet.enqueue_time = now;
-        self.fifo.push(packet);
+        self.fifo.accept(packet, now, log);
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Time, log: &mut QueueLog) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+        let at = At::time(now);
         while let Some(mut packet) = self.fifo.pop() {
             let above = now - packet.enqueue_time > self.params.threshold;
-            if !above || log.set_ce(&mut packet) || self.params.not_ect == NotEct::Pass {
+            if !above || log.set_ce(&mut packet, MarkReason::Step, at) || self.params.not_ect == NotEct::Pass {
+                log.sent(&packet, at);
                 return Dequeue::Packet(packet);
             }
-            log.dropped(&packet, DropReason::Aqm);
+            log.dropped(&packet, DropReason::Aqm, Place::Queue, at);
         }
         Dequeue::Empty
     }
@@ -87,18 +88,19 @@ impl Aqm for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{packet, surroundings};
+    use super::super::testing::{context, packet};
     use super::*;
     use crate::packet::Ecn;
+    use crate::record::Counters;
 
     /// Marks and drops of one packet of `ecn` that leaves after `ns`.
     fn verdict(not_ect: NotEct, ecn: Ecn, ns: u64) -> (u64, u64) {
-        let mut state = State::new(Params { not_ect, ..Params::default() }, &surroundings(10));
-        let mut log = QueueLog::new(1);
+        let mut state = State::new(Params { not_ect, ..Params::default() }, &context(10));
+        let mut log = Counters::default();
         state.enqueue(packet(0, ecn), Time::ZERO, &mut log);
         let _ = state.dequeue(Time(ns), &mut log);
         assert_eq!(state.packets(), 0);
-        (log.ce_marks, log.drops_aqm)
+        (log.queue.ce_marks, log.queue.drops_aqm)
     }
 
     #[test]

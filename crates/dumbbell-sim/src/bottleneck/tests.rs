@@ -1,7 +1,7 @@
 //! When packets leave, by shaper.
 
 use super::*;
-use dumbbell_core::aqm::{pfifo, FlowKey, Surroundings};
+use dumbbell_core::aqm::{pfifo, FlowKey, QueueContext};
 use dumbbell_core::packet::{Ecn, MTU_FRAME};
 
 /// Time of a full frame at 10 Mbit/s: 1514 * 8 / 10^7 s.
@@ -9,9 +9,10 @@ const FRAME: u64 = 1_211_200;
 
 fn bottleneck(shaper: Shaper, burst: u32) -> Bottleneck<pfifo::State> {
     let rate = Rate::from_mbit(10);
-    let flows = [FlowKey::default()];
-    let fifo = pfifo::State::new(pfifo::Params::default(), &Surroundings { rate, flows: &flows, seed: 1 });
-    Bottleneck::new(fifo, vec![0], rate, shaper, burst)
+    let fifo = pfifo::State::new(pfifo::Params::default(), &QueueContext { rate, seed: 1 });
+    let mut bottleneck = Bottleneck::new(fifo, 1, rate, shaper, burst, ());
+    bottleneck.flow_starts(0, &FlowKey::default(), 0);
+    bottleneck
 }
 
 fn packet(seq: u64) -> Packet {
@@ -49,7 +50,10 @@ fn a_link_takes_its_time_for_every_frame() {
     // idle again: the next waits for nothing but itself
     link.arrive(packet(3), Time::from_secs(1));
     assert_eq!(departures(&mut link), [(1_000_000_000 + FRAME, 3)]);
-    assert_eq!((link.held(), link.packets, link.bytes, link.log.flows[0].departed), (0, 4, 4 * 1514, 4));
+    assert_eq!(
+        (link.held(), link.counters.queue.packets, link.counters.queue.bytes, link.counters.flows.of(0).departed),
+        (0, 4, 4 * 1514, 4)
+    );
 }
 
 #[test]
@@ -91,7 +95,7 @@ fn a_bucket_in_debt_keeps_it_and_pays_the_next_at_the_new_rate() {
     for _ in 0..3 {
         bucket.advance(Time::ZERO);
     }
-    assert_eq!((bucket.packets, bucket.next), (2, Time(FRAME)));
+    assert_eq!((bucket.counters.queue.packets, bucket.next), (2, Time(FRAME)));
     bucket.set_rate(Rate::from_mbit(5), Time(1_000));
     // the debt is time; what it buys from here on is half
     assert_eq!(departures(&mut bucket), [(FRAME, 2), (3 * FRAME, 3)]);
@@ -113,6 +117,6 @@ fn sojourn_is_the_time_in_the_queue_without_the_wire() {
     (0..3).for_each(|seq| link.arrive(packet(seq), Time::ZERO));
     departures(&mut link);
     // 0, 1 and 2 frames
-    assert_eq!(link.recent_sojourn, (3 * FRAME, 3));
-    assert_eq!(link.sojourn[0].max(), Time(2 * FRAME));
+    assert_eq!((link.counters.queue.sojourn_ns, link.counters.queue.sent), (3 * FRAME, 3));
+    assert_eq!(link.counters.classes.sojourn[0].max(), Time(2 * FRAME));
 }

@@ -3,8 +3,8 @@
 use super::*;
 use dumbbell_core::aqm::Dequeue;
 use dumbbell_core::cc;
+use dumbbell_core::log::{At, Log};
 use dumbbell_core::packet::{flag, Ecn};
-use dumbbell_core::record::QueueLog;
 use dumbbell_core::units::Rate;
 use serde_json::{json, Value};
 use std::cell::RefCell;
@@ -44,7 +44,7 @@ impl Recorder {
 }
 
 impl Aqm for Recorder {
-    fn enqueue(&mut self, packet: Packet, now: Time, _log: &mut QueueLog) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, _log: &mut L) {
         self.note(now, Call::Enqueue(packet.flow));
         let mut packet = Packet { enqueue_time: now, ..packet };
         if packet.seq == 5 && packet.flags & flag::RETRANSMISSION == 0 {
@@ -58,10 +58,12 @@ impl Aqm for Recorder {
         self.packets.push_back(packet);
     }
 
-    fn dequeue(&mut self, now: Time, _log: &mut QueueLog) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let packet = self.packets.pop_front();
         self.note(now, packet.map_or(Call::Empty, |gone| Call::Dequeue(gone.flow)));
-        packet.map_or(Dequeue::Empty, Dequeue::Packet)
+        let Some(packet) = packet else { return Dequeue::Empty };
+        log.sent(&packet, At::time(now));
+        Dequeue::Packet(packet)
     }
 
     fn packets(&self) -> usize {

@@ -9,6 +9,7 @@ use super::turns::{self, Turns};
 use crate::aqm::store::Chain;
 use crate::aqm::FlowKey;
 use crate::rng::{mix, Rng};
+use crate::slots::SlotTable;
 
 crate::choice! {
     /// Between what the capacity is shared.
@@ -73,7 +74,7 @@ pub struct Flow {
     tag: u32,
     /// Its packets.
     pub packets: Chain,
-    /// Bytes that it may still send in this turn; while it is among [`FlowTable::turns`], these know better.
+    /// Bytes that it may still send in this turn. While the flow is in [`FlowTable::turns`], the current value is there.
     pub deficit: i32,
     next: u16,
     previous: u16,
@@ -126,8 +127,8 @@ impl List {
     }
 }
 
-/// What the hashes of a flow of the run are, and where it was found last.
-#[derive(Clone, Copy, Debug)]
+/// The hashes of a flow, its tin, and the slot of the queue where it was found last (0: none).
+#[derive(Clone, Copy, Debug, Default)]
 struct Identity {
     flow_hash: u32,
     src_hash: u32,
@@ -205,7 +206,11 @@ impl Loads {
 /// All flow queues of all tins.
 #[derive(Clone, Debug)]
 pub struct FlowTable {
-    identities: Vec<Identity>,
+    /// By [`Packet::flow`](crate::packet::Packet::flow).
+    identities: SlotTable<Identity>,
+    isolation: Isolation,
+    diffserv: Diffserv,
+    perturbation: u64,
     /// Slot of every queue of every tin; 0 if never used.
     queues: Vec<u16>,
     /// Flow queues by slot.
@@ -219,25 +224,14 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
-    /// A table for the flows `keys` of a run with `seed`, which decides what collides.
-    pub fn new(isolation: Isolation, diffserv: Diffserv, tins: usize, keys: &[FlowKey], seed: u64) -> FlowTable {
-        let perturbation = Rng::stream(seed, "cake hash", 0).next_u64();
-        let hash = |input: u64| mix(input ^ perturbation);
-        let identities = keys.iter().map(|key| {
-            let src_hash = hash(u64::from(key.src_host)) as u32;
-            let dst_hash = hash(1 << 32 | u64::from(key.dst_host)) as u32;
-            let flow_hash = match isolation {
-                Isolation::FlowBlind => 0,
-                Isolation::SrcHost => src_hash,
-                Isolation::DstHost => dst_hash,
-                Isolation::Hosts => src_hash ^ dst_hash,
-                _ => hash(hash(u64::from(key.src_host) << 32 | u64::from(key.dst_host)) ^ u64::from(key.ports)) as u32,
-            };
-            Identity { flow_hash, src_hash, dst_hash, tin: diffserv.tin(key.dscp), slot: 0 }
-        });
+    /// An empty table of a run with `seed`, which decides what collides.
+    pub fn new(isolation: Isolation, diffserv: Diffserv, tins: usize, seed: u64) -> FlowTable {
         let mut rng = Rng::stream(seed, "cake quantum", 0);
         FlowTable {
-            identities: identities.collect(),
+            identities: SlotTable::default(),
+            isolation,
+            diffserv,
+            perturbation: Rng::stream(seed, "cake hash", 0).next_u64(),
             queues: vec![0; tins * QUEUES],
             flows: vec![Flow::default()],
             backlogs: vec![0],
@@ -250,10 +244,25 @@ impl FlowTable {
         }
     }
 
+    /// From now on, packets of `flow` belong to the flow with `key`.
+    pub fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
+        let hash = |input: u64| mix(input ^ self.perturbation);
+        let src_hash = hash(u64::from(key.src_host)) as u32;
+        let dst_hash = hash(1 << 32 | u64::from(key.dst_host)) as u32;
+        let flow_hash = match self.isolation {
+            Isolation::FlowBlind => 0,
+            Isolation::SrcHost => src_hash,
+            Isolation::DstHost => dst_hash,
+            Isolation::Hosts => src_hash ^ dst_hash,
+            _ => hash(hash(u64::from(key.src_host) << 32 | u64::from(key.dst_host)) ^ u64::from(key.ports)) as u32,
+        };
+        *self.identities.entry(flow) = Identity { flow_hash, src_hash, dst_hash, tin: self.diffserv.tin(key.dscp), slot: 0 };
+    }
+
     /// Slot of the queue for a packet of `flow`.
     #[inline]
     pub fn slot(&mut self, flow: u32) -> u16 {
-        let Identity { flow_hash, slot, .. } = self.identities[flow as usize];
+        let Identity { flow_hash, slot, .. } = self.identities[flow];
         let last = &self.flows[slot as usize];
         // A tag is in its set once at most: the queue that still has it, and is in use, is the one that a search would find.
         if last.tag == flow_hash && last.state != FlowState::None {
@@ -266,7 +275,7 @@ impl FlowTable {
     #[cold]
     #[inline(never)]
     fn search(&mut self, flow: u32) -> u16 {
-        let Identity { flow_hash, src_hash, dst_hash, tin, .. } = self.identities[flow as usize];
+        let Identity { flow_hash, src_hash, dst_hash, tin, .. } = self.identities[flow];
         let (set, way) = set_and_way(tin, flow_hash);
         let queues = || (0..WAYS).map(|i| set + (way + i) % WAYS);
         let of = |queue: usize| &self.flows[self.queues[queue] as usize];
@@ -281,7 +290,7 @@ impl FlowTable {
         let slot = self.queues[queue];
         let active_same = same.is_some() && self.flows[slot as usize].state != FlowState::None;
         self.flows[slot as usize].tag = flow_hash;
-        self.identities[flow as usize].slot = slot;
+        self.identities.entry(flow).slot = slot;
         if !active_same {
             // A flow that collides takes over the queue, with the packets of another flow in it.
             let bulk = self.flows[slot as usize].state == FlowState::Bulk;
@@ -368,8 +377,13 @@ mod tests {
         (0..n).map(|i| FlowKey { src_host: i / 4, dst_host: i % 4, ports: i, dscp: 0 }).collect()
     }
 
+    fn started(mut table: FlowTable, keys: &[FlowKey]) -> FlowTable {
+        (0..).zip(keys).for_each(|(flow, key)| table.flow_starts(flow, key));
+        table
+    }
+
     fn table(isolation: Isolation, n: u32, seed: u64) -> FlowTable {
-        FlowTable::new(isolation, Diffserv::BestEffort, 1, &keys(n), seed)
+        started(FlowTable::new(isolation, Diffserv::BestEffort, 1, seed), &keys(n))
     }
 
     /// Number of queues that `n` flows, all active, occupy.
@@ -499,9 +513,9 @@ mod tests {
     fn a_flow_that_comes_back_looks_for_its_host_again() {
         // Two sources with the same entry, as the first flows of 2000 hosts surely have
         let keys: Vec<FlowKey> = (0..2000).map(|i| FlowKey { src_host: i, dst_host: 0, ports: i, dscp: 0 }).collect();
-        let mut table = FlowTable::new(Isolation::DualSrcHost, Diffserv::BestEffort, 1, &keys, 1);
-        let entry = |flow: usize| table.identities[flow].src_hash as usize % QUEUES;
-        let other = (1..2000).find(|&flow| entry(flow) == entry(0)).expect("2000 hosts, 1024 entries") as u32;
+        let mut table = started(FlowTable::new(Isolation::DualSrcHost, Diffserv::BestEffort, 1, 1), &keys);
+        let entry = |flow: u32| table.identities[flow].src_hash as usize % QUEUES;
+        let other = (1..2000).find(|&flow| entry(flow) == entry(0)).expect("2000 hosts, 1024 entries");
         let first = table.slot(0) as usize;
         let second = table.slot(other);
         assert_eq!(table.flows[first].src_host, table.flows[second as usize].src_host, "neither is bulk: shared");

@@ -17,9 +17,9 @@ pub mod tins;
 pub mod turns;
 
 use super::store::{truesize, Store};
-use super::{Aqm, Dequeue, Surroundings};
+use super::{Aqm, Dequeue, FlowKey, QueueContext};
+use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use crate::packet::{Ecn, Packet, MTU_FRAME};
-use crate::record::{DropReason, Mark, QueueLog};
 use crate::units::{Rate, Time};
 use cobalt::Coins;
 use isolation::{FlowState, FlowTable, Isolation};
@@ -107,11 +107,11 @@ pub struct State {
 
 impl State {
     /// An empty CAKE.
-    pub fn new(params: Params, surroundings: &Surroundings) -> State {
-        let rate = bytes_per_second(params.bandwidth.unwrap_or(surroundings.rate));
+    pub fn new(params: Params, context: &QueueContext) -> State {
+        let rate = bytes_per_second(params.bandwidth.unwrap_or(context.rate));
         let new_tin = |(tin_rate, quantum)| Tin::new(tin_rate, quantum, params.rtt, params.sce_setting());
         let tins: Vec<Tin> = params.diffserv.shares(rate).into_iter().map(new_tin).collect();
-        let table = FlowTable::new(params.isolation, params.diffserv, tins.len(), surroundings.flows, surroundings.seed);
+        let table = FlowTable::new(params.isolation, params.diffserv, tins.len(), context.seed);
         State {
             charge: Charge { overhead: params.overhead, mpu: params.mpu, framing: params.framing },
             shaped: rate > 0,
@@ -124,7 +124,7 @@ impl State {
             bytes: 0,
             memory: 0,
             memory_limit: buffer_limit(&params, rate),
-            coins: Coins::new(surroundings.seed),
+            coins: Coins::new(context.seed),
             params,
         }
     }
@@ -180,7 +180,7 @@ impl State {
 
     /// Drops the head of the longest queue: the memory is full.
     #[cold]
-    fn drop_from_longest(&mut self, now: Time, log: &mut QueueLog) {
+    fn drop_from_longest<L: Log>(&mut self, now: Time, log: &mut L) {
         let slot = self.table.longest();
         let Some(packet) = self.take(slot) else { return };
         let flow = &mut self.table.flows[slot as usize];
@@ -189,8 +189,7 @@ impl State {
         if self.params.ingress {
             self.charge(tin, packet.len, now, true);
         }
-        self.tins[tin].counters.drops += 1;
-        log.dropped(&packet, DropReason::Overflow);
+        log.dropped(&packet, DropReason::Overflow, Place::Queue, At { now, queue: tin as u32 });
     }
 
     /// Takes queue `slot` of `tin` out of `list`; from [`OLD`] only the first can be taken.
@@ -252,8 +251,12 @@ impl State {
 }
 
 impl Aqm for State {
+    fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
+        self.table.flow_starts(flow, key);
+    }
+
     #[inline]
-    fn enqueue(&mut self, mut packet: Packet, now: Time, log: &mut QueueLog) {
+    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
         let slot = self.table.slot(packet.flow);
         let tin = self.table.flows[slot as usize].tin as usize;
         if self.tins[tin].packets == 0 {
@@ -263,6 +266,7 @@ impl Aqm for State {
             }
         }
         packet.enqueue_time = now;
+        log.enqueued(&packet, At { now, queue: tin as u32 });
         self.put(slot, packet);
         let state = self.table.flows[slot as usize].state;
         match state {
@@ -286,7 +290,7 @@ impl Aqm for State {
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Time, log: &mut QueueLog) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let mut look_at_decaying = true;
         'tin: loop {
             if self.packets == 0 {
@@ -302,6 +306,7 @@ impl Aqm for State {
                 self.current_tin = tins::by_turns(&mut self.tins, self.current_tin);
                 self.current_tin
             };
+            let at = At { now, queue: tin as u32 };
             'flow: loop {
                 // One of the flows that decay is looked at in every call, so that they do leave.
                 let Tin { lists, flow_quantum, .. } = self.tins[tin];
@@ -331,8 +336,7 @@ impl Aqm for State {
                         flow.cobalt.judge(thresholds, now, sojourn, packet.ecn.is_capable(), bulk_flows, &mut self.coins);
                     // The last packet of a flow may be marked, but is never dropped.
                     if verdict.drop && !flow.packets.is_empty() {
-                        self.tins[tin].counters.drops += 1;
-                        log.dropped(&packet, DropReason::Aqm);
+                        log.dropped(&packet, DropReason::Aqm, Place::Queue, at);
                         if self.params.ingress {
                             self.charge_turn(slot, tin, list, packet.len, now, true);
                             continue 'flow;
@@ -340,14 +344,12 @@ impl Aqm for State {
                         continue;
                     }
                     if verdict.mark {
-                        self.tins[tin].counters.marks += 1;
-                        log.set_ce(&mut packet);
+                        log.set_ce(&mut packet, MarkReason::Aqm, at);
                     }
                     if verdict.sce && sce::set_sce(&mut packet) {
-                        self.tins[tin].counters.sce += 1;
-                        log.marked(&packet, Ecn::Ect0, Mark::Sce);
+                        log.marked(&packet, Ecn::Ect0, Mark::Sce, MarkReason::Ramp, at);
                     }
-                    self.tins[tin].counters.packets += 1;
+                    log.sent(&packet, at);
                     self.charge_turn(slot, tin, list, packet.len, now, false);
                     return Dequeue::Packet(packet);
                 }
@@ -389,13 +391,8 @@ impl Aqm for State {
         self.shaped
     }
 
-    fn counters(&self) -> Vec<(String, u64)> {
-        let of = |(index, tin): (usize, &Tin)| {
-            let c = tin.counters;
-            [("packets", c.packets), ("ce_marks", c.marks), ("sce_marks", c.sce), ("drops", c.drops)]
-                .map(|(name, count)| (format!("tin{index}_{name}"), count))
-        };
-        self.tins.iter().enumerate().flat_map(of).collect()
+    fn internal_queues(&self) -> Vec<String> {
+        (0..self.tins.len()).map(|tin| format!("tin{tin}")).collect()
     }
 }
 

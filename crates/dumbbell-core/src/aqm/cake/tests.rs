@@ -3,6 +3,7 @@
 use super::*;
 use crate::aqm::FlowKey;
 use crate::packet::Ecn;
+use crate::record::{Counters, InternalCounters, InternalLog};
 use crate::rng::Rng;
 
 const RAW_10: Rate = Rate::from_mbit(10);
@@ -11,8 +12,14 @@ fn keys(hosts: &[(u32, u32)]) -> Vec<FlowKey> {
     (0..).zip(hosts).map(|(ports, &(src_host, dst_host))| FlowKey { src_host, dst_host, ports, dscp: 0 }).collect()
 }
 
-fn cake(params: Params, flows: &[FlowKey]) -> (State, QueueLog) {
-    (State::new(params, &Surroundings { rate: RAW_10, flows, seed: 7 }), QueueLog::new(flows.len()))
+fn started(mut cake: State, flows: &[FlowKey]) -> (State, Counters) {
+    (0..).zip(flows).for_each(|(flow, key)| cake.flow_starts(flow, key));
+    let internal = InternalLog::new(cake.internal_queues());
+    (cake, Counters { internal, ..Counters::default() })
+}
+
+fn cake(params: Params, flows: &[FlowKey]) -> (State, Counters) {
+    started(State::new(params, &QueueContext { rate: RAW_10, seed: 7 }), flows)
 }
 
 fn single() -> Params {
@@ -24,7 +31,7 @@ fn packet(flow: u32, seq: u64, len: u16, ecn: Ecn) -> Packet {
 }
 
 /// Takes packets from `now` on, waiting where told to, until `until` or until nothing is left.
-fn drain(state: &mut State, log: &mut QueueLog, mut now: Time, until: Time) -> Vec<(Time, Packet)> {
+fn drain(state: &mut State, log: &mut Counters, mut now: Time, until: Time) -> Vec<(Time, Packet)> {
     let mut sent = Vec::new();
     while now < until {
         match state.dequeue(now, log) {
@@ -99,9 +106,8 @@ fn the_shaper_follows_the_bottleneck_unless_told_its_own_rate() {
 
 #[test]
 fn a_shaper_that_starts_in_the_middle_of_a_run_gives_no_burst() {
-    let flows = keys(&[(1, 2)]);
-    let mut state = State::new(single(), &Surroundings { rate: Rate::UNLIMITED, flows: &flows, seed: 1 });
-    let mut log = QueueLog::new(1);
+    let unlimited = State::new(single(), &QueueContext { rate: Rate::UNLIMITED, seed: 1 });
+    let (mut state, mut log) = started(unlimited, &keys(&[(1, 2)]));
     assert!(!state.shapes());
     for seq in 0..5 {
         state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Time::ZERO, &mut log);
@@ -137,7 +143,7 @@ fn full_memory_drops_the_head_of_the_longest_queue_and_wakes_blue() {
     for seq in 0..3 {
         state.enqueue(packet(1, seq, 1514, Ecn::Ect0), Time::from_millis(10), &mut log);
     }
-    assert_eq!((log.drops_overflow, log.flows[0].dropped_overflow, state.packets()), (1, 1, 10));
+    assert_eq!((log.queue.drops_overflow, log.flows.of(0).dropped_overflow, state.packets()), (1, 1, 10));
     let slot = state.table.slot(0) as usize;
     assert_eq!((state.table.flows[slot].cobalt.p_drop, state.table.flows[slot].cobalt.count), (1 << 24, 1));
     let sent = drain(&mut state, &mut log, Time::from_millis(10), Time::NEVER);
@@ -149,7 +155,7 @@ fn full_memory_drops_the_head_of_the_longest_queue_and_wakes_blue() {
 fn a_limit_below_one_packet_drops_everything() {
     let (mut state, mut log) = cake(Params { memlimit: Some(1000), ..Params::default() }, &keys(&[(1, 2)]));
     state.enqueue(packet(0, 0, 1514, Ecn::Ect0), Time::ZERO, &mut log);
-    assert_eq!((state.packets(), state.memory, log.drops_overflow), (0, 0, 1));
+    assert_eq!((state.packets(), state.memory, log.queue.drops_overflow), (0, 0, 1));
     assert!(matches!(state.dequeue(Time::ZERO, &mut log), Dequeue::Empty));
 }
 
@@ -270,7 +276,7 @@ fn unlimited_tins_share_by_their_quanta() {
 }
 
 /// Drives one queue at 120 % of 10 Mbit/s for `seconds`; returns the sojourn times (ms) and the log.
-fn overload(params: Params, ecn: Ecn, seconds: u64) -> (Vec<f64>, QueueLog, usize) {
+fn overload(params: Params, ecn: Ecn, seconds: u64) -> (Vec<f64>, Counters, usize) {
     let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
     let gap = 1_211_200 * 5 / 6;
     let (mut arrival, mut seq, mut now, mut sojourns) = (Time::ZERO, 0, Time::ZERO, Vec::new());
@@ -295,19 +301,23 @@ fn an_overload_of_a_flow_that_does_not_respond_is_dropped_down_to_the_target() {
     // 20 % above the rate: 165 drops/s = sqrt(count)/0.1 s need count 272, whose sum of gaps is about 0.2 * sqrt(272) = 3.3 s
     let late: f64 = sojourns[sojourns.len() / 2..].iter().sum::<f64>() / (sojourns.len() - sojourns.len() / 2) as f64;
     assert!(late < 12.0, "{late} ms");
-    assert!(log.drops_aqm > 2_000 && log.ce_marks == 0 && log.drops_overflow == 0, "{} drops", log.drops_aqm);
+    assert!(
+        log.queue.drops_aqm > 2_000 && log.queue.ce_marks == 0 && log.queue.drops_overflow == 0,
+        "{} drops",
+        log.queue.drops_aqm
+    );
 }
 
 #[test]
 fn a_flow_that_ignores_marks_fills_the_memory_and_meets_blue() {
     let (_, log, queued) = overload(single(), Ecn::Ect1, 20);
     // 4 MiB hold 1820 frames of 2304 B; at 165 frames/s of surplus they are full after 11 s. From then on BLUE drops too.
-    assert!(log.ce_marks > 1_000 && log.drops_overflow > 10 && log.drops_aqm > 100, "{log:?}");
+    assert!(log.queue.ce_marks > 1_000 && log.queue.drops_overflow > 10 && log.queue.drops_aqm > 100, "{log:?}");
     assert!(queued <= 1820);
 }
 
 /// Sojourn times (ms) of 120 % of the rate with SCE, of one flow that is ECT(0) and ignores marks.
-fn with_sce(params: Params, ecn: Ecn) -> (Vec<f64>, QueueLog) {
+fn with_sce(params: Params, ecn: Ecn) -> (Vec<f64>, Counters) {
     let (sojourns, log, _) = overload(Params { sce: sce::Mode::On, ..params }, ecn, 3);
     (sojourns, log)
 }
@@ -318,9 +328,9 @@ fn sce_marks_with_one_queue_and_with_a_queue_for_every_flow() {
         let (sojourns, log) = with_sce(params, Ecn::Ect0);
         // Beyond the target all that is not CE is SCE.
         let over = sojourns.iter().filter(|&&ms| ms > 5.0).count() as u64;
-        let marks = log.sce_marks + log.ce_marks;
-        assert!(marks >= over && marks <= over + 10 && log.ce_marks > 10, "{marks} marks of {over}");
-        assert_eq!((log.flows[0].sce, log.flows[0].sce_dropped), (log.sce_marks, 0));
+        let marks = log.queue.sce_marks + log.queue.ce_marks;
+        assert!(marks >= over && marks <= over + 10 && log.queue.ce_marks > 10, "{marks} marks of {over}");
+        assert_eq!((log.flows.of(0).sce, log.flows.of(0).sce_dropped), (log.queue.sce_marks, 0));
     }
 }
 
@@ -331,7 +341,7 @@ fn sce_marks_a_sparse_flow_too() {
     state.enqueue(packet(0, 0, 1514, Ecn::Ect0), Time::ZERO, &mut log);
     // over the target of 5 ms and four frames (4.84 ms)
     let Dequeue::Packet(sent) = state.dequeue(Time::from_millis(6), &mut log) else { panic!("a packet is queued") };
-    assert_eq!((sent.ecn, log.sce_marks, log.ce_marks), (Ecn::Ect1, 1, 0));
+    assert_eq!((sent.ecn, log.queue.sce_marks, log.queue.ce_marks), (Ecn::Ect1, 1, 0));
 }
 
 #[test]
@@ -339,8 +349,12 @@ fn sce_changes_nothing_but_ect0() {
     for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ce] {
         let (sojourns, log) = with_sce(single(), ecn);
         let (plain_sojourns, plain, _) = overload(single(), ecn, 3);
-        assert_eq!(log.sce_marks, 0);
-        assert_eq!((sojourns, log.ce_marks, log.drops_aqm), (plain_sojourns, plain.ce_marks, plain.drops_aqm), "{ecn:?}");
+        assert_eq!(log.queue.sce_marks, 0);
+        assert_eq!(
+            (sojourns, log.queue.ce_marks, log.queue.drops_aqm),
+            (plain_sojourns, plain.queue.ce_marks, plain.queue.drops_aqm),
+            "{ecn:?}"
+        );
     }
 }
 
@@ -350,8 +364,11 @@ fn sce_disturbs_no_other_draw() {
     let params = Params { memlimit: Some(100_000), ..single() };
     let (sojourns, log) = with_sce(params.clone(), Ecn::Ect0);
     let (plain_sojourns, plain, _) = overload(params, Ecn::Ect0, 3);
-    assert!(plain.drops_aqm > 10 && plain.sce_marks == 0 && log.sce_marks > 100, "{plain:?} {log:?}");
-    assert_eq!((sojourns, log.ce_marks, log.drops_aqm), (plain_sojourns, plain.ce_marks, plain.drops_aqm));
+    assert!(plain.queue.drops_aqm > 10 && plain.queue.sce_marks == 0 && log.queue.sce_marks > 100, "{plain:?} {log:?}");
+    assert_eq!(
+        (sojourns, log.queue.ce_marks, log.queue.drops_aqm),
+        (plain_sojourns, plain.queue.ce_marks, plain.queue.drops_aqm)
+    );
 }
 
 #[test]
@@ -364,7 +381,7 @@ fn the_threshold_sets_the_share_of_marks_at_the_target() {
         state.enqueue(packet(0, seq, 1514, Ecn::Ect0), now, &mut log);
         assert!(matches!(state.dequeue(now + Time::from_millis(5), &mut log), Dequeue::Packet(_)));
     }
-    assert!((38..=112).contains(&log.sce_marks) && log.ce_marks == 0, "{}", log.sce_marks);
+    assert!((38..=112).contains(&log.queue.sce_marks) && log.queue.ce_marks == 0, "{}", log.queue.sce_marks);
 }
 
 #[test]
@@ -372,7 +389,7 @@ fn ingress_charges_what_it_drops() {
     // The rate that arrives (sent and dropped) is held at 10 Mbit/s, so less is sent.
     let sent = |ingress| {
         let (sojourns, log, _) = overload(Params { ingress, ..single() }, Ecn::NotEct, 20);
-        (sojourns.len() as f64 * 1_211_200.0 / 20e9, log.drops_aqm as f64 * 1_211_200.0 / 20e9)
+        (sojourns.len() as f64 * 1_211_200.0 / 20e9, log.queue.drops_aqm as f64 * 1_211_200.0 / 20e9)
     };
     let (egress_sent, _) = sent(false);
     let (ingress_sent, ingress_dropped) = sent(true);
@@ -389,8 +406,8 @@ fn the_last_packet_of_a_flow_is_marked_but_not_dropped() {
         state.table.flows[slot].cobalt.queue_full(&state.tins[0].thresholds, Time::ZERO);
         state.enqueue(packet(0, 0, 1514, ecn), Time::ZERO, &mut log);
         let Dequeue::Packet(sent) = state.dequeue(Time::from_millis(50), &mut log) else { panic!("a packet is queued") };
-        assert_eq!((sent.ecn, log.drops_aqm), (expected, 0));
-        assert_eq!(log.ce_marks, u64::from(ecn == Ecn::Ect0));
+        assert_eq!((sent.ecn, log.queue.drops_aqm), (expected, 0));
+        assert_eq!(log.queue.ce_marks, u64::from(ecn == Ecn::Ect0));
     }
 }
 
@@ -436,7 +453,7 @@ fn ingress_charges_what_does_not_fit() {
         for seq in 0..3 {
             state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Time::ZERO, &mut log);
         }
-        assert_eq!(log.drops_overflow, 2);
+        assert_eq!(log.queue.drops_overflow, 2);
         state.tins[0].next
     };
     // The tin's clock runs at most one packet ahead.
@@ -470,9 +487,7 @@ fn hosts_are_counted_as_often_as_they_have_bulk_flows() {
 fn tins_count_what_they_sent_and_marked() {
     // two flows of best effort and voice at a tenth of what they offer: both tins mark, and together as much as the log
     let keys = [0_u8, 46].map(|dscp| FlowKey { src_host: 1, dst_host: 2, ports: u32::from(dscp), dscp });
-    let surroundings = Surroundings { rate: Rate::from_mbit(10), flows: &keys, seed: 1 };
-    let mut cake = State::new(Params { sce: sce::Mode::On, ..Params::default() }, &surroundings);
-    let mut log = QueueLog::new(2);
+    let (mut cake, mut log) = cake(Params { sce: sce::Mode::On, ..Params::default() }, &keys);
     let (mut sent, mut now) = (0, Time::ZERO);
     for step in 0..20_000_u64 {
         now = Time::from_micros(200 * step);
@@ -494,12 +509,14 @@ fn tins_count_what_they_sent_and_marked() {
             sent += 1;
         }
     }
-    let counters: std::collections::HashMap<String, u64> = cake.counters().into_iter().collect();
-    let sum = |name: &str| (0..3).map(|tin| counters[&format!("tin{tin}_{name}")]).sum::<u64>();
+    let tins: Vec<_> = log.internal.iter().collect();
+    assert_eq!(tins.iter().map(|tin| tin.0).collect::<Vec<_>>(), ["tin0", "tin1", "tin2"]);
+    let sum = |of: fn(&InternalCounters) -> u64| tins.iter().map(|tin| of(tin.1)).sum::<u64>();
     assert!(now > Time::ZERO && sent > 0);
-    assert_eq!(sum("packets"), sent);
-    assert_eq!(sum("ce_marks"), log.ce_marks);
-    assert_eq!(sum("sce_marks"), log.sce_marks);
-    assert_eq!(sum("drops"), log.drops_overflow + log.drops_aqm);
-    assert!(counters["tin0_ce_marks"] > 0 && counters["tin2_sce_marks"] > 0, "{counters:?}");
+    assert_eq!(sum(|tin| tin.packets), sent);
+    assert_eq!(sum(|tin| tin.sojourn_ns), log.queue.sojourn_ns);
+    assert_eq!(sum(|tin| tin.ce_marks), log.queue.ce_marks);
+    assert_eq!(sum(|tin| tin.sce_marks), log.queue.sce_marks);
+    assert_eq!(sum(|tin| tin.drops), log.queue.drops_overflow + log.queue.drops_aqm);
+    assert!(tins[0].1.ce_marks > 0 && tins[2].1.sce_marks > 0, "{tins:?}");
 }

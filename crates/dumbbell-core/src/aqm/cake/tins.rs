@@ -112,24 +112,9 @@ impl Diffserv {
     }
 }
 
-/// What a tin counted, packets; as `tc -s qdisc` prints it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counters {
-    /// Sent.
-    pub packets: u64,
-    /// CE marks.
-    pub marks: u64,
-    /// SCE marks.
-    pub sce: u64,
-    /// Drops, by COBALT and because the memory was full.
-    pub drops: u64,
-}
-
 /// One tin.
 #[derive(Clone, Debug)]
 pub struct Tin {
-    /// What it counted.
-    pub counters: Counters,
     /// What the COBALTs of its queues compare with.
     pub thresholds: Thresholds,
     /// Bytes that a flow may send in its turn.
@@ -177,7 +162,6 @@ impl Tin {
         let byte_time = ByteTime::at(bytes_per_second);
         let lists = [List::default(); 2];
         Tin {
-            counters: Counters::default(),
             thresholds,
             flow_quantum,
             byte_time,

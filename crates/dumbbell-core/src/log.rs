@@ -1,0 +1,201 @@
+//! Events of a bottleneck, and who listens to them.
+//!
+//! Queue disciplines and bottlenecks report what happens to every packet to a [`Log`]. Counters, histograms and captures are
+//! logs; a queue discipline knows none of them. Logs are generic parameters: an event that nobody listens to costs nothing.
+
+use crate::packet::{Ecn, Packet};
+use crate::units::Time;
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropReason {
+    /// The queue was full.
+    Overflow,
+    /// The AQM decided to.
+    Aqm,
+    /// Random loss on the path.
+    Loss,
+    /// A policer: the packet did not conform to its rate.
+    Policer,
+}
+
+/// Where a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On arrival at the queue: no [`Log::enqueued`] came before.
+    Arrival,
+    /// In the queue: it had been enqueued.
+    Queue,
+    /// Outside of the bottleneck.
+    Path,
+}
+
+/// What a mark says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Congestion experienced.
+    Ce,
+    /// Some congestion experienced: ECT(0) became ECT(1).
+    Sce,
+}
+
+/// Why a packet was marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkReason {
+    /// The control law of the AQM.
+    Aqm,
+    /// The packet waited, or the queue grew, beyond a fixed threshold.
+    Step,
+    /// The probability is coupled to that of another internal queue (RFC 9332).
+    Coupled,
+    /// A probability that rises with the delay, as that of SCE marks.
+    Ramp,
+}
+
+/// When an event happened, and in which internal queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    /// The time.
+    pub now: Time,
+    /// Number of the internal queue: the flow queue of FQ disciplines, the tin of Cake, 0 where there is only one.
+    pub queue: u32,
+}
+
+impl At {
+    /// At `now`, in a discipline with one queue.
+    #[inline]
+    pub fn time(now: Time) -> At {
+        At { now, queue: 0 }
+    }
+}
+
+/// Listens to the events of a bottleneck. Every method does nothing unless it is implemented.
+///
+/// A packet that enters the bottleneck causes these events, in this order: `arrived`; `marked` at most once for each kind of mark,
+/// anywhere before `sent`; either `dropped` on arrival, or `enqueued` and then `dropped` from the queue or `sent` and `departed`.
+/// Queue disciplines report `enqueued`, `marked`, `dropped` and `sent`, each at the moment when it happens.
+pub trait Log {
+    /// The packet reached the bottleneck.
+    #[inline]
+    fn arrived(&mut self, _packet: &Packet, _now: Time) {}
+
+    /// The queue accepted the packet.
+    #[inline]
+    fn enqueued(&mut self, _packet: &Packet, _at: At) {}
+
+    /// The queue gave the packet to the link. It had been queued since [`Packet::enqueue_time`].
+    #[inline]
+    fn sent(&mut self, _packet: &Packet, _at: At) {}
+
+    /// The last bit of the packet left the link.
+    #[inline]
+    fn departed(&mut self, _packet: &Packet, _now: Time) {}
+
+    /// The queue marked the packet, which had the codepoint `before`. `before` is CE if the mark changed nothing.
+    #[inline]
+    fn marked(&mut self, _packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, _at: At) {}
+
+    /// The packet was dropped.
+    #[inline]
+    fn dropped(&mut self, _packet: &Packet, _reason: DropReason, _place: Place, _at: At) {}
+
+    /// Sets CE on `packet` if it is ECN-capable, and reports the mark. Returns whether the packet is CE now.
+    #[inline]
+    fn set_ce(&mut self, packet: &mut Packet, reason: MarkReason, at: At) -> bool {
+        let before = packet.ecn;
+        let marked = packet.set_ce();
+        if marked {
+            self.marked(packet, before, Mark::Ce, reason, at);
+        }
+        marked
+    }
+}
+
+/// Listens to nothing.
+impl Log for () {}
+
+/// Implements [`Log`] by passing each event on to several logs in order: `log_to!(self => self.first, self.second)`.
+#[macro_export]
+macro_rules! log_to {
+    ($self:ident => $($log:expr),+ $(,)?) => {
+        #[inline]
+        fn arrived(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
+            $($log.arrived(packet, now);)+
+        }
+        #[inline]
+        fn enqueued(&mut $self, packet: &$crate::packet::Packet, at: $crate::log::At) {
+            $($log.enqueued(packet, at);)+
+        }
+        #[inline]
+        fn sent(&mut $self, packet: &$crate::packet::Packet, at: $crate::log::At) {
+            $($log.sent(packet, at);)+
+        }
+        #[inline]
+        fn departed(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
+            $($log.departed(packet, now);)+
+        }
+        #[inline]
+        fn marked(
+            &mut $self,
+            packet: &$crate::packet::Packet,
+            before: $crate::packet::Ecn,
+            mark: $crate::log::Mark,
+            reason: $crate::log::MarkReason,
+            at: $crate::log::At,
+        ) {
+            $($log.marked(packet, before, mark, reason, at);)+
+        }
+        #[inline]
+        fn dropped(
+            &mut $self,
+            packet: &$crate::packet::Packet,
+            reason: $crate::log::DropReason,
+            place: $crate::log::Place,
+            at: $crate::log::At,
+        ) {
+            $($log.dropped(packet, reason, place, at);)+
+        }
+    };
+}
+
+impl<A: Log, B: Log> Log for (A, B) {
+    log_to!(self => self.0, self.1);
+}
+
+impl<L: Log> Log for &mut L {
+    log_to!(self => (**self));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aqm::testing::packet;
+
+    /// Writes down the marks that it hears of.
+    #[derive(Default)]
+    struct Marks(Vec<(Ecn, Mark, MarkReason, u32)>);
+
+    impl Log for Marks {
+        fn marked(&mut self, _packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+            self.0.push((before, mark, reason, at.queue));
+        }
+    }
+
+    #[test]
+    fn both_logs_of_a_pair_hear_of_a_mark() {
+        let mut first = Marks::default();
+        let mut pair = (&mut first, Marks::default());
+        let at = At { now: Time::ZERO, queue: 3 };
+        let of = |ecn, pair: &mut (&mut Marks, Marks)| {
+            let mut packet = packet(0, ecn);
+            (pair.set_ce(&mut packet, MarkReason::Step, at), packet.ecn)
+        };
+        assert_eq!(of(Ecn::Ect0, &mut pair), (true, Ecn::Ce));
+        assert_eq!(of(Ecn::Ce, &mut pair), (true, Ecn::Ce));
+        // not capable: no mark, and no event
+        assert_eq!(of(Ecn::NotEct, &mut pair), (false, Ecn::NotEct));
+        let heard = vec![(Ecn::Ect0, Mark::Ce, MarkReason::Step, 3), (Ecn::Ce, Mark::Ce, MarkReason::Step, 3)];
+        assert_eq!(pair.1 .0, heard);
+        assert_eq!(first.0, heard);
+    }
+}
