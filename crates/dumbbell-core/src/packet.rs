@@ -69,8 +69,17 @@ pub struct Packet {
 
 impl Packet {
     /// All zero, Not-ECT.
-    pub const EMPTY: Packet =
-        Packet { enqueue_time: Time::ZERO, seq: 0, flow: 0, tsval: 0, value: 0, len: 0, ecn: Ecn::NotEct, flags: 0 };
+    pub const EMPTY: Packet = Packet {
+        enqueue_time: Time::ZERO,
+        seq: 0,
+        flow: 0,
+        tsval: 0,
+        tsecr_age: 0,
+        value: 0,
+        len: 0,
+        ecn: Ecn::NotEct,
+        flags: 0,
+    };
 
     /// Whether [`flag`] bit `bit` is set.
     #[inline]
@@ -93,6 +102,8 @@ impl Packet {
 pub const NO_TSECR: u16 = u16::MAX;
 /// Ethernet header (14 B) + IPv4 (20 B) + TCP with timestamps (32 B): what a frame carries beside the payload.
 pub const HEADERS: u16 = 66;
+/// Ethernet header (14 B) + IPv4 (20 B) + UDP (8 B).
+pub const UDP_HEADERS: u16 = 42;
 /// MSS payload at an MTU of 1500 with TCP timestamps (1500 - 20 - 32).
 pub const MSS: u16 = 1448;
 /// A full frame without FCS: Linux's `psched_mtu` on Ethernet.

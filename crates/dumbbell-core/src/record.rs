@@ -32,6 +32,18 @@ pub struct FlowCounters {
     pub sce_dropped: u64,
 }
 
+impl FlowCounters {
+    /// Packets that left the bottleneck or were dropped there.
+    pub fn gone(&self) -> u64 {
+        self.departed + self.dropped_overflow + self.dropped_aqm
+    }
+
+    /// Packets in the queue and on the wire.
+    pub fn queued(&self) -> u64 {
+        self.arrived.saturating_sub(self.gone())
+    }
+}
+
 /// Counts per flow.
 #[derive(Clone, Debug, Default)]
 pub struct FlowLog {

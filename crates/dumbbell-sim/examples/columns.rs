@@ -20,15 +20,8 @@ fn main() {
         let config: Value = serde_json::from_str(&line.expect("text")).expect("JSON");
         let outcome = dumbbell_sim::run(&config, &AtomicBool::new(false), &AtomicU64::new(0)).expect("a run");
         let mut digests = Map::new();
-        let tables = &outcome.tables;
-        let named: [(&str, &Table); 6] = [
-            ("run", &Table::row(&outcome.summary)),
-            ("flows", &tables.flows),
-            ("classes", &tables.classes),
-            ("series", &tables.series),
-            ("queue_series", &tables.queue_series),
-            ("sojourn", &tables.sojourn),
-        ];
+        let summary = Table::row(&outcome.summary);
+        let named = std::iter::once(("run", &summary)).chain(outcome.tables.named());
         for (name, table) in named {
             let columns = table.columns.iter().filter(|(column, _)| column != "events");
             digests.extend(columns.map(|(column, values)| (format!("{name}.{column}"), digest(values))));

@@ -1,6 +1,7 @@
 //! One run, resolved: what the engine reads.
 
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
+use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::{self, HostParams};
 use dumbbell_core::traffic::{Arrivals, Codepoint, Sizes, Spacing};
 use dumbbell_core::units::{Rate, Time};
@@ -164,6 +165,13 @@ pub struct Start {
     pub min: Time,
     /// Latest.
     pub max: Time,
+}
+
+impl Start {
+    /// A start drawn from the stream `name` of `seed`, number `index`.
+    pub fn draw(&self, seed: u64, name: &str, index: usize) -> Time {
+        self.min + Time(Rng::stream(seed, name, index as u64).below((self.max - self.min).0 + 1))
+    }
 }
 
 /// One flow.

@@ -112,6 +112,9 @@ pub trait Run: Send {
     /// A broken invariant.
     fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError>;
 
+    /// Time of the last event.
+    fn time(&self) -> Time;
+
     /// What there is to see now.
     fn view(&self) -> View;
 
@@ -197,7 +200,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             let line = line_of(&self.lines, params.base_rtt);
             let (host, class) = (&self.host, self.classes.of_flow[index]);
             let slot = self.arena.add(|slot| {
-                let tcp = connection(slot, cc, host, ecn, params.ecn_echo, params.base_rtt, application(flow));
+                let tcp = connection(slot, cc, host, ecn, params.ecn_echo, application(flow));
                 let mut endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, index as u32, class, line, start, stop);
                 if params.loss > 0.0 || params.jitter > Time::ZERO {
                     let rng = Rng::stream(seed, "path", index as u64);
@@ -220,7 +223,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             let rng = Rng::stream(seed, "udp", index as u64);
             let slot = self.arena.add(|slot| {
                 let source = UdpSource::new(slot, params.rate, params.size, params.ecn.into(), params.spacing, rng);
-                let transport = Transport::Udp(Box::new(Udp { source, received: ReceiverStats::default() }));
+                let transport = Transport::Udp(Box::new(Udp { source, received: ReceiverStats::default(), started: false, stopped: None }));
                 Endpoint::new(transport, Origin::Listed, number, class, line, start, params.stop.unwrap_or(Time::NEVER))
             });
             self.join(slot);
@@ -360,6 +363,8 @@ impl<A: Aqm, L: Log> Engine<A, L> {
                 }
                 if *stop <= now {
                     udp.source.stop();
+                    udp.started = true;
+                    udp.stopped = Some(now);
                     *stop = Time::NEVER;
                 }
                 while udp.source.next <= now {
@@ -410,13 +415,13 @@ impl<A: Aqm, L: Log> Engine<A, L> {
     /// Takes the short flow in `slot` into what is measured.
     fn measure_short_flow(&mut self, slot: u32, now: Time) {
         let endpoint = self.arena.get(slot);
-        let Some(tcp) = endpoint.tcp() else { return };
+        let Origin::Web { size } = endpoint.origin else { return };
         let delay = self.lines[endpoint.line as usize].delay;
         let result = FlowResult::new(endpoint, &self.bottleneck.counters.flows.of(slot), now);
         self.measures.short_flows.add(ShortFlow {
             number: endpoint.number,
             class: endpoint.class,
-            size: tcp.sender.size().unwrap_or(0),
+            size,
             start: endpoint.start - Time(delay.0 / 2),
             completion: result.completion,
             base_rtt: delay,
@@ -439,8 +444,8 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         let ecn = params.ecn.unwrap_or(self.host.ecn);
         let (class, line, host) = (process.class, process.line, &self.host);
         let slot = self.arena.add(|slot| {
-            let tcp = connection(slot, cc, host, ecn, params.ecn_echo, params.base_rtt, Application::Size(size));
-            Endpoint::new(Transport::Tcp(tcp), Origin::Web, number, class, line, now, Time::NEVER)
+            let tcp = connection(slot, cc, host, ecn, params.ecn_echo, Application::Size(size));
+            Endpoint::new(Transport::Tcp(tcp), Origin::Web { size }, number, class, line, now, Time::NEVER)
         });
         self.bottleneck.flow_starts(slot, &process.key(number), class);
         self.join(slot);
@@ -495,7 +500,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
                     let result = FlowResult::new(endpoint, &self.bottleneck.counters.flows.of(slot), now);
                     self.measures.finish_flow(endpoint.number, listed, result);
                 }
-                Origin::Web => self.measure_short_flow(slot, now),
+                Origin::Web { .. } => self.measure_short_flow(slot, now),
             }
         }
         Ok(())
@@ -557,6 +562,10 @@ impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
         Ok(Standing::Busy)
     }
 
+    fn time(&self) -> Time {
+        self.now
+    }
+
     fn view(&self) -> View {
         let endpoint = |(_, endpoint): (u32, &Endpoint)| {
             let sender = endpoint.tcp().map(|tcp| &tcp.sender);
@@ -609,14 +618,14 @@ fn line_of(lines: &[Line], base_rtt: Time) -> u32 {
 }
 
 /// Both ends of a connection for `slot`.
-fn connection(slot: u32, cc: AnyCc, host: &Arc<HostParams>, ecn: bool, echo: EcnEcho, base_rtt: Time, app: Application) -> Tcp {
+fn connection(slot: u32, cc: AnyCc, host: &Arc<HostParams>, ecn: bool, echo: EcnEcho, app: Application) -> Tcp {
     let echo = match echo {
         EcnEcho::Auto if cc.needs_ecn() => Echo::PerPacket,
         EcnEcho::Auto | EcnEcho::Classic => Echo::UntilCwr,
         EcnEcho::Dctcp => Echo::PerPacket,
         EcnEcho::AccEcn => Echo::Accurate,
     };
-    let options = FlowOptions { ecn: ecn || cc.needs_ecn(), echo, base_rtt };
+    let options = FlowOptions { ecn: ecn || cc.needs_ecn(), echo };
     let sender = Sender::new(slot, cc, Arc::clone(host), options, app);
     Tcp { sender, receiver: Receiver::new(slot, Arc::clone(host), options) }
 }

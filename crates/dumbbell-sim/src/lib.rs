@@ -8,6 +8,8 @@ pub mod config;
 mod engine;
 mod measure;
 mod min_tree;
+mod outcome;
+mod short_flows;
 pub mod table;
 
 pub use config::registry;
@@ -15,10 +17,14 @@ use config::RunConfig;
 use dumbbell_core::aqm::{self, AnyAqm, QueueContext};
 use dumbbell_core::cc::{self, AnyCc};
 use dumbbell_core::param::ParamError;
+use dumbbell_core::record::QueueCounters;
 use dumbbell_core::rng::mix;
+use dumbbell_core::units::Time;
+use engine::Standing;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 use table::{Column, Table};
 
 /// Changes whenever results may change: part of every run's key.
@@ -41,16 +47,36 @@ pub enum RunError {
 /// What a run measured, as columns.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tables {
-    /// One row a flow.
+    /// One row a flow or source of UDP that is listed.
     pub flows: Table,
-    /// One row a connection class.
+    /// One row a class of traffic.
     pub classes: Table,
-    /// One row a flow and interval.
+    /// One row a listed flow and interval.
     pub series: Table,
     /// One row an interval.
     pub queue_series: Table,
     /// Histogram of the time in queue, one row a class and bin.
     pub sojourn: Table,
+    /// One row a short flow.
+    pub short_flows: Table,
+    /// Short flows by class and size.
+    pub slowdowns: Table,
+}
+
+impl Tables {
+    /// Every table with its name in the store, in order.
+    pub fn named(&self) -> [(&'static str, &Table); 7] {
+        let Tables { flows, classes, series, queue_series, sojourn, short_flows, slowdowns } = self;
+        [
+            ("flows", flows),
+            ("classes", classes),
+            ("series", series),
+            ("queue_series", queue_series),
+            ("sojourn", sojourn),
+            ("short_flows", short_flows),
+            ("slowdowns", slowdowns),
+        ]
+    }
 }
 
 /// What a run measured.
@@ -65,20 +91,10 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// `tables.classes` holds what was measured in the queue, to which what follows from `tables.flows` is added; `rate`
-    /// is the link's, bit/s.
-    pub(crate) fn new(mut summary: Value, mut tables: Tables, rate: u64) -> Outcome {
+    pub(crate) fn new(summary: Value, tables: Tables) -> Outcome {
         let mut digest = Digest::default();
         digest.bytes(summary.to_string().as_bytes());
-        let Tables { flows, classes, series, queue_series, sojourn } = &tables;
-        for table in [flows, classes, series, queue_series, sojourn] {
-            digest.table(table);
-        }
-        let of_queue = std::mem::take(&mut tables.classes);
-        tables.classes = classes::table(&tables.flows, of_queue, rate).expect("measure.rs names all columns");
-        for (name, ratio) in classes::ratios(&tables.classes) {
-            summary[name] = ratio;
-        }
+        tables.named().iter().for_each(|(_, table)| digest.table(table));
         Outcome { summary, tables, hash: digest.hex() }
     }
 }
@@ -131,7 +147,7 @@ pub fn check(config: &Value) -> Result<(), ParamError> {
     build(&config).map(drop)
 }
 
-/// Builds what `config` names: queue discipline and congestion controls.
+/// Builds what `config` names: queue discipline and congestion controls of the flows.
 fn build(config: &RunConfig) -> Result<(AnyAqm, Vec<AnyCc>), ParamError> {
     if engine::frame(config.hosts.mss) > u32::from(u16::MAX) {
         return Err(ParamError::new("hosts.mss", config.hosts.mss, "frames below 64 KiB"));
@@ -140,10 +156,123 @@ fn build(config: &RunConfig) -> Result<(AnyAqm, Vec<AnyCc>), ParamError> {
     for (index, flow) in config.flows.iter().enumerate() {
         controls.push(cc::build(&flow.cc).map_err(|e| e.within(&format!("flows[{index}].cc")))?);
     }
+    for (index, web) in config.web.iter().enumerate() {
+        cc::build(&web.cc).map_err(|e| e.within(&format!("web[{index}].cc")))?;
+    }
     let context = QueueContext { rate: config.bottleneck.rate, seed: config.run.seed };
     let any = aqm::build(&config.aqm, &context).map_err(|e| e.within("bottleneck.aqm"))?;
     Ok((any, controls))
 }
+
+/// An endpoint, looked at while a run is paused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointView {
+    /// Number in the run: flows, then UDP, then short flows as they arrive.
+    pub number: u32,
+    /// Class of traffic.
+    pub class: u16,
+    /// Payload that has arrived, bytes: acknowledged for TCP, received for UDP.
+    pub payload: u64,
+    /// Congestion window, segments; this and what follows is 0 for UDP.
+    pub cwnd: u32,
+    /// Slow-start threshold, segments.
+    pub ssthresh: u32,
+    /// Segments in flight.
+    pub in_flight: u32,
+    /// Smoothed RTT, us; 0 before the first sample.
+    pub srtt_us: u32,
+}
+
+/// A run, looked at while it is paused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Time of the last event.
+    pub now: Time,
+    /// Events so far.
+    pub events: u64,
+    /// Packets in the queue.
+    pub queued_packets: u64,
+    /// Their bytes.
+    pub queued_bytes: u64,
+    /// What the bottleneck has counted.
+    pub queue: QueueCounters,
+    /// Everything that sends, as far as it is there.
+    pub endpoints: Vec<EndpointView>,
+}
+
+/// A run on its way: it can be paused at any time, looked into and gone on with, to the same bits.
+///
+/// ```
+/// use dumbbell_core::units::Time;
+/// let config = serde_json::json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "codel"}},
+///     "flows": [{"cc": {"name": "cubic"}}]});
+/// let mut sim = dumbbell_sim::Sim::new(&config).unwrap();
+/// while !sim.step(sim.now() + Time::from_millis(100)).unwrap() {
+///     println!("{}: {} packets queued", sim.now(), sim.view().queued_packets);
+/// }
+/// assert_eq!(sim.finish().unwrap().tables.flows.height(), 1);
+/// ```
+pub struct Sim {
+    run: Box<dyn engine::Run>,
+    duration: Time,
+    reached: Time,
+    over: bool,
+}
+
+impl Sim {
+    /// A run of `config`, canonical JSON (see `docs/architecture.md`), that has not begun.
+    ///
+    /// # Errors
+    /// The first key that cannot be used.
+    pub fn new(config: &Value) -> Result<Sim, ParamError> {
+        let config = Arc::new(RunConfig::from_json(config)?);
+        let (any, controls) = build(&config)?;
+        let duration = config.run.duration;
+        let run: Box<dyn engine::Run> =
+            dumbbell_core::with_aqm!(any, aqm => Box::new(engine::Engine::new(config, controls, aqm, ())));
+        Ok(Sim { run, duration, reached: Time::ZERO, over: false })
+    }
+
+    /// Lets everything happen until `until`, that instant included. Returns whether the run is over.
+    ///
+    /// # Errors
+    /// A broken invariant.
+    pub fn step(&mut self, until: Time) -> Result<bool, RunError> {
+        while !self.over && self.advance(until, u64::MAX)? != Standing::Paused {}
+        Ok(self.over)
+    }
+
+    fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError> {
+        let standing = self.run.advance(until, events)?;
+        self.over = standing == Standing::Over;
+        if standing == Standing::Paused {
+            self.reached = self.reached.max(until);
+        }
+        Ok(standing)
+    }
+
+    /// How far the run has come.
+    pub fn now(&self) -> Time {
+        self.reached
+    }
+
+    /// What there is to see.
+    pub fn view(&self) -> View {
+        self.run.view()
+    }
+
+    /// Goes on to the end, and returns what was measured.
+    ///
+    /// # Errors
+    /// A broken invariant.
+    pub fn finish(mut self) -> Result<Outcome, RunError> {
+        self.step(Time::NEVER)?;
+        self.run.finish()
+    }
+}
+
+/// Events between two looks at the cancel flag.
+const CANCEL_CHECK: u64 = 1 << 14;
 
 /// Runs one simulation. `config` is canonical JSON (see `docs/architecture.md`); `cancel` stops it early; `progress`
 /// holds the simulated nanoseconds so far.
@@ -151,7 +280,13 @@ fn build(config: &RunConfig) -> Result<(AnyAqm, Vec<AnyCc>), ParamError> {
 /// # Errors
 /// A configuration that cannot be used, a broken invariant, or cancellation.
 pub fn run(config: &Value, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
-    let config = RunConfig::from_json(config)?;
-    let (any, controls) = build(&config)?;
-    dumbbell_core::with_aqm!(any, aqm => engine::simulate(&config, controls, aqm, cancel, progress))
+    let mut sim = Sim::new(config)?;
+    while sim.advance(Time::NEVER, CANCEL_CHECK)? != Standing::Over {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(RunError::Cancelled);
+        }
+        progress.store(sim.run.time().min(sim.duration).0, Ordering::Relaxed);
+    }
+    progress.store(sim.duration.0, Ordering::Relaxed);
+    sim.finish()
 }

@@ -58,7 +58,7 @@ impl FlowResult {
     pub fn new(endpoint: &Endpoint, counters: &FlowCounters, now: Time) -> FlowResult {
         let common = FlowResult {
             start: endpoint.start,
-            end: now.min(endpoint.stopped_at()),
+            end: now,
             min_rtt_us: u32::MAX,
             counters: *counters,
             samples: endpoint.samples,
@@ -84,7 +84,7 @@ impl FlowResult {
             }
             Transport::Udp(udp) => {
                 let sender = SenderStats { sent: udp.source.sent, sent_all: udp.source.sent, ..SenderStats::default() };
-                FlowResult { payload: udp.received.bytes, sender, receiver: udp.received, ..common }
+                FlowResult { end: udp.stopped.unwrap_or(now), payload: udp.received.bytes, sender, receiver: udp.received, ..common }
             }
             Transport::Vacant => common,
         }

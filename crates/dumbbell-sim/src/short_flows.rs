@@ -114,11 +114,6 @@ impl ShortFlows {
         self.kept.len() as u64
     }
 
-    /// Bytes of memory beside the struct itself.
-    pub fn heap_bytes(&self) -> usize {
-        self.kept.capacity() * size_of::<ShortFlow>()
-    }
-
     /// One row a flow, in order of their numbers.
     pub fn flows_table(&mut self) -> Table {
         self.kept.sort_unstable_by_key(|flow| flow.number);

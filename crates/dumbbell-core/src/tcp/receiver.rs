@@ -84,6 +84,20 @@ pub struct ReceiverStats {
     pub acks: u64,
 }
 
+impl ReceiverStats {
+    /// Counts a packet that arrived, of any kind.
+    #[inline]
+    pub fn count(&mut self, packet: &Packet) {
+        self.arrived += 1;
+        self.frame_bytes += u64::from(packet.len);
+        match packet.ecn {
+            Ecn::Ce => self.ce += 1,
+            Ecn::Ect1 => self.ect1 += 1,
+            _ => {}
+        }
+    }
+}
+
 /// A receiving TCP.
 #[derive(Clone, Debug)]
 pub struct Receiver {
@@ -201,13 +215,7 @@ impl Receiver {
     /// [`Receiver::blocks`].
     #[inline]
     pub fn on_packet(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
-        self.stats.arrived += 1;
-        self.stats.frame_bytes += u64::from(packet.len);
-        match packet.ecn {
-            Ecn::Ce => self.stats.ce += 1,
-            Ecn::Ect1 => self.stats.ect1 += 1,
-            _ => {}
-        }
+        self.stats.count(packet);
         if packet.flags & flag::NO_DATA != 0 {
             return self.on_handshake(packet, now);
         }

@@ -22,6 +22,9 @@ pub struct Tcp {
 pub struct Udp {
     pub source: UdpSource,
     pub received: ReceiverStats,
+    pub started: bool,
+    /// When it was stopped.
+    pub stopped: Option<Time>,
 }
 
 impl Udp {
@@ -47,8 +50,11 @@ pub enum Transport {
 pub enum Origin {
     /// `[[flows]]` or `[[udp]]`: it has a row of its own in the results, and its slot for the whole run.
     Listed,
-    /// This process of `[[web]]`: it comes and goes.
-    Web(u16),
+    /// A process of `[[web]]`: it comes and goes.
+    Web {
+        /// Payload, bytes.
+        size: u64,
+    },
 }
 
 /// One endpoint.
@@ -65,8 +71,10 @@ pub struct Endpoint {
     /// Start and stop on the engine's clock.
     pub start: Time,
     pub stop: Time,
-    /// Of a short flow that is over: since then it has been silent, and nothing of it was queued.
+    /// Of a short flow that is over: since then nothing of it was under way to the receiver.
     quiet_since: Option<Time>,
+    /// Of a short flow that is over: when to look whether its slot can be given free.
+    look_at: Time,
     pub samples: Samples,
     /// What lies between the sender and the bottleneck.
     pub noise: Option<Box<Noise>>,
@@ -75,8 +83,8 @@ pub struct Endpoint {
 impl Endpoint {
     /// An endpoint in line `line` that starts and stops at these times of the engine's clock.
     pub fn new(transport: Transport, origin: Origin, number: u32, class: u16, line: u32, start: Time, stop: Time) -> Endpoint {
-        let (samples, quiet_since, noise) = (Samples::default(), None, None);
-        Endpoint { transport, origin, number, class, line, member: 0, start, stop, quiet_since, samples, noise }
+        let (samples, look_at) = (Samples::default(), Time::NEVER);
+        Endpoint { transport, origin, number, class, line, member: 0, start, stop, quiet_since: None, look_at, samples, noise: None }
     }
 
     /// The TCP connection, if it is one.
@@ -97,32 +105,38 @@ impl Endpoint {
                 let start = if tcp.sender.phase == Phase::Idle { self.start } else { Time::NEVER };
                 start.min(tcp.sender.next_timer()).min(tcp.receiver.next_timer())
             }
-            Transport::Udp(udp) => self.start.min(udp.source.next),
+            Transport::Udp(udp) => if udp.started { udp.source.next } else { self.start },
             Transport::Vacant => Time::NEVER,
         };
-        own.min(self.stop).min(held)
+        own.min(self.stop).min(held).min(self.look_at)
     }
 
-    /// Of a short flow: when to look again whether its slot can be given free, `None` if it can now. That takes a connection that is
-    /// closed, no packet on its way, and a base RTT of silence, in which the last acknowledgement arrives.
-    pub fn over_at(&mut self, counters: &FlowCounters, base_rtt: Time, now: Time) -> Option<Time> {
-        let Some(tcp) = self.tcp() else { return Some(Time::NEVER) };
-        if tcp.sender.phase != Phase::Done {
-            return Some(Time::NEVER);
-        }
-        let silent = self.held_by_path() == 0 && counters.queued() == 0 && tcp.receiver.next_timer() == Time::NEVER;
-        match self.quiet_since {
-            Some(since) if silent && since.saturating_add(base_rtt) <= now => None,
-            Some(since) if silent => Some(since.saturating_add(base_rtt)),
-            _ => {
-                self.quiet_since = silent.then_some(now);
-                // one nanosecond more: an ACK that left at this very instant is delivered first
-                Some(now.saturating_add(base_rtt).saturating_add(Time(1)))
-            }
+    /// Payload that has arrived, bytes: acknowledged for TCP, received for UDP.
+    pub fn payload(&self) -> u64 {
+        match &self.transport {
+            Transport::Tcp(tcp) => tcp.sender.bytes_acked(),
+            Transport::Udp(udp) => udp.received.bytes,
+            Transport::Vacant => 0,
         }
     }
 
-    /// Packets that are held or were lost between sender and bottleneck.
+    /// Whether nothing is left of a short flow: its connection is closed, no packet is on its way, and a base RTT has gone by since, in
+    /// which the last acknowledgement arrived. If not, plans when to look again.
+    pub fn is_over(&mut self, counters: &FlowCounters, base_rtt: Time, now: Time) -> bool {
+        self.look_at = Time::NEVER;
+        let Some(tcp) = self.tcp().filter(|tcp| tcp.sender.phase == Phase::Done) else { return false };
+        let quiet = self.held_by_path() == 0 && counters.queued() == 0 && tcp.receiver.next_timer() == Time::NEVER;
+        let since = *if quiet { self.quiet_since.get_or_insert(now) } else { self.quiet_since.insert(now) };
+        // an acknowledgement that left at that instant is delivered first
+        let free_at = since.saturating_add(base_rtt).saturating_add(Time(1));
+        let over = quiet && free_at <= now;
+        if !over {
+            self.look_at = free_at.max(now + Time(1));
+        }
+        over
+    }
+
+    /// Packets that are held between sender and bottleneck.
     pub fn held_by_path(&self) -> u64 {
         self.noise.as_ref().map_or(0, |noise| noise.held())
     }
@@ -145,11 +159,11 @@ impl Endpoint {
         if sent != before + counters.arrived {
             return fail("sent = lost ahead of the queue + arrived at the queue", sent, before + counters.arrived);
         }
-        let gone = counters.departed + counters.dropped_overflow + counters.dropped_aqm;
+        let gone = counters.gone();
         if gone > counters.arrived {
             return fail("departed + dropped at most arrived", gone, counters.arrived);
         }
-        let queued = counters.arrived - gone;
+        let queued = counters.queued();
         if counters.departed != received.arrived {
             return fail("departed = received", counters.departed, received.arrived);
         }
@@ -225,9 +239,9 @@ impl Arena {
         (0..).zip(&self.endpoints)
     }
 
-    /// Endpoints that are there.
-    pub fn alive(&self) -> usize {
-        self.endpoints.len() - self.free.len()
+    /// The first `count` endpoints, those of the flows and sources of UDP that are listed.
+    pub fn listed(&self, count: usize) -> impl Iterator<Item = &Endpoint> {
+        self.endpoints[..count].iter()
     }
 
     /// So many endpoints that their state does not stay in the cache.

@@ -15,8 +15,6 @@ pub struct WebProcess {
     size_rng: Rng,
     /// No flow arrives from then on, on the engine's clock.
     until: Time,
-    /// Half of the base RTT, by which the clocks of its senders run ahead.
-    pub ahead: Time,
     key: FlowKey,
     pub class: u16,
     pub line: u32,
@@ -36,7 +34,6 @@ impl WebProcess {
             arrival_rng: Rng::stream(seed, "web arrivals", index as u64),
             size_rng: Rng::stream(seed, "web sizes", index as u64),
             until: end.saturating_add(ahead),
-            ahead,
             key: FlowKey { src_host: params.src_host, dst_host: params.dst_host, ports: 0, dscp: params.dscp },
             class,
             line,

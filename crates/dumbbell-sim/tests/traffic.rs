@@ -1,0 +1,191 @@
+//! Short flows that come and go, UDP, and runs that are paused.
+
+use dumbbell_core::units::Time;
+use dumbbell_sim::table::Table;
+use dumbbell_sim::{run, Outcome, Sim};
+use proptest::prelude::*;
+use serde_json::{json, Value};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+
+fn must(config: &Value) -> Outcome {
+    run(config, &AtomicBool::new(false), &AtomicU64::new(0)).unwrap_or_else(|error| panic!("{error}: {config}"))
+}
+
+fn reals<'a>(table: &'a Table, column: &str) -> &'a [f64] {
+    table.real(column).unwrap_or_else(|| panic!("no column {column}"))
+}
+
+fn ints<'a>(table: &'a Table, column: &str) -> &'a [u64] {
+    table.int(column).unwrap_or_else(|| panic!("no column {column}"))
+}
+
+fn web(cc: &str, per_second: f64, size: Value) -> Value {
+    json!({"cc": {"name": cc}, "base_rtt": 10 * MS, "arrivals": {"per_second": per_second}, "size": size})
+}
+
+/// A minute at 40 Mbit/s over `aqm`, with what `parts` adds.
+fn config(seconds: u64, aqm: &Value, parts: Value) -> Value {
+    let mut config = json!({"duration": seconds * SECOND, "seed": 1, "bottleneck": {"rate": 40_000_000, "aqm": aqm}});
+    for (key, value) in parts.as_object().expect("a table") {
+        config[key] = value.clone();
+    }
+    config
+}
+
+#[test]
+fn short_flows_alone_take_what_theory_says() {
+    // One flow now and then on an empty link. 10 segments of 1448 B go out when the SYN-ACK is back: a SYN of 74 B (14.8 us), 10 ms,
+    // a bare ACK of 66 B (13.2 us) and ten frames of 1514 B (302.8 us each), 10 ms for the last ACK: 23.056 ms.
+    let outcome = must(&config(20, &json!({"name": "pfifo"}), json!({"web": [web("reno", 2.0, json!({"fixed": 14_480}))]})));
+    let flows = &outcome.tables.short_flows;
+    // 40 expected; 7 is more than one standard deviation
+    assert!((20..60).contains(&flows.height()), "{}", flows.height());
+    let alone = reals(flows, "completion_s").iter().filter(|&&time| (time - 0.023_056).abs() < 1e-9).count();
+    assert!(alone > flows.height() * 8 / 10, "{alone} of {}: {:?}", flows.height(), reals(flows, "completion_s"));
+    // 14480 B at 40 Mbit/s take 2.896 ms, with 10 ms of propagation 12.896 ms: 23.056 is 1.7878 times that
+    assert!(reals(flows, "slowdown").iter().any(|&slowdown| (slowdown - 1.787_841).abs() < 1e-5));
+    assert_eq!((ints(&outcome.tables.slowdowns, "from_bytes"), ints(&outcome.tables.slowdowns, "to_bytes")), (&[10_000][..], &[20_000][..]));
+    // shorter than 200 ms, each of them, and the class has an RTT all the same
+    assert!((10.0..12.0).contains(&reals(&outcome.tables.classes, "rtt_mean_ms")[0]));
+}
+
+#[test]
+fn web_load_beside_long_flows_counts_every_flow_once() {
+    let parts = json!({
+        "flows": [{"cc": {"name": "cubic"}, "base_rtt": 10 * MS}],
+        "web": [web("cubic", 100.0, json!({"pareto": 0.9, "min": 1000, "max": 1_000_000})), web("reno", 50.0, json!({"fixed": 3000}))],
+    });
+    for aqm in [json!({"name": "codel", "ecn": true}), json!({"name": "fq_codel"}), json!({"name": "cake"}), json!({"name": "pie"})] {
+        let outcome = must(&config(20, &aqm, parts.clone()));
+        let (flows, classes) = (&outcome.tables.short_flows, &outcome.tables.classes);
+        let count = |class: u64| ints(flows, "class").iter().filter(|&&c| c == class).count() as u64;
+        assert_eq!(ints(classes, "flows"), [1, count(1), count(2)], "{aqm}");
+        // 2000 and 1000 expected; four standard deviations
+        assert!(count(1).abs_diff(2000) < 180 && count(2).abs_diff(1000) < 130, "{aqm}: {} {}", count(1), count(2));
+        let numbers = ints(flows, "flow");
+        assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]) && numbers[0] == 1, "numbers without gaps");
+        let sizes = &outcome.tables.slowdowns;
+        assert_eq!(ints(sizes, "flows").iter().sum::<u64>(), flows.height() as u64);
+        // all but those of the last moments are over, none faster than a round trip for the handshake and one for the data
+        let open = reals(flows, "completion_s").iter().filter(|time| time.is_nan()).count();
+        assert!(open < 60, "{aqm}: {open} did not end");
+        assert!(reals(flows, "completion_s").iter().all(|time| time.is_nan() || *time >= 0.02), "{aqm}");
+        assert_eq!(outcome.summary["short_flows"], json!(flows.height()));
+        let utilisation = outcome.summary["utilisation"].as_f64().expect("a number");
+        assert!(utilisation > 0.9, "{aqm}: {utilisation}");
+    }
+}
+
+#[test]
+fn more_short_flows_than_are_kept_are_sampled_and_the_summary_says_so() {
+    let parts = json!({"web": [web("reno", 200.0, json!({"fixed": 3000}))], "record": {"short_flows": 100}});
+    let outcome = must(&config(10, &json!({"name": "pfifo"}), parts));
+    let seen = outcome.summary["short_flows"].as_u64().expect("a count");
+    assert!(seen > 1800 && outcome.summary["short_flows_kept"] == json!(100), "{seen}");
+    assert_eq!(outcome.tables.short_flows.height(), 100);
+    assert_eq!(ints(&outcome.tables.slowdowns, "flows"), [seen]);
+}
+
+#[test]
+fn web_stops_when_told() {
+    let mut short = web("reno", 100.0, json!({"fixed": 3000}));
+    short["start"] = json!({"min": 2 * SECOND, "max": 2 * SECOND});
+    short["stop"] = json!(4 * SECOND);
+    let outcome = must(&config(10, &json!({"name": "pfifo"}), json!({"web": [short]})));
+    let starts = reals(&outcome.tables.short_flows, "start_s");
+    assert!(starts.len() > 100 && starts.iter().all(|start| (2.0..4.0).contains(start)));
+    assert!(reals(&outcome.tables.short_flows, "completion_s").iter().all(|time| time.is_finite()));
+}
+
+#[test]
+fn udp_at_twice_the_rate_of_the_link_leaves_little_to_tcp() {
+    for (aqm, least) in [(json!({"name": "pfifo"}), 0.0), (json!({"name": "codel", "ecn": true}), 0.0), (json!({"name": "fq_codel"}), 0.45)] {
+        let parts = json!({
+            "flows": [{"cc": {"name": "cubic"}, "base_rtt": 10 * MS}],
+            "udp": [{"rate": 80_000_000, "ecn": "ect1", "start": {"min": SECOND, "max": SECOND}}],
+        });
+        let outcome = must(&config(20, &aqm, parts));
+        let flows = &outcome.tables.flows;
+        let (share, sent) = (reals(flows, "share"), ints(flows, "sent"));
+        assert!((share.iter().sum::<f64>() - 1.0).abs() < 1e-9 && share[0] >= least && share[0] < 0.6, "{aqm}: {share:?}");
+        // 19 s * 80 Mbit/s / 12112 bit
+        assert!(sent[1].abs_diff(125_495) <= 1, "{}", sent[1]);
+        assert!(reals(flows, "rtt_mean_ms")[1].is_nan() && reals(flows, "goodput_mbit")[1] > 15.0);
+        // as fast as the link for the 19 s that it sent, and not averaged over 20 s: at most 40 * 1472 / 1514
+        assert!(reals(flows, "goodput_mbit")[1] <= 38.9);
+    }
+}
+
+#[test]
+fn udp_below_the_rate_of_the_link_arrives_whole() {
+    for spacing in ["constant", "poisson"] {
+        let source = json!({"rate": 10_000_000, "size": 1512, "spacing": spacing, "stop": 5 * SECOND});
+        let outcome = must(&config(10, &json!({"name": "pfifo"}), json!({"udp": [source]})));
+        let flows = &outcome.tables.flows;
+        assert_eq!((ints(flows, "sent"), ints(flows, "drops_overflow")), (ints(flows, "packets"), &[0][..]));
+        let throughput = reals(flows, "throughput_mbit")[0];
+        // 4133 packets: 1.6 % is one standard deviation of a Poisson process
+        assert!((throughput / 10.0 - 1.0).abs() < if spacing == "constant" { 0.001 } else { 0.06 }, "{spacing}: {throughput}");
+        let utilisation = outcome.summary["utilisation"].as_f64().expect("a number");
+        assert!((utilisation - throughput / 80.0).abs() < 0.001, "{utilisation}");
+    }
+}
+
+#[test]
+fn slots_are_used_again() {
+    // about 1000 flows, a handful at a time
+    let parts = json!({"web": [web("cubic", 100.0, json!({"fixed": 3000}))]});
+    let mut sim = Sim::new(&config(10, &json!({"name": "cake"}), parts)).expect("a run");
+    let mut most = 0;
+    while !sim.step(sim.now() + Time::from_millis(50)).expect("no broken invariant") {
+        most = most.max(sim.view().endpoints.len());
+    }
+    let outcome = sim.finish().expect("no broken invariant");
+    assert!(outcome.tables.short_flows.height() > 850 && (2..80).contains(&most), "{most} at a time");
+}
+
+/// A small run of anything.
+fn any_config() -> impl Strategy<Value = Value> {
+    let aqms = ["pfifo", "codel", "fq_codel", "pie", "red", "cake", "step", "fq_pie", "bfifo"];
+    let controls = ["reno", "cubic", "dctcp"];
+    let flow = (prop::sample::select(controls.to_vec()), 0..60_u64, 0..500_u64, prop::option::of(1_u64..200_000), any::<bool>());
+    let flows = prop::collection::vec(flow, 0..4);
+    let parts = (flows, any::<bool>(), any::<bool>());
+    (prop::sample::select(aqms.to_vec()), 1..40_u64, any::<u16>(), parts).prop_map(|(aqm, mbit, seed, (flows, short, udp))| {
+        let flow = |(cc, rtt, start, size, noisy): (&str, u64, u64, Option<u64>, bool)| {
+            let (loss, jitter) = if noisy { (0.01, 3 * MS) } else { (0.0, 0) };
+            json!({"cc": {"name": cc}, "base_rtt": rtt * MS, "start": {"min": 0, "max": start * MS}, "size": size, "loss": loss, "jitter": jitter})
+        };
+        let mut config = json!({"duration": 1500 * MS, "seed": seed, "bottleneck": {"rate": mbit * 1_000_000, "aqm": {"name": aqm}},
+            "flows": flows.into_iter().map(flow).collect::<Vec<_>>(), "record": {"interval": 100 * MS}});
+        if short || config["flows"] == json!([]) {
+            config["web"] = json!([web("cubic", 30.0, json!({"pareto": 0.9, "min": 1000, "max": 1_000_000}))]);
+        }
+        if udp {
+            config["udp"] = json!([{"rate": mbit * 500_000, "spacing": "poisson", "ecn": "ect0"}]);
+        }
+        config
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A run that is paused at any times and looked into has the results of the run in one piece.
+    #[test]
+    fn a_paused_run_gives_the_same_bits(config in any_config(), steps in prop::collection::vec(0..200_000_000_u64, 0..60)) {
+        let whole = must(&config);
+        let mut sim = Sim::new(&config).expect("a run");
+        for step in steps {
+            let until = sim.now() + Time(step);
+            let over = sim.step(until).expect("no broken invariant");
+            let view = sim.view();
+            prop_assert!(view.now <= until || over);
+        }
+        let pieces = sim.finish().expect("no broken invariant");
+        prop_assert_eq!(whole.hash, pieces.hash);
+    }
+}
