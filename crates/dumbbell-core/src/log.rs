@@ -118,23 +118,23 @@ impl Log for () {}
 #[macro_export]
 macro_rules! log_to {
     ($self:ident => $($log:expr),+ $(,)?) => {
-        #[inline]
+        #[inline(always)]
         fn arrived(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
             $($log.arrived(packet, now);)+
         }
-        #[inline]
+        #[inline(always)]
         fn enqueued(&mut $self, packet: &$crate::packet::Packet, at: $crate::log::At) {
             $($log.enqueued(packet, at);)+
         }
-        #[inline]
+        #[inline(always)]
         fn sent(&mut $self, packet: &$crate::packet::Packet, at: $crate::log::At) {
             $($log.sent(packet, at);)+
         }
-        #[inline]
+        #[inline(always)]
         fn departed(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
             $($log.departed(packet, now);)+
         }
-        #[inline]
+        #[inline(always)]
         fn marked(
             &mut $self,
             packet: &$crate::packet::Packet,
@@ -145,7 +145,7 @@ macro_rules! log_to {
         ) {
             $($log.marked(packet, before, mark, reason, at);)+
         }
-        #[inline]
+        #[inline(always)]
         fn dropped(
             &mut $self,
             packet: &$crate::packet::Packet,

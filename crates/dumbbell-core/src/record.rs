@@ -68,17 +68,17 @@ impl FlowLog {
 }
 
 impl Log for FlowLog {
-    #[inline]
+    #[inline(always)]
     fn arrived(&mut self, packet: &Packet, _now: Time) {
         self.flows.entry(packet.flow).arrived += 1;
     }
 
-    #[inline]
+    #[inline(always)]
     fn sent(&mut self, packet: &Packet, at: At) {
         self.flows.entry(packet.flow).sojourn_ns += (at.now - packet.enqueue_time).0;
     }
 
-    #[inline]
+    #[inline(always)]
     fn departed(&mut self, packet: &Packet, _now: Time) {
         self.flows.entry(packet.flow).departed += 1;
     }
@@ -132,13 +132,13 @@ pub struct QueueCounters {
 }
 
 impl Log for QueueCounters {
-    #[inline]
+    #[inline(always)]
     fn sent(&mut self, packet: &Packet, at: At) {
         self.sent += 1;
         self.sojourn_ns += (at.now - packet.enqueue_time).0;
     }
 
-    #[inline]
+    #[inline(always)]
     fn departed(&mut self, packet: &Packet, _now: Time) {
         self.packets += 1;
         self.bytes += u64::from(packet.len);
@@ -204,7 +204,7 @@ impl InternalLog {
 }
 
 impl Log for InternalLog {
-    #[inline]
+    #[inline(always)]
     fn sent(&mut self, packet: &Packet, at: At) {
         self.count(at, |queue| {
             queue.packets += 1;
@@ -250,7 +250,7 @@ impl ClassLog {
 }
 
 impl Log for ClassLog {
-    #[inline]
+    #[inline(always)]
     fn sent(&mut self, packet: &Packet, at: At) {
         let class = self.class_of.get(packet.flow);
         if let Some(sojourn) = class.and_then(|&class| self.sojourn.get_mut(usize::from(class))) {

@@ -142,7 +142,8 @@ impl Codel {
         Codel { ce_threshold, ce_selector, ..self }
     }
 
-    /// The next packet of `source` that is to be sent, after the drops and with the mark that CoDel decides.
+    /// The next packet of `source` that is to be sent, after the drops and with the mark that CoDel decides. Drops and marks are
+    /// reported, [`Log::sent`] is left to the caller.
     #[inline]
     pub fn dequeue<L: Log>(&self, vars: &mut Vars, source: &mut impl Source, now: Time, log: &mut L) -> Option<Packet> {
         let at = At { now, queue: source.number() };
@@ -194,7 +195,6 @@ impl Codel {
             if sojourn > self.ce_threshold && !marked && self.ce_selector.selects(head) {
                 log.set_ce(head, MarkReason::Step, at);
             }
-            log.sent(head, at);
         }
         packet
     }
@@ -285,7 +285,9 @@ impl Aqm for State {
 
     #[inline]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
-        self.codel.dequeue(&mut self.vars, &mut self.fifo, now, log).map_or(Dequeue::Empty, Dequeue::Packet)
+        let Some(packet) = self.codel.dequeue(&mut self.vars, &mut self.fifo, now, log) else { return Dequeue::Empty };
+        log.sent(&packet, At::time(now));
+        Dequeue::Packet(packet)
     }
 
     fn packets(&self) -> usize {

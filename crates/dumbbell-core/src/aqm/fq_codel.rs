@@ -137,6 +137,7 @@ impl Aqm for State {
             let mut source = FlowQueue { queues: &mut self.queues, index };
             match self.codel.dequeue(&mut self.vars[index], &mut source, now, log) {
                 Some(packet) => {
+                    log.sent(&packet, At { now, queue: index as u32 });
                     self.queues.sent(index, packet.len);
                     return Dequeue::Packet(packet);
                 }
