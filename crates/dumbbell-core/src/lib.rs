@@ -10,5 +10,6 @@ pub mod param;
 pub mod prefetch;
 pub mod record;
 pub mod rng;
+pub mod rtt;
 pub mod tcp;
 pub mod units;
