@@ -11,6 +11,7 @@ pub mod param;
 pub mod prefetch;
 pub mod record;
 pub mod rng;
+pub mod rtt;
 pub mod slots;
 pub mod tcp;
 pub mod traffic;

@@ -184,7 +184,17 @@ pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
                 for _ in 0..burst {
                     let seq = model.entered[flow];
                     let (flow_id, len) = (flow as u32, LENGTHS[flow]);
-                    let packet = Packet { enqueue_time: Time::NEVER, seq, flow: flow_id, tsval: 3, tsecr_age: 5, value: 9, len, ecn, flags: 4 };
+                    let packet = Packet {
+                        enqueue_time: Time::NEVER,
+                        seq,
+                        flow: flow_id,
+                        tsval: 3,
+                        tsecr_age: 5,
+                        value: 9,
+                        len,
+                        ecn,
+                        flags: 4,
+                    };
                     model.entered[flow] += 1;
                     model.inside[flow].push_back(Packet { enqueue_time: now, ..packet });
                     aqm.enqueue(packet, now, &mut log);

@@ -4,10 +4,10 @@
 //! `tcp_undo_cwnd_reduction`), without packets. What holds for all algorithms whose window grows in `cong_avoid` is
 //! checked after every step; an algorithm that is exempt from something says so in [`exempt`].
 
+use dumbbell_core::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use dumbbell_core::cc::{self, AckEvent, AnyCc};
 use dumbbell_core::param::{AlgorithmSpec, Kind};
-use dumbbell_core::tcp::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
-use dumbbell_core::tcp::rtt::RttEstimator;
+use dumbbell_core::rtt::RttEstimator;
 use dumbbell_core::units::Time;
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};

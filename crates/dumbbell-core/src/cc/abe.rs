@@ -4,8 +4,8 @@
 //! Throughput with ECN and AQM", IFIP Networking 2017. Only the factor of the reduction changes; loss and timeouts are answered as
 //! ever, and a loss in a window whose mark was answered already gets what is missing of its full answer.
 
+use super::conn::{Congestion, Conn};
 use crate::param::ParamError;
-use crate::tcp::conn::{Congestion, Conn};
 
 /// Factors are in 1/1024, as those of Linux's `tcp_cubic.c`.
 const ONE: u64 = 1024;

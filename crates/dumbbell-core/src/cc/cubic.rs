@@ -27,9 +27,9 @@
 //! - `epoch_start` is an `Option`, so that an epoch may begin at time 0.
 
 use super::abe::{self, Abe};
+use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{additive_increase, slow_start, CongestionControl};
 use crate::param::ParamError;
-use crate::tcp::conn::{CaEvent, CaState, Congestion, Conn};
 use crate::units::Time;
 
 /// Name in experiment files.

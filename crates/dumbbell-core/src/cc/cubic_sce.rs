@@ -26,11 +26,11 @@
 //!
 //! ECN is negotiated as usual, with ECT(0) on data: SCE has no handshake of its own.
 
+use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::cubic::{self, curve_time, HystartForm};
 pub use super::sce::CeResponse;
 use super::sce::{Root, MIN_CWND};
 use super::{AckEvent, CongestionControl};
-use crate::tcp::conn::{CaEvent, CaState, Congestion, Conn};
 
 /// Name in experiment files.
 pub const NAME: &str = "cubic-sce";

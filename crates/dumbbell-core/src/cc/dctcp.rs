@@ -26,8 +26,8 @@
 //! - `dctcp_clamp_alpha_on_loss` (up to 5.0, off by default) is left out.
 //! - "bytes" takes every ACK that does not advance as a duplicate; Linux leaves out those that only update the window.
 
+use super::conn::{CaState, Congestion, Conn};
 use super::{reno, AckEvent, CongestionControl};
-use crate::tcp::conn::{CaState, Congestion, Conn};
 
 /// Name in experiment files.
 pub const NAME: &str = "dctcp";
@@ -201,8 +201,8 @@ impl CongestionControl for State {
 mod tests {
     use super::super::testing::conn;
     use super::*;
+    use crate::cc::conn::CaEvent;
     use crate::rng::Rng;
-    use crate::tcp::conn::CaEvent;
 
     fn dctcp(edit: impl FnOnce(&mut Params)) -> State {
         let mut params = Params::default();

@@ -4,13 +4,14 @@
 //! those of Linux's `tcp_congestion_ops`, so that an algorithm sees what it sees in the kernel, in the same order.
 
 use crate::param::{AlgorithmSpec, ParamError};
-use crate::tcp::conn::{CaEvent, CaState, Congestion, Conn};
+use conn::{CaEvent, CaState, Congestion, Conn};
 use serde_json::{Map, Value};
 
 pub mod abe;
+pub mod conn;
 mod sce;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 /// What an arriving ACK says before the scoreboard is cleaned.
 #[derive(Clone, Copy, Debug, Default)]

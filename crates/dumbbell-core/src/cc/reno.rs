@@ -2,9 +2,9 @@
 //! for, as in FreeBSD's `cc_newreno.c`.
 
 use super::abe::{self, Abe};
+use super::conn::{Congestion, Conn};
 use super::{additive_increase, slow_start, CongestionControl};
 use crate::param::ParamError;
-use crate::tcp::conn::{Congestion, Conn};
 
 /// Name in experiment files.
 pub const NAME: &str = "reno";

@@ -11,10 +11,10 @@
 //!
 //! ECN is negotiated as usual, with ECT(0) on data: SCE has no handshake of its own.
 
+use super::conn::{CaEvent, Congestion, Conn};
 pub use super::sce::{CeResponse, SlowStartExit, Version};
 use super::sce::{Config, Sce};
 use super::{AckEvent, CongestionControl};
-use crate::tcp::conn::{CaEvent, Congestion, Conn};
 
 /// Name in experiment files.
 pub const NAME: &str = "reno-sce";

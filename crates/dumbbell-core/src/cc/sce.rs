@@ -30,8 +30,8 @@
 //!   update the receiver's window.
 //! - "documented": PRR owns the window during CWR and fast recovery and the count rests; as coded both move it.
 
+use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{slow_start, AckEvent};
-use crate::tcp::conn::{CaEvent, CaState, Congestion, Conn};
 
 /// Least window that SCE and CE leave. chromi/sce `tcp_reno_sce.c`, `tcp_dctcp_sce.c`, `tcp_cubic_sce.c`.
 pub(super) const MIN_CWND: u32 = 2;
@@ -420,7 +420,7 @@ mod tests {
     fn esce_ends_slow_start_at_once_or_never() {
         for (exit, ssthresh) in [(SlowStartExit::AtOnce, 20), (SlowStartExit::CeOnly, conn().ssthresh)] {
             let (mut cc, mut conn) = (sce(|c| c.slow_start_exit = exit), avoidance(40));
-            conn.ssthresh = crate::tcp::conn::INFINITE_SSTHRESH;
+            conn.ssthresh = crate::cc::conn::INFINITE_SSTHRESH;
             cc.on_ack(&mut conn, &ack(1, false, true), |bytes, _, _| bytes);
             // the reaction itself is a 40th of a segment
             assert_eq!((conn.cwnd, conn.ssthresh, cc.count), (40, ssthresh, -1448));

@@ -1,8 +1,8 @@
 //! A tiny sender for tests of congestion controls, so that a test reads as a story.
 
+use super::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use super::{AckEvent, CongestionControl};
-use crate::tcp::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
-use crate::tcp::rtt::RttEstimator;
+use crate::rtt::RttEstimator;
 use crate::units::Time;
 
 /// A connection that uses its whole window of 10 segments and has acknowledged nothing yet.

@@ -4,17 +4,23 @@
 //! reordering is not measured (a dumbbell keeps the order of each flow, so the reordering degree stays at 3), SACK
 //! reneging, MTU probing, PLB and fast open are left out, and what is out of order does not shrink the receiver's window.
 
-pub mod conn;
+mod ecn;
 pub mod host;
 pub mod output;
+mod pacer;
+mod probe;
+mod prr;
 pub mod receiver;
 pub mod recovery;
-pub mod rtt;
+mod reordering;
 pub mod scoreboard;
 pub mod sender;
 #[cfg(test)]
 mod tests;
+mod timer;
+mod undo;
 pub mod window;
+mod write_queue;
 
 use crate::packet::Packet;
 use receiver::Echo;

@@ -1,31 +1,26 @@
 //! What a sender makes of congestion: the state machine of Linux's `tcp_fastretrans_alert`, proportional rate reduction,
 //! RACK, tail-loss probes, retransmission timeouts, F-RTO and undo.
 
-use super::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
-use super::host::{EcnReduction, Prr};
-use super::rtt::RTO_MAX_US;
+use super::host::EcnReduction;
+use super::pacer::window_rate;
+use super::probe::Verdict;
+use super::prr::Progress;
 use super::scoreboard::seg;
 use super::sender::{AckFlags, Resend, Sender, Timer};
-use super::{Ack, Block, Network};
+use super::{Ack, Network};
+use crate::cc::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
 use crate::units::Time;
-
-/// Linux `tp->reordering`: duplicate acknowledgements that show a loss (RFC 5681's three).
-const DUPTHRESH: u32 = 3;
-/// Linux `TCP_TIMEOUT_MIN_US`: two ticks, the least that a timer is set for.
-const TIMEOUT_MIN_US: u64 = 2_000;
-/// Linux `TCP_RACK_RECOVERY_THRESH`: recoveries for which a wider reordering window is kept.
-const REO_WND_PERSIST: u32 = 16;
 
 impl Sender {
     /// An ACK that is not plain progress, or any ACK outside Open. Returns what to retransmit.
     pub(super) fn alert(&mut self, flags: &mut AckFlags, dupack: bool, ack: &Ack) -> Resend {
         if flags.ece {
             // RFC 3168: a window that ECN reduced is never restored
-            self.prior_ssthresh = 0;
+            self.undo.prior_ssthresh = 0;
         }
         let una = self.conn.snd_una;
         match self.conn.state {
-            CaState::Open => self.retrans_stamp = None,
+            CaState::Open => self.undo.first_retransmission = None,
             CaState::Cwr if una > self.conn.high_seq => {
                 // strictly beyond: the CWR flag has reached the receiver
                 self.end_reduction();
@@ -96,7 +91,7 @@ impl Sender {
 
     fn try_to_open(&mut self, flags: &AckFlags) {
         if !self.any_retransmitted() {
-            self.retrans_stamp = None;
+            self.undo.first_retransmission = None;
         }
         if flags.ece {
             self.enter_cwr();
@@ -116,9 +111,9 @@ impl Sender {
     }
 
     fn enter_cwr(&mut self) {
-        self.prior_ssthresh = 0;
+        self.undo.prior_ssthresh = 0;
         if self.conn.state < CaState::Cwr {
-            self.undo_marker = None;
+            self.undo.marker = None;
             self.stats.ecn_reductions += 1;
             self.start_reduction(Congestion::Ecn);
             self.set_state(CaState::Cwr);
@@ -126,20 +121,20 @@ impl Sender {
     }
 
     fn enter_recovery(&mut self, ece: bool) {
-        self.init_undo();
+        self.undo.begin(self.conn.snd_una, self.conn.retrans_out);
         if !self.in_reduction() {
-            self.prior_ssthresh = if ece { 0 } else { self.current_ssthresh() };
+            self.undo.prior_ssthresh = if ece { 0 } else { self.current_ssthresh() };
             self.stats.loss_reductions += 1;
             self.start_reduction(Congestion::Loss);
         } else {
-            self.complete_answer();
+            self.reduce_rest_for_loss();
         }
         self.set_state(CaState::Recovery);
     }
 
-    /// A loss in a window that was reduced because of ECN: what is missing of the full answer (RFC 8511 section 3.1). From here on PRR
-    /// spreads what an immediate reduction has not taken.
-    fn complete_answer(&mut self) {
+    /// A loss in a window that ECN reduced already: makes the rest of the reduction (RFC 8511 section 3.1). From here on PRR spreads
+    /// what an immediate reduction has not taken.
+    fn reduce_rest_for_loss(&mut self) {
         if self.conn.state != CaState::Cwr {
             return;
         }
@@ -150,14 +145,8 @@ impl Sender {
         if self.host.ecn_reduction == EcnReduction::Immediate {
             // RFC 6937 section 3: RecoverFS
             self.conn.prior_cwnd = self.conn.packets_out();
-            self.prr_delivered = 0;
-            self.prr_out = 0;
+            self.reduction.start();
         }
-    }
-
-    fn init_undo(&mut self) {
-        self.undo_marker = Some(self.conn.snd_una);
-        self.undo_retrans = (self.conn.retrans_out > 0).then_some(self.conn.retrans_out);
     }
 
     /// Threshold to restore: what was reached, if more than `ssthresh`. Linux `tcp_current_ssthresh`.
@@ -172,21 +161,20 @@ impl Sender {
     fn start_reduction(&mut self, cause: Congestion) {
         let conn = &mut self.conn;
         conn.high_seq = conn.snd_nxt;
-        self.tlp_high_seq = None;
+        self.probe.forget();
         conn.cwnd_cnt = 0;
         conn.prior_cwnd = conn.cwnd;
-        self.prr_delivered = 0;
-        self.prr_out = 0;
+        self.reduction.start();
         conn.ssthresh = self.cc.ssthresh(conn, cause);
         if self.host.ecn_reduction == EcnReduction::Immediate && cause == Congestion::Ecn {
             conn.cwnd = conn.cwnd.min(conn.ssthresh);
         }
-        self.cwr_queued = self.ecn_ok && !self.accurate;
+        self.ecn.queue_cwr();
     }
 
     fn end_reduction(&mut self) {
         let cwr = self.conn.state == CaState::Cwr;
-        if self.conn.ssthresh < INFINITE_SSTHRESH && (cwr || self.undo_marker.is_some()) {
+        if self.conn.ssthresh < INFINITE_SSTHRESH && (cwr || self.undo.marker.is_some()) {
             self.conn.cwnd = self.conn.ssthresh;
         }
         self.cc.cwnd_event(&mut self.conn, CaEvent::CompleteCwr);
@@ -198,143 +186,84 @@ impl Sender {
         if self.host.ecn_reduction == EcnReduction::Immediate && self.conn.state == CaState::Cwr {
             // the window is where it is to go: nothing is sent until as much has left the network
         } else if self.in_reduction() {
-            self.reduce_window(delivered, lost > 0, flags);
+            self.reduce_window(Progress {
+                delivered,
+                newly_lost: lost > 0,
+                una_advanced: flags.una_advanced,
+                retransmission_arrived: flags.retransmission_acked && !flags.lost_retransmission,
+            });
         } else if flags.una_advanced {
             self.cc.cong_avoid(&mut self.conn, delivered);
         }
-        self.update_pacing_rate();
+        self.conn.pacing_rate = window_rate(&self.conn, &self.host);
     }
 
-    /// RFC 6937 section 3, or its successor.
-    fn reduce_window(&mut self, delivered: u32, newly_lost: bool, flags: &AckFlags) {
-        let conn = &mut self.conn;
-        if delivered == 0 || conn.prior_cwnd == 0 {
-            return;
+    fn reduce_window(&mut self, progress: Progress) {
+        if let Some(window) = self.reduction.window(&self.conn, self.host.prr, progress) {
+            self.conn.cwnd = window;
         }
-        self.prr_delivered += delivered;
-        let in_flight = i64::from(conn.in_flight());
-        let room = i64::from(conn.ssthresh) - in_flight;
-        let behind = i64::from(self.prr_delivered) - i64::from(self.prr_out);
-        let mut send = if room < 0 {
-            let due = (u64::from(conn.ssthresh) * u64::from(self.prr_delivered)).div_ceil(u64::from(conn.prior_cwnd));
-            due as i64 - i64::from(self.prr_out)
-        } else {
-            let delivered = i64::from(delivered);
-            let bound = if self.host.prr == Prr::Rfc6937bis {
-                behind.max(delivered) + i64::from(flags.una_advanced && !newly_lost)
-            } else if flags.retransmission_acked && !flags.lost_retransmission {
-                behind.max(delivered) + 1
-            } else {
-                delivered
-            };
-            bound.min(room)
-        };
-        // the first retransmission goes out whatever the pipe
-        send = send.max(i64::from(self.prr_out == 0));
-        conn.cwnd = (in_flight + send).max(0) as u32;
     }
 
     // ---- undo -------------------------------------------------------------------------------------------------------
-
-    /// Whether the ACK was caused by a packet sent before the first retransmission (Eifel, RFC 3522).
-    fn packet_delayed(&self, ack: &Ack) -> bool {
-        self.retrans_stamp.is_some_and(|stamp| ack.tsecr < stamp)
-    }
-
-    fn may_undo(&self, ack: &Ack) -> bool {
-        self.undo_marker.is_some() && (self.undo_retrans == Some(0) || self.packet_delayed(ack))
-    }
 
     fn undo_reduction(&mut self, unmark_losses: bool) {
         if unmark_losses {
             self.board.unmark_all(&mut self.conn);
         }
-        if self.prior_ssthresh > 0 {
+        if self.undo.prior_ssthresh > 0 {
             self.conn.cwnd = self.cc.undo_cwnd(&self.conn);
-            if self.prior_ssthresh > self.conn.ssthresh {
-                self.conn.ssthresh = self.prior_ssthresh;
-                self.cwr_queued = false;
+            if self.undo.prior_ssthresh > self.conn.ssthresh {
+                self.conn.ssthresh = self.undo.prior_ssthresh;
+                self.ecn.cancel_cwr();
             }
         }
         self.stats.undone += 1;
-        self.undo_marker = None;
+        self.undo.marker = None;
         self.board.rack.advanced = true;
     }
 
     fn try_undo_recovery(&mut self, ack: &Ack) {
-        if self.may_undo(ack) {
+        if self.undo.is_due(ack.tsecr) {
             self.undo_reduction(false);
-        } else if self.reo_wnd_persist > 0 {
-            self.reo_wnd_persist -= 1;
+        } else {
+            self.reordering.recovered();
         }
         self.set_state(CaState::Open);
     }
 
     fn try_undo_partial(&mut self, ack: &Ack) -> bool {
-        if self.undo_marker.is_none() || !self.packet_delayed(ack) {
+        if self.undo.marker.is_none() || !self.undo.caused_by_original(ack.tsecr) {
             return false;
         }
         if self.conn.retrans_out > 0 {
             return true;
         }
-        self.retrans_stamp = None;
+        self.undo.first_retransmission = None;
         self.undo_reduction(true);
         self.try_keep_open();
         false
     }
 
     fn try_undo_dsack(&mut self) -> bool {
-        let undo = self.conn.state != CaState::Loss && self.undo_marker.is_some() && self.undo_retrans == Some(0);
+        let undo = self.conn.state != CaState::Loss && self.undo.all_needless();
         if undo {
-            self.reo_wnd_persist = (self.reo_wnd_persist + 1).min(REO_WND_PERSIST);
+            self.reordering.undone();
             self.undo_reduction(false);
         }
         undo
     }
 
     fn try_undo_loss(&mut self, frto: bool, ack: &Ack) -> bool {
-        if !frto && !self.may_undo(ack) {
+        if !frto && !self.undo.is_due(ack.tsecr) {
             return false;
         }
         self.undo_reduction(true);
-        self.retransmits = 0;
+        self.timer.timeouts = 0;
         self.set_state(CaState::Open);
         true
     }
 
-    /// A duplicate arrived at the receiver: a retransmission was not needed (RFC 2883, RFC 3708).
-    pub(super) fn take_dsack(&mut self, block: Block, prior_una: u64) {
-        self.dsack_seen = true;
-        let within = self.undo_marker.is_some_and(|marker| block.1 > marker && block.1 <= prior_una);
-        if let (true, Some(left)) = (within, self.undo_retrans) {
-            let segments = block.1.saturating_sub(block.0).min(u64::from(u32::MAX)) as u32;
-            self.undo_retrans = Some(left.saturating_sub(segments));
-        }
-    }
-
     // ---- RACK -------------------------------------------------------------------------------------------------------
-
-    /// RFC 8985 section 6.2 step 4: a round trip with a DSACK widens the reordering window.
-    pub(super) fn update_reordering_window(&mut self) {
-        if !self.dsack_seen || self.conn.delivered < self.reo_wnd_delivered {
-            return;
-        }
-        self.dsack_seen = false;
-        self.reo_wnd_steps = (self.reo_wnd_steps + 1).min(255);
-        self.reo_wnd_persist = REO_WND_PERSIST;
-        self.reo_wnd_delivered = self.conn.delivered + u64::from(self.conn.packets_out());
-    }
-
-    /// How much later than the newest delivered segment an older one may arrive. Reordering is never seen here (a
-    /// dumbbell keeps order), so that three SACKed segments or running recovery need no window at all.
-    fn reordering_window(&self) -> Time {
-        if self.conn.state >= CaState::Recovery || self.conn.sacked_out >= DUPTHRESH {
-            return Time::ZERO;
-        }
-        let min_rtt = u64::from(self.conn.rtt.min_us());
-        let window = ((min_rtt >> 2) * u64::from(self.reo_wnd_steps)).min(u64::from(self.conn.rtt.srtt_us()));
-        Time::from_micros(window)
-    }
 
     fn look_for_losses(&mut self, flags: &mut AckFlags) {
         if self.conn.packets_out() == 0 || !self.board.rack.advanced {
@@ -346,59 +275,51 @@ impl Sender {
             flags.lost_retransmission = true;
         }
         if wait > Time::ZERO {
-            self.set_timer(Timer::Reordering, wait.as_micros() + TIMEOUT_MIN_US);
+            self.timer.set_reordering(wait, self.conn.now);
             flags.set_timer = false;
         }
     }
 
     /// Returns (retransmissions lost, time to wait for the next verdict).
     fn detect_losses(&mut self) -> (u32, Time) {
-        let window = self.reordering_window();
+        let window = self.reordering.get(&self.conn);
         let (lost, again, wait) = self.board.detect_loss(&mut self.conn, window);
         self.losses += u64::from(lost + again);
         (again, wait)
     }
 
     pub(super) fn on_reordering(&mut self, net: &mut impl Network) {
-        self.set_timer_off();
+        self.timer.stop();
         let in_flight = self.conn.in_flight();
         let before = self.losses;
         self.detect_losses();
         if self.conn.in_flight() != in_flight {
             if self.conn.state != CaState::Recovery {
                 self.enter_recovery(false);
-                self.reduce_window(1, self.losses > before, &AckFlags::default());
+                self.reduce_window(Progress { delivered: 1, newly_lost: self.losses > before, ..Progress::default() });
             }
             self.retransmit_lost(net);
         }
-        if self.timer != Timer::Rto {
+        if self.timer.kind != Timer::Rto {
             self.arm_rto();
         }
     }
 
     // ---- timers -----------------------------------------------------------------------------------------------------
 
-    fn rto_us(&self) -> u64 {
-        (u64::from(self.conn.rtt.rto_us()) << self.backoff.min(16)).min(u64::from(RTO_MAX_US))
-    }
-
-    /// Time left until the oldest segment times out, us.
-    fn rto_left_us(&self) -> u64 {
-        let since = self.conn.now - self.board.get(self.conn.snd_una).sent;
-        self.rto_us().saturating_sub(since.as_micros())
+    /// When the oldest segment in flight was last sent.
+    #[inline]
+    fn oldest_sent(&self) -> Time {
+        self.board.get(self.conn.snd_una).sent
     }
 
     pub(super) fn arm_rto(&mut self) {
         if self.conn.packets_out() == 0 {
-            self.set_timer_off();
+            self.timer.stop();
             return;
         }
-        let timeout = match self.timer {
-            // these were set instead of the timeout, whose clock goes on from the oldest segment
-            Timer::Tlp | Timer::Reordering => self.rto_left_us().max(1),
-            _ => self.rto_us(),
-        };
-        self.set_timer(Timer::Rto, timeout);
+        let sent = self.oldest_sent();
+        self.timer.set_rto(&self.conn.rtt, sent, self.conn.now);
     }
 
     /// After progress: probe or timeout. Linux `tcp_set_xmit_timer`.
@@ -414,70 +335,56 @@ impl Sender {
         if out == 0 || !matches!(self.conn.state, CaState::Open | CaState::Cwr) {
             return false;
         }
-        let mut timeout = match self.conn.rtt.srtt_us() {
-            0 => u64::from(super::rtt::RTO_INIT_US),
-            srtt => 2 * u64::from(srtt) + if out == 1 { u64::from(self.host.rto_min_us()) } else { TIMEOUT_MIN_US },
-        };
-        let rto = if rto_restarts { self.rto_us() } else { self.rto_left_us() };
-        if rto > 0 {
-            timeout = timeout.min(rto);
-        }
-        self.set_timer(Timer::Tlp, timeout);
+        let sent = self.oldest_sent();
+        let conn = &self.conn;
+        self.timer.set_probe(&conn.rtt, out, sent, self.host.rto_min_us(), rto_restarts, conn.now);
         true
     }
 
     pub(super) fn on_probe(&mut self, net: &mut impl Network) {
-        self.set_timer_off();
+        self.timer.stop();
         if self.conn.packets_out() == 0 {
             return;
         }
         // a timeout that nothing was sent for goes on from the oldest segment
-        self.timer = Timer::Tlp;
-        if self.tlp_high_seq.is_none() {
-            self.tlp_retrans = false;
-            if !self.send_new(net, true) {
-                self.tlp_retrans = true;
+        self.timer.kind = Timer::Tlp;
+        if !self.probe.is_open() {
+            let new = self.send_new(net, true);
+            if !new {
                 self.probe_last(net);
             }
             self.stats.probes += 1;
-            self.tlp_high_seq = Some(self.conn.snd_nxt);
+            self.probe.sent(self.conn.snd_nxt, !new);
             // after a probe it starts anew
-            self.timer = Timer::Off;
+            self.timer.kind = Timer::Off;
         }
         self.arm_rto();
     }
 
     /// RFC 8985 section 7.4: was the probe needed?
-    pub(super) fn end_probe(&mut self, ack: &Ack, high: u64, flags: &AckFlags) {
-        if ack.ack < high {
-            return;
-        }
-        if !self.tlp_retrans || flags.dsack {
-            self.tlp_high_seq = None;
-        } else if ack.ack > high {
-            // the probe repaired a loss that nothing else would have shown
+    pub(super) fn end_probe(&mut self, ack: &Ack, flags: &AckFlags) {
+        let duplicate = !flags.una_advanced && !flags.data_sacked;
+        if self.probe.judge(ack.ack, flags.dsack, duplicate) == Verdict::RepairedLoss {
             self.stats.loss_reductions += 1;
             self.start_reduction(Congestion::Loss);
             self.set_state(CaState::Cwr);
             self.end_reduction();
             self.try_keep_open();
-        } else if !flags.una_advanced && !flags.data_sacked {
-            self.tlp_high_seq = None;
         }
     }
 
     pub(super) fn on_rto(&mut self, net: &mut impl Network) {
-        self.set_timer_off();
+        self.timer.stop();
         if self.conn.packets_out() == 0 {
             return;
         }
         self.stats.timeouts += 1;
         self.enter_loss();
-        self.retransmits += 1;
+        self.timer.timeouts += 1;
         let head = self.conn.snd_una;
         self.retransmit(head, net);
-        self.backoff += 1;
-        self.set_timer(Timer::Rto, self.rto_us());
+        self.timer.backoff += 1;
+        self.timer.set(Timer::Rto, self.timer.rto_us(&self.conn.rtt), self.conn.now);
     }
 
     fn enter_loss(&mut self) {
@@ -493,23 +400,23 @@ impl Sender {
         let state = self.conn.state;
         if state <= CaState::Disorder
             || self.conn.high_seq <= self.conn.snd_una
-            || (state == CaState::Loss && self.retransmits == 0)
+            || (state == CaState::Loss && self.timer.timeouts == 0)
         {
-            self.prior_ssthresh = self.current_ssthresh();
+            self.undo.prior_ssthresh = self.current_ssthresh();
             self.conn.prior_cwnd = self.conn.cwnd;
             self.conn.ssthresh = self.cc.ssthresh(&self.conn, Congestion::Timeout);
             self.cc.cwnd_event(&mut self.conn, CaEvent::Loss);
-            self.init_undo();
+            self.undo.begin(self.conn.snd_una, self.conn.retrans_out);
         } else {
-            self.complete_answer();
+            self.reduce_rest_for_loss();
         }
         self.conn.cwnd = self.conn.in_flight() + 1;
         self.conn.cwnd_cnt = 0;
         self.set_state(CaState::Loss);
         self.conn.high_seq = self.conn.snd_nxt;
-        self.tlp_high_seq = None;
-        self.cwr_queued = self.ecn_ok && !self.accurate;
-        self.frto_active = self.host.frto && (new_recovery || self.retransmits > 0);
+        self.probe.forget();
+        self.ecn.queue_cwr();
+        self.frto_active = self.host.frto && (new_recovery || self.timer.timeouts > 0);
     }
 
     /// An ACK in Loss: F-RTO (RFC 5682 section 3.1), then conventional recovery.

@@ -2,8 +2,8 @@
 //! thought lost, sent again. A ring indexed by segment number; selective acknowledgement, loss marking by time (RACK,
 //! RFC 8985) and the choice of what to retransmit work on it.
 
-use super::conn::Conn;
 use super::Block;
+use crate::cc::conn::Conn;
 use crate::prefetch::prefetch;
 use crate::units::Time;
 use std::collections::VecDeque;
@@ -73,7 +73,7 @@ pub struct Scoreboard {
     /// Retransmissions and probes in order of time, as (sent, segment); stale ones are skipped.
     retransmissions: VecDeque<(Time, u64)>,
     /// Every segment below was delivered, marked lost or retransmitted at some time: RACK looks from here.
-    unsent_twice: u64,
+    rack_scan_from: u64,
     /// No segment below is lost and not yet retransmitted.
     pub retransmit_hint: u64,
     /// Blocks of the last ACK with SACK: what they cover is known.
@@ -90,7 +90,7 @@ impl Default for Scoreboard {
             ring: vec![Segment::default(); 1],
             mask: 0,
             retransmissions: VecDeque::new(),
-            unsent_twice: 0,
+            rack_scan_from: 0,
             retransmit_hint: 0,
             known: [(0, 0); 4],
             highest_sacked: 0,
@@ -197,7 +197,7 @@ impl Scoreboard {
         }
         delivered.acked = (ack - conn.snd_una) as u32;
         conn.snd_una = ack;
-        self.unsent_twice = self.unsent_twice.max(ack);
+        self.rack_scan_from = self.rack_scan_from.max(ack);
         self.retransmit_hint = self.retransmit_hint.max(ack);
         self.highest_sacked = self.highest_sacked.max(ack);
     }
@@ -279,7 +279,7 @@ impl Scoreboard {
         let rack = self.rack;
         let due = rack.rtt + reo_wnd;
         let mut passed = true;
-        let mut seq = self.unsent_twice.max(conn.snd_una);
+        let mut seq = self.rack_scan_from.max(conn.snd_una);
         while seq < conn.snd_nxt {
             let segment = *self.get(seq);
             if segment.flags & (seg::SACKED | seg::LOST | seg::EVER_RETRANS) == 0 {
@@ -297,7 +297,7 @@ impl Scoreboard {
             }
             seq += 1;
             if passed {
-                self.unsent_twice = seq;
+                self.rack_scan_from = seq;
             }
         }
         for index in 0..self.retransmissions.len() {
@@ -357,7 +357,7 @@ impl Scoreboard {
         }
         conn.lost_out = 0;
         // what was unmarked and never sent again is RACK's to look at once more
-        self.unsent_twice = conn.snd_una;
+        self.rack_scan_from = conn.snd_una;
     }
 
     /// The next segment to retransmit: lost, and not retransmitted since.

@@ -4,29 +4,25 @@
 //! Order of work for each ACK as in Linux `tcp_ack`: congestion control's `in_ack_event`, SACK, cumulative clean-up and
 //! RTT, tail-loss probe, congestion machine, timers, window, retransmissions, new data.
 
-use super::conn::{CaState, Conn, INFINITE_SSTHRESH};
+use super::ecn::SenderEcn;
 use super::host::{HostParams, Pacing};
-use super::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
+use super::pacer::{window_rate, Pacer};
+use super::probe::Probe;
+use super::prr::Reduction;
+use super::reordering::ReorderingWindow;
 use super::scoreboard::{seg, Delivered, Scoreboard};
+use super::timer::RetransmissionTimer;
+pub use super::timer::Timer;
+use super::undo::Undo;
+pub use super::write_queue::Application;
+use super::write_queue::WriteQueue;
 use super::{ack_flag, Ack, Block, FlowOptions, Network};
+use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
 use crate::cc::{AckEvent, AnyCc};
 use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
-use crate::units::{timer_wheel, Time};
+use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
+use crate::units::Time;
 use std::sync::Arc;
-
-/// Send buffer of a new connection, bytes: Linux `tcp_sndbuf_expand` with a window of 10 and 2304 B a segment.
-const INITIAL_SEND_BUFFER: u64 = 2 * 10 * 2304;
-
-/// What the application offers.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Application {
-    /// Always more to send.
-    Bulk,
-    /// This many bytes, at once.
-    Size(u64),
-    /// Payload at this many bytes per second, for ever.
-    Rate(u64),
-}
 
 /// Where the connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,19 +35,6 @@ pub enum Phase {
     Established,
     /// Everything is acknowledged, or the flow was stopped and is silent.
     Done,
-}
-
-/// What the retransmission timer is set for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timer {
-    /// Nothing.
-    Off,
-    /// Retransmission timeout.
-    Rto,
-    /// Tail-loss probe.
-    Tlp,
-    /// RACK's reordering window.
-    Reordering,
 }
 
 /// Counters of the sender. They only grow.
@@ -89,73 +72,36 @@ pub struct Sender {
     /// Counters.
     pub stats: SenderStats,
     pub(super) host: Arc<HostParams>,
-    pub(super) app: Application,
-    /// Asks for ECN.
-    wants_ecn: bool,
     /// Index in the run.
-    pub(super) flow: u32,
+    flow: u32,
     /// Where the connection stands.
     pub phase: Phase,
-    /// ECN was negotiated.
-    pub(super) ecn_ok: bool,
-    /// Timestamp of the newest ACK, which data echoes, ms.
-    ts_recent: Option<u32>,
-    /// The next new segment carries CWR.
-    pub(super) cwr_queued: bool,
-    /// The receiver counts CE (AccECN), as far as `ce_seen`.
-    pub(super) accurate: bool,
-    ce_seen: u32,
-    /// Codepoint of new data.
-    pub(super) ect: Ecn,
     /// When the connection began to send (its SYN).
     pub started: Time,
     /// When everything was acknowledged.
     pub finished: Option<Time>,
-    /// No new data from here on.
-    pub(super) stopped: bool,
     syn_retries: u32,
+    /// Timestamp of the newest ACK, which data echoes, ms.
+    ts_recent: Option<u32>,
+    pub(super) ecn: SenderEcn,
 
     // output
-    pub(super) cwnd_usage_seq: u64,
-    pub(super) last_sent: Time,
-    /// Earliest time of the next paced transmission.
-    pub(super) pacing_until: Time,
-    /// A transmission waits for `pacing_until`.
-    pub(super) pacing_blocked: bool,
+    pub(super) queue: WriteQueue,
+    pub(super) pacer: Pacer,
     /// Segment after the last one that the receiver's window allows.
     pub(super) window_end: u64,
-    /// Segment after the last one that the application has written.
-    pub(super) written: u64,
-    /// Send buffer, bytes.
-    pub(super) send_buffer: u64,
-    /// Last segments of writes that are not sent yet carry PSH.
-    pub(super) pushes: [u64; 4],
-    /// Socket buffers that hold what was written: where one begins, and segments in each.
-    pub(super) buffers: (u64, u64),
-    /// The application's next segment will be there at this time.
-    pub(super) app_until: Time,
-
-    // timers
-    pub(super) timer: Timer,
-    pub(super) timer_at: Time,
-    pub(super) backoff: u32,
-    pub(super) retransmits: u32,
+    pub(super) last_sent: Time,
+    /// The use of the window is judged anew when this segment is acknowledged.
+    pub(super) cwnd_usage_seq: u64,
 
     // recovery
-    pub(super) prr_delivered: u32,
-    pub(super) prr_out: u32,
-    pub(super) prior_ssthresh: u32,
-    pub(super) undo_marker: Option<u64>,
-    pub(super) undo_retrans: Option<u32>,
-    /// Timestamp of the first retransmission of the episode, ms.
-    pub(super) retrans_stamp: Option<u32>,
-    pub(super) tlp_high_seq: Option<u64>,
-    pub(super) tlp_retrans: bool,
+    pub(super) timer: RetransmissionTimer,
+    pub(super) reduction: Reduction,
+    pub(super) undo: Undo,
+    pub(super) probe: Probe,
+    pub(super) reordering: ReorderingWindow,
+    /// A timeout may turn out to be spurious (RFC 5682).
     pub(super) frto_active: bool,
-    pub(super) reo_wnd_steps: u32,
-    pub(super) reo_wnd_persist: u32,
-    pub(super) reo_wnd_delivered: u64,
-    pub(super) dsack_seen: bool,
     /// Loss marks so far, retransmissions that were lost again included.
     pub(super) losses: u64,
 }
@@ -213,52 +159,29 @@ impl Sender {
             mss: host.mss,
         };
         Sender {
-            wants_ecn: options.ecn || cc.needs_ecn(),
+            ecn: SenderEcn::new(options.ecn || cc.needs_ecn()),
             conn,
             board: Scoreboard::default(),
             cc,
             stats: SenderStats::default(),
             host,
-            app,
             flow,
             phase: Phase::Idle,
-            ecn_ok: false,
-            ts_recent: None,
-            cwr_queued: false,
-            accurate: false,
-            ce_seen: 0,
-            ect: Ecn::Ect0,
             started: Time::ZERO,
             finished: None,
-            stopped: false,
             syn_retries: 0,
-            cwnd_usage_seq: 0,
-            last_sent: Time::ZERO,
-            pacing_until: Time::ZERO,
-            pacing_blocked: false,
+            ts_recent: None,
+            queue: WriteQueue::new(app),
+            pacer: Pacer::new(),
             window_end: 0,
-            written: 0,
-            send_buffer: INITIAL_SEND_BUFFER,
-            pushes: [u64::MAX; 4],
-            buffers: (0, 1),
-            app_until: Time::NEVER,
-            timer: Timer::Off,
-            timer_at: Time::NEVER,
-            backoff: 0,
-            retransmits: 0,
-            prr_delivered: 0,
-            prr_out: 0,
-            prior_ssthresh: 0,
-            undo_marker: None,
-            undo_retrans: None,
-            retrans_stamp: None,
-            tlp_high_seq: None,
-            tlp_retrans: false,
+            last_sent: Time::ZERO,
+            cwnd_usage_seq: 0,
+            timer: RetransmissionTimer::new(),
+            reduction: Reduction::default(),
+            undo: Undo::default(),
+            probe: Probe::default(),
+            reordering: ReorderingWindow::new(),
             frto_active: false,
-            reo_wnd_steps: 1,
-            reo_wnd_persist: 0,
-            reo_wnd_delivered: 0,
-            dsack_seen: false,
             losses: 0,
         }
     }
@@ -267,6 +190,7 @@ impl Sender {
     pub fn start(&mut self, now: Time, net: &mut impl Network) {
         self.conn.now = now;
         self.started = now;
+        self.queue.started = now;
         self.phase = Phase::SynSent;
         self.send_syn(net);
     }
@@ -274,8 +198,8 @@ impl Sender {
     /// Sends no new data from now on.
     pub fn stop(&mut self, now: Time) {
         self.conn.now = now;
-        self.stopped = true;
-        self.app_until = Time::NEVER;
+        self.queue.stopped = true;
+        self.queue.wakes_at = Time::NEVER;
         if self.phase == Phase::Established && self.conn.snd_una == self.conn.snd_nxt {
             self.finish();
         }
@@ -284,7 +208,7 @@ impl Sender {
     /// Payload acknowledged so far, bytes.
     pub fn bytes_acked(&self) -> u64 {
         let full = self.conn.snd_una * u64::from(self.host.mss);
-        match self.app {
+        match self.queue.app {
             Application::Size(size) => full.min(size),
             _ => full,
         }
@@ -299,8 +223,7 @@ impl Sender {
     /// When [`Sender::on_timer`] wants to be called.
     #[inline]
     pub fn next_timer(&self) -> Time {
-        let pacing = if self.pacing_blocked { self.pacing_until } else { Time::NEVER };
-        self.timer_at.min(pacing).min(self.app_until)
+        self.timer.at.min(self.pacer.timer()).min(self.queue.wakes_at)
     }
 
     /// Bytes of memory beside the struct itself.
@@ -318,7 +241,7 @@ impl Sender {
 
     fn send_syn(&mut self, net: &mut impl Network) {
         let timeout = (u64::from(RTO_INIT_US) << self.syn_retries.min(7)).min(u64::from(RTO_MAX_US));
-        self.set_timer(Timer::Rto, timeout);
+        self.timer.set(Timer::Rto, timeout, self.conn.now);
         self.send_bare(SYN_FRAME, flag::SYN, net);
     }
 
@@ -350,9 +273,8 @@ impl Sender {
     fn establish(&mut self, ack: &Ack, net: &mut impl Network) {
         self.phase = Phase::Established;
         self.ts_recent = Some(ack.tsval);
-        self.set_timer_off();
-        self.ecn_ok = self.wants_ecn && ack.has(ack_flag::ECN_SETUP);
-        self.accurate = self.ecn_ok && ack.has(ack_flag::ACCECN_SETUP);
+        self.timer.stop();
+        self.ecn.negotiate(ack);
         if self.syn_retries == 0 {
             let rtt = micros(self.conn.now - self.started);
             self.sample_rtt(rtt);
@@ -360,11 +282,11 @@ impl Sender {
             // RFC 6298 section 5.7 and RFC 5681 section 3.1: a lost SYN leaves a window of one segment
             self.conn.cwnd = 1;
         }
-        self.backoff = 0;
+        self.timer.backoff = 0;
         self.last_sent = self.conn.now;
         self.window_end = u64::from(ack.window / self.conn.mss);
         self.cc.init(&mut self.conn);
-        self.update_pacing_rate();
+        self.conn.pacing_rate = window_rate(&self.conn, &self.host);
         self.send_bare(HEADERS, flag::PURE_ACK, net);
         self.push(net);
     }
@@ -372,7 +294,7 @@ impl Sender {
     pub(super) fn sample_rtt(&mut self, rtt_us: u32) {
         self.conn.rtt.sample_min(rtt_us.max(1), self.conn.now);
         self.conn.rtt.sample(rtt_us, self.conn.snd_una, self.conn.snd_nxt);
-        self.backoff = 0;
+        self.timer.backoff = 0;
     }
 
     /// Takes an acknowledgement with its SACK blocks.
@@ -387,12 +309,8 @@ impl Sender {
             return;
         }
         self.ts_recent = Some(ack.tsval);
-        let mut flags = AckFlags { ece: self.ecn_ok && ack.has(ack_flag::ECE), ..AckFlags::default() };
-        let new_ce = ack.ce_count.saturating_sub(self.ce_seen);
-        if self.accurate {
-            self.ce_seen += new_ce;
-            flags.ece = new_ce > 0;
-        }
+        let echo = self.ecn.read(ack);
+        let mut flags = AckFlags { ece: echo.ece, ..AckFlags::default() };
         self.stats.ece_acks += u64::from(flags.ece);
         let prior_una = self.conn.snd_una;
         let prior_packets = self.conn.packets_out();
@@ -405,7 +323,7 @@ impl Sender {
         let advanced = ack.ack.saturating_sub(prior_una);
         if advanced > 0 {
             flags.una_advanced = true;
-            self.retransmits = 0;
+            self.timer.timeouts = 0;
         }
         self.cc.in_ack_event(&mut self.conn, &AckEvent { ece: flags.ece, esce: ack.has(ack_flag::ESCE), advanced });
 
@@ -413,7 +331,8 @@ impl Sender {
         let sacks = match blocks.split_first() {
             Some((&duplicate, rest)) if ack.has(ack_flag::DSACK) => {
                 flags.dsack = true;
-                self.take_dsack(duplicate, prior_una);
+                self.reordering.take_dsack();
+                self.undo.take_dsack(duplicate, prior_una);
                 rest
             }
             _ => blocks,
@@ -430,18 +349,15 @@ impl Sender {
             self.board.acknowledge(&mut self.conn, ack.ack, &mut delivered);
         }
         self.conn.delivered += u64::from(delivered.segments);
-        if self.accurate {
-            self.conn.delivered_ce += u64::from(new_ce);
-        } else if flags.ece {
-            self.conn.delivered_ce += u64::from(delivered.segments);
-        }
+        let marked = echo.new_ce.unwrap_or(if flags.ece { delivered.segments } else { 0 });
+        self.conn.delivered_ce += u64::from(marked);
         flags.original_sacked = delivered.original_sacked;
         flags.retransmission_acked = delivered.retransmission_acked;
         self.take_rtt(&delivered, &mut flags);
 
-        self.update_reordering_window();
-        if let Some(high) = self.tlp_high_seq {
-            self.end_probe(ack, high, &flags);
+        self.reordering.update(&self.conn);
+        if self.probe.is_open() {
+            self.end_probe(ack, &flags);
         }
         let lost_before = self.losses;
         let mut resend = Resend::Nothing;
@@ -479,7 +395,7 @@ impl Sender {
         }
         if let Some(sample) = sample {
             self.conn.rtt.sample(sample, self.conn.snd_una, self.conn.snd_nxt);
-            self.backoff = 0;
+            self.timer.backoff = 0;
         }
         if delivered.acked > 0 {
             flags.set_timer = true;
@@ -494,32 +410,22 @@ impl Sender {
 
     /// Everything that the application wanted to send has arrived.
     fn all_acknowledged(&self) -> bool {
-        self.conn.snd_una == self.conn.snd_nxt && (self.stopped || self.conn.snd_una >= self.app_segments())
+        self.conn.snd_una == self.conn.snd_nxt && (self.queue.stopped || self.conn.snd_una >= self.queue.segments(self.host.mss))
     }
 
     fn finish(&mut self) {
         self.phase = Phase::Done;
         self.finished = Some(self.conn.now);
-        self.set_timer_off();
-        self.pacing_blocked = false;
-        self.app_until = Time::NEVER;
-    }
-
-    pub(super) fn set_timer(&mut self, timer: Timer, timeout_us: u64) {
-        self.timer = timer;
-        self.timer_at = timer_wheel(self.conn.now, Time::from_micros(timeout_us));
-    }
-
-    pub(super) fn set_timer_off(&mut self) {
-        self.timer = Timer::Off;
-        self.timer_at = Time::NEVER;
+        self.timer.stop();
+        self.pacer.release();
+        self.queue.wakes_at = Time::NEVER;
     }
 
     /// A time given by [`Sender::next_timer`] has come.
     pub fn on_timer(&mut self, now: Time, net: &mut impl Network) {
         self.conn.now = now;
-        if self.timer_at <= now {
-            match (self.phase, self.timer) {
+        if self.timer.at <= now {
+            match (self.phase, self.timer.kind) {
                 (Phase::SynSent, _) => {
                     self.syn_retries += 1;
                     self.stats.timeouts += 1;
@@ -528,15 +434,15 @@ impl Sender {
                 (_, Timer::Rto) => self.on_rto(net),
                 (_, Timer::Tlp) => self.on_probe(net),
                 (_, Timer::Reordering) => self.on_reordering(net),
-                (_, Timer::Off) => self.timer_at = Time::NEVER,
+                (_, Timer::Off) => self.timer.stop(),
             }
         }
-        if self.app_until <= now {
-            self.app_until = Time::NEVER;
+        if self.queue.wakes_at <= now {
+            self.queue.wakes_at = Time::NEVER;
             self.push(net);
         }
-        if self.pacing_blocked && self.pacing_until <= now {
-            self.pacing_blocked = false;
+        if self.pacer.timer() <= now {
+            self.pacer.release();
             if self.conn.lost_out > self.conn.retrans_out {
                 self.retransmit_lost(net);
             }

@@ -1,8 +1,8 @@
 //! Connection set-up: SYN, its retries, ECN negotiation, the initial window.
 
 use super::*;
+use crate::cc::conn::INFINITE_SSTHRESH;
 use crate::packet::{Ecn, HEADERS, MTU_FRAME, SYN_FRAME};
-use crate::tcp::conn::INFINITE_SSTHRESH;
 
 #[test]
 fn syn_then_pure_ack_and_the_initial_window() {

@@ -14,11 +14,11 @@ mod tail;
 mod undo;
 mod window;
 
-use super::conn::{CaState, Conn};
 use super::host::{EcnReduction, HostParams, Offload, Pacing, Prr};
 use super::receiver::Receiver;
 use super::sender::{Application, Phase, Sender};
 use super::{ack_flag, Ack, Block, FlowOptions, Network};
+use crate::cc::conn::{CaState, Conn};
 use crate::packet::{flag, Packet};
 use crate::units::{timer_wheel, Time};
 use serde_json::{json, Value};

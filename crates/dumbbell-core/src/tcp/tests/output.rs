@@ -25,7 +25,7 @@ fn paced(ssthresh: u32, host: HostParams) -> Vec<(u64, usize)> {
 #[test]
 fn pacing_leaves_the_first_ten_alone_and_spaces_the_rest() {
     // slow start: 2 * 20 segments a round trip of 40 ms: one a millisecond
-    let times = paced(crate::tcp::conn::INFINITE_SSTHRESH, plain(20));
+    let times = paced(crate::cc::conn::INFINITE_SSTHRESH, plain(20));
     assert_eq!(times[0], (40_000, 10));
     assert_eq!(times[1..], (41..=50).map(|ms| (ms * 1000, 1)).collect::<Vec<_>>());
     // half of ssthresh reached: 1.2 * 20 segments in 40 ms: one every 1.6667 ms
@@ -35,7 +35,7 @@ fn pacing_leaves_the_first_ten_alone_and_spaces_the_rest() {
     // other ratios: 100 % gives 2 ms
     let slowest = paced(20, HostParams { pacing_ca_ratio: 100, ..plain(20) });
     assert_eq!(slowest[1..], (1..=10).map(|n| (40_000 + n * 2_000, 1)).collect::<Vec<_>>());
-    let fast = paced(crate::tcp::conn::INFINITE_SSTHRESH, HostParams { pacing_ss_ratio: 400, ..plain(20) });
+    let fast = paced(crate::cc::conn::INFINITE_SSTHRESH, HostParams { pacing_ss_ratio: 400, ..plain(20) });
     assert_eq!(fast[1..], (1..=10).map(|n| (40_000 + n * 500, 1)).collect::<Vec<_>>());
 }
 
@@ -98,7 +98,7 @@ fn retransmissions_are_paced_too() {
     let first = story.sack(0, &[(head - 10, head)]);
     assert_eq!(first, [0]);
     // the time since the last of the window is more than half a gap: half is given back
-    let gap = story.sender.pacing_until - story.now;
+    let gap = story.sender.pacer.next - story.now;
     let full = 1448 * 1_000_000_000 / story.conn().pacing_rate;
     assert_eq!(gap, Time(full - full / 2));
     assert_eq!(story.run_to(story.now + gap), [1]);
@@ -184,7 +184,7 @@ fn a_host_that_wrote_within_a_millisecond_waits_for_a_burst() {
 fn near_the_end_of_a_buffer(end: u64) -> Story {
     let mut story = bursts_of_4();
     // later writes are of the same size
-    story.sender.buffers.0 = end;
+    story.sender.queue.buffers.start = end;
     story
 }
 
@@ -252,21 +252,21 @@ fn the_last_segment_of_the_application_does_not_wait() {
 fn a_third_of_the_send_buffer_must_be_free_before_the_application_writes_again() {
     // 46080 B and writes of 45 segments of 1448 + 832 / 45 = 1466 B: one fills it
     let mut story = Story::reno(10);
-    assert_eq!(story.sender.written, 45);
+    assert_eq!(story.sender.queue.written, 45);
     story.advance(RTT);
     // unsent: 45 - 12 = 33 of 1466; in flight 11 of 1448 + 416: 68882 B, more than two thirds
     story.ack(1);
-    assert_eq!(story.sender.written, 45);
+    assert_eq!(story.sender.queue.written, 45);
     // acknowledged up to 18: when all of the 45 are sent, 27 are in flight of a window of 28. The buffer held back, so that
     // it grows to 2 * 28 * 2304 = 129024; in flight are 27 * 1864 = 50328 of it, and a write of 45 takes 45 * 1466 = 65970:
     // there is room for a second
     story.ack(10);
-    assert_eq!(story.sender.send_buffer, 46_080);
+    assert_eq!(story.sender.queue.size, 46_080);
     assert_eq!(story.ack(18).last(), Some(&45));
     assert_eq!((story.conn().cwnd, story.conn().snd_nxt), (28, 46));
-    assert_eq!((story.sender.send_buffer, story.sender.written), (129_024, 45 + 2 * 45));
+    assert_eq!((story.sender.queue.size, story.sender.queue.written), (129_024, 45 + 2 * 45));
     // never beyond the host's limit
     let mut limited = Story::open("reno", HostParams { send_buffer: 50_000, ..plain(10) }, Application::Bulk);
     limited.flow(Time::from_secs(2));
-    assert_eq!(limited.sender.send_buffer, 50_000);
+    assert_eq!(limited.sender.queue.size, 50_000);
 }

@@ -1,7 +1,7 @@
 //! Losses in the middle of a flight: RACK, fast recovery, proportional rate reduction.
 
 use super::*;
-use crate::tcp::conn::INFINITE_SSTHRESH;
+use crate::cc::conn::INFINITE_SSTHRESH;
 use crate::tcp::sender::Timer;
 
 #[test]
@@ -80,7 +80,7 @@ fn recovery_needs_no_reordering_window() {
     assert_eq!(story.fire(), [0]);
     let sent = story.now;
     // elsewhere half of the round trip would be waited for: 20 ms
-    story.sender.reo_wnd_steps = 2;
+    story.sender.reordering.steps = 2;
     story.run_to(Time::from_millis(120));
     story.sack(0, &[(1, 4)]);
     // 0 arrives; 4 was sent at 81 ms, 12 ms or so before it
@@ -96,7 +96,7 @@ fn the_timeout_restarts_while_segments_sent_before_the_head_arrive() {
     // the last SACK came at 88 ms, of what was sent at 40 ms; the head was sent again at 82 ms
     let rto = u64::from(story.conn().rtt.rto_us());
     assert_eq!(
-        (story.sender.timer, story.sender.next_timer()),
+        (story.sender.timer.kind, story.sender.next_timer()),
         (Timer::Rto, timer_wheel(Time::from_millis(88), Time::from_micros(rto)))
     );
 }
@@ -127,7 +127,7 @@ fn the_reordering_window_is_at_most_srtt_and_grows_with_duplicates() {
     story.sack(2, &[(3, 4)]);
     assert_eq!(story.sender.next_timer(), story.due(20 + 2));
     // many: never more than srtt
-    story.sender.reo_wnd_steps = 100;
+    story.sender.reordering.steps = 100;
     story.sack(2, &[(3, 5)]);
     assert_eq!(story.sender.next_timer(), story.due(40 + 2));
 }

@@ -19,11 +19,11 @@ fn tail() -> Story {
 fn a_probe_is_sent_after_two_srtt_and_two_ticks() {
     let mut story = tail();
     // 2 * 40 + 2
-    assert_eq!((story.sender.next_timer(), story.sender.timer), (story.due(82), Timer::Tlp));
+    assert_eq!((story.sender.next_timer(), story.sender.timer.kind), (story.due(82), Timer::Tlp));
     assert_eq!(story.fire(), [9]);
     assert_eq!((story.last[0].flags, story.sender.stats.probes), (flag::RETRANSMISSION, 1));
     // the timeout starts anew with the probe: 240 ms
-    assert_eq!((story.sender.next_timer(), story.sender.timer), (story.due(240), Timer::Rto));
+    assert_eq!((story.sender.next_timer(), story.sender.timer.kind), (story.due(240), Timer::Rto));
 }
 
 #[test]
@@ -32,12 +32,12 @@ fn a_lone_segment_gets_the_receivers_delayed_ack_as_allowance() {
     story.window = 1;
     story.ack(9);
     // 2 * 40 + 200 = 280 is more than the RTO of 40 + 200: that is the limit
-    assert_eq!((story.sender.next_timer(), story.sender.timer), (story.due(240), Timer::Tlp));
+    assert_eq!((story.sender.next_timer(), story.sender.timer.kind), (story.due(240), Timer::Tlp));
     // on a path of 300 ms: rttvar 600 ms, 2 * 300 + 200 = 800 < 900
     let mut far = Story::new("reno", plain(1), Application::Bulk);
     far.rtt = Time::from_millis(300);
     far.connect();
-    assert_eq!((far.sender.next_timer(), far.sender.timer), (far.due(800), Timer::Tlp));
+    assert_eq!((far.sender.next_timer(), far.sender.timer.kind), (far.due(800), Timer::Tlp));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn new_data_is_the_better_probe() {
     // its ACK ends the episode without a reduction
     story.advance(RTT);
     story.ack(11);
-    assert_eq!((story.sender.tlp_high_seq, story.sender.stats.loss_reductions), (None, 0));
+    assert_eq!((story.sender.probe.is_open(), story.sender.stats.loss_reductions), (false, 0));
     // a probe for each flight, not one after the other
     let mut silent = Story::reno(10);
     silent.fire();
@@ -67,7 +67,7 @@ fn a_probe_that_was_not_needed_costs_nothing() {
     story.window = 100;
     // both arrived: the ACK of the original was lost, that of the probe reports the duplicate
     story.dsack(10, (9, 10));
-    assert_eq!((story.sender.tlp_high_seq, story.sender.stats.loss_reductions), (None, 0));
+    assert_eq!((story.sender.probe.is_open(), story.sender.stats.loss_reductions), (false, 0));
     assert_eq!((story.conn().cwnd, story.conn().state), (18 + 2, CaState::Open));
 }
 
@@ -78,10 +78,10 @@ fn one_probe_at_a_time() {
     // old news restarts the clock; the probe is still out
     story.advance(1);
     story.ack(1);
-    assert_eq!(story.sender.timer, Timer::Tlp);
+    assert_eq!(story.sender.timer.kind, Timer::Tlp);
     let head = story.sender.board.get(1).sent;
     assert!(story.fire().is_empty());
-    assert_eq!((story.sender.stats.probes, story.sender.timer), (1, Timer::Rto));
+    assert_eq!((story.sender.stats.probes, story.sender.timer.kind), (1, Timer::Rto));
     // nothing was sent: the timeout counts from the oldest segment
     let left = u64::from(story.conn().rtt.rto_us()).saturating_sub((story.now - head).as_micros()).max(1);
     assert_eq!(story.sender.next_timer(), timer_wheel(story.now, Time::from_micros(left)));
@@ -116,7 +116,7 @@ fn a_probe_that_repaired_a_loss_reduces_once() {
     story.advance(RTT);
     // something sent after the probe arrives, and no duplicate was reported: it was a loss
     story.ack(11);
-    assert_eq!((story.sender.stats.loss_reductions, story.sender.tlp_high_seq), (1, None));
+    assert_eq!((story.sender.stats.loss_reductions, story.sender.probe.is_open()), (1, false));
     assert_eq!(story.cwnd(), (before / 2, before / 2, CaState::Open));
     story.ack(12);
     assert_eq!(story.sender.stats.loss_reductions, 1);
@@ -143,7 +143,7 @@ fn probes_come_back_after_a_recovery() {
     // ssthresh 5, and 7 delivered: 6. Nothing is left of the episode: Linux's tcp_try_keep_open looks for losses and
     // retransmissions only
     assert_eq!(story.cwnd(), (6, 5, CaState::Open));
-    assert_eq!(story.sender.timer, Timer::Tlp);
+    assert_eq!(story.sender.timer.kind, Timer::Tlp);
 }
 
 #[test]
@@ -180,8 +180,8 @@ fn only_what_timed_out_is_lost() {
     story.advance(RTT);
     story.ack(2);
     // a timeout at 100 ms, earlier than any real one
-    story.sender.timer = Timer::Rto;
-    story.sender.timer_at = Time::from_millis(100);
+    story.sender.timer.kind = Timer::Rto;
+    story.sender.timer.at = Time::from_millis(100);
     assert_eq!(story.fire(), [2]);
     for seq in 2..14 {
         let lost = story.sender.board.get(seq).flags & seg::LOST != 0;
@@ -208,7 +208,7 @@ fn frto_finds_a_spurious_timeout_by_the_acks_of_originals() {
     story.echo = Some(1 << 30);
     story.ack(2);
     // 10 restored, and two more in slow start
-    assert_eq!(story.cwnd(), (12, crate::tcp::conn::INFINITE_SSTHRESH, CaState::Open));
+    assert_eq!(story.cwnd(), (12, crate::cc::conn::INFINITE_SSTHRESH, CaState::Open));
     assert_eq!((story.conn().lost_out, story.sender.stats.undone, story.sender.stats.retransmissions), (0, 1, 1));
 }
 
@@ -221,7 +221,7 @@ fn without_frto_the_same_acks_go_on_retransmitting() {
     assert_eq!(story.cwnd(), (3, 5, CaState::Loss));
     assert_eq!(story.sender.stats.undone, 0);
     // 0 was sent twice: no RTT sample, of 1 neither (Karn)
-    assert_eq!((story.conn().rtt.srtt_us(), story.sender.backoff), (40_000, 1));
+    assert_eq!((story.conn().rtt.srtt_us(), story.sender.timer.backoff), (40_000, 1));
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn a_real_timeout_tries_new_data_then_retransmits_in_slow_start() {
     let sent = story.sack(1, &[(11, 13)]);
     assert_eq!(sent, [1, 2]);
     // a sample of what was sent once ends the back-off
-    assert_eq!((story.sender.backoff, story.sender.frto_active), (0, false));
+    assert_eq!((story.sender.timer.backoff, story.sender.frto_active), (0, false));
     // a late original does not make the timeout spurious any more
     assert!(story.sack(1, &[(5, 6), (11, 13)]).is_empty() && story.sender.stats.undone == 0);
     story.advance(RTT);
@@ -284,5 +284,5 @@ fn what_was_sent_after_the_head_does_not_put_off_its_timeout() {
     story.advance(RTT);
     story.sender.conn.cwnd = 1;
     assert!(story.sack(1, &[(11, 12)]).is_empty());
-    assert_eq!((story.sender.next_timer(), story.sender.backoff), (due, 0));
+    assert_eq!((story.sender.next_timer(), story.sender.timer.backoff), (due, 0));
 }

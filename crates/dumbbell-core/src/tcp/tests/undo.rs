@@ -1,7 +1,7 @@
 //! Reductions that turn out to be spurious.
 
 use super::*;
-use crate::tcp::conn::INFINITE_SSTHRESH;
+use crate::cc::conn::INFINITE_SSTHRESH;
 
 /// Segment 0 is late, not lost: sent again at 80 ms, window 10 halved. `ece`: the ACK that showed it carried ECE.
 fn spurious(ece: bool) -> Story {
@@ -24,7 +24,7 @@ fn a_duplicate_report_for_every_retransmission_undoes() {
     story.dsack(4, (0, 1));
     assert_eq!((story.conn().cwnd, story.conn().ssthresh), (10, INFINITE_SSTHRESH));
     assert_eq!((story.sender.stats.undone, story.conn().state), (1, CaState::Open));
-    assert!(!story.sender.cwr_queued, "nothing was reduced");
+    assert!(!story.sender.ecn.cwr_queued, "nothing was reduced");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_reduction_that_is_undone_before_new_data_went_out_leaves_no_cwr() {
     for end in 2..=4 {
         story.sack(0, &[(1, end)]);
     }
-    assert!(story.sender.cwr_queued && story.conn().state == CaState::Recovery);
+    assert!(story.sender.ecn.cwr_queued && story.conn().state == CaState::Recovery);
     story.advance(5);
     story.echo = Some(40);
     let sent = story.sack(4, &[]);
@@ -120,7 +120,7 @@ fn a_reduction_with_ece_is_never_undone() {
         story.echo = Some(1 << 30);
         story.answer(4, if late { ack_flag::ECE } else { 0 }, &[]);
         story.dsack(4, (0, 1));
-        assert_eq!((story.conn().ssthresh, story.sender.prior_ssthresh), (5, 0), "late {late}");
+        assert_eq!((story.conn().ssthresh, story.sender.undo.prior_ssthresh), (5, 0), "late {late}");
         assert!(story.conn().cwnd < 10, "late {late}: {}", story.conn().cwnd);
     }
     // nor a reduction by ECN alone
@@ -142,5 +142,5 @@ fn an_older_timestamp_undoes_a_timeout() {
     story.echo = Some(40);
     story.ack(1);
     assert_eq!(story.cwnd(), (11, INFINITE_SSTHRESH, CaState::Open));
-    assert_eq!((story.conn().lost_out, story.sender.retransmits, story.sender.stats.undone), (0, 0, 1));
+    assert_eq!((story.conn().lost_out, story.sender.timer.timeouts, story.sender.stats.undone), (0, 0, 1));
 }

@@ -1,8 +1,8 @@
 //! Growth of the window, its validation, and what the application offers.
 
 use super::*;
+use crate::cc::conn::INFINITE_SSTHRESH;
 use crate::packet::{flag, HEADERS};
-use crate::tcp::conn::INFINITE_SSTHRESH;
 
 /// Payload of a segment, bytes.
 const MSS: u64 = 1448;

@@ -1,6 +1,6 @@
-//! The state of a sending connection that a congestion control may see: Linux's `tcp_sock`, as far as it matters.
+//! The state of a sending connection that a congestion control may see: Linux's `tcp_sock`, as far as it matters. The transport keeps it.
 
-use super::rtt::RttEstimator;
+use crate::rtt::RttEstimator;
 use crate::units::Time;
 
 /// State of the loss and congestion machine, as Linux's `tcp_ca_state`.

@@ -1,0 +1,137 @@
+//! Pacing: when the next transmission may leave, and Linux's pacing rate.
+
+use super::host::HostParams;
+use crate::cc::conn::Conn;
+use crate::units::Time;
+
+/// The first segments are never paced (Linux `tcp_update_skb_after_send`, after sch_fq).
+const UNPACED_SEGMENTS: u64 = 10;
+
+/// Linux `tcp_wstamp_ns` and the pacing timer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pacer {
+    /// Earliest time of the next transmission.
+    pub next: Time,
+    /// A transmission waits for it.
+    blocked: bool,
+}
+
+impl Pacer {
+    pub fn new() -> Pacer {
+        Pacer { next: Time::ZERO, blocked: false }
+    }
+
+    /// When the transmission that waits may leave.
+    #[inline]
+    pub fn timer(&self) -> Time {
+        if self.blocked {
+            self.next
+        } else {
+            Time::NEVER
+        }
+    }
+
+    /// Nothing waits any more.
+    #[inline]
+    pub fn release(&mut self) {
+        self.blocked = false;
+    }
+
+    /// Whether the next transmission has to wait; if so, [`Pacer::timer`] says until when.
+    #[inline]
+    pub fn holds(&mut self, conn: &Conn) -> bool {
+        self.blocked = conn.paced && self.next > conn.now;
+        self.blocked
+    }
+
+    /// `segments` leave now. Linux `tcp_update_skb_after_send`.
+    #[inline]
+    pub fn charge(&mut self, conn: &Conn, segments: u64) {
+        if !conn.paced {
+            return;
+        }
+        let before = self.next;
+        self.next = before.max(conn.now);
+        let rate = conn.pacing_rate;
+        if rate == 0 || rate == u64::MAX || conn.snd_nxt < UNPACED_SEGMENTS {
+            return;
+        }
+        let len = segments * u64::from(conn.mss) * 1_000_000_000 / rate;
+        // time lost to a late wake-up is given back, up to half of the interval
+        let credit = (self.next - before).0.min(len / 2);
+        self.next += Time(len - credit);
+    }
+}
+
+/// The pacing rate that Linux gives a window-based control, bytes of payload per second; as it is before the first RTT sample. Linux
+/// `tcp_update_pacing_rate`.
+#[inline]
+pub(super) fn window_rate(conn: &Conn, host: &HostParams) -> u64 {
+    let srtt = u64::from(conn.rtt.srtt_8us);
+    if srtt == 0 {
+        return conn.pacing_rate;
+    }
+    let slow_start = conn.cwnd < conn.ssthresh / 2;
+    let ratio = if slow_start { host.pacing_ss_ratio } else { host.pacing_ca_ratio };
+    let window = u64::from(conn.cwnd.max(conn.packets_out()));
+    // mss * window / (srtt_8us / 8e6) * ratio / 100; beyond 64 bits only for windows that no network holds
+    let (bytes, scale) = (u64::from(conn.mss) * window, u64::from(ratio) * 80_000);
+    match bytes.checked_mul(scale) {
+        Some(product) => product / srtt,
+        None => (u128::from(bytes) * u128::from(scale) / u128::from(srtt)).min(u128::from(u64::MAX)) as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::testing::conn;
+
+    /// 1448 B a millisecond.
+    fn paced(now_ms: u64) -> Conn {
+        Conn { now: Time::from_millis(now_ms), paced: true, pacing_rate: 1_448_000, snd_nxt: 10, ..conn() }
+    }
+
+    #[test]
+    fn a_burst_is_followed_by_its_time_at_the_pacing_rate() {
+        let mut pacer = Pacer::new();
+        pacer.next = Time::from_millis(100);
+        pacer.charge(&paced(100), 2);
+        assert!(pacer.holds(&paced(101)));
+        assert_eq!(pacer.timer(), Time::from_millis(102));
+        assert!(!pacer.holds(&paced(102)));
+        assert_eq!(pacer.timer(), Time::NEVER);
+    }
+
+    #[test]
+    fn a_late_wake_up_is_given_back_up_to_half_of_the_interval() {
+        // 0.5 ms late: 2 - 0.5 ms; 5 ms late: 2 - 1 ms
+        for (late_us, next_us) in [(500, 2_000), (5_000, 6_000)] {
+            let mut pacer = Pacer::new();
+            pacer.next = Time::from_millis(100);
+            let conn = Conn { now: Time::from_micros(100_000 + late_us), ..paced(0) };
+            pacer.charge(&conn, 2);
+            assert_eq!(pacer.next, Time::from_micros(100_000 + next_us));
+        }
+    }
+
+    #[test]
+    fn the_first_ten_segments_and_unpaced_flows_are_free() {
+        for conn in [Conn { snd_nxt: 9, ..paced(100) }, Conn { paced: false, ..paced(100) }] {
+            let mut pacer = Pacer::new();
+            pacer.charge(&conn, 10);
+            assert!(!pacer.holds(&conn));
+        }
+    }
+
+    #[test]
+    fn the_rate_is_the_window_a_round_trip_times_the_ratio() {
+        let mut conn = Conn { cwnd: 10, ..conn() };
+        assert_eq!(window_rate(&conn, &HostParams::default()), 0);
+        conn.rtt.sample(100_000, 0, 1);
+        // 10 * 1448 B / 0.1 s, twice that in slow start, 1.2 times from half of ssthresh on
+        assert_eq!(window_rate(&conn, &HostParams::default()), 289_600);
+        conn.ssthresh = 20;
+        assert_eq!(window_rate(&conn, &HostParams::default()), 173_760);
+    }
+}

@@ -1,0 +1,84 @@
+//! The episode of a tail-loss probe: was the probe needed? (RFC 8985 section 7.4; Linux `tcp_process_tlp_ack`.)
+
+/// What an ACK says of the probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing yet, or there is no probe.
+    Open,
+    /// Nothing was lost.
+    Needless,
+    /// The probe repaired a loss that nothing else would have shown.
+    RepairedLoss,
+}
+
+/// A probe that is not yet classified.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Probe {
+    /// `snd_nxt` after it was sent.
+    high_seq: Option<u64>,
+    /// It was a retransmission.
+    retransmission: bool,
+}
+
+impl Probe {
+    /// A probe is sent, after which `snd_nxt` is `high_seq`.
+    pub fn sent(&mut self, high_seq: u64, retransmission: bool) {
+        *self = Probe { high_seq: Some(high_seq), retransmission };
+    }
+
+    /// The episode ends without a verdict.
+    #[inline]
+    pub fn forget(&mut self) {
+        self.high_seq = None;
+    }
+
+    /// A probe waits for its verdict.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.high_seq.is_some()
+    }
+
+    /// The verdict of an ACK up to `ack`, which is a `duplicate` if it brought nothing new. [`Verdict::RepairedLoss`] leaves the
+    /// episode open: the reduction that follows ends it.
+    pub fn judge(&mut self, ack: u64, dsack: bool, duplicate: bool) -> Verdict {
+        let Some(high_seq) = self.high_seq else { return Verdict::Open };
+        if ack < high_seq {
+            return Verdict::Open;
+        }
+        if !self.retransmission || dsack {
+            self.high_seq = None;
+            return Verdict::Needless;
+        }
+        if ack > high_seq {
+            return Verdict::RepairedLoss;
+        }
+        if duplicate {
+            self.high_seq = None;
+            return Verdict::Needless;
+        }
+        Verdict::Open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_retransmission_without_dsack_that_is_passed_repaired_a_loss() {
+        // (retransmission, ack, dsack, duplicate) against a probe after which snd_nxt is 10
+        for (retransmission, ack, dsack, duplicate, verdict, open) in [
+            (true, 9, false, false, Verdict::Open, true),
+            (true, 10, false, false, Verdict::Open, true),
+            (true, 10, false, true, Verdict::Needless, false),
+            (true, 10, true, true, Verdict::Needless, false),
+            (true, 11, false, false, Verdict::RepairedLoss, true),
+            (true, 11, true, false, Verdict::Needless, false),
+            (false, 10, false, false, Verdict::Needless, false),
+        ] {
+            let mut probe = Probe::default();
+            probe.sent(10, retransmission);
+            assert_eq!((probe.judge(ack, dsack, duplicate), probe.is_open()), (verdict, open), "ack {ack}");
+        }
+    }
+}

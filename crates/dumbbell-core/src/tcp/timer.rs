@@ -1,0 +1,152 @@
+//! The retransmission timer: one clock that is set for one of three things, and the back-off of the timeout.
+
+use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
+use crate::units::{timer_wheel, Time};
+
+/// Linux `TCP_TIMEOUT_MIN_US`: two ticks, the least that a timer is set for.
+const TIMEOUT_MIN_US: u64 = 2_000;
+
+/// What the retransmission timer is set for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// Nothing.
+    Off,
+    /// Retransmission timeout.
+    Rto,
+    /// Tail-loss probe.
+    Tlp,
+    /// RACK's reordering window.
+    Reordering,
+}
+
+/// Linux `icsk_pending`, `icsk_timeout`, `icsk_backoff`, `icsk_retransmits`.
+#[derive(Clone, Debug)]
+pub(super) struct RetransmissionTimer {
+    /// When it fires.
+    pub at: Time,
+    /// What it is set for.
+    pub kind: Timer,
+    /// The timeout has doubled so many times since the last RTT sample.
+    pub backoff: u32,
+    /// Timeouts since `snd_una` last advanced.
+    pub timeouts: u32,
+}
+
+impl RetransmissionTimer {
+    pub fn new() -> RetransmissionTimer {
+        RetransmissionTimer { at: Time::NEVER, kind: Timer::Off, backoff: 0, timeouts: 0 }
+    }
+
+    #[inline]
+    pub fn set(&mut self, kind: Timer, timeout_us: u64, now: Time) {
+        self.kind = kind;
+        self.at = timer_wheel(now, Time::from_micros(timeout_us));
+    }
+
+    #[inline]
+    pub fn stop(&mut self) {
+        self.kind = Timer::Off;
+        self.at = Time::NEVER;
+    }
+
+    /// Sets it for the end of RACK's reordering window.
+    pub fn set_reordering(&mut self, wait: Time, now: Time) {
+        self.set(Timer::Reordering, wait.as_micros() + TIMEOUT_MIN_US, now);
+    }
+
+    /// Retransmission timeout with back-off, us.
+    #[inline]
+    pub fn rto_us(&self, rtt: &RttEstimator) -> u64 {
+        (u64::from(rtt.rto_us()) << self.backoff.min(16)).min(u64::from(RTO_MAX_US))
+    }
+
+    /// What is left of the timeout of a segment that was sent at `sent`, us.
+    fn rto_left_us(&self, rtt: &RttEstimator, sent: Time, now: Time) -> u64 {
+        self.rto_us(rtt).saturating_sub((now - sent).as_micros())
+    }
+
+    /// Sets it for the timeout of the oldest segment, last sent at `oldest_sent`. Linux `tcp_rearm_rto`.
+    pub fn set_rto(&mut self, rtt: &RttEstimator, oldest_sent: Time, now: Time) {
+        let timeout = match self.kind {
+            // these were set instead of the timeout, whose clock goes on from the oldest segment
+            Timer::Tlp | Timer::Reordering => self.rto_left_us(rtt, oldest_sent, now).max(1),
+            _ => self.rto_us(rtt),
+        };
+        self.set(Timer::Rto, timeout, now);
+    }
+
+    /// Sets it for a tail-loss probe (RFC 8985 section 7.2) of `packets_out` segments, the oldest of which was last sent at `oldest_sent`;
+    /// the timeout bounds it, counted from now if it `restarts`. Linux `tcp_schedule_loss_probe`.
+    pub fn set_probe(
+        &mut self,
+        rtt: &RttEstimator,
+        packets_out: u32,
+        oldest_sent: Time,
+        rto_min_us: u32,
+        restarts: bool,
+        now: Time,
+    ) {
+        let mut timeout = match rtt.srtt_us() {
+            0 => u64::from(RTO_INIT_US),
+            srtt => 2 * u64::from(srtt) + if packets_out == 1 { u64::from(rto_min_us) } else { TIMEOUT_MIN_US },
+        };
+        let rto = if restarts { self.rto_us(rtt) } else { self.rto_left_us(rtt, oldest_sent, now) };
+        if rto > 0 {
+            timeout = timeout.min(rto);
+        }
+        self.set(Timer::Tlp, timeout, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_millis(1_000);
+
+    /// srtt 40 ms, variance at the floor: RTO 240 ms.
+    fn rtt() -> RttEstimator {
+        let mut rtt = RttEstimator::default();
+        rtt.sample(40_000, 0, 1);
+        rtt
+    }
+
+    fn due(ms: u64) -> Time {
+        timer_wheel(NOW, Time::from_millis(ms))
+    }
+
+    #[test]
+    fn the_timeout_doubles_up_to_two_minutes() {
+        let mut timer = RetransmissionTimer::new();
+        for (backoff, expected) in [(0, 240_000), (1, 480_000), (4, 3_840_000), (9, 120_000_000), (u32::MAX, 120_000_000)] {
+            timer.backoff = backoff;
+            assert_eq!(timer.rto_us(&rtt()), expected, "back-off {backoff}");
+        }
+    }
+
+    #[test]
+    fn after_a_probe_the_timeout_goes_on_from_the_oldest_segment() {
+        let sent = NOW.saturating_sub(Time::from_millis(100));
+        let mut timer = RetransmissionTimer::new();
+        timer.set_rto(&rtt(), sent, NOW);
+        assert_eq!((timer.kind, timer.at), (Timer::Rto, due(240)));
+        for kind in [Timer::Tlp, Timer::Reordering] {
+            timer.kind = kind;
+            timer.set_rto(&rtt(), sent, NOW);
+            assert_eq!(timer.at, due(140), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_probe_waits_two_round_trips_and_for_the_delayed_ack_of_a_lone_segment() {
+        let mut timer = RetransmissionTimer::new();
+        // 2 * 40 + 2 ms; one segment: 2 * 40 + 200 ms, but the timeout of 240 ms comes first
+        for (out, expected) in [(2, 82), (1, 240)] {
+            timer.set_probe(&rtt(), out, NOW, 200_000, true, NOW);
+            assert_eq!((timer.kind, timer.at), (Timer::Tlp, due(expected)), "{out} out");
+        }
+        // what is left of the timeout: 240 - 200 ms
+        timer.set_probe(&rtt(), 2, NOW.saturating_sub(Time::from_millis(200)), 200_000, false, NOW);
+        assert_eq!(timer.at, due(40));
+    }
+}
