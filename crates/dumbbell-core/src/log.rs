@@ -26,8 +26,10 @@ pub enum Place {
     Arrival,
     /// In the queue: it had been enqueued.
     Queue,
-    /// Outside of the bottleneck.
-    Path,
+    /// On the path ahead of the bottleneck: no [`Log::arrived`] came before.
+    Ahead,
+    /// On the path behind the bottleneck: it had departed.
+    Behind,
 }
 
 /// What a mark says.
@@ -73,7 +75,7 @@ impl At {
 ///
 /// A packet that enters the bottleneck causes these events, in this order: `arrived`; `marked` at most once for each kind of mark,
 /// anywhere before `sent`; either `dropped` on arrival, or `enqueued` and then `dropped` from the queue or `sent` and `departed`.
-/// Queue disciplines report `enqueued`, `marked`, `dropped` and `sent`, each at the moment when it happens.
+/// On the path ahead of it and behind it, it may be `dropped`, too. Queue disciplines report `enqueued`, `marked`, `dropped` and `sent`, each at the moment when it happens.
 pub trait Log {
     /// The packet reached the bottleneck.
     #[inline]
