@@ -2,7 +2,7 @@
 //!
 //! Event sources are few: the link, one line of acknowledgements a base RTT, one timer a flow (the earliest of all that
 //! the flow waits for, moved lazily), and a clock for samples, series and changes of rate. At one instant their order is:
-//! acknowledgements (by line), arrivals held up by jitter (by flow), the link, timers (by flow), clock.
+//! acknowledgements (by line), packets held on the path of their flow (by flow), the link, timers (by flow), clock.
 //!
 //! Half of the base RTT lies ahead of the queue in a real dumbbell. Nothing that a sender does depends on absolute time,
 //! so the engine lets each sender's clock run ahead by that half: what a sender sends is in the queue at once, and its
@@ -16,6 +16,7 @@ use crate::{Outcome, RunError};
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::cc::AnyCc;
 use dumbbell_core::packet::{Packet, HEADERS};
+use dumbbell_core::path::{jitter, loss, AnyStage, Path};
 use dumbbell_core::prefetch::prefetch;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::receiver::{Blocks, Echo, Receiver, ReceiverOptions};
@@ -38,15 +39,6 @@ const NO_BLOCKS: u32 = u32::MAX;
 struct AckLine {
     delay: Time,
     acks: VecDeque<(Time, Ack, u32)>,
-}
-
-/// Random loss and jitter ahead of the bottleneck.
-struct Noise {
-    rng: Rng,
-    loss: f64,
-    jitter: Time,
-    lost: u64,
-    held: VecDeque<(Time, Packet)>,
 }
 
 /// SACK blocks on their way back; most ACKs have none.
@@ -91,7 +83,7 @@ impl Flow {
 /// A sender's way to the bottleneck at one instant.
 struct Port<'a, A: Aqm> {
     bottleneck: &'a mut Bottleneck<A>,
-    noise: &'a mut [Option<Box<Noise>>],
+    paths: &'a mut [Option<Box<Path<Packet>>>],
     lines: &'a mut MinTree,
     line_count: usize,
     now: Time,
@@ -100,22 +92,11 @@ struct Port<'a, A: Aqm> {
 impl<A: Aqm> Network for Port<'_, A> {
     #[inline]
     fn send(&mut self, packet: Packet) {
-        if !self.noise.is_empty() {
-            if let Some(noise) = &mut self.noise[packet.flow as usize] {
-                if noise.loss > 0.0 && noise.rng.next_f64() < noise.loss {
-                    noise.lost += 1;
-                    return;
-                }
-                if noise.jitter > Time::ZERO {
-                    let extra = Time(noise.rng.below(noise.jitter.0 + 1));
-                    let last = noise.held.back().map_or(Time::ZERO, |held| held.0);
-                    let at = (self.now + extra).max(last);
-                    if noise.held.is_empty() {
-                        self.lines.set(self.line_count + packet.flow as usize, at);
-                    }
-                    noise.held.push_back((at, packet));
-                    return;
-                }
+        if !self.paths.is_empty() {
+            if let Some(path) = &mut self.paths[packet.flow as usize] {
+                path.push(packet, self.now, self.bottleneck);
+                self.lines.set(self.line_count + packet.flow as usize, path.next_timer());
+                return;
             }
         }
         self.bottleneck.arrive(packet, self.now);
@@ -127,10 +108,11 @@ struct Sim<A: Aqm> {
     bottleneck: Bottleneck<A>,
     flows: Vec<Flow>,
     ack_lines: Vec<AckLine>,
-    /// Earliest event of each ACK line, then of each flow's held packets.
+    /// Earliest event of each ACK line, then of each flow's path to the bottleneck.
     lines: MinTree,
     timers: MinTree,
-    noise: Vec<Option<Box<Noise>>>,
+    /// Path of each flow to the bottleneck, if it has stages; empty if none has.
+    paths: Vec<Option<Box<Path<Packet>>>>,
     pool: BlockPool,
     measures: Measures,
     /// So many flows that their state does not stay in the cache.
@@ -156,7 +138,7 @@ impl<A: Aqm> Sim<A> {
         let flow = &mut self.flows[id];
         let mut port = Port {
             bottleneck: &mut self.bottleneck,
-            noise: &mut self.noise,
+            paths: &mut self.paths,
             lines: &mut self.lines,
             line_count: self.ack_lines.len(),
             now,
@@ -223,19 +205,17 @@ impl<A: Aqm> Sim<A> {
         line.acks.push_back((at, ack, index));
     }
 
-    fn on_held(&mut self, id: usize, now: Time) {
-        let Some(noise) = &mut self.noise[id] else { return };
-        let Some((_, packet)) = noise.held.pop_front() else { return };
-        let next = noise.held.front().map_or(Time::NEVER, |held| held.0);
-        self.lines.set(self.ack_lines.len() + id, next);
-        self.bottleneck.arrive(packet, now);
+    fn on_path(&mut self, id: usize, now: Time) {
+        let Some(path) = &mut self.paths[id] else { return };
+        path.on_timer(now, &mut self.bottleneck);
+        self.lines.set(self.ack_lines.len() + id, path.next_timer());
     }
 
     fn on_timer(&mut self, id: usize, now: Time) {
         let line_count = self.ack_lines.len();
         let mut started = false;
         let flow = &mut self.flows[id];
-        let mut port = Port { bottleneck: &mut self.bottleneck, noise: &mut self.noise, lines: &mut self.lines, line_count, now };
+        let mut port = Port { bottleneck: &mut self.bottleneck, paths: &mut self.paths, lines: &mut self.lines, line_count, now };
         if flow.sender.phase == Phase::Idle && flow.start <= now {
             flow.sender.start(now, &mut port);
             started = true;
@@ -261,8 +241,8 @@ impl<A: Aqm> Sim<A> {
         let mut held = 0;
         for (id, flow) in self.flows.iter().enumerate() {
             let log = self.bottleneck.counters.flows.of(id as u32);
-            let noise = self.noise.get(id).and_then(Option::as_deref);
-            let before = noise.map_or(0, |n| n.lost + n.held.len() as u64);
+            let path = self.paths.get(id).and_then(Option::as_deref);
+            let before = path.map_or(0, |path| path.lost() + path.held() as u64);
             let fail =
                 |what: &str, left: u64, right: u64| Err(RunError::Invariant(format!("flow {id}: {what}: {left} is not {right}")));
             if flow.sender.stats.sent_all != before + log.arrived {
@@ -335,6 +315,20 @@ fn application(flow: &FlowConfig) -> Application {
     }
 }
 
+/// The path of `flow` to the bottleneck, which draws from `rng`.
+fn path_of(flow: &FlowConfig, mut rng: Rng) -> Path<Packet> {
+    let mut stages = Vec::new();
+    if flow.params.loss > 0.0 {
+        let params = loss::Params { probability: flow.params.loss };
+        stages.push(AnyStage::Loss(loss::State::new(params, &mut rng)));
+    }
+    if flow.params.jitter > Time::ZERO {
+        let params = jitter::Params { max: flow.params.jitter };
+        stages.push(AnyStage::Jitter(jitter::State::new(params, &mut rng)));
+    }
+    Path::new(stages, rng)
+}
+
 /// Identity of each flow for queues that tell flows apart.
 fn flow_keys(config: &RunConfig) -> Vec<FlowKey> {
     let key = |(index, flow): (usize, &FlowConfig)| FlowKey {
@@ -363,7 +357,7 @@ pub(crate) fn simulate<A: Aqm>(
     delays.dedup();
     let noisy = config.flows.iter().any(|flow| flow.params.loss > 0.0 || flow.params.jitter > Time::ZERO);
     let mut flows = Vec::with_capacity(count);
-    let mut noise = Vec::new();
+    let mut paths = Vec::new();
     for (index, (flow, cc)) in config.flows.iter().zip(controls).enumerate() {
         let params = &flow.params;
         let ahead = Time(params.base_rtt.0 / 2);
@@ -396,10 +390,8 @@ pub(crate) fn simulate<A: Aqm>(
             stop: params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead)),
         });
         if noisy {
-            let active = params.loss > 0.0 || params.jitter > Time::ZERO;
-            let rng = Rng::stream(seed, "path", index as u64);
-            let state = Noise { rng, loss: params.loss, jitter: params.jitter, lost: 0, held: VecDeque::new() };
-            noise.push(active.then(|| Box::new(state)));
+            let path = path_of(flow, Rng::stream(seed, "path", index as u64));
+            paths.push((!path.is_empty()).then(|| Box::new(path)));
         }
     }
     let mut timers = MinTree::new(count);
@@ -423,7 +415,7 @@ pub(crate) fn simulate<A: Aqm>(
         ack_lines,
         lines,
         timers,
-        noise,
+        paths,
         pool: BlockPool::default(),
         measures: Measures::new(count, config.series_interval),
         crowded: count > CROWD,
@@ -444,7 +436,7 @@ pub(crate) fn simulate<A: Aqm>(
                 if line < line_count {
                     sim.on_ack(line, line_at);
                 } else {
-                    sim.on_held(line - line_count, line_at);
+                    sim.on_path(line - line_count, line_at);
                 }
             } else {
                 sim.on_link(link_at);

@@ -74,8 +74,8 @@ mod tests {
         assert!(extra.iter().all(|&extra| extra <= max.0));
         assert!((extra.iter().sum::<u64>() as f64 / 1e10 - 0.5).abs() < 0.012);
         // close together
-        let seen = drive(&mut path(AnyStage::Jitter(state)), (0..10_000).map(|number| Time(1_000 * number)));
-        assert!(seen.arrived.iter().map(|(_, number)| *number).eq(0..10_000));
-        assert!(seen.arrived.windows(2).all(|two| two[0].0 <= two[1].0));
+        let dense = drive(&mut path(AnyStage::Jitter(state)), (0..10_000).map(|number| Time(1_000 * number)));
+        assert!(dense.arrived.iter().map(|(_, number)| *number).eq(0..10_000));
+        assert!(dense.arrived.windows(2).all(|two| two[0].0 <= two[1].0));
     }
 }

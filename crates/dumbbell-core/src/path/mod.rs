@@ -261,16 +261,15 @@ pub(crate) mod testing {
     /// Pushes items 0, 1, ... at `times`, ascending, and lets the path finish.
     pub fn drive(path: &mut Path<Item>, times: impl IntoIterator<Item = Time>) -> Seen {
         let mut seen = Seen::default();
-        let run = |path: &mut Path<Item>, until: Time, seen: &mut Seen| {
-            while path.held() > 0 && path.next_timer() <= until {
-                path.on_timer(path.next_timer(), seen);
-            }
-        };
         for (number, time) in (0..).zip(times) {
-            run(path, time, &mut seen);
+            while path.next_timer() <= time {
+                path.on_timer(path.next_timer(), &mut seen);
+            }
             path.push(Item(number), time, &mut seen);
         }
-        run(path, Time::NEVER, &mut seen);
+        while path.next_timer() < Time::NEVER {
+            path.on_timer(path.next_timer(), &mut seen);
+        }
         assert_eq!((path.held(), path.lost()), (0, seen.dropped.len() as u64));
         seen
     }
