@@ -8,6 +8,7 @@ pub mod cc;
 pub mod log;
 pub mod packet;
 pub mod param;
+pub mod path;
 pub mod prefetch;
 pub mod record;
 pub mod rng;

@@ -26,8 +26,10 @@ pub enum Place {
     Arrival,
     /// In the queue: it had been enqueued.
     Queue,
-    /// Outside of the bottleneck.
-    Path,
+    /// On the path ahead of the bottleneck: no [`Log::arrived`] came before.
+    Ahead,
+    /// On the path behind the bottleneck: it had departed.
+    Behind,
 }
 
 /// What a mark says.
@@ -73,7 +75,7 @@ impl At {
 ///
 /// A packet that enters the bottleneck causes these events, in this order: `arrived`; `marked` at most once for each kind of mark,
 /// anywhere before `sent`; either `dropped` on arrival, or `enqueued` and then `dropped` from the queue or `sent` and `departed`.
-/// Queue disciplines report `enqueued`, `marked`, `dropped` and `sent`, each at the moment when it happens.
+/// On the path ahead of it and behind it, it may be `dropped`, too. Queue disciplines report `enqueued`, `marked`, `dropped` and `sent`, each at the moment when it happens.
 pub trait Log {
     /// The packet reached the bottleneck.
     #[inline]
@@ -186,14 +188,14 @@ mod tests {
         let mut first = Marks::default();
         let mut pair = (&mut first, Marks::default());
         let at = At { now: Time::ZERO, queue: 3 };
-        let of = |ecn, pair: &mut (&mut Marks, Marks)| {
-            let mut packet = packet(0, ecn);
-            (pair.set_ce(&mut packet, MarkReason::Step, at), packet.ecn)
+        let mut of = |ecn| {
+            let mut one = packet(0, ecn);
+            (pair.set_ce(&mut one, MarkReason::Step, at), one.ecn)
         };
-        assert_eq!(of(Ecn::Ect0, &mut pair), (true, Ecn::Ce));
-        assert_eq!(of(Ecn::Ce, &mut pair), (true, Ecn::Ce));
+        assert_eq!(of(Ecn::Ect0), (true, Ecn::Ce));
+        assert_eq!(of(Ecn::Ce), (true, Ecn::Ce));
         // not capable: no mark, and no event
-        assert_eq!(of(Ecn::NotEct, &mut pair), (false, Ecn::NotEct));
+        assert_eq!(of(Ecn::NotEct), (false, Ecn::NotEct));
         let heard = vec![(Ecn::Ect0, Mark::Ce, MarkReason::Step, 3), (Ecn::Ce, Mark::Ce, MarkReason::Step, 3)];
         assert_eq!(pair.1 .0, heard);
         assert_eq!(first.0, heard);

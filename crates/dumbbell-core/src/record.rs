@@ -30,12 +30,21 @@ pub struct FlowCounters {
     /// This looks at the codepoint only. It is exact as long as a flow sends one of ECT(0) and ECT(1) and not both, as every
     /// transport does.
     pub sce_dropped: u64,
+    /// Lost on the path ahead of the bottleneck.
+    pub lost_ahead: u64,
+    /// Lost on the path behind the bottleneck.
+    pub lost_behind: u64,
 }
 
 impl FlowCounters {
     /// Packets that left the bottleneck or were dropped there.
     pub fn gone(&self) -> u64 {
         self.departed + self.dropped_overflow + self.dropped_aqm
+    }
+
+    /// Packets that were dropped anywhere between sender and receiver.
+    pub fn lost(&self) -> u64 {
+        self.lost_ahead + self.dropped_overflow + self.dropped_aqm + self.lost_behind
     }
 
     /// Packets in the queue and on the wire.
@@ -96,10 +105,12 @@ impl Log for FlowLog {
 
     #[inline]
     fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, _at: At) {
-        if place == Place::Path {
-            return;
-        }
         let flow = self.flows.entry(packet.flow);
+        match place {
+            Place::Ahead => return flow.lost_ahead += 1,
+            Place::Behind => return flow.lost_behind += 1,
+            Place::Arrival | Place::Queue => {}
+        }
         flow.ce_dropped += u64::from(packet.ecn == Ecn::Ce);
         // Only what was ECT(0) becomes SCE: a flow that sends ECT(1) itself has no SCE marks, one that has them sends ECT(0).
         flow.sce_dropped += u64::from(packet.ecn == Ecn::Ect1 && flow.sce > 0);
@@ -155,7 +166,7 @@ impl Log for QueueCounters {
     #[inline]
     fn dropped(&mut self, _packet: &Packet, reason: DropReason, place: Place, _at: At) {
         match (place, reason) {
-            (Place::Path, _) => {}
+            (Place::Ahead | Place::Behind, _) => {}
             (_, DropReason::Overflow) => self.drops_overflow += 1,
             _ => self.drops_aqm += 1,
         }
@@ -222,7 +233,7 @@ impl Log for InternalLog {
 
     #[inline]
     fn dropped(&mut self, _packet: &Packet, _reason: DropReason, place: Place, at: At) {
-        if place != Place::Path {
+        if matches!(place, Place::Arrival | Place::Queue) {
             self.count(at, |queue| queue.drops += 1);
         }
     }
@@ -408,12 +419,13 @@ mod tests {
         log.classes.flow_starts(5, 1);
         let packet = Packet { flow: 5, ..packet(0, Ecn::Ect1) };
         log.sent(&packet, At { now: Time(3_000), queue: 1 });
-        log.dropped(&packet, DropReason::Loss, Place::Path, At::time(Time::ZERO));
+        log.dropped(&packet, DropReason::Loss, Place::Ahead, At::time(Time::ZERO));
         let one = InternalCounters { packets: 1, sojourn_ns: 3_000, ..InternalCounters::default() };
         assert_eq!(log.internal.iter().collect::<Vec<_>>(), [("classic", &InternalCounters::default()), ("l4s", &one)]);
         assert_eq!([0, 1].map(|class: usize| log.classes.sojourn[class].total()), [0, 1]);
         // what is lost on the path never was at the bottleneck
         assert_eq!((log.queue.sent, log.queue.sojourn_ns, log.queue.drops_aqm), (1, 3_000, 0));
+        assert_eq!((log.flows.of(5).lost_ahead, log.flows.of(5).dropped_aqm), (1, 0));
     }
 
     #[test]

@@ -111,12 +111,12 @@ impl Model {
 
     fn check(&self, aqm: &impl Aqm, log: &Counters) {
         let mut queued = (0, 0);
-        for flow in 0..LENGTHS.len() {
+        for (flow, &len) in LENGTHS.iter().enumerate() {
             let counters = log.flows.of(flow as u32);
             let left = self.sent[flow] + counters.dropped_overflow + counters.dropped_aqm;
             assert!(left <= self.entered[flow], "flow {flow}: {left} left of {}", self.entered[flow]);
             queued.0 += self.entered[flow] - left;
-            queued.1 += (self.entered[flow] - left) * u64::from(LENGTHS[flow]);
+            queued.1 += (self.entered[flow] - left) * u64::from(len);
         }
         assert_eq!((aqm.packets() as u64, aqm.bytes()), queued, "packets and bytes that are queued");
         let sum = |of: fn(&FlowCounters) -> u64| log.flows.iter().map(of).sum::<u64>();

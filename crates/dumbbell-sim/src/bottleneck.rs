@@ -2,8 +2,9 @@
 
 use crate::config::Shaper;
 use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey};
-use dumbbell_core::log::Log;
+use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::Packet;
+use dumbbell_core::path::End;
 use dumbbell_core::record::{ClassLog, Counters, InternalLog};
 use dumbbell_core::units::{Rate, Time};
 
@@ -157,6 +158,17 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         if self.in_service.is_none() && self.next != Time::NEVER {
             self.serve(now);
         }
+    }
+}
+
+/// A path leads to the queue.
+impl<A: Aqm, L: Log> End<Packet> for Bottleneck<A, L> {
+    fn arrive(&mut self, packet: Packet, now: Time) {
+        Bottleneck::arrive(self, packet, now);
+    }
+
+    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        (&mut self.counters, &mut self.listener).dropped(&packet, reason, Place::Ahead, At::time(now));
     }
 }
 

@@ -1,6 +1,8 @@
 //! One run, resolved: what the engine reads.
 
+use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
+use dumbbell_core::path;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::{self, HostParams};
 use dumbbell_core::traffic::{Arrivals, Codepoint, Sizes, Spacing};
@@ -149,6 +151,7 @@ pub fn registry() -> Value {
     json!({
         "aqm": algorithms(aqm::specs()),
         "cc": algorithms(cc::specs()),
+        "stage": algorithms(path::specs()),
         "sections": {
             "run": section(RunParams::specs()), "bottleneck": section(BottleneckParams::specs()),
             "hosts": section(HostParams::specs()), "flows": section(FlowParams::specs()), "web": section(WebParams::specs()),
@@ -181,8 +184,19 @@ pub struct FlowConfig {
     pub cc: Arc<Map<String, Value>>,
     /// When it starts.
     pub start: Start,
+    /// What it passes by itself.
+    pub stages: Arc<StageConfig>,
     /// The rest.
     pub params: FlowParams,
+}
+
+/// Stages that the packets of an endpoint pass, each with its `name` and parameters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StageConfig {
+    /// Between the sender and the bottleneck, in this order.
+    pub path: Vec<Map<String, Value>>,
+    /// Between the receiver and the sender.
+    pub ack_path: Vec<Map<String, Value>>,
 }
 
 impl FlowConfig {
@@ -200,6 +214,8 @@ pub struct WebConfig {
     pub cc: Arc<Map<String, Value>>,
     /// When the process of arrivals begins.
     pub start: Start,
+    /// What each flow passes by itself.
+    pub stages: StageConfig,
     /// The rest.
     pub params: WebParams,
 }
@@ -209,6 +225,8 @@ pub struct WebConfig {
 pub struct UdpConfig {
     /// When it starts.
     pub start: Start,
+    /// What it passes by itself.
+    pub stages: StageConfig,
     /// The rest.
     pub params: UdpParams,
 }
@@ -233,6 +251,10 @@ pub struct RunConfig {
     pub aqm: Map<String, Value>,
     /// Changes of rate, in order of time.
     pub rate_changes: Vec<RateChange>,
+    /// Stages that all packets pass right ahead of the queue.
+    pub path: Vec<Map<String, Value>>,
+    /// Stages that all packets pass behind the bottleneck.
+    pub behind: Vec<Map<String, Value>>,
     /// Both ends.
     pub hosts: HostParams,
     /// Flows, in order.
@@ -260,7 +282,9 @@ impl RunConfig {
 
         let section = object(root.get("bottleneck").unwrap_or(&Value::Null), "bottleneck")?;
         let bottleneck =
-            BottleneckParams::from_json(&without(section, &["aqm", "rate_changes"])).map_err(|e| e.within("bottleneck"))?;
+            BottleneckParams::from_json(&without(section, &["aqm", "rate_changes", "path", "behind"])).map_err(|e| e.within("bottleneck"))?;
+        let path = read_path(section, "path").map_err(|e| e.within("bottleneck"))?;
+        let behind = read_path(section, "behind").map_err(|e| e.within("bottleneck"))?;
         let aqm = object(section.get("aqm").unwrap_or(&Value::Null), "bottleneck.aqm")?.clone();
         let mut rate_changes = Vec::new();
         for change in list(section.get("rate_changes"), "bottleneck.rate_changes")? {
@@ -283,7 +307,7 @@ impl RunConfig {
             None => RecordParams::default(),
             Some(record) => RecordParams::from_json(object(record, "record")?).map_err(|e| e.within("record"))?,
         };
-        Ok(RunConfig { run, bottleneck, aqm, rate_changes, hosts, flows, web, udp, record })
+        Ok(RunConfig { run, bottleneck, aqm, rate_changes, path, behind, hosts, flows, web, udp, record })
     }
 
     /// Interval of the time series, if it is kept and a point falls into the run.
@@ -461,24 +485,48 @@ fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
 /// A flow, which may share what it has in common with the `last` one, and how many there are of it.
 fn read_flow(value: &Value, last: Option<&FlowConfig>) -> Result<(FlowConfig, usize), ParamError> {
     let map = object(value, "flow")?;
-    let params = FlowParams::from_json(&without(map, &["cc", "start", "count"]))?;
+    let params = FlowParams::from_json(&without(map, &["cc", "start", "count", "path", "ack_path"]))?;
     let count = read_count(map)?;
+    let mut stages = read_stages(map)?;
+    // loss and jitter are short for the stages that come first
+    let jitter = json!({"name": path::jitter::NAME, "max": params.jitter.0});
+    let loss = json!({"name": path::loss::NAME, "probability": params.loss});
+    for (stage, wanted) in [(jitter, params.jitter > Time::ZERO), (loss, params.loss > 0.0)] {
+        if wanted {
+            stages.path.insert(0, object(&stage, "path")?.clone());
+        }
+    }
+    let stages = last.map(|flow| &flow.stages).filter(|same| ***same == stages).cloned().unwrap_or_else(|| Arc::new(stages));
     let cc = object(map.get("cc").unwrap_or(&Value::Null), "cc")?;
     let cc = last.map(|flow| &flow.cc).filter(|same| ***same == *cc).cloned().unwrap_or_else(|| Arc::new(cc.clone()));
-    Ok((FlowConfig { cc, start: read_start(map)?, params }, count))
+    Ok((FlowConfig { cc, start: read_start(map)?, stages, params }, count))
 }
 
 fn read_web(value: &Value) -> Result<WebConfig, ParamError> {
     let map = object(value, "web")?;
-    let params = WebParams::from_json(&without(map, &["cc", "start"]))?;
+    let params = WebParams::from_json(&without(map, &["cc", "start", "path", "ack_path"]))?;
     let cc = Arc::new(object(map.get("cc").unwrap_or(&Value::Null), "cc")?.clone());
-    Ok(WebConfig { cc, start: read_start(map)?, params })
+    Ok(WebConfig { cc, start: read_start(map)?, stages: read_stages(map)?, params })
 }
 
 fn read_udp(value: &Value) -> Result<(UdpConfig, usize), ParamError> {
     let map = object(value, "udp")?;
-    let params = UdpParams::from_json(&without(map, &["start", "count"]))?;
-    Ok((UdpConfig { start: read_start(map)?, params }, read_count(map)?))
+    let params = UdpParams::from_json(&without(map, &["start", "count", "path"]))?;
+    let stages = StageConfig { path: read_path(map, "path")?, ack_path: Vec::new() };
+    Ok((UdpConfig { start: read_start(map)?, stages, params }, read_count(map)?))
+}
+
+fn read_stages(map: &Map<String, Value>) -> Result<StageConfig, ParamError> {
+    Ok(StageConfig { path: read_path(map, "path")?, ack_path: read_path(map, "ack_path")? })
+}
+
+/// The stages in the list `key`, each of which can be built.
+fn read_path(map: &Map<String, Value>, key: &str) -> Result<Vec<Map<String, Value>>, ParamError> {
+    let entries = list(map.get(key), key)?.iter().enumerate();
+    let stages = entries.map(|(index, stage)| object(stage, &format!("{key}[{index}]")).cloned()).collect::<Result<Vec<_>, _>>()?;
+    let place = |error: ParamError| ParamError { key: format!("{key}{}", error.key), ..error };
+    path::build::<Packet>(&stages, Rng::stream(0, "check", 0)).map_err(place)?;
+    Ok(stages)
 }
 
 fn read_count(map: &Map<String, Value>) -> Result<usize, ParamError> {

@@ -1,8 +1,8 @@
 //! The event loop.
 //!
 //! Event sources are few: the link, one line of acknowledgements a base RTT, one timer an endpoint (the earliest of all that
-//! the endpoint waits for, moved lazily), and a clock for samples, series, changes of rate and arrivals. At one instant their
-//! order is: acknowledgements (by line), the link, timers (by slot), clock.
+//! the endpoint waits for, moved lazily), stages that all endpoints share, and a clock for samples, series, changes of rate and
+//! arrivals. At one instant their order is: acknowledgements (by line), shared stages, the link, timers (by slot), clock.
 //!
 //! Half of the base RTT lies ahead of the queue in a real dumbbell. Nothing that a sender does depends on absolute time,
 //! so the engine lets each sender's clock run ahead by that half: what a sender sends is in the queue at once, and its
@@ -10,12 +10,11 @@
 
 mod clock;
 pub mod endpoint;
-mod noise;
 mod web;
 
 use crate::bottleneck::Bottleneck;
 use crate::classes::Totals;
-use crate::config::{Classes, EcnEcho, FlowConfig, RunConfig, UdpConfig};
+use crate::config::{Classes, EcnEcho, FlowConfig, RunConfig, StageConfig, UdpConfig};
 use crate::measure::{FlowResult, Measures};
 use crate::min_tree::MinTree;
 use crate::outcome::outcome;
@@ -24,8 +23,10 @@ use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, Due};
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::cc::{self, AnyCc};
-use dumbbell_core::log::Log;
+use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::{Packet, HEADERS};
+use dumbbell_core::param::ParamError;
+use dumbbell_core::path::{self, End, Path};
 use dumbbell_core::prefetch::prefetch;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
@@ -34,8 +35,8 @@ use dumbbell_core::tcp::sender::{Application, Phase, Sender};
 use dumbbell_core::tcp::{Ack, FlowOptions, Network};
 use dumbbell_core::traffic::UdpSource;
 use dumbbell_core::units::Time;
-use endpoint::{Arena, Endpoint, Origin, Tcp, Transport, Udp};
-use noise::Noise;
+use endpoint::{Arena, Endpoint, Origin, Stages, Tcp, Transport, Udp, UnderWay};
+use serde_json::{Map, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use web::WebProcess;
@@ -76,19 +77,149 @@ impl BlockPool {
     }
 }
 
+/// Stages that the packets of all endpoints pass, and the bottleneck behind them.
+struct Entrance<A: Aqm, L: Log> {
+    /// Stages right ahead of the queue.
+    shared: Option<Box<Path<Packet>>>,
+    bottleneck: Bottleneck<A, L>,
+}
+
+/// The paths of single endpoints lead to what they share.
+impl<A: Aqm, L: Log> End<Packet> for Entrance<A, L> {
+    #[inline]
+    fn arrive(&mut self, packet: Packet, now: Time) {
+        match &mut self.shared {
+            None => self.bottleneck.arrive(packet, now),
+            Some(shared) => shared.push(packet, now, &mut self.bottleneck),
+        }
+    }
+
+    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        self.bottleneck.dropped(packet, reason, now);
+    }
+}
+
 /// An endpoint's way to the bottleneck at one instant.
 struct Port<'a, A: Aqm, L: Log> {
-    bottleneck: &'a mut Bottleneck<A, L>,
-    noise: &'a mut Option<Box<Noise>>,
+    entrance: &'a mut Entrance<A, L>,
+    path: &'a mut Option<Box<Path<Packet>>>,
     now: Time,
 }
 
 impl<A: Aqm, L: Log> Network for Port<'_, A, L> {
     #[inline]
     fn send(&mut self, packet: Packet) {
-        let Some(noise) = self.noise else { return self.bottleneck.arrive(packet, self.now) };
-        if let Some(passed) = noise.pass(packet, self.now) {
-            self.bottleneck.arrive(passed, self.now);
+        match self.path {
+            None => self.entrance.arrive(packet, self.now),
+            Some(path) => path.push(packet, self.now, self.entrance),
+        }
+    }
+}
+
+/// What lies behind the bottleneck: the receivers, and their acknowledgements on the way back.
+struct Exit<'a, A: Aqm, L: Log> {
+    arena: &'a mut Arena,
+    lines: &'a mut Lines,
+    /// Hears of what is dropped.
+    bottleneck: &'a mut Bottleneck<A, L>,
+}
+
+impl<A: Aqm, L: Log> End<Packet> for Exit<'_, A, L> {
+    #[inline]
+    fn arrive(&mut self, packet: Packet, now: Time) {
+        self.lines.deliver(self.arena, &packet, now);
+    }
+
+    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        let Bottleneck { counters, listener, .. } = &mut *self.bottleneck;
+        (counters, listener).dropped(&packet, reason, Place::Behind, At::time(now));
+    }
+}
+
+/// The lines of acknowledgements.
+struct Lines {
+    all: Vec<Line>,
+    /// Earliest acknowledgement of each line, then the stages that all endpoints share: ahead of the bottleneck, and behind it.
+    times: MinTree,
+    pool: BlockPool,
+}
+
+/// An acknowledgement enters its line.
+struct LineEntry<'a> {
+    line: &'a mut Line,
+    times: &'a mut MinTree,
+    pool: &'a mut BlockPool,
+    number: usize,
+}
+
+impl End<(Ack, u32)> for LineEntry<'_> {
+    #[inline]
+    fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
+        let at = now + self.line.delay;
+        if self.line.acks.is_empty() {
+            self.times.set(self.number, at);
+        }
+        self.line.acks.push_back((at, ack, blocks));
+    }
+
+    fn dropped(&mut self, (_, blocks): (Ack, u32), _reason: DropReason, _now: Time) {
+        if blocks != NO_BLOCKS {
+            self.pool.take(blocks);
+        }
+    }
+}
+
+impl Lines {
+    fn entry(&mut self, number: u32) -> LineEntry<'_> {
+        let number = number as usize;
+        LineEntry { line: &mut self.all[number], times: &mut self.times, pool: &mut self.pool, number }
+    }
+
+    /// Stages ahead of the bottleneck or behind it have something to do at `time`.
+    fn set_stage(&mut self, behind: bool, time: Time) {
+        let index = self.all.len() + usize::from(behind);
+        self.times.set(index, time);
+    }
+
+    /// A packet reaches its receiver.
+    #[inline]
+    fn deliver(&mut self, arena: &mut Arena, packet: &Packet, now: Time) {
+        let slot = packet.flow;
+        let endpoint = arena.get_mut(slot);
+        let line = endpoint.line;
+        let receiver = match &mut endpoint.transport {
+            Transport::Tcp(tcp) => &mut tcp.receiver,
+            Transport::Udp(udp) => return udp.on_packet(packet),
+            Transport::Vacant => return,
+        };
+        let ack = receiver.on_packet(packet, now);
+        let early = receiver.take_early();
+        let mut timer = receiver.next_timer();
+        let mut blocks = NO_BLOCKS;
+        if ack.is_some() && receiver.has_blocks() {
+            blocks = self.pool.put(receiver.blocks());
+        }
+        if let Some(early) = early {
+            timer = timer.min(self.acknowledge(&mut endpoint.stages, line, early, NO_BLOCKS, now));
+        }
+        if let Some(ack) = ack {
+            timer = timer.min(self.acknowledge(&mut endpoint.stages, line, ack, blocks, now));
+        }
+        arena.timer_not_after(slot, timer);
+    }
+
+    /// A receiver sends `ack`. Returns when the stages that it passes have something to do.
+    #[inline]
+    fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) -> Time {
+        match &mut stages.acks {
+            None => {
+                self.entry(line).arrive((ack, blocks), now);
+                Time::NEVER
+            }
+            Some(path) => {
+                path.push((ack, blocks), now, &mut self.entry(line));
+                path.next_timer()
+            }
         }
     }
 }
@@ -130,12 +261,11 @@ pub struct Engine<A: Aqm, L: Log = ()> {
     config: Arc<RunConfig>,
     classes: Classes,
     host: Arc<HostParams>,
-    bottleneck: Bottleneck<A, L>,
+    entrance: Entrance<A, L>,
+    /// Stages that all packets pass behind the bottleneck.
+    behind: Option<Box<Path<Packet>>>,
     arena: Arena,
-    lines: Vec<Line>,
-    /// Earliest acknowledgement of each line.
-    line_times: MinTree,
-    pool: BlockPool,
+    lines: Lines,
     clock: Clock,
     webs: Vec<WebProcess>,
     /// Number of the next short flow.
@@ -151,7 +281,10 @@ pub struct Engine<A: Aqm, L: Log = ()> {
 impl<A: Aqm, L: Log> Engine<A, L> {
     /// A run of `config` that has not begun, with the `controls` of its flows, over `aqm`. Events at the bottleneck are
     /// reported to `listener` as well.
-    pub fn new(config: Arc<RunConfig>, controls: Vec<AnyCc>, aqm: A, listener: L) -> Engine<A, L> {
+    ///
+    /// # Errors
+    /// A stage that cannot be built.
+    pub fn new(config: Arc<RunConfig>, controls: Vec<AnyCc>, aqm: A, listener: L) -> Result<Engine<A, L>, ParamError> {
         let classes = config.classes();
         let base_rtts = base_rtts(&config);
         let clock = Clock::new(&config, &base_rtts);
@@ -160,11 +293,17 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         let listed = config.flows.len() + config.udp.len();
         let mut engine = Engine {
             host: Arc::new(config.hosts.clone()),
-            bottleneck: Bottleneck::new(aqm, classes.list.len(), params.rate, params.shaper, params.burst, listener),
+            entrance: Entrance {
+                shared: build_path(&config.path, config.run.seed, "shared path", 0)?,
+                bottleneck: Bottleneck::new(aqm, classes.list.len(), params.rate, params.shaper, params.burst, listener),
+            },
+            behind: build_path(&config.behind, config.run.seed, "path behind", 0)?,
             arena: Arena::new(listed),
-            lines: base_rtts.iter().map(line).collect(),
-            line_times: MinTree::new(base_rtts.len()),
-            pool: BlockPool::default(),
+            lines: Lines {
+                all: base_rtts.iter().map(line).collect(),
+                times: MinTree::new(base_rtts.len() + 2),
+                pool: BlockPool::default(),
+            },
             clock,
             webs: Vec::with_capacity(config.web.len()),
             next_number: listed as u32,
@@ -176,19 +315,19 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             classes,
             config,
         };
-        engine.list_flows(controls);
-        engine.list_udp();
+        engine.list_flows(controls)?;
+        engine.list_udp()?;
         for (index, web) in engine.config.web.iter().enumerate() {
-            let line = line_of(&engine.lines, web.params.base_rtt);
+            let line = line_of(&engine.lines.all, web.params.base_rtt);
             let (process, first) = WebProcess::new(&engine.config, web, index, engine.classes.of_web[index], line);
             engine.webs.push(process);
             engine.clock.set(Due::Arrival(index), first);
         }
-        engine
+        Ok(engine)
     }
 
     /// Puts every flow of `[[flows]]` into its slot.
-    fn list_flows(&mut self, controls: Vec<AnyCc>) {
+    fn list_flows(&mut self, controls: Vec<AnyCc>) -> Result<(), ParamError> {
         let config = Arc::clone(&self.config);
         let seed = config.run.seed;
         for (index, (flow, cc)) in config.flows.iter().zip(controls).enumerate() {
@@ -197,43 +336,44 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             let start = flow.start.draw(seed, "start", index) + ahead;
             let stop = params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead));
             let ecn = params.ecn.unwrap_or(self.host.ecn);
-            let line = line_of(&self.lines, params.base_rtt);
+            let line = line_of(&self.lines.all, params.base_rtt);
             let (host, class) = (&self.host, self.classes.of_flow[index]);
+            let stages = build_stages(&flow.stages, seed, index)?;
             let slot = self.arena.add(|slot| {
                 let tcp = connection(slot, cc, host, ecn, params.ecn_echo, application(flow));
-                let mut endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, index as u32, class, line, start, stop);
-                if params.loss > 0.0 || params.jitter > Time::ZERO {
-                    let rng = Rng::stream(seed, "path", index as u64);
-                    endpoint.noise = Some(Box::new(Noise::new(params.loss, params.jitter, rng)));
-                }
-                endpoint
+                let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, index as u32, class, line, start, stop);
+                Endpoint { stages, ..endpoint }
             });
             self.join(slot);
         }
+        Ok(())
     }
 
     /// Puts every source of UDP into its slot.
-    fn list_udp(&mut self) {
+    fn list_udp(&mut self) -> Result<(), ParamError> {
         let config = Arc::clone(&self.config);
         let seed = config.run.seed;
-        for (index, UdpConfig { start, params }) in config.udp.iter().enumerate() {
+        for (index, UdpConfig { start, params, stages }) in config.udp.iter().enumerate() {
             let number = (config.flows.len() + index) as u32;
-            let (class, line) = (self.classes.of_udp[index], line_of(&self.lines, Time::ZERO));
+            let (class, line) = (self.classes.of_udp[index], line_of(&self.lines.all, Time::ZERO));
             let start = start.draw(seed, "udp start", index);
             let rng = Rng::stream(seed, "udp", index as u64);
+            let stages = build_stages(stages, seed, number as usize)?;
             let slot = self.arena.add(|slot| {
                 let source = UdpSource::new(slot, params.rate, params.size, params.ecn.into(), params.spacing, rng);
                 let transport = Transport::Udp(Box::new(Udp { source, received: ReceiverStats::default(), started: false, stopped: None }));
-                Endpoint::new(transport, Origin::Listed, number, class, line, start, params.stop.unwrap_or(Time::NEVER))
+                let stop = params.stop.unwrap_or(Time::NEVER);
+                Endpoint { stages, ..Endpoint::new(transport, Origin::Listed, number, class, line, start, stop) }
             });
             self.join(slot);
         }
+        Ok(())
     }
 
     /// The endpoint in `slot` becomes a member of its line.
     fn join(&mut self, slot: u32) {
         let endpoint = self.arena.get_mut(slot);
-        let members = &mut self.lines[endpoint.line as usize].members;
+        let members = &mut self.lines.all[endpoint.line as usize].members;
         endpoint.member = members.len() as u32;
         members.push(slot);
         let timer = endpoint.next_timer();
@@ -242,10 +382,10 @@ impl<A: Aqm, L: Log> Engine<A, L> {
 
     #[inline]
     fn on_ack(&mut self, line: usize, now: Time) {
-        let queue = &mut self.lines[line].acks;
+        let queue = &mut self.lines.all[line].acks;
         let Some((_, ack, index)) = queue.pop_front() else { return };
         let next = queue.front().map_or(Time::NEVER, |head| head.0);
-        self.line_times.set(line, next);
+        self.lines.times.set(line, next);
         if self.arena.is_crowded() {
             if let Some((_, later, _)) = queue.get(2) {
                 if let Some(tcp) = self.arena.get(later.flow).tcp() {
@@ -256,90 +396,98 @@ impl<A: Aqm, L: Log> Engine<A, L> {
                 tcp.sender.prefetch();
             }
         }
-        let Endpoint { transport, noise, .. } = self.arena.get_mut(ack.flow);
+        let Endpoint { transport, stages, .. } = self.arena.get_mut(ack.flow);
         let Transport::Tcp(tcp) = transport else { return };
-        let mut port = Port { bottleneck: &mut self.bottleneck, noise, now };
+        let mut port = Port { entrance: &mut self.entrance, path: &mut stages.data, now };
         if index == NO_BLOCKS {
             tcp.sender.on_ack(&ack, &[], now, &mut port);
         } else {
-            let blocks = self.pool.take(index);
+            let blocks = self.lines.pool.take(index);
             tcp.sender.on_ack(&ack, blocks.as_slice(), now, &mut port);
         }
         let mut timer = tcp.sender.next_timer();
-        if let Some(noise) = noise {
-            timer = timer.min(noise.next_timer());
+        if let Some(path) = &stages.data {
+            timer = timer.min(path.next_timer());
         }
         self.arena.timer_not_after(ack.flow, timer);
+        self.plan_entrance();
+    }
+
+    /// Stages ahead of the bottleneck may have got something to do.
+    #[inline]
+    fn plan_entrance(&mut self) {
+        if let Some(shared) = &self.entrance.shared {
+            self.lines.set_stage(false, shared.next_timer());
+        }
+    }
+
+    /// Stages that all endpoints share have something to do.
+    fn on_shared(&mut self, behind: bool, now: Time) {
+        if !behind {
+            let Entrance { shared, bottleneck } = &mut self.entrance;
+            if let Some(shared) = shared {
+                shared.on_timer(now, bottleneck);
+            }
+            self.plan_entrance();
+        } else {
+            let Engine { arena, lines, entrance, behind, .. } = self;
+            if let Some(path) = behind {
+                path.on_timer(now, &mut Exit { arena, lines, bottleneck: &mut entrance.bottleneck });
+                lines.set_stage(true, path.next_timer());
+            }
+        }
+    }
+
+    /// A packet leaves the bottleneck.
+    #[inline]
+    fn leave(&mut self, packet: Packet, now: Time) {
+        let Engine { arena, lines, entrance, behind, .. } = self;
+        match behind {
+            None => lines.deliver(arena, &packet, now),
+            Some(path) => {
+                path.push(packet, now, &mut Exit { arena, lines, bottleneck: &mut entrance.bottleneck });
+                lines.set_stage(true, path.next_timer());
+            }
+        }
     }
 
     #[inline]
     fn on_link(&mut self, now: Time) {
-        while self.bottleneck.next <= now {
-            let left = self.bottleneck.advance(now);
+        while self.entrance.bottleneck.next <= now {
+            let left = self.entrance.bottleneck.advance(now);
             if self.arena.is_crowded() {
-                if let Some(tcp) = self.bottleneck.in_service().and_then(|packet| self.arena.get(packet.flow).tcp()) {
+                if let Some(tcp) = self.entrance.bottleneck.in_service().and_then(|packet| self.arena.get(packet.flow).tcp()) {
                     prefetch(&tcp.receiver);
                 }
             }
             if let Some(packet) = left {
-                self.deliver(&packet, now);
+                self.leave(packet, now);
             }
         }
-    }
-
-    #[inline]
-    fn deliver(&mut self, packet: &Packet, now: Time) {
-        let slot = packet.flow;
-        let endpoint = self.arena.get_mut(slot);
-        let line = endpoint.line;
-        let receiver = match &mut endpoint.transport {
-            Transport::Tcp(tcp) => &mut tcp.receiver,
-            Transport::Udp(udp) => return udp.on_packet(packet),
-            Transport::Vacant => return,
-        };
-        let ack = receiver.on_packet(packet, now);
-        let early = receiver.take_early();
-        let timer = receiver.next_timer();
-        let mut blocks = NO_BLOCKS;
-        if ack.is_some() && receiver.has_blocks() {
-            blocks = self.pool.put(receiver.blocks());
-        }
-        if let Some(early) = early {
-            self.push_ack(line, early, NO_BLOCKS, now);
-        }
-        if let Some(ack) = ack {
-            self.push_ack(line, ack, blocks, now);
-        }
-        self.arena.timer_not_after(slot, timer);
-    }
-
-    #[inline]
-    fn push_ack(&mut self, number: u32, ack: Ack, index: u32, now: Time) {
-        let line = &mut self.lines[number as usize];
-        let at = now + line.delay;
-        if line.acks.is_empty() {
-            self.line_times.set(number as usize, at);
-        }
-        line.acks.push_back((at, ack, index));
     }
 
     fn on_timer(&mut self, slot: u32, now: Time) -> Result<(), RunError> {
         let endpoint = self.arena.get_mut(slot);
         let (line, origin, class) = (endpoint.line, endpoint.origin, endpoint.class);
-        if let Some(noise) = &mut endpoint.noise {
-            while let Some(packet) = noise.due(now) {
-                self.bottleneck.arrive(packet, now);
+        if let Some(path) = &mut endpoint.stages.data {
+            if path.next_timer() <= now {
+                path.on_timer(now, &mut self.entrance);
+            }
+        }
+        if let Some(path) = &mut endpoint.stages.acks {
+            if path.next_timer() <= now {
+                path.on_timer(now, &mut self.lines.entry(line));
             }
         }
         let mut started = false;
-        let Endpoint { transport, noise, start, stop, number, .. } = endpoint;
-        let mut port = Port { bottleneck: &mut self.bottleneck, noise, now };
+        let Endpoint { transport, stages, start, stop, number, .. } = endpoint;
+        let mut port = Port { entrance: &mut self.entrance, path: &mut stages.data, now };
         match transport {
             Transport::Tcp(tcp) => {
                 if tcp.sender.phase == Phase::Idle && *start <= now {
                     started = true;
                     if origin == Origin::Listed {
-                        port.bottleneck.flow_starts(slot, &listed_key(&self.config, *number), class);
+                        port.entrance.bottleneck.flow_starts(slot, &listed_key(&self.config, *number), class);
                     }
                     tcp.sender.start(now, &mut port);
                 }
@@ -351,14 +499,15 @@ impl<A: Aqm, L: Log> Engine<A, L> {
                     tcp.sender.on_timer(now, &mut port);
                 }
                 if let Some(ack) = tcp.receiver.on_timer(now) {
-                    let blocks = if tcp.receiver.has_blocks() { self.pool.put(tcp.receiver.blocks()) } else { NO_BLOCKS };
-                    self.push_ack(line, ack, blocks, now);
+                    let receiver = &mut tcp.receiver;
+                    let blocks = if receiver.has_blocks() { self.lines.pool.put(receiver.blocks()) } else { NO_BLOCKS };
+                    self.lines.acknowledge(stages, line, ack, blocks, now);
                 }
             }
             Transport::Udp(udp) => {
                 if !udp.started && *start <= now {
                     udp.started = true;
-                    port.bottleneck.flow_starts(slot, &listed_key(&self.config, *number), class);
+                    port.entrance.bottleneck.flow_starts(slot, &listed_key(&self.config, *number), class);
                     udp.source.start(now);
                 }
                 if *stop <= now {
@@ -374,6 +523,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             }
             Transport::Vacant => {}
         }
+        self.plan_entrance();
         if origin != Origin::Listed && self.end_short_flow(slot, now)? {
             return Ok(());
         }
@@ -388,26 +538,26 @@ impl<A: Aqm, L: Log> Engine<A, L> {
 
     /// Gives the slot of a short flow free if nothing of it is left. Returns whether that was so.
     fn end_short_flow(&mut self, slot: u32, now: Time) -> Result<bool, RunError> {
-        let counters = self.bottleneck.counters.flows.of(slot);
+        let counters = self.entrance.bottleneck.counters.flows.of(slot);
         let endpoint = self.arena.get_mut(slot);
-        let line = &mut self.lines[endpoint.line as usize];
+        let line = &mut self.lines.all[endpoint.line as usize];
         if !endpoint.is_over(&counters, line.delay, now) {
             return Ok(false);
         }
         let left = endpoint.check_conservation(&counters)?;
-        if left > 0 {
-            return Err(RunError::Invariant(format!("flow {}: it is over, and {left} packets are queued", endpoint.number)));
+        if left != UnderWay::default() {
+            return Err(RunError::Invariant(format!("flow {}: it is over, and packets are under way: {left:?}", endpoint.number)));
         }
         let (member, measured) = (endpoint.member, !line.over);
         if measured {
             self.measure_short_flow(slot, now);
         }
-        let line = &mut self.lines[self.arena.get(slot).line as usize];
+        let line = &mut self.lines.all[self.arena.get(slot).line as usize];
         line.members.swap_remove(member as usize);
         if let Some(&moved) = line.members.get(member as usize) {
             self.arena.get_mut(moved).member = member;
         }
-        self.bottleneck.counters.flows.take(slot);
+        self.entrance.bottleneck.counters.flows.take(slot);
         self.arena.remove(slot);
         Ok(true)
     }
@@ -416,8 +566,8 @@ impl<A: Aqm, L: Log> Engine<A, L> {
     fn measure_short_flow(&mut self, slot: u32, now: Time) {
         let endpoint = self.arena.get(slot);
         let Origin::Web { size } = endpoint.origin else { return };
-        let delay = self.lines[endpoint.line as usize].delay;
-        let result = FlowResult::new(endpoint, &self.bottleneck.counters.flows.of(slot), now);
+        let delay = self.lines.all[endpoint.line as usize].delay;
+        let result = FlowResult::new(endpoint, &self.entrance.bottleneck.counters.flows.of(slot), now);
         self.measures.short_flows.add(ShortFlow {
             number: endpoint.number,
             class: endpoint.class,
@@ -443,11 +593,13 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         let cc = cc::build(&web.cc).map_err(RunError::Config)?;
         let ecn = params.ecn.unwrap_or(self.host.ecn);
         let (class, line, host) = (process.class, process.line, &self.host);
+        let stages = build_stages(&web.stages, config.run.seed, number as usize)?;
         let slot = self.arena.add(|slot| {
             let tcp = connection(slot, cc, host, ecn, params.ecn_echo, Application::Size(size));
-            Endpoint::new(Transport::Tcp(tcp), Origin::Web { size }, number, class, line, now, Time::NEVER)
+            let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Web { size }, number, class, line, now, Time::NEVER);
+            Endpoint { stages, ..endpoint }
         });
-        self.bottleneck.flow_starts(slot, &process.key(number), class);
+        self.entrance.bottleneck.flow_starts(slot, &process.key(number), class);
         self.join(slot);
         self.on_timer(slot, now)
     }
@@ -457,18 +609,18 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         match self.clock.due() {
             Due::Rate => {
                 let change = self.clock.take_change(&self.config);
-                self.bottleneck.set_rate(self.config.rate_changes[change].rate, now);
+                self.entrance.bottleneck.set_rate(self.config.rate_changes[change].rate, now);
             }
             Due::Sample(line) => self.sample(line, now)?,
             Due::Series => {
                 let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
-                self.measures.point(now, listed, &self.bottleneck);
+                self.measures.point(now, listed, &self.entrance.bottleneck);
                 self.clock.took_point(now);
             }
             Due::End => {
                 self.clock.set(Due::End, Time::NEVER);
                 self.queue_over = true;
-                self.measures.finish_queue(&self.bottleneck);
+                self.measures.finish_queue(&self.entrance.bottleneck);
             }
             Due::Arrival(process) => self.on_arrival(process, now)?,
         }
@@ -478,11 +630,11 @@ impl<A: Aqm, L: Log> Engine<A, L> {
     /// Samples the endpoints of `line`; at the end of their measured time, takes their results.
     fn sample(&mut self, line: usize, now: Time) -> Result<(), RunError> {
         let listed = self.config.flows.len() + self.config.udp.len();
-        let over = self.clock.sampled(line, Time(self.lines[line].delay.0 / 2), now);
-        self.lines[line].over = over;
+        let over = self.clock.sampled(line, Time(self.lines.all[line].delay.0 / 2), now);
+        self.lines.all[line].over = over;
         self.lines_left -= usize::from(over);
-        for index in 0..self.lines[line].members.len() {
-            let slot = self.lines[line].members[index];
+        for index in 0..self.lines.all[line].members.len() {
+            let slot = self.lines.all[line].members[index];
             let endpoint = self.arena.get_mut(slot);
             if let Transport::Tcp(Tcp { sender, .. }) = &endpoint.transport {
                 if sender.conn.cwnd == 0 {
@@ -497,7 +649,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             }
             match endpoint.origin {
                 Origin::Listed => {
-                    let result = FlowResult::new(endpoint, &self.bottleneck.counters.flows.of(slot), now);
+                    let result = FlowResult::new(endpoint, &self.entrance.bottleneck.counters.flows.of(slot), now);
                     self.measures.finish_flow(endpoint.number, listed, result);
                 }
                 Origin::Web { .. } => self.measure_short_flow(slot, now),
@@ -508,15 +660,20 @@ impl<A: Aqm, L: Log> Engine<A, L> {
 
     /// Packets sent = delivered + dropped + still in flight, and marks at the queue = marks at the receivers, per endpoint and in all.
     fn check_conservation(&self) -> Result<(), RunError> {
-        let mut queued = 0;
+        let (mut found, mut held) = (UnderWay::default(), UnderWay::default());
         for (slot, endpoint) in self.arena.iter() {
-            queued += endpoint.check_conservation(&self.bottleneck.counters.flows.of(slot))?;
+            found += endpoint.check_conservation(&self.entrance.bottleneck.counters.flows.of(slot))?;
+            held.ahead += endpoint.stages.data.as_ref().map_or(0, |path| path.held() as u64);
         }
-        if queued != self.bottleneck.held() {
-            return Err(RunError::Invariant(format!(
-                "queue: arrived - departed - dropped is {queued}, queued are {}",
-                self.bottleneck.held()
-            )));
+        held.ahead += self.entrance.shared.as_ref().map_or(0, |path| path.held() as u64);
+        held.behind = self.behind.as_ref().map_or(0, |path| path.held() as u64);
+        held.queued = self.entrance.bottleneck.held();
+        for (place, found, held) in
+            [("ahead of the queue", found.ahead, held.ahead), ("queue", found.queued, held.queued), ("behind the queue", found.behind, held.behind)]
+        {
+            if found != held {
+                return Err(RunError::Invariant(format!("{place}: arrived - gone is {found}, held are {held}")));
+            }
         }
         Ok(())
     }
@@ -525,11 +682,11 @@ impl<A: Aqm, L: Log> Engine<A, L> {
 impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
     fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError> {
         for _ in 0..events {
-            let (line_at, line) = self.line_times.min();
+            let (line_at, line) = self.lines.times.min();
             let (timer_at, slot) = self.arena.timers.min();
-            let link_at = self.bottleneck.next;
+            let link_at = self.entrance.bottleneck.next;
             let packets_at = line_at.min(link_at);
-            let aqm_at = self.bottleneck.aqm.next_timer();
+            let aqm_at = self.entrance.bottleneck.aqm.next_timer();
             let clock_at = self.clock.next().min(aqm_at);
             if packets_at <= timer_at && packets_at <= clock_at {
                 if packets_at > until {
@@ -537,7 +694,10 @@ impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
                 }
                 self.now = packets_at;
                 if line_at <= link_at {
-                    self.on_ack(line, line_at);
+                    match line.checked_sub(self.lines.all.len()) {
+                        None => self.on_ack(line, line_at),
+                        Some(stage) => self.on_shared(stage == 1, line_at),
+                    }
                 } else {
                     self.on_link(link_at);
                 }
@@ -548,7 +708,7 @@ impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
                 self.on_timer(slot as u32, timer_at)?;
             } else if aqm_at < self.clock.next() {
                 self.now = aqm_at;
-                self.bottleneck.on_aqm_timer(aqm_at);
+                self.entrance.bottleneck.on_aqm_timer(aqm_at);
             } else {
                 self.now = clock_at;
                 self.tick(clock_at)?;
@@ -584,20 +744,40 @@ impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
         View {
             now: self.now,
             events: self.events,
-            queued_packets: self.bottleneck.aqm.packets() as u64,
-            queued_bytes: self.bottleneck.aqm.bytes(),
-            queue: self.bottleneck.counters.queue,
+            queued_packets: self.entrance.bottleneck.aqm.packets() as u64,
+            queued_bytes: self.entrance.bottleneck.aqm.bytes(),
+            queue: self.entrance.bottleneck.counters.queue,
             endpoints: there.map(endpoint).collect(),
         }
     }
 
     fn finish(self: Box<Self>) -> Result<Outcome, RunError> {
         self.check_conservation()?;
-        let Engine { config, classes, measures, events, arena, bottleneck, .. } = *self;
+        let Engine { config, classes, measures, events, arena, entrance, .. } = *self;
         // not in memory together with the tables
-        drop((arena, bottleneck));
+        drop((arena, entrance));
         Ok(outcome(measures, &config, &classes, events))
     }
+}
+
+/// The path of `stages`, which draws from stream `name` of `seed`, number `index`; `None` if there are no stages.
+fn build_path<T: path::Carried>(
+    stages: &[Map<String, Value>],
+    seed: u64,
+    name: &str,
+    index: usize,
+) -> Result<Option<Box<Path<T>>>, ParamError> {
+    if stages.is_empty() {
+        return Ok(None);
+    }
+    path::build(stages, Rng::stream(seed, name, index as u64)).map(|path| Some(Box::new(path)))
+}
+
+/// What the packets of endpoint `number` pass by themselves.
+fn build_stages(stages: &StageConfig, seed: u64, number: usize) -> Result<Stages, ParamError> {
+    let data = build_path(&stages.path, seed, "path", number)?;
+    let acks = build_path(&stages.ack_path, seed, "ack path", number)?;
+    Ok(Stages { data, acks })
 }
 
 /// The base RTTs of a run, ascending.

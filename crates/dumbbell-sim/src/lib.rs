@@ -229,7 +229,7 @@ impl Sim {
         let (any, controls) = build(&config)?;
         let duration = config.run.duration;
         let run: Box<dyn engine::Run> =
-            dumbbell_core::with_aqm!(any, aqm => Box::new(engine::Engine::new(config, controls, aqm, ())));
+            dumbbell_core::with_aqm!(any, aqm => Box::new(engine::Engine::new(config, controls, aqm, ())?));
         Ok(Sim { run, duration, reached: Time::ZERO, over: false })
     }
 

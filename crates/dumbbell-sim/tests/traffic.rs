@@ -189,3 +189,44 @@ proptest! {
         prop_assert_eq!(whole.hash, pieces.hash);
     }
 }
+
+#[test]
+fn stages_on_every_way_lose_no_packet_silently() {
+    // every kind of stage, on the way of one flow, of its acknowledgements, of all packets, and behind the bottleneck
+    let flow = |path: Value, ack_path: Value| json!({"cc": {"name": "cubic"}, "base_rtt": 20 * MS, "path": path, "ack_path": ack_path});
+    let batch = json!([{"name": "batch", "interval": 2 * MS}]);
+    let parts = json!({
+        "flows": [
+            flow(json!([{"name": "reorder", "probability": 0.01, "delay": MS}]), json!([])),
+            flow(json!([{"name": "burst_loss"}]), batch.clone()),
+            flow(json!([{"name": "jitter", "max": 2 * MS}]), json!([{"name": "loss", "probability": 0.2}, {"name": "jitter"}])),
+        ],
+        "web": [{"cc": {"name": "reno"}, "base_rtt": 10 * MS, "arrivals": {"per_second": 30.0}, "size": {"fixed": 20_000}, "path": [{"name": "loss"}]}],
+        "udp": [{"rate": 2_000_000, "path": batch.clone()}],
+    });
+    let mut config = config(10, &json!({"name": "fq_codel"}), parts);
+    config["bottleneck"]["path"] = json!([{"name": "policer", "rate": 30_000_000, "burst": 30_000}]);
+    config["bottleneck"]["behind"] = json!([{"name": "batch", "interval": 500_000}, {"name": "loss", "probability": 0.001}]);
+    let outcome = must(&config);
+    let goodput: f64 = reals(&outcome.tables.flows, "goodput_mbit").iter().sum();
+    assert!((10.0..30.0).contains(&goodput), "{goodput}");
+    let retransmissions = ints(&outcome.tables.flows, "retransmissions");
+    assert!(retransmissions[..3].iter().all(|&count| count > 0), "{retransmissions:?}");
+    assert!(outcome.tables.short_flows.height() > 200);
+}
+
+#[test]
+fn batches_of_acknowledgements_are_released_together() {
+    // 10 Mbit/s: 826 packets a second, acknowledged by twos; grants of 20 ms leave 50 moments a second at which the sender hears anything
+    let run = |ack_path: Value| {
+        let flow = json!({"cc": {"name": "reno"}, "base_rtt": 20 * MS, "ack_path": ack_path});
+        let mut config = config(20, &json!({"name": "pfifo", "limit": 100}), json!({"flows": [flow]}));
+        config["bottleneck"]["rate"] = json!(10_000_000);
+        must(&config)
+    };
+    let (plain, batched) = (run(json!([])), run(json!([{"name": "batch", "interval": 20 * MS}])));
+    let rtt = |outcome: &Outcome| reals(&outcome.tables.flows, "rtt_min_ms")[0];
+    assert!(rtt(&batched) > rtt(&plain), "{} {}", rtt(&batched), rtt(&plain));
+    let peak = |outcome: &Outcome| outcome.summary["sojourn_p99_ms"].as_f64().expect("a number");
+    assert!(ints(&batched.tables.flows, "acks")[0] > 5000 && peak(&plain) > 50.0);
+}

@@ -110,6 +110,8 @@ pub struct Codel {
     ce_threshold: u64,
     ce_selector: CeSelector,
     ecn: bool,
+    /// A queue that is found empty keeps `first_above_time`.
+    stale_when_empty: bool,
 }
 
 /// State of the control law for one queue. Zero is its state before the first packet.
@@ -133,13 +135,30 @@ impl Codel {
         };
         let ticks = |time: Time| time.0 >> tick_shift;
         let (target, interval) = (ticks(target), ticks(interval));
-        Codel { law, tick_shift, target, interval, ce_threshold: u64::MAX, ce_selector: CeSelector::All, ecn }
+        Codel {
+            law,
+            tick_shift,
+            target,
+            interval,
+            ce_threshold: u64::MAX,
+            ce_selector: CeSelector::All,
+            ecn,
+            stale_when_empty: false,
+        }
     }
 
     /// The same, and packets that `selector` selects are marked if their sojourn time is above `ce_threshold`; `None` is off.
     pub fn with_ce_threshold(self, ce_threshold: Option<Time>, ce_selector: CeSelector) -> Codel {
         let ce_threshold = ce_threshold.map_or(u64::MAX, |time| time.0 >> self.tick_shift);
         Codel { ce_threshold, ce_selector, ..self }
+    }
+
+    /// The same, and if `stale` is set, a queue that is found empty keeps `first_above_time`: the next packet that waits for longer
+    /// than `target` is signalled at once if the interval has passed by then. So it was in Linux until the fix "net_sched: codel: fix
+    /// stale state for empty flows in fq_codel" of March 2026, which stable kernels have as well (6.1.192, 6.12.117). A discipline with
+    /// one queue does not differ, since taking its last packet leaves no backlog and clears `first_above_time`.
+    pub fn with_stale_when_empty(self, stale: bool) -> Codel {
+        Codel { stale_when_empty: stale, ..self }
     }
 
     /// The next packet of `source` that is to be sent, after the drops and with the mark that CoDel decides. Drops and marks are
@@ -151,6 +170,13 @@ impl Codel {
         let mut sojourn = 0;
         let mut marked = false;
         let mut packet = source.take();
+        if packet.is_none() {
+            vars.dropping = false;
+            if !self.stale_when_empty {
+                vars.first_above_time = 0;
+            }
+            return None;
+        }
         let above = self.should_drop(vars, packet.as_ref(), source, tick, &mut sojourn);
         if vars.dropping {
             vars.dropping = above;
@@ -368,6 +394,43 @@ mod tests {
             assert!((ticks_to_ms(got_time) - time_ms).abs() < 0.0006, "count {count}: {}", ticks_to_ms(got_time));
         }
         assert_eq!(schedule[0].1, 97654); // 97656 * 65535 / 65536 = 97654.5
+    }
+
+    /// One queue of several: the others hold 10 kB.
+    #[derive(Default)]
+    struct OneOfSeveral(Fifo);
+
+    impl Source for OneOfSeveral {
+        fn take(&mut self) -> Option<Packet> {
+            self.0.pop()
+        }
+        fn backlog(&self) -> u64 {
+            self.0.bytes() + 10_000
+        }
+    }
+
+    #[test]
+    fn old_kernels_signal_a_sparse_flow_that_waits_twice_with_a_pause_between() {
+        // The first packet waits for 10 ms: first_above_time is 110 ms. Then the queue is found empty. The second one waits from
+        // 200 ms on. If that is for 6 ms, old kernels find it above target and 206 > 110; new ones begin an interval. A packet that
+        // waits for 4 ms < target ends the episode in both.
+        let marked = |stale, waits: &[u64]| {
+            let codel = linux().with_stale_when_empty(stale);
+            let (mut vars, mut source, mut log) = (Vars::default(), OneOfSeveral::default(), Counters::default());
+            let mut marks = Vec::new();
+            for (start, &wait) in [0, 200, 400].into_iter().zip(waits) {
+                let [arrival, departure] = [start, start + wait].map(Time::from_millis);
+                source.0.accept(packet(start, Ecn::Ect0), arrival, &mut log);
+                let before = log.queue.ce_marks;
+                assert!(codel.dequeue(&mut vars, &mut source, departure, &mut log).is_some());
+                assert!(codel.dequeue(&mut vars, &mut source, departure, &mut log).is_none());
+                marks.push(log.queue.ce_marks - before);
+            }
+            marks
+        };
+        assert_eq!(marked(true, &[10, 6]), [0, 1]);
+        assert_eq!(marked(false, &[10, 6]), [0, 0]);
+        assert_eq!(marked(true, &[10, 4, 6]), [0, 0, 0]);
     }
 
     #[test]

@@ -44,6 +44,9 @@ crate::params! {
         ce_threshold: Option<Time> = None, unit "", range Time(0), Time::from_secs(100), source "tc-fq_codel(8): disabled by default";
         /// Which packets `ce_threshold` marks.
         ce_threshold_selector: CeSelector = CeSelector::All, unit "", source "tc-fq_codel(8): ce_threshold_selector";
+        /// A flow queue that is found empty keeps the start of its time above target, so that a sparse flow may be signalled as
+        /// soon as it waits for longer than `target` again.
+        stale_when_empty: bool = false, unit "", source "true for Linux until 2026; fixed in 6.1.192, 6.12.117 (codel_dequeue, codel_impl.h)";
         /// How the control law is computed.
         control_law: ControlLaw = ControlLaw::Linux, unit "", source "Linux codel_impl.h; RFC 8289 section 5";
     }
@@ -86,7 +89,8 @@ impl State {
     pub fn new(params: Params, context: &QueueContext) -> State {
         let queues = FlowQueues::new(params.flows, params.quantum, context.seed, "fq_codel hash");
         let codel = Codel::new(params.control_law, params.target, params.interval, params.ecn)
-            .with_ce_threshold(params.ce_threshold, params.ce_threshold_selector);
+            .with_ce_threshold(params.ce_threshold, params.ce_threshold_selector)
+            .with_stale_when_empty(params.stale_when_empty);
         State {
             limit: params.limit as usize,
             memory_limit: params.memory_limit,

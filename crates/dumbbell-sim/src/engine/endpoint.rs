@@ -1,14 +1,15 @@
 //! What sends through the bottleneck and receives behind it: a TCP connection or a source of UDP. Each has a slot in the
 //! [`Arena`], which is used again when nothing of it is left anywhere.
 
-use super::noise::Noise;
 use crate::measure::Samples;
 use crate::min_tree::MinTree;
 use crate::RunError;
 use dumbbell_core::packet::{Packet, UDP_HEADERS};
+use dumbbell_core::path::Path;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::receiver::{Receiver, ReceiverStats};
 use dumbbell_core::tcp::sender::{Phase, Sender};
+use dumbbell_core::tcp::Ack;
 use dumbbell_core::traffic::UdpSource;
 use dumbbell_core::units::Time;
 
@@ -72,19 +73,57 @@ pub struct Endpoint {
     pub start: Time,
     pub stop: Time,
     /// Of a short flow that is over: since then nothing of it was under way to the receiver.
-    quiet_since: Option<Time>,
+    pub quiet_since: Option<Time>,
     /// Of a short flow that is over: when to look whether its slot can be given free.
-    look_at: Time,
+    pub look_at: Time,
     pub samples: Samples,
-    /// What lies between the sender and the bottleneck.
-    pub noise: Option<Box<Noise>>,
+    pub stages: Stages,
+}
+
+/// Acknowledgements under way: each with the number of its SACK blocks.
+pub type AckPath = Path<(Ack, u32)>;
+
+/// What the packets of an endpoint pass by themselves, if anything.
+#[derive(Default)]
+pub struct Stages {
+    /// Between the sender and the bottleneck.
+    pub data: Option<Box<Path<Packet>>>,
+    /// Between the receiver and the line of acknowledgements.
+    pub acks: Option<Box<AckPath>>,
+}
+
+impl Stages {
+    #[inline]
+    fn next_timer(&self) -> Time {
+        let data = self.data.as_ref().map_or(Time::NEVER, |path| path.next_timer());
+        data.min(self.acks.as_ref().map_or(Time::NEVER, |path| path.next_timer()))
+    }
+}
+
+/// Packets of an endpoint that are on their way to the receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnderWay {
+    /// Held by stages ahead of the bottleneck.
+    pub ahead: u64,
+    /// In the queue and on the wire.
+    pub queued: u64,
+    /// Held by stages behind the bottleneck.
+    pub behind: u64,
+}
+
+impl std::ops::AddAssign for UnderWay {
+    fn add_assign(&mut self, other: UnderWay) {
+        self.ahead += other.ahead;
+        self.queued += other.queued;
+        self.behind += other.behind;
+    }
 }
 
 impl Endpoint {
-    /// An endpoint in line `line` that starts and stops at these times of the engine's clock.
+    /// An endpoint in line `line` that starts and stops at these times of the engine's clock, without stages.
     pub fn new(transport: Transport, origin: Origin, number: u32, class: u16, line: u32, start: Time, stop: Time) -> Endpoint {
         let (samples, look_at) = (Samples::default(), Time::NEVER);
-        Endpoint { transport, origin, number, class, line, member: 0, start, stop, quiet_since: None, look_at, samples, noise: None }
+        Endpoint { transport, origin, number, class, line, member: 0, start, stop, quiet_since: None, look_at, samples, stages: Stages::default() }
     }
 
     /// The TCP connection, if it is one.
@@ -99,7 +138,6 @@ impl Endpoint {
     /// The next time at which the endpoint itself has something to do.
     #[inline]
     pub fn next_timer(&self) -> Time {
-        let held = self.noise.as_ref().map_or(Time::NEVER, |noise| noise.next_timer());
         let own = match &self.transport {
             Transport::Tcp(tcp) => {
                 let start = if tcp.sender.phase == Phase::Idle { self.start } else { Time::NEVER };
@@ -108,7 +146,7 @@ impl Endpoint {
             Transport::Udp(udp) => if udp.started { udp.source.next } else { self.start },
             Transport::Vacant => Time::NEVER,
         };
-        own.min(self.stop).min(held).min(self.look_at)
+        own.min(self.stop).min(self.stages.next_timer()).min(self.look_at)
     }
 
     /// Payload that has arrived, bytes: acknowledged for TCP, received for UDP.
@@ -124,8 +162,9 @@ impl Endpoint {
     /// which the last acknowledgement arrived. If not, plans when to look again.
     pub fn is_over(&mut self, counters: &FlowCounters, base_rtt: Time, now: Time) -> bool {
         self.look_at = Time::NEVER;
-        let Some(tcp) = self.tcp().filter(|tcp| tcp.sender.phase == Phase::Done) else { return false };
-        let quiet = self.held_by_path() == 0 && counters.queued() == 0 && tcp.receiver.next_timer() == Time::NEVER;
+        let Some(Tcp { sender, receiver }) = self.tcp().filter(|tcp| tcp.sender.phase == Phase::Done) else { return false };
+        let all_there = sender.stats.sent_all == receiver.stats.arrived + counters.lost();
+        let quiet = all_there && receiver.next_timer() == Time::NEVER && self.held_acks() == 0;
         let since = *if quiet { self.quiet_since.get_or_insert(now) } else { self.quiet_since.insert(now) };
         // an acknowledgement that left at that instant is delivered first
         let free_at = since.saturating_add(base_rtt).saturating_add(Time(1));
@@ -136,44 +175,46 @@ impl Endpoint {
         over
     }
 
-    /// Packets that are held between sender and bottleneck.
-    pub fn held_by_path(&self) -> u64 {
-        self.noise.as_ref().map_or(0, |noise| noise.held())
+    /// Acknowledgements that stages hold.
+    fn held_acks(&self) -> usize {
+        self.stages.acks.as_ref().map_or(0, |path| path.held())
     }
 
-    /// Packets sent = delivered + dropped + still on their way, and marks at the queue = marks at the receiver. Returns
-    /// how many the queue still has.
+    /// Packets sent = delivered + dropped + still under way, and marks at the queue = marks at the receiver. Returns what is under way.
     ///
     /// # Errors
     /// The sum that does not come out.
-    pub fn check_conservation(&self, counters: &FlowCounters) -> Result<u64, RunError> {
+    pub fn check_conservation(&self, counters: &FlowCounters) -> Result<UnderWay, RunError> {
         let (sent, received) = match &self.transport {
             Transport::Tcp(tcp) => (tcp.sender.stats.sent_all, &tcp.receiver.stats),
             Transport::Udp(udp) => (udp.source.sent, &udp.received),
-            Transport::Vacant => return Ok(0),
+            Transport::Vacant => return Ok(UnderWay::default()),
         };
         let fail = |what: &str, left: u64, right: u64| {
             Err(RunError::Invariant(format!("flow {}: {what}: {left} is not {right}", self.number)))
         };
-        let before = self.noise.as_ref().map_or(0, |noise| noise.lost + noise.held());
-        if sent != before + counters.arrived {
-            return fail("sent = lost ahead of the queue + arrived at the queue", sent, before + counters.arrived);
+        let before = counters.lost_ahead + counters.arrived;
+        if before > sent {
+            return fail("lost ahead of the queue + arrived at the queue at most sent", before, sent);
         }
         let gone = counters.gone();
         if gone > counters.arrived {
             return fail("departed + dropped at most arrived", gone, counters.arrived);
         }
         let queued = counters.queued();
-        if counters.departed != received.arrived {
-            return fail("departed = received", counters.departed, received.arrived);
+        let after = counters.lost_behind + received.arrived;
+        if after > counters.departed {
+            return fail("lost behind the queue + received at most departed", after, counters.departed);
         }
+        // what was lost behind the queue may have been marked
+        let unseen = queued + (counters.departed - received.arrived);
         let marked = received.ce + counters.ce_dropped;
-        if marked > counters.ce || counters.ce - marked > queued {
+        if marked > counters.ce || counters.ce - marked > unseen {
             return fail("CE marks = CE received + CE dropped + CE queued", counters.ce, marked);
         }
         // Only ECT(0) becomes SCE: a flow with SCE marks does not send ECT(1) itself.
         let some = received.ect1 + counters.sce_dropped;
-        if counters.sce > 0 && (some > counters.sce || counters.sce - some > queued) {
+        if counters.sce > 0 && (some > counters.sce || counters.sce - some > unseen) {
             return fail("SCE marks = SCE received + SCE dropped + SCE queued", counters.sce, some);
         }
         if let Transport::Tcp(Tcp { sender, receiver }) = &self.transport {
@@ -182,7 +223,7 @@ impl Endpoint {
                 return fail("window at least 1 and sequence numbers in order", conn.snd_una, conn.snd_nxt);
             }
         }
-        Ok(queued)
+        Ok(UnderWay { ahead: sent - before, queued, behind: counters.departed - after })
     }
 }
 
@@ -217,7 +258,7 @@ impl Arena {
     /// Gives slot `slot` free.
     pub fn remove(&mut self, slot: u32) {
         self.endpoints[slot as usize].transport = Transport::Vacant;
-        self.endpoints[slot as usize].noise = None;
+        self.endpoints[slot as usize].stages = Stages::default();
         self.timers.set(slot as usize, Time::NEVER);
         self.free.push(slot);
     }

@@ -100,7 +100,7 @@ fn record_seeded(
     let controls = config.flows.iter().map(|flow| cc::build(&flow.cc).expect("a congestion control")).collect();
     let calls = Arc::new(Mutex::new(Vec::new()));
     let queue = Recorder { calls: Arc::clone(&calls), packets: VecDeque::new(), shapes, fault };
-    let mut run: Box<dyn Run> = Box::new(Engine::new(config, controls, queue, ()));
+    let mut run: Box<dyn Run> = Box::new(Engine::new(config, controls, queue, ()).expect("no stages"));
     let outcome = run.advance(Time::NEVER, u64::MAX).and_then(|standing| {
         assert_eq!(standing, Standing::Over);
         run.finish()
@@ -201,10 +201,10 @@ fn the_clock_comes_last() {
 #[test]
 fn a_queue_that_breaks_the_rules_is_found_out() {
     for (fault, message) in [
-        (Fault::Lose, "invariant broken: queue: arrived - departed - dropped is 1, queued are 0"),
+        (Fault::Lose, "invariant broken: queue: arrived - gone is 1, held are 0"),
         (Fault::Invent, "invariant broken: flow 0: departed + dropped at most arrived: 23 is not 22"),
         (Fault::Mark, "invariant broken: flow 0: CE marks = CE received + CE dropped + CE queued: 0 is not 1"),
-        (Fault::Miscount, "invariant broken: queue: arrived - departed - dropped is 0, queued are 1"),
+        (Fault::Miscount, "invariant broken: queue: arrived - gone is 0, held are 1"),
     ] {
         match record(json!([flow(0, 20)]), fifo(), true, fault).0 {
             Err(error @ RunError::Invariant(_)) => assert_eq!(error.to_string(), message, "{fault:?}"),

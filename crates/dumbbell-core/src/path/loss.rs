@@ -1,0 +1,64 @@
+//! Independent loss: each packet is lost with the same probability.
+
+use super::{Carried, Stage, Way};
+use crate::log::DropReason;
+use crate::rng::Rng;
+use crate::units::Time;
+
+/// Name in experiment files.
+pub const NAME: &str = "loss";
+/// One line.
+pub const TITLE: &str = "independent random loss";
+/// Specification and deviations.
+pub const SOURCE: &str = "tc-netem(8): loss random, without correlation";
+
+crate::params! {
+    /// Parameters of independent loss.
+    pub struct Params {
+        /// Probability that a packet is lost.
+        probability: f64 = 0.01, unit "probability", range 0.0, 1.0, source "the default is ours";
+    }
+}
+
+/// Loses packets.
+#[derive(Clone, Debug)]
+pub struct State {
+    probability: f64,
+}
+
+impl State {
+    /// With `params`.
+    pub fn new(params: Params, _rng: &mut Rng) -> State {
+        State { probability: params.probability }
+    }
+}
+
+impl<T: Carried> Stage<T> for State {
+    #[inline]
+    fn push(&mut self, item: T, now: Time, way: &mut Way<T>) {
+        if way.rng.next_f64() < self.probability {
+            way.drop(item, DropReason::Loss, now);
+        } else {
+            way.pass(item, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{drive, path};
+    use super::super::AnyStage;
+    use super::*;
+
+    #[test]
+    fn the_share_that_is_lost_is_the_probability() {
+        for probability in [0.0, 0.1, 1.0] {
+            let mut path = path(AnyStage::Loss(State { probability }));
+            let seen = drive(&mut path, (0..100_000).map(Time));
+            assert_eq!(seen.arrived.len() + seen.dropped.len(), 100_000);
+            // standard error: sqrt(0.1 * 0.9 / 100000) = 0.00095
+            assert!((seen.dropped.len() as f64 / 1e5 - probability).abs() < 0.004);
+            assert!(seen.arrived.windows(2).all(|two| two[0].1 < two[1].1));
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Paths: what packets or acknowledgements go through on their way to a queue, or behind it.
+//!
+//! A [`Path`] is a row of [`Stage`]s. Each stage loses, delays or releases what passes, and knows nothing but the [`Way`] behind it:
+//! the next stages and, at the end, whatever the path leads to ([`End`]). A stage works on anything that is [`Carried`], so that the
+//! same loss or batching serves both directions. A bottleneck, a queue for acknowledgements or a second bottleneck is an [`End`].
+//!
+//! To add a stage: write the file, add one line to `stages!` below.
+
+use crate::log::DropReason;
+use crate::packet::{Packet, HEADERS};
+use crate::param::{AlgorithmSpec, ParamError};
+use crate::rng::Rng;
+use crate::tcp::Ack;
+use crate::units::Time;
+use serde_json::{Map, Value};
+
+/// What can pass a path.
+pub trait Carried {
+    /// Length of its frame on the wire without FCS, bytes.
+    fn frame(&self) -> u32;
+}
+
+impl Carried for Packet {
+    #[inline]
+    fn frame(&self) -> u32 {
+        u32::from(self.len)
+    }
+}
+
+impl Carried for Ack {
+    #[inline]
+    fn frame(&self) -> u32 {
+        u32::from(HEADERS)
+    }
+}
+
+/// With something that is carried along.
+impl<T: Carried, With> Carried for (T, With) {
+    #[inline]
+    fn frame(&self) -> u32 {
+        self.0.frame()
+    }
+}
+
+/// Where a path leads to.
+pub trait End<T> {
+    /// `item` leaves the path.
+    fn arrive(&mut self, item: T, now: Time);
+
+    /// The path dropped `item`.
+    fn dropped(&mut self, item: T, reason: DropReason, now: Time);
+}
+
+/// What lies behind a stage.
+pub struct Way<'a, T> {
+    rest: &'a mut [AnyStage<T>],
+    lost: &'a mut u64,
+    /// Random numbers of the path.
+    pub rng: &'a mut Rng,
+    end: &'a mut dyn End<T>,
+}
+
+impl<T: Carried> Way<'_, T> {
+    /// `item` goes on to the next stage, or leaves the path.
+    pub fn pass(&mut self, item: T, now: Time) {
+        match self.rest.split_first_mut() {
+            None => self.end.arrive(item, now),
+            Some((next, rest)) => next.push(item, now, &mut Way { rest, lost: self.lost, rng: self.rng, end: self.end }),
+        }
+    }
+
+    /// `item` is dropped.
+    pub fn drop(&mut self, item: T, reason: DropReason, now: Time) {
+        *self.lost += 1;
+        self.end.dropped(item, reason, now);
+    }
+}
+
+/// One thing that happens on a path.
+///
+/// Time never goes back between calls. Every item that is pushed is passed on or dropped once, at once or later.
+pub trait Stage<T: Carried> {
+    /// `item` reaches the stage.
+    fn push(&mut self, item: T, now: Time, way: &mut Way<T>);
+
+    /// When [`Stage::on_timer`] wants to be called next; [`Time::NEVER`] while nothing is held.
+    fn next_timer(&self) -> Time {
+        Time::NEVER
+    }
+
+    /// The time given by [`Stage::next_timer`] has come.
+    fn on_timer(&mut self, _now: Time, _way: &mut Way<T>) {}
+
+    /// How many items it holds.
+    fn held(&self) -> usize {
+        0
+    }
+}
+
+/// Registers stages: `Variant: module (State)` for every file that has `Params`, `State` (which implements [`Stage`]), `NAME`,
+/// `TITLE` and `SOURCE`.
+macro_rules! stages {
+    ($($variant:ident : $module:ident ($state:ty)),* $(,)?) => {
+        $(pub mod $module;)*
+
+        /// Any registered stage, for items of type `T`.
+        #[derive(Clone, Debug)]
+        pub enum AnyStage<T> { $(
+            #[doc = concat!("See [`", stringify!($module), "`].")]
+            $variant($state),
+        )* }
+
+        impl<T: Carried> Stage<T> for AnyStage<T> {
+            #[inline]
+            fn push(&mut self, item: T, now: Time, way: &mut Way<T>) {
+                match self { $( AnyStage::$variant(stage) => stage.push(item, now, way), )* }
+            }
+            #[inline]
+            fn next_timer(&self) -> Time {
+                match self { $( AnyStage::$variant(stage) => Stage::<T>::next_timer(stage), )* }
+            }
+            #[inline]
+            fn on_timer(&mut self, now: Time, way: &mut Way<T>) {
+                match self { $( AnyStage::$variant(stage) => stage.on_timer(now, way), )* }
+            }
+            #[inline]
+            fn held(&self) -> usize {
+                match self { $( AnyStage::$variant(stage) => Stage::<T>::held(stage), )* }
+            }
+        }
+
+        /// Every registered stage, described.
+        pub fn specs() -> Vec<AlgorithmSpec> {
+            vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs() } ),* ]
+        }
+
+        /// Builds the stage that `config` names in its key `name`, with its other keys as parameters. It may draw from `rng`.
+        fn stage<T>(config: &Map<String, Value>, rng: &mut Rng) -> Result<AnyStage<T>, ParamError> {
+            let name = config.get("name").and_then(Value::as_str).unwrap_or("");
+            match name {
+                $( $module::NAME => Ok(AnyStage::$variant(<$state>::new($module::Params::from_json(config)?, rng))), )*
+                _ => Err(ParamError::new("name", format!("{name:?}"), [$($module::NAME),*].join(", "))),
+            }
+        }
+    };
+}
+
+stages! {
+    Loss: loss (loss::State),
+    BurstLoss: burst_loss (burst_loss::State),
+    Jitter: jitter (jitter::State<T>),
+    Reorder: reorder (reorder::State<T>),
+    Batch: batch (batch::State<T>),
+    Policer: policer (policer::State),
+}
+
+/// Stages in a row. They share one stream of random numbers.
+#[derive(Clone, Debug)]
+pub struct Path<T> {
+    stages: Vec<AnyStage<T>>,
+    rng: Rng,
+    lost: u64,
+}
+
+impl<T: Carried> Path<T> {
+    /// `stages` in this order, which draw from `rng`.
+    pub fn new(stages: Vec<AnyStage<T>>, rng: Rng) -> Path<T> {
+        Path { stages, rng, lost: 0 }
+    }
+
+    /// `item` enters the path, which leads to `end`.
+    #[inline]
+    pub fn push(&mut self, item: T, now: Time, end: &mut dyn End<T>) {
+        Way { rest: &mut self.stages, lost: &mut self.lost, rng: &mut self.rng, end }.pass(item, now);
+    }
+
+    /// When [`Path::on_timer`] wants to be called next.
+    #[inline]
+    pub fn next_timer(&self) -> Time {
+        self.stages.iter().map(Stage::next_timer).min().unwrap_or(Time::NEVER)
+    }
+
+    /// The time given by [`Path::next_timer`] has come. Call again while it has.
+    pub fn on_timer(&mut self, now: Time, end: &mut dyn End<T>) {
+        let due = self.next_timer();
+        if let Some(index) = self.stages.iter().position(|stage| stage.next_timer() == due) {
+            let (before, rest) = self.stages.split_at_mut(index + 1);
+            before[index].on_timer(now, &mut Way { rest, lost: &mut self.lost, rng: &mut self.rng, end });
+        }
+    }
+
+    /// How many items the stages hold.
+    pub fn held(&self) -> usize {
+        self.stages.iter().map(Stage::held).sum()
+    }
+
+    /// How many items were dropped.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Whether it has no stages.
+    pub fn is_empty(&self) -> bool {
+        self.stages.is_empty()
+    }
+}
+
+/// Builds a path of the stages that `configs` name, in this order. They draw from `rng`, the stream of this path.
+///
+/// # Errors
+/// An unknown name, key or value; the key begins with the number of the stage.
+pub fn build<T: Carried>(configs: &[Map<String, Value>], mut rng: Rng) -> Result<Path<T>, ParamError> {
+    let mut stages = Vec::with_capacity(configs.len());
+    for (index, config) in configs.iter().enumerate() {
+        stages.push(stage(config, &mut rng).map_err(|e| e.within(&format!("[{index}]")))?);
+    }
+    Ok(Path::new(stages, rng))
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! What the tests of stages share.
+
+    use super::{AnyStage, Carried, End, Path};
+    use crate::log::DropReason;
+    use crate::rng::Rng;
+    use crate::units::Time;
+
+    /// A numbered item of 1000 bytes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Item(pub u64);
+
+    impl Carried for Item {
+        fn frame(&self) -> u32 {
+            1000
+        }
+    }
+
+    /// Writes down what leaves a path, and what is dropped.
+    #[derive(Default)]
+    pub struct Seen {
+        pub arrived: Vec<(Time, u64)>,
+        pub dropped: Vec<(Time, u64)>,
+    }
+
+    impl End<Item> for Seen {
+        fn arrive(&mut self, item: Item, now: Time) {
+            self.arrived.push((now, item.0));
+        }
+
+        fn dropped(&mut self, item: Item, _reason: DropReason, now: Time) {
+            self.dropped.push((now, item.0));
+        }
+    }
+
+    /// A path of one stage.
+    pub fn path(stage: AnyStage<Item>) -> Path<Item> {
+        Path::new(vec![stage], Rng::stream(1, "test", 0))
+    }
+
+    /// Pushes items 0, 1, ... at `times`, ascending, and lets the path finish.
+    pub fn drive(path: &mut Path<Item>, times: impl IntoIterator<Item = Time>) -> Seen {
+        let mut seen = Seen::default();
+        for (number, time) in (0..).zip(times) {
+            while path.next_timer() <= time {
+                path.on_timer(path.next_timer(), &mut seen);
+            }
+            path.push(Item(number), time, &mut seen);
+        }
+        while path.next_timer() < Time::NEVER {
+            path.on_timer(path.next_timer(), &mut seen);
+        }
+        assert_eq!((path.held(), path.lost()), (0, seen.dropped.len() as u64));
+        seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{drive, Item};
+    use super::*;
+    use serde_json::json;
+
+    fn configured(stages: Value) -> Result<Path<Item>, ParamError> {
+        let stages: Vec<_> = stages.as_array().unwrap().iter().map(|stage| stage.as_object().unwrap().clone()).collect();
+        build(&stages, Rng::stream(1, "test", 0))
+    }
+
+    #[test]
+    fn an_empty_path_passes_at_once() {
+        let seen = drive(&mut configured(json!([])).unwrap(), [Time(1), Time(1), Time(5)]);
+        assert_eq!(seen.arrived, [(Time(1), 0), (Time(1), 1), (Time(5), 2)]);
+    }
+
+    #[test]
+    fn stages_follow_each_other() {
+        // policed to one frame of 1000 B a millisecond, then sent on every 10 ms: what is dropped is never held
+        let mut path = configured(json!([
+            {"name": "policer", "rate": 8_000_000, "burst": 1000},
+            {"name": "batch", "interval": 10_000_000, "frames": 3},
+        ]))
+        .unwrap();
+        let seen = drive(&mut path, (0..40).map(|n| Time(500_000 * n)));
+        assert_eq!(seen.arrived.len(), 20);
+        assert!(seen.arrived.iter().all(|(_, number)| number % 2 == 0));
+        assert_eq!(seen.dropped.len(), 20);
+    }
+
+    #[test]
+    fn paths_of_any_stages_keep_every_packet_once_and_all_but_one_kind_keep_the_order() {
+        let mut rng = Rng::stream(7, "test", 0);
+        let names: Vec<&str> = specs().iter().map(|spec| spec.name).collect();
+        for _ in 0..300 {
+            let row: Vec<&str> = (0..1 + rng.below(4)).map(|_| names[rng.below(names.len() as u64) as usize]).collect();
+            let stages = row.iter().map(|name| json!({"name": name})).collect();
+            let mut path = configured(stages).unwrap();
+            let mut now = Time::ZERO;
+            let times: Vec<Time> = (0..300)
+                .map(|_| {
+                    now += Time(rng.below(3) * rng.below(1_000_000));
+                    now
+                })
+                .collect();
+            let seen = drive(&mut path, times.iter().copied());
+            let numbers: Vec<u64> = seen.arrived.iter().map(|(_, number)| *number).collect();
+            let mut all: Vec<u64> = numbers.iter().copied().chain(seen.dropped.iter().map(|(_, number)| *number)).collect();
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..300), "{row:?}");
+            assert!(seen.arrived.windows(2).all(|two| two[0].0 <= two[1].0), "{row:?}: time goes back");
+            assert!(seen.arrived.iter().all(|&(time, number)| time >= times[number as usize]), "{row:?}: too early");
+            assert!(row.contains(&"reorder") || numbers.windows(2).all(|two| two[0] < two[1]), "{row:?}: out of order");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_stage() {
+        let error = |stages| configured(stages).unwrap_err().to_string();
+        assert!(
+            error(json!([{"name": "loss"}, {"name": "los"}])).starts_with("[1].name: found \"los\", allowed: loss, burst_loss")
+        );
+        assert!(error(json!([{"name": "loss", "probability": 2.0}])).starts_with("[0].probability: found 2.0"));
+    }
+
+    #[test]
+    fn every_stage_is_described_and_can_be_built_with_its_defaults() {
+        for spec in specs() {
+            assert!(!spec.title.is_empty() && !spec.source.is_empty(), "{}", spec.name);
+            for param in &spec.params {
+                assert!(!param.doc.trim().is_empty() && !param.source.is_empty(), "{}: {}", spec.name, param.name);
+                assert_eq!(param.min.is_null(), param.max.is_null(), "{}: {}", spec.name, param.name);
+            }
+            assert!(configured(json!([{"name": spec.name}])).is_ok(), "{}", spec.name);
+        }
+    }
+}

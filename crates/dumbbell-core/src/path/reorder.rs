@@ -1,0 +1,84 @@
+//! Reordering: some packets take a longer way, and others overtake them.
+
+use super::{Carried, Stage, Way};
+use crate::rng::Rng;
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// Name in experiment files.
+pub const NAME: &str = "reorder";
+/// One line.
+pub const TITLE: &str = "some packets are delayed, others overtake them";
+/// Specification and deviations.
+pub const SOURCE: &str = "RFC 4737 section 3; netem delays all but the reordered packets, here only these are delayed";
+
+crate::params! {
+    /// Parameters of reordering.
+    pub struct Params {
+        /// Probability that a packet is delayed.
+        probability: f64 = 0.01, unit "probability", range 0.0, 1.0, source "the default is ours";
+        /// How long it is delayed.
+        delay: Time = Time::from_millis(1), unit "", range Time(0), Time::from_secs(60), source "the default is ours";
+    }
+}
+
+/// Delays some packets.
+#[derive(Clone, Debug)]
+pub struct State<T> {
+    params: Params,
+    /// Items and when they go on: in order, since the delay is always the same.
+    held: VecDeque<(Time, T)>,
+}
+
+impl<T> State<T> {
+    /// With `params`.
+    pub fn new(params: Params, _rng: &mut Rng) -> State<T> {
+        State { params, held: VecDeque::new() }
+    }
+}
+
+impl<T: Carried> Stage<T> for State<T> {
+    fn push(&mut self, item: T, now: Time, way: &mut Way<T>) {
+        if way.rng.next_f64() < self.params.probability {
+            self.held.push_back((now + self.params.delay, item));
+        } else {
+            way.pass(item, now);
+        }
+    }
+
+    fn next_timer(&self) -> Time {
+        self.held.front().map_or(Time::NEVER, |held| held.0)
+    }
+
+    fn on_timer(&mut self, now: Time, way: &mut Way<T>) {
+        if let Some((_, item)) = self.held.pop_front() {
+            way.pass(item, now);
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.held.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{drive, path};
+    use super::super::AnyStage;
+    use super::*;
+
+    #[test]
+    fn a_tenth_of_the_packets_is_overtaken_by_five() {
+        // a packet a millisecond: one that is delayed by 5.5 ms leaves between the fifth and the sixth behind it
+        let params = Params { probability: 0.1, delay: Time::from_micros(5500) };
+        let state = State { params, held: VecDeque::new() };
+        let seen = drive(&mut path(AnyStage::Reorder(state)), (0..10_000).map(Time::from_millis));
+        let late: Vec<_> = seen.arrived.iter().filter(|(time, number)| *time != Time::from_millis(*number)).collect();
+        assert!(late.iter().all(|(time, number)| *time == Time::from_millis(*number) + Time::from_micros(5500)));
+        // standard deviation: sqrt(10000 * 0.1 * 0.9) = 30
+        assert!((880..1120).contains(&late.len()), "{}", late.len());
+        let mut all: Vec<u64> = seen.arrived.iter().map(|(_, number)| *number).collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..10_000));
+    }
+}
