@@ -1,4 +1,4 @@
-//! What a bottleneck counts: logs of its events, per queue, per flow, per internal queue and per connection class.
+//! What a bottleneck counts: logs of its events, per queue, per flow and class, and per internal queue.
 
 use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use crate::log_to;
@@ -53,50 +53,74 @@ impl FlowCounters {
     }
 }
 
-/// Counts per flow.
+/// Counters of the flow in a slot, and its class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    counters: FlowCounters,
+    class: u16,
+}
+
+/// Counts per flow, and the time in queue of each packet that the queue sent, by class of its flow.
 #[derive(Clone, Debug, Default)]
 pub struct FlowLog {
-    flows: SlotTable<FlowCounters>,
+    flows: SlotTable<Entry>,
+    /// Time in queue per class.
+    pub sojourn: Vec<Histogram>,
 }
 
 impl FlowLog {
+    /// For flows of `classes` classes.
+    pub fn new(classes: usize) -> FlowLog {
+        FlowLog { flows: SlotTable::default(), sojourn: vec![Histogram::default(); classes] }
+    }
+
+    /// From now on, the flow in `slot` belongs to `class`.
+    pub fn flow_starts(&mut self, slot: u32, class: u16) {
+        self.flows.entry(slot).class = class;
+    }
+
     /// Counters of the flow in `slot`; zero if it has sent nothing.
     pub fn of(&self, slot: u32) -> FlowCounters {
-        self.flows.get(slot).copied().unwrap_or_default()
+        self.flows.get(slot).copied().unwrap_or_default().counters
     }
 
     /// The same, and counts from zero on: the slot is given to another flow.
     pub fn take(&mut self, slot: u32) -> FlowCounters {
-        std::mem::take(self.flows.entry(slot))
+        std::mem::take(self.flows.entry(slot)).counters
     }
 
     /// Counters of every slot.
     pub fn iter(&self) -> impl Iterator<Item = &FlowCounters> {
-        self.flows.iter()
+        self.flows.iter().map(|entry| &entry.counters)
     }
 }
 
 impl Log for FlowLog {
     #[inline(always)]
     fn arrived(&mut self, packet: &Packet, _now: Time) {
-        self.flows.entry(packet.flow).arrived += 1;
+        self.flows.entry(packet.flow).counters.arrived += 1;
     }
 
     #[inline(always)]
     fn sent(&mut self, packet: &Packet, at: At) {
-        self.flows.entry(packet.flow).sojourn_ns += (at.now - packet.enqueue_time).0;
+        let sojourn = at.now - packet.enqueue_time;
+        let entry = self.flows.entry(packet.flow);
+        entry.counters.sojourn_ns += sojourn.0;
+        if let Some(of_class) = self.sojourn.get_mut(usize::from(entry.class)) {
+            of_class.record(sojourn);
+        }
     }
 
     #[inline(always)]
     fn departed(&mut self, packet: &Packet, _now: Time) {
-        self.flows.entry(packet.flow).departed += 1;
+        self.flows.entry(packet.flow).counters.departed += 1;
     }
 
     /// What a queue turned into SCE does not become CE in the same queue: one that sets SCE sets CE first, judges a packet once
     /// and when it leaves. So SCE marks are conserved: set = received + dropped + queued.
     #[inline]
     fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, _reason: MarkReason, _at: At) {
-        let flow = self.flows.entry(packet.flow);
+        let flow = &mut self.flows.entry(packet.flow).counters;
         match mark {
             Mark::Ce => flow.ce += u64::from(before != Ecn::Ce),
             Mark::Sce => flow.sce += 1,
@@ -105,7 +129,7 @@ impl Log for FlowLog {
 
     #[inline]
     fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, _at: At) {
-        let flow = self.flows.entry(packet.flow);
+        let flow = &mut self.flows.entry(packet.flow).counters;
         match place {
             Place::Ahead => return flow.lost_ahead += 1,
             Place::Behind => return flow.lost_behind += 1,
@@ -239,52 +263,19 @@ impl Log for InternalLog {
     }
 }
 
-/// Time in queue of each packet that the queue sent, by connection class of its flow.
-#[derive(Clone, Debug, Default)]
-pub struct ClassLog {
-    /// Per class.
-    pub sojourn: Vec<Histogram>,
-    /// Class of the flow in each slot.
-    class_of: SlotTable<u16>,
-}
-
-impl ClassLog {
-    /// For `classes` classes.
-    pub fn new(classes: usize) -> ClassLog {
-        ClassLog { sojourn: vec![Histogram::default(); classes], class_of: SlotTable::default() }
-    }
-
-    /// From now on, the flow in `slot` belongs to `class`.
-    pub fn flow_starts(&mut self, slot: u32, class: u16) {
-        *self.class_of.entry(slot) = class;
-    }
-}
-
-impl Log for ClassLog {
-    #[inline(always)]
-    fn sent(&mut self, packet: &Packet, at: At) {
-        let class = self.class_of.get(packet.flow);
-        if let Some(sojourn) = class.and_then(|&class| self.sojourn.get_mut(usize::from(class))) {
-            sojourn.record(at.now - packet.enqueue_time);
-        }
-    }
-}
-
 /// Everything that is counted at a bottleneck.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     /// All packets together.
     pub queue: QueueCounters,
-    /// Per flow.
+    /// Per flow and class.
     pub flows: FlowLog,
     /// Per internal queue.
     pub internal: InternalLog,
-    /// Per connection class.
-    pub classes: ClassLog,
 }
 
 impl Log for Counters {
-    log_to!(self => self.queue, self.flows, self.internal, self.classes);
+    log_to!(self => self.queue, self.flows, self.internal);
 }
 
 /// Sub-buckets per octave: 2^6, so that a quantile is exact to 1/64.
@@ -413,16 +404,16 @@ mod tests {
     fn each_class_and_each_internal_queue_has_its_own_statistics() {
         let mut log = Counters {
             internal: InternalLog::new(vec!["classic".into(), "l4s".into()]),
-            classes: ClassLog::new(2),
+            flows: FlowLog::new(2),
             ..Counters::default()
         };
-        log.classes.flow_starts(5, 1);
+        log.flows.flow_starts(5, 1);
         let packet = Packet { flow: 5, ..packet(0, Ecn::Ect1) };
         log.sent(&packet, At { now: Time(3_000), queue: 1 });
         log.dropped(&packet, DropReason::Loss, Place::Ahead, At::time(Time::ZERO));
         let one = InternalCounters { packets: 1, sojourn_ns: 3_000, ..InternalCounters::default() };
         assert_eq!(log.internal.iter().collect::<Vec<_>>(), [("classic", &InternalCounters::default()), ("l4s", &one)]);
-        assert_eq!([0, 1].map(|class: usize| log.classes.sojourn[class].total()), [0, 1]);
+        assert_eq!([0, 1].map(|class: usize| log.flows.sojourn[class].total()), [0, 1]);
         // what is lost on the path never was at the bottleneck
         assert_eq!((log.queue.sent, log.queue.sojourn_ns, log.queue.drops_aqm), (1, 3_000, 0));
         assert_eq!((log.flows.of(5).lost_ahead, log.flows.of(5).dropped_aqm), (1, 0));

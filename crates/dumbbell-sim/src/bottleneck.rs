@@ -5,7 +5,7 @@ use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey};
 use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::End;
-use dumbbell_core::record::{ClassLog, Counters, InternalLog};
+use dumbbell_core::record::{Counters, FlowLog, InternalLog};
 use dumbbell_core::units::{Rate, Time};
 
 /// A token bucket as Linux HTB keeps it: tokens are nanoseconds of transmission; a packet may leave while there is no
@@ -64,7 +64,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         };
         let counters = Counters {
             internal: InternalLog::new(aqm.internal_queues()),
-            classes: ClassLog::new(classes),
+            flows: FlowLog::new(classes),
             ..Counters::default()
         };
         Bottleneck { aqm, counters, listener, in_service: None, next: Time::NEVER, pace, rate, burst }
@@ -73,7 +73,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// From now on, packets of slot `flow` belong to the flow with `key`, which is of connection class `class`.
     pub fn flow_starts(&mut self, flow: u32, key: &FlowKey, class: u16) {
         self.aqm.flow_starts(flow, key);
-        self.counters.classes.flow_starts(flow, class);
+        self.counters.flows.flow_starts(flow, class);
     }
 
     /// A packet reaches the queue.

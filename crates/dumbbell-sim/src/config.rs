@@ -310,6 +310,11 @@ impl RunConfig {
         Ok(RunConfig { run, bottleneck, aqm, rate_changes, path, behind, hosts, flows, web, udp, record })
     }
 
+    /// Whether all packets pass stages ahead of the bottleneck or behind it.
+    pub fn has_shared_stages(&self) -> bool {
+        !(self.path.is_empty() && self.behind.is_empty())
+    }
+
     /// Interval of the time series, if it is kept and a point falls into the run.
     pub fn series_interval(&self) -> Option<Time> {
         let interval = self.record.interval;

@@ -153,7 +153,7 @@ struct LineEntry<'a> {
 }
 
 impl End<(Ack, u32)> for LineEntry<'_> {
-    #[inline]
+    #[inline(always)]
     fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
         let at = now + self.line.delay;
         if self.line.acks.is_empty() {
@@ -170,6 +170,7 @@ impl End<(Ack, u32)> for LineEntry<'_> {
 }
 
 impl Lines {
+    #[inline(always)]
     fn entry(&mut self, number: u32) -> LineEntry<'_> {
         let number = number as usize;
         LineEntry { line: &mut self.all[number], times: &mut self.times, pool: &mut self.pool, number }
@@ -182,7 +183,7 @@ impl Lines {
     }
 
     /// A packet reaches its receiver.
-    #[inline]
+    #[inline(always)]
     fn deliver(&mut self, arena: &mut Arena, packet: &Packet, now: Time) {
         let slot = packet.flow;
         let endpoint = arena.get_mut(slot);
@@ -209,7 +210,7 @@ impl Lines {
     }
 
     /// A receiver sends `ack`. Returns when the stages that it passes have something to do.
-    #[inline]
+    #[inline(always)]
     fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) -> Time {
         match &mut stages.acks {
             None => {
@@ -301,7 +302,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             arena: Arena::new(listed),
             lines: Lines {
                 all: base_rtts.iter().map(line).collect(),
-                times: MinTree::new(base_rtts.len() + 2),
+                times: MinTree::new(base_rtts.len() + if config.has_shared_stages() { 2 } else { 0 }),
                 pool: BlockPool::default(),
             },
             clock,
@@ -439,7 +440,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
     }
 
     /// A packet leaves the bottleneck.
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self, packet: Packet, now: Time) {
         let Engine { arena, lines, entrance, behind, .. } = self;
         match behind {
@@ -681,7 +682,10 @@ impl<A: Aqm, L: Log> Engine<A, L> {
 
 impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
     fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError> {
-        for _ in 0..events {
+        let mut now = self.now;
+        let mut done = 0;
+        let mut standing = Standing::Busy;
+        while done < events {
             let (line_at, line) = self.lines.times.min();
             let (timer_at, slot) = self.arena.timers.min();
             let link_at = self.entrance.bottleneck.next;
@@ -690,9 +694,10 @@ impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
             let clock_at = self.clock.next().min(aqm_at);
             if packets_at <= timer_at && packets_at <= clock_at {
                 if packets_at > until {
-                    return Ok(Standing::Paused);
+                    standing = Standing::Paused;
+                    break;
                 }
-                self.now = packets_at;
+                now = packets_at;
                 if line_at <= link_at {
                     match line.checked_sub(self.lines.all.len()) {
                         None => self.on_ack(line, line_at),
@@ -702,24 +707,28 @@ impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
                     self.on_link(link_at);
                 }
             } else if timer_at.min(clock_at) > until {
-                return Ok(Standing::Paused);
+                standing = Standing::Paused;
+                break;
             } else if timer_at <= clock_at {
-                self.now = timer_at;
+                now = timer_at;
                 self.on_timer(slot as u32, timer_at)?;
             } else if aqm_at < self.clock.next() {
-                self.now = aqm_at;
+                now = aqm_at;
                 self.entrance.bottleneck.on_aqm_timer(aqm_at);
             } else {
-                self.now = clock_at;
+                now = clock_at;
                 self.tick(clock_at)?;
                 if self.queue_over && self.lines_left == 0 {
-                    self.events += 1;
-                    return Ok(Standing::Over);
+                    done += 1;
+                    standing = Standing::Over;
+                    break;
                 }
             }
-            self.events += 1;
+            done += 1;
         }
-        Ok(Standing::Busy)
+        self.now = now;
+        self.events += done;
+        Ok(standing)
     }
 
     fn time(&self) -> Time {

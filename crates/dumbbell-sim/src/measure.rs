@@ -322,7 +322,7 @@ impl Measures {
             counts.map(|(what, count)| (format!("{name}_{what}"), count))
         });
         self.queue = QueueResult {
-            sojourn: log.classes.sojourn.clone(),
+            sojourn: log.flows.sojourn.clone(),
             all: log.queue,
             counters: bottleneck.aqm.counters().into_iter().chain(internal).collect(),
         };

@@ -118,5 +118,5 @@ fn sojourn_is_the_time_in_the_queue_without_the_wire() {
     departures(&mut link);
     // 0, 1 and 2 frames
     assert_eq!((link.counters.queue.sojourn_ns, link.counters.queue.sent), (3 * FRAME, 3));
-    assert_eq!(link.counters.classes.sojourn[0].max(), Time(2 * FRAME));
+    assert_eq!(link.counters.flows.sojourn[0].max(), Time(2 * FRAME));
 }
