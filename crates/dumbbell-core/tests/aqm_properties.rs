@@ -4,16 +4,17 @@
 //! flows keep their order, counters add up, time and shapers make progress. `fuzz/fuzz_targets/aqm.rs` runs the same checks.
 
 use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, FlowKey, QueueContext};
+use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::param::{AlgorithmSpec, Kind, ParamError, ParamSpec};
-use dumbbell_core::record::{Counters, FlowCounters, InternalLog};
+use dumbbell_core::record::{Counters, FlowCounters, InternalCounters, InternalLog};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::with_aqm;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{json, Map, Value};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// Frame length of every flow: one a flow, so that bytes follow from packets.
 pub(crate) const LENGTHS: [u16; 6] = [1514, 1514, 74, 600, 66, 1514];
@@ -71,6 +72,118 @@ fn value(spec: &ParamSpec, draw: u64) -> Value {
         },
     }
 }
+
+/// An independent count of the events that a queue reports, which must tell a consistent story of every packet.
+#[derive(Default)]
+pub(crate) struct Tally {
+    now: Time,
+    /// Whether internal queues keep the order of their packets. The tins of Cake hold many flow queues each.
+    in_order: bool,
+    /// Codepoint of every packet inside, on arrival and now.
+    codepoints: HashMap<(u32, u64), (Ecn, Ecn)>,
+    /// Packets in every internal queue, in order.
+    queues: BTreeMap<u32, VecDeque<(u32, u64)>>,
+    last_sent: Option<(u32, u64)>,
+    sent: u64,
+    dropped: u64,
+    /// Packets that became CE: by mark events, and as they left or were dropped.
+    became_ce: u64,
+    left_ce: u64,
+    dropped_ce: u64,
+    sce_marks: u64,
+}
+
+impl Tally {
+    /// `packet` leaves the story; returns whether it became CE in it.
+    fn ends(&mut self, packet: &Packet) -> bool {
+        let (before, after) = self.codepoints.remove(&(packet.flow, packet.seq)).expect("a packet leaves or is dropped once");
+        assert_eq!(after, packet.ecn, "every change of the codepoint is reported");
+        before != Ecn::Ce && after == Ecn::Ce
+    }
+
+    /// Takes `packet` out of internal queue `number`.
+    fn leaves(&mut self, packet: &Packet, number: u32, from_head: bool) {
+        let queue = self.queues.get_mut(&number).expect("it was enqueued there");
+        let place = queue.iter().position(|one| *one == (packet.flow, packet.seq)).expect("it was enqueued there");
+        assert!(!from_head || place == 0, "internal queue {number} keeps the order");
+        queue.remove(place);
+    }
+
+    fn queued(&self) -> usize {
+        self.queues.values().map(VecDeque::len).sum()
+    }
+
+    /// Whether `counters` counted what was reported here.
+    fn check(&self, counters: &Counters, aqm: &impl Aqm) {
+        let of = &counters.queue;
+        assert_eq!(self.queued(), aqm.packets(), "enqueued - sent - dropped");
+        assert_eq!((self.sent, self.dropped, self.sce_marks), (of.sent, of.drops_aqm + of.drops_overflow, of.sce_marks));
+        assert_eq!(self.became_ce, counters.flows.iter().map(|flow| flow.ce).sum::<u64>());
+        let queued_ce = self.codepoints.values().filter(|(before, after)| *before != Ecn::Ce && *after == Ecn::Ce).count();
+        assert_eq!(self.became_ce, self.left_ce + self.dropped_ce + queued_ce as u64, "CE marks = left + dropped + queued");
+        let internal = |count: fn(&InternalCounters) -> u64| counters.internal.iter().map(|queue| count(queue.1)).sum::<u64>();
+        if counters.internal.iter().count() > 0 {
+            assert_eq!((internal(|q| q.packets), internal(|q| q.drops)), (self.sent, self.dropped));
+            assert_eq!((internal(|q| q.ce_marks), internal(|q| q.sce_marks)), (of.ce_marks, of.sce_marks));
+            assert_eq!(internal(|q| q.sojourn_ns), of.sojourn_ns);
+        }
+    }
+}
+
+impl Log for Tally {
+    fn arrived(&mut self, packet: &Packet, now: Time) {
+        self.now = now;
+        self.codepoints.insert((packet.flow, packet.seq), (packet.ecn, packet.ecn));
+    }
+
+    fn enqueued(&mut self, packet: &Packet, at: At) {
+        assert_eq!((at.now, packet.enqueue_time), (self.now, self.now));
+        self.queues.entry(at.queue).or_default().push_back((packet.flow, packet.seq));
+    }
+
+    fn sent(&mut self, packet: &Packet, at: At) {
+        assert_eq!(at.now, self.now);
+        self.leaves(packet, at.queue, self.in_order);
+        self.left_ce += u64::from(self.ends(packet));
+        self.sent += 1;
+        self.last_sent = Some((packet.flow, packet.seq));
+    }
+
+    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, _reason: MarkReason, at: At) {
+        assert_eq!(at.now, self.now);
+        let known = self.codepoints.get_mut(&(packet.flow, packet.seq)).expect("a packet that is marked is inside");
+        assert_eq!(known.1, before);
+        known.1 = packet.ecn;
+        match mark {
+            Mark::Ce => {
+                assert!(before.is_capable() && packet.ecn == Ecn::Ce);
+                self.became_ce += u64::from(before != Ecn::Ce);
+            }
+            Mark::Sce => {
+                assert_eq!((before, packet.ecn), (Ecn::Ect0, Ecn::Ect1));
+                self.sce_marks += 1;
+            }
+        }
+    }
+
+    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
+        assert_eq!(at.now, self.now);
+        assert!(matches!(reason, DropReason::Overflow | DropReason::Aqm));
+        match place {
+            Place::Arrival => {
+                let inside = self.queues.values().any(|queue| queue.back() == Some(&(packet.flow, packet.seq)));
+                assert!(!inside, "a packet that was enqueued is not dropped on arrival");
+            }
+            Place::Queue => self.leaves(packet, at.queue, false),
+            Place::Ahead | Place::Behind => panic!("a queue drops nothing on the path"),
+        }
+        self.dropped_ce += u64::from(self.ends(packet));
+        self.dropped += 1;
+    }
+}
+
+/// Counts everything, twice.
+type Logs = (Counters, Tally);
 
 /// What went in and is not known to have left, by flow.
 #[derive(Default)]
@@ -133,9 +246,10 @@ impl Model {
 }
 
 /// Lets time pass until `until`, with the timers on the way.
-fn pass(aqm: &mut impl Aqm, now: &mut Time, until: Time, log: &mut Counters) {
+fn pass(aqm: &mut impl Aqm, now: &mut Time, until: Time, log: &mut Logs) {
     while aqm.next_timer() <= until {
         *now = aqm.next_timer().max(*now);
+        log.1.now = *now;
         aqm.on_timer(*now, log);
         assert!(aqm.next_timer() > *now, "a timer moves on");
     }
@@ -143,9 +257,11 @@ fn pass(aqm: &mut impl Aqm, now: &mut Time, until: Time, log: &mut Counters) {
 }
 
 /// Asks once; what it says must be plausible. Returns when to ask again if it waits, `None` if it is empty.
-fn ask(aqm: &mut impl Aqm, now: Time, log: &mut Counters, model: &mut Model) -> Option<Time> {
+fn ask(aqm: &mut impl Aqm, now: Time, log: &mut Logs, model: &mut Model) -> Option<Time> {
+    log.1.now = now;
     match aqm.dequeue(now, log) {
         Dequeue::Packet(packet) => {
+            assert_eq!(log.1.last_sent.take(), Some((packet.flow, packet.seq)), "what is sent is reported");
             model.leaves(&packet, now);
             Some(now)
         }
@@ -162,10 +278,13 @@ fn ask(aqm: &mut impl Aqm, now: Time, log: &mut Counters, model: &mut Model) -> 
     }
 }
 
-/// Every flow starts; returns a log that counts everything.
-fn started(aqm: &mut impl Aqm) -> Counters {
+/// Every flow starts; returns logs that count everything.
+fn started(aqm: &mut impl Aqm) -> Logs {
     (0..).zip(flows()).for_each(|(flow, key)| aqm.flow_starts(flow, &key));
-    Counters { internal: InternalLog::new(aqm.internal_queues()), ..Counters::default() }
+    let names = aqm.internal_queues();
+    let in_order = !names.iter().any(|name| name.starts_with("tin"));
+    let counters = Counters { internal: InternalLog::new(names), ..Counters::default() };
+    (counters, Tally { in_order, ..Tally::default() })
 }
 
 /// Returns the SCE marks.
@@ -197,6 +316,7 @@ pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
                     };
                     model.entered[flow] += 1;
                     model.inside[flow].push_back(Packet { enqueue_time: now, ..packet });
+                    log.arrived(&packet, now);
                     aqm.enqueue(packet, now, &mut log);
                 }
             }
@@ -213,7 +333,8 @@ pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
             }
             Op::Rate { bits } => aqm.set_rate(Rate(bits), now),
         }
-        model.check(&aqm, &log);
+        model.check(&aqm, &log.0);
+        log.1.check(&log.0, &aqm);
     }
     // What is left comes out: every round sends or drops a packet, or waits once before.
     let mut waited = false;
@@ -229,7 +350,9 @@ pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
             Some(_) => waited = false,
         }
     }
+    let (log, tally) = log;
     model.check(&aqm, &log);
+    tally.check(&log, &aqm);
     assert_eq!(
         log.queue.sce_marks - log.flows.iter().map(|f| f.sce_dropped).sum::<u64>(),
         model.newly_sce,
@@ -322,6 +445,72 @@ fn queues_with_sce_mark_and_keep_their_promises() {
     }
 }
 
+/// Full frames of one flow, one every `gap`, through a link of 10 Mbit/s for `seconds`; returns what was counted.
+fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Time, seconds: u64) -> Counters {
+    let context = QueueContext { rate: Rate::from_mbit(10), seed: 1 };
+    let any = build(&configuration(spec, &[]), &context).expect("defaults are accepted");
+    with_aqm!(any, aqm => {
+        let mut aqm = aqm;
+        let (mut log, mut model) = (started(&mut aqm), Model::new());
+        let frame = context.rate.serialise(1514);
+        let (mut now, mut seq) = (Time::ZERO, 0);
+        // When the link asks next; an idle one asks after an arrival.
+        let mut link = Time::NEVER;
+        loop {
+            let arrival = Time(seq * gap.0);
+            if arrival > Time::from_secs(seconds) {
+                break;
+            }
+            pass(&mut aqm, &mut now, arrival.min(link), &mut log);
+            if arrival <= link {
+                let packet = Packet { enqueue_time: now, seq, flow: 0, tsval: 3, value: 9, len: LENGTHS[0], ecn, flags: 4 };
+                model.entered[0] += 1;
+                model.inside[0].push_back(packet);
+                log.arrived(&packet, now);
+                aqm.enqueue(packet, now, &mut log);
+                seq += 1;
+                link = if link == Time::NEVER { now } else { link };
+            } else {
+                link = match ask(&mut aqm, now, &mut log, &mut model) {
+                    None => Time::NEVER,
+                    Some(later) if later > now => later,
+                    // one that shapes is asked again at once
+                    Some(_) => now + if aqm.shapes() { Time(1) } else { frame },
+                };
+            }
+        }
+        model.check(&aqm, &log.0);
+        log.1.check(&log.0, &aqm);
+        log.0
+    })
+}
+
+#[test]
+fn every_queue_signals_under_overload() {
+    // 21 % more than the link carries, for 20 s: 3487 frames too many
+    for spec in specs() {
+        for ecn in [Ecn::NotEct, Ecn::Ect0] {
+            let counted = steady(&spec, ecn, Time::from_millis(1), 20).queue;
+            let signals = counted.ce_marks + counted.sce_marks + counted.drops_aqm + counted.drops_overflow;
+            assert!(signals > 100, "{}, {ecn:?}: {counted:?}", spec.name);
+            assert!(ecn.is_capable() || counted.ce_marks + counted.sce_marks == 0, "{}: {counted:?}", spec.name);
+        }
+    }
+}
+
+#[test]
+fn no_queue_signals_while_it_never_holds_more_than_one_packet() {
+    // half of what the link carries
+    for spec in specs() {
+        for ecn in [Ecn::NotEct, Ecn::Ect0] {
+            let counted = steady(&spec, ecn, Time::from_micros(2_422), 20).queue;
+            let signals = counted.ce_marks + counted.sce_marks + counted.drops_aqm + counted.drops_overflow;
+            assert_eq!((signals, counted.sojourn_ns), (0, 0), "{}, {ecn:?}: {counted:?}", spec.name);
+            assert!(counted.sent >= 8_257, "{}: {counted:?}", spec.name);
+        }
+    }
+}
+
 #[test]
 fn every_queue_is_described() {
     let mut names = HashSet::new();
@@ -372,7 +561,7 @@ fn the_same_seed_gives_the_same_run() {
             let any = build(&configuration(&spec, &[]), &context).expect("defaults are accepted");
             with_aqm!(any, aqm => {
                 let mut aqm = aqm;
-                let mut log = started(&mut aqm);
+                let (mut log, _) = started(&mut aqm);
                 let mut out = Vec::new();
                 for step in 0..20_000_u64 {
                     let now = Time::from_micros(step * 400);

@@ -410,21 +410,24 @@ mod tests {
         // held at 60000 B, halfway: 0.02 / 2 = 0.01. The gap is uniform: 1 + a number up to 2 / 0.02 = 100 ... so that every
         // second of 2/0.02 packets is the mean: X >= threshold / 30000, threshold up to 2^32 / (0.02 * 2^32 / 60000) = 3e6.
         let (mut state, mut log) = state(Params { wlog: Some(0), ecn: true, ..thresholds(30_000, 90_000) });
-        let mut gaps = Vec::new();
-        let mut last = 0;
+        (0..40).for_each(|seq| state.fifo.push(Packet { len: 1500, ..packet(seq, Ecn::Ect0) }));
+        (state.idle_since, state.average) = (None, 60_000);
+        let (mut gaps, mut last) = (Vec::new(), 0);
         for seq in 1..200_000 {
-            state.average = 60_000;
-            let action = state.judge();
-            if action == Action::ByChance {
+            let before = log.queue.ce_marks;
+            state.enqueue(Packet { len: 1500, ..packet(seq, Ecn::Ect0) }, Time::ZERO, &mut log);
+            state.fifo.pop();
+            if log.queue.ce_marks > before {
                 gaps.push(seq - last);
                 last = seq;
             }
         }
+        assert_eq!((log.queue.ce_marks, log.queue.drops_aqm), (gaps.len() as u64, 0));
+        assert_eq!(state.marked_by_chance, log.queue.ce_marks);
         let mean = gaps[1..].iter().sum::<u64>() as f64 / (gaps.len() - 1) as f64;
         assert!(gaps[1..].iter().all(|gap| (1..=101).contains(gap)));
         // uniform on 1..=100 after the first count
         assert!((mean - 50.5).abs() < 2.0, "{mean}");
-        state.enqueue(packet(0, Ecn::Ect0), Time::ZERO, &mut log);
     }
 
     #[test]
