@@ -349,12 +349,12 @@ pub(crate) fn simulate<A: Aqm>(
         let spread = (flow.start.max - flow.start.min).0;
         let start = flow.start.min + Time(Rng::stream(seed, "start", index as u64).below(spread + 1));
         let echo = match params.ecn_echo {
-            EcnEcho::Auto if cc.needs_ecn() => Echo::PerPacket,
-            EcnEcho::Auto | EcnEcho::Classic => Echo::UntilCwr,
+            EcnEcho::Auto => cc.ecn().echo,
+            EcnEcho::Classic => Echo::UntilCwr,
             EcnEcho::Dctcp => Echo::PerPacket,
             EcnEcho::AccEcn => Echo::Accurate,
         };
-        let ecn = params.ecn.unwrap_or(host.ecn) || cc.needs_ecn();
+        let ecn = params.ecn.unwrap_or(host.ecn) || cc.ecn().required;
         let options = FlowOptions { ecn, echo };
         let line = delays.partition_point(|&delay| delay < params.base_rtt) as u32;
         flows.push(Flow {

@@ -13,7 +13,7 @@ pub mod table;
 pub use config::registry;
 use config::RunConfig;
 use dumbbell_core::aqm::{self, AnyAqm, Surroundings};
-use dumbbell_core::cc::{self, AnyCc};
+use dumbbell_core::cc::{self, AnyCc, CcContext};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::mix;
 use serde::{Deserialize, Serialize};
@@ -138,7 +138,8 @@ fn build(config: &RunConfig) -> Result<(AnyAqm, Vec<AnyCc>), ParamError> {
     }
     let mut controls = Vec::with_capacity(config.flows.len());
     for (index, flow) in config.flows.iter().enumerate() {
-        controls.push(cc::build(&flow.cc).map_err(|e| e.within(&format!("flows[{index}].cc")))?);
+        let context = CcContext { seed: config.run.seed, flow: index as u64 };
+        controls.push(cc::build(&flow.cc, &context).map_err(|e| e.within(&format!("flows[{index}].cc")))?);
     }
     let keys = engine::flow_keys(config);
     let surroundings = Surroundings { rate: config.bottleneck.rate, flows: &keys, seed: config.run.seed };

@@ -28,7 +28,7 @@
 
 use super::abe::{self, Abe};
 use super::conn::{CaEvent, CaState, Congestion, Conn};
-use super::{additive_increase, slow_start, CongestionControl};
+use super::{additive_increase, slow_start, CcContext, CongestionControl};
 use crate::param::ParamError;
 use crate::units::Time;
 
@@ -222,7 +222,7 @@ fn cube_root(a: u64) -> u64 {
 
 impl State {
     /// CUBIC with `params`.
-    pub fn new(params: Params) -> State {
+    pub fn new(params: Params, _context: &CcContext) -> State {
         State::with_ack_unit(params, 1)
     }
 
@@ -526,7 +526,7 @@ mod tests {
     fn cubic(edit: impl FnOnce(&mut Params)) -> State {
         let mut params = Params::default();
         edit(&mut params);
-        State::new(params)
+        State::new(params, &CcContext::default())
     }
 
     fn without_hystart() -> State {
@@ -1091,7 +1091,7 @@ mod tests {
 
     #[test]
     fn abe_changes_the_factor_after_ce_and_nothing_after_a_loss() {
-        let mut sender = Sender::new(State::new(Params { abe: true, ..Params::default() }), 100);
+        let mut sender = Sender::new(State::new(Params { abe: true, ..Params::default() }, &CcContext::default()), 100);
         // 0.85 * 1024 = 870.4: 100 * 870 / 1024 = 84
         sender.congestion(Congestion::Ecn);
         assert_eq!((sender.conn.cwnd, sender.cc.last_max), (84, 100));

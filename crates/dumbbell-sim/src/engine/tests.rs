@@ -85,7 +85,8 @@ impl Aqm for Recorder {
 fn record(flows: Value, bottleneck: Value, shapes: bool, fault: Fault) -> (Result<Outcome, RunError>, Vec<(Time, Call)>) {
     let config = json!({"duration": 1_000_000_000, "seed": 3, "bottleneck": bottleneck, "flows": flows});
     let config = RunConfig::from_json(&config).expect("a valid configuration");
-    let controls = config.flows.iter().map(|flow| cc::build(&flow.cc).expect("a congestion control")).collect();
+    let controls =
+        config.flows.iter().map(|flow| cc::build(&flow.cc, &cc::CcContext::default()).expect("a congestion control")).collect();
     let calls = Rc::new(RefCell::new(Vec::new()));
     let queue = Recorder { calls: Rc::clone(&calls), packets: VecDeque::new(), shapes, fault };
     let outcome = simulate(&config, controls, queue, &AtomicBool::new(false), &AtomicU64::new(0));
