@@ -27,7 +27,8 @@
 //! ECN is negotiated as usual, with ECT(0) on data: SCE has no handshake of its own.
 
 use super::conn::{CaEvent, CaState, Congestion, Conn};
-use super::cubic::{self, curve_time, HystartForm};
+use super::cubic::{self, curve_time};
+use super::hystart::HystartForm;
 pub use super::sce::CeResponse;
 use super::sce::{Root, MIN_CWND};
 use super::{AckEvent, CcContext, CongestionControl};

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 pub mod abe;
 pub mod conn;
+pub mod hystart;
 pub mod interface;
 mod sce;
 #[cfg(test)]
