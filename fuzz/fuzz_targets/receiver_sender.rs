@@ -108,7 +108,7 @@ impl<'a> Arbitrary<'a> for Story {
 fuzz_target!(|story: Story| {
     let done = match story {
         Story::Receiver { host, options, arrivals } => receive(host, options, &arrivals),
-        Story::Sender { cc, host, app, steps } => match cc::build(&cc) {
+        Story::Sender { cc, host, app, steps } => match cc::build(&cc, &cc::CcContext::default()) {
             Ok(cc) => attack(cc, &host, app, &steps),
             Err(_) => return,
         },

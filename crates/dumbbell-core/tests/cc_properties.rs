@@ -5,7 +5,7 @@
 //! checked after every step; an algorithm that is exempt from something says so in [`exempt`].
 
 use dumbbell_core::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
-use dumbbell_core::cc::{self, AckEvent, AnyCc};
+use dumbbell_core::cc::{self, AckEvent, AnyCc, CcContext, Control, RateSample};
 use dumbbell_core::param::{AlgorithmSpec, Kind};
 use dumbbell_core::rtt::RttEstimator;
 use dumbbell_core::units::Time;
@@ -27,6 +27,8 @@ enum Rule {
 /// Exemptions by name, which may be followed by a choice (see [`variants`]).
 fn exempt(name: &str, rule: Rule) -> bool {
     match rule {
+        // it holds what it is told to hold
+        _ if name.starts_with("constant") => true,
         // the module leaves `ssthresh` where it was or at half of the peak, and cuts when PRR is over: cc/sce.rs
         Rule::Reduction => ["reno-sce", "dctcp-sce"].iter().any(|n| name.starts_with(n)) && !name.ends_with("documented"),
         Rule::Growth => false,
@@ -162,7 +164,7 @@ struct Sender {
 
 impl Sender {
     fn new(name: &str, config: &Map<String, Value>, start: &Start) -> Sender {
-        let mut cc = cc::build(config).expect("a registered name, with what it allows");
+        let mut cc = cc::build(config, &CcContext::default()).expect("a registered name, with what it allows");
         let mut conn = Conn {
             now: start.now,
             cwnd: start.cwnd,
@@ -202,7 +204,8 @@ impl Sender {
             Step::Congestion(cause) => self.congestion(cause)?,
             Step::Recovered => {
                 if self.conn.state != CaState::Open {
-                    if matches!(self.conn.state, CaState::Cwr | CaState::Recovery) {
+                    let by_prr = self.cc.control() != Control::Both;
+                    if by_prr && matches!(self.conn.state, CaState::Cwr | CaState::Recovery) {
                         if self.conn.ssthresh < INFINITE_SSTHRESH {
                             // below the clamp but for those that are exempt from `Rule::Reduction`
                             self.conn.cwnd = self.conn.ssthresh.min(self.conn.cwnd_clamp);
@@ -245,7 +248,7 @@ impl Sender {
         conn.is_cwnd_limited = ack.limited;
         conn.max_packets_out = if ack.limited { conn.cwnd } else { conn.cwnd / 4 };
         let before_ack = conn.cwnd;
-        self.cc.in_ack_event(conn, &AckEvent { ece: ack.ece, esce: ack.esce, advanced: u64::from(acked) });
+        self.cc.in_ack_event(conn, &AckEvent { ece: ack.ece, esce: ack.esce, advanced: u64::from(acked), new_ce: None });
         prop_assert!(
             conn.cwnd == before_ack || (ack.esce && conn.cwnd < before_ack) || exempt(&self.name, Rule::BeforeAck),
             "{}: cwnd from {before_ack} to {} before {ack:?}",
@@ -263,7 +266,12 @@ impl Sender {
             conn.rtt.sample_min(sample, conn.now);
         }
         self.cc.pkts_acked(conn, acked, ack.rtt_us);
-        if !matches!(conn.state, CaState::Cwr | CaState::Recovery) {
+        if self.cc.control() == Control::Both {
+            let rtt_us = ack.rtt_us;
+            let sample =
+                RateSample { newly_delivered: acked, rtt_us, ece: ack.ece, delivered: Some(acked), ..RateSample::default() };
+            self.cc.cong_control(conn, &sample);
+        } else if !matches!(conn.state, CaState::Cwr | CaState::Recovery) {
             let (before, limited, slow_start) = (conn.cwnd, conn.cwnd_limited(), conn.in_slow_start());
             self.cc.cong_avoid(conn, acked);
             let grown = conn.cwnd.saturating_sub(before);

@@ -4,7 +4,7 @@
 //! The path keeps the order of packets, as a dumbbell does. What must hold is checked after every event.
 //! `fuzz/fuzz_targets/receiver_sender.rs` runs the same checks of hostile peers.
 
-use dumbbell_core::cc::{self, AnyCc};
+use dumbbell_core::cc::{self, AnyCc, CcContext};
 use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::rng::mix;
 use dumbbell_core::tcp::host::{EcnReduction, HostParams, Offload, Pacing, Prr};
@@ -189,7 +189,7 @@ impl<T: Clone> Line<T> {
 
 fn build(name: &str) -> AnyCc {
     let config: Map<String, Value> = [("name".to_string(), json!(name))].into_iter().collect();
-    cc::build(&config).expect("a registered name, with defaults")
+    cc::build(&config, &CcContext::default()).expect("a registered name, with defaults")
 }
 
 /// What must hold of a sender at any time.
@@ -282,7 +282,7 @@ impl Transfer {
         prop_assert_eq!(sender.bytes_acked(), self.size);
         prop_assert_eq!(sender.finished, Some(now));
         prop_assert_eq!(sender.next_timer(), Time::NEVER);
-        if !self.host.ecn && !sender.cc.needs_ecn() || !self.peer_ecn {
+        if !self.host.ecn && !sender.cc.ecn().required || !self.peer_ecn {
             prop_assert_eq!((sender.stats.ecn_reductions, receiver.stats.ce), (0, 0));
         }
         let summary = format!("{now} {trace} {:?} {:?} {:?}", sender.stats, receiver.stats, sender.conn);

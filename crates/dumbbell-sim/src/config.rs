@@ -1,5 +1,6 @@
 //! One run, resolved: what the engine reads.
 
+use dumbbell_core::cc::Chosen;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
 use dumbbell_core::path;
@@ -210,8 +211,10 @@ impl FlowConfig {
 /// Short flows that come and go.
 #[derive(Clone, Debug)]
 pub struct WebConfig {
+    /// Name of the congestion control.
+    pub cc_name: String,
     /// Congestion control of every flow.
-    pub cc: Arc<Map<String, Value>>,
+    pub cc: Chosen,
     /// When the process of arrivals begins.
     pub start: Start,
     /// What each flow passes by itself.
@@ -376,10 +379,9 @@ pub struct Classes {
 
 impl Classes {
     /// Adds a class, or returns the last one if there are too many.
-    fn add(&mut self, kind: ClassKind, cc: &Map<String, Value>, base_rtt: Time) -> u16 {
+    fn add(&mut self, kind: ClassKind, cc: &str, base_rtt: Time) -> u16 {
         if self.list.len() < MAX_CLASSES {
-            let cc = cc_name(cc).to_owned();
-            self.list.push(Class { kind, cc, base_rtt });
+            self.list.push(Class { kind, cc: cc.to_owned(), base_rtt });
         }
         (self.list.len() - 1) as u16
     }
@@ -400,7 +402,7 @@ impl RunConfig {
             let class = match known.iter().find(|(other, _)| other.is_like(flow)) {
                 Some(&(_, class)) => class,
                 None => {
-                    let class = classes.add(ClassKind::Flows, &flow.cc, flow.params.base_rtt);
+                    let class = classes.add(ClassKind::Flows, cc_name(&flow.cc), flow.params.base_rtt);
                     if known.len() < MAX_CLASSES {
                         known.push((flow, class));
                     }
@@ -409,14 +411,13 @@ impl RunConfig {
             };
             classes.of_flow.push(class);
         }
-        let udp = Map::from_iter([("name".to_owned(), Value::from("udp"))]);
         let mut known_udp: Vec<(&UdpParams, u16)> = Vec::new();
         for UdpConfig { params, .. } in &self.udp {
             let of = |params: &UdpParams| (params.rate, params.size, params.ecn, params.dscp);
             let class = match known_udp.iter().find(|(other, _)| of(other) == of(params)) {
                 Some(&(_, class)) => class,
                 None => {
-                    let class = classes.add(ClassKind::Udp, &udp, Time::ZERO);
+                    let class = classes.add(ClassKind::Udp, "udp", Time::ZERO);
                     if known_udp.len() < MAX_CLASSES {
                         known_udp.push((params, class));
                     }
@@ -426,7 +427,7 @@ impl RunConfig {
             classes.of_udp.push(class);
         }
         for web in &self.web {
-            let class = classes.add(ClassKind::Web, &web.cc, web.params.base_rtt);
+            let class = classes.add(ClassKind::Web, &web.cc_name, web.params.base_rtt);
             classes.of_web.push(class);
         }
         classes
@@ -510,8 +511,9 @@ fn read_flow(value: &Value, last: Option<&FlowConfig>) -> Result<(FlowConfig, us
 fn read_web(value: &Value) -> Result<WebConfig, ParamError> {
     let map = object(value, "web")?;
     let params = WebParams::from_json(&without(map, &["cc", "start", "path", "ack_path"]))?;
-    let cc = Arc::new(object(map.get("cc").unwrap_or(&Value::Null), "cc")?.clone());
-    Ok(WebConfig { cc, start: read_start(map)?, stages: read_stages(map)?, params })
+    let cc = object(map.get("cc").unwrap_or(&Value::Null), "cc")?;
+    let chosen = Chosen::from_json(cc).map_err(|e| e.within("cc"))?;
+    Ok(WebConfig { cc_name: cc_name(cc).to_owned(), cc: chosen, start: read_start(map)?, stages: read_stages(map)?, params })
 }
 
 fn read_udp(value: &Value) -> Result<(UdpConfig, usize), ParamError> {

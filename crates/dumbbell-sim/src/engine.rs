@@ -22,7 +22,7 @@ use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, Due};
 use dumbbell_core::aqm::{Aqm, FlowKey};
-use dumbbell_core::cc::{self, AnyCc};
+use dumbbell_core::cc::{AnyCc, CcContext, Echo};
 use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::{Packet, HEADERS};
 use dumbbell_core::param::ParamError;
@@ -30,7 +30,7 @@ use dumbbell_core::path::{self, End, Path};
 use dumbbell_core::prefetch::prefetch;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
-use dumbbell_core::tcp::receiver::{Blocks, Echo, Receiver, ReceiverStats};
+use dumbbell_core::tcp::receiver::{Blocks, Receiver, ReceiverStats};
 use dumbbell_core::tcp::sender::{Application, Phase, Sender};
 use dumbbell_core::tcp::{Ack, FlowOptions, Network};
 use dumbbell_core::traffic::UdpSource;
@@ -406,7 +406,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             let blocks = self.lines.pool.take(index);
             tcp.sender.on_ack(&ack, blocks.as_slice(), now, &mut port);
         }
-        let mut timer = tcp.sender.next_timer();
+        let mut timer = tcp.sender.no_timer_before();
         if let Some(path) = &stages.data {
             timer = timer.min(path.next_timer());
         }
@@ -591,7 +591,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         self.next_number = number.checked_add(1).ok_or_else(|| RunError::Invariant("more than 2^32 flows in a run".into()))?;
         let web = &config.web[index];
         let params = &web.params;
-        let cc = cc::build(&web.cc).map_err(RunError::Config)?;
+        let cc = web.cc.build(&CcContext { seed: config.run.seed, flow: u64::from(number) });
         let ecn = params.ecn.unwrap_or(self.host.ecn);
         let (class, line, host) = (process.class, process.line, &self.host);
         let stages = build_stages(&web.stages, config.run.seed, number as usize)?;
@@ -809,12 +809,12 @@ fn line_of(lines: &[Line], base_rtt: Time) -> u32 {
 /// Both ends of a connection for `slot`.
 fn connection(slot: u32, cc: AnyCc, host: &Arc<HostParams>, ecn: bool, echo: EcnEcho, app: Application) -> Tcp {
     let echo = match echo {
-        EcnEcho::Auto if cc.needs_ecn() => Echo::PerPacket,
-        EcnEcho::Auto | EcnEcho::Classic => Echo::UntilCwr,
+        EcnEcho::Auto => cc.ecn().echo,
+        EcnEcho::Classic => Echo::UntilCwr,
         EcnEcho::Dctcp => Echo::PerPacket,
         EcnEcho::AccEcn => Echo::Accurate,
     };
-    let options = FlowOptions { ecn: ecn || cc.needs_ecn(), echo };
+    let options = FlowOptions { ecn: ecn || cc.ecn().required, echo };
     let sender = Sender::new(slot, cc, Arc::clone(host), options, app);
     Tcp { sender, receiver: Receiver::new(slot, Arc::clone(host), options) }
 }

@@ -13,9 +13,9 @@ mod short_flows;
 pub mod table;
 
 pub use config::registry;
-use config::RunConfig;
+use config::{FlowConfig, RunConfig};
 use dumbbell_core::aqm::{self, AnyAqm, QueueContext};
-use dumbbell_core::cc::{self, AnyCc};
+use dumbbell_core::cc::{AnyCc, CcContext, Chosen};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::rng::mix;
@@ -153,11 +153,14 @@ fn build(config: &RunConfig) -> Result<(AnyAqm, Vec<AnyCc>), ParamError> {
         return Err(ParamError::new("hosts.mss", config.hosts.mss, "frames below 64 KiB"));
     }
     let mut controls = Vec::with_capacity(config.flows.len());
+    let mut last: Option<(&FlowConfig, Chosen)> = None;
     for (index, flow) in config.flows.iter().enumerate() {
-        controls.push(cc::build(&flow.cc).map_err(|e| e.within(&format!("flows[{index}].cc")))?);
-    }
-    for (index, web) in config.web.iter().enumerate() {
-        cc::build(&web.cc).map_err(|e| e.within(&format!("web[{index}].cc")))?;
+        let chosen = match last.take() {
+            Some((other, chosen)) if Arc::ptr_eq(&other.cc, &flow.cc) => chosen,
+            _ => Chosen::from_json(&flow.cc).map_err(|e| e.within(&format!("flows[{index}].cc")))?,
+        };
+        controls.push(chosen.build(&CcContext { seed: config.run.seed, flow: index as u64 }));
+        last = Some((flow, chosen));
     }
     let context = QueueContext { rate: config.bottleneck.rate, seed: config.run.seed };
     let any = aqm::build(&config.aqm, &context).map_err(|e| e.within("bottleneck.aqm"))?;

@@ -327,3 +327,43 @@ fn without_random_loss_sent_is_received_dropped_or_queued() {
     let lost: u64 = (0..2).map(|row| int(&outcome, "drops_overflow", row)).sum();
     assert_eq!(lost as f64, total(&outcome, "drops_overflow"));
 }
+
+/// One flow of the constant control over a link of 100 Mbit/s with room for everything.
+fn constant(params: Value, rtt_ms: u64) -> Outcome {
+    let mut cc = json!({"name": "constant"});
+    cc.as_object_mut().expect("a table").extend(params.as_object().expect("a table").clone());
+    // long enough that handshake, growth of the receiver's window and what is under way at the end are below half a percent
+    let mut config = config(60, 100, vec![json!({"cc": cc, "base_rtt": rtt_ms * MS})]);
+    config["hosts"] = json!({"delayed_ack": false, "offload": "none"});
+    config["bottleneck"]["aqm"]["limit"] = json!(100_000);
+    must(&config)
+}
+
+#[test]
+fn a_constant_rate_below_the_link_is_the_goodput() {
+    for mbit in [1_u64, 10, 40] {
+        let outcome = constant(json!({"rate": mbit * 1_000_000}), 50);
+        close(real(&outcome, "goodput_mbit", 0), mbit as f64, 0.01, "goodput");
+        assert_eq!(int(&outcome, "retransmissions", 0), 0);
+    }
+}
+
+#[test]
+fn a_constant_window_gives_window_over_round_trip() {
+    for (window, rtt_ms) in [(10_u64, 20_u64), (50, 50), (100, 100)] {
+        let outcome = constant(json!({"window": window}), rtt_ms);
+        // the round trip has 0.121 ms of the first segment's time on the link
+        let expected = (window * 1448 * 8) as f64 / ((rtt_ms as f64 + 0.121) * 1000.0);
+        close(real(&outcome, "goodput_mbit", 0), expected, 0.01, "goodput");
+    }
+}
+
+#[test]
+fn a_constant_control_repairs_losses_and_does_not_react() {
+    // 0.1 % is lost on the way: each loss costs its retransmission, no more
+    let mut config = config(20, 100, vec![json!({"cc": {"name": "constant", "window": 50}, "base_rtt": 50 * MS, "loss": 0.001})]);
+    config["hosts"] = json!({"delayed_ack": false, "offload": "none"});
+    let outcome = must(&config);
+    assert!(int(&outcome, "retransmissions", 0) > 5 && int(&outcome, "timeouts", 0) == 0);
+    close(real(&outcome, "goodput_mbit", 0), 50.0 * 1448.0 * 8.0 / 50_121.0, 0.02, "goodput");
+}

@@ -126,4 +126,21 @@ impl Conn {
     pub fn jiffies(&self) -> u64 {
         self.now.as_millis()
     }
+
+    /// Rate at which the window leaves in a round trip, times `percent` / 100, bytes of payload per second; the present pacing rate before
+    /// the first RTT sample. Linux `tcp_update_pacing_rate`.
+    #[inline]
+    pub fn window_rate(&self, percent: u32) -> u64 {
+        let srtt = u64::from(self.rtt.srtt_8us);
+        if srtt == 0 {
+            return self.pacing_rate;
+        }
+        let window = u64::from(self.cwnd.max(self.packets_out()));
+        // mss * window / (srtt_8us / 8e6) * percent / 100; beyond 64 bits only for windows that no network holds
+        let (bytes, scale) = (u64::from(self.mss) * window, u64::from(percent) * 80_000);
+        match bytes.checked_mul(scale) {
+            Some(product) => product / srtt,
+            None => (u128::from(bytes) * u128::from(scale) / u128::from(srtt)).min(u128::from(u64::MAX)) as u64,
+        }
+    }
 }

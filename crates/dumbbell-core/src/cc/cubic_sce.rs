@@ -27,10 +27,11 @@
 //! ECN is negotiated as usual, with ECT(0) on data: SCE has no handshake of its own.
 
 use super::conn::{CaEvent, CaState, Congestion, Conn};
-use super::cubic::{self, curve_time, HystartForm};
+use super::cubic::{self, curve_time};
+use super::hystart::HystartForm;
 pub use super::sce::CeResponse;
 use super::sce::{Root, MIN_CWND};
-use super::{AckEvent, CongestionControl};
+use super::{AckEvent, CcContext, CongestionControl};
 
 /// Name in experiment files.
 pub const NAME: &str = "cubic-sce";
@@ -66,7 +67,7 @@ pub struct State {
 
 impl State {
     /// Cubic-SCE with `params`.
-    pub fn new(params: Params) -> State {
+    pub fn new(params: Params, _context: &CcContext) -> State {
         let Params { mss_divisor, ce_response, hystart } = params;
         let plain = cubic::Params { hystart, ..cubic::Params::default() };
         let cubic = cubic::State::with_ack_unit(plain, mss_divisor);
@@ -184,7 +185,7 @@ mod tests {
     const RTT: Time = Time::from_millis(80);
 
     fn cubic_sce(mss_divisor: u32) -> State {
-        State::new(Params { mss_divisor, hystart: HystartForm::Off, ..Params::default() })
+        State::new(Params { mss_divisor, hystart: HystartForm::Off, ..Params::default() }, &CcContext::default())
     }
 
     /// At time 0, an epoch after a reduction from `w_max` to `cwnd` has just begun.
@@ -201,7 +202,7 @@ mod tests {
     #[test]
     fn without_marks_it_is_cubic() {
         let plain = cubic::Params { hystart: HystartForm::Off, ..cubic::Params::default() };
-        let mut cubic = Sender::new(cubic::State::new(plain), 100);
+        let mut cubic = Sender::new(cubic::State::new(plain, &CcContext::default()), 100);
         for mut sender in [Sender::new(cubic_sce(536), 100), Sender::new(cubic_sce(1448), 100)] {
             cubic = Sender::new(cubic.cc, 100);
             for reduction in [Congestion::Ecn, Congestion::Loss, Congestion::Timeout] {
@@ -223,7 +224,7 @@ mod tests {
         for (divisor, down) in [(1448, 0.18), (536, 0.486)] {
             let mut sender = epoch(divisor, 100, 100);
             assert_eq!(sender.cc.root, Root::of(9));
-            sender.cc.in_ack_event(&mut sender.conn, &AckEvent { ece: false, esce: true, advanced: 2 });
+            sender.cc.in_ack_event(&mut sender.conn, &AckEvent { ece: false, esce: true, advanced: 2, ..AckEvent::default() });
             let moved = sender.cc.cubic.ack_cnt as f64 / f64::from(divisor * 100);
             assert!((moved + down).abs() < 0.0005, "{moved}");
             assert_eq!((sender.conn.cwnd, sender.conn.ssthresh, sender.cc.recent), (100, 50, 100));
@@ -235,7 +236,7 @@ mod tests {
         let mut sender = epoch(1448, 200, 200);
         let origin = sender.cc.cubic.origin;
         for _ in 0..200 {
-            sender.cc.in_ack_event(&mut sender.conn, &AckEvent { ece: false, esce: true, advanced: 1 });
+            sender.cc.in_ack_event(&mut sender.conn, &AckEvent { ece: false, esce: true, advanced: 1, ..AckEvent::default() });
         }
         // four segments at 200/14 ACKs each, until the root is 13 at 196; then one for every 15 ACKs: 143/15 = 9.5
         assert_eq!((sender.conn.cwnd, sender.cc.cubic.origin), (187, origin - 13));
@@ -287,7 +288,7 @@ mod tests {
         let mut sender = Sender::new(cubic_sce(536), 10);
         sender.round(RTT);
         sender.round(RTT);
-        sender.cc.in_ack_event(&mut sender.conn, &AckEvent { ece: false, esce: true, advanced: 1 });
+        sender.cc.in_ack_event(&mut sender.conn, &AckEvent { ece: false, esce: true, advanced: 1, ..AckEvent::default() });
         assert_eq!((sender.conn.cwnd, sender.conn.ssthresh, sender.cc.cubic.ack_cnt, sender.cc.recent), (40, 20, 0, 0));
         // the next ACK begins an epoch, with the root of the window
         sender.ack_n(1, RTT);
@@ -313,7 +314,7 @@ mod tests {
             sender.cc.ce_response = ce_response;
             sender.conn.ssthresh = sender.cc.ssthresh(&sender.conn, Congestion::Ecn);
             (sender.conn.state, sender.conn.cwnd) = (CaState::Cwr, 90);
-            sender.cc.in_ack_event(&mut sender.conn, &AckEvent { ece: true, esce: true, advanced: 1 });
+            sender.cc.in_ack_event(&mut sender.conn, &AckEvent { ece: true, esce: true, advanced: 1, ..AckEvent::default() });
             assert_eq!((sender.conn.ssthresh, sender.cc.recent), (ssthresh, 0));
         }
     }

@@ -27,7 +27,7 @@
 //! - "bytes" takes every ACK that does not advance as a duplicate; Linux leaves out those that only update the window.
 
 use super::conn::{CaState, Congestion, Conn};
-use super::{reno, AckEvent, CongestionControl};
+use super::{reno, AckEvent, CcContext, CongestionControl, Echo, EcnUse};
 
 /// Name in experiment files.
 pub const NAME: &str = "dctcp";
@@ -113,7 +113,7 @@ pub struct State {
 
 impl State {
     /// DCTCP with `params`.
-    pub fn new(params: Params) -> State {
+    pub fn new(params: Params, _context: &CcContext) -> State {
         let alpha = params.alpha_init;
         State { params, alpha, next_seq: 0, total: 0, marked: 0 }
     }
@@ -151,7 +151,9 @@ fn half(cwnd: u32) -> u32 {
 }
 
 impl CongestionControl for State {
-    const NEEDS_ECN: bool = true;
+    fn ecn(&self) -> EcnUse {
+        EcnUse { required: true, echo: Echo::PerPacket, ..EcnUse::default() }
+    }
 
     fn init(&mut self, conn: &mut Conn) {
         self.start_window(conn);
@@ -207,7 +209,7 @@ mod tests {
     fn dctcp(edit: impl FnOnce(&mut Params)) -> State {
         let mut params = Params::default();
         edit(&mut params);
-        State::new(params)
+        State::new(params, &CcContext::default())
     }
 
     /// alpha at the start and after each of `windows` windows with `marked` of `total` marked.
@@ -285,7 +287,7 @@ mod tests {
 
     /// An ACK of `n` segments through the hooks, in the order of Linux; whatever is acknowledged is sent anew.
     fn ack_n(cc: &mut State, conn: &mut Conn, n: u32, ece: bool) {
-        cc.in_ack_event(conn, &AckEvent { ece, esce: false, advanced: u64::from(n) });
+        cc.in_ack_event(conn, &AckEvent { ece, esce: false, advanced: u64::from(n), ..AckEvent::default() });
         conn.snd_una += u64::from(n);
         conn.delivered += u64::from(n);
         conn.delivered_ce += if ece { u64::from(n) } else { 0 };

@@ -14,7 +14,7 @@
 use super::conn::{CaEvent, Congestion, Conn};
 pub use super::sce::{CeResponse, SlowStartExit};
 use super::sce::{Config, Sce, Version};
-use super::{AckEvent, CongestionControl};
+use super::{AckEvent, CcContext, CongestionControl};
 
 /// Name in experiment files.
 pub const NAME: &str = "dctcp-sce";
@@ -44,7 +44,7 @@ pub struct State {
 
 impl State {
     /// DCTCP-SCE with `params`.
-    pub fn new(params: Params) -> State {
+    pub fn new(params: Params, _context: &CcContext) -> State {
         let Params { mss_divisor, slow_start_exit, ce_response } = params;
         State { sce: Sce::new(Config { mss_divisor, version: Version::B, slow_start_exit, ce_response }) }
     }
@@ -84,7 +84,7 @@ mod tests {
 
     /// In congestion avoidance with a window of `cwnd`.
     fn avoidance(mss_divisor: u32, cwnd: u32) -> Sender<State> {
-        let mut sender = Sender::new(State::new(Params { mss_divisor, ..Params::default() }), cwnd);
+        let mut sender = Sender::new(State::new(Params { mss_divisor, ..Params::default() }, &CcContext::default()), cwnd);
         sender.conn.ssthresh = 2;
         sender
     }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_first_mark_ends_slow_start() {
-        let mut sender = Sender::new(State::new(Params::default()), 10);
+        let mut sender = Sender::new(State::new(Params::default(), &CcContext::default()), 10);
         sender.round(RTT);
         sender.ack_marked(1, RTT, false, true);
         // 20 * 724 bytes = 1.35 * 20 * 536
@@ -138,7 +138,7 @@ mod tests {
     fn ce_as_documented_leaves_three_quarters_or_seven_eighths() {
         for (esce, before, left) in [(false, 100, 75), (true, 99, 87)] {
             let documented = Params { ce_response: CeResponse::Documented, ..Params::default() };
-            let mut sender = Sender::new(State::new(documented), 100);
+            let mut sender = Sender::new(State::new(documented, &CcContext::default()), 100);
             sender.conn.ssthresh = 2;
             sender.ack_marked(1, RTT, false, esce);
             assert_eq!(sender.conn.cwnd, before);

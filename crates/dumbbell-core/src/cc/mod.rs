@@ -5,29 +5,28 @@
 
 use crate::param::{AlgorithmSpec, ParamError};
 use conn::{CaEvent, CaState, Congestion, Conn};
+pub use interface::{AckEvent, CcContext, Control, Echo, EcnUse, LossEvent, RateSample};
 use serde_json::{Map, Value};
 
 pub mod abe;
 pub mod conn;
+pub mod hystart;
+pub mod interface;
 mod sce;
 #[cfg(test)]
 pub(crate) mod testing;
 
-/// What an arriving ACK says before the scoreboard is cleaned.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AckEvent {
-    /// It carries ECE.
-    pub ece: bool,
-    /// It carries ESCE (SCE drafts: the former NS bit).
-    pub esce: bool,
-    /// Segments by which it advances `snd_una`.
-    pub advanced: u64,
-}
-
 /// A congestion control. All windows are in segments.
 pub trait CongestionControl {
-    /// Whether it asks for ECN whatever the host's setting, with ECT on every packet (DCTCP, Prague).
-    const NEEDS_ECN: bool = false;
+    /// Who decides how fast the connection sends.
+    const CONTROL: Control = Control::Window;
+    /// Whether it uses rate samples and [`CongestionControl::on_loss`]: a segment in flight then takes 56 B more.
+    const RATE_SAMPLES: bool = false;
+
+    /// What it asks of ECN.
+    fn ecn(&self) -> EcnUse {
+        EcnUse::default()
+    }
 
     /// The connection is established.
     fn init(&mut self, _conn: &mut Conn) {}
@@ -47,6 +46,24 @@ pub trait CongestionControl {
     /// Grows the window: `acked` segments were newly delivered outside congestion episodes.
     fn cong_avoid(&mut self, conn: &mut Conn, acked: u32);
 
+    /// Sets window and pacing rate after an ACK, in every state: only with [`Control::Both`], instead of
+    /// [`CongestionControl::cong_avoid`] and PRR. Linux `cong_control`.
+    fn cong_control(&mut self, _conn: &mut Conn, _sample: &RateSample) {}
+
+    /// A segment was marked lost, also again: only with [`CongestionControl::RATE_SAMPLES`]. Called before the congestion machine
+    /// answers the losses of an ACK. Linux `skb_marked_lost`.
+    fn on_loss(&mut self, _conn: &mut Conn, _loss: &LossEvent) {}
+
+    /// Segments of the smallest burst that segmentation offload is given. Linux `min_tso_segs`; sysctl `tcp_min_tso_segs` = 2.
+    fn min_burst(&self, _conn: &Conn) -> u32 {
+        2
+    }
+
+    /// Segments of the largest burst, instead of Linux's automatic size. BBRv2's and Prague's `tso_segs`.
+    fn max_burst(&self, _conn: &Conn) -> Option<u32> {
+        None
+    }
+
     /// `pkts` segments were newly acknowledged; `rtt_us` is the sample of the newest of them, if it gives one.
     fn pkts_acked(&mut self, _conn: &mut Conn, _pkts: u32, _rtt_us: Option<u32>) {}
 
@@ -62,17 +79,19 @@ pub trait CongestionControl {
     }
 }
 
-/// Registers congestion controls: `Variant: module` for every file that has `Params`, `State` (which implements
+/// Registers congestion controls: `Variant: module`, or `Variant: module as Box` for large states, for every file that has `Params`, `State` (which implements
 /// [`CongestionControl`]), `NAME`, `TITLE` and `SOURCE`.
 macro_rules! congestion_controls {
-    ($($variant:ident : $module:ident),* $(,)?) => {
+    (@state $module:ident) => { $module::State };
+    (@state $module:ident Box) => { Box<$module::State> };
+    ($($variant:ident : $module:ident $(as $box:ident)?),* $(,)?) => {
         $(pub mod $module;)*
 
         /// Any registered congestion control, built.
         #[derive(Clone, Debug)]
         pub enum AnyCc { $(
             #[doc = concat!("See [`", stringify!($module), "`].")]
-            $variant($module::State),
+            $variant(congestion_controls!(@state $module $($box)?)),
         )* }
 
         /// Every registered congestion control, described.
@@ -80,16 +99,39 @@ macro_rules! congestion_controls {
             vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs() } ),* ]
         }
 
-        /// Builds the congestion control that `config` names in its key `name`, with its other keys as parameters.
+        /// A congestion control with its parameters, of which any number of connections can have one.
+        #[derive(Clone, Debug)]
+        pub enum Chosen { $(
+            #[doc = concat!("See [`", stringify!($module), "`].")]
+            $variant($module::Params),
+        )* }
+
+        impl Chosen {
+            /// What `config` names in its key `name`, with its other keys as parameters.
+            ///
+            /// # Errors
+            /// An unknown name, key or value.
+            pub fn from_json(config: &Map<String, Value>) -> Result<Chosen, ParamError> {
+                let name = config.get("name").and_then(Value::as_str).unwrap_or("");
+                match name {
+                    $( $module::NAME => Ok(Chosen::$variant($module::Params::from_json(config)?)), )*
+                    _ => Err(ParamError::new("name", format!("{name:?}"), [$($module::NAME),*].join(", "))),
+                }
+            }
+
+            /// The control of the connection of `context`.
+            pub fn build(&self, context: &CcContext) -> AnyCc {
+                match self { $( Chosen::$variant(params) => AnyCc::$variant($module::State::new(params.clone(), context).into()), )* }
+            }
+        }
+
+        /// Builds the congestion control that `config` names in its key `name`, with its other keys as parameters, for the connection of
+        /// `context`.
         ///
         /// # Errors
         /// An unknown name, key or value.
-        pub fn build(config: &Map<String, Value>) -> Result<AnyCc, ParamError> {
-            let name = config.get("name").and_then(Value::as_str).unwrap_or("");
-            match name {
-                $( $module::NAME => Ok(AnyCc::$variant($module::State::new($module::Params::from_json(config)?))), )*
-                _ => Err(ParamError::new("name", format!("{name:?}"), [$($module::NAME),*].join(", "))),
-            }
+        pub fn build(config: &Map<String, Value>, context: &CcContext) -> Result<AnyCc, ParamError> {
+            Chosen::from_json(config).map(|chosen| chosen.build(context))
         }
 
         macro_rules! dispatch {
@@ -97,9 +139,14 @@ macro_rules! congestion_controls {
         }
 
         impl AnyCc {
-            /// [`CongestionControl::NEEDS_ECN`].
-            pub fn needs_ecn(&self) -> bool {
-                match self { $( AnyCc::$variant(_) => <$module::State as CongestionControl>::NEEDS_ECN, )* }
+            /// [`CongestionControl::CONTROL`].
+            pub fn control(&self) -> Control {
+                match self { $( AnyCc::$variant(_) => <$module::State as CongestionControl>::CONTROL, )* }
+            }
+
+            /// [`CongestionControl::RATE_SAMPLES`].
+            pub fn rate_samples(&self) -> bool {
+                match self { $( AnyCc::$variant(_) => <$module::State as CongestionControl>::RATE_SAMPLES, )* }
             }
         }
     };
@@ -111,10 +158,33 @@ congestion_controls! {
     Dctcp: dctcp,
     RenoSce: reno_sce,
     DctcpSce: dctcp_sce,
-    CubicSce: cubic_sce,
+    CubicSce: cubic_sce as Box,
+    Constant: constant,
 }
 
 impl AnyCc {
+    /// [`CongestionControl::ecn`].
+    pub fn ecn(&self) -> EcnUse {
+        dispatch!(self, cc => cc.ecn())
+    }
+    /// [`CongestionControl::cong_control`].
+    pub fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
+        dispatch!(self, cc => cc.cong_control(conn, sample))
+    }
+    /// [`CongestionControl::on_loss`].
+    pub fn on_loss(&mut self, conn: &mut Conn, loss: &LossEvent) {
+        dispatch!(self, cc => cc.on_loss(conn, loss))
+    }
+    /// [`CongestionControl::min_burst`].
+    #[inline]
+    pub fn min_burst(&self, conn: &Conn) -> u32 {
+        dispatch!(self, cc => cc.min_burst(conn))
+    }
+    /// [`CongestionControl::max_burst`].
+    #[inline]
+    pub fn max_burst(&self, conn: &Conn) -> Option<u32> {
+        dispatch!(self, cc => cc.max_burst(conn))
+    }
     /// [`CongestionControl::init`].
     pub fn init(&mut self, conn: &mut Conn) {
         dispatch!(self, cc => cc.init(conn))
@@ -245,7 +315,7 @@ mod tests {
     #[test]
     fn building_needs_a_known_name() {
         let config = serde_json::json!({"name": "cubit"});
-        let message = build(config.as_object().unwrap()).unwrap_err().to_string();
+        let message = build(config.as_object().unwrap(), &CcContext::default()).unwrap_err().to_string();
         assert!(message.starts_with("name: found \"cubit\"") && message.contains("cubic"), "{message}");
     }
 }

@@ -3,7 +3,7 @@
 
 use super::abe::{self, Abe};
 use super::conn::{Congestion, Conn};
-use super::{additive_increase, slow_start, CongestionControl};
+use super::{additive_increase, slow_start, CcContext, CongestionControl};
 use crate::param::ParamError;
 
 /// Name in experiment files.
@@ -42,7 +42,7 @@ pub struct State {
 
 impl State {
     /// Reno with `params`.
-    pub fn new(params: Params) -> State {
+    pub fn new(params: Params, _context: &CcContext) -> State {
         State { abe: params.abe.then(|| Abe::new(params.beta_ecn, params.abe_slow_start)) }
     }
 }
@@ -88,7 +88,7 @@ mod tests {
     const RTT: Time = Time::from_millis(100);
 
     fn reno() -> State {
-        State::new(Params::default())
+        State::new(Params::default(), &CcContext::default())
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn abe_keeps_four_fifths_after_ce_and_half_after_loss() {
-        let mut sender = Sender::new(State::new(Params { abe: true, ..Params::default() }), 100);
+        let mut sender = Sender::new(State::new(Params { abe: true, ..Params::default() }, &CcContext::default()), 100);
         sender.congestion(Congestion::Ecn);
         assert_eq!(sender.conn.cwnd, 79);
         sender.congestion(Congestion::Loss);

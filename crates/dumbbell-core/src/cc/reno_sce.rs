@@ -14,7 +14,7 @@
 use super::conn::{CaEvent, Congestion, Conn};
 pub use super::sce::{CeResponse, SlowStartExit, Version};
 use super::sce::{Config, Sce};
-use super::{AckEvent, CongestionControl};
+use super::{AckEvent, CcContext, CongestionControl};
 
 /// Name in experiment files.
 pub const NAME: &str = "reno-sce";
@@ -48,7 +48,7 @@ pub struct State {
 
 impl State {
     /// Reno-SCE with `params`.
-    pub fn new(params: Params) -> State {
+    pub fn new(params: Params, _context: &CcContext) -> State {
         let Params { version, mss_divisor, slow_start_exit, ce_response } = params;
         let divisor_shift = u32::from(version == Version::A);
         State { sce: Sce::new(Config { mss_divisor, version, slow_start_exit, ce_response }), divisor_shift }
@@ -90,7 +90,7 @@ mod tests {
     const RTT: Time = Time::from_millis(80);
 
     fn reno_sce(version: Version, mss_divisor: u32) -> State {
-        State::new(Params { version, mss_divisor, ..Params::default() })
+        State::new(Params { version, mss_divisor, ..Params::default() }, &CcContext::default())
     }
 
     /// In congestion avoidance with a window of `cwnd`, whose root is right.
@@ -168,7 +168,7 @@ mod tests {
     fn ce_as_documented_leaves_three_quarters_or_seven_eighths() {
         for (esce, left) in [(false, 75), (true, 88)] {
             let documented = Params { version: Version::A, ce_response: CeResponse::Documented, ..Params::default() };
-            let mut sender = avoidance(State::new(documented), 100);
+            let mut sender = avoidance(State::new(documented, &CcContext::default()), 100);
             sender.ack_marked(1, RTT, false, esce);
             assert_eq!(sender.conn.cwnd, 100);
             sender.congestion(Congestion::Ecn);

@@ -303,7 +303,7 @@ mod tests {
     }
 
     fn ack(advanced: u64, ece: bool, esce: bool) -> AckEvent {
-        AckEvent { ece, esce, advanced }
+        AckEvent { ece, esce, advanced, ..AckEvent::default() }
     }
 
     fn none(_bytes: u64, _cwnd: u32, _root: u32) -> u64 {

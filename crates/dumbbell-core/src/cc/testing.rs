@@ -58,7 +58,7 @@ impl<C: CongestionControl> Sender<C> {
 
     /// One ACK that may carry ECE and ESCE; ECE begins no episode by itself.
     pub fn ack_marked(&mut self, n: u32, rtt: Time, ece: bool, esce: bool) {
-        self.cc.in_ack_event(&mut self.conn, &AckEvent { ece, esce, advanced: u64::from(n) });
+        self.cc.in_ack_event(&mut self.conn, &AckEvent { ece, esce, advanced: u64::from(n), ..AckEvent::default() });
         self.conn.snd_una += u64::from(n);
         self.conn.delivered += u64::from(n);
         self.conn.delivered_ce += if ece { u64::from(n) } else { 0 };

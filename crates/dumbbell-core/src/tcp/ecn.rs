@@ -1,6 +1,7 @@
 //! The sender's half of ECN: what was negotiated, what ACKs echo, which codepoint packets carry (RFC 3168, RFC 9768).
 
 use super::{ack_flag, Ack};
+use crate::cc::EcnUse;
 use crate::packet::{flag, Ecn};
 
 /// Linux `ecn_flags`, as far as a sender has them.
@@ -14,8 +15,8 @@ pub(super) struct SenderEcn {
     accurate: bool,
     /// The next new segment carries CWR.
     pub cwr_queued: bool,
-    /// Codepoint of data.
-    codepoint: Ecn,
+    /// What the congestion control asks for.
+    asked: EcnUse,
     /// The receiver's count of CE, as far as it is known.
     ce_seen: u32,
 }
@@ -30,8 +31,10 @@ pub(super) struct EcnEcho {
 }
 
 impl SenderEcn {
-    pub fn new(wanted: bool) -> SenderEcn {
-        SenderEcn { wanted, agreed: false, accurate: false, cwr_queued: false, codepoint: Ecn::Ect0, ce_seen: 0 }
+    /// The host wants ECN, or the congestion control requires it.
+    pub fn new(wanted: bool, asked: EcnUse) -> SenderEcn {
+        let wanted = wanted || asked.required;
+        SenderEcn { wanted, agreed: false, accurate: false, cwr_queued: false, asked, ce_seen: 0 }
     }
 
     /// A SYN-ACK has come.
@@ -68,15 +71,15 @@ impl SenderEcn {
             return (Ecn::NotEct, 0);
         }
         let cwr = std::mem::take(&mut self.cwr_queued);
-        (self.codepoint, if cwr { flag::CWR } else { 0 })
+        (self.asked.codepoint, if cwr { flag::CWR } else { 0 })
     }
 
-    /// Codepoint of a retransmission: not ECN-capable (RFC 3168 section 6.1.5), unless the congestion control asks for ECN on every
-    /// packet.
+    /// Codepoint of a retransmission: not ECN-capable (RFC 3168 section 6.1.5), unless the congestion control requires
+    /// ECN.
     #[inline]
-    pub fn of_retransmission(&self, on_every_packet: bool) -> Ecn {
-        if self.agreed && on_every_packet {
-            self.codepoint
+    pub fn of_retransmission(&self) -> Ecn {
+        if self.agreed && self.asked.required {
+            self.asked.codepoint
         } else {
             Ecn::NotEct
         }
@@ -88,7 +91,7 @@ mod tests {
     use super::*;
 
     fn agreed(setup: u8) -> SenderEcn {
-        let mut ecn = SenderEcn::new(true);
+        let mut ecn = SenderEcn::new(true, EcnUse::default());
         ecn.negotiate(&Ack { flags: ack_flag::SYN_ACK | setup, ..Ack::default() });
         ecn
     }
@@ -101,7 +104,11 @@ mod tests {
         ecn.queue_cwr();
         ecn.cancel_cwr();
         assert_eq!(ecn.stamp(), (Ecn::Ect0, 0));
-        assert_eq!((ecn.of_retransmission(false), ecn.of_retransmission(true)), (Ecn::NotEct, Ecn::Ect0));
+        assert_eq!(ecn.of_retransmission(), Ecn::NotEct);
+        // a control that requires ECN, with the codepoint of L4S
+        let mut scalable = SenderEcn::new(false, EcnUse { required: true, codepoint: Ecn::Ect1, ..EcnUse::default() });
+        scalable.negotiate(&Ack { flags: ack_flag::ECN_SETUP, ..Ack::default() });
+        assert_eq!((scalable.stamp(), scalable.of_retransmission()), ((Ecn::Ect1, 0), Ecn::Ect1));
     }
 
     #[test]

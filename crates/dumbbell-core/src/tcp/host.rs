@@ -280,7 +280,7 @@ mod tests {
             for (name, keys) in profile.controls() {
                 let mut config = keys.as_object().unwrap().clone();
                 config.insert("name".into(), json!(name));
-                assert!(crate::cc::build(&config).is_ok(), "{profile:?} {name}");
+                assert!(crate::cc::build(&config, &crate::cc::CcContext::default()).is_ok(), "{profile:?} {name}");
             }
         }
         assert!(Profile::Linux612.differences().is_empty());

@@ -10,6 +10,7 @@ pub mod output;
 mod pacer;
 mod probe;
 mod prr;
+mod rate;
 pub mod receiver;
 pub mod recovery;
 mod reordering;
@@ -22,8 +23,8 @@ mod undo;
 pub mod window;
 mod write_queue;
 
+use crate::cc::Echo;
 use crate::packet::Packet;
-use receiver::Echo;
 
 /// What both ends of one flow need to know, beside what their hosts do.
 #[derive(Clone, Copy, Debug)]

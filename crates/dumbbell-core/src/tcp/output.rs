@@ -2,9 +2,10 @@
 
 use super::host::Offload;
 use super::sender::{Application, Phase, Sender, Timer};
-use super::write_queue::{GSO_MAX_SIZE, MIN_TSO_SEGS};
+use super::write_queue::GSO_MAX_SIZE;
 use super::Network;
 use crate::cc::conn::{CaEvent, CaState};
+use crate::cc::Control;
 use crate::packet::{flag, Packet, HEADERS};
 use crate::units::Time;
 
@@ -35,6 +36,7 @@ impl Sender {
     /// Sends new segments as windows and pacing allow; `probe` sends one whatever the congestion window. Returns
     /// whether anything was sent. Linux `tcp_write_xmit`.
     pub(super) fn send_new(&mut self, net: &mut impl Network, probe: bool) -> bool {
+        self.check_app_limited();
         let mut unsent = self.queue.unsent(&self.conn, self.window_end);
         let max_burst = if self.host.offload == Offload::Tso { self.burst_limit() } else { 1 };
         let may_defer = max_burst > 1 && !probe && self.conn.state < CaState::Recovery;
@@ -89,12 +91,15 @@ impl Sender {
     /// Segments of the largest burst. Linux `tcp_tso_autosize`.
     fn burst_limit(&self) -> u32 {
         let mss = u64::from(self.conn.mss);
+        if let Some(segments) = self.cc.max_burst(&self.conn) {
+            return segments.min((GSO_MAX_SIZE / mss) as u32).max(1);
+        }
         let mut bytes = self.conn.pacing_rate >> PACING_SHIFT;
         let shift = self.conn.rtt.min_us() >> TSO_RTT_LOG;
         if self.host.tso_rtt && shift < 32 {
             bytes = bytes.saturating_add(GSO_MAX_SIZE >> shift);
         }
-        ((bytes.min(GSO_MAX_SIZE) / mss) as u32).max(MIN_TSO_SEGS)
+        ((bytes.min(GSO_MAX_SIZE) / mss) as u32).max(self.cc.min_burst(&self.conn))
     }
 
     /// Whether to wait for a larger burst. Linux `tcp_tso_should_defer`.
@@ -138,6 +143,9 @@ impl Sender {
         if self.conn.packets_out() == 0 {
             self.leave_idle();
         }
+        if let Some(rate) = &mut self.rate {
+            rate.sent(&self.conn, self.conn.snd_nxt, segments);
+        }
         let arm = self.conn.packets_out() == 0 || self.timer.kind == Timer::Tlp;
         let stamped = self.stamped();
         for index in 1..=segments {
@@ -168,7 +176,8 @@ impl Sender {
             return;
         }
         let rto = Time::from_micros(u64::from(self.conn.rtt.rto_us()));
-        if self.host.slow_start_after_idle && idle > rto && self.conn.state == CaState::Open {
+        let restarts = self.host.slow_start_after_idle && self.control != Control::Both;
+        if restarts && idle > rto && self.conn.state == CaState::Open {
             self.restart_window(idle, rto);
         }
         self.cc.cwnd_event(&mut self.conn, CaEvent::TxStart { idle });
@@ -225,6 +234,7 @@ impl Sender {
     /// Sends segment `seq` again: it is thought lost, or timed out. Linux `tcp_retransmit_skb`.
     pub(super) fn retransmit(&mut self, seq: u64, net: &mut impl Network) {
         let now = self.conn.now;
+        self.note_sent_again(seq);
         self.board.retransmitted(&mut self.conn, seq, now);
         self.undo.retransmitted(now.as_millis() as u32);
         self.send_again(seq, net);
@@ -233,8 +243,15 @@ impl Sender {
     /// Sends the last segment again as a tail-loss probe: the first transmission is not thought lost.
     pub(super) fn probe_last(&mut self, net: &mut impl Network) {
         let seq = self.conn.snd_nxt - 1;
+        self.note_sent_again(seq);
         self.board.probed(seq, self.conn.now);
         self.send_again(seq, net);
+    }
+
+    fn note_sent_again(&mut self, seq: u64) {
+        if let Some(rate) = &mut self.rate {
+            rate.sent(&self.conn, seq, 1);
+        }
     }
 
     /// Linux `__tcp_retransmit_skb`.
@@ -242,7 +259,7 @@ impl Sender {
         self.stats.sent += 1;
         self.stats.sent_all += 1;
         self.stats.retransmissions += 1;
-        let ecn = self.ecn.of_retransmission(self.cc.needs_ecn());
+        let ecn = self.ecn.of_retransmission();
         let len = self.queue.payload(seq, self.host.mss) as u16 + HEADERS;
         let flags = flag::RETRANSMISSION;
         net.send(Packet { seq, len, ecn, flags, ..self.stamped() });

@@ -67,19 +67,9 @@ impl Pacer {
 /// `tcp_update_pacing_rate`.
 #[inline]
 pub(super) fn window_rate(conn: &Conn, host: &HostParams) -> u64 {
-    let srtt = u64::from(conn.rtt.srtt_8us);
-    if srtt == 0 {
-        return conn.pacing_rate;
-    }
     let slow_start = conn.cwnd < conn.ssthresh / 2;
     let ratio = if slow_start { host.pacing_ss_ratio } else { host.pacing_ca_ratio };
-    let window = u64::from(conn.cwnd.max(conn.packets_out()));
-    // mss * window / (srtt_8us / 8e6) * ratio / 100; beyond 64 bits only for windows that no network holds
-    let (bytes, scale) = (u64::from(conn.mss) * window, u64::from(ratio) * 80_000);
-    match bytes.checked_mul(scale) {
-        Some(product) => product / srtt,
-        None => (u128::from(bytes) * u128::from(scale) / u128::from(srtt)).min(u128::from(u64::MAX)) as u64,
-    }
+    conn.window_rate(ratio)
 }
 
 #[cfg(test)]

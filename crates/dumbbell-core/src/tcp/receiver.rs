@@ -6,6 +6,7 @@
 use super::host::HostParams;
 use super::window::Window;
 use super::{ack_flag, Ack, Block, FlowOptions};
+pub use crate::cc::Echo;
 use crate::packet::{flag, Ecn, Packet};
 use crate::units::{timer_wheel, Time};
 use std::collections::VecDeque;
@@ -29,17 +30,6 @@ const COMPRESSED_ACKS: u32 = 44;
 const COMPRESSION_DELAY: Time = Time::from_millis(1);
 /// Blocks that fit beside timestamps in 40 B of options (RFC 2018).
 const MAX_BLOCKS: usize = 3;
-
-/// How CE is echoed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Echo {
-    /// RFC 3168: ECE on every ACK from the first CE until CWR comes.
-    UntilCwr,
-    /// RFC 9768 (AccECN): each ACK has the count of CE packets; nothing is latched, CWR means nothing.
-    Accurate,
-    /// RFC 8257 section 3.2: ECE says whether the packets that an ACK covers came with CE; a change is acknowledged at once.
-    PerPacket,
-}
 
 /// SACK blocks of one ACK.
 #[derive(Clone, Copy, Debug, Default)]

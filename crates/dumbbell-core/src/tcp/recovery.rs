@@ -9,6 +9,7 @@ use super::scoreboard::seg;
 use super::sender::{AckFlags, Resend, Sender, Timer};
 use super::{Ack, Network};
 use crate::cc::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
+use crate::cc::Control;
 use crate::units::Time;
 
 impl Sender {
@@ -166,13 +167,17 @@ impl Sender {
         conn.prior_cwnd = conn.cwnd;
         self.reduction.start();
         conn.ssthresh = self.cc.ssthresh(conn, cause);
-        if self.host.ecn_reduction == EcnReduction::Immediate && cause == Congestion::Ecn {
+        let immediate = self.host.ecn_reduction == EcnReduction::Immediate && self.control != Control::Both;
+        if immediate && cause == Congestion::Ecn {
             conn.cwnd = conn.cwnd.min(conn.ssthresh);
         }
         self.ecn.queue_cwr();
     }
 
     fn end_reduction(&mut self) {
+        if self.control == Control::Both {
+            return;
+        }
         let cwr = self.conn.state == CaState::Cwr;
         if self.conn.ssthresh < INFINITE_SSTHRESH && (cwr || self.undo.marker.is_some()) {
             self.conn.cwnd = self.conn.ssthresh;
@@ -195,7 +200,9 @@ impl Sender {
         } else if flags.una_advanced {
             self.cc.cong_avoid(&mut self.conn, delivered);
         }
-        self.conn.pacing_rate = window_rate(&self.conn, &self.host);
+        if self.control == Control::Window {
+            self.conn.pacing_rate = window_rate(&self.conn, &self.host);
+        }
     }
 
     fn reduce_window(&mut self, progress: Progress) {
@@ -283,9 +290,21 @@ impl Sender {
     /// Returns (retransmissions lost, time to wait for the next verdict).
     fn detect_losses(&mut self) -> (u32, Time) {
         let window = self.reordering.get(&self.conn);
-        let (lost, again, wait) = self.board.detect_loss(&mut self.conn, window);
+        let (lost, again, wait) = match self.rate.as_deref_mut() {
+            None => self.board.detect_loss(&mut self.conn, window, &mut ()),
+            Some(rate) => self.board.detect_loss(&mut self.conn, window, rate),
+        };
         self.losses += u64::from(lost + again);
+        self.report_losses();
         (again, wait)
+    }
+
+    /// Tells a control that wants to know of every loss mark.
+    fn report_losses(&mut self) {
+        let Some(rate) = &mut self.rate else { return };
+        for loss in rate.losses.drain(..) {
+            self.cc.on_loss(&mut self.conn, &loss);
+        }
     }
 
     pub(super) fn on_reordering(&mut self, net: &mut impl Network) {
@@ -296,7 +315,9 @@ impl Sender {
         if self.conn.in_flight() != in_flight {
             if self.conn.state != CaState::Recovery {
                 self.enter_recovery(false);
-                self.reduce_window(Progress { delivered: 1, newly_lost: self.losses > before, ..Progress::default() });
+                if self.control != Control::Both {
+                    self.reduce_window(Progress { delivered: 1, newly_lost: self.losses > before, ..Progress::default() });
+                }
             }
             self.retransmit_lost(net);
         }
@@ -394,9 +415,13 @@ impl Sender {
         for seq in self.conn.snd_una..self.conn.snd_nxt {
             if seq == self.conn.snd_una || self.conn.now - self.board.get(seq).sent >= rack_rtt {
                 self.losses += 1;
-                self.board.mark_lost(&mut self.conn, seq);
+                match self.rate.as_deref_mut() {
+                    None => self.board.mark_lost(&mut self.conn, seq, &mut ()),
+                    Some(rate) => self.board.mark_lost(&mut self.conn, seq, rate),
+                }
             }
         }
+        self.report_losses();
         let state = self.conn.state;
         if state <= CaState::Disorder
             || self.conn.high_seq <= self.conn.snd_una

@@ -52,6 +52,21 @@ pub struct Delivered {
     pub original_sacked: bool,
 }
 
+/// Sees what becomes of segments. `()` sees nothing and costs nothing.
+pub trait Observer {
+    /// Segment `seq` is newly delivered.
+    fn delivered(&mut self, seq: u64, segment: &Segment);
+    /// Segment `seq`, or its retransmission, is newly thought lost.
+    fn lost(&mut self, seq: u64, segment: &Segment);
+}
+
+impl Observer for () {
+    #[inline(always)]
+    fn delivered(&mut self, _seq: u64, _segment: &Segment) {}
+    #[inline(always)]
+    fn lost(&mut self, _seq: u64, _segment: &Segment) {}
+}
+
 /// State of RACK: the most recently sent segment that was delivered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rack {
@@ -161,7 +176,7 @@ impl Scoreboard {
 
     /// Takes the cumulative acknowledgement of `conn.snd_una..ack`, and moves `snd_una` there.
     #[inline]
-    pub fn acknowledge(&mut self, conn: &mut Conn, ack: u64, delivered: &mut Delivered) {
+    pub fn acknowledge(&mut self, conn: &mut Conn, ack: u64, delivered: &mut Delivered, observer: &mut impl Observer) {
         for seq in conn.snd_una..ack {
             let segment = *self.get(seq);
             if segment.flags == 0 {
@@ -173,6 +188,7 @@ impl Scoreboard {
                 delivered.original_sacked |= seq < conn.high_seq;
                 delivered.segments += 1;
                 self.advance_rack(conn, seq, segment);
+                observer.delivered(seq, &segment);
                 continue;
             }
             if segment.flags & seg::EVER_RETRANS != 0 {
@@ -190,6 +206,7 @@ impl Scoreboard {
             } else {
                 delivered.segments += 1;
                 self.advance_rack(conn, seq, segment);
+                observer.delivered(seq, &segment);
             }
             if segment.flags & seg::LOST != 0 {
                 conn.lost_out -= 1;
@@ -203,7 +220,7 @@ impl Scoreboard {
     }
 
     /// Takes selective acknowledgements. Blocks outside `snd_una..snd_nxt` are cut to it.
-    pub fn sack(&mut self, conn: &mut Conn, blocks: &[Block], delivered: &mut Delivered) {
+    pub fn sack(&mut self, conn: &mut Conn, blocks: &[Block], delivered: &mut Delivered, observer: &mut impl Observer) {
         let known = self.known;
         self.known = [(0, 0); 4];
         for (slot, &(start, end)) in self.known.iter_mut().zip(blocks) {
@@ -218,14 +235,14 @@ impl Scoreboard {
                     seq = known_end;
                     continue;
                 }
-                self.sack_one(conn, seq, delivered);
+                self.sack_one(conn, seq, delivered, observer);
                 seq += 1;
             }
             self.highest_sacked = self.highest_sacked.max(end);
         }
     }
 
-    fn sack_one(&mut self, conn: &mut Conn, seq: u64, delivered: &mut Delivered) {
+    fn sack_one(&mut self, conn: &mut Conn, seq: u64, delivered: &mut Delivered, observer: &mut impl Observer) {
         let segment = *self.get(seq);
         if segment.flags & seg::SACKED != 0 {
             return;
@@ -251,6 +268,7 @@ impl Scoreboard {
             }
         }
         self.get_mut(seq).flags = flags | seg::SACKED;
+        observer.delivered(seq, &segment);
         conn.sacked_out += 1;
         delivered.segments += 1;
         delivered.data_sacked = true;
@@ -274,7 +292,7 @@ impl Scoreboard {
 
     /// Marks lost what was sent so long before the newest delivered segment that it should have arrived: its round-trip
     /// time plus `reo_wnd` is over. Returns (newly lost, retransmissions lost, time until the next would be).
-    pub fn detect_loss(&mut self, conn: &mut Conn, reo_wnd: Time) -> (u32, u32, Time) {
+    pub fn detect_loss(&mut self, conn: &mut Conn, reo_wnd: Time, observer: &mut impl Observer) -> (u32, u32, Time) {
         let (mut lost, mut lost_again, mut wait) = (0, 0, Time::ZERO);
         let rack = self.rack;
         let due = rack.rtt + reo_wnd;
@@ -288,7 +306,7 @@ impl Scoreboard {
                 }
                 let waited = conn.now - segment.sent;
                 if waited >= due {
-                    self.mark_lost(conn, seq);
+                    self.mark_lost(conn, seq, observer);
                     lost += 1;
                 } else {
                     wait = wait.max(due - waited);
@@ -312,7 +330,7 @@ impl Scoreboard {
             if waited >= due {
                 // or a probe, which is lost for the first time
                 let retransmitted = self.get(again).flags & seg::RETRANS != 0;
-                self.mark_lost(conn, again);
+                self.mark_lost(conn, again, observer);
                 lost_again += u32::from(retransmitted);
                 lost += u32::from(!retransmitted);
             } else {
@@ -334,11 +352,12 @@ impl Scoreboard {
     }
 
     /// Segment `seq` is thought lost, or its retransmission is.
-    pub fn mark_lost(&mut self, conn: &mut Conn, seq: u64) {
+    pub fn mark_lost(&mut self, conn: &mut Conn, seq: u64, observer: &mut impl Observer) {
         let segment = self.get_mut(seq);
         if segment.flags & seg::SACKED != 0 {
             return;
         }
+        let newly = segment.flags & (seg::LOST | seg::RETRANS) != seg::LOST;
         if segment.flags & seg::LOST == 0 {
             segment.flags |= seg::LOST;
             conn.lost_out += 1;
@@ -346,6 +365,9 @@ impl Scoreboard {
         if segment.flags & seg::RETRANS != 0 {
             segment.flags &= !seg::RETRANS;
             conn.retrans_out -= 1;
+        }
+        if newly {
+            observer.lost(seq, self.get(seq));
         }
         self.retransmit_hint = self.retransmit_hint.min(seq);
     }

@@ -9,6 +9,7 @@ use super::host::{HostParams, Pacing};
 use super::pacer::{window_rate, Pacer};
 use super::probe::Probe;
 use super::prr::Reduction;
+use super::rate::RateSampler;
 use super::reordering::ReorderingWindow;
 use super::scoreboard::{seg, Delivered, Scoreboard};
 use super::timer::RetransmissionTimer;
@@ -18,7 +19,7 @@ pub use super::write_queue::Application;
 use super::write_queue::WriteQueue;
 use super::{ack_flag, Ack, Block, FlowOptions, Network};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
-use crate::cc::{AckEvent, AnyCc};
+use crate::cc::{AckEvent, AnyCc, Control, RateSample};
 use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
 use crate::units::Time;
@@ -72,6 +73,12 @@ pub struct Sender {
     /// Counters.
     pub stats: SenderStats,
     pub(super) host: Arc<HostParams>,
+    /// What the congestion control owns.
+    pub(super) control: Control,
+    /// Rate samples, for a congestion control that asks for them.
+    pub(super) rate: Option<Box<RateSampler>>,
+    #[cfg(test)]
+    pub(super) last_sample: Option<RateSample>,
     /// Index in the run.
     flow: u32,
     /// Where the connection stands.
@@ -159,7 +166,11 @@ impl Sender {
             mss: host.mss,
         };
         Sender {
-            ecn: SenderEcn::new(options.ecn || cc.needs_ecn()),
+            ecn: SenderEcn::new(options.ecn, cc.ecn()),
+            control: cc.control(),
+            rate: cc.rate_samples().then(|| Box::new(RateSampler::new())),
+            #[cfg(test)]
+            last_sample: None,
             conn,
             board: Scoreboard::default(),
             cc,
@@ -223,12 +234,18 @@ impl Sender {
     /// When [`Sender::on_timer`] wants to be called.
     #[inline]
     pub fn next_timer(&self) -> Time {
-        self.timer.at.min(self.pacer.timer()).min(self.queue.wakes_at)
+        self.timer.at().min(self.pacer.timer()).min(self.queue.wakes_at)
+    }
+
+    /// A time at or before [`Sender::next_timer`], which costs less.
+    #[inline]
+    pub fn no_timer_before(&self) -> Time {
+        self.timer.not_before().min(self.pacer.timer()).min(self.queue.wakes_at)
     }
 
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
-        self.board.heap_bytes()
+        self.board.heap_bytes() + self.rate.as_ref().map_or(0, |rate| rate.heap_bytes())
     }
 
     /// Segments that the scoreboard says are SACKed, lost and retransmitted, counted anew: for tests.
@@ -285,8 +302,12 @@ impl Sender {
         self.timer.backoff = 0;
         self.last_sent = self.conn.now;
         self.window_end = u64::from(ack.window / self.conn.mss);
+        // the SYN counts as delivered
+        self.conn.delivered = 1;
         self.cc.init(&mut self.conn);
-        self.conn.pacing_rate = window_rate(&self.conn, &self.host);
+        if self.control == Control::Window {
+            self.conn.pacing_rate = window_rate(&self.conn, &self.host);
+        }
         self.send_bare(HEADERS, flag::PURE_ACK, net);
         self.push(net);
     }
@@ -314,6 +335,7 @@ impl Sender {
         self.stats.ece_acks += u64::from(flags.ece);
         let prior_una = self.conn.snd_una;
         let prior_packets = self.conn.packets_out();
+        let prior_in_flight = self.conn.in_flight();
         if ack.ack < prior_una && blocks.is_empty() {
             return;
         }
@@ -325,7 +347,9 @@ impl Sender {
             flags.una_advanced = true;
             self.timer.timeouts = 0;
         }
-        self.cc.in_ack_event(&mut self.conn, &AckEvent { ece: flags.ece, esce: ack.has(ack_flag::ESCE), advanced });
+        self.check_app_limited();
+        let event = AckEvent { ece: flags.ece, esce: ack.has(ack_flag::ESCE), advanced, new_ce: echo.new_ce };
+        self.cc.in_ack_event(&mut self.conn, &event);
 
         let mut delivered = Delivered::default();
         let sacks = match blocks.split_first() {
@@ -338,7 +362,10 @@ impl Sender {
             _ => blocks,
         };
         if !sacks.is_empty() {
-            self.board.sack(&mut self.conn, sacks, &mut delivered);
+            match self.rate.as_deref_mut() {
+                None => self.board.sack(&mut self.conn, sacks, &mut delivered, &mut ()),
+                Some(rate) => self.board.sack(&mut self.conn, sacks, &mut delivered, rate),
+            }
             flags.data_sacked = delivered.data_sacked;
         }
         if prior_packets == 0 {
@@ -346,14 +373,17 @@ impl Sender {
             return self.push(net);
         }
         if advanced > 0 {
-            self.board.acknowledge(&mut self.conn, ack.ack, &mut delivered);
+            match self.rate.as_deref_mut() {
+                None => self.board.acknowledge(&mut self.conn, ack.ack, &mut delivered, &mut ()),
+                Some(rate) => self.board.acknowledge(&mut self.conn, ack.ack, &mut delivered, rate),
+            }
         }
         self.conn.delivered += u64::from(delivered.segments);
         let marked = echo.new_ce.unwrap_or(if flags.ece { delivered.segments } else { 0 });
         self.conn.delivered_ce += u64::from(marked);
         flags.original_sacked = delivered.original_sacked;
         flags.retransmission_acked = delivered.retransmission_acked;
-        self.take_rtt(&delivered, &mut flags);
+        let rtt_us = self.take_rtt(&delivered, &mut flags);
 
         self.reordering.update(&self.conn);
         if self.probe.is_open() {
@@ -368,7 +398,20 @@ impl Sender {
         if flags.set_timer {
             self.arm_timer();
         }
-        self.adjust_window(delivered.segments, self.losses - lost_before, &flags);
+        let newly_lost = self.losses - lost_before;
+        if self.control == Control::Both {
+            self.let_control_decide(RateSample {
+                newly_delivered: delivered.segments,
+                newly_marked: marked,
+                newly_lost: newly_lost as u32,
+                prior_in_flight,
+                rtt_us,
+                ece: flags.ece,
+                ..RateSample::default()
+            });
+        } else {
+            self.adjust_window(delivered.segments, newly_lost, &flags);
+        }
         self.resend(resend, net);
         if self.all_acknowledged() {
             self.finish();
@@ -377,8 +420,28 @@ impl Sender {
         self.push(net);
     }
 
-    /// Takes the RTT samples of an ACK. Linux `tcp_clean_rtx_queue`, `tcp_ack_update_rtt`.
-    fn take_rtt(&mut self, delivered: &Delivered, flags: &mut AckFlags) {
+    /// Marks a pause of the application, for controls that ask for rate samples.
+    #[inline]
+    pub(super) fn check_app_limited(&mut self) {
+        if let Some(rate) = &mut self.rate {
+            rate.check_app_limited(&self.conn, self.queue.waiting(&self.conn));
+        }
+    }
+
+    /// The congestion control sets window and pacing rate. Linux `tcp_rate_gen`, `tcp_cong_control`.
+    fn let_control_decide(&mut self, mut sample: RateSample) {
+        if let Some(rate) = &mut self.rate {
+            rate.finish(&self.conn, &mut sample);
+        }
+        #[cfg(test)]
+        {
+            self.last_sample = Some(sample);
+        }
+        self.cc.cong_control(&mut self.conn, &sample);
+    }
+
+    /// Takes the RTT samples of an ACK; returns that of the newest segment. Linux `tcp_clean_rtx_queue`, `tcp_ack_update_rtt`.
+    fn take_rtt(&mut self, delivered: &Delivered, flags: &mut AckFlags) -> Option<u32> {
         let now = self.conn.now;
         let since = |sent: Time| micros(now - sent);
         let (mut sample, mut newest) = (None, None);
@@ -406,6 +469,7 @@ impl Sender {
         if delivered.acked > 0 {
             self.cc.pkts_acked(&mut self.conn, delivered.acked, newest);
         }
+        newest
     }
 
     /// Everything that the application wanted to send has arrived.
@@ -424,7 +488,7 @@ impl Sender {
     /// A time given by [`Sender::next_timer`] has come.
     pub fn on_timer(&mut self, now: Time, net: &mut impl Network) {
         self.conn.now = now;
-        if self.timer.at <= now {
+        if self.timer.at() <= now {
             match (self.phase, self.timer.kind) {
                 (Phase::SynSent, _) => {
                     self.syn_retries += 1;

@@ -22,8 +22,10 @@ pub enum Timer {
 /// Linux `icsk_pending`, `icsk_timeout`, `icsk_backoff`, `icsk_retransmits`.
 #[derive(Clone, Debug)]
 pub(super) struct RetransmissionTimer {
-    /// When it fires.
-    pub at: Time,
+    /// When it was set, and for how much later; the wheel rounds that up ([`RetransmissionTimer::at`]). Most ACKs set it anew, so that
+    /// the rounding is left until somebody asks.
+    set_at: Time,
+    timeout: Time,
     /// What it is set for.
     pub kind: Timer,
     /// The timeout has doubled so many times since the last RTT sample.
@@ -34,19 +36,41 @@ pub(super) struct RetransmissionTimer {
 
 impl RetransmissionTimer {
     pub fn new() -> RetransmissionTimer {
-        RetransmissionTimer { at: Time::NEVER, kind: Timer::Off, backoff: 0, timeouts: 0 }
+        RetransmissionTimer { set_at: Time::NEVER, timeout: Time::ZERO, kind: Timer::Off, backoff: 0, timeouts: 0 }
     }
 
     #[inline]
     pub fn set(&mut self, kind: Timer, timeout_us: u64, now: Time) {
         self.kind = kind;
-        self.at = timer_wheel(now, Time::from_micros(timeout_us));
+        self.set_at = now;
+        self.timeout = Time::from_micros(timeout_us);
     }
 
     #[inline]
     pub fn stop(&mut self) {
         self.kind = Timer::Off;
-        self.at = Time::NEVER;
+        self.disarm();
+    }
+
+    /// It does not fire, but what it was set for is remembered.
+    #[inline]
+    pub fn disarm(&mut self) {
+        self.set_at = Time::NEVER;
+    }
+
+    /// When it fires.
+    pub fn at(&self) -> Time {
+        if self.set_at == Time::NEVER {
+            Time::NEVER
+        } else {
+            timer_wheel(self.set_at, self.timeout)
+        }
+    }
+
+    /// It does not fire before this time; cheaper than [`RetransmissionTimer::at`].
+    #[inline]
+    pub fn not_before(&self) -> Time {
+        self.set_at.saturating_add(self.timeout)
     }
 
     /// Sets it for the end of RACK's reordering window.
@@ -129,11 +153,11 @@ mod tests {
         let sent = NOW.saturating_sub(Time::from_millis(100));
         let mut timer = RetransmissionTimer::new();
         timer.set_rto(&rtt(), sent, NOW);
-        assert_eq!((timer.kind, timer.at), (Timer::Rto, due(240)));
+        assert_eq!((timer.kind, timer.at()), (Timer::Rto, due(240)));
         for kind in [Timer::Tlp, Timer::Reordering] {
             timer.kind = kind;
             timer.set_rto(&rtt(), sent, NOW);
-            assert_eq!(timer.at, due(140), "{kind:?}");
+            assert_eq!(timer.at(), due(140), "{kind:?}");
         }
     }
 
@@ -143,10 +167,10 @@ mod tests {
         // 2 * 40 + 2 ms; one segment: 2 * 40 + 200 ms, but the timeout of 240 ms comes first
         for (out, expected) in [(2, 82), (1, 240)] {
             timer.set_probe(&rtt(), out, NOW, 200_000, true, NOW);
-            assert_eq!((timer.kind, timer.at), (Timer::Tlp, due(expected)), "{out} out");
+            assert_eq!((timer.kind, timer.at()), (Timer::Tlp, due(expected)), "{out} out");
         }
         // what is left of the timeout: 240 - 200 ms
         timer.set_probe(&rtt(), 2, NOW.saturating_sub(Time::from_millis(200)), 200_000, false, NOW);
-        assert_eq!(timer.at, due(40));
+        assert_eq!(timer.at(), due(40));
     }
 }

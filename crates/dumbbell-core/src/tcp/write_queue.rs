@@ -93,6 +93,14 @@ impl WriteQueue {
         self.pushes.contains(&seq) || seq == self.segments(mss).wrapping_sub(1)
     }
 
+    /// Segments that wait to be sent, without asking the application for more.
+    pub fn waiting(&self, conn: &Conn) -> u64 {
+        if self.stopped {
+            return 0;
+        }
+        self.written - conn.snd_nxt
+    }
+
     /// Segments that the application has written and that were never sent. `window_end` is the end of the receiver's window.
     pub fn unsent(&mut self, conn: &Conn, window_end: u64) -> u64 {
         if self.stopped {

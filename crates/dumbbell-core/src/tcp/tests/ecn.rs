@@ -169,5 +169,9 @@ fn a_loss_after_an_immediate_reduction_is_repaired_by_prr() {
     // 4 of the 18 in flight are SACKed; threshold 10: PRR allows ceil(10 * 4 / 18) = 3, the retransmission first
     assert_eq!(story.sack(2, &[(3, 7)]), [2, 20, 21]);
     assert_eq!((story.conn().ssthresh, story.conn().state), (10, CaState::Recovery));
-    assert!(story.conn().cwnd >= 1);
+    // 18 - 4 SACKed - 1 lost + 3 sent = 16 in flight, which is the window
+    assert_eq!((story.conn().in_flight(), story.conn().cwnd), (16, 16));
+    // 4 more: ceil(10 * 8 / 18) = 5, of which 2 are left: 14
+    assert_eq!(story.sack(2, &[(3, 11)]).len(), 2);
+    assert_eq!((story.conn().in_flight(), story.conn().cwnd), (14, 14));
 }

@@ -4,6 +4,7 @@
 //! [`timer_wheel`]'s and tested there. Unless a test says otherwise the path takes 40 ms both ways
 //! and the handshake is over at 40 ms, so that the RTO is 40 + 200 = 240 ms.
 
+mod control;
 mod ecn;
 mod handshake;
 mod output;
@@ -83,7 +84,8 @@ impl Story {
 
     /// Not started yet, with a congestion control of other than default parameters.
     fn with(config: &Value, host: HostParams, app: Application) -> Story {
-        let cc = crate::cc::build(config.as_object().expect("a table")).expect("a registered congestion control");
+        let cc = crate::cc::build(config.as_object().expect("a table"), &crate::cc::CcContext::default())
+            .expect("a registered congestion control");
         let options = FlowOptions { ecn: host.ecn, ..FlowOptions::default() };
         Story {
             sender: Sender::new(7, cc, Arc::new(host), options, app),

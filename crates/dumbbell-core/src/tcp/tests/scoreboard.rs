@@ -25,18 +25,18 @@ impl Board {
 
     fn sack(&mut self, blocks: &[Block]) -> Delivered {
         let mut delivered = Delivered::default();
-        self.board.sack(&mut self.conn, blocks, &mut delivered);
+        self.board.sack(&mut self.conn, blocks, &mut delivered, &mut ());
         delivered
     }
 
     fn acknowledge(&mut self, ack: u64) -> Delivered {
         let mut delivered = Delivered::default();
-        self.board.acknowledge(&mut self.conn, ack, &mut delivered);
+        self.board.acknowledge(&mut self.conn, ack, &mut delivered, &mut ());
         delivered
     }
 
     fn detect(&mut self, window: u64) -> (u32, u32, u64) {
-        let (lost, again, wait) = self.board.detect_loss(&mut self.conn, Time(window * MS));
+        let (lost, again, wait) = self.board.detect_loss(&mut self.conn, Time(window * MS), &mut ());
         (lost, again, wait.as_millis())
     }
 
@@ -93,7 +93,7 @@ fn blocks_are_cut_to_what_is_in_flight() {
 #[test]
 fn rtt_samples_come_from_segments_sent_once() {
     let mut board = Board::new(10);
-    board.board.mark_lost(&mut board.conn, 0);
+    board.board.mark_lost(&mut board.conn, 0, &mut ());
     board.board.retransmitted(&mut board.conn, 0, Time(50 * MS));
     // oldest and newest of 2..5
     let sacked = board.sack(&[(2, 5)]);
@@ -110,7 +110,7 @@ fn originals_below_high_seq_are_told_apart() {
     // F-RTO: 0 was sent again, 1 was not; the episode began with 5 out
     let mut board = Board::new(10);
     board.conn.high_seq = 5;
-    board.board.mark_lost(&mut board.conn, 0);
+    board.board.mark_lost(&mut board.conn, 0, &mut ());
     board.board.retransmitted(&mut board.conn, 0, Time(50 * MS));
     assert!(!board.acknowledge(1).original_sacked);
     assert!(!board.sack(&[(7, 8)]).original_sacked);
@@ -125,9 +125,9 @@ fn originals_below_high_seq_are_told_apart() {
 fn what_was_sent_twice_gives_no_sample_even_when_it_was_lost_again() {
     let mut board = Board::new(10);
     board.conn.high_seq = 10;
-    board.board.mark_lost(&mut board.conn, 3);
+    board.board.mark_lost(&mut board.conn, 3, &mut ());
     board.board.retransmitted(&mut board.conn, 3, Time(50 * MS));
-    board.board.mark_lost(&mut board.conn, 3);
+    board.board.mark_lost(&mut board.conn, 3, &mut ());
     assert_eq!(board.counters(), (0, 1, 0));
     let delivered = board.sack(&[(3, 4)]);
     assert_eq!((delivered.first_sacked, delivered.original_sacked, delivered.segments), (None, false, 1));
@@ -191,7 +191,7 @@ fn a_probe_is_not_a_retransmission_in_flight_but_may_be_lost() {
 fn an_ack_faster_than_the_path_is_of_the_first_transmission() {
     let mut board = Board::new(10);
     board.conn.rtt.sample_min(40_000, Time::ZERO);
-    board.board.mark_lost(&mut board.conn, 9);
+    board.board.mark_lost(&mut board.conn, 9, &mut ());
     board.board.retransmitted(&mut board.conn, 9, Time(90 * MS));
     // 10 ms after it was sent again: RACK learns nothing
     board.sack(&[(9, 10)]);
@@ -212,6 +212,6 @@ fn marks_are_taken_back_and_made_again() {
     assert_eq!(board.detect(0), (4, 0, 0));
     assert_eq!(board.board.next_retransmission(&board.conn), Some(1));
     // a SACKed segment is never lost
-    board.board.mark_lost(&mut board.conn, 5);
+    board.board.mark_lost(&mut board.conn, 5, &mut ());
     assert_eq!(board.counters(), (1, 4, 1));
 }

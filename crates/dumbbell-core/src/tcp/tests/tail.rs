@@ -180,8 +180,9 @@ fn only_what_timed_out_is_lost() {
     story.advance(RTT);
     story.ack(2);
     // a timeout at 100 ms, earlier than any real one
-    story.sender.timer.kind = Timer::Rto;
-    story.sender.timer.at = Time::from_millis(100);
+    let now = story.now;
+    story.sender.timer.set(Timer::Rto, 19_000, now);
+    assert_eq!(story.sender.next_timer(), Time::from_millis(100));
     assert_eq!(story.fire(), [2]);
     for seq in 2..14 {
         let lost = story.sender.board.get(seq).flags & seg::LOST != 0;

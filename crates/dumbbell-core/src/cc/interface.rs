@@ -1,0 +1,120 @@
+//! What a congestion control is told, and what it may ask of the transport. The state that it sees is [`Conn`](super::conn::Conn).
+
+use crate::packet::Ecn;
+use crate::units::Time;
+
+/// Who decides how fast a connection sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// The window: the control grows it and names thresholds, PRR carries reductions out, and the pacing rate follows from the window
+    /// (Linux `tcp_update_pacing_rate`).
+    Window,
+    /// The same for the window, but the control sets [`pacing_rate`](super::conn::Conn::pacing_rate) itself.
+    Rate,
+    /// The control sets window and pacing rate in [`cong_control`](super::CongestionControl::cong_control), which replaces growth, PRR and
+    /// the pacing rate of Linux.
+    Both,
+}
+
+/// How a receiver echoes CE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Echo {
+    /// RFC 3168: ECE on every ACK from the first CE until CWR comes.
+    UntilCwr,
+    /// RFC 9768 (AccECN): each ACK has the count of CE packets; nothing is latched, CWR means nothing.
+    Accurate,
+    /// RFC 8257 section 3.2: ECE says whether the packets that an ACK covers came with CE; a change is acknowledged at once.
+    PerPacket,
+}
+
+/// What a control asks of ECN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EcnUse {
+    /// It needs ECN whatever the host's setting, and an ECN-capable codepoint on retransmissions too (Linux `TCP_CONG_NEEDS_ECN`).
+    pub required: bool,
+    /// Codepoint of its data: ECT(0), or ECT(1) as the L4S identifier (RFC 9331).
+    pub codepoint: Ecn,
+    /// Echo that it expects of the receiver.
+    pub echo: Echo,
+}
+
+impl Default for EcnUse {
+    /// RFC 3168, if the host wants it.
+    fn default() -> EcnUse {
+        EcnUse { required: false, codepoint: Ecn::Ect0, echo: Echo::UntilCwr }
+    }
+}
+
+/// Which connection a control is built for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CcContext {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Number of the flow.
+    pub flow: u64,
+}
+
+/// What an arriving ACK says before the scoreboard is cleaned. How much it delivers is not known yet: see [`RateSample`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AckEvent {
+    /// It carries ECE, or an AccECN receiver counted CE.
+    pub ece: bool,
+    /// It carries ESCE (SCE drafts: the former NS bit).
+    pub esce: bool,
+    /// Segments by which it advances `snd_una`.
+    pub advanced: u64,
+    /// CE packets that an AccECN receiver newly counted; `None` without AccECN.
+    pub new_ce: Option<u32>,
+}
+
+/// What an ACK brought: Linux `struct rate_sample`, with the deviations that `tcp/rate.rs` names. Counts are segments. What says "of the
+/// sample" is there only if the control asks for [rate samples](super::CongestionControl::RATE_SAMPLES).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RateSample {
+    /// Newly delivered by this ACK, cumulatively or selectively. Linux `acked_sacked`.
+    pub newly_delivered: u32,
+    /// Newly marked with CE: by AccECN's count, or all that an ACK with ECE delivers. Prague's `ece_delta`.
+    pub newly_marked: u32,
+    /// Newly thought lost, retransmissions that were lost again included. Linux `losses`.
+    pub newly_lost: u32,
+    /// In flight before this ACK did anything.
+    pub prior_in_flight: u32,
+    /// RTT of the newest segment that it acknowledges or SACKs and that was sent once, us.
+    pub rtt_us: Option<u32>,
+    /// The ACK has ECE, or CE was counted.
+    pub ece: bool,
+    /// Delivered over the interval of the sample; `None`: this ACK gives no sample.
+    pub delivered: Option<u32>,
+    /// Of those, with CE.
+    pub delivered_ce: u32,
+    /// Thought lost over the interval.
+    pub lost: u32,
+    /// The longer of sending and acknowledging, us; `None`: no sample, or shorter than the connection's smallest RTT, so that the rate says
+    /// nothing.
+    pub interval_us: Option<u64>,
+    /// `delivered` of the connection when the segment of the sample was sent.
+    pub prior_delivered: u64,
+    /// `delivered_ce` likewise.
+    pub prior_delivered_ce: u64,
+    /// In flight when the segment of the sample was sent, its whole burst included.
+    pub tx_in_flight: u32,
+    /// The application was the limit when it was sent.
+    pub is_app_limited: bool,
+    /// It had been retransmitted.
+    pub is_retrans: bool,
+}
+
+/// A segment that was just marked lost. Linux `skb_marked_lost`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LossEvent {
+    /// Its number.
+    pub seq: u64,
+    /// In flight when it was sent, its whole burst included.
+    pub tx_in_flight: u32,
+    /// Marked lost since it was sent, itself included.
+    pub lost: u32,
+    /// The application was the limit when it was sent.
+    pub is_app_limited: bool,
+    /// When it was last sent.
+    pub sent: Time,
+}
