@@ -463,7 +463,7 @@ fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Time, seconds: u64) -> Counters {
             }
             pass(&mut aqm, &mut now, arrival.min(link), &mut log);
             if arrival <= link {
-                let packet = Packet { enqueue_time: now, seq, flow: 0, tsval: 3, value: 9, len: LENGTHS[0], ecn, flags: 4 };
+                let packet = Packet { enqueue_time: now, seq, tsval: 3, value: 9, len: LENGTHS[0], ecn, flags: 4, ..Packet::EMPTY };
                 model.entered[0] += 1;
                 model.inside[0].push_back(packet);
                 log.arrived(&packet, now);
