@@ -40,6 +40,8 @@ struct Case {
     millis: u64,
     /// Of the run whose instructions are counted.
     short_millis: u64,
+    /// Short flows a second beside the others, bounded Pareto from 1 kB to 1 MB.
+    web: f64,
 }
 
 const GBIT: u64 = 1_000_000_000;
@@ -51,7 +53,7 @@ fn cases() -> Vec<Case> {
     // 0.17 of the round trip
     let step = || json!({"name": "step", "threshold": 850_000, "limit": 1_000_000});
     let case =
-        |name, rate, base_rtt, flows, aqm, millis, short_millis| Case { name, rate, base_rtt, flows, aqm, millis, short_millis };
+        |name, rate, base_rtt, flows, aqm, millis, short_millis| Case { name, rate, base_rtt, flows, aqm, millis, short_millis, web: 0.0 };
     vec![
         case("a", GBIT, 5 * MS, &[("dctcp", 10)], step(), 30_000, 1_000),
         case("b", GBIT / 10, 20 * MS, &[("cubic", 2)], codel(), 200_000, 10_000),
@@ -70,6 +72,8 @@ fn cases() -> Vec<Case> {
         // f with few flows: what the number of flows costs
         case("f-10", 100 * GBIT, 20 * MS, &[("cubic", 10)], large(), 2_000, 100),
         case("g", GBIT, 20 * MS, &[("cubic", 100)], json!({"name": "cake"}), 20_000, 1_000),
+        // web-like load of 72 % of the link, which costs more a packet than long flows do, beside two of those
+        Case { web: 10_000.0, ..case("h", GBIT, 20 * MS, &[("cubic", 2)], codel(), 20_000, 1_000) },
         case("codel-10", GBIT, 5 * MS, &[("cubic", 10)], codel(), 20_000, 1_000),
         case("fq-codel-10", GBIT, 20 * MS, &[("cubic", 10)], json!({"name": "fq_codel"}), 20_000, 1_000),
         case("pie-10", GBIT, 20 * MS, &[("cubic", 10)], json!({"name": "pie", "ecn": true}), 20_000, 1_000),
@@ -85,7 +89,9 @@ impl Case {
     fn started(&self, millis: u64, most_flows: usize, first: u64, last: u64) -> Value {
         let flow = |cc: &str| json!({"cc": {"name": cc}, "base_rtt": self.base_rtt, "start": {"min": first, "max": last}});
         let flows: Vec<Value> = self.flows.iter().flat_map(|&(cc, count)| vec![flow(cc); count]).take(most_flows).collect();
-        json!({"duration": millis * MS, "seed": 1, "bottleneck": {"rate": self.rate, "aqm": self.aqm},
+        let size = json!({"pareto": 0.9, "min": 1000, "max": 1_000_000});
+        let short = json!({"cc": {"name": "cubic"}, "base_rtt": self.base_rtt, "arrivals": {"per_second": self.web}, "size": size});
+        json!({"duration": millis * MS, "seed": 1, "web": if self.web > 0.0 { vec![short] } else { Vec::new() }, "bottleneck": {"rate": self.rate, "aqm": self.aqm},
             "hosts": {"send_buffer": 1_u64 << 30, "receive_buffer": 1_u64 << 30, "sce_feedback": true}, "flows": flows,
             "record": {"series": false}})
     }

@@ -7,13 +7,19 @@ const LINE: usize = 64;
 /// Asks for the cache lines of `what`; changes nothing else. Worth it only where thousands of flows do not fit into the cache.
 #[inline(always)]
 pub fn prefetch<T>(what: &T) {
+    prefetch_part::<T, T>(what, 0);
+}
+
+/// Asks for the cache lines of the `Part` of `whole` that begins `offset` bytes behind its start, without looking at `whole`.
+#[inline(always)]
+pub fn prefetch_part<T, Part>(whole: &T, offset: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        let start = std::ptr::from_ref(what).cast::<i8>();
-        for line in (0..size_of::<T>()).step_by(LINE) {
+        let start = std::ptr::from_ref(whole).cast::<i8>().wrapping_add(offset);
+        for line in (0..size_of::<Part>()).step_by(LINE) {
             // SAFETY: PREFETCHT0 is a hint. It does not fault and does not change what a program can see, whatever its address is (Intel
-            // SDM volume 2, PREFETCHh); the address, which lies in `what` anyway, is computed without undefined behaviour.
+            // SDM volume 2, PREFETCHh); the address is computed without undefined behaviour (`wrapping_add`) and never dereferenced.
             #[allow(unsafe_code)]
             unsafe {
                 _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line));
@@ -21,5 +27,5 @@ pub fn prefetch<T>(what: &T) {
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = what;
+    let _ = (whole, offset);
 }

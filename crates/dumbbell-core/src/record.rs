@@ -53,17 +53,33 @@ impl FlowCounters {
     }
 }
 
-/// Counters of the flow in a slot, and its class.
+/// What every packet of a flow counts: half a cache line, since with thousands of flows each line counts.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    counters: FlowCounters,
+struct Passed {
+    arrived: u64,
+    departed: u64,
+    sojourn_ns: u64,
     class: u16,
+}
+
+/// Marks and drops of a flow, as in [`FlowCounters`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Signals {
+    dropped_overflow: u64,
+    dropped_aqm: u64,
+    ce: u64,
+    sce: u64,
+    ce_dropped: u64,
+    sce_dropped: u64,
+    lost_ahead: u64,
+    lost_behind: u64,
 }
 
 /// Counts per flow, and the time in queue of each packet that the queue sent, by class of its flow.
 #[derive(Clone, Debug, Default)]
 pub struct FlowLog {
-    flows: SlotTable<Entry>,
+    passed: SlotTable<Passed>,
+    signals: SlotTable<Signals>,
     /// Time in queue per class.
     pub sojourn: Vec<Histogram>,
 }
@@ -71,56 +87,72 @@ pub struct FlowLog {
 impl FlowLog {
     /// For flows of `classes` classes.
     pub fn new(classes: usize) -> FlowLog {
-        FlowLog { flows: SlotTable::default(), sojourn: vec![Histogram::default(); classes] }
+        FlowLog { sojourn: vec![Histogram::default(); classes], ..FlowLog::default() }
     }
 
     /// From now on, the flow in `slot` belongs to `class`.
     pub fn flow_starts(&mut self, slot: u32, class: u16) {
-        self.flows.entry(slot).class = class;
+        self.passed.entry(slot).class = class;
     }
 
     /// Counters of the flow in `slot`; zero if it has sent nothing.
     pub fn of(&self, slot: u32) -> FlowCounters {
-        self.flows.get(slot).copied().unwrap_or_default().counters
+        let Passed { arrived, departed, sojourn_ns, .. } = self.passed.get(slot).copied().unwrap_or_default();
+        let Signals { dropped_overflow, dropped_aqm, ce, sce, ce_dropped, sce_dropped, lost_ahead, lost_behind } =
+            self.signals.get(slot).copied().unwrap_or_default();
+        FlowCounters {
+            arrived,
+            departed,
+            sojourn_ns,
+            dropped_overflow,
+            dropped_aqm,
+            ce,
+            sce,
+            ce_dropped,
+            sce_dropped,
+            lost_ahead,
+            lost_behind,
+        }
     }
 
-    /// The same, and counts from zero on: the slot is given to another flow.
-    pub fn take(&mut self, slot: u32) -> FlowCounters {
-        std::mem::take(self.flows.entry(slot)).counters
+    /// Counts from zero on: the slot is given to another flow.
+    pub fn forget(&mut self, slot: u32) {
+        *self.passed.entry(slot) = Passed::default();
+        *self.signals.entry(slot) = Signals::default();
     }
 
     /// Counters of every slot.
-    pub fn iter(&self) -> impl Iterator<Item = &FlowCounters> {
-        self.flows.iter().map(|entry| &entry.counters)
+    pub fn iter(&self) -> impl Iterator<Item = FlowCounters> + '_ {
+        (0..).zip(self.passed.iter()).map(|(slot, _)| self.of(slot))
     }
 }
 
 impl Log for FlowLog {
     #[inline(always)]
     fn arrived(&mut self, packet: &Packet, _now: Time) {
-        self.flows.entry(packet.flow).counters.arrived += 1;
+        self.passed.entry(packet.flow).arrived += 1;
     }
 
     #[inline(always)]
     fn sent(&mut self, packet: &Packet, at: At) {
         let sojourn = at.now - packet.enqueue_time;
-        let entry = self.flows.entry(packet.flow);
-        entry.counters.sojourn_ns += sojourn.0;
-        if let Some(of_class) = self.sojourn.get_mut(usize::from(entry.class)) {
+        let flow = self.passed.entry(packet.flow);
+        flow.sojourn_ns += sojourn.0;
+        if let Some(of_class) = self.sojourn.get_mut(usize::from(flow.class)) {
             of_class.record(sojourn);
         }
     }
 
     #[inline(always)]
     fn departed(&mut self, packet: &Packet, _now: Time) {
-        self.flows.entry(packet.flow).counters.departed += 1;
+        self.passed.entry(packet.flow).departed += 1;
     }
 
     /// What a queue turned into SCE does not become CE in the same queue: one that sets SCE sets CE first, judges a packet once
     /// and when it leaves. So SCE marks are conserved: set = received + dropped + queued.
     #[inline]
     fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, _reason: MarkReason, _at: At) {
-        let flow = &mut self.flows.entry(packet.flow).counters;
+        let flow = self.signals.entry(packet.flow);
         match mark {
             Mark::Ce => flow.ce += u64::from(before != Ecn::Ce),
             Mark::Sce => flow.sce += 1,
@@ -129,7 +161,7 @@ impl Log for FlowLog {
 
     #[inline]
     fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, _at: At) {
-        let flow = &mut self.flows.entry(packet.flow).counters;
+        let flow = self.signals.entry(packet.flow);
         match place {
             Place::Ahead => return flow.lost_ahead += 1,
             Place::Behind => return flow.lost_behind += 1,
@@ -394,10 +426,13 @@ mod tests {
     #[test]
     fn a_slot_that_is_given_away_counts_from_zero() {
         let mut log = FlowLog::default();
-        assert_eq!(log.take(7), FlowCounters::default());
+        assert_eq!(log.of(7), FlowCounters::default());
         let packet = Packet { flow: 7, ..packet(0, Ecn::Ect0) };
         log.arrived(&packet, Time::ZERO);
-        assert_eq!((log.take(7).arrived, log.of(7).arrived, log.of(8).arrived), (1, 0, 0));
+        log.dropped(&packet, DropReason::Aqm, Place::Queue, At::time(Time::ZERO));
+        assert_eq!((log.of(7).arrived, log.of(7).dropped_aqm, log.of(8).arrived), (1, 1, 0));
+        log.forget(7);
+        assert_eq!(log.of(7), FlowCounters::default());
     }
 
     #[test]

@@ -232,7 +232,7 @@ impl Model {
             queued.1 += (self.entered[flow] - left) * u64::from(len);
         }
         assert_eq!((aqm.packets() as u64, aqm.bytes()), queued, "packets and bytes that are queued");
-        let sum = |of: fn(&FlowCounters) -> u64| log.flows.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&FlowCounters) -> u64| log.flows.iter().map(|flow| of(&flow)).sum::<u64>();
         assert_eq!(sum(|f| f.dropped_overflow), log.queue.drops_overflow);
         assert_eq!(sum(|f| f.dropped_aqm), log.queue.drops_aqm);
         assert_eq!(sum(|f| f.sce), log.queue.sce_marks);

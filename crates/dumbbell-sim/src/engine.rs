@@ -27,7 +27,6 @@ use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::{Packet, HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::{self, End, Path};
-use dumbbell_core::prefetch::prefetch;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::receiver::{Blocks, Receiver, ReceiverStats};
@@ -389,9 +388,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         self.lines.times.set(line, next);
         if self.arena.is_crowded() {
             if let Some((_, later, _)) = queue.get(2) {
-                if let Some(tcp) = self.arena.get(later.flow).tcp() {
-                    prefetch(&tcp.sender);
-                }
+                self.arena.prefetch_sender(later.flow);
             }
             if let Some(tcp) = queue.front().and_then(|(_, ack, _)| self.arena.get(ack.flow).tcp()) {
                 tcp.sender.prefetch();
@@ -457,8 +454,8 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         while self.entrance.bottleneck.next <= now {
             let left = self.entrance.bottleneck.advance(now);
             if self.arena.is_crowded() {
-                if let Some(tcp) = self.entrance.bottleneck.in_service().and_then(|packet| self.arena.get(packet.flow).tcp()) {
-                    prefetch(&tcp.receiver);
+                if let Some(packet) = self.entrance.bottleneck.in_service() {
+                    self.arena.prefetch_receiver(packet.flow);
                 }
             }
             if let Some(packet) = left {
@@ -558,7 +555,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         if let Some(&moved) = line.members.get(member as usize) {
             self.arena.get_mut(moved).member = member;
         }
-        self.entrance.bottleneck.counters.flows.take(slot);
+        self.entrance.bottleneck.counters.flows.forget(slot);
         self.arena.remove(slot);
         Ok(true)
     }

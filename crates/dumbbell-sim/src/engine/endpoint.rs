@@ -6,6 +6,7 @@ use crate::min_tree::MinTree;
 use crate::RunError;
 use dumbbell_core::packet::{Packet, UDP_HEADERS};
 use dumbbell_core::path::Path;
+use dumbbell_core::prefetch::prefetch_part;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::receiver::{Receiver, ReceiverStats};
 use dumbbell_core::tcp::sender::{Phase, Sender};
@@ -58,17 +59,19 @@ pub enum Origin {
     },
 }
 
-/// One endpoint.
+/// One endpoint. In memory, what every packet needs comes first: with thousands of endpoints each cache line counts.
+#[repr(C)]
 pub struct Endpoint {
+    pub stages: Stages,
+    /// Line of acknowledgements, and the place among its members.
+    pub line: u32,
+    pub member: u32,
     pub transport: Transport,
     pub origin: Origin,
     /// Number in the run: flows, then UDP, then short flows as they arrive.
     pub number: u32,
     /// Class of traffic.
     pub class: u16,
-    /// Line of acknowledgements, and the place among its members.
-    pub line: u32,
-    pub member: u32,
     /// Start and stop on the engine's clock.
     pub start: Time,
     pub stop: Time,
@@ -77,7 +80,6 @@ pub struct Endpoint {
     /// Of a short flow that is over: when to look whether its slot can be given free.
     pub look_at: Time,
     pub samples: Samples,
-    pub stages: Stages,
 }
 
 /// Acknowledgements under way: each with the number of its SACK blocks.
@@ -235,12 +237,15 @@ pub struct Arena {
     endpoints: Vec<Endpoint>,
     pub timers: MinTree,
     free: Vec<u32>,
+    /// Where sender and receiver lie in an endpoint, bytes from its start: to fetch them ahead without a look at what it is.
+    sender_at: usize,
+    receiver_at: usize,
 }
 
 impl Arena {
     /// No endpoints yet, room for `capacity`.
     pub fn new(capacity: usize) -> Arena {
-        Arena { endpoints: Vec::with_capacity(capacity), timers: MinTree::new(capacity), free: Vec::new() }
+        Arena { endpoints: Vec::with_capacity(capacity), timers: MinTree::new(capacity), free: Vec::new(), sender_at: 0, receiver_at: 0 }
     }
 
     /// Puts what `make` makes of a slot into it.
@@ -252,6 +257,12 @@ impl Arena {
         let slot = self.endpoints.len() as u32;
         self.endpoints.push(make(slot));
         self.timers.grow(self.endpoints.len());
+        let endpoint = &self.endpoints[slot as usize];
+        if let Some(Tcp { sender, receiver }) = endpoint.tcp() {
+            let start = std::ptr::from_ref(endpoint).addr();
+            self.sender_at = std::ptr::from_ref(sender).addr() - start;
+            self.receiver_at = std::ptr::from_ref(receiver).addr() - start;
+        }
         slot
     }
 
@@ -289,6 +300,20 @@ impl Arena {
     #[inline]
     pub fn is_crowded(&self) -> bool {
         self.endpoints.len() > CROWD
+    }
+
+    /// The sender in `slot` will be needed soon.
+    #[inline]
+    pub fn prefetch_sender(&self, slot: u32) {
+        prefetch_part::<Endpoint, u8>(self.get(slot), 0);
+        prefetch_part::<Endpoint, Sender>(self.get(slot), self.sender_at);
+    }
+
+    /// The receiver in `slot` will be needed soon.
+    #[inline]
+    pub fn prefetch_receiver(&self, slot: u32) {
+        prefetch_part::<Endpoint, u8>(self.get(slot), 0);
+        prefetch_part::<Endpoint, Receiver>(self.get(slot), self.receiver_at);
     }
 
     /// The timer of `slot` fires at `time` at the latest.
