@@ -126,14 +126,21 @@ def describe(name: str) -> None:
     if algorithm is None and name not in known.sections:
         names = [*known.aqm, *known.cc, *known.sections]
         raise InputError("describe", "", name, ", ".join(names), nearest(name, names))
-    params = algorithm.params if algorithm else known.sections[name]
+    params = algorithm.params if algorithm else schema.described(name)
     if algorithm:
         print(f"{algorithm.name}: {algorithm.title}\n{algorithm.source}")
+    elif "cc" in schema.SENDERS.get(name, ()):
+        print(f"\ncc (needed: one of {', '.join(known.cc)}, or a table with its name and parameters)")
+        print("    Congestion control; dumbbell describe NAME says what it takes.")
     for param in params.values():
         choices = f", one of {', '.join(param.choices)}" if param.choices else ""
         unit = f" {param.unit}" if param.unit and not schema.unit_kind(param) else ""
         print(f"\n{param.name} = {schema.show_value(param, param.default)}{unit} ({param.kind}{choices})")
         print(f"    {param.doc}" + (f" [{param.source}]" if param.source else ""))
+    if name == "hosts":
+        print("\nWhat each profile sets; keys that the file has override it:")
+        for profile in known.profiles:
+            print(f"\n{profile}" + "".join(f"\n    {line}" for line in schema.profile_lines(profile)))
 
 
 @app.command("schema")

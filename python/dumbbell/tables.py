@@ -28,7 +28,7 @@ _DESCRIPTIVE = ("key", "experiment", "title", "seed", "matrix", "config", "engin
 def value_text(path: matrix.Path, value: Any) -> str:
     """Return a canonical value of a run's configuration as an experiment file would have it."""
     param = param_of(path)
-    if param is not None and not isinstance(value, dict):
+    if param is not None and (param.kind in ("arrivals", "sizes") or not isinstance(value, dict)):
         return schema.show_value(param, value)
     if isinstance(value, dict) and "name" in value:
         known = {**registry().aqm, **registry().cc}.get(value["name"])
@@ -68,6 +68,10 @@ class Frame:
         self.file = file
         self.runs = runs
         measures = [name for name in runs.columns if name not in flows.columns or name == "key"]  # a flow's own first
+        if "cc" in flows.columns:  # what UDP does not have is not missing: a mean is over the others
+            real = pl.selectors.float()
+            kept = pl.when(pl.col("cc") == "udp").then(real.fill_nan(None)).otherwise(real)
+            flows = flows.with_columns(kept.name.keep())
         self.flows = flows.join(runs.select(measures), on="key", how="inner", maintain_order="left")
         self.flow_columns = set(flows.columns)
         self._configs = {key: json.loads(text) for key, text in runs.select("key", "config").iter_rows()}
@@ -84,16 +88,18 @@ class Frame:
             path = matrix.parse_path(name)
         except InputError:
             return None
-        config: dict[str, Any] = next(iter(self._configs.values()), {})
-        if matrix.get_path(config, path):
+
+        def known(key: matrix.Path) -> bool:
+            return any(matrix.get_path(config, key) for config in self._configs.values())
+
+        if known(path):
             return path
         ends = [key for key in self.matrix_keys if key.split(".")[-1] == name]
-        sections = [
-            f"{s}.{name}"
-            for s in ("bottleneck", "hosts", "flows[*]")
-            if matrix.get_path(config, matrix.parse_path(f"{s}.{name}"))
-        ]
-        for candidates in (ends, sections):
+        sections, others = (
+            [f"{s}.{name}" for s in of if known(matrix.parse_path(f"{s}.{name}"))]
+            for of in (("bottleneck", "hosts", "flows[*]"), ("web[*]", "udp[*]"))
+        )
+        for candidates in (ends, sections, others):
             if len(candidates) == 1:
                 return matrix.parse_path(candidates[0])
         return None
