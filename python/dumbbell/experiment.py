@@ -260,10 +260,21 @@ def parse_setting(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
+def _own(value: Any) -> Any:
+    """Return a copy in which no table is in two places, as it may be in one made by Python: a key is set in one."""
+    match value:
+        case dict():
+            return {key: _own(inner) for key, inner in value.items()}
+        case list():
+            return list(map(_own, value))
+        case _:
+            return value
+
+
 def parse(table: dict[str, Any], file: str, settings: list[str] | None = None) -> Experiment:
     """Return the experiment that a parsed TOML file describes; raises InputError, said of `file`."""
     try:
-        return _parse(copy.deepcopy(table), file, [parse_setting(text) for text in settings or []])
+        return _parse(_own(table), file, [parse_setting(text) for text in settings or []])
     except InputError as error:
         raise error if error.file else error.within(file) from None
     except RecursionError:

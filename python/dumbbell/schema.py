@@ -129,10 +129,9 @@ def _json_schema(param: Param) -> dict[str, Any]:
         described = {"anyOf": [described, {"const": "none"}]}
     described["description"] = " ".join(p for p in (param.doc, f"Source: {param.source}." * bool(param.source)) if p)
     if param.kind == "sizes":
-        return described  # the default is a table, which show_value gives as text
-    default = show_value(param, param.default)
+        return described | {"default": traffic.written_sizes(param.default)}
     as_text = kind or param.kind == "arrivals" or param.default is None
-    return described | {"default": default if as_text else param.default}
+    return described | {"default": show_value(param, param.default) if as_text else param.default}
 
 
 Parse = Callable[[Any, traffic.SizeFiles | None], Any]
@@ -170,7 +169,9 @@ class Section(BaseModel):
 
 def _fields(params: dict[str, Param], *, without: tuple[str, ...] = ()) -> dict[str, Any]:
     def field(param: Param) -> Any:
-        return (_checked(lambda value, files: canonical(param, value, files), _json_schema(param)), param.default)
+        # a plain default would stand in the JSON Schema in canonical form, which no file may have
+        default = Field(default_factory=lambda: param.default)
+        return (_checked(lambda value, files: canonical(param, value, files), _json_schema(param)), default)
 
     return {name: field(param) for name, param in params.items() if name not in without}
 
@@ -263,7 +264,10 @@ def run_model() -> type[Section]:
     bottleneck = _model("Bottleneck", aqm | _fields(sections["bottleneck"], without=("aqm", "rate_changes")))
     own = {
         "cc": (_algorithm_type("cc", registry().cc), ...),
-        "start": (_checked(lambda value, _: canonical_start(value), _START_SCHEMA), {"min": 0, "max": 0}),
+        "start": (
+            _checked(lambda value, _: canonical_start(value), _START_SCHEMA),
+            Field(default_factory=lambda: {"min": 0, "max": 0}),
+        ),
         **_fields({"count": COUNT}),
     }
     senders: dict[str, Any] = {}

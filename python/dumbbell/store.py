@@ -201,8 +201,9 @@ class Store:
         with _clear_errors(self.path):
             self._connection.execute("BEGIN")
             try:
-                for name in filter(rows.get, TABLES):
-                    self._insert(name, rows[name])
+                for name in TABLES:
+                    if name in rows:
+                        self._insert(name, rows[name])
                 self._connection.execute("COMMIT")
             except BaseException:
                 self._known.clear()
@@ -231,6 +232,8 @@ class Store:
             else:
                 continue
             known[field.name] = kind
+        if rows.num_rows == 0:  # of no run, but the columns are there for those who ask
+            return
         self._connection.register("batch", rows)
         self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
         self._connection.unregister("batch")

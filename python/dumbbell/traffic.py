@@ -163,13 +163,18 @@ def _size(value: Any, key: str) -> int:
     return size
 
 
-def show_sizes(sizes: dict[str, Any]) -> str:
-    """Return sizes as they would stand in an experiment file, without quotes; different ones are shown differently."""
+def written_sizes(sizes: dict[str, Any]) -> Any:
+    """Return sizes, but for those of a CSV file, as they would stand in an experiment file."""
     if "fixed" in sizes:
         return units.show("size", sizes["fixed"])
-    if "pareto" in sizes:
-        low, high = (units.show("size", sizes[key]) for key in ("min", "max"))
-        return f'{{ pareto = {_plain(sizes["pareto"])}, min = "{low}", max = "{high}" }}'
+    return {"pareto": sizes["pareto"]} | {key: units.show("size", sizes[key]) for key in ("min", "max")}
+
+
+def show_sizes(sizes: dict[str, Any]) -> str:
+    """Return sizes as they would stand in an experiment file, without quotes; different ones are shown differently."""
+    if "empirical" not in sizes:
+        written = written_sizes(sizes)
+        return written if isinstance(written, str) else shown(written, 200)
     pairs = sizes["empirical"]
     digest = hashlib.blake2b(json.dumps(pairs).encode(), digest_size=3).hexdigest()
     return f"empirical({len(pairs)} sizes, mean {mean_size(sizes):.0f}B, {digest})"
