@@ -362,6 +362,29 @@ def test_tables_take_udp_for_what_it_is(mixed: Path, tmp_path: Path) -> None:
     figures.against(frame, "udp[0].rate", "rtt", tmp_path / "against.svg")
 
 
+def test_tables_of_short_flows_and_classes(mixed: Path, command: Command) -> None:
+    results = dumbbell.open_results(mixed)
+    keys = results.runs.filter(pl.col("matrix").str.contains("fq_codel"))["key"]
+    rows = results.slowdowns.filter(pl.col("key").is_in(keys.implode()), pl.col("from_bytes") == 1000)
+    said = command(
+        *("table", mixed, "--of", "slowdowns", "--rows", "from_bytes", "--columns", "aqm", "--value", "slowdown_p99")
+    )
+    assert said.returncode == 0, said.stderr
+    first = [cell.strip() for cell in said.stdout.splitlines()[4].strip("|").split("|")]
+    assert said.stdout.startswith(
+        "slowdown_p99 of each class and range of sizes, mean over udp[0].rate (2), seed (2)\n"
+    )
+    assert first[0] == "1000" and float(first[1]) == pytest.approx(rows["slowdown_p99"].mean(), rel=1e-3)
+    said = command("table", mixed, "--of", "classes", "--rows", "kind", "--value", "throughput_mbit")
+    means = results.classes.group_by("kind").agg(pl.col("throughput_mbit").mean())
+    for kind, mean in means.iter_rows():
+        assert f"| {kind:5} | {mean:15.4g} |" in said.stdout
+    tidy = command("table", mixed, "--of", "short_flows", "--csv", "--where", "udp[0].rate=5Mbit").stdout.splitlines()
+    assert tidy[0].endswith(",seed,class,cc,base_rtt_ms,measure,value") and len(tidy) > 500
+    said = command("table", mixed, "--of", "slowdown")
+    assert said.returncode == 2 and said.stderr.endswith("(nearest: slowdowns)\n")
+
+
 def test_published_cells_are_answered_by_flows_alone(mixed: Path) -> None:
     cell = (("qdisc", "pfifo"), ("cc1", "cubic"), ("cc2", "reno"), ("rate_mbit", 10.0), ("delay_ms", 20.0))
     figure = compare.Figure(cell, "", 1, "goodput_mbit", 5.0)
@@ -401,3 +424,10 @@ def test_of_many_short_flows_a_sample_is_kept_and_the_run_says_so() -> None:
     results = dumbbell.run(described(web=[WEB | {"arrivals": "200/s"}], record={"short_flows": 50}))
     assert results.short_flows.height == 50 == results.runs["short_flows_kept"][0]
     assert results.runs["short_flows"][0] == results.slowdowns["flows"].sum() > 300
+
+
+@pytest.mark.parametrize("name", ["web", "udp"])
+def test_the_experiments_that_come_with_it_resolve(name: str) -> None:
+    plan = experiment.load(Path(__file__).parents[1] / "experiments" / "traffic" / f"{name}.toml")
+    assert {cell.groups["bottleneck"]["aqm"]["name"] for cell in plan.cells()} == {"pfifo", "codel", "fq_codel", "cake"}
+    assert all(cell.groups[name] and cell.groups["flows"] for cell in plan.cells())
