@@ -89,7 +89,7 @@ def check_same(a: Path, b: Path) -> None:
 def test_a_run_that_fails_is_reported_and_does_not_stop_the_others(
     dask: Dask, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = vars(Cell)["config"].func
+    real = vars(Cell)["config"].fget
     broken = property(lambda cell: f"no JSON {cell.matrix}" if cell.seed == 2 else real(cell))
     monkeypatch.setattr(Cell, "config", broken)
     said: list[str] = []

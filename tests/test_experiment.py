@@ -11,6 +11,7 @@ from dumbbell import _native, experiment, schema
 from dumbbell.errors import InputError
 
 FLOW = {"cc": "reno", "base_rtt": "20ms"}
+NOTHING = "found nothing that sends, allowed: one [[flows]], [[web]] or [[udp]] or more"
 
 
 def line(**changes: Any) -> str:
@@ -25,12 +26,19 @@ def line(**changes: Any) -> str:
         ({"duration": 20}, 'duration: found 20, allowed: a time such as "20ms", "1.5s" or "100us" (nearest: "20ms")'),
         ({"duration": 0}, "duration: found 0, allowed: a time from 1ns to 86400s"),
         ({"duration": "25h"}, 'duration: found "25h", allowed: a time from 1ns to 86400s'),
-        ({"flows": []}, "flows: found 0 flows, allowed: 1 to 1000000"),
-        ({"flows": None}, "flows: found nothing, allowed: one [[flows]] or more"),
+        ({"flows": []}, f"flows: {NOTHING}"),
+        ({"flows": None}, f"flows: {NOTHING}"),
         ({"flows": 3}, "flows: found 3, allowed: a list"),
         ({"flows": ["reno"]}, 'flows[0]: found "reno", allowed: a table'),
-        ({"flows": [FLOW | {"count": 10**9}]}, "flows: found 1000000000 flows, allowed: 1 to 1000000"),
-        ({"flows": [FLOW | {"count": 0}]}, "flows: found 0 flows, allowed: 1 to 1000000"),
+        (
+            {"flows": [FLOW | {"count": 10**9}]},
+            "flows[0].count: found 1000000000, allowed: an integer from 1 to 1000000",
+        ),
+        ({"flows": [FLOW, FLOW | {"count": 0}]}, "flows[1].count: found 0, allowed: an integer from 1 to 1000000"),
+        (
+            {"flows": [FLOW | {"count": 600_000}], "udp": [{"count": 400_001}]},
+            "flows: found 1000001 flows and sources of UDP, allowed: at most 1000000",
+        ),
         (
             {"flows": [FLOW | {"base_rtt": "1h"}]},
             'flows[0].base_rtt: found "1h", allowed: a time from 0ns to 60s',

@@ -12,9 +12,24 @@ from dumbbell import cli, experiment
 from dumbbell.errors import InputError
 from dumbbell.registry import Param, registry
 
-TOP = ["duration", "seeds", "title", "matrix", "override", "bottleneck", "hosts", "flows", "record"]
-INNER = ["rate", "aqm", "cc", "name", "base_rtt", "count", "start", "uniform", "when", "set", "rate_changes", "at"]
-PATHS = ["flows[*].cc", "flows[0]", "bottleneck.aqm", "bottleneck.aqm.target"]
+TOP = ["duration", "seeds", "title", "matrix", "override", "bottleneck", "hosts", "flows", "web", "udp", "record"]
+TRAFFIC = ["arrivals", "size", "pareto", "min", "max", "csv", "spacing", "profile"]
+INNER = [
+    *TRAFFIC,
+    "rate",
+    "aqm",
+    "cc",
+    "name",
+    "base_rtt",
+    "count",
+    "start",
+    "uniform",
+    "when",
+    "set",
+    "rate_changes",
+    "at",
+]
+PATHS = ["flows[*].cc", "flows[0]", "bottleneck.aqm", "bottleneck.aqm.target", "web[0].size", "udp[*].rate"]
 KEYS = st.sampled_from([*TOP, *INNER, *PATHS]) | st.text(max_size=8)
 WORDS = st.sampled_from(["codel", "reno", "1s", "10Mbit", "4kB", "none", "-1s", "1e9s", ""]) | st.text(max_size=8)
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | WORDS | st.datetimes()
@@ -89,7 +104,20 @@ def toml(value: Any) -> str:
 LINES = st.one_of(
     st.builds(lambda key, value: f"{key} = {toml(value)}", KEYS, VALUES),
     st.builds(lambda key, value: f"{json.dumps(key)} = {toml(value)}", KEYS, VALUES),
-    st.sampled_from(["[bottleneck]", "[[flows]]", "[matrix]", "[[override]]", "[hosts]", "[record]", "[flows]"]),
+    st.sampled_from(
+        [
+            "[bottleneck]",
+            "[[flows]]",
+            "[matrix]",
+            "[[override]]",
+            "[hosts]",
+            "[record]",
+            "[flows]",
+            "[[web]]",
+            "[[udp]]",
+        ]
+    ),
+    st.sampled_from(['arrivals = "9/s"', 'size = "1kB"', 'size = { pareto = 1, min = "1kB", max = "1MB" }']),
     st.sampled_from(['cc = "reno"', 'aqm = "codel"', 'rate = "10Mbit"', 'duration = "1s"', "seeds = [1, 2]"]),
     st.text(max_size=12),
 )
@@ -107,6 +135,13 @@ def test_any_text_like_toml_is_an_experiment_or_one_line(tmp_path: Path, lines: 
 
 
 NUMBERS = st.sampled_from(["0", "1", "10", "0.5", "1500", "9" * 19, "1" + "0" * 29])
+PARETOS = st.fixed_dictionaries(
+    {
+        "pareto": st.sampled_from([0.01, 0.9, 1, 100, 0, -1, "1"]),
+        "min": st.sampled_from(["1B", "1kB"]),
+        "max": st.sampled_from(["1kB", "1MB", "1024TB"]),
+    }
+)
 UNITS = st.sampled_from(["ns", "ms", "s", "h", "bit", "Mbit", "Tbit", "B", "MB", "GiB", ""])
 
 
@@ -119,6 +154,10 @@ def values(param: Param) -> st.SearchStrategy[Any]:
     quantities = st.sampled_from([f"{bound}{unit}" for bound in near] or [f"1{unit}"])
     if param.kind in ("time", "rate") or param.unit == "bytes":
         own = quantities
+    elif param.kind == "arrivals":
+        own = st.sampled_from(["0/s", "9/s", "2.5/s/Mbit", "1000000/s", "1000001/s", 0])
+    elif param.kind == "sizes":
+        own = st.sampled_from(["1B", "10kB", "0B", {"csv": "none.csv"}]) | PARETOS
     elif param.kind == "bool":
         own = st.booleans()
     elif param.kind == "choice":
@@ -151,7 +190,13 @@ FLOWS = st.lists(
     min_size=1,
     max_size=3,
 )
+WEB = st.lists(tables(SECTIONS["web"], cc=algorithms("cc")), max_size=2)
+UDP = st.lists(tables(SECTIONS["udp"]) | tables(SECTIONS["udp"], count=st.integers(0, 3)), max_size=2)
 AXES = {
+    "web[*].arrivals": values(SECTIONS["web"]["arrivals"]),
+    "web[0].size": values(SECTIONS["web"]["size"]),
+    "udp[*].rate": values(SECTIONS["udp"]["rate"]),
+    "hosts.profile": values(SECTIONS["hosts"]["profile"]),
     "bottleneck.aqm": algorithms("aqm"),
     "flows[*].cc": algorithms("cc"),
     "flows[0].base_rtt": values(SECTIONS["flows"]["base_rtt"]),
@@ -172,7 +217,9 @@ EXPERIMENTS = st.builds(
             "hosts": tables(SECTIONS["hosts"]),
             "matrix": MATRICES,
             "duration": values(SECTIONS["run"]["duration"]),
-            "record": VALUES,
+            "record": tables(SECTIONS["record"]) | VALUES,
+            "web": WEB,
+            "udp": UDP,
         },
     ),
 )

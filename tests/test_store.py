@@ -146,6 +146,13 @@ def test_files_that_are_no_results_are_left_alone(small: Path, tmp_path: Path, c
     refused(other, command, small, "a database of something else")
 
 
+def test_results_of_an_earlier_format_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:
+    old = tmp_path / "old.duckdb"
+    with contextlib.closing(duckdb.connect(str(old))) as connection:
+        connection.execute("CREATE TABLE dumbbell AS SELECT 1 AS format")
+    refused(old, command, small, "results in format 1, allowed: format 2")
+
+
 def test_damaged_results_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:
     good = tmp_path / "good.duckdb"
     sweep.run([experiment.load(small)], good)

@@ -30,12 +30,12 @@ class Results:
 
     @property
     def flows(self) -> pl.DataFrame:
-        """One row a flow of a run."""
+        """One row a flow or source of UDP of a run."""
         return self._tables["flows"]
 
     @property
     def classes(self) -> pl.DataFrame:
-        """One row a connection class (congestion control and base RTT) of a run."""
+        """One row a class of traffic of a run: flows by congestion control and base RTT, UDP, short flows."""
         return self._tables["classes"]
 
     @property
@@ -50,8 +50,18 @@ class Results:
 
     @property
     def sojourn(self) -> pl.DataFrame:
-        """One row a bin of a run's histogram of sojourn times."""
+        """One row a class and bin of a run's histogram of sojourn times."""
         return self._tables["sojourn"]
+
+    @property
+    def short_flows(self) -> pl.DataFrame:
+        """One row a short flow of a run: size, start, completion time and slow-down."""
+        return self._tables["short_flows"]
+
+    @property
+    def slowdowns(self) -> pl.DataFrame:
+        """One row a class and range of sizes of a run: completion times and slow-down of all its short flows."""
+        return self._tables["slowdowns"]
 
 
 def open_results(path: str | Path, report: Report | None = None) -> Results:

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib as mpl
 import polars as pl
 
-from dumbbell.compare import latest_engine
+from dumbbell.compare import latest_engine, only_flows
 from dumbbell.errors import InputError
 from dumbbell.store import Store
 from dumbbell.tables import aligned
@@ -48,6 +48,10 @@ def _describe(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _has_abe(config: dict[str, Any]) -> bool:
+    return only_flows(config) and "abe" in config["flows"][0]["cc"]
+
+
 EXPERIMENTS = ("gain", "convergence", "coexistence", "slow-start", "short")
 
 
@@ -57,7 +61,7 @@ class Results:
     def __init__(self, path: str | Path) -> None:
         with Store.open(path) as store:
             runs = latest_engine(store.table("runs").rows(named=True))
-            rows = [row for row in runs if "abe" in json.loads(row["config"])["flows"][0]["cc"]]
+            rows = [row for row in runs if _has_abe(json.loads(row["config"]))]
             self._tables = {name: store.table(name) for name in ("flows", "series", "queue_series", "sojourn")}
         if not rows:
             raise InputError(str(path), "", "no run with ABE", "results of experiments/abe/*.toml")

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.compare import Cell, Comparison, Figure, Pair, latest_engine
+from dumbbell.compare import Cell, Comparison, Figure, Pair, latest_engine, only_flows
 from dumbbell.errors import InputError
 from dumbbell.tables import aligned, number
 
@@ -117,6 +117,8 @@ def compare(runs: pl.DataFrame, classes: pl.DataFrame, figures: Iterable[Figure]
     places: dict[tuple[str, float, tuple[_Side, ...]], list[dict[str, Any]]] = {}
     for run in runs.iter_rows(named=True):
         config = json.loads(run["config"])
+        if not only_flows(config):
+            continue
         bottleneck = config["bottleneck"]
         place = (bottleneck["aqm"]["name"], bottleneck["rate"] / 1e6, tuple(_sides(config)))
         places.setdefault(place, []).append(run)

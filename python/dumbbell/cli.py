@@ -13,7 +13,7 @@ import typer
 from dumbbell import experiment, registry, schema, sweep, units
 from dumbbell.errors import InputError, nearest, one_line
 from dumbbell.store import TABLES, Store
-from dumbbell.tables import Frame, markdown, tidy
+from dumbbell.tables import PARTS, Frame, markdown, tidy
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -29,9 +29,9 @@ File = Annotated[str, typer.Argument(metavar="RESULTS", help="Results file writt
 Where = Annotated[list[str] | None, typer.Option("--where", metavar="KEY=VALUE", help="Only runs and flows like this.")]
 
 
-def _frame(results: str) -> Frame:
+def _frame(results: str, of: str = "flows") -> Frame:
     with Store.open(results) as store:
-        frame = Frame(store.table("runs"), store.table("flows"), results)
+        frame = Frame(store.table("runs"), store.table(of), results, of)
     if frame.runs.height == 0:
         raise InputError(results, "", "no finished run", "results of at least one run")
     return frame
@@ -126,14 +126,21 @@ def describe(name: str) -> None:
     if algorithm is None and name not in known.sections:
         names = [*known.aqm, *known.cc, *known.sections]
         raise InputError("describe", "", name, ", ".join(names), nearest(name, names))
-    params = algorithm.params if algorithm else known.sections[name]
+    params = algorithm.params if algorithm else schema.described(name)
     if algorithm:
         print(f"{algorithm.name}: {algorithm.title}\n{algorithm.source}")
+    elif "cc" in schema.SENDERS.get(name, ()):
+        print(f"\ncc (needed: one of {', '.join(known.cc)}, or a table with its name and parameters)")
+        print("    Congestion control; dumbbell describe NAME says what it takes.")
     for param in params.values():
         choices = f", one of {', '.join(param.choices)}" if param.choices else ""
         unit = f" {param.unit}" if param.unit and not schema.unit_kind(param) else ""
         print(f"\n{param.name} = {schema.show_value(param, param.default)}{unit} ({param.kind}{choices})")
         print(f"    {param.doc}" + (f" [{param.source}]" if param.source else ""))
+    if name == "hosts":
+        print("\nWhat each profile sets; keys that the file has override it:")
+        for profile in known.profiles:
+            print(f"\n{profile}" + "".join(f"\n    {line}" for line in schema.profile_lines(profile)))
 
 
 @app.command("schema")
@@ -149,6 +156,7 @@ def table(
     columns: Annotated[str | None, typer.Option(help="Key whose values are the columns.")] = None,
     value: Annotated[list[str] | None, typer.Option(help="What to show: goodput, rtt, sojourn_p99, ...")] = None,
     where: Where = None,
+    of: Annotated[str, typer.Option(help=f"Whose figures: {', '.join(PARTS)}.")] = "flows",
     spread: Annotated[bool, typer.Option("--spread", help="Add the standard deviation.")] = False,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Tidy CSV: one value a row, every matrix key a column.")
@@ -158,8 +166,10 @@ def table(
     """Print a table of results: any key by any other, means over the rest."""
     if as_csv and as_markdown:
         raise InputError("table", "", "--csv and --markdown", "one of them")
-    frame = _frame(results)
-    values = value or ["goodput"]
+    if of not in PARTS:
+        raise InputError("--of", "", of, ", ".join(PARTS), nearest(of, PARTS))
+    frame = _frame(results, of)
+    values = value or ["slowdown" if of in ("slowdowns", "short_flows") else "goodput"]
     if as_csv:
         print(tidy(frame, values, where), end="")
     else:

@@ -200,7 +200,8 @@ def compare(
     if "drops" not in runs.columns:
         parts = [c for c in runs.columns if c.startswith("drops_")]
         runs = runs.with_columns(pl.sum_horizontal(parts).alias("drops")) if parts else runs
-    described = [(_Run(_unfolded(row["config"])), row) for row in runs.iter_rows(named=True)]
+    configs = [(_unfolded(row["config"]), row) for row in runs.iter_rows(named=True)]
+    described = [(_Run(config), row) for config, row in configs if only_flows(config)]
     by_flow = {(row["key"], row["flow"]): row for row in flows.iter_rows(named=True)} if flows.height else {}
     first_flow = min((flow for _, flow in by_flow), default=0)
     answers: dict[Cell, list[dict[str, Any]]] = {}
@@ -237,6 +238,11 @@ def latest_engine(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     versions = [row.get("engine_version") for row in rows]
     wanted = engine_version() if engine_version() in versions else next(reversed(versions), None)
     return [row for row, version in zip(rows, versions, strict=True) if version == wanted]
+
+
+def only_flows(config: dict[str, Any]) -> bool:
+    """Whether a run is what published cells describe: long flows and nothing beside them."""
+    return bool(config["flows"]) and not config["web"] and not config["udp"]
 
 
 def _unfolded(text: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dumbbell import _native, schema
+from dumbbell import _native, schema, traffic
 from dumbbell import matrix as keys
 from dumbbell.errors import InputError, nearest, shown
 from dumbbell.registry import Param, registry
@@ -31,7 +31,7 @@ class Cell:
     seed: int
     groups: dict[str, Any]
 
-    @cached_property
+    @property
     def config(self) -> str:
         """Canonical JSON, as the engine reads it; identical flows are one entry with their `count`."""
         return json.dumps(self.groups, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -49,14 +49,38 @@ class Cell:
 
     @property
     def flow_count(self) -> int:
-        """How many flows."""
-        return sum(flow["count"] for flow in self.groups["flows"])
+        """How many flows and sources of UDP are listed one by one."""
+        return sum(one["count"] for one in (*self.groups["flows"], *self.groups["udp"]))
+
+    def _seconds(self, sender: dict[str, Any]) -> float:
+        """How long a sender sends at most, s."""
+        stop: int = self.duration if sender["stop"] is None else min(sender["stop"], self.duration)
+        start: int = sender["start"]["min"]
+        return max(0.0, (stop - start) / 1e9)
+
+    def _arrivals(self, web: dict[str, Any]) -> float:
+        rate = self.groups["bottleneck"]["rate"]
+        return traffic.flows_per_second(web["arrivals"], rate) * self._seconds(web)
+
+    @property
+    def short_flow_count(self) -> float:
+        """How many short flows arrive, in the mean."""
+        return sum(map(self._arrivals, self.groups["web"]))
 
     @property
     def packets(self) -> float:
-        """About how many packets the run will take: what its cost is reckoned from."""
+        """About how many packets the run will take: what its cost is reckoned from.
+
+        Flows fill the link; short flows and UDP send what they send, even if it is more than the link carries.
+        """
         changes = [self.groups["bottleneck"]["rate"], *(c["rate"] for c in self.groups["bottleneck"]["rate_changes"])]
-        return float(max(changes)) * self.duration / 1e9 / (1514 * 8) + 1000 + 10 * self.flow_count
+        link = float(max(changes)) * self.duration / 1e9 / (1514 * 8) if self.groups["flows"] else 0.0
+        sent = 0.0
+        for udp in self.groups["udp"]:
+            sent += udp["count"] * udp["rate"] * self._seconds(udp) / (8 * udp["size"])
+        for web in self.groups["web"]:
+            sent += self._arrivals(web) * traffic.mean_size(web["size"]) / self.groups["hosts"]["mss"]
+        return max(link, sent) + 1000 + 10 * (self.flow_count + self.short_flow_count)
 
 
 @dataclass(frozen=True)
@@ -72,8 +96,12 @@ class _Condition:
 
 def _comparable(value: Any) -> Any:
     if isinstance(value, dict):
-        return value["min"] if value.keys() == {"min", "max"} and value["min"] == value["max"] else value.get("name")
+        at_once = value.keys() == {"min", "max"} and value["min"] == value["max"]
+        return value["min"] if at_once else value.get("name", value)
     return value
+
+
+_Override = tuple[tuple[_Condition, ...], tuple[tuple[keys.Path, Any], ...]]  # when, set
 
 
 @dataclass(frozen=True)
@@ -85,8 +113,9 @@ class Experiment:
     seeds: tuple[int, ...]
     base: dict[str, Any]
     matrix: keys.Matrix
-    overrides: tuple[tuple[tuple[_Condition, ...], tuple[tuple[keys.Path, Any], ...]], ...]
+    overrides: tuple[_Override, ...]
     settings: tuple[tuple[keys.Path, Any], ...]
+    files: traffic.SizeFiles
 
     @property
     def name(self) -> str:
@@ -122,13 +151,13 @@ class Experiment:
             for _, path, value in settings:
                 keys.set_path(table, path, value)
             self._set_last(table)
-            groups = schema.resolve(table, seed)
+            groups = schema.resolve(table, seed, self.files)
             chosen = [sets for when, sets in self.overrides if all(condition.holds(groups) for condition in when)]
             if chosen:
                 for path, value in itertools.chain.from_iterable(chosen):
                     keys.set_path(table, path, value)
                 self._set_last(table)
-                groups = schema.resolve(table, seed)
+                groups = schema.resolve(table, seed, self.files)
         except InputError as error:
             raise error.within(self.file) from None
         labels = {key: label(value) for key, _, value in settings}
@@ -153,7 +182,7 @@ class Experiment:
             pass
 
     def _check_cell(self, cell: Cell) -> None:
-        few = {"flows": [flow | {"count": 1} for flow in cell.groups["flows"]]}
+        few = {name: [one | {"count": 1} for one in cell.groups[name]] for name in ("flows", "udp")}
         try:
             _native.check(Cell("", "", {}, cell.seed, cell.groups | few).config)
         except ValueError as error:
@@ -186,7 +215,7 @@ def param_of(path: keys.Path) -> Param | None:
     return known.sections[str(section)].get(last)
 
 
-def _condition(key: str, wanted: Any, where: str) -> _Condition:
+def _condition(key: str, wanted: Any, where: str, files: traffic.SizeFiles) -> _Condition:
     try:
         path = keys.parse_path(key)
         param = param_of(path)
@@ -198,7 +227,7 @@ def _condition(key: str, wanted: Any, where: str) -> _Condition:
         if path[-1] == "start":
             values = [schema.canonical_start(value)["min"] for value in values]
         elif param is not None:
-            values = [schema.canonical(param, value) for value in values]
+            values = [schema.canonical(param, value, files) for value in values]
         elif any(not isinstance(value, str | int) for value in values):
             raise InputError("", "", shown(wanted), "a name, or a list of names")
     except InputError as error:
@@ -206,7 +235,7 @@ def _condition(key: str, wanted: Any, where: str) -> _Condition:
     return _Condition(path, tuple(values))
 
 
-def _override(table: schema.Override, where: str) -> tuple[tuple[_Condition, ...], tuple[tuple[keys.Path, Any], ...]]:
+def _override(table: schema.Override, where: str, files: traffic.SizeFiles) -> _Override:
     for name, part in (("when", table.when), ("set", table.set)):
         if not part:
             raise InputError("", f"{where}.{name}", "an empty table", "at least one key")
@@ -216,7 +245,8 @@ def _override(table: schema.Override, where: str) -> tuple[tuple[_Condition, ...
             sets.append((keys.parse_path(key), value))
         except InputError as error:
             raise InputError("", f"{where}.set", error.found, error.allowed) from None
-    return tuple(_condition(key, value, f"{where}.when") for key, value in table.when.items()), tuple(sets)
+    when = tuple(_condition(key, value, f"{where}.when", files) for key, value in table.when.items())
+    return when, tuple(sets)
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
@@ -230,10 +260,21 @@ def parse_setting(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
+def _own(value: Any) -> Any:
+    """Return a copy in which no table is in two places, as it may be in one made by Python: a key is set in one."""
+    match value:
+        case dict():
+            return {key: _own(inner) for key, inner in value.items()}
+        case list():
+            return list(map(_own, value))
+        case _:
+            return value
+
+
 def parse(table: dict[str, Any], file: str, settings: list[str] | None = None) -> Experiment:
     """Return the experiment that a parsed TOML file describes; raises InputError, said of `file`."""
     try:
-        return _parse(copy.deepcopy(table), file, [parse_setting(text) for text in settings or []])
+        return _parse(_own(table), file, [parse_setting(text) for text in settings or []])
     except InputError as error:
         raise error if error.file else error.within(file) from None
     except RecursionError:
@@ -263,9 +304,10 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
                 raise InputError("--set", "", error.found, error.allowed) from None
     if "matrix" in plan.model_fields_set and not axes:
         raise InputError("", "matrix", "an empty table", "at least one key and its values")
-    overrides = tuple(_override(o, f"override[{i}]") for i, o in enumerate(plan.override))
+    files = traffic.SizeFiles(Path(file).parent)
+    overrides = tuple(_override(o, f"override[{i}]", files) for i, o in enumerate(plan.override))
     product = keys.Matrix(tuple(keys.parse_axis(key, values) for key, values in axes.items()))
-    experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, overrides, tuple(last))
+    experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, overrides, tuple(last), files)
     experiment.check()
     return experiment
 

@@ -82,6 +82,8 @@ def series(
     _, axis = plt.subplots(figsize=(9, 4.5), layout="constrained")
     keys = ["key", "flow"] if "flow" in table.columns else ["key"]
     lines = table.filter(pl.col(column).is_not_null()).partition_by(keys, as_dict=True, maintain_order=True)
+    # of UDP there is no window and no RTT
+    lines = {line: rows for line, rows in lines.items() if rows[column].cast(pl.Float64).is_not_nan().any()}
     for line, rows in list(lines.items())[:MOST_LINES]:
         name = labels.get(str(line[0]), "") + (f" flow {line[1]}" if len(line) > 1 and line[1] is not None else "")
         axis.plot(rows["time_s"], rows[column], label=name, linewidth=1)

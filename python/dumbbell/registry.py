@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from dumbbell import _native
 
-Kind = Literal["time", "rate", "int", "float", "bool", "choice"]
+Kind = Literal["time", "rate", "int", "float", "bool", "choice", "arrivals", "sizes"]
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,25 @@ class Algorithm:
 
 
 @dataclass(frozen=True)
+class Profile:
+    """What a kernel does unlike the defaults: parameters of hosts and of congestion controls, canonical.
+
+    `sources` says where each is from; its keys are those of hosts, and `cc.key`.
+    """
+
+    hosts: dict[str, Any]
+    cc: dict[str, dict[str, Any]]
+    sources: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Registry:
     """Everything that a run's configuration can hold."""
 
     aqm: dict[str, Algorithm]
     cc: dict[str, Algorithm]
     sections: dict[str, dict[str, Param]]
+    profiles: dict[str, Profile]
 
 
 def _params(described: list[dict[str, Any]]) -> dict[str, Param]:
@@ -58,4 +71,5 @@ def registry() -> Registry:
     """Return what the engine describes of itself."""
     described = json.loads(_native.registry())
     sections = {name: _params(params) for name, params in described["sections"].items()}
-    return Registry(_algorithms(described["aqm"]), _algorithms(described["cc"]), sections)
+    profiles = {name: Profile(**profile) for name, profile in described["profiles"].items()}
+    return Registry(_algorithms(described["aqm"]), _algorithms(described["cc"]), sections, profiles)

@@ -13,21 +13,19 @@ from pydantic import (
     Field,
     PlainValidator,
     ValidationError,
+    ValidationInfo,
     WithJsonSchema,
     create_model,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
-from dumbbell import units
+from dumbbell import traffic, units
 from dumbbell.errors import InputError, nearest, shown
 from dumbbell.registry import Algorithm, Param, registry
 
 MAX_FLOWS = 1_000_000
 DAY = 86_400 * 10**9
-_UNIT_PATTERN = {
-    kind: f"^ *[0-9.]+ *({'|'.join(units._UNITS[kind])}){'(/s)?' * (kind == 'rate')} *$" for kind in units._UNITS
-}
 
 
 def _complaint(error: InputError) -> PydanticCustomError:
@@ -47,6 +45,10 @@ def show_value(param: Param, value: Any) -> str:
     kind = unit_kind(param)
     if value is None:
         return "none"
+    if param.kind == "arrivals":
+        return traffic.show_arrivals(value)
+    if param.kind == "sizes":
+        return traffic.show_sizes(value)
     return units.show(kind, value) if kind else shown(value, 200).strip('"')
 
 
@@ -67,14 +69,21 @@ def _allowed(param: Param) -> str:
     return f"{allowed}, none" if param.optional else allowed
 
 
-def canonical(param: Param, value: Any) -> Any:
-    """Return `value`, as written in a file, in canonical form; InputError without file and key if it cannot be."""
+def canonical(param: Param, value: Any, files: traffic.SizeFiles | None = None) -> Any:
+    """Return `value`, as written in a file, in canonical form; InputError without file and key if it cannot be.
+
+    `files` reads the distributions of sizes that it names.
+    """
     if param.optional and (value is None or (value == "none" and "none" not in param.choices)):
         return None
 
     def wrong() -> InputError:
         return InputError("", "", shown(value), _allowed(param))
 
+    if param.kind == "arrivals":
+        return traffic.parse_arrivals(value)
+    if param.kind == "sizes":
+        return traffic.parse_sizes(value, files)
     kind = unit_kind(param)
     if kind:
         result: Any = units.parse(kind, value)
@@ -105,7 +114,11 @@ def _json_schema(param: Param) -> dict[str, Any]:
     kind = unit_kind(param)
     described: dict[str, Any]
     if kind:
-        described = {"anyOf": [{"type": "string", "pattern": _UNIT_PATTERN[kind]}, {"const": 0}]}
+        described = {"anyOf": [{"type": "string", "pattern": units.pattern(kind)}, {"const": 0}]}
+    elif param.kind == "arrivals":
+        described = traffic.arrivals_schema()
+    elif param.kind == "sizes":
+        described = traffic.sizes_schema()
     elif param.kind == "choice":
         described = {"enum": list(param.choices)}
     else:
@@ -115,16 +128,21 @@ def _json_schema(param: Param) -> dict[str, Any]:
     if param.optional:
         described = {"anyOf": [described, {"const": "none"}]}
     described["description"] = " ".join(p for p in (param.doc, f"Source: {param.source}." * bool(param.source)) if p)
-    default = show_value(param, param.default)
-    return described | {"default": default if kind or param.default is None else param.default}
+    if param.kind == "sizes":
+        return described | {"default": traffic.written_sizes(param.default)}
+    as_text = kind or param.kind == "arrivals" or param.default is None
+    return described | {"default": show_value(param, param.default) if as_text else param.default}
 
 
-def _checked(parse: Callable[[Any], Any], json_schema: dict[str, Any]) -> Any:
+Parse = Callable[[Any, traffic.SizeFiles | None], Any]
+
+
+def _checked(parse: Parse, json_schema: dict[str, Any]) -> Any:
     """Return the type of values that `parse` accepts and makes canonical."""
 
-    def validate(value: Any) -> Any:
+    def validate(value: Any, info: ValidationInfo) -> Any:
         try:
-            return parse(value)
+            return parse(value, info.context)
         except InputError as error:
             raise _complaint(error) from None
 
@@ -151,7 +169,9 @@ class Section(BaseModel):
 
 def _fields(params: dict[str, Param], *, without: tuple[str, ...] = ()) -> dict[str, Any]:
     def field(param: Param) -> Any:
-        return (_checked(lambda value: canonical(param, value), _json_schema(param)), param.default)
+        # a plain default would stand in the JSON Schema in canonical form, which no file may have
+        default = Field(default_factory=lambda: param.default)
+        return (_checked(lambda value, files: canonical(param, value, files), _json_schema(param)), default)
 
     return {name: field(param) for name, param in params.items() if name not in without}
 
@@ -183,12 +203,29 @@ def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
 
 
 _TIME = Param("time", "time", False, "", 0, 0, DAY, (), "", "")
-_COUNT = Param("count", "int", False, "", 1, 0, 2**63, (), "Number of identical flows.", "")
-_RECORD = (
-    Param("series", "bool", False, "", True, None, None, (), "Whether the time series is kept.", ""),
-    Param("interval", "time", False, "", 10**9, 10**6, DAY, (), "Interval of the time series.", ""),
+START = Param(
+    "start", "time", False, "", 0, 0, DAY, (), 'When it starts: a time, or { uniform = ["0s", "1s"] } to draw one.', ""
 )
-_TIME_SCHEMA = {"type": ["string", "integer"], "pattern": _UNIT_PATTERN["time"]}
+COUNT = Param("count", "int", False, "", 1, 1, MAX_FLOWS, (), "How many there are of it.", "")
+# sections whose entries send, and what they take beside the keys that the engine describes
+SENDERS = {"flows": ("cc", "start", "count"), "web": ("cc", "start"), "udp": ("start", "count")}
+_TIME_SCHEMA = {"type": ["string", "integer"], "pattern": units.pattern("time")}
+
+
+def described(section: str) -> dict[str, Param]:
+    """Return what a table of the experiment file takes, but for queue disciplines and congestion controls."""
+    own = {param.name: param for param in (START, COUNT) if param.name in SENDERS.get(section, ())}
+    return own | registry().sections[section]
+
+
+def profile_lines(name: str) -> list[str]:
+    """Return what a profile of hosts sets, `key = value [source]` a line."""
+    known, profile = registry(), registry().profiles[name]
+    values = {key: show_value(known.sections["hosts"][key], value) for key, value in profile.hosts.items()}
+    for cc, params in profile.cc.items():
+        values |= {f"{cc}.{key}": show_value(known.cc[cc].params[key], value) for key, value in params.items()}
+    lines = [f"{key} = {value} [{profile.sources[key]}]" for key, value in values.items()]
+    return lines or ["the defaults"]
 
 
 def canonical_start(value: Any) -> dict[str, int]:
@@ -208,7 +245,7 @@ def canonical_start(value: Any) -> dict[str, int]:
 
 _START_SCHEMA = {
     "anyOf": [_TIME_SCHEMA, {"type": "object", "properties": {"uniform": {"type": "array", "items": _TIME_SCHEMA}}}],
-    "description": "When the flow starts: a time, or drawn uniformly between two.",
+    "description": START.doc,
     "default": 0,
 }
 
@@ -225,29 +262,38 @@ def run_model() -> type[Section]:
     change = _model("RateChange", {"at": (_fields({"at": _TIME})["at"][0], ...), "rate": (rate, ...)})
     aqm = {"aqm": (_algorithm_type("aqm", registry().aqm), ...), "rate_changes": (GenericAlias(list, change), [])}
     bottleneck = _model("Bottleneck", aqm | _fields(sections["bottleneck"], without=("aqm", "rate_changes")))
-    start = _checked(canonical_start, _START_SCHEMA)
-    cc = {"cc": (_algorithm_type("cc", registry().cc), ...), "start": (start, {"min": 0, "max": 0})}
-    flow = _model("Flow", cc | _fields(sections["flows"] | {"count": _COUNT}, without=("cc", "start")))
-    record = _model("Record", _fields({param.name: param for param in _RECORD}))
+    own = {
+        "cc": (_algorithm_type("cc", registry().cc), ...),
+        "start": (
+            _checked(lambda value, _: canonical_start(value), _START_SCHEMA),
+            Field(default_factory=lambda: {"min": 0, "max": 0}),
+        ),
+        **_fields({"count": COUNT}),
+    }
+    senders: dict[str, Any] = {}
+    for name, taken in SENDERS.items():
+        one = _model(name.capitalize().removesuffix("s"), {key: own[key] for key in taken} | _fields(sections[name]))
+        senders[name] = (GenericAlias(list, one), [])
+    record = _model("Record", _fields(sections["record"]))
     hosts = _model("Hosts", _fields(sections["hosts"]))
     parts = {
         "bottleneck": (bottleneck, ...),
         "hosts": (hosts, Field(default_factory=hosts)),
-        "flows": (GenericAlias(list, flow), ...),
+        **senders,
         "record": (record, Field(default_factory=record)),
     }
     model: type[Section] = _model("Run", _fields(sections["run"], without=("seed",)) | parts)
     return model
 
 
-def _seeds(value: Any) -> list[int]:
+def _seeds(value: Any, _: object = None) -> list[int]:
     good = isinstance(value, list) and value and all(type(seed) is int and 0 <= seed < 2**63 for seed in value)
     if not good or len(set(value)) != len(value):
         raise InputError("", "", shown(value), "a list of different integers of 0 or more, such as [1, 2, 3]")
     return list(value)
 
 
-def _string(value: Any) -> str:
+def _string(value: Any, _: object = None) -> str:
     if not isinstance(value, str):
         raise InputError("", "", shown(value), "a string")
     return value
@@ -285,10 +331,10 @@ def file_schema() -> dict[str, Any]:
     return schema
 
 
-def validate(model: type[Section], table: dict[str, Any]) -> Section:
+def validate(model: type[Section], table: dict[str, Any], files: traffic.SizeFiles | None = None) -> Section:
     """Return `table` as a `model`; InputError with its key, without file, if it does not fit."""
     try:
-        return model.model_validate(table)
+        return model.model_validate(table, context=files)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
     tags = {*registry().aqm, *registry().cc}
@@ -316,17 +362,34 @@ def validate(model: type[Section], table: dict[str, Any]) -> Section:
 
 def _missing(name: str) -> str:
     algorithms = {"aqm": registry().aqm, "cc": registry().cc}
-    tables = {"flows": "one [[flows]] or more", "bottleneck": "a table", "when": "a table", "set": "a table"}
+    tables = {"bottleneck": "a table", "when": "a table", "set": "a table"}
     return ", ".join(algorithms[name]) if name in algorithms else tables.get(name, "a value")
 
 
-def resolve(table: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Return the canonical form of a run whose `flows` still have their `count`.
+def resolve(table: dict[str, Any], seed: int, files: traffic.SizeFiles | None = None) -> dict[str, Any]:
+    """Return the canonical form of a run whose `flows` and `udp` still have their `count`.
 
-    Every key is present, times are integer ns, rates integer bit/s and sizes integer bytes. Raises InputError.
+    Every key is present, times are integer ns, rates integer bit/s and sizes integer bytes; keys of hosts and
+    congestion controls that `table` does not set have the values of the hosts' profile. `files` reads the
+    distributions of sizes that it names. Raises InputError.
     """
-    run = validate(run_model(), table).model_dump()
-    flows = sum(flow["count"] for flow in run["flows"])
-    if not 1 <= flows <= MAX_FLOWS:
-        raise InputError("", "flows", f"{flows} flows", f"1 to {MAX_FLOWS}")
+    model: Any = validate(run_model(), table, files)
+    run: dict[str, Any] = model.model_dump()
+    listed = sum(one["count"] for one in (*run["flows"], *run["udp"]))
+    if listed > MAX_FLOWS:
+        raise InputError("", "flows", f"{listed} flows and sources of UDP", f"at most {MAX_FLOWS}")
+    if listed == 0 and not run["web"]:
+        raise InputError("", "flows", "nothing that sends", "one [[flows]], [[web]] or [[udp]] or more")
+    for web, one in zip(model.web, run["web"], strict=True):
+        one["size"] = web.size  # the same list for all runs, however long it is
+    _apply_profile(model, run)
     return run | {"seed": seed}
+
+
+def _apply_profile(model: Any, run: dict[str, Any]) -> None:
+    """Give keys of hosts and congestion controls that `model` was not given the values of the hosts' profile."""
+    profile = registry().profiles[run["hosts"]["profile"]]
+    run["hosts"] |= {key: value for key, value in profile.hosts.items() if key not in model.hosts.model_fields_set}
+    for given, one in zip((*model.flows, *model.web), (*run["flows"], *run["web"]), strict=True):
+        params = profile.cc.get(one["cc"]["name"], {})
+        one["cc"] |= {key: value for key, value in params.items() if key not in given.cc.model_fields_set}

@@ -1,4 +1,4 @@
-"""Results in one DuckDB file: runs, flows, classes, series, queue_series and sojourn, joined by a run's `key`."""
+"""Results in one DuckDB file: the tables in `TABLES`, joined by a run's `key`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from dumbbell import _native
 from dumbbell.errors import InputError
 from dumbbell.experiment import Cell
 
-FORMAT = 1
+FORMAT = 2
 _CACHE = "32MB"  # of the file, in memory after every eighth commit
 _CACHED_COMMITS = 8
 _LOG = "64MB"  # from which on the log is worked into the file: this costs as much as writing it, and less by the byte
-TABLES = ("runs", "flows", "classes", "series", "queue_series", "sojourn")
+TABLES = ("runs", "flows", "classes", "series", "queue_series", "sojourn", "short_flows", "slowdowns")
 _ALLOWED = "a results file written by dumbbell run"
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
@@ -201,8 +201,9 @@ class Store:
         with _clear_errors(self.path):
             self._connection.execute("BEGIN")
             try:
-                for name in filter(rows.get, TABLES):
-                    self._insert(name, rows[name])
+                for name in TABLES:
+                    if name in rows:
+                        self._insert(name, rows[name])
                 self._connection.execute("COMMIT")
             except BaseException:
                 self._known.clear()
@@ -231,6 +232,8 @@ class Store:
             else:
                 continue
             known[field.name] = kind
+        if rows.num_rows == 0:  # of no run, but the columns are there for those who ask
+            return
         self._connection.register("batch", rows)
         self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
         self._connection.unregister("batch")

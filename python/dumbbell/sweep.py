@@ -26,6 +26,7 @@ from dumbbell.store import Finished, Measured, Store
 
 PACKETS_PER_SECOND = 8.0e6  # of one core, before anything has been measured: in the middle of the cases of make bench
 RUN_BYTES, FLOW_BYTES, INTERVAL_BYTES, BIN_BYTES, BINS = 1500, 120, 80, 8, 1000  # in the results file, about
+SHORT_FLOW_BYTES = 40
 WINDOW = 4096  # runs that are put in order, longest first
 LOOKED_UP = 256  # runs that are looked for in the store at a time
 AHEAD_S = 1.0  # work in flight for each core: short runs go on while finished ones are taken and committed
@@ -103,9 +104,10 @@ def estimate(experiments: list[Experiment], output: str | Path, jobs: int) -> Es
 
 def _bytes(cell: Cell) -> float:
     record = cell.groups["record"]
-    intervals = cell.duration / record["interval"] if record["series"] else 0
+    intervals: float = cell.duration / record["interval"] if record["series"] else 0
     bins = min(cell.packets - 1000, BINS)  # of the histogram of sojourn times
-    return RUN_BYTES + bins * BIN_BYTES + cell.flow_count * FLOW_BYTES + intervals * INTERVAL_BYTES
+    short_flows: float = min(cell.short_flow_count, record["short_flows"]) * SHORT_FLOW_BYTES
+    return RUN_BYTES + bins * BIN_BYTES + cell.flow_count * FLOW_BYTES + intervals * INTERVAL_BYTES + short_flows
 
 
 def _longest_first(cells: Iterator[Cell]) -> Iterator[Cell]:

@@ -21,14 +21,25 @@ SHORT = {
     "sojourn": "sojourn_mean_ms",
     "backlog": "backlog_mean",
     "relative": "relative_throughput",
+    "slowdown": "slowdown_mean",
+    "completion": "completion_mean_s",
 }
 _DESCRIPTIVE = ("key", "experiment", "title", "seed", "matrix", "config", "engine_version", "hash", "flow")
+
+# tables whose rows are parts of a run: what one is called, and the keys that tell those of a run apart
+PARTS = {
+    "flows": ("flow", ("flow",)),
+    "classes": ("class", ("class",)),
+    "slowdowns": ("class and range of sizes", ("class", "from_bytes")),
+    "short_flows": ("short flow", ("class",)),
+}
+_PART_KEYS = ("flow", "class", "kind", "cc", "base_rtt_ms", "from_bytes")
 
 
 def value_text(path: matrix.Path, value: Any) -> str:
     """Return a canonical value of a run's configuration as an experiment file would have it."""
     param = param_of(path)
-    if param is not None and not isinstance(value, dict):
+    if param is not None and (param.kind in ("arrivals", "sizes") or not isinstance(value, dict)):
         return schema.show_value(param, value)
     if isinstance(value, dict) and "name" in value:
         known = {**registry().aqm, **registry().cc}.get(value["name"])
@@ -62,12 +73,25 @@ class Key:
 
 
 class Frame:
-    """Runs and flows of a results file, with every key of their configurations at hand."""
+    """Runs and flows of a results file, with every key of their configurations at hand.
 
-    def __init__(self, runs: pl.DataFrame, flows: pl.DataFrame, file: str = "") -> None:
+    Instead of flows there may be the rows of another of `PARTS`, named by `of`.
+    """
+
+    def __init__(self, runs: pl.DataFrame, flows: pl.DataFrame, file: str = "", of: str = "flows") -> None:
         self.file = file
         self.runs = runs
+        self.of = of
+        self.part, self.part_keys = PARTS[of]
         measures = [name for name in runs.columns if name not in flows.columns or name == "key"]  # a flow's own first
+        # what UDP does not have, or classes of it, is not missing: a mean is over the others; nor are short flows that
+        # the run ended too early for, which the table counts
+        real = pl.selectors.float()
+        if of != "flows":
+            flows = flows.with_columns(real.fill_nan(None))
+        elif "cc" in flows.columns:
+            kept = pl.when(pl.col("cc") == "udp").then(real.fill_nan(None)).otherwise(real)
+            flows = flows.with_columns(kept.name.keep())
         self.flows = flows.join(runs.select(measures), on="key", how="inner", maintain_order="left")
         self.flow_columns = set(flows.columns)
         self._configs = {key: json.loads(text) for key, text in runs.select("key", "config").iter_rows()}
@@ -84,27 +108,30 @@ class Frame:
             path = matrix.parse_path(name)
         except InputError:
             return None
-        config: dict[str, Any] = next(iter(self._configs.values()), {})
-        if matrix.get_path(config, path):
+
+        def known(key: matrix.Path) -> bool:
+            return any(matrix.get_path(config, key) for config in self._configs.values())
+
+        if known(path):
             return path
         ends = [key for key in self.matrix_keys if key.split(".")[-1] == name]
-        sections = [
-            f"{s}.{name}"
-            for s in ("bottleneck", "hosts", "flows[*]")
-            if matrix.get_path(config, matrix.parse_path(f"{s}.{name}"))
-        ]
-        for candidates in (ends, sections):
+        sections, others = (
+            [f"{s}.{name}" for s in of if known(matrix.parse_path(f"{s}.{name}"))]
+            for of in (("bottleneck", "hosts", "flows[*]"), ("web[*]", "udp[*]"))
+        )
+        for candidates in (ends, sections, others):
             if len(candidates) == 1:
                 return matrix.parse_path(candidates[0])
         return None
 
     def is_flow_key(self, name: str) -> bool:
         """Whether `name` differs between the flows of a run."""
-        return name in ("flow", "cc", "base_rtt", "base_rtt_ms")
+        column = "base_rtt_ms" if name == "base_rtt" else name
+        return column in _PART_KEYS and column in self.flow_columns
 
     def is_flow_measure(self, name: str) -> bool:
         """Whether `name` is measured for each flow and not for the whole run."""
-        return name in self.flows.columns and name not in self.runs.columns
+        return name in self.flow_columns and (self.of != "flows" or name not in self.runs.columns)
 
     def rows(self, *, by_flow: bool) -> pl.DataFrame:
         """Return one row a flow, or one row a run."""
@@ -124,7 +151,8 @@ class Frame:
             return Key(name, [str(v) for v in values], values)
         path = self._config_key(name)
         if path is None:
-            known = [*self.matrix_keys, "seed", "title", "experiment", "flow", "cc", "base_rtt"]
+            parts = ("flow", "cc", "base_rtt") if self.of == "flows" else self.part_keys
+            known = [*self.matrix_keys, "seed", "title", "experiment", *parts]
             raise InputError(
                 self.file, option, name, f"{', '.join(known)}, any other key of a run", nearest(name, known)
             )
@@ -194,7 +222,7 @@ def markdown(
     measure = frame.measure(value)
     where = where or []
     names = [rows, *([columns] if columns else []), *(text.partition("=")[0].strip() for text in where)]
-    by_flow = frame.is_flow_measure(measure) or any(name in ("flow", "base_rtt", "cc") for name in names)
+    by_flow = frame.is_flow_measure(measure) or any(map(frame.is_flow_key, names))
     keep = _select(frame, where, by_flow=by_flow)
     down = frame.key(rows, by_flow=by_flow, option="--rows")
     across = frame.key(columns, by_flow=by_flow, option="--columns") if columns else None
@@ -225,14 +253,14 @@ def markdown(
     title = rows if not columns else f"{rows} \\ {columns}"
     table = aligned([title, *heads], [[d, *(text(cells.get((d, a))) for a in heads)] for d in lines])
     over = _averaged(frame, names, keep, by_flow=by_flow)
-    return f"{measure} of each {'flow' if by_flow and measure in frame.flow_columns else 'run'}{over}\n\n{table}"
+    return f"{measure} of each {frame.part if by_flow and measure in frame.flow_columns else 'run'}{over}\n\n{table}"
 
 
 def _averaged(frame: Frame, used: list[str], keep: pl.Series, *, by_flow: bool) -> str:
     """Return which keys a table takes means over, with how many values each has."""
     over = []
     last = {name.split(".")[-1] for name in used}
-    for name in [*frame.matrix_keys, "seed", *(["flow"] if by_flow else [])]:
+    for name in [*frame.matrix_keys, "seed", *(frame.part_keys if by_flow else [])]:
         if name not in used and name.split(".")[-1] not in last:
             texts = pl.Series(frame.key(name, by_flow=by_flow).texts, dtype=pl.String).filter(keep)
             if texts.n_unique() > 1:
@@ -244,7 +272,7 @@ def tidy(frame: Frame, values: list[str], where: list[str] | None = None) -> str
     """Return CSV with one value a row; columns are every key of the matrix, seed, flow, measure and value."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    flow_columns = ["flow", "cc", "base_rtt_ms"]
+    flow_columns = list(dict.fromkeys([*frame.part_keys, "cc", "base_rtt_ms"]))
     writer.writerow(["experiment", *frame.matrix_keys, "seed", *flow_columns, "measure", "value"])
     for measure in map(frame.measure, values):
         by_flow = frame.is_flow_measure(measure)
@@ -264,4 +292,4 @@ def selected(frame: Frame, where: list[str]) -> Frame:
     runs = frame.runs.filter(_select(frame, [text for text in where if text not in of_flows], by_flow=False))
     flows = frame.flows.filter(_select(frame, of_flows, by_flow=True))
     own = [c for c in flows.columns if c == "key" or c not in runs.columns]
-    return Frame(runs, flows.select(own), frame.file)
+    return Frame(runs, flows.select(own), frame.file, frame.of)

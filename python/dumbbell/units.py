@@ -52,6 +52,11 @@ def parse(kind: str, value: Any) -> int:
     return whole
 
 
+def pattern(kind: str) -> str:
+    """Return a regular expression of JSON Schema for quantities of `kind`."""
+    return f"^ *[0-9.]+ *({'|'.join(_UNITS[kind])}){'(/s)?' * (kind == 'rate')} *$"
+
+
 def _usual(kind: str) -> str:
     return {"time": "ms", "rate": "Mbit", "size": "B"}[kind]
 

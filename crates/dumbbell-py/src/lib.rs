@@ -106,16 +106,13 @@ fn gather<'py>(py: Python<'py>, results: Vec<Py<Result>>) -> PyResult<Vec<(&'sta
     for (summary, outcome) in summaries.iter_mut().zip(&outcomes) {
         summary.columns.push(("hash".to_owned(), Column::Text(vec![outcome.hash.clone()])));
     }
-    let of = |table: fn(&Tables) -> &Table| outcomes.iter().map(|outcome| table(&outcome.tables)).collect();
-    let tables: [(&str, Vec<&Table>); 6] = [
-        ("runs", summaries.iter().collect()),
-        ("flows", of(|tables| &tables.flows)),
-        ("classes", of(|tables| &tables.classes)),
-        ("series", of(|tables| &tables.series)),
-        ("queue_series", of(|tables| &tables.queue_series)),
-        ("sojourn", of(|tables| &tables.sojourn)),
-    ];
-    tables.into_iter().map(|(name, parts)| Ok((name, rows(py, &parts)?))).collect()
+    let mut tables = vec![("runs", rows(py, &summaries.iter().collect::<Vec<_>>())?)];
+    let measured: Vec<_> = outcomes.iter().map(|outcome| outcome.tables.named()).collect();
+    for (index, &(name, _)) in measured.first().into_iter().flatten().enumerate() {
+        let parts: Vec<&Table> = measured.iter().map(|tables| tables[index].1).collect();
+        tables.push((name, rows(py, &parts)?));
+    }
+    Ok(tables)
 }
 
 fn rows<'py>(py: Python<'py>, parts: &[&Table]) -> PyResult<Rows<'py>> {

@@ -1,0 +1,132 @@
+"""Profiles of hosts, and switches of hosts that are declared in one place."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from conftest import Command, parsed
+from dumbbell import _native, cli, schema
+from dumbbell.errors import InputError
+from dumbbell.registry import registry
+
+CUBIC = [{"cc": "cubic"}]
+DEFAULTS = {name: param.default for name, param in registry().sections["hosts"].items()}
+
+
+def resolved(**changes: Any) -> dict[str, Any]:
+    """Return the canonical configuration of a run, which the engine accepts."""
+    text = parsed(**changes).cell(0).config
+    _native.check(text)
+    config: dict[str, Any] = json.loads(text)
+    return config
+
+
+@pytest.mark.parametrize("name", list(registry().profiles))
+def test_a_profile_stands_resolved_in_the_configuration(name: str) -> None:
+    profile = registry().profiles[name]
+    hosts = resolved(hosts={"profile": name})["hosts"]
+    assert hosts == DEFAULTS | profile.hosts | {"profile": name}
+    assert set(profile.sources) == {*profile.hosts, *(f"{cc}.{key}" for cc, keys in profile.cc.items() for key in keys)}
+
+
+def test_without_a_profile_hosts_are_the_newest_kernel() -> None:
+    assert resolved()["hosts"] == resolved(hosts={"profile": "linux-6.12"})["hosts"] == DEFAULTS
+
+
+def test_single_switches_override_a_profile() -> None:
+    older = {"profile": "linux-5.1"}
+    hosts = resolved(hosts=older | {"prr": "rfc6937bis", "ack_push": True})["hosts"]
+    assert (hosts["prr"], hosts["ack_push"], hosts["push_bursts"], hosts["tso_rtt"]) == (
+        *("rfc6937bis", True),
+        *(False, False),
+    )
+    plan = parsed(
+        hosts=older,
+        matrix={"hosts.ack_push": [False, True], "hosts.profile": ["linux-5.1", "linux-6.1"]},
+        override=[{"when": {"hosts.profile": "linux-6.1", "hosts.ack_push": True}, "set": {"hosts.prr": "rfc6937"}}],
+    )
+    found = [tuple(cell.groups["hosts"][key] for key in ("profile", "ack_push", "prr")) for cell in plan.cells()]
+    assert found == [
+        ("linux-5.1", False, "rfc6937"),
+        ("linux-6.1", False, "rfc6937bis"),
+        ("linux-5.1", True, "rfc6937"),
+        ("linux-6.1", True, "rfc6937"),
+    ]
+
+
+def test_a_profile_sets_parameters_of_congestion_controls() -> None:
+    own = {"name": "cubic", "hystart": "off"}
+    sending = {"flows": [{"cc": "cubic"}, {"cc": own}, {"cc": "reno"}], "web": [{"cc": "cubic"}, {"cc": own}]}
+    for profile, expected in (("linux-5.4", "5.5"), ("linux-5.10", "5.6"), ("freebsd-13", "off")):
+        config = resolved(hosts={"profile": profile}, **sending)
+        assert [flow["cc"].get("hystart") for flow in config["flows"]] == [expected, "off", None], profile
+        assert [web["cc"]["hystart"] for web in config["web"]] == [expected, "off"], profile
+
+
+def test_equal_hosts_have_equal_runs_however_they_are_named() -> None:
+    named = resolved(hosts={"profile": "linux-6.1"})
+    single = resolved(hosts={"ack_push": False, "tso_defer_near": False})
+    assert named["hosts"].pop("profile") != single["hosts"].pop("profile")
+    assert named == single
+
+
+def test_unknown_profiles_are_one_line() -> None:
+    with pytest.raises(InputError) as error:
+        parsed(hosts={"profile": "linux-6.13"})
+    known = ", ".join(registry().profiles)
+    assert str(error.value).startswith(f'test.toml: hosts.profile: found "linux-6.13", allowed: {known} (nearest: ')
+
+
+def test_describe_lists_what_each_profile_sets_and_why(command: Command) -> None:
+    said = command("describe", "hosts").stdout
+    assert "\nlinux-6.12\n    the defaults\n" in said
+    for name, profile in registry().profiles.items():
+        part = said.partition(f"\n{name}\n")[2].partition("\n\n")[0]
+        for key, source in profile.sources.items():
+            assert f"    {key} = " in part and f"[{source}]" in part, (name, key)
+    assert "\n    cubic.hystart = 5.5 [" in said and "\n    prr = rfc6937 [" in said
+
+
+@pytest.fixture
+def with_a_switch(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """Let the engine describe one host switch more; return that description."""
+    described = json.loads(_native.registry())
+    switch = {
+        **{"name": "quick_exit", "kind": "choice", "optional": False, "unit": "", "default": "slow", "min": None},
+        **{"max": None, "choices": ["slow", "fast"], "doc": "How it leaves.", "source": "a test"},
+    }
+    described["sections"]["hosts"].append(switch)
+    described["profiles"]["linux-5.4"]["hosts"]["quick_exit"] = "fast"
+    described["profiles"]["linux-5.4"]["sources"]["quick_exit"] = "another test"
+    monkeypatch.setattr(_native, "registry", lambda: json.dumps(described))
+    monkeypatch.setattr(_native, "check", lambda _config: None)  # the engine itself does not have it
+    caches = (registry, schema.run_model)
+    for cache in caches:
+        cache.cache_clear()
+    yield switch
+    monkeypatch.undo()
+    for cache in caches:
+        cache.cache_clear()
+
+
+def test_a_new_switch_of_hosts_takes_one_declaration(
+    with_a_switch: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = with_a_switch["name"]
+    in_schema = schema.file_schema()["$defs"]["Hosts"]["properties"][name]
+    assert in_schema["enum"] == ["slow", "fast"] and in_schema["default"] == "slow"
+    assert in_schema["description"] == "How it leaves. Source: a test."
+    cli.describe("hosts")
+    said = capsys.readouterr().out
+    assert "\nquick_exit = slow (choice, one of slow, fast)\n    How it leaves. [a test]\n" in said
+    assert "    quick_exit = fast [another test]" in said
+    for hosts, expected in (
+        (None, "slow"),
+        ({"profile": "linux-5.4"}, "fast"),
+        ({"profile": "linux-5.4", name: "slow"}, "slow"),
+    ):
+        assert json.loads(parsed(hosts=hosts).cell(0).config)["hosts"][name] == expected
+    with pytest.raises(InputError, match=r"hosts.quick_exit: found .fats., allowed: slow, fast \(nearest: fast\)"):
+        parsed(hosts={name: "fats"})
