@@ -407,6 +407,10 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         if let Some(path) = &stages.data {
             timer = timer.min(path.next_timer());
         }
+        if timer == Time::NEVER {
+            // it may be over: its timer looks
+            timer = now;
+        }
         self.arena.timer_not_after(ack.flow, timer);
         self.plan_entrance();
     }
