@@ -92,13 +92,13 @@ def _size(size: float) -> str:
 
 
 @app.command("list")
-def list_(what: Annotated[str, typer.Argument(metavar="[aqm|cc|experiments]")] = "") -> None:
-    """List queue disciplines, congestion controls and the experiments that come with dumbbell."""
-    kinds = ("aqm", "cc", "experiments")
+def list_(what: Annotated[str, typer.Argument(metavar="[aqm|cc|stage|experiments]")] = "") -> None:
+    """List queue disciplines, congestion controls, stages of paths and the experiments that come with dumbbell."""
+    kinds = ("aqm", "cc", "stage", "experiments")
     if what and what not in kinds:
         raise InputError("list", "", what, ", ".join(kinds), nearest(what, kinds))
     known = registry.registry()
-    for kind, algorithms in (("aqm", known.aqm), ("cc", known.cc)):
+    for kind, algorithms in (("aqm", known.aqm), ("cc", known.cc), ("stage", known.stage)):
         if what in ("", kind):
             width = max(map(len, algorithms), default=0)
             print("\n".join([f"{kind}:", *(f"  {a.name:{width}}  {a.title}" for a in algorithms.values())]))
@@ -120,11 +120,11 @@ def _experiments() -> list[Path]:
 
 @app.command()
 def describe(name: str) -> None:
-    """Say what a queue discipline, a congestion control or a table of the experiment file takes, and from where."""
+    """Say what a queue discipline, congestion control, stage or table of the experiment file takes, and from where."""
     known = registry.registry()
-    algorithm = known.aqm.get(name) or known.cc.get(name)
+    algorithm = known.aqm.get(name) or known.cc.get(name) or known.stage.get(name)
     if algorithm is None and name not in known.sections:
-        names = [*known.aqm, *known.cc, *known.sections]
+        names = [*known.aqm, *known.cc, *known.stage, *known.sections]
         raise InputError("describe", "", name, ", ".join(names), nearest(name, names))
     params = algorithm.params if algorithm else schema.described(name)
     if algorithm:
@@ -132,6 +132,9 @@ def describe(name: str) -> None:
     elif "cc" in schema.SENDERS.get(name, ()):
         print(f"\ncc (needed: one of {', '.join(known.cc)}, or a table with its name and parameters)")
         print("    Congestion control; dumbbell describe NAME says what it takes.")
+    for key, place in ({} if algorithm else schema.PATHS.get(name, {})).items():
+        print(f"\n{key} = [] (a list of {', '.join(known.stage)}, or of tables with name and parameters)")
+        print(f"    Stages {place}, in this order; dumbbell describe NAME says what each takes.")
     for param in params.values():
         choices = f", one of {', '.join(param.choices)}" if param.choices else ""
         unit = f" {param.unit}" if param.unit and not schema.unit_kind(param) else ""

@@ -196,6 +196,8 @@ def label(value: Any) -> str:
     match value:
         case str():
             return value
+        case list():
+            return " + ".join(map(label, value)) or "none"
         case {"name": str(name), **rest}:
             return name + (f"({', '.join(f'{k}={label(v)}' for k, v in rest.items())})" if rest else "")
         case _:
@@ -211,6 +213,8 @@ def param_of(path: keys.Path) -> Param | None:
     if len(path) > 1 and path[-2] in ("aqm", "cc"):
         algorithms = known.aqm if path[-2] == "aqm" else known.cc
         return next((a.params[last] for a in algorithms.values() if last in a.params), None)
+    if schema.PATH_KEYS.intersection(step for step in path[:-1] if isinstance(step, str)):
+        return next((stage.params[last] for stage in known.stage.values() if last in stage.params), None)
     section = next((step for step in path[:-1] if step in known.sections), "run")
     return known.sections[str(section)].get(last)
 

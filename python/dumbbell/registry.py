@@ -28,7 +28,7 @@ class Param:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A queue discipline or congestion control."""
+    """A queue discipline, a congestion control or a stage of a path."""
 
     name: str
     title: str
@@ -54,6 +54,7 @@ class Registry:
 
     aqm: dict[str, Algorithm]
     cc: dict[str, Algorithm]
+    stage: dict[str, Algorithm]
     sections: dict[str, dict[str, Param]]
     profiles: dict[str, Profile]
 
@@ -72,4 +73,5 @@ def registry() -> Registry:
     described = json.loads(_native.registry())
     sections = {name: _params(params) for name, params in described["sections"].items()}
     profiles = {name: Profile(**profile) for name, profile in described["profiles"].items()}
-    return Registry(_algorithms(described["aqm"]), _algorithms(described["cc"]), sections, profiles)
+    aqm, cc, stage = (_algorithms(described[kind]) for kind in ("aqm", "cc", "stage"))
+    return Registry(aqm, cc, stage, sections, profiles)

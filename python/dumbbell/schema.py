@@ -177,7 +177,7 @@ def _fields(params: dict[str, Param], *, without: tuple[str, ...] = ()) -> dict[
 
 
 def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
-    """Return the type of `aqm` and `cc`: a name, or a table with a name and parameters."""
+    """Return the type of `aqm`, `cc` and stages of a path: a name, or a table with a name and parameters."""
     models = []
     for algorithm in algorithms.values():
         fields = {"name": (Literal[algorithm.name], ...)} | _fields(algorithm.params)
@@ -209,6 +209,14 @@ START = Param(
 COUNT = Param("count", "int", False, "", 1, 1, MAX_FLOWS, (), "How many there are of it.", "")
 # sections whose entries send, and what they take beside the keys that the engine describes
 SENDERS = {"flows": ("cc", "start", "count"), "web": ("cc", "start"), "udp": ("start", "count")}
+# lists of stages that packets or acknowledgements pass, and where they lie
+PATHS = {
+    "flows": {"path": "between the sender and the bottleneck", "ack_path": "between the receiver and the sender"},
+    "web": {"path": "between the sender and the bottleneck", "ack_path": "between the receiver and the sender"},
+    "udp": {"path": "between the sender and the bottleneck"},
+    "bottleneck": {"path": "right ahead of the queue, for all packets", "behind": "behind the link, for all packets"},
+}
+PATH_KEYS = frozenset(key for keys in PATHS.values() for key in keys)
 _TIME_SCHEMA = {"type": ["string", "integer"], "pattern": units.pattern("time")}
 
 
@@ -261,7 +269,13 @@ def run_model() -> type[Section]:
     rate = _fields(sections["bottleneck"])["rate"][0]
     change = _model("RateChange", {"at": (_fields({"at": _TIME})["at"][0], ...), "rate": (rate, ...)})
     aqm = {"aqm": (_algorithm_type("aqm", registry().aqm), ...), "rate_changes": (GenericAlias(list, change), [])}
-    bottleneck = _model("Bottleneck", aqm | _fields(sections["bottleneck"], without=("aqm", "rate_changes")))
+    stage = _algorithm_type("stage", registry().stage)
+
+    def paths(section: str) -> dict[str, Any]:
+        described = {key: f"Stages {place}, in this order." for key, place in PATHS[section].items()}
+        return {key: (GenericAlias(list, stage), Field(default=[], description=doc)) for key, doc in described.items()}
+
+    bottleneck = _model("Bottleneck", aqm | paths("bottleneck") | _fields(sections["bottleneck"]))
     own = {
         "cc": (_algorithm_type("cc", registry().cc), ...),
         "start": (
@@ -272,7 +286,8 @@ def run_model() -> type[Section]:
     }
     senders: dict[str, Any] = {}
     for name, taken in SENDERS.items():
-        one = _model(name.capitalize().removesuffix("s"), {key: own[key] for key in taken} | _fields(sections[name]))
+        fields = {key: own[key] for key in taken} | paths(name) | _fields(sections[name])
+        one = _model(name.capitalize().removesuffix("s"), fields)
         senders[name] = (GenericAlias(list, one), [])
     record = _model("Record", _fields(sections["record"]))
     hosts = _model("Hosts", _fields(sections["hosts"]))
@@ -337,13 +352,17 @@ def validate(model: type[Section], table: dict[str, Any], files: traffic.SizeFil
         return model.model_validate(table, context=files)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-    tags = {*registry().aqm, *registry().cc}
+    tags = {"aqm": registry().aqm, "cc": registry().cc} | dict.fromkeys(PATH_KEYS, registry().stage)
+    owner = ""  # what the names of algorithms that come next belong to
     key = ""
-    for before, part in zip([None, *first["loc"]], first["loc"], strict=False):
+    for part in first["loc"]:
         if isinstance(part, int):
             key += f"[{part}]"
-        elif not (before in ("aqm", "cc") and part in tags) and not part.startswith(("aqm_", "cc_")):
-            key += f".{part}"
+        elif part in tags.get(owner, ()):
+            owner = ""
+        else:
+            key += "" if part.startswith(("aqm_", "cc_", "stage_")) else f".{part}"
+            owner = part
     context = first.get("ctx", {})
     match first["type"]:
         case "dumbbell":

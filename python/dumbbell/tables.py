@@ -42,7 +42,7 @@ def value_text(path: matrix.Path, value: Any) -> str:
     if param is not None and (param.kind in ("arrivals", "sizes") or not isinstance(value, dict)):
         return schema.show_value(param, value)
     if isinstance(value, dict) and "name" in value:
-        known = {**registry().aqm, **registry().cc}.get(value["name"])
+        known = {**registry().aqm, **registry().cc, **registry().stage}.get(value["name"])
         params = known.params if known else {}
         unusual = {k: v for k, v in value.items() if k != "name" and (k not in params or params[k].default != v)}
         inside = ", ".join(f"{k}={schema.show_value(params[k], v) if k in params else v}" for k, v in unusual.items())
@@ -53,6 +53,8 @@ def value_text(path: matrix.Path, value: Any) -> str:
             if value["min"] == value["max"]
             else f"{value['min'] / 1e9:g}..{value['max'] / 1e9:g}s"
         )
+    if isinstance(value, list) and path[-1] in schema.PATH_KEYS:
+        return " + ".join(value_text((*path, index), stage) for index, stage in enumerate(value)) or "none"
     return value if isinstance(value, str) else json.dumps(value)
 
 

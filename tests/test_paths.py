@@ -1,0 +1,66 @@
+"""Stages on the paths of packets and acknowledgements, from experiment file to results."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dumbbell
+from conftest import Command, described, parsed
+from dumbbell import schema
+from dumbbell.errors import InputError
+
+
+def test_stages_are_names_or_tables_and_canonical_with_all_their_parameters() -> None:
+    flows = [{"cc": "reno", "path": ["jitter", {"name": "loss", "probability": 0.01}], "ack_path": ["batch"]}]
+    bottleneck = {"aqm": "pfifo", "path": [{"name": "policer", "rate": "5Mbit"}], "behind": ["batch"]}
+    groups = parsed(flows=flows, bottleneck=bottleneck).cell(0).groups
+    assert groups["flows"][0]["path"] == [{"name": "jitter", "max": 1_000_000}, {"name": "loss", "probability": 0.01}]
+    assert [stage["name"] for stage in groups["flows"][0]["ack_path"]] == ["batch"]
+    assert groups["bottleneck"]["path"] == [{"name": "policer", "rate": 5_000_000, "burst": 15_140}]
+    assert [stage["name"] for stage in groups["bottleneck"]["behind"]] == ["batch"]
+
+
+@pytest.mark.parametrize(
+    ("flow", "message"),
+    [
+        ({"path": ["los"]}, 'flows[0].path[0]: found "los", allowed: loss, burst_loss'),
+        (
+            {"path": [{"name": "loss", "probability": 2.0}]},
+            "flows[0].path[0].probability: found 2.0, allowed: a number",
+        ),
+        ({"path": [{"name": "loss", "chance": 1}]}, "flows[0].path[0].chance: found this key, allowed: name, prob"),
+        ({"path": "loss"}, 'flows[0].path: found "loss", allowed: a list'),
+        ({"ack_path": [{"probability": 0.1}]}, "flows[0].ack_path[0].name: found "),
+    ],
+)
+def test_errors_name_the_stage(flow: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        parsed(flows=[{"cc": "reno"} | flow])
+    assert f"test.toml: {message}" in str(error.value)
+
+
+def test_paths_are_axes_of_the_matrix_with_readable_labels() -> None:
+    axis: dict[str, list[Any]] = {"flows[*].path": [[], ["loss"], [{"name": "loss", "probability": 0.02}, "jitter"]]}
+    labels = [cell.matrix["flows[*].path"] for cell in parsed(matrix=axis).cells()]
+    assert labels == ["none", "loss", "loss(probability=0.02) + jitter"]
+    one = parsed(flows=[{"cc": "reno", "path": ["loss"]}], matrix={"flows[0].path[0].probability": [0.0, 0.1]})
+    assert [cell.groups["flows"][0]["path"][0]["probability"] for cell in one.cells()] == [0.0, 0.1]
+
+
+def test_a_policer_bounds_what_passes(tmp_path: Path) -> None:
+    path = [{"name": "policer", "rate": "5Mbit"}]
+    table = described(bottleneck={"rate": "10Mbit", "aqm": "pfifo", "path": path}, flows=[{"cc": "reno"}])
+    results = dumbbell.run(table, output=tmp_path / "paths.duckdb")
+    assert 2 < results.flows["goodput_mbit"][0] < 5
+
+
+def test_stages_are_in_the_schema_listed_and_described(command: Command) -> None:
+    text = str(schema.file_schema())
+    assert "stage_burst_loss" in text and "right ahead of the queue" in text
+    for arguments, word in [
+        (["describe", "loss"], "probability"),
+        (["describe", "flows"], "ack_path"),
+        (["list", "stage"], "policer"),
+    ]:
+        assert word in command(*arguments).stdout
