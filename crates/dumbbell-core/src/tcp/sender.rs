@@ -318,6 +318,12 @@ impl Sender {
         self.timer.backoff = 0;
     }
 
+    /// Round trip by the timestamp that `ack` echoes, us: in whole ms, at least 1. Linux `tcp_rtt_tsopt_us`.
+    fn rtt_by_timestamp(&self, ack: &Ack) -> Option<u32> {
+        let ms = (self.conn.now.as_millis() as u32).wrapping_sub(ack.tsecr);
+        (ms < i32::MAX as u32 / 1000).then(|| ms.max(1) * 1000)
+    }
+
     /// Takes an acknowledgement with its SACK blocks.
     pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time, net: &mut impl Network) {
         self.conn.now = now;
@@ -383,7 +389,7 @@ impl Sender {
         self.conn.delivered_ce += u64::from(marked);
         flags.original_sacked = delivered.original_sacked;
         flags.retransmission_acked = delivered.retransmission_acked;
-        let rtt_us = self.take_rtt(&delivered, &mut flags);
+        let rtt_us = self.take_rtt(&delivered, ack, &mut flags);
 
         self.reordering.update(&self.conn);
         if self.probe.is_open() {
@@ -441,7 +447,7 @@ impl Sender {
     }
 
     /// Takes the RTT samples of an ACK; returns that of the newest segment. Linux `tcp_clean_rtx_queue`, `tcp_ack_update_rtt`.
-    fn take_rtt(&mut self, delivered: &Delivered, flags: &mut AckFlags) -> Option<u32> {
+    fn take_rtt(&mut self, delivered: &Delivered, ack: &Ack, flags: &mut AckFlags) -> Option<u32> {
         let now = self.conn.now;
         let since = |sent: Time| micros(now - sent);
         let (mut sample, mut newest) = (None, None);
@@ -452,6 +458,11 @@ impl Sender {
         if let (Some(first), Some(last)) = (delivered.first_sacked, delivered.last_sacked) {
             sample = sample.or(Some(since(first)));
             newest = Some(since(last));
+        }
+        if sample.is_none() && delivered.acked > 0 {
+            // only segments that were sent again, or SACKed before: the timestamp tells which transmission arrived
+            sample = self.rtt_by_timestamp(ack);
+            newest = sample;
         }
         if let Some(newest) = newest {
             self.conn.rtt.sample_min(newest.max(1), now);

@@ -164,13 +164,49 @@ fn timeouts_back_off_and_leave_one_segment() {
         assert_eq!(story.cwnd(), (1, 5, CaState::Loss));
     }
     assert_eq!((story.sender.stats.timeouts, story.sender.stats.loss_reductions), (5, 0));
-    // an RTT sample, of a segment that was sent once, ends the back-off
+    // an RTT sample ends the back-off: the timestamp echoed is that of the last retransmission, 40 ms
+    story.echo = Some(story.now.as_millis() as u32);
     story.advance(RTT);
-    story.echo = Some(u32::MAX);
     let sent = story.ack(1);
     assert!(!sent.is_empty());
-    // (Karn: a retransmission gives none; 240 * 2^5)
-    assert_eq!(story.sender.next_timer(), story.due(7680));
+    assert_eq!((story.sender.timer.backoff, story.sender.next_timer()), (0, story.due(240)));
+}
+
+/// After a timeout segment 0 is acknowledged, 60 ms after it was sent again; the ACK echoes a time `echoed` ms after that.
+fn acknowledged_after_a_timeout(echoed: u32) -> Story {
+    let mut story = Story::reno(10);
+    story.fire();
+    story.fire();
+    story.echo = Some(story.now.as_millis() as u32 + echoed);
+    story.advance(60);
+    story.ack(1);
+    story
+}
+
+#[test]
+fn the_timestamp_gives_the_round_trip_of_a_retransmission() {
+    // srtt 40 + (60 - 40) / 8 = 42.5 ms; the deviation, 20 ms, is what it was: RTO 242.5 ms, in whole ms 243
+    let story = acknowledged_after_a_timeout(0);
+    let rtt = &story.conn().rtt;
+    assert_eq!((rtt.srtt_us(), story.sender.timer.backoff, rtt.min_us()), (42_500, 0, 40_000));
+    assert_eq!((story.sender.timer.kind, story.sender.next_timer()), (Timer::Rto, story.due(243)));
+    // no time at all is 1 ms: srtt 40 - 39 / 8
+    let story = acknowledged_after_a_timeout(60);
+    let rtt = &story.conn().rtt;
+    assert_eq!((rtt.srtt_us(), story.sender.timer.backoff, rtt.min_us()), (35_125, 0, 1_000));
+    // later than now: no sample
+    let story = acknowledged_after_a_timeout(1 << 30);
+    assert_eq!((story.conn().rtt.srtt_us(), story.sender.timer.backoff), (40_000, 1));
+}
+
+#[test]
+fn a_sack_of_a_retransmission_gives_no_round_trip() {
+    let mut story = Story::reno(10);
+    story.fire();
+    story.fire();
+    story.advance(60);
+    story.sack(0, &[(0, 1)]);
+    assert_eq!((story.conn().rtt.srtt_us(), story.sender.timer.backoff), (40_000, 1));
 }
 
 #[test]
@@ -221,7 +257,7 @@ fn without_frto_the_same_acks_go_on_retransmitting() {
     assert_eq!(story.ack(2), [2, 3, 4]);
     assert_eq!(story.cwnd(), (3, 5, CaState::Loss));
     assert_eq!(story.sender.stats.undone, 0);
-    // 0 was sent twice: no RTT sample, of 1 neither (Karn)
+    // 0 was sent twice: no RTT sample, of 1 neither (Karn), and the timestamp lies ahead
     assert_eq!((story.conn().rtt.srtt_us(), story.sender.timer.backoff), (40_000, 1));
 }
 
