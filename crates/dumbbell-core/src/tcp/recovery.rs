@@ -5,16 +5,18 @@ use super::host::EcnReduction;
 use super::pacer::window_rate;
 use super::probe::Verdict;
 use super::prr::Progress;
+use super::reordering::DUPTHRESH;
 use super::scoreboard::seg;
 use super::sender::{AckFlags, Resend, Sender, Timer};
-use super::{Ack, Network};
+use super::{Ack, Block, Network};
 use crate::cc::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
 use crate::cc::Control;
 use crate::units::Time;
 
 impl Sender {
-    /// An ACK that is not plain progress, or any ACK outside Open. Returns what to retransmit.
-    pub(super) fn alert(&mut self, flags: &mut AckFlags, dupack: bool, ack: &Ack) -> Resend {
+    /// An ACK that is not plain progress, or any ACK outside Open. `prior_una` is `snd_una` before it. Returns what to
+    /// retransmit.
+    pub(super) fn alert(&mut self, flags: &mut AckFlags, prior_una: u64, ack: &Ack) -> Resend {
         if flags.ece {
             // RFC 3168: a window that ECN reduced is never restored
             self.undo.prior_ssthresh = 0;
@@ -35,7 +37,7 @@ impl Sender {
         }
         match self.conn.state {
             CaState::Recovery => {
-                if flags.una_advanced && self.try_undo_partial(ack) {
+                if flags.una_advanced && self.try_undo_partial(prior_una, ack) {
                     return Resend::Nothing;
                 }
                 if self.try_undo_dsack() {
@@ -50,7 +52,7 @@ impl Sender {
                 }
             }
             CaState::Loss => {
-                let resend = self.process_loss(flags, dupack, ack);
+                let resend = self.process_loss(flags, ack);
                 self.look_for_losses(flags);
                 if !(self.conn.state == CaState::Open || flags.lost_retransmission) {
                     return resend;
@@ -197,7 +199,7 @@ impl Sender {
                 una_advanced: flags.una_advanced,
                 retransmission_arrived: flags.retransmission_acked && !flags.lost_retransmission,
             });
-        } else if flags.una_advanced {
+        } else if flags.una_advanced || (flags.data_sacked && self.reordering.is_substantial()) {
             self.cc.cong_avoid(&mut self.conn, delivered);
         }
         if self.control == Control::Window {
@@ -238,10 +240,12 @@ impl Sender {
         self.set_state(CaState::Open);
     }
 
-    fn try_undo_partial(&mut self, ack: &Ack) -> bool {
+    fn try_undo_partial(&mut self, prior_una: u64, ack: &Ack) -> bool {
         if self.undo.marker.is_none() || !self.undo.caused_by_original(ack.tsecr) {
             return false;
         }
+        // the hole closed by what was late, not by a retransmission
+        self.reordering.overtaken(prior_una, self.board.highest_sacked);
         if self.conn.retrans_out > 0 {
             return true;
         }
@@ -270,6 +274,18 @@ impl Sender {
         true
     }
 
+    /// A duplicate arrived at the receiver: a retransmission was not needed (RFC 2883, RFC 3708). Linux `tcp_check_dsack`.
+    #[cold]
+    pub(super) fn take_dsack(&mut self, block: Block, prior_una: u64, flags: &mut AckFlags) {
+        let of_probe = self.probe.ends_at(block);
+        let segments = self.reordering.take_dsack(block, of_probe, self.stats.retransmissions);
+        if segments > 0 {
+            flags.dsack = true;
+            flags.dsack_of_probe = of_probe;
+            self.undo.take_dsack(block, prior_una);
+        }
+    }
+
     // ---- RACK -------------------------------------------------------------------------------------------------------
 
     fn look_for_losses(&mut self, flags: &mut AckFlags) {
@@ -289,7 +305,7 @@ impl Sender {
 
     /// Returns (retransmissions lost, time to wait for the next verdict).
     fn detect_losses(&mut self) -> (u32, Time) {
-        let window = self.reordering.get(&self.conn);
+        let window = self.reordering.window(&self.conn);
         let (lost, again, wait) = match self.rate.as_deref_mut() {
             None => self.board.detect_loss(&mut self.conn, window, &mut ()),
             Some(rate) => self.board.detect_loss(&mut self.conn, window, rate),
@@ -385,7 +401,7 @@ impl Sender {
     /// RFC 8985 section 7.4: was the probe needed?
     pub(super) fn end_probe(&mut self, ack: &Ack, flags: &AckFlags) {
         let duplicate = !flags.una_advanced && !flags.data_sacked;
-        if self.probe.judge(ack.ack, flags.dsack, duplicate) == Verdict::RepairedLoss {
+        if self.probe.judge(ack.ack, flags.dsack_of_probe, duplicate) == Verdict::RepairedLoss {
             self.stats.loss_reductions += 1;
             self.start_reduction(Congestion::Loss);
             self.set_state(CaState::Cwr);
@@ -423,6 +439,9 @@ impl Sender {
         }
         self.report_losses();
         let state = self.conn.state;
+        if state <= CaState::Disorder && self.conn.sacked_out >= DUPTHRESH {
+            self.reordering.was_overestimated();
+        }
         if state <= CaState::Disorder
             || self.conn.high_seq <= self.conn.snd_una
             || (state == CaState::Loss && self.timer.timeouts == 0)
@@ -445,7 +464,7 @@ impl Sender {
     }
 
     /// An ACK in Loss: F-RTO (RFC 5682 section 3.1), then conventional recovery.
-    fn process_loss(&mut self, flags: &AckFlags, dupack: bool, ack: &Ack) -> Resend {
+    fn process_loss(&mut self, flags: &AckFlags, ack: &Ack) -> Resend {
         let recovered = self.conn.snd_una >= self.conn.high_seq;
         if flags.una_advanced && self.try_undo_loss(false, ack) {
             return Resend::Nothing;
@@ -455,7 +474,7 @@ impl Sender {
                 return Resend::Nothing;
             }
             if self.conn.snd_nxt > self.conn.high_seq {
-                if flags.data_sacked || dupack {
+                if flags.data_sacked || flags.dupack {
                     self.frto_active = false;
                 }
             } else if flags.una_advanced && !recovered {

@@ -7,6 +7,7 @@ use crate::cc::conn::Conn;
 use crate::prefetch::prefetch;
 use crate::units::Time;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Bits of [`Segment::flags`], as Linux's `TCPCB_*`.
 pub mod seg {
@@ -219,8 +220,16 @@ impl Scoreboard {
         self.highest_sacked = self.highest_sacked.max(ack);
     }
 
-    /// Takes selective acknowledgements. Blocks outside `snd_una..snd_nxt` are cut to it.
-    pub fn sack(&mut self, conn: &mut Conn, blocks: &[Block], delivered: &mut Delivered, observer: &mut impl Observer) {
+    /// Takes selective acknowledgements. Blocks outside `snd_una..snd_nxt` are cut to it. Returns the lowest segment that shows
+    /// reordering: never retransmitted, and SACKed after one above it.
+    pub fn sack(
+        &mut self,
+        conn: &mut Conn,
+        blocks: &[Block],
+        delivered: &mut Delivered,
+        observer: &mut impl Observer,
+    ) -> Option<u64> {
+        let mut late = None;
         let known = self.known;
         self.known = [(0, 0); 4];
         for (slot, &(start, end)) in self.known.iter_mut().zip(blocks) {
@@ -235,11 +244,23 @@ impl Scoreboard {
                     seq = known_end;
                     continue;
                 }
+                if seq < self.highest_sacked && self.get(seq).flags & (seg::SACKED | seg::EVER_RETRANS) == 0 {
+                    late = Some(late.map_or(seq, |lowest: u64| lowest.min(seq)));
+                }
                 self.sack_one(conn, seq, delivered, observer);
                 seq += 1;
             }
-            self.highest_sacked = self.highest_sacked.max(end);
+            if start < end {
+                self.highest_sacked = self.highest_sacked.max(end);
+            }
         }
+        late
+    }
+
+    /// The lowest segment of `range` that was neither retransmitted nor SACKed when it was acknowledged. Nothing must have been sent
+    /// since.
+    pub fn lowest_plain(&self, mut range: Range<u64>) -> Option<u64> {
+        range.find(|&seq| self.get(seq).flags & (seg::SACKED | seg::EVER_RETRANS) == 0)
     }
 
     fn sack_one(&mut self, conn: &mut Conn, seq: u64, delivered: &mut Delivered, observer: &mut impl Observer) {

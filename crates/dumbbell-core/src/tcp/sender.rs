@@ -10,7 +10,7 @@ use super::pacer::{window_rate, Pacer};
 use super::probe::Probe;
 use super::prr::Reduction;
 use super::rate::RateSampler;
-use super::reordering::ReorderingWindow;
+use super::reordering::Reordering;
 use super::scoreboard::{seg, Delivered, Scoreboard};
 use super::timer::RetransmissionTimer;
 pub use super::timer::Timer;
@@ -106,7 +106,7 @@ pub struct Sender {
     pub(super) reduction: Reduction,
     pub(super) undo: Undo,
     pub(super) probe: Probe,
-    pub(super) reordering: ReorderingWindow,
+    pub(super) reordering: Reordering,
     /// A timeout may turn out to be spurious (RFC 5682).
     pub(super) frto_active: bool,
     /// Loss marks so far, retransmissions that were lost again included.
@@ -123,8 +123,10 @@ fn micros(time: Time) -> u32 {
 pub(super) struct AckFlags {
     pub ece: bool,
     pub una_advanced: bool,
+    pub dupack: bool,
     pub data_sacked: bool,
     pub dsack: bool,
+    pub dsack_of_probe: bool,
     pub set_timer: bool,
     pub lost_retransmission: bool,
     pub retransmission_acked: bool,
@@ -191,7 +193,7 @@ impl Sender {
             reduction: Reduction::default(),
             undo: Undo::default(),
             probe: Probe::default(),
-            reordering: ReorderingWindow::new(),
+            reordering: Reordering::new(),
             frto_active: false,
             losses: 0,
         }
@@ -360,19 +362,21 @@ impl Sender {
         let mut delivered = Delivered::default();
         let sacks = match blocks.split_first() {
             Some((&duplicate, rest)) if ack.has(ack_flag::DSACK) => {
-                flags.dsack = true;
-                self.reordering.take_dsack();
-                self.undo.take_dsack(duplicate, prior_una);
+                self.take_dsack(duplicate, prior_una, &mut flags);
                 rest
             }
             _ => blocks,
         };
+        let prior_highest = self.board.highest_sacked;
         if !sacks.is_empty() {
-            match self.rate.as_deref_mut() {
+            let late = match self.rate.as_deref_mut() {
                 None => self.board.sack(&mut self.conn, sacks, &mut delivered, &mut ()),
                 Some(rate) => self.board.sack(&mut self.conn, sacks, &mut delivered, rate),
-            }
+            };
             flags.data_sacked = delivered.data_sacked;
+            if let (Some(low), true) = (late, self.conn.state != CaState::Loss || self.undo.marker.is_some()) {
+                self.reordering.overtaken(low, self.board.highest_sacked);
+            }
         }
         if prior_packets == 0 {
             // nothing in flight: at most the echo of what is long acknowledged
@@ -391,15 +395,23 @@ impl Sender {
         flags.retransmission_acked = delivered.retransmission_acked;
         let rtt_us = self.take_rtt(&delivered, ack, &mut flags);
 
-        self.reordering.update(&self.conn);
+        self.reordering.update(&self.conn, || {
+            let any = delivered.acked > 0 || delivered.data_sacked;
+            // of a retransmission no time is kept: it is the newest
+            any.then(|| delivered.last_acked.max(delivered.last_sacked).unwrap_or(self.board.rack.sent))
+        });
         if self.probe.is_open() {
             self.end_probe(ack, &flags);
         }
         let lost_before = self.losses;
         let mut resend = Resend::Nothing;
         if !flags.una_advanced || flags.data_sacked || flags.ece || flags.dsack || self.conn.state != CaState::Open {
-            let dupack = !flags.una_advanced && !flags.dsack;
-            resend = self.alert(&mut flags, dupack, ack);
+            if let Some(low) = self.board.lowest_plain(prior_una..prior_highest.min(self.conn.snd_una)) {
+                // a hole below what was SACKed before closed without a retransmission
+                self.reordering.overtaken(low, self.board.highest_sacked);
+            }
+            flags.dupack = !flags.una_advanced && !flags.dsack;
+            resend = self.alert(&mut flags, prior_una, ack);
         }
         if flags.set_timer {
             self.arm_timer();
