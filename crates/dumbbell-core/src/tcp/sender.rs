@@ -379,7 +379,7 @@ impl Sender {
             }
         }
         if prior_packets == 0 {
-            // nothing in flight: at most the echo of what is long acknowledged
+            self.take_late_news(&mut flags, ack);
             return self.push(net);
         }
         if advanced > 0 {
@@ -436,6 +436,17 @@ impl Sender {
             return;
         }
         self.push(net);
+    }
+
+    /// An ACK while nothing was in flight: at most it reports a duplicate. Linux `tcp_ack`, label `no_queue`.
+    #[cold]
+    fn take_late_news(&mut self, flags: &mut AckFlags, ack: &Ack) {
+        if flags.dsack {
+            self.alert(flags, self.conn.snd_una, ack);
+        }
+        if self.probe.is_open() {
+            self.end_probe(ack, flags);
+        }
     }
 
     /// Marks a pause of the application, for controls that ask for rate samples.

@@ -72,6 +72,25 @@ fn a_probe_that_was_not_needed_costs_nothing() {
 }
 
 #[test]
+fn a_duplicate_ends_the_episode_with_nothing_in_flight() {
+    let mut story = tail();
+    story.fire();
+    story.advance(RTT);
+    // both originals, and nothing may follow: the probe waits for its verdict
+    story.window = 0;
+    story.ack(10);
+    assert!(story.conn().packets_out() == 0 && story.sender.probe.is_open());
+    story.dsack(10, (9, 10));
+    assert!(!story.sender.probe.is_open());
+    // so that new data does not show a loss
+    story.window = 100;
+    story.ack(10);
+    story.advance(RTT);
+    story.ack(11);
+    assert_eq!(story.sender.stats.loss_reductions, 0);
+}
+
+#[test]
 fn one_probe_at_a_time() {
     let mut story = Story::reno(10);
     assert_eq!(story.fire(), [10]);

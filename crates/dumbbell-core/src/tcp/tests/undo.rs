@@ -43,6 +43,21 @@ fn a_duplicate_report_after_recovery_still_undoes() {
 }
 
 #[test]
+fn a_duplicate_report_with_nothing_in_flight_undoes() {
+    let mut story = spurious(false);
+    story.echo = Some(1 << 30);
+    // the window closes
+    story.sender.window_end = story.conn().snd_nxt;
+    story.window = 0;
+    let high = story.conn().snd_nxt;
+    story.ack(high);
+    assert_eq!((story.conn().packets_out(), story.sender.stats.undone), (0, 0));
+    story.dsack(high, (0, 1));
+    assert_eq!((story.conn().ssthresh, story.sender.stats.undone), (INFINITE_SSTHRESH, 1));
+    assert!(story.conn().cwnd >= 10);
+}
+
+#[test]
 fn a_duplicate_of_something_older_does_not_undo() {
     // the episode begins at segment 2: before it, beyond what is acknowledged, nonsense, more than was sent again; and it
     for (block, undone) in [((0, 1), 0), ((1, 2), 0), ((6, 7), 0), ((9, 3), 0), ((1, 3), 0), ((2, 3), 1)] {
