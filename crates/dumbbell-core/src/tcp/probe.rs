@@ -40,6 +40,11 @@ impl Probe {
         self.high_seq.is_some()
     }
 
+    /// A segment that was sent again waits for its verdict.
+    pub fn is_retransmission(&self) -> bool {
+        self.is_open() && self.retransmission
+    }
+
     /// Whether a duplicate of `block` is one of the probe.
     pub fn ends_at(&self, block: Block) -> bool {
         self.high_seq == Some(block.1) && block.0 + 1 == block.1

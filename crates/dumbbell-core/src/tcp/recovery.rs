@@ -124,7 +124,7 @@ impl Sender {
     }
 
     fn enter_recovery(&mut self, ece: bool) {
-        self.undo.begin(self.conn.snd_una, self.conn.retrans_out);
+        self.begin_undo();
         if !self.in_reduction() {
             self.undo.prior_ssthresh = if ece { 0 } else { self.current_ssthresh() };
             self.stats.loss_reductions += 1;
@@ -214,6 +214,12 @@ impl Sender {
     }
 
     // ---- undo -------------------------------------------------------------------------------------------------------
+
+    /// An episode begins that may be undone; a probe that waits for its verdict is a retransmission in flight. Linux `tcp_init_undo`.
+    fn begin_undo(&mut self) {
+        let resent = self.conn.retrans_out + u32::from(self.probe.is_retransmission());
+        self.undo.begin(self.conn.snd_una, resent);
+    }
 
     fn undo_reduction(&mut self, unmark_losses: bool) {
         if unmark_losses {
@@ -450,7 +456,7 @@ impl Sender {
             self.conn.prior_cwnd = self.conn.cwnd;
             self.conn.ssthresh = self.cc.ssthresh(&self.conn, Congestion::Timeout);
             self.cc.cwnd_event(&mut self.conn, CaEvent::Loss);
-            self.undo.begin(self.conn.snd_una, self.conn.retrans_out);
+            self.begin_undo();
         } else {
             self.reduce_rest_for_loss();
         }

@@ -145,6 +145,27 @@ fn a_reduction_with_ece_is_never_undone() {
 }
 
 #[test]
+fn the_duplicate_of_a_probe_does_not_undo_a_timeout() {
+    // 8 and 9 out; a probe of 9, and a timeout, which sends 8 again: two retransmissions
+    let mut story = Story::new("reno", plain(10), Application::Bulk);
+    story.window = 10;
+    story.connect();
+    story.advance(RTT);
+    story.window = 2;
+    story.ack(8);
+    assert_eq!((story.fire(), story.fire()), (vec![9], vec![8]));
+    story.advance(RTT);
+    story.window = 100;
+    story.echo = Some(1 << 30);
+    story.ack(10);
+    // the duplicate of 9 says nothing of 8
+    story.dsack(10, (9, 10));
+    assert_eq!(story.sender.stats.undone, 0);
+    story.dsack(10, (8, 9));
+    assert_eq!(story.sender.stats.undone, 1);
+}
+
+#[test]
 fn an_older_timestamp_undoes_a_timeout() {
     let mut story = Story::reno(10);
     story.fire();
