@@ -304,7 +304,7 @@ impl Sender {
             flags.lost_retransmission = true;
         }
         if wait > Time::ZERO {
-            self.timer.set_reordering(wait, self.conn.now);
+            self.timer.set_reordering(wait, &self.conn.rtt, self.conn.now);
             flags.set_timer = false;
         }
     }
@@ -330,7 +330,8 @@ impl Sender {
     }
 
     pub(super) fn on_reordering(&mut self, net: &mut impl Network) {
-        self.timer.stop();
+        // a timeout that no retransmission restarts goes on from the oldest segment
+        self.timer.disarm();
         let in_flight = self.conn.in_flight();
         let before = self.losses;
         self.detect_losses();

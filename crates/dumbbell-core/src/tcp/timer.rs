@@ -73,9 +73,9 @@ impl RetransmissionTimer {
         self.set_at.saturating_add(self.timeout)
     }
 
-    /// Sets it for the end of RACK's reordering window.
-    pub fn set_reordering(&mut self, wait: Time, now: Time) {
-        self.set(Timer::Reordering, wait.as_micros() + TIMEOUT_MIN_US, now);
+    /// Sets it for the end of RACK's reordering window, at most for a timeout.
+    pub fn set_reordering(&mut self, wait: Time, rtt: &RttEstimator, now: Time) {
+        self.set(Timer::Reordering, (wait.as_micros() + TIMEOUT_MIN_US).min(self.rto_us(rtt)), now);
     }
 
     /// Retransmission timeout with back-off, us. Without back-off the wheel rounds it up to whole ms.
@@ -176,6 +176,15 @@ mod tests {
         timer.kind = Timer::Tlp;
         timer.set_rto(&rtt, NOW.saturating_sub(Time::from_micros(100_500)), NOW);
         assert_eq!(timer.timeout, Time::from_micros(142_500));
+    }
+
+    #[test]
+    fn the_reordering_window_ends_with_the_timeout_at_the_latest() {
+        let mut timer = RetransmissionTimer::new();
+        for (wait, expected) in [(10, 12), (1000, 240)] {
+            timer.set_reordering(Time::from_millis(wait), &rtt(), NOW);
+            assert_eq!((timer.kind, timer.at()), (Timer::Reordering, due(expected)), "{wait} ms");
+        }
     }
 
     #[test]

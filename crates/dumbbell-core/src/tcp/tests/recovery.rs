@@ -71,6 +71,21 @@ fn one_segment_above_a_hole_waits_for_a_quarter_of_the_round_trip() {
 }
 
 #[test]
+fn after_the_reordering_timer_the_timeout_goes_on_from_the_head() {
+    let mut story = Story::reno(10);
+    story.advance(RTT);
+    story.sack(0, &[(1, 2)]);
+    // pacing holds the retransmission
+    story.sender.conn.paced = true;
+    story.sender.pacer.next = story.sender.next_timer() + Time::from_micros(500);
+    assert!(story.fire().is_empty());
+    assert_eq!(story.conn().state, CaState::Recovery);
+    // the head was sent at 40 ms
+    let left = Time::from_millis(40 + 240) - story.now;
+    assert_eq!((story.sender.timer.kind, story.sender.timer.at()), (Timer::Rto, timer_wheel(story.now, left)));
+}
+
+#[test]
 fn recovery_needs_no_reordering_window() {
     let mut story = Story::reno(3);
     story.advance(RTT);
