@@ -280,9 +280,10 @@ impl Sender {
         true
     }
 
-    /// A duplicate arrived at the receiver: a retransmission was not needed (RFC 2883, RFC 3708). Linux `tcp_check_dsack`.
+    /// A duplicate arrived at the receiver: a retransmission was not needed (RFC 2883, RFC 3708). Returns how many segments were
+    /// delivered again. Linux `tcp_check_dsack`.
     #[cold]
-    pub(super) fn take_dsack(&mut self, block: Block, prior_una: u64, flags: &mut AckFlags) {
+    pub(super) fn take_dsack(&mut self, block: Block, prior_una: u64, flags: &mut AckFlags) -> u32 {
         let of_probe = self.probe.ends_at(block);
         let segments = self.reordering.take_dsack(block, of_probe, self.stats.retransmissions);
         if segments > 0 {
@@ -290,6 +291,7 @@ impl Sender {
             flags.dsack_of_probe = of_probe;
             self.undo.take_dsack(block, prior_una);
         }
+        segments
     }
 
     // ---- RACK -------------------------------------------------------------------------------------------------------

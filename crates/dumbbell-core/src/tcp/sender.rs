@@ -362,7 +362,7 @@ impl Sender {
         let mut delivered = Delivered::default();
         let sacks = match blocks.split_first() {
             Some((&duplicate, rest)) if ack.has(ack_flag::DSACK) => {
-                self.take_dsack(duplicate, prior_una, &mut flags);
+                delivered.segments = self.take_dsack(duplicate, prior_una, &mut flags);
                 rest
             }
             _ => blocks,
@@ -379,6 +379,8 @@ impl Sender {
             }
         }
         if prior_packets == 0 {
+            self.conn.delivered += u64::from(delivered.segments);
+            self.conn.delivered_ce += u64::from(echo.new_ce.unwrap_or(if flags.ece { delivered.segments } else { 0 }));
             self.take_late_news(&mut flags, ack);
             return self.push(net);
         }
@@ -500,9 +502,7 @@ impl Sender {
             // a SACK of something sent after the head was last sent must not put off the timeout
             flags.set_timer = sacked < self.board.get(self.conn.snd_una).sent;
         }
-        if delivered.acked > 0 {
-            self.cc.pkts_acked(&mut self.conn, delivered.acked, newest);
-        }
+        self.cc.pkts_acked(&mut self.conn, delivered.acked, newest);
         newest
     }
 

@@ -86,6 +86,25 @@ fn after_the_reordering_timer_the_timeout_goes_on_from_the_head() {
 }
 
 #[test]
+fn selective_acks_feed_hystart() {
+    let mut story = Story::open("cubic", plain(40), Application::Bulk);
+    story.advance(RTT);
+    // the first round takes 40 ms, the second 60 and more, its ACKs far apart
+    for seq in 1..=10 {
+        story.ack(4 * seq);
+    }
+    story.advance(57);
+    for una in 41..=48 {
+        story.advance(3);
+        story.ack(una);
+    }
+    assert_eq!(story.conn().ssthresh, INFINITE_SSTHRESH, "eight samples are to be the smallest RTT of the round");
+    story.advance(3);
+    story.sack(48, &[(49, 50)]);
+    assert!(story.conn().ssthresh < INFINITE_SSTHRESH);
+}
+
+#[test]
 fn recovery_needs_no_reordering_window() {
     let mut story = Story::reno(3);
     story.advance(RTT);

@@ -28,6 +28,20 @@ fn a_duplicate_report_for_every_retransmission_undoes() {
 }
 
 #[test]
+fn a_duplicate_counts_as_delivered() {
+    let mut story = spurious(false);
+    story.echo = Some(40);
+    let high = story.conn().snd_nxt;
+    story.ack(high);
+    assert_eq!((story.sender.stats.undone, story.conn().ssthresh), (1, INFINITE_SSTHRESH));
+    let (cwnd, delivered) = (story.conn().cwnd, story.conn().delivered);
+    story.advance(RTT);
+    // slow start: one new segment, and the retransmission
+    story.dsack(high + 1, (0, 1));
+    assert_eq!((story.conn().cwnd - cwnd, story.conn().delivered - delivered), (2, 2));
+}
+
+#[test]
 fn a_duplicate_report_after_recovery_still_undoes() {
     let mut story = spurious(false);
     story.echo = Some(1 << 30);
