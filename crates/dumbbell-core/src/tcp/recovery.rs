@@ -92,10 +92,15 @@ impl Sender {
         conn.retrans_out > 0 || (conn.packets_out() > 0 && self.board.get(conn.snd_una).flags & seg::EVER_RETRANS != 0)
     }
 
-    fn try_to_open(&mut self, flags: &AckFlags) {
+    /// Nothing of what is out was sent again: the next retransmission is the first. Linux `tcp_retrans_stamp_cleanup`.
+    fn forget_first_retransmission(&mut self) {
         if !self.any_retransmitted() {
             self.undo.first_retransmission = None;
         }
+    }
+
+    fn try_to_open(&mut self, flags: &AckFlags) {
+        self.forget_first_retransmission();
         if flags.ece {
             self.enter_cwr();
         }
@@ -124,6 +129,7 @@ impl Sender {
     }
 
     fn enter_recovery(&mut self, ece: bool) {
+        self.forget_first_retransmission();
         self.begin_undo();
         if !self.in_reduction() {
             self.undo.prior_ssthresh = if ece { 0 } else { self.current_ssthresh() };
@@ -255,7 +261,7 @@ impl Sender {
         if self.conn.retrans_out > 0 {
             return true;
         }
-        self.undo.first_retransmission = None;
+        self.forget_first_retransmission();
         self.undo_reduction(true);
         self.try_keep_open();
         false

@@ -28,9 +28,10 @@ impl Undo {
         self.retransmissions = Some(self.retransmissions.unwrap_or(0) + 1);
     }
 
-    /// Whether an ACK that echoes `tsecr` was caused by a packet sent before the first retransmission.
+    /// Whether an ACK that echoes `tsecr` was caused by a packet sent before the first retransmission, which may not have left yet.
+    /// Linux `tcp_packet_delayed`.
     pub fn caused_by_original(&self, tsecr: u32) -> bool {
-        self.first_retransmission.is_some_and(|stamp| tsecr < stamp)
+        self.first_retransmission.map_or(true, |stamp| tsecr < stamp)
     }
 
     /// Whether DSACKs called every retransmission of the episode needless.
@@ -81,5 +82,8 @@ mod tests {
         assert!(!undo.is_due(400));
         undo.begin(10, 1);
         assert!(undo.is_due(499) && !undo.is_due(500));
+        // nothing was sent again yet
+        undo.first_retransmission = None;
+        assert!(undo.is_due(600));
     }
 }

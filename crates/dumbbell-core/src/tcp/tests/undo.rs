@@ -121,6 +121,46 @@ fn an_older_timestamp_undoes_at_the_end_of_recovery() {
 }
 
 #[test]
+fn an_ack_before_anything_was_sent_again_undoes() {
+    // pacing holds the retransmission; the hole closes meanwhile
+    let mut story = Story::reno(10);
+    story.advance(RTT);
+    story.sender.conn.paced = true;
+    story.sender.pacer.next = story.now + Time::from_millis(20);
+    assert!(story.sack(0, &[(1, 4)]).is_empty());
+    assert_eq!((story.conn().state, story.sender.undo.first_retransmission), (CaState::Recovery, None));
+    story.advance(5);
+    story.echo = Some(1 << 30);
+    story.ack(4);
+    assert_eq!((story.conn().state, story.conn().ssthresh, story.sender.stats.undone), (CaState::Open, INFINITE_SSTHRESH, 1));
+}
+
+#[test]
+fn the_stamp_of_the_first_retransmission_lasts_while_one_may_be_out() {
+    // 8 and 9 are out, and a stamp from before: it goes when recovery begins, unless the head is the probe of 9
+    for (ack, stamp) in [(8, 85), (9, 20)] {
+        let mut story = Story::reno(10);
+        story.window = 10;
+        story.sender.window_end = 10;
+        story.advance(RTT);
+        story.ack(8);
+        story.sender.undo.first_retransmission = Some(20);
+        story.sender.conn.state = CaState::Disorder;
+        if ack == 9 {
+            let now = story.now;
+            story.sender.board.probed(9, now);
+            story.ack(9);
+        }
+        story.window = 100;
+        story.advance(5);
+        assert_eq!(story.conn().snd_una, ack);
+        story.sender.board.mark_lost(&mut story.sender.conn, ack, &mut ());
+        story.sack(ack, &[]);
+        assert_eq!((story.conn().state, story.sender.undo.first_retransmission), (CaState::Recovery, Some(stamp)), "ack {ack}");
+    }
+}
+
+#[test]
 fn an_older_timestamp_on_a_partial_ack_holds_back_and_then_undoes() {
     // two holes, 0 and 4, both only late
     let mut story = Story::reno(12);
