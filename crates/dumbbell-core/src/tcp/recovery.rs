@@ -415,7 +415,7 @@ impl Sender {
 
     /// RFC 8985 section 7.4: was the probe needed?
     pub(super) fn end_probe(&mut self, ack: &Ack, flags: &AckFlags) {
-        let duplicate = !flags.una_advanced && !flags.data_sacked;
+        let duplicate = !flags.una_advanced && !flags.data_sacked && !flags.window_update;
         if self.probe.judge(ack.ack, flags.dsack_of_probe, duplicate) == Verdict::RepairedLoss {
             self.stats.loss_reductions += 1;
             self.start_reduction(Congestion::Loss);

@@ -97,6 +97,8 @@ pub struct Sender {
     pub(super) pacer: Pacer,
     /// Segment after the last one that the receiver's window allows.
     pub(super) window_end: u64,
+    /// Window that the last ACK offered, bytes.
+    peer_window: u32,
     pub(super) last_sent: Time,
     /// The use of the window is judged anew when this segment is acknowledged.
     pub(super) cwnd_usage_seq: u64,
@@ -124,6 +126,7 @@ pub(super) struct AckFlags {
     pub ece: bool,
     pub una_advanced: bool,
     pub dupack: bool,
+    pub window_update: bool,
     pub data_sacked: bool,
     pub dsack: bool,
     pub dsack_of_probe: bool,
@@ -187,6 +190,7 @@ impl Sender {
             queue: WriteQueue::new(app),
             pacer: Pacer::new(),
             window_end: 0,
+            peer_window: 0,
             last_sent: Time::ZERO,
             cwnd_usage_seq: 0,
             timer: RetransmissionTimer::new(),
@@ -304,6 +308,7 @@ impl Sender {
         self.timer.backoff = 0;
         self.last_sent = self.conn.now;
         self.window_end = u64::from(ack.window / self.conn.mss);
+        self.peer_window = ack.window;
         // the SYN counts as delivered
         self.conn.delivered = 1;
         self.cc.init(&mut self.conn);
@@ -348,6 +353,8 @@ impl Sender {
             return;
         }
         if ack.ack >= prior_una {
+            flags.window_update = ack.ack == prior_una && ack.window > self.peer_window;
+            self.peer_window = ack.window;
             self.window_end = self.window_end.max(ack.ack + u64::from(ack.window / self.conn.mss));
         }
         let advanced = ack.ack.saturating_sub(prior_una);
@@ -412,7 +419,7 @@ impl Sender {
                 // a hole below what was SACKed before closed without a retransmission
                 self.reordering.overtaken(low, self.board.highest_sacked);
             }
-            flags.dupack = !flags.una_advanced && !flags.dsack;
+            flags.dupack = !flags.una_advanced && !flags.dsack && !flags.window_update;
             resend = self.alert(&mut flags, prior_una, ack);
         }
         if flags.set_timer {

@@ -92,6 +92,20 @@ fn a_duplicate_ends_the_episode_with_nothing_in_flight() {
 }
 
 #[test]
+fn a_larger_window_does_not_end_the_episode_of_a_probe() {
+    let mut story = tail();
+    story.fire();
+    story.advance(RTT);
+    story.window = 0;
+    story.ack(10);
+    story.window = 1;
+    story.ack(10);
+    assert!(story.sender.probe.is_open());
+    story.ack(10);
+    assert!(!story.sender.probe.is_open());
+}
+
+#[test]
 fn one_probe_at_a_time() {
     let mut story = Story::reno(10);
     assert_eq!(story.fire(), [10]);
@@ -314,6 +328,10 @@ fn frto_ends_with_a_duplicate_ack_after_new_data() {
     let mut story = stalled(plain(10));
     story.echo = Some(1 << 30);
     assert_eq!(story.ack(1), [11, 12]);
+    assert!(story.sender.frto_active);
+    // a larger window is no duplicate
+    story.window += 1;
+    story.ack(1);
     assert!(story.sender.frto_active);
     story.ack(1);
     assert!(!story.sender.frto_active);
