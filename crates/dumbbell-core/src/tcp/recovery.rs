@@ -59,16 +59,17 @@ impl Sender {
                 }
                 return self.recover_or_open(flags);
             }
-            _ => {
-                self.try_undo_dsack();
-                self.look_for_losses(flags);
-                return self.recover_or_open(flags);
-            }
+            _ => return self.recover_or_open(flags),
         }
         Resend::Lost
     }
 
-    fn recover_or_open(&mut self, flags: &AckFlags) -> Resend {
+    /// Outside Recovery and Loss, and after Loss that just ended or whose retransmission was lost.
+    fn recover_or_open(&mut self, flags: &mut AckFlags) -> Resend {
+        if self.conn.state <= CaState::Disorder {
+            self.try_undo_dsack();
+        }
+        self.look_for_losses(flags);
         if self.conn.lost_out == 0 {
             self.try_to_open(flags);
             return Resend::Nothing;
@@ -268,7 +269,7 @@ impl Sender {
     }
 
     fn try_undo_dsack(&mut self) -> bool {
-        let undo = self.conn.state != CaState::Loss && self.undo.all_needless();
+        let undo = self.undo.all_needless();
         if undo {
             self.reordering.undone();
             self.undo_reduction(false);
