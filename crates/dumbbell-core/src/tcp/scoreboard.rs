@@ -232,10 +232,12 @@ impl Scoreboard {
         let mut late = None;
         let known = self.known;
         self.known = [(0, 0); 4];
-        for (slot, &(start, end)) in self.known.iter_mut().zip(blocks) {
-            *slot = (start, end);
-        }
-        for &(start, end) in blocks {
+        // in order of segments, whichever is the newest: the last one walked gives the RTT
+        let sorted = &mut self.known[..blocks.len().min(4)];
+        sorted.copy_from_slice(&blocks[..sorted.len()]);
+        sorted.sort_unstable();
+        for index in 0..sorted.len() {
+            let (start, end) = self.known[index];
             let end = end.min(conn.snd_nxt);
             let mut seq = start.max(conn.snd_una);
             while seq < end {
