@@ -175,9 +175,16 @@ impl Scoreboard {
         self.retransmissions.push_back((now, seq));
     }
 
-    /// Takes the cumulative acknowledgement of `conn.snd_una..ack`, and moves `snd_una` there.
+    /// Takes the cumulative acknowledgement of `conn.snd_una..ack`, and moves `snd_una` there. A packet sent at `tsecr`, ms, caused it.
     #[inline]
-    pub fn acknowledge(&mut self, conn: &mut Conn, ack: u64, delivered: &mut Delivered, observer: &mut impl Observer) {
+    pub fn acknowledge(
+        &mut self,
+        conn: &mut Conn,
+        ack: u64,
+        tsecr: u32,
+        delivered: &mut Delivered,
+        observer: &mut impl Observer,
+    ) {
         for seq in conn.snd_una..ack {
             let segment = *self.get(seq);
             if segment.flags == 0 {
@@ -206,7 +213,10 @@ impl Scoreboard {
                 conn.sacked_out -= 1;
             } else {
                 delivered.segments += 1;
-                self.advance_rack(conn, seq, segment);
+                // an original that was late shows nothing of what was sent since. Linux tcp_skb_spurious_retrans
+                if segment.flags & seg::EVER_RETRANS == 0 || u64::from(tsecr) >= segment.sent.as_millis() {
+                    self.advance_rack(conn, seq, segment);
+                }
                 observer.delivered(seq, &segment);
             }
             if segment.flags & seg::LOST != 0 {

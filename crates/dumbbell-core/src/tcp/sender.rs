@@ -393,8 +393,8 @@ impl Sender {
         }
         if advanced > 0 {
             match self.rate.as_deref_mut() {
-                None => self.board.acknowledge(&mut self.conn, ack.ack, &mut delivered, &mut ()),
-                Some(rate) => self.board.acknowledge(&mut self.conn, ack.ack, &mut delivered, rate),
+                None => self.board.acknowledge(&mut self.conn, ack.ack, ack.tsecr, &mut delivered, &mut ()),
+                Some(rate) => self.board.acknowledge(&mut self.conn, ack.ack, ack.tsecr, &mut delivered, rate),
             }
         }
         self.conn.delivered += u64::from(delivered.segments);
