@@ -287,18 +287,43 @@ impl Sender {
         true
     }
 
-    /// A duplicate arrived at the receiver: a retransmission was not needed (RFC 2883, RFC 3708). Returns how many segments were
-    /// delivered again. Linux `tcp_check_dsack`.
+    /// A duplicate arrived at the receiver: a retransmission was not needed (RFC 2883, RFC 3708). Beyond `ack` the first of `sacks` must
+    /// contain it. Returns how many segments were delivered again. Linux `tcp_check_dsack`.
     #[cold]
-    pub(super) fn take_dsack(&mut self, block: Block, prior_una: u64, flags: &mut AckFlags) -> u32 {
+    pub(super) fn take_dsack(&mut self, block: Block, sacks: &[Block], ack: u64, flags: &mut AckFlags) -> u32 {
+        let within = |&(start, end): &Block| start <= block.0 && block.1 <= end;
+        if block.0 >= ack && !sacks.first().is_some_and(within) {
+            return 0;
+        }
         let of_probe = self.probe.ends_at(block);
         let segments = self.reordering.take_dsack(block, of_probe, self.stats.retransmissions);
         if segments > 0 {
             flags.dsack = true;
             flags.dsack_of_probe = of_probe;
-            self.undo.take_dsack(block, prior_una);
+            self.undo.take_dsack(block, self.conn.snd_una);
+            self.take_duplicates_in_flight(block);
         }
         segments
+    }
+
+    /// What of `block` is not acknowledged yet arrived out of order, and twice. Linux `tcp_sacktag_one`.
+    fn take_duplicates_in_flight(&mut self, block: Block) {
+        let mut late = None;
+        for seq in block.0.max(self.conn.snd_una)..block.1.min(self.conn.snd_nxt) {
+            let before = self.board.take_duplicate(&mut self.conn, seq);
+            if before & seg::EVER_RETRANS != 0 {
+                self.undo.take_duplicate(seq);
+                late = late.or((before & seg::SACKED != 0).then_some(seq));
+            }
+        }
+        self.note_late(late);
+    }
+
+    /// A SACK shows that segment `late` was overtaken; after a timeout that nothing can undo that says nothing.
+    pub(super) fn note_late(&mut self, late: Option<u64>) {
+        if let (Some(low), true) = (late, self.conn.state != CaState::Loss || self.undo.marker.is_some()) {
+            self.reordering.overtaken(low, self.board.highest_sacked);
+        }
     }
 
     // ---- RACK -------------------------------------------------------------------------------------------------------

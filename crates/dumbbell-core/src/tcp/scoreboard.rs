@@ -307,6 +307,15 @@ impl Scoreboard {
         delivered.data_sacked = true;
     }
 
+    /// Segment `seq` arrived twice: no retransmission of it is waited for. Returns its flags from before.
+    pub fn take_duplicate(&mut self, conn: &mut Conn, seq: u64) -> u8 {
+        let segment = self.get_mut(seq);
+        let before = segment.flags;
+        segment.flags &= !seg::RETRANS;
+        conn.retrans_out -= u32::from(before & seg::RETRANS != 0);
+        before
+    }
+
     /// RFC 8985 section 6.2 step 2; Linux `tcp_rack_advance`.
     #[inline]
     fn advance_rack(&mut self, conn: &Conn, seq: u64, segment: Segment) {

@@ -369,7 +369,7 @@ impl Sender {
         let mut delivered = Delivered::default();
         let sacks = match blocks.split_first() {
             Some((&duplicate, rest)) if ack.has(ack_flag::DSACK) => {
-                delivered.segments = self.take_dsack(duplicate, prior_una, &mut flags);
+                delivered.segments = self.take_dsack(duplicate, rest, ack.ack, &mut flags);
                 rest
             }
             _ => blocks,
@@ -381,9 +381,7 @@ impl Sender {
                 Some(rate) => self.board.sack(&mut self.conn, sacks, &mut delivered, rate),
             };
             flags.data_sacked = delivered.data_sacked;
-            if let (Some(low), true) = (late, self.conn.state != CaState::Loss || self.undo.marker.is_some()) {
-                self.reordering.overtaken(low, self.board.highest_sacked);
-            }
+            self.note_late(late);
         }
         if prior_packets == 0 {
             self.conn.delivered += u64::from(delivered.segments);

@@ -44,6 +44,13 @@ impl Undo {
         self.marker.is_some() && (self.retransmissions == Some(0) || self.caused_by_original(tsecr))
     }
 
+    /// The receiver has segment `seq` out of order, and had it already when it was sent again.
+    pub fn take_duplicate(&mut self, seq: u64) {
+        if let (Some(left), true) = (self.retransmissions, self.marker.is_some_and(|marker| seq >= marker)) {
+            self.retransmissions = Some(left.saturating_sub(1));
+        }
+    }
+
     /// The receiver had `block` already; `prior_una` is `snd_una` before this ACK.
     pub fn take_dsack(&mut self, block: Block, prior_una: u64) {
         let within = self.marker.is_some_and(|marker| block.1 > marker && block.1 <= prior_una);

@@ -220,6 +220,24 @@ fn the_duplicate_of_a_probe_does_not_undo_a_timeout() {
 }
 
 #[test]
+fn a_duplicate_that_lies_out_of_order_undoes() {
+    // 0 and 1 are late and were sent again; 1 arrives twice while 0 is missing. The block around the duplicate vouches for it
+    for (within, undone) in [((1, 20), 1), ((2, 20), 0)] {
+        let mut story = Story::reno(20);
+        story.advance(RTT);
+        assert_eq!(story.sack(0, &[(2, 20)])[..2], [0, 1]);
+        story.advance(5);
+        story.echo = Some(1 << 30);
+        story.sack(0, &[(1, 20)]);
+        story.answer(0, ack_flag::DSACK, &[(1, 2), within]);
+        assert_eq!(story.conn().retrans_out, 1, "{within:?}");
+        story.ack(20);
+        story.dsack(20, (0, 1));
+        assert_eq!(story.sender.stats.undone, undone, "{within:?}");
+    }
+}
+
+#[test]
 fn an_older_timestamp_undoes_a_timeout() {
     let mut story = Story::reno(10);
     story.fire();
