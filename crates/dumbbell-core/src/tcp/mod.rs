@@ -1,8 +1,9 @@
 //! Transport as Linux does it, sans-IO: sender and receiver apart.
 //!
-//! Sequence numbers count segments of one MSS from 0; SYN and FIN take none. What Linux does and this does not:
-//! reordering is not measured (a dumbbell keeps the order of each flow, so the reordering degree stays at 3), SACK
+//! Sequence numbers count segments of one MSS from 0; SYN and FIN take none. What Linux does and this does not: SACK
 //! reneging, MTU probing, PLB and fast open are left out, and what is out of order does not shrink the receiver's window.
+//! `tcp_cwnd_application_limited` is left out, too: it shrinks the window of a sender that had no ACK for an RTO while
+//! something was out and then writes, which is the moment before its timeout; steady sending never gets there.
 
 mod ecn;
 pub mod host;

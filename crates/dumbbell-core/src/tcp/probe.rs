@@ -1,5 +1,7 @@
 //! The episode of a tail-loss probe: was the probe needed? (RFC 8985 section 7.4; Linux `tcp_process_tlp_ack`.)
 
+use super::Block;
+
 /// What an ACK says of the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -36,6 +38,16 @@ impl Probe {
     #[inline]
     pub fn is_open(&self) -> bool {
         self.high_seq.is_some()
+    }
+
+    /// A segment that was sent again waits for its verdict.
+    pub fn is_retransmission(&self) -> bool {
+        self.is_open() && self.retransmission
+    }
+
+    /// Whether a duplicate of `block` is one of the probe.
+    pub fn ends_at(&self, block: Block) -> bool {
+        self.high_seq == Some(block.1) && block.0 + 1 == block.1
     }
 
     /// The verdict of an ACK up to `ack`, which is a `duplicate` if it brought nothing new. [`Verdict::RepairedLoss`] leaves the

@@ -210,7 +210,7 @@ mod tests {
             let mut delivered = Delivered::default();
             self.board.sack(&mut self.conn, sacked, &mut delivered, &mut self.rate);
             if ack > self.conn.snd_una {
-                self.board.acknowledge(&mut self.conn, ack, &mut delivered, &mut self.rate);
+                self.board.acknowledge(&mut self.conn, ack, u32::MAX, &mut delivered, &mut self.rate);
             }
             self.conn.delivered += u64::from(delivered.segments);
             if let (false, Some(last)) = (delivered.retransmission_acked, delivered.last_acked.or(delivered.last_sacked)) {

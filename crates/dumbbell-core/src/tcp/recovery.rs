@@ -5,16 +5,18 @@ use super::host::EcnReduction;
 use super::pacer::window_rate;
 use super::probe::Verdict;
 use super::prr::Progress;
+use super::reordering::DUPTHRESH;
 use super::scoreboard::seg;
 use super::sender::{AckFlags, Resend, Sender, Timer};
-use super::{Ack, Network};
+use super::{Ack, Block, Network};
 use crate::cc::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
 use crate::cc::Control;
 use crate::units::Time;
 
 impl Sender {
-    /// An ACK that is not plain progress, or any ACK outside Open. Returns what to retransmit.
-    pub(super) fn alert(&mut self, flags: &mut AckFlags, dupack: bool, ack: &Ack) -> Resend {
+    /// An ACK that is not plain progress, or any ACK outside Open. `prior_una` is `snd_una` before it. Returns what to
+    /// retransmit.
+    pub(super) fn alert(&mut self, flags: &mut AckFlags, prior_una: u64, ack: &Ack) -> Resend {
         if flags.ece {
             // RFC 3168: a window that ECN reduced is never restored
             self.undo.prior_ssthresh = 0;
@@ -35,7 +37,7 @@ impl Sender {
         }
         match self.conn.state {
             CaState::Recovery => {
-                if flags.una_advanced && self.try_undo_partial(ack) {
+                if flags.una_advanced && self.try_undo_partial(prior_una, ack) {
                     return Resend::Nothing;
                 }
                 if self.try_undo_dsack() {
@@ -50,23 +52,24 @@ impl Sender {
                 }
             }
             CaState::Loss => {
-                let resend = self.process_loss(flags, dupack, ack);
+                let resend = self.process_loss(flags, ack);
                 self.look_for_losses(flags);
                 if !(self.conn.state == CaState::Open || flags.lost_retransmission) {
                     return resend;
                 }
                 return self.recover_or_open(flags);
             }
-            _ => {
-                self.try_undo_dsack();
-                self.look_for_losses(flags);
-                return self.recover_or_open(flags);
-            }
+            _ => return self.recover_or_open(flags),
         }
         Resend::Lost
     }
 
-    fn recover_or_open(&mut self, flags: &AckFlags) -> Resend {
+    /// Outside Recovery and Loss, and after Loss that just ended or whose retransmission was lost.
+    fn recover_or_open(&mut self, flags: &mut AckFlags) -> Resend {
+        if self.conn.state <= CaState::Disorder {
+            self.try_undo_dsack();
+        }
+        self.look_for_losses(flags);
         if self.conn.lost_out == 0 {
             self.try_to_open(flags);
             return Resend::Nothing;
@@ -90,10 +93,15 @@ impl Sender {
         conn.retrans_out > 0 || (conn.packets_out() > 0 && self.board.get(conn.snd_una).flags & seg::EVER_RETRANS != 0)
     }
 
-    fn try_to_open(&mut self, flags: &AckFlags) {
+    /// Nothing of what is out was sent again: the next retransmission is the first. Linux `tcp_retrans_stamp_cleanup`.
+    fn forget_first_retransmission(&mut self) {
         if !self.any_retransmitted() {
             self.undo.first_retransmission = None;
         }
+    }
+
+    fn try_to_open(&mut self, flags: &AckFlags) {
+        self.forget_first_retransmission();
         if flags.ece {
             self.enter_cwr();
         }
@@ -122,7 +130,8 @@ impl Sender {
     }
 
     fn enter_recovery(&mut self, ece: bool) {
-        self.undo.begin(self.conn.snd_una, self.conn.retrans_out);
+        self.forget_first_retransmission();
+        self.begin_undo();
         if !self.in_reduction() {
             self.undo.prior_ssthresh = if ece { 0 } else { self.current_ssthresh() };
             self.stats.loss_reductions += 1;
@@ -197,7 +206,7 @@ impl Sender {
                 una_advanced: flags.una_advanced,
                 retransmission_arrived: flags.retransmission_acked && !flags.lost_retransmission,
             });
-        } else if flags.una_advanced {
+        } else if flags.una_advanced || (flags.data_sacked && self.reordering.is_substantial()) {
             self.cc.cong_avoid(&mut self.conn, delivered);
         }
         if self.control == Control::Window {
@@ -212,6 +221,12 @@ impl Sender {
     }
 
     // ---- undo -------------------------------------------------------------------------------------------------------
+
+    /// An episode begins that may be undone; a probe that waits for its verdict is a retransmission in flight. Linux `tcp_init_undo`.
+    fn begin_undo(&mut self) {
+        let resent = self.conn.retrans_out + u32::from(self.probe.is_retransmission());
+        self.undo.begin(self.conn.snd_una, resent);
+    }
 
     fn undo_reduction(&mut self, unmark_losses: bool) {
         if unmark_losses {
@@ -238,21 +253,23 @@ impl Sender {
         self.set_state(CaState::Open);
     }
 
-    fn try_undo_partial(&mut self, ack: &Ack) -> bool {
+    fn try_undo_partial(&mut self, prior_una: u64, ack: &Ack) -> bool {
         if self.undo.marker.is_none() || !self.undo.caused_by_original(ack.tsecr) {
             return false;
         }
+        // the hole closed by what was late, not by a retransmission
+        self.reordering.overtaken(prior_una, self.board.highest_sacked);
         if self.conn.retrans_out > 0 {
             return true;
         }
-        self.undo.first_retransmission = None;
+        self.forget_first_retransmission();
         self.undo_reduction(true);
         self.try_keep_open();
         false
     }
 
     fn try_undo_dsack(&mut self) -> bool {
-        let undo = self.conn.state != CaState::Loss && self.undo.all_needless();
+        let undo = self.undo.all_needless();
         if undo {
             self.reordering.undone();
             self.undo_reduction(false);
@@ -270,6 +287,45 @@ impl Sender {
         true
     }
 
+    /// A duplicate arrived at the receiver: a retransmission was not needed (RFC 2883, RFC 3708). Beyond `ack` the first of `sacks` must
+    /// contain it. Returns how many segments were delivered again. Linux `tcp_check_dsack`.
+    #[cold]
+    pub(super) fn take_dsack(&mut self, block: Block, sacks: &[Block], ack: u64, flags: &mut AckFlags) -> u32 {
+        let within = |&(start, end): &Block| start <= block.0 && block.1 <= end;
+        if block.0 >= ack && !sacks.first().is_some_and(within) {
+            return 0;
+        }
+        let of_probe = self.probe.ends_at(block);
+        let segments = self.reordering.take_dsack(block, of_probe, self.stats.retransmissions);
+        if segments > 0 {
+            flags.dsack = true;
+            flags.dsack_of_probe = of_probe;
+            self.undo.take_dsack(block, self.conn.snd_una);
+            self.take_duplicates_in_flight(block);
+        }
+        segments
+    }
+
+    /// What of `block` is not acknowledged yet arrived out of order, and twice. Linux `tcp_sacktag_one`.
+    fn take_duplicates_in_flight(&mut self, block: Block) {
+        let mut late = None;
+        for seq in block.0.max(self.conn.snd_una)..block.1.min(self.conn.snd_nxt) {
+            let before = self.board.take_duplicate(&mut self.conn, seq);
+            if before & seg::EVER_RETRANS != 0 {
+                self.undo.take_duplicate(seq);
+                late = late.or((before & seg::SACKED != 0).then_some(seq));
+            }
+        }
+        self.note_late(late);
+    }
+
+    /// A SACK shows that segment `late` was overtaken; after a timeout that nothing can undo that says nothing.
+    pub(super) fn note_late(&mut self, late: Option<u64>) {
+        if let (Some(low), true) = (late, self.conn.state != CaState::Loss || self.undo.marker.is_some()) {
+            self.reordering.overtaken(low, self.board.highest_sacked);
+        }
+    }
+
     // ---- RACK -------------------------------------------------------------------------------------------------------
 
     fn look_for_losses(&mut self, flags: &mut AckFlags) {
@@ -282,14 +338,14 @@ impl Sender {
             flags.lost_retransmission = true;
         }
         if wait > Time::ZERO {
-            self.timer.set_reordering(wait, self.conn.now);
+            self.timer.set_reordering(wait, &self.conn.rtt, self.conn.now);
             flags.set_timer = false;
         }
     }
 
     /// Returns (retransmissions lost, time to wait for the next verdict).
     fn detect_losses(&mut self) -> (u32, Time) {
-        let window = self.reordering.get(&self.conn);
+        let window = self.reordering.window(&self.conn);
         let (lost, again, wait) = match self.rate.as_deref_mut() {
             None => self.board.detect_loss(&mut self.conn, window, &mut ()),
             Some(rate) => self.board.detect_loss(&mut self.conn, window, rate),
@@ -308,7 +364,8 @@ impl Sender {
     }
 
     pub(super) fn on_reordering(&mut self, net: &mut impl Network) {
-        self.timer.stop();
+        // a timeout that no retransmission restarts goes on from the oldest segment
+        self.timer.disarm();
         let in_flight = self.conn.in_flight();
         let before = self.losses;
         self.detect_losses();
@@ -384,8 +441,8 @@ impl Sender {
 
     /// RFC 8985 section 7.4: was the probe needed?
     pub(super) fn end_probe(&mut self, ack: &Ack, flags: &AckFlags) {
-        let duplicate = !flags.una_advanced && !flags.data_sacked;
-        if self.probe.judge(ack.ack, flags.dsack, duplicate) == Verdict::RepairedLoss {
+        let duplicate = !flags.una_advanced && !flags.data_sacked && !flags.window_update;
+        if self.probe.judge(ack.ack, flags.dsack_of_probe, duplicate) == Verdict::RepairedLoss {
             self.stats.loss_reductions += 1;
             self.start_reduction(Congestion::Loss);
             self.set_state(CaState::Cwr);
@@ -423,6 +480,9 @@ impl Sender {
         }
         self.report_losses();
         let state = self.conn.state;
+        if state <= CaState::Disorder && self.conn.sacked_out >= DUPTHRESH {
+            self.reordering.was_overestimated();
+        }
         if state <= CaState::Disorder
             || self.conn.high_seq <= self.conn.snd_una
             || (state == CaState::Loss && self.timer.timeouts == 0)
@@ -431,7 +491,7 @@ impl Sender {
             self.conn.prior_cwnd = self.conn.cwnd;
             self.conn.ssthresh = self.cc.ssthresh(&self.conn, Congestion::Timeout);
             self.cc.cwnd_event(&mut self.conn, CaEvent::Loss);
-            self.undo.begin(self.conn.snd_una, self.conn.retrans_out);
+            self.begin_undo();
         } else {
             self.reduce_rest_for_loss();
         }
@@ -445,7 +505,7 @@ impl Sender {
     }
 
     /// An ACK in Loss: F-RTO (RFC 5682 section 3.1), then conventional recovery.
-    fn process_loss(&mut self, flags: &AckFlags, dupack: bool, ack: &Ack) -> Resend {
+    fn process_loss(&mut self, flags: &AckFlags, ack: &Ack) -> Resend {
         let recovered = self.conn.snd_una >= self.conn.high_seq;
         if flags.una_advanced && self.try_undo_loss(false, ack) {
             return Resend::Nothing;
@@ -455,7 +515,7 @@ impl Sender {
                 return Resend::Nothing;
             }
             if self.conn.snd_nxt > self.conn.high_seq {
-                if flags.data_sacked || dupack {
+                if flags.data_sacked || flags.dupack {
                     self.frto_active = false;
                 }
             } else if flags.una_advanced && !recovered {

@@ -1,46 +1,110 @@
-//! RACK's reordering window: how much later than the newest delivered segment an older one may arrive (RFC 8985 section 6.2 step 4).
+//! Reordering: whether the path delivers segments out of order, how far, and RACK's reordering window that follows from it: how much
+//! later than the newest delivered segment an older one may arrive (RFC 8985 section 6.2 step 4).
 
+use super::Block;
 use crate::cc::conn::{CaState, Conn};
 use crate::units::Time;
 
-/// Linux `tp->reordering`: duplicate acknowledgements that show a loss (RFC 5681's three).
-const DUPTHRESH: u32 = 3;
+/// Degree of reordering before any was seen: the duplicate acknowledgements that show a loss (RFC 5681's three).
+pub(super) const DUPTHRESH: u32 = 3;
+/// Sysctl `tcp_max_reordering`.
+const MAX_DEGREE: u32 = 300;
 /// Linux `TCP_RACK_RECOVERY_THRESH`: recoveries for which a wider reordering window is kept.
 const PERSIST: u32 = 16;
 
-/// Linux `reo_wnd_steps`, `reo_wnd_persist`, `dsack_seen`.
+/// Linux `reordering`, `reord_seen`, `reo_wnd_steps`, `reo_wnd_persist`, `dsack_seen`, `dsack_dups`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReorderingWindow {
-    /// Quarters of the smallest RTT.
+pub(super) struct Reordering {
+    /// Segments by which one was overtaken at most.
+    degree: u32,
+    /// An older segment arrived after a newer one.
+    pub seen: bool,
+    /// A DSACK came since the window was last widened.
+    dsack_seen: bool,
+    /// There may be something for [`Reordering::update`] to do.
+    pending: bool,
+    /// Width of the window, quarters of the smallest RTT.
     pub steps: u32,
     /// Recoveries for which it is kept.
     persist: u32,
-    /// It may widen again when so many segments have been delivered.
-    widens_at: u64,
-    /// A DSACK came since it was last widened.
-    dsack_seen: bool,
+    /// When it was last widened.
+    widened_at: Time,
+    /// Segments that DSACKs called duplicates.
+    duplicates: u64,
 }
 
-impl ReorderingWindow {
-    pub fn new() -> ReorderingWindow {
-        ReorderingWindow { steps: 1, persist: 0, widens_at: 0, dsack_seen: false }
-    }
-
-    /// A DSACK came.
-    pub fn take_dsack(&mut self) {
-        self.dsack_seen = true;
-    }
-
-    /// An ACK came: a round trip with a DSACK widens the window.
-    #[inline]
-    pub fn update(&mut self, conn: &Conn) {
-        if !self.dsack_seen || conn.delivered < self.widens_at {
-            return;
+impl Reordering {
+    pub fn new() -> Reordering {
+        Reordering {
+            degree: DUPTHRESH,
+            seen: false,
+            dsack_seen: false,
+            pending: false,
+            steps: 1,
+            persist: 0,
+            widened_at: Time::ZERO,
+            duplicates: 0,
         }
-        self.dsack_seen = false;
-        self.steps = (self.steps + 1).min(255);
-        self.persist = PERSIST;
-        self.widens_at = conn.delivered + u64::from(conn.packets_out());
+    }
+
+    /// Segment `low` arrived after others below `highest_sacked`. Linux `tcp_check_sack_reordering`.
+    pub fn overtaken(&mut self, low: u64, highest_sacked: u64) {
+        if low < highest_sacked {
+            self.degree = self.degree.max((highest_sacked - low).min(u64::from(MAX_DEGREE)) as u32);
+            self.seen = true;
+        }
+    }
+
+    /// More segments arrive out of order than a loss takes to show.
+    #[inline]
+    pub fn is_substantial(&self) -> bool {
+        self.degree > DUPTHRESH
+    }
+
+    /// A timeout came with three or more segments SACKed: the degree was too high.
+    pub fn was_overestimated(&mut self) {
+        self.degree = DUPTHRESH;
+        self.seen = false;
+    }
+
+    /// The receiver had `block` already; `of_probe` if that is the tail-loss probe. `retransmissions` have been sent in all. Returns how
+    /// many segments it is, 0 if that cannot be true. Linux `tcp_dsack_seen`.
+    pub fn take_dsack(&mut self, block: Block, of_probe: bool, retransmissions: u64) -> u32 {
+        let segments = block.1.saturating_sub(block.0).min(u64::from(u32::MAX));
+        self.duplicates += segments;
+        if self.duplicates > retransmissions {
+            return 0;
+        }
+        self.dsack_seen |= segments > 0 && self.seen && !of_probe;
+        self.pending |= self.dsack_seen;
+        segments as u32
+    }
+
+    /// An ACK delivered segments, the newest of them sent at `newest_sent`: a round trip with a DSACK widens the window, 16 recoveries
+    /// without one take it back. Linux `tcp_rack_update_reo_wnd`.
+    #[inline]
+    pub fn update(&mut self, conn: &Conn, newest_sent: impl FnOnce() -> Option<Time>) {
+        if self.pending {
+            if let Some(sent) = newest_sent() {
+                self.update_steps(conn.now, sent);
+            }
+        }
+    }
+
+    #[cold]
+    fn update_steps(&mut self, now: Time, newest_sent: Time) {
+        if newest_sent < self.widened_at {
+            self.dsack_seen = false;
+        }
+        if self.dsack_seen {
+            self.dsack_seen = false;
+            self.steps = (self.steps + 1).min(255);
+            self.persist = PERSIST;
+            self.widened_at = now;
+        } else if self.persist == 0 {
+            self.steps = 1;
+        }
+        self.pending = self.steps > 1;
     }
 
     /// A recovery ended for good.
@@ -53,10 +117,9 @@ impl ReorderingWindow {
         self.persist = (self.persist + 1).min(PERSIST);
     }
 
-    /// The window. Reordering is never seen here (a dumbbell keeps order), so that three SACKed segments or running recovery need no
-    /// window at all.
-    pub fn get(&self, conn: &Conn) -> Time {
-        if conn.state >= CaState::Recovery || conn.sacked_out >= DUPTHRESH {
+    /// The window. Where reordering was never seen, three SACKed segments or running recovery need none.
+    pub fn window(&self, conn: &Conn) -> Time {
+        if !self.seen && (conn.state >= CaState::Recovery || conn.sacked_out >= DUPTHRESH) {
             return Time::ZERO;
         }
         let min_rtt = u64::from(conn.rtt.min_us());
@@ -70,41 +133,89 @@ mod tests {
     use super::*;
     use crate::cc::testing::conn;
 
-    #[test]
-    fn a_dsack_a_round_trip_widens_it_by_a_quarter_of_the_smallest_rtt() {
+    /// A connection with a smallest RTT of 40 ms and a smoothed one of 60.
+    fn slow() -> Conn {
         let mut conn = conn();
         conn.rtt.sample_min(40_000, Time::ZERO);
         conn.rtt.sample(60_000, 0, 1);
-        let mut window = ReorderingWindow::new();
-        let mut widths = vec![window.get(&conn).as_millis()];
-        for _ in 0..4 {
-            window.take_dsack();
-            window.update(&conn);
-            // the same round trip: 10 segments are in flight
-            window.take_dsack();
-            window.update(&conn);
-            widths.push(window.get(&conn).as_millis());
-            conn.delivered += 10;
-        }
-        // a second DSACK of the round trip counts for the next one; the smoothed RTT is the most
-        assert_eq!(widths, [10, 20, 30, 40, 50]);
-        for _ in 0..4 {
-            window.update(&conn);
-            window.take_dsack();
-            conn.delivered += 10;
-        }
-        assert_eq!(window.get(&conn).as_millis(), 60);
+        conn
+    }
+
+    /// A DSACK, and at `ms` an ACK of something sent a round trip of 40 ms before.
+    fn duplicate(reordering: &mut Reordering, conn: &mut Conn, ms: u64) -> u64 {
+        assert_eq!(reordering.take_dsack((0, 1), false, 1000), 1);
+        conn.now = Time::from_millis(ms);
+        reordering.update(conn, || Some(Time::from_millis(ms - 40)));
+        reordering.window(conn).as_millis()
     }
 
     #[test]
-    fn three_sacked_segments_and_recovery_need_none() {
-        let mut conn = conn();
-        conn.rtt.sample_min(40_000, Time::ZERO);
-        conn.rtt.sample(40_000, 0, 1);
-        let window = ReorderingWindow::new();
+    fn a_dsack_a_round_trip_widens_it_by_a_quarter_of_the_smallest_rtt() {
+        let mut conn = slow();
+        let mut reordering = Reordering::new();
+        reordering.overtaken(3, 4);
+        assert_eq!(reordering.window(&conn).as_millis(), 10);
+        // what was sent before it was widened at 100 ms says nothing of the wider window
+        let widths = [100, 120, 139, 140, 180].map(|ms| duplicate(&mut reordering, &mut conn, ms));
+        assert_eq!(widths, [20, 20, 20, 30, 40]);
+        // the smoothed RTT is the most
+        assert_eq!([220, 260, 300].map(|ms| duplicate(&mut reordering, &mut conn, ms)), [50, 60, 60]);
+    }
+
+    #[test]
+    fn only_dsacks_that_reordering_explains_widen_it() {
+        let mut conn = slow();
+        let mut never = Reordering::new();
+        assert_eq!(duplicate(&mut never, &mut conn, 100), 10);
+        let mut reordering = Reordering::new();
+        reordering.overtaken(3, 4);
+        // the probe's, one that claims nothing, and one more than was ever sent again
+        assert_eq!(reordering.take_dsack((9, 10), true, 2), 1);
+        assert_eq!(reordering.take_dsack((9, 9), false, 2), 0);
+        assert_eq!(reordering.take_dsack((2, 4), false, 2), 0);
+        reordering.update(&conn, || Some(conn.now));
+        assert_eq!(reordering.window(&conn).as_millis(), 10);
+    }
+
+    #[test]
+    fn sixteen_recoveries_without_a_dsack_take_it_back() {
+        let mut conn = slow();
+        let mut reordering = Reordering::new();
+        reordering.overtaken(3, 4);
+        duplicate(&mut reordering, &mut conn, 100);
+        for recoveries in 1..=16 {
+            assert_eq!(reordering.window(&conn).as_millis(), 20, "after {recoveries}");
+            reordering.recovered();
+            reordering.update(&conn, || Some(conn.now));
+        }
+        assert_eq!(reordering.window(&conn).as_millis(), 10);
+    }
+
+    #[test]
+    fn where_nothing_was_reordered_three_sacked_segments_and_recovery_need_none() {
+        let conn = slow();
         for (sacked_out, state, ms) in [(2, CaState::Disorder, 10), (3, CaState::Disorder, 0), (1, CaState::Recovery, 0)] {
             let conn = Conn { sacked_out, state, ..conn.clone() };
-            assert_eq!(window.get(&conn).as_millis(), ms);
+            let mut reordering = Reordering::new();
+            assert_eq!(reordering.window(&conn).as_millis(), ms);
+            reordering.overtaken(3, 4);
+            assert_eq!(reordering.window(&conn).as_millis(), 10);
         }
+    }
+
+    #[test]
+    fn the_degree_is_the_longest_distance_up_to_300() {
+        let mut reordering = Reordering::new();
+        // in order, and by three at most
+        reordering.overtaken(5, 5);
+        assert!(!reordering.seen);
+        reordering.overtaken(5, 8);
+        assert!(reordering.seen && !reordering.is_substantial());
+        for (distance, degree) in [(4, 4), (2, 4), (1000, 300)] {
+            reordering.overtaken(5, 5 + distance);
+            assert_eq!(reordering.degree, degree);
+        }
+        reordering.was_overestimated();
+        assert_eq!((reordering.degree, reordering.seen), (3, false));
     }
 }

@@ -7,6 +7,7 @@ use crate::cc::conn::Conn;
 use crate::prefetch::prefetch;
 use crate::units::Time;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Bits of [`Segment::flags`], as Linux's `TCPCB_*`.
 pub mod seg {
@@ -174,9 +175,16 @@ impl Scoreboard {
         self.retransmissions.push_back((now, seq));
     }
 
-    /// Takes the cumulative acknowledgement of `conn.snd_una..ack`, and moves `snd_una` there.
+    /// Takes the cumulative acknowledgement of `conn.snd_una..ack`, and moves `snd_una` there. A packet sent at `tsecr`, ms, caused it.
     #[inline]
-    pub fn acknowledge(&mut self, conn: &mut Conn, ack: u64, delivered: &mut Delivered, observer: &mut impl Observer) {
+    pub fn acknowledge(
+        &mut self,
+        conn: &mut Conn,
+        ack: u64,
+        tsecr: u32,
+        delivered: &mut Delivered,
+        observer: &mut impl Observer,
+    ) {
         for seq in conn.snd_una..ack {
             let segment = *self.get(seq);
             if segment.flags == 0 {
@@ -205,7 +213,10 @@ impl Scoreboard {
                 conn.sacked_out -= 1;
             } else {
                 delivered.segments += 1;
-                self.advance_rack(conn, seq, segment);
+                // an original that was late shows nothing of what was sent since. Linux tcp_skb_spurious_retrans
+                if segment.flags & seg::EVER_RETRANS == 0 || u64::from(tsecr) >= segment.sent.as_millis() {
+                    self.advance_rack(conn, seq, segment);
+                }
                 observer.delivered(seq, &segment);
             }
             if segment.flags & seg::LOST != 0 {
@@ -219,14 +230,24 @@ impl Scoreboard {
         self.highest_sacked = self.highest_sacked.max(ack);
     }
 
-    /// Takes selective acknowledgements. Blocks outside `snd_una..snd_nxt` are cut to it.
-    pub fn sack(&mut self, conn: &mut Conn, blocks: &[Block], delivered: &mut Delivered, observer: &mut impl Observer) {
+    /// Takes selective acknowledgements. Blocks outside `snd_una..snd_nxt` are cut to it. Returns the lowest segment that shows
+    /// reordering: never retransmitted, and SACKed after one above it.
+    pub fn sack(
+        &mut self,
+        conn: &mut Conn,
+        blocks: &[Block],
+        delivered: &mut Delivered,
+        observer: &mut impl Observer,
+    ) -> Option<u64> {
+        let mut late = None;
         let known = self.known;
         self.known = [(0, 0); 4];
-        for (slot, &(start, end)) in self.known.iter_mut().zip(blocks) {
-            *slot = (start, end);
-        }
-        for &(start, end) in blocks {
+        // in order of segments, whichever is the newest: the last one walked gives the RTT
+        let sorted = &mut self.known[..blocks.len().min(4)];
+        sorted.copy_from_slice(&blocks[..sorted.len()]);
+        sorted.sort_unstable();
+        for index in 0..sorted.len() {
+            let (start, end) = self.known[index];
             let end = end.min(conn.snd_nxt);
             let mut seq = start.max(conn.snd_una);
             while seq < end {
@@ -235,11 +256,23 @@ impl Scoreboard {
                     seq = known_end;
                     continue;
                 }
+                if seq < self.highest_sacked && self.get(seq).flags & (seg::SACKED | seg::EVER_RETRANS) == 0 {
+                    late = Some(late.map_or(seq, |lowest: u64| lowest.min(seq)));
+                }
                 self.sack_one(conn, seq, delivered, observer);
                 seq += 1;
             }
-            self.highest_sacked = self.highest_sacked.max(end);
+            if start < end {
+                self.highest_sacked = self.highest_sacked.max(end);
+            }
         }
+        late
+    }
+
+    /// The lowest segment of `range` that was neither retransmitted nor SACKed when it was acknowledged. Nothing must have been sent
+    /// since.
+    pub fn lowest_plain(&self, mut range: Range<u64>) -> Option<u64> {
+        range.find(|&seq| self.get(seq).flags & (seg::SACKED | seg::EVER_RETRANS) == 0)
     }
 
     fn sack_one(&mut self, conn: &mut Conn, seq: u64, delivered: &mut Delivered, observer: &mut impl Observer) {
@@ -272,6 +305,15 @@ impl Scoreboard {
         conn.sacked_out += 1;
         delivered.segments += 1;
         delivered.data_sacked = true;
+    }
+
+    /// Segment `seq` arrived twice: no retransmission of it is waited for. Returns its flags from before.
+    pub fn take_duplicate(&mut self, conn: &mut Conn, seq: u64) -> u8 {
+        let segment = self.get_mut(seq);
+        let before = segment.flags;
+        segment.flags &= !seg::RETRANS;
+        conn.retrans_out -= u32::from(before & seg::RETRANS != 0);
+        before
     }
 
     /// RFC 8985 section 6.2 step 2; Linux `tcp_rack_advance`.

@@ -10,7 +10,7 @@ use super::pacer::{window_rate, Pacer};
 use super::probe::Probe;
 use super::prr::Reduction;
 use super::rate::RateSampler;
-use super::reordering::ReorderingWindow;
+use super::reordering::Reordering;
 use super::scoreboard::{seg, Delivered, Scoreboard};
 use super::timer::RetransmissionTimer;
 pub use super::timer::Timer;
@@ -97,6 +97,8 @@ pub struct Sender {
     pub(super) pacer: Pacer,
     /// Segment after the last one that the receiver's window allows.
     pub(super) window_end: u64,
+    /// Window that the last ACK offered, bytes.
+    peer_window: u32,
     pub(super) last_sent: Time,
     /// The use of the window is judged anew when this segment is acknowledged.
     pub(super) cwnd_usage_seq: u64,
@@ -106,7 +108,7 @@ pub struct Sender {
     pub(super) reduction: Reduction,
     pub(super) undo: Undo,
     pub(super) probe: Probe,
-    pub(super) reordering: ReorderingWindow,
+    pub(super) reordering: Reordering,
     /// A timeout may turn out to be spurious (RFC 5682).
     pub(super) frto_active: bool,
     /// Loss marks so far, retransmissions that were lost again included.
@@ -123,8 +125,11 @@ fn micros(time: Time) -> u32 {
 pub(super) struct AckFlags {
     pub ece: bool,
     pub una_advanced: bool,
+    pub dupack: bool,
+    pub window_update: bool,
     pub data_sacked: bool,
     pub dsack: bool,
+    pub dsack_of_probe: bool,
     pub set_timer: bool,
     pub lost_retransmission: bool,
     pub retransmission_acked: bool,
@@ -185,13 +190,14 @@ impl Sender {
             queue: WriteQueue::new(app),
             pacer: Pacer::new(),
             window_end: 0,
+            peer_window: 0,
             last_sent: Time::ZERO,
             cwnd_usage_seq: 0,
             timer: RetransmissionTimer::new(),
             reduction: Reduction::default(),
             undo: Undo::default(),
             probe: Probe::default(),
-            reordering: ReorderingWindow::new(),
+            reordering: Reordering::new(),
             frto_active: false,
             losses: 0,
         }
@@ -302,6 +308,7 @@ impl Sender {
         self.timer.backoff = 0;
         self.last_sent = self.conn.now;
         self.window_end = u64::from(ack.window / self.conn.mss);
+        self.peer_window = ack.window;
         // the SYN counts as delivered
         self.conn.delivered = 1;
         self.cc.init(&mut self.conn);
@@ -316,6 +323,12 @@ impl Sender {
         self.conn.rtt.sample_min(rtt_us.max(1), self.conn.now);
         self.conn.rtt.sample(rtt_us, self.conn.snd_una, self.conn.snd_nxt);
         self.timer.backoff = 0;
+    }
+
+    /// Round trip by the timestamp that `ack` echoes, us: in whole ms, at least 1. Linux `tcp_rtt_tsopt_us`.
+    fn rtt_by_timestamp(&self, ack: &Ack) -> Option<u32> {
+        let ms = (self.conn.now.as_millis() as u32).wrapping_sub(ack.tsecr);
+        (ms < i32::MAX as u32 / 1000).then(|| ms.max(1) * 1000)
     }
 
     /// Takes an acknowledgement with its SACK blocks.
@@ -340,6 +353,8 @@ impl Sender {
             return;
         }
         if ack.ack >= prior_una {
+            flags.window_update = ack.ack == prior_una && ack.window > self.peer_window;
+            self.peer_window = ack.window;
             self.window_end = self.window_end.max(ack.ack + u64::from(ack.window / self.conn.mss));
         }
         let advanced = ack.ack.saturating_sub(prior_una);
@@ -354,28 +369,30 @@ impl Sender {
         let mut delivered = Delivered::default();
         let sacks = match blocks.split_first() {
             Some((&duplicate, rest)) if ack.has(ack_flag::DSACK) => {
-                flags.dsack = true;
-                self.reordering.take_dsack();
-                self.undo.take_dsack(duplicate, prior_una);
+                delivered.segments = self.take_dsack(duplicate, rest, ack.ack, &mut flags);
                 rest
             }
             _ => blocks,
         };
+        let prior_highest = self.board.highest_sacked;
         if !sacks.is_empty() {
-            match self.rate.as_deref_mut() {
+            let late = match self.rate.as_deref_mut() {
                 None => self.board.sack(&mut self.conn, sacks, &mut delivered, &mut ()),
                 Some(rate) => self.board.sack(&mut self.conn, sacks, &mut delivered, rate),
-            }
+            };
             flags.data_sacked = delivered.data_sacked;
+            self.note_late(late);
         }
         if prior_packets == 0 {
-            // nothing in flight: at most the echo of what is long acknowledged
+            self.conn.delivered += u64::from(delivered.segments);
+            self.conn.delivered_ce += u64::from(echo.new_ce.unwrap_or(if flags.ece { delivered.segments } else { 0 }));
+            self.take_late_news(&mut flags, ack);
             return self.push(net);
         }
         if advanced > 0 {
             match self.rate.as_deref_mut() {
-                None => self.board.acknowledge(&mut self.conn, ack.ack, &mut delivered, &mut ()),
-                Some(rate) => self.board.acknowledge(&mut self.conn, ack.ack, &mut delivered, rate),
+                None => self.board.acknowledge(&mut self.conn, ack.ack, ack.tsecr, &mut delivered, &mut ()),
+                Some(rate) => self.board.acknowledge(&mut self.conn, ack.ack, ack.tsecr, &mut delivered, rate),
             }
         }
         self.conn.delivered += u64::from(delivered.segments);
@@ -383,17 +400,25 @@ impl Sender {
         self.conn.delivered_ce += u64::from(marked);
         flags.original_sacked = delivered.original_sacked;
         flags.retransmission_acked = delivered.retransmission_acked;
-        let rtt_us = self.take_rtt(&delivered, &mut flags);
+        let rtt_us = self.take_rtt(&delivered, ack, &mut flags);
 
-        self.reordering.update(&self.conn);
+        self.reordering.update(&self.conn, || {
+            let any = delivered.acked > 0 || delivered.data_sacked;
+            // of a retransmission no time is kept: it is the newest
+            any.then(|| delivered.last_acked.max(delivered.last_sacked).unwrap_or(self.board.rack.sent))
+        });
         if self.probe.is_open() {
             self.end_probe(ack, &flags);
         }
         let lost_before = self.losses;
         let mut resend = Resend::Nothing;
         if !flags.una_advanced || flags.data_sacked || flags.ece || flags.dsack || self.conn.state != CaState::Open {
-            let dupack = !flags.una_advanced && !flags.dsack;
-            resend = self.alert(&mut flags, dupack, ack);
+            if let Some(low) = self.board.lowest_plain(prior_una..prior_highest.min(self.conn.snd_una)) {
+                // a hole below what was SACKed before closed without a retransmission
+                self.reordering.overtaken(low, self.board.highest_sacked);
+            }
+            flags.dupack = !flags.una_advanced && !flags.dsack && !flags.window_update;
+            resend = self.alert(&mut flags, prior_una, ack);
         }
         if flags.set_timer {
             self.arm_timer();
@@ -420,6 +445,17 @@ impl Sender {
         self.push(net);
     }
 
+    /// An ACK while nothing was in flight: at most it reports a duplicate. Linux `tcp_ack`, label `no_queue`.
+    #[cold]
+    fn take_late_news(&mut self, flags: &mut AckFlags, ack: &Ack) {
+        if flags.dsack {
+            self.alert(flags, self.conn.snd_una, ack);
+        }
+        if self.probe.is_open() {
+            self.end_probe(ack, flags);
+        }
+    }
+
     /// Marks a pause of the application, for controls that ask for rate samples.
     #[inline]
     pub(super) fn check_app_limited(&mut self) {
@@ -441,7 +477,7 @@ impl Sender {
     }
 
     /// Takes the RTT samples of an ACK; returns that of the newest segment. Linux `tcp_clean_rtx_queue`, `tcp_ack_update_rtt`.
-    fn take_rtt(&mut self, delivered: &Delivered, flags: &mut AckFlags) -> Option<u32> {
+    fn take_rtt(&mut self, delivered: &Delivered, ack: &Ack, flags: &mut AckFlags) -> Option<u32> {
         let now = self.conn.now;
         let since = |sent: Time| micros(now - sent);
         let (mut sample, mut newest) = (None, None);
@@ -452,6 +488,11 @@ impl Sender {
         if let (Some(first), Some(last)) = (delivered.first_sacked, delivered.last_sacked) {
             sample = sample.or(Some(since(first)));
             newest = Some(since(last));
+        }
+        if sample.is_none() && delivered.acked > 0 {
+            // only segments that were sent again, or SACKed before: the timestamp tells which transmission arrived
+            sample = self.rtt_by_timestamp(ack);
+            newest = sample;
         }
         if let Some(newest) = newest {
             self.conn.rtt.sample_min(newest.max(1), now);
@@ -466,9 +507,7 @@ impl Sender {
             // a SACK of something sent after the head was last sent must not put off the timeout
             flags.set_timer = sacked < self.board.get(self.conn.snd_una).sent;
         }
-        if delivered.acked > 0 {
-            self.cc.pkts_acked(&mut self.conn, delivered.acked, newest);
-        }
+        self.cc.pkts_acked(&mut self.conn, delivered.acked, newest);
         newest
     }
 

@@ -73,20 +73,30 @@ impl RetransmissionTimer {
         self.set_at.saturating_add(self.timeout)
     }
 
-    /// Sets it for the end of RACK's reordering window.
-    pub fn set_reordering(&mut self, wait: Time, now: Time) {
-        self.set(Timer::Reordering, wait.as_micros() + TIMEOUT_MIN_US, now);
+    /// Sets it for the end of RACK's reordering window, at most for a timeout.
+    pub fn set_reordering(&mut self, wait: Time, rtt: &RttEstimator, now: Time) {
+        self.set(Timer::Reordering, (wait.as_micros() + TIMEOUT_MIN_US).min(self.rto_us(rtt)), now);
     }
 
-    /// Retransmission timeout with back-off, us.
+    /// Retransmission timeout with back-off, us. Without back-off the wheel rounds it up to whole ms.
     #[inline]
     pub fn rto_us(&self, rtt: &RttEstimator) -> u64 {
-        (u64::from(rtt.rto_us()) << self.backoff.min(16)).min(u64::from(RTO_MAX_US))
+        if self.backoff == 0 {
+            u64::from(rtt.rto_us())
+        } else {
+            self.whole_rto_us(rtt)
+        }
+    }
+
+    /// The same as the kernel keeps it: in whole ms, which is what doubles. Linux `__tcp_set_rto`.
+    fn whole_rto_us(&self, rtt: &RttEstimator) -> u64 {
+        let whole = u64::from(rtt.rto_us()).next_multiple_of(1000);
+        (whole << self.backoff.min(16)).min(u64::from(RTO_MAX_US))
     }
 
     /// What is left of the timeout of a segment that was sent at `sent`, us.
     fn rto_left_us(&self, rtt: &RttEstimator, sent: Time, now: Time) -> u64 {
-        self.rto_us(rtt).saturating_sub((now - sent).as_micros())
+        self.whole_rto_us(rtt).saturating_sub((now - sent).as_micros())
     }
 
     /// Sets it for the timeout of the oldest segment, last sent at `oldest_sent`. Linux `tcp_rearm_rto`.
@@ -114,9 +124,13 @@ impl RetransmissionTimer {
             0 => u64::from(RTO_INIT_US),
             srtt => 2 * u64::from(srtt) + if packets_out == 1 { u64::from(rto_min_us) } else { TIMEOUT_MIN_US },
         };
-        let rto = if restarts { self.rto_us(rtt) } else { self.rto_left_us(rtt, oldest_sent, now) };
-        if rto > 0 {
-            timeout = timeout.min(rto);
+        let used = if restarts { 0 } else { (now - oldest_sent).as_micros() };
+        if self.rto_us(rtt) < timeout + used {
+            // seldom, so that only here it is rounded
+            let left = self.whole_rto_us(rtt).saturating_sub(used);
+            if left > 0 {
+                timeout = timeout.min(left);
+            }
         }
         self.set(Timer::Tlp, timeout, now);
     }
@@ -145,6 +159,31 @@ mod tests {
         for (backoff, expected) in [(0, 240_000), (1, 480_000), (4, 3_840_000), (9, 120_000_000), (u32::MAX, 120_000_000)] {
             timer.backoff = backoff;
             assert_eq!(timer.rto_us(&rtt()), expected, "back-off {backoff}");
+        }
+    }
+
+    #[test]
+    fn whole_milliseconds_double() {
+        // 242.3 ms: 243 * 8
+        let mut rtt = RttEstimator::default();
+        rtt.sample(42_300, 0, 1);
+        let mut timer = RetransmissionTimer::new();
+        timer.backoff = 3;
+        timer.set_rto(&rtt, NOW, NOW);
+        assert_eq!(timer.at(), due(1944));
+        // what is left: 243 - 100.5 = 142.5 ms
+        timer.backoff = 0;
+        timer.kind = Timer::Tlp;
+        timer.set_rto(&rtt, NOW.saturating_sub(Time::from_micros(100_500)), NOW);
+        assert_eq!(timer.timeout, Time::from_micros(142_500));
+    }
+
+    #[test]
+    fn the_reordering_window_ends_with_the_timeout_at_the_latest() {
+        let mut timer = RetransmissionTimer::new();
+        for (wait, expected) in [(10, 12), (1000, 240)] {
+            timer.set_reordering(Time::from_millis(wait), &rtt(), NOW);
+            assert_eq!((timer.kind, timer.at()), (Timer::Reordering, due(expected)), "{wait} ms");
         }
     }
 

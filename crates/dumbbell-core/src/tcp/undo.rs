@@ -28,9 +28,10 @@ impl Undo {
         self.retransmissions = Some(self.retransmissions.unwrap_or(0) + 1);
     }
 
-    /// Whether an ACK that echoes `tsecr` was caused by a packet sent before the first retransmission.
+    /// Whether an ACK that echoes `tsecr` was caused by a packet sent before the first retransmission, which may not have left yet.
+    /// Linux `tcp_packet_delayed`.
     pub fn caused_by_original(&self, tsecr: u32) -> bool {
-        self.first_retransmission.is_some_and(|stamp| tsecr < stamp)
+        self.first_retransmission.map_or(true, |stamp| tsecr < stamp)
     }
 
     /// Whether DSACKs called every retransmission of the episode needless.
@@ -41,6 +42,13 @@ impl Undo {
     /// Whether an ACK that echoes `tsecr` shows that the episode was spurious. Linux `tcp_may_undo`.
     pub fn is_due(&self, tsecr: u32) -> bool {
         self.marker.is_some() && (self.retransmissions == Some(0) || self.caused_by_original(tsecr))
+    }
+
+    /// The receiver has segment `seq` out of order, and had it already when it was sent again.
+    pub fn take_duplicate(&mut self, seq: u64) {
+        if let (Some(left), true) = (self.retransmissions, self.marker.is_some_and(|marker| seq >= marker)) {
+            self.retransmissions = Some(left.saturating_sub(1));
+        }
     }
 
     /// The receiver had `block` already; `prior_una` is `snd_una` before this ACK.
@@ -81,5 +89,8 @@ mod tests {
         assert!(!undo.is_due(400));
         undo.begin(10, 1);
         assert!(undo.is_due(499) && !undo.is_due(500));
+        // nothing was sent again yet
+        undo.first_retransmission = None;
+        assert!(undo.is_due(600));
     }
 }

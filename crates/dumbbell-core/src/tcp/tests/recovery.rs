@@ -71,6 +71,40 @@ fn one_segment_above_a_hole_waits_for_a_quarter_of_the_round_trip() {
 }
 
 #[test]
+fn after_the_reordering_timer_the_timeout_goes_on_from_the_head() {
+    let mut story = Story::reno(10);
+    story.advance(RTT);
+    story.sack(0, &[(1, 2)]);
+    // pacing holds the retransmission
+    story.sender.conn.paced = true;
+    story.sender.pacer.next = story.sender.next_timer() + Time::from_micros(500);
+    assert!(story.fire().is_empty());
+    assert_eq!(story.conn().state, CaState::Recovery);
+    // the head was sent at 40 ms
+    let left = Time::from_millis(40 + 240) - story.now;
+    assert_eq!((story.sender.timer.kind, story.sender.timer.at()), (Timer::Rto, timer_wheel(story.now, left)));
+}
+
+#[test]
+fn selective_acks_feed_hystart() {
+    let mut story = Story::open("cubic", plain(40), Application::Bulk);
+    story.advance(RTT);
+    // the first round takes 40 ms, the second 60 and more, its ACKs far apart
+    for seq in 1..=10 {
+        story.ack(4 * seq);
+    }
+    story.advance(57);
+    for una in 41..=48 {
+        story.advance(3);
+        story.ack(una);
+    }
+    assert_eq!(story.conn().ssthresh, INFINITE_SSTHRESH, "eight samples are to be the smallest RTT of the round");
+    story.advance(3);
+    story.sack(48, &[(49, 50)]);
+    assert!(story.conn().ssthresh < INFINITE_SSTHRESH);
+}
+
+#[test]
 fn recovery_needs_no_reordering_window() {
     let mut story = Story::reno(3);
     story.advance(RTT);
@@ -119,17 +153,101 @@ fn a_host_with_offload_does_not_wait_for_bursts_in_recovery() {
 }
 
 #[test]
-fn the_reordering_window_is_at_most_srtt_and_grows_with_duplicates() {
-    // a round trip with a DSACK: 2/4 of the round trip
+fn duplicates_widen_the_reordering_window_only_where_there_was_reordering() {
+    // Segment 0 is sent again at 80 ms and arrives twice, and recovery ends. The window is 1/4 of the smallest RTT, where there was
+    // reordering 2/4, and never more than srtt.
+    for (seen, width) in [(false, 10), (true, 20)] {
+        let mut story = Story::reno(20);
+        story.advance(RTT);
+        story.sack(0, &[(1, 4)]);
+        story.sender.reordering.seen = seen;
+        story.advance(RTT);
+        story.echo = Some(80);
+        let high = story.conn().snd_nxt;
+        story.dsack(high, (0, 1));
+        assert_eq!(story.conn().state, CaState::Open);
+        story.advance(RTT);
+        story.sack(high, &[(high + 1, high + 2)]);
+        assert_eq!(story.sender.next_timer(), story.due(width + 2), "seen {seen}");
+        story.sender.reordering.steps = 100;
+        story.sack(high, &[(high + 1, high + 3)]);
+        assert_eq!(story.sender.next_timer(), story.due(40 + 2));
+    }
+}
+
+#[test]
+fn the_duplicate_of_a_probe_does_not_widen_the_reordering_window() {
+    let mut story = Story::reno(10);
+    story.window = 10;
+    story.sender.window_end = 10;
+    story.sender.reordering.seen = true;
+    assert_eq!(story.fire(), [9]);
+    story.advance(RTT);
+    story.dsack(10, (9, 10));
+    assert_eq!((story.sender.stats.probes, story.sender.reordering.steps), (1, 1));
+}
+
+#[test]
+fn segments_that_arrive_late_show_reordering() {
+    // SACKed below what was SACKed before: 9 - 2 = 7; acknowledged below it: 9 - 1 = 8. The highest is not late.
     let mut story = Story::reno(20);
     story.advance(RTT);
-    story.dsack(2, (0, 1));
-    story.sack(2, &[(3, 4)]);
-    assert_eq!(story.sender.next_timer(), story.due(20 + 2));
-    // many: never more than srtt
-    story.sender.reordering.steps = 100;
-    story.sack(2, &[(3, 5)]);
-    assert_eq!(story.sender.next_timer(), story.due(40 + 2));
+    story.sack(1, &[(7, 9)]);
+    assert!(!story.sender.reordering.seen);
+    story.sack(1, &[(2, 3), (7, 9)]);
+    assert!(story.sender.reordering.seen && story.sender.reordering.is_substantial());
+    let mut filled = Story::reno(20);
+    filled.advance(RTT);
+    filled.sack(0, &[(1, 3)]);
+    // 0 arrives, and 3: the ACK covers all that was SACKed; only 0 was late, 4 - 0 = 4
+    filled.ack(4);
+    assert!(filled.sender.reordering.seen && filled.sender.reordering.is_substantial());
+    // no window: a hole of 2 segments, which closes in order
+    let mut plain = Story::reno(20);
+    plain.advance(RTT);
+    plain.sack(0, &[(1, 4)]);
+    plain.advance(RTT);
+    plain.echo = Some(80);
+    plain.ack(4);
+    assert!(!plain.sender.reordering.seen);
+}
+
+#[test]
+fn a_partial_ack_of_an_original_shows_reordering() {
+    // 0 and 4 were sent again; the ACK of 0 echoes a time before that
+    let mut story = Story::reno(12);
+    story.advance(RTT);
+    story.sack(0, &[(1, 4), (5, 9)]);
+    story.advance(5);
+    story.echo = Some(40);
+    story.sack(4, &[(5, 9)]);
+    assert!(story.sender.reordering.seen && story.sender.reordering.is_substantial());
+}
+
+#[test]
+fn the_window_grows_on_selective_acks_where_much_is_reordered() {
+    for (distance, growth) in [(3, 0), (4, 1)] {
+        let mut story = Story::reno(10);
+        story.advance(RTT);
+        story.sender.reordering.overtaken(0, distance);
+        story.sack(0, &[(1, 2)]);
+        assert_eq!(story.cwnd(), (10 + growth, INFINITE_SSTHRESH, CaState::Disorder), "distance {distance}");
+    }
+}
+
+#[test]
+fn a_timeout_with_three_segments_sacked_forgets_reordering() {
+    for (sacked, seen) in [(2, true), (3, false)] {
+        let mut story = Story::reno(10);
+        story.sender.reordering.seen = true;
+        story.advance(RTT);
+        story.sack(0, &[(1, 1 + sacked)]);
+        assert_eq!(story.conn().state, CaState::Disorder);
+        let now = story.now;
+        story.sender.timer.set(Timer::Rto, 1_000, now);
+        story.fire();
+        assert_eq!((story.conn().state, story.sender.reordering.seen), (CaState::Loss, seen), "{sacked} SACKed");
+    }
 }
 
 /// Ten segments, the first lost, its retransmission sent at 82 ms; the others are SACKed a millisecond apart.

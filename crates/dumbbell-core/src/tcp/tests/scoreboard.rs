@@ -31,7 +31,7 @@ impl Board {
 
     fn acknowledge(&mut self, ack: u64) -> Delivered {
         let mut delivered = Delivered::default();
-        self.board.acknowledge(&mut self.conn, ack, &mut delivered, &mut ());
+        self.board.acknowledge(&mut self.conn, ack, u32::MAX, &mut delivered, &mut ());
         delivered
     }
 
@@ -214,4 +214,26 @@ fn marks_are_taken_back_and_made_again() {
     // a SACKed segment is never lost
     board.board.mark_lost(&mut board.conn, 5, &mut ());
     assert_eq!(board.counters(), (1, 4, 1));
+}
+
+#[test]
+fn blocks_count_in_order_of_segments() {
+    // the newest block comes first in the ACK, but the highest segment is the last one walked: sent at 7 ms, now it is 100
+    let mut board = Board::new(10);
+    let delivered = board.sack(&[(3, 4), (7, 8), (5, 6)]);
+    assert_eq!((delivered.first_sacked, delivered.last_sacked), (Some(Time(3 * MS)), Some(Time(7 * MS))));
+    assert_eq!(board.board.rack.rtt, Time(93 * MS));
+}
+
+#[test]
+fn an_original_that_was_late_shows_nothing_of_what_was_sent_since() {
+    // segment 0 is sent again at 60 ms and acknowledged at 100; the ACK was caused by a packet sent at `tsecr` ms
+    for (tsecr, sent) in [(59, 0), (60, 60)] {
+        let mut board = Board::new(10);
+        board.conn.rtt.sample_min(1_000, Time::ZERO);
+        board.board.mark_lost(&mut board.conn, 0, &mut ());
+        board.board.retransmitted(&mut board.conn, 0, Time(60 * MS));
+        board.board.acknowledge(&mut board.conn, 1, tsecr, &mut Delivered::default(), &mut ());
+        assert_eq!(board.board.rack.sent, Time(sent * MS), "{tsecr} ms");
+    }
 }

@@ -68,7 +68,41 @@ fn a_probe_that_was_not_needed_costs_nothing() {
     // both arrived: the ACK of the original was lost, that of the probe reports the duplicate
     story.dsack(10, (9, 10));
     assert_eq!((story.sender.probe.is_open(), story.sender.stats.loss_reductions), (false, 0));
-    assert_eq!((story.conn().cwnd, story.conn().state), (18 + 2, CaState::Open));
+    // in slow start, for two segments and the duplicate
+    assert_eq!((story.conn().cwnd, story.conn().state), (18 + 2 + 1, CaState::Open));
+}
+
+#[test]
+fn a_duplicate_ends_the_episode_with_nothing_in_flight() {
+    let mut story = tail();
+    story.fire();
+    story.advance(RTT);
+    // both originals, and nothing may follow: the probe waits for its verdict
+    story.window = 0;
+    story.ack(10);
+    assert!(story.conn().packets_out() == 0 && story.sender.probe.is_open());
+    story.dsack(10, (9, 10));
+    assert!(!story.sender.probe.is_open());
+    // so that new data does not show a loss
+    story.window = 100;
+    story.ack(10);
+    story.advance(RTT);
+    story.ack(11);
+    assert_eq!(story.sender.stats.loss_reductions, 0);
+}
+
+#[test]
+fn a_larger_window_does_not_end_the_episode_of_a_probe() {
+    let mut story = tail();
+    story.fire();
+    story.advance(RTT);
+    story.window = 0;
+    story.ack(10);
+    story.window = 1;
+    story.ack(10);
+    assert!(story.sender.probe.is_open());
+    story.ack(10);
+    assert!(!story.sender.probe.is_open());
 }
 
 #[test]
@@ -164,13 +198,49 @@ fn timeouts_back_off_and_leave_one_segment() {
         assert_eq!(story.cwnd(), (1, 5, CaState::Loss));
     }
     assert_eq!((story.sender.stats.timeouts, story.sender.stats.loss_reductions), (5, 0));
-    // an RTT sample, of a segment that was sent once, ends the back-off
+    // an RTT sample ends the back-off: the timestamp echoed is that of the last retransmission, 40 ms
+    story.echo = Some(story.now.as_millis() as u32);
     story.advance(RTT);
-    story.echo = Some(u32::MAX);
     let sent = story.ack(1);
     assert!(!sent.is_empty());
-    // (Karn: a retransmission gives none; 240 * 2^5)
-    assert_eq!(story.sender.next_timer(), story.due(7680));
+    assert_eq!((story.sender.timer.backoff, story.sender.next_timer()), (0, story.due(240)));
+}
+
+/// After a timeout segment 0 is acknowledged, 60 ms after it was sent again; the ACK echoes a time `echoed` ms after that.
+fn acknowledged_after_a_timeout(echoed: u32) -> Story {
+    let mut story = Story::reno(10);
+    story.fire();
+    story.fire();
+    story.echo = Some(story.now.as_millis() as u32 + echoed);
+    story.advance(60);
+    story.ack(1);
+    story
+}
+
+#[test]
+fn the_timestamp_gives_the_round_trip_of_a_retransmission() {
+    // srtt 40 + (60 - 40) / 8 = 42.5 ms; the deviation, 20 ms, is what it was: RTO 242.5 ms, in whole ms 243
+    let story = acknowledged_after_a_timeout(0);
+    let rtt = &story.conn().rtt;
+    assert_eq!((rtt.srtt_us(), story.sender.timer.backoff, rtt.min_us()), (42_500, 0, 40_000));
+    assert_eq!((story.sender.timer.kind, story.sender.next_timer()), (Timer::Rto, story.due(243)));
+    // no time at all is 1 ms: srtt 40 - 39 / 8
+    let story = acknowledged_after_a_timeout(60);
+    let rtt = &story.conn().rtt;
+    assert_eq!((rtt.srtt_us(), story.sender.timer.backoff, rtt.min_us()), (35_125, 0, 1_000));
+    // later than now: no sample
+    let story = acknowledged_after_a_timeout(1 << 30);
+    assert_eq!((story.conn().rtt.srtt_us(), story.sender.timer.backoff), (40_000, 1));
+}
+
+#[test]
+fn a_sack_of_a_retransmission_gives_no_round_trip() {
+    let mut story = Story::reno(10);
+    story.fire();
+    story.fire();
+    story.advance(60);
+    story.sack(0, &[(0, 1)]);
+    assert_eq!((story.conn().rtt.srtt_us(), story.sender.timer.backoff), (40_000, 1));
 }
 
 #[test]
@@ -221,7 +291,7 @@ fn without_frto_the_same_acks_go_on_retransmitting() {
     assert_eq!(story.ack(2), [2, 3, 4]);
     assert_eq!(story.cwnd(), (3, 5, CaState::Loss));
     assert_eq!(story.sender.stats.undone, 0);
-    // 0 was sent twice: no RTT sample, of 1 neither (Karn)
+    // 0 was sent twice: no RTT sample, of 1 neither (Karn), and the timestamp lies ahead
     assert_eq!((story.conn().rtt.srtt_us(), story.sender.timer.backoff), (40_000, 1));
 }
 
@@ -239,12 +309,13 @@ fn a_real_timeout_tries_new_data_then_retransmits_in_slow_start() {
     // a sample of what was sent once ends the back-off
     assert_eq!((story.sender.timer.backoff, story.sender.frto_active), (0, false));
     // a late original does not make the timeout spurious any more
-    assert!(story.sack(1, &[(5, 6), (11, 13)]).is_empty() && story.sender.stats.undone == 0);
+    // it shows reordering by 13 - 5 segments, with which the window grows on selective ACKs, too
+    assert_eq!((story.sack(1, &[(5, 6), (11, 13)]), story.sender.stats.undone), (vec![3], 0));
     story.advance(RTT);
     // each ACK of one retransmission brings two more, up to ssthresh 5 segments
-    assert_eq!(story.sack(2, &[(5, 6), (11, 13)]), [3, 4]);
-    assert_eq!(story.sack(3, &[(5, 6), (11, 13)]), [6, 7]);
-    assert_eq!(story.cwnd(), (4, 5, CaState::Loss));
+    assert_eq!(story.sack(2, &[(5, 6), (11, 13)]), [4, 6]);
+    assert_eq!(story.sack(3, &[(5, 6), (11, 13)]), [7, 8]);
+    assert_eq!(story.cwnd(), (5, 5, CaState::Loss));
     story.advance(RTT);
     story.sack(7, &[(11, 13)]);
     story.advance(RTT);
@@ -257,6 +328,10 @@ fn frto_ends_with_a_duplicate_ack_after_new_data() {
     let mut story = stalled(plain(10));
     story.echo = Some(1 << 30);
     assert_eq!(story.ack(1), [11, 12]);
+    assert!(story.sender.frto_active);
+    // a larger window is no duplicate
+    story.window += 1;
+    story.ack(1);
     assert!(story.sender.frto_active);
     story.ack(1);
     assert!(!story.sender.frto_active);
