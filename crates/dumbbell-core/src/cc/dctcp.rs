@@ -22,7 +22,6 @@
 //!
 //! Not Linux:
 //!
-//! - The peer's refusal of ECN makes Linux fall back to Reno. Here alpha decays instead, which with "halve" is the same.
 //! - `dctcp_clamp_alpha_on_loss` (up to 5.0, off by default) is left out.
 //! - "bytes" takes every ACK that does not advance as a duplicate; Linux leaves out those that only update the window.
 

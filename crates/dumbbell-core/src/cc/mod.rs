@@ -163,6 +163,10 @@ congestion_controls! {
 }
 
 impl AnyCc {
+    /// What takes the place of a control that requires ECN where the peer has none: Reno. Linux `dctcp_reno`.
+    pub fn without_ecn() -> AnyCc {
+        AnyCc::Reno(reno::State::new(reno::Params::default(), &CcContext::default()))
+    }
     /// [`CongestionControl::ecn`].
     pub fn ecn(&self) -> EcnUse {
         dispatch!(self, cc => cc.ecn())

@@ -43,6 +43,11 @@ impl SenderEcn {
         self.accurate = self.agreed && syn_ack.has(ack_flag::ACCECN_SETUP);
     }
 
+    /// The congestion control requires ECN, and the peer did not agree to it.
+    pub fn refused(&self) -> bool {
+        self.asked.required && !self.agreed
+    }
+
     /// Reads the echo of an ACK.
     #[inline]
     pub fn read(&mut self, ack: &Ack) -> EcnEcho {

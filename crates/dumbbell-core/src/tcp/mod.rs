@@ -2,7 +2,8 @@
 //!
 //! Sequence numbers count segments of one MSS from 0; SYN and FIN take none. What Linux does and this does not:
 //! reordering is not measured (a dumbbell keeps the order of each flow, so the reordering degree stays at 3), SACK
-//! reneging, MTU probing, PLB and fast open are left out, and what is out of order does not shrink the receiver's window.
+//! reneging, MTU probing, PLB and fast open are left out, and what is out of order does not shrink the receiver's window. A SYN is repeated
+//! until it is answered, at last every two minutes; Linux gives up after 10 retries (131 s; before 6.5 after 6, 127 s).
 
 mod ecn;
 pub mod host;

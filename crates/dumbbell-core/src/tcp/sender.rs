@@ -257,9 +257,12 @@ impl Sender {
     }
 
     fn send_syn(&mut self, net: &mut impl Network) {
-        let timeout = (u64::from(RTO_INIT_US) << self.syn_retries.min(7)).min(u64::from(RTO_MAX_US));
+        let doublings = self.syn_retries.saturating_sub(self.host.syn_linear_timeouts);
+        let timeout = (u64::from(RTO_INIT_US) << doublings.min(7)).min(u64::from(RTO_MAX_US));
         self.timer.set(Timer::Rto, timeout, self.conn.now);
-        self.send_bare(SYN_FRAME, flag::SYN, net);
+        // RFC 3168 section 6.1.1.1, Linux tcp_ecn_clear_syn: a SYN that is sent again does not ask for ECN
+        let again = if self.syn_retries > 0 { flag::RETRANSMISSION } else { 0 };
+        self.send_bare(SYN_FRAME, flag::SYN | again, net);
     }
 
     /// Sends a packet without data.
@@ -292,12 +295,23 @@ impl Sender {
         self.ts_recent = Some(ack.tsval);
         self.timer.stop();
         self.ecn.negotiate(ack);
+        if self.ecn.refused() {
+            self.cc = AnyCc::without_ecn();
+            self.control = self.cc.control();
+            self.rate = None;
+        }
         if self.syn_retries == 0 {
             let rtt = micros(self.conn.now - self.started);
             self.sample_rtt(rtt);
         } else {
-            // RFC 6298 section 5.7 and RFC 5681 section 3.1: a lost SYN leaves a window of one segment
-            self.conn.cwnd = 1;
+            // whichever SYN is answered: its timestamp tells (RFC 7323 section 4.1), in whole ms
+            let ms = (self.conn.now.as_millis() as u32).wrapping_sub(ack.tsecr).max(1);
+            self.sample_rtt(ms.saturating_mul(1000));
+            // Linux tcp_init_transfer, tcp_try_undo_spurious_syn: the initial window shrinks if more than one SYN was sent again, and the
+            // first one was not just late (RFC 6298 section 5.7 and RFC 5681 section 3.1)
+            if self.syn_retries > 1 && ack.tsecr != self.started.as_millis() as u32 {
+                self.conn.cwnd = 1;
+            }
         }
         self.timer.backoff = 0;
         self.last_sent = self.conn.now;
