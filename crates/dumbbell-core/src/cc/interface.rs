@@ -30,7 +30,7 @@ pub enum Echo {
 /// What a control asks of ECN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcnUse {
-    /// It needs ECN whatever the host's setting, and an ECN-capable codepoint on retransmissions too (Linux `TCP_CONG_NEEDS_ECN`). If the peer
+    /// It needs ECN whatever the host's setting, and an ECN-capable codepoint on every packet: on SYNs, pure ACKs and retransmissions too (Linux `TCP_CONG_NEEDS_ECN`). If the peer
     /// has none, [Reno](super::AnyCc::without_ecn) takes its place.
     pub required: bool,
     /// Codepoint of its data: ECT(0), or ECT(1) as the L4S identifier (RFC 9331).

@@ -259,7 +259,7 @@ impl Sender {
         self.stats.sent += 1;
         self.stats.sent_all += 1;
         self.stats.retransmissions += 1;
-        let ecn = self.ecn.of_retransmission();
+        let ecn = self.ecn.of_other();
         let len = self.queue.payload(seq, self.host.mss) as u16 + HEADERS;
         let flags = flag::RETRANSMISSION;
         net.send(Packet { seq, len, ecn, flags, ..self.stamped() });

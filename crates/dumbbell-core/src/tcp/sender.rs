@@ -262,13 +262,13 @@ impl Sender {
         self.timer.set(Timer::Rto, timeout, self.conn.now);
         // RFC 3168 section 6.1.1.1, Linux tcp_ecn_clear_syn: a SYN that is sent again does not ask for ECN
         let again = if self.syn_retries > 0 { flag::RETRANSMISSION } else { 0 };
-        self.send_bare(SYN_FRAME, flag::SYN | again, net);
+        self.send_bare(SYN_FRAME, flag::SYN | again, self.ecn.of_syn(), net);
     }
 
     /// Sends a packet without data.
-    fn send_bare(&mut self, len: u16, flags: u8, net: &mut impl Network) {
+    fn send_bare(&mut self, len: u16, flags: u8, ecn: Ecn, net: &mut impl Network) {
         self.stats.sent_all += 1;
-        net.send(Packet { len, ecn: Ecn::NotEct, flags, ..self.stamped() });
+        net.send(Packet { len, ecn, flags, ..self.stamped() });
     }
 
     /// A packet with this flow's number and the timestamps of now.
@@ -322,7 +322,7 @@ impl Sender {
         if self.control == Control::Window {
             self.conn.pacing_rate = window_rate(&self.conn, &self.host);
         }
-        self.send_bare(HEADERS, flag::PURE_ACK, net);
+        self.send_bare(HEADERS, flag::PURE_ACK, self.ecn.of_other(), net);
         self.push(net);
     }
 

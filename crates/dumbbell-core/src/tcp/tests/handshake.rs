@@ -137,6 +137,22 @@ fn ecn_needs_both_ends() {
 }
 
 #[test]
+fn every_packet_of_a_control_that_requires_ecn_is_ecn_capable() {
+    for (setup, codepoint) in [(ack_flag::ECN_SETUP, Ecn::Ect0), (0, Ecn::NotEct)] {
+        let mut story = Story::new("dctcp", plain(10), Application::Bulk);
+        story.start();
+        assert_eq!(story.last[0].ecn, Ecn::Ect0);
+        // a SYN that is sent again as well
+        story.fire();
+        assert_eq!(story.last[0].ecn, Ecn::Ect0);
+        story.advance(RTT);
+        story.syn_ack(setup);
+        // the handshake's ACK and ten segments
+        assert_eq!(story.last.iter().filter(|packet| packet.ecn == codepoint).count(), 11);
+    }
+}
+
+#[test]
 fn only_a_syn_ack_opens_and_only_once() {
     let mut story = Story::new("reno", plain(10), Application::Bulk);
     assert_eq!(story.syn_ack(0), [] as [u64; 0]);

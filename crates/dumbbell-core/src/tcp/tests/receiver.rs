@@ -230,6 +230,19 @@ fn without_ecn_marks_are_counted_but_not_echoed() {
 }
 
 #[test]
+fn a_mark_on_what_carries_no_data_is_counted_but_not_echoed() {
+    for echo in [Echo::PerPacket, Echo::UntilCwr, Echo::Accurate] {
+        let mut receiver = receiver(FlowOptions { ecn: true, echo });
+        for flags in [flag::SYN, flag::PURE_ACK] {
+            receiver.on_packet(&packet(0, Ecn::Ce, flags), Time::ZERO);
+        }
+        assert_eq!((receiver.stats.arrived, receiver.stats.ce), (2, 2));
+        let ack = receiver.on_packet(&packet(0, Ecn::Ect0, 0), Time::ZERO).expect("an ACK");
+        assert_eq!((ack.has(ack_flag::ECE), ack.ce_count), (false, 0));
+    }
+}
+
+#[test]
 fn what_is_not_ecn_capable_after_what_is_brings_two_immediate_acks() {
     let mut peer = Peer::warm(FlowOptions::default());
     assert!(peer.packet(23, Ecn::NotEct, 0).is_some() && peer.packet(24, Ecn::Ect0, 0).is_some());
