@@ -403,6 +403,7 @@ impl Receiver {
             self.ack_now |= ce && !self.ce_state;
             self.ce_count += u32::from(ce);
             self.ce_state = ce;
+            self.prior_rcv_nxt = self.rcv_nxt;
             return;
         }
         match ecn {

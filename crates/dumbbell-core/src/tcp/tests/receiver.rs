@@ -230,6 +230,15 @@ fn without_ecn_marks_are_counted_but_not_echoed() {
 }
 
 #[test]
+fn an_sce_mark_beside_accecn_acknowledges_all_that_came_before() {
+    let host = HostParams { sce_feedback: true, ..HostParams::default() };
+    let mut peer = Peer::warm_on(host, FlowOptions { ecn: true, echo: Echo::Accurate });
+    assert!(peer.data().is_none(), "held back");
+    peer.packet(24, Ecn::Ect1, 0);
+    assert_eq!(peer.receiver.take_early().expect("an ACK of what came before").ack, 24);
+}
+
+#[test]
 fn a_mark_on_what_carries_no_data_is_counted_but_not_echoed() {
     for echo in [Echo::PerPacket, Echo::UntilCwr, Echo::Accurate] {
         let mut receiver = receiver(FlowOptions { ecn: true, echo });
