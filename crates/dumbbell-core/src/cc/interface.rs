@@ -55,7 +55,8 @@ pub struct CcContext {
     pub flow: u64,
 }
 
-/// What an arriving ACK says before the scoreboard is cleaned. How much it delivers is not known yet: see [`RateSample`].
+/// What an arriving ACK says by itself. What it delivers is in [`RateSample`]; the counters of the connection have it already, unless the
+/// host tells of ACKs before it cleans the scoreboard ([`early_ack_event`](crate::tcp::host::HostParams::early_ack_event)).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckEvent {
     /// It carries ECE, or an AccECN receiver counted CE.
@@ -64,6 +65,8 @@ pub struct AckEvent {
     pub esce: bool,
     /// Segments by which it advances `snd_una`.
     pub advanced: u64,
+    /// `snd_una` after it; before the clean-up the connection's own is still the old one, unlike Linux's.
+    pub una: u64,
     /// CE packets that an AccECN receiver newly counted; `None` without AccECN.
     pub new_ce: Option<u32>,
 }

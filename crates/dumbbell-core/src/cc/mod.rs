@@ -31,7 +31,8 @@ pub trait CongestionControl {
     /// The connection is established.
     fn init(&mut self, _conn: &mut Conn) {}
 
-    /// An ACK has arrived; the scoreboard is as it was before it.
+    /// An ACK has arrived, and nothing of what follows from it but the clean-up of the scoreboard is done; before that with
+    /// [`early_ack_event`](crate::tcp::host::HostParams::early_ack_event).
     fn in_ack_event(&mut self, _conn: &mut Conn, _ack: &AckEvent) {}
 
     /// New slow-start threshold after `cause`; called once a congestion episode, before `cwnd` falls.

@@ -100,6 +100,8 @@ params! {
         sce_feedback: bool = false, unit "", source "draft-grimes-tcpm-tcpsce; sysctl tcp_sce";
         /// The receiver acknowledges the last segment of a write at once, even if it is full.
         ack_push: bool = true, unit "", source "Linux since 6.6 (tcp_measure_rcv_mss); false for older kernels";
+        /// The congestion control hears of an ACK before the scoreboard is cleaned, and not after.
+        early_ack_event: bool = false, unit "", source "tcp_ack: in_ack_event after tcp_clean_rtx_queue, Linux 6.12.117; true for older kernels";
         /// Proportional rate reduction.
         prr: Prr = Prr::Rfc6937bis, unit "", source "Linux tcp_cwnd_reduction";
         /// How the window falls after a CE mark.
@@ -181,7 +183,7 @@ const fn of_control(cc: &'static str, key: &'static str, value: Setting, source:
 
 /// What Linux changed: up to the release before the one that is named, the parameter had this value. DCTCP's switches all changed
 /// before or in 5.1 (cc/dctcp.rs): no profile differs in them.
-const LINUX: [((u32, u32), Difference); 7] = [
+const LINUX: [((u32, u32), Difference); 8] = [
     ((5, 5), of_host("push_bursts", Setting::Is(false), "__tcp_transmit_skb sets PSH on bursts since 5.5")),
     ((5, 6), of_control("cubic", "hystart", Setting::Word("5.5"), "tcp_cubic.c: HyStart counts microseconds since 5.6")),
     ((5, 15), of_host("prr", Setting::Word("rfc6937"), "tcp_cwnd_reduction follows RFC 6937bis since 5.15")),
@@ -191,6 +193,14 @@ const LINUX: [((u32, u32), Difference); 7] = [
     (
         (6, 12),
         of_host("tso_defer_near", Setting::Is(false), "tcp_tso_should_defer changed in 6.12.117, which profile 6.12 means"),
+    ),
+    (
+        (6, 12),
+        of_host(
+            "early_ack_event",
+            Setting::Is(true),
+            "tcp_ack: in_ack_event moved in 6.15, and with 6.12.117, which profile 6.12 means",
+        ),
     ),
 ];
 
@@ -317,7 +327,10 @@ mod tests {
         assert_eq!(all["linux-6.12"], json!({"hosts": {}, "cc": {}, "sources": {}}));
         assert_eq!(all["linux-5.4"]["cc"], json!({"cubic": {"hystart": "5.5"}}));
         assert_eq!(all["linux-5.10"]["cc"], json!({}));
-        assert_eq!(all["linux-6.1"]["hosts"], json!({"syn_linear_timeouts": 0, "ack_push": false, "tso_defer_near": false}));
+        assert_eq!(
+            all["linux-6.1"]["hosts"],
+            json!({"syn_linear_timeouts": 0, "ack_push": false, "tso_defer_near": false, "early_ack_event": true})
+        );
         assert!(all["linux-5.4"]["sources"]["cubic.hystart"].as_str().unwrap().contains("5.6"));
     }
 }

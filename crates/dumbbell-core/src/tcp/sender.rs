@@ -1,8 +1,8 @@
 //! The sending end: connection set-up, acknowledgements in, timers. What follows from them is in
 //! [`recovery`](super::recovery) (loss, ECN, PRR, undo) and [`output`](super::output) (what may be sent when).
 //!
-//! Order of work for each ACK as in Linux `tcp_ack`: congestion control's `in_ack_event`, SACK, cumulative clean-up and
-//! RTT, tail-loss probe, congestion machine, timers, window, retransmissions, new data.
+//! Order of work for each ACK as in Linux `tcp_ack`: SACK, cumulative clean-up and RTT, congestion control's `in_ack_event` (first of all
+//! before 6.12.117), tail-loss probe, congestion machine, timers, window, retransmissions, new data.
 
 use super::ecn::SenderEcn;
 use super::host::{HostParams, Pacing};
@@ -362,8 +362,11 @@ impl Sender {
             self.timer.timeouts = 0;
         }
         self.check_app_limited();
-        let event = AckEvent { ece: flags.ece, esce: ack.has(ack_flag::ESCE), advanced, new_ce: echo.new_ce };
-        self.cc.in_ack_event(&mut self.conn, &event);
+        let una = prior_una + advanced;
+        let event = AckEvent { ece: flags.ece, esce: ack.has(ack_flag::ESCE), advanced, una, new_ce: echo.new_ce };
+        if self.host.early_ack_event {
+            self.cc.in_ack_event(&mut self.conn, &event);
+        }
 
         let mut delivered = Delivered::default();
         let sacks = match blocks.split_first() {
@@ -384,6 +387,9 @@ impl Sender {
         }
         if prior_packets == 0 {
             // nothing in flight: at most the echo of what is long acknowledged
+            if !self.host.early_ack_event {
+                self.cc.in_ack_event(&mut self.conn, &event);
+            }
             return self.push(net);
         }
         if advanced > 0 {
@@ -400,6 +406,9 @@ impl Sender {
         let rtt_us = self.take_rtt(&delivered, &mut flags);
 
         self.reordering.update(&self.conn);
+        if !self.host.early_ack_event {
+            self.cc.in_ack_event(&mut self.conn, &event);
+        }
         if self.probe.is_open() {
             self.end_probe(ack, &flags);
         }
