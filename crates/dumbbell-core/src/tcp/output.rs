@@ -46,16 +46,20 @@ impl Sender {
             if self.pacer.holds(&self.conn) {
                 break;
             }
+            let window = self.window_end.saturating_sub(self.conn.snd_nxt);
+            if window == 0 {
+                break;
+            }
+            if self.conn.packets_out() == 0 {
+                // this burst is not deferred, and the window that sizes it may shrink here
+                self.leave_idle();
+            }
             let in_flight = self.conn.in_flight();
             let quota = match self.conn.cwnd.saturating_sub(in_flight) {
                 0 if probe => 1,
                 0 => break,
                 room => room.min((self.conn.cwnd >> 1).max(1)),
             };
-            let window = self.window_end.saturating_sub(self.conn.snd_nxt);
-            if window == 0 {
-                break;
-            }
             if may_defer && unsent > 1 && self.should_defer(unsent, window, max_burst, &mut limited) {
                 break;
             }
@@ -140,9 +144,6 @@ impl Sender {
 
     fn send_burst(&mut self, segments: u32, net: &mut impl Network) {
         let now = self.conn.now;
-        if self.conn.packets_out() == 0 {
-            self.leave_idle();
-        }
         if let Some(rate) = &mut self.rate {
             rate.sent(&self.conn, self.conn.snd_nxt, segments);
         }
@@ -169,25 +170,29 @@ impl Sender {
         }
     }
 
-    /// First transmission after everything was acknowledged.
+    /// First transmission after everything was acknowledged, before its burst is sized.
     fn leave_idle(&mut self) {
-        let idle = self.conn.now.saturating_sub(self.last_sent);
         if self.conn.snd_nxt == 0 {
             return;
         }
-        let rto = Time::from_micros(u64::from(self.conn.rtt.rto_us()));
-        let restarts = self.host.slow_start_after_idle && self.control != Control::Both;
-        if restarts && idle > rto && self.conn.state == CaState::Open {
-            self.restart_window(idle, rto);
+        if self.host.slow_start_after_idle && self.control != Control::Both {
+            // Linux tcp_slow_start_after_idle_check: whatever the state, in whole ms, and with the back-off
+            let idle = self.conn.now.as_millis() - self.last_sent.as_millis();
+            let rto = self.timer.rto_us(&self.conn.rtt).div_ceil(1000);
+            if idle > rto {
+                self.restart_window(idle, rto);
+            }
         }
+        let idle = self.conn.now.saturating_sub(self.last_sent);
         self.cc.cwnd_event(&mut self.conn, CaEvent::TxStart { idle });
     }
 
-    /// RFC 2861 as in Linux `tcp_cwnd_restart`: halve for every RTO of idleness, not below the initial window.
-    fn restart_window(&mut self, idle: Time, rto: Time) {
+    /// RFC 2861 as in Linux `tcp_cwnd_restart`: halve for every RTO of idleness, not below the initial window. Times in ms.
+    fn restart_window(&mut self, idle: u64, rto: u64) {
+        self.cc.cwnd_event(&mut self.conn, CaEvent::CwndRestart);
+        self.conn.ssthresh = self.current_ssthresh();
         let conn = &mut self.conn;
         let restart = self.host.initial_window.min(conn.cwnd);
-        conn.ssthresh = conn.ssthresh.max((conn.cwnd >> 1) + (conn.cwnd >> 2));
         let mut cwnd = conn.cwnd;
         let mut left = idle;
         while left > rto && cwnd > restart {
@@ -195,7 +200,6 @@ impl Sender {
             cwnd >>= 1;
         }
         conn.cwnd = cwnd.max(restart);
-        self.cc.cwnd_event(&mut self.conn, CaEvent::CwndRestart);
         self.cwnd_usage_seq = self.conn.snd_nxt;
     }
 
@@ -259,6 +263,7 @@ impl Sender {
         self.stats.sent += 1;
         self.stats.sent_all += 1;
         self.stats.retransmissions += 1;
+        self.last_sent = self.conn.now;
         let ecn = self.ecn.of_other();
         let len = self.queue.payload(seq, self.host.mss) as u16 + HEADERS;
         let flags = flag::RETRANSMISSION;

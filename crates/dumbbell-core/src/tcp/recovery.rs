@@ -151,7 +151,7 @@ impl Sender {
     }
 
     /// Threshold to restore: what was reached, if more than `ssthresh`. Linux `tcp_current_ssthresh`.
-    fn current_ssthresh(&self) -> u32 {
+    pub(super) fn current_ssthresh(&self) -> u32 {
         if self.in_reduction() {
             self.conn.ssthresh
         } else {

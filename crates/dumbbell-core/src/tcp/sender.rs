@@ -97,6 +97,7 @@ pub struct Sender {
     pub(super) pacer: Pacer,
     /// Segment after the last one that the receiver's window allows.
     pub(super) window_end: u64,
+    /// When data last left, sent again or not; at first the handshake's ACK.
     pub(super) last_sent: Time,
     /// The use of the window is judged anew when this segment is acknowledged.
     pub(super) cwnd_usage_seq: u64,
