@@ -33,8 +33,8 @@ impl Sender {
         }
     }
 
-    /// Sends new segments as windows and pacing allow; `probe` sends one whatever the congestion window. Returns
-    /// whether anything was sent. Linux `tcp_write_xmit`.
+    /// Sends new segments as windows and pacing allow; `probe` sends one burst, of one segment if the congestion window
+    /// is full. Returns whether anything was sent. Linux `tcp_write_xmit`.
     pub(super) fn send_new(&mut self, net: &mut impl Network, probe: bool) -> bool {
         self.check_app_limited();
         let mut unsent = self.queue.unsent(&self.conn, self.window_end);
@@ -63,8 +63,7 @@ impl Sender {
             if may_defer && unsent > 1 && self.should_defer(unsent, window, max_burst, &mut limited) {
                 break;
             }
-            let most = u64::from(quota.min(max_burst));
-            let burst = if probe { 1 } else { most.min(unsent).min(window) };
+            let burst = u64::from(quota.min(max_burst)).min(unsent).min(window);
             self.send_burst(burst as u32, net);
             unsent -= burst;
             sent += burst as u32;

@@ -370,9 +370,12 @@ impl Sender {
         // a timeout that nothing was sent for goes on from the oldest segment
         self.timer.kind = Timer::Tlp;
         if !self.probe.is_open() {
-            let new = self.send_new(net, true);
+            let new = self.may_send_new();
             if !new {
                 self.probe_last(net);
+            } else if !self.send_new(net, true) {
+                // pacing holds it: nothing is sent, and there is no probe
+                return self.arm_rto();
             }
             self.stats.probes += 1;
             self.probe.sent(self.conn.snd_nxt, !new);

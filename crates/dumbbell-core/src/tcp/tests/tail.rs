@@ -41,6 +41,29 @@ fn a_lone_segment_gets_the_receivers_delayed_ack_as_allowance() {
 }
 
 #[test]
+fn a_probe_that_pacing_holds_is_not_sent() {
+    let mut story = Story::reno(10);
+    story.sender.conn.paced = true;
+    story.sender.pacer.next = story.sender.next_timer() + Time::from_micros(500);
+    assert_eq!(story.fire(), [] as [u64; 0]);
+    assert_eq!((story.sender.stats.probes, story.sender.probe.is_open()), (0, false));
+    // the timeout goes on from the oldest segment, which left at 40 ms
+    let left = Time::from_millis(40 + 240) - story.now;
+    assert_eq!((story.sender.timer.kind, story.sender.timer.at()), (Timer::Rto, timer_wheel(story.now, left)));
+}
+
+#[test]
+fn a_probe_is_a_burst_if_the_window_has_room() {
+    // 0 to 9 out, and a window that has since grown by 5; 2 * 10 * 1448 B in 40 ms are bursts of the least size, 2
+    let mut story = Story::open("reno", HostParams::default(), Application::Bulk);
+    story.sender.conn.cwnd = 15;
+    assert_eq!(story.fire(), [10, 11]);
+    assert_eq!(story.sender.stats.probes, 1);
+    // nothing goes after it, and the timeout is set
+    assert_eq!(story.sender.timer.kind, Timer::Rto);
+}
+
+#[test]
 fn new_data_is_the_better_probe() {
     let mut story = Story::reno(10);
     assert_eq!(story.sender.next_timer(), story.due(82));
