@@ -108,7 +108,8 @@ impl Sender {
     /// Whether to wait for a larger burst. Linux `tcp_tso_should_defer`.
     fn should_defer(&self, unsent: u64, window: u64, max_burst: u32, limited: &mut bool) -> bool {
         let conn = &self.conn;
-        if conn.now.saturating_sub(self.last_sent) > Time::from_millis(1) {
+        // the pacing clock (Linux tcp_wstamp_ns) is ahead of the last transmission of what is paced
+        if conn.now.saturating_sub(self.last_sent.max(self.pacer.next)) > Time::from_millis(1) {
             // who has not written for 1 ms must not wait
             return false;
         }

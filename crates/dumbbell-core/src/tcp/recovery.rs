@@ -340,7 +340,8 @@ impl Sender {
             return;
         }
         let sent = self.oldest_sent();
-        self.timer.set_rto(&self.conn.rtt, sent, self.conn.now);
+        let now = self.conn.now;
+        self.timer.set_rto(&self.conn.rtt, sent, self.pacer.delay_us(now), now);
     }
 
     /// After progress: probe or timeout. Linux `tcp_set_xmit_timer`.
@@ -358,7 +359,8 @@ impl Sender {
         }
         let sent = self.oldest_sent();
         let conn = &self.conn;
-        self.timer.set_probe(&conn.rtt, out, sent, self.host.rto_min_us(), rto_restarts, conn.now);
+        let delay = self.pacer.delay_us(conn.now);
+        self.timer.set_probe(&conn.rtt, out, sent, self.host.rto_min_us(), rto_restarts, delay, conn.now);
         true
     }
 
