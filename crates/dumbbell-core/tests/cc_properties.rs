@@ -248,7 +248,8 @@ impl Sender {
         conn.is_cwnd_limited = ack.limited;
         conn.max_packets_out = if ack.limited { conn.cwnd } else { conn.cwnd / 4 };
         let before_ack = conn.cwnd;
-        self.cc.in_ack_event(conn, &AckEvent { ece: ack.ece, esce: ack.esce, advanced: u64::from(acked), new_ce: None });
+        let (advanced, una) = (u64::from(acked), conn.snd_una + u64::from(acked));
+        self.cc.in_ack_event(conn, &AckEvent { ece: ack.ece, esce: ack.esce, advanced, una, new_ce: None });
         prop_assert!(
             conn.cwnd == before_ack || (ack.esce && conn.cwnd < before_ack) || exempt(&self.name, Rule::BeforeAck),
             "{}: cwnd from {before_ack} to {} before {ack:?}",

@@ -22,7 +22,6 @@
 //!
 //! Not Linux:
 //!
-//! - The peer's refusal of ECN makes Linux fall back to Reno. Here alpha decays instead, which with "halve" is the same.
 //! - `dctcp_clamp_alpha_on_loss` (up to 5.0, off by default) is left out.
 //! - "bytes" takes every ACK that does not advance as a duplicate; Linux leaves out those that only update the window.
 
@@ -166,8 +165,7 @@ impl CongestionControl for State {
             self.total += bytes;
             self.marked += if ack.ece { bytes } else { 0 };
         }
-        // Linux has moved snd_una before it calls this, but not yet counted what the ACK delivers
-        if conn.snd_una + ack.advanced >= self.next_seq {
+        if ack.una >= self.next_seq {
             let (marked, total) = match self.params.counting {
                 Counting::Packets => (conn.delivered_ce - self.marked, conn.delivered - self.total),
                 Counting::Bytes => (self.marked, self.total),
@@ -285,9 +283,10 @@ mod tests {
 
     // ---- windows of data
 
-    /// An ACK of `n` segments through the hooks, in the order of Linux; whatever is acknowledged is sent anew.
+    /// An ACK of `n` segments through the hooks, in the order of Linux up to 6.14; whatever is acknowledged is sent anew.
     fn ack_n(cc: &mut State, conn: &mut Conn, n: u32, ece: bool) {
-        cc.in_ack_event(conn, &AckEvent { ece, esce: false, advanced: u64::from(n), ..AckEvent::default() });
+        let (advanced, una) = (u64::from(n), conn.snd_una + u64::from(n));
+        cc.in_ack_event(conn, &AckEvent { ece, advanced, una, ..AckEvent::default() });
         conn.snd_una += u64::from(n);
         conn.delivered += u64::from(n);
         conn.delivered_ce += if ece { u64::from(n) } else { 0 };

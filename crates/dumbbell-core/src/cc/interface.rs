@@ -30,7 +30,8 @@ pub enum Echo {
 /// What a control asks of ECN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcnUse {
-    /// It needs ECN whatever the host's setting, and an ECN-capable codepoint on retransmissions too (Linux `TCP_CONG_NEEDS_ECN`).
+    /// It needs ECN whatever the host's setting, and an ECN-capable codepoint on every packet: on SYNs, pure ACKs and retransmissions too (Linux `TCP_CONG_NEEDS_ECN`). If the peer
+    /// has none, [Reno](super::AnyCc::without_ecn) takes its place.
     pub required: bool,
     /// Codepoint of its data: ECT(0), or ECT(1) as the L4S identifier (RFC 9331).
     pub codepoint: Ecn,
@@ -54,7 +55,8 @@ pub struct CcContext {
     pub flow: u64,
 }
 
-/// What an arriving ACK says before the scoreboard is cleaned. How much it delivers is not known yet: see [`RateSample`].
+/// What an arriving ACK says by itself. What it delivers is in [`RateSample`]; the counters of the connection have it already, unless the
+/// host tells of ACKs before it cleans the scoreboard ([`early_ack_event`](crate::tcp::host::HostParams::early_ack_event)).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckEvent {
     /// It carries ECE, or an AccECN receiver counted CE.
@@ -63,6 +65,8 @@ pub struct AckEvent {
     pub esce: bool,
     /// Segments by which it advances `snd_una`.
     pub advanced: u64,
+    /// `snd_una` after it; before the clean-up the connection's own is still the old one, unlike Linux's.
+    pub una: u64,
     /// CE packets that an AccECN receiver newly counted; `None` without AccECN.
     pub new_ce: Option<u32>,
 }

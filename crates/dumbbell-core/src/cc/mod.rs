@@ -31,7 +31,8 @@ pub trait CongestionControl {
     /// The connection is established.
     fn init(&mut self, _conn: &mut Conn) {}
 
-    /// An ACK has arrived; the scoreboard is as it was before it.
+    /// An ACK has arrived, and nothing of what follows from it but the clean-up of the scoreboard is done; before that with
+    /// [`early_ack_event`](crate::tcp::host::HostParams::early_ack_event).
     fn in_ack_event(&mut self, _conn: &mut Conn, _ack: &AckEvent) {}
 
     /// New slow-start threshold after `cause`; called once a congestion episode, before `cwnd` falls.
@@ -163,6 +164,10 @@ congestion_controls! {
 }
 
 impl AnyCc {
+    /// What takes the place of a control that requires ECN where the peer has none: Reno. Linux `dctcp_reno`.
+    pub fn without_ecn() -> AnyCc {
+        AnyCc::Reno(reno::State::new(reno::Params::default(), &CcContext::default()))
+    }
     /// [`CongestionControl::ecn`].
     pub fn ecn(&self) -> EcnUse {
         dispatch!(self, cc => cc.ecn())

@@ -51,14 +51,15 @@ impl<C: CongestionControl> Sender<C> {
         self.conn.now += time;
     }
 
-    /// One ACK of `n` segments with an RTT sample, in the order of Linux `tcp_ack`.
+    /// One ACK of `n` segments with an RTT sample, in the order of Linux `tcp_ack` up to 6.14.
     pub fn ack_n(&mut self, n: u32, rtt: Time) {
         self.ack_marked(n, rtt, false, false);
     }
 
     /// One ACK that may carry ECE and ESCE; ECE begins no episode by itself.
     pub fn ack_marked(&mut self, n: u32, rtt: Time, ece: bool, esce: bool) {
-        self.cc.in_ack_event(&mut self.conn, &AckEvent { ece, esce, advanced: u64::from(n), ..AckEvent::default() });
+        let (advanced, una) = (u64::from(n), self.conn.snd_una + u64::from(n));
+        self.cc.in_ack_event(&mut self.conn, &AckEvent { ece, esce, advanced, una, new_ce: None });
         self.conn.snd_una += u64::from(n);
         self.conn.delivered += u64::from(n);
         self.conn.delivered_ce += if ece { u64::from(n) } else { 0 };

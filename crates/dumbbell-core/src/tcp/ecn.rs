@@ -43,6 +43,11 @@ impl SenderEcn {
         self.accurate = self.agreed && syn_ack.has(ack_flag::ACCECN_SETUP);
     }
 
+    /// The congestion control requires ECN, and the peer did not agree to it.
+    pub fn refused(&self) -> bool {
+        self.asked.required && !self.agreed
+    }
+
     /// Reads the echo of an ACK.
     #[inline]
     pub fn read(&mut self, ack: &Ack) -> EcnEcho {
@@ -74,10 +79,20 @@ impl SenderEcn {
         (self.asked.codepoint, if cwr { flag::CWR } else { 0 })
     }
 
-    /// Codepoint of a retransmission: not ECN-capable (RFC 3168 section 6.1.5), unless the congestion control requires
-    /// ECN.
+    /// Codepoint of a SYN: not ECN-capable (RFC 3168 section 6.1.1), unless the congestion control requires ECN. Linux
+    /// `tcp_ecn_send_syn`.
+    pub fn of_syn(&self) -> Ecn {
+        if self.asked.required {
+            self.asked.codepoint
+        } else {
+            Ecn::NotEct
+        }
+    }
+
+    /// Codepoint of what is not new data, retransmissions and pure ACKs: not ECN-capable (RFC 3168 sections 6.1.4 and 6.1.5), unless the
+    /// congestion control requires ECN. Linux `tcp_ecn_send`.
     #[inline]
-    pub fn of_retransmission(&self) -> Ecn {
+    pub fn of_other(&self) -> Ecn {
         if self.agreed && self.asked.required {
             self.asked.codepoint
         } else {
@@ -104,11 +119,12 @@ mod tests {
         ecn.queue_cwr();
         ecn.cancel_cwr();
         assert_eq!(ecn.stamp(), (Ecn::Ect0, 0));
-        assert_eq!(ecn.of_retransmission(), Ecn::NotEct);
+        assert_eq!((ecn.of_syn(), ecn.of_other()), (Ecn::NotEct, Ecn::NotEct));
         // a control that requires ECN, with the codepoint of L4S
         let mut scalable = SenderEcn::new(false, EcnUse { required: true, codepoint: Ecn::Ect1, ..EcnUse::default() });
+        assert_eq!((scalable.of_syn(), scalable.of_other()), (Ecn::Ect1, Ecn::NotEct));
         scalable.negotiate(&Ack { flags: ack_flag::ECN_SETUP, ..Ack::default() });
-        assert_eq!((scalable.stamp(), scalable.of_retransmission()), ((Ecn::Ect1, 0), Ecn::Ect1));
+        assert_eq!((scalable.stamp(), scalable.of_other()), ((Ecn::Ect1, 0), Ecn::Ect1));
     }
 
     #[test]

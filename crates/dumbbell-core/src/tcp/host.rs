@@ -100,12 +100,16 @@ params! {
         sce_feedback: bool = false, unit "", source "draft-grimes-tcpm-tcpsce; sysctl tcp_sce";
         /// The receiver acknowledges the last segment of a write at once, even if it is full.
         ack_push: bool = true, unit "", source "Linux since 6.6 (tcp_measure_rcv_mss); false for older kernels";
+        /// The congestion control hears of an ACK before the scoreboard is cleaned, and not after.
+        early_ack_event: bool = false, unit "", source "tcp_ack: in_ack_event after tcp_clean_rtx_queue, Linux 6.12.117; true for older kernels";
         /// Proportional rate reduction.
         prr: Prr = Prr::Rfc6937bis, unit "", source "Linux tcp_cwnd_reduction";
         /// How the window falls after a CE mark.
         ecn_reduction: EcnReduction = EcnReduction::Prr, unit "", source "Linux tcp_enter_cwr; FreeBSD cc_newreno.c";
         /// Hold back selective acknowledgements while data is out of order.
         sack_compression: bool = true, unit "", source "sysctl tcp_comp_sack_nr = 44, tcp_comp_sack_delay_ns = 1 ms, since Linux 4.18";
+        /// So many timeouts of a SYN do not double the next one.
+        syn_linear_timeouts: u32 = 4, unit "", range 0_u32, 100_u32, source "sysctl tcp_syn_linear_timeouts, Linux since 6.5; 0 for older kernels";
         /// Detect spurious retransmission timeouts.
         frto: bool = true, unit "", source "RFC 5682; sysctl tcp_frto";
         /// Shrink the window after an idle period longer than the RTO.
@@ -144,6 +148,7 @@ enum Setting {
     Is(bool),
     Word(&'static str),
     Bytes(u64),
+    Count(u32),
 }
 
 impl Setting {
@@ -152,6 +157,7 @@ impl Setting {
             Setting::Is(on) => json!(on),
             Setting::Word(word) => json!(word),
             Setting::Bytes(bytes) => json!(bytes),
+            Setting::Count(count) => json!(count),
         }
     }
 }
@@ -177,15 +183,24 @@ const fn of_control(cc: &'static str, key: &'static str, value: Setting, source:
 
 /// What Linux changed: up to the release before the one that is named, the parameter had this value. DCTCP's switches all changed
 /// before or in 5.1 (cc/dctcp.rs): no profile differs in them.
-const LINUX: [((u32, u32), Difference); 6] = [
+const LINUX: [((u32, u32), Difference); 8] = [
     ((5, 5), of_host("push_bursts", Setting::Is(false), "__tcp_transmit_skb sets PSH on bursts since 5.5")),
     ((5, 6), of_control("cubic", "hystart", Setting::Word("5.5"), "tcp_cubic.c: HyStart counts microseconds since 5.6")),
     ((5, 15), of_host("prr", Setting::Word("rfc6937"), "tcp_cwnd_reduction follows RFC 6937bis since 5.15")),
     ((5, 18), of_host("tso_rtt", Setting::Is(false), "sysctl tcp_tso_rtt_log came with 5.18")),
+    ((6, 5), of_host("syn_linear_timeouts", Setting::Count(0), "sysctl tcp_syn_linear_timeouts came with 6.5")),
     ((6, 6), of_host("ack_push", Setting::Is(false), "tcp_measure_rcv_mss counts full segments with PSH since 6.6")),
     (
         (6, 12),
         of_host("tso_defer_near", Setting::Is(false), "tcp_tso_should_defer changed in 6.12.117, which profile 6.12 means"),
+    ),
+    (
+        (6, 12),
+        of_host(
+            "early_ack_event",
+            Setting::Is(true),
+            "tcp_ack: in_ack_event moved in 6.15, and with 6.12.117, which profile 6.12 means",
+        ),
     ),
 ];
 
@@ -312,7 +327,10 @@ mod tests {
         assert_eq!(all["linux-6.12"], json!({"hosts": {}, "cc": {}, "sources": {}}));
         assert_eq!(all["linux-5.4"]["cc"], json!({"cubic": {"hystart": "5.5"}}));
         assert_eq!(all["linux-5.10"]["cc"], json!({}));
-        assert_eq!(all["linux-6.1"]["hosts"], json!({"ack_push": false, "tso_defer_near": false}));
+        assert_eq!(
+            all["linux-6.1"]["hosts"],
+            json!({"syn_linear_timeouts": 0, "ack_push": false, "tso_defer_near": false, "early_ack_event": true})
+        );
         assert!(all["linux-5.4"]["sources"]["cubic.hystart"].as_str().unwrap().contains("5.6"));
     }
 }

@@ -33,8 +33,8 @@ impl Sender {
         }
     }
 
-    /// Sends new segments as windows and pacing allow; `probe` sends one whatever the congestion window. Returns
-    /// whether anything was sent. Linux `tcp_write_xmit`.
+    /// Sends new segments as windows and pacing allow; `probe` sends one burst, of one segment if the congestion window
+    /// is full. Returns whether anything was sent. Linux `tcp_write_xmit`.
     pub(super) fn send_new(&mut self, net: &mut impl Network, probe: bool) -> bool {
         self.check_app_limited();
         let mut unsent = self.queue.unsent(&self.conn, self.window_end);
@@ -46,21 +46,24 @@ impl Sender {
             if self.pacer.holds(&self.conn) {
                 break;
             }
+            let window = self.window_end.saturating_sub(self.conn.snd_nxt);
+            if window == 0 {
+                break;
+            }
+            if self.conn.packets_out() == 0 {
+                // this burst is not deferred, and the window that sizes it may shrink here
+                self.leave_idle();
+            }
             let in_flight = self.conn.in_flight();
             let quota = match self.conn.cwnd.saturating_sub(in_flight) {
                 0 if probe => 1,
                 0 => break,
                 room => room.min((self.conn.cwnd >> 1).max(1)),
             };
-            let window = self.window_end.saturating_sub(self.conn.snd_nxt);
-            if window == 0 {
-                break;
-            }
             if may_defer && unsent > 1 && self.should_defer(unsent, window, max_burst, &mut limited) {
                 break;
             }
-            let most = u64::from(quota.min(max_burst));
-            let burst = if probe { 1 } else { most.min(unsent).min(window) };
+            let burst = u64::from(quota.min(max_burst)).min(unsent).min(window);
             self.send_burst(burst as u32, net);
             unsent -= burst;
             sent += burst as u32;
@@ -105,7 +108,8 @@ impl Sender {
     /// Whether to wait for a larger burst. Linux `tcp_tso_should_defer`.
     fn should_defer(&self, unsent: u64, window: u64, max_burst: u32, limited: &mut bool) -> bool {
         let conn = &self.conn;
-        if conn.now.saturating_sub(self.last_sent) > Time::from_millis(1) {
+        // the pacing clock (Linux tcp_wstamp_ns) is ahead of the last transmission of what is paced
+        if conn.now.saturating_sub(self.last_sent.max(self.pacer.next)) > Time::from_millis(1) {
             // who has not written for 1 ms must not wait
             return false;
         }
@@ -140,9 +144,6 @@ impl Sender {
 
     fn send_burst(&mut self, segments: u32, net: &mut impl Network) {
         let now = self.conn.now;
-        if self.conn.packets_out() == 0 {
-            self.leave_idle();
-        }
         if let Some(rate) = &mut self.rate {
             rate.sent(&self.conn, self.conn.snd_nxt, segments);
         }
@@ -169,25 +170,29 @@ impl Sender {
         }
     }
 
-    /// First transmission after everything was acknowledged.
+    /// First transmission after everything was acknowledged, before its burst is sized.
     fn leave_idle(&mut self) {
-        let idle = self.conn.now.saturating_sub(self.last_sent);
         if self.conn.snd_nxt == 0 {
             return;
         }
-        let rto = Time::from_micros(u64::from(self.conn.rtt.rto_us()));
-        let restarts = self.host.slow_start_after_idle && self.control != Control::Both;
-        if restarts && idle > rto && self.conn.state == CaState::Open {
-            self.restart_window(idle, rto);
+        if self.host.slow_start_after_idle && self.control != Control::Both {
+            // Linux tcp_slow_start_after_idle_check: whatever the state, in whole ms, and with the back-off
+            let idle = self.conn.now.as_millis() - self.last_sent.as_millis();
+            let rto = self.timer.rto_us(&self.conn.rtt).div_ceil(1000);
+            if idle > rto {
+                self.restart_window(idle, rto);
+            }
         }
+        let idle = self.conn.now.saturating_sub(self.last_sent);
         self.cc.cwnd_event(&mut self.conn, CaEvent::TxStart { idle });
     }
 
-    /// RFC 2861 as in Linux `tcp_cwnd_restart`: halve for every RTO of idleness, not below the initial window.
-    fn restart_window(&mut self, idle: Time, rto: Time) {
+    /// RFC 2861 as in Linux `tcp_cwnd_restart`: halve for every RTO of idleness, not below the initial window. Times in ms.
+    fn restart_window(&mut self, idle: u64, rto: u64) {
+        self.cc.cwnd_event(&mut self.conn, CaEvent::CwndRestart);
+        self.conn.ssthresh = self.current_ssthresh();
         let conn = &mut self.conn;
         let restart = self.host.initial_window.min(conn.cwnd);
-        conn.ssthresh = conn.ssthresh.max((conn.cwnd >> 1) + (conn.cwnd >> 2));
         let mut cwnd = conn.cwnd;
         let mut left = idle;
         while left > rto && cwnd > restart {
@@ -195,7 +200,6 @@ impl Sender {
             cwnd >>= 1;
         }
         conn.cwnd = cwnd.max(restart);
-        self.cc.cwnd_event(&mut self.conn, CaEvent::CwndRestart);
         self.cwnd_usage_seq = self.conn.snd_nxt;
     }
 
@@ -259,7 +263,8 @@ impl Sender {
         self.stats.sent += 1;
         self.stats.sent_all += 1;
         self.stats.retransmissions += 1;
-        let ecn = self.ecn.of_retransmission();
+        self.last_sent = self.conn.now;
+        let ecn = self.ecn.of_other();
         let len = self.queue.payload(seq, self.host.mss) as u16 + HEADERS;
         let flags = flag::RETRANSMISSION;
         net.send(Packet { seq, len, ecn, flags, ..self.stamped() });

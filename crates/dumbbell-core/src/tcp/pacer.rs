@@ -44,6 +44,16 @@ impl Pacer {
         self.blocked
     }
 
+    /// For how much longer it holds the next transmission, whole ms, in us. Linux `tcp_pacing_delay`.
+    #[inline]
+    pub fn delay_us(&self, now: Time) -> u64 {
+        if self.next > now {
+            self.next.saturating_sub(now).as_millis() * 1000
+        } else {
+            0
+        }
+    }
+
     /// `segments` leave now. Linux `tcp_update_skb_after_send`.
     #[inline]
     pub fn charge(&mut self, conn: &Conn, segments: u64) {

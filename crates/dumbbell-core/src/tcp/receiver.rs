@@ -7,7 +7,7 @@ use super::host::HostParams;
 use super::window::Window;
 use super::{ack_flag, Ack, Block, FlowOptions};
 pub use crate::cc::Echo;
-use crate::packet::{flag, Ecn, Packet};
+use crate::packet::{flag, Ecn, Packet, NO_TSECR};
 use crate::units::{timer_wheel, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -137,8 +137,11 @@ pub struct Receiver {
     delack_at: Time,
     /// The jiffy it was set to; the timer wheel rounds up.
     delack_expires: u64,
-    srtt_us: u32,
+    /// Round-trip time of the handshake; 0: it is not complete.
+    pub(super) srtt_us: u32,
+    /// When the first SYN was answered.
     syn_ack_at: Time,
+    syn_ack_repeated: bool,
 
     window: Window,
 
@@ -182,6 +185,7 @@ impl Receiver {
             delack_expires: 0,
             srtt_us: 0,
             syn_ack_at: Time::NEVER,
+            syn_ack_repeated: false,
             window,
             dup_acks: 0,
             compressed: 0,
@@ -209,6 +213,9 @@ impl Receiver {
         if packet.flags & flag::NO_DATA != 0 {
             return self.on_handshake(packet, now);
         }
+        if self.srtt_us == 0 {
+            self.establish(packet, now);
+        }
         self.window.on_data(packet, self.rcv_nxt, now);
         self.on_data(packet, now);
         self.check_ack(now)
@@ -217,8 +224,13 @@ impl Receiver {
     #[cold]
     fn on_handshake(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
         if packet.has(flag::SYN) {
-            self.ecn_ok = self.accepts_ecn;
-            self.syn_ack_at = now;
+            if self.syn_ack_at == Time::NEVER {
+                // a SYN that was sent again does not ask for ECN; later ones are answered as the first that came
+                self.ecn_ok = self.accepts_ecn && !packet.has(flag::RETRANSMISSION);
+                self.syn_ack_at = now;
+            } else {
+                self.syn_ack_repeated = true;
+            }
             let setup = match (self.ecn_ok, self.echo) {
                 (false, _) => 0,
                 (true, Echo::Accurate) => ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP,
@@ -230,10 +242,24 @@ impl Receiver {
             return Some(Ack { ack: 0, flow: self.flow, tsecr: packet.tsval, tsval, window, ce_count: 0, flags });
         }
         if packet.has(flag::PURE_ACK) && self.srtt_us == 0 {
-            self.srtt_us = (now.saturating_sub(self.syn_ack_at).as_micros() as u32).max(1);
-            self.window.established(now);
+            self.establish(packet, now);
         }
         None
+    }
+
+    /// The first packet after the SYN-ACK completes the handshake: its ACK, or data if that was lost. Linux `tcp_check_req`,
+    /// `tcp_synack_rtt_meas`.
+    #[cold]
+    fn establish(&mut self, packet: &Packet, now: Time) {
+        let rtt = if self.syn_ack_repeated && packet.tsecr_age != NO_TSECR {
+            // whichever SYN-ACK it answers: its timestamp tells, in whole ms
+            let tsecr = packet.tsval.wrapping_sub(u32::from(packet.tsecr_age));
+            u64::from((now.as_millis() as u32).wrapping_sub(tsecr).max(1)) * 1000
+        } else {
+            now.saturating_sub(self.syn_ack_at).as_micros()
+        };
+        self.srtt_us = rtt.clamp(1, u64::from(u32::MAX)) as u32;
+        self.window.established(now);
     }
 
     #[inline]
@@ -377,6 +403,7 @@ impl Receiver {
             self.ack_now |= ce && !self.ce_state;
             self.ce_count += u32::from(ce);
             self.ce_state = ce;
+            self.prior_rcv_nxt = self.rcv_nxt;
             return;
         }
         match ecn {

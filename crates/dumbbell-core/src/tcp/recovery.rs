@@ -160,7 +160,7 @@ impl Sender {
     }
 
     /// Threshold to restore: what was reached, if more than `ssthresh`. Linux `tcp_current_ssthresh`.
-    fn current_ssthresh(&self) -> u32 {
+    pub(super) fn current_ssthresh(&self) -> u32 {
         if self.in_reduction() {
             self.conn.ssthresh
         } else {
@@ -397,7 +397,8 @@ impl Sender {
             return;
         }
         let sent = self.oldest_sent();
-        self.timer.set_rto(&self.conn.rtt, sent, self.conn.now);
+        let now = self.conn.now;
+        self.timer.set_rto(&self.conn.rtt, sent, self.pacer.delay_us(now), now);
     }
 
     /// After progress: probe or timeout. Linux `tcp_set_xmit_timer`.
@@ -415,7 +416,8 @@ impl Sender {
         }
         let sent = self.oldest_sent();
         let conn = &self.conn;
-        self.timer.set_probe(&conn.rtt, out, sent, self.host.rto_min_us(), rto_restarts, conn.now);
+        let delay = self.pacer.delay_us(conn.now);
+        self.timer.set_probe(&conn.rtt, out, sent, self.host.rto_min_us(), rto_restarts, delay, conn.now);
         true
     }
 
@@ -427,9 +429,12 @@ impl Sender {
         // a timeout that nothing was sent for goes on from the oldest segment
         self.timer.kind = Timer::Tlp;
         if !self.probe.is_open() {
-            let new = self.send_new(net, true);
+            let new = self.may_send_new();
             if !new {
                 self.probe_last(net);
+            } else if !self.send_new(net, true) {
+                // pacing holds it: nothing is sent, and there is no probe
+                return self.arm_rto();
             }
             self.stats.probes += 1;
             self.probe.sent(self.conn.snd_nxt, !new);

@@ -1,8 +1,8 @@
 //! The sending end: connection set-up, acknowledgements in, timers. What follows from them is in
 //! [`recovery`](super::recovery) (loss, ECN, PRR, undo) and [`output`](super::output) (what may be sent when).
 //!
-//! Order of work for each ACK as in Linux `tcp_ack`: congestion control's `in_ack_event`, SACK, cumulative clean-up and
-//! RTT, tail-loss probe, congestion machine, timers, window, retransmissions, new data.
+//! Order of work for each ACK as in Linux `tcp_ack`: SACK, cumulative clean-up and RTT, congestion control's `in_ack_event` (first of all
+//! before 6.12.117), tail-loss probe, congestion machine, timers, window, retransmissions, new data.
 
 use super::ecn::SenderEcn;
 use super::host::{HostParams, Pacing};
@@ -99,6 +99,7 @@ pub struct Sender {
     pub(super) window_end: u64,
     /// Window that the last ACK offered, bytes.
     peer_window: u32,
+    /// When data last left, sent again or not; at first the handshake's ACK.
     pub(super) last_sent: Time,
     /// The use of the window is judged anew when this segment is acknowledged.
     pub(super) cwnd_usage_seq: u64,
@@ -263,15 +264,18 @@ impl Sender {
     }
 
     fn send_syn(&mut self, net: &mut impl Network) {
-        let timeout = (u64::from(RTO_INIT_US) << self.syn_retries.min(7)).min(u64::from(RTO_MAX_US));
+        let doublings = self.syn_retries.saturating_sub(self.host.syn_linear_timeouts);
+        let timeout = (u64::from(RTO_INIT_US) << doublings.min(7)).min(u64::from(RTO_MAX_US));
         self.timer.set(Timer::Rto, timeout, self.conn.now);
-        self.send_bare(SYN_FRAME, flag::SYN, net);
+        // RFC 3168 section 6.1.1.1, Linux tcp_ecn_clear_syn: a SYN that is sent again does not ask for ECN
+        let again = if self.syn_retries > 0 { flag::RETRANSMISSION } else { 0 };
+        self.send_bare(SYN_FRAME, flag::SYN | again, self.ecn.of_syn(), net);
     }
 
     /// Sends a packet without data.
-    fn send_bare(&mut self, len: u16, flags: u8, net: &mut impl Network) {
+    fn send_bare(&mut self, len: u16, flags: u8, ecn: Ecn, net: &mut impl Network) {
         self.stats.sent_all += 1;
-        net.send(Packet { len, ecn: Ecn::NotEct, flags, ..self.stamped() });
+        net.send(Packet { len, ecn, flags, ..self.stamped() });
     }
 
     /// A packet with this flow's number and the timestamps of now.
@@ -298,12 +302,23 @@ impl Sender {
         self.ts_recent = Some(ack.tsval);
         self.timer.stop();
         self.ecn.negotiate(ack);
+        if self.ecn.refused() {
+            self.cc = AnyCc::without_ecn();
+            self.control = self.cc.control();
+            self.rate = None;
+        }
         if self.syn_retries == 0 {
             let rtt = micros(self.conn.now - self.started);
             self.sample_rtt(rtt);
         } else {
-            // RFC 6298 section 5.7 and RFC 5681 section 3.1: a lost SYN leaves a window of one segment
-            self.conn.cwnd = 1;
+            // whichever SYN is answered: its timestamp tells (RFC 7323 section 4.1), in whole ms
+            let ms = (self.conn.now.as_millis() as u32).wrapping_sub(ack.tsecr).max(1);
+            self.sample_rtt(ms.saturating_mul(1000));
+            // Linux tcp_init_transfer, tcp_try_undo_spurious_syn: the initial window shrinks if more than one SYN was sent again, and the
+            // first one was not just late (RFC 6298 section 5.7 and RFC 5681 section 3.1)
+            if self.syn_retries > 1 && ack.tsecr != self.started.as_millis() as u32 {
+                self.conn.cwnd = 1;
+            }
         }
         self.timer.backoff = 0;
         self.last_sent = self.conn.now;
@@ -315,7 +330,7 @@ impl Sender {
         if self.control == Control::Window {
             self.conn.pacing_rate = window_rate(&self.conn, &self.host);
         }
-        self.send_bare(HEADERS, flag::PURE_ACK, net);
+        self.send_bare(HEADERS, flag::PURE_ACK, self.ecn.of_other(), net);
         self.push(net);
     }
 
@@ -363,8 +378,11 @@ impl Sender {
             self.timer.timeouts = 0;
         }
         self.check_app_limited();
-        let event = AckEvent { ece: flags.ece, esce: ack.has(ack_flag::ESCE), advanced, new_ce: echo.new_ce };
-        self.cc.in_ack_event(&mut self.conn, &event);
+        let una = prior_una + advanced;
+        let event = AckEvent { ece: flags.ece, esce: ack.has(ack_flag::ESCE), advanced, una, new_ce: echo.new_ce };
+        if self.host.early_ack_event {
+            self.cc.in_ack_event(&mut self.conn, &event);
+        }
 
         let mut delivered = Delivered::default();
         let sacks = match blocks.split_first() {
@@ -386,6 +404,10 @@ impl Sender {
         if prior_packets == 0 {
             self.conn.delivered += u64::from(delivered.segments);
             self.conn.delivered_ce += u64::from(echo.new_ce.unwrap_or(if flags.ece { delivered.segments } else { 0 }));
+            // nothing in flight: at most the echo of what is long acknowledged
+            if !self.host.early_ack_event {
+                self.cc.in_ack_event(&mut self.conn, &event);
+            }
             self.take_late_news(&mut flags, ack);
             return self.push(net);
         }
@@ -407,6 +429,9 @@ impl Sender {
             // of a retransmission no time is kept: it is the newest
             any.then(|| delivered.last_acked.max(delivered.last_sacked).unwrap_or(self.board.rack.sent))
         });
+        if !self.host.early_ack_event {
+            self.cc.in_ack_event(&mut self.conn, &event);
+        }
         if self.probe.is_open() {
             self.end_probe(ack, &flags);
         }

@@ -105,6 +105,22 @@ fn prr_spreads_a_reduction_from_100_to_70_over_the_round() {
 }
 
 #[test]
+fn alpha_counts_the_ack_that_ends_its_window_since_6_12_117() {
+    // The first ACK ends the empty window that the connection began with: alpha 1024 - 64 = 960. The next window ends with segment 20, and
+    // of its 18 segments the last ACK alone brings marks: 960 - 60 + (2 << 6) / 18 = 907. Told of before, that ACK is of the window after
+    // it: 960 - 60.
+    for (early, alpha) in [(false, 907), (true, 900)] {
+        let mut story = Story::open("dctcp", HostParams { early_ack_event: early, ..plain(20) }, Application::Bulk);
+        story.advance(RTT);
+        for ack in 1..=9 {
+            story.ack(2 * ack);
+        }
+        story.ece(20);
+        assert!(format!("{:?}", story.sender.cc).contains(&format!("alpha: {alpha},")), "{:?}", story.sender.cc);
+    }
+}
+
+#[test]
 fn accecn_counts_what_was_marked_and_reduces_once_a_window() {
     let mut story = Story::new("reno", plain(10), Application::Bulk);
     story.start();

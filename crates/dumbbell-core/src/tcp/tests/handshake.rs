@@ -26,38 +26,96 @@ fn syn_then_pure_ack_and_the_initial_window() {
     assert_eq!((story.sender.stats.sent, story.sender.stats.sent_all), (10, 12));
 }
 
-#[test]
-fn a_lost_syn_is_sent_again_after_1_2_and_4_s() {
+/// Reno that has sent `syns` SYNs, the last just now.
+fn after_syns(syns: u32) -> Story {
     let mut story = Story::new("reno", plain(10), Application::Bulk);
     story.now = Time::from_micros(700);
     story.start();
-    for seconds in [1, 2, 4] {
-        let due = story.due(seconds * 1000);
+    for _ in 1..syns {
         story.fire();
-        assert_eq!((story.last.len(), story.now), (1, due));
-        assert!(story.last[0].has(flag::SYN));
     }
-    // RFC 6298 section 5.7: one segment; no RTT sample, for the SYN-ACK may answer any of the SYNs (Karn)
-    story.advance(RTT);
-    assert_eq!(story.syn_ack(0), [0]);
-    assert_eq!((story.conn().cwnd, story.conn().rtt.srtt_us(), story.sender.stats.timeouts), (1, 0, 3));
-    // no srtt yet: probe or timeout after the initial RTO of 1 s
-    assert_eq!(story.sender.next_timer(), story.due(1000));
-    // the first RTT sample comes with the first ACK, and slow start takes 1 to 2
-    story.advance(RTT);
-    assert_eq!(story.ack(1), [1, 2]);
-    assert_eq!((story.conn().cwnd, story.conn().rtt.srtt_us()), (2, 40_000));
+    story
 }
 
 #[test]
-fn syn_timeouts_double_up_to_two_minutes() {
-    let mut story = Story::new("reno", plain(10), Application::Bulk);
-    story.start();
-    for seconds in [1, 2, 4, 8, 16, 32, 64, 120, 120, 120] {
-        let due = story.due(seconds * 1000);
-        story.fire();
-        assert_eq!(story.now, due);
+fn a_lost_syn_is_sent_again_after_a_second_at_first() {
+    for (linear, intervals) in
+        [(4, [1, 1, 1, 1, 1, 2, 4, 8, 16, 32, 64, 120, 120]), (0, [1, 2, 4, 8, 16, 32, 64, 120, 120, 120, 120, 120, 120])]
+    {
+        let mut story = Story::new("reno", HostParams { syn_linear_timeouts: linear, ..plain(10) }, Application::Bulk);
+        story.now = Time::from_micros(700);
+        story.start();
+        for seconds in intervals {
+            let due = story.due(seconds * 1000);
+            story.fire();
+            assert_eq!((story.last.len(), story.now), (1, due));
+            assert!(story.last[0].has(flag::SYN));
+        }
     }
+}
+
+#[test]
+fn one_lost_syn_leaves_the_initial_window_and_gives_a_sample() {
+    let mut story = after_syns(2);
+    // the SYN-ACK echoes the second SYN
+    story.echo = Some(story.now.as_millis() as u32);
+    story.advance(RTT);
+    assert_eq!(story.syn_ack(0), (0..10).collect::<Vec<_>>());
+    let rtt = &story.conn().rtt;
+    assert_eq!((rtt.srtt_us(), rtt.min_us(), rtt.rto_us(), story.sender.stats.timeouts), (40_000, 40_000, 240_000, 1));
+    assert_eq!(story.cwnd(), (10, INFINITE_SSTHRESH, CaState::Open));
+    // probe after 2 * 40 + 2 ms
+    assert_eq!(story.sender.next_timer(), story.due(82));
+}
+
+#[test]
+fn a_clock_that_has_not_moved_is_a_round_trip_of_1_ms() {
+    let mut story = after_syns(2);
+    story.echo = Some(story.now.as_millis() as u32);
+    story.syn_ack(0);
+    assert_eq!(story.conn().rtt.srtt_us(), 1_000);
+}
+
+#[test]
+fn two_lost_syns_leave_one_segment_unless_the_first_was_only_late() {
+    let mut story = after_syns(3);
+    story.echo = Some(story.now.as_millis() as u32);
+    story.advance(RTT);
+    assert_eq!((story.syn_ack(0), story.conn().cwnd, story.conn().rtt.srtt_us()), (vec![0], 1, 40_000));
+
+    // the first SYN left at 0.7 ms, whose timestamp is 0
+    let mut story = after_syns(3);
+    story.echo = Some(0);
+    story.advance(RTT);
+    let ms = story.now.as_millis() as u32;
+    assert_eq!((story.syn_ack(0).len(), story.conn().cwnd, story.conn().rtt.srtt_us()), (10, 10, ms * 1000));
+}
+
+#[test]
+fn a_syn_that_is_sent_again_asks_for_no_ecn() {
+    let mut story = after_syns(1);
+    let first = story.last[0];
+    story.fire();
+    let again = story.last[0];
+    assert_eq!([first.flags, again.flags], [flag::SYN, flag::SYN | flag::RETRANSMISSION]);
+    // the first one that arrives decides
+    for (syns, ecn) in [([first, again], true), ([again, again], false), ([again, first], false)] {
+        let mut receiver = Receiver::new(7, Arc::new(HostParams::default()), FlowOptions::default());
+        for syn in syns {
+            let answer = receiver.on_packet(&syn, story.now).expect("a SYN-ACK");
+            assert_eq!(answer.has(ack_flag::ECN_SETUP), ecn, "{syns:?}");
+        }
+    }
+}
+
+#[test]
+fn a_control_that_requires_ecn_is_reno_without_it() {
+    let mut story = Story::new("dctcp", plain(10), Application::Bulk);
+    story.start();
+    story.advance(RTT);
+    story.syn_ack(0);
+    assert!(story.last.iter().all(|packet| packet.ecn == Ecn::NotEct));
+    assert_eq!(format!("{:?}", story.sender.cc), format!("{:?}", crate::cc::AnyCc::without_ecn()));
 }
 
 #[test]
@@ -75,6 +133,22 @@ fn ecn_needs_both_ends() {
         story.ece(2);
         let agreed = u64::from(host && peer);
         assert_eq!((story.sender.stats.ecn_reductions, story.sender.stats.ece_acks), (agreed, agreed));
+    }
+}
+
+#[test]
+fn every_packet_of_a_control_that_requires_ecn_is_ecn_capable() {
+    for (setup, codepoint) in [(ack_flag::ECN_SETUP, Ecn::Ect0), (0, Ecn::NotEct)] {
+        let mut story = Story::new("dctcp", plain(10), Application::Bulk);
+        story.start();
+        assert_eq!(story.last[0].ecn, Ecn::Ect0);
+        // a SYN that is sent again as well
+        story.fire();
+        assert_eq!(story.last[0].ecn, Ecn::Ect0);
+        story.advance(RTT);
+        story.syn_ack(setup);
+        // the handshake's ACK and ten segments
+        assert_eq!(story.last.iter().filter(|packet| packet.ecn == codepoint).count(), 11);
     }
 }
 

@@ -180,6 +180,19 @@ fn a_host_that_wrote_within_a_millisecond_waits_for_a_burst() {
     assert_eq!(story.ack(6), [45]);
 }
 
+#[test]
+fn a_paced_host_has_written_when_its_pacing_clock_says_so() {
+    let mut story = bursts_of_4();
+    story.sender.conn.is_cwnd_limited = false;
+    // nothing was sent for 1.2 ms, but pacing has counted up to 0.5 ms ago
+    story.run_to(story.now + Time::from_millis(1));
+    story.sender.conn.paced = true;
+    story.sender.pacer.next = story.now.saturating_sub(Time::from_micros(500));
+    assert_eq!(story.ack(2), [] as [u64; 0]);
+    story.sender.pacer.next = Time::ZERO;
+    assert_eq!(story.ack(3), [41, 42]);
+}
+
 /// The same, and a socket buffer ends before segment `end`.
 fn near_the_end_of_a_buffer(end: u64) -> Story {
     let mut story = bursts_of_4();

@@ -230,6 +230,28 @@ fn without_ecn_marks_are_counted_but_not_echoed() {
 }
 
 #[test]
+fn an_sce_mark_beside_accecn_acknowledges_all_that_came_before() {
+    let host = HostParams { sce_feedback: true, ..HostParams::default() };
+    let mut peer = Peer::warm_on(host, FlowOptions { ecn: true, echo: Echo::Accurate });
+    assert!(peer.data().is_none(), "held back");
+    peer.packet(24, Ecn::Ect1, 0);
+    assert_eq!(peer.receiver.take_early().expect("an ACK of what came before").ack, 24);
+}
+
+#[test]
+fn a_mark_on_what_carries_no_data_is_counted_but_not_echoed() {
+    for echo in [Echo::PerPacket, Echo::UntilCwr, Echo::Accurate] {
+        let mut receiver = receiver(FlowOptions { ecn: true, echo });
+        for flags in [flag::SYN, flag::PURE_ACK] {
+            receiver.on_packet(&packet(0, Ecn::Ce, flags), Time::ZERO);
+        }
+        assert_eq!((receiver.stats.arrived, receiver.stats.ce), (2, 2));
+        let ack = receiver.on_packet(&packet(0, Ecn::Ect0, 0), Time::ZERO).expect("an ACK");
+        assert_eq!((ack.has(ack_flag::ECE), ack.ce_count), (false, 0));
+    }
+}
+
+#[test]
 fn what_is_not_ecn_capable_after_what_is_brings_two_immediate_acks() {
     let mut peer = Peer::warm(FlowOptions::default());
     assert!(peer.packet(23, Ecn::NotEct, 0).is_some() && peer.packet(24, Ecn::Ect0, 0).is_some());
@@ -330,6 +352,43 @@ fn acks_of_what_is_out_of_order_are_held_back_after_three() {
         assert!(peer.arrive(29).is_none());
         assert_eq!(peer.report(23), (30, vec![]));
         assert_eq!(peer.receiver.next_timer(), Time::NEVER);
+    }
+}
+
+/// A receiver that has answered `syns` SYNs, 5 ms apart from 100 ms on, and to which `then` comes 60 ms after the last.
+fn handshake(syns: u64, then: &Packet) -> Peer {
+    let mut peer =
+        Peer { receiver: receiver(FlowOptions::default()), now: Time::from_millis(100), next: 0, answers_after: 60_000 };
+    for _ in 0..syns {
+        peer.bare(flag::SYN).expect("a SYN-ACK");
+        peer.advance(5);
+    }
+    peer.advance(55);
+    peer.receiver.on_packet(then, peer.now);
+    peer
+}
+
+#[test]
+fn data_completes_a_handshake_whose_ack_was_lost() {
+    let mut peer = handshake(1, &packet(0, Ecn::Ect0, 0));
+    peer.next = 1;
+    for _ in 0..22 {
+        peer.data();
+    }
+    // 23 is missing: three ACKs at once, the next is held back for a twentieth of 60 ms, but for 1 ms at the most
+    for seq in [24, 25, 26] {
+        assert!(peer.arrive(seq).is_some(), "{seq}");
+    }
+    assert!(peer.arrive(27).is_none());
+    assert_eq!(peer.receiver.next_timer(), peer.now + Time::from_millis(1));
+}
+
+#[test]
+fn a_repeated_syn_ack_leaves_the_round_trip_to_timestamps() {
+    // answered at 100 and 105 ms; at 165 ms comes what answers the first, or the second
+    for age in [65, 60] {
+        let ack = Packet { len: HEADERS, tsval: 165, tsecr_age: age, ..packet(0, Ecn::NotEct, flag::PURE_ACK) };
+        assert_eq!(handshake(2, &ack).receiver.srtt_us, u32::from(age) * 1000);
     }
 }
 

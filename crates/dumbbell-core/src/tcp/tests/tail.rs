@@ -41,6 +41,49 @@ fn a_lone_segment_gets_the_receivers_delayed_ack_as_allowance() {
 }
 
 #[test]
+fn a_probe_that_pacing_holds_is_not_sent() {
+    let mut story = Story::reno(10);
+    story.sender.conn.paced = true;
+    story.sender.pacer.next = story.sender.next_timer() + Time::from_micros(500);
+    assert_eq!(story.fire(), [] as [u64; 0]);
+    assert_eq!((story.sender.stats.probes, story.sender.probe.is_open()), (0, false));
+    // the timeout goes on from the oldest segment, which left at 40 ms; less than 1 ms of pacing is nothing
+    let left = Time::from_millis(40 + 240) - story.now;
+    assert_eq!((story.sender.timer.kind, story.sender.timer.at()), (Timer::Rto, timer_wheel(story.now, left)));
+}
+
+#[test]
+fn what_pacing_holds_puts_off_probe_and_timeout() {
+    let mut story = Story::new("reno", plain(10), Application::Bulk);
+    story.sender.conn.paced = true;
+    story.connect();
+    // 0 to 8 are free; 9 is followed by 1448 B at 2 * 10 * 1448 B in 40 ms: 2 ms
+    assert_eq!(story.sender.pacer.next, story.now + Time::from_millis(2));
+    assert_eq!((story.sender.timer.kind, story.sender.timer.at()), (Timer::Tlp, story.due(82 + 2)));
+    // of 3.9 ms three are whole
+    story.sender.pacer.next = story.now + Time::from_micros(3_900);
+    story.sender.arm_rto();
+    assert_eq!((story.sender.timer.kind, story.sender.timer.at()), (Timer::Rto, story.due(240 + 3)));
+    // a timeout starts the next one without it
+    story.run_to(story.now + Time::from_millis(200));
+    let timeouts = story.sender.stats.timeouts;
+    story.fire();
+    assert_eq!(story.sender.stats.timeouts, timeouts + 1);
+    assert_eq!(story.sender.timer.at(), story.due(480));
+}
+
+#[test]
+fn a_probe_is_a_burst_if_the_window_has_room() {
+    // 0 to 9 out, and a window that has since grown by 5; 2 * 10 * 1448 B in 40 ms are bursts of the least size, 2
+    let mut story = Story::open("reno", HostParams::default(), Application::Bulk);
+    story.sender.conn.cwnd = 15;
+    assert_eq!(story.fire(), [10, 11]);
+    assert_eq!(story.sender.stats.probes, 1);
+    // nothing goes after it, and the timeout is set
+    assert_eq!(story.sender.timer.kind, Timer::Rto);
+}
+
+#[test]
 fn new_data_is_the_better_probe() {
     let mut story = Story::reno(10);
     assert_eq!(story.sender.next_timer(), story.due(82));

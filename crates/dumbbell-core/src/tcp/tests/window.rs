@@ -188,3 +188,64 @@ fn a_window_halves_for_every_rto_of_idleness() {
     assert_eq!(silence(40, HostParams { rto_min: Time::from_secs(1), ..plain(2) }), (40, 20));
     assert_eq!(silence(40, HostParams { slow_start_after_idle: false, ..plain(2) }), (40, 20));
 }
+
+/// A window of 40 with bursts on a path of 1 ms, and nothing in flight any more.
+fn idle_with_bursts() -> Story {
+    let mut story = Story::new("reno", HostParams::default(), Application::Bulk);
+    story.rtt = Time::from_millis(1);
+    story.start();
+    story.advance(1);
+    story.window = 10;
+    story.syn_ack(0);
+    story.advance(1);
+    story.window = 20;
+    story.ack(10);
+    story.advance(1);
+    story.window = 0;
+    story.ack(30);
+    assert_eq!((story.conn().cwnd, story.conn().packets_out()), (40, 0));
+    story
+}
+
+#[test]
+fn the_window_restarts_before_the_first_burst_is_sized() {
+    let mut story = idle_with_bursts();
+    story.advance(1000);
+    story.window = 1000;
+    // RTO 1 + 200 ms. Idle for 1000 ms: 799 beyond it, 20; 598 beyond the second, 10, the initial window
+    assert_eq!(story.ack(30).len(), 10);
+    assert_eq!((story.conn().cwnd, story.sender.last_sent), (10, story.now));
+}
+
+#[test]
+fn idleness_begins_with_the_last_transmission_of_any_kind() {
+    let mut story = Story::reno(20);
+    story.window = 0;
+    // the probe at 40 + 82 ms has nothing new to send: 19 again
+    story.sender.window_end = 20;
+    assert_eq!(story.fire(), [19]);
+    let probed = story.now;
+    story.advance(RTT);
+    story.ack(20);
+    // 302 ms after the handshake, 220 after the probe; RTO 240
+    story.run_to(probed + Time::from_millis(220));
+    story.window = 1;
+    assert_eq!((story.ack(20), story.conn().cwnd), (vec![20], 40));
+}
+
+#[test]
+fn the_window_restarts_in_every_state() {
+    let mut story = Story::reno(20);
+    story.advance(RTT);
+    // everything is acknowledged, so that the reduction to 10 is not over: 10 * 20 / 20 = 10 may go
+    story.window = 0;
+    story.sender.window_end = 20;
+    story.ece(20);
+    assert_eq!((story.cwnd(), story.conn().packets_out()), ((10, 10, CaState::Cwr), 0));
+    story.sender.conn.cwnd = 40;
+    story.advance(1000);
+    story.window = 1;
+    story.ack(20);
+    // three times the RTO of 240 ms, to the initial window of 20; in a reduction the threshold stays
+    assert_eq!(story.cwnd(), (20, 10, CaState::Cwr));
+}
