@@ -48,10 +48,15 @@ impl Pacer {
     #[inline]
     pub fn delay_us(&self, now: Time) -> u64 {
         if self.next > now {
-            self.next.saturating_sub(now).as_millis() * 1000
+            self.held_us(now)
         } else {
             0
         }
+    }
+
+    #[cold]
+    fn held_us(&self, now: Time) -> u64 {
+        (self.next - now).as_millis() * 1000
     }
 
     /// `segments` leave now. Linux `tcp_update_skb_after_send`.

@@ -4,7 +4,7 @@
 //! Order of work for each ACK as in Linux `tcp_ack`: SACK, cumulative clean-up and RTT, congestion control's `in_ack_event` (first of all
 //! before 6.12.117), tail-loss probe, congestion machine, timers, window, retransmissions, new data.
 
-use super::ecn::SenderEcn;
+use super::ecn::{EcnEcho, SenderEcn};
 use super::host::{HostParams, Pacing};
 use super::pacer::{window_rate, Pacer};
 use super::probe::Probe;
@@ -363,10 +363,9 @@ impl Sender {
             self.timer.timeouts = 0;
         }
         self.check_app_limited();
-        let una = prior_una + advanced;
-        let event = AckEvent { ece: flags.ece, esce: ack.has(ack_flag::ESCE), advanced, una, new_ce: echo.new_ce };
-        if self.host.early_ack_event {
-            self.cc.in_ack_event(&mut self.conn, &event);
+        let early = self.host.early_ack_event;
+        if early {
+            self.tell_of_ack_apart(ack, advanced, echo);
         }
 
         let mut delivered = Delivered::default();
@@ -388,8 +387,8 @@ impl Sender {
         }
         if prior_packets == 0 {
             // nothing in flight: at most the echo of what is long acknowledged
-            if !self.host.early_ack_event {
-                self.cc.in_ack_event(&mut self.conn, &event);
+            if !early {
+                self.tell_of_ack_apart(ack, advanced, echo);
             }
             return self.push(net);
         }
@@ -407,8 +406,8 @@ impl Sender {
         let rtt_us = self.take_rtt(&delivered, &mut flags);
 
         self.reordering.update(&self.conn);
-        if !self.host.early_ack_event {
-            self.cc.in_ack_event(&mut self.conn, &event);
+        if !early {
+            self.tell_of_ack(ack, advanced, echo);
         }
         if self.probe.is_open() {
             self.end_probe(ack, &flags);
@@ -442,6 +441,20 @@ impl Sender {
             return;
         }
         self.push(net);
+    }
+
+    #[inline(always)]
+    fn tell_of_ack(&mut self, ack: &Ack, advanced: u64, echo: EcnEcho) {
+        // `snd_una` after an ACK that does not advance is the old one
+        let una = ack.ack.max(self.conn.snd_una);
+        let event = AckEvent { ece: echo.ece, esce: ack.has(ack_flag::ESCE), advanced, una, new_ce: echo.new_ce };
+        self.cc.in_ack_event(&mut self.conn, &event);
+    }
+
+    /// The same where it is rarely needed, so that it costs nothing elsewhere.
+    #[cold]
+    fn tell_of_ack_apart(&mut self, ack: &Ack, advanced: u64, echo: EcnEcho) {
+        self.tell_of_ack(ack, advanced, echo);
     }
 
     /// Marks a pause of the application, for controls that ask for rate samples.
