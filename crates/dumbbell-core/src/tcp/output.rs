@@ -171,6 +171,7 @@ impl Sender {
     }
 
     /// First transmission after everything was acknowledged, before its burst is sized.
+    #[cold]
     fn leave_idle(&mut self) {
         if self.conn.snd_nxt == 0 {
             return;

@@ -44,14 +44,10 @@ impl Pacer {
         self.blocked
     }
 
-    /// For how much longer it holds the next transmission, whole ms, in us. Linux `tcp_pacing_delay`.
+    /// For how much longer it holds the next transmission, in whole ms; `None`: it does not. Linux `tcp_pacing_delay`.
     #[inline]
-    pub fn delay_us(&self, now: Time) -> u64 {
-        if self.next > now {
-            self.next.saturating_sub(now).as_millis() * 1000
-        } else {
-            0
-        }
+    pub fn delay(&self, now: Time) -> Option<Time> {
+        (self.next > now).then(|| Time::from_millis((self.next - now).as_millis()))
     }
 
     /// `segments` leave now. Linux `tcp_update_skb_after_send`.

@@ -391,6 +391,13 @@ impl Sender {
         self.board.get(self.conn.snd_una).sent
     }
 
+    #[inline]
+    fn put_off_for_pacing(&mut self) {
+        if let Some(delay) = self.pacer.delay(self.conn.now) {
+            self.timer.put_off(delay);
+        }
+    }
+
     pub(super) fn arm_rto(&mut self) {
         if self.conn.packets_out() == 0 {
             self.timer.stop();
@@ -398,7 +405,8 @@ impl Sender {
         }
         let sent = self.oldest_sent();
         let now = self.conn.now;
-        self.timer.set_rto(&self.conn.rtt, sent, self.pacer.delay_us(now), now);
+        self.timer.set_rto(&self.conn.rtt, sent, now);
+        self.put_off_for_pacing();
     }
 
     /// After progress: probe or timeout. Linux `tcp_set_xmit_timer`.
@@ -416,8 +424,8 @@ impl Sender {
         }
         let sent = self.oldest_sent();
         let conn = &self.conn;
-        let delay = self.pacer.delay_us(conn.now);
-        self.timer.set_probe(&conn.rtt, out, sent, self.host.rto_min_us(), rto_restarts, delay, conn.now);
+        self.timer.set_probe(&conn.rtt, out, sent, self.host.rto_min_us(), rto_restarts, conn.now);
+        self.put_off_for_pacing();
         true
     }
 

@@ -4,7 +4,7 @@
 //! Order of work for each ACK as in Linux `tcp_ack`: SACK, cumulative clean-up and RTT, congestion control's `in_ack_event` (first of all
 //! before 6.12.117), tail-loss probe, congestion machine, timers, window, retransmissions, new data.
 
-use super::ecn::SenderEcn;
+use super::ecn::{EcnEcho, SenderEcn};
 use super::host::{HostParams, Pacing};
 use super::pacer::{window_rate, Pacer};
 use super::probe::Probe;
@@ -378,10 +378,9 @@ impl Sender {
             self.timer.timeouts = 0;
         }
         self.check_app_limited();
-        let una = prior_una + advanced;
-        let event = AckEvent { ece: flags.ece, esce: ack.has(ack_flag::ESCE), advanced, una, new_ce: echo.new_ce };
-        if self.host.early_ack_event {
-            self.cc.in_ack_event(&mut self.conn, &event);
+        let early = self.host.early_ack_event;
+        if early {
+            self.tell_of_ack_apart(ack, advanced, echo);
         }
 
         let mut delivered = Delivered::default();
@@ -405,8 +404,8 @@ impl Sender {
             self.conn.delivered += u64::from(delivered.segments);
             self.conn.delivered_ce += u64::from(echo.new_ce.unwrap_or(if flags.ece { delivered.segments } else { 0 }));
             // nothing in flight: at most the echo of what is long acknowledged
-            if !self.host.early_ack_event {
-                self.cc.in_ack_event(&mut self.conn, &event);
+            if !early {
+                self.tell_of_ack_apart(ack, advanced, echo);
             }
             self.take_late_news(&mut flags, ack);
             return self.push(net);
@@ -429,8 +428,8 @@ impl Sender {
             // of a retransmission no time is kept: it is the newest
             any.then(|| delivered.last_acked.max(delivered.last_sacked).unwrap_or(self.board.rack.sent))
         });
-        if !self.host.early_ack_event {
-            self.cc.in_ack_event(&mut self.conn, &event);
+        if !early {
+            self.tell_of_ack(ack, advanced, echo);
         }
         if self.probe.is_open() {
             self.end_probe(ack, &flags);
@@ -479,6 +478,20 @@ impl Sender {
         if self.probe.is_open() {
             self.end_probe(ack, flags);
         }
+    }
+
+    #[inline(always)]
+    fn tell_of_ack(&mut self, ack: &Ack, advanced: u64, echo: EcnEcho) {
+        // `snd_una` after an ACK that does not advance is the old one
+        let una = ack.ack.max(self.conn.snd_una);
+        let event = AckEvent { ece: echo.ece, esce: ack.has(ack_flag::ESCE), advanced, una, new_ce: echo.new_ce };
+        self.cc.in_ack_event(&mut self.conn, &event);
+    }
+
+    /// The same where it is rarely needed, so that it costs nothing elsewhere.
+    #[cold]
+    fn tell_of_ack_apart(&mut self, ack: &Ack, advanced: u64, echo: EcnEcho) {
+        self.tell_of_ack(ack, advanced, echo);
     }
 
     /// Marks a pause of the application, for controls that ask for rate samples.

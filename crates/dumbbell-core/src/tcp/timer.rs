@@ -99,19 +99,24 @@ impl RetransmissionTimer {
         self.whole_rto_us(rtt).saturating_sub((now - sent).as_micros())
     }
 
-    /// Sets it for the timeout of the oldest segment, last sent at `oldest_sent`, and later by what pacing holds, `delay_us`. Linux
-    /// `tcp_rearm_rto`, `tcp_reset_xmit_timer`.
-    pub fn set_rto(&mut self, rtt: &RttEstimator, oldest_sent: Time, delay_us: u64, now: Time) {
+    /// It fires later by `delay`: pacing holds the next packet for so long. Linux `tcp_reset_xmit_timer`.
+    #[cold]
+    pub fn put_off(&mut self, delay: Time) {
+        self.timeout += delay;
+    }
+
+    /// Sets it for the timeout of the oldest segment, last sent at `oldest_sent`. Linux `tcp_rearm_rto`.
+    pub fn set_rto(&mut self, rtt: &RttEstimator, oldest_sent: Time, now: Time) {
         let timeout = match self.kind {
             // these were set instead of the timeout, whose clock goes on from the oldest segment
             Timer::Tlp | Timer::Reordering => self.rto_left_us(rtt, oldest_sent, now).max(1),
             _ => self.rto_us(rtt),
         };
-        self.set(Timer::Rto, timeout + delay_us, now);
+        self.set(Timer::Rto, timeout, now);
     }
 
     /// Sets it for a tail-loss probe (RFC 8985 section 7.2) of `packets_out` segments, the oldest of which was last sent at `oldest_sent`;
-    /// the timeout bounds it, counted from now if it `restarts`. Pacing puts it off by `delay_us`. Linux `tcp_schedule_loss_probe`.
+    /// the timeout bounds it, counted from now if it `restarts`. Linux `tcp_schedule_loss_probe`.
     pub fn set_probe(
         &mut self,
         rtt: &RttEstimator,
@@ -119,7 +124,6 @@ impl RetransmissionTimer {
         oldest_sent: Time,
         rto_min_us: u32,
         restarts: bool,
-        delay_us: u64,
         now: Time,
     ) {
         let mut timeout = match rtt.srtt_us() {
@@ -134,7 +138,7 @@ impl RetransmissionTimer {
                 timeout = timeout.min(left);
             }
         }
-        self.set(Timer::Tlp, timeout + delay_us, now);
+        self.set(Timer::Tlp, timeout, now);
     }
 }
 
@@ -193,14 +197,15 @@ mod tests {
     fn after_a_probe_the_timeout_goes_on_from_the_oldest_segment() {
         let sent = NOW.saturating_sub(Time::from_millis(100));
         let mut timer = RetransmissionTimer::new();
-        timer.set_rto(&rtt(), sent, 0, NOW);
+        timer.set_rto(&rtt(), sent, NOW);
         assert_eq!((timer.kind, timer.at()), (Timer::Rto, due(240)));
         for kind in [Timer::Tlp, Timer::Reordering] {
             timer.kind = kind;
-            timer.set_rto(&rtt(), sent, 0, NOW);
+            timer.set_rto(&rtt(), sent, NOW);
             assert_eq!(timer.at(), due(140), "{kind:?}");
             timer.kind = kind;
-            timer.set_rto(&rtt(), sent, 3_000, NOW);
+            timer.set_rto(&rtt(), sent, NOW);
+            timer.put_off(Time::from_millis(3));
             assert_eq!(timer.at(), due(143), "{kind:?}, pacing");
         }
     }
@@ -210,11 +215,11 @@ mod tests {
         let mut timer = RetransmissionTimer::new();
         // 2 * 40 + 2 ms; one segment: 2 * 40 + 200 ms, but the timeout of 240 ms comes first
         for (out, expected) in [(2, 82), (1, 240)] {
-            timer.set_probe(&rtt(), out, NOW, 200_000, true, 0, NOW);
+            timer.set_probe(&rtt(), out, NOW, 200_000, true, NOW);
             assert_eq!((timer.kind, timer.at()), (Timer::Tlp, due(expected)), "{out} out");
         }
         // what is left of the timeout: 240 - 200 ms
-        timer.set_probe(&rtt(), 2, NOW.saturating_sub(Time::from_millis(200)), 200_000, false, 0, NOW);
+        timer.set_probe(&rtt(), 2, NOW.saturating_sub(Time::from_millis(200)), 200_000, false, NOW);
         assert_eq!(timer.at(), due(40));
     }
 }

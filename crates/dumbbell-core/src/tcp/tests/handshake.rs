@@ -84,11 +84,11 @@ fn two_lost_syns_leave_one_segment_unless_the_first_was_only_late() {
     assert_eq!((story.syn_ack(0), story.conn().cwnd, story.conn().rtt.srtt_us()), (vec![0], 1, 40_000));
 
     // the first SYN left at 0.7 ms, whose timestamp is 0
-    let mut story = after_syns(3);
-    story.echo = Some(0);
-    story.advance(RTT);
-    let ms = story.now.as_millis() as u32;
-    assert_eq!((story.syn_ack(0).len(), story.conn().cwnd, story.conn().rtt.srtt_us()), (10, 10, ms * 1000));
+    let mut late = after_syns(3);
+    late.echo = Some(0);
+    late.advance(RTT);
+    let ms = late.now.as_millis() as u32;
+    assert_eq!((late.syn_ack(0).len(), late.conn().cwnd, late.conn().rtt.srtt_us()), (10, 10, ms * 1000));
 }
 
 #[test]
