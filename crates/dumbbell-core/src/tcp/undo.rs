@@ -31,7 +31,7 @@ impl Undo {
     /// Whether an ACK that echoes `tsecr` was caused by a packet sent before the first retransmission, which may not have left yet.
     /// Linux `tcp_packet_delayed`.
     pub fn caused_by_original(&self, tsecr: u32) -> bool {
-        self.first_retransmission.map_or(true, |stamp| tsecr < stamp)
+        self.first_retransmission.is_none_or(|stamp| tsecr < stamp)
     }
 
     /// Whether DSACKs called every retransmission of the episode needless.

@@ -263,17 +263,17 @@ fn acknowledged_after_a_timeout(echoed: u32) -> Story {
 #[test]
 fn the_timestamp_gives_the_round_trip_of_a_retransmission() {
     // srtt 40 + (60 - 40) / 8 = 42.5 ms; the deviation, 20 ms, is what it was: RTO 242.5 ms, in whole ms 243
-    let story = acknowledged_after_a_timeout(0);
-    let rtt = &story.conn().rtt;
-    assert_eq!((rtt.srtt_us(), story.sender.timer.backoff, rtt.min_us()), (42_500, 0, 40_000));
-    assert_eq!((story.sender.timer.kind, story.sender.next_timer()), (Timer::Rto, story.due(243)));
+    let exact = acknowledged_after_a_timeout(0);
+    let rtt = &exact.conn().rtt;
+    assert_eq!((rtt.srtt_us(), exact.sender.timer.backoff, rtt.min_us()), (42_500, 0, 40_000));
+    assert_eq!((exact.sender.timer.kind, exact.sender.next_timer()), (Timer::Rto, exact.due(243)));
     // no time at all is 1 ms: srtt 40 - 39 / 8
-    let story = acknowledged_after_a_timeout(60);
-    let rtt = &story.conn().rtt;
-    assert_eq!((rtt.srtt_us(), story.sender.timer.backoff, rtt.min_us()), (35_125, 0, 1_000));
+    let none = acknowledged_after_a_timeout(60);
+    let least = &none.conn().rtt;
+    assert_eq!((least.srtt_us(), none.sender.timer.backoff, least.min_us()), (35_125, 0, 1_000));
     // later than now: no sample
-    let story = acknowledged_after_a_timeout(1 << 30);
-    assert_eq!((story.conn().rtt.srtt_us(), story.sender.timer.backoff), (40_000, 1));
+    let ahead = acknowledged_after_a_timeout(1 << 30);
+    assert_eq!((ahead.conn().rtt.srtt_us(), ahead.sender.timer.backoff), (40_000, 1));
 }
 
 #[test]
