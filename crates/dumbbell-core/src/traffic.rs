@@ -55,10 +55,7 @@ impl ParamType for Arrivals {
         let allowed = || format!("{{\"per_second\": N}} or {{\"per_mbit\": N}}, N from 0 to {MAX_ARRIVALS}");
         let map = value.as_object().filter(|map| map.len() == 1).ok_or_else(allowed)?;
         let flows = |key: &str| map.get(key)?.as_f64().filter(|flows| (0.0..=MAX_ARRIVALS).contains(flows));
-        flows("per_second")
-            .map(Arrivals::PerSecond)
-            .or_else(|| flows("per_mbit").map(Arrivals::PerMbit))
-            .ok_or_else(allowed)
+        flows("per_second").map(Arrivals::PerSecond).or_else(|| flows("per_mbit").map(Arrivals::PerMbit)).ok_or_else(allowed)
     }
 
     fn to_json(&self) -> Value {
@@ -184,7 +181,8 @@ impl ParamType for Sizes {
             Sizes::Pareto { shape, min, max } => json!({"pareto": shape, "min": min, "max": max}),
             Sizes::Empirical(sizes) => {
                 let before = std::iter::once(0.0).chain(sizes.iter().map(|&(_, up_to)| up_to));
-                let pairs: Vec<Value> = sizes.iter().zip(before).map(|(&(size, up_to), from)| json!([size, up_to - from])).collect();
+                let pairs: Vec<Value> =
+                    sizes.iter().zip(before).map(|(&(size, up_to), from)| json!([size, up_to - from])).collect();
                 json!({"empirical": pairs})
             }
         }
@@ -330,7 +328,9 @@ mod tests {
 
     #[test]
     fn wrong_traffic_is_refused() {
-        for bad in [json!(1), json!({}), json!({"per_second": -1}), json!({"per_hour": 1}), json!({"per_second": 1, "per_mbit": 1})] {
+        for bad in
+            [json!(1), json!({}), json!({"per_second": -1}), json!({"per_hour": 1}), json!({"per_second": 1, "per_mbit": 1})]
+        {
             assert!(Arrivals::from_json(&bad).is_err(), "{bad}");
         }
         for bad in [

@@ -62,11 +62,8 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                 Pace::Bucket(Bucket { tokens: depth, depth, filled_at: Time::ZERO })
             }
         };
-        let counters = Counters {
-            internal: InternalLog::new(aqm.internal_queues()),
-            flows: FlowLog::new(classes),
-            ..Counters::default()
-        };
+        let counters =
+            Counters { internal: InternalLog::new(aqm.internal_queues()), flows: FlowLog::new(classes), ..Counters::default() };
         Bottleneck { aqm, counters, listener, in_service: None, next: Time::NEVER, pace, rate, burst }
     }
 

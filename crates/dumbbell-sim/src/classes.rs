@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn rows_are_those_reckoned_by_hand() {
         let classes = [class(ClassKind::Flows, "reno", 20), class(ClassKind::Flows, "cubic", 40)];
-        let sums = [totals(&[flow(2, 1, 30, 8, 100, 1, 0), flow(4, 3, 34, 12, 300, 3, 100)]), totals(&[flow(6, 5, 50, 10, 200, 2, 50)])];
+        let sums =
+            [totals(&[flow(2, 1, 30, 8, 100, 1, 0), flow(4, 3, 34, 12, 300, 3, 100)]), totals(&[flow(6, 5, 50, 10, 200, 2, 50)])];
         let queue = Table::new(vec![("class", Column::U64(vec![0, 1])), ("sojourn_p50_ms", Column::F64(vec![9.0, 10.0]))]);
         let rows = table(&classes, &sums, queue, 12_000_000, SECOND);
         let close = |name: &str, expected: [f64; 2]| {
@@ -183,14 +184,25 @@ mod tests {
     #[test]
     fn a_member_without_rtt_does_not_blank_its_class() {
         let short = FlowResult { samples: Samples::default(), ..flow(1, 1, 0, 1, 10, 0, 0) };
-        let rows = table(&[class(ClassKind::Flows, "reno", 20)], &[totals(&[flow(1, 1, 30, 1, 10, 0, 0), short])], Table::default(), 8_000_000, SECOND);
+        let rows = table(
+            &[class(ClassKind::Flows, "reno", 20)],
+            &[totals(&[flow(1, 1, 30, 1, 10, 0, 0), short])],
+            Table::default(),
+            8_000_000,
+            SECOND,
+        );
         assert_eq!(rows.real("rtt_mean_ms"), Some(&[30.0][..]));
     }
 
     #[test]
     fn only_listed_flows_have_a_fair_share_and_ratios() {
-        let classes = [class(ClassKind::Flows, "reno", 20), class(ClassKind::Udp, "udp", 0), class(ClassKind::Flows, "cubic", 20)];
-        let sums = [totals(&[flow(2, 2, 30, 0, 10, 0, 0)]), totals(&[flow(4, 4, 0, 0, 10, 0, 0)]), totals(&[flow(1, 1, 30, 0, 10, 0, 0)])];
+        let classes =
+            [class(ClassKind::Flows, "reno", 20), class(ClassKind::Udp, "udp", 0), class(ClassKind::Flows, "cubic", 20)];
+        let sums = [
+            totals(&[flow(2, 2, 30, 0, 10, 0, 0)]),
+            totals(&[flow(4, 4, 0, 0, 10, 0, 0)]),
+            totals(&[flow(1, 1, 30, 0, 10, 0, 0)]),
+        ];
         let rows = table(&classes, &sums, Table::default(), 8_000_000, SECOND);
         let relative = rows.real("relative_throughput").expect("a column");
         // of 8 / 2

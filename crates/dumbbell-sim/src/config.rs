@@ -284,8 +284,8 @@ impl RunConfig {
         let run = RunParams::from_json(&without(root, &SECTIONS))?;
 
         let section = object(root.get("bottleneck").unwrap_or(&Value::Null), "bottleneck")?;
-        let bottleneck =
-            BottleneckParams::from_json(&without(section, &["aqm", "rate_changes", "path", "behind"])).map_err(|e| e.within("bottleneck"))?;
+        let bottleneck = BottleneckParams::from_json(&without(section, &["aqm", "rate_changes", "path", "behind"]))
+            .map_err(|e| e.within("bottleneck"))?;
         let path = read_path(section, "path").map_err(|e| e.within("bottleneck"))?;
         let behind = read_path(section, "behind").map_err(|e| e.within("bottleneck"))?;
         let aqm = object(section.get("aqm").unwrap_or(&Value::Null), "bottleneck.aqm")?.clone();
@@ -530,7 +530,8 @@ fn read_stages(map: &Map<String, Value>) -> Result<StageConfig, ParamError> {
 /// The stages in the list `key`, each of which can be built.
 fn read_path(map: &Map<String, Value>, key: &str) -> Result<Vec<Map<String, Value>>, ParamError> {
     let entries = list(map.get(key), key)?.iter().enumerate();
-    let stages = entries.map(|(index, stage)| object(stage, &format!("{key}[{index}]")).cloned()).collect::<Result<Vec<_>, _>>()?;
+    let stages =
+        entries.map(|(index, stage)| object(stage, &format!("{key}[{index}]")).cloned()).collect::<Result<Vec<_>, _>>()?;
     let place = |error: ParamError| ParamError { key: format!("{key}{}", error.key), ..error };
     path::build::<Packet>(&stages, Rng::stream(0, "check", 0)).map_err(place)?;
     Ok(stages)

@@ -362,7 +362,8 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             let stages = build_stages(stages, seed, number as usize)?;
             let slot = self.arena.add(|slot| {
                 let source = UdpSource::new(slot, params.rate, params.size, params.ecn.into(), params.spacing, rng);
-                let transport = Transport::Udp(Box::new(Udp { source, received: ReceiverStats::default(), started: false, stopped: None }));
+                let transport =
+                    Transport::Udp(Box::new(Udp { source, received: ReceiverStats::default(), started: false, stopped: None }));
                 let stop = params.stop.unwrap_or(Time::NEVER);
                 Endpoint { stages, ..Endpoint::new(transport, Origin::Listed, number, class, line, start, stop) }
             });
@@ -547,7 +548,10 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         }
         let left = endpoint.check_conservation(&counters)?;
         if left != UnderWay::default() {
-            return Err(RunError::Invariant(format!("flow {}: it is over, and packets are under way: {left:?}", endpoint.number)));
+            return Err(RunError::Invariant(format!(
+                "flow {}: it is over, and packets are under way: {left:?}",
+                endpoint.number
+            )));
         }
         let (member, measured) = (endpoint.member, !line.over);
         if measured {
@@ -669,9 +673,11 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         held.ahead += self.entrance.shared.as_ref().map_or(0, |path| path.held() as u64);
         held.behind = self.behind.as_ref().map_or(0, |path| path.held() as u64);
         held.queued = self.entrance.bottleneck.held();
-        for (place, found, held) in
-            [("ahead of the queue", found.ahead, held.ahead), ("queue", found.queued, held.queued), ("behind the queue", found.behind, held.behind)]
-        {
+        for (place, found, held) in [
+            ("ahead of the queue", found.ahead, held.ahead),
+            ("queue", found.queued, held.queued),
+            ("behind the queue", found.behind, held.behind),
+        ] {
             if found != held {
                 return Err(RunError::Invariant(format!("{place}: arrived - gone is {found}, held are {held}")));
             }

@@ -84,7 +84,13 @@ impl FlowResult {
             }
             Transport::Udp(udp) => {
                 let sender = SenderStats { sent: udp.source.sent, sent_all: udp.source.sent, ..SenderStats::default() };
-                FlowResult { end: udp.stopped.unwrap_or(now), payload: udp.received.bytes, sender, receiver: udp.received, ..common }
+                FlowResult {
+                    end: udp.stopped.unwrap_or(now),
+                    payload: udp.received.bytes,
+                    sender,
+                    receiver: udp.received,
+                    ..common
+                }
             }
             Transport::Vacant => common,
         }

@@ -133,7 +133,8 @@ impl ShortFlows {
     /// One row a class and range of sizes.
     pub fn sizes_table(&self) -> Table {
         let bins = || self.bins.iter();
-        let int = |of: &dyn Fn(u16, u64, &Bin) -> u64| Column::U64(bins().map(|(&(class, from), bin)| of(class, from, bin)).collect());
+        let int =
+            |of: &dyn Fn(u16, u64, &Bin) -> u64| Column::U64(bins().map(|(&(class, from), bin)| of(class, from, bin)).collect());
         let real = |of: &dyn Fn(&Bin) -> f64| {
             Column::F64(bins().map(|(_, bin)| if bin.slowdown.total() > 0 { of(bin) } else { f64::NAN }).collect())
         };
@@ -168,7 +169,16 @@ mod tests {
 
     #[test]
     fn sizes_fall_into_ranges_of_1_2_5() {
-        let ranges = [(1, 1, 2), (2, 2, 5), (4, 2, 5), (5, 5, 10), (9, 5, 10), (10, 10, 20), (1999, 1000, 2000), (1_000_000, 1_000_000, 2_000_000)];
+        let ranges = [
+            (1, 1, 2),
+            (2, 2, 5),
+            (4, 2, 5),
+            (5, 5, 10),
+            (9, 5, 10),
+            (10, 10, 20),
+            (1999, 1000, 2000),
+            (1_000_000, 1_000_000, 2_000_000),
+        ];
         for (size, from, to) in ranges {
             assert_eq!((bin_of(size), bin_end(from)), (from, to), "{size}");
         }

@@ -47,7 +47,10 @@ fn short_flows_alone_take_what_theory_says() {
     assert!(alone > flows.height() * 8 / 10, "{alone} of {}: {:?}", flows.height(), reals(flows, "completion_s"));
     // 14480 B at 40 Mbit/s take 2.896 ms, with 10 ms of propagation 12.896 ms: 23.056 is 1.7878 times that
     assert!(reals(flows, "slowdown").iter().any(|&slowdown| (slowdown - 1.787_841).abs() < 1e-5));
-    assert_eq!((ints(&outcome.tables.slowdowns, "from_bytes"), ints(&outcome.tables.slowdowns, "to_bytes")), (&[10_000][..], &[20_000][..]));
+    assert_eq!(
+        (ints(&outcome.tables.slowdowns, "from_bytes"), ints(&outcome.tables.slowdowns, "to_bytes")),
+        (&[10_000][..], &[20_000][..])
+    );
     // shorter than 200 ms, each of them, and the class has an RTT all the same
     assert!((10.0..12.0).contains(&reals(&outcome.tables.classes, "rtt_mean_ms")[0]));
 }
@@ -58,7 +61,9 @@ fn web_load_beside_long_flows_counts_every_flow_once() {
         "flows": [{"cc": {"name": "cubic"}, "base_rtt": 10 * MS}],
         "web": [web("cubic", 100.0, json!({"pareto": 0.9, "min": 1000, "max": 1_000_000})), web("reno", 50.0, json!({"fixed": 3000}))],
     });
-    for aqm in [json!({"name": "codel", "ecn": true}), json!({"name": "fq_codel"}), json!({"name": "cake"}), json!({"name": "pie"})] {
+    for aqm in
+        [json!({"name": "codel", "ecn": true}), json!({"name": "fq_codel"}), json!({"name": "cake"}), json!({"name": "pie"})]
+    {
         let outcome = must(&config(20, &aqm, parts.clone()));
         let (flows, classes) = (&outcome.tables.short_flows, &outcome.tables.classes);
         let count = |class: u64| ints(flows, "class").iter().filter(|&&c| c == class).count() as u64;
@@ -102,7 +107,9 @@ fn web_stops_when_told() {
 
 #[test]
 fn udp_at_twice_the_rate_of_the_link_leaves_little_to_tcp() {
-    for (aqm, least) in [(json!({"name": "pfifo"}), 0.0), (json!({"name": "codel", "ecn": true}), 0.0), (json!({"name": "fq_codel"}), 0.45)] {
+    for (aqm, least) in
+        [(json!({"name": "pfifo"}), 0.0), (json!({"name": "codel", "ecn": true}), 0.0), (json!({"name": "fq_codel"}), 0.45)]
+    {
         let parts = json!({
             "flows": [{"cc": {"name": "cubic"}, "base_rtt": 10 * MS}],
             "udp": [{"rate": 80_000_000, "ecn": "ect1", "start": {"min": SECOND, "max": SECOND}}],
@@ -193,7 +200,8 @@ proptest! {
 #[test]
 fn stages_on_every_way_lose_no_packet_silently() {
     // every kind of stage, on the way of one flow, of its acknowledgements, of all packets, and behind the bottleneck
-    let flow = |path: Value, ack_path: Value| json!({"cc": {"name": "cubic"}, "base_rtt": 20 * MS, "path": path, "ack_path": ack_path});
+    let flow =
+        |path: Value, ack_path: Value| json!({"cc": {"name": "cubic"}, "base_rtt": 20 * MS, "path": path, "ack_path": ack_path});
     let batch = json!([{"name": "batch", "interval": 2 * MS}]);
     let parts = json!({
         "flows": [

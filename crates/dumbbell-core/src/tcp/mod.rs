@@ -2,7 +2,8 @@
 //!
 //! Sequence numbers count segments of one MSS from 0; SYN and FIN take none. What Linux does and this does not:
 //! reordering is not measured (a dumbbell keeps the order of each flow, so the reordering degree stays at 3), SACK
-//! reneging, MTU probing, PLB and fast open are left out, and what is out of order does not shrink the receiver's window.
+//! reneging, MTU probing, PLB and fast open are left out, and what is out of order does not shrink the receiver's window: it only
+//! keeps it from growing.
 
 mod ecn;
 pub mod host;

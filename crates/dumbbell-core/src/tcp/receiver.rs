@@ -152,7 +152,7 @@ pub struct Receiver {
 impl Receiver {
     /// A listening receiver for flow `flow`.
     pub fn new(flow: u32, host: Arc<HostParams>, options: FlowOptions) -> Receiver {
-        let window = Window::new(host.mss, host.receive_buffer);
+        let window = Window::new(&host);
         Receiver {
             stats: ReceiverStats::default(),
             host,
@@ -209,7 +209,7 @@ impl Receiver {
         if packet.flags & flag::NO_DATA != 0 {
             return self.on_handshake(packet, now);
         }
-        self.window.on_data(packet, self.rcv_nxt, now);
+        self.window.on_data(packet, now);
         self.on_data(packet, now);
         self.check_ack(now)
     }
@@ -224,7 +224,7 @@ impl Receiver {
                 (true, Echo::Accurate) => ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP,
                 (true, _) => ack_flag::ECN_SETUP,
             };
-            let window = self.window.offered();
+            let window = self.window.offered_first();
             let flags = ack_flag::SYN_ACK | setup;
             let tsval = now.as_millis() as u32;
             return Some(Ack { ack: 0, flow: self.flow, tsecr: packet.tsval, tsval, window, ce_count: 0, flags });
@@ -252,8 +252,12 @@ impl Receiver {
         if seq < self.rcv_nxt {
             return self.on_duplicate(seq);
         }
-        if seq == self.rcv_nxt {
+        let grows = self.window.may_grow();
+        let held = if grows { self.held() } else { 0 };
+        let in_order = seq == self.rcv_nxt;
+        if in_order {
             self.rcv_nxt += 1;
+            self.window.in_order(self.rcv_nxt, now);
             if !self.out_of_order.is_empty() {
                 self.fill_gap();
             }
@@ -262,13 +266,21 @@ impl Receiver {
         }
         self.note_arrival(now);
         self.check_ecn(packet.ecn, now);
-        if self.window.grow() {
+        if grows && self.window.grow(held) {
             self.quick |= 1;
+        }
+        if in_order {
+            self.window.read(self.rcv_nxt, now);
         }
         if packet.has(flag::PSH) && (self.host.ack_push || packet.len < self.host.mss as u16 + crate::packet::HEADERS) {
             // the end of a write: the application reads it, and the peer may wait (Linux tcp_cleanup_rbuf)
             self.ack_now = true;
         }
+    }
+
+    /// Segments that lie out of order.
+    fn held(&self) -> u64 {
+        self.out_of_order.iter().map(|block| block.1 - block.0).sum()
     }
 
     fn on_duplicate(&mut self, seq: u64) {

@@ -123,7 +123,20 @@ impl Endpoint {
     /// An endpoint in line `line` that starts and stops at these times of the engine's clock, without stages.
     pub fn new(transport: Transport, origin: Origin, number: u32, class: u16, line: u32, start: Time, stop: Time) -> Endpoint {
         let (samples, look_at) = (Samples::default(), Time::NEVER);
-        Endpoint { transport, origin, number, class, line, member: 0, start, stop, quiet_since: None, look_at, samples, stages: Stages::default() }
+        Endpoint {
+            transport,
+            origin,
+            number,
+            class,
+            line,
+            member: 0,
+            start,
+            stop,
+            quiet_since: None,
+            look_at,
+            samples,
+            stages: Stages::default(),
+        }
     }
 
     /// The TCP connection, if it is one.
@@ -143,7 +156,13 @@ impl Endpoint {
                 let start = if tcp.sender.phase == Phase::Idle { self.start } else { Time::NEVER };
                 start.min(tcp.sender.next_timer()).min(tcp.receiver.next_timer())
             }
-            Transport::Udp(udp) => if udp.started { udp.source.next } else { self.start },
+            Transport::Udp(udp) => {
+                if udp.started {
+                    udp.source.next
+                } else {
+                    self.start
+                }
+            }
             Transport::Vacant => Time::NEVER,
         };
         own.min(self.stop).min(self.stages.next_timer()).min(self.look_at)

@@ -97,7 +97,8 @@ fn record_seeded(
 ) -> (Result<Outcome, RunError>, Vec<(Time, Call)>) {
     let config = json!({"duration": 1_000_000_000, "seed": seed, "bottleneck": bottleneck, "flows": flows});
     let config = Arc::new(RunConfig::from_json(&config).expect("a valid configuration"));
-    let controls = config.flows.iter().map(|flow| cc::build(&flow.cc, &cc::CcContext::default()).expect("a congestion control")).collect();
+    let controls =
+        config.flows.iter().map(|flow| cc::build(&flow.cc, &cc::CcContext::default()).expect("a congestion control")).collect();
     let calls = Arc::new(Mutex::new(Vec::new()));
     let queue = Recorder { calls: Arc::clone(&calls), packets: VecDeque::new(), shapes, fault };
     let mut run: Box<dyn Run> = Box::new(Engine::new(config, controls, queue, ()).expect("no stages"));
@@ -162,7 +163,8 @@ fn a_packet_held_by_jitter_arrives_at_its_own_time() {
     let mut seen = [0; 2];
     for seed in 0..20 {
         let (_, calls) = record_seeded(seed, json!([jittery, flow(0, 20)]), fifo(), true, Fault::None);
-        let first: Vec<(Time, Call)> = calls.iter().filter(|(_, call)| matches!(call, Call::Enqueue(_))).take(2).copied().collect();
+        let first: Vec<(Time, Call)> =
+            calls.iter().filter(|(_, call)| matches!(call, Call::Enqueue(_))).take(2).copied().collect();
         let late = usize::from(first[0].1 == Call::Enqueue(1));
         let expected = [[at(10_000_000, 0), at(10_000_000, 1)], [at(10_000_000, 1), at(10_000_001, 0)]];
         assert_eq!(first, expected[late], "seed {seed}");
