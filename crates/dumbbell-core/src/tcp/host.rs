@@ -102,6 +102,8 @@ params! {
         ack_push: bool = true, unit "", source "Linux since 6.6 (tcp_measure_rcv_mss); false for older kernels";
         /// The receiver takes no round trip of 0 ms from timestamps, instead of 1 ms.
         receiver_rtt_not_zero: bool = true, unit "", source "tcp_rcv_rtt_measure_ts, Linux 6.12; false for older kernels";
+        /// The delay of an ACK ends before the peer's shortest retransmission timeout, and the estimate behind it is 200 ms at the most.
+        ack_delay_bound: bool = true, unit "", source "tcp_delack_max, tcp_event_data_recv, Linux 6.12; false for older kernels";
         /// Proportional rate reduction.
         prr: Prr = Prr::Rfc6937bis, unit "", source "Linux tcp_cwnd_reduction";
         /// How the window falls after a CE mark.
@@ -179,7 +181,7 @@ const fn of_control(cc: &'static str, key: &'static str, value: Setting, source:
 
 /// What Linux changed: up to the release before the one that is named, the parameter had this value. DCTCP's switches all changed
 /// before or in 5.1 (cc/dctcp.rs): no profile differs in them.
-const LINUX: [((u32, u32), Difference); 7] = [
+const LINUX: [((u32, u32), Difference); 8] = [
     ((5, 5), of_host("push_bursts", Setting::Is(false), "__tcp_transmit_skb sets PSH on bursts since 5.5")),
     ((5, 6), of_control("cubic", "hystart", Setting::Word("5.5"), "tcp_cubic.c: HyStart counts microseconds since 5.6")),
     ((5, 15), of_host("prr", Setting::Word("rfc6937"), "tcp_cwnd_reduction follows RFC 6937bis since 5.15")),
@@ -189,6 +191,7 @@ const LINUX: [((u32, u32), Difference); 7] = [
         (6, 12),
         of_host("tso_defer_near", Setting::Is(false), "tcp_tso_should_defer changed in 6.12.117, which profile 6.12 means"),
     ),
+    ((6, 12), of_host("ack_delay_bound", Setting::Is(false), "tcp_delack_max is 200 ms up to 6.1.192")),
     ((6, 12), of_host("receiver_rtt_not_zero", Setting::Is(false), "tcp_rtt_tsopt_us takes 0 ms for 1 ms up to 6.1.192")),
 ];
 
@@ -317,7 +320,7 @@ mod tests {
         assert_eq!(all["linux-5.10"]["cc"], json!({}));
         assert_eq!(
             all["linux-6.1"]["hosts"],
-            json!({"ack_push": false, "tso_defer_near": false, "receiver_rtt_not_zero": false})
+            json!({"ack_push": false, "tso_defer_near": false, "ack_delay_bound": false, "receiver_rtt_not_zero": false})
         );
         assert!(all["linux-5.4"]["sources"]["cubic.hystart"].as_str().unwrap().contains("5.6"));
     }

@@ -64,6 +64,21 @@ impl Peer {
         peer
     }
 
+    /// The same with a round trip of `rtt_us` as the receiver sees it.
+    fn after(rtt_us: u64) -> Peer {
+        Peer::after_on(HostParams::default(), rtt_us)
+    }
+
+    fn after_on(host: HostParams, rtt_us: u64) -> Peer {
+        let receiver = Receiver::new(7, Arc::new(host), FlowOptions::default());
+        let mut peer = Peer { receiver, now: Time::ZERO, next: 0, answers_after: 60_000 };
+        assert!(peer.bare(flag::SYN).is_some());
+        peer.now = Time::from_micros(rtt_us);
+        assert!(peer.bare(flag::PURE_ACK).is_none());
+        assert_eq!((0..23).filter_map(|_| peer.data()).count(), 23);
+        peer
+    }
+
     fn bare(&mut self, flags: u8) -> Option<Ack> {
         let len = if flags == flag::SYN { SYN_FRAME } else { HEADERS };
         self.receiver.on_packet(&Packet { len, tsval: 5, ..packet(0, Ecn::NotEct, flags) }, self.now)
@@ -181,10 +196,58 @@ fn the_delay_adapts_to_the_gap_between_segments_within_the_round_trip() {
 }
 
 #[test]
+fn what_is_out_of_order_does_not_feed_the_delay() {
+    let mut peer = Peer::after(90_000);
+    peer.advance(30);
+    peer.arrive(24);
+    peer.advance(30);
+    peer.arrive(23);
+    peer.advance(25);
+    // a gap of 60 ms is longer than 40 and changes nothing; that of 25: 40 / 2 + 25 = 45 ms
+    assert!(peer.arrive(25).is_none());
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_millis(45)));
+}
+
+#[test]
+fn the_round_trip_that_bounds_the_delay_counts_in_whole_milliseconds_rounded_up() {
+    let mut peer = Peer::after(90_300);
+    peer.advance(30);
+    assert!(peer.data().is_none());
+    // the timer of 50 ms ran out: 100 ms, of which the round trip allows 91
+    peer.now = peer.receiver.next_timer();
+    assert!(peer.receiver.on_timer(peer.now).is_some());
+    peer.advance(150);
+    assert!(peer.data().is_none());
+    let jiffy = Time::from_millis(peer.now.as_millis());
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(jiffy, Time::from_millis(91)));
+}
+
+#[test]
+fn the_delay_ends_before_the_peers_shortest_timeout_since_linux_6_12() {
+    for (ack_delay_bound, rto_min, delay) in [(true, 200, 199), (true, 150, 149), (false, 200, 200)] {
+        let rto_min = Time::from_millis(rto_min);
+        let mut peer = Peer::after_on(HostParams { ack_delay_bound, rto_min, ..HostParams::default() }, 300_000);
+        // 40 / 2 + 30 = 50, 70, 100, 145, 212; every second segment is acknowledged at once
+        for gap in [30, 45, 65, 95, 140] {
+            peer.advance(gap);
+            peer.data();
+        }
+        assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_millis(delay)));
+        // 200 / 2 + 110 is bounded by 200 again, and 200 / 2 + 50; without a bound 212 / 2 + 110 = 216, and 216 / 2 + 50
+        peer.advance(110);
+        peer.data();
+        peer.advance(50);
+        peer.data();
+        let next = if ack_delay_bound { 150 } else { 158 };
+        assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_millis(next.min(delay))));
+    }
+}
+
+#[test]
 fn silence_longer_than_an_rto_brings_immediate_acks_again() {
-    // 40 + 200 = 240 ms
-    for (silence, acknowledged) in [(240, 0), (241, 16)] {
-        let mut peer = Peer::warm(FlowOptions::default());
+    // 40 + 200 = 240 ms; 150.3 + 2 * 150.3 = 450.9 ms, 451 in whole ones
+    for (rtt_us, silence, acknowledged) in [(40_000, 240, 0), (40_000, 241, 16), (150_300, 451, 0), (150_300, 452, 16)] {
+        let mut peer = Peer::after(rtt_us);
         peer.advance(silence);
         let count = (0..30).take_while(|_| peer.data().is_some()).count();
         assert_eq!(count, acknowledged, "after {silence} ms");
@@ -284,17 +347,35 @@ fn duplicates_are_reported_first_and_at_once() {
     let ack = peer.arrive(4).expect("at once");
     assert!(ack.has(ack_flag::DSACK));
     assert_eq!(peer.receiver.blocks().as_slice(), [(4, 5)]);
-    // above, inside a block: reported before the block itself
+    // above, inside a block: reported before the block itself, which moves to the front
     peer.report(30);
     peer.report(32);
     let again = peer.arrive(30).expect("at once");
     assert!(again.has(ack_flag::DSACK));
-    assert_eq!(peer.receiver.blocks().as_slice(), [(30, 31), (32, 33), (30, 31)]);
+    assert_eq!(peer.receiver.blocks().as_slice(), [(30, 31), (30, 31), (32, 33)]);
     // once
     let next = peer.arrive(31).expect("out of order");
     assert!(!next.has(ack_flag::DSACK));
     assert_eq!(peer.receiver.stats.duplicates, 2);
     assert_eq!(peer.receiver.rcv_nxt, 23);
+}
+
+#[test]
+fn a_duplicate_of_what_lies_out_of_order_is_held_back_like_any_other() {
+    let mut peer = Peer::warm(FlowOptions::default());
+    for seq in [24, 30, 25] {
+        assert!(peer.arrive(seq).is_some(), "{seq}");
+    }
+    assert!(peer.arrive(30).is_none());
+    peer.now = peer.receiver.next_timer();
+    assert!(has(peer.receiver.on_timer(peer.now), ack_flag::DSACK));
+    assert_eq!(peer.receiver.blocks().as_slice(), [(30, 31), (30, 31), (24, 26)]);
+    // no immediate ACKs follow: what is in order waits for a second segment
+    assert!(peer.arrive(23).is_some());
+    for seq in 26..30 {
+        peer.arrive(seq);
+    }
+    assert!(peer.arrive(31).is_none());
 }
 
 #[test]
