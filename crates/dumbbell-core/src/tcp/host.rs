@@ -94,6 +94,8 @@ params! {
         tso_rtt: bool = true, unit "", source "sysctl tcp_tso_rtt_log, Linux since 5.18; false for older kernels";
         /// The sender waits for a larger burst only if the next ACK is due within 1 ms, and not whenever half a round trip has passed.
         tso_defer_near: bool = true, unit "", source "tcp_tso_should_defer, Linux 6.12.117; false for older kernels, since 4.20";
+        /// The send buffer may grow after every burst, not only when all is sent that may be.
+        expand_between_bursts: bool = true, unit "", source "tcp_check_space in tcp_event_new_data_sent, Linux since 5.18; false for older kernels";
         /// The sender pushes the last segment of every burst of two and more.
         push_bursts: bool = true, unit "", source "Linux since 5.5 (__tcp_transmit_skb); false for older kernels";
         /// The receiver echoes SCE marks as ESCE, ahead of any delayed ACK when they begin or end.
@@ -181,11 +183,12 @@ const fn of_control(cc: &'static str, key: &'static str, value: Setting, source:
 
 /// What Linux changed: up to the release before the one that is named, the parameter had this value. DCTCP's switches all changed
 /// before or in 5.1 (cc/dctcp.rs): no profile differs in them.
-const LINUX: [((u32, u32), Difference); 8] = [
+const LINUX: [((u32, u32), Difference); 9] = [
     ((5, 5), of_host("push_bursts", Setting::Is(false), "__tcp_transmit_skb sets PSH on bursts since 5.5")),
     ((5, 6), of_control("cubic", "hystart", Setting::Word("5.5"), "tcp_cubic.c: HyStart counts microseconds since 5.6")),
     ((5, 15), of_host("prr", Setting::Word("rfc6937"), "tcp_cwnd_reduction follows RFC 6937bis since 5.15")),
     ((5, 18), of_host("tso_rtt", Setting::Is(false), "sysctl tcp_tso_rtt_log came with 5.18")),
+    ((5, 18), of_host("expand_between_bursts", Setting::Is(false), "tcp_event_new_data_sent calls tcp_check_space since 5.18")),
     ((6, 6), of_host("ack_push", Setting::Is(false), "tcp_measure_rcv_mss counts full segments with PSH since 6.6")),
     (
         (6, 12),

@@ -245,7 +245,7 @@ impl Sender {
 
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
-        self.board.heap_bytes() + self.rate.as_ref().map_or(0, |rate| rate.heap_bytes())
+        self.board.heap_bytes() + self.queue.heap_bytes() + self.rate.as_ref().map_or(0, |rate| rate.heap_bytes())
     }
 
     /// Segments that the scoreboard says are SACKed, lost and retransmitted, counted anew: for tests.
@@ -302,6 +302,7 @@ impl Sender {
         self.timer.backoff = 0;
         self.last_sent = self.conn.now;
         self.window_end = u64::from(ack.window / self.conn.mss);
+        self.queue.max_window = ack.window;
         // the SYN counts as delivered
         self.conn.delivered = 1;
         self.cc.init(&mut self.conn);
@@ -341,6 +342,7 @@ impl Sender {
         }
         if ack.ack >= prior_una {
             self.window_end = self.window_end.max(ack.ack + u64::from(ack.window / self.conn.mss));
+            self.queue.max_window = self.queue.max_window.max(ack.window);
         }
         let advanced = ack.ack.saturating_sub(prior_una);
         if advanced > 0 {
