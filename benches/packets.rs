@@ -52,8 +52,16 @@ fn cases() -> Vec<Case> {
     let large = || json!({"name": "fq_codel", "limit": 1_000_000, "memory_limit": 1_u64 << 34});
     // 0.17 of the round trip
     let step = || json!({"name": "step", "threshold": 850_000, "limit": 1_000_000});
-    let case =
-        |name, rate, base_rtt, flows, aqm, millis, short_millis| Case { name, rate, base_rtt, flows, aqm, millis, short_millis, web: 0.0 };
+    let case = |name, rate, base_rtt, flows, aqm, millis, short_millis| Case {
+        name,
+        rate,
+        base_rtt,
+        flows,
+        aqm,
+        millis,
+        short_millis,
+        web: 0.0,
+    };
     vec![
         case("a", GBIT, 5 * MS, &[("dctcp", 10)], step(), 30_000, 1_000),
         case("b", GBIT / 10, 20 * MS, &[("cubic", 2)], codel(), 200_000, 10_000),
@@ -90,7 +98,8 @@ impl Case {
         let flow = |cc: &str| json!({"cc": {"name": cc}, "base_rtt": self.base_rtt, "start": {"min": first, "max": last}});
         let flows: Vec<Value> = self.flows.iter().flat_map(|&(cc, count)| vec![flow(cc); count]).take(most_flows).collect();
         let size = json!({"pareto": 0.9, "min": 1000, "max": 1_000_000});
-        let short = json!({"cc": {"name": "cubic"}, "base_rtt": self.base_rtt, "arrivals": {"per_second": self.web}, "size": size});
+        let short =
+            json!({"cc": {"name": "cubic"}, "base_rtt": self.base_rtt, "arrivals": {"per_second": self.web}, "size": size});
         json!({"duration": millis * MS, "seed": 1, "web": if self.web > 0.0 { vec![short] } else { Vec::new() }, "bottleneck": {"rate": self.rate, "aqm": self.aqm},
             "hosts": {"send_buffer": 1_u64 << 30, "receive_buffer": 1_u64 << 30, "sce_feedback": true}, "flows": flows,
             "record": {"series": false}})

@@ -94,6 +94,8 @@ params! {
         tso_rtt: bool = true, unit "", source "sysctl tcp_tso_rtt_log, Linux since 5.18; false for older kernels";
         /// The sender waits for a larger burst only if the next ACK is due within 1 ms, and not whenever half a round trip has passed.
         tso_defer_near: bool = true, unit "", source "tcp_tso_should_defer, Linux 6.12.117; false for older kernels, since 4.20";
+        /// The send buffer may grow after every burst, not only when all is sent that may be.
+        expand_between_bursts: bool = true, unit "", source "tcp_check_space in tcp_event_new_data_sent, Linux since 5.18; false for older kernels";
         /// The sender pushes the last segment of every burst of two and more.
         push_bursts: bool = true, unit "", source "Linux since 5.5 (__tcp_transmit_skb); false for older kernels";
         /// The receiver echoes SCE marks as ESCE, ahead of any delayed ACK when they begin or end.
@@ -102,6 +104,10 @@ params! {
         ack_push: bool = true, unit "", source "Linux since 6.6 (tcp_measure_rcv_mss); false for older kernels";
         /// The congestion control hears of an ACK before the scoreboard is cleaned, and not after.
         early_ack_event: bool = false, unit "", source "tcp_ack: in_ack_event after tcp_clean_rtx_queue, Linux 6.12.117; true for older kernels";
+        /// The receiver takes no round trip of 0 ms from timestamps, instead of 1 ms.
+        receiver_rtt_not_zero: bool = true, unit "", source "tcp_rcv_rtt_measure_ts, Linux 6.12; false for older kernels";
+        /// The delay of an ACK ends before the peer's shortest retransmission timeout, and the estimate behind it is 200 ms at the most.
+        ack_delay_bound: bool = true, unit "", source "tcp_delack_max, tcp_event_data_recv, Linux 6.12; false for older kernels";
         /// Proportional rate reduction.
         prr: Prr = Prr::Rfc6937bis, unit "", source "Linux tcp_cwnd_reduction";
         /// How the window falls after a CE mark.
@@ -183,12 +189,13 @@ const fn of_control(cc: &'static str, key: &'static str, value: Setting, source:
 
 /// What Linux changed: up to the release before the one that is named, the parameter had this value. DCTCP's switches all changed
 /// before or in 5.1 (cc/dctcp.rs): no profile differs in them.
-const LINUX: [((u32, u32), Difference); 8] = [
+const LINUX: &[((u32, u32), Difference)] = &[
     ((5, 5), of_host("push_bursts", Setting::Is(false), "__tcp_transmit_skb sets PSH on bursts since 5.5")),
     ((5, 6), of_control("cubic", "hystart", Setting::Word("5.5"), "tcp_cubic.c: HyStart counts microseconds since 5.6")),
     ((5, 15), of_host("prr", Setting::Word("rfc6937"), "tcp_cwnd_reduction follows RFC 6937bis since 5.15")),
     ((5, 18), of_host("tso_rtt", Setting::Is(false), "sysctl tcp_tso_rtt_log came with 5.18")),
     ((6, 5), of_host("syn_linear_timeouts", Setting::Count(0), "sysctl tcp_syn_linear_timeouts came with 6.5")),
+    ((5, 18), of_host("expand_between_bursts", Setting::Is(false), "tcp_event_new_data_sent calls tcp_check_space since 5.18")),
     ((6, 6), of_host("ack_push", Setting::Is(false), "tcp_measure_rcv_mss counts full segments with PSH since 6.6")),
     (
         (6, 12),
@@ -202,6 +209,8 @@ const LINUX: [((u32, u32), Difference); 8] = [
             "tcp_ack: in_ack_event moved in 6.15, and with 6.12.117, which profile 6.12 means",
         ),
     ),
+    ((6, 12), of_host("ack_delay_bound", Setting::Is(false), "tcp_delack_max is 200 ms up to 6.1.192")),
+    ((6, 12), of_host("receiver_rtt_not_zero", Setting::Is(false), "tcp_rtt_tsopt_us takes 0 ms for 1 ms up to 6.1.192")),
 ];
 
 /// How FreeBSD 13 differs, as far as known.
@@ -329,7 +338,8 @@ mod tests {
         assert_eq!(all["linux-5.10"]["cc"], json!({}));
         assert_eq!(
             all["linux-6.1"]["hosts"],
-            json!({"syn_linear_timeouts": 0, "ack_push": false, "tso_defer_near": false, "early_ack_event": true})
+            json!({"syn_linear_timeouts": 0, "ack_push": false, "tso_defer_near": false, "early_ack_event": true, "ack_delay_bound": false,
+                "receiver_rtt_not_zero": false})
         );
         assert!(all["linux-5.4"]["sources"]["cubic.hystart"].as_str().unwrap().contains("5.6"));
     }

@@ -1,7 +1,8 @@
 //! Transport as Linux does it, sans-IO: sender and receiver apart.
 //!
 //! Sequence numbers count segments of one MSS from 0; SYN and FIN take none. What Linux does and this does not: SACK
-//! reneging, MTU probing, PLB and fast open are left out, and what is out of order does not shrink the receiver's window.
+//! reneging, MTU probing, PLB and fast open are left out, and what is out of order does not shrink the receiver's window: it only keeps it from
+//! growing.
 //! `tcp_cwnd_application_limited` is left out, too: it shrinks the window of a sender that had no ACK for an RTO while
 //! something was out and then writes, which is the moment before its timeout; steady sending never gets there.
 //! A SYN is repeated until it is answered, at last every two minutes; Linux gives up after 10 retries (131 s; before 6.5 after 6, 127 s).

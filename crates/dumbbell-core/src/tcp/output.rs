@@ -19,15 +19,17 @@ const TSO_WIN_DIVISOR: u32 = 3;
 impl Sender {
     /// Something new is there to send, and the receiver has room.
     pub(super) fn may_send_new(&mut self) -> bool {
-        self.queue.unsent(&self.conn, self.window_end) > 0 && self.conn.snd_nxt < self.window_end
+        self.queue.unsent(&self.conn, self.board.bursts) > 0 && self.conn.snd_nxt < self.window_end
     }
 
     /// Sends what may be sent. Linux `tcp_data_snd_check`.
     #[inline]
     pub(super) fn push(&mut self, net: &mut impl Network) {
         if self.phase == Phase::Established {
+            let size = self.queue.size;
             self.send_new(net, false);
-            if self.queue.expand(&self.conn, &self.host) {
+            self.queue.expand(&self.conn, &self.host);
+            if self.queue.size > size {
                 self.send_new(net, false);
             }
         }
@@ -37,7 +39,7 @@ impl Sender {
     /// is full. Returns whether anything was sent. Linux `tcp_write_xmit`.
     pub(super) fn send_new(&mut self, net: &mut impl Network, probe: bool) -> bool {
         self.check_app_limited();
-        let mut unsent = self.queue.unsent(&self.conn, self.window_end);
+        let mut unsent = self.queue.unsent(&self.conn, self.board.bursts);
         let max_burst = if self.host.offload == Offload::Tso { self.burst_limit() } else { 1 };
         let may_defer = max_burst > 1 && !probe && self.conn.state < CaState::Recovery;
         let mut limited = false;
@@ -65,6 +67,9 @@ impl Sender {
             }
             let burst = u64::from(quota.min(max_burst)).min(unsent).min(window);
             self.send_burst(burst as u32, net);
+            if self.host.expand_between_bursts {
+                self.queue.expand(&self.conn, &self.host);
+            }
             unsent -= burst;
             sent += burst as u32;
             if probe {
@@ -73,7 +78,7 @@ impl Sender {
         }
         if unsent == 0 && matches!(self.queue.app, Application::Rate(_)) {
             // all that was there is sent: wake up for what comes next
-            self.queue.unsent(&self.conn, self.window_end);
+            self.queue.unsent(&self.conn, self.board.bursts);
         }
         limited |= self.conn.in_flight() >= self.conn.cwnd;
         if sent > 0 || limited {
@@ -118,7 +123,7 @@ impl Sender {
         if limit >= u64::from(max_burst) {
             return false;
         }
-        let buffer = self.queue.left_in_buffer(conn.snd_nxt);
+        let buffer = self.queue.left_in_buffer();
         if unsent > buffer && limit >= buffer {
             // nothing more will come into this buffer
             return false;
@@ -148,21 +153,21 @@ impl Sender {
             rate.sent(&self.conn, self.conn.snd_nxt, segments);
         }
         let arm = self.conn.packets_out() == 0 || self.timer.kind == Timer::Tlp;
+        // Linux since 5.5 pushes every burst, and leaves single segments to delayed acknowledgement
+        let push = self.queue.send(segments) || (segments > 1 && self.host.push_bursts);
         let stamped = self.stamped();
         for index in 1..=segments {
             let seq = self.conn.snd_nxt;
             self.board.push(seq, self.conn.snd_una, now);
             self.conn.snd_nxt += 1;
-            // Linux since 5.5 pushes every burst, and leaves single segments to delayed acknowledgement
-            let end_of_burst = segments > 1 && index == segments && self.host.push_bursts;
-            let push = end_of_burst || self.queue.is_pushed(seq, self.host.mss);
             let (ecn, cwr) = self.ecn.stamp();
-            let flags = cwr | if push { flag::PSH } else { 0 };
+            let flags = cwr | if push && index == segments { flag::PSH } else { 0 };
             self.stats.sent += 1;
             self.stats.sent_all += 1;
             let len = self.queue.payload(seq, self.host.mss) as u16 + HEADERS;
             net.send(Packet { seq, len, ecn, flags, ..stamped });
         }
+        self.board.end_burst(self.conn.snd_nxt - 1);
         self.pacer.charge(&self.conn, u64::from(segments));
         self.last_sent = now;
         if arm {

@@ -18,10 +18,14 @@ const ATO_MIN_MS: u32 = 40;
 const ATO_LIMIT_MS: u32 = 500;
 /// Linux `TCP_DELACK_MAX`: 200 ms.
 const DELACK_MAX_MS: u32 = 200;
+/// Linux `TCP_TIMEOUT_MIN`.
+const TIMEOUT_MIN_MS: u64 = 2;
 /// Linux `TCP_MAX_QUICKACKS`.
 const MAX_QUICKACKS: u32 = 16;
 /// Immediate ACKs after a first CE or a non-ECT packet on an ECN connection (Linux `tcp_ecn_check_ce`).
 const ECN_QUICKACKS: u32 = 2;
+/// Longest round trip of a handshake, us: 268 s, so that everything made of it fits 32 bits.
+const MAX_RTT_US: u64 = 1 << 28;
 /// Duplicate acknowledgements that are never held back (Linux `TCP_FASTRETRANS_THRESH`).
 const UNCOMPRESSED_DUPACKS: u32 = 3;
 /// Sysctl `tcp_comp_sack_nr`.
@@ -131,6 +135,8 @@ pub struct Receiver {
     // delayed ACK
     quick: u32,
     ato_ms: u32,
+    /// Longest delay of an ACK.
+    delay_max_ms: u32,
     last_data_ms: u64,
     ack_now: bool,
     /// A delayed ACK is pending until then.
@@ -155,7 +161,9 @@ pub struct Receiver {
 impl Receiver {
     /// A listening receiver for flow `flow`.
     pub fn new(flow: u32, host: Arc<HostParams>, options: FlowOptions) -> Receiver {
-        let window = Window::new(host.mss, host.receive_buffer);
+        let window = Window::new(&host);
+        let before_rto = host.rto_min.as_millis().saturating_sub(1).max(TIMEOUT_MIN_MS) as u32;
+        let delay_max_ms = if host.ack_delay_bound { before_rto.min(DELACK_MAX_MS) } else { DELACK_MAX_MS };
         Receiver {
             stats: ReceiverStats::default(),
             host,
@@ -179,6 +187,7 @@ impl Receiver {
             early: None,
             quick: 0,
             ato_ms: 0,
+            delay_max_ms,
             last_data_ms: 0,
             ack_now: false,
             delack_at: Time::NEVER,
@@ -216,7 +225,7 @@ impl Receiver {
         if self.srtt_us == 0 {
             self.establish(packet, now);
         }
-        self.window.on_data(packet, self.rcv_nxt, now);
+        self.window.on_data(packet, now);
         self.on_data(packet, now);
         self.check_ack(now)
     }
@@ -236,7 +245,7 @@ impl Receiver {
                 (true, Echo::Accurate) => ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP,
                 (true, _) => ack_flag::ECN_SETUP,
             };
-            let window = self.window.offered();
+            let window = self.window.offered_first();
             let flags = ack_flag::SYN_ACK | setup;
             let tsval = now.as_millis() as u32;
             return Some(Ack { ack: 0, flow: self.flow, tsecr: packet.tsval, tsval, window, ce_count: 0, flags });
@@ -258,7 +267,7 @@ impl Receiver {
         } else {
             now.saturating_sub(self.syn_ack_at).as_micros()
         };
-        self.srtt_us = rtt.clamp(1, u64::from(u32::MAX)) as u32;
+        self.srtt_us = rtt.clamp(1, MAX_RTT_US) as u32;
         self.window.established(now);
     }
 
@@ -278,23 +287,36 @@ impl Receiver {
         if seq < self.rcv_nxt {
             return self.on_duplicate(seq);
         }
-        if seq == self.rcv_nxt {
+        let grows = self.window.may_grow();
+        let held = if grows { self.held() } else { 0 };
+        let in_order = seq == self.rcv_nxt;
+        let mut known = false;
+        if in_order {
             self.rcv_nxt += 1;
+            self.window.in_order(self.rcv_nxt, now);
+            self.note_arrival(now);
             if !self.out_of_order.is_empty() {
                 self.fill_gap();
             }
-        } else if !self.keep_out_of_order(seq) {
-            return self.on_duplicate(seq);
+        } else {
+            known = !self.keep_out_of_order(seq);
         }
-        self.note_arrival(now);
         self.check_ecn(packet.ecn, now);
-        if self.window.grow() {
+        if grows && !known && self.window.grow(held) {
             self.quick |= 1;
         }
-        if packet.has(flag::PSH) && (self.host.ack_push || packet.len < self.host.mss as u16 + crate::packet::HEADERS) {
+        if in_order {
+            self.window.read(self.rcv_nxt, now);
+        }
+        if packet.has(flag::PSH) && !known && (self.host.ack_push || packet.len < self.host.mss as u16 + crate::packet::HEADERS) {
             // the end of a write: the application reads it, and the peer may wait (Linux tcp_cleanup_rbuf)
             self.ack_now = true;
         }
+    }
+
+    /// Segments that lie out of order.
+    fn held(&self) -> u64 {
+        self.out_of_order.iter().map(|block| block.1 - block.0).sum()
     }
 
     fn on_duplicate(&mut self, seq: u64) {
@@ -321,13 +343,18 @@ impl Receiver {
         }
     }
 
-    /// Remembers an out-of-order segment. Returns false if it was known.
+    /// Remembers an out-of-order segment. If it was known, that is reported before its block, which moves to the front, and returns false. An
+    /// acknowledgement of it may be held back like any other. Linux `tcp_data_queue_ofo`.
     fn keep_out_of_order(&mut self, seq: u64) -> bool {
         let blocks = &mut self.out_of_order;
         let index = blocks.partition_point(|block| block.1 < seq);
         let mut merged = (seq, seq + 1);
+        let mut known = false;
         match blocks.get(index).copied() {
-            Some((start, end)) if start <= seq && seq < end => return false,
+            Some((start, end)) if start <= seq && seq < end => {
+                merged = (start, end);
+                known = true;
+            }
             Some((start, end)) if end == seq => {
                 merged.0 = start;
                 blocks[index].1 = seq + 1;
@@ -348,10 +375,14 @@ impl Receiver {
         self.recent.retain(|block| block.1 < merged.0 || block.0 > merged.1);
         self.recent.insert(0, merged);
         self.recent.truncate(4);
-        true
+        if known {
+            self.stats.duplicates += 1;
+            self.dsack = Some((seq, seq + 1));
+        }
+        !known
     }
 
-    /// Feeds the delayed-ACK estimator. Linux `tcp_event_data_recv`.
+    /// Data in order feeds the delayed-ACK estimator. Linux `tcp_event_data_recv`.
     #[inline]
     fn note_arrival(&mut self, now: Time) {
         let now_ms = now.as_millis();
@@ -360,17 +391,30 @@ impl Receiver {
             self.ato_ms = ATO_MIN_MS;
         } else {
             let gap = (now_ms - self.last_data_ms).min(1 << 30) as u32;
-            // the receiver's own RTO, from the handshake: srtt + 200 ms
-            let rto = self.srtt_us / 1000 + 200;
             if gap <= ATO_MIN_MS / 2 {
                 self.ato_ms = (self.ato_ms >> 1) + ATO_MIN_MS / 2;
             } else if gap < self.ato_ms {
-                self.ato_ms = ((self.ato_ms >> 1) + gap).min(rto);
-            } else if gap > rto {
+                self.ato_ms = ((self.ato_ms >> 1) + gap).min(self.ato_max_ms());
+            } else if gap > self.rto_ms() {
                 self.raise_quick(MAX_QUICKACKS);
             }
         }
         self.last_data_ms = now_ms;
+    }
+
+    /// The receiver's own RTO in whole jiffies, from the handshake: its variance is half of it, and counts four times.
+    fn rto_ms(&self) -> u32 {
+        (self.srtt_us + (2 * self.srtt_us).max(self.host.rto_min_us())).div_ceil(1000)
+    }
+
+    /// Largest estimate of the time between segments.
+    fn ato_max_ms(&self) -> u32 {
+        let rto = self.rto_ms();
+        if self.host.ack_delay_bound {
+            rto.min(DELACK_MAX_MS)
+        } else {
+            rto
+        }
     }
 
     fn raise_quick(&mut self, most: u32) {
@@ -504,12 +548,12 @@ impl Receiver {
         if ato > ATO_MIN_MS {
             let mut limit = ATO_LIMIT_MS;
             if self.srtt_us > 0 {
-                limit = limit.min((self.srtt_us / 1000).max(ATO_MIN_MS));
+                limit = limit.min(self.srtt_us.div_ceil(1000).max(ATO_MIN_MS));
             }
             ato = ato.min(limit);
         }
         let jiffies = now.as_millis();
-        let mut expires = jiffies + u64::from(ato.min(DELACK_MAX_MS));
+        let mut expires = jiffies + u64::from(ato.min(self.delay_max_ms));
         if self.delack_at != Time::NEVER {
             if self.delack_expires <= jiffies + u64::from(ato >> 2) {
                 return Some(self.acknowledge(now));
@@ -573,7 +617,7 @@ impl Receiver {
         }
         if self.delack_at <= now {
             // the timer ran out: the peer is slower than thought (Linux tcp_delack_timer_handler)
-            self.ato_ms = (self.ato_ms << 1).min(self.srtt_us / 1000 + 200);
+            self.ato_ms = (self.ato_ms << 1).min(self.ato_max_ms());
         }
         Some(self.acknowledge(now))
     }

@@ -28,6 +28,8 @@ pub struct Segment {
     pub sent: Time,
     /// Bits of [`seg`].
     pub flags: u8,
+    /// It is the last one of a burst.
+    pub ends_burst: bool,
 }
 
 /// What an ACK delivered, gathered while the scoreboard is updated.
@@ -86,6 +88,8 @@ pub struct Rack {
 pub struct Scoreboard {
     ring: Vec<Segment>,
     mask: u64,
+    /// Bursts whose last segment is not acknowledged.
+    pub bursts: u32,
     /// Retransmissions and probes in order of time, as (sent, segment); stale ones are skipped.
     retransmissions: VecDeque<(Time, u64)>,
     /// Every segment below was delivered, marked lost or retransmitted at some time: RACK looks from here.
@@ -105,6 +109,7 @@ impl Default for Scoreboard {
         Scoreboard {
             ring: vec![Segment::default(); 1],
             mask: 0,
+            bursts: 0,
             retransmissions: VecDeque::new(),
             rack_scan_from: 0,
             retransmit_hint: 0,
@@ -144,7 +149,14 @@ impl Scoreboard {
         if seq - una > self.mask {
             self.grow(una, seq);
         }
-        *self.get_mut(seq) = Segment { sent: now, flags: 0 };
+        *self.get_mut(seq) = Segment { sent: now, flags: 0, ends_burst: false };
+    }
+
+    /// Segment `seq` was the last one of a burst.
+    #[inline]
+    pub fn end_burst(&mut self, seq: u64) {
+        self.get_mut(seq).ends_burst = true;
+        self.bursts += 1;
     }
 
     #[cold]
@@ -187,6 +199,7 @@ impl Scoreboard {
     ) {
         for seq in conn.snd_una..ack {
             let segment = *self.get(seq);
+            self.bursts -= u32::from(segment.ends_burst);
             if segment.flags == 0 {
                 // never anything but sent once: the common case
                 if delivered.first_acked.is_none() {

@@ -252,7 +252,7 @@ impl Sender {
 
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
-        self.board.heap_bytes() + self.rate.as_ref().map_or(0, |rate| rate.heap_bytes())
+        self.board.heap_bytes() + self.queue.heap_bytes() + self.rate.as_ref().map_or(0, |rate| rate.heap_bytes())
     }
 
     /// Segments that the scoreboard says are SACKed, lost and retransmitted, counted anew: for tests.
@@ -324,6 +324,7 @@ impl Sender {
         self.last_sent = self.conn.now;
         self.window_end = u64::from(ack.window / self.conn.mss);
         self.peer_window = ack.window;
+        self.queue.max_window = ack.window;
         // the SYN counts as delivered
         self.conn.delivered = 1;
         self.cc.init(&mut self.conn);
@@ -371,6 +372,7 @@ impl Sender {
             flags.window_update = ack.ack == prior_una && ack.window > self.peer_window;
             self.peer_window = ack.window;
             self.window_end = self.window_end.max(ack.ack + u64::from(ack.window / self.conn.mss));
+            self.queue.max_window = self.queue.max_window.max(ack.window);
         }
         let advanced = ack.ack.saturating_sub(prior_una);
         if advanced > 0 {

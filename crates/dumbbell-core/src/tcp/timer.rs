@@ -175,12 +175,12 @@ mod tests {
         rtt.sample(42_300, 0, 1);
         let mut timer = RetransmissionTimer::new();
         timer.backoff = 3;
-        timer.set_rto(&rtt, NOW, 0, NOW);
+        timer.set_rto(&rtt, NOW, NOW);
         assert_eq!(timer.at(), due(1944));
         // what is left: 243 - 100.5 = 142.5 ms
         timer.backoff = 0;
         timer.kind = Timer::Tlp;
-        timer.set_rto(&rtt, NOW.saturating_sub(Time::from_micros(100_500)), 0, NOW);
+        timer.set_rto(&rtt, NOW.saturating_sub(Time::from_micros(100_500)), NOW);
         assert_eq!(timer.timeout, Time::from_micros(142_500));
     }
 

@@ -1,48 +1,48 @@
 //! The window that a receiver offers: it grows with every segment towards what the buffer allows, and the buffer grows with what
 //! arrives in a round trip. Linux `tcp_grow_window`, `tcp_rcv_space_adjust`, `tcp_rcv_rtt_update`.
 //!
-//! The application reads when the host has taken all that came at one instant, so that the window never closes.
+//! The application reads every segment at once, so that the window never closes; it has read what came before the next one arrives.
 
+use super::host::HostParams;
 use crate::packet::{Packet, NO_TSECR};
 use crate::units::Time;
 
 /// Receive buffer of a new connection: sysctl `tcp_rmem[1]`, bytes.
 const INITIAL_BUFFER: u64 = 131_072;
-/// Window of a SYN-ACK and where its growth starts, bytes: half of the initial buffer in whole segments, less one
-/// segment's reserve. Read off Linux 6.12 (`ss -m` and the windows of its first ACKs), as is the next.
-const INITIAL_WINDOW: u64 = 64_088;
-/// Memory of one segment in the receive queue beside its payload, bytes: `sk_buff`, shared information and head. From
-/// both follow the 23 immediate ACKs with which a connection begins.
+/// Window that half of the first buffer allows: how much a connection expects of its buffer before its first segment has shown how
+/// much of one is payload, bytes.
+const INITIAL_SPACE: u64 = 65_536;
+/// Memory of one segment in the receive queue beside its payload, bytes: `sk_buff`, shared information and head; read off
+/// `ss -m`. From it and the initial window follow the 23 immediate ACKs with which a connection begins.
 const SEGMENT_OVERHEAD: u64 = 832;
-/// Largest segment of the path in the other direction: the step of window growth, bytes.
-const ADVERTISED_MSS: u64 = 1460;
 /// Segments that the first round trip is measured against: the initial window of senders (`tcp_init_buffer_space`).
 const FIRST_ROUND: u64 = 10;
-
-/// Window that a buffer of `buffer` bytes allows: the share of a segment's memory that is payload. Linux
-/// `tcp_win_from_space` with the measured `scaling_ratio`, in 1/256.
-fn window_of(buffer: u64, mss: u32) -> u64 {
-    let mss = u64::from(mss);
-    buffer * (mss * 256 / (mss + SEGMENT_OVERHEAD)) / 256
-}
+/// Linux `TCP_MAX_WSCALE`.
+const MAX_SCALE: u32 = 14;
 
 /// The window of one connection, bytes.
 #[derive(Clone, Debug)]
 pub struct Window {
+    /// Largest segment that arrives: that of the path less timestamps, in both directions the same.
     mss: u32,
+    /// A difference of 0 ms between timestamps says nothing of the round trip.
+    skips_zero: bool,
+    /// The window that is offered counts in units of 2 to the power of this.
+    scale: u8,
     /// Largest buffer.
     most: u64,
     buffer: u64,
-    /// How far the window may grow.
-    clamp: u64,
-    /// What is offered.
+    /// How far the window may grow while nothing but the segment that arrives is in the buffer.
+    limit: u64,
+    /// What is offered, before it is rounded to the scale.
     offered: u64,
-    /// Round-trip time as timestamps show it, 1/8 us; 0: not known.
+    /// Round-trip time, 1/8 us; 0: not known.
     rtt_8us: u32,
     /// Timestamp that gave the last sample, ms.
     rtt_tsecr: u32,
-    /// When the last data came.
-    arrived_at: Time,
+    /// Segment that ends the window being measured, and when its first one came.
+    measured_to: u64,
+    measured_from: Time,
     /// Segments that arrived in the last round trip.
     last_round: u64,
     round_seq: u64,
@@ -50,29 +50,60 @@ pub struct Window {
 }
 
 impl Window {
-    /// Of a new connection with segments of `mss` bytes, with a buffer that may grow to `most`.
-    pub fn new(mss: u32, most: u64) -> Window {
-        let buffer = INITIAL_BUFFER.min(most);
-        Window {
+    /// Of a new connection with the segments and buffers of `host`.
+    pub fn new(host: &HostParams) -> Window {
+        let (mss, most) = (host.mss, host.receive_buffer);
+        let mut window = Window {
             mss,
+            skips_zero: host.receiver_rtt_not_zero,
+            // the largest buffer in 16 bits (tcp_select_initial_window)
+            scale: most.ilog2().saturating_sub(15).min(MAX_SCALE) as u8,
             most,
-            buffer,
-            clamp: window_of(buffer, mss),
-            // a full segment at the least: the sender has no smaller ones
-            offered: INITIAL_WINDOW.min(window_of(most, mss)).max(u64::from(mss)),
+            buffer: INITIAL_BUFFER.min(most),
+            limit: 0,
+            offered: 0,
             rtt_8us: 0,
             rtt_tsecr: 0,
-            arrived_at: Time::ZERO,
+            measured_to: 0,
+            measured_from: Time::NEVER,
             last_round: FIRST_ROUND,
             round_seq: 0,
             round_at: Time::ZERO,
-        }
+        };
+        window.limit = window.room(0);
+        // one segment is held in reserve (tcp_init_buffer_space), but one is offered at the least: the sender has no smaller ones
+        window.offered = (INITIAL_SPACE - u64::from(mss)).min(window.of(most)).max(u64::from(mss));
+        window
     }
 
-    /// What is offered, as it fits into a header.
+    /// Window that a buffer of `bytes` allows: the share of a segment's memory that is payload, in whole 1/256. Linux
+    /// `tcp_win_from_space` with the measured `scaling_ratio`.
+    fn of(&self, bytes: u64) -> u64 {
+        bytes * self.ratio() / 256
+    }
+
+    /// Payload in 256 bytes of memory.
+    fn ratio(&self) -> u64 {
+        let mss = u64::from(self.mss);
+        mss * 256 / (mss + SEGMENT_OVERHEAD)
+    }
+
+    /// How far the window may grow when a segment arrives and `held` lie out of order. Linux `tcp_space`.
+    fn room(&self, held: u64) -> u64 {
+        self.of(self.buffer.saturating_sub((held + 1) * (u64::from(self.mss) + SEGMENT_OVERHEAD)))
+    }
+
+    /// What a SYN-ACK offers: it has no scale, and counts whole segments. Linux `tcp_select_initial_window`.
+    pub fn offered_first(&self) -> u32 {
+        let most = self.of(self.most).max(u64::from(self.mss));
+        u64::from(u32::from(u16::MAX) / self.mss * self.mss).min(most) as u32
+    }
+
+    /// What is offered, rounded up to what the header can say.
     #[inline]
     pub fn offered(&self) -> u32 {
-        self.offered.min(u64::from(u32::MAX)) as u32
+        let unit = (1_u64 << self.scale) - 1;
+        ((self.offered + unit) & !unit).min(u64::from(u32::MAX)) as u32
     }
 
     /// Round-trip time as the receiver estimates it, us; 0: not known.
@@ -86,64 +117,85 @@ impl Window {
         self.round_at = now;
     }
 
-    /// Data arrives; before it, everything up to `rcv_nxt` had come in order.
+    /// Whether a segment that arrives may make the window grow.
     #[inline]
-    pub fn on_data(&mut self, packet: &Packet, rcv_nxt: u64, now: Time) {
-        let all_read = self.arrived_at < now;
-        if all_read {
-            self.tune(rcv_nxt, self.arrived_at);
-            self.arrived_at = now;
-        }
-        self.measure_rtt(packet, all_read, now);
+    pub fn may_grow(&self) -> bool {
+        self.offered < self.limit
     }
 
-    /// The offered window grows by two segments for one that arrived, while the buffer allows more. Returns whether it did: each step
-    /// is acknowledged at once. Linux `tcp_grow_window`.
-    #[inline]
-    pub fn grow(&mut self) -> bool {
-        let grows = self.offered < self.clamp;
+    /// A segment arrived: the offered window grows by two, as far as the buffer allows with `held` segments out of order in it.
+    /// Returns whether it did: each step is acknowledged at once. Linux `tcp_grow_window`.
+    pub fn grow(&mut self, held: u64) -> bool {
+        let limit = self.room(held);
+        let grows = self.offered < limit;
         if grows {
-            self.offered = (self.offered + 2 * ADVERTISED_MSS).min(self.clamp);
+            self.offered = (self.offered + 2 * u64::from(self.mss)).min(limit);
         }
         grows
     }
 
     /// Round-trip time from the timestamp that `packet` echoes (RFC 7323 section 4.1), which is that of the last ACK that reached its
-    /// sender. The first sample for each timestamp counts. A smaller one is taken as it is, a larger one moves the estimate by an eighth,
-    /// but not while the application has not read what came before (windows of Linux 6.12 in slow start; docs/validation.md). Ticks of
-    /// 1 ms. Linux `tcp_rcv_rtt_measure_ts`.
+    /// sender. The first sample for each timestamp counts. Ticks of 1 ms. Linux `tcp_rcv_rtt_measure_ts`.
     #[inline]
-    fn measure_rtt(&mut self, packet: &Packet, all_read: bool, now: Time) {
+    pub fn on_data(&mut self, packet: &Packet, now: Time) {
         let tsecr = packet.tsval.wrapping_sub(u32::from(packet.tsecr_age));
-        if packet.tsecr_age == NO_TSECR || (tsecr == self.rtt_tsecr && self.rtt_8us > 0) {
+        if packet.tsecr_age == NO_TSECR || tsecr == self.rtt_tsecr {
             return;
         }
         self.rtt_tsecr = tsecr;
-        let sample = (now.as_millis() as u32).wrapping_sub(tsecr).clamp(1, 1 << 18) * 1000;
+        let elapsed = (now.as_millis() as u32).wrapping_sub(tsecr).min(1 << 18);
+        if elapsed == 0 && self.skips_zero {
+            return;
+        }
+        let sample = elapsed.max(1) * 1000;
         if self.rtt_8us == 0 || sample << 3 < self.rtt_8us {
             self.rtt_8us = sample << 3;
-        } else if all_read {
+        } else {
+            // larger ones move the estimate by an eighth
             self.rtt_8us += sample - (self.rtt_8us >> 3);
         }
     }
 
-    /// Dynamic right-sizing: once a round trip, room for twice what arrived and for its growth. Linux
-    /// `tcp_rcv_space_adjust`.
+    /// A segment arrived in order, and `rcv_nxt` is the next. A whole window takes a round trip at the least: that can only lower the
+    /// estimate. Linux `tcp_rcv_rtt_measure`.
     #[inline]
-    fn tune(&mut self, rcv_nxt: u64, now: Time) {
+    pub fn in_order(&mut self, rcv_nxt: u64, now: Time) {
+        if rcv_nxt >= self.measured_to {
+            self.measure_window(rcv_nxt, now);
+        }
+    }
+
+    /// The window that was measured is complete; the next one begins.
+    fn measure_window(&mut self, rcv_nxt: u64, now: Time) {
+        let mut window = self.offered();
+        if self.measured_from == Time::NEVER {
+            window = self.offered_first();
+        } else {
+            let sample = (now - self.measured_from).as_micros().clamp(1, 1 << 28) as u32;
+            if self.rtt_8us == 0 || sample << 3 < self.rtt_8us {
+                self.rtt_8us = sample << 3;
+            }
+        }
+        self.measured_to = rcv_nxt + u64::from(window.div_ceil(self.mss));
+        self.measured_from = now;
+    }
+
+    /// The application reads what has come up to `rcv_nxt`. Dynamic right-sizing: once a round trip, room for twice what arrived and for its
+    /// growth. Linux `tcp_rcv_space_adjust`.
+    #[inline]
+    pub fn read(&mut self, rcv_nxt: u64, now: Time) {
         if self.rtt_8us == 0 || now.saturating_sub(self.round_at).as_micros() < u64::from(self.rtt_us()) {
             return;
         }
         let arrived = rcv_nxt - self.round_seq;
         if arrived > self.last_round {
             let mss = u64::from(self.mss);
-            let window = 2 * arrived * mss + 16 * ADVERTISED_MSS;
+            let window = 2 * arrived * mss + 16 * mss;
             let growth = window * (arrived - self.last_round) / self.last_round;
-            let wanted = (window + 2 * growth).saturating_mul(mss + SEGMENT_OVERHEAD) / mss;
-            let buffer = wanted.min(self.most);
+            let buffer = ((window + 2 * growth).saturating_mul(256) / self.ratio()).min(self.most);
             if buffer > self.buffer {
                 self.buffer = buffer;
-                self.clamp = window_of(buffer, self.mss);
+                self.limit = self.room(0);
             }
             self.last_round = arrived;
         }
@@ -158,32 +210,97 @@ mod tests {
     use crate::aqm::testing::packet;
     use crate::packet::Ecn;
 
+    fn of_buffer(bytes: u64) -> Window {
+        Window::new(&HostParams { receive_buffer: bytes, ..HostParams::default() })
+    }
+
+    /// A packet that answers an ACK of 50 ms before.
+    fn answer(sent: u32) -> Packet {
+        Packet { tsval: sent, tsecr_age: 50, ..packet(0, Ecn::NotEct) }
+    }
+
     #[test]
     fn the_round_trip_falls_at_once_and_rises_by_an_eighth() {
-        let mut window = Window::new(1448, 6_291_456);
+        let mut window = of_buffer(6_291_456);
         let mut rtts = Vec::new();
         // (sent at, arrives at): samples 50, 66, again the timestamp of 66 (passed over), 58, 50 ms
-        for (seq, (sent, now)) in [(100, 100), (150, 166), (150, 167), (200, 208), (250, 250)].into_iter().enumerate() {
-            // the ACK that it answers left 50 ms before
-            let data = Packet { tsval: sent, tsecr_age: 50, ..packet(seq as u64, Ecn::NotEct) };
-            window.on_data(&data, seq as u64, Time::from_millis(now));
+        for (sent, now) in [(100, 100), (150, 166), (150, 167), (200, 208), (250, 250)] {
+            window.on_data(&answer(sent), Time::from_millis(now));
             rtts.push(window.rtt_us());
         }
         // 50, 50 + 16 / 8 = 52, 52, 52 + 6 / 8 = 52.75, and back to 50
         assert_eq!(rtts, [50_000, 52_000, 52_000, 52_750, 50_000]);
+        // it rises though nothing passes between the two, so that the application cannot have read the first
+        window.on_data(&answer(300), Time::from_millis(308));
+        window.on_data(&answer(301), Time::from_millis(308));
+        // 50 + 8 / 8 = 51, 51 + 6 / 8 = 51.75
+        assert_eq!(window.rtt_us(), 51_750);
     }
 
     #[test]
-    fn packets_of_one_instant_are_read_together() {
-        let mut window = Window::new(1448, 6_291_456);
+    fn timestamps_of_the_same_millisecond_give_no_round_trip_since_linux_6_12() {
+        for (receiver_rtt_not_zero, rtt) in [(true, 0), (false, 1000)] {
+            let mut window = Window::new(&HostParams { receiver_rtt_not_zero, ..HostParams::default() });
+            window.on_data(&Packet { tsecr_age: 0, ..answer(7) }, Time::from_micros(7_900));
+            assert_eq!(window.rtt_us(), rtt);
+        }
+    }
+
+    #[test]
+    fn a_whole_window_takes_a_round_trip_at_the_least() {
+        let mut window = of_buffer(33_554_432);
+        // the SYN-ACK offered 65160 B, 45 segments: measured from the first, which makes 1 the next expected, to the 46th
+        for n in 1..=45 {
+            window.in_order(n, Time::from_millis(100 + n));
+        }
+        assert_eq!((window.rtt_us(), window.measured_to), (0, 46));
+        window.in_order(46, Time::from_millis(146));
+        assert_eq!(window.rtt_us(), 45_000);
+        // 64088 B are offered as 63 KB, 44.6 segments
+        assert_eq!((window.measured_to, window.measured_from), (46 + 45, Time::from_millis(146)));
+        // it takes longer: the estimate stays. It is faster: it falls
+        window.in_order(91, Time::from_millis(246));
+        assert_eq!(window.rtt_us(), 45_000);
+        window.in_order(136, Time::from_millis(256));
+        assert_eq!(window.rtt_us(), 10_000);
+        // timestamps say 50 ms: up by an eighth
+        window.on_data(&answer(257), Time::from_millis(257));
+        assert_eq!(window.rtt_us(), 15_000);
+    }
+
+    #[test]
+    fn what_is_read_counts_for_the_round_trip_in_which_it_came() {
+        let mut window = of_buffer(6_291_456);
         window.established(Time::from_millis(100));
-        let data = |sent| Packet { tsval: sent, tsecr_age: 50, ..packet(0, Ecn::NotEct) };
-        window.on_data(&data(100), 0, Time::from_millis(100));
-        // two at 150 ms: both belong to the round trip that ends there, which the next packet finds
-        window.on_data(&data(150), 10, Time::from_millis(150));
-        window.on_data(&data(150), 11, Time::from_millis(150));
+        window.on_data(&answer(100), Time::from_millis(100));
+        window.read(1, Time::from_millis(100));
+        // a round trip of 50 ms ends with the first segment read at 150 ms
+        window.read(10, Time::from_micros(149_999));
         assert_eq!((window.round_seq, window.last_round), (0, 10));
-        window.on_data(&data(151), 12, Time::from_millis(151));
-        assert_eq!((window.round_seq, window.last_round, window.round_at), (12, 12, Time::from_millis(150)));
+        window.read(11, Time::from_millis(150));
+        assert_eq!((window.round_seq, window.last_round, window.round_at), (11, 11, Time::from_millis(150)));
+        window.read(12, Time::from_millis(150));
+        assert_eq!(window.round_seq, 11);
+    }
+
+    #[test]
+    fn windows_are_offered_in_units_of_the_scale_that_the_largest_buffer_needs() {
+        // 32 MB = 2^25: 10 bits beyond 15; 6 MB is more than 2^22: 7; 40000 B less than 2^16: none
+        for (buffer, first, offered) in [(33_554_432, 65_160, 63 * 1024), (6_291_456, 65_160, 64_128), (40_000, 25_312, 25_312)] {
+            let window = of_buffer(buffer);
+            assert_eq!((window.offered_first(), window.offered()), (first, offered), "{buffer}");
+        }
+    }
+
+    #[test]
+    fn what_lies_out_of_order_leaves_less_room_to_grow() {
+        let mut window = of_buffer(6_291_456);
+        // (131072 - 21 * 2280) * 162 / 256 = 52646 B: less than is offered
+        assert!(window.may_grow() && !window.grow(20));
+        // (131072 - 14 * 2280) * 162 / 256 = 62744; - 13 * 2280: 64187 B, 99 more than the 64088
+        assert!(!window.grow(13) && window.grow(12));
+        assert_eq!((window.offered, window.grow(12)), (64_187, false));
+        assert!(window.grow(0));
+        assert_eq!(window.offered, 64_187 + 2_896);
     }
 }

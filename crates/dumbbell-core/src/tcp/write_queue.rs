@@ -3,9 +3,12 @@
 use super::host::HostParams;
 use crate::cc::conn::Conn;
 use crate::units::Time;
+use std::collections::VecDeque;
 
-/// Send buffer of a new connection, bytes: Linux `tcp_sndbuf_expand` with a window of 10 and 2304 B a segment.
-const INITIAL_SEND_BUFFER: u64 = 2 * 10 * 2304;
+/// The send buffer is made for this window at the least, segments (`tcp_sndbuf_expand`).
+const LEAST_WINDOW: u32 = 10;
+/// Send buffer of a new connection, bytes.
+const INITIAL_SEND_BUFFER: u64 = 2 * LEAST_WINDOW as u64 * BUFFER_PER_SEGMENT;
 /// Memory of a segment by which the send buffer grows with the window (Linux `tcp_sndbuf_expand`: 1460 B of payload,
 /// headers and bookkeeping, rounded up to 2048, and an `sk_buff`), bytes; read off `ss -m`.
 const BUFFER_PER_SEGMENT: u64 = 2304;
@@ -13,8 +16,6 @@ const BUFFER_PER_SEGMENT: u64 = 2304;
 const BUFFER_OVERHEAD: u64 = 832;
 /// Linux `GSO_LEGACY_MAX_SIZE`, bytes.
 pub(super) const GSO_MAX_SIZE: u64 = 65_536;
-/// Sysctl `tcp_min_tso_segs`.
-pub(super) const MIN_TSO_SEGS: u32 = 2;
 
 /// What the application offers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,13 +28,13 @@ pub enum Application {
     Rate(u64),
 }
 
-/// Socket buffers of one size, one after another.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Buffers {
-    /// Where one of them begins.
-    pub start: u64,
-    /// Segments in each.
-    segments: u64,
+/// A socket buffer that is not entirely sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Buffer {
+    /// Segments of it that are not sent: bursts are split off its front.
+    pub segments: u32,
+    /// Its end carries PSH.
+    pub push: bool,
 }
 
 /// The application and its socket's write queue.
@@ -50,9 +51,14 @@ pub(super) struct WriteQueue {
     pub written: u64,
     /// Send buffer, bytes.
     pub size: u64,
-    /// Last segments of the newest writes, which carry PSH.
-    pushes: [u64; 4],
-    pub buffers: Buffers,
+    /// What was written and not sent, oldest first.
+    pub buffers: VecDeque<Buffer>,
+    /// Segment after the last one that was marked to carry PSH.
+    pushed: u64,
+    /// Largest window that the receiver ever offered, bytes.
+    pub max_window: u32,
+    /// Congestion window that the send buffer is made for.
+    sized_for: u32,
 }
 
 impl WriteQueue {
@@ -64,8 +70,10 @@ impl WriteQueue {
             wakes_at: Time::NEVER,
             written: 0,
             size: INITIAL_SEND_BUFFER,
-            pushes: [u64::MAX; 4],
-            buffers: Buffers { start: 0, segments: 1 },
+            buffers: VecDeque::new(),
+            pushed: 0,
+            max_window: 0,
+            sized_for: LEAST_WINDOW,
         }
     }
 
@@ -87,10 +95,23 @@ impl WriteQueue {
         }
     }
 
-    /// Whether segment `seq` is the last one of a write, or of all.
+    /// The next `segments` leave in one burst. Returns whether it ends a buffer that carries PSH: PSH is a buffer's, so that a burst which
+    /// goes on into the next buffer has none in its middle.
     #[inline]
-    pub fn is_pushed(&self, seq: u64, mss: u32) -> bool {
-        self.pushes.contains(&seq) || seq == self.segments(mss).wrapping_sub(1)
+    pub fn send(&mut self, mut segments: u32) -> bool {
+        while let Some(first) = self.buffers.front_mut() {
+            if segments < first.segments {
+                first.segments -= segments;
+                break;
+            }
+            segments -= first.segments;
+            let push = first.push;
+            self.buffers.pop_front();
+            if segments == 0 {
+                return push;
+            }
+        }
+        false
     }
 
     /// Segments that wait to be sent, without asking the application for more.
@@ -101,8 +122,8 @@ impl WriteQueue {
         self.written - conn.snd_nxt
     }
 
-    /// Segments that the application has written and that were never sent. `window_end` is the end of the receiver's window.
-    pub fn unsent(&mut self, conn: &Conn, window_end: u64) -> u64 {
+    /// Segments that the application has written and that were never sent, when `bursts` are in flight.
+    pub fn unsent(&mut self, conn: &Conn, bursts: u32) -> u64 {
         if self.stopped {
             return 0;
         }
@@ -111,7 +132,7 @@ impl WriteQueue {
             Application::Size(_) => self.segments(conn.mss),
             Application::Rate(bytes_per_second) => self.offered_at_rate(bytes_per_second, conn),
         };
-        self.write(offered, conn, window_end);
+        self.write(offered, conn, bursts);
         self.written - conn.snd_nxt
     }
 
@@ -128,37 +149,52 @@ impl WriteQueue {
         offered
     }
 
-    /// The application writes up to segment `offered`, in socket buffers, while the send buffer has room: it is woken when
-    /// a third is free, and fills it. The last segment of each write carries PSH. Linux `tcp_sendmsg_locked`,
-    /// `sk_stream_write_space`, `tcp_new_space`.
+    /// The application writes up to segment `offered` while the send buffer has room: it is woken when a third is free, and fills it.
+    /// What is in flight takes the memory of its bursts, each in a buffer of its own. Linux `sk_stream_write_space`, `tcp_new_space`.
     #[inline]
-    fn write(&mut self, offered: u64, conn: &Conn, window_end: u64) {
+    fn write(&mut self, offered: u64, conn: &Conn, bursts: u32) {
         if self.written >= offered {
             return;
         }
-        let mss = u64::from(conn.mss);
-        // one socket buffer: 64 KB, half of the receiver's window at the most (tcp_bound_to_half_wnd)
-        let half_window = (window_end - conn.snd_una) / 2;
-        let unit = (GSO_MAX_SIZE / mss).min(half_window).max(1);
-        // a burst is sent in one buffer: its header is shared by its segments
-        let in_flight = u64::from(conn.packets_out()) * (mss + BUFFER_OVERHEAD / u64::from(MIN_TSO_SEGS));
-        let unsent = (self.written - conn.snd_nxt) * (mss + BUFFER_OVERHEAD / unit);
-        let mut used = in_flight + unsent;
-        if 3 * used > 2 * self.size {
-            return;
+        let buffers = u64::from(bursts) + self.buffers.len() as u64;
+        let used = (self.written - conn.snd_una) * u64::from(conn.mss) + buffers * BUFFER_OVERHEAD;
+        if 3 * used <= 2 * self.size {
+            self.fill(offered, used, u64::from(conn.mss));
         }
+    }
+
+    /// One write, in socket buffers, with `used` bytes of memory taken before: it fills the last buffer first, whatever the memory, and takes
+    /// a new one while there is some. The end of the write carries PSH, until the next one goes on in the same buffer; so does
+    /// each full buffer half of the largest window after the last mark. Linux `tcp_sendmsg_locked`, `forced_push`.
+    fn fill(&mut self, offered: u64, mut used: u64, mss: u64) {
+        // one buffer: 64 KB, half of the largest window at the most (tcp_bound_to_half_wnd)
+        let half_window = u64::from(self.max_window / 2);
+        let unit = (GSO_MAX_SIZE.min(half_window) / mss).max(1);
         let start = self.written;
-        if unit != self.buffers.segments {
-            self.buffers = Buffers { start, segments: unit };
-        }
-        while used < self.size && self.written < offered {
-            let more = unit.min(offered - self.written);
+        while self.written < offered {
+            let free = self.buffers.back().map_or(0, |last| unit.saturating_sub(u64::from(last.segments)));
+            if free == 0 {
+                if used >= self.size {
+                    break;
+                }
+                self.buffers.push_back(Buffer { segments: 0, push: false });
+                used += BUFFER_OVERHEAD;
+            }
+            let more = if free == 0 { unit } else { free }.min(offered - self.written);
+            let first = self.written == start;
             self.written += more;
-            used += more * (mss + BUFFER_OVERHEAD / unit);
+            used += more * mss;
+            let Some(last) = self.buffers.back_mut() else { break };
+            last.segments += more as u32;
+            let due = (self.written - self.pushed) * mss > half_window;
+            last.push = due || (last.push && !first);
+            if due {
+                self.pushed = self.written;
+            }
         }
-        if self.written > start {
-            self.pushes.rotate_left(1);
-            self.pushes[3] = self.written - 1;
+        if let (true, Some(last)) = (self.written > start, self.buffers.back_mut()) {
+            last.push = true;
+            self.pushed = self.written;
         }
     }
 
@@ -166,10 +202,11 @@ impl WriteQueue {
     /// `tcp_new_space`, `tcp_should_expand_sndbuf`.
     #[inline]
     pub fn expand(&mut self, conn: &Conn, host: &HostParams) -> bool {
-        if conn.in_flight() >= conn.cwnd {
+        if conn.cwnd <= self.sized_for || conn.in_flight() >= conn.cwnd {
             return false;
         }
-        let wanted = (2 * u64::from(conn.cwnd.max(10)) * BUFFER_PER_SEGMENT).min(host.send_buffer);
+        self.sized_for = conn.cwnd;
+        let wanted = (2 * u64::from(conn.cwnd) * BUFFER_PER_SEGMENT).min(host.send_buffer);
         let larger = wanted > self.size;
         self.size = self.size.max(wanted);
         larger
@@ -178,13 +215,13 @@ impl WriteQueue {
     /// Segments that are left in the socket buffer of the next one to be sent. A burst goes on into the next buffer, as in
     /// Linux since 6.10 (`tcp_grow_skb`); older kernels end it there.
     #[inline]
-    pub fn left_in_buffer(&self, next: u64) -> u64 {
-        let Buffers { start, segments } = self.buffers;
-        if next >= start {
-            segments - (next - start) % segments
-        } else {
-            (start - next - 1) % segments + 1
-        }
+    pub fn left_in_buffer(&self) -> u64 {
+        self.buffers.front().map_or(0, |first| u64::from(first.segments))
+    }
+
+    /// Bytes of memory beside the struct itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.buffers.capacity() * std::mem::size_of::<Buffer>()
     }
 }
 
@@ -198,30 +235,80 @@ mod tests {
         Conn { snd_nxt: 0, ..conn() }
     }
 
-    #[test]
-    fn a_write_fills_the_buffer_and_ends_with_a_push() {
-        let mut queue = WriteQueue::new(Application::Bulk);
-        // buffers of 65536 / 1448 = 45 segments of 1448 + 832 / 45 = 1466 B: one is more than the 46080 B
-        assert_eq!(queue.unsent(&fresh(), 1_000), 45);
-        assert!(queue.is_pushed(44, 1448) && !queue.is_pushed(43, 1448));
-        // a third is not free: no more
-        let conn = Conn { snd_nxt: 20, snd_una: 10, ..conn() };
-        assert_eq!(queue.unsent(&conn, 1_000), 25);
+    /// Of an application that always has more, with the largest window that was offered.
+    fn bulk(max_window: u32) -> WriteQueue {
+        WriteQueue { max_window, ..WriteQueue::new(Application::Bulk) }
+    }
+
+    /// Segments of each buffer, and whether its end carries PSH.
+    fn buffers(queue: &WriteQueue) -> Vec<(u32, bool)> {
+        queue.buffers.iter().map(|buffer| (buffer.segments, buffer.push)).collect()
     }
 
     #[test]
-    fn buffers_hold_half_of_the_receivers_window() {
-        let mut queue = WriteQueue::new(Application::Bulk);
-        // 8 / 2 = 4 segments of 1448 + 208 B: 7 of them reach 46080 B
-        assert_eq!(queue.unsent(&fresh(), 8), 28);
-        assert_eq!([0, 1, 3, 4, 27].map(|next| queue.left_in_buffer(next)), [4, 3, 1, 4, 1]);
+    fn a_write_fills_the_send_buffer_and_ends_with_a_push() {
+        let mut queue = bulk(1 << 20);
+        // buffers of 65536 / 1448 = 45 segments, 45 * 1448 + 832 = 65992 B: one is more than the 46080 B
+        assert_eq!(queue.unsent(&fresh(), 0), 45);
+        assert_eq!(buffers(&queue), [(45, true)]);
+        // a third is not free: no more
+        assert!(!queue.send(20));
+        let conn = Conn { snd_nxt: 20, snd_una: 10, ..conn() };
+        assert_eq!(queue.unsent(&conn, 5), 25);
+    }
+
+    #[test]
+    fn buffers_hold_half_of_the_largest_window_that_was_offered() {
+        let mut queue = bulk(65_160);
+        // 32580 / 1448 = 22 segments, 22 * 1448 + 832 = 32688 B: two of them reach 46080 B. Not even the first is more than half of the
+        // window, so that only the end of the write carries PSH
+        assert_eq!(queue.unsent(&fresh(), 0), 44);
+        assert_eq!(buffers(&queue), [(22, false), (22, true)]);
+        assert!(!queue.send(10) && !queue.send(12) && !queue.send(21) && queue.send(1));
+        // 81920 / 2 / 1448 = 28
+        queue.max_window = 81_920;
+        assert_eq!(queue.unsent(&Conn { snd_nxt: 44, snd_una: 44, ..conn() }, 0), 56);
+        assert_eq!(buffers(&queue), [(28, false), (28, true)]);
+        // less than one segment: one each
+        let mut tiny = bulk(2 * 1448 - 1);
+        tiny.unsent(&fresh(), 0);
+        assert_eq!(tiny.buffers[0].segments, 1);
+    }
+
+    #[test]
+    fn a_write_fills_the_last_buffer_first_and_takes_its_push_off() {
+        let mut queue = bulk(81_920);
+        queue.unsent(&fresh(), 0);
+        assert_eq!(buffers(&queue), [(28, false), (28, true)]);
+        // all but 20 are sent, in bursts of 4, and acknowledged but for the last of them
+        assert!(!queue.send(28) && !queue.send(8));
+        // 24 * 1448 + 2 * 832 = 36416 B: not yet a third is free
+        assert_eq!(queue.unsent(&Conn { snd_nxt: 36, snd_una: 32, ..conn() }, 1), 20);
+        // 20 * 1448 + 832 = 29792 B. The same buffer ends 8 later; with that it is 41376 B, so that there is room for one more
+        assert_eq!(queue.unsent(&Conn { snd_nxt: 36, snd_una: 36, ..conn() }, 0), 56);
+        assert_eq!(buffers(&queue), [(28, false), (28, true)]);
+        // the last buffer is filled whatever memory that takes: 10 * 1448 + 832 = 15312 B are used, 41376 B after that
+        queue.size = 30_000;
+        assert!(!queue.send(28) && !queue.send(18));
+        assert_eq!(queue.unsent(&Conn { snd_nxt: 82, snd_una: 82, ..conn() }, 0), 28);
+        assert_eq!(buffers(&queue), [(28, true)]);
+    }
+
+    #[test]
+    fn a_full_buffer_half_a_window_after_the_last_mark_carries_a_push() {
+        let mut queue = bulk(81_920);
+        queue.size = 200_000;
+        // 28 segments are 40544 B, half of the window 40960: every second buffer, and the end
+        assert_eq!(queue.unsent(&fresh(), 0), 5 * 28);
+        assert_eq!(buffers(&queue), [(28, false), (28, true), (28, false), (28, true), (28, true)]);
+        // a burst that goes on into the next buffer carries none
+        assert!(!queue.send(28) && !queue.send(30) && queue.send(26 + 28));
     }
 
     #[test]
     fn the_last_segment_of_a_transfer_is_as_long_as_what_is_left() {
         let queue = WriteQueue::new(Application::Size(3 * 1448 + 1));
         assert_eq!((queue.segments(1448), queue.payload(2, 1448), queue.payload(3, 1448)), (4, 1448, 1));
-        assert!(queue.is_pushed(3, 1448) && !queue.is_pushed(2, 1448));
     }
 
     #[test]
@@ -229,8 +316,8 @@ mod tests {
         let mut queue = WriteQueue::new(Application::Rate(1_448_000));
         // one segment a millisecond
         let conn = Conn { now: Time::from_micros(2_500), snd_nxt: 0, ..conn() };
-        assert_eq!(queue.unsent(&conn, 1_000), 2);
-        assert_eq!(queue.unsent(&Conn { snd_nxt: 2, ..conn }, 1_000), 0);
+        assert_eq!(queue.unsent(&conn, 0), 2);
+        assert_eq!(queue.unsent(&Conn { snd_nxt: 2, ..conn }, 0), 0);
         assert_eq!(queue.wakes_at, Time(3_000_001));
     }
 

@@ -264,7 +264,13 @@ pub struct Arena {
 impl Arena {
     /// No endpoints yet, room for `capacity`.
     pub fn new(capacity: usize) -> Arena {
-        Arena { endpoints: Vec::with_capacity(capacity), timers: MinTree::new(capacity), free: Vec::new(), sender_at: 0, receiver_at: 0 }
+        Arena {
+            endpoints: Vec::with_capacity(capacity),
+            timers: MinTree::new(capacity),
+            free: Vec::new(),
+            sender_at: 0,
+            receiver_at: 0,
+        }
     }
 
     /// Puts what `make` makes of a slot into it.

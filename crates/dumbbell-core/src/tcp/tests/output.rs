@@ -1,6 +1,7 @@
 //! Pacing, bursts of segmentation offload and their deferral, PSH.
 
 use super::*;
+use crate::tcp::write_queue::Buffer;
 
 fn sizes(bursts: &[(Time, Packet)]) -> Vec<(u64, usize)> {
     let mut sizes: Vec<(u64, usize)> = Vec::new();
@@ -196,8 +197,10 @@ fn a_paced_host_has_written_when_its_pacing_clock_says_so() {
 /// The same, and a socket buffer ends before segment `end`.
 fn near_the_end_of_a_buffer(end: u64) -> Story {
     let mut story = bursts_of_4();
-    // later writes are of the same size
-    story.sender.queue.buffers.start = end;
+    let buffers = &mut story.sender.queue.buffers;
+    let rest = buffers[0].segments - (end - 41) as u32;
+    buffers[0].segments -= rest;
+    buffers.insert(1, Buffer { segments: rest, push: false });
     story
 }
 
@@ -263,21 +266,30 @@ fn the_last_segment_of_the_application_does_not_wait() {
 
 #[test]
 fn a_third_of_the_send_buffer_must_be_free_before_the_application_writes_again() {
-    // 46080 B and writes of 45 segments of 1448 + 832 / 45 = 1466 B: one fills it
+    // 46080 B and a buffer of 45 segments, 45 * 1448 + 832 = 65992 B: one is more
     let mut story = Story::reno(10);
     assert_eq!(story.sender.queue.written, 45);
     story.advance(RTT);
-    // unsent: 45 - 12 = 33 of 1466; in flight 11 of 1448 + 416: 68882 B, more than two thirds
+    // 44 not acknowledged, in 9 bursts and a buffer: 72032 B, more than two thirds. One is sent while the window of 11 has room for
+    // another: the buffer grows to 2 * 11 * 2304
     story.ack(1);
-    assert_eq!(story.sender.queue.written, 45);
-    // acknowledged up to 18: when all of the 45 are sent, 27 are in flight of a window of 28. The buffer held back, so that
-    // it grows to 2 * 28 * 2304 = 129024; in flight are 27 * 1864 = 50328 of it, and a write of 45 takes 45 * 1466 = 65970:
-    // there is room for a second
+    assert_eq!((story.sender.queue.written, story.sender.queue.size), (45, 50_688));
+    // 35, in 2 bursts and a buffer: 53176 B of 50688. The window grows to 20, the buffer to 92160; by then 20 bursts are out: 68152 B
     story.ack(10);
-    assert_eq!(story.sender.queue.size, 46_080);
+    assert_eq!((story.sender.queue.written, story.sender.queue.size), (45, 92_160));
+    // 27, in 12 bursts and a buffer: 49912 B of 92160. The buffer has 15 unsent: 30 more fill it, and 93352 B are enough
     assert_eq!(story.ack(18).last(), Some(&45));
     assert_eq!((story.conn().cwnd, story.conn().snd_nxt), (28, 46));
-    assert_eq!((story.sender.queue.size, story.sender.queue.written), (129_024, 45 + 2 * 45));
+    assert_eq!((story.sender.queue.size, story.sender.queue.written), (129_024, 75));
+    // up to Linux 5.17 it grows only when all is sent and the window has room: with the last ACK, after 15 segments. Then 27 are out in as
+    // many bursts: 61560 B, 127552 B with 45 more, so that there is room for another 45
+    let mut older = Story::open("reno", HostParams { expand_between_bursts: false, ..plain(10) }, Application::Bulk);
+    older.advance(RTT);
+    older.ack(1);
+    older.ack(10);
+    assert_eq!(older.sender.queue.size, 46_080);
+    older.ack(18);
+    assert_eq!((older.sender.queue.size, older.sender.queue.written), (129_024, 45 + 2 * 45));
     // never beyond the host's limit
     let mut limited = Story::open("reno", HostParams { send_buffer: 50_000, ..plain(10) }, Application::Bulk);
     limited.flow(Time::from_secs(2));
