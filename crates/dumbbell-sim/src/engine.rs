@@ -109,7 +109,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         let classes = config.classes();
         let base_rtts = base_rtts(&config);
         let clock = Clock::new(&config, &base_rtts);
-        let line = |&delay: &Time| Line { delay, acks: VecDeque::new(), members: Vec::new(), over: false };
+        let empty_line = |&delay: &Time| Line { delay, acks: VecDeque::new(), members: Vec::new(), over: false };
         let params = &config.bottleneck;
         let listed = config.flows.len() + config.udp.len();
         let mut engine = Engine {
@@ -121,7 +121,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             behind: build_path(&config.behind, config.run.seed, "path behind", 0)?,
             arena: Arena::new(listed),
             lines: Lines {
-                all: base_rtts.iter().map(line).collect(),
+                all: base_rtts.iter().map(empty_line).collect(),
                 times: MinTree::new(base_rtts.len() + if config.has_shared_stages() { 2 } else { 0 }),
                 pool: BlockPool::default(),
             },
@@ -212,7 +212,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             if let Some((_, later, _)) = queue.get(2) {
                 self.arena.prefetch_sender(later.flow);
             }
-            if let Some(tcp) = queue.front().and_then(|(_, ack, _)| self.arena.get(ack.flow).tcp()) {
+            if let Some(tcp) = queue.front().and_then(|(_, next_ack, _)| self.arena.get(next_ack.flow).tcp()) {
                 tcp.sender.prefetch();
             }
         }
@@ -246,8 +246,8 @@ impl<A: Aqm, L: Log> Engine<A, L> {
     }
 
     /// Stages that all endpoints share have something to do.
-    fn on_shared(&mut self, behind: bool, now: Time) {
-        if !behind {
+    fn on_shared(&mut self, is_behind: bool, now: Time) {
+        if !is_behind {
             let Entrance { shared, bottleneck } = &mut self.entrance;
             if let Some(shared) = shared {
                 shared.on_timer(now, bottleneck);
@@ -364,8 +364,8 @@ impl<A: Aqm, L: Log> Engine<A, L> {
     fn end_short_flow(&mut self, slot: u32, now: Time) -> Result<bool, RunError> {
         let counters = self.entrance.bottleneck.counters.flows.of(slot);
         let endpoint = self.arena.get_mut(slot);
-        let line = &mut self.lines.all[endpoint.line as usize];
-        if !endpoint.is_over(&counters, line.delay, now) {
+        let (number, member) = (endpoint.line as usize, endpoint.member);
+        if !endpoint.is_over(&counters, self.lines.all[number].delay, now) {
             return Ok(false);
         }
         let left = endpoint.check_conservation(&counters)?;
@@ -375,11 +375,10 @@ impl<A: Aqm, L: Log> Engine<A, L> {
                 endpoint.number
             )));
         }
-        let (member, measured) = (endpoint.member, !line.over);
-        if measured {
+        if !self.lines.all[number].over {
             self.measure_short_flow(slot, now);
         }
-        let line = &mut self.lines.all[self.arena.get(slot).line as usize];
+        let line = &mut self.lines.all[number];
         line.members.swap_remove(member as usize);
         if let Some(&moved) = line.members.get(member as usize) {
             self.arena.get_mut(moved).member = member;
@@ -495,13 +494,13 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         held.ahead += self.entrance.shared.as_ref().map_or(0, |path| path.held() as u64);
         held.behind = self.behind.as_ref().map_or(0, |path| path.held() as u64);
         held.queued = self.entrance.bottleneck.held();
-        for (place, found, held) in [
+        for (place, unaccounted, there) in [
             ("ahead of the queue", found.ahead, held.ahead),
             ("queue", found.queued, held.queued),
             ("behind the queue", found.behind, held.behind),
         ] {
-            if found != held {
-                return Err(RunError::Invariant(format!("{place}: arrived - gone is {found}, held are {held}")));
+            if unaccounted != there {
+                return Err(RunError::Invariant(format!("{place}: arrived - gone is {unaccounted}, held are {there}")));
             }
         }
         Ok(())
@@ -564,7 +563,7 @@ impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
     }
 
     fn view(&self) -> View {
-        let endpoint = |(_, endpoint): (u32, &Endpoint)| {
+        let view = |(_, endpoint): (u32, &Endpoint)| {
             let sender = endpoint.tcp().map(|tcp| &tcp.sender);
             let conn = sender.map(|sender| &sender.conn);
             EndpointView {
@@ -577,14 +576,14 @@ impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
                 srtt_us: conn.map_or(0, |conn| conn.rtt.srtt_us()),
             }
         };
-        let there = self.arena.iter().filter(|(_, endpoint)| !matches!(endpoint.transport, Transport::Vacant));
+        let there = self.arena.iter().filter(|(_, one)| !matches!(one.transport, Transport::Vacant));
         View {
             now: self.now,
             events: self.events,
             queued_packets: self.entrance.bottleneck.aqm.packets() as u64,
             queued_bytes: self.entrance.bottleneck.aqm.bytes(),
             queue: self.entrance.bottleneck.counters.queue,
-            endpoints: there.map(endpoint).collect(),
+            endpoints: there.map(view).collect(),
         }
     }
 

@@ -161,13 +161,13 @@ fn any_config() -> impl Strategy<Value = Value> {
     let flow = (prop::sample::select(controls.to_vec()), 0..60_u64, 0..500_u64, prop::option::of(1_u64..200_000), any::<bool>());
     let flows = prop::collection::vec(flow, 0..4);
     let parts = (flows, any::<bool>(), any::<bool>());
-    (prop::sample::select(aqms.to_vec()), 1..40_u64, any::<u16>(), parts).prop_map(|(aqm, mbit, seed, (flows, short, udp))| {
-        let flow = |(cc, rtt, start, size, noisy): (&str, u64, u64, Option<u64>, bool)| {
+    (prop::sample::select(aqms.to_vec()), 1..40_u64, any::<u16>(), parts).prop_map(|(aqm, mbit, seed, (drawn, short, udp))| {
+        let listed = |(cc, rtt, start, size, noisy): (&str, u64, u64, Option<u64>, bool)| {
             let (loss, jitter) = if noisy { (0.01, 3 * MS) } else { (0.0, 0) };
             json!({"cc": {"name": cc}, "base_rtt": rtt * MS, "start": {"min": 0, "max": start * MS}, "size": size, "loss": loss, "jitter": jitter})
         };
         let mut config = json!({"duration": 1500 * MS, "seed": seed, "bottleneck": {"rate": mbit * 1_000_000, "aqm": {"name": aqm}},
-            "flows": flows.into_iter().map(flow).collect::<Vec<_>>(), "record": {"interval": 100 * MS}});
+            "flows": drawn.into_iter().map(listed).collect::<Vec<_>>(), "record": {"interval": 100 * MS}});
         if short || config["flows"] == json!([]) {
             config["web"] = json!([web("cubic", 30.0, json!({"pareto": 0.9, "min": 1000, "max": 1_000_000}))]);
         }
