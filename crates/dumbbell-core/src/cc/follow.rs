@@ -129,8 +129,14 @@ mod tests {
         let host = Arc::new(HostParams { send_buffer: 1 << 30, receive_buffer: 1 << 30, ..HostParams::default() });
         let mut sender = Sender::new(0, cc, Arc::clone(&host), FlowOptions::default(), Application::Bulk);
         let mut receiver = Receiver::new(0, host, FlowOptions::default());
-        let mut link =
-            Link { queue: VecDeque::new(), free_at: Time::ZERO, now: Time::ZERO, lossy, longest_burst: 0, burst: (Time::ZERO, 0) };
+        let mut link = Link {
+            queue: VecDeque::new(),
+            free_at: Time::ZERO,
+            now: Time::ZERO,
+            lossy,
+            longest_burst: 0,
+            burst: (Time::ZERO, 0),
+        };
         let mut acks: VecDeque<(Time, Ack, Vec<Block>)> = VecDeque::new();
         sender.start(Time::ZERO, &mut link);
         loop {

@@ -97,6 +97,7 @@ macro_rules! congestion_controls {
         )* }
 
         /// Every registered congestion control, described.
+        #[allow(clippy::vec_init_then_push)] // a line of the registry may be there in tests only
         pub fn specs() -> Vec<AlgorithmSpec> {
             let mut specs = Vec::new();
             $(
