@@ -1,5 +1,7 @@
 //! The order of events at one instant, and that a queue which loses or invents packets is found out.
 
+mod accecn;
+
 use super::*;
 use dumbbell_core::aqm::Dequeue;
 use dumbbell_core::cc;
