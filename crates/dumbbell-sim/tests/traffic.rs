@@ -225,16 +225,28 @@ fn stages_on_every_way_lose_no_packet_silently() {
 
 #[test]
 fn batches_of_acknowledgements_are_released_together() {
-    // 10 Mbit/s: 826 packets a second, acknowledged by twos; grants of 20 ms leave 50 moments a second at which the sender hears anything
-    let run = |ack_path: Value| {
+    // 10 Mbit/s: 826 packets a second, acknowledged by twos. With grants every 20 ms the sender hears something at 50 moments a second, so
+    // that of steps of 1 ms no more than one in 20 moves its window.
+    let busy_steps = |ack_path: Value| {
         let flow = json!({"cc": {"name": "reno"}, "base_rtt": 20 * MS, "ack_path": ack_path});
-        let mut config = config(20, &json!({"name": "pfifo", "limit": 100}), json!({"flows": [flow]}));
+        let mut config = config(10, &json!({"name": "pfifo", "limit": 100}), json!({"flows": [flow]}));
         config["bottleneck"]["rate"] = json!(10_000_000);
-        must(&config)
+        let mut sim = Sim::new(&config).expect("a run");
+        let (mut payload, mut busy) = (0, Vec::new());
+        while !sim.step(sim.now() + Time::from_millis(1)).expect("no broken invariant") {
+            let now = sim.view().endpoints[0].payload;
+            if now > payload && sim.now() > Time::from_secs(5) {
+                busy.push(sim.now().as_millis());
+            }
+            payload = now;
+        }
+        let outcome = sim.finish().expect("no broken invariant");
+        (busy, reals(&outcome.tables.flows, "rtt_min_ms")[0], ints(&outcome.tables.flows, "acks")[0])
     };
-    let (plain, batched) = (run(json!([])), run(json!([{"name": "batch", "interval": 20 * MS}])));
-    let rtt = |outcome: &Outcome| reals(&outcome.tables.flows, "rtt_min_ms")[0];
-    assert!(rtt(&batched) > rtt(&plain), "{} {}", rtt(&batched), rtt(&plain));
-    let peak = |outcome: &Outcome| outcome.summary["sojourn_p99_ms"].as_f64().expect("a number");
-    assert!(ints(&batched.tables.flows, "acks")[0] > 5000 && peak(&plain) > 50.0);
+    let (plain, rtt, acks) = busy_steps(json!([]));
+    assert!(plain.len() > 1800 && rtt < 21.3, "{} {rtt}", plain.len());
+    let (batched, slower, as_many) = busy_steps(json!([{"name": "batch", "interval": 20 * MS}]));
+    assert!(batched.windows(2).all(|pair| (pair[1] - pair[0]) % 20 == 0), "{batched:?}");
+    assert!((200..=251).contains(&batched.len()) && slower >= rtt, "{} {slower}", batched.len());
+    assert!(as_many.abs_diff(acks) < acks / 10, "{as_many} {acks}");
 }
