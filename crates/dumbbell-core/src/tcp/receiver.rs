@@ -508,6 +508,10 @@ impl Receiver {
     /// The ACK that has to go ahead of what [`Receiver::on_packet`] returned. It carries no SACK blocks.
     #[inline]
     pub fn take_early(&mut self) -> Option<Ack> {
+        // seldom: without the test the whole of it is copied for every packet
+        if self.early.is_none() {
+            return None;
+        }
         self.early.take()
     }
 

@@ -184,7 +184,8 @@ impl Window {
     /// growth. Linux `tcp_rcv_space_adjust`.
     #[inline]
     pub fn read(&mut self, rcv_nxt: u64, now: Time) {
-        if self.rtt_8us == 0 || now.saturating_sub(self.round_at).as_micros() < u64::from(self.rtt_us()) {
+        // in ns, which takes a product instead of a quotient for every segment
+        if self.rtt_8us == 0 || now.saturating_sub(self.round_at) < Time::from_micros(u64::from(self.rtt_us())) {
             return;
         }
         let arrived = rcv_nxt - self.round_seq;
