@@ -372,12 +372,12 @@ impl Sender {
             return;
         }
         if ack.ack >= prior_una {
-            if ack.ack == prior_una {
-                flags.window_update = ack.window > self.peer_window;
+            if ack.window > self.peer_window {
+                flags.window_update = ack.ack == prior_una;
+                self.queue.max_window = self.queue.max_window.max(ack.window);
             }
             self.peer_window = ack.window;
             self.window_end = self.window_end.max(ack.ack + u64::from(ack.window / self.conn.mss));
-            self.queue.max_window = self.queue.max_window.max(ack.window);
         }
         let advanced = ack.ack.saturating_sub(prior_una);
         if advanced > 0 {
