@@ -509,10 +509,11 @@ impl Receiver {
     #[inline]
     pub fn take_early(&mut self) -> Option<Ack> {
         // seldom: without the test the whole of it is copied for every packet
-        if self.early.is_none() {
-            return None;
+        if self.early.is_some() {
+            self.early.take()
+        } else {
+            None
         }
-        self.early.take()
     }
 
     /// Whether to acknowledge now, later, or when data in order comes. Linux `__tcp_ack_snd_check`.
