@@ -17,21 +17,24 @@ impl<T: Default> SlotTable<T> {
     /// The entry of `slot`.
     #[inline]
     pub fn entry(&mut self, slot: u32) -> &mut T {
-        if slot as usize >= self.entries.len() {
-            self.grow(slot);
+        let index = slot as usize;
+        // one test on the usual way: what `grow` returns needs none
+        if index < self.entries.len() {
+            return &mut self.entries[index];
         }
-        &mut self.entries[slot as usize]
+        self.grow(slot)
     }
 
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, slot: u32) {
+    fn grow(&mut self, slot: u32) -> &mut T {
         let wanted = slot as usize + 1;
         if wanted > self.entries.capacity() {
             let room = wanted.max(self.entries.len() + self.entries.len() / 4);
             self.entries.reserve_exact(room - self.entries.len());
         }
         self.entries.resize_with(wanted, T::default);
+        &mut self.entries[slot as usize]
     }
 
     /// Every entry, by slot.

@@ -22,17 +22,19 @@ impl Sender {
         self.queue.unsent(&self.conn, self.board.bursts) > 0 && self.conn.snd_nxt < self.window_end
     }
 
-    /// Sends what may be sent. Linux `tcp_data_snd_check`.
+    /// Sends what may be sent. Returns whether anything was. Linux `tcp_data_snd_check`.
     #[inline]
-    pub(super) fn push(&mut self, net: &mut impl Network) {
-        if self.phase == Phase::Established {
-            let size = self.queue.size;
-            self.send_new(net, false);
-            self.queue.expand(&self.conn, &self.host);
-            if self.queue.size > size {
-                self.send_new(net, false);
-            }
+    pub(super) fn push(&mut self, net: &mut impl Network) -> bool {
+        if self.phase != Phase::Established {
+            return false;
         }
+        let size = self.queue.size;
+        let mut sent = self.send_new(net, false);
+        self.queue.expand(&self.conn, &self.host);
+        if self.queue.size > size {
+            sent |= self.send_new(net, false);
+        }
+        sent
     }
 
     /// Sends new segments as windows and pacing allow; `probe` sends one burst, of one segment if the congestion window
@@ -42,6 +44,8 @@ impl Sender {
         let mut unsent = self.queue.unsent(&self.conn, self.board.bursts);
         let max_burst = if self.host.offload == Offload::Tso { self.burst_limit() } else { 1 };
         let may_defer = max_burst > 1 && !probe && self.conn.state < CaState::Recovery;
+        let probe_follows = !probe && self.may_probe();
+        let mut in_flight = self.conn.in_flight();
         let mut limited = false;
         let mut sent = 0;
         while unsent > 0 {
@@ -56,20 +60,21 @@ impl Sender {
                 // this burst is not deferred, and the window that sizes it may shrink here
                 self.leave_idle();
             }
-            let in_flight = self.conn.in_flight();
-            let quota = match self.conn.cwnd.saturating_sub(in_flight) {
+            let room = self.conn.cwnd.saturating_sub(in_flight);
+            let quota = match room {
                 0 if probe => 1,
                 0 => break,
                 room => room.min((self.conn.cwnd >> 1).max(1)),
             };
-            if may_defer && unsent > 1 && self.should_defer(unsent, window, max_burst, &mut limited) {
+            if may_defer && unsent > 1 && self.should_defer(unsent, u64::from(room), window, max_burst, &mut limited) {
                 break;
             }
             let mut burst = u64::from(quota.min(max_burst)).min(unsent).min(window);
             if !self.host.burst_across_buffers {
                 burst = burst.min(self.queue.left_in_buffer());
             }
-            self.send_burst(burst as u32, net);
+            self.send_burst(burst as u32, probe_follows, net);
+            in_flight += burst as u32;
             if self.host.expand_between_bursts {
                 self.queue.expand(&self.conn, &self.host);
             }
@@ -83,7 +88,7 @@ impl Sender {
             // all that was there is sent: wake up for what comes next
             self.queue.unsent(&self.conn, self.board.bursts);
         }
-        limited |= self.conn.in_flight() >= self.conn.cwnd;
+        limited |= in_flight >= self.conn.cwnd;
         if sent > 0 || limited {
             self.validate_window(limited);
         }
@@ -113,15 +118,15 @@ impl Sender {
         ((bytes.min(GSO_MAX_SIZE) / mss) as u32).max(self.cc.min_burst(&self.conn))
     }
 
-    /// Whether to wait for a larger burst. Linux `tcp_tso_should_defer`.
-    fn should_defer(&self, unsent: u64, window: u64, max_burst: u32, limited: &mut bool) -> bool {
+    /// Whether to wait for a larger burst than the congestion window, of which `by_cwnd` are left, or the receiver's allow. Linux
+    /// `tcp_tso_should_defer`.
+    fn should_defer(&self, unsent: u64, by_cwnd: u64, window: u64, max_burst: u32, limited: &mut bool) -> bool {
         let conn = &self.conn;
         // the pacing clock (Linux tcp_wstamp_ns) is ahead of the last transmission of what is paced
         if conn.now.saturating_sub(self.last_sent.max(self.pacer.next)) > Time::from_millis(1) {
             // who has not written for 1 ms must not wait
             return false;
         }
-        let by_cwnd = u64::from(conn.cwnd - conn.in_flight());
         let limit = by_cwnd.min(window);
         if limit >= u64::from(max_burst) {
             return false;
@@ -150,27 +155,29 @@ impl Sender {
         true
     }
 
-    fn send_burst(&mut self, segments: u32, net: &mut impl Network) {
+    /// Sends a burst of new segments. If the probe's timer is set after it anyway, the timeout need not be.
+    fn send_burst(&mut self, segments: u32, probe_follows: bool, net: &mut impl Network) {
         let now = self.conn.now;
         if let Some(rate) = &mut self.rate {
             rate.sent(&self.conn, self.conn.snd_nxt, segments);
         }
-        let arm = self.conn.packets_out() == 0 || self.timer.kind == Timer::Tlp;
+        let arm = !probe_follows && (self.conn.packets_out() == 0 || self.timer.kind == Timer::Tlp);
         // Linux since 5.5 pushes every burst, and leaves single segments to delayed acknowledgement
         let push = self.queue.send(segments) || (segments > 1 && self.host.push_bursts);
         let stamped = self.stamped();
-        for index in 1..=segments {
-            let seq = self.conn.snd_nxt;
-            self.board.push(seq, self.conn.snd_una, now);
-            self.conn.snd_nxt += 1;
+        let (una, first) = (self.conn.snd_una, self.conn.snd_nxt);
+        let end = first + u64::from(segments);
+        for seq in first..end {
+            self.board.push(seq, una, now);
             let (ecn, cwr) = self.ecn.stamp();
-            let flags = cwr | if push && index == segments { flag::PSH } else { 0 };
-            self.stats.sent += 1;
-            self.stats.sent_all += 1;
+            let flags = cwr | if push && seq + 1 == end { flag::PSH } else { 0 };
             let len = self.queue.payload(seq, self.host.mss) as u16 + HEADERS;
             net.send(Packet { seq, len, ecn, flags, ..stamped });
         }
-        self.board.end_burst(self.conn.snd_nxt - 1);
+        self.conn.snd_nxt = end;
+        self.stats.sent += u64::from(segments);
+        self.stats.sent_all += u64::from(segments);
+        self.board.end_burst(end - 1);
         self.pacer.charge(&self.conn, u64::from(segments));
         self.last_sent = now;
         if arm {

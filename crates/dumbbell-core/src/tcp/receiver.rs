@@ -508,7 +508,12 @@ impl Receiver {
     /// The ACK that has to go ahead of what [`Receiver::on_packet`] returned. It carries no SACK blocks.
     #[inline]
     pub fn take_early(&mut self) -> Option<Ack> {
-        self.early.take()
+        // seldom: without the test the whole of it is copied for every packet
+        if self.early.is_some() {
+            self.early.take()
+        } else {
+            None
+        }
     }
 
     /// Whether to acknowledge now, later, or when data in order comes. Linux `__tcp_ack_snd_check`.

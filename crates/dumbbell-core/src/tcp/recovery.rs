@@ -197,17 +197,19 @@ impl Sender {
     /// Sets the window after an ACK that delivered `delivered` segments and showed `lost` losses: proportional rate
     /// reduction during an episode, the congestion control's growth otherwise.
     pub(super) fn adjust_window(&mut self, delivered: u32, lost: u64, flags: &AckFlags) {
-        if self.host.ecn_reduction == EcnReduction::Immediate && self.conn.state == CaState::Cwr {
+        if !self.in_reduction() {
+            if flags.una_advanced || (flags.data_sacked && self.reordering.is_substantial()) {
+                self.cc.cong_avoid(&mut self.conn, delivered);
+            }
+        } else if self.host.ecn_reduction == EcnReduction::Immediate && self.conn.state == CaState::Cwr {
             // the window is where it is to go: nothing is sent until as much has left the network
-        } else if self.in_reduction() {
+        } else {
             self.reduce_window(Progress {
                 delivered,
                 newly_lost: lost > 0,
                 una_advanced: flags.una_advanced,
                 retransmission_arrived: flags.retransmission_acked && !flags.lost_retransmission,
             });
-        } else if flags.una_advanced || (flags.data_sacked && self.reordering.is_substantial()) {
-            self.cc.cong_avoid(&mut self.conn, delivered);
         }
         if self.control == Control::Window {
             self.conn.pacing_rate = window_rate(&self.conn, &self.host);
@@ -416,10 +418,16 @@ impl Sender {
         }
     }
 
+    /// Whether what is in flight is probed for.
+    #[inline]
+    pub(super) fn may_probe(&self) -> bool {
+        matches!(self.conn.state, CaState::Open | CaState::Cwr)
+    }
+
     /// Sets the tail-loss probe (RFC 8985 section 7.2) if one is due. Returns whether it is.
     pub(super) fn arm_probe(&mut self, rto_restarts: bool) -> bool {
         let out = self.conn.packets_out();
-        if out == 0 || !matches!(self.conn.state, CaState::Open | CaState::Cwr) {
+        if out == 0 || !self.may_probe() {
             return false;
         }
         let sent = self.oldest_sent();

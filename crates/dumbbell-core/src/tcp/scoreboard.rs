@@ -96,8 +96,8 @@ pub struct Scoreboard {
     rack_scan_from: u64,
     /// No segment below is lost and not yet retransmitted.
     pub retransmit_hint: u64,
-    /// Blocks of the last ACK with SACK: what they cover is known.
-    known: [Block; 4],
+    /// Blocks of the last ACK with SACK: what they cover is known. Most flows of a crowd have none, and each byte of a flow counts.
+    known: Option<Box<[Block; 4]>>,
     /// Segment after the highest one SACKed.
     pub highest_sacked: u64,
     /// Newest delivered segment.
@@ -113,7 +113,7 @@ impl Default for Scoreboard {
             retransmissions: VecDeque::new(),
             rack_scan_from: 0,
             retransmit_hint: 0,
-            known: [(0, 0); 4],
+            known: None,
             highest_sacked: 0,
             rack: Rack::default(),
         }
@@ -123,7 +123,8 @@ impl Default for Scoreboard {
 impl Scoreboard {
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
-        self.ring.capacity() * std::mem::size_of::<Segment>() + self.retransmissions.capacity() * 16
+        let known = if self.known.is_some() { std::mem::size_of::<[Block; 4]>() } else { 0 };
+        self.ring.capacity() * std::mem::size_of::<Segment>() + self.retransmissions.capacity() * 16 + known
     }
 
     /// Segment `seq` will be looked at soon.
@@ -197,6 +198,8 @@ impl Scoreboard {
         delivered: &mut Delivered,
         observer: &mut impl Observer,
     ) {
+        // the last of a row of segments that were sent once
+        let mut plain = None;
         for seq in conn.snd_una..ack {
             let segment = *self.get(seq);
             self.bursts -= u32::from(segment.ends_burst);
@@ -204,14 +207,15 @@ impl Scoreboard {
                 // never anything but sent once: the common case
                 if delivered.first_acked.is_none() {
                     delivered.first_acked = Some(segment.sent);
+                    // none that follows is lower
+                    delivered.original_sacked |= seq < conn.high_seq;
                 }
-                delivered.last_acked = Some(segment.sent);
-                delivered.original_sacked |= seq < conn.high_seq;
                 delivered.segments += 1;
-                self.advance_rack(conn, seq, segment);
                 observer.delivered(seq, &segment);
+                plain = Some((seq, segment));
                 continue;
             }
+            self.take_plain(conn, plain.take(), delivered);
             if segment.flags & seg::EVER_RETRANS != 0 {
                 if segment.flags & seg::RETRANS != 0 {
                     conn.retrans_out -= 1;
@@ -236,11 +240,22 @@ impl Scoreboard {
                 conn.lost_out -= 1;
             }
         }
+        self.take_plain(conn, plain, delivered);
         delivered.acked = (ack - conn.snd_una) as u32;
         conn.snd_una = ack;
         self.rack_scan_from = self.rack_scan_from.max(ack);
         self.retransmit_hint = self.retransmit_hint.max(ack);
         self.highest_sacked = self.highest_sacked.max(ack);
+    }
+
+    /// The last of a row of segments that were sent once, and so in order of time: the only one of them that RACK and the newest sample
+    /// need.
+    #[inline(always)]
+    fn take_plain(&mut self, conn: &Conn, plain: Option<(u64, Segment)>, delivered: &mut Delivered) {
+        if let Some((seq, segment)) = plain {
+            delivered.last_acked = Some(segment.sent);
+            self.advance_rack(conn, seq, segment);
+        }
     }
 
     /// Takes selective acknowledgements. Blocks outside `snd_una..snd_nxt` are cut to it. Returns the lowest segment that shows
@@ -253,14 +268,13 @@ impl Scoreboard {
         observer: &mut impl Observer,
     ) -> Option<u64> {
         let mut late = None;
-        let known = self.known;
-        self.known = [(0, 0); 4];
+        let mut kept = self.known.take().unwrap_or_default();
+        let known = std::mem::take(&mut *kept);
         // in order of segments, whichever is the newest: the last one walked gives the RTT
-        let sorted = &mut self.known[..blocks.len().min(4)];
+        let sorted = &mut kept[..blocks.len().min(4)];
         sorted.copy_from_slice(&blocks[..sorted.len()]);
         sorted.sort_unstable();
-        for index in 0..sorted.len() {
-            let (start, end) = self.known[index];
+        for &(start, end) in &*sorted {
             let end = end.min(conn.snd_nxt);
             let mut seq = start.max(conn.snd_una);
             while seq < end {
@@ -279,6 +293,7 @@ impl Scoreboard {
                 self.highest_sacked = self.highest_sacked.max(end);
             }
         }
+        self.known = Some(kept);
         late
     }
 

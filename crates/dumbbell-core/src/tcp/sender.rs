@@ -342,6 +342,8 @@ impl Sender {
     }
 
     /// Round trip by the timestamp that `ack` echoes, us: in whole ms, at least 1. Linux `tcp_rtt_tsopt_us`.
+    #[cold]
+    #[inline(never)]
     fn rtt_by_timestamp(&self, ack: &Ack) -> Option<u32> {
         let ms = (self.conn.now.as_millis() as u32).wrapping_sub(ack.tsecr);
         (ms < i32::MAX as u32 / 1000).then(|| ms.max(1) * 1000)
@@ -364,15 +366,18 @@ impl Sender {
         self.stats.ece_acks += u64::from(flags.ece);
         let prior_una = self.conn.snd_una;
         let prior_packets = self.conn.packets_out();
-        let prior_in_flight = self.conn.in_flight();
+        // needed by few, and three additions for each ACK
+        let prior_in_flight = if self.control == Control::Both { self.conn.in_flight() } else { 0 };
         if ack.ack < prior_una && blocks.is_empty() {
             return;
         }
         if ack.ack >= prior_una {
-            flags.window_update = ack.ack == prior_una && ack.window > self.peer_window;
+            if ack.window > self.peer_window {
+                flags.window_update = ack.ack == prior_una;
+                self.queue.max_window = self.queue.max_window.max(ack.window);
+            }
             self.peer_window = ack.window;
             self.window_end = self.window_end.max(ack.ack + u64::from(ack.window / self.conn.mss));
-            self.queue.max_window = self.queue.max_window.max(ack.window);
         }
         let advanced = ack.ack.saturating_sub(prior_una);
         if advanced > 0 {
@@ -403,14 +408,9 @@ impl Sender {
             self.note_late(late);
         }
         if prior_packets == 0 {
-            self.conn.delivered += u64::from(delivered.segments);
-            self.conn.delivered_ce += u64::from(echo.new_ce.unwrap_or(if flags.ece { delivered.segments } else { 0 }));
-            // nothing in flight: at most the echo of what is long acknowledged
-            if !early {
-                self.tell_of_ack_apart(ack, advanced, echo);
-            }
-            self.take_late_news(&mut flags, ack);
-            return self.push(net);
+            self.take_late_news(&mut flags, ack, advanced, echo, delivered.segments);
+            self.push(net);
+            return;
         }
         if advanced > 0 {
             match self.rate.as_deref_mut() {
@@ -436,20 +436,22 @@ impl Sender {
         if self.probe.is_open() {
             self.end_probe(ack, &flags);
         }
-        let lost_before = self.losses;
-        let mut resend = Resend::Nothing;
+        let (mut resend, mut newly_lost) = (Resend::Nothing, 0);
         if !flags.una_advanced || flags.data_sacked || flags.ece || flags.dsack || self.conn.state != CaState::Open {
             if let Some(low) = self.board.lowest_plain(prior_una..prior_highest.min(self.conn.snd_una)) {
                 // a hole below what was SACKed before closed without a retransmission
                 self.reordering.overtaken(low, self.board.highest_sacked);
             }
             flags.dupack = !flags.una_advanced && !flags.dsack && !flags.window_update;
+            let lost_before = self.losses;
             resend = self.alert(&mut flags, prior_una, ack);
+            newly_lost = self.losses - lost_before;
         }
-        if flags.set_timer {
+        // what is sent sets the timer anew: then it need not be set before
+        let timer_waits = resend == Resend::Nothing && self.may_probe();
+        if flags.set_timer && !timer_waits {
             self.arm_timer();
         }
-        let newly_lost = self.losses - lost_before;
         if self.control == Control::Both {
             self.let_control_decide(RateSample {
                 newly_delivered: delivered.segments,
@@ -468,12 +470,22 @@ impl Sender {
             self.finish();
             return;
         }
-        self.push(net);
+        let sent = self.push(net);
+        if flags.set_timer && timer_waits && !sent {
+            self.arm_timer();
+        }
     }
 
-    /// An ACK while nothing was in flight: at most it reports a duplicate. Linux `tcp_ack`, label `no_queue`.
+    /// An ACK while nothing was in flight: at most it reports a duplicate, or the echo of what is long acknowledged. Linux `tcp_ack`, label
+    /// `no_queue`.
     #[cold]
-    fn take_late_news(&mut self, flags: &mut AckFlags, ack: &Ack) {
+    #[inline(never)]
+    fn take_late_news(&mut self, flags: &mut AckFlags, ack: &Ack, advanced: u64, echo: EcnEcho, delivered: u32) {
+        self.conn.delivered += u64::from(delivered);
+        self.conn.delivered_ce += u64::from(echo.new_ce.unwrap_or(if flags.ece { delivered } else { 0 }));
+        if !self.host.early_ack_event {
+            self.tell_of_ack(ack, advanced, echo);
+        }
         if flags.dsack {
             self.alert(flags, self.conn.snd_una, ack);
         }
@@ -492,6 +504,7 @@ impl Sender {
 
     /// The same where it is rarely needed, so that it costs nothing elsewhere.
     #[cold]
+    #[inline(never)]
     fn tell_of_ack_apart(&mut self, ack: &Ack, advanced: u64, echo: EcnEcho) {
         self.tell_of_ack(ack, advanced, echo);
     }

@@ -130,15 +130,22 @@ impl RetransmissionTimer {
             0 => u64::from(RTO_INIT_US),
             srtt => 2 * u64::from(srtt) + if packets_out == 1 { u64::from(rto_min_us) } else { TIMEOUT_MIN_US },
         };
-        let used = if restarts { 0 } else { (now - oldest_sent).as_micros() };
-        if self.rto_us(rtt) < timeout + used {
-            // seldom, so that only here it is rounded
-            let left = self.whole_rto_us(rtt).saturating_sub(used);
-            if left > 0 {
-                timeout = timeout.min(left);
-            }
+        let used = if restarts { Time::ZERO } else { now - oldest_sent };
+        if Time::from_micros(self.rto_us(rtt)) < Time::from_micros(timeout) + used {
+            timeout = self.bounded_probe_us(timeout, rtt, used);
         }
         self.set(Timer::Tlp, timeout, now);
+    }
+
+    /// What of `timeout` us the timeout of the oldest segment leaves to a probe, if `used` of it is over. Seldom, so that only here it is
+    /// rounded.
+    #[cold]
+    fn bounded_probe_us(&self, timeout: u64, rtt: &RttEstimator, used: Time) -> u64 {
+        let used = used.as_micros();
+        match self.whole_rto_us(rtt).saturating_sub(used) {
+            left if left > 0 && self.rto_us(rtt) < timeout + used => timeout.min(left),
+            _ => timeout,
+        }
     }
 }
 

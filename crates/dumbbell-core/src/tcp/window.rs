@@ -36,6 +36,8 @@ pub struct Window {
     limit: u64,
     /// What is offered, before it is rounded to the scale.
     offered: u64,
+    /// The same, rounded up to what the header can say: it changes seldom, and every ACK carries it.
+    header: u32,
     /// Round-trip time, 1/8 us; 0: not known.
     rtt_8us: u32,
     /// Timestamp that gave the last sample, ms.
@@ -62,6 +64,7 @@ impl Window {
             buffer: INITIAL_BUFFER.min(most),
             limit: 0,
             offered: 0,
+            header: 0,
             rtt_8us: 0,
             rtt_tsecr: 0,
             measured_to: 0,
@@ -72,7 +75,7 @@ impl Window {
         };
         window.limit = window.room(0);
         // one segment is held in reserve (tcp_init_buffer_space), but one is offered at the least: the sender has no smaller ones
-        window.offered = (INITIAL_SPACE - u64::from(mss)).min(window.of(most)).max(u64::from(mss));
+        window.offer((INITIAL_SPACE - u64::from(mss)).min(window.of(most)).max(u64::from(mss)));
         window
     }
 
@@ -102,8 +105,14 @@ impl Window {
     /// What is offered, rounded up to what the header can say.
     #[inline]
     pub fn offered(&self) -> u32 {
+        self.header
+    }
+
+    /// From now on `bytes` are offered.
+    fn offer(&mut self, bytes: u64) {
         let unit = (1_u64 << self.scale) - 1;
-        ((self.offered + unit) & !unit).min(u64::from(u32::MAX)) as u32
+        self.offered = bytes;
+        self.header = ((bytes + unit) & !unit).min(u64::from(u32::MAX)) as u32;
     }
 
     /// Round-trip time as the receiver estimates it, us; 0: not known.
@@ -126,10 +135,10 @@ impl Window {
     /// A segment arrived: the offered window grows by two, as far as the buffer allows with `held` segments out of order in it.
     /// Returns whether it did: each step is acknowledged at once. Linux `tcp_grow_window`.
     pub fn grow(&mut self, held: u64) -> bool {
-        let limit = self.room(held);
+        let limit = if held == 0 { self.limit } else { self.room(held) };
         let grows = self.offered < limit;
         if grows {
-            self.offered = (self.offered + 2 * u64::from(self.mss)).min(limit);
+            self.offer((self.offered + 2 * u64::from(self.mss)).min(limit));
         }
         grows
     }
@@ -184,7 +193,8 @@ impl Window {
     /// growth. Linux `tcp_rcv_space_adjust`.
     #[inline]
     pub fn read(&mut self, rcv_nxt: u64, now: Time) {
-        if self.rtt_8us == 0 || now.saturating_sub(self.round_at).as_micros() < u64::from(self.rtt_us()) {
+        // in ns, which takes a product instead of a quotient for every segment
+        if self.rtt_8us == 0 || now.saturating_sub(self.round_at) < Time::from_micros(u64::from(self.rtt_us())) {
             return;
         }
         let arrived = rcv_nxt - self.round_seq;
