@@ -266,6 +266,19 @@ mod tests {
     }
 
     #[test]
+    fn marks_are_those_since_the_segment_was_sent() {
+        // 3 marks were known when the second burst left, 5 when it is acknowledged
+        let mut flight = Flight::new();
+        flight.send(0, 2);
+        flight.conn.delivered_ce = 3;
+        flight.send(2_400, 2);
+        flight.conn.delivered_ce = 5;
+        let [first, second] = [flight.ack(20_001, 2, &[]), flight.ack(22_401, 4, &[])];
+        assert_eq!((first.prior_delivered_ce, first.delivered_ce), (0, 5));
+        assert_eq!((second.prior_delivered_ce, second.delivered_ce), (3, 2));
+    }
+
+    #[test]
     fn a_retransmission_that_is_acknowledged_too_early_gives_no_rate() {
         // 0 and 1 of 6 seem lost; the originals are acknowledged soon after they were sent again
         let mut flight = Flight::new();
