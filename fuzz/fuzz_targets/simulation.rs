@@ -1,11 +1,12 @@
 //! Whole runs of any algorithms with any parameters: every invariant that the engine checks holds, and equal
-//! configurations give equal results.
+//! configurations give equal results, in one piece or in several.
 
 #![no_main]
 
 use arbitrary::{Arbitrary, Result, Unstructured};
+use dumbbell_core::units::Time;
 use dumbbell_fuzz::run;
-use dumbbell_sim::RunError;
+use dumbbell_sim::{RunError, Sim};
 use libfuzzer_sys::{fuzz_target, Corpus};
 use serde_json::Value;
 use std::fmt;
@@ -39,22 +40,45 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
+/// The entries of list `key`.
+fn entries<'a>(config: &'a Value, key: &str) -> &'a [Value] {
+    config[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Packets, about: those of a link of `rate` for `time` with frames of `frame` bytes.
+fn packets(rate: u64, time: u64, frame: u64) -> u128 {
+    u128::from(rate) * u128::from(time) / 1_000_000_000 / u128::from(8 * frame)
+}
+
 /// Whether the run is short enough, reckoned from what it may at most send.
 fn is_short(config: &Value) -> bool {
-    let flows = config["flows"].as_array().expect("flows");
-    let longest = flows.iter().map(|flow| number(&flow["base_rtt"])).max().unwrap_or(0);
+    let connections = entries(config, "flows").iter().chain(entries(config, "web"));
+    let longest = connections.map(|flow| number(&flow["base_rtt"])).max().unwrap_or(0);
     let time = number(&config["duration"]) + longest / 2;
     let bottleneck = &config["bottleneck"];
-    let changes = bottleneck["rate_changes"].as_array().map_or(&[][..], Vec::as_slice);
+    let changes = entries(bottleneck, "rate_changes");
     let rate = changes.iter().chain([bottleneck]).map(|holder| number(&holder["rate"])).max().unwrap_or(0);
     // Cake's own shaper may be faster than the link below it, which it then replaces; 0 is as fast as packets come
     let shaped = bottleneck["aqm"]["name"] == "cake";
     let rate = if shaped { rate.max(number(&bottleneck["aqm"]["bandwidth"])) } else { rate };
     let unlimited = shaped && bottleneck["aqm"]["bandwidth"] == 0;
     let frame = config["hosts"]["mss"].as_u64().unwrap_or(1448) + 66;
-    let packets = u128::from(rate) * u128::from(time) / 1_000_000_000 / u128::from(8 * frame);
-    let bursts = flows.len() as u64 * config["hosts"]["initial_window"].as_u64().unwrap_or(10);
-    !unlimited && time <= MOST_TIME && packets + u128::from(bursts) <= u128::from(MOST_PACKETS)
+    let first_burst = config["hosts"]["initial_window"].as_u64().unwrap_or(10);
+    // what does not get through is sent all the same
+    let udp = entries(config, "udp").iter().map(|udp| {
+        let size = udp["size"].as_u64().unwrap_or(1514);
+        packets(number(&udp["rate"]), time, size) * u128::from(udp["count"].as_u64().unwrap_or(1))
+    });
+    let arrivals = entries(config, "web").iter().map(|web| {
+        let per_mbit = web["arrivals"]["per_mbit"].as_f64().or(web["arrivals"].is_null().then_some(2.5)).unwrap_or(0.0);
+        let per_second = web["arrivals"]["per_second"].as_f64().unwrap_or(0.0);
+        let flows = (per_second + per_mbit * number(&bottleneck["rate"]) as f64 / 1e6) * time as f64 / 1e9;
+        // SYN, its repetitions, first window
+        (flows * (first_burst + 10) as f64) as u128
+    });
+    let bursts = u128::from(entries(config, "flows").len() as u64 * first_burst);
+    let all = packets(rate, time, frame) + udp.sum::<u128>() + arrivals.sum::<u128>() + bursts;
+    !unlimited && time <= MOST_TIME && all <= u128::from(MOST_PACKETS)
 }
 
 fn outcome(config: &Value) -> Option<String> {
@@ -65,13 +89,23 @@ fn outcome(config: &Value) -> Option<String> {
     }
 }
 
+/// The hash of the run in pieces.
+fn in_pieces(config: &Value) -> Option<String> {
+    let mut sim = Sim::new(config).ok()?;
+    let piece = Time(number(&config["duration"]) / 7 + 1);
+    while !sim.step(sim.now() + piece).unwrap_or_else(|error| panic!("{error}")) {
+        sim.view();
+    }
+    Some(sim.finish().unwrap_or_else(|error| panic!("{error}")).hash)
+}
+
 fuzz_target!(|simulation: Simulation| -> Corpus {
     if !is_short(&simulation.config) {
         return Corpus::Reject;
     }
     let hash = outcome(&simulation.config);
     if simulation.twice {
-        assert_eq!(hash, outcome(&simulation.config), "equal configurations, different results");
+        assert_eq!(hash, in_pieces(&simulation.config), "equal configurations, different results");
     }
     Corpus::Keep
 });

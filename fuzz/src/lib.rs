@@ -3,8 +3,8 @@
 use arbitrary::{Result, Unstructured};
 use dumbbell_core::param::{AlgorithmSpec, Kind, ParamSpec};
 use dumbbell_core::tcp::host::HostParams;
-use dumbbell_core::{aqm, cc};
-use dumbbell_sim::config::{BottleneckParams, FlowParams};
+use dumbbell_core::{aqm, cc, path};
+use dumbbell_sim::config::{BottleneckParams, FlowParams, RecordParams, UdpParams, WebParams};
 use serde_json::{json, Map, Value};
 
 const MS: u64 = 1_000_000;
@@ -26,6 +26,13 @@ pub fn value(u: &mut Unstructured, spec: &ParamSpec) -> Result<Value> {
         (_, 1) if spec.optional => Value::Null,
         (Kind::Bool, _) => json!(pick % 2 == 0),
         (Kind::Choice(words), _) => json!(u.choose(words)?),
+        (Kind::Arrivals, _) => {
+            // to about a flow a millisecond
+            let flows = scaled(u, 0, 1_000_000)? as f64 / 1e3;
+            let key = *u.choose(&["per_second", "per_mbit"])?;
+            Map::from_iter([(key.to_owned(), json!(flows))]).into()
+        }
+        (Kind::Sizes, _) => sizes(u)?,
         (_, 2) if !spec.min.is_null() => spec.min.clone(),
         (_, 3) if !spec.max.is_null() => spec.max.clone(),
         (Kind::Float, _) => {
@@ -42,6 +49,51 @@ pub fn value(u: &mut Unstructured, spec: &ParamSpec) -> Result<Value> {
             json!(scaled(u, spec.min.as_u64().unwrap_or(0), spec.max.as_u64().unwrap_or(open))?)
         }
     })
+}
+
+/// Sizes of short flows.
+fn sizes(u: &mut Unstructured) -> Result<Value> {
+    let least = scaled(u, 1, 1_000_000)?;
+    Ok(match u.int_in_range(0..=3_u8)? {
+        0 => json!({"fixed": least}),
+        1 => {
+            let pairs = (0..u.int_in_range(1..=4_u8)?).map(|_| Ok(json!([scaled(u, 1, 100_000)?, u.int_in_range(0..=9_u8)?])));
+            json!({"empirical": pairs.collect::<Result<Vec<_>>>()?})
+        }
+        _ => {
+            let shape = *u.choose(&[0.01, 0.9, 1.0, 2.5, 100.0])?;
+            json!({"pareto": shape, "min": least, "max": least + scaled(u, 1, 1_000_000)?})
+        }
+    })
+}
+
+/// Up to three stages of a path, mostly none.
+fn stages(u: &mut Unstructured) -> Result<Vec<Value>> {
+    let count = *u.choose(&[0, 0, 0, 1, 1, 2, 3])?;
+    let stage = |u: &mut Unstructured| {
+        let mut stage = algorithm(u, &path::specs())?;
+        // the whole range of probabilities and times loses nearly everything or holds it for longer than the run
+        for (key, value) in &mut stage {
+            match key.as_str() {
+                "probability" | "p" if u.ratio(3_u8, 4)? => *value = json!(*u.choose(&[0.001, 0.01, 0.1, 0.5])?),
+                "interval" | "max" | "delay" if u.ratio(7_u8, 8)? => *value = json!(scaled(u, 1, 50 * MS)?),
+                _ => {}
+            }
+        }
+        Ok(stage.into())
+    };
+    (0..count).map(|_| stage(u)).collect()
+}
+
+/// Gives `table` the paths `keys`.
+fn add_paths(u: &mut Unstructured, table: &mut Map<String, Value>, keys: &[&str]) -> Result<()> {
+    for &key in keys {
+        let stages = stages(u)?;
+        if !stages.is_empty() {
+            table.insert(key.into(), stages.into());
+        }
+    }
+    Ok(())
 }
 
 /// Some of the parameters in `specs`, none of those in `without`.
@@ -74,21 +126,30 @@ fn time(u: &mut Unstructured, most: u64) -> Result<u64> {
     })
 }
 
+/// A base RTT; long ones with little probability: a run lasts that much longer.
+fn base_rtt(u: &mut Unstructured) -> Result<Value> {
+    Ok(if u.ratio(1_u8, 32)? { value(u, &spec_of(&FlowParams::specs(), "base_rtt"))? } else { json!(time(u, SECOND)?) })
+}
+
+/// Start and stop of what sends, within a run's `duration`; the whole range seldom ends.
+fn add_times(u: &mut Unstructured, table: &mut Map<String, Value>, duration: u64) -> Result<()> {
+    if u.arbitrary()? {
+        let first = time(u, duration)?;
+        table.insert("start".into(), json!({"min": first, "max": first + time(u, duration)?}));
+    }
+    if u.ratio(1_u8, 4)? {
+        table.insert("stop".into(), json!(time(u, duration)?));
+    }
+    Ok(())
+}
+
 fn flow(u: &mut Unstructured, duration: u64) -> Result<Value> {
     let mut flow = table(u, &FlowParams::specs(), &["base_rtt"])?;
     flow.insert("cc".into(), algorithm(u, &cc::specs())?.into());
-    // long round trips with little probability: a run lasts that much longer
-    let base_rtt =
-        if u.ratio(1_u8, 32)? { value(u, &spec_of(&FlowParams::specs(), "base_rtt"))? } else { json!(time(u, SECOND)?) };
-    flow.insert("base_rtt".into(), base_rtt);
-    if u.arbitrary()? {
-        let first = time(u, duration)?;
-        flow.insert("start".into(), json!({"min": first, "max": first + time(u, duration)?}));
-    }
-    // the whole range seldom ends, transfers and delays of the run's own size do
-    if u.ratio(1_u8, 4)? {
-        flow.insert("stop".into(), json!(time(u, duration)?));
-    }
+    flow.insert("base_rtt".into(), base_rtt(u)?);
+    add_times(u, &mut flow, duration)?;
+    add_paths(u, &mut flow, &["path", "ack_path"])?;
+    // transfers and delays of the run's own size
     if u.ratio(1_u8, 4)? {
         flow.insert("size".into(), json!(scaled(u, 1, 10_000_000)?));
     }
@@ -104,6 +165,31 @@ fn flow(u: &mut Unstructured, duration: u64) -> Result<Value> {
         flow.insert("jitter".into(), json!(time(u, 100 * MS)?));
     }
     Ok(flow.into())
+}
+
+fn web(u: &mut Unstructured, duration: u64) -> Result<Value> {
+    let mut web = table(u, &WebParams::specs(), &["base_rtt"])?;
+    web.insert("cc".into(), algorithm(u, &cc::specs())?.into());
+    web.insert("base_rtt".into(), base_rtt(u)?);
+    add_times(u, &mut web, duration)?;
+    add_paths(u, &mut web, &["path", "ack_path"])?;
+    Ok(web.into())
+}
+
+fn udp(u: &mut Unstructured, duration: u64) -> Result<Value> {
+    let mut udp = table(u, &UdpParams::specs(), &[])?;
+    udp.insert("rate".into(), json!(scaled(u, 1000, 100_000_000)?));
+    add_times(u, &mut udp, duration)?;
+    add_paths(u, &mut udp, &["path"])?;
+    if u.ratio(1_u8, 4)? {
+        udp.insert("count".into(), json!(u.int_in_range(1..=4_u8)?));
+    }
+    Ok(udp.into())
+}
+
+/// Up to `most` of what `one` draws.
+fn some(u: &mut Unstructured, most: u8, one: impl Fn(&mut Unstructured) -> Result<Value>) -> Result<Vec<Value>> {
+    (0..u.int_in_range(0..=most)?).map(|_| one(u)).collect()
 }
 
 fn spec_of(specs: &[ParamSpec], name: &str) -> ParamSpec {
@@ -126,16 +212,27 @@ pub fn run(u: &mut Unstructured) -> Result<Value> {
     if !changes.is_empty() {
         bottleneck.insert("rate_changes".into(), changes.into());
     }
-    let hosts = table(u, &HostParams::specs(), &[])?;
-    let mut flows = Vec::new();
-    for _ in 0..u.int_in_range(1..=4_u8)? {
+    add_paths(u, &mut bottleneck, &["path", "behind"])?;
+    // a profile alone, or single switches over it
+    let mut hosts = if u.ratio(1_u8, 4)? { Map::new() } else { table(u, &HostParams::specs(), &[])? };
+    if u.arbitrary()? {
+        hosts.insert("profile".into(), value(u, &spec_of(&HostParams::specs(), "profile"))?);
+    }
+    let mut record = table(u, &RecordParams::specs(), &["interval", "short_flows"])?;
+    record.insert("interval".into(), json!(*u.choose(&[MS, 100 * MS, SECOND, 86_400 * SECOND])?));
+    if u.arbitrary()? {
+        record.insert("short_flows".into(), json!(scaled(u, 0, 1000)?));
+    }
+    let seed: u64 = u.arbitrary()?;
+    let mut flows = some(u, 4, |u| flow(u, duration))?;
+    let web = some(u, 2, |u| web(u, duration))?;
+    let udp = some(u, 2, |u| udp(u, duration))?;
+    if flows.is_empty() && web.is_empty() && udp.is_empty() {
         flows.push(flow(u, duration)?);
     }
-    let interval = *u.choose(&[MS, 100 * MS, SECOND, u64::MAX])?;
-    let record = json!({"series": u.arbitrary::<bool>()?, "interval": interval});
-    let seed: u64 = u.arbitrary()?;
     Ok(json!({
-        "duration": duration, "seed": seed, "bottleneck": bottleneck, "hosts": hosts, "flows": flows, "record": record,
+        "duration": duration, "seed": seed, "bottleneck": bottleneck, "hosts": hosts, "flows": flows, "web": web, "udp": udp,
+        "record": record,
     }))
 }
 

@@ -228,7 +228,7 @@ pub fn check_keys(map: &Map<String, Value>, specs: &[ParamSpec], also: &[&str]) 
         None => Ok(()),
         Some(key) => {
             // every table of parameters takes a name, and only those of algorithms have one
-            let also = also.iter().copied().filter(|&key| key != "name");
+            let also = also.iter().copied().filter(|&other| other != "name");
             let allowed: Vec<&str> = also.chain(specs.iter().map(|s| s.name)).collect();
             Err(ParamError::new(key.clone(), "this key", allowed.join(", ")))
         }

@@ -151,7 +151,7 @@ impl ParamType for Sizes {
     const KIND: Kind = Kind::Sizes;
 
     fn from_json(value: &Value) -> Result<Self, String> {
-        let size = |value: &Value| value.as_u64().filter(|size| (1..=MAX_SIZE).contains(size));
+        let size = |bytes: &Value| bytes.as_u64().filter(|size| (1..=MAX_SIZE).contains(size));
         let map = value.as_object();
         let get = |key: &str| map.and_then(|map| map.get(key)).unwrap_or(&Value::Null);
         let found = match map.map_or(0, serde_json::Map::len) {

@@ -109,7 +109,7 @@ fn gather<'py>(py: Python<'py>, results: Vec<Py<Result>>) -> PyResult<Vec<(&'sta
     let mut tables = vec![("runs", rows(py, &summaries.iter().collect::<Vec<_>>())?)];
     let measured: Vec<_> = outcomes.iter().map(|outcome| outcome.tables.named()).collect();
     for (index, &(name, _)) in measured.first().into_iter().flatten().enumerate() {
-        let parts: Vec<&Table> = measured.iter().map(|tables| tables[index].1).collect();
+        let parts: Vec<&Table> = measured.iter().map(|of_run| of_run[index].1).collect();
         tables.push((name, rows(py, &parts)?));
     }
     Ok(tables)

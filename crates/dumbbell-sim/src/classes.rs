@@ -61,8 +61,8 @@ impl Totals {
 /// - `relative_throughput`: throughput over (rate / number of such flows);
 /// - `window_kb`: throughput * (base RTT + mean sojourn), kB;
 /// - `normalised_window`: that over the window which, equal for all such flows, would fill the link.
-pub fn table(classes: &[Class], totals: &[Totals], queue: Table, rate: u64, duration: Time) -> Table {
-    let both = || classes.iter().zip(totals);
+pub fn table(classes: &[Class], sums: &[Totals], queue: Table, rate: u64, duration: Time) -> Table {
+    let both = || classes.iter().zip(sums);
     let flows = || both().filter(|(class, _)| class.kind == ClassKind::Flows);
     let rate_mbit = rate as f64 / 1e6;
     let fair_mbit = rate_mbit / flows().map(|(_, totals)| totals.members).sum::<f64>();
@@ -76,7 +76,7 @@ pub fn table(classes: &[Class], totals: &[Totals], queue: Table, rate: u64, dura
         ("kind", Column::Text(classes.iter().map(|class| class.kind.name().to_owned()).collect())),
         ("cc", Column::Text(classes.iter().map(|class| class.cc.clone()).collect())),
         ("base_rtt_ms", column(&|class, _| ms(class.base_rtt))),
-        ("flows", Column::U64(totals.iter().map(|totals| totals.members as u64).collect())),
+        ("flows", Column::U64(sums.iter().map(|totals| totals.members as u64).collect())),
         ("throughput_mbit", column(&|_, totals| totals.throughput_mbit / totals.members)),
         ("goodput_mbit", column(&|_, totals| totals.goodput_mbit / totals.members)),
         ("total_throughput_mbit", column(&|_, totals| totals.frame_bytes * 8e-6 / duration.as_secs_f64())),

@@ -413,7 +413,7 @@ impl RunConfig {
         }
         let mut known_udp: Vec<(&UdpParams, u16)> = Vec::new();
         for UdpConfig { params, .. } in &self.udp {
-            let of = |params: &UdpParams| (params.rate, params.size, params.ecn, params.dscp);
+            let of = |udp: &UdpParams| (udp.rate, udp.size, udp.ecn, udp.dscp);
             let class = match known_udp.iter().find(|(other, _)| of(other) == of(params)) {
                 Some(&(_, class)) => class,
                 None => {

@@ -10,219 +10,40 @@
 
 mod clock;
 pub mod endpoint;
+mod lines;
+mod setup;
+mod ways;
 mod web;
 
 use crate::bottleneck::Bottleneck;
 use crate::classes::Totals;
-use crate::config::{Classes, EcnEcho, FlowConfig, RunConfig, StageConfig, UdpConfig};
+use crate::config::{Classes, RunConfig, UdpConfig};
 use crate::measure::{FlowResult, Measures};
 use crate::min_tree::MinTree;
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, Due};
-use dumbbell_core::aqm::{Aqm, FlowKey};
-use dumbbell_core::cc::{AnyCc, CcContext, Echo};
-use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::aqm::Aqm;
+use dumbbell_core::cc::{AnyCc, CcContext};
+use dumbbell_core::log::Log;
 use dumbbell_core::packet::{Packet, HEADERS};
 use dumbbell_core::param::ParamError;
-use dumbbell_core::path::{self, End, Path};
+use dumbbell_core::path::Path;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
-use dumbbell_core::tcp::receiver::{Blocks, Receiver, ReceiverStats};
-use dumbbell_core::tcp::sender::{Application, Phase, Sender};
-use dumbbell_core::tcp::{Ack, FlowOptions, Network};
+use dumbbell_core::tcp::receiver::ReceiverStats;
+use dumbbell_core::tcp::sender::{Application, Phase};
+use dumbbell_core::tcp::Network;
 use dumbbell_core::traffic::UdpSource;
 use dumbbell_core::units::Time;
-use endpoint::{Arena, Endpoint, Origin, Stages, Tcp, Transport, Udp, UnderWay};
-use serde_json::{Map, Value};
+use endpoint::{Arena, Endpoint, Origin, Tcp, Transport, Udp, UnderWay};
+use lines::{BlockPool, Line, Lines, NO_BLOCKS};
+use setup::{application, base_rtts, build_path, build_stages, connection, line_of, listed_key};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use ways::{Entrance, Exit, Port};
 use web::WebProcess;
-
-/// No SACK blocks.
-const NO_BLOCKS: u32 = u32::MAX;
-
-/// All endpoints of one base RTT, and their acknowledgements on the way back, in order.
-struct Line {
-    delay: Time,
-    acks: VecDeque<(Time, Ack, u32)>,
-    /// Slots of the endpoints.
-    members: Vec<u32>,
-    /// The measured time of its endpoints is over.
-    over: bool,
-}
-
-/// SACK blocks on their way back; most ACKs have none.
-#[derive(Default)]
-struct BlockPool {
-    blocks: Vec<Blocks>,
-    free: Vec<u32>,
-}
-
-impl BlockPool {
-    fn put(&mut self, blocks: Blocks) -> u32 {
-        if let Some(index) = self.free.pop() {
-            self.blocks[index as usize] = blocks;
-            return index;
-        }
-        self.blocks.push(blocks);
-        (self.blocks.len() - 1) as u32
-    }
-
-    fn take(&mut self, index: u32) -> Blocks {
-        self.free.push(index);
-        self.blocks[index as usize]
-    }
-}
-
-/// Stages that the packets of all endpoints pass, and the bottleneck behind them.
-struct Entrance<A: Aqm, L: Log> {
-    /// Stages right ahead of the queue.
-    shared: Option<Box<Path<Packet>>>,
-    bottleneck: Bottleneck<A, L>,
-}
-
-/// The paths of single endpoints lead to what they share.
-impl<A: Aqm, L: Log> End<Packet> for Entrance<A, L> {
-    #[inline]
-    fn arrive(&mut self, packet: Packet, now: Time) {
-        match &mut self.shared {
-            None => self.bottleneck.arrive(packet, now),
-            Some(shared) => shared.push(packet, now, &mut self.bottleneck),
-        }
-    }
-
-    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.bottleneck.dropped(packet, reason, now);
-    }
-}
-
-/// An endpoint's way to the bottleneck at one instant.
-struct Port<'a, A: Aqm, L: Log> {
-    entrance: &'a mut Entrance<A, L>,
-    path: &'a mut Option<Box<Path<Packet>>>,
-    now: Time,
-}
-
-impl<A: Aqm, L: Log> Network for Port<'_, A, L> {
-    #[inline]
-    fn send(&mut self, packet: Packet) {
-        match self.path {
-            None => self.entrance.arrive(packet, self.now),
-            Some(path) => path.push(packet, self.now, self.entrance),
-        }
-    }
-}
-
-/// What lies behind the bottleneck: the receivers, and their acknowledgements on the way back.
-struct Exit<'a, A: Aqm, L: Log> {
-    arena: &'a mut Arena,
-    lines: &'a mut Lines,
-    /// Hears of what is dropped.
-    bottleneck: &'a mut Bottleneck<A, L>,
-}
-
-impl<A: Aqm, L: Log> End<Packet> for Exit<'_, A, L> {
-    #[inline]
-    fn arrive(&mut self, packet: Packet, now: Time) {
-        self.lines.deliver(self.arena, &packet, now);
-    }
-
-    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        let Bottleneck { counters, listener, .. } = &mut *self.bottleneck;
-        (counters, listener).dropped(&packet, reason, Place::Behind, At::time(now));
-    }
-}
-
-/// The lines of acknowledgements.
-struct Lines {
-    all: Vec<Line>,
-    /// Earliest acknowledgement of each line, then the stages that all endpoints share: ahead of the bottleneck, and behind it.
-    times: MinTree,
-    pool: BlockPool,
-}
-
-/// An acknowledgement enters its line.
-struct LineEntry<'a> {
-    line: &'a mut Line,
-    times: &'a mut MinTree,
-    pool: &'a mut BlockPool,
-    number: usize,
-}
-
-impl End<(Ack, u32)> for LineEntry<'_> {
-    #[inline(always)]
-    fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
-        let at = now + self.line.delay;
-        if self.line.acks.is_empty() {
-            self.times.set(self.number, at);
-        }
-        self.line.acks.push_back((at, ack, blocks));
-    }
-
-    fn dropped(&mut self, (_, blocks): (Ack, u32), _reason: DropReason, _now: Time) {
-        if blocks != NO_BLOCKS {
-            self.pool.take(blocks);
-        }
-    }
-}
-
-impl Lines {
-    #[inline(always)]
-    fn entry(&mut self, number: u32) -> LineEntry<'_> {
-        let number = number as usize;
-        LineEntry { line: &mut self.all[number], times: &mut self.times, pool: &mut self.pool, number }
-    }
-
-    /// Stages ahead of the bottleneck or behind it have something to do at `time`.
-    fn set_stage(&mut self, behind: bool, time: Time) {
-        let index = self.all.len() + usize::from(behind);
-        self.times.set(index, time);
-    }
-
-    /// A packet reaches its receiver.
-    #[inline(always)]
-    fn deliver(&mut self, arena: &mut Arena, packet: &Packet, now: Time) {
-        let slot = packet.flow;
-        let endpoint = arena.get_mut(slot);
-        let line = endpoint.line;
-        let receiver = match &mut endpoint.transport {
-            Transport::Tcp(tcp) => &mut tcp.receiver,
-            Transport::Udp(udp) => return udp.on_packet(packet),
-            Transport::Vacant => return,
-        };
-        let ack = receiver.on_packet(packet, now);
-        let early = receiver.take_early();
-        let mut timer = receiver.next_timer();
-        let mut blocks = NO_BLOCKS;
-        if ack.is_some() && receiver.has_blocks() {
-            blocks = self.pool.put(receiver.blocks());
-        }
-        if let Some(early) = early {
-            timer = timer.min(self.acknowledge(&mut endpoint.stages, line, early, NO_BLOCKS, now));
-        }
-        if let Some(ack) = ack {
-            timer = timer.min(self.acknowledge(&mut endpoint.stages, line, ack, blocks, now));
-        }
-        arena.timer_not_after(slot, timer);
-    }
-
-    /// A receiver sends `ack`. Returns when the stages that it passes have something to do.
-    #[inline(always)]
-    fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) -> Time {
-        match &mut stages.acks {
-            None => {
-                self.entry(line).arrive((ack, blocks), now);
-                Time::NEVER
-            }
-            Some(path) => {
-                path.push((ack, blocks), now, &mut self.entry(line));
-                path.next_timer()
-            }
-        }
-    }
-}
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,7 +109,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         let classes = config.classes();
         let base_rtts = base_rtts(&config);
         let clock = Clock::new(&config, &base_rtts);
-        let line = |&delay: &Time| Line { delay, acks: VecDeque::new(), members: Vec::new(), over: false };
+        let empty_line = |&delay: &Time| Line { delay, acks: VecDeque::new(), members: Vec::new(), over: false };
         let params = &config.bottleneck;
         let listed = config.flows.len() + config.udp.len();
         let mut engine = Engine {
@@ -300,7 +121,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             behind: build_path(&config.behind, config.run.seed, "path behind", 0)?,
             arena: Arena::new(listed),
             lines: Lines {
-                all: base_rtts.iter().map(line).collect(),
+                all: base_rtts.iter().map(empty_line).collect(),
                 times: MinTree::new(base_rtts.len() + if config.has_shared_stages() { 2 } else { 0 }),
                 pool: BlockPool::default(),
             },
@@ -391,7 +212,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             if let Some((_, later, _)) = queue.get(2) {
                 self.arena.prefetch_sender(later.flow);
             }
-            if let Some(tcp) = queue.front().and_then(|(_, ack, _)| self.arena.get(ack.flow).tcp()) {
+            if let Some(tcp) = queue.front().and_then(|(_, next_ack, _)| self.arena.get(next_ack.flow).tcp()) {
                 tcp.sender.prefetch();
             }
         }
@@ -425,8 +246,8 @@ impl<A: Aqm, L: Log> Engine<A, L> {
     }
 
     /// Stages that all endpoints share have something to do.
-    fn on_shared(&mut self, behind: bool, now: Time) {
-        if !behind {
+    fn on_shared(&mut self, is_behind: bool, now: Time) {
+        if !is_behind {
             let Entrance { shared, bottleneck } = &mut self.entrance;
             if let Some(shared) = shared {
                 shared.on_timer(now, bottleneck);
@@ -543,8 +364,8 @@ impl<A: Aqm, L: Log> Engine<A, L> {
     fn end_short_flow(&mut self, slot: u32, now: Time) -> Result<bool, RunError> {
         let counters = self.entrance.bottleneck.counters.flows.of(slot);
         let endpoint = self.arena.get_mut(slot);
-        let line = &mut self.lines.all[endpoint.line as usize];
-        if !endpoint.is_over(&counters, line.delay, now) {
+        let (number, member) = (endpoint.line as usize, endpoint.member);
+        if !endpoint.is_over(&counters, self.lines.all[number].delay, now) {
             return Ok(false);
         }
         let left = endpoint.check_conservation(&counters)?;
@@ -554,11 +375,10 @@ impl<A: Aqm, L: Log> Engine<A, L> {
                 endpoint.number
             )));
         }
-        let (member, measured) = (endpoint.member, !line.over);
-        if measured {
+        if !self.lines.all[number].over {
             self.measure_short_flow(slot, now);
         }
-        let line = &mut self.lines.all[self.arena.get(slot).line as usize];
+        let line = &mut self.lines.all[number];
         line.members.swap_remove(member as usize);
         if let Some(&moved) = line.members.get(member as usize) {
             self.arena.get_mut(moved).member = member;
@@ -674,13 +494,13 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         held.ahead += self.entrance.shared.as_ref().map_or(0, |path| path.held() as u64);
         held.behind = self.behind.as_ref().map_or(0, |path| path.held() as u64);
         held.queued = self.entrance.bottleneck.held();
-        for (place, found, held) in [
+        for (place, unaccounted, there) in [
             ("ahead of the queue", found.ahead, held.ahead),
             ("queue", found.queued, held.queued),
             ("behind the queue", found.behind, held.behind),
         ] {
-            if found != held {
-                return Err(RunError::Invariant(format!("{place}: arrived - gone is {found}, held are {held}")));
+            if unaccounted != there {
+                return Err(RunError::Invariant(format!("{place}: arrived - gone is {unaccounted}, held are {there}")));
             }
         }
         Ok(())
@@ -743,7 +563,7 @@ impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
     }
 
     fn view(&self) -> View {
-        let endpoint = |(_, endpoint): (u32, &Endpoint)| {
+        let view = |(_, endpoint): (u32, &Endpoint)| {
             let sender = endpoint.tcp().map(|tcp| &tcp.sender);
             let conn = sender.map(|sender| &sender.conn);
             EndpointView {
@@ -756,14 +576,14 @@ impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
                 srtt_us: conn.map_or(0, |conn| conn.rtt.srtt_us()),
             }
         };
-        let there = self.arena.iter().filter(|(_, endpoint)| !matches!(endpoint.transport, Transport::Vacant));
+        let there = self.arena.iter().filter(|(_, one)| !matches!(one.transport, Transport::Vacant));
         View {
             now: self.now,
             events: self.events,
             queued_packets: self.entrance.bottleneck.aqm.packets() as u64,
             queued_bytes: self.entrance.bottleneck.aqm.bytes(),
             queue: self.entrance.bottleneck.counters.queue,
-            endpoints: there.map(endpoint).collect(),
+            endpoints: there.map(view).collect(),
         }
     }
 
@@ -773,78 +593,6 @@ impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
         // not in memory together with the tables
         drop((arena, entrance));
         Ok(outcome(measures, &config, &classes, events))
-    }
-}
-
-/// The path of `stages`, which draws from stream `name` of `seed`, number `index`; `None` if there are no stages.
-fn build_path<T: path::Carried>(
-    stages: &[Map<String, Value>],
-    seed: u64,
-    name: &str,
-    index: usize,
-) -> Result<Option<Box<Path<T>>>, ParamError> {
-    if stages.is_empty() {
-        return Ok(None);
-    }
-    path::build(stages, Rng::stream(seed, name, index as u64)).map(|path| Some(Box::new(path)))
-}
-
-/// What the packets of endpoint `number` pass by themselves.
-fn build_stages(stages: &StageConfig, seed: u64, number: usize) -> Result<Stages, ParamError> {
-    let data = build_path(&stages.path, seed, "path", number)?;
-    let acks = build_path(&stages.ack_path, seed, "ack path", number)?;
-    Ok(Stages { data, acks })
-}
-
-/// The base RTTs of a run, ascending.
-fn base_rtts(config: &RunConfig) -> Vec<Time> {
-    let flows = config.flows.iter().map(|flow| flow.params.base_rtt);
-    let web = config.web.iter().map(|web| web.params.base_rtt);
-    // UDP has no acknowledgements: its measured time is that of the queue
-    let udp = config.udp.iter().map(|_| Time::ZERO);
-    let mut all: Vec<Time> = flows.chain(web).chain(udp).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
-/// The line of a base RTT.
-fn line_of(lines: &[Line], base_rtt: Time) -> u32 {
-    lines.partition_point(|line| line.delay < base_rtt) as u32
-}
-
-/// Both ends of a connection for `slot`.
-fn connection(slot: u32, cc: AnyCc, host: &Arc<HostParams>, ecn: bool, echo: EcnEcho, app: Application) -> Tcp {
-    let echo = match echo {
-        EcnEcho::Auto => cc.ecn().echo,
-        EcnEcho::Classic => Echo::UntilCwr,
-        EcnEcho::Dctcp => Echo::PerPacket,
-        EcnEcho::AccEcn => Echo::Accurate,
-    };
-    let options = FlowOptions { ecn: ecn || cc.ecn().required, echo };
-    let sender = Sender::new(slot, cc, Arc::clone(host), options, app);
-    Tcp { sender, receiver: Receiver::new(slot, Arc::clone(host), options) }
-}
-
-fn application(flow: &FlowConfig) -> Application {
-    match (flow.params.size, flow.params.app_rate) {
-        (Some(size), _) => Application::Size(size),
-        (None, Some(rate)) => Application::Rate(rate.bytes()),
-        (None, None) => Application::Bulk,
-    }
-}
-
-/// Identity of a listed flow or source of UDP, for queues that tell flows apart.
-fn listed_key(config: &RunConfig, number: u32) -> FlowKey {
-    let index = number as usize;
-    match config.flows.get(index) {
-        Some(FlowConfig { params, .. }) => {
-            FlowKey { src_host: params.src_host, dst_host: params.dst_host, ports: number, dscp: params.dscp }
-        }
-        None => {
-            let params = &config.udp[index - config.flows.len()].params;
-            FlowKey { src_host: params.src_host, dst_host: params.dst_host, ports: number, dscp: params.dscp }
-        }
     }
 }
 

@@ -1,64 +1,368 @@
-//! A table of scenarios, rounded: a change of it is a change of behaviour, to be read before it is accepted.
+//! Tables of scenarios, rounded: a change of one is a change of behaviour, to be read before it is accepted. Linux's value
+//! stands beside each cell that was measured.
+//!
+//! Every registered queue discipline and congestion control has its rows. To accept a change, or to add rows for a new algorithm, paste
+//! what the failure prints.
 
-use serde_json::json;
+use dumbbell_core::{aqm, cc};
+use serde_json::{json, Value};
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Mutex;
 
-/// 20 Mbit/s, 40 ms, 20 s, one flow; ECN where the queue marks. To accept a change, paste what the failure prints.
-const TABLE: &str = "\
-cc     queue    goodput Mbit/s  RTT ms  marks  drops
-reno   pfifo             18.98    78.6      0    173
-reno   bfifo             18.21    48.1      0     61
-reno   codel             16.20    42.8     17      0
-reno   cake              16.07    42.9     16      0
-reno   fq_codel          16.20    42.8     17      0
-reno   pie               17.78    59.0     18    832
-reno   fq_pie            17.23    61.8      0    968
-reno   red               17.50    46.3    298      0
-reno   step               1.04    49.9    207      0
-cubic  pfifo             18.98    85.7      0     14
-cubic  bfifo             18.91    52.7      0      9
-cubic  codel             18.18    42.4     11      0
-cubic  cake              18.08    42.6     11      0
-cubic  fq_codel          18.18    42.4     11      0
-cubic  pie               18.87    53.9      9      0
-cubic  fq_pie            18.90    55.2      0     18
-cubic  red               18.81    48.7     12      0
-cubic  step               0.97    51.9     86      0
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+/// Rate of every cell, Mbit/s.
+const RATE: f64 = 10.0;
+/// How long Linux was measured.
+const LINUX_SECONDS: u64 = 60;
+/// Length of the other cells.
+const SECONDS: u64 = 10;
+
+/// Cells of Linux: references/README.md says what the columns are.
+const LINUX: &str = include_str!("../../../references/linux-6.12.csv");
+
+const HEAD: &str = "\
+queue      RTT cc               s   goodput  Linux       RTT  Linux     marks  Linux     drops  Linux
 ";
 
-#[test]
-fn scenarios_are_as_they_were() {
-    let mut table = String::from("cc     queue    goodput Mbit/s  RTT ms  marks  drops\n");
-    for cc in ["reno", "cubic"] {
-        for aqm in [
-            json!({"name": "pfifo", "limit": 100}),
-            json!({"name": "bfifo", "limit": 50_000}),
-            json!({"name": "codel", "ecn": true}),
-            json!({"name": "cake"}),
-            json!({"name": "fq_codel"}),
-            json!({"name": "pie", "ecn": true}),
-            json!({"name": "fq_pie"}),
-            json!({"name": "red", "ecn": true}),
-            json!({"name": "step"}),
-        ] {
-            let config = json!({"duration": 20_000_000_000_u64, "seed": 1,
-                "bottleneck": {"rate": 20_000_000, "shaper": "htb", "aqm": aqm},
-                "flows": [{"cc": {"name": cc}, "base_rtt": 40_000_000}], "record": {"series": false}});
-            let outcome = dumbbell_sim::run(&config, &AtomicBool::new(false), &AtomicU64::new(0)).expect("a result");
-            let real = |column: &str| outcome.tables.flows.real(column).expect("a column")[0];
-            let count = |key: &str| outcome.summary[key].as_u64().expect("a count");
-            let name = aqm["name"].as_str().expect("a name");
-            writeln!(
-                table,
-                "{cc:<6} {name:<8} {:14.2} {:7.1} {:6} {:6}",
-                real("goodput_mbit"),
-                real("rtt_mean_ms"),
-                count("ce_marks"),
-                count("drops_overflow") + count("drops_aqm")
-            )
-            .expect("a string takes all");
+/// A queue discipline of the tables.
+struct Queue {
+    /// As it is called here: the registered name, and a word if there are several.
+    name: &'static str,
+    /// tc's words for it; "" if it was not measured on Linux.
+    tc: &'static str,
+    aqm: Value,
+    ecn: bool,
+    base_rtt: u64,
+    /// It draws random numbers, Linux others.
+    random: bool,
+}
+
+fn queue(name: &'static str, base_rtt: u64, ecn: bool, tc: &'static str, aqm: Value) -> Queue {
+    let mut params = json!({"name": name.split(' ').next()});
+    for (key, value) in aqm.as_object().expect("a table") {
+        params[key] = value.clone();
+    }
+    let random = ["red", "pie", "fq_pie"].contains(&name);
+    Queue { name, tc, aqm: params, ecn, base_rtt, random }
+}
+
+/// With the base RTT (ms) at which most of Linux was measured.
+fn queues() -> Vec<Queue> {
+    let red = |min: u32, max: u32, burst: u32| json!({"limit": 400_000, "min": min, "max": max, "avpkt": 1500, "burst": burst, "probability": 0.1, "ecn": true});
+    vec![
+        queue("pfifo", 40, false, "pfifo limit 100", json!({"limit": 100})),
+        queue("bfifo", 40, false, "", json!({"limit": 50_000})),
+        queue(
+            "red",
+            20,
+            true,
+            "red limit 400000 min 30000 max 90000 avpkt 1500 burst 40 ecn bandwidth 10mbit probability 0.1",
+            red(30_000, 90_000, 40),
+        ),
+        queue(
+            "red step",
+            20,
+            true,
+            "red limit 400000 min 30000 max 30000 avpkt 1500 burst 20 ecn bandwidth 10mbit probability 0.1",
+            red(30_000, 30_000, 20),
+        ),
+        queue("step", 20, true, "", json!({})),
+        queue("codel", 40, true, "codel ecn", json!({"ecn": true})),
+        queue("fq_codel", 20, true, "fq_codel ecn", json!({})),
+        queue("pie", 20, true, "pie ecn", json!({"ecn": true})),
+        queue("fq_pie", 20, true, "fq_pie ecn", json!({"ecn": true})),
+        queue("cake", 20, true, "cake", json!({})),
+        queue("cake sce", 20, true, "", json!({"sce": "on"})),
+    ]
+}
+
+/// Queues that two flows meet in.
+fn queues_of_two() -> Vec<Queue> {
+    vec![
+        queue("codel", 20, true, "codel ecn", json!({"ecn": true})),
+        queue("fq_codel", 20, true, "fq_codel ecn", json!({})),
+        queue("cake blind", 20, true, "cake flowblind", json!({"isolation": "flowblind"})),
+    ]
+}
+
+/// What is measured of one flow, and of the queue that it passes.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    goodput: f64,
+    rtt: f64,
+    marks: f64,
+    drops: f64,
+}
+
+/// A cell: one or two flows through one queue.
+struct Cell {
+    queue: Queue,
+    controls: Vec<&'static str>,
+}
+
+impl Cell {
+    /// Linux's mean over seeds of flow `flow` (0, 1); `None` if the cell was not measured.
+    fn linux(&self, flow: usize) -> Option<Measured> {
+        let mut lines = LINUX.lines();
+        let head: Vec<&str> = lines.next().expect("a heading").split(',').collect();
+        let place = |name: &str| head.iter().position(|&column| column == name).unwrap_or_else(|| panic!("no column {name}"));
+        let wanted = [
+            ("qdisc", self.queue.tc.to_owned()),
+            ("ecn", u8::from(self.queue.ecn).to_string()),
+            ("cc1", self.controls[0].to_owned()),
+            ("cc2", self.controls.get(1).copied().unwrap_or_default().to_owned()),
+            ("rate_mbit", RATE.to_string()),
+            ("delay_ms", self.queue.base_rtt.to_string()),
+            ("seconds", LINUX_SECONDS.to_string()),
+            ("flow", (flow + 1).to_string()),
+        ];
+        let wanted = wanted.map(|(name, value)| (place(name), value));
+        let (stagger, poll) = (place("stagger_ms"), place("poll_ms"));
+        let rows = lines.map(|line| line.split(',').collect::<Vec<&str>>()).filter(|row| {
+            wanted.iter().all(|(at, value)| row[*at] == value)
+                && ["", "0"].contains(&row[stagger])
+                && ["", "200"].contains(&row[poll])
+        });
+        let rows: Vec<Vec<&str>> = rows.collect();
+        let mean = |name: &str| {
+            rows.iter().map(|row| row[place(name)].parse::<f64>().expect("a number")).sum::<f64>() / rows.len() as f64
+        };
+        let all = || Measured { goodput: mean("goodput_mbit"), rtt: mean("rtt_ms"), marks: mean("marks"), drops: mean("drops") };
+        (!rows.is_empty()).then(all)
+    }
+
+    fn seconds(&self) -> u64 {
+        if self.linux(0).is_some() {
+            LINUX_SECONDS
+        } else {
+            SECONDS
         }
     }
-    assert!(table == TABLE, "now:\n{table}\nwas:\n{TABLE}");
+
+    fn measure(&self) -> Vec<Measured> {
+        let flow = |cc: &&str| json!({"cc": {"name": cc}, "base_rtt": self.queue.base_rtt * MS});
+        let config = json!({"duration": self.seconds() * SECOND, "seed": 1,
+            "bottleneck": {"rate": 10_000_000, "shaper": "htb", "aqm": self.queue.aqm},
+            "hosts": {"ecn": self.queue.ecn, "sce_feedback": self.queue.name == "cake sce"},
+            "flows": self.controls.iter().map(flow).collect::<Vec<Value>>(), "record": {"series": false}});
+        let outcome = dumbbell_sim::run(&config, &AtomicBool::new(false), &AtomicU64::new(0))
+            .unwrap_or_else(|error| panic!("{error}: {config}"));
+        let real = |column: &str, row: usize| outcome.tables.flows.real(column).expect("a column")[row];
+        let count = |key: &str| outcome.summary[key].as_f64().expect("a count");
+        let of_flow = |flow: usize| Measured {
+            goodput: real("goodput_mbit", flow),
+            rtt: real("rtt_mean_ms", flow),
+            marks: count("ce_marks") + count("sce_marks"),
+            drops: count("drops_overflow") + count("drops_aqm"),
+        };
+        (0..self.controls.len()).map(of_flow).collect()
+    }
 }
+
+/// Every cell with what was measured, in order.
+fn measure(cells: Vec<Cell>) -> Vec<(Cell, Vec<Measured>)> {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let measured = cell.measure();
+                    found.lock().expect("no thread has failed").push((std::ptr::from_ref(cell).addr(), measured));
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().expect("no thread has failed");
+    found.sort_unstable_by_key(|(place, _)| *place);
+    cells.into_iter().zip(found.into_iter().map(|(_, measured)| measured)).collect()
+}
+
+/// The table of `cells`; in each that was measured on Linux and draws no random numbers, goodput must be within `bar` times the rate of
+/// Linux's, and the RTT within 5 %.
+fn table(cells: Vec<Cell>, bar: f64) -> String {
+    let mut table = HEAD.to_owned();
+    let mut off = String::new();
+    for (cell, measured) in measure(cells) {
+        for (flow, here) in measured.iter().enumerate() {
+            let name = match cell.controls.get(1 - flow.min(1)).filter(|_| cell.controls.len() > 1) {
+                Some(other) => format!("{}/{other}", cell.controls[flow]),
+                None => cell.controls[0].to_owned(),
+            };
+            let mut row = format!("{:<10} {:3} {name:<15} {:2}", cell.queue.name, cell.queue.base_rtt, cell.seconds());
+            let linux = cell.linux(flow);
+            let columns: [(fn(&Measured) -> f64, usize); 4] =
+                [(|m| m.goodput, 2), (|m| m.rtt, 1), (|m| m.marks, 0), (|m| m.drops, 0)];
+            for (of, places) in columns {
+                write!(row, " {:9.places$}", of(here)).expect("a string takes all");
+                let other = linux.as_ref().map_or("-".to_owned(), |linux| format!("{:.places$}", of(linux)));
+                write!(row, " {other:>6}").expect("a string takes all");
+            }
+            if let Some(linux) = linux.filter(|_| !cell.queue.random) {
+                if (here.goodput - linux.goodput).abs() > bar * RATE || (here.rtt / linux.rtt - 1.0).abs() > 0.05 {
+                    writeln!(off, "{row}").expect("a string takes all");
+                }
+            }
+            writeln!(table, "{row}").expect("a string takes all");
+        }
+    }
+    assert!(off.is_empty(), "not close to Linux:\n{HEAD}{off}");
+    table
+}
+
+fn controls() -> Vec<&'static str> {
+    cc::specs().iter().map(|spec| spec.name).collect()
+}
+
+/// One flow of every control in every queue.
+#[test]
+fn one_flow_is_as_it_was_and_as_on_linux() {
+    for spec in aqm::specs() {
+        assert!(queues().iter().any(|queue| queue.aqm["name"] == spec.name), "{} is registered and has no cells", spec.name);
+    }
+    let cells = |queue: usize| controls().into_iter().map(move |cc| Cell { queue: queues().remove(queue), controls: vec![cc] });
+    let found = table((0..queues().len()).flat_map(cells).collect(), 0.02);
+    assert!(found == ONE_FLOW, "now:\n{found}\nwas:\n{ONE_FLOW}");
+}
+
+/// CUBIC beside every control. On Linux, the shares of two flows differ by up to 3 % of the rate with how often TCP_INFO is polled.
+#[test]
+fn two_flows_are_as_they_were_and_as_on_linux() {
+    let cells = |queue: usize| {
+        controls().into_iter().map(move |cc| Cell { queue: queues_of_two().remove(queue), controls: vec!["cubic", cc] })
+    };
+    let found = table((0..queues_of_two().len()).flat_map(cells).collect(), 0.03);
+    assert!(found == TWO_FLOWS, "now:\n{found}\nwas:\n{TWO_FLOWS}");
+}
+
+/// At 10 Mbit/s, for `s` seconds; goodput in Mbit/s, base RTT and RTT in ms, marks (CE and SCE) and drops in packets. A queue of RED, PIE
+/// or FQ-PIE draws random numbers, of which Linux's mean over seeds is shown.
+const ONE_FLOW: &str = "\
+queue      RTT cc               s   goodput  Linux       RTT  Linux     marks  Linux     drops  Linux
+pfifo       40 reno            60      9.54   9.55     125.7  125.7         0      0       147    148
+pfifo       40 cubic           60      9.54   9.55     138.8  138.8         0      0        31     31
+pfifo       40 dctcp           10      9.45      -     123.7      -         0      -       138      -
+pfifo       40 reno-sce        10      9.45      -     117.7      -         0      -       274      -
+pfifo       40 dctcp-sce       10      9.45      -     117.7      -         0      -       274      -
+pfifo       40 cubic-sce       10      9.45      -     132.2      -         0      -         9      -
+pfifo       40 constant        10      2.87      -      40.1      -         0      -         0      -
+bfifo       40 reno            10      9.45      -      61.9      -         0      -        76      -
+bfifo       40 cubic           10      9.45      -      70.9      -         0      -         7      -
+bfifo       40 dctcp           10      9.45      -      61.9      -         0      -        76      -
+bfifo       40 reno-sce        10      9.31      -      62.0      -         0      -       160      -
+bfifo       40 dctcp-sce       10      9.31      -      62.0      -         0      -       160      -
+bfifo       40 cubic-sce       10      9.45      -      70.8      -         0      -         7      -
+bfifo       40 constant        10      2.87      -      40.1      -         0      -         0      -
+red         20 reno            60      9.54   9.54      38.6   38.6       236    239         0      0
+red         20 cubic           60      9.56   9.56      41.1   41.0        77     73         0      0
+red         20 dctcp           10      9.52      -      53.2      -       400      -         0      -
+red         20 reno-sce        10      9.40      -      51.9      -       701      -         0      -
+red         20 dctcp-sce       10      9.40      -      51.9      -       701      -         0      -
+red         20 cubic-sce       10      9.52      -      40.1      -        13      -         0      -
+red         20 constant        10      5.77      -      20.0      -         0      -         0      -
+red step    20 reno            60      9.05   9.05      32.8   32.7      2676   2676         0      0
+red step    20 cubic           60      9.56   9.56      34.2   34.2       421    428         0      0
+red step    20 dctcp           10      9.52      -      43.5      -       893      -         0      -
+red step    20 reno-sce        10      9.06      -      37.0      -      1325      -         0      -
+red step    20 dctcp-sce       10      9.06      -      37.0      -      1325      -         0      -
+red step    20 cubic-sce       10      9.52      -      33.9      -       100      -         0      -
+red step    20 constant        10      5.77      -      20.0      -         0      -         0      -
+step        20 reno            10      1.42      -      23.4      -       370      -         0      -
+step        20 cubic           10      1.57      -      20.7      -       225      -         0      -
+step        20 dctcp           10      3.30      -      21.8      -       896      -         0      -
+step        20 reno-sce        10      1.63      -      23.6      -       531      -         0      -
+step        20 dctcp-sce       10      1.63      -      23.6      -       531      -         0      -
+step        20 cubic-sce       10      1.57      -      20.7      -       225      -         0      -
+step        20 constant        10      5.77      -      20.0      -        12      -         0      -
+codel       40 reno            60      8.40   8.41      43.2   43.2        68     68         0      0
+codel       40 cubic           60      9.21   9.22      43.3   43.3        58     57         0      0
+codel       40 dctcp           10      9.41      -      51.0      -       332      -         0      -
+codel       40 reno-sce        10      8.31      -      54.4      -        39      -         0      -
+codel       40 dctcp-sce       10      8.31      -      54.4      -        39      -         0      -
+codel       40 cubic-sce       10      9.14      -      43.8      -        12      -         0      -
+codel       40 constant        10      2.87      -      40.1      -         0      -         0      -
+fq_codel    20 reno            60      9.14   9.14      25.5   25.5       173    173         0      0
+fq_codel    20 cubic           60      9.51   9.51      24.5   24.5       146    146         0      0
+fq_codel    20 dctcp           10      9.51      -      32.3      -       562      -         0      -
+fq_codel    20 reno-sce        10      9.17      -      41.4      -        62      -         0      -
+fq_codel    20 dctcp-sce       10      9.17      -      41.4      -        62      -         0      -
+fq_codel    20 cubic-sce       10      9.47      -      24.6      -        25      -         0      -
+fq_codel    20 constant        10      5.77      -      20.0      -         0      -         0      -
+pie         20 reno            60      9.45   9.43      39.5   39.4        86     88       506    521
+pie         20 cubic           60      9.55   9.56      36.4   36.4        80     80         0      0
+pie         20 dctcp           10      9.00      -      54.6      -       204      -       500      -
+pie         20 reno-sce        10      8.50      -      66.2      -        29      -       518      -
+pie         20 dctcp-sce       10      8.50      -      66.2      -        29      -       518      -
+pie         20 cubic-sce       10      9.52      -      37.3      -        15      -         0      -
+pie         20 constant        10      5.77      -      20.0      -         0      -         0      -
+fq_pie      20 reno            10      8.54      -      54.2      -        18      -       560      -
+fq_pie      20 cubic           60      9.56   9.56      36.6   36.5        79     79         0      0
+fq_pie      20 dctcp           10      8.98      -      55.0      -       195      -       524      -
+fq_pie      20 reno-sce        10      8.22      -      65.3      -        30      -       491      -
+fq_pie      20 dctcp-sce       10      8.22      -      65.3      -        30      -       491      -
+fq_pie      20 cubic-sce       10      9.52      -      37.2      -        16      -         0      -
+fq_pie      20 constant        10      5.77      -      20.0      -         0      -         0      -
+cake        20 reno            60      9.00   9.00      25.3   25.3       166    166         0      0
+cake        20 cubic           60      9.42   9.42      24.7   24.7       145    145         0      0
+cake        20 dctcp           10      9.46      -      26.5      -       706      -         0      -
+cake        20 reno-sce        10      9.12      -      29.9      -        41      -         0      -
+cake        20 dctcp-sce       10      9.12      -      29.9      -        41      -         0      -
+cake        20 cubic-sce       10      9.34      -      24.6      -        23      -         0      -
+cake        20 constant        10      5.44      -      21.2      -         1      -         0      -
+cake sce    20 reno            10      8.94      -      25.2      -      3931      -         0      -
+cake sce    20 cubic           10      9.34      -      24.5      -      3810      -         0      -
+cake sce    20 dctcp           10      9.46      -      25.4      -      6329      -         0      -
+cake sce    20 reno-sce        10      8.15      -      23.3      -      1505      -         0      -
+cake sce    20 dctcp-sce       10      6.81      -      23.6      -       792      -         0      -
+cake sce    20 cubic-sce       10      9.44      -      23.3      -      1795      -         0      -
+cake sce    20 constant        10      5.44      -      21.2      -         6      -         0      -
+";
+
+/// The same; the first name is the flow's own, the second that of the flow beside it. Marks and drops are of both.
+const TWO_FLOWS: &str = "\
+queue      RTT cc               s   goodput  Linux       RTT  Linux     marks  Linux     drops  Linux
+codel       20 cubic/reno      60      4.51   4.27      29.8   30.0       415    414         0      0
+codel       20 reno/cubic      60      5.03   5.27      29.7   29.8       415    414         0      0
+codel       20 cubic/cubic     10      4.81      -      30.4      -        65      -         0      -
+codel       20 cubic/cubic     10      4.72      -      30.4      -        65      -         0      -
+codel       20 cubic/dctcp     10      1.58      -      38.5      -       611      -         0      -
+codel       20 dctcp/cubic     10      7.95      -      32.7      -       611      -         0      -
+codel       20 cubic/reno-sce  10      4.33      -      36.9      -        92      -         0      -
+codel       20 reno-sce/cubic  10      5.16      -      39.2      -        92      -         0      -
+codel       20 cubic/dctcp-sce 10      4.33      -      36.9      -        92      -         0      -
+codel       20 dctcp-sce/cubic 10      5.16      -      39.2      -        92      -         0      -
+codel       20 cubic/cubic-sce 10      4.96      -      30.4      -        70      -         0      -
+codel       20 cubic-sce/cubic 10      4.57      -      30.8      -        70      -         0      -
+codel       20 cubic/constant  10      5.29      -      28.4      -        51      -         0      -
+codel       20 constant/cubic  10      4.23      -      28.1      -        51      -         0      -
+fq_codel    20 cubic/reno      60      4.93   4.93      28.6   28.8       415    416         0      0
+fq_codel    20 reno/cubic      60      4.60   4.60      29.6   29.6       415    416         0      0
+fq_codel    20 cubic/cubic     10      4.76      -      30.6      -        71      -         0      -
+fq_codel    20 cubic/cubic     10      4.77      -      29.1      -        71      -         0      -
+fq_codel    20 cubic/dctcp     10      4.75      -      30.8      -       583      -         0      -
+fq_codel    20 dctcp/cubic     10      4.78      -      35.7      -       583      -         0      -
+fq_codel    20 cubic/reno-sce  10      4.77      -      30.9      -       105      -         0      -
+fq_codel    20 reno-sce/cubic  10      4.73      -      47.4      -       105      -         0      -
+fq_codel    20 cubic/dctcp-sce 10      4.77      -      30.9      -       105      -         0      -
+fq_codel    20 dctcp-sce/cubic 10      4.73      -      47.4      -       105      -         0      -
+fq_codel    20 cubic/cubic-sce 10      4.74      -      30.6      -        71      -         0      -
+fq_codel    20 cubic-sce/cubic 10      4.79      -      29.2      -        71      -         0      -
+fq_codel    20 cubic/constant  10      4.75      -      30.6      -        38      -         0      -
+fq_codel    20 constant/cubic  10      4.78      -      24.2      -        38      -         0      -
+cake blind  20 cubic/reno      60      4.96   5.02      27.1   26.8       480    479         0      0
+cake blind  20 reno/cubic      60      4.47   4.40      27.5   27.2       480    479         0      0
+cake blind  20 cubic/cubic     10      4.87      -      26.9      -        76      -         0      -
+cake blind  20 cubic/cubic     10      4.62      -      27.2      -        76      -         0      -
+cake blind  20 cubic/dctcp     60      1.14   1.15      31.1   31.0      5753   5764         0      0
+cake blind  20 dctcp/cubic     60      8.41   8.41      26.0   26.1      5753   5764         0      0
+cake blind  20 cubic/reno-sce  10      4.11      -      29.6      -       166      -         0      -
+cake blind  20 reno-sce/cubic  10      5.09      -      31.0      -       166      -         0      -
+cake blind  20 cubic/dctcp-sce 10      4.11      -      29.6      -       166      -         0      -
+cake blind  20 dctcp-sce/cubic 10      5.09      -      31.0      -       166      -         0      -
+cake blind  20 cubic/cubic-sce 10      4.98      -      27.1      -        76      -         0      -
+cake blind  20 cubic-sce/cubic 10      4.50      -      27.5      -        76      -         0      -
+cake blind  20 cubic/constant  10      5.18      -      27.1      -        52      -         0      -
+cake blind  20 constant/cubic  10      4.32      -      27.2      -        52      -         0      -
+";

@@ -103,6 +103,50 @@ fn web_stops_when_told() {
     let starts = reals(&outcome.tables.short_flows, "start_s");
     assert!(starts.len() > 100 && starts.iter().all(|start| (2.0..4.0).contains(start)));
     assert!(reals(&outcome.tables.short_flows, "completion_s").iter().all(|time| time.is_finite()));
+    // start and stop are times of the senders, half of the base RTT away from the queue; the last tenth of a second has 10 arrivals
+    let mut far = web("reno", 100.0, json!({"fixed": 3000}));
+    far["base_rtt"] = json!(2 * SECOND);
+    far["start"] = json!({"min": 2 * SECOND, "max": 2 * SECOND});
+    far["stop"] = json!(4 * SECOND);
+    let far = must(&config(15, &json!({"name": "pfifo"}), json!({"web": [far]})));
+    let starts = reals(&far.tables.short_flows, "start_s");
+    assert!(starts.iter().all(|start| (2.0..4.0).contains(start)), "{starts:?}");
+    assert!(starts.iter().any(|start| *start < 2.1) && starts.iter().any(|start| *start > 3.9), "{starts:?}");
+}
+
+#[test]
+fn a_short_flow_that_does_not_end_is_not_finished() {
+    // 10 MB at 1 Mbit/s take 80 s
+    let mut config = config(5, &json!({"name": "pfifo"}), json!({"web": [web("cubic", 2.0, json!({"fixed": 10_000_000}))]}));
+    config["bottleneck"]["rate"] = json!(1_000_000);
+    let outcome = must(&config);
+    let (flows, sizes) = (&outcome.tables.short_flows, &outcome.tables.slowdowns);
+    assert!(
+        flows.height() > 2 && reals(flows, "completion_s").iter().chain(reals(flows, "slowdown")).all(|value| value.is_nan())
+    );
+    assert_eq!((ints(sizes, "flows"), ints(sizes, "finished")), (&[flows.height() as u64][..], &[0][..]));
+    assert!(reals(sizes, "completion_mean_s")[0].is_nan() && reals(sizes, "slowdown_p99")[0].is_nan());
+    // they count in their class with what they got
+    let goodput = outcome.summary["goodput_total_mbit"].as_f64().expect("a number");
+    assert_eq!((goodput, ints(&outcome.tables.classes, "flows")[0]), (0.0, flows.height() as u64));
+}
+
+#[test]
+fn a_step_ends_with_what_happens_at_its_last_instant() {
+    // a SYN of 74 B is in the queue at 10 ms and takes 59.2 us at 10 Mbit/s; its answer is there 20 ms later, and ten segments leave
+    let flow = json!({"cc": {"name": "reno"}, "base_rtt": 20 * MS});
+    let mut config = config(1, &json!({"name": "pfifo"}), json!({"flows": [flow]}));
+    config["bottleneck"]["rate"] = json!(10_000_000);
+    let mut sim = Sim::new(&config).expect("a run");
+    let mut at = |nanos: u64| {
+        sim.step(Time(nanos)).expect("no broken invariant");
+        let view = sim.view();
+        (view.queue.sent, view.queue.packets, view.endpoints[0].in_flight)
+    };
+    assert_eq!([at(10 * MS - 1), at(10 * MS)], [(0, 0, 0), (1, 0, 0)]);
+    assert_eq!([at(10 * MS + 59_199), at(10 * MS + 59_200)], [(1, 0, 0), (1, 1, 0)]);
+    // the ACK of the handshake is on the wire
+    assert_eq!([at(30 * MS + 59_199), at(30 * MS + 59_200)], [(1, 1, 0), (2, 1, 10)]);
 }
 
 #[test]
@@ -161,13 +205,13 @@ fn any_config() -> impl Strategy<Value = Value> {
     let flow = (prop::sample::select(controls.to_vec()), 0..60_u64, 0..500_u64, prop::option::of(1_u64..200_000), any::<bool>());
     let flows = prop::collection::vec(flow, 0..4);
     let parts = (flows, any::<bool>(), any::<bool>());
-    (prop::sample::select(aqms.to_vec()), 1..40_u64, any::<u16>(), parts).prop_map(|(aqm, mbit, seed, (flows, short, udp))| {
-        let flow = |(cc, rtt, start, size, noisy): (&str, u64, u64, Option<u64>, bool)| {
+    (prop::sample::select(aqms.to_vec()), 1..40_u64, any::<u16>(), parts).prop_map(|(aqm, mbit, seed, (drawn, short, udp))| {
+        let listed = |(cc, rtt, start, size, noisy): (&str, u64, u64, Option<u64>, bool)| {
             let (loss, jitter) = if noisy { (0.01, 3 * MS) } else { (0.0, 0) };
             json!({"cc": {"name": cc}, "base_rtt": rtt * MS, "start": {"min": 0, "max": start * MS}, "size": size, "loss": loss, "jitter": jitter})
         };
         let mut config = json!({"duration": 1500 * MS, "seed": seed, "bottleneck": {"rate": mbit * 1_000_000, "aqm": {"name": aqm}},
-            "flows": flows.into_iter().map(flow).collect::<Vec<_>>(), "record": {"interval": 100 * MS}});
+            "flows": drawn.into_iter().map(listed).collect::<Vec<_>>(), "record": {"interval": 100 * MS}});
         if short || config["flows"] == json!([]) {
             config["web"] = json!([web("cubic", 30.0, json!({"pareto": 0.9, "min": 1000, "max": 1_000_000}))]);
         }
@@ -225,16 +269,28 @@ fn stages_on_every_way_lose_no_packet_silently() {
 
 #[test]
 fn batches_of_acknowledgements_are_released_together() {
-    // 10 Mbit/s: 826 packets a second, acknowledged by twos; grants of 20 ms leave 50 moments a second at which the sender hears anything
-    let run = |ack_path: Value| {
+    // 10 Mbit/s: 826 packets a second, acknowledged by twos. With grants every 20 ms the sender hears something at 50 moments a second, so
+    // that of steps of 1 ms no more than one in 20 moves its window.
+    let busy_steps = |ack_path: Value| {
         let flow = json!({"cc": {"name": "reno"}, "base_rtt": 20 * MS, "ack_path": ack_path});
-        let mut config = config(20, &json!({"name": "pfifo", "limit": 100}), json!({"flows": [flow]}));
+        let mut config = config(10, &json!({"name": "pfifo", "limit": 100}), json!({"flows": [flow]}));
         config["bottleneck"]["rate"] = json!(10_000_000);
-        must(&config)
+        let mut sim = Sim::new(&config).expect("a run");
+        let (mut payload, mut busy) = (0, Vec::new());
+        while !sim.step(sim.now() + Time::from_millis(1)).expect("no broken invariant") {
+            let now = sim.view().endpoints[0].payload;
+            if now > payload && sim.now() > Time::from_secs(5) {
+                busy.push(sim.now().as_millis());
+            }
+            payload = now;
+        }
+        let outcome = sim.finish().expect("no broken invariant");
+        (busy, reals(&outcome.tables.flows, "rtt_min_ms")[0], ints(&outcome.tables.flows, "acks")[0])
     };
-    let (plain, batched) = (run(json!([])), run(json!([{"name": "batch", "interval": 20 * MS}])));
-    let rtt = |outcome: &Outcome| reals(&outcome.tables.flows, "rtt_min_ms")[0];
-    assert!(rtt(&batched) > rtt(&plain), "{} {}", rtt(&batched), rtt(&plain));
-    let peak = |outcome: &Outcome| outcome.summary["sojourn_p99_ms"].as_f64().expect("a number");
-    assert!(ints(&batched.tables.flows, "acks")[0] > 5000 && peak(&plain) > 50.0);
+    let (plain, rtt, acks) = busy_steps(json!([]));
+    assert!(plain.len() > 1800 && rtt < 21.3, "{} {rtt}", plain.len());
+    let (batched, slower, as_many) = busy_steps(json!([{"name": "batch", "interval": 20 * MS}]));
+    assert!(batched.windows(2).all(|pair| (pair[1] - pair[0]) % 20 == 0), "{batched:?}");
+    assert!((200..=251).contains(&batched.len()) && slower >= rtt, "{} {slower}", batched.len());
+    assert!(as_many.abs_diff(acks) < acks / 10, "{as_many} {acks}");
 }

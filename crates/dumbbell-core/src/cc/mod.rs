@@ -85,24 +85,32 @@ pub trait CongestionControl {
 macro_rules! congestion_controls {
     (@state $module:ident) => { $module::State };
     (@state $module:ident Box) => { Box<$module::State> };
-    ($($variant:ident : $module:ident $(as $box:ident)?),* $(,)?) => {
-        $(pub mod $module;)*
+    ($($(#[$meta:meta])* $variant:ident : $module:ident $(as $box:ident)?),* $(,)?) => {
+        $($(#[$meta])* pub mod $module;)*
 
         /// Any registered congestion control, built.
         #[derive(Clone, Debug)]
         pub enum AnyCc { $(
+            $(#[$meta])*
             #[doc = concat!("See [`", stringify!($module), "`].")]
             $variant(congestion_controls!(@state $module $($box)?)),
         )* }
 
         /// Every registered congestion control, described.
+        #[allow(clippy::vec_init_then_push)] // a line of the registry may be there in tests only
         pub fn specs() -> Vec<AlgorithmSpec> {
-            vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs() } ),* ]
+            let mut specs = Vec::new();
+            $(
+                $(#[$meta])*
+                specs.push(AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs() });
+            )*
+            specs
         }
 
         /// A congestion control with its parameters, of which any number of connections can have one.
         #[derive(Clone, Debug)]
         pub enum Chosen { $(
+            $(#[$meta])*
             #[doc = concat!("See [`", stringify!($module), "`].")]
             $variant($module::Params),
         )* }
@@ -115,14 +123,17 @@ macro_rules! congestion_controls {
             pub fn from_json(config: &Map<String, Value>) -> Result<Chosen, ParamError> {
                 let name = config.get("name").and_then(Value::as_str).unwrap_or("");
                 match name {
-                    $( $module::NAME => Ok(Chosen::$variant($module::Params::from_json(config)?)), )*
-                    _ => Err(ParamError::new("name", format!("{name:?}"), [$($module::NAME),*].join(", "))),
+                    $( $(#[$meta])* $module::NAME => Ok(Chosen::$variant($module::Params::from_json(config)?)), )*
+                    _ => {
+                        let names: Vec<&str> = specs().iter().map(|spec| spec.name).collect();
+                        Err(ParamError::new("name", format!("{name:?}"), names.join(", ")))
+                    }
                 }
             }
 
             /// The control of the connection of `context`.
             pub fn build(&self, context: &CcContext) -> AnyCc {
-                match self { $( Chosen::$variant(params) => AnyCc::$variant($module::State::new(params.clone(), context).into()), )* }
+                match self { $( $(#[$meta])* Chosen::$variant(params) => AnyCc::$variant($module::State::new(params.clone(), context).into()), )* }
             }
         }
 
@@ -136,18 +147,18 @@ macro_rules! congestion_controls {
         }
 
         macro_rules! dispatch {
-            ($any:expr, $cc:ident => $body:expr) => { match $any { $( AnyCc::$variant($cc) => $body, )* } };
+            ($any:expr, $cc:ident => $body:expr) => { match $any { $( $(#[$meta])* AnyCc::$variant($cc) => $body, )* } };
         }
 
         impl AnyCc {
             /// [`CongestionControl::CONTROL`].
             pub fn control(&self) -> Control {
-                match self { $( AnyCc::$variant(_) => <$module::State as CongestionControl>::CONTROL, )* }
+                match self { $( $(#[$meta])* AnyCc::$variant(_) => <$module::State as CongestionControl>::CONTROL, )* }
             }
 
             /// [`CongestionControl::RATE_SAMPLES`].
             pub fn rate_samples(&self) -> bool {
-                match self { $( AnyCc::$variant(_) => <$module::State as CongestionControl>::RATE_SAMPLES, )* }
+                match self { $( $(#[$meta])* AnyCc::$variant(_) => <$module::State as CongestionControl>::RATE_SAMPLES, )* }
             }
         }
     };
@@ -161,6 +172,8 @@ congestion_controls! {
     DctcpSce: dctcp_sce,
     CubicSce: cubic_sce as Box,
     Constant: constant,
+    #[cfg(test)]
+    Follow: follow,
 }
 
 impl AnyCc {

@@ -94,6 +94,8 @@ params! {
         tso_rtt: bool = true, unit "", source "sysctl tcp_tso_rtt_log, Linux since 5.18; false for older kernels";
         /// The sender waits for a larger burst only if the next ACK is due within 1 ms, and not whenever half a round trip has passed.
         tso_defer_near: bool = true, unit "", source "tcp_tso_should_defer, Linux 6.12.117; false for older kernels, since 4.20";
+        /// A burst goes on into the next socket buffer, and does not end with the one that it began in.
+        burst_across_buffers: bool = true, unit "", source "tcp_grow_skb, Linux since 6.10; false for older kernels";
         /// The send buffer may grow after every burst, not only when all is sent that may be.
         expand_between_bursts: bool = true, unit "", source "tcp_check_space in tcp_event_new_data_sent, Linux since 5.18; false for older kernels";
         /// The sender pushes the last segment of every burst of two and more.
@@ -196,6 +198,7 @@ const LINUX: &[((u32, u32), Difference)] = &[
     ((5, 18), of_host("tso_rtt", Setting::Is(false), "sysctl tcp_tso_rtt_log came with 5.18")),
     ((6, 5), of_host("syn_linear_timeouts", Setting::Count(0), "sysctl tcp_syn_linear_timeouts came with 6.5")),
     ((5, 18), of_host("expand_between_bursts", Setting::Is(false), "tcp_event_new_data_sent calls tcp_check_space since 5.18")),
+    ((6, 10), of_host("burst_across_buffers", Setting::Is(false), "tcp_write_xmit takes from the next buffer since 6.10 (tcp_grow_skb)")),
     ((6, 6), of_host("ack_push", Setting::Is(false), "tcp_measure_rcv_mss counts full segments with PSH since 6.6")),
     (
         (6, 12),
@@ -338,7 +341,7 @@ mod tests {
         assert_eq!(all["linux-5.10"]["cc"], json!({}));
         assert_eq!(
             all["linux-6.1"]["hosts"],
-            json!({"syn_linear_timeouts": 0, "ack_push": false, "tso_defer_near": false, "early_ack_event": true, "ack_delay_bound": false,
+            json!({"syn_linear_timeouts": 0, "ack_push": false, "tso_defer_near": false, "early_ack_event": true, "ack_delay_bound": false, "burst_across_buffers": false,
                 "receiver_rtt_not_zero": false})
         );
         assert!(all["linux-5.4"]["sources"]["cubic.hystart"].as_str().unwrap().contains("5.6"));

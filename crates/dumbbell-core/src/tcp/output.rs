@@ -65,7 +65,10 @@ impl Sender {
             if may_defer && unsent > 1 && self.should_defer(unsent, window, max_burst, &mut limited) {
                 break;
             }
-            let burst = u64::from(quota.min(max_burst)).min(unsent).min(window);
+            let mut burst = u64::from(quota.min(max_burst)).min(unsent).min(window);
+            if !self.host.burst_across_buffers {
+                burst = burst.min(self.queue.left_in_buffer());
+            }
             self.send_burst(burst as u32, net);
             if self.host.expand_between_bursts {
                 self.queue.expand(&self.conn, &self.host);

@@ -212,8 +212,7 @@ impl WriteQueue {
         larger
     }
 
-    /// Segments that are left in the socket buffer of the next one to be sent. A burst goes on into the next buffer, as in
-    /// Linux since 6.10 (`tcp_grow_skb`); older kernels end it there.
+    /// Segments that are left in the socket buffer of the next one to be sent.
     #[inline]
     pub fn left_in_buffer(&self) -> u64 {
         self.buffers.front().map_or(0, |first| u64::from(first.segments))

@@ -75,7 +75,7 @@ pub struct Endpoint {
     /// Start and stop on the engine's clock.
     pub start: Time,
     pub stop: Time,
-    /// Of a short flow that is over: since then nothing of it was under way to the receiver.
+    /// Of a short flow that is over: from this look on, nothing of it was under way to the receiver.
     pub quiet_since: Option<Time>,
     /// Of a short flow that is over: when to look whether its slot can be given free.
     pub look_at: Time,
@@ -186,7 +186,8 @@ impl Endpoint {
         let Some(Tcp { sender, receiver }) = self.tcp().filter(|tcp| tcp.sender.phase == Phase::Done) else { return false };
         let all_there = sender.stats.sent_all == receiver.stats.arrived + counters.lost();
         let quiet = all_there && receiver.next_timer() == Time::NEVER && self.held_acks() == 0;
-        let since = *if quiet { self.quiet_since.get_or_insert(now) } else { self.quiet_since.insert(now) };
+        self.quiet_since = if quiet { self.quiet_since.or(Some(now)) } else { None };
+        let since = self.quiet_since.unwrap_or(now);
         // an acknowledgement that left at that instant is delivered first
         let free_at = since.saturating_add(base_rtt).saturating_add(Time(1));
         let over = quiet && free_at <= now;

@@ -1,5 +1,7 @@
 //! The order of events at one instant, and that a queue which loses or invents packets is found out.
 
+mod accecn;
+
 use super::*;
 use dumbbell_core::aqm::Dequeue;
 use dumbbell_core::cc;
@@ -214,6 +216,33 @@ fn a_queue_that_breaks_the_rules_is_found_out() {
         }
     }
     assert!(record(json!([flow(0, 20)]), fifo(), true, Fault::None).0.is_ok());
+}
+
+#[test]
+fn a_slot_is_given_to_another_flow_when_no_acknowledgement_is_left() {
+    // what is reordered is sent again without need, and acknowledged after the flow is over
+    let reorder = json!([{"name": "reorder", "probability": 0.1, "delay": 30 * MS}]);
+    let web = json!({"cc": {"name": "cubic"}, "base_rtt": 20 * MS, "arrivals": {"per_second": 200.0}, "size": {"fixed": 30_000}, "path": reorder,
+        "ack_path": [{"name": "jitter", "max": 5 * MS}]});
+    let config =
+        json!({"duration": 3_000_000_000_u64, "bottleneck": {"rate": 100_000_000, "aqm": {"name": "pfifo"}}, "web": [web]});
+    let config = Arc::new(RunConfig::from_json(&config).expect("a valid configuration"));
+    let queue = Recorder { calls: Arc::default(), packets: VecDeque::new(), shapes: false, fault: Fault::None };
+    let mut engine = Box::new(Engine::new(config, Vec::new(), queue, ()).expect("no mistake in a stage"));
+    let mut late = 0;
+    while engine.advance(Time::NEVER, 1).expect("no broken invariant") != Standing::Over {
+        for line in &engine.lines.all {
+            for (at, ack, _) in &line.acks {
+                let endpoint = engine.arena.get(ack.flow);
+                let tcp = endpoint.tcp().unwrap_or_else(|| panic!("at {}: an ACK for a free slot", engine.now));
+                assert!(endpoint.start <= *at - line.delay, "at {}: an ACK for flow {}, of another", engine.now, endpoint.number);
+                late += u64::from(tcp.sender.phase == Phase::Done);
+            }
+        }
+    }
+    let slots = engine.arena.iter().count();
+    let outcome = engine.finish().expect("no broken invariant");
+    assert!(late > 100 && outcome.tables.short_flows.height() > 5 * slots, "{late}, {slots}");
 }
 
 #[test]

@@ -1,0 +1,136 @@
+//! The lines of acknowledgements, one a base RTT, and what happens to a packet when it reaches its receiver.
+
+use super::endpoint::{Arena, Stages, Transport};
+use crate::min_tree::MinTree;
+use dumbbell_core::log::DropReason;
+use dumbbell_core::packet::Packet;
+use dumbbell_core::path::End;
+use dumbbell_core::tcp::receiver::Blocks;
+use dumbbell_core::tcp::Ack;
+use dumbbell_core::units::Time;
+use std::collections::VecDeque;
+
+/// No SACK blocks.
+pub const NO_BLOCKS: u32 = u32::MAX;
+
+/// All endpoints of one base RTT, and their acknowledgements on the way back, in order.
+pub struct Line {
+    pub delay: Time,
+    pub acks: VecDeque<(Time, Ack, u32)>,
+    /// Slots of the endpoints.
+    pub members: Vec<u32>,
+    /// The measured time of its endpoints is over.
+    pub over: bool,
+}
+
+/// SACK blocks on their way back; most ACKs have none.
+#[derive(Default)]
+pub struct BlockPool {
+    blocks: Vec<Blocks>,
+    free: Vec<u32>,
+}
+
+impl BlockPool {
+    pub fn put(&mut self, blocks: Blocks) -> u32 {
+        if let Some(index) = self.free.pop() {
+            self.blocks[index as usize] = blocks;
+            return index;
+        }
+        self.blocks.push(blocks);
+        (self.blocks.len() - 1) as u32
+    }
+
+    pub fn take(&mut self, index: u32) -> Blocks {
+        self.free.push(index);
+        self.blocks[index as usize]
+    }
+}
+
+/// The lines of acknowledgements.
+pub struct Lines {
+    pub all: Vec<Line>,
+    /// Earliest acknowledgement of each line, then the stages that all endpoints share: ahead of the bottleneck, and behind it.
+    pub times: MinTree,
+    pub pool: BlockPool,
+}
+
+/// An acknowledgement enters its line.
+pub struct LineEntry<'a> {
+    pub line: &'a mut Line,
+    pub times: &'a mut MinTree,
+    pub pool: &'a mut BlockPool,
+    pub number: usize,
+}
+
+impl End<(Ack, u32)> for LineEntry<'_> {
+    #[inline(always)]
+    fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
+        let at = now + self.line.delay;
+        if self.line.acks.is_empty() {
+            self.times.set(self.number, at);
+        }
+        self.line.acks.push_back((at, ack, blocks));
+    }
+
+    fn dropped(&mut self, (_, blocks): (Ack, u32), _reason: DropReason, _now: Time) {
+        if blocks != NO_BLOCKS {
+            self.pool.take(blocks);
+        }
+    }
+}
+
+impl Lines {
+    #[inline(always)]
+    pub fn entry(&mut self, number: u32) -> LineEntry<'_> {
+        let number = number as usize;
+        LineEntry { line: &mut self.all[number], times: &mut self.times, pool: &mut self.pool, number }
+    }
+
+    /// Stages ahead of the bottleneck or behind it have something to do at `time`.
+    pub fn set_stage(&mut self, behind: bool, time: Time) {
+        let index = self.all.len() + usize::from(behind);
+        self.times.set(index, time);
+    }
+
+    /// A packet reaches its receiver.
+    #[inline(always)]
+    pub fn deliver(&mut self, arena: &mut Arena, packet: &Packet, now: Time) {
+        let slot = packet.flow;
+        let endpoint = arena.get_mut(slot);
+        let line = endpoint.line;
+        let receiver = match &mut endpoint.transport {
+            Transport::Tcp(tcp) => &mut tcp.receiver,
+            Transport::Udp(udp) => return udp.on_packet(packet),
+            Transport::Vacant => return,
+        };
+        let ack = receiver.on_packet(packet, now);
+        let early = receiver.take_early();
+        let mut timer = receiver.next_timer();
+        let mut blocks = NO_BLOCKS;
+        if ack.is_some() && receiver.has_blocks() {
+            blocks = self.pool.put(receiver.blocks());
+        }
+        if let Some(early) = early {
+            timer = timer.min(self.acknowledge(&mut endpoint.stages, line, early, NO_BLOCKS, now));
+        }
+        if let Some(ack) = ack {
+            timer = timer.min(self.acknowledge(&mut endpoint.stages, line, ack, blocks, now));
+        }
+        arena.timer_not_after(slot, timer);
+    }
+
+    /// A receiver sends `ack`. Returns when the stages that it passes have something to do.
+    #[inline(always)]
+    pub fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) -> Time {
+        match &mut stages.acks {
+            None => {
+                self.entry(line).arrive((ack, blocks), now);
+                Time::NEVER
+            }
+            Some(path) => {
+                path.push((ack, blocks), now, &mut self.entry(line));
+                path.next_timer()
+            }
+        }
+    }
+}

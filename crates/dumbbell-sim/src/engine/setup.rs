@@ -1,0 +1,89 @@
+//! What a run is made of, from its configuration.
+
+use super::endpoint::{Stages, Tcp};
+use super::lines::Line;
+use crate::config::{EcnEcho, FlowConfig, RunConfig, StageConfig};
+use dumbbell_core::aqm::FlowKey;
+use dumbbell_core::cc::{AnyCc, Echo};
+use dumbbell_core::param::ParamError;
+use dumbbell_core::path::{self, Path};
+use dumbbell_core::rng::Rng;
+use dumbbell_core::tcp::host::HostParams;
+use dumbbell_core::tcp::receiver::Receiver;
+use dumbbell_core::tcp::sender::{Application, Sender};
+use dumbbell_core::tcp::FlowOptions;
+use dumbbell_core::units::Time;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// The path of `stages`, which draws from stream `name` of `seed`, number `index`; `None` if there are no stages.
+pub fn build_path<T: path::Carried>(
+    stages: &[Map<String, Value>],
+    seed: u64,
+    name: &str,
+    index: usize,
+) -> Result<Option<Box<Path<T>>>, ParamError> {
+    if stages.is_empty() {
+        return Ok(None);
+    }
+    path::build(stages, Rng::stream(seed, name, index as u64)).map(|path| Some(Box::new(path)))
+}
+
+/// What the packets of endpoint `number` pass by themselves.
+pub fn build_stages(stages: &StageConfig, seed: u64, number: usize) -> Result<Stages, ParamError> {
+    let data = build_path(&stages.path, seed, "path", number)?;
+    let acks = build_path(&stages.ack_path, seed, "ack path", number)?;
+    Ok(Stages { data, acks })
+}
+
+/// The base RTTs of a run, ascending.
+pub fn base_rtts(config: &RunConfig) -> Vec<Time> {
+    let flows = config.flows.iter().map(|flow| flow.params.base_rtt);
+    let web = config.web.iter().map(|web| web.params.base_rtt);
+    // UDP has no acknowledgements: its measured time is that of the queue
+    let udp = config.udp.iter().map(|_| Time::ZERO);
+    let mut all: Vec<Time> = flows.chain(web).chain(udp).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The line of a base RTT.
+pub fn line_of(lines: &[Line], base_rtt: Time) -> u32 {
+    lines.partition_point(|line| line.delay < base_rtt) as u32
+}
+
+/// Both ends of a connection for `slot`.
+pub fn connection(slot: u32, cc: AnyCc, host: &Arc<HostParams>, ecn: bool, echo: EcnEcho, app: Application) -> Tcp {
+    let echo = match echo {
+        EcnEcho::Auto => cc.ecn().echo,
+        EcnEcho::Classic => Echo::UntilCwr,
+        EcnEcho::Dctcp => Echo::PerPacket,
+        EcnEcho::AccEcn => Echo::Accurate,
+    };
+    let options = FlowOptions { ecn: ecn || cc.ecn().required, echo };
+    let sender = Sender::new(slot, cc, Arc::clone(host), options, app);
+    Tcp { sender, receiver: Receiver::new(slot, Arc::clone(host), options) }
+}
+
+pub fn application(flow: &FlowConfig) -> Application {
+    match (flow.params.size, flow.params.app_rate) {
+        (Some(size), _) => Application::Size(size),
+        (None, Some(rate)) => Application::Rate(rate.bytes()),
+        (None, None) => Application::Bulk,
+    }
+}
+
+/// Identity of a listed flow or source of UDP, for queues that tell flows apart.
+pub fn listed_key(config: &RunConfig, number: u32) -> FlowKey {
+    let index = number as usize;
+    match config.flows.get(index) {
+        Some(FlowConfig { params, .. }) => {
+            FlowKey { src_host: params.src_host, dst_host: params.dst_host, ports: number, dscp: params.dscp }
+        }
+        None => {
+            let params = &config.udp[index - config.flows.len()].params;
+            FlowKey { src_host: params.src_host, dst_host: params.dst_host, ports: number, dscp: params.dscp }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The ways into the bottleneck and out of it.
+
+use super::endpoint::Arena;
+use super::lines::Lines;
+use crate::bottleneck::Bottleneck;
+use dumbbell_core::aqm::Aqm;
+use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::packet::Packet;
+use dumbbell_core::path::{End, Path};
+use dumbbell_core::tcp::Network;
+use dumbbell_core::units::Time;
+
+/// Stages that the packets of all endpoints pass, and the bottleneck behind them.
+pub struct Entrance<A: Aqm, L: Log> {
+    /// Stages right ahead of the queue.
+    pub shared: Option<Box<Path<Packet>>>,
+    pub bottleneck: Bottleneck<A, L>,
+}
+
+/// The paths of single endpoints lead to what they share.
+impl<A: Aqm, L: Log> End<Packet> for Entrance<A, L> {
+    #[inline]
+    fn arrive(&mut self, packet: Packet, now: Time) {
+        match &mut self.shared {
+            None => self.bottleneck.arrive(packet, now),
+            Some(shared) => shared.push(packet, now, &mut self.bottleneck),
+        }
+    }
+
+    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        self.bottleneck.dropped(packet, reason, now);
+    }
+}
+
+/// An endpoint's way to the bottleneck at one instant.
+pub struct Port<'a, A: Aqm, L: Log> {
+    pub entrance: &'a mut Entrance<A, L>,
+    pub path: &'a mut Option<Box<Path<Packet>>>,
+    pub now: Time,
+}
+
+impl<A: Aqm, L: Log> Network for Port<'_, A, L> {
+    #[inline]
+    fn send(&mut self, packet: Packet) {
+        match self.path {
+            None => self.entrance.arrive(packet, self.now),
+            Some(path) => path.push(packet, self.now, self.entrance),
+        }
+    }
+}
+
+/// What lies behind the bottleneck: the receivers, and their acknowledgements on the way back.
+pub struct Exit<'a, A: Aqm, L: Log> {
+    pub arena: &'a mut Arena,
+    pub lines: &'a mut Lines,
+    /// Hears of what is dropped.
+    pub bottleneck: &'a mut Bottleneck<A, L>,
+}
+
+impl<A: Aqm, L: Log> End<Packet> for Exit<'_, A, L> {
+    #[inline]
+    fn arrive(&mut self, packet: Packet, now: Time) {
+        self.lines.deliver(self.arena, &packet, now);
+    }
+
+    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        let Bottleneck { counters, listener, .. } = &mut *self.bottleneck;
+        (counters, listener).dropped(&packet, reason, Place::Behind, At::time(now));
+    }
+}
