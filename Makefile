@@ -35,10 +35,11 @@ validate: build
 	@$(BIN)/dumbbell compare demo.duckdb references/sce.csv --scores
 
 # every cell of real Linux beside the simulator
-LINUX := one-flow one-flow-cake one-flow-aqm two-flows-aqm two-flows-pie
+LINUX := one-flow one-flow-cake one-flow-aqm one-flow-pie two-flows-aqm two-flows-pie many-flows short-flows short-flows-100kb
 linux: build
 	$(BIN)/dumbbell run $(addprefix experiments/linux/,$(addsuffix .toml,$(LINUX))) experiments/sce/one-flow-reno-cubic.toml -o linux.duckdb
 	$(BIN)/python docs/agreement.py references/linux-6.12.csv linux.duckdb > docs/validation-linux.md
+	$(BIN)/python docs/agreement_flows.py references/linux-6.12-many.csv references/linux-6.12-short.csv linux.duckdb >> docs/validation-linux.md
 
 sce: build
 	$(BIN)/dumbbell run experiments/sce/one-flow.toml experiments/sce/two-flow.toml -o sce.duckdb

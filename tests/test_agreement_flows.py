@@ -1,0 +1,87 @@
+"""The count of cells in which many flows and short flows agree with Linux."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from statistics import fmean
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import dumbbell
+
+ROOT = Path(__file__).parent.parent
+MANY = ROOT / "references" / "linux-6.12-many.csv"
+SHORT = ROOT / "references" / "linux-6.12-short.csv"
+
+
+@pytest.fixture(scope="module")
+def agreement() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("agreement_flows", ROOT / "docs" / "agreement_flows.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_references_have_twelve_cells_each(agreement: ModuleType) -> None:
+    many, short = agreement.linux_many(MANY), agreement.linux_short(SHORT)
+    assert (len(many), len(short)) == (12, 12)
+    assert all(len(run.flows) == cell[0] for cell, runs in many.items() for run in runs)
+    assert {len(runs) for runs in many.values()} == {8}
+    assert {len(lists) for lists in short.values()} == {8}
+    assert min(len(agreement.finished(lists)) for lists in short.values()) == 255
+
+
+def test_a_run_whose_flows_share_a_queue_is_left_out(agreement: ModuleType) -> None:
+    def run(*goodputs: float) -> Any:
+        return agreement.Many([("cubic", goodput, 20.0) for goodput in goodputs])
+
+    assert run(2.0, 2.1, 1.6).alone()
+    assert not run(2.0, 2.1, 1.4).alone()
+    assert run(*[1.0] * 49, 0.1).alone(), "of 50 flows some always share a queue"
+
+
+def test_bars(agreement: ModuleType) -> None:
+    def many(cubic: float, rtt: float, signals: float) -> Any:
+        return agreement.Many([("cubic", cubic, rtt), ("reno", 5.0, 20.0)], signals)
+
+    cell = (2, "fq_codel ecn", True, 10.0, 20.0, 60.0)
+    linux = {cell: [many(5.0, 20.0, 100)]}
+    # a fair share is 5 Mbit/s, 3 % of it 0.15; 6 % of 20 ms are 1.2; 25 % of 100 are 25
+    for seen, verdict in [
+        (many(5.14, 21.1, 124), "yes"),
+        (many(5.16, 20.0, 100), "goodput, RTT"),
+        (many(5.0, 21.3, 100), "goodput, RTT"),
+        (many(5.0, 20.0, 126), "drops and marks"),
+    ]:
+        rows, agreed = agreement.many_table(linux, {cell: [seen]})
+        assert agreed == (verdict == "yes") and all(row.endswith(f"| {verdict} |") for row in rows)
+
+    cell = (10_000, "pfifo limit 100", False, 10.0, 40.0, 120.0)
+    for seconds, verdict in [([1.0, 1.0], "yes"), ([1.06, 1.06], "mean"), ([0.8, 1.2], "P95")]:
+        rows, agreed = agreement.short_table({cell: [1.0, 1.0]}, {cell: seconds}, {cell: [1.0]})
+        assert agreed == (verdict == "yes") and rows[0].endswith(f"| {verdict} |")
+
+
+def test_arrivals_are_those_of_the_reference(agreement: ModuleType) -> None:
+    cell = (10_000, "codel ecn", True, 10.0, 40.0, 120.0)
+    flows = agreement.linux_short(SHORT)[cell][1]
+    results = dumbbell.run(agreement.with_arrivals(cell, flows, seeds=1))
+    starts = results.flows["start_s"].to_list()[1:]
+    assert starts == pytest.approx([flow.start for flow in flows], abs=1e-6)
+    completion = results.flows["completion_s"].to_list()[1:]
+    assert 1e3 * fmean(completion) == pytest.approx(93, rel=0.05), "as on Linux"
+
+
+def test_the_experiments_answer_every_cell(agreement: ModuleType, tmp_path: Path) -> None:
+    output = tmp_path / "results.duckdb"
+    for name in ("many-flows", "short-flows", "short-flows-100kb"):
+        dumbbell.run(ROOT / "experiments" / "linux" / f"{name}.toml", output=output, settings=["seeds=[1]"])
+    many = agreement.linux_many(MANY)
+    bulk, completions = agreement.simulated(output, many, agreement.linux_short(SHORT))
+    assert all(len(runs) == 1 and len(runs[0].flows) == cell[0] for cell, runs in bulk.items())
+    assert len(completions) == 12 and min(map(len, completions.values())) > 20
+    assert agreement.many_table(many, bulk)[1] >= 8, "of 12, with one seed"
