@@ -151,9 +151,9 @@ impl Cell {
             .unwrap_or_else(|error| panic!("{error}: {config}"));
         let real = |column: &str, row: usize| outcome.tables.flows.real(column).expect("a column")[row];
         let count = |key: &str| outcome.summary[key].as_f64().expect("a count");
-        let of_flow = |flow: usize| Measured {
-            goodput: real("goodput_mbit", flow),
-            rtt: real("rtt_mean_ms", flow),
+        let of_flow = |row: usize| Measured {
+            goodput: real("goodput_mbit", row),
+            rtt: real("rtt_mean_ms", row),
             marks: count("ce_marks") + count("sce_marks"),
             drops: count("drops_overflow") + count("drops_aqm"),
         };
@@ -182,6 +182,9 @@ fn measure(cells: Vec<Cell>) -> Vec<(Cell, Vec<Measured>)> {
 
 /// The table of `cells`; in each that was measured on Linux and draws no random numbers, goodput must be within `bar` times the rate of
 /// Linux's, and the RTT within 5 %.
+/// A figure of what was measured.
+type Column = fn(&Measured) -> f64;
+
 fn table(cells: Vec<Cell>, bar: f64) -> String {
     let mut table = HEAD.to_owned();
     let mut off = String::new();
@@ -193,8 +196,7 @@ fn table(cells: Vec<Cell>, bar: f64) -> String {
             };
             let mut row = format!("{:<10} {:3} {name:<15} {:2}", cell.queue.name, cell.queue.base_rtt, cell.seconds());
             let linux = cell.linux(flow);
-            let columns: [(fn(&Measured) -> f64, usize); 4] =
-                [(|m| m.goodput, 2), (|m| m.rtt, 1), (|m| m.marks, 0), (|m| m.drops, 0)];
+            let columns: [(Column, usize); 4] = [(|m| m.goodput, 2), (|m| m.rtt, 1), (|m| m.marks, 0), (|m| m.drops, 0)];
             for (of, places) in columns {
                 write!(row, " {:9.places$}", of(here)).expect("a string takes all");
                 let other = linux.as_ref().map_or("-".to_owned(), |linux| format!("{:.places$}", of(linux)));
