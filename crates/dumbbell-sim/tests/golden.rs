@@ -142,11 +142,11 @@ impl Cell {
     }
 
     fn measure(&self) -> Vec<Measured> {
-        let flow = |cc: &&str| json!({"cc": {"name": cc}, "base_rtt": self.queue.base_rtt * MS});
+        let listed = |cc: &&str| json!({"cc": {"name": cc}, "base_rtt": self.queue.base_rtt * MS});
         let config = json!({"duration": self.seconds() * SECOND, "seed": 1,
             "bottleneck": {"rate": 10_000_000, "shaper": "htb", "aqm": self.queue.aqm},
             "hosts": {"ecn": self.queue.ecn, "sce_feedback": self.queue.name == "cake sce"},
-            "flows": self.controls.iter().map(flow).collect::<Vec<Value>>(), "record": {"series": false}});
+            "flows": self.controls.iter().map(listed).collect::<Vec<Value>>(), "record": {"series": false}});
         let outcome = dumbbell_sim::run(&config, &AtomicBool::new(false), &AtomicU64::new(0))
             .unwrap_or_else(|error| panic!("{error}: {config}"));
         let real = |column: &str, row: usize| outcome.tables.flows.real(column).expect("a column")[row];
@@ -193,12 +193,11 @@ fn table(cells: Vec<Cell>, bar: f64) -> String {
             };
             let mut row = format!("{:<10} {:3} {name:<15} {:2}", cell.queue.name, cell.queue.base_rtt, cell.seconds());
             let linux = cell.linux(flow);
-            let columns: [(fn(&Measured) -> f64, usize); 4] =
-                [(|m| m.goodput, 2), (|m| m.rtt, 1), (|m| m.marks, 0), (|m| m.drops, 0)];
-            for (of, places) in columns {
-                write!(row, " {:9.places$}", of(here)).expect("a string takes all");
-                let other = linux.as_ref().map_or("-".to_owned(), |linux| format!("{:.places$}", of(linux)));
-                write!(row, " {other:>6}").expect("a string takes all");
+            let columns = |m: &Measured| [(m.goodput, 2), (m.rtt, 1), (m.marks, 0), (m.drops, 0)];
+            let others = linux.as_ref().map(columns);
+            for (column, (value, places)) in columns(here).into_iter().enumerate() {
+                let other = others.map_or("-".to_owned(), |of| format!("{:.places$}", of[column].0));
+                write!(row, " {value:9.places$} {other:>6}").expect("a string takes all");
             }
             if let Some(linux) = linux.filter(|_| !cell.queue.random) {
                 if (here.goodput - linux.goodput).abs() > bar * RATE || (here.rtt / linux.rtt - 1.0).abs() > 0.05 {

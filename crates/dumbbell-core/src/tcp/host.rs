@@ -198,7 +198,14 @@ const LINUX: &[((u32, u32), Difference)] = &[
     ((5, 18), of_host("tso_rtt", Setting::Is(false), "sysctl tcp_tso_rtt_log came with 5.18")),
     ((6, 5), of_host("syn_linear_timeouts", Setting::Count(0), "sysctl tcp_syn_linear_timeouts came with 6.5")),
     ((5, 18), of_host("expand_between_bursts", Setting::Is(false), "tcp_event_new_data_sent calls tcp_check_space since 5.18")),
-    ((6, 10), of_host("burst_across_buffers", Setting::Is(false), "tcp_write_xmit takes from the next buffer since 6.10 (tcp_grow_skb)")),
+    (
+        (6, 10),
+        of_host(
+            "burst_across_buffers",
+            Setting::Is(false),
+            "tcp_write_xmit takes from the next buffer since 6.10 (tcp_grow_skb)",
+        ),
+    ),
     ((6, 6), of_host("ack_push", Setting::Is(false), "tcp_measure_rcv_mss counts full segments with PSH since 6.6")),
     (
         (6, 12),
