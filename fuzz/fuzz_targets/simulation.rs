@@ -50,11 +50,16 @@ fn packets(rate: u64, time: u64, frame: u64) -> u128 {
     u128::from(rate) * u128::from(time) / 1_000_000_000 / u128::from(8 * frame)
 }
 
-/// Whether the run is short enough, reckoned from what it may at most send.
-fn is_short(config: &Value) -> bool {
+/// When the run is over: the measured time of a flow ends half of its base RTT after the run's.
+fn end(config: &Value) -> u64 {
     let connections = entries(config, "flows").iter().chain(entries(config, "web"));
     let longest = connections.map(|flow| number(&flow["base_rtt"])).max().unwrap_or(0);
-    let time = number(&config["duration"]) + longest / 2;
+    number(&config["duration"]) + longest / 2
+}
+
+/// Whether the run is short enough, reckoned from what it may at most send.
+fn is_short(config: &Value) -> bool {
+    let time = end(config);
     let bottleneck = &config["bottleneck"];
     let changes = entries(bottleneck, "rate_changes");
     let rate = changes.iter().chain([bottleneck]).map(|holder| number(&holder["rate"])).max().unwrap_or(0);
@@ -92,7 +97,7 @@ fn outcome(config: &Value) -> Option<String> {
 /// The hash of the run in pieces.
 fn in_pieces(config: &Value) -> Option<String> {
     let mut sim = Sim::new(config).ok()?;
-    let piece = Time(number(&config["duration"]) / 7 + 1);
+    let piece = Time(end(config) / 7 + 1);
     while !sim.step(sim.now() + piece).unwrap_or_else(|error| panic!("{error}")) {
         sim.view();
     }
