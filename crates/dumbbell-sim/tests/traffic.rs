@@ -132,6 +132,19 @@ fn a_short_flow_that_does_not_end_is_not_finished() {
 }
 
 #[test]
+fn a_short_flow_that_is_over_is_not_looked_at_all_the_time() {
+    // 28 Mbit/s offered to 6.5: with a base RTT of 0 nothing but the queue says how long a late packet takes
+    let mut short = web("dctcp", 70.0, json!({"fixed": 50_000}));
+    short["base_rtt"] = json!(0);
+    let mut config = config(1, &json!({"name": "pfifo"}), json!({"web": [short]}));
+    config["bottleneck"]["rate"] = json!(6_500_000);
+    let outcome = must(&config);
+    let [events, packets] = ["events", "packets"].map(|key| outcome.summary[key].as_u64().expect("a count"));
+    // the link, the ACK, and now and then a timer
+    assert!(packets > 500 && events < 10 * packets, "{events} events, {packets} packets");
+}
+
+#[test]
 fn a_step_ends_with_what_happens_at_its_last_instant() {
     // a SYN of 74 B is in the queue at 10 ms and takes 59.2 us at 10 Mbit/s; its answer is there 20 ms later, and ten segments leave
     let flow = json!({"cc": {"name": "reno"}, "base_rtt": 20 * MS});

@@ -121,6 +121,10 @@ impl std::ops::AddAssign for UnderWay {
     }
 }
 
+/// Least time between two looks whether something is left of a flow that is over: with a base RTT of 0, a late packet spends longer than
+/// that in the queue.
+const LOOK_INTERVAL: Time = Time::from_millis(1);
+
 impl Endpoint {
     /// An endpoint in line `line` that starts and stops at these times of the engine's clock, without stages.
     pub fn new(transport: Transport, origin: Origin, number: u32, class: u16, line: u32, start: Time, stop: Time) -> Endpoint {
@@ -192,7 +196,7 @@ impl Endpoint {
         let free_at = since.saturating_add(base_rtt).saturating_add(Time(1));
         let over = quiet && free_at <= now;
         if !over {
-            self.look_at = free_at.max(now + Time(1));
+            self.look_at = if quiet { free_at } else { free_at.max(now + LOOK_INTERVAL) };
         }
         over
     }
