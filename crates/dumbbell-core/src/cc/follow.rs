@@ -160,8 +160,8 @@ mod tests {
                 sender.on_timer(next, &mut link);
                 None
             };
-            if let Some(early) = receiver.take_early() {
-                acks.push_back((next + HALF_RTT, early, Vec::new()));
+            if let Some((early, blocks)) = receiver.take_early() {
+                acks.push_back((next + HALF_RTT, early, blocks.as_slice().to_vec()));
             }
             if let Some(ack) = ack {
                 let blocks = if receiver.has_blocks() { receiver.blocks().as_slice().to_vec() } else { Vec::new() };

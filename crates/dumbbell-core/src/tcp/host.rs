@@ -116,6 +116,8 @@ params! {
         ecn_reduction: EcnReduction = EcnReduction::Prr, unit "", source "Linux tcp_enter_cwr; FreeBSD cc_newreno.c";
         /// Hold back selective acknowledgements while data is out of order.
         sack_compression: bool = true, unit "", source "sysctl tcp_comp_sack_nr = 44, tcp_comp_sack_delay_ns = 1 ms, since Linux 4.18";
+        /// So many SACK blocks wait for an ACK that is held back; it leaves when the next one would move them on.
+        sack_blocks_held: u32 = 2, unit "blocks", range 1_u32, 4_u32, source "TCP_SACK_BLOCKS_EXPECTED in tcp_sack_new_ofo_skb, Linux since 5.8; 4 for older kernels";
         /// So many timeouts of a SYN do not double the next one.
         syn_linear_timeouts: u32 = 4, unit "", range 0_u32, 100_u32, source "sysctl tcp_syn_linear_timeouts, Linux since 6.5; 0 for older kernels";
         /// Detect spurious retransmission timeouts.
@@ -194,6 +196,7 @@ const fn of_control(cc: &'static str, key: &'static str, value: Setting, source:
 const LINUX: &[((u32, u32), Difference)] = &[
     ((5, 5), of_host("push_bursts", Setting::Is(false), "__tcp_transmit_skb sets PSH on bursts since 5.5")),
     ((5, 6), of_control("cubic", "hystart", Setting::Word("5.5"), "tcp_cubic.c: HyStart counts microseconds since 5.6")),
+    ((5, 8), of_host("sack_blocks_held", Setting::Count(4), "tcp_sack_new_ofo_skb sends an ACK ahead of a fifth block until 5.7")),
     ((5, 15), of_host("prr", Setting::Word("rfc6937"), "tcp_cwnd_reduction follows RFC 6937bis since 5.15")),
     ((5, 18), of_host("tso_rtt", Setting::Is(false), "sysctl tcp_tso_rtt_log came with 5.18")),
     ((6, 5), of_host("syn_linear_timeouts", Setting::Count(0), "sysctl tcp_syn_linear_timeouts came with 6.5")),

@@ -34,6 +34,8 @@ const COMPRESSED_ACKS: u32 = 44;
 const COMPRESSION_DELAY: Time = Time::from_millis(1);
 /// Blocks that fit beside timestamps in 40 B of options (RFC 2018).
 const MAX_BLOCKS: usize = 3;
+/// Blocks that a receiver keeps to report (Linux `TCP_NUM_SACKS`).
+const MOST_BLOCKS: usize = 4;
 
 /// SACK blocks of one ACK.
 #[derive(Clone, Copy, Debug, Default)]
@@ -130,7 +132,9 @@ pub struct Receiver {
     esce_queued: bool,
     /// `rcv_nxt` before the last packet.
     prior_rcv_nxt: u64,
-    early: Option<Ack>,
+    /// The ACK that goes ahead of the next one, if [`Receiver::early_waits`]; its memory is kept.
+    early: Option<Box<(Ack, Blocks)>>,
+    early_waits: bool,
 
     // delayed ACK
     quick: u32,
@@ -185,6 +189,7 @@ impl Receiver {
             esce_queued: false,
             prior_rcv_nxt: 0,
             early: None,
+            early_waits: false,
             quick: 0,
             ato_ms: 0,
             delay_max_ms,
@@ -295,17 +300,18 @@ impl Receiver {
             self.rcv_nxt += 1;
             self.window.in_order(self.rcv_nxt, now);
             self.note_arrival(now);
-            if !self.out_of_order.is_empty() {
-                self.fill_gap();
-            }
-        } else {
-            known = !self.keep_out_of_order(seq);
         }
         self.check_ecn(packet.ecn, now);
+        if !in_order {
+            known = !self.keep_out_of_order(seq, now);
+        }
         if grows && !known && self.window.grow(held) {
             self.quick |= 1;
         }
         if in_order {
+            if !self.out_of_order.is_empty() {
+                self.fill_gap();
+            }
             self.window.read(self.rcv_nxt, now);
         }
         if packet.has(flag::PSH) && !known && (self.host.ack_push || packet.len < self.host.mss as u16 + crate::packet::HEADERS) {
@@ -343,43 +349,59 @@ impl Receiver {
         }
     }
 
-    /// Remembers an out-of-order segment. If it was known, that is reported before its block, which moves to the front, and returns false. An
-    /// acknowledgement of it may be held back like any other. Linux `tcp_data_queue_ofo`.
-    fn keep_out_of_order(&mut self, seq: u64) -> bool {
+    /// Remembers an out-of-order segment. If it was known, that is reported before its block, and returns false. An acknowledgement
+    /// of it may be held back like any other. Linux `tcp_data_queue_ofo`.
+    fn keep_out_of_order(&mut self, seq: u64, now: Time) -> bool {
         let blocks = &mut self.out_of_order;
         let index = blocks.partition_point(|block| block.1 < seq);
-        let mut merged = (seq, seq + 1);
         let mut known = false;
         match blocks.get(index).copied() {
-            Some((start, end)) if start <= seq && seq < end => {
-                merged = (start, end);
-                known = true;
-            }
+            Some((start, end)) if start <= seq && seq < end => known = true,
             Some((start, end)) if end == seq => {
-                merged.0 = start;
-                blocks[index].1 = seq + 1;
+                blocks[index] = (start, seq + 1);
                 if let Some(&(next_start, next_end)) = blocks.get(index + 1) {
                     if next_start == seq + 1 {
-                        merged.1 = next_end;
+                        blocks[index].1 = next_end;
                         blocks.remove(index + 1);
                     }
                 }
-                blocks[index] = merged;
             }
-            Some((start, end)) if start == seq + 1 => {
-                merged.1 = end;
-                blocks[index] = merged;
-            }
-            _ => blocks.insert(index, merged),
+            Some((start, end)) if start == seq + 1 => blocks[index] = (seq, end),
+            _ => blocks.insert(index, (seq, seq + 1)),
         }
-        self.recent.retain(|block| block.1 < merged.0 || block.0 > merged.1);
-        self.recent.insert(0, merged);
-        self.recent.truncate(4);
         if known {
             self.stats.duplicates += 1;
             self.dsack = Some((seq, seq + 1));
         }
+        self.report_first(seq, now);
         !known
+    }
+
+    /// The block of `seq` is the first to be reported from now on, the least recent one is forgotten. What an ACK that is held back would then
+    /// not report any more is acknowledged before. Linux `tcp_sack_new_ofo_skb`.
+    fn report_first(&mut self, seq: u64, now: Time) {
+        let index = self.recent.iter().position(|block| block.0 <= seq + 1 && seq <= block.1);
+        let behind = index.unwrap_or(self.recent.len()) as u32;
+        if behind >= self.host.sack_blocks_held && self.compressed > 0 {
+            let ack = self.acknowledge(now);
+            self.send_early(ack);
+        }
+        let Some(index) = index else {
+            self.recent.truncate(MOST_BLOCKS - 1);
+            self.recent.insert(0, (seq, seq + 1));
+            return;
+        };
+        let block = self.recent[index];
+        let mut first = (block.0.min(seq), block.1.max(seq + 1));
+        self.recent.remove(index);
+        self.recent.retain(|other| {
+            let touches = other.0 <= first.1 && first.0 <= other.1;
+            if touches {
+                first = (first.0.min(other.0), first.1.max(other.1));
+            }
+            !touches
+        });
+        self.recent.insert(0, first);
     }
 
     /// Data in order feeds the delayed-ACK estimator. Linux `tcp_event_data_recv`.
@@ -502,18 +524,27 @@ impl Receiver {
         self.stats.acks += 1;
         self.acked = self.rcv_nxt;
         let ack = Ack { ack: self.prior_rcv_nxt, ..self.ack(now) };
-        self.early = Some(ack);
+        self.send_early(ack);
     }
 
-    /// The ACK that has to go ahead of what [`Receiver::on_packet`] returned. It carries no SACK blocks.
-    #[inline]
-    pub fn take_early(&mut self) -> Option<Ack> {
-        // seldom: without the test the whole of it is copied for every packet
-        if self.early.is_some() {
-            self.early.take()
-        } else {
-            None
+    /// `ack` goes ahead, with the SACK blocks of now.
+    fn send_early(&mut self, ack: Ack) {
+        let early = (ack, self.blocks());
+        match &mut self.early {
+            Some(place) => **place = early,
+            None => self.early = Some(Box::new(early)),
         }
+        self.early_waits = true;
+    }
+
+    /// The ACK that has to go ahead of what [`Receiver::on_packet`] returned, with its SACK blocks.
+    #[inline]
+    pub fn take_early(&mut self) -> Option<(Ack, Blocks)> {
+        // seldom: without the test the whole of it is copied for every packet
+        if !std::mem::take(&mut self.early_waits) {
+            return None;
+        }
+        self.early.as_deref().copied()
     }
 
     /// Whether to acknowledge now, later, or when data in order comes. Linux `__tcp_ack_snd_check`.
@@ -581,9 +612,7 @@ impl Receiver {
         self.compressed = 0;
         self.compressed_at = Time::NEVER;
         self.acked = self.rcv_nxt;
-        let dsack = if self.dsack.is_some() { ack_flag::DSACK } else { 0 };
-        let ack = self.ack(now);
-        Ack { flags: ack.flags | dsack, ..ack }
+        self.ack(now)
     }
 
     /// An ACK with echo and window.
@@ -591,10 +620,11 @@ impl Receiver {
     fn ack(&mut self, now: Time) -> Ack {
         let ece = if self.ecn_ok && self.demand_cwr { ack_flag::ECE } else { 0 };
         let esce = if std::mem::take(&mut self.esce_queued) { ack_flag::ESCE } else { 0 };
+        let dsack = if self.dsack.is_some() { ack_flag::DSACK } else { 0 };
         let window = self.window.offered();
         let (flow, tsecr, ce_count) = (self.flow, self.ts_recent, self.ce_count);
         let tsval = now.as_millis() as u32;
-        Ack { ack: self.rcv_nxt, flow, tsecr, tsval, window, ce_count, flags: ece | esce }
+        Ack { ack: self.rcv_nxt, flow, tsecr, tsval, window, ce_count, flags: ece | esce | dsack }
     }
 
     /// Whether the ACK just returned has SACK blocks.

@@ -110,8 +110,9 @@ impl Lines {
         if ack.is_some() && receiver.has_blocks() {
             blocks = self.pool.put(receiver.blocks());
         }
-        if let Some(early) = early {
-            timer = timer.min(self.acknowledge(&mut endpoint.stages, line, early, NO_BLOCKS, now));
+        if let Some((early, reported)) = early {
+            let blocks = if reported.as_slice().is_empty() { NO_BLOCKS } else { self.pool.put(reported) };
+            timer = timer.min(self.acknowledge(&mut endpoint.stages, line, early, blocks, now));
         }
         if let Some(ack) = ack {
             timer = timer.min(self.acknowledge(&mut endpoint.stages, line, ack, blocks, now));

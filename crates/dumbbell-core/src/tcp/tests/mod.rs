@@ -232,7 +232,11 @@ impl Story {
                 if lost(&packet) {
                     continue;
                 }
-                if let Some(ack) = receiver.on_packet(&packet, at) {
+                let ack = receiver.on_packet(&packet, at);
+                if let Some((early, blocks)) = receiver.take_early() {
+                    acks.push_back((at + one_way, early, blocks.as_slice().to_vec()));
+                }
+                if let Some(ack) = ack {
                     acks.push_back((at + one_way, ack, receiver.blocks().as_slice().to_vec()));
                 }
             } else if ack_at <= at {

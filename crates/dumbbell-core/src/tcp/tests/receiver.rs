@@ -302,7 +302,7 @@ fn an_sce_mark_beside_accecn_acknowledges_all_that_came_before() {
     let mut peer = Peer::warm_on(host, FlowOptions { ecn: true, echo: Echo::Accurate });
     assert!(peer.data().is_none(), "held back");
     peer.packet(24, Ecn::Ect1, 0);
-    assert_eq!(peer.receiver.take_early().expect("an ACK of what came before").ack, 24);
+    assert_eq!(peer.receiver.take_early().expect("an ACK of what came before").0.ack, 24);
 }
 
 #[test]
@@ -488,6 +488,64 @@ fn at_most_44_acks_are_held_back() {
     // none without compression
     let mut plain = Peer::warm_on(HostParams { sack_compression: false, ..HostParams::default() }, FlowOptions::default());
     assert!((24..100).all(|seq| plain.arrive(seq).is_some()));
+}
+
+/// The ACK that goes ahead: what it acknowledges, and its blocks.
+fn early(peer: &mut Peer) -> Option<(u64, Vec<Block>)> {
+    peer.receiver.take_early().map(|(ack, blocks)| (ack.ack, blocks.as_slice().to_vec()))
+}
+
+#[test]
+fn an_ack_that_is_held_back_goes_ahead_of_a_third_block() {
+    let mut peer = Peer::warm(FlowOptions::default());
+    // 23 is missing; three ACKs at once, 27 is held back, and so is a second block
+    for seq in 24..27 {
+        assert!(peer.arrive(seq).is_some(), "{seq}");
+    }
+    assert!(peer.arrive(27).is_none() && peer.arrive(30).is_none());
+    assert_eq!(early(&mut peer), None);
+    // a third one would push the first two back: they are reported before it, and it is held back
+    assert!(peer.arrive(33).is_none());
+    assert_eq!(early(&mut peer), Some((23, vec![(30, 31), (24, 28)])));
+    // the first two of three touch no block that waits in third place; the third does
+    assert!(peer.arrive(34).is_none() && peer.arrive(31).is_none());
+    assert_eq!(early(&mut peer), None);
+    assert!(peer.arrive(28).is_none());
+    assert_eq!(early(&mut peer), Some((23, vec![(30, 32), (33, 35), (24, 28)])));
+    peer.now = peer.receiver.next_timer();
+    assert!(peer.receiver.on_timer(peer.now).is_some());
+    assert_eq!(peer.receiver.blocks().as_slice(), [(24, 29), (30, 32), (33, 35)]);
+    // nothing is held back: nothing goes ahead
+    assert!(peer.arrive(23).is_some());
+    assert_eq!(early(&mut peer), None);
+}
+
+#[test]
+fn before_linux_5_8_a_fifth_block_sends_the_ack_that_is_held_back() {
+    let mut peer = Peer::warm_on(HostParams { sack_blocks_held: 4, ..HostParams::default() }, FlowOptions::default());
+    for seq in 24..27 {
+        assert!(peer.arrive(seq).is_some(), "{seq}");
+    }
+    for seq in [30, 33, 36, 24] {
+        assert!(peer.arrive(seq).is_none(), "{seq}");
+        assert_eq!(early(&mut peer), None);
+    }
+    assert!(peer.arrive(40).is_none());
+    assert_eq!(early(&mut peer), Some((23, vec![(24, 25), (24, 27), (36, 37)])));
+}
+
+#[test]
+fn a_block_that_was_forgotten_begins_again_with_what_arrives() {
+    let mut peer = Peer::warm(FlowOptions::default());
+    for seq in [24, 27, 30, 33, 36] {
+        peer.arrive(seq);
+        peer.receiver.take_early();
+    }
+    // 25 lies next to 24, which is no longer among the four
+    peer.arrive(25);
+    peer.now = peer.receiver.next_timer();
+    assert!(peer.receiver.on_timer(peer.now).is_some());
+    assert_eq!(peer.receiver.blocks().as_slice(), [(25, 26), (36, 37), (33, 34)]);
 }
 
 #[test]
