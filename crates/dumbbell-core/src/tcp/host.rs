@@ -106,6 +106,8 @@ params! {
         ack_push: bool = true, unit "", source "Linux since 6.6 (tcp_measure_rcv_mss); false for older kernels";
         /// The congestion control hears of an ACK before the scoreboard is cleaned, and not after.
         early_ack_event: bool = false, unit "", source "tcp_ack: in_ack_event after tcp_clean_rtx_queue, Linux 6.12.117; true for older kernels";
+        /// The receiver offers the share of its buffer that is payload, and not half of it.
+        window_by_payload: bool = true, unit "", source "scaling_ratio in tcp_win_from_space, Linux since 6.6; false for older kernels (sysctl tcp_adv_win_scale = 1)";
         /// The receiver takes no round trip of 0 ms from timestamps, instead of 1 ms.
         receiver_rtt_not_zero: bool = true, unit "", source "tcp_rcv_rtt_measure_ts, Linux 6.12; false for older kernels";
         /// The delay of an ACK ends before the peer's shortest retransmission timeout, and the estimate behind it is 200 ms at the most.
@@ -196,12 +198,16 @@ const fn of_control(cc: &'static str, key: &'static str, value: Setting, source:
 const LINUX: &[((u32, u32), Difference)] = &[
     ((5, 5), of_host("push_bursts", Setting::Is(false), "__tcp_transmit_skb sets PSH on bursts since 5.5")),
     ((5, 6), of_control("cubic", "hystart", Setting::Word("5.5"), "tcp_cubic.c: HyStart counts microseconds since 5.6")),
-    ((5, 8), of_host("sack_blocks_held", Setting::Count(4), "tcp_sack_new_ofo_skb sends an ACK ahead of a fifth block until 5.7")),
+    (
+        (5, 8),
+        of_host("sack_blocks_held", Setting::Count(4), "tcp_sack_new_ofo_skb sends an ACK ahead of a fifth block until 5.7"),
+    ),
     ((5, 15), of_host("prr", Setting::Word("rfc6937"), "tcp_cwnd_reduction follows RFC 6937bis since 5.15")),
     ((5, 18), of_host("tso_rtt", Setting::Is(false), "sysctl tcp_tso_rtt_log came with 5.18")),
     ((6, 5), of_host("syn_linear_timeouts", Setting::Count(0), "sysctl tcp_syn_linear_timeouts came with 6.5")),
     ((5, 18), of_host("expand_between_bursts", Setting::Is(false), "tcp_event_new_data_sent calls tcp_check_space since 5.18")),
     ((6, 6), of_host("ack_push", Setting::Is(false), "tcp_measure_rcv_mss counts full segments with PSH since 6.6")),
+    ((6, 6), of_host("window_by_payload", Setting::Is(false), "sysctl tcp_adv_win_scale, up to 6.5: half of the buffer")),
     (
         (6, 10),
         of_host(
@@ -351,7 +357,7 @@ mod tests {
         assert_eq!(all["linux-5.10"]["cc"], json!({}));
         assert_eq!(
             all["linux-6.1"]["hosts"],
-            json!({"syn_linear_timeouts": 0, "ack_push": false, "tso_defer_near": false, "early_ack_event": true, "ack_delay_bound": false, "burst_across_buffers": false,
+            json!({"syn_linear_timeouts": 0, "ack_push": false, "window_by_payload": false, "tso_defer_near": false, "early_ack_event": true, "ack_delay_bound": false, "burst_across_buffers": false,
                 "receiver_rtt_not_zero": false})
         );
         assert!(all["linux-5.4"]["sources"]["cubic.hystart"].as_str().unwrap().contains("5.6"));

@@ -15,6 +15,11 @@ const INITIAL_SPACE: u64 = 65_536;
 /// Memory of one segment in the receive queue beside its payload, bytes: `sk_buff`, shared information and head; read off
 /// `ss -m`. From it and the initial window follow the 23 immediate ACKs with which a connection begins.
 const SEGMENT_OVERHEAD: u64 = 832;
+/// Memory that older kernels reckon for a segment beside its payload when they enlarge the buffer: headers, `sk_buff` and shared
+/// information (`SKB_TRUESIZE(MAX_TCP_HEADER)` of a usual 64-bit configuration), bytes.
+const OLDER_OVERHEAD: u64 = 320 + 576;
+/// They add this until half of the memory holds the payload (`tcp_rcv_space_adjust`), bytes.
+const OLDER_STEP: u64 = 128;
 /// Segments that the first round trip is measured against: the initial window of senders (`tcp_init_buffer_space`).
 const FIRST_ROUND: u64 = 10;
 /// Linux `TCP_MAX_WSCALE`.
@@ -25,6 +30,8 @@ const MAX_SCALE: u32 = 14;
 pub struct Window {
     /// Largest segment that arrives: that of the path less timestamps, in both directions the same.
     mss: u32,
+    /// The window is the share of the buffer that is payload, and not half of it.
+    by_payload: bool,
     /// A difference of 0 ms between timestamps says nothing of the round trip.
     skips_zero: bool,
     /// The window that is offered counts in units of 2 to the power of this.
@@ -57,6 +64,7 @@ impl Window {
         let (mss, most) = (host.mss, host.receive_buffer);
         let mut window = Window {
             mss,
+            by_payload: host.window_by_payload,
             skips_zero: host.receiver_rtt_not_zero,
             // the largest buffer in 16 bits (tcp_select_initial_window)
             scale: most.ilog2().saturating_sub(15).min(MAX_SCALE) as u8,
@@ -73,22 +81,38 @@ impl Window {
             round_seq: 0,
             round_at: Time::ZERO,
         };
-        window.limit = window.room(0);
         // one segment is held in reserve (tcp_init_buffer_space), but one is offered at the least: the sender has no smaller ones
         window.offer((INITIAL_SPACE - u64::from(mss)).min(window.of(most)).max(u64::from(mss)));
+        // by halves that is already all
+        window.limit = if window.by_payload { window.room(0) } else { window.offered };
         window
     }
 
-    /// Window that a buffer of `bytes` allows: the share of a segment's memory that is payload, in whole 1/256. Linux
-    /// `tcp_win_from_space` with the measured `scaling_ratio`.
+    /// Window that a buffer of `bytes` allows. Linux `tcp_win_from_space`.
     fn of(&self, bytes: u64) -> u64 {
         bytes * self.ratio() / 256
     }
 
-    /// Payload in 256 bytes of memory.
+    /// Window that 256 bytes of memory allow: the share of a segment's memory that is payload (the measured `scaling_ratio`), or half
+    /// (`tcp_adv_win_scale` = 1).
     fn ratio(&self) -> u64 {
         let mss = u64::from(self.mss);
-        mss * 256 / (mss + SEGMENT_OVERHEAD)
+        if self.by_payload {
+            mss * 256 / (mss + SEGMENT_OVERHEAD)
+        } else {
+            128
+        }
+    }
+
+    /// Buffer that a window of `bytes` needs.
+    fn buffer_for(&self, bytes: u64) -> u64 {
+        if self.by_payload {
+            return bytes.saturating_mul(256) / self.ratio();
+        }
+        let mss = u64::from(self.mss);
+        let least = mss + OLDER_OVERHEAD;
+        let memory = least + (2 * mss).saturating_sub(least).next_multiple_of(OLDER_STEP);
+        (bytes / mss).saturating_mul(memory)
     }
 
     /// How far the window may grow when a segment arrives and `held` lie out of order. Linux `tcp_space`.
@@ -202,7 +226,7 @@ impl Window {
             let mss = u64::from(self.mss);
             let window = 2 * arrived * mss + 16 * mss;
             let growth = window * (arrived - self.last_round) / self.last_round;
-            let buffer = ((window + 2 * growth).saturating_mul(256) / self.ratio()).min(self.most);
+            let buffer = self.buffer_for(window + 2 * growth).min(self.most);
             if buffer > self.buffer {
                 self.buffer = buffer;
                 self.limit = self.room(0);
@@ -312,5 +336,22 @@ mod tests {
         assert_eq!((window.offered, window.grow(12)), (64_187, false));
         assert!(window.grow(0));
         assert_eq!(window.offered, 64_187 + 2_896);
+    }
+
+    #[test]
+    fn half_of_the_buffer_is_offered_before_linux_6_6() {
+        let mut window = Window::new(&HostParams { window_by_payload: false, ..HostParams::default() });
+        // half of 128 KB less one segment, and no more until the buffer grows: no step is acknowledged at once
+        assert_eq!((window.offered, window.may_grow()), (65_536 - 1448, false));
+        window.established(Time::from_millis(100));
+        window.on_data(&answer(150), Time::from_millis(150));
+        window.read(40, Time::from_millis(150));
+        // 40 segments came, 10 were expected: a window of 2 * 40 + 16 = 96, and twice 3 * 96 more: 672 segments; each takes 1448 + 896 B,
+        // and 5 * 128 more until half of it holds 1448 B
+        assert_eq!(window.buffer, 672 * 2984);
+        // half of what one segment leaves
+        assert_eq!(window.limit, (672 * 2984 - 2280) / 2);
+        assert!(window.grow(0));
+        assert_eq!(window.offered, 64_088 + 2 * 1448);
     }
 }
