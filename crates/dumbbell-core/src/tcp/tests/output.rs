@@ -1,6 +1,7 @@
 //! Pacing, bursts of segmentation offload and their deferral, PSH.
 
 use super::*;
+use crate::cc::Control;
 use crate::tcp::write_queue::Buffer;
 
 fn sizes(bursts: &[(Time, Packet)]) -> Vec<(u64, usize)> {
@@ -59,6 +60,23 @@ fn the_pacing_rate_follows_window_and_srtt() {
     story.sender.conn.cwnd = 2;
     story.ack(10);
     assert_eq!(story.conn().pacing_rate, 1_448_000);
+}
+
+#[test]
+fn a_control_of_the_rate_keeps_its_rate_and_the_windows_rules() {
+    let (mut rate, mut window) = (Story::reno(10), Story::reno(10));
+    rate.sender.control = Control::Rate;
+    rate.sender.conn.pacing_rate = 1_000_000;
+    for story in [&mut rate, &mut window] {
+        story.advance(RTT);
+        story.ack(10);
+        // three behind a hole: the window falls by PRR
+        story.sack(10, &[(11, 14)]);
+        story.sack(10, &[(11, 20)]);
+    }
+    assert_eq!(rate.cwnd(), window.cwnd());
+    assert_eq!(rate.cwnd().2, CaState::Recovery);
+    assert!(rate.conn().pacing_rate == 1_000_000 && window.conn().pacing_rate != 1_000_000);
 }
 
 #[test]
