@@ -12,7 +12,7 @@ choice! {
     pub enum Profile {
         /// Linux 6.12, the newest of its long-term releases.
         Linux612 = "linux-6.12",
-        /// Linux 6.1.
+        /// Linux 6.1, as 6.1.192: it has much of what later releases changed.
         Linux61 = "linux-6.1",
         /// Linux 5.10.
         Linux510 = "linux-5.10",
@@ -93,7 +93,7 @@ params! {
         /// Bursts grow as the path gets shorter than 16 ms.
         tso_rtt: bool = true, unit "", source "sysctl tcp_tso_rtt_log, Linux since 5.18; false for older kernels";
         /// The sender waits for a larger burst only if the next ACK is due within 1 ms, and not whenever half a round trip has passed.
-        tso_defer_near: bool = true, unit "", source "tcp_tso_should_defer, Linux 6.12.117; false for older kernels, since 4.20";
+        tso_defer_near: bool = true, unit "", source "tcp_tso_should_defer, Linux 6.12.117 and 6.1.192; false for older kernels, since 4.20";
         /// A burst goes on into the next socket buffer, and does not end with the one that it began in.
         burst_across_buffers: bool = true, unit "", source "tcp_grow_skb, Linux since 6.10; false for older kernels";
         /// The send buffer may grow after every burst, not only when all is sent that may be.
@@ -103,9 +103,9 @@ params! {
         /// The receiver echoes SCE marks as ESCE, ahead of any delayed ACK when they begin or end.
         sce_feedback: bool = false, unit "", source "draft-grimes-tcpm-tcpsce; sysctl tcp_sce";
         /// The receiver acknowledges the last segment of a write at once, even if it is full.
-        ack_push: bool = true, unit "", source "Linux since 6.6 (tcp_measure_rcv_mss); false for older kernels";
+        ack_push: bool = true, unit "", source "Linux since 6.6 and in 6.1.192 (tcp_measure_rcv_mss); false for older kernels";
         /// The congestion control hears of an ACK before the scoreboard is cleaned, and not after.
-        early_ack_event: bool = false, unit "", source "tcp_ack: in_ack_event after tcp_clean_rtx_queue, Linux 6.12.117; true for older kernels";
+        early_ack_event: bool = false, unit "", source "tcp_ack: in_ack_event after tcp_clean_rtx_queue, Linux 6.12.117 and 6.1.192; true for older kernels";
         /// The receiver offers the share of its buffer that is payload, and not half of it.
         window_by_payload: bool = true, unit "", source "scaling_ratio in tcp_win_from_space, Linux since 6.6; false for older kernels (sysctl tcp_adv_win_scale = 1)";
         /// The receiver takes no round trip of 0 ms from timestamps, instead of 1 ms.
@@ -206,7 +206,10 @@ const LINUX: &[((u32, u32), Difference)] = &[
     ((5, 18), of_host("tso_rtt", Setting::Is(false), "sysctl tcp_tso_rtt_log came with 5.18")),
     ((6, 5), of_host("syn_linear_timeouts", Setting::Count(0), "sysctl tcp_syn_linear_timeouts came with 6.5")),
     ((5, 18), of_host("expand_between_bursts", Setting::Is(false), "tcp_event_new_data_sent calls tcp_check_space since 5.18")),
-    ((6, 6), of_host("ack_push", Setting::Is(false), "tcp_measure_rcv_mss counts full segments with PSH since 6.6")),
+    (
+        (6, 1),
+        of_host("ack_push", Setting::Is(false), "tcp_measure_rcv_mss counts full segments with PSH since 6.6, and in 6.1.192"),
+    ),
     ((6, 6), of_host("window_by_payload", Setting::Is(false), "sysctl tcp_adv_win_scale, up to 6.5: half of the buffer")),
     (
         (6, 10),
@@ -217,15 +220,19 @@ const LINUX: &[((u32, u32), Difference)] = &[
         ),
     ),
     (
-        (6, 12),
-        of_host("tso_defer_near", Setting::Is(false), "tcp_tso_should_defer changed in 6.12.117, which profile 6.12 means"),
+        (6, 1),
+        of_host(
+            "tso_defer_near",
+            Setting::Is(false),
+            "tcp_tso_should_defer changed later, and in 6.1.192 and 6.12.117, which profiles 6.1 and 6.12 mean",
+        ),
     ),
     (
-        (6, 12),
+        (6, 1),
         of_host(
             "early_ack_event",
             Setting::Is(true),
-            "tcp_ack: in_ack_event moved in 6.15, and with 6.12.117, which profile 6.12 means",
+            "tcp_ack: in_ack_event moved in 6.15, and in 6.1.192 and 6.12.117, which profiles 6.1 and 6.12 mean",
         ),
     ),
     ((6, 12), of_host("ack_delay_bound", Setting::Is(false), "tcp_delack_max is 200 ms up to 6.1.192")),
@@ -336,7 +343,7 @@ mod tests {
         let middle = read(json!({"profile": "linux-5.10"}));
         assert!(middle.push_bursts && !middle.ack_push && !middle.tso_rtt && middle.prr == Prr::Rfc6937);
         let newer = read(json!({"profile": "linux-6.1"}));
-        assert!(newer.push_bursts && !newer.ack_push && newer.tso_rtt && newer.prr == Prr::Rfc6937bis);
+        assert!(newer.push_bursts && !newer.window_by_payload && newer.tso_rtt && newer.prr == Prr::Rfc6937bis);
         let other = read(json!({"profile": "freebsd-13"}));
         assert!(other.ecn_reduction == EcnReduction::Immediate && other.offload == Offload::None && !other.sack_compression);
     }
@@ -357,7 +364,7 @@ mod tests {
         assert_eq!(all["linux-5.10"]["cc"], json!({}));
         assert_eq!(
             all["linux-6.1"]["hosts"],
-            json!({"syn_linear_timeouts": 0, "ack_push": false, "window_by_payload": false, "tso_defer_near": false, "early_ack_event": true, "ack_delay_bound": false, "burst_across_buffers": false,
+            json!({"syn_linear_timeouts": 0, "window_by_payload": false, "ack_delay_bound": false, "burst_across_buffers": false,
                 "receiver_rtt_not_zero": false})
         );
         assert!(all["linux-5.4"]["sources"]["cubic.hystart"].as_str().unwrap().contains("5.6"));
