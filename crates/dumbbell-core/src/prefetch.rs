@@ -7,17 +7,17 @@ const LINE: usize = 64;
 /// Asks for the cache lines of `what`; changes nothing else. Worth it only where thousands of flows do not fit into the cache.
 #[inline(always)]
 pub fn prefetch<T>(what: &T) {
-    prefetch_part::<T, T>(what, 0);
+    prefetch_part(what, 0, size_of::<T>());
 }
 
-/// Asks for the cache lines of the `Part` of `whole` that begins `offset` bytes behind its start, without looking at `whole`.
+/// Asks for the cache lines of the `len` bytes of `whole` that begin `offset` bytes behind its start, without looking at `whole`.
 #[inline(always)]
-pub fn prefetch_part<T, Part>(whole: &T, offset: usize) {
+pub fn prefetch_part<T>(whole: &T, offset: usize, len: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
         let start = std::ptr::from_ref(whole).cast::<i8>().wrapping_add(offset);
-        for line in (0..size_of::<Part>()).step_by(LINE) {
+        for line in (0..len).step_by(LINE) {
             // SAFETY: PREFETCHT0 is a hint. It does not fault and does not change what a program can see, whatever its address is (Intel
             // SDM volume 2, PREFETCHh); the address is computed without undefined behaviour (`wrapping_add`) and never dereferenced.
             #[allow(unsafe_code)]
@@ -27,5 +27,5 @@ pub fn prefetch_part<T, Part>(whole: &T, offset: usize) {
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (whole, offset);
+    let _ = (whole, offset, len);
 }

@@ -83,7 +83,7 @@ impl FlowResult {
                 }
             }
             Transport::Udp(udp) => {
-                let sender = SenderStats { sent: udp.source.sent, sent_all: udp.source.sent, ..SenderStats::default() };
+                let sender = SenderStats { sent: udp.source.sent, ..SenderStats::default() };
                 FlowResult {
                     end: udp.stopped.unwrap_or(now),
                     payload: udp.received.bytes,

@@ -100,6 +100,8 @@ impl Store {
     pub fn prefetch(&self, chain: &Chain) {
         if let Some(stored) = self.stored.get(chain.head as usize) {
             prefetch(stored);
+            // its end may lie in the next cache line
+            prefetch(&stored.next);
         }
     }
 

@@ -96,52 +96,55 @@ const NO_RTT: u32 = u32::MAX;
 
 /// What `Params` come to, in the units of the arithmetic.
 #[derive(Clone, Debug)]
+#[repr(C)]
 struct Config {
-    /// Window kept at a reduction, 1/1024.
-    beta: u64,
     /// C in 1/1024 segments/s^3. Linux `cube_rtt_scale`.
-    c_scaled: u64,
-    /// 2^40 / `c_scaled`: cube of K, in (1/1024 s)^3, per segment. Linux `cube_factor`.
-    cube_factor: u64,
+    c_scaled: u32,
     /// Longest distance from K on the curve whose cube times `c_scaled` fits 64 bits, 1/1024 s.
-    max_offset: u64,
+    max_offset: u32,
     /// Windows delivered for each +1 of the Reno-friendly estimate, 1/8. Linux `beta_scale`.
-    reno_interval: u64,
+    reno_interval: u32,
     /// What a delivered segment adds to `ack_cnt`: 1, or bytes where something else takes bytes from it.
     ack_unit: u32,
-    fast_convergence: bool,
     tcp_friendliness: bool,
-    abe: Option<Abe>,
     /// The smallest RTT is rounded down to whole ms, as in Linux up to 5.5.
     rounds_down: bool,
+    fast_convergence: bool,
+    /// Window kept at a reduction, 1/1024.
+    beta: u32,
+    /// 2^40 / `c_scaled`: cube of K, in (1/1024 s)^3, per segment. Linux `cube_factor`.
+    cube_factor: u64,
+    abe: Option<Abe>,
 }
 
-/// State of CUBIC. Times are jiffies (ms) except where said; windows are segments.
+/// State of CUBIC. Times are jiffies (ms) except where said; windows are segments. What growth needs comes first: the first
+/// [`CACHED`](super::CACHED) bytes are fetched ahead.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct State {
-    config: Config,
+    /// Start of the present epoch of growth, if it has begun.
+    pub(super) epoch_start: Option<u64>,
+    /// When the curve was last evaluated.
+    last_time: u64,
+    /// From the start of the epoch to the plateau, 1/1024 s.
+    pub(super) k: u64,
+    /// `min_rtt_us` in jiffies: the curve is looked up so far ahead.
+    look_ahead: u64,
+    /// Segments delivered in this epoch, not yet counted in `w_est`, times `ack_unit`.
+    pub(super) ack_cnt: i64,
     /// Segments delivered for each +1 of cwnd.
     interval: u32,
     /// W_max of the RFC before the present reduction, lowered by fast convergence; 0: not known. Linux `last_max_cwnd`.
     last_max: u32,
     /// cwnd when the curve was last evaluated.
     last_cwnd: u32,
-    /// When the curve was last evaluated.
-    last_time: u64,
     /// Height of the plateau of the curve.
     pub(super) origin: u32,
-    /// From the start of the epoch to the plateau, 1/1024 s.
-    pub(super) k: u64,
-    /// Start of the present epoch of growth, if it has begun.
-    pub(super) epoch_start: Option<u64>,
     /// Smallest RTT, us; [`NO_RTT`] before the first.
     min_rtt_us: u32,
-    /// The same in jiffies: the curve is looked up so far ahead.
-    look_ahead: u64,
-    /// Segments delivered in this epoch, not yet counted in `w_est`, times `ack_unit`.
-    pub(super) ack_cnt: i64,
     /// Window that Reno would have. Linux `tcp_cwnd`.
     w_est: u32,
+    config: Config,
     /// What ends slow start before the first loss or mark.
     pub(super) exit: Hystart,
 }
@@ -176,12 +179,12 @@ impl State {
         let beta = u64::from(params.beta);
         let c_scaled = u64::from(params.bic_scale) * 10;
         let config = Config {
-            beta,
-            c_scaled,
+            beta: params.beta,
+            c_scaled: c_scaled as u32,
             cube_factor: (1 << (10 + 3 * CURVE_HZ_SHIFT)) / c_scaled,
-            max_offset: cube_root(u64::MAX / c_scaled),
+            max_offset: cube_root(u64::MAX / c_scaled) as u32,
             // alpha = 3 (1 - beta) / (1 + beta) segments a round trip (RFC 9438 section 4.3), inverted, in eighths
-            reno_interval: 8 * (BETA_ONE + beta) / 3 / (BETA_ONE - beta),
+            reno_interval: (8 * (BETA_ONE + beta) / 3 / (BETA_ONE - beta)) as u32,
             ack_unit,
             fast_convergence: params.fast_convergence,
             tcp_friendliness: params.tcp_friendliness,
@@ -236,8 +239,8 @@ impl State {
     /// How far the curve is from its plateau `offset` (1/1024 s) away from it: C `offset`^3.
     #[inline]
     pub(super) fn height(&self, offset: u64) -> u32 {
-        let offset = offset.min(self.config.max_offset);
-        ((self.config.c_scaled * offset * offset * offset) >> (10 + 3 * CURVE_HZ_SHIFT)) as u32
+        let offset = offset.min(u64::from(self.config.max_offset));
+        ((u64::from(self.config.c_scaled) * offset * offset * offset) >> (10 + 3 * CURVE_HZ_SHIFT)) as u32
     }
 
     /// What `segments` delivered add to `ack_cnt`.
@@ -291,7 +294,7 @@ impl State {
     fn follow_reno(&mut self, cwnd: u32) {
         // a window of 1 with a small beta would give 0
         let delivered_per_step =
-            ((u64::from(cwnd) * self.config.reno_interval * u64::from(self.config.ack_unit)) >> 3).max(1) as i64;
+            ((u64::from(cwnd) * u64::from(self.config.reno_interval) * u64::from(self.config.ack_unit)) >> 3).max(1) as i64;
         if self.ack_cnt > delivered_per_step {
             let steps = (self.ack_cnt - 1) / delivered_per_step;
             self.ack_cnt -= steps * delivered_per_step;
@@ -310,7 +313,7 @@ impl CongestionControl for State {
 
     fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
         self.epoch_start = None;
-        let beta = self.config.abe.and_then(|abe| abe.factor(conn, cause)).unwrap_or(self.config.beta);
+        let beta = self.config.abe.and_then(|abe| abe.factor(conn, cause)).unwrap_or(u64::from(self.config.beta));
         let cwnd = u64::from(conn.cwnd);
         self.last_max = if conn.cwnd < self.last_max && self.config.fast_convergence {
             (cwnd * (BETA_ONE + beta) / (2 * BETA_ONE)) as u32
@@ -321,7 +324,7 @@ impl CongestionControl for State {
     }
 
     fn loss_after_ecn(&self, conn: &Conn) -> Option<u32> {
-        self.config.abe.map(|_| abe::kept(conn.prior_cwnd, self.config.beta))
+        self.config.abe.map(|_| abe::kept(conn.prior_cwnd, u64::from(self.config.beta)))
     }
 
     #[inline]

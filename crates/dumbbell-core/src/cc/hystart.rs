@@ -72,17 +72,18 @@ struct Round {
 
 /// State of HyStart.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Hystart {
+    /// Smallest RTT: us, or 1/8 ms with the form "5.5".
+    delay_min: u32,
     form: HystartForm,
-    by_train: bool,
-    by_delay: bool,
     /// It has ended slow start.
     pub(super) found: bool,
+    by_train: bool,
+    by_delay: bool,
     low_window: u32,
     /// Longest gap within an ACK train, in the unit of `form`'s clock.
     ack_delta: u64,
-    /// Smallest RTT: us, or 1/8 ms with the form "5.5".
-    delay_min: u32,
     round: Round,
 }
 

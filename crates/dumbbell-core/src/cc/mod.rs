@@ -80,6 +80,9 @@ pub trait CongestionControl {
     }
 }
 
+/// Bytes of a control's state that are fetched into the cache ahead of an ACK: CUBIC's, without its rounds of slow start.
+pub const CACHED: usize = 128;
+
 /// Registers congestion controls: `Variant: module`, or `Variant: module as Box` for large states, for every file that has `Params`, `State` (which implements
 /// [`CongestionControl`]), `NAME`, `TITLE` and `SOURCE`.
 macro_rules! congestion_controls {

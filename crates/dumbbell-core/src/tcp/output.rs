@@ -176,7 +176,6 @@ impl Sender {
         }
         self.conn.snd_nxt = end;
         self.stats.sent += u64::from(segments);
-        self.stats.sent_all += u64::from(segments);
         self.board.end_burst(end - 1);
         self.pacer.charge(&self.conn, u64::from(segments));
         self.last_sent = now;
@@ -277,7 +276,6 @@ impl Sender {
     /// Linux `__tcp_retransmit_skb`.
     fn send_again(&mut self, seq: u64, net: &mut impl Network) {
         self.stats.sent += 1;
-        self.stats.sent_all += 1;
         self.stats.retransmissions += 1;
         self.last_sent = self.conn.now;
         let ecn = self.ecn.of_other();

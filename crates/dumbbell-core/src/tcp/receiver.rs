@@ -61,23 +61,24 @@ impl Blocks {
 
 /// Counters of the receiver, packets. They only grow.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub struct ReceiverStats {
     /// Packets that arrived, of any kind.
     pub arrived: u64,
     /// Data packets that arrived, duplicates included.
     pub data: u64,
-    /// Data that had arrived before.
-    pub duplicates: u64,
-    /// Arrived with CE.
-    pub ce: u64,
-    /// Arrived with ECT(1).
-    pub ect1: u64,
-    /// Payload received, duplicates included, bytes.
-    pub bytes: u64,
     /// Frames received, bytes.
     pub frame_bytes: u64,
     /// ACKs sent.
     pub acks: u64,
+    /// Payload received, duplicates included, bytes.
+    pub bytes: u64,
+    /// Arrived with CE.
+    pub ce: u64,
+    /// Arrived with ECT(1).
+    pub ect1: u64,
+    /// Data that had arrived before.
+    pub duplicates: u64,
 }
 
 impl ReceiverStats {
@@ -94,75 +95,75 @@ impl ReceiverStats {
     }
 }
 
-/// A receiving TCP.
+/// A receiving TCP. What most packets touch comes first, as in [`Sender`](super::sender::Sender).
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Receiver {
-    /// Counters.
-    pub stats: ReceiverStats,
     host: Arc<HostParams>,
     flow: u32,
+    /// Timestamp to echo, ms (RFC 7323 section 4.3).
+    ts_recent: u32,
+    /// Next segment expected.
+    pub rcv_nxt: u64,
+    /// `rcv_nxt` as last acknowledged.
+    acked: u64,
+    /// `rcv_nxt` before the last packet.
+    prior_rcv_nxt: u64,
+    /// What arrived out of order, ascending and disjoint.
+    out_of_order: VecDeque<Block>,
+    last_data_ms: u64,
+    /// A delayed ACK is pending until then.
+    delack_at: Time,
+    /// The jiffy it was set to; the timer wheel rounds up.
+    delack_expires: u64,
+    /// When the acknowledgements that SACK compression holds back are due.
+    compressed_at: Time,
+    compressed: u32,
+    /// Acknowledgements that are still sent at once.
+    quick: u32,
+    ato_ms: u32,
+    /// Round-trip time of the handshake; 0: it is not complete.
+    pub(super) srtt_us: u32,
+    /// CE packets so far.
+    ce_count: u32,
+    /// Longest delay of an ACK.
+    delay_max_ms: u32,
     /// Agrees to ECN.
     accepts_ecn: bool,
     echo: Echo,
     /// ECN was negotiated.
     ecn_ok: bool,
-    /// Next segment expected.
-    pub rcv_nxt: u64,
-    /// `rcv_nxt` as last acknowledged.
-    acked: u64,
-    /// What arrived out of order, ascending and disjoint.
-    out_of_order: VecDeque<Block>,
-    /// The same in the order of reporting: most recently changed first (RFC 2018 section 4).
-    recent: Vec<Block>,
-    dsack: Option<Block>,
-    /// Timestamp to echo, ms (RFC 7323 section 4.3).
-    ts_recent: u32,
-
-    // ECN
     ecn_seen: bool,
     /// ECE is on: until CWR comes, or as long as packets come with CE.
     demand_cwr: bool,
     /// The last packet came with CE.
     ce_state: bool,
-    /// CE packets so far.
-    ce_count: u32,
     /// The last packet came with SCE.
     sce_state: bool,
     /// The next ACK carries ESCE.
     esce_queued: bool,
-    /// `rcv_nxt` before the last packet.
-    prior_rcv_nxt: u64,
-    /// The ACK that goes ahead of the next one, if [`Receiver::early_waits`]; its memory is kept.
-    early: Option<Box<(Ack, Blocks)>>,
-    early_waits: bool,
-
-    // delayed ACK
-    quick: u32,
-    ato_ms: u32,
-    /// Longest delay of an ACK.
-    delay_max_ms: u32,
-    last_data_ms: u64,
     ack_now: bool,
-    /// A delayed ACK is pending until then.
-    delack_at: Time,
-    /// The jiffy it was set to; the timer wheel rounds up.
-    delack_expires: u64,
-    /// Round-trip time of the handshake; 0: it is not complete.
-    pub(super) srtt_us: u32,
+    syn_ack_repeated: bool,
+    /// [`Receiver::early`] holds an ACK that goes ahead of the next one.
+    early_waits: bool,
+    dsack: Option<Block>,
+    /// Counters.
+    pub stats: ReceiverStats,
+    window: Window,
+    /// `out_of_order` in the order of reporting: most recently changed first (RFC 2018 section 4).
+    recent: Vec<Block>,
+    /// The last ACK that went ahead; its memory is kept.
+    early: Option<Box<(Ack, Blocks)>>,
+    dup_acks: u32,
+    compressed_nxt: u64,
     /// When the first SYN was answered.
     syn_ack_at: Time,
-    syn_ack_repeated: bool,
-
-    window: Window,
-
-    // SACK compression
-    dup_acks: u32,
-    compressed: u32,
-    compressed_nxt: u64,
-    compressed_at: Time,
 }
 
 impl Receiver {
+    /// Bytes from the start that most packets touch.
+    pub const HOT: usize = std::mem::offset_of!(Receiver, window) + Window::HOT;
+
     /// A listening receiver for flow `flow`.
     pub fn new(flow: u32, host: Arc<HostParams>, options: FlowOptions) -> Receiver {
         let window = Window::new(&host);

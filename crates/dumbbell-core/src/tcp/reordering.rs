@@ -14,15 +14,16 @@ const PERSIST: u32 = 16;
 
 /// Linux `reordering`, `reord_seen`, `reo_wnd_steps`, `reo_wnd_persist`, `dsack_seen`, `dsack_dups`.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(super) struct Reordering {
-    /// Segments by which one was overtaken at most.
-    degree: u32,
+    /// There may be something for [`Reordering::update`] to do.
+    pending: bool,
     /// An older segment arrived after a newer one.
     pub seen: bool,
     /// A DSACK came since the window was last widened.
     dsack_seen: bool,
-    /// There may be something for [`Reordering::update`] to do.
-    pending: bool,
+    /// Segments by which one was overtaken at most.
+    degree: u32,
     /// Width of the window, quarters of the smallest RTT.
     pub steps: u32,
     /// Recoveries for which it is kept.

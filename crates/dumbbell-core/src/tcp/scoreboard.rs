@@ -85,23 +85,24 @@ pub struct Rack {
 
 /// The ring.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Scoreboard {
-    ring: Vec<Segment>,
     mask: u64,
     /// Bursts whose last segment is not acknowledged.
     pub bursts: u32,
-    /// Retransmissions and probes in order of time, as (sent, segment); stale ones are skipped.
-    retransmissions: VecDeque<(Time, u64)>,
     /// Every segment below was delivered, marked lost or retransmitted at some time: RACK looks from here.
     rack_scan_from: u64,
     /// No segment below is lost and not yet retransmitted.
     pub retransmit_hint: u64,
-    /// Blocks of the last ACK with SACK: what they cover is known. Most flows of a crowd have none, and each byte of a flow counts.
-    known: Option<Box<[Block; 4]>>,
     /// Segment after the highest one SACKed.
     pub highest_sacked: u64,
     /// Newest delivered segment.
     pub rack: Rack,
+    ring: Vec<Segment>,
+    /// Blocks of the last ACK with SACK: what they cover is known. Most flows of a crowd have none, and each byte of a flow counts.
+    known: Option<Box<[Block; 4]>>,
+    /// Retransmissions and probes in order of time, as (sent, segment); stale ones are skipped.
+    retransmissions: VecDeque<(Time, u64)>,
 }
 
 impl Default for Scoreboard {

@@ -19,7 +19,7 @@ pub use super::write_queue::Application;
 use super::write_queue::WriteQueue;
 use super::{ack_flag, Ack, Block, FlowOptions, Network};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
-use crate::cc::{AckEvent, AnyCc, Control, RateSample};
+use crate::cc::{self, AckEvent, AnyCc, Control, RateSample};
 use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
 use crate::units::Time;
@@ -40,11 +40,14 @@ pub enum Phase {
 
 /// Counters of the sender. They only grow.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub struct SenderStats {
     /// Data packets sent, retransmissions included.
     pub sent: u64,
-    /// Packets sent in all: data, SYNs, the handshake's last.
-    pub sent_all: u64,
+    /// Packets without data sent: SYNs, the handshake's last.
+    pub bare: u64,
+    /// ACKs with ECE.
+    pub ece_acks: u64,
     /// Retransmissions.
     pub retransmissions: u64,
     /// Retransmission timeouts.
@@ -57,63 +60,68 @@ pub struct SenderStats {
     pub loss_reductions: u64,
     /// Reductions that were undone.
     pub undone: u64,
-    /// ACKs with ECE.
-    pub ece_acks: u64,
 }
 
-/// A sending TCP.
+impl SenderStats {
+    /// Packets sent in all.
+    pub fn sent_all(&self) -> u64 {
+        self.sent + self.bare
+    }
+}
+
+/// A sending TCP. What most ACKs touch comes first, here and in its parts: with thousands of senders they do not stay in the cache, and
+/// [`Sender::HOT`] bytes of each are fetched ahead.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Sender {
+    pub(super) probe: Probe,
     /// What the congestion control sees.
     pub conn: Conn,
-    /// Segments in flight.
-    pub(super) board: Scoreboard,
-    /// Congestion control.
-    pub cc: AnyCc,
-    /// Counters.
-    pub stats: SenderStats,
     pub(super) host: Arc<HostParams>,
-    /// What the congestion control owns.
-    pub(super) control: Control,
     /// Rate samples, for a congestion control that asks for them.
     pub(super) rate: Option<Box<RateSampler>>,
-    #[cfg(test)]
-    pub(super) last_sample: Option<RateSample>,
     /// Index in the run.
     flow: u32,
+    /// Window that the last ACK offered, bytes.
+    peer_window: u32,
+    /// Timestamp of the newest ACK, which data echoes, ms.
+    ts_recent: Option<u32>,
+    pub(super) ecn: SenderEcn,
     /// Where the connection stands.
     pub phase: Phase,
+    /// What the congestion control owns.
+    pub(super) control: Control,
+    /// A timeout may turn out to be spurious (RFC 5682).
+    pub(super) frto_active: bool,
+    pub(super) timer: RetransmissionTimer,
+    pub(super) pacer: Pacer,
+    /// Segment after the last one that the receiver's window allows.
+    pub(super) window_end: u64,
+    /// When data last left, sent again or not; at first the handshake's ACK.
+    pub(super) last_sent: Time,
+    /// The use of the window is judged anew when this segment is acknowledged.
+    pub(super) cwnd_usage_seq: u64,
+    pub(super) queue: WriteQueue,
+    pub(super) reordering: Reordering,
+    /// Segments in flight.
+    pub(super) board: Scoreboard,
+    /// Counters.
+    pub stats: SenderStats,
+    /// Congestion control.
+    pub cc: AnyCc,
+
+    // seldom needed
     /// When the connection began to send (its SYN).
     pub started: Time,
     /// When everything was acknowledged.
     pub finished: Option<Time>,
     syn_retries: u32,
-    /// Timestamp of the newest ACK, which data echoes, ms.
-    ts_recent: Option<u32>,
-    pub(super) ecn: SenderEcn,
-
-    // output
-    pub(super) queue: WriteQueue,
-    pub(super) pacer: Pacer,
-    /// Segment after the last one that the receiver's window allows.
-    pub(super) window_end: u64,
-    /// Window that the last ACK offered, bytes.
-    peer_window: u32,
-    /// When data last left, sent again or not; at first the handshake's ACK.
-    pub(super) last_sent: Time,
-    /// The use of the window is judged anew when this segment is acknowledged.
-    pub(super) cwnd_usage_seq: u64,
-
-    // recovery
-    pub(super) timer: RetransmissionTimer,
     pub(super) reduction: Reduction,
     pub(super) undo: Undo,
-    pub(super) probe: Probe,
-    pub(super) reordering: Reordering,
-    /// A timeout may turn out to be spurious (RFC 5682).
-    pub(super) frto_active: bool,
     /// Loss marks so far, retransmissions that were lost again included.
     pub(super) losses: u64,
+    #[cfg(test)]
+    pub(super) last_sample: Option<RateSample>,
 }
 
 /// Microseconds of `time`, as far as they fit.
@@ -146,6 +154,9 @@ pub(super) enum Resend {
 }
 
 impl Sender {
+    /// Bytes from the start that most ACKs touch.
+    pub const HOT: usize = std::mem::offset_of!(Sender, cc) + cc::CACHED;
+
     /// A sender for flow `flow` that has not started.
     pub fn new(flow: u32, cc: AnyCc, host: Arc<HostParams>, options: FlowOptions, app: Application) -> Sender {
         let conn = Conn {
@@ -274,7 +285,7 @@ impl Sender {
 
     /// Sends a packet without data.
     fn send_bare(&mut self, len: u16, flags: u8, ecn: Ecn, net: &mut impl Network) {
-        self.stats.sent_all += 1;
+        self.stats.bare += 1;
         net.send(Packet { len, ecn, flags, ..self.stamped() });
     }
 
@@ -363,7 +374,9 @@ impl Sender {
         self.ts_recent = Some(ack.tsval);
         let echo = self.ecn.read(ack);
         let mut flags = AckFlags { ece: echo.ece, ..AckFlags::default() };
-        self.stats.ece_acks += u64::from(flags.ece);
+        if flags.ece {
+            self.stats.ece_acks += 1;
+        }
         let prior_una = self.conn.snd_una;
         let prior_packets = self.conn.packets_out();
         // needed by few, and three additions for each ACK

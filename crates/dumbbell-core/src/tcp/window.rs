@@ -25,40 +25,47 @@ const FIRST_ROUND: u64 = 10;
 /// Linux `TCP_MAX_WSCALE`.
 const MAX_SCALE: u32 = 14;
 
-/// The window of one connection, bytes.
+/// The window of one connection, bytes. What most packets touch comes first ([`Window::HOT`]).
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Window {
-    /// Largest segment that arrives: that of the path less timestamps, in both directions the same.
-    mss: u32,
-    /// The window is the share of the buffer that is payload, and not half of it.
-    by_payload: bool,
-    /// A difference of 0 ms between timestamps says nothing of the round trip.
-    skips_zero: bool,
-    /// The window that is offered counts in units of 2 to the power of this.
-    scale: u8,
-    /// Largest buffer.
-    most: u64,
-    buffer: u64,
-    /// How far the window may grow while nothing but the segment that arrives is in the buffer.
-    limit: u64,
-    /// What is offered, before it is rounded to the scale.
-    offered: u64,
-    /// The same, rounded up to what the header can say: it changes seldom, and every ACK carries it.
-    header: u32,
     /// Round-trip time, 1/8 us; 0: not known.
     rtt_8us: u32,
     /// Timestamp that gave the last sample, ms.
     rtt_tsecr: u32,
-    /// Segment that ends the window being measured, and when its first one came.
+    /// The same, rounded up to what the header can say: it changes seldom, and every ACK carries it.
+    header: u32,
+    /// Largest segment that arrives: that of the path less timestamps, in both directions the same.
+    mss: u32,
+    /// What is offered, before it is rounded to the scale.
+    offered: u64,
+    /// How far the window may grow while nothing but the segment that arrives is in the buffer.
+    limit: u64,
+    /// Segment that ends the window being measured.
     measured_to: u64,
-    measured_from: Time,
+    /// When the present round trip began.
+    round_at: Time,
+    /// A difference of 0 ms between timestamps says nothing of the round trip.
+    skips_zero: bool,
+    /// The window that is offered counts in units of 2 to the power of this.
+    scale: u8,
+    /// The window is the share of the buffer that is payload, and not half of it.
+    by_payload: bool,
+    /// `rcv_nxt` when the present round trip began.
+    round_seq: u64,
     /// Segments that arrived in the last round trip.
     last_round: u64,
-    round_seq: u64,
-    round_at: Time,
+    /// When the first segment of the window being measured came.
+    measured_from: Time,
+    buffer: u64,
+    /// Largest buffer.
+    most: u64,
 }
 
 impl Window {
+    /// Bytes from the start that most packets touch.
+    pub const HOT: usize = std::mem::offset_of!(Window, scale);
+
     /// Of a new connection with the segments and buffers of `host`.
     pub fn new(host: &HostParams) -> Window {
         let (mss, most) = (host.mss, host.receive_buffer);

@@ -14,6 +14,8 @@ const INITIAL_SEND_BUFFER: u64 = 2 * LEAST_WINDOW as u64 * BUFFER_PER_SEGMENT;
 const BUFFER_PER_SEGMENT: u64 = 2304;
 /// Memory of a socket buffer beside its payload, bytes; read off `ss -m`.
 const BUFFER_OVERHEAD: u64 = 832;
+/// Room that is first made for buffers behind the front one: a bulk sender has as many with a window of about 240 segments.
+const FIRST_ROOM: usize = 16;
 /// Linux `GSO_LEGACY_MAX_SIZE`, bytes.
 pub(super) const GSO_MAX_SIZE: u64 = 65_536;
 
@@ -29,36 +31,40 @@ pub enum Application {
 }
 
 /// A socket buffer that is not entirely sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Buffer {
-    /// Segments of it that are not sent: bursts are split off its front.
-    pub segments: u32,
+    /// Segments of it that are not sent: bursts are split off its front. At most [`GSO_MAX_SIZE`] over the least `mss`, 744.
+    pub segments: u16,
     /// Its end carries PSH.
     pub push: bool,
 }
 
 /// The application and its socket's write queue.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(super) struct WriteQueue {
     pub app: Application,
-    /// When the application began.
-    pub started: Time,
-    /// No new data from here on.
-    pub stopped: bool,
     /// The application's next segment will be there at this time.
     pub wakes_at: Time,
     /// Segment after the last one that the application has written.
     pub written: u64,
     /// Send buffer, bytes.
     pub size: u64,
-    /// What was written and not sent, oldest first.
-    pub buffers: VecDeque<Buffer>,
-    /// Segment after the last one that was marked to carry PSH.
-    pushed: u64,
     /// Largest window that the receiver ever offered, bytes.
     pub max_window: u32,
     /// Congestion window that the send buffer is made for.
     sized_for: u32,
+    /// The oldest buffer with something to send; without segments, nothing is left. It is not among the others because every burst needs it,
+    /// and their memory is seldom in the cache.
+    pub front: Buffer,
+    /// No new data from here on.
+    pub stopped: bool,
+    /// The buffers behind it, oldest first.
+    pub behind: VecDeque<Buffer>,
+    /// Segment after the last one that was marked to carry PSH.
+    pushed: u64,
+    /// When the application began.
+    pub started: Time,
 }
 
 impl WriteQueue {
@@ -70,7 +76,8 @@ impl WriteQueue {
             wakes_at: Time::NEVER,
             written: 0,
             size: INITIAL_SEND_BUFFER,
-            buffers: VecDeque::new(),
+            front: Buffer::default(),
+            behind: VecDeque::new(),
             pushed: 0,
             max_window: 0,
             sized_for: LEAST_WINDOW,
@@ -99,14 +106,15 @@ impl WriteQueue {
     /// goes on into the next buffer has none in its middle.
     #[inline]
     pub fn send(&mut self, mut segments: u32) -> bool {
-        while let Some(first) = self.buffers.front_mut() {
-            if segments < first.segments {
-                first.segments -= segments;
+        while self.front.segments > 0 {
+            let left = u32::from(self.front.segments);
+            if segments < left {
+                self.front.segments -= segments as u16;
                 break;
             }
-            segments -= first.segments;
-            let push = first.push;
-            self.buffers.pop_front();
+            segments -= left;
+            let push = self.front.push;
+            self.front = self.behind.pop_front().unwrap_or_default();
             if segments == 0 {
                 return push;
             }
@@ -156,7 +164,7 @@ impl WriteQueue {
         if self.written >= offered {
             return;
         }
-        let buffers = u64::from(bursts) + self.buffers.len() as u64;
+        let buffers = u64::from(bursts) + u64::from(self.front.segments > 0) + self.behind.len() as u64;
         let used = (self.written - conn.snd_una) * u64::from(conn.mss) + buffers * BUFFER_OVERHEAD;
         if 3 * used <= 2 * self.size {
             self.fill(offered, used, u64::from(conn.mss));
@@ -172,30 +180,48 @@ impl WriteQueue {
         let unit = (GSO_MAX_SIZE.min(half_window) / mss).max(1);
         let start = self.written;
         while self.written < offered {
-            let free = self.buffers.back().map_or(0, |last| unit.saturating_sub(u64::from(last.segments)));
+            let filled = u64::from(self.last().segments);
+            let mut free = if filled == 0 { 0 } else { unit.saturating_sub(filled) };
             if free == 0 {
                 if used >= self.size {
                     break;
                 }
-                self.buffers.push_back(Buffer { segments: 0, push: false });
+                if filled > 0 {
+                    self.add_buffer();
+                }
                 used += BUFFER_OVERHEAD;
+                free = unit;
             }
-            let more = if free == 0 { unit } else { free }.min(offered - self.written);
+            let more = free.min(offered - self.written);
             let first = self.written == start;
             self.written += more;
             used += more * mss;
-            let Some(last) = self.buffers.back_mut() else { break };
-            last.segments += more as u32;
             let due = (self.written - self.pushed) * mss > half_window;
+            let last = self.last();
+            last.segments += more as u16;
             last.push = due || (last.push && !first);
             if due {
                 self.pushed = self.written;
             }
         }
-        if let (true, Some(last)) = (self.written > start, self.buffers.back_mut()) {
-            last.push = true;
+        if self.written > start {
+            self.last().push = true;
             self.pushed = self.written;
         }
+    }
+
+    /// The newest buffer; without segments, there is none.
+    #[inline]
+    fn last(&mut self) -> &mut Buffer {
+        self.behind.back_mut().unwrap_or(&mut self.front)
+    }
+
+    #[cold]
+    fn add_buffer(&mut self) {
+        if self.behind.capacity() == 0 {
+            self.behind.reserve(FIRST_ROOM);
+        }
+        self.behind.push_back(Buffer::default());
     }
 
     /// The send buffer grows to two windows when the window is not used up, for whatever reason. Returns whether it did. Linux
@@ -215,12 +241,12 @@ impl WriteQueue {
     /// Segments that are left in the socket buffer of the next one to be sent.
     #[inline]
     pub fn left_in_buffer(&self) -> u64 {
-        self.buffers.front().map_or(0, |first| u64::from(first.segments))
+        u64::from(self.front.segments)
     }
 
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
-        self.buffers.capacity() * std::mem::size_of::<Buffer>()
+        self.behind.capacity() * std::mem::size_of::<Buffer>()
     }
 }
 
@@ -240,8 +266,9 @@ mod tests {
     }
 
     /// Segments of each buffer, and whether its end carries PSH.
-    fn buffers(queue: &WriteQueue) -> Vec<(u32, bool)> {
-        queue.buffers.iter().map(|buffer| (buffer.segments, buffer.push)).collect()
+    fn buffers(queue: &WriteQueue) -> Vec<(u16, bool)> {
+        let all = std::iter::once(&queue.front).chain(&queue.behind);
+        all.map(|buffer| (buffer.segments, buffer.push)).collect()
     }
 
     #[test]
@@ -271,7 +298,7 @@ mod tests {
         // less than one segment: one each
         let mut tiny = bulk(2 * 1448 - 1);
         tiny.unsent(&fresh(), 0);
-        assert_eq!(tiny.buffers[0].segments, 1);
+        assert_eq!(tiny.front.segments, 1);
     }
 
     #[test]

@@ -13,8 +13,10 @@ use dumbbell_core::tcp::sender::{Phase, Sender};
 use dumbbell_core::tcp::Ack;
 use dumbbell_core::traffic::UdpSource;
 use dumbbell_core::units::Time;
+use std::mem::offset_of;
 
-/// Both ends of a TCP connection.
+/// Both ends of a TCP connection, with the sender right behind the head of its [`Endpoint`].
+#[repr(C)]
 pub struct Tcp {
     pub sender: Sender,
     pub receiver: Receiver,
@@ -188,7 +190,7 @@ impl Endpoint {
     pub fn is_over(&mut self, counters: &FlowCounters, base_rtt: Time, now: Time) -> bool {
         self.look_at = Time::NEVER;
         let Some(Tcp { sender, receiver }) = self.tcp().filter(|tcp| tcp.sender.phase == Phase::Done) else { return false };
-        let all_there = sender.stats.sent_all == receiver.stats.arrived + counters.lost();
+        let all_there = sender.stats.sent_all() == receiver.stats.arrived + counters.lost();
         let quiet = all_there && receiver.next_timer() == Time::NEVER && self.held_acks() == 0;
         self.quiet_since = if quiet { self.quiet_since.or(Some(now)) } else { None };
         let since = self.quiet_since.unwrap_or(now);
@@ -212,7 +214,7 @@ impl Endpoint {
     /// The sum that does not come out.
     pub fn check_conservation(&self, counters: &FlowCounters) -> Result<UnderWay, RunError> {
         let (sent, received) = match &self.transport {
-            Transport::Tcp(tcp) => (tcp.sender.stats.sent_all, &tcp.receiver.stats),
+            Transport::Tcp(tcp) => (tcp.sender.stats.sent_all(), &tcp.receiver.stats),
             Transport::Udp(udp) => (udp.source.sent, &udp.received),
             Transport::Vacant => return Ok(UnderWay::default()),
         };
@@ -261,21 +263,16 @@ pub struct Arena {
     endpoints: Vec<Endpoint>,
     pub timers: MinTree,
     free: Vec<u32>,
-    /// Where sender and receiver lie in an endpoint, bytes from its start: to fetch them ahead without a look at what it is.
-    sender_at: usize,
-    receiver_at: usize,
 }
+
+/// Where sender and receiver of a TCP connection lie in an endpoint, bytes from its start: to fetch them ahead without a look at what it is.
+const SENDER_AT: usize = offset_of!(Endpoint, transport) + offset_of!(Tcp, sender);
+const RECEIVER_AT: usize = offset_of!(Endpoint, transport) + offset_of!(Tcp, receiver);
 
 impl Arena {
     /// No endpoints yet, room for `capacity`.
     pub fn new(capacity: usize) -> Arena {
-        Arena {
-            endpoints: Vec::with_capacity(capacity),
-            timers: MinTree::new(capacity),
-            free: Vec::new(),
-            sender_at: 0,
-            receiver_at: 0,
-        }
+        Arena { endpoints: Vec::with_capacity(capacity), timers: MinTree::new(capacity), free: Vec::new() }
     }
 
     /// Puts what `make` makes of a slot into it.
@@ -287,12 +284,6 @@ impl Arena {
         let slot = self.endpoints.len() as u32;
         self.endpoints.push(make(slot));
         self.timers.grow(self.endpoints.len());
-        let endpoint = &self.endpoints[slot as usize];
-        if let Some(Tcp { sender, receiver }) = endpoint.tcp() {
-            let start = std::ptr::from_ref(endpoint).addr();
-            self.sender_at = std::ptr::from_ref(sender).addr() - start;
-            self.receiver_at = std::ptr::from_ref(receiver).addr() - start;
-        }
         slot
     }
 
@@ -335,15 +326,14 @@ impl Arena {
     /// The sender in `slot` will be needed soon.
     #[inline]
     pub fn prefetch_sender(&self, slot: u32) {
-        prefetch_part::<Endpoint, u8>(self.get(slot), 0);
-        prefetch_part::<Endpoint, Sender>(self.get(slot), self.sender_at);
+        prefetch_part(self.get(slot), 0, SENDER_AT + Sender::HOT);
     }
 
     /// The receiver in `slot` will be needed soon.
     #[inline]
     pub fn prefetch_receiver(&self, slot: u32) {
-        prefetch_part::<Endpoint, u8>(self.get(slot), 0);
-        prefetch_part::<Endpoint, Receiver>(self.get(slot), self.receiver_at);
+        prefetch_part(self.get(slot), 0, 1);
+        prefetch_part(self.get(slot), RECEIVER_AT, Receiver::HOT);
     }
 
     /// The timer of `slot` fires at `time` at the latest.
@@ -352,5 +342,31 @@ impl Arena {
         if time < self.timers.get(slot as usize) {
             self.timers.set(slot as usize, time);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dumbbell_core::cc::AnyCc;
+    use dumbbell_core::tcp::host::HostParams;
+    use dumbbell_core::tcp::sender::Application;
+    use dumbbell_core::tcp::FlowOptions;
+    use std::sync::Arc;
+
+    #[test]
+    fn sender_and_receiver_lie_where_they_are_fetched() {
+        let host = Arc::new(HostParams::default());
+        let options = FlowOptions::default();
+        let cc = AnyCc::without_ecn();
+        let tcp = Tcp {
+            sender: Sender::new(0, cc, Arc::clone(&host), options, Application::Bulk),
+            receiver: Receiver::new(0, host, options),
+        };
+        let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, 0, 0, 0, Time::ZERO, Time::NEVER);
+        let start = std::ptr::from_ref(&endpoint).addr();
+        let Some(Tcp { sender, receiver }) = endpoint.tcp() else { panic!("it is TCP") };
+        let places = (std::ptr::from_ref(sender).addr() - start, std::ptr::from_ref(receiver).addr() - start);
+        assert_eq!(places, (SENDER_AT, RECEIVER_AT));
     }
 }

@@ -215,10 +215,10 @@ fn a_paced_host_has_written_when_its_pacing_clock_says_so() {
 /// The same, and a socket buffer ends before segment `end`.
 fn near_the_end_of_a_buffer(end: u64) -> Story {
     let mut story = bursts_of_4();
-    let buffers = &mut story.sender.queue.buffers;
-    let rest = buffers[0].segments - (end - 41) as u32;
-    buffers[0].segments -= rest;
-    buffers.insert(1, Buffer { segments: rest, push: false });
+    let queue = &mut story.sender.queue;
+    let rest = queue.front.segments - (end - 41) as u16;
+    queue.front.segments -= rest;
+    queue.behind.push_front(Buffer { segments: rest, push: false });
     story
 }
 
