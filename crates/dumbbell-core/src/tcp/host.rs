@@ -38,6 +38,16 @@ choice! {
 }
 
 choice! {
+    /// How the sending application writes.
+    pub enum Writes {
+        /// Blocks of 128 KB, each when a third of the send buffer is free: with select or poll, as iperf3.
+        Polling = "polling",
+        /// Whenever there is memory: on a blocking socket, as netperf, which Flent runs.
+        Blocking = "blocking",
+    }
+}
+
+choice! {
     /// Who is paced.
     pub enum Pacing {
         /// Flows whose congestion control asks for it.
@@ -80,6 +90,8 @@ params! {
         offload: Offload = Offload::Tso, unit "", source "Linux tcp_tso_autosize, tcp_tso_should_defer";
         /// Who is paced.
         pacing: Pacing = Pacing::Cc, unit "", source "sch_fq paces every flow at the socket's pacing rate";
+        /// How the sending application writes.
+        writes: Writes = Writes::Polling, unit "", source "iperf3 (select, 128 KB), netperf (blocking); Linux tcp_sendmsg_locked, sk_stream_write_space";
         /// Initial window.
         initial_window: u32 = 10, unit "segments", range 1_u32, 10_000_u32, source "RFC 6928; Linux TCP_INIT_CWND";
         /// Slow-start threshold that an earlier connection to the same host left behind; unset: none did.

@@ -1,8 +1,8 @@
 //! What may be sent when: windows, pacing, bursts of segmentation offload, retransmissions.
 
-use super::host::Offload;
-use super::sender::{Application, Phase, Sender, Timer};
-use super::write_queue::GSO_MAX_SIZE;
+use super::host::{Offload, Writes};
+use super::sender::{Phase, Sender, Timer};
+use super::write_queue::{Filled, GSO_MAX_SIZE};
 use super::Network;
 use crate::cc::conn::{CaEvent, CaState};
 use crate::cc::Control;
@@ -16,34 +16,84 @@ const TSO_RTT_LOG: u32 = 9;
 /// Sysctl `tcp_tso_win_divisor`: a third of the window is worth sending.
 const TSO_WIN_DIVISOR: u32 = 3;
 
+/// A write of an application that polls, bytes: iperf3's block (`DEFAULT_TCP_BLKSIZE`).
+const POLLING_WRITE: u64 = 128 * 1024;
+
+/// How much new data to send at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Push {
+    /// All that windows and pacing allow.
+    All,
+    /// One burst, without waiting for a larger one.
+    One,
+    /// The same as a probe: one segment even if the congestion window is full.
+    Probe,
+}
+
 impl Sender {
     /// Something new is there to send, and the receiver has room.
-    pub(super) fn may_send_new(&mut self) -> bool {
-        self.queue.unsent(&self.conn, self.board.bursts) > 0 && self.conn.snd_nxt < self.window_end
+    pub(super) fn may_send_new(&self) -> bool {
+        self.queue.waiting(&self.conn) > 0 && self.conn.snd_nxt < self.window_end
     }
 
-    /// Sends what may be sent. Returns whether anything was. Linux `tcp_data_snd_check`.
+    /// Sends what may be sent, and lets the application write if there is room. Returns whether anything was sent. Linux
+    /// `tcp_data_snd_check`.
     #[inline]
     pub(super) fn push(&mut self, net: &mut impl Network) -> bool {
         if self.phase != Phase::Established {
             return false;
         }
-        let size = self.queue.size;
-        let mut sent = self.send_new(net, false);
+        let sent = self.queue.waiting(&self.conn) > 0 && self.send_new(net, Push::All);
         self.queue.expand(&self.conn, &self.host);
-        if self.queue.size > size {
-            sent |= self.send_new(net, false);
+        match self.queue.wants(&self.conn, self.board.bursts) {
+            Some(offered) => self.write(offered, net) || sent,
+            None => sent,
+        }
+    }
+
+    /// The application writes up to segment `offered`, as far as memory allows.
+    fn write(&mut self, mut offered: u64, net: &mut impl Network) -> bool {
+        let mut sent = false;
+        loop {
+            let mut left = match self.host.writes {
+                Writes::Polling => POLLING_WRITE,
+                Writes::Blocking => u64::MAX,
+            };
+            sent |= self.write_once(offered, &mut left, net);
+            match self.queue.wants(&self.conn, self.board.bursts) {
+                Some(more) if left == 0 => offered = more,
+                _ => return sent,
+            }
+        }
+    }
+
+    /// One write of `left` bytes. Data leaves meanwhile: when a buffer is full, all that may be sent if it is pushed, one burst if it is the
+    /// next to be sent. What leaves makes room in a buffer that was full. Linux `tcp_sendmsg_locked`.
+    fn write_once(&mut self, offered: u64, left: &mut u64, net: &mut impl Network) -> bool {
+        self.check_app_limited();
+        let mut sent = false;
+        let mut first = true;
+        while let Some(filled) = self.queue.fill(offered, first, left, &self.conn, self.board.bursts) {
+            first = false;
+            match filled {
+                Filled::Pushed => sent |= self.send_new(net, Push::All),
+                Filled::Front => sent |= self.send_new(net, Push::One),
+                Filled::InPart | Filled::Behind => {}
+            }
+        }
+        if !first {
+            self.queue.push();
+            sent |= self.send_new(net, Push::All);
         }
         sent
     }
 
-    /// Sends new segments as windows and pacing allow; `probe` sends one burst, of one segment if the congestion window
-    /// is full. Returns whether anything was sent. Linux `tcp_write_xmit`.
-    pub(super) fn send_new(&mut self, net: &mut impl Network, probe: bool) -> bool {
-        self.check_app_limited();
-        let mut unsent = self.queue.unsent(&self.conn, self.board.bursts);
+    /// Sends new segments as windows and pacing allow, and `extent`. Returns whether anything was sent. Linux `tcp_write_xmit`.
+    pub(super) fn send_new(&mut self, net: &mut impl Network, extent: Push) -> bool {
+        let probe = extent == Push::Probe;
+        let mut unsent = self.queue.waiting(&self.conn);
         let max_burst = if self.host.offload == Offload::Tso { self.burst_limit() } else { 1 };
-        let may_defer = max_burst > 1 && !probe && self.conn.state < CaState::Recovery;
+        let may_defer = max_burst > 1 && extent == Push::All && self.conn.state < CaState::Recovery;
         let probe_follows = !probe && self.may_probe();
         let mut in_flight = self.conn.in_flight();
         let mut limited = false;
@@ -80,13 +130,9 @@ impl Sender {
             }
             unsent -= burst;
             sent += burst as u32;
-            if probe {
+            if extent != Push::All {
                 break;
             }
-        }
-        if unsent == 0 && matches!(self.queue.app, Application::Rate(_)) {
-            // all that was there is sent: wake up for what comes next
-            self.queue.unsent(&self.conn, self.board.bursts);
         }
         limited |= in_flight >= self.conn.cwnd;
         if sent > 0 || limited {

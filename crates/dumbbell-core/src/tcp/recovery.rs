@@ -2,6 +2,7 @@
 //! RACK, tail-loss probes, retransmission timeouts, F-RTO and undo.
 
 use super::host::EcnReduction;
+use super::output::Push;
 use super::pacer::window_rate;
 use super::probe::Verdict;
 use super::prr::Progress;
@@ -448,7 +449,7 @@ impl Sender {
             let new = self.may_send_new();
             if !new {
                 self.probe_last(net);
-            } else if !self.send_new(net, true) {
+            } else if !self.send_new(net, Push::Probe) {
                 // pacing holds it: nothing is sent, and there is no probe
                 return self.arm_rto();
             }
@@ -559,7 +560,7 @@ impl Sender {
         match resend {
             Resend::Nothing => return,
             Resend::New => {
-                self.send_new(net, false);
+                self.send_new(net, Push::All);
                 if self.conn.snd_nxt > self.conn.high_seq {
                     return;
                 }

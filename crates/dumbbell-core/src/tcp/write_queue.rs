@@ -39,6 +39,19 @@ pub(super) struct Buffer {
     pub push: bool,
 }
 
+/// What a step of a write has filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filled {
+    /// A part of a buffer: the write is over.
+    InPart,
+    /// A buffer that is pushed.
+    Pushed,
+    /// The next buffer to be sent.
+    Front,
+    /// One behind it.
+    Behind,
+}
+
 /// The application and its socket's write queue.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -46,7 +59,7 @@ pub(super) struct WriteQueue {
     pub app: Application,
     /// The application's next segment will be there at this time.
     pub wakes_at: Time,
-    /// Segment after the last one that the application has written.
+    /// Segment after the last one that the application has written in full.
     pub written: u64,
     /// Send buffer, bytes.
     pub size: u64,
@@ -57,6 +70,8 @@ pub(super) struct WriteQueue {
     /// The oldest buffer with something to send; without segments, nothing is left. It is not among the others because every burst needs it,
     /// and their memory is seldom in the cache.
     pub front: Buffer,
+    /// Bytes that are written of a segment which is not full: it is not sent (Nagle's rule).
+    part: u16,
     /// No new data from here on.
     pub stopped: bool,
     /// The buffers behind it, oldest first.
@@ -77,6 +92,7 @@ impl WriteQueue {
             written: 0,
             size: INITIAL_SEND_BUFFER,
             front: Buffer::default(),
+            part: 0,
             behind: VecDeque::new(),
             pushed: 0,
             max_window: 0,
@@ -130,84 +146,88 @@ impl WriteQueue {
         self.written - conn.snd_nxt
     }
 
-    /// Segments that the application has written and that were never sent, when `bursts` are in flight.
-    pub fn unsent(&mut self, conn: &Conn, bursts: u32) -> u64 {
+    /// The segment up to which the application writes now, if it does, with `bursts` in flight: it is woken when a third of the send buffer
+    /// is free. Linux `sk_stream_write_space`.
+    #[inline]
+    pub fn wants(&mut self, conn: &Conn, bursts: u32) -> Option<u64> {
         if self.stopped {
-            return 0;
+            return None;
         }
         let offered = match self.app {
             Application::Bulk => u64::MAX,
             Application::Size(_) => self.segments(conn.mss),
             Application::Rate(bytes_per_second) => self.offered_at_rate(bytes_per_second, conn),
         };
-        self.write(offered, conn, bursts);
-        self.written - conn.snd_nxt
+        (self.written < offered && 3 * self.memory(conn, bursts) <= 2 * self.size).then_some(offered)
     }
 
     /// Segments that an application of constant rate has offered so far.
     fn offered_at_rate(&mut self, bytes_per_second: u64, conn: &Conn) -> u64 {
         let elapsed = u128::from((conn.now - self.started).as_nanos());
         let offered = (elapsed * u128::from(bytes_per_second) / 1_000_000_000) as u64 / u64::from(conn.mss);
-        if offered <= conn.snd_nxt {
+        if offered <= self.written {
             // wake up when the next full segment is there
-            let bytes = u128::from(conn.snd_nxt + 1) * u128::from(conn.mss);
+            let bytes = u128::from(self.written + 1) * u128::from(conn.mss);
             let at = bytes * 1_000_000_000 / u128::from(bytes_per_second.max(1)) + 1;
             self.wakes_at = self.started.saturating_add(Time(at.min(u128::from(u64::MAX / 2)) as u64));
         }
         offered
     }
 
-    /// The application writes up to segment `offered` while the send buffer has room: it is woken when a third is free, and fills it.
-    /// What is in flight takes the memory of its bursts, each in a buffer of its own. Linux `sk_stream_write_space`, `tcp_new_space`.
+    /// Bytes of the send buffer that are taken. What is in flight takes the memory of its bursts, each in a buffer of its own.
     #[inline]
-    fn write(&mut self, offered: u64, conn: &Conn, bursts: u32) {
-        if self.written >= offered {
-            return;
-        }
-        let buffers = u64::from(bursts) + u64::from(self.front.segments > 0) + self.behind.len() as u64;
-        let used = (self.written - conn.snd_una) * u64::from(conn.mss) + buffers * BUFFER_OVERHEAD;
-        if 3 * used <= 2 * self.size {
-            self.fill(offered, used, u64::from(conn.mss));
-        }
+    fn memory(&self, conn: &Conn, bursts: u32) -> u64 {
+        let front = self.front.segments > 0 || self.part > 0;
+        let buffers = u64::from(bursts) + u64::from(front) + self.behind.len() as u64;
+        (self.written - conn.snd_una) * u64::from(conn.mss) + u64::from(self.part) + buffers * BUFFER_OVERHEAD
     }
 
-    /// One write, in socket buffers, with `used` bytes of memory taken before: it fills the last buffer first, whatever the memory, and takes
-    /// a new one while there is some. The end of the write carries PSH, until the next one goes on in the same buffer; so does
-    /// each full buffer half of the largest window after the last mark. Linux `tcp_sendmsg_locked`, `forced_push`.
-    fn fill(&mut self, offered: u64, mut used: u64, mss: u64) {
+    /// One step of a write, of which `left` bytes are left, up to segment `offered`: it fills the last buffer up, whatever the memory, or a new
+    /// one while there is some. The first step of a write takes off the PSH that the one before left in that buffer. Linux
+    /// `tcp_sendmsg_locked`.
+    pub fn fill(&mut self, offered: u64, first: bool, left: &mut u64, conn: &Conn, bursts: u32) -> Option<Filled> {
+        if self.written >= offered || *left == 0 {
+            return None;
+        }
+        let mss = u64::from(conn.mss);
+        let part = u64::from(self.part);
         // one buffer: 64 KB, half of the largest window at the most (tcp_bound_to_half_wnd)
         let half_window = u64::from(self.max_window / 2);
-        let unit = (GSO_MAX_SIZE.min(half_window) / mss).max(1);
-        let start = self.written;
-        while self.written < offered {
-            let filled = u64::from(self.last().segments);
-            let mut free = if filled == 0 { 0 } else { unit.saturating_sub(filled) };
-            if free == 0 {
-                if used >= self.size {
-                    break;
-                }
-                if filled > 0 {
-                    self.add_buffer();
-                }
-                used += BUFFER_OVERHEAD;
-                free = unit;
+        let unit = (GSO_MAX_SIZE.min(half_window) / mss).max(1) * mss;
+        let filled = u64::from(self.last().segments) * mss + part;
+        let mut free = if filled == 0 { 0 } else { unit.saturating_sub(filled) };
+        if free == 0 {
+            if self.memory(conn, bursts) >= self.size {
+                return None;
             }
-            let more = free.min(offered - self.written);
-            let first = self.written == start;
-            self.written += more;
-            used += more * mss;
-            let due = (self.written - self.pushed) * mss > half_window;
-            let last = self.last();
-            last.segments += more as u16;
-            last.push = due || (last.push && !first);
-            if due {
-                self.pushed = self.written;
+            if filled > 0 {
+                self.add_buffer();
             }
+            free = unit;
         }
-        if self.written > start {
-            self.last().push = true;
-            self.pushed = self.written;
+        let more = free.min((offered - self.written).saturating_mul(mss) - part).min(*left);
+        *left -= more;
+        let segments = (part + more) / mss;
+        self.part = ((part + more) % mss) as u16;
+        self.written += segments;
+        let last = self.last();
+        last.segments += segments as u16;
+        last.push &= !first;
+        if more < free {
+            return Some(Filled::InPart);
         }
+        if (self.written - self.pushed) * mss > half_window {
+            // half of the largest window since the last mark (forced_push)
+            self.push();
+            return Some(Filled::Pushed);
+        }
+        Some(if self.behind.is_empty() { Filled::Front } else { Filled::Behind })
+    }
+
+    /// What was written last carries PSH: the end of a write, until the next one goes on in the same buffer. Linux `tcp_mark_push`.
+    pub fn push(&mut self) {
+        self.last().push = true;
+        self.pushed = self.written;
     }
 
     /// The newest buffer; without segments, there is none.
@@ -255,9 +275,9 @@ mod tests {
     use super::*;
     use crate::cc::testing::conn;
 
-    /// Nothing sent, nothing in flight.
-    fn fresh() -> Conn {
-        Conn { snd_nxt: 0, ..conn() }
+    /// `out` segments sent, of which `acked` are acknowledged.
+    fn at(out: u64, acked: u64) -> Conn {
+        Conn { snd_nxt: out, snd_una: acked, ..conn() }
     }
 
     /// Of an application that always has more, with the largest window that was offered.
@@ -271,52 +291,80 @@ mod tests {
         all.map(|buffer| (buffer.segments, buffer.push)).collect()
     }
 
+    /// A write of `left` bytes from which nothing leaves meanwhile. Returns what its steps filled.
+    fn write(queue: &mut WriteQueue, mut left: u64, conn: &Conn, bursts: u32) -> Vec<Filled> {
+        let Some(offered) = queue.wants(conn, bursts) else { return Vec::new() };
+        let mut steps = Vec::new();
+        while let Some(step) = queue.fill(offered, steps.is_empty(), &mut left, conn, bursts) {
+            steps.push(step);
+        }
+        queue.push();
+        steps
+    }
+
     #[test]
-    fn a_write_fills_the_send_buffer_and_ends_with_a_push() {
+    fn a_write_takes_a_new_buffer_while_there_is_memory() {
         let mut queue = bulk(1 << 20);
         // buffers of 65536 / 1448 = 45 segments, 45 * 1448 + 832 = 65992 B: one is more than the 46080 B
-        assert_eq!(queue.unsent(&fresh(), 0), 45);
+        assert_eq!(write(&mut queue, u64::MAX, &at(0, 0), 0), [Filled::Front]);
         assert_eq!(buffers(&queue), [(45, true)]);
-        // a third is not free: no more
+        // 45 * 1448 - 10 * 1448 + 6 * 832 = 55672 B are taken: a third of 65992 would have to be free, and of 83508 it is
         assert!(!queue.send(20));
-        let conn = Conn { snd_nxt: 20, snd_una: 10, ..conn() };
-        assert_eq!(queue.unsent(&conn, 5), 25);
+        assert_eq!(queue.wants(&at(20, 10), 5), None);
+        queue.size = 83_508;
+        assert_eq!(queue.wants(&at(20, 10), 5), Some(u64::MAX));
+        queue.size = 83_507;
+        assert_eq!(queue.wants(&at(20, 10), 5), None);
+    }
+
+    #[test]
+    fn what_leaves_makes_room_in_a_buffer_that_was_full() {
+        let mut queue = bulk(65_160);
+        // 32580 / 1448 = 22 segments. Linux 6.12 sends 10 of them in bursts of 2 while it writes, and has written 46336 B = 32 segments then
+        let mut left = 128 << 10;
+        assert_eq!(queue.fill(u64::MAX, true, &mut left, &at(0, 0), 0), Some(Filled::Front));
+        assert!(!queue.send(2));
+        // 24 segments are more than half of the window: all that may be sent leaves
+        assert_eq!(queue.fill(u64::MAX, false, &mut left, &at(2, 0), 1), Some(Filled::Pushed));
+        assert!(!queue.send(8));
+        assert_eq!(queue.fill(u64::MAX, false, &mut left, &at(10, 0), 5), Some(Filled::Front));
+        assert_eq!(queue.fill(u64::MAX, false, &mut left, &at(10, 0), 5), None);
+        assert_eq!((queue.written, buffers(&queue), left), (32, vec![(22, true)], (128 << 10) - 46_336));
     }
 
     #[test]
     fn buffers_hold_half_of_the_largest_window_that_was_offered() {
         let mut queue = bulk(65_160);
-        // 32580 / 1448 = 22 segments, 22 * 1448 + 832 = 32688 B: two of them reach 46080 B. Not even the first is more than half of the
-        // window, so that only the end of the write carries PSH
-        assert_eq!(queue.unsent(&fresh(), 0), 44);
+        // 32580 / 1448 = 22 segments, 22 * 1448 + 832 = 32688 B: two of them reach 46080 B. The first is not more than half of the window,
+        // the second is since the last mark
+        assert_eq!(write(&mut queue, u64::MAX, &at(0, 0), 0), [Filled::Front, Filled::Pushed]);
         assert_eq!(buffers(&queue), [(22, false), (22, true)]);
         assert!(!queue.send(10) && !queue.send(12) && !queue.send(21) && queue.send(1));
         // 81920 / 2 / 1448 = 28
         queue.max_window = 81_920;
-        assert_eq!(queue.unsent(&Conn { snd_nxt: 44, snd_una: 44, ..conn() }, 0), 56);
+        write(&mut queue, u64::MAX, &at(44, 44), 0);
         assert_eq!(buffers(&queue), [(28, false), (28, true)]);
         // less than one segment: one each
         let mut tiny = bulk(2 * 1448 - 1);
-        tiny.unsent(&fresh(), 0);
+        write(&mut tiny, 1448, &at(0, 0), 0);
         assert_eq!(tiny.front.segments, 1);
     }
 
     #[test]
     fn a_write_fills_the_last_buffer_first_and_takes_its_push_off() {
         let mut queue = bulk(81_920);
-        queue.unsent(&fresh(), 0);
+        write(&mut queue, u64::MAX, &at(0, 0), 0);
         assert_eq!(buffers(&queue), [(28, false), (28, true)]);
-        // all but 20 are sent, in bursts of 4, and acknowledged but for the last of them
+        // all but 20 are sent, in bursts of 4, and acknowledged but for the last of them: 24 * 1448 + 2 * 832 = 36416 B, not yet a third is free
         assert!(!queue.send(28) && !queue.send(8));
-        // 24 * 1448 + 2 * 832 = 36416 B: not yet a third is free
-        assert_eq!(queue.unsent(&Conn { snd_nxt: 36, snd_una: 32, ..conn() }, 1), 20);
+        assert_eq!(queue.wants(&at(36, 32), 1), None);
         // 20 * 1448 + 832 = 29792 B. The same buffer ends 8 later; with that it is 41376 B, so that there is room for one more
-        assert_eq!(queue.unsent(&Conn { snd_nxt: 36, snd_una: 36, ..conn() }, 0), 56);
+        write(&mut queue, u64::MAX, &at(36, 36), 0);
         assert_eq!(buffers(&queue), [(28, false), (28, true)]);
         // the last buffer is filled whatever memory that takes: 10 * 1448 + 832 = 15312 B are used, 41376 B after that
         queue.size = 30_000;
         assert!(!queue.send(28) && !queue.send(18));
-        assert_eq!(queue.unsent(&Conn { snd_nxt: 82, snd_una: 82, ..conn() }, 0), 28);
+        write(&mut queue, u64::MAX, &at(82, 82), 0);
         assert_eq!(buffers(&queue), [(28, true)]);
     }
 
@@ -325,10 +373,30 @@ mod tests {
         let mut queue = bulk(81_920);
         queue.size = 200_000;
         // 28 segments are 40544 B, half of the window 40960: every second buffer, and the end
-        assert_eq!(queue.unsent(&fresh(), 0), 5 * 28);
+        let steps = write(&mut queue, u64::MAX, &at(0, 0), 0);
+        assert_eq!(steps, [Filled::Front, Filled::Pushed, Filled::Behind, Filled::Pushed, Filled::Behind]);
         assert_eq!(buffers(&queue), [(28, false), (28, true), (28, false), (28, true), (28, true)]);
         // a burst that goes on into the next buffer carries none
         assert!(!queue.send(28) && !queue.send(30) && queue.send(26 + 28));
+    }
+
+    #[test]
+    fn a_write_may_end_within_a_segment_which_waits_for_the_next() {
+        let mut queue = bulk(1 << 20);
+        queue.size = 1 << 20;
+        // 131072 B = 90 * 1448 + 752
+        assert_eq!(write(&mut queue, 128 << 10, &at(0, 0), 0), [Filled::Front, Filled::Behind, Filled::InPart]);
+        assert_eq!((queue.written, queue.part, buffers(&queue)), (90, 752, vec![(45, false), (45, false), (0, true)]));
+        assert_eq!(queue.memory(&at(0, 0), 0), (128 << 10) + 3 * 832);
+        // the next write goes on there: 262144 B = 181 * 1448 + 56
+        assert_eq!(write(&mut queue, 128 << 10, &at(0, 0), 0), [Filled::Behind, Filled::Behind, Filled::InPart]);
+        assert_eq!((queue.written, queue.part), (181, 56));
+        assert_eq!(buffers(&queue), [(45, false), (45, false), (45, false), (45, false), (1, true)]);
+        // all that is full is sent: the front buffer has only a part
+        assert!(!queue.send(90) && !queue.send(90) && queue.send(1));
+        assert_eq!((queue.waiting(&at(181, 181)), queue.memory(&at(181, 181), 0)), (0, 56 + 832));
+        assert_eq!(write(&mut queue, 1392, &at(181, 181), 0), [Filled::InPart]);
+        assert_eq!((queue.waiting(&at(181, 181)), queue.part, buffers(&queue)), (1, 0, vec![(1, true)]));
     }
 
     #[test]
@@ -341,10 +409,10 @@ mod tests {
     fn an_application_of_constant_rate_wakes_up_for_its_next_segment() {
         let mut queue = WriteQueue::new(Application::Rate(1_448_000));
         // one segment a millisecond
-        let conn = Conn { now: Time::from_micros(2_500), snd_nxt: 0, ..conn() };
-        assert_eq!(queue.unsent(&conn, 0), 2);
-        assert_eq!(queue.unsent(&Conn { snd_nxt: 2, ..conn }, 0), 0);
-        assert_eq!(queue.wakes_at, Time(3_000_001));
+        let conn = Conn { now: Time::from_micros(2_500), ..at(0, 0) };
+        assert_eq!((queue.wants(&conn, 0), queue.wakes_at), (Some(2), Time::NEVER));
+        write(&mut queue, u64::MAX, &conn, 0);
+        assert_eq!((queue.written, queue.wants(&conn, 0), queue.wakes_at), (2, None, Time(3_000_001)));
     }
 
     #[test]
