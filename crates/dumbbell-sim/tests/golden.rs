@@ -243,12 +243,12 @@ fn two_flows_are_as_they_were_and_as_on_linux() {
 /// or FQ-PIE draws random numbers, of which Linux's mean over seeds is shown.
 const ONE_FLOW: &str = "\
 queue      RTT cc               s   goodput  Linux       RTT  Linux     marks  Linux     drops  Linux
-pfifo       40 reno            60      9.54   9.55     125.7  125.7         0      0       147    148
-pfifo       40 cubic           60      9.54   9.55     138.8  138.8         0      0        31     31
-pfifo       40 dctcp           10      9.45      -     123.7      -         0      -       138      -
-pfifo       40 reno-sce        10      9.45      -     117.7      -         0      -       274      -
-pfifo       40 dctcp-sce       10      9.45      -     117.7      -         0      -       274      -
-pfifo       40 cubic-sce       10      9.45      -     132.2      -         0      -         9      -
+pfifo       40 reno            60      9.54   9.55     125.6  125.7         0      0       150    148
+pfifo       40 cubic           60      9.54   9.55     138.8  138.8         0      0        32     31
+pfifo       40 dctcp           10      9.45      -     126.4      -         0      -       140      -
+pfifo       40 reno-sce        10      9.45      -     117.6      -         0      -       274      -
+pfifo       40 dctcp-sce       10      9.45      -     117.6      -         0      -       274      -
+pfifo       40 cubic-sce       10      9.45      -     132.1      -         0      -         9      -
 pfifo       40 constant        10      2.87      -      40.1      -         0      -         0      -
 bfifo       40 reno            10      9.45      -      61.9      -         0      -        76      -
 bfifo       40 cubic           10      9.45      -      70.9      -         0      -         7      -
@@ -258,18 +258,18 @@ bfifo       40 dctcp-sce       10      9.31      -      62.0      -         0   
 bfifo       40 cubic-sce       10      9.45      -      70.8      -         0      -         7      -
 bfifo       40 constant        10      2.87      -      40.1      -         0      -         0      -
 red         20 reno            60      9.54   9.54      38.6   38.6       236    239         0      0
-red         20 cubic           60      9.56   9.56      41.1   41.0        77     73         0      0
+red         20 cubic           60      9.56   9.56      40.8   41.0        78     73         0      0
 red         20 dctcp           10      9.52      -      53.2      -       400      -         0      -
-red         20 reno-sce        10      9.40      -      51.9      -       701      -         0      -
-red         20 dctcp-sce       10      9.40      -      51.9      -       701      -         0      -
-red         20 cubic-sce       10      9.52      -      40.1      -        13      -         0      -
+red         20 reno-sce        10      9.41      -      51.9      -       701      -         0      -
+red         20 dctcp-sce       10      9.41      -      51.9      -       701      -         0      -
+red         20 cubic-sce       10      9.52      -      40.8      -        14      -         0      -
 red         20 constant        10      5.77      -      20.0      -         0      -         0      -
-red step    20 reno            60      9.05   9.05      32.8   32.7      2676   2676         0      0
-red step    20 cubic           60      9.56   9.56      34.2   34.2       421    428         0      0
-red step    20 dctcp           10      9.52      -      43.5      -       893      -         0      -
-red step    20 reno-sce        10      9.06      -      37.0      -      1325      -         0      -
-red step    20 dctcp-sce       10      9.06      -      37.0      -      1325      -         0      -
-red step    20 cubic-sce       10      9.52      -      33.9      -       100      -         0      -
+red step    20 reno            60      9.05   9.05      32.7   32.7      2676   2676         0      0
+red step    20 cubic           60      9.56   9.56      34.2   34.2       409    428         0      0
+red step    20 dctcp           10      9.52      -      43.5      -       885      -         0      -
+red step    20 reno-sce        10      9.07      -      37.0      -      1331      -         0      -
+red step    20 dctcp-sce       10      9.07      -      37.0      -      1331      -         0      -
+red step    20 cubic-sce       10      9.52      -      34.0      -        99      -         0      -
 red step    20 constant        10      5.77      -      20.0      -         0      -         0      -
 step        20 reno            10      1.42      -      23.4      -       370      -         0      -
 step        20 cubic           10      1.57      -      20.7      -       225      -         0      -
@@ -280,91 +280,91 @@ step        20 cubic-sce       10      1.57      -      20.7      -       225   
 step        20 constant        10      5.77      -      20.0      -        12      -         0      -
 codel       40 reno            60      8.40   8.41      43.2   43.2        68     68         0      0
 codel       40 cubic           60      9.21   9.22      43.3   43.3        58     57         0      0
-codel       40 dctcp           10      9.41      -      51.0      -       332      -         0      -
-codel       40 reno-sce        10      8.31      -      54.4      -        39      -         0      -
-codel       40 dctcp-sce       10      8.31      -      54.4      -        39      -         0      -
-codel       40 cubic-sce       10      9.14      -      43.8      -        12      -         0      -
+codel       40 dctcp           10      9.41      -      51.1      -       335      -         0      -
+codel       40 reno-sce        10      8.31      -      54.2      -        38      -         0      -
+codel       40 dctcp-sce       10      8.31      -      54.2      -        38      -         0      -
+codel       40 cubic-sce       10      9.15      -      43.7      -        12      -         0      -
 codel       40 constant        10      2.87      -      40.1      -         0      -         0      -
 fq_codel    20 reno            60      9.14   9.14      25.5   25.5       173    173         0      0
 fq_codel    20 cubic           60      9.51   9.51      24.5   24.5       146    146         0      0
-fq_codel    20 dctcp           10      9.51      -      32.3      -       562      -         0      -
-fq_codel    20 reno-sce        10      9.17      -      41.4      -        62      -         0      -
-fq_codel    20 dctcp-sce       10      9.17      -      41.4      -        62      -         0      -
-fq_codel    20 cubic-sce       10      9.47      -      24.6      -        25      -         0      -
+fq_codel    20 dctcp           10      9.51      -      32.2      -       570      -         0      -
+fq_codel    20 reno-sce        10      9.19      -      40.8      -        61      -         0      -
+fq_codel    20 dctcp-sce       10      9.19      -      40.8      -        61      -         0      -
+fq_codel    20 cubic-sce       10      9.47      -      24.7      -        25      -         0      -
 fq_codel    20 constant        10      5.77      -      20.0      -         0      -         0      -
-pie         20 reno            60      9.45   9.43      39.5   39.4        86     88       506    521
-pie         20 cubic           60      9.55   9.56      36.4   36.4        80     80         0      0
-pie         20 dctcp           10      9.00      -      54.6      -       204      -       500      -
-pie         20 reno-sce        10      8.50      -      66.2      -        29      -       518      -
-pie         20 dctcp-sce       10      8.50      -      66.2      -        29      -       518      -
-pie         20 cubic-sce       10      9.52      -      37.3      -        15      -         0      -
+pie         20 reno            60      9.44   9.43      39.5   39.4        87     88       507    521
+pie         20 cubic           60      9.55   9.56      36.2   36.4        79     80         0      0
+pie         20 dctcp           10      8.72      -      54.9      -       205      -       492      -
+pie         20 reno-sce        10      8.50      -      65.0      -        28      -       551      -
+pie         20 dctcp-sce       10      8.50      -      65.0      -        28      -       551      -
+pie         20 cubic-sce       10      9.51      -      37.5      -        15      -         0      -
 pie         20 constant        10      5.77      -      20.0      -         0      -         0      -
-fq_pie      20 reno            10      8.54      -      54.2      -        18      -       560      -
-fq_pie      20 cubic           60      9.56   9.56      36.6   36.5        79     79         0      0
-fq_pie      20 dctcp           10      8.98      -      55.0      -       195      -       524      -
-fq_pie      20 reno-sce        10      8.22      -      65.3      -        30      -       491      -
-fq_pie      20 dctcp-sce       10      8.22      -      65.3      -        30      -       491      -
-fq_pie      20 cubic-sce       10      9.52      -      37.2      -        16      -         0      -
+fq_pie      20 reno            10      8.62      -      56.0      -        16      -       559      -
+fq_pie      20 cubic           60      9.56   9.56      36.4   36.5        80     79         0      0
+fq_pie      20 dctcp           10      8.97      -      54.6      -       217      -       522      -
+fq_pie      20 reno-sce        10      8.39      -      65.7      -        32      -       489      -
+fq_pie      20 dctcp-sce       10      8.39      -      65.7      -        32      -       489      -
+fq_pie      20 cubic-sce       10      9.52      -      36.8      -        16      -         0      -
 fq_pie      20 constant        10      5.77      -      20.0      -         0      -         0      -
 cake        20 reno            60      9.00   9.00      25.3   25.3       166    166         0      0
 cake        20 cubic           60      9.42   9.42      24.7   24.7       145    145         0      0
-cake        20 dctcp           10      9.46      -      26.5      -       706      -         0      -
+cake        20 dctcp           10      9.46      -      26.2      -       723      -         0      -
 cake        20 reno-sce        10      9.12      -      29.9      -        41      -         0      -
 cake        20 dctcp-sce       10      9.12      -      29.9      -        41      -         0      -
 cake        20 cubic-sce       10      9.34      -      24.6      -        23      -         0      -
 cake        20 constant        10      5.44      -      21.2      -         1      -         0      -
-cake sce    20 reno            10      8.94      -      25.2      -      3931      -         0      -
-cake sce    20 cubic           10      9.34      -      24.5      -      3810      -         0      -
-cake sce    20 dctcp           10      9.46      -      25.4      -      6329      -         0      -
-cake sce    20 reno-sce        10      8.15      -      23.3      -      1505      -         0      -
-cake sce    20 dctcp-sce       10      6.81      -      23.6      -       792      -         0      -
-cake sce    20 cubic-sce       10      9.44      -      23.3      -      1795      -         0      -
+cake sce    20 reno            10      8.94      -      25.6      -      3949      -         0      -
+cake sce    20 cubic           10      9.34      -      24.6      -      3822      -         0      -
+cake sce    20 dctcp           10      9.45      -      25.8      -      6186      -         0      -
+cake sce    20 reno-sce        10      8.27      -      23.2      -      1515      -         0      -
+cake sce    20 dctcp-sce       10      6.64      -      23.5      -       789      -         0      -
+cake sce    20 cubic-sce       10      9.44      -      23.4      -      1806      -         0      -
 cake sce    20 constant        10      5.44      -      21.2      -         6      -         0      -
 ";
 
 /// The same; the first name is the flow's own, the second that of the flow beside it. Marks and drops are of both.
 const TWO_FLOWS: &str = "\
 queue      RTT cc               s   goodput  Linux       RTT  Linux     marks  Linux     drops  Linux
-codel       20 cubic/reno      60      4.51   4.27      29.8   30.0       415    414         0      0
-codel       20 reno/cubic      60      5.03   5.27      29.7   29.8       415    414         0      0
-codel       20 cubic/cubic     10      4.81      -      30.4      -        65      -         0      -
-codel       20 cubic/cubic     10      4.72      -      30.4      -        65      -         0      -
-codel       20 cubic/dctcp     10      1.58      -      38.5      -       611      -         0      -
-codel       20 dctcp/cubic     10      7.95      -      32.7      -       611      -         0      -
-codel       20 cubic/reno-sce  10      4.33      -      36.9      -        92      -         0      -
-codel       20 reno-sce/cubic  10      5.16      -      39.2      -        92      -         0      -
-codel       20 cubic/dctcp-sce 10      4.33      -      36.9      -        92      -         0      -
-codel       20 dctcp-sce/cubic 10      5.16      -      39.2      -        92      -         0      -
-codel       20 cubic/cubic-sce 10      4.96      -      30.4      -        70      -         0      -
-codel       20 cubic-sce/cubic 10      4.57      -      30.8      -        70      -         0      -
-codel       20 cubic/constant  10      5.29      -      28.4      -        51      -         0      -
-codel       20 constant/cubic  10      4.23      -      28.1      -        51      -         0      -
-fq_codel    20 cubic/reno      60      4.93   4.93      28.6   28.8       415    416         0      0
-fq_codel    20 reno/cubic      60      4.60   4.60      29.6   29.6       415    416         0      0
-fq_codel    20 cubic/cubic     10      4.76      -      30.6      -        71      -         0      -
-fq_codel    20 cubic/cubic     10      4.77      -      29.1      -        71      -         0      -
-fq_codel    20 cubic/dctcp     10      4.75      -      30.8      -       583      -         0      -
-fq_codel    20 dctcp/cubic     10      4.78      -      35.7      -       583      -         0      -
-fq_codel    20 cubic/reno-sce  10      4.77      -      30.9      -       105      -         0      -
-fq_codel    20 reno-sce/cubic  10      4.73      -      47.4      -       105      -         0      -
-fq_codel    20 cubic/dctcp-sce 10      4.77      -      30.9      -       105      -         0      -
-fq_codel    20 dctcp-sce/cubic 10      4.73      -      47.4      -       105      -         0      -
-fq_codel    20 cubic/cubic-sce 10      4.74      -      30.6      -        71      -         0      -
-fq_codel    20 cubic-sce/cubic 10      4.79      -      29.2      -        71      -         0      -
-fq_codel    20 cubic/constant  10      4.75      -      30.6      -        38      -         0      -
-fq_codel    20 constant/cubic  10      4.78      -      24.2      -        38      -         0      -
-cake blind  20 cubic/reno      60      4.96   5.02      27.1   26.8       480    479         0      0
-cake blind  20 reno/cubic      60      4.47   4.40      27.5   27.2       480    479         0      0
-cake blind  20 cubic/cubic     10      4.87      -      26.9      -        76      -         0      -
-cake blind  20 cubic/cubic     10      4.62      -      27.2      -        76      -         0      -
-cake blind  20 cubic/dctcp     60      1.14   1.15      31.1   31.0      5753   5764         0      0
-cake blind  20 dctcp/cubic     60      8.41   8.41      26.0   26.1      5753   5764         0      0
-cake blind  20 cubic/reno-sce  10      4.11      -      29.6      -       166      -         0      -
-cake blind  20 reno-sce/cubic  10      5.09      -      31.0      -       166      -         0      -
-cake blind  20 cubic/dctcp-sce 10      4.11      -      29.6      -       166      -         0      -
-cake blind  20 dctcp-sce/cubic 10      5.09      -      31.0      -       166      -         0      -
-cake blind  20 cubic/cubic-sce 10      4.98      -      27.1      -        76      -         0      -
-cake blind  20 cubic-sce/cubic 10      4.50      -      27.5      -        76      -         0      -
+codel       20 cubic/reno      60      4.39   4.27      29.9   30.0       412    414         0      0
+codel       20 reno/cubic      60      5.15   5.27      29.7   29.8       412    414         0      0
+codel       20 cubic/cubic     10      4.79      -      30.2      -        67      -         0      -
+codel       20 cubic/cubic     10      4.73      -      30.2      -        67      -         0      -
+codel       20 cubic/dctcp     10      1.71      -      38.7      -       607      -         0      -
+codel       20 dctcp/cubic     10      7.81      -      33.4      -       607      -         0      -
+codel       20 cubic/reno-sce  10      5.07      -      36.7      -        94      -         0      -
+codel       20 reno-sce/cubic  10      4.44      -      39.8      -        94      -         0      -
+codel       20 cubic/dctcp-sce 10      5.07      -      36.7      -        94      -         0      -
+codel       20 dctcp-sce/cubic 10      4.44      -      39.8      -        94      -         0      -
+codel       20 cubic/cubic-sce 10      4.91      -      30.7      -        70      -         0      -
+codel       20 cubic-sce/cubic 10      4.61      -      30.9      -        70      -         0      -
+codel       20 cubic/constant  10      5.36      -      28.2      -        59      -         0      -
+codel       20 constant/cubic  10      4.16      -      28.5      -        59      -         0      -
+fq_codel    20 cubic/reno      60      4.93   4.93      28.8   28.8       415    416         0      0
+fq_codel    20 reno/cubic      60      4.60   4.60      29.5   29.6       415    416         0      0
+fq_codel    20 cubic/cubic     10      4.75      -      30.7      -        71      -         0      -
+fq_codel    20 cubic/cubic     10      4.78      -      29.2      -        71      -         0      -
+fq_codel    20 cubic/dctcp     10      4.75      -      30.7      -       576      -         0      -
+fq_codel    20 dctcp/cubic     10      4.78      -      35.6      -       576      -         0      -
+fq_codel    20 cubic/reno-sce  10      4.78      -      31.1      -       104      -         0      -
+fq_codel    20 reno-sce/cubic  10      4.74      -      47.7      -       104      -         0      -
+fq_codel    20 cubic/dctcp-sce 10      4.78      -      31.1      -       104      -         0      -
+fq_codel    20 dctcp-sce/cubic 10      4.74      -      47.7      -       104      -         0      -
+fq_codel    20 cubic/cubic-sce 10      4.75      -      31.0      -        71      -         0      -
+fq_codel    20 cubic-sce/cubic 10      4.78      -      29.5      -        71      -         0      -
+fq_codel    20 cubic/constant  10      4.74      -      30.6      -        38      -         0      -
+fq_codel    20 constant/cubic  10      4.79      -      24.1      -        38      -         0      -
+cake blind  20 cubic/reno      60      4.83   5.02      27.1   26.8       473    479         0      0
+cake blind  20 reno/cubic      60      4.60   4.40      27.4   27.2       473    479         0      0
+cake blind  20 cubic/cubic     10      4.64      -      26.9      -        76      -         0      -
+cake blind  20 cubic/cubic     10      4.85      -      27.1      -        76      -         0      -
+cake blind  20 cubic/dctcp     60      1.17   1.15      31.4   31.0      5720   5764         0      0
+cake blind  20 dctcp/cubic     60      8.39   8.41      26.0   26.1      5720   5764         0      0
+cake blind  20 cubic/reno-sce  10      3.97      -      29.3      -       166      -         0      -
+cake blind  20 reno-sce/cubic  10      5.19      -      30.1      -       166      -         0      -
+cake blind  20 cubic/dctcp-sce 10      3.97      -      29.3      -       166      -         0      -
+cake blind  20 dctcp-sce/cubic 10      5.19      -      30.1      -       166      -         0      -
+cake blind  20 cubic/cubic-sce 10      4.65      -      27.2      -        74      -         0      -
+cake blind  20 cubic-sce/cubic 10      4.84      -      27.3      -        74      -         0      -
 cake blind  20 cubic/constant  10      5.18      -      27.1      -        52      -         0      -
 cake blind  20 constant/cubic  10      4.32      -      27.2      -        52      -         0      -
 ";
