@@ -279,15 +279,17 @@ impl Scoreboard {
             let end = end.min(conn.snd_nxt);
             let mut seq = start.max(conn.snd_una);
             while seq < end {
-                // the last ACK's blocks are all marked: step over them at once
-                if let Some(&(_, known_end)) = known.iter().find(|&&(s, e)| s <= seq && seq < e) {
-                    seq = known_end;
+                let segment = *self.get(seq);
+                if segment.flags & seg::SACKED != 0 {
+                    // the last ACK's blocks are all marked: step over them at once
+                    let block = known.iter().find(|&&(s, e)| s <= seq && seq < e);
+                    seq = block.map_or(seq + 1, |&(_, known_end)| known_end);
                     continue;
                 }
-                if seq < self.highest_sacked && self.get(seq).flags & (seg::SACKED | seg::EVER_RETRANS) == 0 {
+                if seq < self.highest_sacked && segment.flags & seg::EVER_RETRANS == 0 {
                     late = Some(late.map_or(seq, |lowest: u64| lowest.min(seq)));
                 }
-                self.sack_one(conn, seq, delivered, observer);
+                self.sack_one(conn, seq, segment, delivered, observer);
                 seq += 1;
             }
             if start < end {
@@ -304,11 +306,9 @@ impl Scoreboard {
         range.find(|&seq| self.get(seq).flags & (seg::SACKED | seg::EVER_RETRANS) == 0)
     }
 
-    fn sack_one(&mut self, conn: &mut Conn, seq: u64, delivered: &mut Delivered, observer: &mut impl Observer) {
-        let segment = *self.get(seq);
-        if segment.flags & seg::SACKED != 0 {
-            return;
-        }
+    /// Segment `seq`, which was not SACKed before, is.
+    #[inline(always)]
+    fn sack_one(&mut self, conn: &mut Conn, seq: u64, segment: Segment, delivered: &mut Delivered, observer: &mut impl Observer) {
         self.advance_rack(conn, seq, segment);
         let mut flags = segment.flags;
         if flags & seg::RETRANS != 0 {
@@ -389,8 +389,12 @@ impl Scoreboard {
                 self.rack_scan_from = seq;
             }
         }
+        self.forget_stale(conn);
         for index in 0..self.retransmissions.len() {
             let (sent, again) = self.retransmissions[index];
+            if sent > rack.sent {
+                break;
+            }
             if !self.is_current(conn, sent, again) {
                 continue;
             }
@@ -408,10 +412,18 @@ impl Scoreboard {
                 wait = wait.max(due - waited);
             }
         }
+        if lost + lost_again > 0 {
+            self.forget_stale(conn);
+        }
+        (lost, lost_again, wait)
+    }
+
+    /// Forgets the oldest retransmissions and probes that nothing depends on any more.
+    #[inline]
+    fn forget_stale(&mut self, conn: &Conn) {
         while self.retransmissions.front().is_some_and(|&(sent, again)| !self.is_current(conn, sent, again)) {
             self.retransmissions.pop_front();
         }
-        (lost, lost_again, wait)
     }
 
     /// Whether a remembered retransmission or probe is still the last one of its segment, and in flight.
