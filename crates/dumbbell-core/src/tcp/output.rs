@@ -144,7 +144,7 @@ impl Sender {
         if matches!(self.conn.state, CaState::Cwr | CaState::Recovery) {
             self.reduction.sent(sent);
         }
-        if !probe {
+        if probe_follows {
             self.arm_probe(false);
         }
         true
