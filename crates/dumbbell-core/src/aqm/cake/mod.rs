@@ -142,7 +142,7 @@ impl State {
     }
 
     /// Takes the head of queue `slot`.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, slot: u16) -> Option<Packet> {
         let flow = &mut self.table.flows[slot as usize];
         let packet = self.store.pop(&mut flow.packets)?;
@@ -287,6 +287,15 @@ impl Aqm for State {
         while self.memory > self.memory_limit {
             self.drop_from_longest(now, log);
         }
+    }
+
+    #[inline]
+    fn has_nothing_before(&self, now: Time) -> Option<Time> {
+        if self.packets == 0 {
+            return Some(Time::NEVER);
+        }
+        let ready_at = self.shaper.ready_at();
+        (self.shaped && ready_at > now).then_some(ready_at)
     }
 
     #[inline]
