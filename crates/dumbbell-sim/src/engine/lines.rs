@@ -6,7 +6,7 @@ use dumbbell_core::log::DropReason;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::End;
 use dumbbell_core::tcp::receiver::Blocks;
-use dumbbell_core::tcp::Ack;
+use dumbbell_core::tcp::{Ack, Block};
 use dumbbell_core::units::Time;
 use std::collections::VecDeque;
 
@@ -40,9 +40,12 @@ impl BlockPool {
         (self.blocks.len() - 1) as u32
     }
 
-    pub fn take(&mut self, index: u32) -> Blocks {
+    pub fn get(&self, index: u32) -> &[Block] {
+        self.blocks[index as usize].as_slice()
+    }
+
+    pub fn release(&mut self, index: u32) {
         self.free.push(index);
-        self.blocks[index as usize]
     }
 }
 
@@ -74,7 +77,7 @@ impl End<(Ack, u32)> for LineEntry<'_> {
 
     fn dropped(&mut self, (_, blocks): (Ack, u32), _reason: DropReason, _now: Time) {
         if blocks != NO_BLOCKS {
-            self.pool.take(blocks);
+            self.pool.release(blocks);
         }
     }
 }
