@@ -269,11 +269,10 @@ impl Scoreboard {
         observer: &mut impl Observer,
     ) -> Option<u64> {
         let mut late = None;
-        let mut kept = self.known.take().unwrap_or_default();
-        let known = std::mem::take(&mut *kept);
+        let known = self.known.as_deref().copied().unwrap_or_default();
+        let mut kept: [Block; 4] = std::array::from_fn(|index| blocks.get(index).copied().unwrap_or_default());
         // in order of segments, whichever is the newest: the last one walked gives the RTT
         let sorted = &mut kept[..blocks.len().min(4)];
-        sorted.copy_from_slice(&blocks[..sorted.len()]);
         sorted.sort_unstable();
         for &(start, end) in &*sorted {
             let end = end.min(conn.snd_nxt);
@@ -296,7 +295,7 @@ impl Scoreboard {
                 self.highest_sacked = self.highest_sacked.max(end);
             }
         }
-        self.known = Some(kept);
+        **self.known.get_or_insert_default() = kept;
         late
     }
 
