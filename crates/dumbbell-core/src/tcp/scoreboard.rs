@@ -199,8 +199,6 @@ impl Scoreboard {
         delivered: &mut Delivered,
         observer: &mut impl Observer,
     ) {
-        // the last of a row of segments that were sent once
-        let mut plain = None;
         for seq in conn.snd_una..ack {
             let segment = *self.get(seq);
             self.bursts -= u32::from(segment.ends_burst);
@@ -213,10 +211,13 @@ impl Scoreboard {
                 }
                 delivered.segments += 1;
                 observer.delivered(seq, &segment);
-                plain = Some((seq, segment));
+                // those of a row were sent in order of time: RACK and the newest sample need only its last one
+                if seq + 1 == ack || self.get(seq + 1).flags != 0 {
+                    delivered.last_acked = Some(segment.sent);
+                    self.advance_rack(conn, seq, segment);
+                }
                 continue;
             }
-            self.take_plain(conn, plain.take(), delivered);
             if segment.flags & seg::EVER_RETRANS != 0 {
                 if segment.flags & seg::RETRANS != 0 {
                     conn.retrans_out -= 1;
@@ -241,22 +242,11 @@ impl Scoreboard {
                 conn.lost_out -= 1;
             }
         }
-        self.take_plain(conn, plain, delivered);
         delivered.acked = (ack - conn.snd_una) as u32;
         conn.snd_una = ack;
         self.rack_scan_from = self.rack_scan_from.max(ack);
         self.retransmit_hint = self.retransmit_hint.max(ack);
         self.highest_sacked = self.highest_sacked.max(ack);
-    }
-
-    /// The last of a row of segments that were sent once, and so in order of time: the only one of them that RACK and the newest sample
-    /// need.
-    #[inline(always)]
-    fn take_plain(&mut self, conn: &Conn, plain: Option<(u64, Segment)>, delivered: &mut Delivered) {
-        if let Some((seq, segment)) = plain {
-            delivered.last_acked = Some(segment.sent);
-            self.advance_rack(conn, seq, segment);
-        }
     }
 
     /// Takes selective acknowledgements. Blocks outside `snd_una..snd_nxt` are cut to it. Returns the lowest segment that shows
