@@ -259,7 +259,7 @@ impl Scoreboard {
         observer: &mut impl Observer,
     ) -> Option<u64> {
         let mut late = None;
-        let known = self.known.as_deref().copied().unwrap_or_default();
+        let mut known = self.known.take().unwrap_or_default();
         let mut kept: [Block; 4] = std::array::from_fn(|index| blocks.get(index).copied().unwrap_or_default());
         // in order of segments, whichever is the newest: the last one walked gives the RTT
         let sorted = &mut kept[..blocks.len().min(4)];
@@ -285,7 +285,8 @@ impl Scoreboard {
                 self.highest_sacked = self.highest_sacked.max(end);
             }
         }
-        **self.known.get_or_insert_default() = kept;
+        *known = kept;
+        self.known = Some(known);
         late
     }
 
@@ -377,6 +378,10 @@ impl Scoreboard {
             if passed {
                 self.rack_scan_from = seq;
             }
+        }
+        // they are in order of time: if the oldest is newer than what was delivered last, nothing shows of any
+        if self.retransmissions.front().is_none_or(|&(sent, _)| sent > rack.sent) {
+            return (lost, 0, wait);
         }
         self.forget_stale(conn);
         for index in 0..self.retransmissions.len() {
