@@ -197,6 +197,7 @@ impl Sender {
 
     /// Sets the window after an ACK that delivered `delivered` segments and showed `lost` losses: proportional rate
     /// reduction during an episode, the congestion control's growth otherwise.
+    #[inline(always)]
     pub(super) fn adjust_window(&mut self, delivered: u32, lost: u64, flags: &AckFlags) {
         if !self.in_reduction() {
             if flags.una_advanced || (flags.data_sacked && self.reordering.is_substantial()) {
