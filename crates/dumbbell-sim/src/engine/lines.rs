@@ -114,8 +114,8 @@ impl Lines {
             blocks = self.pool.put(receiver.blocks());
         }
         if let Some((early, reported)) = early {
-            let blocks = if reported.as_slice().is_empty() { NO_BLOCKS } else { self.pool.put(reported) };
-            timer = timer.min(self.acknowledge(&mut endpoint.stages, line, early, blocks, now));
+            let reported = if reported.as_slice().is_empty() { NO_BLOCKS } else { self.pool.put(reported) };
+            timer = timer.min(self.acknowledge(&mut endpoint.stages, line, early, reported, now));
         }
         if let Some(ack) = ack {
             timer = timer.min(self.acknowledge(&mut endpoint.stages, line, ack, blocks, now));
