@@ -85,8 +85,17 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     }
 
     /// The link has time for the next packet, if there is one.
-    #[inline]
+    #[inline(always)]
     fn serve(&mut self, now: Time) {
+        match self.aqm.has_nothing_before(now) {
+            Some(until) if matches!(self.pace, Pace::Immediate) => self.next = until,
+            _ => self.look_for_packet(now),
+        }
+    }
+
+    /// Asks the queue, if the link may send.
+    #[inline]
+    fn look_for_packet(&mut self, now: Time) {
         if let Pace::Bucket(bucket) = &mut self.pace {
             let debt = bucket.debt(now);
             if self.aqm.packets() == 0 {

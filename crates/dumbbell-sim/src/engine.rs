@@ -222,8 +222,8 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         if index == NO_BLOCKS {
             tcp.sender.on_ack(&ack, &[], now, &mut port);
         } else {
-            let blocks = self.lines.pool.take(index);
-            tcp.sender.on_ack(&ack, blocks.as_slice(), now, &mut port);
+            tcp.sender.on_ack(&ack, self.lines.pool.get(index), now, &mut port);
+            self.lines.pool.release(index);
         }
         let mut timer = tcp.sender.no_timer_before();
         if let Some(path) = &stages.data {

@@ -57,6 +57,13 @@ pub trait Aqm {
     /// Takes `packet` in (setting its `enqueue_time`) or drops it, or drops others to make room.
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L);
 
+    /// Until when [`Aqm::dequeue`] certainly returns nothing, and changes nothing. `None`: ask it. For disciplines that shape, which are often
+    /// asked in vain.
+    #[inline]
+    fn has_nothing_before(&self, _now: Time) -> Option<Time> {
+        None
+    }
+
     /// The next packet to send.
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue;
 

@@ -38,7 +38,7 @@ impl Sender {
 
     /// Sends what may be sent, and lets the application write if there is room. Returns whether anything was sent. Linux
     /// `tcp_data_snd_check`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, net: &mut impl Network) -> bool {
         if self.phase != Phase::Established {
             return false;
@@ -52,6 +52,7 @@ impl Sender {
     }
 
     /// The application writes up to segment `offered`, as far as memory allows.
+    #[inline(never)]
     fn write(&mut self, mut offered: u64, net: &mut impl Network) -> bool {
         let mut sent = false;
         loop {
@@ -144,7 +145,7 @@ impl Sender {
         if matches!(self.conn.state, CaState::Cwr | CaState::Recovery) {
             self.reduction.sent(sent);
         }
-        if !probe {
+        if probe_follows {
             self.arm_probe(false);
         }
         true

@@ -41,7 +41,7 @@ const MOST_BLOCKS: usize = 4;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Blocks {
     len: u8,
-    blocks: [Block; 4],
+    blocks: [Block; MAX_BLOCKS],
 }
 
 impl Blocks {
@@ -394,9 +394,14 @@ impl Receiver {
         };
         let block = self.recent[index];
         let mut first = (block.0.min(seq), block.1.max(seq + 1));
+        let touch = |one: &Block, other: &Block| other.0 <= one.1 && one.0 <= other.1;
+        if index == 0 && !self.recent[1..].iter().any(|other| touch(&first, other)) {
+            self.recent[0] = first;
+            return;
+        }
         self.recent.remove(index);
         self.recent.retain(|other| {
-            let touches = other.0 <= first.1 && first.0 <= other.1;
+            let touches = touch(&first, other);
             if touches {
                 first = (first.0.min(other.0), first.1.max(other.1));
             }
@@ -450,7 +455,7 @@ impl Receiver {
     }
 
     /// RFC 3168 section 6.1.3 as in Linux `tcp_ecn_check_ce`: CE is echoed until CWR.
-    #[inline]
+    #[inline(always)]
     fn check_ecn(&mut self, ecn: Ecn, now: Time) {
         if !self.ecn_ok {
             return;

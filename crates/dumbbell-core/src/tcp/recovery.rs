@@ -197,6 +197,7 @@ impl Sender {
 
     /// Sets the window after an ACK that delivered `delivered` segments and showed `lost` losses: proportional rate
     /// reduction during an episode, the congestion control's growth otherwise.
+    #[inline(always)]
     pub(super) fn adjust_window(&mut self, delivered: u32, lost: u64, flags: &AckFlags) {
         if !self.in_reduction() {
             if flags.una_advanced || (flags.data_sacked && self.reordering.is_substantial()) {
@@ -414,7 +415,9 @@ impl Sender {
 
     /// After progress: probe or timeout. Linux `tcp_set_xmit_timer`.
     pub(super) fn arm_timer(&mut self) {
-        if !self.arm_probe(true) {
+        if self.conn.packets_out() > 0 && self.may_probe() {
+            self.arm_probe(true);
+        } else {
             self.arm_rto();
         }
     }
@@ -425,17 +428,13 @@ impl Sender {
         matches!(self.conn.state, CaState::Open | CaState::Cwr)
     }
 
-    /// Sets the tail-loss probe (RFC 8985 section 7.2) if one is due. Returns whether it is.
-    pub(super) fn arm_probe(&mut self, rto_restarts: bool) -> bool {
+    /// Sets the tail-loss probe (RFC 8985 section 7.2) for what is in flight.
+    pub(super) fn arm_probe(&mut self, rto_restarts: bool) {
         let out = self.conn.packets_out();
-        if out == 0 || !self.may_probe() {
-            return false;
-        }
         let sent = self.oldest_sent();
         let conn = &self.conn;
         self.timer.set_probe(&conn.rtt, out, sent, self.host.rto_min_us(), rto_restarts, conn.now);
         self.put_off_for_pacing();
-        true
     }
 
     pub(super) fn on_probe(&mut self, net: &mut impl Network) {
@@ -568,6 +567,8 @@ impl Sender {
             }
             Resend::Lost => {}
         }
-        self.retransmit_lost(net);
+        if self.conn.lost_out > self.conn.retrans_out {
+            self.retransmit_lost(net);
+        }
     }
 }

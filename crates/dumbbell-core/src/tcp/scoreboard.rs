@@ -199,8 +199,6 @@ impl Scoreboard {
         delivered: &mut Delivered,
         observer: &mut impl Observer,
     ) {
-        // the last of a row of segments that were sent once
-        let mut plain = None;
         for seq in conn.snd_una..ack {
             let segment = *self.get(seq);
             self.bursts -= u32::from(segment.ends_burst);
@@ -213,10 +211,13 @@ impl Scoreboard {
                 }
                 delivered.segments += 1;
                 observer.delivered(seq, &segment);
-                plain = Some((seq, segment));
+                // those of a row were sent in order of time: RACK and the newest sample need only its last one
+                if seq + 1 == ack || self.get(seq + 1).flags != 0 {
+                    delivered.last_acked = Some(segment.sent);
+                    self.advance_rack(conn, seq, segment);
+                }
                 continue;
             }
-            self.take_plain(conn, plain.take(), delivered);
             if segment.flags & seg::EVER_RETRANS != 0 {
                 if segment.flags & seg::RETRANS != 0 {
                     conn.retrans_out -= 1;
@@ -241,22 +242,11 @@ impl Scoreboard {
                 conn.lost_out -= 1;
             }
         }
-        self.take_plain(conn, plain, delivered);
         delivered.acked = (ack - conn.snd_una) as u32;
         conn.snd_una = ack;
         self.rack_scan_from = self.rack_scan_from.max(ack);
         self.retransmit_hint = self.retransmit_hint.max(ack);
         self.highest_sacked = self.highest_sacked.max(ack);
-    }
-
-    /// The last of a row of segments that were sent once, and so in order of time: the only one of them that RACK and the newest sample
-    /// need.
-    #[inline(always)]
-    fn take_plain(&mut self, conn: &Conn, plain: Option<(u64, Segment)>, delivered: &mut Delivered) {
-        if let Some((seq, segment)) = plain {
-            delivered.last_acked = Some(segment.sent);
-            self.advance_rack(conn, seq, segment);
-        }
     }
 
     /// Takes selective acknowledgements. Blocks outside `snd_una..snd_nxt` are cut to it. Returns the lowest segment that shows
@@ -269,32 +259,34 @@ impl Scoreboard {
         observer: &mut impl Observer,
     ) -> Option<u64> {
         let mut late = None;
-        let mut kept = self.known.take().unwrap_or_default();
-        let known = std::mem::take(&mut *kept);
+        let mut known = self.known.take().unwrap_or_default();
+        let mut kept: [Block; 4] = std::array::from_fn(|index| blocks.get(index).copied().unwrap_or_default());
         // in order of segments, whichever is the newest: the last one walked gives the RTT
         let sorted = &mut kept[..blocks.len().min(4)];
-        sorted.copy_from_slice(&blocks[..sorted.len()]);
         sorted.sort_unstable();
         for &(start, end) in &*sorted {
             let end = end.min(conn.snd_nxt);
             let mut seq = start.max(conn.snd_una);
             while seq < end {
-                // the last ACK's blocks are all marked: step over them at once
-                if let Some(&(_, known_end)) = known.iter().find(|&&(s, e)| s <= seq && seq < e) {
-                    seq = known_end;
+                let segment = *self.get(seq);
+                if segment.flags & seg::SACKED != 0 {
+                    // the last ACK's blocks are all marked: step over them at once
+                    let block = known.iter().find(|&&(s, e)| s <= seq && seq < e);
+                    seq = block.map_or(seq + 1, |&(_, known_end)| known_end);
                     continue;
                 }
-                if seq < self.highest_sacked && self.get(seq).flags & (seg::SACKED | seg::EVER_RETRANS) == 0 {
+                if seq < self.highest_sacked && segment.flags & seg::EVER_RETRANS == 0 {
                     late = Some(late.map_or(seq, |lowest: u64| lowest.min(seq)));
                 }
-                self.sack_one(conn, seq, delivered, observer);
+                self.sack_one(conn, seq, segment, delivered, observer);
                 seq += 1;
             }
             if start < end {
                 self.highest_sacked = self.highest_sacked.max(end);
             }
         }
-        self.known = Some(kept);
+        *known = kept;
+        self.known = Some(known);
         late
     }
 
@@ -304,11 +296,9 @@ impl Scoreboard {
         range.find(|&seq| self.get(seq).flags & (seg::SACKED | seg::EVER_RETRANS) == 0)
     }
 
-    fn sack_one(&mut self, conn: &mut Conn, seq: u64, delivered: &mut Delivered, observer: &mut impl Observer) {
-        let segment = *self.get(seq);
-        if segment.flags & seg::SACKED != 0 {
-            return;
-        }
+    /// Segment `seq`, which was not SACKed before, is.
+    #[inline(always)]
+    fn sack_one(&mut self, conn: &mut Conn, seq: u64, segment: Segment, delivered: &mut Delivered, observer: &mut impl Observer) {
         self.advance_rack(conn, seq, segment);
         let mut flags = segment.flags;
         if flags & seg::RETRANS != 0 {
@@ -389,8 +379,16 @@ impl Scoreboard {
                 self.rack_scan_from = seq;
             }
         }
+        // they are in order of time: if the oldest is newer than what was delivered last, nothing shows of any
+        if self.retransmissions.front().is_none_or(|&(sent, _)| sent > rack.sent) {
+            return (lost, 0, wait);
+        }
+        self.forget_stale(conn);
         for index in 0..self.retransmissions.len() {
             let (sent, again) = self.retransmissions[index];
+            if sent > rack.sent {
+                break;
+            }
             if !self.is_current(conn, sent, again) {
                 continue;
             }
@@ -408,10 +406,18 @@ impl Scoreboard {
                 wait = wait.max(due - waited);
             }
         }
+        if lost + lost_again > 0 {
+            self.forget_stale(conn);
+        }
+        (lost, lost_again, wait)
+    }
+
+    /// Forgets the oldest retransmissions and probes that nothing depends on any more.
+    #[inline]
+    fn forget_stale(&mut self, conn: &Conn) {
         while self.retransmissions.front().is_some_and(|&(sent, again)| !self.is_current(conn, sent, again)) {
             self.retransmissions.pop_front();
         }
-        (lost, lost_again, wait)
     }
 
     /// Whether a remembered retransmission or probe is still the last one of its segment, and in flight.

@@ -148,7 +148,7 @@ impl WriteQueue {
 
     /// The segment up to which the application writes now, if it does, with `bursts` in flight: it is woken when a third of the send buffer
     /// is free. Linux `sk_stream_write_space`.
-    #[inline]
+    #[inline(always)]
     pub fn wants(&mut self, conn: &Conn, bursts: u32) -> Option<u64> {
         if self.stopped {
             return None;
@@ -162,6 +162,7 @@ impl WriteQueue {
     }
 
     /// Segments that an application of constant rate has offered so far.
+    #[inline(never)]
     fn offered_at_rate(&mut self, bytes_per_second: u64, conn: &Conn) -> u64 {
         let elapsed = u128::from((conn.now - self.started).as_nanos());
         let offered = (elapsed * u128::from(bytes_per_second) / 1_000_000_000) as u64 / u64::from(conn.mss);

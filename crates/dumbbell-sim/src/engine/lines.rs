@@ -6,7 +6,7 @@ use dumbbell_core::log::DropReason;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::End;
 use dumbbell_core::tcp::receiver::Blocks;
-use dumbbell_core::tcp::Ack;
+use dumbbell_core::tcp::{Ack, Block};
 use dumbbell_core::units::Time;
 use std::collections::VecDeque;
 
@@ -40,9 +40,12 @@ impl BlockPool {
         (self.blocks.len() - 1) as u32
     }
 
-    pub fn take(&mut self, index: u32) -> Blocks {
+    pub fn get(&self, index: u32) -> &[Block] {
+        self.blocks[index as usize].as_slice()
+    }
+
+    pub fn release(&mut self, index: u32) {
         self.free.push(index);
-        self.blocks[index as usize]
     }
 }
 
@@ -74,7 +77,7 @@ impl End<(Ack, u32)> for LineEntry<'_> {
 
     fn dropped(&mut self, (_, blocks): (Ack, u32), _reason: DropReason, _now: Time) {
         if blocks != NO_BLOCKS {
-            self.pool.take(blocks);
+            self.pool.release(blocks);
         }
     }
 }
@@ -111,8 +114,8 @@ impl Lines {
             blocks = self.pool.put(receiver.blocks());
         }
         if let Some((early, reported)) = early {
-            let blocks = if reported.as_slice().is_empty() { NO_BLOCKS } else { self.pool.put(reported) };
-            timer = timer.min(self.acknowledge(&mut endpoint.stages, line, early, blocks, now));
+            let reported = if reported.as_slice().is_empty() { NO_BLOCKS } else { self.pool.put(reported) };
+            timer = timer.min(self.acknowledge(&mut endpoint.stages, line, early, reported, now));
         }
         if let Some(ack) = ack {
             timer = timer.min(self.acknowledge(&mut endpoint.stages, line, ack, blocks, now));

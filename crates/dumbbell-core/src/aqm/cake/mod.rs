@@ -16,7 +16,7 @@ pub mod shaper;
 pub mod tins;
 pub mod turns;
 
-use super::store::{truesize, Store};
+use super::store::{truesize, Chain, Store};
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use crate::packet::{Ecn, Packet, MTU_FRAME};
@@ -97,12 +97,39 @@ pub struct State {
     tins: Vec<Tin>,
     current_tin: usize,
     table: FlowTable,
+    held: Held,
+    memory_limit: u64,
+    coins: Coins,
+}
+
+/// The packets of all queues, and what they take.
+#[derive(Clone, Debug, Default)]
+struct Held {
     store: Store,
     packets: usize,
     bytes: u64,
     memory: u64,
-    memory_limit: u64,
-    coins: Coins,
+}
+
+impl Held {
+    /// Appends to `queue`.
+    #[inline]
+    fn push(&mut self, queue: &mut Chain, packet: Packet) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.len);
+        self.memory += u64::from(truesize(packet.len));
+        self.store.push(queue, packet);
+    }
+
+    /// Takes the head of `queue`.
+    #[inline(always)]
+    fn pop(&mut self, queue: &mut Chain) -> Option<Packet> {
+        let packet = self.store.pop(queue)?;
+        self.packets -= 1;
+        self.bytes -= u64::from(packet.len);
+        self.memory -= u64::from(truesize(packet.len));
+        Some(packet)
+    }
 }
 
 impl State {
@@ -119,10 +146,7 @@ impl State {
             tins,
             current_tin: 0,
             table,
-            store: Store::default(),
-            packets: 0,
-            bytes: 0,
-            memory: 0,
+            held: Held::default(),
             memory_limit: buffer_limit(&params, rate),
             coins: Coins::new(context.seed),
             params,
@@ -132,23 +156,16 @@ impl State {
     /// Stores `packet` at the tail of queue `slot`.
     #[inline]
     fn put(&mut self, slot: u16, packet: Packet) {
-        self.packets += 1;
-        self.bytes += u64::from(packet.len);
-        self.memory += u64::from(truesize(packet.len));
         self.table.backlogs[slot as usize] += u32::from(packet.len);
         let flow = &mut self.table.flows[slot as usize];
-        self.store.push(&mut flow.packets, packet);
+        self.held.push(&mut flow.packets, packet);
         self.tins[flow.tin as usize].packets += 1;
     }
 
     /// Takes the head of queue `slot`.
-    #[inline]
     fn take(&mut self, slot: u16) -> Option<Packet> {
         let flow = &mut self.table.flows[slot as usize];
-        let packet = self.store.pop(&mut flow.packets)?;
-        self.packets -= 1;
-        self.bytes -= u64::from(packet.len);
-        self.memory -= u64::from(truesize(packet.len));
+        let packet = self.held.pop(&mut flow.packets)?;
         self.table.backlogs[slot as usize] -= u32::from(packet.len);
         self.tins[flow.tin as usize].packets -= 1;
         Some(packet)
@@ -261,7 +278,7 @@ impl Aqm for State {
         let tin = self.table.flows[slot as usize].tin as usize;
         if self.tins[tin].packets == 0 {
             self.tins[tin].next = self.tins[tin].next.max(now);
-            if self.packets == 0 {
+            if self.held.packets == 0 {
                 self.shaper.wake(now);
             }
         }
@@ -284,16 +301,25 @@ impl Aqm for State {
             FlowState::SparseWait => self.become_bulk(tin, slot),
             FlowState::Sparse | FlowState::Bulk => {}
         }
-        while self.memory > self.memory_limit {
+        while self.held.memory > self.memory_limit {
             self.drop_from_longest(now, log);
         }
+    }
+
+    #[inline]
+    fn has_nothing_before(&self, now: Time) -> Option<Time> {
+        if self.held.packets == 0 {
+            return Some(Time::NEVER);
+        }
+        let ready_at = self.shaper.ready_at();
+        (self.shaped && ready_at > now).then_some(ready_at)
     }
 
     #[inline]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let mut look_at_decaying = true;
         'tin: loop {
-            if self.packets == 0 {
+            if self.held.packets == 0 {
                 return Dequeue::Empty;
             }
             let tin = if self.shaped {
@@ -327,10 +353,13 @@ impl Aqm for State {
                     self.join_turns(tin, slot, list);
                     continue 'flow;
                 }
-                while let Some(mut packet) = self.take(slot) {
-                    let bulk_flows = if self.params.ingress { self.tins[tin].bulk_flows } else { 0 };
-                    let flow = &mut self.table.flows[slot as usize];
-                    let thresholds = &self.tins[tin].thresholds;
+                // parts of self one by one: so each is looked up once a packet
+                let flow = &mut self.table.flows[slot as usize];
+                let Tin { thresholds, bulk_flows, packets, .. } = &mut self.tins[tin];
+                let bulk_flows = if self.params.ingress { *bulk_flows } else { 0 };
+                while let Some(mut packet) = self.held.pop(&mut flow.packets) {
+                    *packets -= 1;
+                    self.table.backlogs[slot as usize] -= u32::from(packet.len);
                     let sojourn = now - packet.enqueue_time;
                     let verdict =
                         flow.cobalt.judge(thresholds, now, sojourn, packet.ecn.is_capable(), bulk_flows, &mut self.coins);
@@ -360,11 +389,11 @@ impl Aqm for State {
     }
 
     fn packets(&self) -> usize {
-        self.packets
+        self.held.packets
     }
 
     fn bytes(&self) -> u64 {
-        self.bytes
+        self.held.bytes
     }
 
     fn set_rate(&mut self, rate: Rate, now: Time) {

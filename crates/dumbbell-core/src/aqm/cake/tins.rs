@@ -204,7 +204,7 @@ impl Tin {
 pub fn by_schedule(tins: &[Tin], now: Time) -> usize {
     let mut best = (0, Time::NEVER);
     for (index, tin) in tins.iter().enumerate() {
-        if tin.is_active() && (tin.next <= now || tin.next <= best.1) {
+        if tin.is_active() && tin.next <= best.1.max(now) {
             best = (index, tin.next);
         }
     }

@@ -35,13 +35,20 @@ impl Chances {
         Chances(u32x4::new(std::array::from_fn(|_| rng.next_u32() | 1)))
     }
 
-    /// Whole bytes of the gains, rounded by chance.
+    /// Makes the bits of the next block: upper halves are for its first four turns, lower halves for the others.
     #[inline(always)]
-    fn draw(&mut self, gains: [u32x4; 2]) -> [i32x4; 2] {
+    fn step(&mut self) -> u32x4 {
         self.0 ^= self.0 << 13_u32;
         self.0 ^= self.0 >> 17_u32;
         self.0 ^= self.0 << 5_u32;
-        let chances = [self.0 >> 16_u32, self.0 & u32x4::splat(0xffff)];
+        self.0
+    }
+
+    /// Whole bytes of the gains, rounded by chance.
+    #[inline(always)]
+    fn draw(&mut self, gains: [u32x4; 2]) -> [i32x4; 2] {
+        let bits = self.step();
+        let chances = [bits >> 16_u32, bits & u32x4::splat(0xffff)];
         std::array::from_fn(|half| cast::<u32x4, i32x4>((gains[half] + chances[half]) >> 16_u32))
     }
 }
@@ -132,17 +139,17 @@ impl Turns {
     #[inline]
     pub fn next(&mut self, gain: impl Fn(u16) -> u32) -> u16 {
         if self.deficits[self.head] <= 0 {
-            self.give(&gain);
+            match self.flows {
+                1 => self.give_to_one(&gain),
+                _ => self.give(&gain),
+            }
         }
         self.slots[self.head]
     }
 
-    /// Gives turns until the first flow may send.
+    /// Gives turns until the first of several flows may send.
     #[inline(never)]
     fn give(&mut self, gain: &impl Fn(u16) -> u32) {
-        if self.flows == 1 {
-            return self.give_to_one(gain);
-        }
         // in registers: blocks are so short that memory would hold them up
         let (mut head, mut chances) = (self.head, self.chances);
         loop {
@@ -191,14 +198,25 @@ impl Turns {
     }
 
     /// Gives turns to the only flow until it may send.
+    #[inline(never)]
     fn give_to_one(&mut self, gain: &impl Fn(u16) -> u32) {
-        self.head = self.slots.iter().position(|&slot| slot != 0).unwrap_or(0);
-        let gain = if self.stale > 0 { gain(self.slots[self.head]) } else { self.gains[self.head] };
+        if self.slots[self.head] == 0 {
+            self.head = self.slots.iter().position(|&slot| slot != 0).unwrap_or(0);
+        }
+        if self.stale > 0 {
+            // there is no other
+            self.gains[self.head] = gain(self.slots[self.head]);
+            self.stale = 0;
+        }
+        let each = self.gains[self.head];
         let deficit = &mut self.deficits[self.head];
         while *deficit <= 0 {
-            for gained in self.chances.draw([u32x4::splat(gain); 2]).map(i32x4::to_array).as_flattened() {
-                if *deficit <= 0 {
-                    *deficit += gained;
+            let bits = self.chances.step().to_array();
+            for turn in 0..BLOCK {
+                let chance = if turn < HALF { bits[turn] >> 16 } else { bits[turn - HALF] & 0xffff };
+                *deficit += ((each + chance) >> 16) as i32;
+                if *deficit > 0 {
+                    return;
                 }
             }
         }
