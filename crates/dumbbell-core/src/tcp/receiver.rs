@@ -3,12 +3,15 @@
 //! The application reads at once, so that the window never closes. A packet causes one ACK at the most, and one more for
 //! what came before it where the echo of a mark changes ([`Receiver::take_early`]).
 
+mod sack;
+
 use super::host::HostParams;
 use super::window::Window;
 use super::{ack_flag, Ack, Block, FlowOptions};
 pub use crate::cc::Echo;
 use crate::packet::{flag, Ecn, Packet, NO_TSECR};
 use crate::units::{timer_wheel, Time};
+pub use sack::Blocks;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -32,32 +35,6 @@ const UNCOMPRESSED_DUPACKS: u32 = 3;
 const COMPRESSED_ACKS: u32 = 44;
 /// Sysctl `tcp_comp_sack_delay_ns`.
 const COMPRESSION_DELAY: Time = Time::from_millis(1);
-/// Blocks that fit beside timestamps in 40 B of options (RFC 2018).
-const MAX_BLOCKS: usize = 3;
-/// Blocks that a receiver keeps to report (Linux `TCP_NUM_SACKS`).
-const MOST_BLOCKS: usize = 4;
-
-/// SACK blocks of one ACK.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Blocks {
-    len: u8,
-    blocks: [Block; MAX_BLOCKS],
-}
-
-impl Blocks {
-    /// The blocks.
-    #[inline]
-    pub fn as_slice(&self) -> &[Block] {
-        &self.blocks[..self.len as usize]
-    }
-
-    fn push(&mut self, block: Block) {
-        if (self.len as usize) < MAX_BLOCKS {
-            self.blocks[self.len as usize] = block;
-            self.len += 1;
-        }
-    }
-}
 
 /// Counters of the receiver, packets. They only grow.
 #[derive(Clone, Copy, Debug, Default)]
@@ -321,93 +298,11 @@ impl Receiver {
         }
     }
 
-    /// Segments that lie out of order.
-    fn held(&self) -> u64 {
-        self.out_of_order.iter().map(|block| block.1 - block.0).sum()
-    }
-
     fn on_duplicate(&mut self, seq: u64) {
         self.stats.duplicates += 1;
         self.dsack = Some((seq, seq + 1));
         self.enter_quickack(MAX_QUICKACKS);
         self.ack_now = true;
-    }
-
-    /// In-order data has reached the first block that was out of order.
-    fn fill_gap(&mut self) {
-        while let Some(&(start, end)) = self.out_of_order.front() {
-            if start > self.rcv_nxt {
-                break;
-            }
-            self.rcv_nxt = self.rcv_nxt.max(end);
-            self.out_of_order.pop_front();
-        }
-        let rcv_nxt = self.rcv_nxt;
-        self.recent.retain(|block| block.1 > rcv_nxt);
-        if self.out_of_order.is_empty() {
-            // RFC 5681 section 4.2
-            self.ack_now = true;
-        }
-    }
-
-    /// Remembers an out-of-order segment. If it was known, that is reported before its block, and returns false. An acknowledgement
-    /// of it may be held back like any other. Linux `tcp_data_queue_ofo`.
-    fn keep_out_of_order(&mut self, seq: u64, now: Time) -> bool {
-        let blocks = &mut self.out_of_order;
-        let index = blocks.partition_point(|block| block.1 < seq);
-        let mut known = false;
-        match blocks.get(index).copied() {
-            Some((start, end)) if start <= seq && seq < end => known = true,
-            Some((start, end)) if end == seq => {
-                blocks[index] = (start, seq + 1);
-                if let Some(&(next_start, next_end)) = blocks.get(index + 1) {
-                    if next_start == seq + 1 {
-                        blocks[index].1 = next_end;
-                        blocks.remove(index + 1);
-                    }
-                }
-            }
-            Some((start, end)) if start == seq + 1 => blocks[index] = (seq, end),
-            _ => blocks.insert(index, (seq, seq + 1)),
-        }
-        if known {
-            self.stats.duplicates += 1;
-            self.dsack = Some((seq, seq + 1));
-        }
-        self.report_first(seq, now);
-        !known
-    }
-
-    /// The block of `seq` is the first to be reported from now on, the least recent one is forgotten. What an ACK that is held back would then
-    /// not report any more is acknowledged before. Linux `tcp_sack_new_ofo_skb`.
-    fn report_first(&mut self, seq: u64, now: Time) {
-        let index = self.recent.iter().position(|block| block.0 <= seq + 1 && seq <= block.1);
-        let behind = index.unwrap_or(self.recent.len()) as u32;
-        if behind >= self.host.sack_blocks_held && self.compressed > 0 {
-            let ack = self.acknowledge(now);
-            self.send_early(ack);
-        }
-        let Some(index) = index else {
-            self.recent.truncate(MOST_BLOCKS - 1);
-            self.recent.insert(0, (seq, seq + 1));
-            return;
-        };
-        let block = self.recent[index];
-        let mut first = (block.0.min(seq), block.1.max(seq + 1));
-        let touch = |one: &Block, other: &Block| other.0 <= one.1 && one.0 <= other.1;
-        if index == 0 && !self.recent[1..].iter().any(|other| touch(&first, other)) {
-            self.recent[0] = first;
-            return;
-        }
-        self.recent.remove(index);
-        self.recent.retain(|other| {
-            let touches = touch(&first, other);
-            if touches {
-                first = (first.0.min(other.0), first.1.max(other.1));
-            }
-            !touches
-        });
-        self.recent.insert(0, first);
     }
 
     /// Data in order feeds the delayed-ACK estimator. Linux `tcp_event_data_recv`.
@@ -631,24 +526,6 @@ impl Receiver {
         let (flow, tsecr, ce_count) = (self.flow, self.ts_recent, self.ce_count);
         let tsval = now.as_millis() as u32;
         Ack { ack: self.rcv_nxt, flow, tsecr, tsval, window, ce_count, flags: ece | esce | dsack }
-    }
-
-    /// Whether the ACK just returned has SACK blocks.
-    #[inline]
-    pub fn has_blocks(&self) -> bool {
-        !self.out_of_order.is_empty() || self.dsack.is_some()
-    }
-
-    /// SACK blocks of the ACK just returned: a duplicate first (RFC 2883), then the most recent ones.
-    pub fn blocks(&mut self) -> Blocks {
-        let mut blocks = Blocks::default();
-        if let Some(dsack) = self.dsack.take() {
-            blocks.push(dsack);
-        }
-        for &block in &self.recent {
-            blocks.push(block);
-        }
-        blocks
     }
 
     /// A time given by [`Receiver::next_timer`] has come; returns the ACK that was held back.

@@ -314,12 +314,12 @@ fn a_third_of_the_send_buffer_must_be_free_before_the_application_writes_again()
     // on a blocking socket it is as much as the memory holds: 15 leave while a buffer of 45 is filled, 15 fill it up, and that is 157192 B,
     // so that there is room for another
     let blocking = HostParams { expand_between_bursts: false, writes: Writes::Blocking, ..plain(10) };
-    let mut story = Story::open("reno", blocking, Application::Bulk);
-    story.advance(RTT);
+    let mut blocked = Story::open("reno", blocking, Application::Bulk);
+    blocked.advance(RTT);
     for acked in [1, 10, 18, 30] {
-        story.ack(acked);
+        blocked.ack(acked);
     }
-    assert_eq!((story.sender.queue.size, story.sender.queue.written), (184_320, 55 + 45 + 15 + 45));
+    assert_eq!((blocked.sender.queue.size, blocked.sender.queue.written), (184_320, 55 + 45 + 15 + 45));
     // never beyond the host's limit
     let mut limited = Story::open("reno", HostParams { send_buffer: 50_000, ..plain(10) }, Application::Bulk);
     limited.flow(Time::from_secs(2));
