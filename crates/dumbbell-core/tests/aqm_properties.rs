@@ -259,8 +259,10 @@ fn pass(aqm: &mut impl Aqm, now: &mut Time, until: Time, log: &mut Logs) {
 /// Asks once; what it says must be plausible. Returns when to ask again if it waits, `None` if it is empty.
 fn ask(aqm: &mut impl Aqm, now: Time, log: &mut Logs, model: &mut Model) -> Option<Time> {
     log.1.now = now;
+    let nothing_before = aqm.has_nothing_before(now);
     match aqm.dequeue(now, log) {
         Dequeue::Packet(packet) => {
+            assert_eq!(nothing_before, None, "said that it has nothing");
             assert_eq!(log.1.last_sent.take(), Some((packet.flow, packet.seq)), "what is sent is reported");
             model.leaves(&packet, now);
             Some(now)
@@ -269,10 +271,12 @@ fn ask(aqm: &mut impl Aqm, now: Time, log: &mut Logs, model: &mut Model) -> Opti
             assert!(time > now, "waits until {time} at {now}");
             assert!(aqm.packets() > 0, "waits with nothing");
             assert!(aqm.shapes(), "waits without a shaper");
+            assert!(nothing_before.is_none_or(|until| until == time), "said {nothing_before:?}, waits until {time}");
             Some(time)
         }
         Dequeue::Empty => {
             assert_eq!(aqm.packets(), 0, "says that it is empty");
+            assert!(nothing_before.is_none_or(|until| until == Time::NEVER), "said {nothing_before:?}, is empty");
             None
         }
     }
