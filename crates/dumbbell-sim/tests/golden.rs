@@ -119,11 +119,11 @@ impl Cell {
             ("flow", (flow + 1).to_string()),
         ];
         let wanted = wanted.map(|(name, value)| (place(name), value));
-        let (stagger, poll) = (place("stagger_ms"), place("poll_ms"));
+        let (stagger, poll, alone) = (place("stagger_ms"), place("poll_ms"), self.controls.len() == 1);
         let rows = lines.map(|line| line.split(',').collect::<Vec<&str>>()).filter(|row| {
             wanted.iter().all(|(at, value)| row[*at] == value)
                 && ["", "0"].contains(&row[stagger])
-                && ["", "200"].contains(&row[poll])
+                && (alone || ["", "200"].contains(&row[poll]))
         });
         let rows: Vec<Vec<&str>> = rows.collect();
         let mean = |name: &str| {
@@ -243,8 +243,8 @@ fn two_flows_are_as_they_were_and_as_on_linux() {
 /// or FQ-PIE draws random numbers, of which Linux's mean over seeds is shown.
 const ONE_FLOW: &str = "\
 queue      RTT cc               s   goodput  Linux       RTT  Linux     marks  Linux     drops  Linux
-pfifo       40 reno            10      9.45      -     126.4      -         0      -       140      -
-pfifo       40 cubic           10      9.45      -     132.0      -         0      -         9      -
+pfifo       40 reno            60      9.54   9.54     125.6  125.7         0      0       150    148
+pfifo       40 cubic           60      9.54   9.54     138.8  138.8         0      0        32     31
 pfifo       40 dctcp           10      9.45      -     126.4      -         0      -       140      -
 pfifo       40 reno-sce        10      9.45      -     117.6      -         0      -       274      -
 pfifo       40 dctcp-sce       10      9.45      -     117.6      -         0      -       274      -
@@ -257,8 +257,8 @@ bfifo       40 reno-sce        10      9.31      -      62.0      -         0   
 bfifo       40 dctcp-sce       10      9.31      -      62.0      -         0      -       160      -
 bfifo       40 cubic-sce       10      9.45      -      70.8      -         0      -         7      -
 bfifo       40 constant        10      2.87      -      40.1      -         0      -         0      -
-red         20 reno            60      9.54   9.54      38.6   38.6       236    239         0      0
-red         20 cubic           60      9.56   9.56      40.8   41.0        78     73         0      0
+red         20 reno            60      9.54   9.54      38.6   38.6       236    238         0      0
+red         20 cubic           60      9.56   9.56      40.8   41.5        78     73         0      0
 red         20 dctcp           10      9.52      -      53.2      -       400      -         0      -
 red         20 reno-sce        10      9.41      -      51.9      -       701      -         0      -
 red         20 dctcp-sce       10      9.41      -      51.9      -       701      -         0      -
@@ -278,15 +278,15 @@ step        20 reno-sce        10      1.63      -      23.6      -       531   
 step        20 dctcp-sce       10      1.63      -      23.6      -       531      -         0      -
 step        20 cubic-sce       10      1.57      -      20.7      -       225      -         0      -
 step        20 constant        10      5.77      -      20.0      -        12      -         0      -
-codel       40 reno            10      8.26      -      44.9      -        16      -         0      -
-codel       40 cubic           10      9.13      -      43.8      -        11      -         0      -
+codel       40 reno            60      8.40   8.40      43.2   43.3        68     68         0      0
+codel       40 cubic           60      9.21   9.21      43.3   43.3        58     57         0      0
 codel       40 dctcp           10      9.41      -      51.1      -       335      -         0      -
 codel       40 reno-sce        10      8.31      -      54.2      -        38      -         0      -
 codel       40 dctcp-sce       10      8.31      -      54.2      -        38      -         0      -
 codel       40 cubic-sce       10      9.15      -      43.7      -        12      -         0      -
 codel       40 constant        10      2.87      -      40.1      -         0      -         0      -
-fq_codel    20 reno            10      9.07      -      27.5      -        33      -         0      -
-fq_codel    20 cubic           10      9.47      -      24.8      -        25      -         0      -
+fq_codel    20 reno            60      9.14   9.14      25.5   25.5       173    173         0      0
+fq_codel    20 cubic           60      9.51   9.51      24.5   24.5       146    146         0      0
 fq_codel    20 dctcp           10      9.51      -      32.2      -       570      -         0      -
 fq_codel    20 reno-sce        10      9.19      -      40.8      -        61      -         0      -
 fq_codel    20 dctcp-sce       10      9.19      -      40.8      -        61      -         0      -
@@ -306,8 +306,8 @@ fq_pie      20 reno-sce        10      8.39      -      65.7      -        32   
 fq_pie      20 dctcp-sce       10      8.39      -      65.7      -        32      -       489      -
 fq_pie      20 cubic-sce       10      9.52      -      36.8      -        16      -         0      -
 fq_pie      20 constant        10      5.77      -      20.0      -         0      -         0      -
-cake        20 reno            10      8.92      -      25.2      -        28      -         0      -
-cake        20 cubic           10      9.33      -      24.4      -        24      -         0      -
+cake        20 reno            60      9.00   9.00      25.3   25.3       166    166         0      0
+cake        20 cubic           60      9.42   9.42      24.7   24.7       145    145         0      0
 cake        20 dctcp           10      9.46      -      26.2      -       723      -         0      -
 cake        20 reno-sce        10      9.12      -      29.9      -        41      -         0      -
 cake        20 dctcp-sce       10      9.12      -      29.9      -        41      -         0      -
