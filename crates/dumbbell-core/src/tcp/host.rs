@@ -42,7 +42,8 @@ choice! {
     pub enum Writes {
         /// Blocks of 128 KB, each when a third of the send buffer is free: with select or poll, as iperf3.
         Polling = "polling",
-        /// Whenever there is memory: on a blocking socket, as netperf, which Flent runs.
+        /// Whenever there is memory: on a blocking socket, as netperf, which Flent runs. Not modelled: where one write ends and the next
+        /// begins, on which PSH depends.
         Blocking = "blocking",
     }
 }
@@ -130,7 +131,7 @@ params! {
         ecn_reduction: EcnReduction = EcnReduction::Prr, unit "", source "Linux tcp_enter_cwr; FreeBSD cc_newreno.c";
         /// Hold back selective acknowledgements while data is out of order.
         sack_compression: bool = true, unit "", source "sysctl tcp_comp_sack_nr = 44, tcp_comp_sack_delay_ns = 1 ms, since Linux 4.18";
-        /// So many SACK blocks wait for an ACK that is held back; it leaves when the next one would move them on.
+        /// An ACK that is held back leaves before a block that it has to report would have so many newer ones ahead of it.
         sack_blocks_held: u32 = 2, unit "blocks", range 1_u32, 4_u32, source "TCP_SACK_BLOCKS_EXPECTED in tcp_sack_new_ofo_skb, Linux since 5.8; 4 for older kernels";
         /// So many timeouts of a SYN do not double the next one.
         syn_linear_timeouts: u32 = 4, unit "", range 0_u32, 100_u32, source "sysctl tcp_syn_linear_timeouts, Linux since 6.5; 0 for older kernels";
