@@ -70,6 +70,21 @@ def test_tables_hold_every_flow_class_and_interval(small: Path) -> None:
     assert set(json.loads(results.runs["matrix"][0])) == {"bottleneck.rate", "flows[*].base_rtt"}
 
 
+def test_runs_of_one_cell_share_its_hash_whatever_seed_and_engine(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "r.duckdb"
+    sweep.run([experiment.load(small)], output)
+    before = contents(output)["runs"]
+    assert before["cell"].n_unique() == 4 and set(before.group_by("cell").len()["len"]) == {2}
+    assert before["cell"].to_list() != before["key"].to_list()
+    cell = experiment.load(small).cell(0)
+    assert before.filter(key=cell.key)["cell"].to_list() == [cell.cell_key]
+    monkeypatch.setattr("dumbbell._native.engine_version", lambda: "another")
+    again = experiment.load(small).cell(0)
+    assert (again.key != cell.key, again.cell_key) == (True, cell.cell_key)
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_sweep_goes_on_where_it_was(how: signal.Signals, tmp_path: Path) -> None:
     path, output = tmp_path / "slow.toml", tmp_path / "r.duckdb"
@@ -149,8 +164,8 @@ def test_files_that_are_no_results_are_left_alone(small: Path, tmp_path: Path, c
 def test_results_of_an_earlier_format_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:
     old = tmp_path / "old.duckdb"
     with contextlib.closing(duckdb.connect(str(old))) as connection:
-        connection.execute("CREATE TABLE dumbbell AS SELECT 1 AS format")
-    refused(old, command, small, "results in format 1, allowed: format 2")
+        connection.execute("CREATE TABLE dumbbell AS SELECT 2 AS format")
+    refused(old, command, small, "results in format 2, allowed: format 3; run the experiment again with this version")
 
 
 def test_damaged_results_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:

@@ -21,6 +21,14 @@ MAX_FILE_BYTES = 16 * 2**20
 CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
 
 
+def _canonical(groups: dict[str, Any]) -> str:
+    return json.dumps(groups, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
 @dataclass(frozen=True)
 class Cell:
     """One run: a position in the matrix and a seed, resolved."""
@@ -34,13 +42,17 @@ class Cell:
     @property
     def config(self) -> str:
         """Canonical JSON, as the engine reads it; identical flows are one entry with their `count`."""
-        return json.dumps(self.groups, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return _canonical(self.groups)
 
     @cached_property
     def key(self) -> str:
         """Hash of the resolved parameters, the seed and the engine version."""
-        text = f"{_native.engine_version()}\n{self.config}"
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        return _digest(f"{_native.engine_version()}\n{self.config}")
+
+    @cached_property
+    def cell_key(self) -> str:
+        """Hash of the resolved parameters alone: that of all seeds, and of every version of the engine."""
+        return _digest(_canonical({key: value for key, value in self.groups.items() if key != "seed"}))
 
     @property
     def duration(self) -> int:

@@ -20,7 +20,7 @@ from dumbbell import _native
 from dumbbell.errors import InputError
 from dumbbell.experiment import Cell
 
-FORMAT = 2
+FORMAT = 3
 _CACHE = "32MB"  # of the file, in memory after every eighth commit
 _CACHED_COMMITS = 8
 _LOG = "64MB"  # from which on the log is worked into the file: this costs as much as writing it, and less by the byte
@@ -63,6 +63,7 @@ def tables(runs: list[Finished]) -> dict[str, pa.Table]:
         "matrix": [json.dumps(cell.matrix, ensure_ascii=False) for cell in cells],
         "config": [cell.config for cell in cells],
         "engine_version": [_native.engine_version()] * len(cells),
+        "cell": pa.array([cell.cell_key for cell in cells], pa.string()),
         "wall_s": [run.run.wall_s for run in runs],
     }
     measured = {
@@ -126,7 +127,8 @@ class Store:
                 raise InputError(str(path), "", "a database of something else", _ALLOWED)
             row = connection.execute("SELECT format FROM dumbbell").fetchone()
             if row is None or row[0] != FORMAT:
-                raise InputError(str(path), "", f"results in format {row and row[0]}", f"format {FORMAT}")
+                found = f"results in format {row and row[0]}"
+                raise InputError(str(path), "", found, f"format {FORMAT}; run the experiment again with this version")
 
     @staticmethod
     def _create(path: Path) -> None:
@@ -140,7 +142,8 @@ class Store:
                 connection.execute(f"CREATE TABLE dumbbell AS SELECT {FORMAT} AS format")
                 connection.execute(
                     "CREATE TABLE runs (key VARCHAR PRIMARY KEY, experiment VARCHAR, title VARCHAR, seed BIGINT,"
-                    " matrix VARCHAR, config VARCHAR, engine_version VARCHAR, wall_s DOUBLE, hash VARCHAR)"
+                    " matrix VARCHAR, config VARCHAR, engine_version VARCHAR, cell VARCHAR,"
+                    " wall_s DOUBLE, hash VARCHAR)"
                 )
                 for table in TABLES[1:]:
                     connection.execute(f"CREATE TABLE {table} (key VARCHAR)")

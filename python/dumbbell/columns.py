@@ -1,0 +1,414 @@
+"""Every column of the results: unit, words for an axis, and what exactly was measured."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table; `unit` is empty for words, JSON, indexes and ratios."""
+
+    name: str
+    unit: str
+    label: str
+    doc: str
+
+
+_IN_QUEUE = "from entering the queue until leaving it for the link"
+_BINS = "Read from a histogram whose bins are 1.024 us or 1/64 of the value wide, whichever is wider."
+_MEASURED = "A flow is measured from its start until it is complete, or else until the run ends."
+_SAMPLED = "Sampled every 200 ms once it has an RTT, as ss shows it, and at the end of the measured time."
+_RTT_SAMPLES = "Over every RTT sample that the sender took."
+_FRAMES = "Ethernet frames without FCS are counted."
+
+
+def _sojourn(packets: str, rule: str) -> list[Column]:
+    """Return mean, quantiles and maximum of the time in queue of `packets`; `rule` says what the mean is over."""
+    columns = [
+        Column("sojourn_mean_ms", "ms", "time in queue, mean", f"Mean time in queue of {packets}, {_IN_QUEUE}. {rule}")
+    ]
+    for name, share in (("p1", 1), ("p25", 25), ("p50", 50), ("p75", 75), ("p99", 99), ("p999", 99.9)):
+        doc = f"Time in queue that {share:g} % of {packets} did not exceed. {_BINS}"
+        columns.append(Column(f"sojourn_{name}_ms", "ms", f"time in queue, P{share:g}", doc))
+    doc = f"Longest time in queue of {packets}; exact."
+    return [*columns, Column("sojourn_max_ms", "ms", "time in queue, maximum", doc)]
+
+
+def _rtt(whose: str) -> list[Column]:
+    return [
+        Column(
+            f"rtt_p{share}_ms",
+            "ms",
+            f"RTT, P{share}",
+            f"RTT that {share} % of the samples of {whose} did not exceed. {_RTT_SAMPLES} NaN for UDP.",
+        )
+        for share in (50, 95, 99)
+    ]
+
+
+_KEY = Column("key", "", "run", "Key of the run, as in table runs: it joins the tables.")
+_CLASS = Column("class", "", "class", "Number of the class of traffic in its run, as in table classes.")
+
+_RUNS = [
+    Column("key", "", "run", "Hash of configuration, seed and engine version: equal runs have equal keys."),
+    Column("experiment", "", "experiment", "Name of the experiment: that of its file, without the ending."),
+    Column("title", "", "title", "Title of the experiment."),
+    Column("seed", "", "seed", "Seed of every random stream of the run."),
+    Column("matrix", "", "matrix", "JSON: the keys of the matrix and what each was in this run, as text."),
+    Column(
+        "config",
+        "",
+        "configuration",
+        "JSON: all that the engine was given, in ns, bit/s and bytes, no key missing.",
+    ),
+    Column("engine_version", "", "engine", "Version of the engine and a hash of its sources."),
+    Column("wall_s", "s", "time of computation", "Seconds that one core took for the run."),
+    Column("hash", "", "hash", "Digest of everything that was measured, but not of the seed: equal for equal results."),
+    Column(
+        "cell",
+        "",
+        "cell",
+        "Hash of the configuration without seed and engine version: equal in the runs of one cell of the matrix "
+        "with several seeds, or by several engines.",
+    ),
+    Column(
+        "utilisation",
+        "",
+        "utilisation",
+        "Bits that left the link over what its rate, changes included, could carry in the whole run, 0 to 1.",
+    ),
+    Column(
+        "throughput_mbit", "Mbit/s", "throughput", f"What left the link in the whole run over its duration. {_FRAMES}"
+    ),
+    Column(
+        "goodput_total_mbit",
+        "Mbit/s",
+        "goodput, total",
+        "Goodput of all flows and UDP together; without short flows.",
+    ),
+    Column(
+        "jain",
+        "",
+        "Jain's index",
+        "Jain's index of fairness of the goodput of all flows, 1/n to 1; UDP and short flows do not count.",
+    ),
+    Column(
+        "convergence_s",
+        "s",
+        "time to convergence",
+        "From the start of the last flow until Jain's index of the goodput in one interval of the series was first "
+        "0.95 or more; null if it never was.",
+    ),
+    Column(
+        "convergence_cumulative_s",
+        "s",
+        "time to convergence, cumulative",
+        "The same for everything that was acknowledged since the last flow started.",
+    ),
+    Column("packets", "packets", "packets", "Packets of all traffic that left the link in the whole run."),
+    Column(
+        "backlog_mean_packets",
+        "packets",
+        "backlog, mean",
+        "Mean number of packets in the queue over the run, by Little's law: time in queue times packets over duration.",
+    ),
+    *_sojourn("all packets", "Over all packets of the whole run that the queue gave to the link."),
+    Column(
+        "ce_marks",
+        "packets",
+        "CE marks",
+        "CE marks by the queue in the whole run; a packet that was CE already counts, as in Linux.",
+    ),
+    Column("sce_marks", "packets", "SCE marks", "SCE marks (ECT(1)) by the queue in the whole run."),
+    Column("drops", "packets", "drops", "Packets that the queue dropped in the whole run, for whatever reason."),
+    Column("drops_overflow", "packets", "drops, overflow", "Packets dropped because the queue was full."),
+    Column("drops_aqm", "packets", "drops, AQM", "Packets dropped by the AQM."),
+    Column("mark_share", "", "share of CE marks", "CE marks over packets that left the link."),
+    Column("drop_share", "", "share of drops", "Drops by the queue over drops and packets that left the link."),
+    Column(
+        "retransmissions",
+        "packets",
+        "retransmissions",
+        "Data packets sent again by all flows in their measured time; without short flows.",
+    ),
+    Column("short_flows", "flows", "short flows", "How many short flows of [[web]] began."),
+    Column(
+        "short_flows_kept",
+        "flows",
+        "short flows kept",
+        "How many of them are in table short_flows: all, or an even sample of record.short_flows of them.",
+    ),
+    Column(
+        "aqm_counters",
+        "",
+        "counters of the queue discipline",
+        "JSON: counters that only some disciplines have, over the whole run. fq_codel and fq_pie: new_flows (flow "
+        "queues that became active); red: marked_by_chance and marked_by_force; every internal queue (tin0, tin1, ... "
+        "of cake): NAME_packets, NAME_ce_marks, NAME_sce_marks and NAME_drops.",
+    ),
+    Column("events", "events", "events", "Events that the engine handled: a measure of its work."),
+    Column(
+        "rate_ratio",
+        "",
+        "ratio of rates",
+        "throughput_mbit of the first class of flows over that of the second; null unless there are two.",
+    ),
+    Column(
+        "window_ratio",
+        "",
+        "ratio of windows",
+        "window_kb of the first class of flows over that of the second; null unless there are two.",
+    ),
+]
+
+_FLOWS = [
+    _KEY,
+    Column("flow", "", "flow", "Number in the run, in the order of the file: flows from 0, then UDP."),
+    _CLASS,
+    Column("cc", "", "congestion control", 'Congestion control; "udp" for UDP.'),
+    Column("base_rtt_ms", "ms", "base RTT", "Propagation, both directions together; 0 for UDP."),
+    Column("start_s", "s", "start", "When the flow began to send."),
+    Column(
+        "goodput_mbit",
+        "Mbit/s",
+        "goodput",
+        f"Payload that was acknowledged (UDP: received) over the measured time. {_MEASURED}",
+    ),
+    Column(
+        "throughput_mbit",
+        "Mbit/s",
+        "throughput",
+        f"Frames that reached the receiver over the measured time, retransmissions included. {_FRAMES} {_MEASURED}",
+    ),
+    Column("share", "", "share", "Goodput over the goodput of all flows and UDP of the run."),
+    Column("rtt_mean_ms", "ms", "mean RTT", f"Mean of the smoothed RTT. {_SAMPLED} NaN for UDP."),
+    Column("rtt_max_ms", "ms", "RTT, maximum", f"Largest smoothed RTT. {_SAMPLED}"),
+    Column("rtt_min_ms", "ms", "RTT, minimum", "Smallest RTT that the sender measured, not smoothed."),
+    *_rtt("the flow"),
+    Column("cwnd_mean", "segments", "congestion window, mean", f"Mean of the congestion window. {_SAMPLED}"),
+    Column("cwnd_max", "segments", "congestion window, maximum", f"Largest congestion window. {_SAMPLED}"),
+    Column(
+        "completion_s",
+        "s",
+        "completion time",
+        "From the first packet, the SYN, until everything was acknowledged; NaN for a flow that did not end.",
+    ),
+    Column("sent", "packets", "packets sent", "Data packets that the sender sent, retransmissions included."),
+    Column("retransmissions", "packets", "retransmissions", "Data packets that the sender sent again."),
+    Column("timeouts", "", "retransmission timeouts", "Retransmission timeouts of the sender."),
+    Column("probes", "", "tail-loss probes", "Tail-loss probes that the sender sent."),
+    Column("ecn_reductions", "", "reductions, ECN", "How often the sender reduced its window because of ECN."),
+    Column("loss_reductions", "", "reductions, loss", "How often the sender reduced its window because of loss."),
+    Column("undone_reductions", "", "reductions undone", "Reductions that the sender found spurious and took back."),
+    Column("ce_received", "packets", "CE received", "Packets that reached the receiver with CE."),
+    Column("sce_received", "packets", "SCE received", "Packets that reached the receiver with ECT(1), which is SCE."),
+    Column("acks", "packets", "ACKs", "ACKs that the receiver sent."),
+    Column("duplicates", "packets", "duplicates", "Data packets that reached the receiver and had arrived before."),
+    Column(
+        "packets", "packets", "packets", "Packets of the flow that left the link in its measured time, SYNs included."
+    ),
+    Column(
+        "sojourn_mean_ms",
+        "ms",
+        "time in queue, mean",
+        f"Mean time in queue of the packets of the flow, {_IN_QUEUE}; NaN if none left it.",
+    ),
+    Column("ce_marks", "packets", "CE marks", "Packets of the flow that the queue turned into CE."),
+    Column("sce_marks", "packets", "SCE marks", "Packets of the flow that the queue turned into SCE (ECT(1))."),
+    Column("drops", "packets", "drops", "Packets of the flow that the queue dropped, for whatever reason."),
+    Column("drops_overflow", "packets", "drops, overflow", "Packets of the flow dropped because the queue was full."),
+    Column("drops_aqm", "packets", "drops, AQM", "Packets of the flow dropped by the AQM."),
+]
+
+_CLASSES = [
+    _KEY,
+    Column(
+        "class",
+        "",
+        "class",
+        "Number of the class in its run. Flows are one class if congestion control, base RTT and ECN are equal; each "
+        "[[web]] is one; UDP is one.",
+    ),
+    Column("kind", "", "kind", "flows, web or udp."),
+    Column("cc", "", "congestion control", 'Congestion control of the members; "udp" for UDP.'),
+    Column("base_rtt_ms", "ms", "base RTT", "Propagation of the members, both directions together; 0 for UDP."),
+    Column(
+        "flows", "flows", "members", "How many flows or sources of UDP are members; of web, short flows that began."
+    ),
+    Column(
+        "throughput_mbit",
+        "Mbit/s",
+        "throughput",
+        f"Mean over the members of frames received over each one's measured time. {_FRAMES} {_MEASURED}",
+    ),
+    Column(
+        "goodput_mbit",
+        "Mbit/s",
+        "goodput",
+        f"Mean over the members of payload acknowledged (UDP: received) over each one's measured time. {_MEASURED}",
+    ),
+    Column(
+        "total_throughput_mbit",
+        "Mbit/s",
+        "throughput, total",
+        f"Frames that all members together received, over the duration of the run. {_FRAMES}",
+    ),
+    Column(
+        "rtt_mean_ms",
+        "ms",
+        "mean RTT",
+        f"Mean over the members of each one's mean smoothed RTT; members without an RTT do not count. {_SAMPLED}",
+    ),
+    *_rtt("all members"),
+    *_sojourn("the packets of the class", "Over the packets of all members."),
+    Column(
+        "mark_share", "", "share of CE marks", "Packets received with CE over packets that left the link, of the class."
+    ),
+    Column(
+        "drop_share", "", "share of drops", "Drops by the queue over drops and packets of the class that left the link."
+    ),
+    Column(
+        "relative_throughput",
+        "",
+        "throughput over fair share",
+        "throughput_mbit over the rate divided by the number of all flows; only for flows.",
+    ),
+    Column(
+        "window_kb",
+        "kB",
+        "window",
+        "throughput_mbit times base RTT plus mean time in queue: what a member has in flight; only for flows.",
+    ),
+    Column(
+        "normalised_window",
+        "",
+        "window over fair window",
+        "window_kb over the window that, equal for all flows, would fill the link; only for flows.",
+    ),
+]
+
+_SERIES = [
+    _KEY,
+    Column("time_s", "s", "time", "End of the interval; record.interval is its length."),
+    Column("flow", "", "flow", "Number of the flow or source of UDP, as in table flows."),
+    Column(
+        "goodput_mbit",
+        "Mbit/s",
+        "goodput",
+        "Payload that was acknowledged (UDP: received) in the interval over its length.",
+    ),
+    Column("srtt_ms", "ms", "smoothed RTT", "Smoothed RTT of the sender at this time; 0 before the first sample."),
+    Column("cwnd", "segments", "congestion window", "Congestion window at this time."),
+    Column("ssthresh", "segments", "slow-start threshold", "Slow-start threshold at this time."),
+    Column("in_flight", "segments", "segments in flight", "What the sender takes to be in flight at this time."),
+    Column("retransmissions", "packets", "retransmissions", "Data packets sent again in the interval."),
+]
+
+_QUEUE_SERIES = [
+    _KEY,
+    Column("time_s", "s", "time", "End of the interval; record.interval is its length."),
+    Column("backlog_packets", "packets", "backlog", "Packets in the queue at this time."),
+    Column("backlog_bytes", "bytes", "backlog", "Bytes in the queue at this time."),
+    Column(
+        "sojourn_mean_ms",
+        "ms",
+        "time in queue, mean",
+        "Mean time in queue of the packets that the queue gave to the link in the interval; 0 if there were none.",
+    ),
+    Column("throughput_mbit", "Mbit/s", "throughput", f"What left the link in the interval over its length. {_FRAMES}"),
+    Column("ce_marks", "packets", "CE marks", "CE marks by the queue in the interval."),
+    Column("sce_marks", "packets", "SCE marks", "SCE marks by the queue in the interval."),
+    Column("drops", "packets", "drops", "Packets that the queue dropped in the interval, for whatever reason."),
+]
+
+_SOJOURN = [
+    _KEY,
+    _CLASS,
+    Column(
+        "from_ms",
+        "ms",
+        "time in queue",
+        f"Lower end of a bin of the histogram of the time in queue, {_IN_QUEUE}. Bins without packets are left out.",
+    ),
+    Column("packets", "packets", "packets", "Packets of the class in the bin, over the whole run."),
+]
+
+_SHORT_FLOWS = [
+    _KEY,
+    Column("flow", "", "flow", "Number in the run: those of [[flows]] and [[udp]] come first."),
+    _CLASS,
+    Column("size_bytes", "bytes", "size", "Payload of the flow."),
+    Column("start_s", "s", "start", "When its SYN was sent."),
+    Column(
+        "completion_s",
+        "s",
+        "completion time",
+        "From its SYN until everything was acknowledged; NaN if the run ended before.",
+    ),
+    Column(
+        "slowdown",
+        "",
+        "slow-down",
+        "Completion time over size/rate + base RTT, what the payload takes on an empty link in one round trip.",
+    ),
+]
+
+_SLOWDOWNS = [
+    _KEY,
+    _CLASS,
+    Column("from_bytes", "bytes", "size, from", "Lower end of the range of sizes, which belongs to it."),
+    Column("to_bytes", "bytes", "size, to", "Upper end of the range of sizes, which does not belong to it."),
+    Column("flows", "flows", "short flows", "Short flows of the class and these sizes that began: all, not a sample."),
+    Column("finished", "flows", "short flows finished", "How many of them were complete before the run ended."),
+    Column("completion_mean_s", "s", "completion time, mean", "Mean completion time of those that finished."),
+    *(
+        Column(
+            f"completion_p{share}_s",
+            "s",
+            f"completion time, P{share}",
+            f"Completion time that {share} % of those that finished did not exceed. {_BINS}",
+        )
+        for share in (50, 95, 99)
+    ),
+    Column("slowdown_mean", "", "slow-down, mean", "Mean of completion time over size/rate + base RTT."),
+    *(
+        Column(
+            f"slowdown_p{share}",
+            "",
+            f"slow-down, P{share}",
+            f"Completion time over size/rate + base RTT that {share} % of those that finished did not exceed.",
+        )
+        for share in (50, 95, 99)
+    ),
+]
+
+_TABLES = {
+    "runs": _RUNS,
+    "flows": _FLOWS,
+    "classes": _CLASSES,
+    "series": _SERIES,
+    "queue_series": _QUEUE_SERIES,
+    "sojourn": _SOJOURN,
+    "short_flows": _SHORT_FLOWS,
+    "slowdowns": _SLOWDOWNS,
+}
+# table → its columns, in the order in which they are described
+COLUMNS: dict[str, dict[str, Column]] = {
+    table: {column.name: column for column in columns} for table, columns in _TABLES.items()
+}
+
+
+def find(name: str) -> list[tuple[str, Column]]:
+    """Return every column called `name`, with its table."""
+    return [(table, columns[name]) for table, columns in COLUMNS.items() if name in columns]
+
+
+def axis_label(name: str, table: str | None = None) -> str:
+    """Return a column in words with its unit, `goodput, Mbit/s`; of `table`, or of the first table that has it.
+
+    A name that is no column is returned as it is.
+    """
+    found = [column for owner, column in find(name) if table in (None, owner)] or [c for _, c in find(name)]
+    if not found:
+        return name
+    label, unit = found[0].label, found[0].unit
+    return f"{label}, {unit}" if unit and not {unit, unit.removesuffix("s")} & set(label.split()) else label
