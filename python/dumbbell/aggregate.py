@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import polars as pl
 from scipy.special import stdtrit
@@ -30,7 +29,7 @@ def half_width(deviation: pl.Expr, n: pl.Expr, level: float = LEVEL) -> pl.Expr:
 
 @dataclass(frozen=True)
 class Axis:
-    """One key of the cells of a table: name, its texts in order, and the name of its column of numbers, if it has one."""
+    """One key of a table: its name, its texts in order and, if it has any, their numbers and unit."""
 
     name: str
     texts: list[str]
@@ -68,12 +67,92 @@ class Means:
         return [axis for axis in self.axes if len(axis.texts) > 1]
 
 
-def _part_axis(results: Results, measure: Measure, name: str) -> str | None:
+_PART_COLUMNS = {"base_rtt": "base_rtt_ms", "which": "part"}
+
+
+def _column(name: str) -> str:
+    """Return the name of the column of rows that has the texts of an axis."""
+    return f"axis {name}"
+
+
+def _part_column(measure: Measure, name: str) -> str | None:
     """Return the column of parts of runs that `name` means."""
-    column = "base_rtt_ms" if name == "base_rtt" else name
-    if name == "which":
-        return "part"
-    return column if measure.table in PARTS and column in PARTS[measure.table][1] else None
+    column = _PART_COLUMNS.get(name, name)
+    if measure.table not in PARTS:
+        return None
+    return column if column == "part" or column in PARTS[measure.table][1] else None
+
+
+@dataclass
+class Samples:
+    """Values of one measure: `frame` has a column of text for each of `axes`, `seed`, `hash` and `value`, a row a run.
+
+    Flows that are alike count as one value a run; with `over`, a row is the mean over those keys for one seed.
+    """
+
+    measure: Measure
+    axes: list[Axis]
+    frame: pl.DataFrame
+    over: list[str]
+    notes: list[str]
+
+
+def samples(
+    results: Results,
+    value: str,
+    keys: Sequence[str] = (),
+    *,
+    of: str | None = None,
+    mean_over: Sequence[str] = (),
+    option: str = "key",
+) -> Samples:
+    """Return a measure of every run with the keys by which runs differ.
+
+    `keys` come first among the axes, in their order; after them come all other keys by which the runs differ, unless
+    they follow from `keys` or are in `mean_over`. Raises InputError.
+    """
+    columns = [_PART_COLUMNS.get(name, name) for name in keys]
+    only_parts = [c for c in columns if c in ("flow", "class", "from_bytes", "kind")]
+    unlike = [
+        c for name, c in zip(keys, columns, strict=True) if name in ("cc", "base_rtt") and not results.is_of_runs(name)
+    ]
+    measure = results.measure(value, of, by_part=[*only_parts, *unlike])
+    if measure.table not in PARTS and results.of_parts:
+        found = f"{', '.join(results.of_parts)}, which some flows have, while {measure.column} is of the whole run"
+        raise InputError("--where", "", found, f"a measure of {', '.join(PARTS)}, or keys of runs")
+    rows = results.parts(measure.table, [measure.column])
+    cells = rows["cell"].unique(maintain_order=True).to_list()
+    axes: list[Axis] = []
+    given: list[Dimension] = []
+    for name in keys:
+        axis, dimension, rows = _axis(results, measure, name, rows, option)
+        axes.append(axis)
+        if dimension is not None:
+            given.append(dimension.only(cells))
+    over = [_over(results, measure, name) for name in mean_over]
+    rest = [one.only(cells) for one in results.dimensions if one.name not in over]
+    for dimension in dims.undetermined(rest, given, cells):
+        axis, _, rows = _axis(results, measure, dimension.name, rows, option)
+        axes.append(axis)
+    if measure.table in PARTS:
+        axes, rows = _part_axes(measure, axes, rows, over)
+    texts = [pl.col(_column(axis.name)).alias(axis.name) for axis in axes]
+    named = rows.select(
+        *texts, pl.col("seed").alias("seed of the run"), "key", "hash", pl.col(measure.column).cast(pl.Float64)
+    )
+    kept = [axis.name for axis in axes]
+    each = named.group_by(*kept, "seed of the run", "key", "hash", maintain_order=True).agg(
+        value=pl.col(measure.column).mean()
+    )
+    if over:  # a value for each seed, so that the interval is over seeds
+        each = each.group_by(*kept, "seed of the run", maintain_order=True).agg(
+            pl.col("value").mean(), hash=pl.col("hash").str.join("")
+        )
+    notes = list(results.notes)
+    identical, several = results.identical
+    if identical:
+        notes.append(f"in {identical} of {several} cells all seeds made the same run: {REMEDY}")
+    return Samples(measure, axes, each.select(*kept, "seed of the run", "hash", "value"), over, notes)
 
 
 def means(
@@ -85,66 +164,32 @@ def means(
     mean_over: Sequence[str] = (),
     option: str = "key",
 ) -> Means:
-    """Return the means of a measure over seeds, one for each combination of what the runs differ in.
-
-    `keys` come first among the axes, in their order; after them come all other keys by which the runs differ, unless
-    they follow from `keys` or are in `mean_over`. Flows that are alike count as one value a run. Raises InputError.
-    """
-    of_parts = [c for name in keys if (c := {"base_rtt": "base_rtt_ms"}.get(name, name)) in ("flow", "class", "from_bytes", "kind")]
-    wants = [name for name in keys if name in ("cc", "base_rtt") and not _of_runs(results, name)]
-    by_part = [*of_parts, *({"base_rtt": "base_rtt_ms"}.get(name, name) for name in wants)]
-    measure = results.measure(value, of, by_part=by_part)
-    rows = results.parts(measure.table, [measure.column])
-    cells = rows["cell"].unique(maintain_order=True).to_list()
-    axes: list[tuple[Axis, str]] = []  # and the column of `rows` that holds it
-    given: list[Dimension] = []
-    for name in keys:
-        axis, column, dimension, rows = _axis(results, measure, name, rows, option)
-        axes.append((axis, column))
-        if dimension is not None:
-            given.append(dimension.only(cells))
-    over = [_over(results, measure, name) for name in mean_over]
-    rest = [one.only(cells) for one in results.dimensions if one.name not in over]
-    for dimension in dims.undetermined(rest, given, cells):
-        axis, column, _, rows = _axis(results, measure, dimension.name, rows, option)
-        axes.append((axis, column))
-    if measure.table in PARTS:
-        axes, rows = _part_axes(measure, axes, rows, over)
-    columns = list(dict.fromkeys(column for _, column in axes))
-    identical = results.identical
-    each = rows.group_by(*columns, "seed", "key", "hash", maintain_order=True).agg(
-        pl.col(measure.column).cast(pl.Float64).mean().alias("value")
-    )
-    if over:  # a value for each seed, so that the interval is over seeds
-        each = each.group_by(*columns, "seed", maintain_order=True).agg(pl.col("value").mean(), hash=pl.col("hash").implode().list.join(""))
-    grouped = each.group_by(columns, maintain_order=True) if columns else each.with_columns(all=pl.lit(0)).group_by("all")
-    frame = grouped.agg(
+    """Return the means of a measure over seeds, one for each combination of the axes of `samples`."""
+    found = samples(results, value, keys, of=of, mean_over=mean_over, option=option)
+    names = [axis.name for axis in found.axes]
+    whole = found.frame if names else found.frame.with_columns(pl.lit("").alias("all runs"))
+    grouped = whole.group_by(names or ["all runs"], maintain_order=True).agg(
         mean=pl.col("value").mean(),
         deviation=pl.col("value").std(),
         values=pl.col("value").count(),
         runs=pl.len(),
         unlike=pl.col("hash").n_unique(),
-    ).with_columns(
+    )
+    counted = grouped.with_columns(
         n=pl.when(pl.col("unlike") > 1).then("values").otherwise(pl.min_horizontal("values", 1)),
         none=pl.col("runs") - pl.col("values"),
+    ).with_columns(half=half_width(pl.col("deviation"), pl.col("n")))
+    frame = counted.select(
+        *names,
+        "mean",
+        "half",
+        low=pl.col("mean") - pl.col("half"),
+        high=pl.col("mean") + pl.col("half"),
+        n="n",
+        runs="runs",
+        none="none",
     )
-    frame = frame.with_columns(half=half_width(pl.col("deviation"), pl.col("n")))
-    frame = frame.with_columns(low=pl.col("mean") - pl.col("half"), high=pl.col("mean") + pl.col("half"))
-    frame = frame.rename({column: axis.name for axis, column in axes if column in frame.columns and column != axis.name})
-    notes = list(results.notes)
-    if identical[0]:
-        notes.append(f"in {identical[0]} of {identical[1]} cells all seeds made the same run: {REMEDY}")
-    wanted = [axis.name for axis, _ in axes]
-    return Means(measure, [axis for axis, _ in axes], frame.select(*wanted, "mean", "half", "low", "high", "n", "runs", "none"), over, notes)
-
-
-def _of_runs(results: Results, name: str) -> bool:
-    """Whether a key that flows have is the same for all flows of each run."""
-    try:
-        dimension = results.key(name)
-    except InputError:
-        return False
-    return not any(" / " in text for text in dimension.texts.values())
+    return Means(found.measure, found.axes, frame, found.over, found.notes)
 
 
 def _over(results: Results, measure: Measure, name: str) -> str:
@@ -162,59 +207,56 @@ def _over(results: Results, measure: Measure, name: str) -> str:
 
 def _axis(
     results: Results, measure: Measure, name: str, rows: pl.DataFrame, option: str
-) -> tuple[Axis, str, Dimension | None, pl.DataFrame]:
-    """Return a key as an axis, the column of `rows` that has its texts, and `rows` with that column."""
-    part = _part_axis(results, measure, name)
-    if part is not None and (name not in ("cc", "base_rtt") or not _of_runs(results, name) or part == "part"):
-        values = rows[part].unique().sort().to_list() if part != "part" else rows[part].unique(maintain_order=True).to_list()
-        texts = [_part_text(name, value) for value in values]
-        numeric = all(isinstance(value, int | float) for value in values)
-        column = f"axis {name}"
-        rows = rows.with_columns(pl.Series(column, [_part_text(name, value) for value in rows[part].to_list()], dtype=pl.String))
-        numbers = dict(zip(texts, values, strict=True)) if numeric else None
-        return Axis(name, list(dict.fromkeys(texts)), numbers, "ms" if part == "base_rtt_ms" else ""), column, None, rows
+) -> tuple[Axis, Dimension | None, pl.DataFrame]:
+    """Return a key as an axis, its dimension if it is one of runs, and `rows` with a column of its texts."""
+    part = _part_column(measure, name)
+    if part is not None and (name not in ("cc", "base_rtt") or not results.is_of_runs(name)):
+        axis, rows = _axis_of_parts(name, part, rows)
+        return axis, None, rows
     if name == "seed":
-        seeds = sorted(rows["seed"].unique().to_list())
-        rows = rows.with_columns(pl.col("seed").cast(pl.String).alias("axis seed"))
-        return Axis(name, [str(seed) for seed in seeds], {str(s): s for s in seeds}), "axis seed", None, rows
-    dimension = results.key(name, option)
-    cells = set(rows["cell"].unique().to_list())
-    dimension = dimension.only(cells)
-    if measure.table not in PARTS and name in ("cc", "base_rtt", "flow") and any(" / " in t for t in dimension.texts.values()):
+        axis, rows = _axis_of_parts(name, "seed", rows)
+        return axis, None, rows
+    dimension = results.key(name, option).only(rows["cell"].unique(maintain_order=True).to_list())
+    if measure.table not in PARTS and name in ("cc", "base_rtt") and not results.is_of_runs(name):
+        found = f"{name}, in which the flows of a run differ, while {measure.column} is of the whole run"
         own = [key for key in results.matrix_keys if key.endswith(f".{name}")]
-        allowed = ", ".join(own) or "a key of runs"
-        raise InputError(option, "", f"{name}, in which the flows of a run differ, while {measure.column} is of the whole run", allowed)
-    column = f"axis {dimension.name}"
-    rows = rows.with_columns(pl.col("cell").replace_strict(dimension.texts, return_dtype=pl.String).alias(column))
-    numbers = {text: float(dimension.values[cell]) for cell, text in dimension.texts.items()} if dimension.is_numeric else None
-    scale = dims.scale_of(dimension.path) if dimension.path and dimension.is_numeric else None
-    return Axis(name, dimension.ordered, numbers, scale.unit if scale else ""), column, dimension, rows
+        raise InputError(option, "", found, ", ".join(own) or "a key of runs")
+    rows = rows.with_columns(
+        pl.col("cell").replace_strict(dimension.texts, return_dtype=pl.String).alias(_column(name))
+    )
+    numeric = dimension.is_numeric
+    numbers = {text: float(dimension.values[cell]) for cell, text in dimension.texts.items()} if numeric else None
+    scale = dims.scale_of(dimension.path) if dimension.path and numeric else None
+    return Axis(name, dimension.ordered, numbers, scale.unit if scale else ""), dimension, rows
 
 
-def _part_text(name: str, value: Any) -> str:
-    if name == "base_rtt":
-        return f"{value:g}ms"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _axis_of_parts(name: str, column: str, rows: pl.DataFrame) -> tuple[Axis, pl.DataFrame]:
+    """Return a column of `rows` as an axis: numbers ascending, texts as they come first."""
+    values = rows[column].unique(maintain_order=True).to_list()
+    numeric = all(isinstance(value, int | float) for value in values)
+    if numeric:
+        values = sorted(values)
+    unit = {"base_rtt_ms": "ms", "from_bytes": "bytes"}.get(column, "")
+    texts = {value: f"{value:g}ms" if unit == "ms" else str(value) for value in values}
+    rows = rows.with_columns(
+        pl.Series(_column(name), [texts[value] for value in rows[column].to_list()], dtype=pl.String)
+    )
+    numbers = {text: float(value) for value, text in texts.items()} if numeric else None
+    return Axis(name, list(dict.fromkeys(texts.values())), numbers, unit), rows
 
 
 def _part_axes(
-    measure: Measure, axes: list[tuple[Axis, str]], rows: pl.DataFrame, over: list[str]
-) -> tuple[list[tuple[Axis, str]], pl.DataFrame]:
+    measure: Measure, axes: list[Axis], rows: pl.DataFrame, over: list[str]
+) -> tuple[list[Axis], pl.DataFrame]:
     """Return the axes with those that tell the parts of a run apart, where the keys do not do so already."""
-    own = [c for c in ("from_bytes",) if c in rows.columns]
-    for column, name in (*((c, c) for c in own), ("part", "flow" if measure.table == "flows" else "class")):
-        if column in over or name in over or any(c in (f"axis {name}", f"axis {column}") for _, c in axes):
+    whole = PARTS[measure.table][0].split()[0] if measure.table != "short_flows" else "class"
+    for name, column in (("from_bytes", "from_bytes"), (whole, "part")):
+        names = {axis.name for axis in axes}
+        if column not in rows.columns or {name, column} & {*names, *over} or rows[column].n_unique() < 2:
             continue
-        placed = [c for _, c in axes]
-        before = rows.select("cell", *placed).unique().height
-        if rows.select("cell", *placed, column).unique().height == before and column == "part":
+        placed = ["cell", *map(_column, names)]
+        if column == "part" and rows.select(*placed, column).n_unique() == rows.select(placed).n_unique():
             continue  # keys such as cc tell the parts apart
-        values = rows[column].unique(maintain_order=True).to_list()
-        if column != "part":
-            values = sorted(values)
-        if len(values) > 1:
-            text = f"axis {name}"
-            rows = rows.with_columns(pl.col(column).cast(pl.String).alias(text))
-            numbers = {str(v): float(v) for v in values} if column != "part" else None
-            axes = [*axes, (Axis(name, [str(v) for v in values], numbers, "bytes" if numbers else ""), text)]
+        axis, rows = _axis_of_parts(name, column, rows)
+        axes = [*axes, axis]
     return axes, rows

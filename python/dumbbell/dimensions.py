@@ -35,7 +35,10 @@ def value_text(path: matrix.Path, value: Any) -> str:
     if isinstance(value, list) and path[-1] in schema.PATH_KEYS:
         return " + ".join(value_text((*path, index), stage) for index, stage in enumerate(value)) or "none"
     if isinstance(value, list) and path[-1] in schema.SENDERS:
-        return " + ".join(f"{one.get('count', 1)} {one['cc']['name'] if 'cc' in one else 'udp'}" for one in value) or "none"
+        return (
+            " + ".join(f"{one.get('count', 1)} {one['cc']['name'] if 'cc' in one else 'udp'}" for one in value)
+            or "none"
+        )
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -88,7 +91,7 @@ class Dimension:
     def ordered(self) -> list[str]:
         """Its texts, each once: numbers ascending, the others as they first come."""
         cells = list(self.texts)
-        if self.is_numeric:
+        if self.is_numeric or _all_bool(self.values.values()):
             cells.sort(key=lambda cell: self.values[cell])
         return list(dict.fromkeys(self.texts[cell] for cell in cells))
 
@@ -129,9 +132,9 @@ def dimension_of(name: str, path: matrix.Path, configs: dict[str, dict[str, Any]
         plain = found[0] if len(found) == 1 else None
         code = repr(found) if not isinstance(plain, int | float | str) else f"{type(plain).__name__} {plain}"
         if code not in known:
-            unlike = list(dict.fromkeys(value_text(path, value) for value in found))
-            text = " / ".join(unlike) or "-"
-            known[code] = (text, typed(path, found[0]) if len(unlike) == 1 else text)
+            different = list(dict.fromkeys(value_text(path, value) for value in found))
+            text = " / ".join(different) or "-"
+            known[code] = (text, typed(path, found[0]) if len(different) == 1 else text)
         texts[cell], values[cell] = known[code]
     if any(not isinstance(value, int | float) or isinstance(value, bool) for value in values.values()):
         values = {
@@ -145,7 +148,7 @@ def _all_bool(values: Iterable[Any]) -> bool:
     return all(isinstance(value, bool) for value in values)
 
 
-def _unlike(path: matrix.Path, values: Sequence[Any]) -> list[matrix.Path]:
+def unlike(path: matrix.Path, values: Sequence[Any]) -> list[matrix.Path]:
     """Return the paths below `path` at which `values`, one a cell, are not all the same, as deep as they reach."""
     first = values[0]
     if all(value == first for value in values):
@@ -153,9 +156,9 @@ def _unlike(path: matrix.Path, values: Sequence[Any]) -> list[matrix.Path]:
     if all(isinstance(value, dict) for value in values) and all(v.keys() == first.keys() for v in values):
         if first.keys() == {"min", "max"} or any(v.get("name") != first.get("name") for v in values):
             return [path]
-        return [p for key in first for p in _unlike((*path, key), [value[key] for value in values])]
+        return [p for key in first for p in unlike((*path, key), [value[key] for value in values])]
     if all(isinstance(value, list) and len(value) == len(first) for value in values) and path[-1] != "empirical":
-        return [p for i in range(len(first)) for p in _unlike((*path, i), [value[i] for value in values])]
+        return [p for i in range(len(first)) for p in unlike((*path, i), [value[i] for value in values])]
     return [path]
 
 
@@ -164,8 +167,8 @@ def _leaf(path: matrix.Path, configs: dict[str, dict[str, Any]]) -> matrix.Path:
     found = [matrix.get_path(config, path) for config in configs.values()]
     if path[-1] not in _ALGORITHMS or any(len(values) != 1 or not isinstance(values[0], dict) for values in found):
         return path
-    unlike = _unlike(path, [values[0] for values in found])
-    return unlike[0] if len(unlike) == 1 else path
+    leaves = unlike(path, [values[0] for values in found])
+    return leaves[0] if len(leaves) == 1 else path
 
 
 def column_of(name: str, of_cell: dict[str, str]) -> Dimension:
@@ -237,5 +240,5 @@ def _unlike_anywhere(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) ->
     paths: dict[matrix.Path, None] = {}
     for (_,), own in cells.group_by("experiment", maintain_order=True):
         values = [{k: v for k, v in configs[cell].items() if k != "seed"} for cell in own["cell"]]
-        paths |= dict.fromkeys(_unlike((), values))
+        paths |= dict.fromkeys(unlike((), values))
     return list(paths)

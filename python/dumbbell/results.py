@@ -105,8 +105,7 @@ class Results:
         """One row a run of the file: what describes it, without its configuration; in an order of its own."""
         with Store.open(self.path) as store:
             rows = store.read(
-                "SELECT key, experiment, title, seed, matrix, engine_version, hash,"
-                " md5(regexp_replace(config, '\"seed\":[0-9]+', '')) AS cell, rowid AS place FROM runs"
+                "SELECT key, experiment, title, seed, matrix, engine_version, hash, cell, rowid AS place FROM runs"
             )
         rows = rows.sort("place")
         if self._keys is not None:
@@ -145,6 +144,20 @@ class Results:
     def keys(self) -> list[str]:
         """The keys of the runs, as in column `key` of every table."""
         return self._index["key"].to_list()
+
+    @property
+    def engines(self) -> list[str]:
+        """The versions of the engine that made these runs."""
+        return self._index["engine_version"].unique(maintain_order=True).to_list()
+
+    @property
+    def configurations(self) -> dict[str, dict[str, Any]]:
+        """The resolved configuration of each cell; its seed is that of one of the runs."""
+        return self._configs
+
+    def cell_texts(self) -> dict[str, str]:
+        """Return for each cell in words what tells it from the others."""
+        return {cell: ", ".join(one.said(one.texts[cell]) for one in self.dimensions) for cell in self._configs}
 
     @cached_property
     def _configs(self) -> dict[str, dict[str, Any]]:
@@ -207,7 +220,22 @@ class Results:
     def _no_key(self, name: str, option: str) -> InputError:
         own = [*self.matrix_keys, *(one.name for one in self.dimensions), *OF_RUN, "flow", "cc", "base_rtt"]
         known = list(dict.fromkeys(own))
-        return InputError(str(self.path), option, name, f"{', '.join(known)}, any other key of a run", nearest(name, known))
+        return InputError(
+            str(self.path), option, name, f"{', '.join(known)}, any other key of a run", nearest(name, known)
+        )
+
+    def is_of_runs(self, name: str) -> bool:
+        """Whether a key has one value in each run, as `cc` has where all flows of a run have the same."""
+        try:
+            dimension = self.key(name)
+        except InputError:
+            return False
+        return not any(" / " in text for text in dimension.texts.values())
+
+    @property
+    def of_parts(self) -> list[str]:
+        """The keys of those conditions that keep some flows or classes of the runs."""
+        return [condition.key.removesuffix("_ms") for condition in self._of_parts]
 
     def where(self, *conditions: str, **values: Any) -> Results:
         """Return only what meets every `KEY=VALUE[,VALUE...]`; values in any unit: 20000kbit is 20Mbit.
@@ -229,7 +257,7 @@ class Results:
             _require(wanted, seeds.unique(maintain_order=True).to_list(), key)
             return self._with(self._index.filter(seeds.is_in(wanted))["key"])
         column = "base_rtt_ms" if key == "base_rtt" else key
-        if any(column in columns for _, columns in PARTS.values()):
+        if any(column in columns for _, columns in PARTS.values()) and not self.is_of_runs(key):
             return self._of_part(column, text)
         dimension = self.key(key, "--where")
         wanted = _wanted(dimension, text, self._configs)
@@ -239,7 +267,7 @@ class Results:
     def _of_part(self, column: str, text: str) -> Results:
         other = self._with(self._index["key"])
         texts = []
-        for part in _OUTSIDE_PARENTHESES.split(text):
+        for part in split_values(text):
             if column == "base_rtt_ms" and not part.strip().replace(".", "", 1).isdigit():
                 param = param_of(("flows", 0, "base_rtt"))
                 assert param is not None
@@ -295,12 +323,11 @@ class Results:
         if of is None and by_part:
             tables = [table for table in PARTS if all(key in PARTS[table][1] for key in by_part)] + tables
         for table in tables:
-            columns = self.measures(table)
-            short = SHORT.get(name, name)
-            for candidate in (name, short):
-                if candidate in columns:
+            for candidate in (name, SHORT.get(name, name)):
+                if candidate in self.measures(table):
                     return Measure(table, candidate)
-            close = [column for column in columns if column.startswith(f"{name}_")]
+        for table in tables:
+            close = [column for column in self.measures(table) if column.startswith(f"{name}_")]
             if len(close) == 1:
                 return Measure(table, close[0])
         known = list(dict.fromkeys(column for table in tables for column in self.measures(table)))
@@ -318,12 +345,16 @@ class Results:
             raise InputError(str(self.path), "table", name, ", ".join(TABLES), nearest(name, TABLES))
         wanted = self._index.select("key").with_row_index("place")
         with Store.open(self.path) as store:
-            rows = store.read(f"SELECT t.* FROM {name} t JOIN wanted USING (key) ORDER BY place, t.rowid", wanted=wanted)
+            rows = store.read(
+                f"SELECT t.* FROM {name} t JOIN wanted USING (key) ORDER BY place, t.rowid", wanted=wanted
+            )
         return self._kept(name, rows)
 
     def _kept(self, table: str, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows that meet the conditions on parts of runs."""
         for condition in self._of_parts:
+            if table == "series" and condition.key in PARTS["flows"][1]:
+                return rows.join(self.frame("flows"), on=["key", "flow"], how="semi", maintain_order="left")
             if condition.key not in rows.columns or table not in PARTS:
                 continue
             texts = pl.Series([_text(value) for value in rows[condition.key].to_list()], dtype=pl.String)
@@ -351,13 +382,14 @@ class Results:
         listed = ", ".join(f't."{name}"' for name in names)
         with Store.open(self.path) as store:
             rows = store.read(
-                f"SELECT wanted.*, {listed} FROM {table} t JOIN wanted USING (key) ORDER BY place, t.rowid", wanted=index
+                f"SELECT wanted.*, {listed} FROM {table} t JOIN wanted USING (key) ORDER BY place, t.rowid",
+                wanted=index,
             )
         rows = self._kept(table, rows).with_columns(pl.selectors.float().fill_nan(None))
         if table == "flows":
             return _with_groups(rows, self._flow_groups)
         if table in PARTS:
-            return rows.join(self._classes, on=["cell", "class"], how="left")
+            return rows.join(self._classes, on=["cell", "class"], how="left", maintain_order="left")
         return rows
 
     @cached_property
@@ -469,8 +501,10 @@ def _listed(texts: list[str]) -> str:
 
 def _with_groups(rows: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
     """Return flows with the label of their group, the last one of their cell that starts at or before them."""
-    placed = rows.with_row_index("row").sort("flow").join_asof(
-        groups.sort("first"), left_on="flow", right_on="first", by="cell", check_sortedness=False
+    placed = (
+        rows.with_row_index("row")
+        .sort("flow")
+        .join_asof(groups.sort("first"), left_on="flow", right_on="first", by="cell", check_sortedness=False)
     )
     return placed.sort("row").drop("row", "first", "last")
 
@@ -485,6 +519,11 @@ def as_polars(frame: Any) -> pl.DataFrame:
         return pl.DataFrame(frame)
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise InputError("frame", "", str(error).split("\n")[0], "a frame of Polars, Arrow or pandas") from None
+
+
+def split_values(text: str) -> list[str]:
+    """Return the parts between commas, but for those in parentheses."""
+    return [part.strip() for part in _OUTSIDE_PARENTHESES.split(text)]
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -511,7 +550,7 @@ def _wanted(dimension: Dimension, text: str, configs: dict[str, dict[str, Any]])
     if text in present:
         return {text}
     wanted: set[str] = set()
-    for part in map(str.strip, _OUTSIDE_PARENTHESES.split(text)):
+    for part in split_values(text):
         found = {part} if part in present else _same(dimension, part, configs)
         if not found:
             _require([part], present, dimension.name)
@@ -566,13 +605,12 @@ def _group_labels(groups: list[dict[str, Any]]) -> list[str]:
     if len(groups) < 2:
         return [""] * len(groups)
     names = ["udp" if "cc" not in one else dims.value_text(("flows", 0, "cc"), one["cc"]) for one in groups]
-    columns = [names] if len(set(names)) > 1 or not all("cc" in one for one in groups) else []
+    labels = names if len(set(names)) > 1 else [""] * len(groups)
     for key in ("base_rtt", "ecn", "rate", "start", "stop", "app_rate", "size", "path", "ack_path", "jitter", "loss"):
-        texts = [_of_group(one, key) for one in groups]
-        if len(set(texts)) > 1:
-            columns.append(texts)
-    labels = [", ".join(text for text in texts if text) for texts in zip(*columns, strict=True)] if columns else []
-    return numbered(labels or names)
+        longer = [", ".join(filter(None, (label, _of_group(one, key)))) for label, one in zip(labels, groups, strict=True)]
+        if len(set(longer)) > len(set(labels)):
+            labels = longer
+    return numbered(labels if any(labels) else names)
 
 
 def _of_group(group: dict[str, Any], key: str) -> str:

@@ -182,10 +182,36 @@ class Store:
         with _clear_errors(self.path):
             return [row[0] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()]
 
-    def read(self, query: str) -> pl.DataFrame:
-        """Return what an SQL query over the tables gives."""
+    def types(self, name: str) -> dict[str, str]:
+        """Return the names and SQL types of the columns of a table."""
         with _clear_errors(self.path):
+            return {row[0]: row[1] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()}
+
+    def read(self, query: str, **frames: pl.DataFrame) -> pl.DataFrame:
+        """Return what an SQL query over the tables, and over `frames` by their names, gives."""
+        with _clear_errors(self.path):
+            for name, frame in frames.items():
+                self._connection.register(name, frame.to_arrow())
             return pl.DataFrame(self._connection.sql(query).to_arrow_table())
+
+    def sql(self, query: str, keys: pl.DataFrame, frames: dict[str, pl.DataFrame]) -> pl.DataFrame:
+        """Return what a user's query gives over the runs in `keys` and over `frames`; InputError if it is no query."""
+        with _clear_errors(self.path):
+            self._connection.register("meant", keys.to_arrow())
+            self._connection.execute("CREATE TEMP TABLE meant_keys AS SELECT key FROM meant")
+            here = self._connection.execute("SELECT current_database()").fetchone()
+            for name in TABLES:
+                of_file = f"{_quoted(str(here and here[0]))}.main.{name}"
+                self._connection.execute(
+                    f"CREATE TEMP VIEW {name} AS SELECT * FROM {of_file} WHERE key IN (SELECT key FROM meant_keys)"
+                )
+            for name, frame in frames.items():
+                self._connection.register(name, frame.to_arrow())
+            try:
+                return pl.DataFrame(self._connection.sql(query).to_arrow_table())
+            except (duckdb.ParserException, duckdb.CatalogException, duckdb.BinderException) as error:
+                found = " ".join(str(error).split("\n")[0].split())
+                raise InputError("sql", "", found, f"a query over {', '.join(TABLES)}") from None
 
     def table(self, name: str) -> pl.DataFrame:
         """Return one of the tables, in an order that does not depend on how the runs were scheduled."""

@@ -1,0 +1,436 @@
+"""What differs between two results, or between the values of a key: every measure, its interval, how sure, how large.
+
+The same cells are held against each other. Where both have the same seeds, the differences are taken seed by seed (common
+random numbers); otherwise the means are compared with Welch's test. Over several cells the mean difference is that of a
+stratified sample: the cells are fixed, the seeds are what varies. Runs of one seed alone are compared cell by cell.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from scipy.special import stdtr, stdtrit
+
+from dumbbell import dimensions as dims
+from dumbbell import matrix
+from dumbbell.columns import axis_label
+from dumbbell.errors import InputError
+from dumbbell.results import PARTS, Results, split_values
+from dumbbell.tables import aligned, number
+
+LEVEL = 0.95
+_FAMILY = 0.05  # the chance that a comparison of equals says "different"
+_MOST_ROWS = 20
+# what a run has done rather than measured, and what it was given
+_LEFT_OUT = ("events", "short_flows_kept", "start_s", "class", "flows")
+_TABLES = ("runs", "flows", "classes")
+
+
+@dataclass
+class Diff:
+    """What differs. `frame` has a row for each cell, measure and part, `measures` one for each measure and part.
+
+    Columns: `a`, `b` (means), `difference` (b - a), `half` of its 95 % interval, `change` (difference / a), `n` (pairs of
+    runs, or runs of the smaller side), `p`, and `differs`: for sure, all comparisons together.
+    """
+
+    names: tuple[str, str]
+    frame: pl.DataFrame
+    measures: pl.DataFrame
+    lines: list[str]
+
+    @property
+    def different(self) -> bool:
+        """Whether anything differs more than chance explains."""
+        return bool(self.frame["differs"].any() or self.measures["differs"].any())
+
+    def markdown(self, *, cells: bool = False) -> str:
+        """Return what was compared, the ranking as a table, and the verdict."""
+        rows = self.frame if cells else self.measures
+        differ = rows.filter("differs")
+        parts = ["\n".join(self.lines)]
+        shown = differ.head(_MOST_ROWS)
+        if shown.height:
+            parts.append(aligned(*_rows(shown, self.names, cells=cells), words=(0, 1, 2) if cells else (0, 1)))
+        if differ.height > shown.height:
+            parts.append(f"{differ.height - shown.height} more differ (--csv has all).")
+        return "\n\n".join([*parts, self._verdict()])
+
+    def _verdict(self) -> str:
+        count = self.frame.height
+        if not self.different:
+            same = self.frame.filter(pl.col("difference") == 0).height
+            if same == count:
+                return f"No difference: all {count} compared figures are equal."
+            smallest = self.frame["p"].min()
+            sure = f"; smallest p {smallest:.2g}, which {count} comparisons give by chance" if smallest is not None else ""
+            return f"No difference: {same} of {count} compared figures are equal, the others within chance{sure}."
+        cells = self.frame.filter("differs")["pair"].n_unique()
+        return f"Different: {self.measures['differs'].sum()} measures over all cells; single figures in {cells} cells."
+
+    def __repr__(self) -> str:
+        return self.markdown()
+
+
+def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[list[str], list[list[str]]]:
+    several = "cells" in rows.columns and rows["cells"].max() != 1
+    header = [*(["cell"] if cells else []), "measure", "of", *names, "difference", "95 % interval", "change", "n"]
+    header += ["cells that differ"] if several and not cells else []
+    body = []
+    for row in rows.iter_rows(named=True):
+        half = row["half"]
+        interval = "-" if half is None else f"{number(row['difference'] - half)} to {number(row['difference'] + half)}"
+        change = "-" if row["change"] is None else f"{100 * row['change']:+.2g} %"
+        whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
+        line = [axis_label(row["measure"], row["table"]), f"{whose} {row['part']}".strip(), number(row["a"]), number(row["b"])]
+        line += [number(row["difference"]), interval, change, str(row["n"])]
+        if several and not cells:
+            line.append(f"{row['differing']} of {row['cells']}")
+        body.append([*([row["where"]] if cells else []), *line])
+    return header, body
+
+
+def diff(first: Results, second: Results | None = None, *, by: str | None = None, values: Sequence[str] = ()) -> Diff:
+    """Return what differs from `first` to `second` or, within `first`, from one value of the key `by` to the others.
+
+    `by` is a key, of which the first value is the one to compare with, or `KEY=A,B`. `values` are measures; by default all.
+    Raises InputError if nothing can be compared.
+    """
+    if (second is None) == (by is None):
+        raise InputError("diff", "", "a second result and a key" if by else "one result", "a second result or a key, by=")
+    if second is not None:
+        pairs, lines, names = _pairs_of_two(first, second)
+        sides = [_long(first, values), _long(second, values)]
+    else:
+        assert by is not None
+        pairs, lines, names = _pairs_by_key(first, by)
+        sides = [_long(first, values)] * 2
+    a, b = (
+        side.join(pairs.select("pair", pl.col(name).alias("cell"), "where"), on="cell", how="inner")
+        for side, name in zip(sides, ("a", "b"), strict=True)
+    )
+    compared = _compared(a, b)
+    if compared.is_empty():
+        raise InputError("diff", "", "no measure that both have", "results with the same cells")
+    frame, measures = _judged(compared)
+    return Diff(names, frame, measures, [*lines, _how(compared)])
+
+
+def _how(compared: pl.DataFrame) -> str:
+    kinds = compared.select("pair", "paired", "n").unique()
+    seeds = kinds["n"]
+    times = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
+    way = "paired seed by seed" if kinds["paired"].all() else "means of different seeds, Welch's test"
+    if kinds["paired"].any() and not kinds["paired"].all():
+        way = "paired seed by seed where both have the seeds"
+    return f"{compared['pair'].n_unique()} cells in both, n = {times}; {way}."
+
+
+def _pairs_of_two(first: Results, second: Results) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
+    """Return which cell of one answers which of the other: equal in every key that both know."""
+    of_first, of_second = first.configurations, second.configurations
+    known = _keys_of(of_first) & _keys_of(of_second)
+    codes: list[dict[str, str]] = []
+    for side in (of_first, of_second):
+        codes.append({_code(config, known): cell for cell, config in side.items()})
+    common = [code for code in codes[0] if code in codes[1]]
+    if not common:
+        found = f"{len(of_first)} and {len(of_second)} cells, none in both"
+        raise InputError(str(second.path), "", found, f"results of cells that {first.path} has")
+    texts = first.cell_texts()
+    rows = [(i, codes[0][code], codes[1][code], texts[codes[0][code]]) for i, code in enumerate(common)]
+    lines = [f"A: {first.path}, {_engines(first)}; B: {second.path}, {_engines(second)}."]
+    only = len(of_first) - len(common), len(of_second) - len(common)
+    if any(only):
+        lines.append(f"Left out: {only[0]} cells only in A, {only[1]} only in B.")
+    unknown = sorted(_keys_of(of_first) ^ _keys_of(of_second))
+    if unknown:
+        lines.append(f"Keys that only one of them knows: {', '.join(unknown[:10])}.")
+    lines += [f"{side}: {note}." for side, one in (("A", first), ("B", second)) for note in one.notes]
+    return _pairs(rows), lines, ("A", "B")
+
+
+def _engines(results: Results) -> str:
+    return "engine " + ", ".join(results.engines)
+
+
+def _pairs(rows: list[tuple[int, str, str, str]]) -> pl.DataFrame:
+    schema = {"pair": pl.Int64, "a": pl.String, "b": pl.String, "where": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _keys_of(configs: dict[str, dict[str, Any]]) -> set[str]:
+    """Return the keys of configurations, indexes of lists left out."""
+    found: set[str] = set()
+
+    def walk(value: Any, place: str) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(inner, f"{place}.{key}" if place else key)
+        elif isinstance(value, list):
+            for inner in value:
+                walk(inner, place)
+        else:
+            found.add(place)
+
+    for config in configs.values():
+        walk(config, "")
+    return found
+
+
+def _code(config: dict[str, Any], known: set[str]) -> str:
+    """Return a hash of a configuration without seed and without keys that are not in `known`."""
+
+    def kept(value: Any, place: str) -> Any:
+        if isinstance(value, dict):
+            inner = {key: kept(one, f"{place}.{key}" if place else key) for key, one in value.items() if key != "seed"}
+            return {key: one for key, one in inner.items() if one is not _NOTHING}
+        if isinstance(value, list):
+            return [kept(one, place) for one in value]
+        return value if place in known else _NOTHING
+
+    text = json.dumps(kept(config, ""), sort_keys=True, default=lambda _: None)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+_NOTHING = object()
+
+
+def _pairs_by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
+    """Return which cells differ in the key `by` alone."""
+    name, _, wanted = by.partition("=")
+    if name.strip() == "engine_version" and len(results.engines) < 2:
+        results = results.engine("all")
+    dimension = results.key(name.strip(), "--by")
+    values = dimension.ordered
+    if wanted:
+        chosen = [results.where(f"{name.strip()}={part}").key(name.strip()) for part in split_values(wanted)]
+        values = [text for one in chosen for text in one.ordered]
+    if len(values) < 2:
+        raise InputError(str(results.path), "--by", f"{name} with one value, {', '.join(values)}", "a key with two or more")
+    if len(values) > 2:
+        shown = ", ".join(values)
+        raise InputError("--by", name, f"{len(values)} values: {shown}", f"two of them, such as {name}={values[0]},{values[1]}")
+    cells = [cell for cell, text in dimension.texts.items() if text in values]
+    others = dims.undetermined([one.only(cells) for one in results.dimensions], [dimension.only(cells)], cells)
+    # what follows from the key in every pair is part of the difference
+    sides: dict[tuple[str, ...], dict[str, str]] = {}
+    for cell in cells:
+        place = tuple(one.texts[cell] for one in others)
+        sides.setdefault(place, {})[dimension.texts[cell]] = cell
+    both = {place: side for place, side in sides.items() if len(side) == 2}
+    if not both:
+        raise InputError(str(results.path), "--by", f"{name}, with which other keys change", "cells that differ in it alone")
+    rows = [
+        (i, side[values[0]], side[values[1]], ", ".join(one.said(t) for one, t in zip(others, place, strict=True)))
+        for i, (place, side) in enumerate(both.items())
+    ]
+    lines = [f"{results.path}: {name.strip()} {values[0]} (A) against {values[1]} (B)."]
+    if len(sides) > len(both):
+        lines.append(f"Left out: {len(sides) - len(both)} cells that only one of the two has.")
+    lines += [f"{note}." for note in results.notes]
+    unlike = _unlike_beside(results, rows, dimension.path)
+    if unlike:
+        lines.append(f"They differ in {', '.join(unlike)} as well.")
+    return _pairs(rows), lines, ("A", "B")
+
+
+def _unlike_beside(results: Results, rows: list[tuple[int, str, str, str]], path: matrix.Path | None) -> list[str]:
+    """Return the keys, other than `path`, in which the cells of the pairs differ."""
+    configs = results.configurations
+    found: dict[str, None] = {}
+    for _, a, b, _ in rows:
+        for other in dims.unlike((), [_seedless(configs[a]), _seedless(configs[b])]):
+            if path is None or not _inside(other, path):
+                found[matrix.path_text(other)] = None
+    return list(found)
+
+
+def _seedless(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key != "seed"}
+
+
+def _inside(path: matrix.Path, outer: matrix.Path) -> bool:
+    steps = zip(path, outer, strict=False)
+    return len(path) >= len(outer) and all(a == b or (b == matrix.EVERY and isinstance(a, int)) for a, b in steps)
+
+
+def _long(results: Results, values: Sequence[str]) -> pl.DataFrame:
+    """Return every measure of every run: `cell`, `part`, `table`, `measure`, `seed`, `hash`, `value`."""
+    wanted = [results.measure(value) for value in values]
+    parts = []
+    for table in _TABLES:
+        measures = [m.column for m in wanted if m.table == table] if values else results.measures(table)
+        measures = [name for name in measures if name not in _LEFT_OUT or values]
+        if not measures:
+            continue
+        rows = results.parts(table, measures)
+        if table == "classes" and not values and rows["part"].n_unique() < 2:
+            continue  # one class is the whole run
+        rows = rows.with_columns(pl.col(measures).cast(pl.Float64))
+        rows = rows if table in PARTS else rows.with_columns(part=pl.lit(""))
+        each = rows.group_by("cell", "part", "seed", "hash", maintain_order=True).agg(pl.col(measures).mean())
+        long = each.unpivot(measures, index=["cell", "part", "seed", "hash"], variable_name="measure")
+        parts.append(long.with_columns(table=pl.lit(table)).drop_nulls("value"))
+    if not parts:
+        tables = ", ".join(_TABLES)
+        raise InputError("--value", "", ", ".join(values), f"measures of {tables}")
+    return pl.concat(parts)
+
+
+_PLACE = ["pair", "where", "table", "measure", "part"]
+
+
+def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+    """Return means, mean difference and its variance for each cell, measure and part."""
+    joined = a.select(*_PLACE, "seed", "hash", "value").join(
+        b.select(*_PLACE, "seed", pl.col("value").alias("value_b"), pl.col("hash").alias("hash_b")), on=[*_PLACE, "seed"]
+    )
+    by_seed = joined.group_by(_PLACE, maintain_order=True).agg(
+        a=pl.col("value").mean(),
+        b=pl.col("value_b").mean(),
+        difference=(pl.col("value_b") - pl.col("value")).mean(),
+        variance=(pl.col("value_b") - pl.col("value")).var(),
+        n=pl.len(),
+        unlike=pl.max_horizontal(pl.col("hash").n_unique(), pl.col("hash_b").n_unique()),
+    )
+    by_seed = by_seed.with_columns(
+        # seeds that make the same run say nothing about chance
+        n=pl.when(pl.col("unlike") > 1).then("n").otherwise(1),
+        paired=pl.lit(value=True),
+    ).with_columns(variance=pl.when(pl.col("n") > 1).then(pl.col("variance") / pl.col("n")), freedom=pl.col("n") - 1.0)
+
+    def side(frame: pl.DataFrame) -> pl.DataFrame:
+        found = frame.group_by(_PLACE, maintain_order=True).agg(
+            mean=pl.col("value").mean(), variance=pl.col("value").var(), n=pl.len(), unlike=pl.col("hash").n_unique()
+        )
+        n = pl.when(pl.col("unlike") > 1).then("n").otherwise(1)
+        return found.with_columns(n=n).with_columns(
+            variance=pl.when(pl.col("n") > 1).then(pl.col("variance") / pl.col("n"))
+        )
+
+    means = side(a).join(side(b), on=_PLACE, suffix="_b")
+    v, w = pl.col("variance"), pl.col("variance_b")
+    by_mean = means.select(
+        *_PLACE,
+        a="mean",
+        b="mean_b",
+        difference=pl.col("mean_b") - pl.col("mean"),
+        variance=v + w,
+        n=pl.min_horizontal("n", "n_b"),
+        paired=pl.lit(value=False),
+        freedom=pl.when(v + w > 0)
+        .then((v + w) ** 2 / (v**2 / (pl.col("n") - 1) + w**2 / (pl.col("n_b") - 1)))
+        .otherwise(pl.min_horizontal("n", "n_b") - 1.0),
+    )
+    enough = by_seed.filter((pl.col("n") > 1) | ~pl.lit(value=False)).drop("unlike")
+    # seeds in common are better than means; one in common is better than none, unless both sides have several of their own
+    several = by_mean.filter(pl.col("n") > 1).join(by_seed.filter(pl.col("n") > 1), on=_PLACE, how="anti")
+    enough = enough.join(several, on=_PLACE, how="anti")
+    other = by_mean.join(enough, on=_PLACE, how="anti")
+    columns = [*_PLACE, "a", "b", "difference", "variance", "n", "paired", "freedom"]
+    casts = {"n": pl.Int64, "freedom": pl.Float64, "variance": pl.Float64}
+    return pl.concat([enough.select(columns).cast(casts), other.select(columns).cast(casts)])
+
+
+def _judged(compared: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the comparisons, and those over all cells, each with interval, p and verdict; surest and largest first."""
+    frame = _tested(compared).with_columns(differing=pl.lit(0), cells=pl.lit(1))
+    frame = _decided(frame)
+    size = (pl.col("a").abs() + pl.col("b").abs()) / 2
+    scaled = compared.with_columns(
+        relative=pl.when(size > 0).then(pl.col("difference") / size).otherwise(0.0),
+        relative_variance=pl.when(size > 0).then(pl.col("variance") / size**2).otherwise(0.0),
+    )
+    scaled = scaled.join(frame.select(*_PLACE, "differs"), on=_PLACE)
+    one_seed = pl.col("variance").is_null()
+    whole = scaled.group_by("table", "measure", "part", maintain_order=True).agg(
+        a=pl.col("a").mean(),
+        b=pl.col("b").mean(),
+        difference=pl.col("difference").mean(),
+        # of cells with several seeds: what the seeds vary; of cells with one: what the cells vary
+        variance=pl.when(one_seed.any()).then(pl.col("difference").var() / pl.len()).otherwise(
+            pl.col("variance").sum() / pl.len() ** 2
+        ).first(),
+        relative=pl.col("relative").mean(),
+        relative_variance=pl.when(one_seed.any()).then(pl.col("relative").var() / pl.len()).otherwise(
+            pl.col("relative_variance").sum() / pl.len() ** 2
+        ).first(),
+        freedom=pl.when(one_seed.any()).then(pl.len() - 1.0).otherwise(
+            pl.col("relative_variance").sum() ** 2 / (pl.col("relative_variance") ** 2 / pl.col("freedom")).sum()
+        ).first(),
+        n=pl.col("n").sum(),
+        cells=pl.len(),
+        differing=pl.col("differs").sum(),
+    )
+    whole = whole.with_columns(
+        freedom=pl.when(pl.col("freedom").is_nan()).then(pl.col("n") - pl.col("cells")).otherwise("freedom"),
+        pair=pl.lit(-1),
+        where=pl.lit(""),
+    )
+    alone = whole.filter(pl.col("cells") == 1)  # over one cell there is nothing new to say
+    measures = pl.concat(
+        [
+            frame.join(alone.select("table", "measure", "part"), on=["table", "measure", "part"]).with_columns(
+                differing=pl.col("differs").cast(pl.Int64)
+            ),
+            _decided(_tested(whole.filter(pl.col("cells") > 1), relative=True)),
+        ],
+        how="diagonal_relaxed",
+    )
+    order = ["differs", "at_least", "size"]
+    return frame.sort(order, descending=True), measures.sort(order, descending=True)
+
+
+def _tested(rows: pl.DataFrame, *, relative: bool = False) -> pl.DataFrame:
+    """Return rows with half of the interval, change, p, and how large the change is at least."""
+    share = 0.5 + LEVEL / 2
+    quantile = pl.col("freedom").map_batches(
+        lambda freedom: pl.Series(stdtrit(freedom.to_numpy(), share)), return_dtype=pl.Float64
+    )
+    size = (pl.col("a").abs() + pl.col("b").abs()) / 2
+    if not relative:
+        rows = rows.with_columns(
+            relative=pl.when(size > 0).then(pl.col("difference") / size).otherwise(0.0),
+            relative_variance=pl.when(size > 0).then(pl.col("variance") / size**2).otherwise(0.0),
+        )
+    enough = (pl.col("freedom") > 0) & pl.col("variance").is_not_null()
+    rows = rows.with_columns(
+        half=pl.when(enough).then(quantile * pl.col("variance").sqrt()),
+        relative_half=pl.when(enough).then(quantile * pl.col("relative_variance").sqrt()),
+        change=pl.when(pl.col("a") != 0).then(pl.col("difference") / pl.col("a").abs()),
+        t=pl.when(enough & (pl.col("relative_variance") > 0)).then(
+            pl.col("relative").abs() / pl.col("relative_variance").sqrt()
+        ),
+    )
+    tail = pl.struct("freedom", "t").map_batches(
+        lambda s: pl.Series(2 * stdtr(s.struct.field("freedom").to_numpy(), -s.struct.field("t").to_numpy())),
+        return_dtype=pl.Float64,
+    )
+    certain = pl.when(pl.col("difference") == 0).then(1.0).otherwise(0.0)  # every pair the same
+    return rows.with_columns(
+        p=pl.when(enough).then(pl.when(pl.col("t").is_not_null()).then(tail).otherwise(certain)),
+        size=pl.col("relative").abs(),
+        at_least=pl.max_horizontal(pl.col("relative").abs() - pl.col("relative_half").fill_null(0.0), pl.lit(0.0)),
+    )
+
+
+def _decided(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with the verdict of each: Benjamini and Hochberg's procedure (1995) over all of them.
+
+    Of equals it says "different" with the chance that it is given, here half of `_FAMILY`: there are two such lists. What has
+    no interval, one run on either side, differs if it is not equal.
+    """
+    tested = rows.with_row_index("place").filter(pl.col("p").is_not_null()).sort("p")
+    count = tested.height
+    good = (tested["p"] <= pl.Series(range(1, count + 1), dtype=pl.Float64) / max(count, 1) * (_FAMILY / 2)).to_list()
+    last = max((place for place, holds in enumerate(good) if holds), default=-1)
+    decided = {place: number <= last for number, place in enumerate(tested["place"].to_list())}
+    unequal = (rows["difference"] != 0).to_list()
+    verdicts = [decided.get(place, unequal[place]) for place in range(rows.height)]
+    return rows.with_columns(pl.Series("differs", verdicts, dtype=pl.Boolean))
