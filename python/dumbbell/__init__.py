@@ -1,103 +1,78 @@
-"""A laboratory for congestion control and active queue management."""
+"""A laboratory for congestion control and active queue management.
+
+`dumbbell.run` runs an experiment, `dumbbell.open` reads a results file; both return `Results`.
+"""
 
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
+from dumbbell import experiment as _experiment
+from dumbbell import sweep as _sweep
 from dumbbell._native import engine_version
 from dumbbell.errors import InputError
 from dumbbell.experiment import Experiment, load, parse
-from dumbbell.store import TABLES, Store
-from dumbbell.sweep import Report
-from dumbbell.sweep import run as _run_sweep
+from dumbbell.results import Results
 
-__all__ = ["Experiment", "InputError", "Results", "engine_version", "load", "open_results", "run"]
+__all__ = ["Experiment", "InputError", "Results", "engine_version", "load", "open", "parse", "run"]
 
 
-class Results:
-    """What runs measured, as polars data frames; rows of different tables are joined by `key`."""
+def open(path: str | PathLike[str], *, engine: str | None = None) -> Results:  # noqa: A001  as in dumbbell.open
+    """Return the results in a file; raises InputError if it is none.
 
-    def __init__(self, tables: dict[str, pl.DataFrame], report: Report | None = None) -> None:
-        self._tables = tables
-        self.report = report
-
-    @property
-    def runs(self) -> pl.DataFrame:
-        """One row a run: parameters (JSON), seed, hash, figures of queue and run; times in ms, rates in Mbit/s."""
-        return self._tables["runs"]
-
-    @property
-    def flows(self) -> pl.DataFrame:
-        """One row a flow or source of UDP of a run."""
-        return self._tables["flows"]
-
-    @property
-    def classes(self) -> pl.DataFrame:
-        """One row a class of traffic of a run: flows by congestion control and base RTT, UDP, short flows."""
-        return self._tables["classes"]
-
-    @property
-    def series(self) -> pl.DataFrame:
-        """One row a flow and interval of a run."""
-        return self._tables["series"]
-
-    @property
-    def queue_series(self) -> pl.DataFrame:
-        """One row an interval of a run: the queue."""
-        return self._tables["queue_series"]
-
-    @property
-    def sojourn(self) -> pl.DataFrame:
-        """One row a class and bin of a run's histogram of sojourn times."""
-        return self._tables["sojourn"]
-
-    @property
-    def short_flows(self) -> pl.DataFrame:
-        """One row a short flow of a run: size, start, completion time and slow-down."""
-        return self._tables["short_flows"]
-
-    @property
-    def slowdowns(self) -> pl.DataFrame:
-        """One row a class and range of sizes of a run: completion times and slow-down of all its short flows."""
-        return self._tables["slowdowns"]
-
-
-def open_results(path: str | Path, report: Report | None = None) -> Results:
-    """Return everything in a results file; raises InputError if it is none."""
-    with Store.open(path) as store:
-        return Results({name: store.table(name) for name in TABLES}, report)
+    They are those of the newest engine that the file has runs of; `engine` asks for another version, or for "all".
+    """
+    return Results(_path(path), engine=engine)
 
 
 def run(
-    experiment: str | Path | dict[str, Any] | Experiment,
+    experiment: str | bytes | PathLike[str] | Mapping[str, Any] | Experiment,
+    overrides: Mapping[str, Any] | Sequence[str] = (),
     *,
-    output: str | Path | None = None,
+    output: str | PathLike[str] | None = None,
     jobs: int | None = None,
     cluster: str | None = None,
-    settings: list[str] | None = None,
+    progress: bool | Callable[[int, int], None] | None = None,
 ) -> Results:
-    """Run an experiment, given as a file or as the table that such a file holds, and return what it measured.
+    """Run an experiment and return what its runs measured: a file, a shipped one by name, or the table of such a file.
 
-    Results go to the file `output`, which may hold some of them already; without it they are only returned. Runs
-    are carried out on `jobs` cores or by the workers of the Dask scheduler whose address is `cluster`. `settings` are
-    `KEY=VALUE` strings. Raises InputError (one line) on bad input, RuntimeError if a run fails and
-    KeyboardInterrupt, after keeping what is finished, on Ctrl-C.
+    `overrides` replace keys, `{"bottleneck.rate": "40Mbit"}` or `["bottleneck.rate=40Mbit"]`. Results go to the file `output`,
+    which may hold some of them already; without it they last as long as the object that is returned. Runs are carried out
+    on `jobs` cores (all by default) or by the workers of the Dask scheduler whose address is `cluster`. `progress` is whether
+    to show a bar, by default in terminals and notebooks, or a function of runs done and runs in all.
+
+    Raises InputError (a ValueError of one line) on bad input, RuntimeError if a run fails and KeyboardInterrupt, after keeping
+    what is finished, on Ctrl-C.
     """
     match experiment:
         case Experiment():
+            if overrides:
+                raise InputError(
+                    "run", "", "overrides of a checked experiment", "overrides where it is read: load, parse"
+                )
             checked = experiment
-        case dict():
-            checked = parse(experiment, "experiment", settings)
+        case Mapping():
+            checked = parse(dict(experiment), "experiment", overrides)
         case _:
-            checked = load(experiment, settings)
-    with tempfile.TemporaryDirectory() as folder:
-        path = output if output is not None else Path(folder) / "results.duckdb"
-        report = _run_sweep([checked], path, jobs=jobs, cluster=cluster, quiet=True)
-        if report.interrupted:
-            raise KeyboardInterrupt
-        if report.failed:
-            cell, text = report.failed[0]
-            raise RuntimeError(f"{len(report.failed)} runs failed; the first: {cell.matrix} seed {cell.seed}: {text}")
-        return open_results(path, report)
+            checked = load(_path(experiment), overrides)
+    folder = None if output is not None else tempfile.TemporaryDirectory(prefix="dumbbell-")
+    path = _path(output) if output is not None else str(Path(str(folder and folder.name)) / "results.duckdb")
+    keys: list[str] = []
+    report = _sweep.run([checked], path, jobs=jobs, cluster=cluster, progress=progress, keys=keys)
+    if report.interrupted:
+        raise KeyboardInterrupt
+    if report.failed:
+        cell, text = report.failed[0]
+        raise RuntimeError(f"{len(report.failed)} runs failed; the first: {cell.matrix} seed {cell.seed}: {text}")
+    return Results(path, keys=keys, report=report, folder=folder)
+
+
+def _path(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:
+    """Return the name of a file as text; bytes are names as the system has them."""
+    try:
+        name = fspath(path)
+    except TypeError:
+        raise InputError("file", "", _experiment.shown(path), "a file name or a path") from None
+    return name.decode(errors="surrogateescape") if isinstance(name, bytes) else name

@@ -36,12 +36,14 @@ class Axis:
     numbers: dict[str, float] | None = None
     unit: str = ""
 
-    def said(self, text: str) -> str:
-        """Return a value with the last word of its key; names say by themselves what they are."""
-        word = self.name.rpartition(".")[2]
-        if word in ("cc", "aqm", "flow", "which", "experiment", "title", "engine_version", "kind"):
-            return text
-        return f"{word.replace('_', ' ')} {text}"
+    @property
+    def label(self) -> str:
+        """The last word of the key and the unit of its numbers: `base RTT, ms`."""
+        word = {"base_rtt": "base RTT", "cc": "congestion control", "aqm": "queue discipline"}.get(
+            self.name.rpartition(".")[2], self.name.rpartition(".")[2].replace("_", " ")
+        )
+        unit = {"mbit": "Mbit/s"}.get(self.unit, self.unit) if self.numbers is not None else ""
+        return f"{word}, {unit}" if unit else word
 
 
 @dataclass
@@ -67,6 +69,7 @@ class Means:
         return [axis for axis in self.axes if len(axis.texts) > 1]
 
 
+_SEED = "seed of the run"
 _PART_COLUMNS = {"base_rtt": "base_rtt_ms", "which": "part"}
 
 
@@ -120,7 +123,32 @@ def samples(
     if measure.table not in PARTS and results.of_parts:
         found = f"{', '.join(results.of_parts)}, which some flows have, while {measure.column} is of the whole run"
         raise InputError("--where", "", found, f"a measure of {', '.join(PARTS)}, or keys of runs")
-    rows = results.parts(measure.table, [measure.column])
+    axes, named, over = _with_axes(results, measure, [measure.column], keys, mean_over, option)
+    kept = [axis.name for axis in axes]
+    each = named.group_by(*kept, _SEED, "key", "hash", maintain_order=True).agg(
+        value=pl.col(measure.column).cast(pl.Float64).mean()
+    )
+    if over:  # a value for each seed, so that the interval is over seeds
+        each = each.group_by(*kept, _SEED, maintain_order=True).agg(
+            pl.col("value").mean(), hash=pl.col("hash").str.join("")
+        )
+    notes = list(results.notes)
+    identical, several = results.identical
+    if identical:
+        notes.append(f"in {identical} of {several} cells all seeds made the same run: {REMEDY}")
+    return Samples(measure, axes, each.select(*kept, _SEED, "hash", "value"), over, notes)
+
+
+def _with_axes(
+    results: Results,
+    measure: Measure,
+    columns: Sequence[str],
+    keys: Sequence[str],
+    mean_over: Sequence[str],
+    option: str,
+) -> tuple[list[Axis], pl.DataFrame, list[str]]:
+    """Return the axes of a table's rows, the rows with a column of text for each, and what means are taken over."""
+    rows = results.parts(measure.table, columns)
     cells = rows["cell"].unique(maintain_order=True).to_list()
     axes: list[Axis] = []
     given: list[Dimension] = []
@@ -134,25 +162,11 @@ def samples(
     for dimension in dims.undetermined(rest, given, cells):
         axis, _, rows = _axis(results, measure, dimension.name, rows, option)
         axes.append(axis)
-    if measure.table in PARTS:
+    if "part" in rows.columns:
         axes, rows = _part_axes(measure, axes, rows, over)
     texts = [pl.col(_column(axis.name)).alias(axis.name) for axis in axes]
-    named = rows.select(
-        *texts, pl.col("seed").alias("seed of the run"), "key", "hash", pl.col(measure.column).cast(pl.Float64)
-    )
-    kept = [axis.name for axis in axes]
-    each = named.group_by(*kept, "seed of the run", "key", "hash", maintain_order=True).agg(
-        value=pl.col(measure.column).mean()
-    )
-    if over:  # a value for each seed, so that the interval is over seeds
-        each = each.group_by(*kept, "seed of the run", maintain_order=True).agg(
-            pl.col("value").mean(), hash=pl.col("hash").str.join("")
-        )
-    notes = list(results.notes)
-    identical, several = results.identical
-    if identical:
-        notes.append(f"in {identical} of {several} cells all seeds made the same run: {REMEDY}")
-    return Samples(measure, axes, each.select(*kept, "seed of the run", "hash", "value"), over, notes)
+    named = rows.select(*texts, pl.col("seed").alias(_SEED), "key", "hash", *dict.fromkeys(columns))
+    return axes, named, over
 
 
 def means(
@@ -165,7 +179,41 @@ def means(
     option: str = "key",
 ) -> Means:
     """Return the means of a measure over seeds, one for each combination of the axes of `samples`."""
-    found = samples(results, value, keys, of=of, mean_over=mean_over, option=option)
+    return means_of(samples(results, value, keys, of=of, mean_over=mean_over, option=option))
+
+
+def from_baseline(found: Samples, key: str, texts: Sequence[str], *, ratio: bool = False) -> Samples:
+    """Return the differences from the runs whose `key` is in `texts`, or their ratio to them, seed by seed."""
+    rest = [axis.name for axis in found.axes if axis.name != key]
+    base = found.frame.filter(pl.col(key).is_in(list(texts))).select(*rest, _SEED, pl.col("value").alias("base"))
+    base = base.group_by(*rest, _SEED, maintain_order=True).agg(pl.col("base").mean())
+    others = found.frame.filter(~pl.col(key).is_in(list(texts))).join(
+        base, on=[*rest, _SEED], how="inner", nulls_equal=True, maintain_order="left"
+    )
+    value = pl.col("value") / pl.col("base") if ratio else pl.col("value") - pl.col("base")
+    frame = others.with_columns(value=value).drop("base")
+    if frame.is_empty():
+        allowed = "runs that differ in this key alone, with the same seeds"
+        raise InputError("--baseline", key, f"{', '.join(texts)}, which no other runs answer", allowed)
+    axes = [
+        Axis(axis.name, kept, axis.numbers, axis.unit)
+        for axis in found.axes
+        if (kept := [text for text in axis.texts if text in set(frame[axis.name])])
+    ]
+    return Samples(found.measure, axes, frame, found.over, found.notes)
+
+
+def rows(
+    results: Results, table: str, columns: Sequence[str], keys: Sequence[str] = (), *, mean_over: Sequence[str] = ()
+) -> Samples:
+    """Return rows of a table as they are, with the keys by which runs differ as axes: for distributions and series."""
+    measure = Measure(table, columns[-1])
+    axes, named, over = _with_axes(results, measure, columns, keys, mean_over, "key")
+    return Samples(measure, axes, named, over, list(results.notes))
+
+
+def means_of(found: Samples) -> Means:
+    """Return the means of values over seeds, with intervals."""
     names = [axis.name for axis in found.axes]
     whole = found.frame if names else found.frame.with_columns(pl.lit("").alias("all runs"))
     grouped = whole.group_by(names or ["all runs"], maintain_order=True).agg(
@@ -249,7 +297,7 @@ def _part_axes(
     measure: Measure, axes: list[Axis], rows: pl.DataFrame, over: list[str]
 ) -> tuple[list[Axis], pl.DataFrame]:
     """Return the axes with those that tell the parts of a run apart, where the keys do not do so already."""
-    whole = PARTS[measure.table][0].split()[0] if measure.table != "short_flows" else "class"
+    whole = "flow" if measure.table in ("flows", "series") else "class"
     for name, column in (("from_bytes", "from_bytes"), (whole, "part")):
         names = {axis.name for axis in axes}
         if column not in rows.columns or {name, column} & {*names, *over} or rows[column].n_unique() < 2:

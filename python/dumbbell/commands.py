@@ -69,7 +69,12 @@ def table(
     found = _results(results, where, engine)
     values = value or ["slowdown" if of in ("slowdowns", "short_flows") else "goodput"]
     if as_csv:
-        for name, given in (("--rows", rows), ("--columns", columns), ("--mean-over", mean_over), ("--no-spread", no_spread)):
+        for name, given in (
+            ("--rows", rows),
+            ("--columns", columns),
+            ("--mean-over", mean_over),
+            ("--no-spread", no_spread),
+        ):
             if given:
                 raise InputError("table", "", f"--csv and {name}", "--csv without it: CSV has every value of every run")
         print(tables.tidy(found, values, of).write_csv(), end="")
@@ -184,7 +189,9 @@ def paper(
 def plot(
     results: File,
     output: Annotated[str, typer.Option("-o", "--output", help="Picture: .png, .pdf or .svg.")] = "plot.png",
-    kind: Annotated[str | None, typer.Option(help="How to draw: lines, bars, box, cdf, ccdf, heat, ellipses, series, shares.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="How to draw: lines, bars, box, cdf, ccdf, heat, ellipses, series, shares.")
+    ] = None,
     value: Annotated[list[str] | None, typer.Option(help="What to draw: goodput, rtt, sojourn, ...")] = None,
     against: Annotated[str | None, typer.Option(metavar="KEY", help="Key along the horizontal axis.")] = None,
     by: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Key that tells lines or bars apart.")] = None,

@@ -68,7 +68,9 @@ class Diff:
             if same == count:
                 return f"No difference: all {count} compared figures are equal."
             smallest = self.frame["p"].min()
-            sure = f"; smallest p {smallest:.2g}, which {count} comparisons give by chance" if smallest is not None else ""
+            sure = (
+                f"; smallest p {smallest:.2g}, which {count} comparisons give by chance" if smallest is not None else ""
+            )
             return f"No difference: {same} of {count} compared figures are equal, the others within chance{sure}."
         cells = self.frame.filter("differs")["pair"].n_unique()
         return f"Different: {self.measures['differs'].sum()} measures over all cells; single figures in {cells} cells."
@@ -87,7 +89,12 @@ def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[l
         interval = "-" if half is None else f"{number(row['difference'] - half)} to {number(row['difference'] + half)}"
         change = "-" if row["change"] is None else f"{100 * row['change']:+.2g} %"
         whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
-        line = [axis_label(row["measure"], row["table"]), f"{whose} {row['part']}".strip(), number(row["a"]), number(row["b"])]
+        line = [
+            axis_label(row["measure"], row["table"]),
+            f"{whose} {row['part']}".strip(),
+            number(row["a"]),
+            number(row["b"]),
+        ]
         line += [number(row["difference"]), interval, change, str(row["n"])]
         if several and not cells:
             line.append(f"{row['differing']} of {row['cells']}")
@@ -102,7 +109,9 @@ def diff(first: Results, second: Results | None = None, *, by: str | None = None
     Raises InputError if nothing can be compared.
     """
     if (second is None) == (by is None):
-        raise InputError("diff", "", "a second result and a key" if by else "one result", "a second result or a key, by=")
+        raise InputError(
+            "diff", "", "a second result and a key" if by else "one result", "a second result or a key, by="
+        )
     if second is not None:
         pairs, lines, names = _pairs_of_two(first, second)
         sides = [_long(first, values), _long(second, values)]
@@ -212,10 +221,14 @@ def _pairs_by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], t
         chosen = [results.where(f"{name.strip()}={part}").key(name.strip()) for part in split_values(wanted)]
         values = [text for one in chosen for text in one.ordered]
     if len(values) < 2:
-        raise InputError(str(results.path), "--by", f"{name} with one value, {', '.join(values)}", "a key with two or more")
+        raise InputError(
+            str(results.path), "--by", f"{name} with one value, {', '.join(values)}", "a key with two or more"
+        )
     if len(values) > 2:
         shown = ", ".join(values)
-        raise InputError("--by", name, f"{len(values)} values: {shown}", f"two of them, such as {name}={values[0]},{values[1]}")
+        raise InputError(
+            "--by", name, f"{len(values)} values: {shown}", f"two of them, such as {name}={values[0]},{values[1]}"
+        )
     cells = [cell for cell, text in dimension.texts.items() if text in values]
     others = dims.undetermined([one.only(cells) for one in results.dimensions], [dimension.only(cells)], cells)
     # what follows from the key in every pair is part of the difference
@@ -225,7 +238,9 @@ def _pairs_by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], t
         sides.setdefault(place, {})[dimension.texts[cell]] = cell
     both = {place: side for place, side in sides.items() if len(side) == 2}
     if not both:
-        raise InputError(str(results.path), "--by", f"{name}, with which other keys change", "cells that differ in it alone")
+        raise InputError(
+            str(results.path), "--by", f"{name}, with which other keys change", "cells that differ in it alone"
+        )
     rows = [
         (i, side[values[0]], side[values[1]], ", ".join(one.said(t) for one, t in zip(others, place, strict=True)))
         for i, (place, side) in enumerate(both.items())
@@ -289,7 +304,8 @@ _PLACE = ["pair", "where", "table", "measure", "part"]
 def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     """Return means, mean difference and its variance for each cell, measure and part."""
     joined = a.select(*_PLACE, "seed", "hash", "value").join(
-        b.select(*_PLACE, "seed", pl.col("value").alias("value_b"), pl.col("hash").alias("hash_b")), on=[*_PLACE, "seed"]
+        b.select(*_PLACE, "seed", pl.col("value").alias("value_b"), pl.col("hash").alias("hash_b")),
+        on=[*_PLACE, "seed"],
     )
     by_seed = joined.group_by(_PLACE, maintain_order=True).agg(
         a=pl.col("value").mean(),
@@ -354,16 +370,21 @@ def _judged(compared: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         b=pl.col("b").mean(),
         difference=pl.col("difference").mean(),
         # of cells with several seeds: what the seeds vary; of cells with one: what the cells vary
-        variance=pl.when(one_seed.any()).then(pl.col("difference").var() / pl.len()).otherwise(
-            pl.col("variance").sum() / pl.len() ** 2
-        ).first(),
+        variance=pl.when(one_seed.any())
+        .then(pl.col("difference").var() / pl.len())
+        .otherwise(pl.col("variance").sum() / pl.len() ** 2)
+        .first(),
         relative=pl.col("relative").mean(),
-        relative_variance=pl.when(one_seed.any()).then(pl.col("relative").var() / pl.len()).otherwise(
-            pl.col("relative_variance").sum() / pl.len() ** 2
-        ).first(),
-        freedom=pl.when(one_seed.any()).then(pl.len() - 1.0).otherwise(
+        relative_variance=pl.when(one_seed.any())
+        .then(pl.col("relative").var() / pl.len())
+        .otherwise(pl.col("relative_variance").sum() / pl.len() ** 2)
+        .first(),
+        freedom=pl.when(one_seed.any())
+        .then(pl.len() - 1.0)
+        .otherwise(
             pl.col("relative_variance").sum() ** 2 / (pl.col("relative_variance") ** 2 / pl.col("freedom")).sum()
-        ).first(),
+        )
+        .first(),
         n=pl.col("n").sum(),
         cells=pl.len(),
         differing=pl.col("differs").sum(),

@@ -151,6 +151,11 @@ class Results:
         return self._index["engine_version"].unique(maintain_order=True).to_list()
 
     @property
+    def seeds(self) -> list[int]:
+        """The seeds of these runs, ascending."""
+        return sorted(self._index["seed"].unique().to_list())
+
+    @property
     def configurations(self) -> dict[str, dict[str, Any]]:
         """The resolved configuration of each cell; its seed is that of one of the runs."""
         return self._configs
@@ -377,7 +382,7 @@ class Results:
         A label says what tells the parts of one run apart: "cubic" beside "reno". Parts that are alike share it.
         """
         index = self._index.select("key", "cell", "seed", "hash").with_row_index("place")
-        own = [c for c in PARTS.get(table, ("", ()))[1] if c in self._columns[table]]
+        own = [c for c in (*PARTS.get(table, ("", ()))[1], "flow", "class") if c in self._columns[table]]
         names = list(dict.fromkeys([*own, *columns]))
         listed = ", ".join(f't."{name}"' for name in names)
         with Store.open(self.path) as store:
@@ -386,9 +391,9 @@ class Results:
                 wanted=index,
             )
         rows = self._kept(table, rows).with_columns(pl.selectors.float().fill_nan(None))
-        if table == "flows":
+        if table in ("flows", "series"):
             return _with_groups(rows, self._flow_groups)
-        if table in PARTS:
+        if "class" in rows.columns:
             return rows.join(self._classes, on=["cell", "class"], how="left", maintain_order="left")
         return rows
 
@@ -607,7 +612,9 @@ def _group_labels(groups: list[dict[str, Any]]) -> list[str]:
     names = ["udp" if "cc" not in one else dims.value_text(("flows", 0, "cc"), one["cc"]) for one in groups]
     labels = names if len(set(names)) > 1 else [""] * len(groups)
     for key in ("base_rtt", "ecn", "rate", "start", "stop", "app_rate", "size", "path", "ack_path", "jitter", "loss"):
-        longer = [", ".join(filter(None, (label, _of_group(one, key)))) for label, one in zip(labels, groups, strict=True)]
+        longer = [
+            ", ".join(filter(None, (label, _of_group(one, key)))) for label, one in zip(labels, groups, strict=True)
+        ]
         if len(set(longer)) > len(set(labels)):
             labels = longer
     return numbered(labels if any(labels) else names)
