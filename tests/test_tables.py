@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from matplotlib import pyplot as plt
 
 from conftest import Command
 from dumbbell import cli, experiment, figures, registry, sweep
@@ -149,27 +148,21 @@ def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
 
 
-def test_lines_against_a_key(frame: Frame, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[tuple[object, list[str], list[float]]] = []
+def test_lines_against_a_key(frame: Frame, tmp_path: Path) -> None:
+    def drawn(frame: Frame, key: str, value: str) -> list[tuple[object, list[float], list[float]]]:
+        [axes] = figures.against(frame, key, value, tmp_path / "lines.png").panels.values()
+        found = [(line.get_label(), np.asarray(line.get_xydata()).tolist()) for line in axes.lines]
+        return [(label, [x for x, _ in points], [round(y, 9) for _, y in points]) for label, points in found]
 
-    def keep(_output: object) -> None:
-        axis = plt.gca()
-        ticks = [label.get_text() for label in axis.get_xticklabels()]
-        for line in axis.lines:
-            heights = np.asarray(line.get_ydata(), dtype=float)
-            drawn.append((line.get_label(), ticks, [round(float(y), 9) for y in heights]))
-        plt.close("all")
-
-    monkeypatch.setattr(figures, "_save", keep)
-    figures.against(frame, "bottleneck.rate", "goodput", "unused.png")
-    assert drawn == [("flow 0", ["10Mbit", "100Mbit"], [2.5, 11.5]), ("flow 1", ["10Mbit", "100Mbit"], [3.5, 21.5])]
-    drawn.clear()
-    figures.against(selected(frame, ["flow=1", "seed=1"]), "bottleneck.rate", "goodput", "unused.png")
-    assert [one[1:] for one in drawn] == [(["10Mbit", "100Mbit"], [3.0, 21.0])]
-    drawn.clear()
-    figures.against(frame, "seed", "jain", "unused.png")
+    assert drawn(frame, "bottleneck.rate", "goodput") == [
+        ("flow 0", [10, 100], [2.5, 11.5]),
+        ("flow 1", [10, 100], [3.5, 21.5]),
+    ]
+    one = selected(frame, ["flow=1", "seed=1"])
+    assert [line[1:] for line in drawn(one, "bottleneck.rate", "goodput")] == [([10, 100], [3.0, 21.0])]
     # runs are 10 Mbit with seeds 1 and 2, then 100 Mbit
-    assert drawn == [("rate 100Mbit", ["1", "2"], [0.7, 0.8]), ("rate 10Mbit", ["1", "2"], [0.5, 0.6])]
+    by_rate = [("rate 10Mbit", [1, 2], [0.5, 0.6]), ("rate 100Mbit", [1, 2], [0.7, 0.8])]
+    assert drawn(frame, "seed", "jain") == by_rate
 
 
 def test_everything_registered_is_listed_described_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

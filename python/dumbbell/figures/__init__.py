@@ -1,0 +1,30 @@
+"""Figures: every function takes a frame and names of its columns and returns a figure; none of them averages.
+
+None touches pyplot, its backend or the settings of matplotlib.
+"""
+
+from dumbbell.figures.bars import bars
+from dumbbell.figures.canvas import Picture, save
+from dumbbell.figures.distributions import box, cdf
+from dumbbell.figures.ellipses import ellipses
+from dumbbell.figures.heat import heat
+from dumbbell.figures.lines import lines
+from dumbbell.figures.over_time import Series, shares, stacked_series
+from dumbbell.figures.results import against, errors, series
+
+__all__ = [
+    "Picture",
+    "Series",
+    "against",
+    "bars",
+    "box",
+    "cdf",
+    "ellipses",
+    "errors",
+    "heat",
+    "lines",
+    "save",
+    "series",
+    "shares",
+    "stacked_series",
+]

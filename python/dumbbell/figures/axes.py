@@ -1,0 +1,76 @@
+"""Axes: linear or by powers, with a tick at each value where there are few, or with names."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis, XAxis
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from dumbbell.errors import InputError
+from dumbbell.figures.canvas import Picture
+from dumbbell.figures.frames import Numbers, plain
+
+FEW = 10
+WIDE = 20.0  # a logarithmic axis when values span more
+
+
+def finite(*columns: Numbers) -> Numbers:
+    """Return the numbers of columns that can be drawn."""
+    every = np.concatenate([np.asarray(column, dtype=float).ravel() for column in columns] or [np.array([])])
+    known: Numbers = every[np.isfinite(every)]
+    return known
+
+
+def is_log(asked: bool | None, values: Numbers, option: str) -> bool:
+    """Say whether an axis is logarithmic: as asked, else if all values are positive and far apart."""
+    if asked and len(values) and values.min() <= 0:
+        raise InputError("", option, f"a value of {plain(float(values.min()))}", "values above 0 on a logarithmic axis")
+    if asked is not None:
+        return asked
+    return bool(len(values) and values.min() > 0 and values.max() > WIDE * values.min())
+
+
+def scale(axis: Axis, values: Numbers, *, log: bool) -> None:
+    """Make an axis linear or logarithmic, with plain numbers."""
+    if log:
+        (axis.axes.set_xscale if isinstance(axis, XAxis) else axis.axes.set_yscale)("log")
+        spans = float(values.max() / values.min()) if len(values) else 10.0
+        axis.set_major_locator(LogLocator(subs=(1.0,) if spans > 300 else (1.0, 2.0, 5.0)))
+        axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
+
+
+def at_values(axes: Axes, values: Numbers) -> None:
+    """Set a tick at each value that occurs, if there are few."""
+    found = np.unique(values)
+    if 1 <= len(found) <= FEW:
+        axes.set_xticks(list(found), [plain(float(value)) for value in found])
+        axes.xaxis.set_minor_locator(NullLocator())
+
+
+def named(picture: Picture, axes: Axes, names: Sequence[str], at: Sequence[float] | None = None) -> None:
+    """Set a name at each place, 0, 1, 2 and so on unless given."""
+    places = list(range(len(names))) if at is None else list(at)
+    axes.set_xticks(places, list(names))
+    axes.tick_params(axis="x", length=0)
+    axes.grid(visible=False, axis="x")
+    picture.categories.update(picture.panels.values())
+
+
+def from_zero(axes: Axes, values: Numbers, *, log: bool) -> None:
+    """Let a linear axis of values that are nowhere negative begin at 0, unless all are far from it."""
+    if not log and len(values) and values.min() >= 0 and values.min() < 0.6 * values.max():
+        axes.set_ylim(0, max(float(values.max()) * 1.05, 1e-12))
+
+
+def category(value: Any) -> str:
+    """Return the name of a category at an axis, where the axis says what it is."""
+    return (
+        "none"
+        if value is None
+        else plain(float(value))
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        else str(value)
+    )

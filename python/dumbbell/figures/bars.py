@@ -1,0 +1,182 @@
+"""Bars, in groups of up to three levels."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from dumbbell.figures.axes import category, finite, is_log, named, scale
+from dumbbell.figures.canvas import Picture, drawing, spread
+from dumbbell.figures.frames import (
+    Groups,
+    Names,
+    axis_label,
+    check,
+    check_unique,
+    listed,
+    numbers,
+    ordered,
+    said,
+    taken,
+)
+from dumbbell.figures.style import Style, styles
+
+_BAR = 0.13  # inches; narrower where there are many
+_MOST_WIDE = 5.5  # inches of bars before they become narrower
+_LEAST_BAR = 0.06
+_BETWEEN = 1.0  # bars, between groups
+_APART = 1.6  # bars, between the values of x when there are three levels
+
+
+@drawing
+def bars(
+    frame: Any,
+    x: str,
+    y: str,
+    *,
+    low: str | None = None,
+    high: str | None = None,
+    group: Names = None,
+    inner: Names = None,
+    facet: Names = None,
+    columns: int | Names = None,
+    log_y: bool = False,
+    reference: str | None = None,
+    reference_name: str | None = None,
+    x_label: str | None = None,
+    y_label: str | None = None,
+    title: str | None = None,
+) -> Picture:
+    """Draw `y` as bars: at each `x` one bar, or one for each `group`, or one for each `inner` within each `group`.
+
+    The last level has the colours and the legend; the others stand below the axis. `low` to `high` is drawn as an
+    error bar, `reference` as a diamond at the bar. Facets are as for `lines`. Raises InputError as `lines` does.
+    """
+    rows = taken(frame)
+    check(
+        rows,
+        ("y", "low", "high", "reference"),
+        **{"x": x, "y": y, "low": low, "high": high, "group": group, "inner": inner, "facet": facet},
+        reference=reference,
+    )
+    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    check(rows, columns=over)
+    coloured, middle = (inner, group) if inner else (group, None)
+    keys = [*listed(coloured), *listed(middle), *listed(facet), *over, x]
+    check_unique(rows, list(dict.fromkeys(keys)))
+    names = ordered(rows[x])
+    colours, middles = Groups.of(rows, coloured), Groups.of(rows, middle)
+    drawn = styles(len(colours.keys))
+    # where each group stands, in bars
+    count = len(colours.keys)
+    stride = count + _BETWEEN
+    block = stride * len(middles.keys) + (_APART if middle else 0.0)
+    place = {(name, m): i * block + j * stride for i, name in enumerate(names) for j, m in enumerate(middles.keys)}
+    whole = block * len(names)
+    picture, panels = spread(rows, facet, columns, wide=bar_width(whole, len(listed(facet)) > 0) * whole)
+    heights = finite(*(numbers(rows[name]) for name in (y, low, high, reference) if name))
+    log = is_log(log_y, heights, "log_y")
+    scale(panels[0].axes.yaxis, heights, log=log)
+    for panel in panels:
+        axes = panel.axes
+        for number, (label, part, style) in enumerate(
+            zip(colours.labels, colours.parts(panel.rows), drawn, strict=True)
+        ):
+            if part.is_empty():
+                continue
+            starts = [place[v, m] for v, m in zip(part[x].to_list(), _keys(part, middles.names), strict=True)]
+            at = np.array(starts) + number - (count - 1) / 2
+            made = axes.bar(
+                at,
+                numbers(part[y]),
+                width=0.92,
+                color=style.colour,
+                edgecolor="white",
+                hatch=style.hatch if count > 1 else "",
+                linewidth=0.0,
+                label=label,
+                zorder=2,
+            )
+            made.set_label(label)
+            if low or high:
+                bottom, top = numbers(part[low or y]), numbers(part[high or y])
+                axes.vlines(at, bottom, top, color="0.35", linewidth=1.1, label=f"_{label}, bars", zorder=3)
+            if reference:
+                axes.plot(
+                    at,
+                    numbers(part[reference]),
+                    linestyle="none",
+                    marker="D",
+                    markersize=5,
+                    markerfacecolor="white",
+                    markeredgecolor="black",
+                    label=f"_{label}, reference",
+                    zorder=4,
+                )
+        if middle:
+            texts = [_short(middles.names, key) for _ in names for key in middles.keys]
+            named(picture, axes, texts, [place[name, key] for name in names for key in middles.keys])
+        else:
+            named(picture, axes, [category(name) for name in names], [place[name, ()] for name in names])
+        axes.set_xlim(-stride / 2 - 0.2, whole - block + stride * (len(middles.keys) - 0.5) + 0.2)
+        if not log:
+            least, most = (float(heights.min()), float(heights.max())) if len(heights) else (0.0, 1.0)
+            axes.set_ylim(min(0.0, least * 1.05), max(0.0, most * 1.05) or (0.0 if least < 0 else 1.0))
+            axes.axhline(0, color="0.3", linewidth=0.8, zorder=2.2, label="_zero")
+    if middle:
+        _second_line(picture, [category(name) for name in names], place, middles, names)
+    if count > 1:
+        for label, style in zip(colours.labels, drawn, strict=True):
+            picture.entry(label, _patch(style))
+    if reference:
+        diamond = Line2D([], [], linestyle="none", marker="D", markersize=5, markerfacecolor="white", color="black")
+        picture.entry(reference_name or axis_label(reference), diamond)
+    own = f"{axis_label(x)}, with {' and '.join(axis_label(name) for name in middles.names)} above" if middle else ""
+    picture.around.title = title
+    picture.around.x_label = x_label if x_label is not None else own or axis_label(x)
+    picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
+    return picture
+
+
+def bar_width(bars: float, facets: bool) -> float:
+    """Return the width of a bar in inches."""
+    return max(_LEAST_BAR, min(_BAR, (_MOST_WIDE / 2 if facets else _MOST_WIDE) / bars))
+
+
+def _keys(rows: Any, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    return list(rows.select(names).rows()) if names else [()] * rows.height
+
+
+def _short(names: tuple[str, ...], key: tuple[Any, ...]) -> str:
+    """Return the middle level's values as they stand below the bars: one name alone is said by the axis label."""
+    return category(key[0]) if len(key) == 1 else ", ".join(said(n, v) for n, v in zip(names, key, strict=True))
+
+
+def _second_line(
+    picture: Picture, texts: list[str], place: dict[Any, float], middles: Groups, names: list[Any]
+) -> None:
+    """Write the names of the outermost level below those of the middle one, in the lowest panel of each column."""
+    for j in range(len(picture.grid[0])):
+        lowest = next((row[j] for row in reversed(picture.grid) if row[j] is not None), None)
+        if lowest is None:
+            continue
+        for name, text in zip(names, texts, strict=True):
+            middle = float(np.mean([place[name, key] for key in middles.keys]))
+            note = lowest.annotate(
+                text,
+                (middle, 0),
+                xycoords=lowest.get_xaxis_transform(),
+                xytext=(0, -20),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+                annotation_clip=False,
+                fontsize="small",
+                fontweight="bold",
+            )
+            picture.under.append((lowest, note))
+
+
+def _patch(style: Style) -> Patch:
+    return Patch(facecolor=style.colour, edgecolor="white", hatch=style.hatch, linewidth=0.0)

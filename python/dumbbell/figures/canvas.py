@@ -1,0 +1,463 @@
+"""The figure itself: a grid of panels of fixed size, room for every text around it, and the file it goes to."""
+
+import math
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, ParamSpec
+
+import polars as pl
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.text import Annotation, Text
+from matplotlib.transforms import Bbox
+
+from dumbbell.errors import InputError
+from dumbbell.figures import style
+from dumbbell.figures.frames import Groups, Names, listed
+
+MOST_PANELS = 36
+SUFFIXES = (".png", ".svg", ".pdf")
+_EDGE, _GAP, _DPI = 0.1, 0.16, 100.0  # inches, inches, dots an inch while measuring
+_SAVED_DPI = 150.0
+_MANY_SERIES = 12  # a single panel with more is larger
+
+P = ParamSpec("P")
+
+
+@dataclass
+class _Around:
+    """What stands around the panels."""
+
+    title: str | None = None
+    x_label: str = ""
+    y_labels: list[str] = field(default_factory=list)  # one for all, or one a row
+    column_titles: list[str] = field(default_factory=list)
+    row_titles: list[str] = field(default_factory=list)
+    bar: Axes | None = None
+    bar_label: str = ""
+
+
+class Picture(Figure):
+    """A figure with its panels by the values of their facets; a notebook shows it, `save` writes it.
+
+    `entries` are label and handle of everything that the legend names. After a change of what is written anywhere,
+    `arrange` makes room for it again.
+    """
+
+    def __init__(self, down: int, across: int, size: tuple[float, float]) -> None:
+        super().__init__(dpi=_DPI)
+        FigureCanvasAgg(self)
+        self.panels: dict[tuple[Any, ...], Axes] = {}
+        self.entries: list[tuple[str, Artist]] = []
+        self.around = _Around()
+        self.grid: list[list[Axes | None]] = [[None] * across for _ in range(down)]
+        self.panel_size = size
+        self.under: list[tuple[Axes, Annotation]] = []  # second line of names below the ticks
+        self.categories: set[Axes] = set()
+        self._texts: list[Text] = []
+
+    def add_panel(self, row: int, column: int, key: tuple[Any, ...], *, share: tuple[Axes | None, Axes | None]) -> Axes:
+        """Return new axes in a place of the grid, which share x and y with those given."""
+        axes = self.add_axes((0.0, 0.0, 1.0, 1.0), sharex=share[0], sharey=share[1], label=f"{row},{column}")
+        self.grid[row][column] = axes
+        self.panels[key] = axes
+        return axes
+
+    def entry(self, label: str, handle: Artist) -> None:
+        """Name something in the legend, once."""
+        if label and label not in [known for known, _ in self.entries]:
+            self.entries.append((label, handle))
+
+    def level(self, value: float, label: str = "", dashes: Literal["-", "--", ":"] = "-") -> None:
+        """Draw a horizontal line across every panel, which is no data; `arrange` if it has a label."""
+        with style.look():
+            for axes in self.panels.values():
+                axes.axhline(value, color=style.GUIDE, linewidth=0.9, linestyle=dashes, zorder=1.5, label=f"_{label}")
+            self.entry(label, Line2D([], [], color=style.GUIDE, linewidth=0.9, linestyle=dashes))
+
+    def band(self, low: float, high: float, label: str = "", x: tuple[float, float] | None = None) -> None:
+        """Shade what lies between two values in every panel, all over or between two places `x`."""
+        with style.look():
+            for axes in self.panels.values():
+                span = x or (axes.get_xlim() if x is None else x)
+                axes.fill_between(span, low, high, color="0.85", linewidth=0, zorder=0.5, label=f"_{label}")
+            self.entry(label, Patch(color="0.85", linewidth=0))
+
+    def curve(self, x: Sequence[float], y: Sequence[float], label: str) -> None:
+        """Draw a theoretical curve in black in every panel."""
+        with style.look():
+            for axes in self.panels.values():
+                axes.plot(x, y, color="black", linewidth=1.2, label=label, zorder=1.8)
+            self.entry(label, Line2D([], [], color="black", linewidth=1.2))
+
+    def arrange(self) -> "Picture":
+        """Set the size of the figure so that no text is cut off or lies over another; return the figure."""
+        with style.look():
+            _Arrangement(self).make()
+        return self
+
+    def _repr_png_(self) -> bytes:
+        out = BytesIO()
+        with style.look():
+            self.savefig(out, format="png", dpi=_DPI)
+        return out.getvalue()
+
+
+def save(fig: Figure, path: str | Path) -> Path:
+    """Write a figure as PNG, SVG or PDF, which its name says; raises InputError if that is not possible."""
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(str(path), "", path.suffix or "no ending", f"a file name that ends in {', '.join(SUFFIXES)}")
+    if not path.parent.is_dir():
+        raise InputError(str(path), "", f"no folder {path.parent}", "a folder that exists")
+    # no date: the same results give the same file
+    dated = {"CreationDate": None} if path.suffix.lower() == ".pdf" else {"Date": None}
+    metadata: dict[str, Any] = {} if path.suffix.lower() == ".png" else dated
+    try:
+        with style.look():
+            fig.savefig(path, dpi=_SAVED_DPI, metadata=metadata)
+    except (OSError, ValueError) as error:
+        found = getattr(error, "strerror", None) or str(error)
+        raise InputError(str(path), "", found, "a file that can be written") from None
+    return path
+
+
+def drawing(draw: Callable[P, Picture]) -> Callable[P, Picture]:
+    """Let a function draw in this package's look and make room for all texts afterwards."""
+
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Picture:
+        with style.look():
+            return draw(*args, **kwargs).arrange()
+
+    return drawn
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel: its axes, its rows of the frame and the values of its facets."""
+
+    axes: Axes
+    rows: pl.DataFrame
+    key: tuple[Any, ...]
+
+
+def panel_size(across: int, *, wide: float = 0.0, series: int = 1) -> tuple[float, float]:
+    """Return width and height of a panel in inches when so many stand side by side; at least `wide`."""
+    sizes = [(4.2, 2.8), (3.1, 2.2), (2.6, 1.9), (2.1, 1.6)]
+    width, height = (5.2, 3.8) if across == 1 and series > _MANY_SERIES else sizes[min(across, 4) - 1]
+    return max(width, wide), height
+
+
+def spread(
+    rows: pl.DataFrame,
+    facet: Names,
+    columns: int | Names,
+    *,
+    wide: float = 0.0,
+    series: int = 1,
+    size: Callable[[int], tuple[float, float]] | None = None,
+) -> tuple[Picture, list[Panel]]:
+    """Return a figure with a panel for each combination of `facet`.
+
+    `columns` is how many panels stand side by side, or the names of the columns whose values run across while those
+    of `facet` run down. Two facets without `columns` run down and across.
+    """
+    down_names: Sequence[str] = listed(facet)
+    if columns is None and len(down_names) == 2:
+        *down_names, columns = down_names
+    if columns is None or isinstance(columns, int):
+        groups = Groups.of(rows, down_names)
+        across = _across(len(groups.keys), columns)
+        _check_panels(len(groups.keys))
+        places = {key: divmod(i, across) for i, key in enumerate(groups.keys)}
+        titles = dict(zip(groups.keys, groups.labels, strict=True)) if down_names else {}
+        picture = Picture(-(-len(groups.keys) // across), across, (size or _sized(wide, series))(across))
+        parts = list(zip(groups.keys, groups.parts(rows), strict=True))
+    else:
+        down, over = Groups.of(rows, down_names), Groups.of(rows, columns)
+        across = len(over.keys)
+        _check_panels(len(down.keys) * across)
+        picture = Picture(len(down.keys), across, (size or _sized(wide, series))(across))
+        picture.around.column_titles = over.labels
+        picture.around.row_titles = down.labels if down_names and len(down.keys) > 1 else []
+        places, titles, parts = {}, {}, []
+        for i, (upper, line) in enumerate(zip(down.keys, down.parts(rows), strict=True)):
+            for j, (key, part) in enumerate(zip(over.keys, over.parts(line), strict=True)):
+                if not part.is_empty():
+                    places[upper + key] = (i, j)
+                    parts.append((upper + key, part))
+    panels: list[Panel] = []
+    first: Axes | None = None
+    for key, part in parts:
+        axes = picture.add_panel(*places[key], key, share=(first, first))
+        first = first or axes
+        if titles.get(key):
+            axes.set_title(titles[key])
+        panels.append(Panel(axes, part, key))
+    return picture, panels
+
+
+def _sized(wide: float, series: int) -> Callable[[int], tuple[float, float]]:
+    return lambda across: panel_size(across, wide=wide, series=series)
+
+
+def _across(count: int, columns: int | None) -> int:
+    if columns is not None:
+        return max(1, min(columns, count))
+    return count if count <= 3 else math.ceil(math.sqrt(count))
+
+
+def _check_panels(count: int) -> None:
+    if count > MOST_PANELS:
+        raise InputError("", "facet", f"{count} panels", f"at most {MOST_PANELS}; filter the rows, or use fewer facets")
+
+
+class _Arrangement:
+    """Measures every text once and places panels, titles, labels, colour bar and legend; lengths in inches."""
+
+    def __init__(self, picture: Picture) -> None:
+        self.picture = picture
+        self.renderer: RendererAgg = picture.canvas.get_renderer()  # type: ignore[attr-defined]
+        self.width, self.height = picture.panel_size
+        self.down, self.across = len(picture.grid), len(picture.grid[0])
+
+    def _size(self, artist: Artist) -> tuple[float, float]:
+        box = artist.get_window_extent(self.renderer)
+        return float(box.width) / _DPI, float(box.height) / _DPI
+
+    def _fit(self, text: Text, room: float, *, upright: bool = False) -> None:
+        """Break a text into lines that fit."""
+        words = re.sub(r"\s*\n\s*", " ", text.get_text())
+        text.set_text(words)
+        needed = self._size(text)[1 if upright else 0]
+        if needed > room:
+            text.set_text(textwrap.fill(words, max(8, int(len(words) * room / needed)), break_long_words=False))
+            needed = self._size(text)[1 if upright else 0]
+            if needed > room:
+                text.set_text(textwrap.fill(words, max(8, int(len(words) * room / needed * 0.8))))
+
+    def _text(self, text: str, **options: Any) -> Text:
+        made = self.picture.text(0, 0, text, **options)
+        self.picture._texts.append(made)
+        return made
+
+    def make(self) -> None:
+        picture = self.picture
+        for old in [*picture._texts, *picture.legends]:
+            old.remove()
+        picture._texts = []
+        picture.set_size_inches(self.across * (self.width + 1) + 3, self.down * (self.height + 1) + 1)
+        total_w, total_h = picture.get_size_inches()
+        for axes in picture.panels.values():
+            axes.set_position((0.5, 0.5, self.width / total_w, self.height / total_h))
+        self._hide_inner_ticks()
+        self._fit_ticks()
+        self._label_panels()
+        left, right, top, bottom = self._margins()
+        self._place(left, right, top, bottom)
+
+    def _hide_inner_ticks(self) -> None:
+        grid = self.picture.grid
+        for i, j, axes in self._places():
+            below = any(grid[k][j] is not None for k in range(i + 1, self.down))
+            axes.tick_params(labelleft=j == 0 or bool(self._own_scale(axes)), labelbottom=not below)
+
+    def _own_scale(self, axes: Axes) -> bool:
+        first = self.picture.grid[int(str(axes.get_label()).split(",")[0])][0]
+        return first is None or not (axes is first or axes.get_shared_y_axes().joined(axes, first))
+
+    def _places(self) -> list[tuple[int, int, Axes]]:
+        return [
+            (i, j, axes) for i, row in enumerate(self.picture.grid) for j, axes in enumerate(row) if axes is not None
+        ]
+
+    def _fit_ticks(self) -> None:
+        """Turn names of categories that would overlap, leave out numbers that would."""
+        done: list[Axes] = []
+        for _, _, axes in reversed(self._places()):
+            if not any(axes.get_shared_x_axes().joined(axes, other) for other in done):
+                done.append(axes)
+                self._fit_x_ticks(axes)
+        for axes, name in self.picture.under:
+            labels = [label for label in axes.get_xticklabels() if label.get_text() and label.get_visible()]
+            tallest = max((self._size(label)[1] for label in labels), default=0.0)
+            name.xyann = (0, -(tallest * 72 + 9))
+            axes.xaxis.labelpad = self._size(name)[1] * 72 + 9
+
+    def _boxes(self, axes: Axes) -> list[tuple[Text, Bbox]]:
+        low, high = sorted(axes.get_xlim())
+        labels = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+        shown = [label for at, label in labels if label.get_text() and low <= at <= high]
+        return sorted(((label, label.get_window_extent(self.renderer)) for label in shown), key=lambda pair: pair[1].x0)
+
+    def _fit_x_ticks(self, axes: Axes) -> None:
+        siblings = [other for other in self.picture.panels.values() if axes.get_shared_x_axes().joined(axes, other)]
+        if axes in self.picture.categories:
+            for turn in (0, 40, 90):
+                for other in siblings:
+                    for label in other.get_xticklabels():
+                        label.set(rotation=turn, ha="right" if turn else "center", rotation_mode="anchor")
+                        label.set_verticalalignment("center" if turn == 90 else "top")
+                boxes = [box for _, box in self._boxes(axes)]
+                apart = [later.x0 - earlier.x0 for earlier, later in pairwise(boxes)]
+                room = 0.17 * _DPI / math.sin(math.radians(turn)) if turn else 0
+                if turn and all(gap >= room for gap in apart):
+                    return
+                if not turn and all(earlier.x1 + 4 <= later.x0 for earlier, later in pairwise(boxes)):
+                    return
+            return
+        numbers = self._boxes(axes)
+        end, hidden = math.inf, []
+        for label, box in reversed(numbers):
+            if box.x1 + 5 > end:
+                hidden.append(label.get_text())
+            else:
+                end = box.x0
+        if hidden:
+            ticks = list(zip(axes.get_xticks(), axes.get_xticklabels(), strict=True))
+            axes.set_xticks(
+                [at for at, _ in ticks], ["" if label.get_text() in hidden else label.get_text() for _, label in ticks]
+            )
+
+    def _label_panels(self) -> None:
+        around, grid = self.picture.around, self.picture.grid
+        for j, text in enumerate(around.column_titles):
+            top = next((grid[i][j] for i in range(self.down) if grid[i][j] is not None), None)
+            if top is not None:
+                top.set_title(text)
+        for i, text in enumerate(around.row_titles):
+            last = next((axes for axes in reversed(grid[i]) if axes is not None), None)
+            if last is not None:
+                known = next((t for t in last.texts if t.get_gid() == "row title"), None)
+                name = known or last.text(
+                    1.0 + 0.07 / self.width, 0.5, text, transform=last.transAxes, rotation=270, va="center", ha="left"
+                )
+                name.set_gid("row title")
+                name.set_fontsize(style.TEXT)
+                self._fit(name, self.height, upright=True)
+        for _, _, axes in self._places():
+            self._fit(axes.title, self.width + 0.05)
+        if len(around.y_labels) == self.down and (self.down > 1 or self.across >= 1):
+            for i, text in enumerate(around.y_labels):
+                first = grid[i][0]
+                if first is not None:
+                    first.set_ylabel(text)
+                    self._fit(first.yaxis.label, self.height, upright=True)
+        if self.across == 1 and self.down >= 1:
+            last = grid[-1][0]
+            if last is not None:
+                last.set_xlabel(around.x_label)
+                self._fit(last.xaxis.label, self.width + 0.3)
+
+    def _margins(self) -> tuple[list[float], list[float], list[float], list[float]]:
+        left, right = [0.0] * self.across, [0.0] * self.across
+        top, bottom = [0.0] * self.down, [0.0] * self.down
+        for i, j, axes in self._places():
+            inner, outer = axes.get_window_extent(self.renderer), axes.get_tightbbox(self.renderer)
+            if outer is None:
+                continue
+            left[j] = max(left[j], (inner.x0 - outer.x0) / _DPI)
+            right[j] = max(right[j], (outer.x1 - inner.x1) / _DPI)
+            bottom[i] = max(bottom[i], (inner.y0 - outer.y0) / _DPI)
+            top[i] = max(top[i], (outer.y1 - inner.y1) / _DPI)
+        return left, right, top, bottom
+
+    def _place(self, left: list[float], right: list[float], top: list[float], bottom: list[float]) -> None:
+        picture, around = self.picture, self.picture.around
+        body_w = sum(left) + sum(right) + self.across * self.width + (self.across - 1) * _GAP
+        body_h = sum(top) + sum(bottom) + self.down * self.height + (self.down - 1) * _GAP
+        one_y = around.y_labels[0] if len(around.y_labels) == 1 and self.down > 1 else ""
+        y_text = self._text(one_y, rotation=90, va="center", ha="left") if one_y else None
+        x_text = self._text(around.x_label, va="bottom", ha="center") if self.across > 1 and around.x_label else None
+        y_room = x_room = 0.0
+        if y_text is not None:
+            self._fit(y_text, body_h, upright=True)
+            y_room = self._size(y_text)[0] + 0.06
+        if x_text is not None:
+            self._fit(x_text, body_w)
+            x_room = self._size(x_text)[1] + 0.06
+        # colour bar
+        bar_w = bar_right = 0.0
+        if around.bar is not None:
+            total_w, total_h = picture.get_size_inches()
+            bar_h = min(body_h - top[0] - bottom[-1], 3.2)
+            around.bar.set_position((0.1, 0.1, 0.16 / total_w, bar_h / total_h))
+            self._fit(around.bar.yaxis.label, bar_h, upright=True)
+            box = around.bar.get_tightbbox(self.renderer)
+            inner = around.bar.get_window_extent(self.renderer)
+            if box is not None:
+                bar_right = (box.x1 - inner.x1) / _DPI
+            bar_w = 0.2 + 0.16 + bar_right
+        legend_w, legend_h = self._legend(body_h)
+        gap = 0.15 if legend_w else 0.0
+        title = self._text(around.title, va="top", ha="left", fontsize=style.TEXT + 1) if around.title else None
+        total_w = _EDGE + y_room + body_w + bar_w + gap + legend_w + _EDGE
+        title_room = 0.0
+        if title is not None:
+            self._fit(title, total_w - 2 * _EDGE)
+            total_w = max(total_w, self._size(title)[0] + 2 * _EDGE)
+            title_room = self._size(title)[1] + 0.12
+        legend_top = _EDGE + title_room + top[0]
+        total_h = max(
+            _EDGE + title_room + body_h + x_room + _EDGE,
+            legend_h and legend_top + legend_h + _EDGE,
+        )
+        picture.set_size_inches(total_w, total_h)
+        xs, x = [], _EDGE + y_room
+        for j in range(self.across):
+            x += left[j]
+            xs.append(x)
+            x += self.width + right[j] + _GAP
+        ys, y = [], total_h - _EDGE - title_room
+        for i in range(self.down):
+            y -= top[i] + self.height
+            ys.append(y)
+            y -= bottom[i] + _GAP
+        for i, j, axes in self._places():
+            axes.set_position(
+                (xs[j] / total_w, ys[i] / total_h, self.width / total_w, self.height / total_h),
+            )
+        end, low = xs[-1] + self.width, ys[-1]
+        if title is not None:
+            title.set_position((_EDGE / total_w, 1 - _EDGE / total_h))
+        if y_text is not None:
+            y_text.set_position((_EDGE / total_w, (ys[0] + self.height + low) / 2 / total_h))
+        if x_text is not None:
+            x_text.set_position(((xs[0] + end) / 2 / total_w, (low - bottom[-1] - x_room) / total_h))
+        if around.bar is not None:
+            middle = (ys[0] + self.height + low) / 2
+            at = end + right[-1] + 0.2
+            around.bar.set_position((at / total_w, (middle - bar_h / 2) / total_h, 0.16 / total_w, bar_h / total_h))
+        if picture.legends:
+            at = end + right[-1] + bar_w + gap
+            picture.legends[0].set_bbox_to_anchor((at / total_w, 1 - legend_top / total_h), picture.transFigure)
+
+    def _legend(self, room: float) -> tuple[float, float]:
+        """Make the legend in as many columns as the height needs; return its width and height."""
+        entries = self.picture.entries
+        if not entries:
+            return 0.0, 0.0
+        labels, handles = [label for label, _ in entries], [handle for _, handle in entries]
+        for columns in range(1, len(entries) + 1):
+            if columns > 1 and math.ceil(len(entries) / columns) == math.ceil(len(entries) / (columns - 1)):
+                continue
+            for old in list(self.picture.legends):
+                old.remove()
+            legend = self.picture.legend(
+                handles, labels, loc="upper left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0, borderpad=0
+            )
+            width, height = self._size(legend)
+            if height <= room or columns >= 6:
+                break
+        return width, height

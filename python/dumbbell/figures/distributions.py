@@ -1,0 +1,203 @@
+"""Distributions: box plots over runs, cumulative distributions of values or histograms."""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib.patches import Patch
+
+from dumbbell.figures.axes import category, finite, from_zero, is_log, named, scale
+from dumbbell.figures.canvas import Picture, drawing, spread
+from dumbbell.figures.frames import Groups, Names, Numbers, axis_label, check, listed, numbers, ordered, taken, thinned
+from dumbbell.figures.lines import handle
+from dumbbell.figures.style import styles
+
+FEW_POINTS = 10
+MOST_POINTS = 5000
+_BOX, _LEAST_BOX, _MOST_WIDE = 0.17, 0.1, 6.0  # inches: a box, where there are many, all of them before that
+# the engine's histogram has 64 bins for every doubling, none narrower than 1.024 us; the store leaves out empty ones
+_ENGINE_BINS, _LEAST_MS = 64, 0.001024
+
+
+@drawing
+def box(
+    frame: Any,
+    x: str,
+    y: str,
+    *,
+    by: Names = None,
+    facet: Names = None,
+    columns: int | Names = None,
+    log_y: bool = False,
+    x_label: str | None = None,
+    y_label: str | None = None,
+    title: str | None = None,
+) -> Picture:
+    """Draw box plots of the rows (seeds) of each value of `x` and group of `by`.
+
+    A box reaches from the first to the third quartile with a line at the median, whiskers to the furthest value
+    within 1.5 of its length. With ten rows or fewer each is drawn as a point, else only those beyond the whiskers.
+    """
+    rows = taken(frame)
+    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    check(rows, ("y",), x=x, y=y, by=by, facet=facet, columns=over)
+    names, groups = ordered(rows[x]), Groups.of(rows, by)
+    drawn, count = styles(len(groups.keys)), len(groups.keys)
+    stride = count + 0.8
+    picture, panels = spread(rows, facet, columns, wide=_wide(stride * len(names)))
+    heights = finite(numbers(rows[y]))
+    log = is_log(log_y, heights, "log_y")
+    scale(panels[0].axes.yaxis, heights, log=log)
+    from_zero(panels[0].axes, heights, log=log)
+    for panel in panels:
+        axes = panel.axes
+        for number, (label, part, style) in enumerate(zip(groups.labels, groups.parts(panel.rows), drawn, strict=True)):
+            own = [finite(numbers(part.filter(pl.col(x).eq_missing(name))[y])) for name in names]
+            at = [i * stride + number - (count - 1) / 2 for i in range(len(names))]
+            filled = [(place, values) for place, values in zip(at, own, strict=True) if len(values)]
+            if not filled:
+                continue
+            few = max(len(values) for _, values in filled) <= FEW_POINTS
+            made = axes.boxplot(
+                [values for _, values in filled],
+                positions=[place for place, _ in filled],
+                widths=0.72,
+                manage_ticks=False,
+                patch_artist=True,
+                showfliers=not few,
+                boxprops={"facecolor": style.colour, "alpha": 0.55, "edgecolor": "0.2", "linewidth": 0.8},
+                medianprops={"color": "black", "linewidth": 1.5},
+                whiskerprops={"color": "0.2", "linewidth": 0.9},
+                capprops={"color": "0.2", "linewidth": 0.9},
+                flierprops={"marker": style.marker, "markersize": 3, "markeredgecolor": style.colour},
+            )
+            for patch in made["boxes"]:
+                patch.set_label(label)
+                patch.set_hatch(style.hatch if count > 1 else "")
+            if few:
+                for place, values in filled:
+                    beside = place + (np.linspace(-0.2, 0.2, len(values)) if len(values) > 1 else np.zeros(1))
+                    axes.plot(
+                        beside,
+                        values,
+                        linestyle="none",
+                        marker=style.marker,
+                        markersize=3.5,
+                        markerfacecolor=style.colour,
+                        markeredgecolor="white",
+                        markeredgewidth=0.5,
+                        label=f"_{label}, points",
+                        zorder=4,
+                    )
+        named(picture, axes, [category(name) for name in names], [i * stride for i in range(len(names))])
+        axes.set_xlim(-stride / 2 - 0.1, (len(names) - 0.5) * stride + 0.1)
+    if count > 1:
+        for label, style in zip(groups.labels, drawn, strict=True):
+            patch = Patch(facecolor=style.colour, alpha=0.55, edgecolor="0.2", linewidth=0.8, hatch=style.hatch)
+            picture.entry(label, patch)
+    picture.around.title = title
+    picture.around.x_label = axis_label(x) if x_label is None else x_label
+    picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
+    return picture
+
+
+def _wide(boxes: float) -> float:
+    """Return the width of a panel with so many boxes in inches."""
+    return 0.3 + boxes * max(_LEAST_BOX, min(_BOX, _MOST_WIDE / boxes))
+
+
+@drawing
+def cdf(
+    frame: Any,
+    value: str,
+    *,
+    weight: str | None = None,
+    by: Names = None,
+    facet: Names = None,
+    columns: int | Names = None,
+    complementary: bool = False,
+    log_x: bool | None = None,
+    log_y: bool = False,
+    x_label: str | None = None,
+    y_label: str | None = None,
+    title: str | None = None,
+) -> Picture:
+    """Draw the share of values up to `value`, or above it if `complementary`; one line for each group of `by`.
+
+    With `weight` a row is a bin of a histogram: `value` is its lower edge, and it reaches to the next in the frame.
+    Bins of the store's table `sojourn` (`from_ms`) reach no further than the engine's bins do, since empty ones
+    are left out. Bins of several runs in one group are added up.
+    """
+    rows = taken(frame)
+    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    check(rows, ("value", "weight"), value=value, weight=weight, by=by, facet=facet, columns=over)
+    groups = Groups.of(rows, by)
+    drawn = styles(len(groups.keys))
+    picture, panels = spread(rows, facet, columns, series=len(groups.keys))
+    edges = np.unique(finite(numbers(rows[value]))) if weight else np.array([])
+    places = finite(numbers(rows[value]))
+    log = is_log(log_x, places, "log_x")
+    curves = [
+        (panel, number, steps(part, value, weight, edges, complementary=complementary))
+        for panel in panels
+        for number, part in enumerate(groups.parts(panel.rows))
+    ]
+    shares = finite(*(y for _, _, (_, y) in curves))
+    shares = shares[shares > 0] if log_y else shares
+    scale(panels[0].axes.xaxis, places, log=log)
+    scale(panels[0].axes.yaxis, shares, log=log_y)
+    for panel, number, (x, y) in curves:
+        if not len(x):
+            continue
+        style = drawn[number]
+        x, y = thinned(x, y, MOST_POINTS, log=log)
+        panel.axes.plot(
+            x,
+            np.where(y > 0, y, np.nan) if log_y else y,
+            color=style.colour,
+            linestyle=style.dashes,
+            marker=style.marker,
+            markevery=((number % 7) / 60 + 0.02, 0.18),
+            drawstyle="default" if weight else "steps-post",
+            label=groups.labels[number],
+            zorder=3,
+        )
+    for panel in panels:
+        if log_y:
+            panel.axes.set_ylim(max(float(shares.min()), 1e-7) / 1.3 if len(shares) else 1e-3, 1.2)
+        else:
+            panel.axes.set_ylim(0, 1.02)
+    if len(groups.keys) > 1:
+        for label, style in zip(groups.labels, drawn, strict=True):
+            picture.entry(label, handle(style, joined=True))
+    picture.around.title = title
+    picture.around.x_label = axis_label(value) if x_label is None else x_label
+    what = weight if weight else "values"
+    said = f"share of {axis_label(what)} {'above' if complementary else 'up to'} x"
+    picture.around.y_labels = [said if y_label is None else y_label]
+    return picture
+
+
+def steps(
+    rows: pl.DataFrame, value: str, weight: str | None, edges: Numbers, *, complementary: bool = False
+) -> tuple[Numbers, Numbers]:
+    """Return places and the share of values up to (or above) each; of a histogram, corners of a line."""
+    known = rows.filter(pl.col(value).cast(pl.Float64).is_finite())
+    if known.is_empty():
+        return np.array([]), np.array([])
+    if weight is None:
+        x, times = np.unique(numbers(known[value]), return_counts=True)
+        y = np.cumsum(times) / times.sum()
+        x, y = np.concatenate([x[:1], x]), np.concatenate([[0.0], y])
+    else:
+        bins = known.group_by(value).agg(pl.col(weight).sum()).sort(value)
+        start, counts = numbers(bins[value]), numbers(bins[weight])
+        index = np.searchsorted(edges, start) + 1
+        last = float(edges[-1] + (edges[-1] - edges[-2] if len(edges) > 1 else 0.0))
+        end = np.append(edges, last)[index]
+        if value == "from_ms":
+            end = np.minimum(end, start + np.maximum(start / _ENGINE_BINS, _LEAST_MS))
+        total = np.cumsum(counts) / counts.sum()
+        x = np.column_stack([start, end]).ravel()
+        y = np.column_stack([np.concatenate([[0.0], total[:-1]]), total]).ravel()
+    return x, 1 - y if complementary else y

@@ -1,0 +1,185 @@
+"""Throughput against queueing delay, as in the papers of Remy (Winstein and Balakrishnan, 2013) and of BBR."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Ellipse
+from matplotlib.text import Annotation
+from matplotlib.transforms import Bbox
+
+from dumbbell.figures.axes import finite, is_log, scale
+from dumbbell.figures.canvas import Picture, drawing, spread
+from dumbbell.figures.frames import Groups, Names, Numbers, axis_label, check, listed, numbers, taken
+from dumbbell.figures.lines import handle
+from dumbbell.figures.style import SMALL, styles
+
+_MOST_LABELS = 8
+
+
+@drawing
+def ellipses(
+    frame: Any,
+    x: str,
+    y: str,
+    *,
+    by: Names = None,
+    facet: Names = None,
+    columns: int | Names = None,
+    log_x: bool | None = None,
+    x_label: str | None = None,
+    y_label: str | None = None,
+    title: str | None = None,
+) -> Picture:
+    """Draw delay `x`, smaller to the right, and throughput `y`: better is up and to the right.
+
+    Each group of `by` has a marker at the mean of its rows (seeds, flows) and the ellipse of one standard deviation
+    along the axes of their covariance. Groups of fewer than three rows have a marker alone. Labels stand beside the
+    markers where they fit, else all in a legend.
+    """
+    rows = taken(frame)
+    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    check(rows, ("x", "y"), x=x, y=y, by=by, facet=facet, columns=over)
+    groups = Groups.of(rows, by)
+    drawn = styles(len(groups.keys))
+    picture, panels = spread(rows, facet, columns, series=len(groups.keys))
+    places, heights = finite(numbers(rows[x])), finite(numbers(rows[y]))
+    log = is_log(log_x, places, "log_x")
+    first = panels[0].axes
+    scale(first.xaxis, places, log=log)
+    scale(first.yaxis, heights, log=False)
+    corners: list[tuple[float, float]] = []
+    centres: dict[Axes, list[tuple[float, float, str, str]]] = {}
+    for panel in panels:
+        for label, part, style in zip(groups.labels, groups.parts(panel.rows), drawn, strict=True):
+            points = _points(part, x, y, log=log)
+            if not len(points):
+                continue
+            mean = points.mean(axis=0)
+            outline = _outline(points, mean)
+            if outline is not None:
+                shape = _ellipse(points, mean) if not log else None
+                if shape is not None:
+                    panel.axes.add_patch(shape)
+                    shape.set(facecolor=style.colour, edgecolor=style.colour, label=f"_{label}, ellipse")
+                    shape.set_linestyle(style.dashes)
+                    shape.set_alpha(0.25)
+                else:
+                    panel.axes.fill(
+                        10 ** outline[:, 0],
+                        outline[:, 1],
+                        facecolor=style.colour,
+                        alpha=0.25,
+                        edgecolor=style.colour,
+                        label=f"_{label}, ellipse",
+                    )
+                corners += [(10 ** float(a) if log else float(a), float(b)) for a, b in outline]
+            at = 10 ** float(mean[0]) if log else float(mean[0])
+            panel.axes.plot(
+                [at],
+                [float(mean[1])],
+                linestyle="none",
+                marker=style.marker,
+                color=style.colour,
+                markersize=6,
+                label=label,
+            )
+            corners.append((at, float(mean[1])))
+            centres.setdefault(panel.axes, []).append((at, float(mean[1]), label, style.colour))
+    _limits(first, corners, log=log)
+    picture.around.title = title
+    picture.around.x_label = f"{axis_label(x) if x_label is None else x_label} (smaller is to the right)"
+    picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
+    if len(groups.keys) > 1 and not (len(groups.keys) <= _MOST_LABELS and _beside(picture, centres)):
+        for label, style in zip(groups.labels, drawn, strict=True):
+            picture.entry(label, handle(style, joined=False))
+    return picture
+
+
+def _points(rows: Any, x: str, y: str, *, log: bool) -> Numbers:
+    at = numbers(rows[x])
+    points = np.column_stack([np.log10(at) if log else at, numbers(rows[y])])
+    known: Numbers = points[np.isfinite(points).all(axis=1)]
+    return known
+
+
+def _axes_of(points: Numbers) -> tuple[Numbers, Numbers]:
+    """Return standard deviations along the main axes, and those axes."""
+    spread_of, directions = np.linalg.eigh(np.cov(points.T))
+    return np.sqrt(np.maximum(spread_of, 0.0)), directions
+
+
+def _outline(points: Numbers, mean: Numbers) -> Numbers | None:
+    """Return points on the ellipse of one standard deviation."""
+    if len(points) < 3:
+        return None
+    deviations, directions = _axes_of(points)
+    turn = np.linspace(0, 2 * np.pi, 73)
+    circle = np.column_stack([np.cos(turn), np.sin(turn)])
+    around: Numbers = mean + (circle * deviations) @ directions.T
+    return around
+
+
+def _ellipse(points: Numbers, mean: Numbers) -> Ellipse:
+    deviations, directions = _axes_of(points)
+    angle = float(np.degrees(np.arctan2(directions[1, 1], directions[0, 1])))
+    return Ellipse((float(mean[0]), float(mean[1])), 2 * float(deviations[1]), 2 * float(deviations[0]), angle=angle)
+
+
+def _limits(axes: Axes, corners: list[tuple[float, float]], *, log: bool) -> None:
+    """Show everything, delay from the right."""
+    if not corners:
+        return
+    xs, ys = np.array(corners).T
+    low, high, bottom, top = float(xs.min()), float(xs.max()), float(ys.min()), float(ys.max())
+    if log:
+        axes.set_xlim(high * (high / low) ** 0.08 * 1.02, low / (high / low) ** 0.08 / 1.02)
+    else:
+        room = 0.08 * (high - low) or 0.05 * abs(high) or 1.0
+        axes.set_xlim(high + room, low - room if low < 0 or low > room else 0.0)
+    room = 0.08 * (top - bottom) or 0.05 * abs(top) or 1.0
+    axes.set_ylim(bottom - room if bottom < 0 or bottom > room else 0.0, top + room)
+
+
+def _beside(picture: Picture, centres: dict[Axes, list[tuple[float, float, str, str]]]) -> bool:
+    """Write each label beside its marker where it covers nothing; False, with none written, if one has no room."""
+    picture.arrange()
+    renderer = picture.canvas.get_renderer()  # type: ignore[attr-defined]
+    written: list[Annotation] = []
+    offsets = [(x, y) for y, x in product((0, 7, -7, 13, -13), (8, -8, 0)) if (x, y) != (0, 0)]
+    for axes, points in centres.items():
+        inside = axes.get_window_extent(renderer)
+        pixels = [axes.transData.transform((x, y)) for x, y, _, _ in points]
+        taken_up: list[Bbox] = []
+        for x, y, label, _colour in points:
+            for aside in offsets:
+                note = axes.annotate(
+                    label,
+                    (x, y),
+                    xytext=aside,
+                    textcoords="offset points",
+                    ha="left" if aside[0] > 0 else "right" if aside[0] < 0 else "center",
+                    va="center",
+                    fontsize=SMALL,
+                )
+                box = note.get_window_extent(renderer)
+                text = Bbox.from_extents(box.x0, box.y0, box.x1, box.y1).padded(2)
+                free = not any(text.overlaps(other) for other in taken_up)
+                free = free and not any(text.padded(3).contains(*pixel) for pixel in pixels)
+                if (
+                    free
+                    and inside.x0 <= text.x0
+                    and text.x1 <= inside.x1
+                    and inside.y0 <= text.y0
+                    and text.y1 <= inside.y1
+                ):
+                    written.append(note)
+                    taken_up.append(text)
+                    break
+                note.remove()
+            else:
+                for note in written:
+                    note.remove()
+                return False
+    return True

@@ -1,0 +1,142 @@
+"""Heat maps over two keys."""
+
+import math
+from typing import Any, Literal
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.colors import Colormap, LogNorm, Normalize
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from dumbbell.errors import InputError
+from dumbbell.figures.axes import category, finite, named
+from dumbbell.figures.canvas import Picture, drawing, panel_size, spread
+from dumbbell.figures.frames import Names, axis_label, check, check_unique, listed, numbers, ordered, taken
+from dumbbell.figures.style import MISSING
+
+Kind = Literal["difference", "ratio", "plain"]
+MOST_WRITTEN = 100
+_CELL = (0.42, 0.25)  # inches of a cell with a number in it
+_MOST_ABREAST = 40  # cells side by side in the whole figure; with more, numbers in them cannot be read on a page
+_MAPS = {"difference": "RdBu_r", "ratio": "RdBu_r", "plain": "cividis"}
+
+
+@drawing
+def heat(
+    frame: Any,
+    x: str,
+    y: str,
+    value: str,
+    *,
+    facet: Names = None,
+    columns: int | Names = None,
+    kind: Kind = "difference",
+    x_label: str | None = None,
+    y_label: str | None = None,
+    label: str | None = None,
+    title: str | None = None,
+) -> Picture:
+    """Draw a heat map of `value` for each combination of `facet`, all with one colour bar, which `label` describes.
+
+    A "difference" is white at 0, a "ratio" white at 1 on a logarithmic scale, "plain" runs from low to high. Cells
+    without a value are grey. Maps of up to 100 cells have their numbers written into them. Rows and columns stand
+    in order at equal distances.
+    """
+    rows = taken(frame)
+    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    check(rows, ("value",), x=x, y=y, value=value, facet=facet, columns=over)
+    if kind not in _MAPS:
+        raise InputError("", "kind", str(kind), ", ".join(_MAPS))
+    check_unique(rows, list(dict.fromkeys([*listed(facet), *over, x, y])))
+    across, down = ordered(rows[x]), ordered(rows[y])
+    column = {name: i for i, name in enumerate(across)}
+    line = {name: i for i, name in enumerate(down)}
+    written = len(across) * len(down) <= MOST_WRITTEN
+
+    def size(count: int) -> tuple[float, float]:
+        nonlocal written
+        written = written and len(across) * count <= _MOST_ABREAST
+        width, height = panel_size(count)
+        cells = (_CELL[0] * len(across), _CELL[1] * len(down)) if written else (0.0, 0.0)
+        return max(cells[0], min(width, 0.7 * len(across))), max(cells[1], min(height, 0.5 * len(down)))
+
+    picture, panels = spread(rows, facet, columns, size=size)
+    every = finite(numbers(rows[value]))
+    norm = _norm(every, kind)
+    colours: Colormap = mpl.colormaps[_MAPS[kind]].with_extremes(bad=MISSING)
+    form = _form(every, kind)
+    for panel in panels:
+        grid = np.full((len(down), len(across)), np.nan)
+        places = panel.rows.select(x, y).rows()
+        for (at, up), number in zip(places, numbers(panel.rows[value]), strict=True):
+            grid[line[up], column[at]] = number
+        shown = np.ma.masked_invalid(np.where(grid > 0, grid, np.nan) if kind == "ratio" else grid)
+        axes = panel.axes
+        axes.set_facecolor(MISSING)
+        image = axes.imshow(shown, cmap=colours, norm=norm, aspect="auto", origin="lower", interpolation="nearest")
+        image.set_label(value)
+        axes.grid(visible=False)
+        axes.spines[["left", "bottom"]].set_visible(False)
+        if written:
+            shades = colours(norm(shown))
+            for (i, j), number in np.ndenumerate(grid):
+                if math.isfinite(number):
+                    dark = float(np.dot(shades[i, j, :3], (0.3, 0.59, 0.11))) < 0.5
+                    text = axes.text(
+                        j, i, form(number), ha="center", va="center", fontsize=7.5, color="white" if dark else "black"
+                    )
+                    text.set_in_layout(False)
+    first = panels[0].axes
+    if written or len(across) <= 30:
+        named(picture, first, [category(name) for name in across])
+    if written or len(down) <= 30:
+        first.set_yticks(range(len(down)), [category(name) for name in down])
+    for panel in panels:
+        panel.axes.tick_params(length=0)
+    bar = picture.add_axes((0, 0, 0.1, 0.1), label="colour bar")
+    scale = picture.colorbar(mpl.cm.ScalarMappable(norm, colours), cax=bar)
+    scale.outline.set_visible(False)
+    if kind == "ratio":
+        bar.yaxis.set_major_locator(FixedLocator(_ratio_ticks(norm)))
+        bar.yaxis.set_minor_locator(NullLocator())
+    bar.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:.3g}"))
+    bar.set_ylabel(axis_label(value) if label is None else label)
+    picture.around.bar = bar
+    picture.around.title = title
+    picture.around.x_label = axis_label(x) if x_label is None else x_label
+    picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
+    return picture
+
+
+def _norm(values: Any, kind: Kind) -> Normalize:
+    if kind == "ratio":
+        values = values[values > 0]
+        most = float(np.exp(np.abs(np.log(values)).max())) if len(values) else 2.0
+        most = max(most, 1.01)
+        return LogNorm(1 / most, most)
+    if kind == "difference":
+        most = float(np.abs(values).max()) if len(values) else 1.0
+        return Normalize(-(most or 1.0), most or 1.0)
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+    return Normalize(low, high if high > low else low + 1.0)
+
+
+def _ratio_ticks(norm: Normalize) -> list[float]:
+    """Return places on both sides of 1 for the colour bar."""
+    most = float(norm.vmax or 2.0)
+    steps = [1.02, 1.05, 1.1, 1.2, 1.5, 2, 5, 10, 20, 50, 100, 1000, 1e4, 1e6]
+    inside = [step for step in steps if step <= most * 1.0001]
+    chosen = inside[-2:] if len(inside) > 1 else inside
+    return [*(1 / step for step in reversed(chosen)), 1.0, *chosen]
+
+
+def _form(values: Any, kind: Kind) -> Any:
+    """Return how numbers are written into cells: as many decimals as three digits of the largest need, 1 of a ratio."""
+    most = float(np.abs(values).max()) if len(values) else 1.0
+    if kind == "ratio":
+        return lambda number: f"{number:.2f}" if number < 10 else f"{number:.3g}"
+    decimals = 0 if most == 0 else min(max(2 - math.floor(math.log10(most) + 1e-9), 0), 4)
+    decimals = min(decimals, 2) if most >= 0.1 else decimals
+    if most >= 1e5:
+        return lambda number: f"{number:.1e}"
+    return lambda number: f"{number:z.{decimals}f}"

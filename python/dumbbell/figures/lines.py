@@ -1,0 +1,182 @@
+"""Lines over a number, or points over names."""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.transforms import ScaledTranslation
+
+from dumbbell.figures.axes import FEW, at_values, category, finite, from_zero, is_log, named, scale
+from dumbbell.figures.canvas import Picture, drawing, spread
+from dumbbell.figures.frames import (
+    Groups,
+    Names,
+    Numbers,
+    axis_label,
+    check,
+    check_unique,
+    listed,
+    numbers,
+    ordered,
+    taken,
+)
+from dumbbell.figures.style import Style, styles
+
+_MOST_BANDS = 8  # more would cover each other where few points have bars as well
+
+
+@drawing
+def lines(
+    frame: Any,
+    x: str,
+    y: str,
+    *,
+    low: str | None = None,
+    high: str | None = None,
+    by: Names = None,
+    facet: Names = None,
+    columns: int | Names = None,
+    log_x: bool | None = None,
+    log_y: bool = False,
+    reference: str | None = None,
+    reference_name: str | None = None,
+    x_label: str | None = None,
+    y_label: str | None = None,
+    title: str | None = None,
+) -> Picture:
+    """Draw `y` over `x`: one line for each group of `by`, with the interval from `low` to `high` if named.
+
+    A numeric `x` has lines, on a logarithmic axis if its values are positive and span more than a factor of 20 (or as
+    `log_x` says). Any other `x` has names at equal distances, and its points are not joined. `reference` is a column
+    with what was published or measured elsewhere, drawn as hollow markers beside the others; `reference_name` is what
+    the legend calls it. `facet` makes a panel of each combination of its values; `columns` is how many stand side by
+    side, or names of columns whose values run across while those of `facet` run down.
+
+    Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
+    """
+    rows = taken(frame)
+    check(
+        rows, ("y", "low", "high", "reference"), x=x, y=y, low=low, high=high, by=by, facet=facet, reference=reference
+    )
+    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    check(rows, columns=over)
+    check_unique(rows, list(dict.fromkeys([*listed(by), *listed(facet), *over, x])))
+    numeric = rows.schema[x].is_numeric()
+    groups = _with_values(rows, by, [y, *([reference] if reference else [])])
+    names = [] if numeric else ordered(rows[x])
+    wide = 0.0 if numeric else 0.3 + len(names) * max(0.4, 0.075 * len(groups.keys) + 0.2)
+    picture, panels = spread(rows, facet, columns, wide=wide, series=len(groups.keys))
+    heights = finite(*(numbers(rows[name]) for name in (y, low, high, reference) if name))
+    places = finite(numbers(rows[x])) if numeric else np.array([])
+    log = numeric and is_log(log_x, places, "log_x")
+    first = panels[0].axes
+    if is_log(log_y, heights, "log_y"):
+        scale(first.yaxis, heights, log=True)
+    else:
+        scale(first.yaxis, heights, log=False)
+        from_zero(first, heights, log=False)
+    if numeric:
+        scale(first.xaxis, places, log=log)
+    drawn = styles(len(groups.keys))
+    for panel in panels:
+        for number, (label, part, style) in enumerate(zip(groups.labels, groups.parts(panel.rows), drawn, strict=True)):
+            if part.is_empty():
+                continue
+            shift = 0.0 if numeric else _shift(number, len(groups.keys))
+            own = part.sort(x) if numeric else part
+            at = (
+                numbers(own[x])
+                if numeric
+                else np.array([names.index(v) + shift for v in own[x].to_list()], dtype=float)
+            )
+            _draw(panel.axes, at, own, (y, low, high, reference), label, style, joined=numeric, many=len(groups.keys))
+        if numeric:
+            at_values(panel.axes, places)
+        else:
+            named(picture, panel.axes, [category(name) for name in names])
+            panel.axes.set_xlim(-0.5, len(names) - 0.5)
+    _legend(picture, groups, drawn, joined=numeric, reference=reference and (reference_name or axis_label(reference)))
+    picture.around.title = title
+    picture.around.x_label = axis_label(x) if x_label is None else x_label
+    picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
+    return picture
+
+
+def _with_values(rows: pl.DataFrame, by: Names, measures: list[str]) -> Groups:
+    """Return the groups of which something is known."""
+    known = rows.filter(pl.any_horizontal(pl.col(m).cast(pl.Float64).fill_nan(None).is_not_null() for m in measures))
+    return Groups.of(known if not known.is_empty() else rows, by)
+
+
+def _shift(number: int, count: int) -> float:
+    """Return where a group stands beside its name."""
+    return (number - (count - 1) / 2) * 0.8 / count
+
+
+def _draw(
+    axes: Axes,
+    x: Numbers,
+    rows: pl.DataFrame,
+    measures: tuple[str, str | None, str | None, str | None],
+    label: str,
+    style: Style,
+    *,
+    joined: bool,
+    many: int,
+) -> None:
+    y, low, high, reference = measures
+    heights = numbers(rows[y])
+    colour = style.colour
+    axes.plot(
+        x,
+        heights,
+        color=colour,
+        linestyle=style.dashes if joined else "none",
+        marker=style.marker if len(x) <= 40 or not joined else None,
+        label=label,
+        zorder=3,
+    )
+    if low or high:
+        bottom, top = numbers(rows[low or y]), numbers(rows[high or y])
+        if joined and (many <= _MOST_BANDS or len(x) > FEW):
+            axes.fill_between(x, bottom, top, color=colour, alpha=0.15, linewidth=0, label=f"_{label}, interval")
+        if not joined or len(x) <= FEW:
+            axes.vlines(x, bottom, top, color=colour, linewidth=1.0, label=f"_{label}, bars", zorder=2.5)
+            for end in (bottom, top):
+                axes.plot(x, end, linestyle="none", marker="_", color=colour, markersize=5, label=f"_{label}, end")
+    if reference:
+        found = numbers(rows[reference])
+        hollow = axes.plot(
+            x,
+            found,
+            linestyle="none",
+            marker=style.marker,
+            markerfacecolor="white",
+            markeredgecolor=colour,
+            label=f"_{label}, reference",
+            markersize=6,
+            zorder=3.2,
+        )[0]
+        assert axes.figure is not None
+        aside = ScaledTranslation(4 / 72, 0, axes.figure.dpi_scale_trans)
+        hollow.set_transform(axes.transData + aside)
+
+
+def _legend(picture: Picture, groups: Groups, drawn: list[Style], *, joined: bool, reference: str | None) -> None:
+    if len(groups.keys) > 1:
+        for label, style in zip(groups.labels, drawn, strict=True):
+            picture.entry(label, handle(style, joined=joined))
+    elif reference:
+        picture.entry(groups.labels[0] or "simulated", handle(drawn[0], joined=joined))
+    if reference:
+        hollow = Line2D(
+            [], [], linestyle="none", marker="o", markerfacecolor="white", markeredgecolor="0.2", markersize=6
+        )
+        picture.entry(reference, hollow)
+
+
+def handle(style: Style, *, joined: bool) -> Line2D:
+    """Return what a legend shows of a line."""
+    return Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.dashes if joined else "none")

@@ -1,0 +1,279 @@
+"""What happens over time: measures one above another, and shares."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from dumbbell.errors import InputError
+from dumbbell.figures.axes import category, finite, from_zero, is_log, named, scale
+from dumbbell.figures.canvas import MOST_PANELS, Picture, drawing, spread
+from dumbbell.figures.frames import (
+    Groups,
+    Names,
+    axis_label,
+    check,
+    check_unique,
+    listed,
+    numbers,
+    ordered,
+    taken,
+    thinned,
+)
+from dumbbell.figures.lines import handle
+from dumbbell.figures.style import GUIDE, SMALL, Style, styles
+
+MOST_POINTS = 5000
+_STEPS = ("cwnd", "ssthresh", "in_flight", "backlog_packets", "backlog_bytes")
+_COUNTS = ("ce_marks", "sce_marks", "drops", "retransmissions")
+_ALONE = Style("#222222", "", "-", "")  # of a panel without groups
+_MOST_BARS = 12  # values of x over which shares are bars
+
+
+@dataclass(frozen=True)
+class Series:
+    """One of stacked panels: a frame, the column that is drawn, and the columns whose groups are lines of their own.
+
+    `steps` draws a value that holds until the next; without it that is so of windows, backlogs and counts.
+    `levels` are horizontal lines with their names, such as the target of a queue discipline.
+    """
+
+    frame: Any
+    y: str
+    by: Names = None
+    y_label: str | None = None
+    steps: bool | None = None
+    log_y: bool = False
+    levels: Sequence[tuple[float, str]] = ()
+
+
+@drawing
+def stacked_series(
+    panels: Sequence[Series | tuple[Any, ...]],
+    *,
+    x: str = "time_s",
+    columns: str | None = None,
+    marks: Sequence[tuple[float, str]] = (),
+    x_label: str | None = None,
+    title: str | None = None,
+) -> Picture:
+    """Draw panels one above another over common time; each is a `Series`, or a tuple of its fields in order.
+
+    `columns` names a column of all frames whose values stand side by side. `marks` are times and texts of vertical
+    lines, such as changes of rate. A group has one colour in all panels. A line of more than 5000 points is drawn by
+    the first, lowest, highest and last of each pixel column. The keys of `panels` of the figure are the values of
+    `columns`, if any, and the number of the panel.
+    """
+    given = [one if isinstance(one, Series) else Series(*one) for one in panels]
+    if not given:
+        raise InputError("", "panels", "none", "one or more")
+    frames = []
+    for one in given:
+        rows = taken(one.frame)
+        check(rows, ("x", "y"), x=x, y=one.y, by=one.by, columns=columns)
+        frames.append(
+            rows.filter(pl.col(one.y).cast(pl.Float64).fill_nan(None).is_not_null().any().over(_line(one, columns)))
+        )
+    groups = [Groups.of(rows, one.by) for rows, one in zip(frames, given, strict=True)]
+    labels = _together(groups)
+    drawn = dict(zip(labels, styles(len(labels)), strict=True)) | {"": _ALONE}
+    over = Groups.of(pl.concat([rows.select(columns) for rows in frames]) if columns else frames[0], columns)
+    across, down = len(over.keys), len(given)
+    if across * down > MOST_PANELS:
+        raise InputError("", "panels", f"{across * down} panels", f"at most {MOST_PANELS}; filter the rows")
+    picture = Picture(
+        down, across, ((6.2, 3.2, 2.6)[min(across, 3) - 1], 2.8 if down == 1 else 1.5 if down < 4 else 1.25)
+    )
+    picture.around.column_titles = over.labels if columns else []
+    times = finite(*(numbers(rows[x]) for rows in frames))
+    first_of_column: dict[int, Axes] = {}
+    for i, (one, rows, own) in enumerate(zip(given, frames, groups, strict=True)):
+        heights = finite(numbers(rows[one.y]))
+        first: Axes | None = None
+        for j, (key, part) in enumerate(zip(over.keys, over.parts(rows), strict=True)):
+            axes = picture.add_panel(i, j, (*key, i), share=(first_of_column.get(j), first))
+            first_of_column.setdefault(j, axes)
+            if first is None:
+                log = is_log(one.log_y or None if one.log_y else False, heights, "log_y")
+                scale(axes.yaxis, heights, log=log)
+                from_zero(axes, np.concatenate([heights, [v for v, _ in one.levels]]), log=log)
+                axes.locator_params(axis="y", nbins=4) if not log else None
+            first = first or axes
+            for label, line in zip(own.labels, own.parts(part), strict=True):
+                if not line.is_empty():
+                    _line_of(axes, line, x, one, label, drawn[label], labels)
+            for value, text in one.levels:
+                axes.axhline(value, color=GUIDE, linewidth=0.9, linestyle="--", zorder=1.5, label=f"_{text}")
+                axes.annotate(
+                    text,
+                    (1, value),
+                    xycoords=("axes fraction", "data"),
+                    xytext=(3, 0),
+                    textcoords="offset points",
+                    va="center",
+                    ha="left",
+                    fontsize=SMALL,
+                    color=GUIDE,
+                    annotation_clip=False,
+                ) if j == across - 1 else None
+    for axes in picture.panels.values():
+        scale(axes.xaxis, times, log=False)
+        if len(times) and times.max() > times.min():
+            axes.set_xlim(float(times.min()), float(times.max()))
+    _mark(picture, marks)
+    if len(labels) > 1:
+        for label in labels:
+            picture.entry(label, handle(drawn[label], joined=True))
+    picture.around.title = title
+    picture.around.x_label = axis_label(x) if x_label is None else x_label
+    picture.around.y_labels = [axis_label(one.y) if one.y_label is None else one.y_label for one in given]
+    return picture
+
+
+def _line(one: Series, columns: str | None) -> list[Any]:
+    return [*listed(one.by), *listed(columns)] or [pl.lit(1)]
+
+
+def _together(groups: list[Groups]) -> list[str]:
+    """Return the labels of all panels, in the order of the panel with the most of them."""
+    longest = max(groups, key=lambda own: len(own.labels))
+    every = [*longest.labels, *(label for own in groups for label in own.labels)]
+    return [label for label in dict.fromkeys(every) if label]
+
+
+def _line_of(axes: Axes, rows: pl.DataFrame, x: str, one: Series, label: str, style: Style, labels: list[str]) -> None:
+    rows = rows.sort(x)
+    at, heights = thinned(numbers(rows[x]), numbers(rows[one.y]), MOST_POINTS)
+    steps = one.steps if one.steps is not None else one.y in (*_STEPS, *_COUNTS)
+    marked = label and len(labels) > 1
+    every = max(1, len(at) // 5)
+    offset = labels.index(label) * every // len(labels) if label else 0
+    axes.plot(
+        at,
+        heights,
+        color=style.colour,
+        linestyle=style.dashes,
+        marker=style.marker if marked else None,
+        markersize=4.5,
+        markevery=(offset, every),
+        linewidth=1.1,
+        drawstyle="steps-post" if steps else "default",
+        label=label,
+    )
+
+
+def _mark(picture: Picture, marks: Sequence[tuple[float, str]]) -> None:
+    """Draw a vertical line at each time, with its text above the highest panel; texts that would touch stand higher."""
+    ends: list[float] = []  # in inches along the axis, of each row of texts
+    for time, text in sorted(marks):
+        highest = [axes for axes in picture.grid[0] if axes is not None]
+        for axes in picture.panels.values():
+            axes.axvline(time, color=GUIDE, linewidth=0.9, linestyle=":", zorder=1.5, label=f"_{text}")
+        first = highest[0]
+        low, high = first.get_xlim()
+        place = (time - low) / (high - low) * picture.panel_size[0]
+        length = 0.075 * len(text)
+        row = next((i for i, end in enumerate(ends) if place > end), len(ends))
+        ends[row : row + 1] = [place + length]
+        for axes in highest:
+            axes.annotate(
+                text,
+                (time, 1),
+                xycoords=axes.get_xaxis_transform(),
+                xytext=(0, 2 + 12 * row),
+                textcoords="offset points",
+                ha="left",
+                va="bottom",
+                fontsize=SMALL,
+                color=GUIDE,
+                annotation_clip=False,
+            )
+
+
+@drawing
+def shares(
+    frame: Any,
+    x: str,
+    y: str,
+    *,
+    by: Names = None,
+    facet: Names = None,
+    columns: int | Names = None,
+    x_label: str | None = None,
+    y_label: str | None = None,
+    title: str | None = None,
+) -> Picture:
+    """Draw how the sum of `y` over the groups of `by` is divided, at each `x`: areas over time, bars over a key."""
+    rows = taken(frame)
+    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    check(rows, ("y",), x=x, y=y, by=by, facet=facet, columns=over)
+    keys = list(dict.fromkeys([*listed(by), *listed(facet), *over, x]))
+    check_unique(rows, keys)
+    heights = finite(numbers(rows[y]))
+    if len(heights) and heights.min() < 0:
+        raise InputError("", "y", f"{y} of {heights.min():g}", "values of 0 and more")
+    groups = Groups.of(rows, by)
+    drawn = styles(len(groups.keys))
+    names = ordered(rows[x])
+    areas = rows.schema[x].is_numeric() and len(names) > _MOST_BARS
+    picture, panels = spread(rows, facet, columns, wide=0.0 if areas else 0.32 * len(names) + 0.3)
+    place = {name: i for i, name in enumerate(names)}
+    for panel in panels:
+        parts = groups.parts(panel.rows)
+        here = [name for name in names if name in set(panel.rows[x].to_list())]
+        at = {name: i for i, name in enumerate(here)}
+        table = np.zeros((len(groups.keys), len(here)))
+        for i, part in enumerate(parts):
+            for name, number in zip(part[x].to_list(), np.nan_to_num(numbers(part[y])), strict=True):
+                table[i, at[name]] = number
+        whole = table.sum(axis=0)
+        with np.errstate(invalid="ignore"):
+            table = np.where(whole > 0, table / whole, 0.0)
+        base = np.zeros(len(here))
+        for label, style, part, share in zip(groups.labels, drawn, parts, table, strict=True):
+            if not part.is_empty():
+                _share(panel.axes, here, place, base, share, label, style, areas=areas, several=len(parts) > 1)
+            base = base + share
+        panel.axes.set_ylim(0, 1)
+        panel.axes.grid(visible=False)
+        if areas:
+            panel.axes.set_xlim(float(names[0]), float(names[-1]))
+        else:
+            named(picture, panel.axes, [category(name) for name in names])
+    if areas:
+        scale(panels[0].axes.xaxis, np.array(names, dtype=float), log=False)
+    for label, style in reversed(list(zip(groups.labels, drawn, strict=True))):  # as they lie one upon another
+        picture.entry(label, Patch(facecolor=style.colour, edgecolor="white", hatch=style.hatch, linewidth=0.0))
+    picture.around.title = title
+    picture.around.x_label = axis_label(x) if x_label is None else x_label
+    picture.around.y_labels = [f"share of {axis_label(y).partition(',')[0]}" if y_label is None else y_label]
+    return picture
+
+
+def _share(
+    axes: Axes,
+    here: list[Any],
+    place: dict[Any, int],
+    base: Any,
+    share: Any,
+    label: str,
+    style: Style,
+    *,
+    areas: bool,
+    several: bool,
+) -> None:
+    look: dict[str, Any] = {
+        "facecolor": style.colour,
+        "edgecolor": "white",
+        "linewidth": 0.0,
+        "hatch": style.hatch if several else "",
+    }
+    if areas:
+        axes.fill_between(np.array(here, dtype=float), base, base + share, label=label, **look)
+    else:
+        made = axes.bar([place[name] for name in here], share, bottom=base, width=0.8, label=label, **look)
+        made.set_label(label)
