@@ -25,6 +25,10 @@ from dumbbell.errors import InputError, nearest, shown
 from dumbbell.registry import Algorithm, Param, registry
 
 MAX_FLOWS = 1_000_000
+# what JSON Schema cannot say
+LIMITS = (
+    "It knows no quantities: it says in which units and with how many digits a limit is kept, not that 2000ms is 2s. "
+)
 DAY = 86_400 * 10**9
 
 
@@ -52,7 +56,8 @@ def show_value(param: Param, value: Any) -> str:
     return units.show(kind, value) if kind else shown(value, 200).strip('"')
 
 
-def _allowed(param: Param) -> str:
+def allowed_values(param: Param) -> str:
+    """Return in words what `param` takes."""
     match param.kind:
         case "bool":
             allowed = "true, false"
@@ -78,7 +83,7 @@ def canonical(param: Param, value: Any, files: traffic.SizeFiles | None = None) 
         return None
 
     def wrong() -> InputError:
-        return InputError("", "", shown(value), _allowed(param))
+        return InputError("", "", shown(value), allowed_values(param))
 
     if param.kind == "arrivals":
         return traffic.parse_arrivals(value)
@@ -89,7 +94,7 @@ def canonical(param: Param, value: Any, files: traffic.SizeFiles | None = None) 
         result: Any = units.parse(kind, value)
     elif param.kind == "choice":
         if value not in param.choices:
-            raise InputError("", "", shown(value), _allowed(param), nearest(value, param.choices))
+            raise InputError("", "", shown(value), allowed_values(param), nearest(value, param.choices))
         return value
     elif param.kind == "bool":
         if not isinstance(value, bool):
