@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from conftest import Command
-from dumbbell import columns, reference, schema
+from dumbbell import columns, json_schema, reference
 from dumbbell.errors import InputError
 from dumbbell.registry import registry
 
 
 def keys_of_the_schema() -> set[str]:
     """Return every key that a table of an experiment file may have, whatever it is the table of."""
-    described = schema.file_schema()
+    described = json_schema.file_schema()
     return {key for part in (described, *described["$defs"].values()) for key in part.get("properties", {})}
 
 

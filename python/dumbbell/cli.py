@@ -10,7 +10,7 @@ from typing import Annotated, Any, Never
 import polars as pl
 import typer
 
-from dumbbell import experiment, reference, registry, schema, sweep, units
+from dumbbell import experiment, json_schema, reference, registry, sweep, units
 from dumbbell.errors import InputError, nearest, one_line
 from dumbbell.store import TABLES, Store
 from dumbbell.tables import PARTS, Frame, markdown, tidy
@@ -132,7 +132,7 @@ def describe(
 @app.command("schema")
 def schema_() -> None:
     """Print the JSON Schema of experiment files, for editors."""
-    print(json.dumps(schema.file_schema(), indent=2))
+    print(json.dumps(json_schema.file_schema(), indent=2))
 
 
 @app.command()

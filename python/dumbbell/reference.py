@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dumbbell import columns, schema
+from dumbbell import columns, json_schema, schema
 from dumbbell.errors import InputError, nearest, shown
 from dumbbell.registry import Param, registry
 
@@ -253,7 +253,7 @@ def markdown() -> str:
         "## Experiment files",
         "A file is TOML. Times, rates and sizes have a unit: `20ms`, `1.5s`; `10Mbit`, `1Gbit`; `1514B`, `64KiB`; "
         "a bare `0` needs none. A table such as `[[flows]]` is repeated for each kind of flow.",
-        f"`dumbbell schema` prints a JSON Schema of these files. {schema.LIMITS}",
+        f"`dumbbell schema` prints a JSON Schema of these files. {json_schema.LIMITS}",
     ]
     for group in sections().values():
         parts += [f"### {group.name}", f"{group.title.capitalize()}." if group.title[0] != "[" else f"{group.title}."]
