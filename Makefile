@@ -3,6 +3,7 @@
 # make linux  in how many cells of real Linux the simulator agrees: writes docs/validation-linux.md
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
+# make reference  every key of experiment files and every column of results: writes docs/reference.md
 # make test   cargo test and pytest
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
 # make lint   rustfmt, clippy, ruff, mypy; do the fuzz targets compile
@@ -21,7 +22,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo validate linux sce abe build test fuzz lint bench clean tools nightly
+.PHONY: demo validate linux sce abe reference build test fuzz lint bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -50,6 +51,9 @@ sce: build
 abe: build
 	$(BIN)/dumbbell run $(addprefix experiments/abe/,$(addsuffix .toml,gain convergence coexistence slow-start short closed-form)) -o abe.duckdb
 	@$(BIN)/dumbbell paper abe abe.duckdb -o abe > abe.md
+
+reference: build
+	$(BIN)/dumbbell describe --all > docs/reference.md
 
 build: $(STAMPS)/native
 

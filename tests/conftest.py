@@ -1,12 +1,13 @@
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dumbbell import experiment
+from schema_corpus import held_against_parse
 
 SMALL = """\
 title = "small"
@@ -44,6 +45,16 @@ def described(**changes: Any) -> dict[str, Any]:
 
 def parsed(**changes: Any) -> experiment.Experiment:
     return experiment.parse(described(**changes), "test.toml")
+
+
+@pytest.fixture(autouse=True)
+def _schema_is_held_against_every_table(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every table that a test parses, junk apart, is one more test of `dumbbell schema`."""
+    if request.node.get_closest_marker("junk"):
+        yield
+        return
+    with held_against_parse():
+        yield
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conftest import SMALL, Command, described, parsed
-from dumbbell import _native, experiment, schema
+from dumbbell import _native, experiment
 from dumbbell.errors import InputError
 
 FLOW = {"cc": "reno", "base_rtt": "20ms"}
@@ -249,9 +249,3 @@ def test_millions_of_runs_are_never_held(tmp_path: Path, command: Command) -> No
     path.write_text(SMALL.partition("[matrix]")[0] + "[matrix]\n" + axes)
     done = command("run", path, "--dry-run")
     assert done.returncode == 0 and done.stdout.startswith("3200000000 runs")
-
-
-def test_schema_is_json_schema_and_knows_every_algorithm() -> None:
-    described = json.dumps(schema.file_schema())
-    for word in ("codel", "cubic", "base_rtt", "matrix", "override", "seeds", "uniform"):
-        assert word in described

@@ -12,6 +12,8 @@ from dumbbell import cli, experiment
 from dumbbell.errors import InputError
 from dumbbell.registry import Param, registry
 
+pytestmark = pytest.mark.junk
+
 TOP = ["duration", "seeds", "title", "matrix", "override", "bottleneck", "hosts", "flows", "web", "udp", "record"]
 TRAFFIC = ["arrivals", "size", "pareto", "min", "max", "csv", "spacing", "profile"]
 INNER = [

@@ -7,7 +7,7 @@ import pytest
 
 import dumbbell
 from conftest import Command, described, parsed
-from dumbbell import schema
+from dumbbell import json_schema
 from dumbbell.errors import InputError
 
 
@@ -56,7 +56,7 @@ def test_a_policer_bounds_what_passes(tmp_path: Path) -> None:
 
 
 def test_stages_are_in_the_schema_listed_and_described(command: Command) -> None:
-    text = str(schema.file_schema())
+    text = str(json_schema.file_schema())
     assert "stage_burst_loss" in text and "right ahead of the queue" in text
     for arguments, word in [
         (["describe", "loss"], "probability"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conftest import Command, parsed
-from dumbbell import _native, cli, schema
+from dumbbell import _native, cli, json_schema, schema
 from dumbbell.errors import InputError
 from dumbbell.registry import registry
 
@@ -115,7 +115,7 @@ def test_a_new_switch_of_hosts_takes_one_declaration(
     with_a_switch: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = with_a_switch["name"]
-    in_schema = schema.file_schema()["$defs"]["Hosts"]["properties"][name]
+    in_schema = json_schema.file_schema()["$defs"]["Hosts"]["properties"][name]
     assert in_schema["enum"] == ["slow", "fast"] and in_schema["default"] == "slow"
     assert in_schema["description"] == "How it leaves. Source: a test."
     cli.describe("hosts")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dumbbell
 from conftest import Command, described, parsed
-from dumbbell import _native, compare, experiment, figures, schema, sweep, traffic
+from dumbbell import _native, compare, experiment, figures, json_schema, sweep, traffic
 from dumbbell.errors import InputError
 from dumbbell.registry import registry
 from dumbbell.store import Store
@@ -276,7 +276,7 @@ def test_cost_is_reckoned_with_short_flows_and_udp() -> None:
 
 
 def test_the_schema_and_describe_know_the_new_sections(command: Command) -> None:
-    definitions = schema.file_schema()["$defs"]
+    definitions = json_schema.file_schema()["$defs"]
     web, udp = definitions["Web"], definitions["Udp"]
     assert web["properties"]["arrivals"]["anyOf"][0]["type"] == "string"
     assert web["properties"]["arrivals"]["default"] == "2.5/s/Mbit"

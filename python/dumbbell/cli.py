@@ -10,7 +10,7 @@ from typing import Annotated, Any, Never
 import polars as pl
 import typer
 
-from dumbbell import experiment, registry, schema, sweep, units
+from dumbbell import experiment, json_schema, reference, registry, sweep, units
 from dumbbell.errors import InputError, nearest, one_line
 from dumbbell.store import TABLES, Store
 from dumbbell.commands import add_commands
@@ -119,37 +119,20 @@ def _experiments() -> list[Path]:
 
 
 @app.command()
-def describe(name: str) -> None:
-    """Say what a queue discipline, congestion control, stage or table of the experiment file takes, and from where."""
-    known = registry.registry()
-    algorithm = known.aqm.get(name) or known.cc.get(name) or known.stage.get(name)
-    if algorithm is None and name not in known.sections:
-        names = [*known.aqm, *known.cc, *known.stage, *known.sections]
-        raise InputError("describe", "", name, ", ".join(names), nearest(name, names))
-    params = algorithm.params if algorithm else schema.described(name)
-    if algorithm:
-        print(f"{algorithm.name}: {algorithm.title}\n{algorithm.source}")
-    elif "cc" in schema.SENDERS.get(name, ()):
-        print(f"\ncc (needed: one of {', '.join(known.cc)}, or a table with its name and parameters)")
-        print("    Congestion control; dumbbell describe NAME says what it takes.")
-    for key, place in ({} if algorithm else schema.PATHS.get(name, {})).items():
-        print(f"\n{key} = [] (a list of {', '.join(known.stage)}, or of tables with name and parameters)")
-        print(f"    Stages {place}, in this order; dumbbell describe NAME says what each takes.")
-    for param in params.values():
-        choices = f", one of {', '.join(param.choices)}" if param.choices else ""
-        unit = f" {param.unit}" if param.unit and not schema.unit_kind(param) else ""
-        print(f"\n{param.name} = {schema.show_value(param, param.default)}{unit} ({param.kind}{choices})")
-        print(f"    {param.doc}" + (f" [{param.source}]" if param.source else ""))
-    if name == "hosts":
-        print("\nWhat each profile sets; keys that the file has override it:")
-        for profile in known.profiles:
-            print(f"\n{profile}" + "".join(f"\n    {line}" for line in schema.profile_lines(profile)))
+def describe(
+    name: Annotated[str, typer.Argument(help="A key, table, algorithm, profile or column.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="The whole reference, as Markdown.")] = False,
+) -> None:
+    """Say what a key, table or algorithm of experiment files takes, or what a column of the results is."""
+    if everything == bool(name):
+        raise InputError("describe", "", f"{name} and --all" if name else "no name", "a name, or --all")
+    print(reference.markdown() if everything else reference.describe(name), end="" if everything else "\n")
 
 
 @app.command("schema")
 def schema_() -> None:
     """Print the JSON Schema of experiment files, for editors."""
-    print(json.dumps(schema.file_schema(), indent=2))
+    print(json.dumps(json_schema.file_schema(), indent=2))
 
 
 add_commands(app)

@@ -14,7 +14,6 @@ from pydantic import (
     PlainValidator,
     ValidationError,
     ValidationInfo,
-    WithJsonSchema,
     create_model,
     model_validator,
 )
@@ -52,7 +51,8 @@ def show_value(param: Param, value: Any) -> str:
     return units.show(kind, value) if kind else shown(value, 200).strip('"')
 
 
-def _allowed(param: Param) -> str:
+def allowed_values(param: Param) -> str:
+    """Return in words what `param` takes."""
     match param.kind:
         case "bool":
             allowed = "true, false"
@@ -78,7 +78,7 @@ def canonical(param: Param, value: Any, files: traffic.SizeFiles | None = None) 
         return None
 
     def wrong() -> InputError:
-        return InputError("", "", shown(value), _allowed(param))
+        return InputError("", "", shown(value), allowed_values(param))
 
     if param.kind == "arrivals":
         return traffic.parse_arrivals(value)
@@ -89,7 +89,7 @@ def canonical(param: Param, value: Any, files: traffic.SizeFiles | None = None) 
         result: Any = units.parse(kind, value)
     elif param.kind == "choice":
         if value not in param.choices:
-            raise InputError("", "", shown(value), _allowed(param), nearest(value, param.choices))
+            raise InputError("", "", shown(value), allowed_values(param), nearest(value, param.choices))
         return value
     elif param.kind == "bool":
         if not isinstance(value, bool):
@@ -110,34 +110,10 @@ def canonical(param: Param, value: Any, files: traffic.SizeFiles | None = None) 
     return result
 
 
-def _json_schema(param: Param) -> dict[str, Any]:
-    kind = unit_kind(param)
-    described: dict[str, Any]
-    if kind:
-        described = {"anyOf": [{"type": "string", "pattern": units.pattern(kind)}, {"const": 0}]}
-    elif param.kind == "arrivals":
-        described = traffic.arrivals_schema()
-    elif param.kind == "sizes":
-        described = traffic.sizes_schema()
-    elif param.kind == "choice":
-        described = {"enum": list(param.choices)}
-    else:
-        described = {"type": {"int": "integer", "float": "number", "bool": "boolean"}[param.kind]}
-        limits = {"minimum": param.min, "maximum": param.max}
-        described |= {key: value for key, value in limits.items() if value is not None}
-    if param.optional:
-        described = {"anyOf": [described, {"const": "none"}]}
-    described["description"] = " ".join(p for p in (param.doc, f"Source: {param.source}." * bool(param.source)) if p)
-    if param.kind == "sizes":
-        return described | {"default": traffic.written_sizes(param.default)}
-    as_text = kind or param.kind == "arrivals" or param.default is None
-    return described | {"default": show_value(param, param.default) if as_text else param.default}
-
-
 Parse = Callable[[Any, traffic.SizeFiles | None], Any]
 
 
-def _checked(parse: Parse, json_schema: dict[str, Any]) -> Any:
+def _checked(parse: Parse) -> Any:
     """Return the type of values that `parse` accepts and makes canonical."""
 
     def validate(value: Any, info: ValidationInfo) -> Any:
@@ -146,7 +122,7 @@ def _checked(parse: Parse, json_schema: dict[str, Any]) -> Any:
         except InputError as error:
             raise _complaint(error) from None
 
-    return Annotated[Any, PlainValidator(validate), WithJsonSchema(json_schema)]
+    return Annotated[Any, PlainValidator(validate)]
 
 
 class Section(BaseModel):
@@ -169,9 +145,8 @@ class Section(BaseModel):
 
 def _fields(params: dict[str, Param], *, without: tuple[str, ...] = ()) -> dict[str, Any]:
     def field(param: Param) -> Any:
-        # a plain default would stand in the JSON Schema in canonical form, which no file may have
         default = Field(default_factory=lambda: param.default)
-        return (_checked(lambda value, files: canonical(param, value, files), _json_schema(param)), default)
+        return (_checked(lambda value, files: canonical(param, value, files)), default)
 
     return {name: field(param) for name, param in params.items() if name not in without}
 
@@ -199,7 +174,7 @@ def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
     union: Any = Union[tuple(models)]  # noqa: UP007  built at run time
     if len(models) > 1:
         union = Annotated[union, Field(discriminator="name")]
-    return Annotated[union, BeforeValidator(by_name, json_schema_input_type=Literal[tuple(names)] | union)]
+    return Annotated[union, BeforeValidator(by_name)]
 
 
 _TIME = Param("time", "time", False, "", 0, 0, DAY, (), "", "")
@@ -217,7 +192,6 @@ PATHS = {
     "bottleneck": {"path": "right ahead of the queue, for all packets", "behind": "behind the link, for all packets"},
 }
 PATH_KEYS = frozenset(key for keys in PATHS.values() for key in keys)
-_TIME_SCHEMA = {"type": ["string", "integer"], "pattern": units.pattern("time")}
 
 
 def described(section: str) -> dict[str, Param]:
@@ -251,13 +225,6 @@ def canonical_start(value: Any) -> dict[str, int]:
     return {"min": start, "max": start}
 
 
-_START_SCHEMA = {
-    "anyOf": [_TIME_SCHEMA, {"type": "object", "properties": {"uniform": {"type": "array", "items": _TIME_SCHEMA}}}],
-    "description": START.doc,
-    "default": 0,
-}
-
-
 def _model(name: str, fields: dict[str, Any]) -> Any:
     return create_model(name, __base__=Section, **fields)
 
@@ -272,14 +239,13 @@ def run_model() -> type[Section]:
     stage = _algorithm_type("stage", registry().stage)
 
     def paths(section: str) -> dict[str, Any]:
-        described = {key: f"Stages {place}, in this order." for key, place in PATHS[section].items()}
-        return {key: (GenericAlias(list, stage), Field(default=[], description=doc)) for key, doc in described.items()}
+        return {key: (GenericAlias(list, stage), []) for key in PATHS.get(section, ())}
 
     bottleneck = _model("Bottleneck", aqm | paths("bottleneck") | _fields(sections["bottleneck"]))
     own = {
         "cc": (_algorithm_type("cc", registry().cc), ...),
         "start": (
-            _checked(lambda value, _: canonical_start(value), _START_SCHEMA),
+            _checked(lambda value, _: canonical_start(value)),
             Field(default_factory=lambda: {"min": 0, "max": 0}),
         ),
         **_fields({"count": COUNT}),
@@ -314,15 +280,15 @@ def _string(value: Any, _: object = None) -> str:
     return value
 
 
-_Seeds = _checked(_seeds, {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1})
-_String = _checked(_string, {"type": "string"})
+_Seeds = _checked(_seeds)
+_String = _checked(_string)
 
 
 class Override(Section):
     """Other values for some cells of the matrix."""
 
-    when: dict[str, Any] = Field(description="Keys and the value, or list of values, that each must have.")
-    set: dict[str, Any] = Field(description="Keys and the value that each gets.")
+    when: dict[str, Any]
+    set: dict[str, Any]
 
 
 class Plan(Section):
@@ -330,20 +296,8 @@ class Plan(Section):
 
     title: _String = ""  # type: ignore[valid-type]
     seeds: _Seeds = [1]  # type: ignore[valid-type]
-    matrix: dict[str, list[Any]] = Field(
-        default={},
-        description="Key and its values; every combination is a run. Keys joined by commas take lists of values.",
-    )
-    override: list[Override] = Field(default=[], description="Other values for some cells of the matrix.")
-
-
-def file_schema() -> dict[str, Any]:
-    """Return the JSON Schema of an experiment file."""
-    model = create_model("Experiment", __base__=(run_model(), Plan))
-    schema = model.model_json_schema(mode="validation")
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["required"] = []  # the matrix may give any of them
-    return schema
+    matrix: dict[str, list[Any]] = {}
+    override: list[Override] = []
 
 
 def validate(model: type[Section], table: dict[str, Any], files: traffic.SizeFiles | None = None) -> Section:

@@ -26,7 +26,6 @@ SIZES = 'a size such as "10kB", { pareto = 0.9, min = "1kB", max = "1MB" } or { 
 _LINE = "a size in bytes, a comma and a weight"
 
 _ARRIVALS = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*/\s*s(\s*/\s*Mbit)?\s*", re.ASCII)
-ARRIVALS_PATTERN = "^ *[0-9]+(\\.[0-9]+)? */ *s( */ *Mbit)? *$"
 _NUMBER = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)", re.ASCII)
 
 
@@ -192,19 +191,3 @@ def mean_size(sizes: dict[str, Any]) -> float:
     if abs(shape - 1.0) < 1e-9:
         return float(scale * math.log(high / low))
     return float(scale * shape / (shape - 1.0) * -math.expm1((shape - 1.0) * math.log(low / high)))
-
-
-def sizes_schema() -> dict[str, Any]:
-    """Return the JSON Schema of sizes."""
-    size = {"type": "string", "pattern": units.pattern("size")}
-    pareto = {"pareto": {"type": "number", "minimum": SHAPES[0], "maximum": SHAPES[1]}, "min": size, "max": size}
-    forms = (pareto, {"csv": {"type": "string"}})
-    tables = [
-        {"type": "object", "properties": form, "required": list(form), "additionalProperties": False} for form in forms
-    ]
-    return {"anyOf": [size, *tables]}
-
-
-def arrivals_schema() -> dict[str, Any]:
-    """Return the JSON Schema of arrivals."""
-    return {"anyOf": [{"type": "string", "pattern": ARRIVALS_PATTERN}, {"const": 0}]}

@@ -16,7 +16,7 @@ _SPELLINGS = {
     "rate": {unit.lower(): unit for unit in RATE},
     "size": {"KB": "kB"},
 }
-_UNITS = {"time": TIME, "rate": RATE, "size": SIZE}
+UNITS = {"time": TIME, "rate": RATE, "size": SIZE}
 _EXAMPLES = {
     "time": 'a time such as "20ms", "1.5s" or "100us"',
     "rate": 'a rate such as "10Mbit", "500kbit" or "1Gbit"',
@@ -32,7 +32,7 @@ def parse(kind: str, value: Any) -> int:
     """
     if type(value) is int and value == 0:
         return 0
-    units = _UNITS[kind]
+    units = UNITS[kind]
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         hint = f'"{value}{_usual(kind)}"' if type(value) is int and 0 < value < 10**12 else None
@@ -52,18 +52,13 @@ def parse(kind: str, value: Any) -> int:
     return whole
 
 
-def pattern(kind: str) -> str:
-    """Return a regular expression of JSON Schema for quantities of `kind`."""
-    return f"^ *[0-9.]+ *({'|'.join(_UNITS[kind])}){'(/s)?' * (kind == 'rate')} *$"
-
-
 def _usual(kind: str) -> str:
     return {"time": "ms", "rate": "Mbit", "size": "B"}[kind]
 
 
 def show(kind: str, value: int) -> str:
     """Return a quantity in the largest unit in which it has few digits: `show("time", 20_000_000)` is `20ms`."""
-    units = {unit: size for unit, size in _UNITS[kind].items() if unit not in ("min", "h", "KiB", "MiB", "GiB")}
+    units = {unit: size for unit, size in UNITS[kind].items() if unit not in ("min", "h", "KiB", "MiB", "GiB")}
     for unit, size in reversed(units.items()):
         if value >= size:
             number = Decimal(value) / size

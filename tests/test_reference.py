@@ -1,0 +1,83 @@
+"""`dumbbell describe` and docs/reference.md."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from conftest import Command
+from dumbbell import columns, json_schema, reference
+from dumbbell.errors import InputError
+from dumbbell.registry import registry
+
+
+def keys_of_the_schema() -> set[str]:
+    """Return every key that a table of an experiment file may have, whatever it is the table of."""
+    described = json_schema.file_schema()
+    return {key for part in (described, *described["$defs"].values()) for key in part.get("properties", {})}
+
+
+def test_the_reference_that_is_checked_in_is_the_one_that_is_generated() -> None:
+    path = Path(__file__).parents[1] / "docs" / "reference.md"
+    assert path.read_text() == reference.markdown(), "make reference writes it"
+
+
+def test_every_key_and_every_column_is_described_and_in_the_reference() -> None:
+    whole = reference.markdown()
+    for name in keys_of_the_schema() | set(registry().profiles):
+        assert reference.describe(name)
+        assert name == "name" or f"`{name}`" in whole or f"### {name}" in whole, name
+    for name in reference.names():
+        assert reference.describe(name)
+    for table, of_table in columns.COLUMNS.items():
+        for column in of_table.values():
+            assert column.doc in reference.describe(f"{table}.{column.name}")
+            assert f"`{column.name}`" in whole.partition(f"### Table {table}\n")[2].partition("###")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("bottleneck.rate", "bottleneck.rate = 10Mbit (rate, from 1kbit to 10Tbit)"),
+        ("flows[*].base_rtt", "flows.base_rtt = 20ms (time, from 0ns to 60s)"),
+        ("flows[3].cc.beta", "cubic.beta = "),
+        ("codel.target", "codel.target = 5ms (time, "),
+        ("bottleneck.aqm.target", "fq_codel.target = 5ms (time, "),
+        ("record.interval", "record.interval = 1s (time, "),
+        ("flows[0].path[1].probability", "loss.probability = "),
+        ("rate_changes", "\nat (needed: time)"),
+        ("bottleneck.rate_changes[0].at", "bottleneck.rate_changes.at (needed: time)"),
+        (
+            "flows[0].start.uniform",
+            "flows.start = 0ns (time, from 0ns to 86400s)\n    When it starts: a time, or { uniform",
+        ),
+        ("count", "udp.count = 1 (int, from 1 to 1000000)"),
+        ("app_rate", "flows.app_rate = none (rate, "),
+        ("seeds", "seeds = [1] (a list of different integers"),
+        ("override", "\nwhen (needed: a table)"),
+        ("linux-5.4", "cubic.hystart = 5.5 ["),
+        ("classes.goodput_mbit", "goodput_mbit (Mbit/s), column of table classes: goodput"),
+        ("series", "srtt_ms (ms), column of table series: smoothed RTT"),
+    ],
+)
+def test_one_name_is_described(name: str, expected: str) -> None:
+    assert expected in reference.describe(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("goodput_mbt", "goodput_mbit"), ("codle", "codel"), ("botleneck.rate", "bottleneck.rate"), ("qqqqqq", None)],
+)
+def test_unknown_names_are_one_line_with_the_nearest(name: str, near: str | None) -> None:
+    with pytest.raises(InputError) as error:
+        reference.describe(name)
+    assert error.value.nearest == near and str(error.value).startswith(f'describe: found "{name}", allowed: a table, ')
+
+
+def test_describe_takes_a_name_or_all(command: Command) -> None:
+    column = command("describe", "goodput_mbit")
+    assert column.returncode == 0 and len(re.findall(r"column of table", column.stdout)) == 3
+    assert command("describe", "--all").stdout == reference.markdown()
+    for line in (["describe"], ["describe", "codel", "--all"]):
+        done = command(*line)
+        assert done.returncode == 2 and done.stderr.startswith("describe: found ")

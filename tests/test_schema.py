@@ -1,0 +1,180 @@
+"""`dumbbell schema`: what it accepts and refuses. conftest.py holds it against every table that any test parses."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import Command, described
+from dumbbell import experiment, json_schema, schema, units
+from dumbbell.errors import InputError
+from dumbbell.registry import Param, registry
+from schema_corpus import EXCEPTIONS, excused, held_against_parse, validator
+
+FLOW = {"cc": "reno", "base_rtt": "20ms"}
+SHIPPED = sorted((Path(__file__).parents[1] / "experiments").glob("**/*.toml"))
+
+
+def test_it_is_a_json_schema_and_knows_every_algorithm(command: Command) -> None:
+    printed = json.loads(command("schema").stdout)
+    assert printed == json.loads(json.dumps(json_schema.file_schema()))
+    jsonschema.Draft202012Validator.check_schema(printed)
+    known = registry()
+    for kind, algorithms in (("aqm", known.aqm), ("cc", known.cc), ("stage", known.stage)):
+        for algorithm in algorithms.values():
+            name = f"{kind}_{algorithm.name}".replace("-", "_")
+            assert printed["$defs"][name]["properties"].keys() == {"name", *algorithm.params}
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_shipped_experiment_is_accepted(path: Path) -> None:
+    table = tomllib.loads(path.read_text())
+    assert [error.message for error in validator().iter_errors(table)] == []
+    experiment.load(path)
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "unknown top key": {"duraton": "2s"},
+    "unknown key of a flow": {"flows": [FLOW | {"base-rtt": "1ms"}]},
+    "unknown parameter": {"bottleneck": {"aqm": {"name": "codel", "traget": "1ms"}}},
+    "nothing that sends": {"flows": []},
+    "no queue discipline": {"bottleneck": {"rate": "1Mbit"}},
+    "no bottleneck": {"bottleneck": None},
+    "no congestion control": {"flows": [{"base_rtt": "1ms"}]},
+    "equal seeds": {"seeds": [1, 1]},
+    "negative seeds": {"seeds": [-1]},
+    "no seeds": {"seeds": []},
+    "a unit of something else": {"duration": "5Mbit"},
+    "no unit": {"duration": 20},
+    "half a nanosecond": {"duration": "0.5ns"},
+    "longer than a day": {"duration": "24.1h"},
+    "a run of no time": {"duration": 0},
+    "below the least rate": {"bottleneck": {"rate": "0.9kbit", "aqm": "codel"}},
+    "above the largest rate": {"bottleneck": {"rate": "10.000001Tbit", "aqm": "codel"}},
+    "a probability above 1": {"flows": [FLOW | {"loss": 1.5}]},
+    "one end of two": {"flows": [FLOW | {"start": {"uniform": ["1s"]}}]},
+    "too many arrivals": {"web": [{"cc": "reno", "arrivals": "1000001/s"}]},
+    "a matrix of nothing": {"matrix": {}},
+    "a value and no list": {"matrix": {"bottleneck.rate": "1Mbit"}},
+    "an empty list": {"matrix": {"bottleneck.rate": []}},
+    "a time as a rate of the matrix": {"matrix": {"bottleneck.rate": ["1Mbit", "5s"]}},
+    "an unknown algorithm of the matrix": {"matrix": {"flows[*].cc": ["cubci"]}},
+    "an unknown parameter of the matrix": {"matrix": {"bottleneck.aqm": [{"name": "codel", "traget": "1ms"}]}},
+    "an unknown key of the matrix": {"matrix": {"bottleneck.rtae": ["1Mbit"]}},
+    "a key of the plan in the matrix": {"matrix": {"seeds": [[1], [2]]}},
+    "too few values in step": {"matrix": {"flows[0].cc, flows[1].cc": [["reno"]]}},
+    "no list in step": {"matrix": {"flows[0].cc, flows[1].cc": ["reno"]}},
+    "an unknown key in step": {"matrix": {"flows[0].cc, flows[1].c": [["reno", "reno"]]}},
+    "when without set": {"override": [{"when": {"duration": "2s"}}]},
+    "an empty condition": {"override": [{"when": {}, "set": {"duration": "1s"}}]},
+    "a condition of another type": {"override": [{"when": {"bottleneck.rate": "1s"}, "set": {"duration": "1s"}}]},
+    "an unknown condition": {"override": [{"when": {"bottleneck.rtae": "1Mbit"}, "set": {"duration": "1s"}}]},
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_run_refuses_is_refused(name: str) -> None:
+    table = described(**REFUSED[name])
+    assert not validator().is_valid(table)
+    with pytest.raises(InputError):
+        experiment.parse(table, "test.toml")
+
+
+ACCEPTED: dict[str, dict[str, Any]] = {
+    "the matrix gives what the file does not": {
+        "bottleneck": None,
+        "flows": [{}],
+        "matrix": {"bottleneck.aqm": ["codel", {"name": "red"}], "flows[0].cc": ["reno"], "hosts.mss": ["1000B"]},
+    },
+    "everything in step": {"matrix": {"flows[0].cc , flows[1].cc": [["reno", {"name": "cubic"}]]}},
+    "parameters of what the matrix sets": {
+        "matrix": {"bottleneck.aqm": ["codel", "fq_codel"], "bottleneck.aqm.target": ["1ms", "0.5ms", 0]}
+    },
+    "whole lists": {"flows": None, "matrix": {"flows": [[FLOW], [FLOW, FLOW | {"start": {"uniform": ["0s", "1s"]}}]]}},
+    "stages": {"matrix": {"flows[*].path": [[], ["loss"], [{"name": "policer", "rate": "5Mbit"}]]}},
+    "spellings": {
+        "duration": " 0.5 min ",
+        "bottleneck": {"rate": "10mbit/s", "aqm": "codel"},
+        "udp": [{"size": "1KB"}],
+    },
+    "none": {"flows": [FLOW | {"stop": "none", "size": "1.5kB"}], "web": [{"cc": "reno", "size": "2KiB"}]},
+    "names or a list of them": {
+        "override": [{"when": {"bottleneck.aqm": ["codel", "red"], "flows[0].start": "0s"}, "set": {"duration": "1s"}}]
+    },
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_what_run_accepts_is_accepted(name: str) -> None:
+    table = described(**ACCEPTED[name])
+    assert [error.message for error in validator().iter_errors(table)] == []
+    experiment.parse(table, "test.toml")
+
+
+EXCUSED: dict[str, dict[str, Any]] = {
+    "nan and inf are no JSON": {"flows": [FLOW | {"loss": float("nan")}]},
+    "how many there are in all": {"flows": [FLOW | {"count": 600_000}] * 2},
+    "an index depends on the length of a list": {"matrix": {"flows[5].cc": ["reno"]}},
+    "a file of sizes has to be read": {"web": [{"cc": "reno", "size": {"csv": "missing.csv"}}]},
+    "two values contradict each other": {"flows": [FLOW | {"start": {"uniform": ["2s", "1s"]}}]},
+}
+
+
+@pytest.mark.parametrize("name", EXCEPTIONS)
+def test_every_exception_is_one(name: str) -> None:
+    table = described(**EXCUSED[name])
+    assert validator().is_valid(table)
+    with pytest.raises(InputError) as error:
+        experiment.parse(table, "test.toml")
+    assert excused(error.value) == name
+
+
+def test_a_difference_fails_the_test_that_parses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schema_corpus.validator", lambda: jsonschema.Draft202012Validator({"required": ["nothing"]}))
+    with held_against_parse(), pytest.raises(pytest.fail.Exception, match="refuses what is accepted"):
+        experiment.parse(described(), "test.toml")
+    monkeypatch.setattr("schema_corpus.validator", lambda: jsonschema.Draft202012Validator({}))
+    with held_against_parse(), pytest.raises(AssertionError, match="accepts what is refused"):
+        experiment.parse(described(duration="x"), "test.toml")
+
+
+def limited() -> list[Param]:
+    known = registry()
+    algorithms = (*known.aqm.values(), *known.cc.values(), *known.stage.values())
+    params = [param for algorithm in algorithms for param in algorithm.params.values()]
+    params += [param for section in known.sections.values() for param in section.values()]
+    quantities = {(p.kind, p.min, p.max): p for p in params if schema.unit_kind(p) and not p.optional}
+    return list(quantities.values())
+
+
+@settings(max_examples=1500, deadline=None)
+@given(st.data())
+def test_a_quantity_is_within_its_limits_if_the_pattern_says_so(data: st.DataObject) -> None:
+    param = data.draw(st.sampled_from(limited()))
+    kind = schema.unit_kind(param)
+    assert kind
+    unit, size = data.draw(st.sampled_from(sorted(units.UNITS[kind].items())))
+    near = [
+        bound + step for bound in (param.min, param.max) if bound is not None for step in (-1, 0, 1) if bound + step > 0
+    ]
+    exact = st.sampled_from(near or [1]).map(lambda value: f"{value / size:.9f}".rstrip("0").rstrip("."))
+    number = data.draw(
+        exact | st.decimals(0, 10**6, places=3).map(lambda d: f"{d:f}") | st.integers(0, 10**15).map(str)
+    )
+    text = f"{data.draw(st.sampled_from(['', '0', ' ']))}{number}{unit}"
+    definitions = json_schema._Definitions()
+    described = definitions.value(param) | {"$defs": definitions.found}
+    try:
+        schema.canonical(param, text)
+        accepted = True
+    except InputError as error:
+        accepted = False
+        # a part of a KiB that is no whole number of bytes is all that the pattern does not see
+        if "a multiple of" in str(error) and "iB" in unit:
+            return
+    assert jsonschema.Draft202012Validator(described).is_valid(text) == accepted, (param, text)
