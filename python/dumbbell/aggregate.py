@@ -99,6 +99,11 @@ class Samples:
     over: list[str]
     notes: list[str]
 
+    @property
+    def several(self) -> list[Axis]:
+        """The axes with more than one value."""
+        return [axis for axis in self.axes if len(axis.texts) > 1]
+
 
 def samples(
     results: Results,

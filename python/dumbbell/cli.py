@@ -1,19 +1,16 @@
 """The command line: `dumbbell run`, `table`, `compare` and so on."""
 
-import csv
 import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Never
+from typing import Annotated, Never
 
-import polars as pl
 import typer
 
-from dumbbell import experiment, json_schema, reference, registry, sweep, units
-from dumbbell.errors import InputError, nearest, one_line
-from dumbbell.store import TABLES, Store
+from dumbbell import experiment, json_schema, reference, registry, sweep
 from dumbbell.commands import add_commands
+from dumbbell.errors import InputError, nearest, one_line
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -24,18 +21,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="A laboratory for congestion control and active queue management.",
 )
-
-File = Annotated[str, typer.Argument(metavar="RESULTS", help="Results file written by dumbbell run.")]
-Where = Annotated[list[str] | None, typer.Option("--where", metavar="KEY=VALUE", help="Only runs and flows like this.")]
-
-
-def _frame(results: str, of: str = "flows") -> Frame:
-    with Store.open(results) as store:
-        frame = Frame(store.table("runs"), store.table(of), results, of)
-    if frame.runs.height == 0:
-        raise InputError(results, "", "no finished run", "results of at least one run")
-    return frame
-
 
 @app.command()
 def run(

@@ -6,7 +6,7 @@ import itertools
 import json
 import random
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -287,10 +287,22 @@ def _own(value: Any) -> Any:
             return value
 
 
-def parse(table: dict[str, Any], file: str, settings: list[str] | None = None) -> Experiment:
+Settings = Mapping[str, Any] | Sequence[str] | None
+
+
+def _pairs(settings: Settings) -> list[tuple[str, Any]]:
+    """Return keys and values of settings, given as a table or as `KEY=VALUE`."""
+    if isinstance(settings, Mapping):
+        return [(key, _own(value)) for key, value in settings.items()]
+    if isinstance(settings, str):
+        raise InputError("overrides", "", shown(settings), 'a table, or a list such as ["bottleneck.rate=40Mbit"]')
+    return [parse_setting(text) for text in settings or []]
+
+
+def parse(table: dict[str, Any], file: str = "experiment", settings: Settings = None) -> Experiment:
     """Return the experiment that a parsed TOML file describes; raises InputError, said of `file`."""
     try:
-        return _parse(_own(table), file, [parse_setting(text) for text in settings or []])
+        return _parse(_own(table), file, _pairs(settings))
     except InputError as error:
         raise error if error.file else error.within(file) from None
     except RecursionError:
@@ -328,7 +340,7 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
     return experiment
 
 
-def load(file: str | Path, settings: list[str] | None = None) -> Experiment:
+def load(file: str | Path, settings: Settings = None) -> Experiment:
     """Return the experiment in `file`, with `KEY=VALUE` settings applied; raises InputError."""
     name = str(file)
     try:

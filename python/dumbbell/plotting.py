@@ -556,23 +556,23 @@ def _beside(results: Results, reference: str | Path, kind: str | None, asked: _A
     compared = compare.compare(results.runs, results.flows, compare.read_reference(reference))
     metric = asked.value[0] if asked.value else "rtt_ms"
     names = {"goodput": "goodput_mbit", "throughput": "throughput_mbit", "rtt": "rtt_ms"}
-    frame, score = _pairs(compared, names.get(metric, metric))
+    frame, score = pairs(compared, names.get(metric, metric))
     return errors(frame, score) if kind != "lines" else _both(frame, names.get(metric, metric))
 
 
-def _pairs(compared: Comparison, metric: str) -> tuple[pl.DataFrame, str]:
+def pairs(compared: Comparison, metric: str) -> tuple[pl.DataFrame, str]:
     """Return one row a compared figure of `metric`: place, what else tells cells apart (`cell`), both values, error."""
-    pairs = [p for p in compared.pairs if p.figure.metric == metric and not math.isnan(p.error)]
-    if not pairs:
+    found = [p for p in compared.pairs if p.figure.metric == metric and not math.isnan(p.error)]
+    if not found:
         known = sorted({p.figure.metric for p in compared.pairs})
         raise InputError("--value", "", metric, ", ".join(known) or "a reference that some run answers")
-    cells = [dict(p.figure.cell) for p in pairs]
+    cells = [dict(p.figure.cell) for p in found]
     others = [
         c for c in dict.fromkeys(k for cell in cells for k in cell) if c not in ("rate_mbit", "delay_ms", "cc1", "cc2")
     ]
     unlike = [c for c in others if len({cell.get(c) for cell in cells}) > 1]
     rows = []
-    for pair, cell in zip(pairs, cells, strict=True):
+    for pair, cell in zip(found, cells, strict=True):
         name = "+".join(cell[c] for c in ("cc1", "cc2") if cell.get(c))
         words = [str(cell["qdisc"])] if "qdisc" in unlike and cell.get("qdisc") else []
         words += [
@@ -586,7 +586,7 @@ def _pairs(compared: Comparison, metric: str) -> tuple[pl.DataFrame, str]:
     schema = ["cell", "rate_mbit", "delay_ms", "simulated", "published", "error"]
     frame = pl.DataFrame(rows, schema=schema, orient="row")
     order = frame["cell"].unique(maintain_order=True).to_list()
-    return frame.with_columns(pl.col("cell").cast(pl.Enum(order))), pairs[0].score
+    return frame.with_columns(pl.col("cell").cast(pl.Enum(order))), found[0].score
 
 
 def errors(frame: pl.DataFrame, score: str) -> Picture:

@@ -131,11 +131,15 @@ def _longest_first(cells: Iterator[Cell]) -> Iterator[Cell]:
         yield heapq.heappop(window)[2]
 
 
-def _missing(experiments: list[Experiment], store: Store, begun: set[str], report: Report) -> Iterator[Cell]:
+def _missing(
+    experiments: list[Experiment], store: Store, begun: set[str], report: Report, keys: list[str] | None
+) -> Iterator[Cell]:
     """Yield every run that is neither kept nor begun; whoever has it kept takes its key out of `begun`."""
     cells = itertools.chain.from_iterable(experiment.cells() for experiment in experiments)
     while some := list(itertools.islice(cells, LOOKED_UP)):
         known = store.kept(cell.key for cell in some)
+        if keys is not None:
+            keys += [cell.key for cell in some]
         missing = []
         for cell in some:
             if cell.key in known or cell.key in begun:
@@ -277,7 +281,9 @@ def run(
     jobs: int | None = None,
     cluster: str | None = None,
     quiet: bool = False,
+    progress: bool | Callable[[int, int], None] | None = None,
     on_failure: Callable[[Cell, str], None] = lambda _cell, _text: None,
+    keys: list[str] | None = None,
 ) -> Report:
     """Run whatever of `experiments` is not in the results file `output` yet.
 
@@ -333,7 +339,7 @@ def run(
         _Bar(experiments, quiet=quiet) as bar,
         _signals(report),
     ):
-        cells = _longest_first(_missing(experiments, store, begun, report))
+        cells = _longest_first(_missing(experiments, store, begun, report, keys))
         committed = time.monotonic()
         try:
             while not report.interrupted:

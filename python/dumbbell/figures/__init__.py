@@ -10,21 +10,17 @@ from dumbbell.figures.ellipses import ellipses
 from dumbbell.figures.heat import heat
 from dumbbell.figures.lines import lines
 from dumbbell.figures.over_time import Series, shares, stacked_series
-from dumbbell.figures.results import against, errors, series
 
 __all__ = [
     "Picture",
     "Series",
-    "against",
     "bars",
     "box",
     "cdf",
     "ellipses",
-    "errors",
     "heat",
     "lines",
     "save",
-    "series",
     "shares",
     "stacked_series",
 ]
