@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -80,7 +81,12 @@ class Dimension:
     @property
     def is_numeric(self) -> bool:
         """Whether all its values are numbers."""
-        return all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.values.values())
+        return self.kinds <= {int, float}
+
+    @cached_property
+    def kinds(self) -> set[type]:
+        """The types of its values."""
+        return set(map(type, self.values.values()))
 
     @property
     def word(self) -> str:
@@ -91,7 +97,7 @@ class Dimension:
     def ordered(self) -> list[str]:
         """Its texts, each once: numbers ascending, the others as they first come."""
         cells = list(self.texts)
-        if self.is_numeric or _all_bool(self.values.values()):
+        if self.kinds <= {int, float, bool}:
             cells.sort(key=lambda cell: self.values[cell])
         return list(dict.fromkeys(self.texts[cell] for cell in cells))
 
@@ -136,16 +142,10 @@ def dimension_of(name: str, path: matrix.Path, configs: dict[str, dict[str, Any]
             text = " / ".join(different) or "-"
             known[code] = (text, typed(path, found[0]) if len(different) == 1 else text)
         texts[cell], values[cell] = known[code]
-    if any(not isinstance(value, int | float) or isinstance(value, bool) for value in values.values()):
-        values = {
-            cell: value if isinstance(value, bool) and _all_bool(values.values()) else texts[cell]
-            for cell, value in values.items()
-        }
+    kinds = set(map(type, values.values()))
+    if not kinds <= {int, float} and kinds != {bool}:
+        values = texts
     return Dimension(name, path, texts, values)
-
-
-def _all_bool(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, bool) for value in values)
 
 
 def unlike(path: matrix.Path, values: Sequence[Any]) -> list[matrix.Path]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "series", "shares")
 FEW_LINES, MOST_LINES = 8, 24  # in a panel: that keys nobody chose may make, and in all
-MOST_PANELS = 36
+FEW_PANELS, MOST_PANELS = 9, 36
 _NEEDS_ONE = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "shares")
 _SERIES = ("goodput", "cwnd", "srtt", "sojourn", "signals")
 
@@ -131,7 +131,13 @@ def _suits(results: Results, asked: _Asked) -> str:
     if not several:
         has_series = not asked.of and any(config["record"]["series"] for config in results.configurations.values())
         return "series" if has_series else "box" if len(results) > 4 else "bars"
-    return "lines" if any(one.is_numeric and len(one.ordered) > 2 for one in several) else "bars"
+    sizes = [len(one.ordered) for one in several]
+    longest = max((size for one, size in zip(several, sizes, strict=True) if one.is_numeric), default=0)
+    if longest < 3:
+        return "bars"
+    if math.prod(sizes) / longest > FEW_LINES * FEW_PANELS and sum(size > 2 for size in sizes) > 1 and not asked.value:
+        return "heat"
+    return "lines"
 
 
 def _is_numeric(results: Results, name: str | None) -> bool:
@@ -164,10 +170,12 @@ def _placed(
 ) -> tuple[list[str], list[str]]:
     """Return which keys tell lines apart and which panels; InputError if there are too many of either."""
     several = [axis for axis in axes if len(axis.texts) > 1 and axis is not first]
+    size = {axis.name: len(axis.texts) for axis in several}
+    if few < MOST_LINES and math.prod(size.values()) > few * MOST_PANELS:
+        few = MOST_LINES
     by = [axis.name for axis in several if axis.name in asked.by]
     facet = [axis.name for axis in several if axis.name in asked.facet]
     rest = [axis for axis in several if axis.name not in (*by, *facet)]
-    size = {axis.name: len(axis.texts) for axis in several}
     for axis in sorted(rest, key=lambda one: (one.name != "flow", len(one.texts))):
         lines = math.prod(size[name] for name in by) * len(axis.texts)
         fits = lines <= (MOST_LINES if not by and len(rest) == 1 else few)
@@ -359,7 +367,7 @@ def _heat(results: Results, asked: _Asked, *, ratio: bool = False) -> Picture:
 
     if ratio and not asked.baseline:
         raise InputError("--kind", "", "ratio without --baseline", "--baseline KEY=VALUE, the runs to divide by")
-    _, found = _found(results, asked, asked.value[0] if asked.value else "goodput", ratio=ratio)
+    _, found = _found(results, asked, asked.value[0] if asked.value else "utilisation", ratio=ratio)
     several = [axis for axis in found.several if axis.name not in asked.facet]
     chosen = [axis for axis in several if axis.name in (asked.against, *asked.by)]
     others = sorted((a for a in several if a not in chosen), key=lambda a: (a.numbers is None, -len(a.texts)))
