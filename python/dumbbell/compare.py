@@ -3,16 +3,20 @@
 import csv
 import json
 import math
+import re
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from dumbbell._native import engine_version
+from dumbbell.dimensions import unlike
 from dumbbell.errors import InputError, shown
+from dumbbell.matrix import path_text
 from dumbbell.registry import Param, registry
 from dumbbell.tables import aligned, number
 from dumbbell.units import parse
@@ -27,11 +31,14 @@ METRICS = {
     "marks": "ce_marks",
     "drops": "drops",
 }
+_DERIVED = ("share", "ratio", "rate_ratio mean")  # from compared figures
 _COUNTS = ("retransmissions", "marks", "drops")
 _CELL = ("qdisc", "shaper", "ecn", "cc1", "cc2", "rate_mbit", "delay_ms", "seconds", "stagger_ms")
 _NUMBERS = ("ecn", "rate_mbit", "delay_ms", "seconds", "stagger_ms")
 # of a published Cake that marks SCE, nothing says so where no flow takes notice
 _UNSTATED = {"sce": (False, True, "off", "on")}
+
+_SEED = re.compile(r'"seed":[0-9]+')
 
 Cell = tuple[tuple[str, Any], ...]
 
@@ -197,9 +204,6 @@ def compare(
 
     `any_length` takes runs of any duration as answers to a cell that states one.
     """
-    if "drops" not in runs.columns:
-        parts = [c for c in runs.columns if c.startswith("drops_")]
-        runs = runs.with_columns(pl.sum_horizontal(parts).alias("drops")) if parts else runs
     configs = [(_unfolded(row["config"]), row) for row in runs.iter_rows(named=True)]
     described = [(_Run(config), row) for config, row in configs if only_flows(config)]
     by_flow = {(row["key"], row["flow"]): row for row in flows.iter_rows(named=True)} if flows.height else {}
@@ -214,9 +218,8 @@ def compare(
         if figure.cell not in answers:
             stated = [(c, v) for c, v in figure.cell if not (any_length and c == "seconds")]
             place = (dict(figure.cell)["rate_mbit"], dict(figure.cell)["delay_ms"])
-            answers[figure.cell] = latest_engine(
-                [row for run, row in coarse.get(place, []) if all(run.answers(c, v) for c, v in stated)]
-            )
+            found = [row for run, row in coarse.get(place, []) if all(run.answers(c, v) for c, v in stated)]
+            answers[figure.cell] = alike(latest_engine(found), figure.cell)
         source = METRICS.get(figure.metric, figure.metric)
         values = []
         for row in answers[figure.cell]:
@@ -238,6 +241,16 @@ def latest_engine(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     versions = [row.get("engine_version") for row in rows]
     wanted = engine_version() if engine_version() in versions else next(reversed(versions), None)
     return [row for row, version in zip(rows, versions, strict=True) if version == wanted]
+
+
+def alike(rows: list[dict[str, Any]], cell: Cell) -> list[dict[str, Any]]:
+    """Return `rows`, which answer one published cell; InputError with the keys in which they differ, but for seeds."""
+    if len({_SEED.sub("", row["config"]) for row in rows}) > 1:
+        configs = [{k: v for k, v in json.loads(row["config"]).items() if k != "seed"} for row in rows]
+        keys = ", ".join(map(path_text, unlike((), configs)))
+        found = f"runs that differ in {keys} and answer one published cell, {_where(cell)}"
+        raise InputError("results", "", found, "runs of one kind: --where KEY=VALUE chooses")
+    return rows
 
 
 def only_flows(config: dict[str, Any]) -> bool:
@@ -285,15 +298,6 @@ def _shares(pairs: list[Pair]) -> list[Pair]:
     return derived
 
 
-def _percentile(values: list[float], share: float) -> float:
-    """Return a percentile, interpolated between neighbours."""
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
-
-
 def _where(cell: Cell) -> str:
     named = dict(cell)
     ccs = "+".join(named[c] for c in ("cc1", "cc2") if named.get(c))
@@ -312,12 +316,13 @@ def scores(comparison: Comparison) -> str:
     for score, pairs in by_score.items():
         errors = [abs(pair.error) for pair in pairs]
         worst = max(pairs, key=lambda pair: abs(pair.error))
-        figures = [f"{value:.4f}" for value in (_percentile(errors, 0.5), _percentile(errors, 0.9), abs(worst.error))]
+        figures = [f"{value:.4f}" for value in (*np.quantile(errors, (0.5, 0.9)), abs(worst.error))]
         flow = f" flow {worst.figure.flow}" if dict(worst.figure.cell).get("cc2") and worst.figure.flow else ""
         rows.append([score.replace("|", "\\|"), str(len(pairs)), *figures, _where(worst.figure.cell) + flow])
     header = ["score", "cells", "median", "p90", "worst", "where"]
-    note = f"\n\n{comparison.missing} published figures have no run that answers them." if comparison.missing else ""
-    return aligned(header, rows, words=(0, len(header) - 1)) + note
+    table = aligned(header, rows, words=(0, len(header) - 1))
+    total = comparison.missing + sum(pair.figure.metric not in _DERIVED for pair in comparison.pairs)
+    return f"{table}\n\nCompared: {total - comparison.missing} of the {total} figures of the reference."
 
 
 def grids(comparison: Comparison) -> str:
