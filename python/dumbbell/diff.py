@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +35,9 @@ _TABLES = ("runs", "flows", "classes")
 class Diff:
     """What differs. `frame` has a row for each cell, measure and part, `measures` one for each measure and part.
 
-    Columns: `a`, `b` (means), `difference` (b - a), `half` of its 95 % interval, `change` (difference / a), `n` (pairs of
-    runs, or runs of the smaller side), `p`, and `differs`: for sure, all comparisons together.
+    Columns: `a`, `b` (means), `difference` (b - a) and, of one cell, `half` of its 95 % interval; `change` (difference / a)
+    with `change_low` and `change_high`; `n` (pairs of seeds, or seeds of the smaller side); `p`; and `differs`: for sure,
+    all comparisons together.
     """
 
     names: tuple[str, str]
@@ -80,13 +81,12 @@ class Diff:
 
 
 def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[list[str], list[list[str]]]:
-    several = "cells" in rows.columns and rows["cells"].max() != 1
-    header = [*(["cell"] if cells else []), "measure", "of", *names, "difference", "95 % interval", "change", "n"]
-    header += ["cells that differ"] if several and not cells else []
+    several = not cells and rows["cells"].max() != 1
+    header = [*(["cell"] if cells else []), "measure", "of", *names]
+    header += ["change", "95 % interval"] if several else ["difference", "95 % interval", "change"]
+    header += ["n"] + ["cells that differ"] * several
     body = []
     for row in rows.iter_rows(named=True):
-        half = row["half"]
-        interval = "-" if half is None else f"{number(row['difference'] - half)} to {number(row['difference'] + half)}"
         change = "-" if row["change"] is None else f"{100 * row['change']:+.2g} %"
         whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
         line = [
@@ -95,11 +95,19 @@ def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[l
             number(row["a"]),
             number(row["b"]),
         ]
-        line += [number(row["difference"]), interval, change, str(row["n"])]
-        if several and not cells:
-            line.append(f"{row['differing']} of {row['cells']}")
+        if several:
+            line += [change, _interval(row["change_low"], row["change_high"], lambda x: f"{100 * x:+.2g} %")]
+            line += [str(row["n"]), f"{row['differing']} of {row['cells']}"]
+        else:
+            half, middle = row["half"], row["difference"]
+            ends = (None, None) if half is None else (middle - half, middle + half)
+            line += [number(middle), _interval(*ends, number), change, str(row["n"])]
         body.append([*([row["where"]] if cells else []), *line])
     return header, body
+
+
+def _interval(low: float | None, high: float | None, text: Callable[[float], str]) -> str:
+    return "-" if low is None or high is None else f"{text(low)} to {text(high)}"
 
 
 def diff(first: Results, second: Results | None = None, *, by: str | None = None, values: Sequence[str] = ()) -> Diff:
@@ -126,7 +134,7 @@ def diff(first: Results, second: Results | None = None, *, by: str | None = None
     compared = _compared(a, b)
     if compared.is_empty():
         raise InputError("diff", "", "no measure that both have", "results with the same cells")
-    frame, measures = _judged(compared)
+    frame, measures = _judged(compared, a, b)
     return Diff(names, frame, measures, [*lines, _how(compared)])
 
 
@@ -354,77 +362,68 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([enough.select(columns).cast(casts), other.select(columns).cast(casts)])
 
 
-def _judged(compared: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _over_cells(side: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
+    """Return the mean over the cells of every measure, in units of its size in each cell, for each seed.
+
+    Cells of one sweep draw from the same seeds, so that they are not independent of each other; the seeds are. Of a sweep
+    with one seed each cell counts as a seed.
+    """
+    scaled = side.join(sizes, on=_PLACE).with_columns(pl.col("value") / pl.col("size"))
+    if side["seed"].n_unique() < 2:
+        return scaled.with_columns(seed=pl.col("pair"), hash=pl.col("hash")).with_columns(_WHOLE)
+    each = scaled.group_by("table", "measure", "part", "seed", maintain_order=True).agg(
+        pl.col("value").mean(), hash=pl.col("hash").str.join("")
+    )
+    return each.with_columns(_WHOLE)
+
+
+_WHOLE = [pl.lit(-1, dtype=pl.Int64).alias("pair"), pl.lit("").alias("where")]
+
+
+def _judged(compared: pl.DataFrame, a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the comparisons, and those over all cells, each with interval, p and verdict; surest and largest first."""
-    frame = _tested(compared).with_columns(differing=pl.lit(0), cells=pl.lit(1))
-    frame = _decided(frame)
+    frame = _decided(_tested(compared)).with_columns(cells=pl.lit(1), differing=pl.col("differs").cast(pl.Int64))
+    of_measure = ["table", "measure", "part"]
+    counts = frame.group_by(of_measure, maintain_order=True).agg(
+        pl.col("a").mean(), pl.col("b").mean(), cells=pl.len(), differing=pl.col("differs").sum().cast(pl.Int64)
+    )
+    several = counts.filter(pl.col("cells") > 1)
+    alone = frame.join(counts.filter(pl.col("cells") == 1).select(of_measure), on=of_measure)
     size = (pl.col("a").abs() + pl.col("b").abs()) / 2
-    scaled = compared.with_columns(
-        relative=pl.when(size > 0).then(pl.col("difference") / size).otherwise(0.0),
-        relative_variance=pl.when(size > 0).then(pl.col("variance") / size**2).otherwise(0.0),
-    )
-    scaled = scaled.join(frame.select(*_PLACE, "differs"), on=_PLACE)
-    one_seed = pl.col("variance").is_null()
-    whole = scaled.group_by("table", "measure", "part", maintain_order=True).agg(
-        a=pl.col("a").mean(),
-        b=pl.col("b").mean(),
-        difference=pl.col("difference").mean(),
-        # of cells with several seeds: what the seeds vary; of cells with one: what the cells vary
-        variance=pl.when(one_seed.any())
-        .then(pl.col("difference").var() / pl.len())
-        .otherwise(pl.col("variance").sum() / pl.len() ** 2)
-        .first(),
-        relative=pl.col("relative").mean(),
-        relative_variance=pl.when(one_seed.any())
-        .then(pl.col("relative").var() / pl.len())
-        .otherwise(pl.col("relative_variance").sum() / pl.len() ** 2)
-        .first(),
-        freedom=pl.when(one_seed.any())
-        .then(pl.len() - 1.0)
-        .otherwise(
-            pl.col("relative_variance").sum() ** 2 / (pl.col("relative_variance") ** 2 / pl.col("freedom")).sum()
-        )
-        .first(),
-        n=pl.col("n").sum(),
-        cells=pl.len(),
-        differing=pl.col("differs").sum(),
-    )
-    whole = whole.with_columns(
-        freedom=pl.when(pl.col("freedom").is_nan()).then(pl.col("n") - pl.col("cells")).otherwise("freedom"),
-        pair=pl.lit(-1),
-        where=pl.lit(""),
-    )
-    alone = whole.filter(pl.col("cells") == 1)  # over one cell there is nothing new to say
-    measures = pl.concat(
-        [
-            frame.join(alone.select("table", "measure", "part"), on=["table", "measure", "part"]).with_columns(
-                differing=pl.col("differs").cast(pl.Int64)
-            ),
-            _decided(_tested(whole.filter(pl.col("cells") > 1), relative=True)),
-        ],
-        how="diagonal_relaxed",
-    )
+    sizes = compared.select(*_PLACE, size=pl.when(size > 0).then(size).otherwise(1.0))
+    scaled = _compared(_over_cells(a, sizes), _over_cells(b, sizes)).join(several.select(of_measure), on=of_measure)
+    scaled = scaled.rename({"difference": "relative", "variance": "relative_variance"}).drop("a", "b")
+    whole = scaled.join(several, on=of_measure).with_columns(difference=pl.col("b") - pl.col("a"))
+    measures = pl.concat([alone, _decided(_tested(whole))], how="diagonal_relaxed")
     order = ["differs", "at_least", "size"]
     return frame.sort(order, descending=True), measures.sort(order, descending=True)
 
 
-def _tested(rows: pl.DataFrame, *, relative: bool = False) -> pl.DataFrame:
-    """Return rows with half of the interval, change, p, and how large the change is at least."""
+def _tested(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with half of the interval, change with its interval, p, and how large the difference is at least.
+
+    Rows over several cells come with `relative` and `relative_variance`: differences in units of the mean of both.
+    """
     share = 0.5 + LEVEL / 2
     quantile = pl.col("freedom").map_batches(
         lambda freedom: pl.Series(stdtrit(freedom.to_numpy(), share)), return_dtype=pl.Float64
     )
     size = (pl.col("a").abs() + pl.col("b").abs()) / 2
-    if not relative:
+    if "relative" not in rows.columns:
         rows = rows.with_columns(
             relative=pl.when(size > 0).then(pl.col("difference") / size).otherwise(0.0),
             relative_variance=pl.when(size > 0).then(pl.col("variance") / size**2).otherwise(0.0),
         )
-    enough = (pl.col("freedom") > 0) & pl.col("variance").is_not_null()
+        rows = rows.with_columns(pl.when(pl.col("variance").is_not_null()).then("relative_variance"))
+    enough = (pl.col("freedom") > 0) & pl.col("relative_variance").is_not_null()
+    rows = rows.with_columns(relative_half=pl.when(enough).then(quantile * pl.col("relative_variance").sqrt()))
+    half = quantile * pl.col("variance").sqrt() if "variance" in rows.columns else pl.lit(None, dtype=pl.Float64)
+    low, high = (pl.col("relative") - pl.col("relative_half")), (pl.col("relative") + pl.col("relative_half"))
     rows = rows.with_columns(
-        half=pl.when(enough).then(quantile * pl.col("variance").sqrt()),
-        relative_half=pl.when(enough).then(quantile * pl.col("relative_variance").sqrt()),
-        change=pl.when(pl.col("a") != 0).then(pl.col("difference") / pl.col("a").abs()),
+        half=pl.when(enough).then(half),
+        change=_of_a(pl.col("relative")),
+        change_low=_of_a(low),
+        change_high=_of_a(high),
         t=pl.when(enough & (pl.col("relative_variance") > 0)).then(
             pl.col("relative").abs() / pl.col("relative_variance").sqrt()
         ),
@@ -433,12 +432,17 @@ def _tested(rows: pl.DataFrame, *, relative: bool = False) -> pl.DataFrame:
         lambda s: pl.Series(2 * stdtr(s.struct.field("freedom").to_numpy(), -s.struct.field("t").to_numpy())),
         return_dtype=pl.Float64,
     )
-    certain = pl.when(pl.col("difference") == 0).then(1.0).otherwise(0.0)  # every pair the same
+    certain = pl.when(pl.col("relative") == 0).then(1.0).otherwise(0.0)  # every pair the same
     return rows.with_columns(
         p=pl.when(enough).then(pl.when(pl.col("t").is_not_null()).then(tail).otherwise(certain)),
         size=pl.col("relative").abs(),
         at_least=pl.max_horizontal(pl.col("relative").abs() - pl.col("relative_half").fill_null(0.0), pl.lit(0.0)),
     )
+
+
+def _of_a(relative: pl.Expr) -> pl.Expr:
+    """Return (b - a) / a for (b - a) / ((a + b) / 2), null where a is as good as nothing."""
+    return pl.when(relative.abs() < 1.999).then(relative / (1 - relative / 2))
 
 
 def _decided(rows: pl.DataFrame) -> pl.DataFrame:

@@ -1,0 +1,142 @@
+"""What differs between results: verdicts, intervals, ranking, exit status."""
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+
+import dumbbell
+from conftest import Command, described
+from dumbbell import diff, experiment, sweep
+from dumbbell.errors import InputError
+from dumbbell.results import Results
+from test_results import RANDOM, SHORT, made
+
+TWO = [{"cc": "cubic", "base_rtt": "20ms", "count": 2, "start": {"uniform": ["0s", "1s"]}}]
+
+
+def run(path: Path, settings: list[str] | None = None, **changes: Any) -> Results:
+    table = described(**({"duration": "10s", "flows": TWO, "record": {"series": False}} | changes))
+    report = sweep.run([experiment.parse(table, "diff.toml", settings)], path, quiet=True)
+    assert report.failed == []
+    return dumbbell.open(path)
+
+
+def test_a_higher_target_of_codel_shows_in_the_sojourn_first(tmp_path: Path) -> None:
+    codel = {"rate": "10Mbit", "aqm": {"name": "codel", "ecn": True}}
+    matrix = {"bottleneck.aqm.target": ["5ms", "6ms"], "bottleneck.rate": ["10Mbit", "50Mbit"]}
+    results = run(tmp_path / "r.duckdb", bottleneck=codel, matrix=matrix, seeds=[1, 2, 3, 4, 5, 6], duration="30s")
+    found = results.diff(by="bottleneck.aqm.target")
+    assert found.different
+    assert found.measures["measure"][0].startswith("sojourn"), found.measures.select("measure", "change")
+    first = found.measures.filter(pl.col("measure") == "sojourn_mean_ms", pl.col("table") == "runs").row(0, named=True)
+    assert first["differs"] and first["difference"] > 0 and first["change_low"] > 0
+    # more than a microsecond of queue for each of target: most of the difference arrives
+    assert 0.4 < first["difference"] < 1.5
+    assert "time in queue" in found.markdown().split("\n\n")[1]
+    with pytest.raises(InputError, match="--by: found .* with one value"):
+        results.where("target=5ms").diff(by="target")
+
+
+def test_the_same_twice_is_no_difference(tmp_path: Path) -> None:
+    one, two = run(tmp_path / "a.duckdb", seeds=[1, 2]), run(tmp_path / "b.duckdb", seeds=[1, 2])
+    found = one.diff(two)
+    assert not found.different and "all" in found.markdown() and (found.frame["difference"] == 0).all()
+
+
+def test_other_seeds_of_the_same_are_within_chance(tmp_path: Path) -> None:
+    """200 comparisons of six seeds with six others, all of one cell: about 5 % have p < 0.05, and none is different."""
+    pie = {"rate": "10Mbit", "aqm": "pie"}
+    results = run(tmp_path / "r.duckdb", seeds=list(range(1, 2401)), bottleneck=pie, duration="2s")
+    long = diff._long(results, ["sojourn_mean_ms"]).with_columns(where=pl.lit(""))
+    blocks = long.with_columns(pair=(pl.col("seed") - 1) // 12, first=(pl.col("seed") - 1) % 12 < 6)
+    a, b = blocks.filter("first").drop("first"), blocks.filter(~pl.col("first")).drop("first")
+    frame = diff._decided(diff._tested(diff._compared(a, b)))
+    assert frame.height == 200 and frame["n"].unique().to_list() == [6] and not frame["paired"].any()
+    alarms = int((frame["p"] < 0.05).sum())
+    # binomial(200, 0.05): 3 to 19 with 99.8 %
+    assert 3 <= alarms <= 19, alarms
+    assert not frame["differs"].any()
+
+
+def test_cells_that_draw_from_the_same_seeds_are_not_independent(tmp_path: Path) -> None:
+    """The start that a seed draws moves the goodput of all cells alike: over all cells that is no difference."""
+    matrix = {"bottleneck.rate": [f"{rate}Mbit" for rate in range(10, 40)]}
+    one = run(tmp_path / "a.duckdb", seeds=[1, 2, 3, 4, 5, 6], matrix=matrix, duration="2s")
+    two = run(tmp_path / "b.duckdb", seeds=[7, 8, 9, 10, 11, 12], matrix=matrix, duration="2s")
+    found = one.diff(two)
+    assert not found.different, found.markdown()
+    assert found.measures["n"].max() == 6 and found.measures["cells"].max() == 30
+
+
+def test_pairs_by_seed_by_hand(tmp_path: Path) -> None:
+    a, b = made(tmp_path / "a.duckdb"), made(tmp_path / "b.duckdb", flows=RANDOM)
+    for results, values in ((a, (0.5, 0.6, 0.7)), (b, (0.51, 0.62, 0.73))):
+        with duckdb.connect(str(results.path)) as connection:
+            for seed, value in enumerate(values, 1):
+                connection.execute("UPDATE runs SET jain = ? WHERE seed = ?", [value, seed])
+    row = a.diff(b, values=["jain"]).frame.row(0, named=True)
+    # differences 0.01, 0.02, 0.03: mean 0.02, s = 0.01, half = 4.302653 * 0.01 / sqrt(3), t = 3.4641, p = 0.0742
+    assert (row["difference"], row["half"], row["p"]) == pytest.approx((0.02, 0.0248413, 0.0741799), abs=1e-6)
+    assert (row["n"], row["paired"], row["differs"]) == (3, True, False)
+    assert row["change"] == pytest.approx(0.02 / 0.6)
+
+
+def test_means_of_other_seeds_by_hand(tmp_path: Path) -> None:
+    a, b = made(tmp_path / "a.duckdb", seeds=[1, 2, 3]), made(tmp_path / "b.duckdb", seeds=[4, 5, 6, 7])
+    for results, values in ((a, (1.0, 2.0, 3.0)), (b, (5.0, 5.2, 5.4, 5.6))):
+        seeds = results.seeds
+        with duckdb.connect(str(results.path)) as connection:
+            for seed, value in zip(seeds, values, strict=True):
+                connection.execute("UPDATE runs SET jain = ? WHERE seed = ?", [value, seed])
+    row = a.diff(b, values=["jain"]).frame.row(0, named=True)
+    # Welch: 5.3 - 2, variance 1/3 + 0.066667/4 = 0.35, freedom 0.35^2 / ((1/3)^2/2 + 0.016667^2/3) = 2.2013
+    assert row["difference"] == pytest.approx(3.3) and row["paired"] is False
+    assert row["variance"] == pytest.approx(0.35) and row["freedom"] == pytest.approx(2.2013, abs=1e-3)
+
+
+def test_one_run_on_either_side_differs_if_it_is_not_equal(tmp_path: Path) -> None:
+    a, b = run(tmp_path / "a.duckdb"), run(tmp_path / "b.duckdb", ["bottleneck.aqm.target=5ms"])
+    assert not a.diff(b).different
+    results = run(tmp_path / "c.duckdb", matrix={"bottleneck.aqm.target": ["5ms", "9ms"]})
+    found = results.diff(by="target")
+    assert found.different and found.frame["half"].null_count() == found.frame.height
+    assert "n = 1" in found.markdown()
+
+
+def test_what_only_one_side_has_is_named(tmp_path: Path) -> None:
+    common: dict[str, Any] = SHORT | {"flows": RANDOM}
+    a = made(tmp_path / "a.duckdb", **common, matrix={"bottleneck.rate": ["5Mbit", "10Mbit"]})
+    b = made(tmp_path / "b.duckdb", **common, matrix={"bottleneck.rate": ["10Mbit", "15Mbit", "20Mbit"]})
+    text = a.diff(b).markdown()
+    assert "1 cells only in A, 2 only in B" in text and "1 cells in both" in text
+    with pytest.raises(InputError, match="none in both"):
+        a.where("rate=5Mbit").diff(b)
+
+
+def test_other_keys_that_change_along_are_named(tmp_path: Path) -> None:
+    axis = {"bottleneck.rate, flows[*].base_rtt": [["5Mbit", "10ms"], ["10Mbit", "20ms"]]}
+    results = made(tmp_path / "r.duckdb", matrix=axis)
+    assert "They differ in flows[0].base_rtt, flows[1].base_rtt as well." in results.diff(by="rate").markdown()
+
+
+def test_exit_status_is_that_of_diff(tmp_path: Path, command: Command) -> None:
+    run(tmp_path / "r.duckdb", matrix={"bottleneck.aqm.target": ["5ms", "9ms"]}, seeds=[1, 2, 3, 4])
+    same = command("diff", "r.duckdb", "r.duckdb")
+    assert (same.returncode, same.stdout.splitlines()[-1][:14]) == (0, "No difference:")
+    other = command("diff", "r.duckdb", "--by", "bottleneck.aqm.target=5ms,9000us")
+    assert other.returncode == 1 and "Different:" in other.stdout and "95 % interval" in other.stdout
+    assert command("diff", "r.duckdb", "--by", "target", "--cells").stdout.count("\n") > 5
+    assert command("diff", "r.duckdb", "--by", "target", "--csv").stdout.startswith(
+        "pair,where,table,measure,part,a,b,"
+    )
+    for line in (
+        ["r.duckdb"],
+        ["r.duckdb", "none.duckdb"],
+        ["r.duckdb", "--by", "tarjet"],
+        ["r.duckdb", "r.duckdb", "--by", "x"],
+    ):
+        done = command("diff", *line)
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
