@@ -5,7 +5,7 @@ use crate::config::{cc_name, Classes, RunConfig};
 use crate::measure::{jain, mean, ms, FlowResult, Measures, QueueResult};
 use crate::table::{Column, Table};
 use crate::{Outcome, Tables};
-use dumbbell_core::record::Histogram;
+use dumbbell_core::histogram::Histogram;
 use dumbbell_core::units::Time;
 use serde_json::{json, Value};
 
