@@ -3,7 +3,6 @@
 //!
 //! Both kinds hold only the buckets between the smallest and the largest one seen, so that memory follows the spread of the values.
 
-use crate::prefetch::prefetch;
 use crate::units::Time;
 
 /// Sub-buckets per octave: 2^6, so that a quantile is exact to 1/64.
@@ -12,15 +11,20 @@ const SUB_BITS: u32 = 6;
 const UNIT_BITS: u32 = 10;
 /// Buckets for values below 2^46 ns (19.5 h); what is longer falls into the last one.
 const BUCKETS: usize = (46 - UNIT_BITS as usize - SUB_BITS as usize + 1) << SUB_BITS;
-/// Buckets of a range that holds one value: a quarter of an octave, and a cache line of 32-bit counts. No range is smaller.
-const FIRST_RANGE: usize = 16;
+/// Buckets of a range that holds one value: an octave. No range is smaller.
+const FIRST_RANGE: usize = 1 << SUB_BITS;
 
-/// The bucket of `value`.
+/// The bucket of `value`. Whatever is not below [`BUCKETS`] means the last one: [`Buckets::grow`] sees to that.
 #[inline]
 fn bucket(value: Time) -> usize {
-    let units = value.0 >> UNIT_BITS;
-    let octave = (63 - (units | 1).leading_zeros()).saturating_sub(SUB_BITS);
-    (((octave as usize) << SUB_BITS) + (units >> octave) as usize).min(BUCKETS - 1)
+    // Exponent and first bits of the mantissa of a real number are number and part of its octave, for fewer instructions than shifts
+    // take. What the conversion rounds, from 2^53 on, is in the last bucket anyhow.
+    const BEFORE_FIRST_OCTAVE: usize = (f64::MAX_EXP - 1) as usize + (UNIT_BITS + SUB_BITS) as usize - 1;
+    if value.0 >> (UNIT_BITS + SUB_BITS) == 0 {
+        return (value.0 >> UNIT_BITS) as usize;
+    }
+    let bits = (value.0 as i64 as f64).to_bits() >> (f64::MANTISSA_DIGITS - 1 - SUB_BITS);
+    bits as usize - (BEFORE_FIRST_OCTAVE << SUB_BITS)
 }
 
 /// Smallest value of bucket `index`.
@@ -41,6 +45,8 @@ fn rank(q: f64, total: u64) -> u64 {
 
 /// A count of one bucket.
 pub trait Count: Copy + Default {
+    /// Adds 1.
+    fn increment(&mut self);
     /// Adds `more`.
     fn add(&mut self, more: u64);
     /// The count.
@@ -48,6 +54,11 @@ pub trait Count: Copy + Default {
 }
 
 impl Count for u64 {
+    #[inline(always)]
+    fn increment(&mut self) {
+        *self += 1;
+    }
+
     #[inline(always)]
     fn add(&mut self, more: u64) {
         *self += more;
@@ -61,6 +72,11 @@ impl Count for u64 {
 
 /// Stays at its largest value, 2^32 - 1.
 impl Count for u32 {
+    #[inline(always)]
+    fn increment(&mut self) {
+        *self = self.saturating_add(1);
+    }
+
     #[inline(always)]
     fn add(&mut self, more: u64) {
         *self = self.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
@@ -81,21 +97,25 @@ struct Buckets<C> {
 }
 
 impl<C: Count> Buckets<C> {
-    /// Counts `more` values in bucket `index`.
+    /// Counts one value in bucket `index`.
     #[inline]
-    fn add(&mut self, index: usize, more: u64) {
-        let place = index.wrapping_sub(self.first as usize);
-        match self.counts.get_mut(place) {
-            Some(count) => count.add(more),
-            None => self.grow(index).add(more),
+    fn increment(&mut self, index: usize) {
+        match self.counts.get_mut(index.wrapping_sub(self.first as usize)) {
+            Some(count) => count.increment(),
+            None => self.grow(index).increment(),
         }
     }
 
     /// Takes bucket `index` into the range, which becomes at least twice as long: a spread of n buckets costs log2(n) allocations.
+    /// Returns its count.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, index: usize) -> &mut C {
+        let index = index.min(BUCKETS - 1);
         let (first, len) = (self.first as usize, self.counts.len());
+        if (first..first + len).contains(&index) {
+            return &mut self.counts[index - first];
+        }
         let double = FIRST_RANGE.max(2 * len);
         let range = if len == 0 {
             index..index + double
@@ -121,7 +141,7 @@ impl<C: Count> Buckets<C> {
 
     /// Counts everything that `other` has counted.
     fn merge<D: Count>(&mut self, other: &Buckets<D>) {
-        other.iter().for_each(|(index, count)| self.add(index, count));
+        other.iter().for_each(|(index, count)| self.grow(index).add(count));
     }
 
     /// The bucket of value `rank`, counted from 1 in ascending order.
@@ -147,7 +167,7 @@ impl Histogram {
     /// Counts one value.
     #[inline]
     pub fn record(&mut self, value: Time) {
-        self.counts.add(bucket(value), 1);
+        self.counts.increment(bucket(value));
         self.total += 1;
         self.sum += u128::from(value.0);
         self.max = self.max.max(value);
@@ -212,16 +232,24 @@ impl<C: Count> CompactHistogram<C> {
     /// Counts one value.
     #[inline]
     pub fn record(&mut self, value: Time) {
-        self.counts.add(bucket(value), 1);
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
+        // seldom, and two jumps cost less than two minima
+        if value < self.min || value > self.max {
+            self.widen(value, value);
+        }
+        self.counts.increment(bucket(value));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn widen(&mut self, min: Time, max: Time) {
+        self.min = self.min.min(min);
+        self.max = self.max.max(max);
     }
 
     /// Counts everything that `other` has counted.
     pub fn merge<D: Count>(&mut self, other: &CompactHistogram<D>) {
         self.counts.merge(&other.counts);
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
+        self.widen(other.min, other.max);
     }
 
     /// Number of values.
@@ -235,14 +263,6 @@ impl<C: Count> CompactHistogram<C> {
         let total = self.total();
         let value = |q| middle(self.counts.of_rank(rank(q, total)).unwrap_or(0)).clamp(self.min, self.max);
         (total > 0).then(|| shares.map(value))
-    }
-
-    /// A value like `value` will be recorded soon: asks for its bucket.
-    #[inline]
-    pub fn prefetch(&self, value: Time) {
-        if let Some(count) = self.counts.counts.get(bucket(value).wrapping_sub(self.counts.first as usize)) {
-            prefetch(count);
-        }
     }
 
     /// Bytes of memory beside the struct itself.
@@ -264,6 +284,24 @@ mod tests {
         let mut histogram = CompactHistogram::default();
         values.into_iter().for_each(|value| histogram.record(value));
         histogram
+    }
+
+    #[test]
+    fn buckets_are_those_of_shifts() {
+        // HdrHistogram's integer form
+        let shifted = |value: Time| {
+            let units = value.0 >> UNIT_BITS;
+            let octave = (63 - (units | 1).leading_zeros()).saturating_sub(SUB_BITS);
+            (((octave as usize) << SUB_BITS) + (units >> octave) as usize).min(BUCKETS - 1)
+        };
+        for seed in 0..100_000_u64 {
+            // all magnitudes, and the ends of their buckets
+            let random = mix(seed) >> (seed % 64);
+            let edge = lower((random % BUCKETS as u64) as usize).0;
+            for value in [random, !random, edge, edge.saturating_sub(1), edge + 1, 1 << (seed % 64), (1 << (seed % 64)) - 1] {
+                assert_eq!(bucket(Time(value)).min(BUCKETS - 1), shifted(Time(value)), "{value}");
+            }
+        }
     }
 
     #[test]
@@ -338,21 +376,26 @@ mod tests {
     #[test]
     fn the_range_grows_to_both_sides_and_loses_nothing() {
         let range = |histogram: &CompactHistogram| {
-            let first = histogram.counts.first as usize;
-            first..first + histogram.counts.counts.len()
+            let counts = &histogram.counts;
+            let first = counts.first as usize;
+            first..first + counts.counts.len()
         };
-        // 40 ms is in bucket 9 * 64 + 76 = 652, 39 ms in 650, 20 ms in 588, 60 ms in 690
+        // 40 ms is in bucket 9 * 64 + 76 = 652, 39 ms in 650, 10 ms in 7 * 64 + 76 = 524, 60 ms in 690, 100 ms in 735
         let mut histogram = compact([ms(40)]);
-        assert_eq!(range(&histogram), 652..668);
-        histogram.record(ms(39)); // twice 16 buckets
-        assert_eq!(range(&histogram), 636..668);
-        histogram.record(ms(20)); // twice 32 are not enough
-        assert_eq!(range(&histogram), 588..668);
-        histogram.record(ms(60)); // twice 80
-        assert_eq!(range(&histogram), 588..748);
-        assert_eq!(histogram.heap_bytes(), 640);
+        assert_eq!(range(&histogram), 652..716);
+        histogram.record(ms(39)); // twice 64 buckets
+        assert_eq!(range(&histogram), 588..716);
+        histogram.record(ms(10)); // twice 128 reach beyond
+        assert_eq!(range(&histogram), 460..716);
+        histogram.record(ms(60));
+        assert_eq!(range(&histogram), 460..716);
+        histogram.record(ms(100)); // twice 256
+        assert_eq!(range(&histogram), 460..972);
         let found: Vec<(usize, u64)> = histogram.counts.iter().collect();
-        assert_eq!(found, [(588, 1), (650, 1), (652, 1), (690, 1)]);
+        assert_eq!(found, [(524, 1), (650, 1), (652, 1), (690, 1), (735, 1)]);
+        // a leap of more than twice the range: 640 ms are in bucket 13 * 64 + 76 = 908
+        assert_eq!(range(&compact([ms(40), ms(640)])), 652..909);
+        assert_eq!(range(&compact([ms(640), ms(40)])), 652..972);
         // as far as there are buckets
         let mut whole = compact([ms(1), Time::ZERO]);
         (0..10).for_each(|_| whole.record(Time(u64::MAX - 1)));
@@ -373,19 +416,19 @@ mod tests {
             // from 1 us to 10 s, spread evenly over the octaves or crowded into one
             let octaves = 1 + seed % 23;
             let count = 1 + mix(seed) % 2_000;
-            let value = |n: u64| {
+            let draw = |n: u64| {
                 let random = mix(mix(seed) ^ n);
                 Time((1000 << (random % octaves)) + (random >> 32) % 1_000_000)
             };
-            let mut sorted: Vec<Time> = (0..count).map(value).collect();
+            let mut sorted: Vec<Time> = (0..count).map(draw).collect();
             let histogram = compact(sorted.iter().copied());
             sorted.sort_unstable();
             let found = histogram.quantiles(SHARES).expect("values");
-            for (q, found) in SHARES.into_iter().zip(found) {
+            for (q, value) in SHARES.into_iter().zip(found) {
                 let exact = sorted[((q * count as f64).ceil() as usize).max(1) - 1];
                 // half a bucket
                 let most = 512.0_f64.max(exact.0 as f64 / 128.0);
-                assert!((found.0 as f64 - exact.0 as f64).abs() <= most, "seed {seed}, p{q}: {found:?}, exactly {exact:?}");
+                assert!((value.0 as f64 - exact.0 as f64).abs() <= most, "seed {seed}, p{q}: {value:?}, exactly {exact:?}");
             }
         }
     }
@@ -402,9 +445,11 @@ mod tests {
 
     #[test]
     fn a_full_count_of_a_flow_stays_and_a_class_counts_on() {
-        let mut flow = compact([ms(1)]);
-        flow.counts.counts[0] = u32::MAX;
-        flow.record(ms(1));
+        let mut flow = compact([ms(1), ms(2)]);
+        flow.counts.counts[0] = u32::MAX - 1;
+        (0..3).for_each(|_| flow.record(ms(1)));
+        flow.record(ms(1) + Time(1));
+        flow.counts.counts[64] = 0;
         assert_eq!(flow.total(), u64::from(u32::MAX));
         let mut class = CompactHistogram::<u64>::default();
         (0..2).for_each(|_| class.merge(&flow));
