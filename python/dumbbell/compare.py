@@ -197,9 +197,10 @@ def compare(
 
     `any_length` takes runs of any duration as answers to a cell that states one.
     """
-    if "drops" not in runs.columns:
-        parts = [c for c in runs.columns if c.startswith("drops_")]
-        runs = runs.with_columns(pl.sum_horizontal(parts).alias("drops")) if parts else runs
+    parts = [c for c in runs.columns if c.startswith("drops_")]
+    if parts:  # an older engine has no sum of them
+        total = pl.sum_horizontal(parts)
+        runs = runs.with_columns((pl.col("drops").fill_null(total) if "drops" in runs.columns else total).alias("drops"))
     configs = [(_unfolded(row["config"]), row) for row in runs.iter_rows(named=True)]
     described = [(_Run(config), row) for config, row in configs if only_flows(config)]
     by_flow = {(row["key"], row["flow"]): row for row in flows.iter_rows(named=True)} if flows.height else {}
