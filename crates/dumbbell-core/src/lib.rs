@@ -5,6 +5,7 @@
 
 pub mod aqm;
 pub mod cc;
+pub mod histogram;
 pub mod log;
 pub mod packet;
 pub mod param;

@@ -1,13 +1,14 @@
 //! Classes of traffic: what their members come to together.
 
 use crate::config::{Class, ClassKind};
-use crate::measure::{ms, FlowResult};
+use crate::measure::{ms, rtt_percentiles_ms, FlowResult};
 use crate::table::{Column, Table};
+use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::units::Time;
 use serde_json::{json, Value};
 
 /// Sums over the members of a class.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Totals {
     members: f64,
     throughput_mbit: f64,
@@ -15,6 +16,7 @@ pub struct Totals {
     rtt_ms: f64,
     /// Members that have an RTT.
     with_rtt: f64,
+    rtt_samples: CompactHistogram<u64>,
     waited_ms: f64,
     packets: f64,
     ce: f64,
@@ -33,12 +35,15 @@ impl Totals {
             self.rtt_ms += flow.rtt_mean_ms();
             self.with_rtt += 1.0;
         }
+        if let Some(samples) = &flow.rtt_samples {
+            self.rtt_samples.merge(samples);
+        }
         if counters.departed > 0 {
             self.waited_ms += flow.sojourn_mean_ms() * counters.departed as f64;
         }
         self.packets += counters.departed as f64;
         self.ce += flow.receiver.ce as f64;
-        self.drops += (counters.dropped_overflow + counters.dropped_aqm) as f64;
+        self.drops += flow.drops() as f64;
         self.frame_bytes += flow.receiver.frame_bytes as f64;
     }
 
@@ -55,7 +60,8 @@ impl Totals {
 /// One row a class, from the sums over its members; `queue` holds what is measured of each class in the queue and comes
 /// after. `rate` is the link's, bit/s; the run lasted `duration`.
 ///
-/// `throughput_mbit`, `goodput_mbit` and `rtt_mean_ms` are means over the members, each over its own lifetime;
+/// `throughput_mbit`, `goodput_mbit` and `rtt_mean_ms` are means over the members, each over its own lifetime; `rtt_p50_ms`
+/// and the like are of the RTT samples of all members together, NaN for short flows, which record none;
 /// `total_throughput_mbit` is what all of them together brought through the link in `duration`. The others are shares of
 /// the packets of the class, and for flows of `[[flows]]`
 /// - `relative_throughput`: throughput over (rate / number of such flows);
@@ -71,6 +77,8 @@ pub fn table(classes: &[Class], sums: &[Totals], queue: Table, rate: u64, durati
     let of_flows = |of: &dyn Fn(&Class, &Totals) -> f64| {
         column(&|class, totals| if class.kind == ClassKind::Flows { of(class, totals) } else { f64::NAN })
     };
+    let percentiles: Vec<[f64; 3]> = sums.iter().map(|totals| rtt_percentiles_ms(&totals.rtt_samples)).collect();
+    let percentile = |which: usize| Column::F64(percentiles.iter().map(|of_class| of_class[which]).collect());
     let own = Table::new(vec![
         ("class", Column::U64((0..classes.len() as u64).collect())),
         ("kind", Column::Text(classes.iter().map(|class| class.kind.name().to_owned()).collect())),
@@ -81,6 +89,9 @@ pub fn table(classes: &[Class], sums: &[Totals], queue: Table, rate: u64, durati
         ("goodput_mbit", column(&|_, totals| totals.goodput_mbit / totals.members)),
         ("total_throughput_mbit", column(&|_, totals| totals.frame_bytes * 8e-6 / duration.as_secs_f64())),
         ("rtt_mean_ms", column(&|_, totals| totals.rtt_ms / totals.with_rtt)),
+        ("rtt_p50_ms", percentile(0)),
+        ("rtt_p95_ms", percentile(1)),
+        ("rtt_p99_ms", percentile(2)),
         ("sojourn_mean_ms", column(&|_, totals| totals.waited_ms / totals.packets)),
         ("mark_share", column(&|_, totals| totals.ce / totals.packets)),
         ("drop_share", column(&|_, totals| totals.drops / (totals.drops + totals.packets))),

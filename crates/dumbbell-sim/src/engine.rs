@@ -26,6 +26,7 @@ use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, Due};
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::cc::{AnyCc, CcContext};
+use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::log::Log;
 use dumbbell_core::packet::{Packet, HEADERS};
 use dumbbell_core::param::ParamError;
@@ -161,7 +162,8 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             let (host, class) = (&self.host, self.classes.of_flow[index]);
             let stages = build_stages(&flow.stages, seed, index)?;
             let slot = self.arena.add(|slot| {
-                let tcp = connection(slot, cc, host, ecn, params.ecn_echo, application(flow));
+                let mut tcp = connection(slot, cc, host, ecn, params.ecn_echo, application(flow));
+                tcp.sender.rtt_samples = Some(CompactHistogram::default());
                 let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, index as u32, class, line, start, stop);
                 Endpoint { stages, ..endpoint }
             });
@@ -475,7 +477,9 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             }
             match endpoint.origin {
                 Origin::Listed => {
-                    let result = FlowResult::new(endpoint, &self.entrance.bottleneck.counters.flows.of(slot), now);
+                    let counters = self.entrance.bottleneck.counters.flows.of(slot);
+                    let rtt_samples = endpoint.take_rtt_samples();
+                    let result = FlowResult { rtt_samples, ..FlowResult::new(endpoint, &counters, now) };
                     self.measures.finish_flow(endpoint.number, listed, result);
                 }
                 Origin::Web { .. } => self.measure_short_flow(slot, now),

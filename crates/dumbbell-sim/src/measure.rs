@@ -5,8 +5,9 @@ use crate::config::RunConfig;
 use crate::engine::endpoint::{Endpoint, Tcp, Transport};
 use crate::short_flows::ShortFlows;
 use dumbbell_core::aqm::Aqm;
+use dumbbell_core::histogram::{CompactHistogram, Count, Histogram};
 use dumbbell_core::log::Log;
-use dumbbell_core::record::{FlowCounters, Histogram, QueueCounters};
+use dumbbell_core::record::{FlowCounters, QueueCounters};
 use dumbbell_core::tcp::receiver::ReceiverStats;
 use dumbbell_core::tcp::sender::{Sender, SenderStats};
 use dumbbell_core::units::Time;
@@ -48,6 +49,8 @@ pub struct FlowResult {
     pub min_rtt_us: u32,
     pub completion: Option<Time>,
     pub samples: Samples,
+    /// Every sample of the RTT estimator; of listed TCP flows only.
+    pub rtt_samples: Option<CompactHistogram>,
     pub sender: SenderStats,
     pub receiver: ReceiverStats,
     pub counters: FlowCounters,
@@ -123,6 +126,16 @@ impl FlowResult {
         mean(self.samples.srtt_us, self.samples.count, 1e3)
     }
 
+    /// P50, P95 and P99 of all RTT samples, ms; NaN if there are none.
+    pub fn rtt_percentiles_ms(&self) -> [f64; 3] {
+        self.rtt_samples.as_ref().map_or([f64::NAN; 3], rtt_percentiles_ms)
+    }
+
+    /// Drops by the queue, packets.
+    pub fn drops(&self) -> u64 {
+        self.counters.dropped_overflow + self.counters.dropped_aqm
+    }
+
     /// Mean time in queue, ms; NaN if no packet left the queue.
     pub fn sojourn_mean_ms(&self) -> f64 {
         mean(self.counters.sojourn_ns, self.counters.departed, 1e6)
@@ -136,6 +149,11 @@ pub fn mean(sum: u64, count: u64, scale: f64) -> f64 {
     } else {
         f64::NAN
     }
+}
+
+/// P50, P95 and P99, ms; NaN if there are no samples.
+pub fn rtt_percentiles_ms<C: Count>(samples: &CompactHistogram<C>) -> [f64; 3] {
+    samples.quantiles([0.5, 0.95, 0.99]).map_or([f64::NAN; 3], |found| found.map(ms))
 }
 
 /// Time in ms.

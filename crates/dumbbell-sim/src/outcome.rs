@@ -5,7 +5,7 @@ use crate::config::{cc_name, Classes, RunConfig};
 use crate::measure::{jain, mean, ms, FlowResult, Measures, QueueResult};
 use crate::table::{Column, Table};
 use crate::{Outcome, Tables};
-use dumbbell_core::record::Histogram;
+use dumbbell_core::histogram::Histogram;
 use dumbbell_core::units::Time;
 use serde_json::{json, Value};
 
@@ -74,6 +74,7 @@ fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], events: u64
         "sce_marks": queue.sce_marks,
         "drops_overflow": queue.drops_overflow,
         "drops_aqm": queue.drops_aqm,
+        "drops": drops,
         "mark_share": queue.ce_marks as f64 / queue.packets.max(1) as f64,
         "drop_share": drops as f64 / offered,
         "retransmissions": measures.results.iter().map(|flow| flow.sender.retransmissions).sum::<u64>(),
@@ -94,6 +95,7 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
     let real = |of: &dyn Fn(&FlowResult) -> f64| Column::F64(results.iter().map(of).collect());
     let real_at = |of: &dyn Fn(usize) -> f64| Column::F64((0..count).map(of).collect());
     let int = |of: &dyn Fn(&FlowResult) -> u64| Column::U64(results.iter().map(of).collect());
+    let percentiles: Vec<[f64; 3]> = results.iter().map(FlowResult::rtt_percentiles_ms).collect();
     Table::new(vec![
         ("flow", Column::U64((0..count as u64).collect())),
         ("class", Column::U64(class_of.iter().map(|&class| u64::from(class)).collect())),
@@ -106,6 +108,9 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
         ("rtt_mean_ms", real(&FlowResult::rtt_mean_ms)),
         ("rtt_max_ms", real(&|flow| f64::from(flow.samples.srtt_max_us) / 1e3)),
         ("rtt_min_ms", real(&|flow| if flow.min_rtt_us == u32::MAX { f64::NAN } else { f64::from(flow.min_rtt_us) / 1e3 })),
+        ("rtt_p50_ms", real_at(&|i| percentiles[i][0])),
+        ("rtt_p95_ms", real_at(&|i| percentiles[i][1])),
+        ("rtt_p99_ms", real_at(&|i| percentiles[i][2])),
         ("cwnd_mean", real(&|flow| mean(flow.samples.cwnd, flow.samples.count, 1.0))),
         ("cwnd_max", int(&|flow| u64::from(flow.samples.cwnd_max))),
         ("completion_s", real(&|flow| flow.completion.map_or(f64::NAN, Time::as_secs_f64))),
@@ -124,6 +129,9 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
         ("sojourn_mean_ms", real(&FlowResult::sojourn_mean_ms)),
         ("drops_overflow", int(&|flow| flow.counters.dropped_overflow)),
         ("drops_aqm", int(&|flow| flow.counters.dropped_aqm)),
+        ("drops", int(&FlowResult::drops)),
+        ("ce_marks", int(&|flow| flow.counters.ce)),
+        ("sce_marks", int(&|flow| flow.counters.sce)),
     ])
 }
 

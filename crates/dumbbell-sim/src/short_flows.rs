@@ -1,7 +1,7 @@
 //! Short flows: how long each took, one by one up to a limit, and their slow-down by class and size.
 
 use crate::table::{Column, Table};
-use dumbbell_core::record::Histogram;
+use dumbbell_core::histogram::Histogram;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::{Rate, Time};
 use std::collections::BTreeMap;

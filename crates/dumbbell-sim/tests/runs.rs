@@ -371,3 +371,91 @@ fn a_constant_control_repairs_losses_and_does_not_react() {
     assert!(int(&outcome, "retransmissions", 0) > 5 && int(&outcome, "timeouts", 0) == 0);
     close(real(&outcome, "goodput_mbit", 0), 50.0 * 1448.0 * 8.0 / 50_121.0, 0.02, "goodput");
 }
+
+const PERCENTILES: [&str; 3] = ["rtt_p50_ms", "rtt_p95_ms", "rtt_p99_ms"];
+
+#[test]
+fn rtt_percentiles_of_an_empty_link_are_propagation_and_one_frame() {
+    let steady = with(flow("cubic", 20), "app_rate", json!(2_000_000));
+    let mut config =
+        config(20, 10, vec![steady, with(flow("cubic", 20), "start", json!({"min": 30 * SECOND, "max": 30 * SECOND}))]);
+    config["hosts"] = json!({"delayed_ack": false, "offload": "none"});
+    let outcome = must(&config);
+    // a segment every 5.8 ms, each finds an empty link of 10 Mbit/s: 20 ms and 1.2112 ms for 1514 B. 1 % of the samples lie above P99, the
+    // handshake's among those below P50.
+    for name in PERCENTILES {
+        let found = real(&outcome, name, 0);
+        assert!((found / 21.2112 - 1.0).abs() < 1.0 / 128.0, "{name}: {found}");
+        // the second flow never started
+        assert!(real(&outcome, name, 1).is_nan());
+    }
+}
+
+#[test]
+fn rtt_percentiles_are_in_order_and_within_the_queue() {
+    let mut config = config(20, 10, vec![flow("cubic", 20), flow("reno", 60)]);
+    config["hosts"] = json!({"delayed_ack": false, "offload": "none"});
+    let outcome = must(&config);
+    for (row, base) in [(0, 20.0), (1, 60.0)] {
+        let of = |name: &str| real(&outcome, name, row);
+        let [p50, p95, p99] = PERCENTILES.map(of);
+        // a packet waits for 99 others and one on the link, 1.2112 ms each like itself; half a bucket
+        let most = (base + 101.0 * 1.2112) * (1.0 + 1.0 / 128.0);
+        assert!(base < of("rtt_min_ms") && of("rtt_min_ms") <= p50, "{p50}");
+        assert!(p50 < p95 && p95 <= p99 && p99 <= 1.03 * of("rtt_max_ms") && p99 <= most, "{p50} {p95} {p99}");
+        // a sawtooth is symmetric enough
+        assert!((p50 / of("rtt_mean_ms") - 1.0).abs() < 0.15, "{p50}");
+        // each is a class of its own
+        for name in PERCENTILES {
+            assert_eq!(outcome.tables.classes.real(name).expect("a column")[row], of(name));
+        }
+    }
+}
+
+#[test]
+fn rtt_percentiles_of_a_class_are_of_all_samples_of_its_members() {
+    // alike but for the path of the second, which adds up to 40 ms
+    let mut config = config(20, 10, vec![flow("cubic", 20), with(flow("cubic", 20), "jitter", json!(40 * MS)), flow("reno", 20)]);
+    config["udp"] = json!([{"rate": 100_000}]);
+    config["web"] =
+        json!([{"cc": {"name": "cubic"}, "base_rtt": 20 * MS, "arrivals": {"per_second": 2.0}, "size": {"fixed": 10_000}}]);
+    let outcome = must(&config);
+    let of_class = |name: &str, class: usize| outcome.tables.classes.real(name).expect("a column")[class];
+    assert_eq!(outcome.tables.classes.int("flows").map(|flows| flows[0]), Some(2));
+    for name in PERCENTILES {
+        let (near, far, both) = (real(&outcome, name, 0), real(&outcome, name, 1), of_class(name, 0));
+        assert!(near < both && both < far, "{name}: {near} {far} {both}");
+        // neither UDP nor short flows have samples
+        assert!(real(&outcome, name, 3).is_nan() && of_class(name, 2).is_nan() && of_class(name, 3).is_nan());
+        assert!(of_class(name, 1) == real(&outcome, name, 2));
+    }
+}
+
+#[test]
+fn marks_and_drops_of_all_flows_are_those_of_the_queue() {
+    // Flows of a given size are over long before the end: nothing of them is under way when queue and flows are measured. Nothing is CE
+    // before it reaches the queue, so that each mark counts once.
+    let sized = |cc: &str| with(flow(cc, 20), "size", json!(3_000_000));
+    let codel = json!({"name": "codel", "ecn": true, "limit": 20});
+    let sce = json!({"name": "cake", "sce": "on"});
+    for (aqm, cc, marked) in [(codel, "reno", "ce_marks"), (sce, "reno-sce", "sce_marks")] {
+        let no_ecn = with(sized("cubic"), "ecn", json!(false));
+        let mut config = config(30, 10, vec![sized(cc), no_ecn, sized(cc)]);
+        config["bottleneck"]["aqm"] = aqm.clone();
+        config["hosts"] = json!({"sce_feedback": true});
+        let outcome = must(&config);
+        let flows = &outcome.tables.flows;
+        assert!(flows.real("completion_s").is_some_and(|times| times.iter().all(|&time| time < 29.0)), "{aqm}");
+        for column in ["ce_marks", "sce_marks", "drops", "drops_overflow", "drops_aqm"] {
+            let sum: u64 = flows.int(column).expect("a column").iter().sum();
+            assert_eq!(sum as f64, total(&outcome, column), "{aqm} {column}");
+        }
+        for row in 0..3 {
+            let of = |column: &str| int(&outcome, column, row);
+            assert_eq!(of("drops"), of("drops_overflow") + of("drops_aqm"), "{aqm}");
+            assert!(of("ce_received") <= of("ce_marks") && of("sce_received") <= of("sce_marks"), "{aqm}");
+        }
+        assert_eq!(total(&outcome, "drops"), total(&outcome, "drops_overflow") + total(&outcome, "drops_aqm"));
+        assert!(int(&outcome, marked, 0) > 0 && int(&outcome, marked, 1) == 0 && int(&outcome, "drops", 1) > 0, "{aqm}");
+    }
+}

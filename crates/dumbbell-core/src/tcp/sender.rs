@@ -20,6 +20,7 @@ use super::write_queue::WriteQueue;
 use super::{ack_flag, Ack, Block, FlowOptions, Network};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
 use crate::cc::{self, AckEvent, AnyCc, Control, RateSample};
+use crate::histogram::CompactHistogram;
 use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
 use crate::units::Time;
@@ -107,6 +108,8 @@ pub struct Sender {
     pub(super) board: Scoreboard,
     /// Counters.
     pub stats: SenderStats,
+    /// Every sample that the RTT estimator took, if they are to be recorded.
+    pub rtt_samples: Option<CompactHistogram>,
     /// Congestion control.
     pub cc: AnyCc,
 
@@ -192,6 +195,7 @@ impl Sender {
             board: Scoreboard::default(),
             cc,
             stats: SenderStats::default(),
+            rtt_samples: None,
             host,
             flow,
             phase: Phase::Idle,
@@ -263,7 +267,8 @@ impl Sender {
 
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
-        self.board.heap_bytes() + self.queue.heap_bytes() + self.rate.as_ref().map_or(0, |rate| rate.heap_bytes())
+        let samples = self.rtt_samples.as_ref().map_or(0, CompactHistogram::heap_bytes);
+        self.board.heap_bytes() + self.queue.heap_bytes() + self.rate.as_ref().map_or(0, |rate| rate.heap_bytes()) + samples
     }
 
     /// Segments that the scoreboard says are SACKed, lost and retransmitted, counted anew: for tests.
@@ -346,10 +351,19 @@ impl Sender {
         self.push(net);
     }
 
-    pub(super) fn sample_rtt(&mut self, rtt_us: u32) {
+    fn sample_rtt(&mut self, rtt_us: u32) {
         self.conn.rtt.sample_min(rtt_us.max(1), self.conn.now);
+        self.estimate_rtt(rtt_us);
+    }
+
+    /// Every sample of the smoothed RTT passes here.
+    #[inline]
+    fn estimate_rtt(&mut self, rtt_us: u32) {
         self.conn.rtt.sample(rtt_us, self.conn.snd_una, self.conn.snd_nxt);
         self.timer.backoff = 0;
+        if let Some(samples) = &mut self.rtt_samples {
+            samples.record(Time::from_micros(u64::from(rtt_us)));
+        }
     }
 
     /// Round trip by the timestamp that `ack` echoes, us: in whole ms, at least 1. Linux `tcp_rtt_tsopt_us`.
@@ -564,8 +578,7 @@ impl Sender {
             self.conn.rtt.sample_min(newest.max(1), now);
         }
         if let Some(sample) = sample {
-            self.conn.rtt.sample(sample, self.conn.snd_una, self.conn.snd_nxt);
-            self.timer.backoff = 0;
+            self.estimate_rtt(sample);
         }
         if delivered.acked > 0 {
             flags.set_timer = true;

@@ -4,6 +4,7 @@
 use crate::measure::Samples;
 use crate::min_tree::MinTree;
 use crate::RunError;
+use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::packet::{Packet, UDP_HEADERS};
 use dumbbell_core::path::Path;
 use dumbbell_core::prefetch::prefetch_part;
@@ -152,6 +153,14 @@ impl Endpoint {
     pub fn tcp(&self) -> Option<&Tcp> {
         match &self.transport {
             Transport::Tcp(tcp) => Some(tcp),
+            _ => None,
+        }
+    }
+
+    /// The RTT samples recorded so far; no more are recorded.
+    pub fn take_rtt_samples(&mut self) -> Option<CompactHistogram> {
+        match &mut self.transport {
+            Transport::Tcp(tcp) => tcp.sender.rtt_samples.take(),
             _ => None,
         }
     }

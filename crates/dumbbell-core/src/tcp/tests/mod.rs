@@ -10,6 +10,7 @@ mod handshake;
 mod output;
 mod receiver;
 mod recovery;
+mod rtt_samples;
 mod scoreboard;
 mod tail;
 mod undo;
