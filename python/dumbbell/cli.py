@@ -10,7 +10,7 @@ from typing import Annotated, Any, Never
 import polars as pl
 import typer
 
-from dumbbell import experiment, json_schema, reference, registry, sweep, units
+from dumbbell import experiment, json_schema, reference, registry, shipped, sweep, units
 from dumbbell.errors import InputError, nearest, one_line
 from dumbbell.store import TABLES, Store
 from dumbbell.tables import PARTS, Frame, markdown, tidy
@@ -39,7 +39,9 @@ def _frame(results: str, of: str = "flows") -> Frame:
 
 @app.command()
 def run(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Experiment files.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Experiment files, or names from dumbbell list.")
+    ],
     output: Annotated[
         str, typer.Option("-o", "--output", help="Results file; runs that it has are skipped.")
     ] = "results.duckdb",
@@ -104,18 +106,10 @@ def list_(what: Annotated[str, typer.Argument(metavar="[aqm|cc|stage|experiments
             print("\n".join([f"{kind}:", *(f"  {a.name:{width}}  {a.title}" for a in algorithms.values())]))
     if what in ("", "experiments"):
         print("experiments:")
-        for path in _experiments():
-            print(f"  {path}")
-
-
-def _shipped(folder: str) -> Path:
-    """Return a folder of the repository: of the current directory, or the one that this file lies in."""
-    here = Path(folder)
-    return here if here.is_dir() else Path(__file__).resolve().parents[2] / folder
-
-
-def _experiments() -> list[Path]:
-    return sorted(_shipped("experiments").glob("**/*.toml"))
+        titles = {name: experiment.title(path) for name, path in shipped.experiments().items()}
+        width = max(map(len, titles), default=0)
+        for name, title in titles.items():
+            print(f"  {name:{width}}  {title}".rstrip())
 
 
 @app.command()
@@ -212,7 +206,7 @@ def draft(
     if name not in DRAFTS:
         raise InputError("draft", "", name, ", ".join(DRAFTS), nearest(name, DRAFTS))
     tables = fill.chosen(DRAFTS[name].tables, only)
-    published = comparing.read_reference(reference or _shipped("references") / DRAFTS[name].reference)
+    published = comparing.read_reference(reference or shipped.folder("references") / DRAFTS[name].reference)
     frames = [_frame(file) for file in results]
     runs, flows = (
         pl.concat(parts, how="diagonal_relaxed").unique(keys, keep="first", maintain_order=True)

@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dumbbell import _native, schema, traffic
+from dumbbell import _native, schema, shipped, traffic
 from dumbbell import matrix as keys
-from dumbbell.errors import InputError, nearest, shown
+from dumbbell.errors import InputError, nearest, one_line, shown
 from dumbbell.registry import Param, registry
 
 MAX_FILE_BYTES = 16 * 2**20
@@ -328,8 +328,8 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
     return experiment
 
 
-def load(file: str | Path, settings: list[str] | None = None) -> Experiment:
-    """Return the experiment in `file`, with `KEY=VALUE` settings applied; raises InputError."""
+def _table(file: str | Path) -> dict[str, Any]:
+    """Return what a TOML file holds; raises InputError, said of `file`."""
     name = str(file)
     try:
         with Path(file).open("rb") as stream:
@@ -338,13 +338,27 @@ def load(file: str | Path, settings: list[str] | None = None) -> Experiment:
         raise InputError(name, "", "a directory", "an experiment file (TOML)") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(name, "", reason.lower(), "an experiment file (TOML) that can be read") from None
+        close = nearest(name, shipped.experiments()) if isinstance(error, FileNotFoundError) else None
+        raise InputError(name, "", reason.lower(), "an experiment file (TOML) that can be read", close) from None
     if len(content) > MAX_FILE_BYTES:
         raise InputError(name, "", f"more than {MAX_FILE_BYTES >> 20} MiB", f"at most {MAX_FILE_BYTES >> 20} MiB")
     try:
-        table = tomllib.loads(content.decode())
+        return tomllib.loads(content.decode())
     except UnicodeDecodeError as error:
         raise InputError(name, f"byte {error.start}", "a byte that is not UTF-8", "TOML, which is UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise InputError(name, "", f"no TOML ({error})", "TOML") from None
-    return parse(table, name, settings)
+
+
+def load(file: str | Path, settings: list[str] | None = None) -> Experiment:
+    """Return the experiment in `file`, with `KEY=VALUE` settings applied; raises InputError.
+
+    If there is no such file, `file` may name an experiment that comes with dumbbell, such as `sce/one-flow`.
+    """
+    path = file if Path(file).exists() else shipped.find(Path(file).as_posix()) or file
+    return parse(_table(path), str(path), settings)
+
+
+def title(file: str | Path) -> str:
+    """Return the title of the experiment in `file`, unchecked; raises InputError."""
+    return one_line(str(_table(file).get("title", "")))
