@@ -1,6 +1,7 @@
 """The command line: `dumbbell run`, `table`, `compare` and so on."""
 
 import csv
+import importlib.metadata
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ import polars as pl
 import typer
 
 from dumbbell import experiment, json_schema, reference, registry, shipped, sweep, units
+from dumbbell._native import engine_version
 from dumbbell.errors import InputError, nearest, one_line
 from dumbbell.store import TABLES, Store
 from dumbbell.tables import PARTS, Frame, markdown, tidy
@@ -24,6 +26,23 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="A laboratory for congestion control and active queue management.",
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        version = importlib.metadata.version("dumbbell")
+        print(f"dumbbell {version} (engine {engine_version()})")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print versions and leave.")
+    ] = False,
+) -> None:
+    pass
+
 
 File = Annotated[str, typer.Argument(metavar="RESULTS", help="Results file written by dumbbell run.")]
 Where = Annotated[list[str] | None, typer.Option("--where", metavar="KEY=VALUE", help="Only runs and flows like this.")]
