@@ -19,6 +19,10 @@ EXCEPTIONS = {
     "how many there are in all": r"flows and sources of UDP, allowed: at most",
     "an index depends on the length of a list": r"allowed: an index (from 0 to|into)",
     "two values contradict each other": r"allowed: (an earliest time that is not after|a size above min)",
+    "the same run twice": r"which make the same run, allowed: values that differ",
+    "times after the end of the run": r"allowed: a time before the end of the run",
+    "an override that no run meets": r"found a condition that no run meets",
+    "an override of what the matrix sets": r"allowed: a key that the matrix does not set",
     "a file of sizes has to be read": r"size\.csv: found ",
 }
 

@@ -73,6 +73,14 @@ REFUSED: dict[str, dict[str, Any]] = {
     "when without set": {"override": [{"when": {"duration": "2s"}}]},
     "an empty condition": {"override": [{"when": {}, "set": {"duration": "1s"}}]},
     "a condition of another type": {"override": [{"when": {"bottleneck.rate": "1s"}, "set": {"duration": "1s"}}]},
+    "keys of the matrix without quotes": {"matrix": {"bottleneck": {"rate": ["1Mbit"]}}},
+    "keys of a condition without quotes": {
+        "override": [{"when": {"bottleneck": {"rate": "1Mbit"}}, "set": {"duration": "1s"}}]
+    },
+    "keys of an override without quotes": {
+        "override": [{"when": {"duration": "2s"}, "set": {"hosts": {"ecn": False}}}]
+    },
+    "an empty file": dict.fromkeys(described()),
     "an unknown condition": {"override": [{"when": {"bottleneck.rtae": "1Mbit"}, "set": {"duration": "1s"}}]},
 }
 
@@ -121,6 +129,13 @@ EXCUSED: dict[str, dict[str, Any]] = {
     "how many there are in all": {"flows": [FLOW | {"count": 600_000}] * 2},
     "an index depends on the length of a list": {"matrix": {"flows[5].cc": ["reno"]}},
     "a file of sizes has to be read": {"web": [{"cc": "reno", "size": {"csv": "missing.csv"}}]},
+    "the same run twice": {"matrix": {"bottleneck.rate": ["1Mbit", "1000kbit"]}},
+    "times after the end of the run": {"flows": [FLOW, FLOW | {"start": "2s"}]},
+    "an override that no run meets": {"override": [{"when": {"duration": "3s"}, "set": {"hosts.ecn": False}}]},
+    "an override of what the matrix sets": {
+        "matrix": {"bottleneck.rate": ["1Mbit"]},
+        "override": [{"when": {"duration": "2s"}, "set": {"bottleneck.rate": "2Mbit"}}],
+    },
     "two values contradict each other": {"flows": [FLOW | {"start": {"uniform": ["2s", "1s"]}}]},
 }
 

@@ -1,14 +1,15 @@
 """The command line: `dumbbell run`, `table`, `compare` and so on."""
 
+import importlib.metadata
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Annotated, Never
 
 import typer
 
-from dumbbell import experiment, json_schema, reference, registry, sweep
+from dumbbell import experiment, json_schema, reference, registry, shipped, sweep
+from dumbbell._native import engine_version
 from dumbbell.commands import add_commands
 from dumbbell.errors import InputError, nearest, one_line
 
@@ -22,9 +23,28 @@ app = typer.Typer(
     help="A laboratory for congestion control and active queue management.",
 )
 
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        version = importlib.metadata.version("dumbbell")
+        print(f"dumbbell {version} (engine {engine_version()})")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print versions and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command()
 def run(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Experiment files.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Experiment files, or names from dumbbell list.")
+    ],
     output: Annotated[
         str, typer.Option("-o", "--output", help="Results file; runs that it has are skipped.")
     ] = "results.duckdb",
@@ -89,18 +109,10 @@ def list_(what: Annotated[str, typer.Argument(metavar="[aqm|cc|stage|experiments
             print("\n".join([f"{kind}:", *(f"  {a.name:{width}}  {a.title}" for a in algorithms.values())]))
     if what in ("", "experiments"):
         print("experiments:")
-        for path in _experiments():
-            print(f"  {path}")
-
-
-def _shipped(folder: str) -> Path:
-    """Return a folder of the repository: of the current directory, or the one that this file lies in."""
-    here = Path(folder)
-    return here if here.is_dir() else Path(__file__).resolve().parents[2] / folder
-
-
-def _experiments() -> list[Path]:
-    return sorted(_shipped("experiments").glob("**/*.toml"))
+        titles = {name: experiment.title(path) for name, path in shipped.experiments().items()}
+        width = max(map(len, titles), default=0)
+        for name, title in titles.items():
+            print(f"  {name:{width}}  {title}".rstrip())
 
 
 @app.command()

@@ -40,7 +40,7 @@ def nearest(word: Any, words: Iterable[str]) -> str | None:
     return by_folded[close[0]] if close else None
 
 
-class InputError(Exception):
+class InputError(ValueError):
     """Bad input; its text is one line: `FILE: KEY: found X, allowed: Y (nearest: Z)`."""
 
     def __init__(self, file: str, key: str, found: str, allowed: str, nearest: str | None = None) -> None:

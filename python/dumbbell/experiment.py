@@ -9,16 +9,18 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
-from dumbbell import _native, schema, traffic
+from dumbbell import _native, schema, shipped, traffic, units
 from dumbbell import matrix as keys
-from dumbbell.errors import InputError, nearest, shown
+from dumbbell.errors import InputError, nearest, one_line, shown
 from dumbbell.registry import Param, registry
 
 MAX_FILE_BYTES = 16 * 2**20
 CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
+TABLES = ("bottleneck", "hosts", "record")
+_IN_QUOTES = 'keys in quotes, such as "bottleneck.rate"'
 
 
 def _canonical(groups: dict[str, Any]) -> str:
@@ -157,23 +159,30 @@ class Experiment:
         return [self.cell(draw.randrange(first, end)) for first, end in itertools.pairwise(ends)]
 
     def _resolve(self, position: tuple[int, ...], seed: int) -> Cell:
-        settings = self.matrix.settings(position)
+        return self._resolve_and_say(position, seed)[0]
+
+    def _resolve_and_say(self, position: tuple[int, ...], seed: int) -> tuple[Cell, list[int]]:
+        """Return a run and the overrides that apply to it."""
         try:
-            table = copy.deepcopy(self.base)
-            for _, path, value in settings:
-                keys.set_path(table, path, value)
-            self._set_last(table)
-            groups = schema.resolve(table, seed, self.files)
-            chosen = [sets for when, sets in self.overrides if all(condition.holds(groups) for condition in when)]
+            table, groups = self._plain(position, seed)
+            chosen = [n for n, (when, _) in enumerate(self.overrides) if all(one.holds(groups) for one in when)]
             if chosen:
-                for path, value in itertools.chain.from_iterable(chosen):
+                for path, value in itertools.chain.from_iterable(self.overrides[n][1] for n in chosen):
                     keys.set_path(table, path, value)
                 self._set_last(table)
                 groups = schema.resolve(table, seed, self.files)
         except InputError as error:
             raise error.within(self.file) from None
-        labels = {key: label(value) for key, _, value in settings}
-        return Cell(self.name, self.title, labels, seed, groups)
+        labels = {key: label(value) for key, _, value in self.matrix.settings(position)}
+        return Cell(self.name, self.title, labels, seed, groups), chosen
+
+    def _plain(self, position: tuple[int, ...], seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return a run without overrides: its table, and what that is resolved."""
+        table = copy.deepcopy(self.base)
+        for _, path, value in self.matrix.settings(position):
+            keys.set_path(table, path, value)
+        self._set_last(table)
+        return table, schema.resolve(table, seed, self.files)
 
     def _set_last(self, table: dict[str, Any]) -> None:
         for path, value in self.settings:
@@ -183,17 +192,56 @@ class Experiment:
         """Check every value of every axis, and all cells of a small matrix; raises InputError."""
         origin = (0,) * len(self.matrix.axes)
         self._check_cell(self._resolve(origin, self.seeds[0]))
+        plain = [self._plain(origin, self.seeds[0])[1]]
         for number, axis in enumerate(self.matrix.axes):
+            of_axis = plain[:1]
             for digit in range(1, len(axis.values)):
-                position = (*origin[:number], digit, *origin[number + 1 :])
+                position = _moved(origin, number, digit)
                 try:
                     self._check_cell(self._resolve(position, self.seeds[0]))
                 except InputError as error:
                     raise error.within(self.file, f'matrix."{axis.text}"[{digit}]: ') from None
-        for _ in itertools.islice((self._resolve(p, self.seeds[0]) for p in self.matrix.positions()), CHECKED_AHEAD):
-            pass
+                of_axis.append(self._plain(position, self.seeds[0])[1])
+            self._check_different(number, of_axis)
+            plain += of_axis[1:]
+        unmet = set(range(len(self.overrides)))
+        for position in itertools.islice(self.matrix.positions(), CHECKED_AHEAD):
+            cell, chosen = self._resolve_and_say(position, self.seeds[0])
+            self._check_times(cell)
+            unmet -= set(chosen)
+        if self.matrix.size > CHECKED_AHEAD:
+            # a condition holds for some value of an axis, or never
+            unmet = {n for n in unmet if not all(any(map(one.holds, plain)) for one in self.overrides[n][0])}
+        if unmet and not self.settings:
+            found, allowed = "a condition that no run meets", "keys and values of some runs of the matrix"
+            raise InputError(self.file, f"override[{min(unmet)}].when", found, allowed)
+
+    def _check_different(self, number: int, plain: list[dict[str, Any]]) -> None:
+        """Refuse two values of an axis that make the same runs; `plain` are those at the first value of the others."""
+        axis, seen = self.matrix.axes[number], dict[str, int]()
+        for digit, groups in enumerate(plain):
+            first = seen.setdefault(_canonical(groups), digit)
+            if first != digit:
+                values = [axis.values[n][0] if len(axis.keys) == 1 else list(axis.values[n]) for n in (first, digit)]
+                found = f"{shown(values[0])} and {shown(values[1])}, which make the same run"
+                raise InputError(self.file, f'matrix."{axis.text}"[{digit}]', found, "values that differ")
+
+    def _check_times(self, cell: Cell) -> None:
+        """Refuse what begins or changes after the end of the run."""
+        groups = cell.groups
+        begins = {
+            f"{name}[{n}].start": one["start"]["min"] for name in schema.SENDERS for n, one in enumerate(groups[name])
+        }
+        begins |= {
+            f"bottleneck.rate_changes[{n}].at": c["at"] for n, c in enumerate(groups["bottleneck"]["rate_changes"])
+        }
+        for key, time in begins.items():
+            if time >= cell.duration:
+                found = f'"{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
+                raise InputError(self.file, key, found, "a time before the end of the run")
 
     def _check_cell(self, cell: Cell) -> None:
+        self._check_times(cell)
         few = {name: [one | {"count": 1} for one in cell.groups[name]] for name in ("flows", "udp")}
         try:
             _native.check(Cell("", "", {}, cell.seed, cell.groups | few).config)
@@ -201,6 +249,11 @@ class Experiment:
             key, _, rest = str(error).partition(": found ")
             found, _, allowed = rest.partition(", allowed: ")
             raise InputError(self.file, key, found, allowed) from None
+
+
+def _moved(position: tuple[int, ...], number: int, digit: int) -> tuple[int, ...]:
+    """Return `position` with axis `number` at `digit`."""
+    return (*position[:number], digit, *position[number + 1 :])
 
 
 def label(value: Any) -> str:
@@ -231,14 +284,21 @@ def param_of(path: keys.Path) -> Param | None:
     return known.sections[str(section)].get(last)
 
 
+def has_value(path: keys.Path) -> bool:
+    """Return whether the end of `path` names a value, and no table or list of them."""
+    return param_of(path) is not None or path[-1] in ("aqm", "cc", "name", "start", "count")
+
+
 def _condition(key: str, wanted: Any, where: str, files: traffic.SizeFiles) -> _Condition:
     try:
+        if isinstance(wanted, dict) and "." not in key:
+            raise InputError("", "", f"the key {_dotted(key, wanted)} without quotes", _IN_QUOTES)
         path = keys.parse_path(key)
         param = param_of(path)
         values = wanted if isinstance(wanted, list) else [wanted]
         if not values:
             raise InputError("", "", "an empty list", "at least one value")
-        if param is None and path[-1] not in ("aqm", "cc", "name", "start", "count"):
+        if not has_value(path):
             raise InputError("", "", "this key", "a key of a run, such as bottleneck.rate or flows[*].base_rtt")
         if path[-1] == "start":
             values = [schema.canonical_start(value)["min"] for value in values]
@@ -251,12 +311,23 @@ def _condition(key: str, wanted: Any, where: str, files: traffic.SizeFiles) -> _
     return _Condition(path, tuple(values))
 
 
+def _dotted(key: str, value: Any) -> str:
+    """Return the key that TOML reads as a table inside a table if it has no quotes."""
+    while isinstance(value, dict) and len(value) == 1:
+        (inner, value), *_ = value.items()
+        key = f"{key}.{inner}"
+    return one_line(key)
+
+
 def _override(table: schema.Override, where: str, files: traffic.SizeFiles) -> _Override:
     for name, part in (("when", table.when), ("set", table.set)):
         if not part:
             raise InputError("", f"{where}.{name}", "an empty table", "at least one key")
     sets = []
     for key, value in table.set.items():
+        if isinstance(value, dict) and key in TABLES:
+            found = f"the key {_dotted(key, value)} without quotes"
+            raise InputError("", f"{where}.set", found, f"{_IN_QUOTES}; a table is never set as a whole")
         try:
             sets.append((keys.parse_path(key), value))
         except InputError as error:
@@ -276,15 +347,41 @@ def parse_setting(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
-def _own(value: Any) -> Any:
-    """Return a copy in which no table is in two places, as it may be in one made by Python: a key is set in one."""
+def _own(value: Any, key: str = "") -> Any:
+    """Return a copy of what TOML could hold, in which no table is in two places: a key is set in one.
+
+    Of Python's other types, paths and bytes are text, tuples and arrays lists, numbers of numpy numbers.
+    """
     match value:
         case dict():
-            return {key: _own(inner) for key, inner in value.items()}
-        case list():
-            return list(map(_own, value))
-        case _:
+            return {
+                _own_key(inner, key): _own(held, f"{key}.{inner}".removeprefix(".")) for inner, held in value.items()
+            }
+        case list() | tuple():
+            return [_own(held, f"{key}[{n}]") for n, held in enumerate(value)]
+        case bool() | None:
             return value
+        case str() | int() | float():  # and what is derived from them
+            return next(kind(value) for kind in (str, int, float) if isinstance(value, kind))
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise InputError("", key, shown(value), "text, or bytes that are UTF-8") from None
+        case PurePath():
+            return str(value)
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        plain = value.tolist()
+        if type(plain) is not type(value):
+            return _own(plain, key)
+    found = f"{shown(value)} ({type(value).__name__})"
+    raise InputError("", key, found, "text, a number, true, false, a list or a table")
+
+
+def _own_key(key: Any, table: str) -> str:
+    if not isinstance(key, str):
+        raise InputError("", table, f"the key {shown(key)} ({type(key).__name__})", "keys that are text")
+    return key
 
 
 Settings = Mapping[str, Any] | Sequence[str] | None
@@ -310,14 +407,25 @@ def parse(table: dict[str, Any], file: str = "experiment", settings: Settings = 
 
 
 def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) -> Experiment:
+    if not table and not settings:
+        allowed = "an experiment, such as dumbbell list experiments names"
+        raise InputError("", "", "nothing in it", allowed)
     known = [*schema.Plan.model_fields, *schema.run_model().model_fields]
     for key in table:
         if key not in known:
             raise InputError("", key, "this key", ", ".join(known), nearest(key, known))
     plan_keys = schema.Plan.model_fields
-    for key, value in settings:
+    for number, (key, value) in enumerate(settings):
+        if key in (other for other, _ in settings[:number]):
+            raise InputError("--set", "", f"{shown(key)} twice", "each key once")
         if key in plan_keys:
             table[key] = value
+    axes_given = table.get("matrix")
+    for key, value in axes_given.items() if isinstance(axes_given, dict) else ():
+        if isinstance(value, dict):
+            dotted = _dotted(key, value)
+            found = f"the key {dotted} without quotes"
+            raise InputError("", "matrix", found, f'keys in quotes: "{dotted}" = [...]')
     plan = schema.validate(schema.Plan, {key: table.pop(key) for key in plan_keys if key in table})
     assert isinstance(plan, schema.Plan)
     axes = {key: list(values) for key, values in plan.matrix.items()}
@@ -335,13 +443,22 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
     files = traffic.SizeFiles(Path(file).parent)
     overrides = tuple(_override(o, f"override[{i}]", files) for i, o in enumerate(plan.override))
     product = keys.Matrix(tuple(keys.parse_axis(key, values) for key, values in axes.items()))
+    for path, _ in last:
+        if axis := product.changed_by(path):
+            allowed = f"a key that the matrix does not set, or its whole axis, {axis.text}=[...]"
+            raise InputError("--set", "", keys.path_text(path), allowed)
+    for number, (_, sets) in enumerate(overrides):
+        for path, _ in sets:
+            if axis := product.changed_by(path):
+                found, allowed = keys.path_text(path), f'a key that the matrix does not set: "{axis.text}" does'
+                raise InputError("", f"override[{number}].set", found, allowed)
     experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, overrides, tuple(last), files)
     experiment.check()
     return experiment
 
 
-def load(file: str | Path, settings: Settings = None) -> Experiment:
-    """Return the experiment in `file`, with `KEY=VALUE` settings applied; raises InputError."""
+def _table(file: str | Path) -> dict[str, Any]:
+    """Return what a TOML file holds; raises InputError, said of `file`."""
     name = str(file)
     try:
         with Path(file).open("rb") as stream:
@@ -350,13 +467,27 @@ def load(file: str | Path, settings: Settings = None) -> Experiment:
         raise InputError(name, "", "a directory", "an experiment file (TOML)") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(name, "", reason.lower(), "an experiment file (TOML) that can be read") from None
+        close = nearest(name, shipped.experiments()) if isinstance(error, FileNotFoundError) else None
+        raise InputError(name, "", reason.lower(), "an experiment file (TOML) that can be read", close) from None
     if len(content) > MAX_FILE_BYTES:
         raise InputError(name, "", f"more than {MAX_FILE_BYTES >> 20} MiB", f"at most {MAX_FILE_BYTES >> 20} MiB")
     try:
-        table = tomllib.loads(content.decode())
+        return tomllib.loads(content.decode())
     except UnicodeDecodeError as error:
         raise InputError(name, f"byte {error.start}", "a byte that is not UTF-8", "TOML, which is UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise InputError(name, "", f"no TOML ({error})", "TOML") from None
-    return parse(table, name, settings)
+
+
+def load(file: str | Path, settings: Settings = None) -> Experiment:
+    """Return the experiment in `file`, with `KEY=VALUE` settings applied; raises InputError.
+
+    If there is no such file, `file` may name an experiment that comes with dumbbell, such as `sce/one-flow`.
+    """
+    path = file if Path(file).exists() else shipped.find(Path(file).as_posix()) or file
+    return parse(_table(path), str(path), settings)
+
+
+def title(file: str | Path) -> str:
+    """Return the title of the experiment in `file`, unchecked; raises InputError."""
+    return one_line(str(_table(file).get("title", "")))

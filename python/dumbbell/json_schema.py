@@ -5,14 +5,16 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from dumbbell import schema, traffic, units
+from dumbbell import experiment, schema, traffic, units
+from dumbbell.matrix import parse_path
 from dumbbell.registry import Algorithm, Param, registry
 
 LIMITS = (
     "It accepts what `dumbbell run` accepts and refuses what `run` refuses, but for what JSON Schema cannot say: "
-    "values that contradict each other or the algorithm that the matrix sets, the same run twice, times after the end "
-    "of the run, an index beyond the list, more than a million flows in all, the types of values in step, whole "
-    "numbers written as 1.0, nan, and files of sizes that are missing. `run --dry-run` checks all of it."
+    "values that contradict each other or the algorithm that the matrix sets, the same run twice, overrides that no "
+    "run meets or of what the matrix sets, times after the end of the run, an index beyond the list, more than a million "
+    "flows in all, the types of values in step, whole numbers written as 1.0, nan, and files of sizes that are missing. "
+    "`run --dry-run` checks all of it."
 )
 SEED = 2**63 - 1
 MAX_WEB = 256  # of the engine (crates/dumbbell-sim/src/config.rs)
@@ -191,12 +193,12 @@ class _Keys:
     def add(self, key: str, value: Schema) -> None:
         self.found.setdefault(key, []).append(value)
 
-    def patterns(self, value: Callable[[str, Schema], Schema]) -> dict[str, Schema]:
+    def patterns(self, value: Callable[[str, Schema], Schema | None]) -> dict[str, Schema]:
         """Return `patternProperties`: what `value` makes of key and schema, keys that take the same together."""
         keys: dict[str, list[str]] = {}
         for key, of in self.found.items():
-            made = value(key, of[0] if len(of) == 1 else {"anyOf": of})
-            keys.setdefault(json.dumps(made), []).append(key)
+            if (made := value(key, of[0] if len(of) == 1 else {"anyOf": of})) is not None:
+                keys.setdefault(json.dumps(made), []).append(key)
         return {f"^{_SPACE}({'|'.join(alike)}){_SPACE}$": json.loads(made) for made, alike in keys.items()}
 
     def any(self) -> str:
@@ -284,13 +286,18 @@ def _matrix(keys: _Keys) -> Schema:
 
 
 def _override(keys: _Keys) -> Schema:
-    def condition(key: str, value: Schema) -> Schema:
+    def condition(key: str, value: Schema) -> Schema | None:
+        if not experiment.has_value(parse_path(key.replace(_INDEX, "[0]").replace("\\.", "."))):
+            return None
         wanted = {"type": "string"} if key.endswith(("\\.aqm", "\\.cc")) else value
         return {"anyOf": [wanted, {"type": "array", "items": wanted, "minItems": 1}]}
 
     tables = {
         "when": ("Keys and the value, or list of values, that each must have.", keys.patterns(condition)),
-        "set": ("Keys and the value that each gets.", keys.patterns(lambda _, value: value)),
+        "set": (
+            "Keys and the value that each gets.",
+            keys.patterns(lambda key, value: None if key in experiment.TABLES else value),
+        ),
     }
     properties = {
         key: {"type": "object", "minProperties": 1, "description": doc, "patternProperties": patterns}

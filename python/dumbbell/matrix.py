@@ -87,6 +87,14 @@ def get_path(holder: Any, path: Path) -> list[Any]:
     return found
 
 
+def overlap(one: Path, other: Path) -> bool:
+    """Return whether one of two paths leads to a place that the other goes through or ends at."""
+    return all(
+        a == b or (isinstance(a, int) and isinstance(b, int) and EVERY in (a, b))
+        for a, b in zip(one, other, strict=False)
+    )
+
+
 @dataclass(frozen=True)
 class Axis:
     """One dimension of the matrix: keys that are set in step, and what they are set to at each position."""
@@ -99,6 +107,15 @@ class Axis:
     def settings(self, position: int) -> list[tuple[str, Path, Any]]:
         """Return key, path and value of everything that this axis sets at `position`."""
         return list(zip(self.keys, self.paths, self.values[position], strict=True))
+
+    def changed_by(self, path: Path) -> bool:
+        """Return whether setting `path` after this axis changes what the axis says that it set."""
+        for number, own in enumerate(self.paths):
+            rest = path[len(own) :]
+            says = rest[:1] in ((), ("name",)) or any(get_path(values[number], rest) for values in self.values)
+            if says and overlap(path, own):
+                return True
+        return False
 
 
 def parse_axis(text: str, values: list[Any]) -> Axis:
@@ -129,6 +146,10 @@ class Matrix:
     def size(self) -> int:
         """How many cells."""
         return math.prod(len(axis.values) for axis in self.axes)
+
+    def changed_by(self, path: Path) -> Axis | None:
+        """Return the axis, if there is one, whose labels would not be true if `path` were set after the matrix."""
+        return next((axis for axis in self.axes if axis.changed_by(path)), None)
 
     def positions(self) -> Iterator[tuple[int, ...]]:
         """Yield the position on every axis, the last axis changing fastest."""

@@ -81,12 +81,12 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
-        if len(content) > MAX_FILE_BYTES:
-            raise InputError("", "", f"more than {MAX_FILE_BYTES >> 20} MiB in {path}", f"{allowed}, at most 16 MiB")
         rows = list(csv.reader(content.decode("utf-8-sig").splitlines()))
     except (OSError, ValueError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError("", "", f"{reason.lower()} ({path})", allowed) from None
+    if len(content) > MAX_FILE_BYTES:
+        raise InputError("", "", f"more than {MAX_FILE_BYTES >> 20} MiB in {path}", f"{allowed}, at most 16 MiB")
     weights: dict[int, float] = {}
     first = True
     for line, row in enumerate(rows, 1):

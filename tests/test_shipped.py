@@ -1,0 +1,45 @@
+"""Experiments that come with dumbbell are run by name."""
+
+from pathlib import Path
+
+import pytest
+
+from conftest import SMALL, Command
+from dumbbell import experiment, shipped
+from dumbbell.errors import InputError
+
+NAME = "sce/one-flow-reno-cubic"
+
+
+def test_a_shipped_experiment_is_run_by_name(command: Command, tmp_path: Path) -> None:
+    for name in (NAME, f"{NAME}.toml"):
+        done = command("run", name, "--dry-run")
+        assert (done.returncode, done.stdout.partition(";")[0]) == (0, "128 runs"), done.stderr
+        assert experiment.load(name).name == "one-flow-reno-cubic"
+    (tmp_path / "sce").mkdir()
+    (tmp_path / f"{NAME}.toml").write_text(SMALL)
+    assert command("run", f"{NAME}.toml", "--dry-run").stdout.startswith("8 runs;"), "a file that is there wins"
+
+
+def test_the_package_carries_them_or_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = Path(__file__).parents[1]
+    assert shipped.folder("references") == repository / "references"
+    (tmp_path / "experiments" / "mine").mkdir(parents=True)
+    (tmp_path / "experiments" / "mine" / "a.toml").write_text(SMALL)
+    monkeypatch.setattr(shipped, "PACKAGE", tmp_path)
+    assert shipped.experiments() == {"mine/a": tmp_path / "experiments" / "mine" / "a.toml"}
+    assert len(experiment.load("mine/a")) == 8
+
+
+def test_the_list_has_names_that_run_takes_and_titles(command: Command) -> None:
+    lines = command("list", "experiments").stdout.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == list(shipped.experiments())
+    for line in lines:
+        name, _, title = line.strip().partition(" ")
+        assert title.strip() == experiment.load(name).title
+
+
+def test_a_misspelt_name_gets_the_nearest() -> None:
+    with pytest.raises(InputError) as error:
+        experiment.load("sce/one-flow-reno-cubci")
+    assert error.value.nearest == NAME

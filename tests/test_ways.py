@@ -1,0 +1,170 @@
+"""What is refused before a run, in one line, and what Python may pass instead of TOML."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import SMALL, Command, described, parsed
+from dumbbell import experiment
+from dumbbell._native import engine_version
+from dumbbell.errors import InputError
+
+FLOW = {"cc": "reno", "base_rtt": "20ms"}
+
+
+def line(settings: list[str] | None = None, **changes: Any) -> str:
+    with pytest.raises(InputError) as error:
+        experiment.parse(described(**changes), "test.toml", settings)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"matrix": {"bottleneck.rate": ["1Mbit", "2Mbit", "1000kbit"]}},
+            'matrix."bottleneck.rate"[2]: found "1Mbit" and "1000kbit", which make the same run, allowed: values that '
+            "differ",
+        ),
+        (
+            {"matrix": {"flows[0].cc, flows[1].cc": [["reno", "cubic"], ["reno", {"name": "cubic"}]]}},
+            'matrix."flows[0].cc, flows[1].cc"[1]: found ["reno", "cubic"] and ["reno", {name = "cubic"}], which make '
+            "the same run, allowed: values that differ",
+        ),
+        (
+            {"flows": [FLOW, FLOW | {"start": "2s"}]},
+            'flows[1].start: found "2s" in a run of 2s, allowed: a time before the end of the run',
+        ),
+        (
+            {"udp": [{"start": {"uniform": ["3s", "4s"]}}]},
+            'udp[0].start: found "3s" in a run of 2s, allowed: a time before the end of the run',
+        ),
+        (
+            {
+                "matrix": {"duration": ["9s", "5s"]},
+                "bottleneck": {"aqm": "codel", "rate_changes": [{"at": "6s", "rate": "1Mbit"}]},
+            },
+            'matrix."duration"[1]: bottleneck.rate_changes[0].at: found "6s" in a run of 5s, allowed: a time before '
+            "the end of the run",
+        ),
+        (
+            {"matrix": {"bottleneck": {"rate": ["1Mbit"]}}},
+            'matrix: found the key bottleneck.rate without quotes, allowed: keys in quotes: "bottleneck.rate" = [...]',
+        ),
+        (
+            {"override": [{"when": {"bottleneck": {"rate": "1Mbit"}}, "set": {"duration": "1s"}}]},
+            'override[0].when."bottleneck": found the key bottleneck.rate without quotes, allowed: keys in quotes, '
+            'such as "bottleneck.rate"',
+        ),
+        (
+            {"override": [{"when": {"duration": "2s"}, "set": {"hosts": {"ecn": False}}}]},
+            "override[0].set: found the key hosts.ecn without quotes, allowed: keys in quotes, "
+            'such as "bottleneck.rate"; a table is never set as a whole',
+        ),
+        (
+            {"override": [{"when": {"bottleneck.rate": "3Mbit"}, "set": {"duration": "1s"}}]},
+            "override[0].when: found a condition that no run meets, "
+            "allowed: keys and values of some runs of the matrix",
+        ),
+        (
+            {
+                "matrix": {"bottleneck.rate": ["1Mbit", "2Mbit"]},
+                "override": [{"when": {"bottleneck.rate": "1Mbit"}, "set": {"bottleneck.rate": "3Mbit"}}],
+            },
+            "override[0].set: found bottleneck.rate, "
+            'allowed: a key that the matrix does not set: "bottleneck.rate" does',
+        ),
+        ({"title": {1, 2}}, "title: found {1, 2} (set), allowed: text, a number, true, false, a list or a table"),
+        (
+            {"duration": datetime.date(2026, 1, 2)},
+            "duration: found 2026-01-02 (date), allowed: text, a number, true, false, a list or a table",
+        ),
+        ({"hosts": {1: True}}, "hosts: found the key 1 (int), allowed: keys that are text"),
+        ({"title": b"\xff"}, "title: found b'\\xff', allowed: text, or bytes that are UTF-8"),
+    ],
+)
+def test_one_line_says_what_is_wrong(changes: dict[str, Any], expected: str) -> None:
+    assert line(**changes) == f"test.toml: {expected}"
+
+
+def test_large_matrices_are_checked_for_overrides_too() -> None:
+    values = [f"{i}us" for i in range(1, 201)]
+    matrix = {f"flows[{i}].base_rtt": values for i in (0, 1)}
+    met = {"when": {"flows[0].base_rtt": "200us", "flows[1].base_rtt": "200us"}, "set": {"duration": "1s"}}
+    assert len(parsed(matrix=matrix, override=[met])) == 40_000
+    unmet = met | {"when": {"flows[0].base_rtt": "200us", "flows[1].base_rtt": "201us"}}
+    assert "override[0].when: found a condition that no run meets" in line(matrix=matrix, override=[unmet])
+
+
+@pytest.mark.parametrize(
+    ("matrix", "setting", "axis"),
+    [
+        ({"flows[*].base_rtt": ["1ms", "2ms"]}, "flows[0].base_rtt=5ms", "flows[*].base_rtt"),
+        ({"flows[0].base_rtt": ["1ms", "2ms"]}, "flows[*].base_rtt=5ms", "flows[0].base_rtt"),
+        ({"flows[0].cc, flows[1].cc": [["reno", "cubic"]]}, "flows[0].cc=cubic", "flows[0].cc, flows[1].cc"),
+        ({"bottleneck.aqm.target": ["1ms", "2ms"]}, "bottleneck.aqm=codel", "bottleneck.aqm.target"),
+        ({"bottleneck.aqm": [{"name": "codel", "ecn": True}]}, "bottleneck.aqm.ecn=false", "bottleneck.aqm"),
+        ({"bottleneck.aqm": ["codel", "pie"]}, "bottleneck.aqm.name=red", "bottleneck.aqm"),
+    ],
+)
+def test_a_setting_that_would_make_labels_lie_names_the_axis(matrix: dict[str, Any], setting: str, axis: str) -> None:
+    key = setting.partition("=")[0]
+    allowed = f"a key that the matrix does not set, or its whole axis, {axis}=[...]"
+    assert line([setting], matrix=matrix) == f"test.toml: --set: found {key}, allowed: {allowed}".replace(
+        "test.toml: --set", "--set"
+    )
+
+
+def test_settings_beside_the_matrix_are_kept() -> None:
+    table = described(matrix={"bottleneck.aqm": ["codel", "fq_codel"], "flows[0].base_rtt": ["1ms", "2ms"]})
+    plan = experiment.parse(
+        table, "f", ["bottleneck.aqm.target=3ms", "flows[1].base_rtt=9ms", " flows[0].base_rtt = 4ms"]
+    )
+    assert [cell.matrix["flows[0].base_rtt"] for cell in plan.cells()] == ["4ms", "4ms"]
+    assert {cell.groups["bottleneck"]["aqm"]["target"] for cell in plan.cells()} == {3_000_000}
+    assert line(["duration=1s", "duration=2s"]) == '--set: found "duration" twice, allowed: each key once'
+
+
+def test_python_values_are_read_as_what_they_mean(tmp_path: Path) -> None:
+    (tmp_path / "sizes.csv").write_text("1000,1\n")
+    table = described(
+        title=b"caf\xc3\xa9",
+        seeds=np.array([1, 2]),
+        flows=({"cc": np.str_("reno"), "count": np.int64(3), "loss": np.float32(0.5)},),
+        hosts={"ecn": np.bool_(False)},
+        web=[{"cc": "reno", "size": {"csv": tmp_path / "sizes.csv"}}],
+        matrix={"flows[0].dscp": np.arange(2)},
+    )
+    plan = experiment.parse(table, "experiment")
+    flow = plan.cell(0).groups["flows"][0]
+    assert (plan.title, plan.seeds, len(plan)) == ("café", (1, 2), 4)
+    assert (flow["count"], flow["loss"], plan.cell(0).groups["hosts"]["ecn"]) == (3, 0.5, False)
+    assert plan.cell(0).groups["web"][0]["size"] == {"empirical": [[1000, 1.0]]}
+    assert isinstance(table["seeds"], np.ndarray), "what was given is not changed"
+
+
+def test_bad_input_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="duration: found 3"):
+        parsed(duration=3)
+
+
+def test_an_empty_file_is_one_good_line(tmp_path: Path, command: Command) -> None:
+    path = tmp_path / "empty.toml"
+    path.write_text("# nothing yet\n")
+    expected = f"{path}: found nothing in it, allowed: an experiment, such as dumbbell list experiments names\n"
+    assert command("run", path).stderr == expected
+
+
+def test_unquoted_keys_of_a_file(tmp_path: Path, command: Command) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(SMALL.partition("[matrix]")[0] + '[matrix]\nbottleneck.rate = ["1Mbit"]\n')
+    assert 'allowed: keys in quotes: "bottleneck.rate" = [...]' in command("run", path).stderr
+
+
+def test_the_version_is_that_of_package_and_engine(command: Command) -> None:
+    done = command("--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("dumbbell 0.") and done.stdout.endswith(f"(engine {engine_version()})\n")
