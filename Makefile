@@ -6,6 +6,8 @@
 # make test   cargo test and pytest
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
 # make lint   rustfmt, clippy, ruff, mypy; do the fuzz targets compile
+# make wheel  the package as a wheel in target/wheels, with experiments and references in it
+# make wheel-test  installs that wheel in a fresh environment and runs its commands in an empty folder
 # make bench  packets a second of the engine, appended to benches/history.csv
 #
 # Needs Rust 1.85 or newer and Python 3.11 or newer.
@@ -21,7 +23,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo validate linux sce abe build test fuzz lint bench clean tools nightly
+.PHONY: demo validate linux sce abe build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -85,6 +87,23 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff check --quiet python tests docs
 	$(BIN)/ruff format --check --quiet python tests docs
 	$(BIN)/mypy
+
+# The name of the wheel says which glibc it needs: 2.17 if zig is there (pip install ziglang), otherwise one as new as this machine's.
+wheel: $(STAMPS)/requirements | tools
+	@rm -f target/wheels/dumbbell-*.whl
+	@if command -v zig >/dev/null || $(BIN)/python -c 'import ziglang' 2>/dev/null; then zig='--zig --compatibility manylinux2014'; \
+	else zig=; echo 'zig not found: the wheel needs a glibc as new as here'; fi; \
+	$(BIN)/maturin build --release --strip --out target/wheels $$zig
+
+wheel-test: wheel
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && mkdir "$$folder/empty" \
+		&& $(PYTHON) -m venv "$$folder/venv" \
+		&& "$$folder/venv/bin/python" -m pip install --quiet --constraint requirements.txt target/wheels/dumbbell-*.whl \
+		&& cd "$$folder/empty" && PATH="$$folder/venv/bin:$$PATH" && unset PYTHONPATH \
+		&& dumbbell list experiments | grep sce/one-flow-reno-cubic \
+		&& dumbbell run sce/one-flow-reno-cubic \
+		&& dumbbell draft sce results.duckdb | grep '^## 5.1.1' \
+		&& echo 'the wheel works in an empty folder'
 
 # BENCH_HISTORY= keeps no history
 BENCH_HISTORY := $(shell git describe --always --dirty 2>/dev/null)
