@@ -90,7 +90,7 @@ def main(reference: str, *results: str) -> None:
         for place, holds in enumerate((True, good, same, good and same)):
             count[place] += holds
     print("# Every measured cell of Linux beside the simulator\n")
-    print("Written by `make linux`; [validation.md](validation.md) says how Linux was measured and what remains.")
+    print("Written by `make linux`; [lab-book.md](lab-book.md) says how Linux was measured.")
     print("60 s, means over seeds and starts. Goodput in Mbit/s, its error as a share of the rate; RTT in ms.")
     print("\n## Agreement\n")
     print("| queue | flows | cells | goodput and RTT | drops and marks | both |\n|---|--:|--:|--:|--:|--:|")
