@@ -1,6 +1,6 @@
 # make demo   set up .venv, build, run published experiments and print the results beside the published ones
-# make validate   every measured cell of Linux and of the SCE draft beside the simulator
-# make linux  in how many cells of real Linux the simulator agrees: writes docs/validation-linux.md
+# make validation  what agrees with what: runs linux, sce and a closed form, writes docs/validation.md
+# make linux  every measured cell of real Linux beside the simulator: writes docs/validation-linux.md
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
 # make test   cargo test and pytest
@@ -23,25 +23,31 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo validate linux sce abe build test fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo validation linux linux-runs sce abe build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
 	$(BIN)/dumbbell run experiments/sce/one-flow-reno-cubic.toml -o demo.duckdb
 	@$(BIN)/dumbbell compare demo.duckdb references/sce.csv
+	@printf '\n%s\n\n' 'The same runs beside real Linux 6.12:'
+	@$(BIN)/dumbbell compare demo.duckdb references/linux-6.12.csv --scores
+	@printf '%s\n' '' 'The results are in demo.duckdb. Next, for example:' '' \
+		'    source $(BIN)/activate' \
+		'    dumbbell plot demo.duckdb --reference references/linux-6.12.csv -o errors.png    # where RTT differs from Linux' \
+		'    dumbbell table demo.duckdb --rows bottleneck.rate --columns base_rtt --value rtt'
 
-validate: build
-	$(BIN)/dumbbell run experiments/linux/one-flow.toml experiments/linux/one-flow-cake.toml experiments/sce/one-flow-reno-cubic.toml -o validate.duckdb
-	@$(BIN)/dumbbell compare validate.duckdb references/linux-6.12.csv
-	$(BIN)/dumbbell run experiments/sce/one-flow-reno-cubic.toml -o demo.duckdb
-	@$(BIN)/dumbbell compare demo.duckdb references/sce.csv --scores
+validation: linux-runs sce
+	$(BIN)/dumbbell run experiments/abe/closed-form.toml -o abe.duckdb
+	$(BIN)/python docs/validation.py linux.duckdb two.duckdb sce.duckdb abe.duckdb
 
 # every cell of real Linux beside the simulator
 LINUX := one-flow one-flow-cake one-flow-aqm one-flow-pie two-flows-aqm two-flows-pie many-flows short-flows short-flows-100kb
-linux: build
+linux: linux-runs
+	$(BIN)/python docs/validation.py linux.duckdb two.duckdb
+
+linux-runs: build
 	$(BIN)/dumbbell run $(addprefix experiments/linux/,$(addsuffix .toml,$(LINUX))) experiments/sce/one-flow-reno-cubic.toml -o linux.duckdb
-	$(BIN)/python docs/agreement.py references/linux-6.12.csv linux.duckdb > docs/validation-linux.md
-	$(BIN)/python docs/agreement_flows.py references/linux-6.12-many.csv references/linux-6.12-short.csv linux.duckdb >> docs/validation-linux.md
+	$(BIN)/dumbbell run experiments/linux/two-flows.toml -o two.duckdb
 
 sce: build
 	$(BIN)/dumbbell run experiments/sce/one-flow.toml experiments/sce/two-flow.toml -o sce.duckdb
@@ -111,7 +117,7 @@ bench:
 	BENCH_HISTORY=$(BENCH_HISTORY) cargo bench --quiet -p dumbbell-sim --bench packets
 
 clean:
-	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb validate.duckdb linux.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
+	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb linux.duckdb two.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
 		abe.md abe python/dumbbell/_native*.so
 
 tools:
