@@ -154,10 +154,18 @@ def check_make(line: str, place: str) -> None:
 
 
 def run_line(line: str, folder: Path) -> tuple[int, str, str]:
-    """Run a command line in a folder; return exit status, output, and output and errors together."""
-    words = [sys.executable, "-m", "dumbbell", *shlex.split(DUMBBELL.sub("", line, count=1))]
-    paths = [str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "200", "NO_COLOR": "1"}
+    """Run a line of shell in a folder; return exit status, output, and output and errors together."""
+    commands = folder / ".commands"
+    commands.mkdir(exist_ok=True)
+    command = commands / "dumbbell"
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m dumbbell "$@"\n')
+    command.chmod(0o755)
+    paths = {
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PATH": os.pathsep.join([str(commands), os.environ["PATH"]]),
+    }
+    env = os.environ | paths | {"COLUMNS": "200", "NO_COLOR": "1"}
+    words = ["sh", "-c", DUMBBELL.sub("dumbbell", line)]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=100, check=False, env=env)
     return done.returncode, done.stdout, done.stdout + done.stderr
 
