@@ -99,7 +99,7 @@ wheel: $(STAMPS)/requirements | tools
 	@rm -f target/wheels/dumbbell-*.whl
 	@if command -v zig >/dev/null || $(BIN)/python -c 'import ziglang' 2>/dev/null; then zig='--zig --compatibility manylinux2014'; \
 	else zig=; echo 'zig not found: the wheel needs a glibc as new as here'; fi; \
-	$(BIN)/maturin build --release --strip --out target/wheels $$zig
+	PATH="$(abspath $(BIN)):$$PATH" maturin build --release --strip --out target/wheels $$zig
 
 wheel-test: wheel
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && mkdir "$$folder/empty" \
