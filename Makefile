@@ -1,12 +1,14 @@
 # make demo   set up .venv, build, run published experiments and print the results beside the published ones
-# make validate   every measured cell of Linux and of the SCE draft beside the simulator
-# make linux  in how many cells of real Linux the simulator agrees: writes docs/validation-linux.md
+# make validation  what agrees with what: runs linux, sce and a closed form, writes docs/validation.md
+# make linux  every measured cell of real Linux beside the simulator: writes docs/validation-linux.md
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
 # make reference  every key of experiment files and every column of results: writes docs/reference.md
 # make test   cargo test and pytest
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
 # make lint   rustfmt, clippy, ruff, mypy; do the fuzz targets compile
+# make wheel  the package as a wheel in target/wheels, with experiments and references in it
+# make wheel-test  installs that wheel in a fresh environment and runs its commands in an empty folder
 # make bench  packets a second of the engine, appended to benches/history.csv
 #
 # Needs Rust 1.85 or newer and Python 3.11 or newer.
@@ -22,25 +24,31 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo validate linux sce abe reference build test fuzz lint bench clean tools nightly
+.PHONY: demo validation linux linux-runs sce abe reference build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
 	$(BIN)/dumbbell run experiments/sce/one-flow-reno-cubic.toml -o demo.duckdb
 	@$(BIN)/dumbbell compare demo.duckdb references/sce.csv
+	@printf '\n%s\n\n' 'The same runs beside real Linux 6.12:'
+	@$(BIN)/dumbbell compare demo.duckdb references/linux-6.12.csv --scores
+	@printf '%s\n' '' 'The results are in demo.duckdb. Next, for example:' '' \
+		'    source $(BIN)/activate' \
+		'    dumbbell plot demo.duckdb --reference references/linux-6.12.csv -o errors.png    # where RTT differs from Linux' \
+		'    dumbbell table demo.duckdb --rows bottleneck.rate --columns base_rtt --value rtt'
 
-validate: build
-	$(BIN)/dumbbell run experiments/linux/one-flow.toml experiments/linux/one-flow-cake.toml experiments/sce/one-flow-reno-cubic.toml -o validate.duckdb
-	@$(BIN)/dumbbell compare validate.duckdb references/linux-6.12.csv
-	$(BIN)/dumbbell run experiments/sce/one-flow-reno-cubic.toml -o demo.duckdb
-	@$(BIN)/dumbbell compare demo.duckdb references/sce.csv --scores
+validation: linux-runs sce
+	$(BIN)/dumbbell run experiments/abe/closed-form.toml -o abe.duckdb
+	$(BIN)/python docs/validation.py linux.duckdb two.duckdb sce.duckdb abe.duckdb
 
 # every cell of real Linux beside the simulator
 LINUX := one-flow one-flow-cake one-flow-aqm one-flow-pie two-flows-aqm two-flows-pie many-flows short-flows short-flows-100kb
-linux: build
+linux: linux-runs
+	$(BIN)/python docs/validation.py linux.duckdb two.duckdb
+
+linux-runs: build
 	$(BIN)/dumbbell run $(addprefix experiments/linux/,$(addsuffix .toml,$(LINUX))) experiments/sce/one-flow-reno-cubic.toml -o linux.duckdb
-	$(BIN)/python docs/agreement.py references/linux-6.12.csv linux.duckdb > docs/validation-linux.md
-	$(BIN)/python docs/agreement_flows.py references/linux-6.12-many.csv references/linux-6.12-short.csv linux.duckdb >> docs/validation-linux.md
+	$(BIN)/dumbbell run experiments/linux/two-flows.toml -o two.duckdb
 
 sce: build
 	$(BIN)/dumbbell run experiments/sce/one-flow.toml experiments/sce/two-flow.toml -o sce.duckdb
@@ -90,13 +98,30 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check --quiet python tests docs
 	$(BIN)/mypy
 
+# The name of the wheel says which glibc it needs: 2.17 if zig is there (pip install ziglang), otherwise one as new as this machine's.
+wheel: $(STAMPS)/requirements | tools
+	@rm -f target/wheels/dumbbell-*.whl
+	@if command -v zig >/dev/null || $(BIN)/python -c 'import ziglang' 2>/dev/null; then zig='--zig --compatibility manylinux2014'; \
+	else zig=; echo 'zig not found: the wheel needs a glibc as new as here'; fi; \
+	PATH="$(abspath $(BIN)):$$PATH" maturin build --release --strip --out target/wheels $$zig
+
+wheel-test: wheel
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && mkdir "$$folder/empty" \
+		&& $(PYTHON) -m venv "$$folder/venv" \
+		&& "$$folder/venv/bin/python" -m pip install --quiet --constraint requirements.txt target/wheels/dumbbell-*.whl \
+		&& cd "$$folder/empty" && PATH="$$folder/venv/bin:$$PATH" && unset PYTHONPATH \
+		&& dumbbell list experiments | grep sce/one-flow-reno-cubic \
+		&& dumbbell run sce/one-flow-reno-cubic \
+		&& dumbbell draft sce results.duckdb | grep '^## 5.1.1' \
+		&& echo 'the wheel works in an empty folder'
+
 # BENCH_HISTORY= keeps no history
 BENCH_HISTORY := $(shell git describe --always --dirty 2>/dev/null)
 bench:
 	BENCH_HISTORY=$(BENCH_HISTORY) cargo bench --quiet -p dumbbell-sim --bench packets
 
 clean:
-	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb validate.duckdb linux.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
+	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb linux.duckdb two.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
 		abe.md abe python/dumbbell/_native*.so
 
 tools:

@@ -1,15 +1,19 @@
-"""Cells of Linux beside the simulator, and in how many of them they agree: docs/validation-linux.md, by `make linux`.
+"""One and two flows on Linux beside the simulator, and in how many cells they agree: docs/validation-linux.md.
 
 A cell is a queue, congestion controls, rate and base RTT; seeds and starts are averaged, over the same starts on both
 sides. Bars: goodput within 2 % of the rate (two flows: 3 % each) and RTT within 6 %; drops and marks within 25 %.
 """
 
-import sys
 from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from dumbbell.compare import compare, read_reference
 from dumbbell.store import Store
+
+Cell = dict[str, Any]
 
 HEAD = (
     "\n| queue | ECN | cc | Mbit/s | base RTT ms | goodput | Linux | error % of rate | RTT ms | Linux | error % "
@@ -31,7 +35,48 @@ def queue_of(qdisc: str) -> str:
     return "pie, rate estimator" if "dq_rate_estimator" in words else words[0]
 
 
-def wanted(cell: dict) -> bool:
+@dataclass(frozen=True)
+class Judged:
+    """A cell: (simulated, Linux) of every measure and flow; marks and drops are of flow 0, the queue."""
+
+    cell: Cell
+    measures: dict[tuple[str, int], tuple[float, float]]
+
+    @property
+    def flows(self) -> tuple[int, ...]:
+        """Numbers of the flows."""
+        return (1, 2) if self.cell["cc2"] else (1,)
+
+    def goodput(self, flow: int) -> float:
+        """Return the error of a flow's goodput as a share of the rate."""
+        simulated, linux = self.measures["goodput_mbit", flow]
+        return (simulated - linux) / float(self.cell["rate_mbit"])
+
+    def rtt(self, flow: int) -> float:
+        """Return the relative error of a flow's RTT."""
+        simulated, linux = self.measures["rtt_ms", flow]
+        return simulated / linux - 1
+
+    @property
+    def signals(self) -> tuple[float, float]:
+        """Drops and marks together, simulated and on Linux."""
+        marks, drops = self.measures["marks", 0], self.measures["drops", 0]
+        return marks[0] + drops[0], marks[1] + drops[1]
+
+    @property
+    def good(self) -> bool:
+        """Whether goodput and RTT are within their bars."""
+        bar = 0.03 if self.cell["cc2"] else 0.02
+        return all(abs(self.goodput(flow)) <= bar and abs(self.rtt(flow)) <= 0.06 for flow in self.flows)
+
+    @property
+    def same(self) -> bool:
+        """Whether drops and marks are within their bar."""
+        simulated, linux = self.signals
+        return abs(simulated - linux) <= 0.25 * linux
+
+
+def tabled(cell: Cell) -> bool:
     """Whether the cell is one of the tables."""
     controls = {cell["cc1"], cell["cc2"]} - {""}
     places = (cell["rate_mbit"], cell["delay_ms"])
@@ -43,62 +88,55 @@ def wanted(cell: dict) -> bool:
     return places[0] in (10, 50) and places[1] in (10, 40, 80) and cell["qdisc"] in plain
 
 
-def cells(results: list[str], reference: str) -> dict[tuple, dict]:
-    """Return (simulated, Linux) of every measure of every cell."""
-    found: dict[tuple, dict] = defaultdict(lambda: defaultdict(list))
+def judged(results: str, reference: str, wanted: Callable[[Cell], bool]) -> list[Judged]:
+    """Return the cells that are wanted and that runs answer, in order."""
     figures = []
     for figure in read_reference(reference):
         cell = dict(figure.cell)
         if wanted(cell | {"queue": queue_of(cell["qdisc"])}):
             figures.append(figure)
-    for path in results:
-        with Store.open(path) as store:
-            pairs = compare(store.table("runs"), store.table("flows"), figures).pairs
-        for pair in pairs:
-            cell = {k: v for k, v in pair.figure.cell if k != "stagger_ms"}
-            found[tuple(cell.items())][pair.figure.metric, pair.figure.flow].append((pair.simulated, pair.figure.value))
-    return {
-        c: {m: tuple(map(fmean, zip(*v, strict=True))) for m, v in measures.items()} for c, measures in found.items()
-    }
+    with Store.open(results) as store:
+        pairs = compare(store.table("runs"), store.table("flows"), figures).pairs
+    found: dict[tuple, dict] = defaultdict(lambda: defaultdict(list))
+    for pair in pairs:
+        items = tuple(item for item in pair.figure.cell if item[0] != "stagger_ms")
+        found[items][pair.figure.metric, pair.figure.flow].append((pair.simulated, pair.figure.value))
+    cells = []
+    for items, measures in sorted(found.items(), key=str):
+        cell = dict(items)
+        means = {m: tuple(map(fmean, zip(*values, strict=True))) for m, values in measures.items()}
+        if ("goodput_mbit", 1) in means:
+            cells.append(Judged(cell | {"queue": queue_of(cell["qdisc"])}, means))
+    return cells
 
 
-def main(reference: str, *results: str) -> None:
-    """Print the tables."""
+def document(cells: list[Judged]) -> str:
+    """Return the count of cells that agree and the tables, as Markdown."""
     counts: dict[tuple, list[int]] = {}
     tables: dict[str, list[str]] = {title: [] for title in PARTS}
-    for items, measures in sorted(cells(list(results), reference).items(), key=str):
-        cell = dict(items)
-        cell["queue"] = queue_of(cell["qdisc"])
-        title = next((t for t, holds in PARTS.items() if holds(cell)), None)
-        if title is None or ("goodput_mbit", 1) not in measures:
-            continue
-        rate, flows = cell["rate_mbit"], (1, 2) if cell["cc2"] else (1,)
-        signals = [sum(measures[name, 0][side] for name in ("marks", "drops")) for side in (0, 1)]
-        good = True
-        for flow in flows:
-            (goodput, linux), (rtt, linux_rtt) = measures["goodput_mbit", flow], measures["rtt_ms", flow]
-            off, rtt_off = (goodput - linux) / rate, rtt / linux_rtt - 1
-            good &= abs(off) <= (0.03 if cell["cc2"] else 0.02) and abs(rtt_off) <= 0.06
-            tables[title].append(
-                f"| {cell['queue']} | {'on' if cell['ecn'] else 'off'} | {cell[f'cc{flow}']} | {rate:g} "
-                f"| {cell['delay_ms']:g} | {goodput:.2f} | {linux:.2f} | {100 * off:+.2f} "
-                f"| {rtt:.2f} | {linux_rtt:.2f} | {100 * rtt_off:+.2f} "
-                f"| {signals[0]:.0f} | {signals[1]:.0f} |"
+    for one in cells:
+        cell = one.cell
+        rows = next(rows for (_, holds), rows in zip(PARTS.items(), tables.values(), strict=True) if holds(cell))
+        for flow in one.flows:
+            (goodput, linux), (rtt, linux_rtt) = one.measures["goodput_mbit", flow], one.measures["rtt_ms", flow]
+            rows.append(
+                f"| {cell['queue']} | {'on' if cell['ecn'] else 'off'} | {cell[f'cc{flow}']} | {cell['rate_mbit']:g} "
+                f"| {cell['delay_ms']:g} | {goodput:.2f} | {linux:.2f} | {100 * one.goodput(flow):+.2f} "
+                f"| {rtt:.2f} | {linux_rtt:.2f} | {100 * one.rtt(flow):+.2f} "
+                f"| {one.signals[0]:.0f} | {one.signals[1]:.0f} |"
             )
-        same = abs(signals[0] - signals[1]) <= 0.25 * signals[1]
-        count = counts.setdefault((cell["queue"], len(flows)), [0, 0, 0, 0])
-        for place, holds in enumerate((True, good, same, good and same)):
+        count = counts.setdefault((cell["queue"], len(one.flows)), [0, 0, 0, 0])
+        for place, holds in enumerate((True, one.good, one.same, one.good and one.same)):
             count[place] += holds
-    print("# Every measured cell of Linux beside the simulator\n")
-    print("Written by `make linux`; [validation.md](validation.md) says how Linux was measured and what remains.")
-    print("60 s, means over seeds and starts. Goodput in Mbit/s, its error as a share of the rate; RTT in ms.")
-    print("\n## Agreement\n")
-    print("| queue | flows | cells | goodput and RTT | drops and marks | both |\n|---|--:|--:|--:|--:|--:|")
+    lines = [
+        "# Every measured cell of Linux beside the simulator\n",
+        "Written by `make linux`; [lab-book.md](lab-book.md) says how Linux was measured.",
+        "60 s, means over seeds and starts. Goodput in Mbit/s, its error as a share of the rate; RTT in ms.",
+        "\n## Agreement\n",
+        "| queue | flows | cells | goodput and RTT | drops and marks | both |\n|---|--:|--:|--:|--:|--:|",
+    ]
     for (queue, flows), count in sorted(counts.items(), key=lambda one: (one[0][1], one[0][0])):
-        print(f"| {queue} | {flows} | " + " | ".join(map(str, count)) + " |")
+        lines.append(f"| {queue} | {flows} | " + " | ".join(map(str, count)) + " |")
     for title, rows in tables.items():
-        print("\n".join((f"\n## {title}", HEAD, *rows)))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+        lines += [f"\n## {title}", HEAD, *rows]
+    return "\n".join(lines) + "\n"

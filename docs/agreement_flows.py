@@ -1,4 +1,4 @@
-"""Many flows and short flows on Linux beside the simulator, by `make linux`: the rest of docs/validation-linux.md.
+"""Many flows and short flows on Linux beside the simulator: the rest of docs/validation-linux.md.
 
 A cell is a queue, a rate, a base RTT and a number of bulk flows or a size of short flows; means over runs.
 Bars for many flows: goodput within 3 % of a fair share, RTT within 6 %, drops and marks together within 25 %; for short
@@ -11,7 +11,6 @@ have the arrivals of the reference. What arrivals drawn here give (experiments/l
 import csv
 import json
 import math
-import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -26,7 +25,6 @@ from dumbbell.compare import latest_engine, qdisc_matches
 from dumbbell.store import Store
 
 Key = tuple[Any, ...]
-Rows = tuple[list[str], int]
 
 CONTROLS = ("cubic", "reno")
 SHARED = 0.75  # a flow below this share of the median has company in its queue
@@ -191,74 +189,90 @@ def simulated(
     return bulk, completions
 
 
-def many_table(linux: dict[Key, list[Many]], sim: dict[Key, list[Many]]) -> Rows:
-    """Return the rows of the table of many flows, and how many cells agree."""
-    rows, agreed = [], 0
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of a cell: errors by flow or kind of flow, all relative, and whether it agrees."""
+
+    name: str
+    goodput: list[float]
+    rtt: list[float]
+    completion: list[float]
+    agrees: bool
+
+
+def many_table(linux: dict[Key, list[Many]], sim: dict[Key, list[Many]]) -> tuple[list[str], list[Verdict]]:
+    """Return the rows of the table of many flows, and the verdict on each cell."""
+    rows, verdicts = [], []
     for cell, on_linux in linux.items():
         count, _, ecn, rate, delay, _ = cell
         sides = [[run for run in runs if run.alone()] for runs in (sim[cell], on_linux)]
         signals = [fmean(run.signals for run in side) for side in sides]
         same = abs(signals[0] - signals[1]) <= 0.25 * signals[1]
-        lines, good = [], True
+        lines, good, errors = [], True, ([], [])
         for control in CONTROLS:
             goodput, rtt = ([fmean(run.mean(control, place) for run in side) for side in sides] for place in (0, 1))
             off, rtt_off = (goodput[0] - goodput[1]) * count / rate, rtt[0] / rtt[1] - 1
             good &= abs(off) <= 0.03 and abs(rtt_off) <= 0.06
+            errors[0].append(off)
+            errors[1].append(rtt_off)
             lines.append(
                 f"| {count} | {'on' if ecn else 'off'} | {rate:g} | {delay:g} | {control} "
                 f"| {goodput[0]:.3f} | {goodput[1]:.3f} | {100 * off:+.1f} "
                 f"| {rtt[0]:.1f} | {rtt[1]:.1f} | {100 * rtt_off:+.1f} | {signals[0]:.0f} | {signals[1]:.0f} "
             )
-        agreed += good and same
+        name = f"{count} flows, FQ-CoDel, {rate:g} Mbit/s, {delay:g} ms, ECN {'on' if ecn else 'off'}"
+        verdicts.append(Verdict(name, *errors, [], good and same))
         verdict = "yes" if good and same else "goodput, RTT" if not good else "drops and marks"
         rows += [f"{line}| {verdict} |" for line in lines]
-    return rows, agreed
+    return rows, verdicts
 
 
-def short_table(linux: dict[Key, list[float]], sim: dict[Key, list[float]], drawn: dict[Key, list[float]]) -> Rows:
-    """Return the rows of the table of short flows, and how many cells agree."""
-    rows, agreed = [], 0
+def short_table(
+    linux: dict[Key, list[float]], sim: dict[Key, list[float]], drawn: dict[Key, list[float]]
+) -> tuple[list[str], list[Verdict]]:
+    """Return the rows of the table of short flows, and the verdict on each cell."""
+    rows, verdicts = [], []
     for cell, times in linux.items():
         size, qdisc, _, rate, delay, _ = cell
         mean, p95 = ([1e3 * of(side) for side in (sim[cell], times)] for of in (fmean, lambda v: percentile(v, 0.95)))
         off, p95_off = mean[0] / mean[1] - 1, p95[0] / p95[1] - 1
         drawn_off = fmean(drawn[cell]) / fmean(times) - 1
         good = abs(off) <= 0.05, abs(p95_off) <= 0.15
-        agreed += all(good)
         name = f"{size // 1_000_000} MB" if size >= 1_000_000 else f"{size // 1000} kB"
+        verdicts.append(Verdict(f"{name}, {qdisc}, {rate:g} Mbit/s, {delay:g} ms", [], [], [off, p95_off], all(good)))
         rows.append(
             f"| {name} | {qdisc} | {rate:g} | {delay:g} | {len(times)} "
             f"| {mean[0]:.1f} | {mean[1]:.1f} | {100 * off:+.1f} | {p95[0]:.1f} | {p95[1]:.1f} | {100 * p95_off:+.1f} "
             f"| {100 * drawn_off:+.1f} | {'yes' if all(good) else 'P95' if good[0] else 'mean'} |"
         )
-    return rows, agreed
+    return rows, verdicts
 
 
-def main(many_reference: str, short_reference: str, results: str) -> None:
-    """Print the tables."""
+def document(many_reference: str, short_reference: str, results: str) -> tuple[str, list[Verdict], list[Verdict]]:
+    """Return the tables as Markdown, the verdicts on many flows and those on short flows."""
     many, short = linux_many(many_reference), linux_short(short_reference)
     bulk, drawn = simulated(results, many, short)
-    rows, agreed = many_table(many, bulk)
-    print("\n## FQ-CoDel, many flows\n")
-    print(f"{agreed} of {len(many)} cells agree: goodput within 3 % of a fair share, RTT within 6 %, drops and marks")
-    print(
-        "within 25 %. Half of the flows are CUBIC, half Reno; means over the flows of a control and over runs. Runs of"
-    )
-    print("5 and 10 flows in which two share a queue are left out on both sides: those in which one flow has less than")
-    print(f"{SHARED} of the median goodput.\n")
-    print("\n".join((MANY_HEAD, *rows)))
+    rows, of_many = many_table(many, bulk)
     times = {cell: finished(lists) for cell, lists in short.items()}
-    rows, agreed = short_table(times, same_arrivals(short), drawn)
-    print("\n## Short flows beside one CUBIC flow\n")
-    print(
-        f"{agreed} of {len(short)} cells agree: mean completion time within 5 %, 95th percentile within 15 %. Arrivals"
-    )
-    print(
+    short_rows, of_short = short_table(times, same_arrivals(short), drawn)
+    lines = [
+        "\n## FQ-CoDel, many flows\n",
+        f"{agreed(of_many)} cells agree: goodput within 3 % of a fair share, RTT within 6 %, drops and marks",
+        "within 25 %. Half of the flows are CUBIC, half Reno; means over the flows of a control and over runs. Runs of",
+        "5 and 10 flows in which two share a queue are left out on both sides: those in which one flow has less than",
+        f"{SHARED} of the median goodput.\n",
+        MANY_HEAD,
+        *rows,
+        "\n## Short flows beside one CUBIC flow\n",
+        f"{agreed(of_short)} cells agree: mean completion time within 5 %, 95th percentile within 15 %. Arrivals",
         "are those on Linux, five runs of each list. The last column is of arrivals that the simulator draws, 40 seeds:"
-    )
-    print("its lists differ from Linux's eight.\n")
-    print("\n".join((SHORT_HEAD, *rows)))
+        "\nits lists differ from Linux's eight.\n",
+        SHORT_HEAD,
+        *short_rows,
+    ]
+    return "\n".join(lines) + "\n", of_many, of_short
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def agreed(verdicts: list[Verdict]) -> str:
+    """Return how many of how many cells agree."""
+    return f"{sum(one.agrees for one in verdicts)} of {len(verdicts)}"

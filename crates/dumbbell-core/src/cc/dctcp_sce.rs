@@ -32,7 +32,7 @@ crate::params! {
         /// What ends slow start besides CE and loss.
         slow_start_exit: SlowStartExit = SlowStartExit::AtOnce, unit "", source "chromi/sce, README of 2019";
         /// How CE and loss act together with PRR.
-        ce_response: CeResponse = CeResponse::AsCoded, unit "", source "chromi/sce 9fae76b9; the draft's tables (docs/validation.md)";
+        ce_response: CeResponse = CeResponse::AsCoded, unit "", source "chromi/sce 9fae76b9; the draft's tables (docs/lab-book.md)";
     }
 }
 

@@ -7,7 +7,7 @@
 //! sqrt(cwnd) segments (A: half). The rest, with the choices that evidence had to decide, is in `sce.rs`.
 //!
 //! `version` B: with A the one-flow tables of the draft come out at a tenth to a third too much goodput at 10 Mbit/s and
-//! less (docs/validation.md), although A, which carries relics of the DCTCP module it was copied from, is the older one.
+//! less (docs/lab-book.md), although A, which carries relics of the DCTCP module it was copied from, is the older one.
 //!
 //! ECN is negotiated as usual, with ECT(0) on data: SCE has no handshake of its own.
 
@@ -28,13 +28,13 @@ crate::params! {
     /// Parameters of Reno-SCE.
     pub struct Params {
         /// Which version of the module.
-        version: Version = Version::B, unit "", source "chromi/sce 63982553; the draft's tables (docs/validation.md)";
+        version: Version = Version::B, unit "", source "chromi/sce 63982553; the draft's tables (docs/lab-book.md)";
         /// Bytes by which acknowledged data is divided into segments: 536 as coded, 1448 as intended.
         mss_divisor: u32 = 536, unit "bytes", range 1u32, 65_535u32, source "chromi/sce: icsk_ack.rcv_mss of a host that only sends";
         /// What ends slow start besides CE and loss.
         slow_start_exit: SlowStartExit = SlowStartExit::AtOnce, unit "", source "chromi/sce 07bbe597, README of 2019";
         /// How CE and loss act together with PRR.
-        ce_response: CeResponse = CeResponse::AsCoded, unit "", source "chromi/sce 63982553; the draft's tables (docs/validation.md)";
+        ce_response: CeResponse = CeResponse::AsCoded, unit "", source "chromi/sce 63982553; the draft's tables (docs/lab-book.md)";
     }
 }
 

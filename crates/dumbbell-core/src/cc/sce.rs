@@ -18,7 +18,7 @@
 //! - `ce_response` as-coded. Comments and plots of the authors have 75 % after CE, or 87.5 % if SCE came before; as coded,
 //!   these cuts come on top of what Linux does by itself: PRR brings the window to `ssthresh`, about half. With the ramp
 //!   sce-single, where CE matters, the draft's shares against Reno and CUBIC fit the code, not the comments
-//!   (docs/validation.md).
+//!   (docs/lab-book.md).
 //!
 //! The square root that Reno-SCE needs is kept in single steps, up when the count adds a segment, down when it takes one.
 //! Slow start adds segments without a step: the root is too small after it, and with it the first reactions.

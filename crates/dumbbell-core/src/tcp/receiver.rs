@@ -359,7 +359,7 @@ impl Receiver {
             self.echo_sce(ecn == Ecn::Ect1, now);
         }
         // where ECT(1) is SCE it says nothing of CE, and DCTCP's echo keeps its state: so the receiver of the SCE draft, or the
-        // RTT of its DCTCP flows could not be above that of their competitors in the same queue (docs/validation.md)
+        // RTT of its DCTCP flows could not be above that of their competitors in the same queue (docs/lab-book.md)
         let says_ce = ecn != Ecn::NotEct && !(self.host.sce_feedback && ecn == Ecn::Ect1);
         if self.echo == Echo::PerPacket && says_ce {
             self.echo_each(ecn == Ecn::Ce, now);
@@ -407,7 +407,7 @@ impl Receiver {
 
     /// SCE's echo, "immediate on change": what is held back is acknowledged before the echo changes, so that each ACK covers a
     /// run of one kind; the packet that changed it is acknowledged by the one quick ACK that the change is worth. Without that
-    /// one (both are on record, and the draft's tables tell them apart: docs/validation.md) a window of two segments
+    /// one (both are on record, and the draft's tables tell them apart: docs/lab-book.md) a window of two segments
     /// would wait for the delayed-ACK timer at every change.
     #[inline]
     fn echo_sce(&mut self, sce: bool, now: Time) {

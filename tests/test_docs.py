@@ -1,0 +1,355 @@
+"""The documents say what is so: code runs, commands and links exist, figures are those of the results.
+
+What a writer has to know. The blocks of a document in `RUN` are carried out in order, in one folder that has
+`experiments` and `references` in it:
+
+- `toml` is read as an experiment. A whole one is run, shortened; a part of one is put into a small experiment. It is
+  written to a file if its first line is `# NAME.toml` or the line before the block ends with `` `NAME.toml`: ``.
+- `python` is executed; all blocks of a document share their names.
+- Lines of `sh`, of blocks without a language and of indented blocks are run if they begin with `dumbbell` or
+  `.venv/bin/dumbbell`. `make demo` runs what it does once everything is built. A line with a placeholder (`FILE`,
+  `[-o …]`) is a synopsis: its command and options must exist.
+- `text` right after any of these is what it prints; a line `…` stands for any lines. A command whose output is shown
+  may fail, any other may not.
+- `<!-- slow -->` before a block: it is read, not run.
+
+The blocks of all other documents are read, not run.
+"""
+
+import contextlib
+import functools
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dumbbell
+from dumbbell import experiment
+
+ROOT = Path(__file__).parent.parent
+RUN = [ROOT / name for name in ("README.md", "docs/tutorial.md") if (ROOT / name).exists()]
+READ = [
+    path
+    for path in [*sorted((ROOT / "docs").glob("**/*.md")), ROOT / "references" / "README.md"]
+    if path not in RUN and path.name != "lab-book.md"
+]
+SHELL = ("", "sh", "bash", "shell", "console")
+DUMBBELL = re.compile(r"(?:\.venv/bin/)?dumbbell(?=\s)")
+PLACEHOLDER = re.compile(r"(?:^|\s)\[[-\w]|…|\s[A-Z]{3,}\b(?!=)|=VALUE|HOST")
+SECTIONS = ("bottleneck", "hosts", "flows", "web", "udp", "record", "matrix", "override", "duration", "seeds", "title")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code: `line` is that of its first line of code, `name` the file that it is, if it is one."""
+
+    document: Path
+    line: int
+    language: str
+    text: str
+    name: str
+    slow: bool
+    follows: bool  # nothing but blank lines between this block and the one before
+
+    @property
+    def place(self) -> str:
+        return f"{self.document.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def commands(self) -> list[str]:
+        """Lines for a shell, joined where they go on, cut where several stand in one."""
+        lines = self.text.replace("\\\n", " ").splitlines() if self.language in SHELL else []
+        words = [re.sub(r"\s+# .*", "", line).strip().removeprefix("$ ") for line in lines]
+        return [part for line in words for part in re.split(r"\s*&&\s*|\s*;\s+|\s{2,}(?=dumbbell\s)", line) if part]
+
+
+def blocks(document: Path) -> list[Block]:
+    """Return the blocks of code of a document, fenced and indented."""
+    lines = document.read_text(encoding="utf-8").splitlines()
+    found: list[Block] = []
+    before, adjacent, slow, at = "", False, False, 0
+    while at < len(lines):
+        line = lines[at]
+        fence = re.match(r"(```+)\s*(\w*)", line)
+        indented = (
+            re.match(r" {4}\S", line) and not before.startswith(("-", "*", "|", "1")) and not lines[at - 1].strip()
+        )
+        if fence or indented:
+            start = at = at + bool(fence)
+            if fence:
+                while at < len(lines) and not lines[at].startswith(fence[1]):
+                    at += 1
+                text, at = lines[start:at], at + 1
+            else:
+                while at < len(lines) and re.match(r" {4}|\s*$", lines[at]):
+                    at += 1
+                text = [one[4:] for one in lines[start:at]]
+            first = re.match(r"# ([\w./-]+\.\w+)$", text[0]) if text else None
+            named = first or re.search(r"`([\w./-]+\.\w+)`:$", before)
+            name = named[1] if named else ""
+            code = "\n".join(text).rstrip() + "\n"
+            found.append(Block(document, start + 1, fence[2] if fence else "", code, name, slow, adjacent))
+            before, adjacent, slow = "", True, False
+            continue
+        if line.strip():
+            slow, adjacent = line.strip() == "<!-- slow -->", False
+            before = before if slow else line.strip()
+        at += 1
+    return found
+
+
+def as_experiment(block: Block) -> tuple[dict[str, Any], bool]:
+    """Return a block of TOML as an experiment of two seconds, and whether it is a whole one."""
+    table = tomllib.loads(block.text)
+    whole = "bottleneck" in table and bool({"flows", "web", "udp"} & set(table))
+    if not whole:
+        small = {"bottleneck": {"rate": "10Mbit", "aqm": "codel"}, "flows": [{"cc": "cubic", "base_rtt": "20ms"}]}
+        table = small | table
+    for override in table.get("override", []):
+        override.get("set", {}).pop("duration", None)
+    table["override"] = [one for one in table.get("override", []) if one.get("set")]
+    return table | {"duration": "2s", "seeds": [1]}, whole
+
+
+@functools.cache
+def help_of(command: str) -> str:
+    """Return what `dumbbell COMMAND --help` prints; `command` may be empty."""
+    line = [sys.executable, "-m", "dumbbell", *command.split(), "--help"]
+    wide = os.environ | {"COLUMNS": "300", "NO_COLOR": "1", "TERM": "dumb"}
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=wide)
+    assert done.returncode == 0, f"dumbbell {command} --help: {done.stderr}"
+    return done.stdout
+
+
+def command_names() -> set[str]:
+    """Return the commands that `dumbbell --help` lists."""
+    listed = help_of("").partition("Commands")[2]
+    return set(re.findall(r"^[│|]?\s{1,2}([a-z][a-z-]*)\s{2,}", listed, re.MULTILINE))
+
+
+def check_synopsis(line: str, place: str) -> None:
+    """Check that command and options of a line exist."""
+    words = re.split(r"[\s\[\]|]+", line)
+    name = words[1]
+    assert name.startswith("--") or name in command_names(), f"{place}: no command {name}"
+    shown = help_of("" if name.startswith("--") else name)
+    for option in re.findall(r"(?<![\w-])--?[a-z][\w-]*", line.split("'")[0]):
+        assert re.search(rf"(?<![\w-]){option}(?![\w-])", shown), f"{place}: dumbbell {name} has no {option}"
+
+
+def check_make(line: str, place: str) -> None:
+    """Check that a line's targets of make exist."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for word in line.split()[1:]:
+        assert "=" in word or word in targets, f"{place}: make has no target {word}"
+
+
+def run_line(line: str, folder: Path) -> tuple[int, str, str]:
+    """Run a line of shell in a folder; return exit status, output, and output and errors together."""
+    commands = folder / ".commands"
+    commands.mkdir(exist_ok=True)
+    command = commands / "dumbbell"
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m dumbbell "$@"\n')
+    command.chmod(0o755)
+    paths = {
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PATH": os.pathsep.join([str(commands), os.environ["PATH"]]),
+    }
+    env = os.environ | paths | {"COLUMNS": "200", "NO_COLOR": "1"}
+    words = ["sh", "-c", DUMBBELL.sub("dumbbell", line)]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=100, check=False, env=env)
+    return done.returncode, done.stdout, done.stdout + done.stderr
+
+
+def demo() -> list[str]:
+    """Return the command lines of `make demo`."""
+    recipe = (ROOT / "Makefile").read_text().partition("\ndemo:")[2].partition("\n\n")[0]
+    return [
+        line.strip().lstrip("@").replace("$(BIN)/", "") for line in recipe.splitlines() if "$(BIN)/dumbbell" in line
+    ]
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Whether a shown text is what was printed; a line of `…` or `...` stands for any lines."""
+    lines, rest = ([line.rstrip() for line in text.strip().splitlines()] for text in (shown, printed))
+    parts: list[list[str]] = [[]]
+    for line in lines:
+        if line.strip() in ("…", "..."):
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    if len(parts) == 1:
+        return parts[0] == rest
+    first, *middle, last = parts
+    at, end = len(first), len(rest) - len(last)
+    if rest[:at] != first or at > end or rest[end:] != last:
+        return False
+    for part in middle:
+        found = next((i for i in range(at, end - len(part) + 1) if rest[i : i + len(part)] == part), None)
+        if found is None:
+            return False
+        at = found + len(part)
+    return True
+
+
+class Reader:
+    """Carries out the blocks of one document in order."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.names: dict[str, Any] = {"__name__": "__main__"}
+        for name in ("experiments", "references"):
+            (folder / name).symlink_to(ROOT / name)
+
+    def carry_out(self, block: Block, shown: Block | None) -> None:
+        """Run a block and compare what it prints with the block that shows it."""
+        printed: list[tuple[str, str]] = []
+        if block.language == "toml":
+            self.toml(block)
+        elif block.language == "python" and not block.slow:
+            printed.append(self.python(block))
+        else:
+            printed += self.shell(block, may_fail=shown is not None)
+        if shown and printed and not block.slow:
+            outputs = ["".join(part) for part in zip(*printed, strict=True)]
+            assert any(matches(shown.text, output) for output in outputs), f"{shown.place}: printed was\n{outputs[-1]}"
+
+    def toml(self, block: Block) -> None:
+        if not set(tomllib.loads(block.text)) <= set(SECTIONS):
+            return  # not an experiment
+        if block.name:
+            (self.folder / block.name).write_text(block.text, encoding="utf-8")
+            experiment.load(self.folder / block.name)
+        table, whole = as_experiment(block)
+        parsed = experiment.parse(table, block.place)
+        if whole and not block.slow:
+            dumbbell.run(parsed)
+
+    def python(self, block: Block) -> tuple[str, str]:
+        if block.name:
+            (self.folder / block.name).write_text(block.text, encoding="utf-8")
+        code = compile("\n" * (block.line - 1) + block.text, str(block.document), "exec")
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(code, self.names)
+        return output.getvalue(), output.getvalue()
+
+    def shell(self, block: Block, may_fail: bool) -> Iterator[tuple[str, str]]:
+        for line in block.commands:
+            if line.startswith("make "):
+                check_make(line, block.place)
+            lines = demo() if line == "make demo" else [line] if DUMBBELL.match(line) else []
+            for one in lines:
+                if block.slow or PLACEHOLDER.search(one):
+                    check_synopsis(one, block.place)
+                    continue
+                status, output, everything = run_line(one, self.folder)
+                assert status == 0 or may_fail, f"{block.place}: {one}\n{everything}"
+                yield output, everything
+
+
+@pytest.mark.parametrize("document", RUN, ids=lambda path: path.name)
+def test_a_document_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    reader, found = Reader(tmp_path), blocks(document)
+    for block, after in zip(found, [*found[1:], None], strict=True):
+        if block.language != "text":
+            reader.carry_out(block, after if after and after.language == "text" and after.follows else None)
+
+
+@pytest.mark.parametrize("document", READ, ids=lambda path: path.name)
+def test_a_document_names_what_exists(document: Path) -> None:
+    for block in blocks(document):
+        if block.language == "toml" and set(tomllib.loads(block.text)) <= set(SECTIONS):
+            experiment.parse(as_experiment(block)[0], block.place)
+        elif block.language == "python":
+            compile(block.text, block.place, "exec")
+        for line in block.commands:
+            if DUMBBELL.match(line):
+                check_synopsis(line, block.place)
+                for path in re.findall(r"(?:experiments|references)/[\w/.-]+\.(?:toml|csv)", line):
+                    assert (ROOT / path).exists(), f"{block.place}: no file {path}"
+            elif line.startswith("make "):
+                check_make(line, block.place)
+
+
+@pytest.mark.parametrize(
+    "document", [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))], ids=lambda path: path.name
+)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text(encoding="utf-8")):
+        if not re.match(r"[a-z]+:", target):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_the_readme_lists_every_command() -> None:
+    synopsis = next(block for block in blocks(ROOT / "README.md") if "dumbbell run FILE" in block.text)
+    listed = {line.split()[1] for line in synopsis.commands if DUMBBELL.match(line)}
+    assert listed == command_names()
+
+
+def test_figures_of_the_readme_are_those_of_the_validation() -> None:
+    validation = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
+    part = re.search(r"<!-- validation -->(.*?)<!-- /validation -->", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert part, "README.md marks what it quotes of docs/validation.md"
+    figures = re.findall(r"\d+ of \d+|[\d.]+(?= %)", part[1])
+    assert len(figures) > 5
+    for figure in figures:
+        assert re.search(rf"(?<![\d.]){figure}(?![\d.])", validation), f"docs/validation.md does not have {figure}"
+
+
+def test_blocks_are_found_as_a_writer_means_them(tmp_path: Path) -> None:
+    document = tmp_path / "a.md"
+    document.write_text(
+        "Write `a.toml`:\n\n```toml\nseeds = [1]\n```\n\n- a list\n\n    not a block\n\nThen\n\n"
+        "    dumbbell run a.toml    # quick\n    dumbbell list; dumbbell schema\n\n```text\nout\n…\n```\n\n"
+        "<!-- slow -->\n```python\n# b.py\nx = 1\n```\n"
+    )
+    toml, shell, text, python = blocks(document)
+    assert (toml.language, toml.name, toml.line, toml.slow) == ("toml", "a.toml", 4, False)
+    assert shell.commands == ["dumbbell run a.toml", "dumbbell list", "dumbbell schema"]
+    assert text.follows and not shell.follows
+    assert python.slow and python.name == "b.py" and not python.follows
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("a\nb", "a \nb\n", True),
+        ("a\n…\nd", "a\nb\nc\nd\n", True),
+        ("…\nd", "a\nd\n", True),
+        ("a\n…", "a\nb\n", True),
+        ("a\nb", "a\nc\n", False),
+        ("a\n…\nb", "a\nc\n", False),
+        ("a\n…\nc\n…\ne", "a\nb\nc\nd\ne\n", True),
+        ("a\n…\nd\n…\nb\n…", "a\nb\nd\n", False),
+        ("a\n…\na", "a\n", False),
+    ],
+)
+def test_shown_text_is_compared(shown: str, printed: str, same: bool) -> None:
+    assert matches(shown, printed) == same
+
+
+@pytest.mark.parametrize(
+    ("line", "synopsis"),
+    [
+        ("dumbbell run FILE… [-o results.duckdb]", True),
+        ("dumbbell list [aqm|cc]", True),
+        ("dumbbell export RESULTS --csv|--parquet", True),
+        ("dumbbell table r.duckdb --where KEY=VALUE", True),
+        ("dumbbell run a.toml --set 'flows[0].cc=reno'", False),
+        ("dumbbell table r.duckdb --rows flows[0].base_rtt --where bottleneck.rate=10Mbit", False),
+    ],
+)
+def test_a_line_with_placeholders_is_a_synopsis(line: str, synopsis: bool) -> None:
+    assert bool(PLACEHOLDER.search(line)) == synopsis
