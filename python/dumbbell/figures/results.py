@@ -27,24 +27,26 @@ def errors(comparison: Comparison, metric: str, output: str | Path) -> None:
     if not pairs:
         known = sorted({p.figure.metric for p in comparison.pairs})
         raise InputError("--value", "", metric, ", ".join(known) or "a reference that some run answers")
-    rows, names = [], []
+    rows = []
     for pair in pairs:
         cell = dict(pair.figure.cell)
-        name = "+".join(cell[c] for c in ("cc1", "cc2") if cell.get(c)) + f" {cell.get('qdisc', '')}"
-        flow = f" flow {pair.figure.flow}" if cell.get("cc2") and pair.figure.flow else ""
-        names.append((name + flow).strip())
-        rows.append((names[-1], cell["rate_mbit"], cell["delay_ms"], pair.error))
-    # several cells of one place (other durations, say) are drawn as the last one
-    frame = pl.DataFrame(rows, schema=["flows", "rate_mbit", "delay_ms", "error"], orient="row")
-    frame = frame.unique(["flows", "rate_mbit", "delay_ms"], keep="last", maintain_order=True)
-    frame = frame.with_columns(pl.col("flows").cast(pl.Enum(list(dict.fromkeys(names)))))
+        flows = "+".join(cell[c] for c in ("cc1", "cc2") if cell.get(c))
+        flow = pair.figure.flow if cell.get("cc2") and pair.figure.flow else None
+        rows.append((flows, cell.get("qdisc", ""), flow, cell["rate_mbit"], cell["delay_ms"], pair.error))
+    facets, place = ["flows", "qdisc", "flow"], ["rate_mbit", "delay_ms"]
+    frame = pl.DataFrame(rows, schema=[*facets, *place, "error"], orient="row", infer_schema_length=None)
+    # several cells of one place (of other durations, say) are drawn as the last one
+    frame = frame.unique([*facets, *place], keep="last", maintain_order=True)
+    frame = frame.with_columns(
+        pl.col(name).cast(pl.Enum(frame[name].unique(maintain_order=True))) for name in facets[:2]
+    )
     picture = heat(
         frame,
         "delay_ms",
         "rate_mbit",
         "error",
-        facet="flows",
-        columns=min(4, len(set(names))),
+        facet=facets,
+        columns=min(4, frame.select(facets).n_unique()),
         x_label="base RTT, ms",
         y_label="rate, Mbit/s",
         label=_signed(pairs[0].score),
