@@ -59,6 +59,7 @@ class Picture(Figure):
         FigureCanvasAgg(self)
         self.panels: dict[tuple[Any, ...], Axes] = {}
         self.entries: list[tuple[str, Artist]] = []
+        self.colours: dict[str, str] = {}  # of each group, by its label
         self.around = _Around()
         self.grid: list[list[Axes | None]] = [[None] * across for _ in range(down)]
         self.panel_size = size
