@@ -2,27 +2,25 @@
 
 import json
 import math
-from itertools import chain, pairwise, product
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import polars as pl
 
+from dumbbell import figures
 from dumbbell.compare import latest_engine, only_flows
 from dumbbell.errors import InputError
+from dumbbell.figures import Picture, Series
 from dumbbell.store import Store
 from dumbbell.tables import aligned
 
-mpl.use("Agg")
-from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
-
 TARGET_MS = 5.0  # of CoDel; a queue below it is drained
-QUEUES = ("codel", "pie")
 STANDARD = {"reno": 0.5, "cubic": 0.7}
 DEFAULTS = {"reno": 0.8, "cubic": 0.85}  # RFC 8511 section 3.1
 SLIDES = (1.25, 2.0)  # mean throughput ratio of CUBIC with 0.7 to 0.85 to standard TCP, as the slides have it
+WITHIN_S = 60.0  # time for convergence: the second flow enters at 30 s of 90
+_WITHOUT_ABE = "Standard TCP, without ABE: beta " + ", ".join(f"{beta:g} ({cc})" for cc, beta in STANDARD.items())
 _PLACE = ("aqm", "rate", "rtt")
 
 
@@ -111,121 +109,182 @@ class Results:
         return runs.join(pl.DataFrame(counts, schema=counted), on="key")
 
 
-def _panels(down: int, across: int, size: tuple[float, float]) -> list[list[Axes]]:
-    _, axes = plt.subplots(
-        down, across, figsize=(size[0] * across, size[1] * down), squeeze=False, layout="constrained"
+def _in_order(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with the names that figures show: congestion controls in the slides' order, units in the keys."""
+    return runs.with_columns(pl.col("cc").cast(pl.Enum(list(STANDARD)))).rename(
+        {"beta": "beta_ecn", "rtt": "rtt_ms", "rate": "rate_mbit"}, strict=False
     )
-    return [list(row) for row in axes]
 
 
-def _by_rtt(axis: Axes, rows: pl.DataFrame, value: str, label: str) -> None:
-    rows = rows.sort("rtt")
-    axis.plot([f"{rtt:g}" for rtt in rows["rtt"]], rows[value], marker="o", markersize=4, label=label)
+def _gain(results: Results) -> Picture:
+    gains = _in_order(results.gains().filter(pl.col("abe")))
+    shown = gains.filter((pl.col("rate_mbit") == 10) | (pl.col("cc") == "cubic"))  # as in the slides
+    picture = figures.lines(
+        shown,
+        "rtt_ms",
+        "gain",
+        by="beta_ecn",
+        facet=["cc", "rate_mbit"],
+        columns="aqm",
+        log_x=True,
+        x_label="base RTT, ms",
+        y_label="gain in goodput, %",
+    )
+    picture.level(0)
+    return picture
 
 
-def _gain(results: Results) -> None:
-    gains = results.gains().filter(pl.col("abe"))
-    places = [("reno", "codel", 10.0), ("reno", "pie", 10.0), ("cubic", "codel", 10.0), ("cubic", "pie", 10.0)]
-    places += [("cubic", "codel", 20.0), ("cubic", "pie", 20.0)]
-    panels = _panels(3, 2, (5, 3))
-    for axis, (cc, aqm, rate) in zip(chain.from_iterable(panels), places, strict=True):
-        here = gains.filter(pl.col("cc") == cc, pl.col("aqm") == aqm, pl.col("rate") == rate)
-        for beta in sorted(here["beta"].unique()):
-            _by_rtt(axis, here.filter(pl.col("beta") == beta), "gain", f"{beta:g}")
-        axis.axhline(0, color="0.5", linewidth=0.8)
-        axis.set(title=f"{cc}, {aqm}, {rate:g} Mbit/s", xlabel="base RTT, ms", ylabel="gain in goodput, %")
-    panels[0][1].legend(title="beta_ecn", fontsize="small", ncols=2)
-
-
-def _sojourn(results: Results) -> None:
+def _sojourn(results: Results) -> Picture:
     runs = results.of("gain").filter(pl.col("rate") == 10, pl.col("ecn"))
-    rtts = sorted(runs["rtt"].unique())
-    panels = _panels(4, len(rtts), (3.2, 2.5))
-    for row, (cc, aqm) in zip(panels, product(STANDARD, QUEUES), strict=True):
-        for axis, rtt in zip(row, rtts, strict=True):
-            for beta in (STANDARD[cc], DEFAULTS[cc], 0.95):
-                here = (pl.col("cc") == cc) & (pl.col("aqm") == aqm) & (pl.col("rtt") == rtt) & (pl.col("beta") == beta)
-                bins = results.table("sojourn", runs.filter(here)["key"])
-                bins = bins.group_by("from_ms").agg(pl.col("packets").sum()).sort("from_ms")
-                shares = bins["packets"].cum_sum() / bins["packets"].sum()
-                axis.plot(bins["from_ms"], shares, label=f"{beta:g}" + (" (standard)" if beta == STANDARD[cc] else ""))
-            axis.set(title=f"{cc}, {aqm}, {rtt:g} ms", xlim=(0, 20 if aqm == "codel" else 50), ylim=(0, 1))
-        row[0].set_ylabel("share of packets")
-        row[-1].legend(title="beta_ecn", fontsize="small", loc="lower right")
-    for axis in panels[-1]:
-        axis.set_xlabel("sojourn, ms")
+    chosen = [(pl.col("cc") == cc) & pl.col("beta").is_in([STANDARD[cc], DEFAULTS[cc], 0.95]) for cc in STANDARD]
+    runs = runs.filter(pl.any_horizontal(chosen))
+    bins = _in_order(results.table("sojourn", runs["key"]).join(runs, on="key"))
+    picture = figures.cdf(
+        bins,
+        "from_ms",
+        weight="packets",
+        by="beta_ecn",
+        facet=["cc", "aqm"],
+        columns="rtt_ms",
+        x_label="sojourn, ms",
+        y_label="share of packets",
+        title=_WITHOUT_ABE,
+    )
+    next(iter(picture.panels.values())).set_xlim(0, 50)  # all panels have one axis
+    return picture.arrange()
 
 
-def _convergence(results: Results) -> None:
-    runs = results.of("convergence").with_columns(pl.col("convergence").fill_null(60.0))
-    mean = runs.group_by("cc", "aqm", "beta", "rtt").agg(pl.col("convergence").mean())
-    panels = _panels(2, 2, (5, 3))
-    for axis, (cc, aqm) in zip(chain.from_iterable(panels), product(STANDARD, QUEUES), strict=True):
-        here = mean.filter(pl.col("cc") == cc, pl.col("aqm") == aqm)
-        for beta in sorted(here["beta"].unique()):
-            name = f"{beta:g}" + (" (standard)" if beta == STANDARD[cc] else "")
-            _by_rtt(axis, here.filter(pl.col("beta") == beta), "convergence", name)
-        axis.set(title=f"{cc}, {aqm}", xlabel="base RTT, ms", ylabel="time to Jain 0.95, s", ylim=(0, 60))
-        axis.legend(title="beta_ecn", fontsize="small")
+def convergences(results: Results) -> pl.DataFrame:
+    """Return mean times to Jain 0.95 of the runs that reach it, `reached` of `runs`; null if none of them does."""
+    return (
+        results.of("convergence")
+        .group_by("cc", "aqm", "beta", "rtt")
+        .agg(pl.col("convergence").mean(), reached=pl.col("convergence").count(), runs=pl.len())
+    )
 
 
-def _ratio(results: Results) -> None:
+def _convergence(results: Results) -> Picture:
+    mean = _in_order(convergences(results))
+    picture = figures.lines(
+        mean,
+        "rtt_ms",
+        "convergence",
+        by="beta_ecn",
+        facet="cc",
+        columns="aqm",
+        log_x=True,
+        x_label="base RTT, ms",
+        y_label="time to Jain 0.95, s",
+        title=f"{_WITHOUT_ABE}; means of the runs that reach 0.95",
+    )
+    top = max(axes.get_ylim()[1] for axes in picture.panels.values())
+    for row in mean.filter(pl.col("reached") < pl.col("runs")).iter_rows(named=True):
+        axes = picture.panels[row["cc"], row["aqm"]]
+        label = figures.said("beta_ecn", row["beta_ecn"])
+        colour = picture.colours[label]
+        late = f"{row['runs'] - row['reached']} of {row['runs']}"
+        place = (row["rtt_ms"], 0.97 * top)
+        mark = axes.plot(
+            *([at] for at in place),
+            linestyle="none",
+            marker="o",
+            mfc="white",
+            mec=colour,
+            clip_on=False,
+            label=f"_{late}",
+        )[0]
+        axes.annotate(
+            late, place, xytext=(6, 0), textcoords="offset points", va="center", fontsize="small", color=colour
+        )
+        picture.entry(f"runs not within {WITHIN_S:g} s", mark)
+    return picture.arrange()
+
+
+def _ratio(results: Results) -> Picture:
     runs = results.of("coexistence").filter(pl.col("cc") == "cubic")
-    mean = runs.group_by("aqm", "rival_ecn", "beta", "rtt").agg(pl.col("rate_ratio").mean())
-    panels = _panels(2, 2, (5, 3.2))
-    for row, rival_ecn in zip(panels, (False, True), strict=True):
-        for axis, aqm in zip(row, ("codel", "pie"), strict=True):
-            here = mean.filter(pl.col("aqm") == aqm, pl.col("rival_ecn") == rival_ecn)
-            for rtt in sorted(here["rtt"].unique()):
-                line = here.filter(pl.col("rtt") == rtt).sort("beta")
-                axis.plot(line["beta"], line["rate_ratio"], marker="o", markersize=4, label=f"{rtt:g} ms")
-            whole = here.group_by("beta").agg(pl.col("rate_ratio").mean()).sort("beta")
-            axis.plot(whole["beta"], whole["rate_ratio"], color="black", linewidth=2, label="mean")
-            axis.fill_between((0.7, 0.85), *SLIDES, color="0.9", label="slides: the mean")
-            rival = "with" if rival_ecn else "without"
-            axis.set(title=f"{aqm}, standard TCP {rival} ECN", xlabel="beta_ecn", ylabel="throughput ratio")
-    panels[0][0].legend(fontsize="small")
+    place = ["aqm", "rival_ecn", "beta"]
+    ratio = pl.col("rate_ratio").mean()
+    each = runs.group_by(*place, "rtt").agg(ratio)
+    names = [f"{rtt:g} ms" for rtt in sorted(runs["rtt"].unique())]
+    mean = pl.concat(
+        [
+            each.with_columns(rtt=pl.format("{} ms", pl.col("rtt").cast(pl.Int64))),
+            each.group_by(place).agg(ratio).with_columns(rtt=pl.lit("mean")).select(each.columns),
+        ]
+    ).with_columns(
+        pl.col("rtt").cast(pl.Enum([*names, "mean"])),
+        standard=pl.when("rival_ecn")
+        .then(pl.lit("standard TCP with ECN"))
+        .otherwise(pl.lit("standard TCP without ECN")),
+    )
+    picture = figures.lines(
+        mean,
+        "beta",
+        "rate_ratio",
+        by="rtt",
+        facet="standard",
+        columns="aqm",
+        x_label="beta_ecn",
+        y_label="throughput ratio",
+    )
+    for line in (line for axes in picture.panels.values() for line in axes.lines if line.get_label() == "mean"):
+        line.set_linewidth(3)
+    picture.band(*SLIDES, "slides: the mean", x=(0.7, 0.85))
+    return picture.arrange()
 
 
-def _slow_start(results: Results) -> None:
+def _slow_start(results: Results) -> Picture:
     overshoots = results.overshoots()
-    panels = _panels(2, 3, (5, 3))
-    for column, (beta, best) in enumerate(((0.5, False), (0.8, False), (0.8, True))):
+    windows, queues, titles = [], [], []
+    for beta, best in ((0.5, False), (0.8, False), (0.8, True)):
         here = overshoots.filter(pl.col("beta") == beta, pl.col("reduction") == "immediate")
         chosen = here.sort("goodput_total_mbit", descending=best).row(0, named=True)
         own = pl.Series([chosen["key"]])
-        flow, queue = results.table("series", own).sort("time_s"), results.table("queue_series", own).sort("time_s")
-        top, bottom = panels[0][column], panels[1][column]
-        top.plot(flow["time_s"], flow["cwnd"], drawstyle="steps-post")
-        capacity = chosen["rate"] * 1e3 * chosen["rtt"] / 8 / 1514
-        top.axhline(capacity, color="0.5", linestyle="--", label="BDP")
         luck = "standard" if beta == 0.5 else "lucky" if best else "unlucky"
-        title = f"{luck}, beta_ecn {beta:g}, {chosen['rtt']:g} ms: {chosen['goodput_total_mbit']:.2f} Mbit/s"
-        top.set(title=title, ylabel="cwnd, segments", ylim=(0, None))
-        top.legend(fontsize="small")
-        bottom.plot(queue["time_s"], queue["sojourn_mean_ms"])
-        bottom.axhline(TARGET_MS, color="0.5", linestyle="--", label="target")
-        bottom.set(xlabel="time, s", ylabel="sojourn, ms", ylim=(0, None))
-        bottom.legend(fontsize="small")
+        titles.append(f"{luck}, beta {beta:g}, {chosen['rtt']:g} ms: {chosen['goodput_total_mbit']:.2f} Mbit/s")
+        run = pl.lit(titles[-1])
+        flow = results.table("series", own).select("time_s", pl.col("cwnd").cast(pl.Float64))
+        capacity = pl.lit(chosen["rate"] * 1e3 * chosen["rtt"] / 8 / 1514)
+        windows.append(flow.with_columns(what=pl.lit("cwnd"), run=run))
+        windows.append(flow.with_columns(cwnd=capacity, what=pl.lit("BDP"), run=run))
+        queues.append(results.table("queue_series", own).select("time_s", "sojourn_mean_ms", run=run))
+    runs = pl.col("run").cast(pl.Enum(titles))
+    what = pl.col("what").cast(pl.Enum(["cwnd", "BDP"]))
+    return figures.stacked_series(
+        [
+            Series(pl.concat(windows).with_columns(runs, what), "cwnd", "what", "cwnd, segments"),
+            Series(
+                pl.concat(queues).with_columns(runs),
+                "sojourn_mean_ms",
+                None,
+                "sojourn, ms",
+                levels=[(TARGET_MS, "target")],
+            ),
+        ],
+        columns="run",
+    )
 
 
-def _reductions(results: Results) -> None:
-    overshoots = results.overshoots()
-    [[axis]] = _panels(1, 1, (6, 3.6))
-    for reduction, offset in (("immediate", -0.006), ("prr", 0.006)):
-        here = (
-            overshoots.filter(pl.col("reduction") == reduction)
-            .group_by("beta")
-            .agg(pl.col("reductions").mean(), low=pl.col("reductions").min(), high=pl.col("reductions").max())
-            .sort("beta")
-        )
-        spread = [(here["reductions"] - here["low"]).to_list(), (here["high"] - here["reductions"]).to_list()]
-        places = (here["beta"] + offset).to_list()
-        axis.errorbar(places, here["reductions"].to_list(), yerr=spread, fmt="o", capsize=3, label=reduction)
+def _reductions(results: Results) -> Picture:
+    counted = (
+        results.overshoots()
+        .group_by("reduction", "beta")
+        .agg(pl.col("reductions").mean(), low=pl.col("reductions").min(), high=pl.col("reductions").max())
+    )
+    picture = figures.lines(
+        counted,
+        "beta",
+        "reductions",
+        low="low",
+        high="high",
+        by="reduction",
+        x_label="beta_ecn",
+        y_label="reductions until the queue is drained",
+        title="Mean, smallest and largest over base RTTs",
+    )
     betas = [0.5 + 0.005 * n for n in range(91)]
-    axis.plot(betas, [math.log(0.5) / math.log(beta) for beta in betas], color="black", label="log(0.5) / log(beta)")
-    axis.set(xlabel="beta_ecn", ylabel="reductions until the queue is drained", ylim=(0, None))
-    axis.legend(fontsize="small")
+    picture.curve(betas, [math.log(0.5) / math.log(beta) for beta in betas], "log(0.5) / log(beta)")
+    return picture.arrange()
 
 
 def completions(results: Results) -> pl.DataFrame:
@@ -244,21 +303,23 @@ def completions(results: Results) -> pl.DataFrame:
     )
 
 
-def _completion(results: Results) -> None:
-    ratios = completions(results)
-    panels = _panels(2, 2, (5, 3))
-    for axis, (cc, aqm) in zip(chain.from_iterable(panels), product(STANDARD, QUEUES), strict=True):
-        here = ratios.filter(pl.col("cc") == cc, pl.col("aqm") == aqm, pl.col("beta") != STANDARD[cc])
-        for number, beta in enumerate(sorted(here["beta"].unique())):
-            line = here.filter(pl.col("beta") == beta).sort("size")
-            spread = [(line["ratio"] - line["low"]).to_list(), (line["high"] - line["ratio"]).to_list()]
-            places = [i + 0.15 * (number - 1) for i in range(line.height)]
-            axis.errorbar(places, line["ratio"].to_list(), yerr=spread, fmt="o", capsize=2, label=f"{beta:g}")
-        sizes = sorted(here["size"].unique())
-        axis.set_xticks(range(len(sizes)), [f"{size / 1e3:g}" for size in sizes])
-        axis.axhline(1, color="0.5", linewidth=0.8)
-        axis.set(title=f"{cc}, {aqm}", xlabel="size, MB", ylabel="completion time / standard")
-    panels[0][0].legend(title="beta_ecn", fontsize="small")
+def _completion(results: Results) -> Picture:
+    ratios = _in_order(completions(results).filter(pl.col("beta") != pl.col("cc").replace_strict(STANDARD)))
+    picture = figures.lines(
+        ratios.with_columns(pl.col("size").map_elements(lambda size: f"{size / 1e3:g} MB", pl.String)),
+        "size",
+        "ratio",
+        low="low",
+        high="high",
+        by="beta_ecn",
+        facet="cc",
+        columns="aqm",
+        x_label="size",
+        y_label="completion time / standard",
+        title="Mean, smallest and largest over base RTTs",
+    )
+    picture.level(1)
+    return picture
 
 
 FIGURES = {
@@ -274,29 +335,28 @@ FIGURES = {
 
 def draw(results: Results, folder: str | Path) -> list[Path]:
     """Draw every figure as `abe-….png` in `folder`; raises InputError if that cannot be written."""
-    paths = []
-    for name, figure in FIGURES.items():
-        path = Path(folder) / f"abe-{name}.png"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            figure(results)
-            plt.savefig(path, dpi=110)
-        except OSError as error:
-            raise InputError(str(path), "", error.strerror or str(error), "a folder that can be written to") from None
-        finally:
-            plt.close("all")
-        paths.append(path)
-    return paths
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(str(folder), "", error.strerror or str(error), "a folder that can be written to") from None
+    return [figures.save(figure(results), Path(folder) / f"abe-{name}.png") for name, figure in FIGURES.items()]
 
 
 def _by(frame: pl.DataFrame, rows: list[str], column: str, value: str, form: str) -> str:
-    """Return a Markdown table of means: `rows` by the values of `column`."""
+    """Return a Markdown table of means over the runs that have a value: `rows` by the values of `column`."""
     heads = sorted(frame[column].unique())
-    means = {tuple(r[:-1]): r[-1] for r in frame.group_by(*rows, column).agg(pl.col(value).mean()).rows()}
-    lines = sorted({key[:-1] for key in means}, key=lambda key: tuple(str(part) for part in key))
+    known = pl.col(value).count()
+    grouped = frame.group_by(*rows, column).agg(pl.col(value).mean(), known.alias("known"), pl.len().alias("of"))
+    cells = {tuple(r[:-3]): r[-3:] for r in grouped.rows()}
+    lines = sorted({key[:-1] for key in cells}, key=lambda key: tuple(str(part) for part in key))
+
+    def text(mean: float | None, known: int, of: int) -> str:
+        part = f" ({known} of {of})" if known < of else ""
+        return (format(mean, form) if mean is not None else "-") + part
+
     body = [
         [*(f"{part:g}" if isinstance(part, float) else str(part) for part in line)]
-        + [format(means[*line, head], form) if means.get((*line, head)) is not None else "-" for head in heads]
+        + [text(*cells.get((*line, head), (None, 0, 0))) for head in heads]
         for line in lines
     ]
     return aligned([*rows, *(f"{head:g}" for head in heads)], body, words=tuple(range(len(rows))))
@@ -315,7 +375,10 @@ def tables(results: Results) -> str:
         ("Gain in goodput, %", _by(abe, ["cc", "aqm", "rate", "beta"], "rtt", "gain", "+.1f")),
         ("Sojourn P50 - standard, ms", _by(abe, ["cc", "aqm", "rate", "beta"], "rtt", "p50", "+.1f")),
         ("Sojourn P99 / standard", _by(abe, ["cc", "aqm", "rate", "beta"], "rtt", "p99", ".2f")),
-        ("Time to Jain 0.95, s", _by(results.of("convergence"), ["cc", "aqm", "beta"], "rtt", "convergence", ".1f")),
+        (
+            f"Time to Jain 0.95, s: mean of the runs that reach it within {WITHIN_S:g} s, and how many do if not all",
+            _by(results.of("convergence"), ["cc", "aqm", "beta"], "rtt", "convergence", ".1f"),
+        ),
         ("Throughput ratio", _by(coexistence, ["cc", "aqm", "standard", "beta"], "rtt", "rate_ratio", ".2f")),
         ("Reductions until drained", _by(overshoots, ["reduction", "beta"], "rtt", "reductions", ".0f")),
         ("Completion time / standard, by size in kB", _by(flat, ["cc", "aqm", "beta"], "size", "ratio", ".3f")),

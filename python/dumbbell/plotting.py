@@ -569,47 +569,50 @@ def _beside(results: Results, reference: str | Path, kind: str | None, asked: _A
 
 
 def pairs(compared: Comparison, metric: str) -> tuple[pl.DataFrame, str]:
-    """Return one row a compared figure of `metric`: place, what else tells cells apart (`cell`), both values, error."""
+    """Return one row a compared figure of `metric`: what tells cells apart, place, both values, error; and the score."""
     found = [p for p in compared.pairs if p.figure.metric == metric and not math.isnan(p.error)]
     if not found:
         known = sorted({p.figure.metric for p in compared.pairs})
         raise InputError("--value", "", metric, ", ".join(known) or "a reference that some run answers")
     cells = [dict(p.figure.cell) for p in found]
-    others = [
-        c for c in dict.fromkeys(k for cell in cells for k in cell) if c not in ("rate_mbit", "delay_ms", "cc1", "cc2")
-    ]
+    others = [c for c in dict.fromkeys(key for cell in cells for key in cell) if c not in _PLACE]
     unlike = [c for c in others if len({cell.get(c) for cell in cells}) > 1]
     rows = []
     for pair, cell in zip(found, cells, strict=True):
-        name = "+".join(cell[c] for c in ("cc1", "cc2") if cell.get(c))
-        words = [str(cell["qdisc"])] if "qdisc" in unlike and cell.get("qdisc") else []
-        words += [
-            f"{c.replace('_', ' ')} {cell[c]:g}" for c in unlike if c != "qdisc" and isinstance(cell.get(c), float)
-        ]
-        words += [str(cell[c]) for c in unlike if c != "qdisc" and isinstance(cell.get(c), str)]
-        if cell.get("cc2") and pair.figure.flow:
-            words.append(f"flow {pair.figure.flow}")
-        text = " ".join([name, *words])
-        rows.append((text, cell["rate_mbit"], cell["delay_ms"], pair.simulated, pair.figure.value, pair.error))
-    schema = ["cell", "rate_mbit", "delay_ms", "simulated", "published", "error"]
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
-    order = frame["cell"].unique(maintain_order=True).to_list()
-    return frame.with_columns(pl.col("cell").cast(pl.Enum(order))), found[0].score
+        flows = "+".join(cell[c] for c in ("cc1", "cc2") if cell.get(c))
+        flow = f"flow {pair.figure.flow}" if cell.get("cc2") and pair.figure.flow else ""
+        values = (cell["rate_mbit"], cell["delay_ms"], pair.simulated, pair.figure.value, pair.error)
+        rows.append((flows, *(cell.get(c) for c in unlike), flow, *values))
+    measured = ["rate_mbit", "delay_ms", "simulated", "published", "error"]
+    frame = pl.DataFrame(rows, schema=["flows", *unlike, "flow", *measured], orient="row", infer_schema_length=None)
+    texts = [name for name in ("flows", *unlike, "flow") if frame[name].dtype == pl.String]
+    # in the order of the reference
+    enums = [pl.col(name).cast(pl.Enum(frame[name].drop_nulls().unique(maintain_order=True))) for name in texts]
+    return frame.with_columns(enums), found[0].score
+
+
+_PLACE = ("cc1", "cc2", "rate_mbit", "delay_ms")
+
+
+def _facets(frame: pl.DataFrame) -> list[str]:
+    """Return the columns ahead of the measured ones that tell panels apart."""
+    ahead = frame.columns[: frame.columns.index("rate_mbit")]
+    return [name for name in ahead if frame[name].n_unique() > 1] or ahead[:1]
 
 
 def errors(frame: pl.DataFrame, score: str) -> Picture:
-    """Return heat maps of errors, rate by base RTT, one for each value of `cell`; `score` says what an error is."""
+    """Return heat maps of errors, rate by base RTT, from `pairs`; `score` says what an error is."""
     from dumbbell import figures
 
     signed = re.sub(r"\|(.*)\|", r"(\1)", score)
-    count = frame["cell"].n_unique()
+    facets = _facets(frame)
     return figures.heat(
         frame,
         "delay_ms",
         "rate_mbit",
         "error",
-        facet="cell",
-        columns=min(4, count),
+        facet=facets,
+        columns=min(4, frame.select(facets).n_unique()),
         x_label="base RTT, ms",
         y_label="rate, Mbit/s",
         label=signed,
@@ -628,7 +631,7 @@ def _both(frame: pl.DataFrame, metric: str) -> Picture:
         "delay_ms",
         "simulated",
         by="rate_mbit",
-        facet="cell",
+        facet=_facets(frame),
         reference="published",
         x_label="base RTT, ms",
         y_label=label,

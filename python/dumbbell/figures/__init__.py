@@ -7,6 +7,7 @@ from dumbbell.figures.bars import bars
 from dumbbell.figures.canvas import Picture, save
 from dumbbell.figures.distributions import box, cdf
 from dumbbell.figures.ellipses import ellipses
+from dumbbell.figures.frames import said
 from dumbbell.figures.heat import heat
 from dumbbell.figures.lines import lines
 from dumbbell.figures.over_time import Series, shares, stacked_series
@@ -20,6 +21,7 @@ __all__ = [
     "ellipses",
     "heat",
     "lines",
+    "said",
     "save",
     "shares",
     "stacked_series",

@@ -61,7 +61,7 @@ def named(picture: Picture, axes: Axes, names: Sequence[str], at: Sequence[float
 
 def from_zero(axes: Axes, values: Numbers, *, log: bool) -> None:
     """Let a linear axis of values that are nowhere negative begin at 0, unless all are far from it."""
-    if not log and len(values) and values.min() >= 0 and values.min() < 0.6 * values.max():
+    if not log and len(values) and values.min() >= 0 and values.min() < 0.5 * values.max():
         axes.set_ylim(0, max(float(values.max()) * 1.05, 1e-12))
 
 

@@ -157,10 +157,7 @@ def _second_line(
     picture: Picture, texts: list[str], place: dict[Any, float], middles: Groups, names: list[Any]
 ) -> None:
     """Write the names of the outermost level below those of the middle one, in the lowest panel of each column."""
-    for j in range(len(picture.grid[0])):
-        lowest = next((row[j] for row in reversed(picture.grid) if row[j] is not None), None)
-        if lowest is None:
-            continue
+    for lowest in picture.lowest():
         for name, text in zip(names, texts, strict=True):
             middle = float(np.mean([place[name, key] for key in middles.keys]))
             note = lowest.annotate(

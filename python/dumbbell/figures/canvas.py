@@ -59,6 +59,7 @@ class Picture(Figure):
         FigureCanvasAgg(self)
         self.panels: dict[tuple[Any, ...], Axes] = {}
         self.entries: list[tuple[str, Artist]] = []
+        self.colours: dict[str, str] = {}  # of each group, by its label
         self.around = _Around()
         self.grid: list[list[Axes | None]] = [[None] * across for _ in range(down)]
         self.panel_size = size
@@ -72,6 +73,11 @@ class Picture(Figure):
         self.grid[row][column] = axes
         self.panels[key] = axes
         return axes
+
+    def lowest(self) -> list[Axes]:
+        """Return the lowest panel of each column, which has the numbers of the horizontal axis."""
+        columns = zip(*reversed(self.grid), strict=True)
+        return [axes for column in columns for axes in [next((a for a in column if a is not None), None)] if axes]
 
     def entry(self, label: str, handle: Artist) -> None:
         """Name something in the legend, once."""
@@ -167,11 +173,12 @@ def spread(
     wide: float = 0.0,
     series: int = 1,
     size: Callable[[int], tuple[float, float]] | None = None,
+    shared: bool = True,
 ) -> tuple[Picture, list[Panel]]:
     """Return a figure with a panel for each combination of `facet`.
 
     `columns` is how many panels stand side by side, or the names of the columns whose values run across while those
-    of `facet` run down. Two facets without `columns` run down and across.
+    of `facet` run down. Two facets without `columns` run down and across. Panels have common axes if `shared`.
     """
     down_names: Sequence[str] = listed(facet)
     if columns is None and len(down_names) == 2:
@@ -201,7 +208,7 @@ def spread(
     first: Axes | None = None
     for key, part in parts:
         axes = picture.add_panel(*places[key], key, share=(first, first))
-        first = first or axes
+        first = first or (axes if shared else None)
         if titles.get(key):
             axes.set_title(titles[key])
         panels.append(Panel(axes, part, key))
@@ -268,10 +275,9 @@ class _Arrangement:
         self._place(left, right, top, bottom)
 
     def _hide_inner_ticks(self) -> None:
-        grid = self.picture.grid
-        for i, j, axes in self._places():
-            below = any(grid[k][j] is not None for k in range(i + 1, self.down))
-            axes.tick_params(labelleft=j == 0 or bool(self._own_scale(axes)), labelbottom=not below)
+        lowest = self.picture.lowest()
+        for _, j, axes in self._places():
+            axes.tick_params(labelleft=j == 0 or self._own_scale(axes), labelbottom=axes in lowest)
 
     def _own_scale(self, axes: Axes) -> bool:
         first = self.picture.grid[int(str(axes.get_label()).split(",")[0])][0]

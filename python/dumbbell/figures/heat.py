@@ -60,7 +60,7 @@ def heat(
         cells = (_CELL[0] * len(across), _CELL[1] * len(down)) if written else (0.0, 0.0)
         return max(cells[0], min(width, 0.7 * len(across))), max(cells[1], min(height, 0.5 * len(down)))
 
-    picture, panels = spread(rows, facet, columns, size=size)
+    picture, panels = spread(rows, facet, columns, size=size, shared=False)
     every = finite(numbers(rows[value]))
     norm = _norm(every, kind)
     colours: Colormap = mpl.colormaps[_MAPS[kind]].with_extremes(bad=MISSING)
@@ -86,13 +86,15 @@ def heat(
                         j, i, form(number), ha="center", va="center", fontsize=7.5, color="white" if dark else "black"
                     )
                     text.set_in_layout(False)
-    first = panels[0].axes
-    if written or len(across) <= 30:
-        named(picture, first, [category(name) for name in across])
-    if written or len(down) <= 30:
-        first.set_yticks(range(len(down)), [category(name) for name in down])
+    # inner panels need none of them, and ticks are slow
+    leftmost, lowest = {row[0] for row in picture.grid}, picture.lowest()
     for panel in panels:
-        panel.axes.tick_params(length=0)
+        axes = panel.axes
+        axes.tick_params(length=0)
+        named(picture, axes, [category(name) for name in across] if axes in lowest else [])
+        axes.set_yticks(range(len(down)), [category(name) for name in down]) if axes in leftmost else axes.set_yticks(
+            []
+        )
     bar = picture.add_axes((0, 0, 0.1, 0.1), label="colour bar")
     scale = picture.colorbar(mpl.cm.ScalarMappable(norm, colours), cax=bar)
     scale.outline.set_visible(False)

@@ -80,6 +80,7 @@ def lines(
     if numeric:
         scale(first.xaxis, places, log=log)
     drawn = styles(len(groups.keys))
+    picture.colours = {label: style.colour for label, style in zip(groups.labels, drawn, strict=True)}
     for panel in panels:
         for number, (label, part, style) in enumerate(zip(groups.labels, groups.parts(panel.rows), drawn, strict=True)):
             if part.is_empty():

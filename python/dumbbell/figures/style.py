@@ -9,9 +9,9 @@ import matplotlib as mpl
 
 from dumbbell.errors import InputError
 
-# Okabe and Ito (2008) without yellow; in this order two that are at most two places apart differ in luminance,
-# so that series with one marker (every eighth) are told apart in grey
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#222222", "#56B4E9", "#D55E00", "#CC79A7")
+# Okabe and Ito (2008) without yellow, with grey, and wine from Tol (2021). In this order colours at most two places
+# apart differ in luminance, so that series with one marker (every eighth) are told apart in grey
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#222222", "#56B4E9", "#CC79A7", "#D55E00", "#882255", "#999999")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 HATCHES = ("", "////", "....", "xxxx", "----", "\\\\\\\\", "++++", "oo")
