@@ -78,7 +78,7 @@ def test_scores_by_hand(tmp_path: Path) -> None:
     goodput = next(row for row in cells if row[0].startswith("| goodput"))
     assert goodput[1:5] == ["2", "0.0500", "0.0900", "0.1000"]
     assert goodput[5] == "cubic+reno 10Mbit 20ms flowblind flow 2 |"
-    assert "1 published figures have no run" in text
+    assert "Compared: 5 of the 6 figures of the reference." in text
     assert "4 / 3 / +10.0%" in compare.grids(result) and "24 / 20 / +20.0%" in compare.grids(result)
 
 
@@ -89,7 +89,7 @@ def test_one_column_a_metric(tmp_path: Path) -> None:
         {"goodput_mbit": 3.0, "rtt_mean_ms": 20.0, "retransmissions": 10},
     ]
     result = compare.compare(
-        *frames((run, {"ce_marks": 0, "drops_overflow": 30, "drops_aqm": 9}, flows)), reference(tmp_path, WIDE)
+        *frames((run, {"ce_marks": 0, "drops": 39}, flows)), reference(tmp_path, WIDE)
     )
     errors = {(p.figure.metric, p.figure.flow): p.error for p in result.pairs}
     assert errors[("retransmissions", 1)] == pytest.approx(math.log(20 / 10))
@@ -138,6 +138,13 @@ def test_other_cells_are_not_compared(changes: dict[str, Any], tmp_path: Path) -
     flows = [{"goodput_mbit": 5.0, "rtt_mean_ms": 20.0}] * 2
     result = compare.compare(*frames((cell(FLOWBLIND, **changes), {"jain": 1.0}, flows)), reference(tmp_path, LONG))
     assert (len(result.pairs), result.missing) == (0, 6)
+
+
+def test_unlike_runs_that_answer_one_cell_are_refused(tmp_path: Path) -> None:
+    flows = [{"goodput_mbit": 5.0, "rtt_mean_ms": 20.0}] * 2
+    unlike = (cell(FLOWBLIND), {"jain": 1.0}, flows), (cell(FLOWBLIND, hosts={"pacing": "fq"}), {"jain": 1.0}, flows)
+    with pytest.raises(InputError, match=r"runs that differ in hosts.pacing and answer one published cell, cubic\+reno"):
+        compare.compare(*frames(*unlike), reference(tmp_path, LONG))
 
 
 def test_identical_flows_may_be_one_group(tmp_path: Path) -> None:

@@ -137,8 +137,8 @@ def test_units_count_in_conditions(three_sweeps: Results) -> None:
     assert len(three_sweeps.where("aqm=codel")) == 12, "as a table shows it: with the default target"
     assert len(three_sweeps.where("aqm=codel(target=20ms)")) == 6
     for text, message in (
-        ("rate=30Mbit", "--where: bottleneck.rate: found 30Mbit, allowed: 10Mbit, 20Mbit"),
-        ("rate=20ms", "--where: bottleneck.rate: found"),
+        ("rate=30Mbit", "--where: rate: found 30Mbit, allowed: 10Mbit, 20Mbit"),
+        ("rate=20ms", '--where: rate: found "20ms", allowed: a rate'),
         ("seed=9", "--where: seed: found 9, allowed: 1, 2, 3"),
         ("rate", "--where: found rate, allowed: KEY=VALUE"),
         ("rte=20Mbit", r"--where: found rte, allowed"),
@@ -235,9 +235,9 @@ def test_results_that_are_kept_nowhere_last_as_long_as_they_are_held() -> None:
 def test_paths_bytes_and_numbers_do_what_is_expected(tmp_path: Path, small: Path) -> None:
     assert len(dumbbell.load(small)) == 8
     results = dumbbell.run(
-        small, {"seeds": [np.int64(1)], "duration": "100ms", "matrix": {}, "bottleneck.rate": "5Mbit"}
+        small, {"seeds": [np.int64(1)], "duration": "100ms", "bottleneck.rate": "5Mbit"}
     )
-    assert results.runs["seed"].to_list() == [1]
+    assert results.runs["seed"].to_list() == [1, 1]
     assert len(dumbbell.run(str(small).encode(), {"duration": "100ms"}, output=tmp_path / "r.duckdb")) == 8
     with pytest.raises(ValueError, match="allowed: a file name or a path"):
         dumbbell.run(3)  # type: ignore[arg-type]

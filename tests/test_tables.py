@@ -1,173 +1,177 @@
-import csv
-import io
+"""Tables and the command line that prints them."""
+
 import json
 from pathlib import Path
 
-import numpy as np
+import duckdb
 import polars as pl
 import pytest
 
-from conftest import Command
-from dumbbell import cli, experiment, figures, registry, sweep
+import dumbbell
+from conftest import Command, described, parsed
+from dumbbell import cli, experiment, registry, sweep
 from dumbbell.errors import InputError
+from dumbbell.results import Results
 from dumbbell.store import Store
-from dumbbell.tables import Frame, markdown, selected, tidy
+from dumbbell.tables import aligned, number, tidy
 
 
 @pytest.fixture(scope="module")
-def frame() -> Frame:
-    """Four runs of two flows with made-up measures: goodput = rate · (flow + 1) / 10 + seed, RTT = base RTT + 5."""
-    from conftest import described
-
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Four runs of two flows with made-up measures: goodput = rate · (flow + 1) / 10 + seed, Jain 0.5, 0.6, 0.7, 0.8."""
+    path = tmp_path_factory.mktemp("made") / "r.duckdb"
     table = described(
         seeds=[1, 2],
+        duration="100ms",
         bottleneck={"rate": "1Mbit", "aqm": "codel"},
+        flows=[{"cc": "cubic", "base_rtt": "20ms"}, {"cc": "reno", "start": {"uniform": ["0s", "50ms"]}}],
         matrix={"bottleneck.rate": ["10Mbit", "100Mbit"], "flows[1].base_rtt": ["40ms"]},
     )
-    cells = list(experiment.parse(table, "made-up.toml").cells())
-    runs = [
-        {
-            "key": str(i),
-            "experiment": "made-up",
-            "title": "",
-            "seed": c.seed,
-            "matrix": json.dumps(c.matrix),
-            "config": c.config,
-            "jain": 0.5 + 0.1 * i,
-        }
-        for i, c in enumerate(cells)
-    ]
-    flows = [
-        {
-            "key": str(i),
-            "flow": n,
-            "cc": flow["cc"]["name"],
-            "base_rtt_ms": flow["base_rtt"] / 1e6,
-            "goodput_mbit": c.groups["bottleneck"]["rate"] / 1e6 * (n + 1) / 10 + c.seed,
-            "rtt_mean_ms": flow["base_rtt"] / 1e6 + 5,
-        }
-        for i, c in enumerate(cells)
-        for n, flow in enumerate(c.groups["flows"])
-    ]
-    return Frame(pl.DataFrame(runs), pl.DataFrame(flows), "made-up.duckdb")
+    sweep.run([experiment.parse(table, "made-up.toml")], path, quiet=True)
+    with duckdb.connect(str(path)) as connection:
+        rate = "CAST(json_extract(config, '$.bottleneck.rate') AS DOUBLE) / 1e6"
+        connection.execute(f"UPDATE runs SET jain = 0.4 + 0.1 * seed + CASE WHEN {rate} > 50 THEN 0.2 ELSE 0 END")
+        connection.execute(
+            f"UPDATE flows SET goodput_mbit = (SELECT {rate} * (flow + 1) / 10 + seed FROM runs WHERE runs.key = flows.key),"
+            " rtt_mean_ms = base_rtt_ms + 5"
+        )
+    return dumbbell.open(path)
 
 
-def test_a_table_of_any_key_by_any_other(frame: Frame) -> None:
-    # at 10 Mbit/s: flow 0 gets 1 + seed, mean 2.5; flow 1 gets 2 + seed, mean 3.5
-    assert markdown(frame, "bottleneck.rate", "flow", "goodput") == (
-        "goodput_mbit of each flow, mean over seed (2)\n\n"
+def test_a_table_of_any_key_by_any_other(results: Results) -> None:
+    # at 10 Mbit/s: CUBIC gets 1 + seed, mean 2.5; Reno gets 2 + seed, mean 3.5
+    assert results.table("goodput", "bottleneck.rate", "flow", spread=False).markdown() == (
+        "goodput, Mbit/s, of each flow; mean over seeds, n = 2\n\n"
         "| bottleneck.rate \\ flow |    0 |    1 |\n"
         "| ---------------------- | ---: | ---: |\n"
         "| 10Mbit                 |  2.5 |  3.5 |\n"
         "| 100Mbit                | 11.5 | 21.5 |"
     )
+    lines = results.table("goodput", spread=False).markdown().splitlines()
+    assert lines[2].split("|")[1:4] == [" bottleneck.rate \\ flow ", " cubic ", " reno "]
 
 
-def test_what_a_mean_is_over_is_said(frame: Frame) -> None:
-    assert (
-        markdown(frame, "cc", None, "rtt").splitlines()[0]
-        == "rtt_mean_ms of each flow, mean over bottleneck.rate (2), seed (2), flow (2)"
-    )
-    assert "| 45" in markdown(frame, "base_rtt", None, "rtt") or "|          45 |" in markdown(
-        frame, "base_rtt", None, "rtt"
-    )
+def test_the_interval_is_there_unless_it_is_not_wanted(results: Results) -> None:
+    # 2 and 3: mean 2.5, s = 0.70711, t(0.975, 1) = 12.7062: half 6.353
+    assert "2.5 ± 6.4" in str(results.table("goodput", "rate", "flow"))
+    assert "half of the 95 % interval over seeds, n = 2" in str(results.table("goodput", "rate", "flow"))
 
 
-def test_spread_is_the_standard_deviation(frame: Frame) -> None:
-    # 2 and 3: mean 2.5, deviation 0.7071
-    assert "2.5 ± 0.7071" in markdown(frame, "rate", "flow", "goodput", spread=True)
+def test_what_is_neither_row_nor_column_is_a_row(results: Results) -> None:
+    text = results.table("rtt", "cc").markdown()
+    assert "cc \\ bottleneck.rate | 10Mbit | 100Mbit |" in text and "| reno                 | 45 ± 0 |" in text
+    assert results.table("rtt", "cc", mean_over=["bottleneck.rate"]).frame.height == 2
+    by_rtt = results.table("rtt", "base_rtt", mean_over=["rate"]).frame
+    assert by_rtt["base_rtt"].to_list() == ["20ms", "40ms"] and by_rtt["mean"].to_list() == [25, 45]
 
 
-def test_measures_of_runs_and_short_names(frame: Frame) -> None:
-    text = markdown(frame, "rate", "seed", "jain", where=["flows[1].base_rtt=40ms"])
-    assert [line.split("|")[2:4] for line in text.splitlines()[4:]] == [[" 0.5 ", " 0.6 "], [" 0.7 ", " 0.8 "]]
-    assert markdown(frame, "aqm", None, "jain").splitlines()[4].startswith("| codel | 0.65 |")
+def test_measures_of_runs_and_short_names(results: Results) -> None:
+    frame = results.where("flows[1].base_rtt=40ms").table("jain", "rate", "seed").frame
+    assert [round(value, 6) for value in frame["mean"]] == [0.5, 0.6, 0.7, 0.8]
+    assert results.table("jain", "aqm", mean_over=["rate"]).frame.row(0)[:2] == ("codel", pytest.approx(0.65))
 
 
-def test_where_keeps_only_what_is_wanted(frame: Frame) -> None:
-    text = markdown(frame, "cc", None, "goodput", where=["bottleneck.rate=100Mbit", "seed=1"])
-    assert [line.split()[1:4:2] for line in text.splitlines()[4:]] == [["cubic", "11"], ["reno", "21"]]
-    assert selected(frame, ["seed=1"]).runs.height == 2
-    with pytest.raises(InputError, match=r"--where: seed: found 3, allowed: 1, 2"):
-        markdown(frame, "cc", None, "goodput", where=["seed=3"])
-
-
-def test_tidy_rows_hold_one_value_and_every_key(frame: Frame) -> None:
-    rows = list(csv.DictReader(io.StringIO(tidy(frame, ["goodput", "jain"]))))
-    assert len(rows) == 8 + 4
-    assert rows[1] == {
+def test_tidy_rows_hold_one_value_and_every_key(results: Results) -> None:
+    rows = tidy(results, ["goodput", "jain"])
+    assert rows.height == 8 + 4
+    row = rows.filter(pl.col("measure") == "goodput_mbit", pl.col("seed") == 1, pl.col("flow") == 1).row(0, named=True)
+    assert row == {
         "experiment": "made-up",
-        "bottleneck.rate": "10Mbit",
-        "flows[1].base_rtt": "40ms",
-        "seed": "1",
-        "flow": "1",
+        "bottleneck.rate_mbit": 10.0,
+        "seed": 1,
+        "flow": 1,
         "cc": "reno",
-        "base_rtt_ms": "40.0",
+        "base_rtt_ms": 40.0,
         "measure": "goodput_mbit",
-        "value": "3.0",
+        "value": 3.0,
     }
-    assert rows[-1]["measure"] == "jain" and rows[-1]["flow"] == ""
+    assert rows.filter(pl.col("measure") == "jain")["flow"].null_count() == 4
 
 
-def test_unknown_names_get_one_line(frame: Frame) -> None:
-    with pytest.raises(
-        InputError, match=r"^made-up.duckdb: --rows: found bottleneck.rte, .* \(nearest: bottleneck.rate\)$"
+def test_unknown_names_get_one_line(results: Results) -> None:
+    for options, message in (
+        ({"rows": "bottleneck.rte"}, "--rows: found bottleneck.rte, "),
+        ({"value": "gooodput"}, "--value: found gooodput, "),
     ):
-        markdown(frame, "bottleneck.rte", None, "goodput")
-    with pytest.raises(InputError, match=r"^made-up.duckdb: --value: found gooodput, .* \(nearest: goodput\)$"):
-        markdown(frame, "cc", None, "gooodput")
+        with pytest.raises(InputError) as error:
+            results.table(**options)
+        assert message in str(error.value) and "(nearest: " in str(error.value)
+
+
+def test_numbers_and_columns() -> None:
+    assert [number(x) for x in (None, float("nan"), 0.123456, 12345.6)] == ["-", "-", "0.1235", "12346"]
+    assert aligned(["a", "b"], [["x", "1"]]).splitlines()[1] == "| --- | --: |"
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> None:
+    """Call the command line in this process: it has to leave with status 2 and one line."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as leave:
+        patch.setattr("sys.argv", ["dumbbell", *map(str, arguments)])
+        cli.main()
+    shown = capsys.readouterr()
+    assert leave.value.code == 2 and shown.out == "" and len(shown.err.splitlines()) == 1, (arguments, shown)
+    assert "found " in shown.err or "dumbbell: " in shown.err, (arguments, shown.err)
+
+
+def test_bad_options_get_one_line(
+    results: Results, small: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(small.parent)
+    for options in (
+        ["--against", "base_rt"],
+        ["--time", "1s"],
+        ["--time", "1..2"],
+        ["--time", "2s..1s"],
+        ["--kind", "pie"],
+        ["--value", "relative", "--kind", "series"],
+        ["-o", "nodir/p.png"],
+        ["-o", "p.doc"],
+        ["--kind", "lines", "--time", "1s..2s"],
+        ["--kind", "ratio"],
+        ["--baseline", "rate=10Mbit", "--kind", "cdf"],
+        ["--mean-over", "hosts.ecm"],
+    ):
+        refused(capsys, "plot", results.path, *options)
+    for line in (
+        ["frobnicate"],
+        ["run"],
+        ["run", small, "--jobs", "0"],
+        ["table", results.path, "--csv", "--markdown"],
+        ["table", results.path, "--csv", "--rows", "rate"],
+        ["table", results.path, "--of", "clases"],
+        ["table", results.path, "--engine", "2"],
+        ["compare", results.path, "sce", "--csv", "--scores"],
+    ):
+        refused(capsys, *line)
 
 
 def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None:
     done = command("run", small, "-o", "r.duckdb", "--jobs", "2")
-    assert (done.returncode, done.stdout) == (
-        0,
-        "",
-    ) and done.stderr == "8 runs done, 0 kept from before, 0 failed: r.duckdb\n"
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "8 runs done, 0 kept from before, 0 failed: r.duckdb\n"
     assert command("run", small, "-o", "r.duckdb").stderr.startswith("0 runs done, 8 kept")
     table = command("table", "r.duckdb", "--rows", "bottleneck.rate", "--columns", "base_rtt", "--value", "goodput")
     assert table.returncode == 0 and "| 10Mbit" in table.stdout and " 40ms |" in table.stdout
     assert command("table", "r.duckdb", "--csv", "--value", "sojourn_p99").stdout.count("sojourn_p99_ms") == 8
-    assert (
-        command("plot", "r.duckdb", "-o", "p.svg", "--value", "srtt").returncode == 0 and (tmp_path / "p.svg").exists()
-    )
+    assert "±" not in command("table", "r.duckdb", "--no-spread").stdout
+    assert command("table", "r.duckdb", "--where", "rate=2000kbit").stdout.count("2Mbit") == 0
+    done = command("plot", "r.duckdb", "-o", "p.svg", "--kind", "series", "--where", "rate=2Mbit", "--where", "base_rtt=10ms")
+    assert done.returncode == 0 and (tmp_path / "p.svg").exists(), done.stderr
     for options in (
-        ["--against", "base_rtt", "--where", "bottleneck.rate=2Mbit"],
+        [],
+        ["--against", "flows[*].base_rtt", "--where", "bottleneck.rate=2Mbit"],
         ["--time", "1s..2s", "--where", "flow=1"],
+        ["--kind", "ccdf", "--by", "rate"],
     ):
-        assert command("plot", "r.duckdb", "-o", "q.svg", *options).returncode == 0, options
-    for options in (["--against", "base_rt"], ["--time", "1s"], ["--time", "1..2"]):
-        done = command("plot", "r.duckdb", *options)
-        assert done.returncode == 2 and done.stderr.startswith(("r.duckdb: --against", "--time")), done.stderr
+        done = command("plot", "r.duckdb", "-o", "q.svg", *options)
+        assert done.returncode == 0, (options, done.stderr)
     assert command("export", "r.duckdb", "--parquet", "-o", "out").returncode == 0
     assert pl.read_parquet(tmp_path / "out" / "runs.parquet").height == 8
     assert command("export", "r.duckdb", "--parquet", "-o", "out").returncode == 2
     assert json.loads(command("schema").stdout)["$defs"]
-    for line in (["frobnicate"], ["run"], ["run", small, "--jobs", "0"], ["table", "r.duckdb", "--csv", "--markdown"]):
-        done = command(*line)
-        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
-
-
-def test_lines_against_a_key(frame: Frame, tmp_path: Path) -> None:
-    def drawn(frame: Frame, key: str, value: str) -> list[tuple[object, list[float], list[float]]]:
-        [axes] = figures.against(frame, key, value, tmp_path / "lines.png").panels.values()
-        found = [(line.get_label(), np.asarray(line.get_xydata()).tolist()) for line in axes.lines]
-        return [(label, [x for x, _ in points], [round(y, 9) for _, y in points]) for label, points in found]
-
-    assert drawn(frame, "bottleneck.rate", "goodput") == [
-        ("flow 0", [10, 100], [2.5, 11.5]),
-        ("flow 1", [10, 100], [3.5, 21.5]),
-    ]
-    one = selected(frame, ["flow=1", "seed=1"])
-    assert [line[1:] for line in drawn(one, "bottleneck.rate", "goodput")] == [([10, 100], [3.0, 21.0])]
-    # runs are 10 Mbit with seeds 1 and 2, then 100 Mbit
-    by_rate = [("rate 10Mbit", [1, 2], [0.5, 0.6]), ("rate 100Mbit", [1, 2], [0.7, 0.8])]
-    assert drawn(frame, "seed", "jain") == by_rate
 
 
 def test_everything_registered_is_listed_described_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    from conftest import parsed
-
     known = registry.registry()
     cli.list_("")
     listed = capsys.readouterr().out

@@ -242,7 +242,16 @@ def means_of(found: Samples) -> Means:
         runs="runs",
         none="none",
     )
-    return Means(found.measure, found.axes, frame, found.over, found.notes)
+    return Means(found.measure, found.axes, in_order(found.axes, frame), found.over, found.notes)
+
+
+def in_order(axes: Sequence[Axis], frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of a frame by the values of every axis in their order."""
+    orders = [
+        pl.col(axis.name).replace_strict({text: i for i, text in enumerate(axis.texts)}, return_dtype=pl.Int64)
+        for axis in axes
+    ]
+    return frame.sort(orders, maintain_order=True) if orders else frame
 
 
 def _over(results: Results, measure: Measure, name: str) -> str:

@@ -197,6 +197,8 @@ class Results:
         def known(key: matrix.Path) -> bool:
             return any(matrix.get_path(config, key) for config in self._configs.values())
 
+        if name in ("cc", "base_rtt") and known(("flows", matrix.EVERY, name)):
+            return ("flows", matrix.EVERY, name)
         if known(path):
             return path
         ends = [key for key in self.matrix_keys if key.split(".")[-1] == name]
@@ -431,13 +433,19 @@ class Results:
         Keys are typed columns whose names end in their unit: `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`.
         """
         rows = self.parts(of, self.measures(of))
-        cells = pl.DataFrame({"cell": list(self._configs)})
+        orders = [{text: i for i, text in enumerate(one.ordered)} for one in self.dimensions]
+        places = {
+            cell: tuple(order[one.texts[cell]] for one, order in zip(self.dimensions, orders, strict=True))
+            for cell in self._configs
+        }
+        cells = pl.DataFrame({"cell": sorted(places, key=places.__getitem__)}).with_row_index("cell place")
         keys = [one for one in self.dimensions if one.name not in ("experiment", "engine_version")]
         columns = [pl.Series(one.column, [one.values[cell] for cell in cells["cell"]], strict=False) for one in keys]
         described = self._index.select("key", "experiment", "engine_version")
         whole = rows.join(cells.with_columns(columns), on="cell", maintain_order="left").join(
             described, on="key", maintain_order="left"
         )
+        whole = whole.sort("cell place", "seed", maintain_order=True).drop("cell place")
         if "part" in whole.columns:
             whole = whole.rename({"part": "which"})
         front = ["experiment", *(one.column for one in keys), "seed", *(["which"] if "which" in whole.columns else [])]

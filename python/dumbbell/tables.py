@@ -90,7 +90,7 @@ def table(
         down = [found.axes[0]]
     heads = across.texts if across else [axis_label(found.measure.column, found.measure.table)]
     by_row: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in _sorted(found).iter_rows(named=True):
+    for row in found.frame.iter_rows(named=True):
         place = tuple(row[axis.name] for axis in down)
         by_row.setdefault(place, {})[row[across.name] if across else heads[0]] = cell_text(row, spread=spread)
     cells = [[*place, *(texts.get(head, "-") for head in heads)] for place, texts in by_row.items()]
@@ -109,15 +109,6 @@ def _chosen(found: Means, names: list[str]) -> Axis | None:
     if not free or (len(found.several) < 2 and not names):
         return None
     return free[-1] if len(free[-1].texts) <= MOST_COLUMNS else None
-
-
-def _sorted(found: Means) -> pl.DataFrame:
-    """Return the means with the values of every axis in their order."""
-    orders = [
-        pl.col(axis.name).replace_strict({text: i for i, text in enumerate(axis.texts)}, return_dtype=pl.Int64)
-        for axis in found.axes
-    ]
-    return found.frame.sort(orders) if orders else found.frame
 
 
 def cell_text(row: dict[str, Any], *, spread: bool) -> str:
