@@ -45,6 +45,15 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Alike:
+    """Of `cells` that were run with several seeds, how many measured the same with each; at most `seeds` of them."""
+
+    same: int
+    cells: int
+    seeds: int
+
+
+@dataclass(frozen=True)
 class Finished:
     """One finished run: what describes it and what it measured."""
 
@@ -221,6 +230,18 @@ class Store:
         with _clear_errors(self.path):
             query = "SELECT key FROM runs WHERE key IN (SELECT unnest(?::VARCHAR[]))"
             return {row[0] for row in self._connection.execute(query, [list(keys)]).fetchall()}
+
+    def alike(self, experiments: Iterable[str]) -> Alike:
+        """Return in how many cells of these experiments, run by this engine, the seed made no difference."""
+        with _clear_errors(self.path):
+            cells = (
+                "SELECT count(*) AS seeds, count(DISTINCT hash) AS hashes FROM runs"
+                " WHERE engine_version = ? AND experiment IN (SELECT unnest(?::VARCHAR[])) GROUP BY cell"
+            )
+            query = f"SELECT count(*) FILTER (hashes = 1), count(*), max(seeds) FROM ({cells}) WHERE seeds > 1"
+            found = self._connection.execute(query, [_native.engine_version(), list(experiments)]).fetchall()
+        same, of, seeds = found[0]
+        return Alike(same, of, seeds or 0)
 
     def columns(self, name: str) -> list[str]:
         """Return the names of the columns of a table."""
