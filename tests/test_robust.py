@@ -1,6 +1,8 @@
 """Results files that are damaged, cut or out of room, and sweeps that are killed or meet."""
 
+import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from conftest import SMALL, Command
-from dumbbell import experiment, sweep
+from dumbbell import experiment, store, sweep
 from dumbbell.errors import InputError
 from dumbbell.store import TABLES, Store
 from test_store import contents, same
@@ -143,6 +145,53 @@ def test_a_second_sweep_on_one_file_is_refused(tmp_path: Path, command: Command)
         first.send_signal(signal.SIGINT)
         assert first.wait(timeout=30) == 130
     assert contents(output)["runs"].height < 24
+
+
+def test_results_are_read_while_a_sweep_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, output, folder = tmp_path / "many.toml", tmp_path / "r.duckdb", tmp_path / "snapshots"
+    plan.write_text(MANY.replace('"20s"', '"200s"'))
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    line = [sys.executable, "-c", f"{OFTEN}; {RUN}", str(plan), "-o", str(output), "--jobs", "1"]
+    seen: list[int] = []
+    with subprocess.Popen(line, stderr=subprocess.PIPE) as writer:
+        wait_for(output.exists, writer)
+
+        def grown() -> bool:
+            with Store.open(output) as store:
+                runs, flows = store.table("runs"), store.table("flows")
+            assert flows.height == 2 * runs.height, "whole commits"
+            if runs.height > (seen[-1] if seen else 0):
+                seen.append(runs.height)
+            return len(seen) == 3
+
+        wait_for(grown, writer)
+        assert writer.poll() is None, "the sweep has not ended"
+        with pytest.raises(InputError, match=f"a file in use by process {writer.pid}"):
+            Store.open(output, write=True)
+        assert writer.wait(timeout=60) == 0
+    assert list(folder.iterdir()) == [], "snapshots are removed"
+    assert contents(output)["runs"].height == 24 > seen[-1]
+
+
+def test_a_file_that_never_stands_still_is_in_use(tmp_path: Path, finished: Path) -> None:
+    path = tmp_path / "r.duckdb"
+    path.write_bytes(finished.read_bytes())
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    assert not store._snapshot(tmp_path / "missing.duckdb", copies)
+    assert store._snapshot(path, copies)
+    real, writes = shutil.copyfile, iter(range(100))
+
+    def copy_while_written(source: Path, target: Path) -> None:
+        real(source, target)
+        if source == path:
+            os.utime(path, ns=(next(writes), next(writes)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shutil, "copyfile", copy_while_written)
+        patch.setattr(store, "_AGAIN_S", 0.0)
+        assert not store._snapshot(path, copies)
 
 
 def test_a_new_file_never_replaces_one_that_came_in_between(finished: Path, tmp_path: Path) -> None:

@@ -192,7 +192,11 @@ def test_results_in_use_are_left_alone(small: Path, tmp_path: Path, command: Com
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdin and holder.stdout
         holder.stdout.readline()
-        refused(path, command, small, f"a file in use by process {holder.pid}")
+        done = command("run", small, "-o", path)
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+        assert done.stderr.startswith(f"{path}: found a file in use by process {holder.pid}, allowed: ")
+        for reading in (["run", small, "-o", path, "--dry-run"], ["table", path]):
+            assert command(*reading).returncode == 0, "what only reads goes on"
         holder.stdin.close()
 
 

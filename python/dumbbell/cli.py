@@ -1,5 +1,6 @@
 """The command line: `dumbbell run`, `table`, `compare` and so on."""
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -12,6 +13,7 @@ from dumbbell import experiment, json_schema, reference, registry, shipped, swee
 from dumbbell._native import engine_version
 from dumbbell.commands import add_commands
 from dumbbell.errors import InputError, nearest, one_line
+from dumbbell.store import Alike
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -75,6 +77,8 @@ def run(
     print(f"{counts}{', interrupted' if report.interrupted else ''}: {output}", file=sys.stderr)
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
+    if report.alike and report.alike.same:
+        print(_alike(report.alike), file=sys.stderr)
     if report.failed:
         raise typer.Exit(FAILED)
 
@@ -83,6 +87,14 @@ def _failure(cell: experiment.Cell, text: str) -> None:
     place = ", ".join(f"{key} = {value}" for key, value in cell.matrix.items())
     print(
         one_line(f"{cell.experiment}: failed: {text} ({place}{', ' * bool(place)}seed = {cell.seed})"), file=sys.stderr
+    )
+
+
+def _alike(alike: Alike) -> str:
+    """Return what there is to say of cells in which the seed made no difference."""
+    runs = f"in {alike.same} of {alike.cells} cells all seeds (up to {alike.seeds}) made the same run"
+    return (
+        f'{runs}: nothing random mattered in them; start = {{ uniform = ["0s", "1s"] }} or jitter draws from the seed'
     )
 
 
@@ -137,8 +149,12 @@ add_commands(app)
 
 def main() -> None:
     """Run the command line and leave with its exit status: 0 done, 1 runs failed, 2 bad input, 130 interrupted."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115  for the rest of the process
     try:
         status = app(sys.argv[1:] or ["--help"], standalone_mode=False, prog_name="dumbbell")
+        sys.stdout.flush()
     except InputError as error:
         _leave(BAD_INPUT, str(error))
     except typer.TyperException as error:
@@ -146,12 +162,21 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         _leave(INTERRUPTED)
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115  nobody reads what is left of it
         _leave(FAILED)
+    except OSError as error:
+        place = one_line(str(error.filename or "standard output"))
+        _leave(BAD_INPUT, f"{place}: found {(error.strerror or str(error)).lower()}, allowed: a place to write to")
     _leave(status or DONE)
 
 
 def _leave(status: int, line: str = "") -> Never:
-    if line:
-        print(line, file=sys.stderr)
+    """End with `status` after `line`; output that cannot be written is dropped."""
+    for stream, text in ((sys.stdout, ""), (sys.stderr, f"{line}\n" if line else "")):
+        try:
+            stream.write(text)
+            stream.flush()
+        except OSError:
+            # what is left in the buffer would fail once more when Python ends
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     sys.exit(status)

@@ -286,6 +286,7 @@ def export(
         for path in paths.values():
             if path.exists():
                 raise InputError(str(path), "", "a file", "a name that is free")
+        path = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for name, path in paths.items():
@@ -294,8 +295,11 @@ def export(
                     rows.write_parquet(path)
                 else:
                     rows.write_csv(path)
-        except OSError as error:
-            raise InputError(output, "", error.strerror or str(error), "a folder that can be written to") from None
+        except (OSError, pl.exceptions.PolarsError) as error:
+            if path.is_file():
+                path.unlink()  # a part of a table
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise InputError(output, "", reason.lower(), "a folder that can be written to, with space") from None
     print("\n".join(map(str, paths.values())))
 
 

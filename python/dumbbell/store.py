@@ -6,6 +6,9 @@ import contextlib
 import errno
 import json
 import os
+import shutil
+import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +29,10 @@ _CACHED_COMMITS = 8
 _LOG = "64MB"  # from which on the log is worked into the file: this costs as much as writing it, and less by the byte
 TABLES = ("runs", "flows", "classes", "series", "queue_series", "sojourn", "short_flows", "slowdowns")
 _ALLOWED = "a results file written by dumbbell run"
+_LOCKED = "Could not set lock"  # of DuckDB, about a file that another process has open
+_PATIENCE_S = 1.0  # with others that read a file at the moment at which it is to be written
+_ATTEMPTS, _AGAIN_S = 40, 0.05  # to copy a file between two commits that change it
+_SETTLED_NS = 20_000_000  # the clock of a file's times ticks every few ms: what was written just now may be again
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
@@ -35,6 +42,15 @@ class Measured:
 
     wall_s: float
     result: _native.Result
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Of `cells` that were run with several seeds, how many measured the same with each; at most `seeds` of them."""
+
+    same: int
+    cells: int
+    seeds: int
 
 
 @dataclass(frozen=True)
@@ -89,8 +105,13 @@ def _quoted(name: str) -> str:
 class Store:
     """A results file; a context manager. Errors of the file are InputErrors of one line."""
 
-    def __init__(self, path: Path, connection: duckdb.DuckDBPyConnection) -> None:
-        self.path, self._connection = path, connection
+    def __init__(
+        self,
+        path: Path,
+        connection: duckdb.DuckDBPyConnection,
+        snapshot: tempfile.TemporaryDirectory[str] | None = None,
+    ) -> None:
+        self.path, self._connection, self._snapshot = path, connection, snapshot
         self._commits = 0
         self._known: dict[str, dict[str, str]] = {}  # columns of tables that were written to, and their types
 
@@ -98,42 +119,73 @@ class Store:
     def open(cls, path: str | Path, *, write: bool = False) -> Self:
         """Open a results file, made anew if it is missing and `write` is true.
 
-        Raises InputError if the file is no results file, is damaged or is in use; it is then left as it is.
+        A file that another process writes is read as it was at its last commit. Raises InputError if the file is no
+        results file, is damaged or, to be written, is in use; it is then left as it is.
         """
         path = Path(path)
         with _clear_errors(path):
             if path.is_dir():
                 raise InputError(str(path), "", "a directory", _ALLOWED)
             if path.exists():
-                cls._check(path)
-            elif write and not path.parent.is_dir():
-                raise InputError(str(path), "", f"no folder {path.parent}", "a file in a folder that exists")
-            elif not write:
-                raise InputError(str(path), "", "no file", _ALLOWED)
-            else:
-                cls._create(path)
-                cls._check(path)
+                return cls._write(path) if write else cls._read(path)
             if not write:
-                return cls(path, duckdb.connect(str(path), read_only=True, config={"threads": 2}))
-            # what is written are small commits, in which a second thread would mostly wait for the first
-            return cls(path, duckdb.connect(str(path), config={"threads": 1, "checkpoint_threshold": _LOG}))
+                raise InputError(str(path), "", "no file", _ALLOWED)
+            if not path.parent.is_dir():
+                raise InputError(str(path), "", f"no folder {path.parent}", "a file in a folder that exists")
+            cls._create(path)
+            return cls._write(path)
+
+    @classmethod
+    def _write(cls, path: Path) -> Self:
+        patience = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                cls._checked(path, path).close()
+                # what is written are small commits, in which a second thread would mostly wait for the first
+                return cls(path, duckdb.connect(str(path), config={"threads": 1, "checkpoint_threshold": _LOG}))
+            except duckdb.IOException as error:
+                if _LOCKED not in str(error) or time.monotonic() > patience:
+                    raise
+            time.sleep(_AGAIN_S)
+
+    @classmethod
+    def _read(cls, path: Path) -> Self:
+        # not looked at by other means: to close any descriptor of a file gives up the locks that DuckDB holds on it
+        try:
+            return cls(path, cls._checked(path, path))
+        except duckdb.IOException as error:
+            if _LOCKED not in str(error):
+                raise
+            # locks of this process are no conflict: another one has it, and to close a descriptor here harms nobody
+            with contextlib.ExitStack() as undo:
+                folder = tempfile.TemporaryDirectory(prefix="dumbbell-")
+                undo.callback(folder.cleanup)
+                if not _snapshot(path, Path(folder.name)):
+                    raise
+                connection = cls._checked(Path(folder.name) / path.name, path)
+                undo.pop_all()
+                return cls(path, connection, folder)
 
     @staticmethod
-    def _check(path: Path) -> None:
-        # not looked at by other means: to close any descriptor of a file gives up the locks that DuckDB holds on it
-        with contextlib.closing(duckdb.connect(str(path), read_only=True, config={"threads": 2})) as connection:
+    def _checked(path: Path, said: Path) -> duckdb.DuckDBPyConnection:
+        """Return a connection that reads results; errors are said of `said`."""
+        with contextlib.ExitStack() as undo:
+            connection = duckdb.connect(str(path), read_only=True, config={"threads": 2})
+            undo.callback(connection.close)
             names = {row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
             if "dumbbell" not in names:
-                raise InputError(str(path), "", "a database of something else", _ALLOWED)
-            row = connection.execute("SELECT format FROM dumbbell").fetchone()
-            if row is None or row[0] != FORMAT:
-                found = f"results in format {row and row[0]}"
-                raise InputError(str(path), "", found, f"format {FORMAT}; run the experiment again with this version")
+                raise InputError(str(said), "", "a database of something else", _ALLOWED)
+            formats = [row[0] for row in connection.execute("SELECT format FROM dumbbell").fetchall()]
+            if formats != [FORMAT]:
+                found = f"results in format {', '.join(map(str, formats)) or None}"
+                raise InputError(str(said), "", found, f"format {FORMAT}; run the experiment again with this version")
+            undo.pop_all()
+            return connection
 
     @staticmethod
     def _create(path: Path) -> None:
         """Make an empty results file, complete at the moment at which it appears."""
-        log = path.with_name(path.name + ".wal")
+        log = _log_of(path)
         if log.exists():
             raise InputError(str(log), "", "the log of another results file", "no such file beside a new one")
         draft = path.with_name(f"{path.name}.{os.getpid()}.new")
@@ -158,7 +210,7 @@ class Store:
                 draft.rename(path)
         finally:
             draft.unlink(missing_ok=True)
-            draft.with_name(draft.name + ".wal").unlink(missing_ok=True)
+            _log_of(draft).unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
@@ -170,12 +222,26 @@ class Store:
         """Write everything to the file itself and give it free."""
         with contextlib.suppress(duckdb.Error):
             self._connection.close()
+        if self._snapshot is not None:
+            self._snapshot.cleanup()
 
     def kept(self, keys: Iterable[str]) -> set[str]:
         """Return those of `keys` whose runs are kept."""
         with _clear_errors(self.path):
             query = "SELECT key FROM runs WHERE key IN (SELECT unnest(?::VARCHAR[]))"
             return {row[0] for row in self._connection.execute(query, [list(keys)]).fetchall()}
+
+    def alike(self, experiments: Iterable[str]) -> Alike:
+        """Return in how many cells of these experiments, run by this engine, the seed made no difference."""
+        with _clear_errors(self.path):
+            cells = (
+                "SELECT count(*) AS seeds, count(DISTINCT hash) AS hashes FROM runs"
+                " WHERE engine_version = ? AND experiment IN (SELECT unnest(?::VARCHAR[])) GROUP BY cell"
+            )
+            query = f"SELECT count(*) FILTER (hashes = 1), count(*), max(seeds) FROM ({cells}) WHERE seeds > 1"
+            found = self._connection.execute(query, [_native.engine_version(), list(experiments)]).fetchall()
+        same, of, seeds = found[0]
+        return Alike(same, of, seeds or 0)
 
     def columns(self, name: str) -> list[str]:
         """Return the names of the columns of a table."""
@@ -268,13 +334,55 @@ class Store:
         self._connection.unregister("batch")
 
 
+def _log_of(path: Path) -> Path:
+    return path.with_name(path.name + ".wal")
+
+
+def _snapshot(path: Path, folder: Path) -> bool:
+    """Copy a results file that another process writes, and its log, to `folder`; False if it never stood still.
+
+    The file itself changes only when the log is worked into it; between two of these times the log only grows. What is
+    torn at its end belongs to a commit that is not over.
+    """
+    for _ in range(_ATTEMPTS):
+        before, log_before = _state(path), _state(_log_of(path))
+        if before is not None and time.time_ns() - before.st_mtime_ns > _SETTLED_NS:
+            copy = folder / path.name
+            shutil.copyfile(path, copy)
+            _log_of(copy).unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(_log_of(path), _log_of(copy))
+            after, log_after = _state(path), _state(_log_of(path))
+            same = after is not None and _stamp(after) == _stamp(before)
+            grown = log_before is None or (
+                log_after is not None
+                and log_after.st_ino == log_before.st_ino
+                and log_after.st_size >= log_before.st_size
+            )
+            if same and grown:
+                return True
+        time.sleep(_AGAIN_S)
+    return False
+
+
+def _state(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _stamp(state: os.stat_result) -> tuple[int, int, int]:
+    return state.st_ino, state.st_size, state.st_mtime_ns
+
+
 @contextlib.contextmanager
 def _clear_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
         text = str(error).split("\n")[0]
-        if "Could not set lock" in text or "same database file with a different configuration" in text:
+        if _LOCKED in text or "same database file with a different configuration" in text:
             process = text.partition("(PID ")[2].partition(")")[0]
             by = f" by process {process}" if process else ""
             raise InputError(str(path), "", f"a file in use{by}", "a results file that nothing else has open") from None

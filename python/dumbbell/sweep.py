@@ -22,7 +22,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from dumbbell import _native
 from dumbbell.errors import InputError, one_line
 from dumbbell.experiment import Cell, Experiment
-from dumbbell.store import Finished, Measured, Store
+from dumbbell.store import Alike, Finished, Measured, Store
 
 PACKETS_PER_SECOND = 8.0e6  # of one core, before anything has been measured: in the middle of the cases of make bench
 RUN_BYTES, FLOW_BYTES, INTERVAL_BYTES, BIN_BYTES, BINS = 1500, 120, 80, 8, 1000  # in the results file, about
@@ -47,6 +47,7 @@ class Report:
     kept: int = 0
     interrupted: bool = False
     failed: list[tuple[Cell, str]] = field(default_factory=list)
+    alike: Alike | None = None
 
 
 @dataclass(frozen=True)
@@ -84,22 +85,44 @@ def estimate(experiments: list[Experiment], output: str | Path, jobs: int) -> Es
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(Store.open(output)) if Path(output).exists() else None
         speed = _speed(store) if store else PACKETS_PER_SECOND
-        seen: set[str] = set()
-        for experiment in experiments:
-            sample = list(experiment.cells()) if total <= _EXACT else experiment.sample(_SAMPLE)
-            scale = len(experiment) / len(sample)
-            if total <= _EXACT:
-                unseen = {cell.key: cell for cell in sample if cell.key not in seen}
-                runs -= len(sample) - len(unseen)
-                seen |= unseen.keys()
-                sample = list(unseen.values())
-            known = store.kept(cell.key for cell in sample) if store else set()
-            left = [cell for cell in sample if cell.key not in known]
-            kept += scale * len(known)
-            work += scale * sum(cell.packets for cell in left)
-            longest = max(longest, *(cell.packets for cell in left), 0.0)
-            size += scale * sum(_bytes(cell) for cell in left)
+        for part in _parts(experiments, store):
+            runs -= part.repeated
+            kept += part.scale * part.kept
+            work += part.scale * sum(cell.packets for cell in part.left)
+            longest = max(longest, *(cell.packets for cell in part.left), 0.0)
+            size += part.scale * sum(_bytes(cell) for cell in part.left)
     return Estimate(round(runs), round(kept), max(work / jobs, longest) / speed, size)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Runs of one experiment, each for `scale` of them: those to be made, how many are kept or of an earlier one."""
+
+    scale: float
+    left: list[Cell]
+    kept: int
+    repeated: int
+
+
+def _parts(experiments: list[Experiment], store: Store | None) -> Iterator[_Part]:
+    """Yield every experiment: all its runs, or a sample of them if there are many in all."""
+    exact = sum(map(len, experiments)) <= _EXACT
+    seen: set[str] = set()
+    for experiment in experiments:
+        sample = list(experiment.cells()) if exact else experiment.sample(_SAMPLE)
+        unseen = {cell.key: cell for cell in sample if cell.key not in seen} if exact else {c.key: c for c in sample}
+        seen |= unseen.keys() if exact else set()
+        known = store.kept(unseen) if store else set()
+        left = [cell for key, cell in unseen.items() if key not in known]
+        scale = len(experiment) / len(sample)
+        yield _Part(scale, left, len(known), len(sample) - len(unseen) if exact else 0)
+
+
+def left(experiments: list[Experiment], store: Store) -> tuple[int, float]:
+    """Return how many runs are to be made that are not kept, about, and how many packets they will take."""
+    parts = list(_parts(experiments, store))
+    runs = round(sum(part.scale * len(part.left) for part in parts))
+    return runs, sum(part.scale * sum(cell.packets for cell in part.left) for part in parts)
 
 
 def _bytes(cell: Cell) -> float:
@@ -204,18 +227,14 @@ class Threads:
 class _Bar:
     """Progress on standard error, with time left; nothing if that is no terminal."""
 
-    def __init__(self, experiments: list[Experiment], *, quiet: bool) -> None:
+    def __init__(self, experiments: list[Experiment], store: Store, *, quiet: bool) -> None:
         console = Console(stderr=True)
         self._shown = console.is_terminal and not quiet
         runs = TextColumn("{task.fields[runs]}")
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), runs, TimeRemainingColumn())
         self._progress = Progress(*columns, console=console, transient=True, disable=not self._shown)
-        self._total, self._work, self._runs = 0, 0.0, 0
-        if self._shown:
-            for experiment in experiments:
-                sample = experiment.sample(_SAMPLE)
-                self._total += len(experiment)
-                self._work += sum(cell.packets for cell in sample) * len(experiment) / len(sample)
+        self._total, self._work = left(experiments, store) if self._shown else (0, 0.0)
+        self._runs = 0
         self._done, self._updated = 0.0, 0.0
         self._task = self._progress.add_task("runs", total=self._work or None, runs="")
 
@@ -234,7 +253,9 @@ class _Bar:
         if self._shown and time.monotonic() - self._updated > 0.1:
             self._updated = time.monotonic()
             parts = sum(cell.packets * min(1.0, p.simulated / max(1, cell.duration)) for cell, p in running)
-            self._progress.update(self._task, completed=self._done + parts, runs=f"{self._runs}/{self._total}")
+            self._progress.update(
+                self._task, completed=self._done + parts, runs=f"{self._runs}/{max(self._runs, self._total)}"
+            )
 
 
 @contextlib.contextmanager
@@ -336,7 +357,7 @@ def run(
     with (
         _workers(jobs, cluster) as workers,
         Store.open(output, write=True) as store,
-        _Bar(experiments, quiet=quiet) as bar,
+        _Bar(experiments, store, quiet=quiet) as bar,
         _signals(report),
     ):
         cells = _longest_first(_missing(experiments, store, begun, report, keys))
@@ -362,4 +383,5 @@ def run(
         finally:
             workers.stop()
             commit()
+        report.alike = store.alike({experiment.name for experiment in experiments})
     return report
