@@ -23,12 +23,12 @@ MANY, SHORT = (str(ROOT / "references" / f"linux-6.12-{name}.csv") for name in (
 SCE = str(ROOT / "references" / "sce.csv")
 CLOSED_FORM = "Use of the link by a deterministic AIMD flow"
 PUBLISHED = "SCE draft"
-TIES = "On a virtual clock packets arrive at the very moments that decide; which comes first differs (lab book 24)."
+TIES = "A packet then often waits exactly as long as COBALT allows, and how the clock rounds decides (lab book 24)."
 LAB = (
-    "Two reasons are known: the lab's hosts add 0.5 to 1 ms at 0 and 2 ms, and up to 5 Mbit/s a window of a few "
-    "segments falls into a cycle that depends on the kernel (lab book, SCE draft)."
+    "Likely reasons: from 25 Mbit/s on the lab's hosts add 0.5 to 1 ms, which shows at 0 and 2 ms; up to 5 Mbit/s a window "
+    "of a few segments falls into a cycle that depends on the kernel (lab book, SCE draft, one flow)."
 )
-STARTS = "Who starts first decides much, and one start is published (lab book 25)."
+STARTS = "Who starts first decides much of it, and one start is published (lab book 25)."
 SHOWN = 5  # cells named of those that do not agree with a publication
 
 BARS = {
@@ -228,6 +228,11 @@ def document(rows: list[Row]) -> str:
             f"**{row.what}** ({row.reference}): {len(row.outside)} of {row.cells}{some}. {row.why}".rstrip() + "\n"
         )
         lines += [*(f"- {name}: {off}" for name, _, off in worst), ""]
+    lines += [
+        "## Elsewhere\n",
+        "- [findings/abe.md](findings/abe.md), [findings/sce.md](findings/sce.md): claims of papers, one by one.",
+        "- lab-book.md: CUBIC with another beta on Linux; DualPI2's evaluation of 2021, whose data we may not ship.",
+    ]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
