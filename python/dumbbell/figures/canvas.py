@@ -174,6 +174,7 @@ def spread(
     series: int = 1,
     size: Callable[[int], tuple[float, float]] | None = None,
     shared: bool = True,
+    most: int = MOST_PANELS,
 ) -> tuple[Picture, list[Panel]]:
     """Return a figure with a panel for each combination of `facet`.
 
@@ -186,7 +187,7 @@ def spread(
     if columns is None or isinstance(columns, int):
         groups = Groups.of(rows, down_names)
         across = _across(len(groups.keys), columns)
-        _check_panels(len(groups.keys))
+        _check_panels(len(groups.keys), most)
         places = {key: divmod(i, across) for i, key in enumerate(groups.keys)}
         titles = dict(zip(groups.keys, groups.labels, strict=True)) if down_names else {}
         picture = Picture(-(-len(groups.keys) // across), across, (size or _sized(wide, series))(across))
@@ -194,7 +195,7 @@ def spread(
     else:
         down, over = Groups.of(rows, down_names), Groups.of(rows, columns)
         across = len(over.keys)
-        _check_panels(len(down.keys) * across)
+        _check_panels(len(down.keys) * across, most)
         picture = Picture(len(down.keys), across, (size or _sized(wide, series))(across))
         picture.around.column_titles = over.labels
         picture.around.row_titles = down.labels if down_names and len(down.keys) > 1 else []
@@ -225,9 +226,9 @@ def _across(count: int, columns: int | None) -> int:
     return count if count <= 3 else math.ceil(math.sqrt(count))
 
 
-def _check_panels(count: int) -> None:
-    if count > MOST_PANELS:
-        raise InputError("", "facet", f"{count} panels", f"at most {MOST_PANELS}; filter the rows, or use fewer facets")
+def _check_panels(count: int, most: int) -> None:
+    if count > most:
+        raise InputError("", "facet", f"{count} panels", f"at most {most}; filter the rows, or use fewer facets")
 
 
 class _Arrangement:

@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from dumbbell.errors import InputError
 from dumbbell.figures.axes import category, finite, named
-from dumbbell.figures.canvas import Picture, drawing, panel_size, spread
+from dumbbell.figures.canvas import MOST_PANELS, Picture, drawing, panel_size, spread
 from dumbbell.figures.frames import Names, axis_label, check, check_unique, listed, numbers, ordered, taken
 from dumbbell.figures.style import MISSING
 
@@ -30,6 +30,7 @@ def heat(
     *,
     facet: Names = None,
     columns: int | Names = None,
+    most_panels: int = MOST_PANELS,
     kind: Kind = "difference",
     x_label: str | None = None,
     y_label: str | None = None,
@@ -60,7 +61,7 @@ def heat(
         cells = (_CELL[0] * len(across), _CELL[1] * len(down)) if written else (0.0, 0.0)
         return max(cells[0], min(width, 0.7 * len(across))), max(cells[1], min(height, 0.5 * len(down)))
 
-    picture, panels = spread(rows, facet, columns, size=size, shared=False)
+    picture, panels = spread(rows, facet, columns, size=size, shared=False, most=most_panels)
     every = finite(numbers(rows[value]))
     norm = _norm(every, kind)
     colours: Colormap = mpl.colormaps[_MAPS[kind]].with_extremes(bad=MISSING)

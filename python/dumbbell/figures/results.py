@@ -16,6 +16,7 @@ from dumbbell.figures.over_time import Series, stacked_series
 from dumbbell.tables import Frame
 
 MOST_LINES = 10
+MOST_MAPS = 200
 
 
 def errors(comparison: Comparison, metric: str, output: str | Path) -> None:
@@ -46,6 +47,7 @@ def errors(comparison: Comparison, metric: str, output: str | Path) -> None:
         "rate_mbit",
         "error",
         facet=facets,
+        most_panels=MOST_MAPS,
         columns=min(4, frame.select(facets).n_unique()),
         x_label="base RTT, ms",
         y_label="rate, Mbit/s",
