@@ -98,8 +98,8 @@ def cells(count: int) -> pl.DataFrame:
                 "ratio": float(rng.random() + 0.5),
             }
             for group in groups(count)
-            for rate in (0.5, 1, 2, 5, 10, 25, 50, 100)
-            for rtt in (0, 2, 5, 10, 20, 40, 80, 160)
+            for rate in (0.5, 1, 2, 5, 10, 25, 50, 100)[: 8 if count < 24 else 4]
+            for rtt in (0, 2, 5, 10, 20, 40, 80, 160)[: 8 if count < 24 else 4]
         ]
     )
 

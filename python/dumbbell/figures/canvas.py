@@ -29,6 +29,7 @@ MOST_PANELS = 36
 SUFFIXES = (".png", ".svg", ".pdf")
 _EDGE, _GAP, _DPI = 0.1, 0.16, 100.0  # inches, inches, dots an inch while measuring
 _SAVED_DPI = 150.0
+_LONGEST = 48  # characters of a line of the legend
 _MANY_SERIES = 12  # a single panel with more is larger
 
 P = ParamSpec("P")
@@ -309,7 +310,8 @@ class _Arrangement:
         return sorted(((label, label.get_window_extent(self.renderer)) for label in shown), key=lambda pair: pair[1].x0)
 
     def _fit_x_ticks(self, axes: Axes) -> None:
-        siblings = [other for other in self.picture.panels.values() if axes.get_shared_x_axes().joined(axes, other)]
+        shared = axes.get_shared_x_axes()
+        siblings = [other for other in self.picture.panels.values() if other is axes or shared.joined(axes, other)]
         if axes in self.picture.categories:
             for turn in (0, 40, 90):
                 for other in siblings:
@@ -455,7 +457,8 @@ class _Arrangement:
         entries = self.picture.entries
         if not entries:
             return 0.0, 0.0
-        labels, handles = [label for label, _ in entries], [handle for _, handle in entries]
+        labels = [textwrap.fill(label, _LONGEST) for label, _ in entries]
+        handles = [handle for _, handle in entries]
         for columns in range(1, len(entries) + 1):
             if columns > 1 and math.ceil(len(entries) / columns) == math.ceil(len(entries) / (columns - 1)):
                 continue
