@@ -405,7 +405,7 @@ def drawn_texts(picture: Picture) -> list[tuple[Text, Bbox]]:
 
 
 def check_layout(picture: Picture) -> None:
-    picture.canvas.draw()
+    picture.draw_without_rendering()
     texts = drawn_texts(picture)
     whole = picture.bbox
     for text, box in texts:
@@ -644,7 +644,7 @@ def test_convergence_of_abe_says_how_many_do_not() -> None:
     assert late and "runs not within 60 s" in legend(picture)
 
 
-def test_other_figures_of_abe_under_their_own_names(tmp_path: Path) -> None:
+def test_other_figures_of_abe_under_their_own_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = MadeUp()
     runs = results.of("coexistence").filter(pl.col("cc") == "cubic")
     for (rival, aqm), lines in lines_of(abe.FIGURES["ratio"](results)).items():
@@ -693,7 +693,8 @@ def test_other_figures_of_abe_under_their_own_names(tmp_path: Path) -> None:
             run = of(results.overshoots(), key=key).row(0, named=True)
             assert f"beta {run['beta']:g}, {run['rtt']:g} ms: {run['goodput_total_mbit']:.2f} Mbit/s" in title
             assert {y for _, y in lines["BDP"]} == {run["rate"] * 1e3 * run["rtt"] / 8 / 1514}
-    assert [path.name for path in abe.draw(results, tmp_path / "new")] == [f"abe-{name}.png" for name in abe.FIGURES]
+    monkeypatch.setattr(abe, "FIGURES", {"reductions": abe.FIGURES["reductions"]})
+    assert abe.draw(results, tmp_path / "new") == [tmp_path / "new" / "abe-reductions.png"]
 
 
 def test_styles_of_as_many_series_as_allowed() -> None:
