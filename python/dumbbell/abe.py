@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from matplotlib.lines import Line2D
+from matplotlib.text import Annotation
 
 from dumbbell import figures
 from dumbbell.compare import latest_engine, only_flows
@@ -177,26 +179,24 @@ def _convergence(results: Results) -> Picture:
         y_label="time to Jain 0.95, s",
         title=f"{_WITHOUT_ABE}; means of the runs that reach 0.95",
     )
-    top = max(axes.get_ylim()[1] for axes in picture.panels.values())
-    for row in mean.filter(pl.col("reached") < pl.col("runs")).iter_rows(named=True):
+    # at the upper edge, one below another, how many do not
+    for row in mean.filter(pl.col("reached") < pl.col("runs")).sort("beta_ecn").iter_rows(named=True):
         axes = picture.panels[row["cc"], row["aqm"]]
-        label = figures.said("beta_ecn", row["beta_ecn"])
-        colour = picture.colours[label]
-        late = f"{row['runs'] - row['reached']} of {row['runs']}"
-        place = (row["rtt_ms"], 0.97 * top)
-        mark = axes.plot(
-            *([at] for at in place),
-            linestyle="none",
-            marker="o",
-            mfc="white",
-            mec=colour,
-            clip_on=False,
-            label=f"_{late}",
-        )[0]
+        colour = picture.colours[figures.said("beta_ecn", row["beta_ecn"])]
+        earlier = sum(note.xy[0] == row["rtt_ms"] for note in axes.texts if isinstance(note, Annotation))
         axes.annotate(
-            late, place, xytext=(6, 0), textcoords="offset points", va="center", fontsize="small", color=colour
+            f"\N{WHITE CIRCLE} {row['runs'] - row['reached']} of {row['runs']}",
+            (row["rtt_ms"], 1),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(0, -12 * earlier),
+            textcoords="offset points",
+            va="top",
+            fontsize="small",
+            color=colour,
         )
-        picture.entry(f"runs not within {WITHIN_S:g} s", mark)
+        picture.entry(
+            f"runs not within {WITHIN_S:g} s", Line2D([], [], linestyle="none", marker="o", mfc="white", mec="0.2")
+        )
     return picture.arrange()
 
 
@@ -339,7 +339,13 @@ def draw(results: Results, folder: str | Path) -> list[Path]:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(str(folder), "", error.strerror or str(error), "a folder that can be written to") from None
-    return [figures.save(figure(results), Path(folder) / f"abe-{name}.png") for name, figure in FIGURES.items()]
+    paths = []
+    for name, figure in FIGURES.items():
+        try:
+            paths.append(figures.save(figure(results), Path(folder) / f"abe-{name}.png"))
+        except InputError as error:
+            raise error if error.file else error.within(f"abe-{name}") from None
+    return paths
 
 
 def _by(frame: pl.DataFrame, rows: list[str], column: str, value: str, form: str) -> str:

@@ -29,6 +29,7 @@ MOST_PANELS = 36
 SUFFIXES = (".png", ".svg", ".pdf")
 _EDGE, _GAP, _DPI = 0.1, 0.16, 100.0  # inches, inches, dots an inch while measuring
 _SAVED_DPI = 150.0
+_LONGEST = 48  # characters of a line of the legend
 _MANY_SERIES = 12  # a single panel with more is larger
 
 P = ParamSpec("P")
@@ -174,6 +175,7 @@ def spread(
     series: int = 1,
     size: Callable[[int], tuple[float, float]] | None = None,
     shared: bool = True,
+    most: int = MOST_PANELS,
 ) -> tuple[Picture, list[Panel]]:
     """Return a figure with a panel for each combination of `facet`.
 
@@ -186,7 +188,7 @@ def spread(
     if columns is None or isinstance(columns, int):
         groups = Groups.of(rows, down_names)
         across = _across(len(groups.keys), columns)
-        _check_panels(len(groups.keys))
+        _check_panels(len(groups.keys), most)
         places = {key: divmod(i, across) for i, key in enumerate(groups.keys)}
         titles = dict(zip(groups.keys, groups.labels, strict=True)) if down_names else {}
         picture = Picture(-(-len(groups.keys) // across), across, (size or _sized(wide, series))(across))
@@ -194,7 +196,7 @@ def spread(
     else:
         down, over = Groups.of(rows, down_names), Groups.of(rows, columns)
         across = len(over.keys)
-        _check_panels(len(down.keys) * across)
+        _check_panels(len(down.keys) * across, most)
         picture = Picture(len(down.keys), across, (size or _sized(wide, series))(across))
         picture.around.column_titles = over.labels
         picture.around.row_titles = down.labels if down_names and len(down.keys) > 1 else []
@@ -225,9 +227,9 @@ def _across(count: int, columns: int | None) -> int:
     return count if count <= 3 else math.ceil(math.sqrt(count))
 
 
-def _check_panels(count: int) -> None:
-    if count > MOST_PANELS:
-        raise InputError("", "facet", f"{count} panels", f"at most {MOST_PANELS}; filter the rows, or use fewer facets")
+def _check_panels(count: int, most: int) -> None:
+    if count > most:
+        raise InputError("", "facet", f"{count} panels", f"at most {most}; filter the rows, or use fewer facets")
 
 
 class _Arrangement:
@@ -308,7 +310,8 @@ class _Arrangement:
         return sorted(((label, label.get_window_extent(self.renderer)) for label in shown), key=lambda pair: pair[1].x0)
 
     def _fit_x_ticks(self, axes: Axes) -> None:
-        siblings = [other for other in self.picture.panels.values() if axes.get_shared_x_axes().joined(axes, other)]
+        shared = axes.get_shared_x_axes()
+        siblings = [other for other in self.picture.panels.values() if other is axes or shared.joined(axes, other)]
         if axes in self.picture.categories:
             for turn in (0, 40, 90):
                 for other in siblings:
@@ -454,7 +457,8 @@ class _Arrangement:
         entries = self.picture.entries
         if not entries:
             return 0.0, 0.0
-        labels, handles = [label for label, _ in entries], [handle for _, handle in entries]
+        labels = [textwrap.fill(label, _LONGEST) for label, _ in entries]
+        handles = [handle for _, handle in entries]
         for columns in range(1, len(entries) + 1):
             if columns > 1 and math.ceil(len(entries) / columns) == math.ceil(len(entries) / (columns - 1)):
                 continue

@@ -192,6 +192,8 @@ def steps(
     else:
         bins = known.group_by(value).agg(pl.col(weight).sum()).sort(value)
         start, counts = numbers(bins[value]), numbers(bins[weight])
+        if not counts.sum() > 0:
+            return np.array([]), np.array([])
         index = np.searchsorted(edges, start) + 1
         last = float(edges[-1] + (edges[-1] - edges[-2] if len(edges) > 1 else 0.0))
         end = np.append(edges, last)[index]

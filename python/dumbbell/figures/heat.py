@@ -10,13 +10,15 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from dumbbell.errors import InputError
 from dumbbell.figures.axes import category, finite, named
-from dumbbell.figures.canvas import Picture, drawing, panel_size, spread
+from dumbbell.figures.canvas import MOST_PANELS, Picture, drawing, panel_size, spread
 from dumbbell.figures.frames import Names, axis_label, check, check_unique, listed, numbers, ordered, taken
 from dumbbell.figures.style import MISSING
 
 Kind = Literal["difference", "ratio", "plain"]
 MOST_WRITTEN = 100
 _CELL = (0.42, 0.25)  # inches of a cell with a number in it
+_LEAST = (0.9, 1.1)  # inches of a map, so that the colour bar has room
+_NAME = 0.18  # inches that a name at an axis needs
 _MOST_ABREAST = 40  # cells side by side in the whole figure; with more, numbers in them cannot be read on a page
 _MAPS = {"difference": "RdBu_r", "ratio": "RdBu_r", "plain": "cividis"}
 
@@ -30,6 +32,7 @@ def heat(
     *,
     facet: Names = None,
     columns: int | Names = None,
+    most_panels: int = MOST_PANELS,
     kind: Kind = "difference",
     x_label: str | None = None,
     y_label: str | None = None,
@@ -58,9 +61,10 @@ def heat(
         written = written and len(across) * count <= _MOST_ABREAST
         width, height = panel_size(count)
         cells = (_CELL[0] * len(across), _CELL[1] * len(down)) if written else (0.0, 0.0)
-        return max(cells[0], min(width, 0.7 * len(across))), max(cells[1], min(height, 0.5 * len(down)))
+        own = max(cells[0], min(width, 0.7 * len(across))), max(cells[1], min(height, 0.5 * len(down)))
+        return max(_LEAST[0], own[0]), max(_LEAST[1], own[1])
 
-    picture, panels = spread(rows, facet, columns, size=size, shared=False)
+    picture, panels = spread(rows, facet, columns, size=size, shared=False, most=most_panels)
     every = finite(numbers(rows[value]))
     norm = _norm(every, kind)
     colours: Colormap = mpl.colormaps[_MAPS[kind]].with_extremes(bad=MISSING)
@@ -91,10 +95,10 @@ def heat(
     for panel in panels:
         axes = panel.axes
         axes.tick_params(length=0)
-        named(picture, axes, [category(name) for name in across] if axes in lowest else [])
-        axes.set_yticks(range(len(down)), [category(name) for name in down]) if axes in leftmost else axes.set_yticks(
-            []
-        )
+        some = _some(across, picture.panel_size[0]) if axes in lowest else []
+        named(picture, axes, [category(across[i]) for i in some], some)
+        some = _some(down, picture.panel_size[1]) if axes in leftmost else []
+        axes.set_yticks(some, [category(down[i]) for i in some])
     bar = picture.add_axes((0, 0, 0.1, 0.1), label="colour bar")
     scale = picture.colorbar(mpl.cm.ScalarMappable(norm, colours), cax=bar)
     scale.outline.set_visible(False)
@@ -108,6 +112,11 @@ def heat(
     picture.around.x_label = axis_label(x) if x_label is None else x_label
     picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
     return picture
+
+
+def _some(names: list[Any], length: float) -> list[int]:
+    """Return which of the names at an axis of that length have room: all, or every second and so on."""
+    return list(range(0, len(names), max(1, math.ceil(len(names) * _NAME / length))))
 
 
 def _norm(values: Any, kind: Kind) -> Normalize:
@@ -136,7 +145,7 @@ def _form(values: Any, kind: Kind) -> Any:
     """Return how numbers are written into cells: as many decimals as three digits of the largest need, 1 of a ratio."""
     most = float(np.abs(values).max()) if len(values) else 1.0
     if kind == "ratio":
-        return lambda number: f"{number:.2f}" if number < 10 else f"{number:.3g}"
+        return lambda number: f"{number:.2f}" if 0.1 <= number < 10 else f"{number:.2g}"
     decimals = 0 if most == 0 else min(max(2 - math.floor(math.log10(most) + 1e-9), 0), 4)
     decimals = min(decimals, 2) if most >= 0.1 else decimals
     if most >= 1e5:

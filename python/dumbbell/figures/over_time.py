@@ -86,7 +86,7 @@ def stacked_series(
     if across * down > MOST_PANELS:
         raise InputError("", "panels", f"{across * down} panels", f"at most {MOST_PANELS}; filter the rows")
     picture = Picture(
-        down, across, ((6.2, 3.2, 2.6)[min(across, 3) - 1], 2.8 if down == 1 else 1.5 if down < 4 else 1.25)
+        down, across, ((6.2, 3.2, 2.6, 2.0)[min(across, 4) - 1], 2.8 if down == 1 else 1.5 if down < 4 else 1.25)
     )
     picture.around.column_titles = over.labels if columns else []
     times = finite(*(numbers(rows[x]) for rows in frames))

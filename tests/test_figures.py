@@ -1,0 +1,703 @@
+"""Every kind of figure: it shows the numbers of its frame under their own names, and no text is cut off or covered."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.lines import Line2D
+from matplotlib.patches import Ellipse, Patch, PathPatch, Rectangle
+from matplotlib.text import Annotation, Text
+from matplotlib.transforms import Bbox
+
+from dumbbell import abe, figures
+from dumbbell.errors import InputError
+from dumbbell.figures import Picture, Series, frames, style
+
+CCS = ("cubic", "reno", "bbr", "dctcp-sce")
+AQMS = ("codel", "fq_codel", "pie")
+RTTS = (10, 20, 40, 80, 160, 320)
+
+
+def groups(count: int) -> list[dict[str, Any]]:
+    """Values of `by`: words, numbers, or both."""
+    if count == 2:
+        return [{"cc": cc} for cc in CCS[:2]]
+    if count == 10:
+        return [{"beta": round(0.5 + 0.05 * i, 2)} for i in range(10)]
+    return [{"cc": cc, "target_ms": target} for cc in CCS for target in (1, 2, 5, 10, 20, 50)]
+
+
+def label(group: dict[str, Any]) -> str:
+    """The name of a group, written independently of the package."""
+    words = {"cc": "{}", "beta": "beta {:g}", "target_ms": "target {:g} ms"}
+    return ", ".join(words[name].format(value) for name, value in group.items())
+
+
+def points(count: int, aqms: tuple[str, ...] = AQMS) -> pl.DataFrame:
+    """A row for each group, AQM and base RTT, in no order, no two with the same numbers."""
+    rng = np.random.default_rng(count)
+    rows = [
+        {**group, "aqm": aqm, "base_rtt_ms": rtt, "goodput_mbit": 5 + 0.01 * rtt + float(rng.random())}
+        for group in groups(count)
+        for aqm in aqms
+        for rtt in RTTS
+    ]
+    y = pl.col("goodput_mbit")
+    return (
+        pl.DataFrame(rows)
+        .with_columns(low=y - 0.3, high=y + 0.2, published=y + 0.1)
+        .sample(fraction=1.0, shuffle=True, seed=1)
+    )
+
+
+def of(frame: pl.DataFrame, **values: Any) -> pl.DataFrame:
+    return frame.filter(*(pl.col(name) == value for name, value in values.items()))
+
+
+def over_time(count: int) -> pl.DataFrame:
+    time = np.linspace(0, 60, 121)
+    rng = np.random.default_rng(count)
+    return pl.concat(
+        pl.DataFrame({"time_s": time, "goodput_mbit": rng.random(121), "cwnd": rng.integers(1, 50, 121)}).with_columns(
+            **{name: pl.lit(value) for name, value in group.items()}
+        )
+        for group in groups(count)
+    )
+
+
+def seeds(count: int) -> pl.DataFrame:
+    rng = np.random.default_rng(count)
+    return pl.DataFrame(
+        [
+            {**group, "aqm": aqm, "seed": seed, "rtt_ms": 20 + 3 * i + float(a), "goodput_mbit": 9 - i / 5 + float(b)}
+            for i, group in enumerate(groups(count))
+            for aqm in AQMS
+            for seed, (a, b) in enumerate(rng.random((8, 2)))
+        ]
+    )
+
+
+def cells(count: int) -> pl.DataFrame:
+    rng = np.random.default_rng(count)
+    return pl.DataFrame(
+        [
+            {
+                **group,
+                "rate_mbit": rate,
+                "base_rtt_ms": rtt,
+                "error": float(rng.normal()),
+                "ratio": float(rng.random() + 0.5),
+            }
+            for group in groups(count)
+            for rate in (0.5, 1, 2, 5, 10, 25, 50, 100)[: 8 if count < 24 else 4]
+            for rtt in (0, 2, 5, 10, 20, 40, 80, 160)[: 8 if count < 24 else 4]
+        ]
+    )
+
+
+def by(count: int) -> list[str]:
+    return list(groups(count)[0])
+
+
+def stacked(count: int) -> Picture:
+    rows = over_time(count)
+    queue = of(rows, **groups(count)[0]).select("time_s", sojourn_mean_ms="goodput_mbit", ce_marks="cwnd")
+    panels: list[Series | tuple[Any, ...]] = [
+        Series(rows, "goodput_mbit", by(count)),
+        Series(rows, "cwnd", by(count)),
+        Series(queue, "sojourn_mean_ms", levels=[(0.5, "target")]),
+        (queue, "ce_marks"),
+    ]
+    return figures.stacked_series(panels, marks=[(20, "10 Mbit/s"), (22, "5 Mbit/s"), (50, "a change of rate")])
+
+
+KINDS: dict[str, Callable[[int], Picture]] = {
+    "lines": lambda n: figures.lines(
+        of(points(n), aqm="pie"), "base_rtt_ms", "goodput_mbit", low="low", high="high", by=by(n), reference="published"
+    ),
+    "names": lambda n: figures.lines(
+        of(points(n), base_rtt_ms=20), "aqm", "goodput_mbit", low="low", high="high", by=by(n), reference="published"
+    ),
+    "facets": lambda n: figures.lines(
+        points(n),
+        "base_rtt_ms",
+        "goodput_mbit",
+        by=by(n),
+        facet="aqm",
+        title="Goodput over base RTT: " + 12 * "a long title ",
+    ),
+    "rows": lambda n: figures.lines(
+        pl.concat([points(n), of(points(n), aqm="pie").with_columns(aqm=pl.lit("cake"))]).with_columns(
+            rate_mbit=pl.col("aqm").replace_strict({"codel": 10, "fq_codel": 100, "pie": 10, "cake": 100})
+        ),
+        "base_rtt_ms",
+        "goodput_mbit",
+        by=by(n),
+        facet="aqm",
+        columns="rate_mbit",
+    ),
+    "bars": lambda n: figures.bars(
+        of(points(n), base_rtt_ms=20), "aqm", "goodput_mbit", low="low", high="high", group=by(n), reference="published"
+    ),
+    "bars of three levels": lambda n: figures.bars(
+        points(n).filter(pl.col("base_rtt_ms") < 60), "aqm", "goodput_mbit", group="base_rtt_ms", inner=by(n)
+    ),
+    "box": lambda n: figures.box(seeds(n), "aqm", "goodput_mbit", by=by(n)),
+    "cdf": lambda n: figures.cdf(seeds(n), "rtt_ms", by=by(n), facet="aqm", columns=2),
+    "ellipses": lambda n: figures.ellipses(of(seeds(n), aqm="pie"), "rtt_ms", "goodput_mbit", by=by(n)),
+    "series": stacked,
+    "shares": lambda n: figures.shares(of(points(n), base_rtt_ms=20), "aqm", "goodput_mbit", by=by(n)),
+    "shares over time": lambda n: figures.shares(over_time(n), "time_s", "goodput_mbit", by=by(n)),
+    "heat": lambda n: figures.heat(cells(n), "base_rtt_ms", "rate_mbit", "error", facet=by(n)),
+    "ratios": lambda n: (
+        figures.heat(cells(n), "base_rtt_ms", "rate_mbit", "ratio", facet=by(n)[-1:], columns=by(n)[:1], kind="ratio")
+        if n == 24
+        else figures.heat(cells(n), "base_rtt_ms", "rate_mbit", "ratio", facet=by(n), kind="ratio")
+    ),
+}
+
+
+def legend(picture: Picture) -> dict[str, Any]:
+    """The handles of the legend by their labels."""
+    if not picture.legends:
+        return {}
+    [made] = picture.legends
+    return dict(zip([text.get_text() for text in made.get_texts()], made.legend_handles, strict=True))
+
+
+def look(artist: Any) -> tuple[Any, ...]:
+    """What an artist looks like: colour, and marker and line style or hatching."""
+    if isinstance(artist, Line2D):
+        dashes = vars(artist)["_unscaled_dash_pattern"]
+        return to_hex(artist.get_color()), artist.get_marker(), str(artist.get_linestyle()), str(dashes)
+    colour = artist.get_facecolor()
+    return to_hex(colour[0] if np.ndim(colour) > 1 else colour), artist.get_hatch() or ""
+
+
+def named(axes: Axes) -> Iterator[tuple[str, Any]]:
+    """The artists of a panel that have a name of a group."""
+    for artist in [*axes.lines, *axes.patches, *axes.collections]:
+        name = str(artist.get_label())
+        if name and not name.startswith("_"):
+            yield name, artist
+
+
+def close(found: Any, expected: Any) -> bool:
+    return bool(np.allclose(np.asarray(found, dtype=float), np.asarray(expected, dtype=float)))
+
+
+@pytest.mark.parametrize("count", [2, 10, 24])
+def test_lines_are_the_rows_of_their_names(count: int) -> None:
+    frame = points(count)
+    picture = figures.lines(
+        frame, "base_rtt_ms", "goodput_mbit", low="low", high="high", by=by(count), facet="aqm", reference="published"
+    )
+    handles = legend(picture)
+    assert list(handles) == [label(group) for group in sorted(groups(count), key=lambda g: tuple(g.values()))] + [
+        "published"
+    ]
+    assert set(picture.panels) == {(aqm,) for aqm in AQMS}
+    for (aqm,), axes in picture.panels.items():
+        drawn = {str(line.get_label()): line for line in axes.lines}
+        assert {name for name, _ in named(axes)} == set(handles) - {"published"}
+        bars = {str(bar.get_label()): bar for bar in axes.collections}
+        for group in groups(count):
+            rows, name = of(frame, aqm=aqm, **group).sort("base_rtt_ms"), label(group)
+            assert close(drawn[name].get_xdata(), rows["base_rtt_ms"])
+            assert close(drawn[name].get_ydata(), rows["goodput_mbit"])
+            assert look(drawn[name]) == look(handles[name])
+            hollow = drawn[f"_{name}, reference"]
+            assert close(hollow.get_ydata(), rows["published"]) and close(hollow.get_xdata(), rows["base_rtt_ms"])
+            assert to_hex(hollow.get_markeredgecolor()) == look(handles[name])[0]
+            ends = np.array([segment[:, 1] for segment in bars[f"_{name}, bars"].get_segments()])  # type: ignore[attr-defined]
+            assert close(ends, rows.select("low", "high").to_numpy())
+        assert axes.get_xscale() == "log" and [text.get_text() for text in axes.get_xticklabels()] == [*map(str, RTTS)]
+    assert [axes.get_title() for axes in picture.panels.values()] == list(AQMS)
+
+
+@pytest.mark.parametrize("count", [2, 24])
+def test_names_are_never_joined(count: int) -> None:
+    frame = of(points(count), base_rtt_ms=20)
+    [axes] = figures.lines(frame, "aqm", "goodput_mbit", by=by(count)).panels.values()
+    ticks = [text.get_text() for text in axes.get_xticklabels()]
+    assert ticks == list(AQMS)
+    for group in groups(count):
+        line = next(line for line in axes.lines if line.get_label() == label(group))
+        assert line.get_linestyle() == "None"
+        for x, y in np.asarray(line.get_xydata()):
+            assert y == of(frame, aqm=ticks[round(x)], **group)["goodput_mbit"].item()
+    places = [float(x) for line in axes.lines for x in np.asarray(line.get_xdata(), dtype=float)]
+    assert len(set(places)) == len(places)  # side by side
+
+
+def test_bars_are_the_rows_of_their_names() -> None:
+    frame = points(10).filter(pl.col("base_rtt_ms") < 60)
+    picture = figures.bars(
+        frame, "aqm", "goodput_mbit", low="low", high="high", group="base_rtt_ms", inner="beta", reference="published"
+    )
+    handles, [axes] = legend(picture), picture.panels.values()
+    outer = {note.get_text(): note.xy[0] for _, note in picture.under}
+    inner = list(zip(axes.get_xticks(), [text.get_text() for text in axes.get_xticklabels()], strict=True))
+    found = 0
+    for container in axes.containers:
+        name = str(container.get_label())
+        values = {str(s.get_label()): s for s in [*axes.lines, *axes.collections]}
+        marks = dict(np.asarray(values[f"_{name}, reference"].get_xydata()).tolist())  # type: ignore[attr-defined]
+        for bar in container:
+            assert isinstance(bar, Rectangle) and look(bar) == look(handles[name])
+            middle = bar.get_x() + bar.get_width() / 2
+            aqm = min(outer, key=lambda text: abs(outer[text] - middle))
+            rtt = min(inner, key=lambda tick: abs(tick[0] - middle))[1]
+            row = of(frame, aqm=aqm, base_rtt_ms=int(rtt), beta=float(name.removeprefix("beta ")))
+            assert bar.get_height() == row["goodput_mbit"].item()
+            assert marks[min(marks, key=lambda x: abs(x - middle))] == row["published"].item()
+            found += 1
+    assert found == frame.height and set(handles) == {f"beta {0.5 + 0.05 * i:.3g}" for i in range(10)} | {"published"}
+
+
+def test_boxes_are_the_quartiles_of_their_rows() -> None:
+    frame = seeds(10)
+    picture = figures.box(frame, "aqm", "goodput_mbit", by="beta")
+    handles, [axes] = legend(picture), picture.panels.values()
+    ticks = list(zip(axes.get_xticks(), [text.get_text() for text in axes.get_xticklabels()], strict=True))
+    boxes = [patch for patch in axes.patches if isinstance(patch, PathPatch)]
+    assert len(boxes) == 30
+    for box in boxes:
+        name, outline = str(box.get_label()), np.asarray(box.get_path().vertices)
+        aqm = min(ticks, key=lambda tick: abs(tick[0] - float(outline[:, 0].mean())))[1]
+        values = of(frame, aqm=aqm, beta=float(name.removeprefix("beta ")))["goodput_mbit"]
+        assert close(sorted(set(outline[:4, 1])), np.percentile(values, [25, 75]))
+        assert look(box) == look(handles[name])
+    drawn = [y for line in axes.lines if str(line.get_label()).endswith("points") for y in np.asarray(line.get_ydata())]
+    assert sorted(drawn) == sorted(frame["goodput_mbit"])
+
+
+def test_shares_of_values_and_of_bins() -> None:
+    frame = seeds(2)
+    picture = figures.cdf(frame, "rtt_ms", by="cc", facet="aqm")
+    for (aqm,), axes in picture.panels.items():
+        for name, line in named(axes):
+            values = of(frame, aqm=aqm, cc=name)["rtt_ms"].sort()
+            x, y = (np.asarray(data, dtype=float) for data in line.get_data())
+            assert [float(y[x <= value].max()) for value in values] == pytest.approx([(i + 1) / 8 for i in range(8)])
+            assert look(line) == look(legend(picture)[name])
+    bins = pl.DataFrame(
+        {"cc": ["a", "a", "a", "b", "a"], "from_x": [1.0, 2.0, 4.0, 3.0, 2.0], "packets": [1, 2, 4, 5, 1]}
+    )
+    [axes] = figures.cdf(bins, "from_x", weight="packets", by="cc", complementary=True).panels.values()
+    lines = {name: np.asarray(line.get_xydata()).tolist() for name, line in named(axes)}
+    # 8 packets of a: 1 from 1 to 2, 3 (two runs) from 2 to 3, 4 from 4 on, as far as the bin before it reaches
+    assert lines == {"a": [[1, 1], [2, 7 / 8], [2, 7 / 8], [3, 0.5], [4, 0.5], [5, 0]], "b": [[3, 1], [4, 0]]}
+    with pytest.raises(InputError, match="log_x: found a value of 0"):
+        figures.cdf(bins.with_columns(from_x=pl.lit(0.0)), "from_x", log_x=True)
+
+
+def test_maps_hold_the_cells_of_their_title() -> None:
+    frame = of(cells(10), beta=0.5).with_columns(cc=pl.lit("one"))
+    frame = pl.concat([frame, frame.with_columns(cc=pl.lit("two"), error=pl.col("error") * 2)])
+    frame = frame.filter((pl.col("base_rtt_ms") != 5) | (pl.col("rate_mbit") != 25))
+    picture = figures.heat(frame, "base_rtt_ms", "rate_mbit", "error", facet="cc")
+    most = max(map(abs, frame["error"]))
+    for (cc,), axes in picture.panels.items():
+        assert axes.get_title() == cc
+        [image] = axes.images
+        grid = image.get_array()
+        assert image.get_clim() == (-most, most) and grid is not None
+        rates, rtts = (sorted(set(frame[name])) for name in ("rate_mbit", "base_rtt_ms"))
+        written = {text.get_position(): text.get_text() for text in axes.texts}
+        for (i, rate), (j, rtt) in itertools.product(enumerate(rates), enumerate(rtts)):
+            rows = of(frame, cc=cc, rate_mbit=rate, base_rtt_ms=rtt)
+            if rows.is_empty():
+                assert np.ma.is_masked(grid[i, j]) and (j, i) not in written
+            else:
+                assert grid[i, j] == rows["error"].item() and written[j, i] == f"{rows['error'].item():z.2f}"
+    first = picture.panels["one",]
+    assert [text.get_text() for text in first.get_yticklabels()] == ["0.5", "1", "2", "5", "10", "25", "50", "100"]
+    ratio = figures.heat(cells(2), "base_rtt_ms", "rate_mbit", "ratio", facet="cc", kind="ratio")
+    low, high = ratio.panels["cubic",].images[0].get_clim()
+    assert low * high == pytest.approx(1)
+
+
+def test_ellipses_are_mean_and_covariance() -> None:
+    frame = of(seeds(24), aqm="pie")
+    picture = figures.ellipses(frame, "rtt_ms", "goodput_mbit", by=["cc", "target_ms"])
+    [axes] = picture.panels.values()
+    assert axes.xaxis_inverted() and len(legend(picture)) == 24
+    shapes = {str(p.get_label()): p for p in axes.patches if isinstance(p, Ellipse)}
+    for group in groups(24):
+        xy = of(frame, **group).select("rtt_ms", "goodput_mbit").to_numpy()
+        line = next(line for line in axes.lines if line.get_label() == label(group))
+        assert close(line.get_xydata(), [xy.mean(axis=0)]) and look(line) == look(legend(picture)[label(group)])
+        shape = shapes[f"_{label(group)}, ellipse"]
+        # a point a standard deviation away, in any direction of the covariance
+        turn = math.radians(shape.angle)
+        axes_of = np.array([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
+        squares = np.diag([(shape.width / 2) ** 2, (shape.height / 2) ** 2])
+        assert close(axes_of.T @ squares @ axes_of, np.cov(xy.T)) and close(shape.center, xy.mean(axis=0))
+
+
+def test_series_keep_names_colours_and_peaks() -> None:
+    frame = over_time(10)
+    picture = stacked(10)
+    for i, column in enumerate(["goodput_mbit", "cwnd"]):
+        drawn = dict(named(picture.panels[i,]))
+        assert set(drawn) == set(legend(picture)) == {label(group) for group in groups(10)}
+        for group in groups(10):
+            rows, line = of(frame, **group).sort("time_s"), drawn[label(group)]
+            assert close(line.get_xdata(), rows["time_s"]) and close(line.get_ydata(), rows[column])
+            assert look(line) == look(legend(picture)[label(group)])
+    time = np.linspace(0, 100, 300_001)
+    heights = np.sin(time)
+    heights[[12_345, 200_000]] = 9.0, -9.0
+    [axes] = figures.stacked_series([(pl.DataFrame({"time_s": time, "srtt_ms": heights}), "srtt_ms")]).panels.values()
+    kept = np.asarray(axes.lines[0].get_xydata())
+    assert len(kept) <= 5000 and kept[:, 1].max() == 9 and kept[:, 1].min() == -9 and (np.diff(kept[:, 0]) > 0).all()
+    assert set(map(tuple, kept)) <= set(zip(time, heights, strict=True))
+
+
+@pytest.mark.parametrize(("frame", "x"), [(of(points(10), base_rtt_ms=20), "aqm"), (over_time(10), "time_s")])
+def test_shares_add_up_to_one(frame: pl.DataFrame, x: str) -> None:
+    picture = figures.shares(frame, x, "goodput_mbit", by="beta")
+    [axes] = picture.panels.values()
+    names, handles = sorted(set(frame[x])), legend(picture)
+    whole = {name: of(frame, **{x: name})["goodput_mbit"].sum() for name in names}
+    thick: dict[str, list[float]] = {}
+    if x == "aqm":
+        for container in axes.containers:
+            thick[str(container.get_label())] = [bar.get_height() for bar in container]
+            assert {look(bar) for bar in container} == {look(handles[str(container.get_label())])}
+    else:
+        for area in axes.collections:
+            corners = np.asarray(area.get_paths()[0].vertices)
+            thick[str(area.get_label())] = [
+                float(np.ptp(corners[np.isclose(corners[:, 0], name), 1])) for name in names
+            ]
+            assert look(area) == look(handles[str(area.get_label())])
+    assert list(reversed(thick)) == list(handles)  # as they lie one upon another
+    for name, found in thick.items():
+        rows = of(frame, beta=float(name.removeprefix("beta ")))
+        assert close(found, [of(rows, **{x: at})["goodput_mbit"].item() / whole[at] for at in names])
+
+
+def drawn_texts(picture: Picture) -> list[tuple[Text, Bbox]]:
+    """Every text that can be seen, with its place in pixels."""
+    renderer = picture.canvas.get_renderer()  # type: ignore[attr-defined]
+    ticks = {
+        label: tick in shown
+        for axes in picture.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        for shown in [axis._update_ticks()]  # type: ignore[union-attr]
+        for tick in {*axis.get_major_ticks(), *axis.get_minor_ticks()}
+        for label in (tick.label1, tick.label2)
+    }
+    seen = [t for t in picture.findobj(Text) if isinstance(t, Text) and t.get_visible() and t.get_text().strip()]
+    seen = [text for text in seen if ticks.get(text, True)]
+    return [(text, Text.get_window_extent(text, renderer)) for text in seen]
+
+
+def check_layout(picture: Picture) -> None:
+    picture.draw_without_rendering()
+    texts = drawn_texts(picture)
+    whole = picture.bbox
+    for text, box in texts:
+        inside = box.x0 >= whole.x0 and box.y0 >= whole.y0 and box.x1 <= whole.x1 and box.y1 <= whole.y1
+        assert inside, (text.get_text(), box, whole)
+    upright = [(text, box) for text, box in texts if text.get_rotation() % 90 == 0]
+    x0, y0, x1, y1 = np.array([box.extents for _, box in upright]).T
+    over = (x0[:, None] < x1 - 0.5) & (x0 < x1[:, None] - 0.5) & (y0[:, None] < y1 - 0.5) & (y0 < y1[:, None] - 0.5)
+    assert not (pairs := np.argwhere(np.triu(over, 1)).tolist()), [[upright[i][0].get_text() for i in p] for p in pairs]
+    for axes in picture.axes:
+        inner = axes.get_window_extent().padded(-1)
+        own = set(axes.texts)
+        covered = [text.get_text() for text, box in texts if text not in own and inner.overlaps(box)]
+        assert not covered, covered
+        for made in picture.legends:
+            assert not inner.overlaps(made.get_window_extent())
+    panels = [axes.get_window_extent().padded(-1) for axes in picture.axes]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(panels, 2))
+
+
+def luminance(colour: str) -> float:
+    """L* of CIE 1976."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    y = float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+    return 116 * y ** (1 / 3) - 16 if y > 0.008856 else 903.3 * y
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_text_is_cut_off_or_covered_and_series_differ(kind: str) -> None:
+    for count in (2, 10, 24):
+        picture = KINDS[kind](count)
+        check_layout(picture)
+        handles = [handle for name, handle in legend(picture).items() if name != "published"]
+        assert kind in ("heat", "ratios", "ellipses") or len(handles) == count
+        looks = [look(handle) for handle in handles]
+        assert len(set(looks)) == len(looks)
+        for one, other in itertools.combinations(looks, 2):  # in grey
+            assert one[1:] != other[1:] or abs(luminance(one[0]) - luminance(other[0])) > 6, (one, other)
+
+
+def test_the_users_figures_and_settings_stay_as_they_are(tmp_path: Path) -> None:
+    plt.switch_backend("svg")
+    try:
+        mine, axes = plt.subplots()
+        with mpl.rc_context({"font.size": 7, "axes.grid": False, "lines.linewidth": 9}):
+            before = dict(mpl.rcParams)
+            picture = KINDS["lines"](2)
+            figures.save(picture, tmp_path / "a.png")
+            assert picture._repr_png_().startswith(b"\x89PNG")
+            assert dict(mpl.rcParams) == before
+            assert plt.get_fignums() == [mine.number] and plt.gcf() is mine and plt.gca() is axes
+            assert mpl.get_backend() == "svg" and next(iter(picture.panels.values())).lines[0].get_linewidth() == 1.5
+    finally:
+        plt.close("all")
+        plt.switch_backend("agg")
+
+
+@pytest.mark.parametrize("name", ["a.png", "b.svg", "c.pdf"])
+def test_a_file_says_its_kind(name: str, tmp_path: Path) -> None:
+    picture = KINDS["lines"](2)
+    one, two = (figures.save(picture, tmp_path / f"{number}{name}").read_bytes() for number in (1, 2))
+    assert one[:4] in (b"\x89PNG", b"%PDF", b"<?xm") and (name.endswith("svg") or one == two)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("nodir/p.png", "nodir/p.png: found no folder nodir, allowed: a folder that exists"),
+        ("p.jpg", "p.jpg: found .jpg, allowed: a file name that ends in .png, .svg, .pdf"),
+        ("p", "p: found no ending, allowed: a file name that ends in .png, .svg, .pdf"),
+        ("dir.png", "dir.png: found Is a directory, allowed: a file that can be written to"),
+    ],
+)
+def test_a_file_that_cannot_be_written(path: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dir.png").mkdir()
+    with pytest.raises(InputError) as error:
+        figures.save(KINDS["lines"](2), path)
+    assert said.startswith(str(error.value)) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"y": "goodput"}, "y: found goodput, allowed: a column: cc, aqm, base_rtt_ms, .* .nearest: goodput_mbit."),
+        ({"y": "aqm"}, "y: found aqm .String., allowed: a column of numbers"),
+        ({"by": None}, "frame: found several rows of aqm .*, allowed: one row a point"),
+        (
+            {"facet": "base_rtt_ms", "columns": "goodput_mbit"},
+            "facet: found [0-9]+ panels, allowed: at most 36; filter",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn(options: dict[str, Any], said: str) -> None:
+    given = {"x": "base_rtt_ms", "y": "goodput_mbit", "by": "cc", "facet": "aqm"} | options
+    with pytest.raises(InputError, match=said):
+        figures.lines(points(2), **given)
+    with pytest.raises(InputError, match="found no rows"):
+        figures.lines(points(2).clear(), "base_rtt_ms", "goodput_mbit", by="cc", facet="aqm")
+    many = pl.DataFrame({"flow": range(99), "x": [1.0] * 99, "y": [1.0] * 99})
+    with pytest.raises(InputError, match="by: found 99 series"):
+        figures.lines(many, "x", "y", by="flow")
+
+
+def test_other_frames_than_polars() -> None:
+    arrow = points(2).to_arrow()
+    [axes] = figures.lines(of(points(2), aqm="pie").to_arrow(), "base_rtt_ms", "goodput_mbit", by="cc").panels.values()
+    assert {name for name, _ in named(axes)} == {"cubic", "reno"} and frames.taken(arrow).height == points(2).height
+    with pytest.raises(InputError, match="frame: found int"):
+        frames.taken(5)
+
+
+def test_values_in_words_and_in_order() -> None:
+    for name, value, said in [
+        ("cc", "cubic", "cubic"),
+        ("bottleneck.aqm.target", "5ms", "target 5 ms"),
+        ("target_ms", 5.0, "target 5 ms"),
+        ("flows[0].cc.beta_ecn", 0.85, "beta 0.85"),
+        ("rate", "10Mbit", "rate 10 Mbit/s"),
+        ("hosts.ecn", True, "ECN true"),
+        ("base_rtt_ms", 20, "base RTT 20 ms"),
+    ]:
+        assert figures.said(name, value) == said
+    texts = pl.Series(["100ms", "2ms", "1s", "20us", "10ms"])
+    assert frames.ordered(texts) == ["20us", "2ms", "10ms", "100ms", "1s"]
+    assert frames.ordered(pl.Series([10, 2, 1])) == [1, 2, 10]
+    assert frames.ordered(pl.Series(["flow 10", "flow 2", "cubic"])) == ["cubic", "flow 2", "flow 10"]
+    assert frames.ordered(pl.Series(["b", "a"], dtype=pl.Enum(["b", "a"]))) == ["b", "a"]
+    assert frames.axis_label("sojourn_p99_ms") == "sojourn P99, ms" and frames.axis_label("jain") == "Jain's index"
+
+
+class MadeUp(abe.Results):
+    """Results of experiments/abe with numbers of which no two are alike."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(1)
+        rows: list[dict[str, Any]] = []
+        betas = {"reno": (0.5, 0.7, 0.8, 0.95), "cubic": (0.7, 0.8, 0.85, 0.95)}
+        for name in abe.EXPERIMENTS:
+            reductions = ("immediate", "prr") if name == "slow-start" else ("prr",)
+            for cc, aqm, rtt, seed, reduction in itertools.product(
+                betas, ("codel", "pie"), (20.0, 80.0), (1, 2), reductions
+            ):
+                for beta, rival in itertools.product(betas[cc], (False, True)):
+                    rows.append(
+                        {"key": str(len(rows)), "experiment": name, "cc": cc, "aqm": aqm, "rtt": rtt, "beta": beta}
+                        | {"abe": beta != abe.STANDARD[cc], "ecn": True, "rival_ecn": rival, "rate": 10.0 * seed}
+                        | {"size": 200.0 * seed, "reduction": reduction}
+                        | {
+                            f: float(rng.random())
+                            for f in ("goodput_total_mbit", "sojourn_p50_ms", "sojourn_p99_ms", "rate_ratio")
+                        }
+                        | {"convergence": float(rng.random()) if rng.random() < 0.7 else None}
+                    )
+        self.runs = pl.DataFrame(rows, infer_schema_length=None)
+        keys = self.runs["key"]
+        time = [0.0, 1.0, 2.0]
+        series = [{"key": k, "time_s": t, "cwnd": int(rng.integers(2, 99))} for k in keys for t in time]
+        queue = [{"key": k, "time_s": t, "sojourn_mean_ms": float(rng.random())} for k in keys for t in time]
+        bins = [{"key": k, "from_ms": t, "packets": int(rng.integers(1, 99))} for k in keys for t in time]
+        flows = [{"key": k, "completion_s": float(rng.random())} for k in keys]
+        self._tables = {
+            n: pl.DataFrame(t)
+            for n, t in (("series", series), ("queue_series", queue), ("sojourn", bins), ("flows", flows))
+        }
+
+    def overshoots(self) -> pl.DataFrame:
+        found = self.of("slow-start")
+        return found.with_columns(reductions=pl.col("key").cast(pl.Int64) % 17)
+
+
+def lines_of(picture: Picture) -> dict[tuple[Any, ...], dict[str, list[list[float]]]]:
+    """Points of every line that has a name, by panel and name; each line looks as its entry in the legend does."""
+    check_layout(picture)
+    handles = legend(picture)
+    for axes in picture.panels.values():
+        for name, line in named(axes):
+            assert look(line)[:2] == look(handles[name])[:2], name
+    colours = [
+        look(handle)[:2] for handle in handles.values() if isinstance(handle, Line2D) and handle.get_marker() != "None"
+    ]
+    assert len(set(colours)) == len(colours)
+    return {
+        key: {name: np.asarray(line.get_xydata()).tolist() for name, line in named(axes)}
+        for key, axes in picture.panels.items()
+    }
+
+
+def mean(values: list[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else math.nan
+
+
+def test_gains_of_abe_under_their_own_beta() -> None:
+    results = MadeUp()
+    runs = results.of("gain").rows(named=True)
+
+    def goodput(**wanted: Any) -> float:
+        return mean([r["goodput_total_mbit"] for r in runs if all(r[k] == v for k, v in wanted.items())])
+
+    drawn = lines_of(abe.FIGURES["gain"](results))
+    assert set(drawn) == {
+        ("reno", 10, "codel"),
+        ("reno", 10, "pie"),
+        *itertools.product(["cubic"], [10, 20], ["codel", "pie"]),
+    }
+    for (cc, rate, aqm), lines in drawn.items():
+        betas = {"reno": [0.7, 0.8, 0.95], "cubic": [0.8, 0.85, 0.95]}[cc]
+        assert list(lines) == [f"beta {beta:g}" for beta in betas]
+        for beta in betas:
+            place = {"cc": cc, "rate": rate, "aqm": aqm}
+            expected = [
+                [rtt, 100 * (goodput(**place, rtt=rtt, beta=beta) / goodput(**place, rtt=rtt, abe=False) - 1)]
+                for rtt in (20, 80)
+            ]
+            assert close(lines[f"beta {beta:g}"], expected)
+
+
+def test_convergence_of_abe_says_how_many_do_not() -> None:
+    results = MadeUp()
+    picture = abe.FIGURES["convergence"](results)
+    text = abe.tables(results)
+    late = 0
+    for (cc, aqm), lines in lines_of(picture).items():
+        texts = [note for note in picture.panels[cc, aqm].texts if isinstance(note, Annotation)]
+        notes = [(note.xy[0], note.get_color(), note.get_text()) for note in texts]
+        for name, found in lines.items():
+            beta = float(name.removeprefix("beta "))
+            for rtt, value in found:
+                runs = of(results.of("convergence"), cc=cc, aqm=aqm, beta=beta, rtt=rtt)["convergence"]
+                assert value == pytest.approx(mean(runs.to_list()), nan_ok=True)
+                if runs.null_count():
+                    late += 1
+                    assert (rtt, picture.colours[name], f"○ {runs.null_count()} of {len(runs)}") in notes
+                    assert f"({len(runs) - runs.null_count()} of {len(runs)})" in text
+    assert late and "runs not within 60 s" in legend(picture)
+
+
+def test_other_figures_of_abe_under_their_own_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = MadeUp()
+    runs = results.of("coexistence").filter(pl.col("cc") == "cubic")
+    for (rival, aqm), lines in lines_of(abe.FIGURES["ratio"](results)).items():
+        here = of(runs, aqm=aqm, rival_ecn=rival.endswith("with ECN"))
+        for name, found in lines.items():
+            own = here if name == "mean" else of(here, rtt=float(name.split()[1]))
+            for beta, value in found:
+                assert value == pytest.approx(of(own, beta=beta)["rate_ratio"].mean())
+    done = results.of("short").join(results._tables["flows"], on="key")
+    for (cc, aqm), lines in lines_of(abe.FIGURES["completion"](results)).items():
+        assert set(lines) == {f"beta {b:g}" for b in ((0.7, 0.8, 0.95) if cc == "reno" else (0.8, 0.85, 0.95))}
+        for name, found in lines.items():
+            beta = float(name.removeprefix("beta "))
+            for place, value in found:
+                size = (200.0, 400.0)[round(place)]
+                ratios = [
+                    one / other
+                    for rtt in (20.0, 80.0)
+                    for one in of(done, cc=cc, aqm=aqm, size=size, rtt=rtt, beta=beta)["completion_s"]
+                    for other in of(done, cc=cc, aqm=aqm, size=size, rtt=rtt, abe=False)["completion_s"]
+                ]
+                assert value == pytest.approx(sum(ratios) / len(ratios))
+    [lines] = lines_of(abe.FIGURES["reductions"](results)).values()
+    for reduction in ("immediate", "prr"):
+        for beta, value in lines[reduction]:
+            assert value == pytest.approx(of(results.overshoots(), reduction=reduction, beta=beta)["reductions"].mean())
+    for (cc, aqm, rtt), lines in lines_of(abe.FIGURES["sojourn"](results)).items():
+        for name, found in lines.items():
+            own = of(results.of("gain"), cc=cc, aqm=aqm, rtt=rtt, beta=float(name.removeprefix("beta ")), rate=10)
+            bins = (
+                results._tables["sojourn"]
+                .join(own, on="key", how="semi")
+                .group_by("from_ms")
+                .agg(pl.col("packets").sum())
+            )
+            for edge in (1.0, 2.0):
+                share = sum(bins.filter(pl.col("from_ms") < edge)["packets"]) / sum(bins["packets"])
+                assert [edge, pytest.approx(share)] in found
+    series = results._tables["series"]
+    of_runs = {
+        key[0]: rows.select("time_s", "cwnd").rows() for key, rows in series.partition_by("key", as_dict=True).items()
+    }
+    for (title, panel), lines in lines_of(abe.FIGURES["slow-start"](results)).items():
+        if panel == 0:
+            [key] = [key for key, rows in of_runs.items() if [*map(list, rows)] == lines["cwnd"]]
+            run = of(results.overshoots(), key=key).row(0, named=True)
+            assert f"beta {run['beta']:g}, {run['rtt']:g} ms: {run['goodput_total_mbit']:.2f} Mbit/s" in title
+            assert {y for _, y in lines["BDP"]} == {run["rate"] * 1e3 * run["rtt"] / 8 / 1514}
+    monkeypatch.setattr(abe, "FIGURES", {"reductions": abe.FIGURES["reductions"]})
+    assert abe.draw(results, tmp_path / "new") == [tmp_path / "new" / "abe-reductions.png"]
+
+
+def test_styles_of_as_many_series_as_allowed() -> None:
+    made = style.styles(style.MOST_SERIES)
+    assert len({(s.colour, s.marker, str(s.dashes)) for s in made}) == style.MOST_SERIES
+    assert isinstance(Patch(hatch=made[-1].hatch), Patch)
