@@ -95,14 +95,14 @@ def test_a_run_that_fails_is_reported_and_does_not_stop_the_others(
     said: list[str] = []
     plan = [experiment.load(small)]
     report = sweep.run(
-        plan, tmp_path / "r.duckdb", cluster=dask.address, quiet=True, on_failure=lambda _, text: said.append(text)
+        plan, tmp_path / "r.duckdb", cluster=dask.address, progress=False, on_failure=lambda _, text: said.append(text)
     )
     assert (report.done, report.kept, len(report.failed)) == (4, 0, 4)
     assert len(said) == 4 and all("allowed: JSON" in text for text in said)
     monkeypatch.undo()
-    report = sweep.run(plan, tmp_path / "r.duckdb", cluster=dask.address, quiet=True)
+    report = sweep.run(plan, tmp_path / "r.duckdb", cluster=dask.address, progress=False)
     assert (report.done, report.kept, report.failed) == (4, 4, [])
-    sweep.run(plan, tmp_path / "local.duckdb", quiet=True)
+    sweep.run(plan, tmp_path / "local.duckdb", progress=False)
     check_same(tmp_path / "r.duckdb", tmp_path / "local.duckdb")
 
 
@@ -112,7 +112,7 @@ def test_workers_of_another_engine_are_refused(
     here = _native.engine_version()
     monkeypatch.setattr(_native, "engine_version", lambda: "0.0.0+other")
     with pytest.raises(InputError) as error:
-        sweep.run([experiment.load(small)], tmp_path / "r.duckdb", cluster=dask.address, quiet=True)
+        sweep.run([experiment.load(small)], tmp_path / "r.duckdb", cluster=dask.address, progress=False)
     assert f"with engine {here}, allowed: workers with engine 0.0.0+other, as here" in str(error.value)
 
 
@@ -132,7 +132,7 @@ def test_an_interrupted_sweep_ends_its_runs_in_the_workers(dask: Dask, small: Pa
     assert time.monotonic() - asked < 5
     assert process.returncode == 130 and len(said.splitlines()) == 1, said
     # the workers have their hands free
-    report = sweep.run([experiment.load(small)], tmp_path / "r.duckdb", cluster=dask.address, quiet=True)
+    report = sweep.run([experiment.load(small)], tmp_path / "r.duckdb", cluster=dask.address, progress=False)
     assert report.done == 8
     assert time.monotonic() - asked < 15
 
@@ -157,7 +157,7 @@ def test_a_worker_that_is_killed_costs_only_its_runs(
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        report = sweep.run([experiment.load(path)], output, cluster=dask.address, quiet=True)
+        report = sweep.run([experiment.load(path)], output, cluster=dask.address, progress=False)
     finally:
         over.set()
         killer.join()
@@ -165,7 +165,7 @@ def test_a_worker_that_is_killed_costs_only_its_runs(
         pytest.skip("these machines are too fast for this test")
     assert dask.workers[0].wait(5) == -signal.SIGKILL and dask.workers[1].poll() is None
     assert (report.done, report.kept, report.failed) == (20, 0, [])
-    sweep.run([experiment.load(path)], tmp_path / "local.duckdb", quiet=True)
+    sweep.run([experiment.load(path)], tmp_path / "local.duckdb", progress=False)
     check_same(output, tmp_path / "local.duckdb")
 
 
@@ -205,4 +205,4 @@ def test_without_distributed_it_says_what_to_install(
     for name in names:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(InputError, match="pip install distributed"):
-        sweep.run([experiment.load(small)], tmp_path / "r.duckdb", cluster="tcp://127.0.0.1:8786", quiet=True)
+        sweep.run([experiment.load(small)], tmp_path / "r.duckdb", cluster="tcp://127.0.0.1:8786", progress=False)

@@ -88,9 +88,7 @@ def test_one_column_a_metric(tmp_path: Path) -> None:
         {"goodput_mbit": 6.0, "rtt_mean_ms": 25.0, "retransmissions": 19},
         {"goodput_mbit": 3.0, "rtt_mean_ms": 20.0, "retransmissions": 10},
     ]
-    result = compare.compare(
-        *frames((run, {"ce_marks": 0, "drops": 39}, flows)), reference(tmp_path, WIDE)
-    )
+    result = compare.compare(*frames((run, {"ce_marks": 0, "drops": 39}, flows)), reference(tmp_path, WIDE))
     errors = {(p.figure.metric, p.figure.flow): p.error for p in result.pairs}
     assert errors[("retransmissions", 1)] == pytest.approx(math.log(20 / 10))
     assert errors[("drops", 0)] == pytest.approx(math.log(40 / 20))
@@ -143,7 +141,9 @@ def test_other_cells_are_not_compared(changes: dict[str, Any], tmp_path: Path) -
 def test_unlike_runs_that_answer_one_cell_are_refused(tmp_path: Path) -> None:
     flows = [{"goodput_mbit": 5.0, "rtt_mean_ms": 20.0}] * 2
     unlike = (cell(FLOWBLIND), {"jain": 1.0}, flows), (cell(FLOWBLIND, hosts={"pacing": "fq"}), {"jain": 1.0}, flows)
-    with pytest.raises(InputError, match=r"runs that differ in hosts.pacing and answer one published cell, cubic\+reno"):
+    with pytest.raises(
+        InputError, match=r"runs that differ in hosts.pacing and answer one published cell, cubic\+reno"
+    ):
         compare.compare(*frames(*unlike), reference(tmp_path, LONG))
 
 

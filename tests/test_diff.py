@@ -19,7 +19,7 @@ TWO = [{"cc": "cubic", "base_rtt": "20ms", "count": 2, "start": {"uniform": ["0s
 
 def run(path: Path, settings: list[str] | None = None, **changes: Any) -> Results:
     table = described(**({"duration": "10s", "flows": TWO, "record": {"series": False}} | changes))
-    report = sweep.run([experiment.parse(table, "diff.toml", settings)], path, quiet=True)
+    report = sweep.run([experiment.parse(table, "diff.toml", settings)], path, progress=False)
     assert report.failed == []
     return dumbbell.open(path)
 

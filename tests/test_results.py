@@ -28,7 +28,7 @@ def made(path: Path, *settings: list[str], **changes: Any) -> Results:
     """Run a short experiment once for each list of settings, all into one file, and return what is in it."""
     table = described(**(SHORT | {"flows": RANDOM, "seeds": [1, 2, 3]} | changes))
     for one in settings or ([],):
-        assert sweep.run([experiment.parse(table, "made.toml", one)], path, quiet=True).failed == []
+        assert sweep.run([experiment.parse(table, "made.toml", one)], path, progress=False).failed == []
     return dumbbell.open(path)
 
 
@@ -78,7 +78,7 @@ def test_runs_of_an_older_engine_are_left_out_and_named(tmp_path: Path) -> None:
 def test_another_experiment_is_kept_apart(tmp_path: Path) -> None:
     results = made(tmp_path / "r.duckdb")
     table = described(**(SHORT | {"flows": RANDOM, "seeds": [1, 2], "hosts": {"ecn": False}}))
-    sweep.run([experiment.parse(table, "other.toml")], results.path, quiet=True)
+    sweep.run([experiment.parse(table, "other.toml")], results.path, progress=False)
     found = dumbbell.open(results.path)
     assert [one.name for one in found.dimensions] == ["experiment"]
     assert found.table("jain").frame["n"].to_list() == [3, 2]
@@ -234,9 +234,7 @@ def test_results_that_are_kept_nowhere_last_as_long_as_they_are_held() -> None:
 
 def test_paths_bytes_and_numbers_do_what_is_expected(tmp_path: Path, small: Path) -> None:
     assert len(dumbbell.load(small)) == 8
-    results = dumbbell.run(
-        small, {"seeds": [np.int64(1)], "duration": "100ms", "bottleneck.rate": "5Mbit"}
-    )
+    results = dumbbell.run(small, {"seeds": [np.int64(1)], "duration": "100ms", "bottleneck.rate": "5Mbit"})
     assert results.runs["seed"].to_list() == [1, 1]
     assert len(dumbbell.run(str(small).encode(), {"duration": "100ms"}, output=tmp_path / "r.duckdb")) == 8
     with pytest.raises(ValueError, match="allowed: a file name or a path"):

@@ -27,7 +27,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
         flows=[{"cc": "cubic", "base_rtt": "20ms"}, {"cc": "reno", "start": {"uniform": ["0s", "50ms"]}}],
         matrix={"bottleneck.rate": ["10Mbit", "100Mbit"], "flows[1].base_rtt": ["40ms"]},
     )
-    sweep.run([experiment.parse(table, "made-up.toml")], path, quiet=True)
+    sweep.run([experiment.parse(table, "made-up.toml")], path, progress=False)
     with duckdb.connect(str(path)) as connection:
         rate = "CAST(json_extract(config, '$.bottleneck.rate') AS DOUBLE) / 1e6"
         connection.execute(f"UPDATE runs SET jain = 0.4 + 0.1 * seed + CASE WHEN {rate} > 50 THEN 0.2 ELSE 0 END")
@@ -155,7 +155,9 @@ def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None
     assert command("table", "r.duckdb", "--csv", "--value", "sojourn_p99").stdout.count("sojourn_p99_ms") == 8
     assert "±" not in command("table", "r.duckdb", "--no-spread").stdout
     assert command("table", "r.duckdb", "--where", "rate=2000kbit").stdout.count("2Mbit") == 0
-    done = command("plot", "r.duckdb", "-o", "p.svg", "--kind", "series", "--where", "rate=2Mbit", "--where", "base_rtt=10ms")
+    done = command(
+        "plot", "r.duckdb", "-o", "p.svg", "--kind", "series", "--where", "rate=2Mbit", "--where", "base_rtt=10ms"
+    )
     assert done.returncode == 0 and (tmp_path / "p.svg").exists(), done.stderr
     for options in (
         [],

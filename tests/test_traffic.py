@@ -305,7 +305,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         udp=[UDP],
         matrix={"udp[0].rate": ["5Mbit", "20Mbit"], "bottleneck.aqm": ["pfifo", "fq_codel"]},
     )
-    report = sweep.run([plan], path, quiet=True)
+    report = sweep.run([plan], path, progress=False)
     assert (report.done, report.failed) == (8, [])
     return path
 

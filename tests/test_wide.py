@@ -54,7 +54,7 @@ def test_runs_of_several_files_are_counted_and_run_once(small: Path, tmp_path: P
     output = tmp_path / "r.duckdb"
     plan = sweep.estimate(plans, output, 2)
     assert (plan.runs, plan.kept) == (12, 0)
-    report = sweep.run(plans, output, quiet=True)
+    report = sweep.run(plans, output, progress=False)
     assert (report.done, report.kept, report.failed) == (12, 4, [])
     plan = sweep.estimate(plans, output, 2)
     assert (plan.runs, plan.kept, plan.seconds, plan.size) == (12, 12, 0, 0)

@@ -224,16 +224,22 @@ class Threads:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class _Bar:
-    """Progress on standard error, with time left; nothing if that is no terminal."""
+# whether a bar is shown, by default where somebody can see it; or who is told how many runs are done, and of how many
+ProgressTold = bool | Callable[[int, int], None] | None
 
-    def __init__(self, experiments: list[Experiment], store: Store, *, quiet: bool) -> None:
+
+class _Bar:
+    """Progress of what is left, with time left, on standard error or in a notebook, or told to a function."""
+
+    def __init__(self, experiments: list[Experiment], store: Store, told: ProgressTold) -> None:
         console = Console(stderr=True)
-        self._shown = console.is_terminal and not quiet
+        self._told = told if callable(told) else None
+        self._shown = told is not False and self._told is None and (console.is_terminal or console.is_jupyter)
         runs = TextColumn("{task.fields[runs]}")
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), runs, TimeRemainingColumn())
         self._progress = Progress(*columns, console=console, transient=True, disable=not self._shown)
-        self._total, self._work = left(experiments, store) if self._shown else (0, 0.0)
+        counted = self._shown or self._told is not None
+        self._total, self._work = left(experiments, store) if counted else (0, 0.0)
         self._runs = 0
         self._done, self._updated = 0.0, 0.0
         self._task = self._progress.add_task("runs", total=self._work or None, runs="")
@@ -248,6 +254,8 @@ class _Bar:
     def finish(self, cell: Cell) -> None:
         self._runs += 1
         self._done += cell.packets
+        if self._told is not None:
+            self._told(self._runs, max(self._runs, self._total))
 
     def update(self, running: Iterable[tuple[Cell, _native.Progress]]) -> None:
         if self._shown and time.monotonic() - self._updated > 0.1:
@@ -301,8 +309,7 @@ def run(
     *,
     jobs: int | None = None,
     cluster: str | None = None,
-    quiet: bool = False,
-    progress: bool | Callable[[int, int], None] | None = None,
+    progress: ProgressTold = None,
     on_failure: Callable[[Cell, str], None] = lambda _cell, _text: None,
     keys: list[str] | None = None,
 ) -> Report:
@@ -310,7 +317,8 @@ def run(
 
     Runs are carried out on `jobs` cores of this machine (all by default) or, if `cluster` is the address of a Dask
     scheduler, by its workers. Finished runs are committed about every two seconds. Ctrl-C stops at once; what is
-    finished is kept. A failed run does not stop the others. Raises InputError if `output` or `cluster` cannot be used.
+    finished is kept. A failed run does not stop the others. `keys` takes the keys of all runs, kept ones too. Raises
+    InputError if `output` or `cluster` cannot be used.
     """
     report = Report()
     running: dict[Future[Measured], tuple[Cell, _native.Progress]] = {}
@@ -357,7 +365,7 @@ def run(
     with (
         _workers(jobs, cluster) as workers,
         Store.open(output, write=True) as store,
-        _Bar(experiments, store, quiet=quiet) as bar,
+        _Bar(experiments, store, progress) as bar,
         _signals(report),
     ):
         cells = _longest_first(_missing(experiments, store, begun, report, keys))
