@@ -36,7 +36,7 @@ def test_a_higher_target_of_codel_shows_in_the_sojourn_first(tmp_path: Path) -> 
     # more than a microsecond of queue for each of target: most of the difference arrives
     assert 0.4 < first["difference"] < 1.5
     assert "time in queue" in found.markdown().split("\n\n")[1]
-    with pytest.raises(InputError, match="--by: found .* with one value"):
+    with pytest.raises(InputError, match=r"--by: found .* with one value"):
         results.where("target=5ms").diff(by="target")
 
 

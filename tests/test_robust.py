@@ -217,7 +217,7 @@ def test_a_sweep_that_is_killed_ten_times_ends_as_one_that_is_not(tmp_path: Path
     length = time.monotonic() - started
     rng = random.Random(10)
     load = "import sys; from dumbbell import experiment; plan = experiment.load(sys.argv[1])"
-    code = f"{OFTEN}; {load}; print(flush=True); sys.stdin.readline(); sweep.run([plan], sys.argv[2], jobs=1, progress=False)"
+    code = f"{OFTEN}; {load}; print(flush=True); sys.stdin.readline(); sweep.run([plan], sys.argv[2], jobs=1)"
     # all at once up to where they would begin: what takes long is to get there
     line = [sys.executable, "-c", code, str(plan), str(output)]
     waiting = [subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(10)]

@@ -18,7 +18,7 @@ from dumbbell.tables import aligned, number, tidy
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """Four runs of two flows with made-up measures: goodput = rate · (flow + 1) / 10 + seed, Jain 0.5, 0.6, 0.7, 0.8."""
+    """Four runs of two flows, made up: goodput = rate · (flow + 1) / 10 + seed, Jain 0.5, 0.6, 0.7, 0.8."""
     path = tmp_path_factory.mktemp("made") / "r.duckdb"
     table = described(
         seeds=[1, 2],
@@ -32,8 +32,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
         rate = "CAST(json_extract(config, '$.bottleneck.rate') AS DOUBLE) / 1e6"
         connection.execute(f"UPDATE runs SET jain = 0.4 + 0.1 * seed + CASE WHEN {rate} > 50 THEN 0.2 ELSE 0 END")
         connection.execute(
-            f"UPDATE flows SET goodput_mbit = (SELECT {rate} * (flow + 1) / 10 + seed FROM runs WHERE runs.key = flows.key),"
-            " rtt_mean_ms = base_rtt_ms + 5"
+            f"UPDATE flows SET goodput_mbit ="
+            f" (SELECT {rate} * (flow + 1) / 10 + seed FROM runs WHERE runs.key = flows.key), rtt_mean_ms = base_rtt_ms + 5"
         )
     return dumbbell.open(path)
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 import dumbbell
 from conftest import Command, described, parsed
-from dumbbell import _native, compare, experiment, figures, json_schema, sweep, traffic
+from dumbbell import _native, compare, experiment, json_schema, sweep, traffic
 from dumbbell.errors import InputError
 from dumbbell.registry import registry
 from dumbbell.store import Store
-from dumbbell.tables import Frame, markdown
 
 WEB = {"cc": "cubic", "arrivals": "50/s", "size": "10kB"}
 UDP = {"rate": "5Mbit"}
@@ -311,7 +310,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_slow_down_by_size_is_in_the_store(mixed: Path) -> None:
-    results = dumbbell.open_results(mixed)
+    results = dumbbell.open(mixed)
     sizes, each = results.slowdowns, results.short_flows
     assert sizes["from_bytes"].unique().sort().to_list()[:4] == [1000, 2000, 5000, 10_000]
     assert (sizes["slowdown_mean"].drop_nans() >= 1).all()
@@ -331,7 +330,7 @@ def test_slow_down_by_size_is_in_the_store(mixed: Path) -> None:
 
 
 def test_udp_has_rows_and_shares(mixed: Path, command: Command) -> None:
-    results = dumbbell.open_results(mixed)
+    results = dumbbell.open(mixed)
     udp = results.flows.filter(pl.col("cc") == "udp")
     assert udp.height == 8 and udp["rtt_mean_ms"].is_nan().all()
     shares = results.flows.group_by("key").agg(pl.col("share").sum())
@@ -342,45 +341,45 @@ def test_udp_has_rows_and_shares(mixed: Path, command: Command) -> None:
     said = command("table", mixed, "--rows", "bottleneck.aqm", "--columns", "cc", "--value", "share")
     assert said.returncode == 0, said.stderr
     # over one queue UDP takes nearly all at twice the rate; over a queue for each flow it does not
-    frame = Frame(results.runs, results.flows)
-    text = markdown(frame, "aqm", "cc", "share", where=["udp[0].rate=20Mbit"])
-    share = {cells[1].strip(): float(cells[-2]) for cells in (row.split("|") for row in text.splitlines()[4:])}
+    frame = results.where("udp[0].rate=20Mbit", "cc=udp").table("share", "aqm").frame
+    share = dict(frame.select("aqm", "mean").rows())
     assert share["pfifo"] > 0.9 and share["fq_codel"] < 0.7
 
 
-def test_tables_take_udp_for_what_it_is(mixed: Path, tmp_path: Path) -> None:
-    with Store.open(mixed) as store:
-        frame = Frame(store.table("runs"), store.table("flows"), str(mixed))
-        series = [store.table(name) for name in ("series", "queue_series")]
-    both = markdown(frame, "aqm", None, "rtt", where=["udp[0].rate=5Mbit"])
-    tcp = markdown(frame, "aqm", None, "rtt", where=["udp[0].rate=5Mbit", "flow=0"])
-    assert " - " not in both and " - " not in tcp
-    assert markdown(frame, "arrivals", "web[0].size", "jain").splitlines()[4].startswith("| 50/s")
-    assert markdown(frame, "spacing", None, "jain").splitlines()[4].startswith("| constant")
+def test_tables_take_udp_for_what_it_is(mixed: Path) -> None:
+    results = dumbbell.open(mixed)
+    frame = results.where("udp[0].rate=5Mbit").table("rtt", "aqm", "flow").frame
+    # of UDP there is no RTT: none of its runs has a value, and no mean
+    assert frame.filter(pl.col("flow") == "2")["none"].to_list() == [2, 2]
+    assert frame.filter(pl.col("flow") == "2")["mean"].null_count() == 2
+    assert frame.filter(pl.col("flow") == "0")["mean"].null_count() == 0
+    assert results.table("jain", "arrivals", "web[0].size", mean_over=["aqm", "udp[0].rate"]).cells[0][0] == "50/s"
+    assert results.table("jain", "spacing", mean_over=["aqm", "udp[0].rate"]).cells[0][0] == "constant"
     for value in ("srtt", "goodput"):
-        figures.series(frame, series, value, tmp_path / f"{value}.svg")
-    figures.against(frame, "udp[0].rate", "rtt", tmp_path / "against.svg")
+        assert results.where("udp[0].rate=5Mbit").plot("series", value=value).axes
+    assert results.plot(against="udp[0].rate", value="rtt").axes
 
 
 def test_tables_of_short_flows_and_classes(mixed: Path, command: Command) -> None:
-    results = dumbbell.open_results(mixed)
+    results = dumbbell.open(mixed)
     keys = results.runs.filter(pl.col("matrix").str.contains("fq_codel"))["key"]
     rows = results.slowdowns.filter(pl.col("key").is_in(keys.implode()), pl.col("from_bytes") == 1000)
     said = command(
-        *("table", mixed, "--of", "slowdowns", "--rows", "from_bytes", "--columns", "aqm", "--value", "slowdown_p99")
+        *("table", mixed, "--of", "slowdowns", "--rows", "from_bytes", "--columns", "aqm"),
+        *("--value", "slowdown_p99", "--mean-over", "udp[0].rate"),
     )
     assert said.returncode == 0, said.stderr
     first = [cell.strip() for cell in said.stdout.splitlines()[4].strip("|").split("|")]
     assert said.stdout.startswith(
-        "slowdown_p99 of each class and range of sizes, mean over udp[0].rate (2), seed (2)\n"
+        "slow-down, P99, of each class and range of sizes; mean over udp[0].rate; mean ± half"
     )
-    assert first[0] == "1000" and float(first[1]) == pytest.approx(rows["slowdown_p99"].mean(), rel=1e-3)
-    said = command("table", mixed, "--of", "classes", "--rows", "kind", "--value", "throughput_mbit")
+    assert first[0] == "1000" and float(first[1].split()[0]) == pytest.approx(rows["slowdown_p99"].mean(), rel=1e-3)
+    found = results.table("throughput_mbit", "kind", of="classes", mean_over=["aqm", "udp[0].rate", "class"]).frame
     means = results.classes.group_by("kind").agg(pl.col("throughput_mbit").mean())
     for kind, mean in means.iter_rows():
-        assert f"| {kind:5} | {mean:15.4g} |" in said.stdout
+        assert found.filter(pl.col("kind") == kind)["mean"][0] == pytest.approx(mean)
     tidy = command("table", mixed, "--of", "short_flows", "--csv", "--where", "udp[0].rate=5Mbit").stdout.splitlines()
-    assert tidy[0].endswith(",seed,class,cc,base_rtt_ms,measure,value") and len(tidy) > 500
+    assert tidy[0].endswith(",seed,class,measure,value") and len(tidy) > 500
     said = command("table", mixed, "--of", "slowdown")
     assert said.returncode == 2 and said.stderr.endswith("(nearest: slowdowns)\n")
 

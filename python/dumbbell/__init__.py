@@ -38,13 +38,14 @@ def run(
 ) -> Results:
     """Run an experiment and return what its runs measured: a file, a shipped one by name, or the table of such a file.
 
-    `overrides` replace keys, `{"bottleneck.rate": "40Mbit"}` or `["bottleneck.rate=40Mbit"]`. Results go to the file `output`,
-    which may hold some of them already; without it they last as long as the object that is returned. Runs are carried out
-    on `jobs` cores (all by default) or by the workers of the Dask scheduler whose address is `cluster`. `progress` is whether
-    to show a bar, by default in terminals and notebooks, or a function of runs done and runs in all.
+    `overrides` replace keys, `{"bottleneck.rate": "40Mbit"}` or `["bottleneck.rate=40Mbit"]`. Results go to the file
+    `output`, which may hold some of them already; without it they last as long as the object that is returned. Runs
+    are carried out on `jobs` cores (all by default) or by the workers of the Dask scheduler whose address is
+    `cluster`. `progress` is whether to show a bar, by default in terminals and notebooks, or a function of runs done
+    and runs in all.
 
-    Raises InputError (a ValueError of one line) on bad input, RuntimeError if a run fails and KeyboardInterrupt, after keeping
-    what is finished, on Ctrl-C.
+    Raises InputError (a ValueError of one line) on bad input, RuntimeError if a run fails and KeyboardInterrupt,
+    after keeping what is finished, on Ctrl-C.
     """
     match experiment:
         case Experiment():

@@ -1,8 +1,8 @@
 """What differs between two results, or between the values of a key: every measure, its interval, how sure, how large.
 
-The same cells are held against each other. Where both have the same seeds, the differences are taken seed by seed (common
-random numbers); otherwise the means are compared with Welch's test. Over several cells the mean difference is that of a
-stratified sample: the cells are fixed, the seeds are what varies. Runs of one seed alone are compared cell by cell.
+The same cells are held against each other. Where both have the same seeds, the differences are taken seed by seed
+(common random numbers); otherwise the means are compared with Welch's test. Over several cells, relative differences
+are averaged for each seed, and the interval is over seeds: cells of one sweep draw from the same seeds.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _TABLES = ("runs", "flows", "classes")
 class Diff:
     """What differs. `frame` has a row for each cell, measure and part, `measures` one for each measure and part.
 
-    Columns: `a`, `b` (means), `difference` (b - a) and, of one cell, `half` of its 95 % interval; `change` (difference / a)
-    with `change_low` and `change_high`; `n` (pairs of seeds, or seeds of the smaller side); `p`; and `differs`: for sure,
-    all comparisons together.
+    Columns: `a`, `b` (means), `difference` (b - a) and, of one cell, `half` of its 95 % interval; `change`
+    (difference / a) with `change_low` and `change_high`; `n` (pairs of seeds, or seeds of the smaller side); `p`; and
+    `differs`: for sure, all comparisons together.
     """
 
     names: tuple[str, str]
@@ -113,8 +113,8 @@ def _interval(low: float | None, high: float | None, text: Callable[[float], str
 def diff(first: Results, second: Results | None = None, *, by: str | None = None, values: Sequence[str] = ()) -> Diff:
     """Return what differs from `first` to `second` or, within `first`, from one value of the key `by` to the others.
 
-    `by` is a key, of which the first value is the one to compare with, or `KEY=A,B`. `values` are measures; by default all.
-    Raises InputError if nothing can be compared.
+    `by` is a key, of which the first value is the one to compare with, or `KEY=A,B`. `values` are measures; by
+    default all. Raises InputError if nothing can be compared.
     """
     if (second is None) == (by is None):
         raise InputError(
@@ -352,21 +352,20 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
         .then((v + w) ** 2 / (v**2 / (pl.col("n") - 1) + w**2 / (pl.col("n_b") - 1)))
         .otherwise(pl.min_horizontal("n", "n_b") - 1.0),
     )
-    enough = by_seed.filter((pl.col("n") > 1) | ~pl.lit(value=False)).drop("unlike")
-    # seeds in common are better than means; one in common is better than none, unless both sides have several of their own
+    # seeds in common are better than means; one in common is better than none, unless both sides have several
     several = by_mean.filter(pl.col("n") > 1).join(by_seed.filter(pl.col("n") > 1), on=_PLACE, how="anti")
-    enough = enough.join(several, on=_PLACE, how="anti")
-    other = by_mean.join(enough, on=_PLACE, how="anti")
+    paired = by_seed.drop("unlike").join(several, on=_PLACE, how="anti")
+    other = by_mean.join(paired, on=_PLACE, how="anti")
     columns = [*_PLACE, "a", "b", "difference", "variance", "n", "paired", "freedom"]
     casts = {"n": pl.Int64, "freedom": pl.Float64, "variance": pl.Float64}
-    return pl.concat([enough.select(columns).cast(casts), other.select(columns).cast(casts)])
+    return pl.concat([paired.select(columns).cast(casts), other.select(columns).cast(casts)])
 
 
 def _over_cells(side: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
     """Return the mean over the cells of every measure, in units of its size in each cell, for each seed.
 
-    Cells of one sweep draw from the same seeds, so that they are not independent of each other; the seeds are. Of a sweep
-    with one seed each cell counts as a seed.
+    Cells of one sweep draw from the same seeds, so that they are not independent of each other; the seeds are. Of a
+    sweep with one seed each cell counts as a seed.
     """
     scaled = side.join(sizes, on=_PLACE).with_columns(pl.col("value") / pl.col("size"))
     if side["seed"].n_unique() < 2:
@@ -448,8 +447,8 @@ def _of_a(relative: pl.Expr) -> pl.Expr:
 def _decided(rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows with the verdict of each: Benjamini and Hochberg's procedure (1995) over all of them.
 
-    Of equals it says "different" with the chance that it is given, here half of `_FAMILY`: there are two such lists. What has
-    no interval, one run on either side, differs if it is not equal.
+    Of equals it says "different" with the chance that it is given, here half of `_FAMILY`: there are two such lists.
+    What has no interval, one run on either side, differs if it is not equal.
     """
     tested = rows.with_row_index("place").filter(pl.col("p").is_not_null()).sort("p")
     count = tested.height

@@ -70,11 +70,12 @@ def plot(
 ) -> Picture:
     """Return a figure of results: what suits their shape, or what is asked for.
 
-    `kind` is one of `KINDS`; `value` what to draw; `against` the key along the horizontal axis, `by` the keys that tell
-    lines, bars or boxes apart, `facet` those that tell panels apart. Every other key by which the runs differ becomes a
-    line or a panel, unless it is in `mean_over`. `baseline`, `KEY=VALUE`, draws the difference from the runs with this value,
-    seed by seed (kind "ratio": the ratio). `reference` is a CSV file of published results: errors as heat maps, or, with
-    kind "lines", both beside each other. `time` is the part of time series to draw, from and to, in seconds.
+    `kind` is one of `KINDS`; `value` what to draw; `against` the key along the horizontal axis, `by` the keys that
+    tell lines, bars or boxes apart, `facet` those that tell panels apart. Every other key by which the runs differ
+    becomes a line or a panel, unless it is in `mean_over`. `baseline`, `KEY=VALUE`, draws the difference from the
+    runs with this value, seed by seed (kind "ratio": the ratio). `reference` is a CSV file of published results:
+    errors as heat maps, or, with kind "lines", both beside each other. `time` is the part of time series to draw,
+    from and to, in seconds.
 
     Raises InputError if there is no such key or measure, or too much for one figure.
     """
@@ -569,7 +570,7 @@ def _beside(results: Results, reference: str | Path, kind: str | None, asked: _A
 
 
 def pairs(compared: Comparison, metric: str) -> tuple[pl.DataFrame, str]:
-    """Return one row a compared figure of `metric`: what tells cells apart, place, both values, error; and the score."""
+    """Return one row a compared figure of `metric`, with what tells its cell apart, and what the error is called."""
     found = [p for p in compared.pairs if p.figure.metric == metric and not math.isnan(p.error)]
     if not found:
         known = sorted({p.figure.metric for p in compared.pairs})
