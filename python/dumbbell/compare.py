@@ -199,8 +199,10 @@ def compare(
     """
     parts = [c for c in runs.columns if c.startswith("drops_")]
     if parts:  # an older engine has no sum of them
-        total = pl.sum_horizontal(parts)
-        runs = runs.with_columns((pl.col("drops").fill_null(total) if "drops" in runs.columns else total).alias("drops"))
+        drops = pl.sum_horizontal(parts)
+        if "drops" in runs.columns:
+            drops = pl.col("drops").fill_null(drops)
+        runs = runs.with_columns(drops.alias("drops"))
     configs = [(_unfolded(row["config"]), row) for row in runs.iter_rows(named=True)]
     described = [(_Run(config), row) for config, row in configs if only_flows(config)]
     by_flow = {(row["key"], row["flow"]): row for row in flows.iter_rows(named=True)} if flows.height else {}
