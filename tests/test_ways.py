@@ -90,6 +90,17 @@ def test_one_line_says_what_is_wrong(changes: dict[str, Any], expected: str) -> 
     assert line(**changes) == f"test.toml: {expected}"
 
 
+def test_values_that_make_one_run_in_some_cells_only_are_different() -> None:
+    # hystart of linux-5.4 is 5.5
+    matrix = {
+        "hosts.profile": ["linux-5.4", "linux-6.12"],
+        "flows[*].cc": ["cubic", {"name": "cubic", "hystart": "5.5"}],
+    }
+    assert len({cell.key for cell in parsed(matrix=matrix).cells()}) == 3
+    one_profile = {"flows[*].cc": matrix["flows[*].cc"]}
+    assert "which make the same run" in line(matrix=one_profile, hosts={"profile": "linux-5.4"})
+
+
 def test_large_matrices_are_checked_for_overrides_too() -> None:
     values = [f"{i}us" for i in range(1, 201)]
     matrix = {f"flows[{i}].base_rtt": values for i in (0, 1)}
