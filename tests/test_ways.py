@@ -136,6 +136,9 @@ def test_settings_beside_the_matrix_are_kept() -> None:
     )
     assert [cell.matrix["flows[0].base_rtt"] for cell in plan.cells()] == ["4ms", "4ms"]
     assert {cell.groups["bottleneck"]["aqm"]["target"] for cell in plan.cells()} == {3_000_000}
+    only_slow = [{"when": {"bottleneck.rate": "1Mbit"}, "set": {"duration": "1s"}}]
+    slow = described(matrix={"bottleneck.rate": ["1Mbit", "2Mbit"]}, override=only_slow)
+    assert len(experiment.parse(slow, "f", ["bottleneck.rate=40Mbit"])) == 1, "an override may have nothing left to do"
     assert line(["duration=1s", "duration=2s"]) == '--set: found "duration" twice, allowed: each key once'
 
 

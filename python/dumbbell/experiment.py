@@ -193,8 +193,11 @@ class Experiment:
         for path, value in self.settings:
             keys.set_path(table, path, value)
 
-    def check(self) -> None:
-        """Check every value of every axis, and all cells of a small matrix; raises InputError."""
+    def check(self, *, overrides: bool) -> None:
+        """Check every value of every axis, and all cells of a small matrix; raises InputError.
+
+        With `overrides`, each of them has to apply to some run.
+        """
         origin, seed = (0,) * len(self.matrix.axes), self.seeds[0]
         first = self._resolve_and_say(origin, seed)
         self._check_cell(first.cell)
@@ -223,7 +226,7 @@ class Experiment:
         if self.matrix.size > CHECKED_AHEAD:
             # a condition holds for some value of an axis, or never
             unmet = {n for n in unmet if not all((n, m) in met for m in range(len(self.overrides[n][0])))}
-        if unmet and not self.settings:
+        if unmet and overrides:
             nothing, allowed = "a condition that no run meets", "keys and values of some runs of the matrix"
             raise InputError(self.file, f"override[{min(unmet)}].when", nothing, allowed)
 
@@ -457,7 +460,7 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
                 found, allowed = keys.path_text(path), f'a key that the matrix does not set: "{axis.text}" does'
                 raise InputError("", f"override[{number}].set", found, allowed)
     experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, overrides, tuple(last), files)
-    experiment.check()
+    experiment.check(overrides=not settings)  # settings may leave nothing to which one applies
     return experiment
 
 
