@@ -90,6 +90,17 @@ def test_one_line_says_what_is_wrong(changes: dict[str, Any], expected: str) -> 
     assert line(**changes) == f"test.toml: {expected}"
 
 
+def test_values_that_make_one_run_in_some_cells_only_are_different() -> None:
+    # hystart of linux-5.4 is 5.5
+    matrix = {
+        "hosts.profile": ["linux-5.4", "linux-6.12"],
+        "flows[*].cc": ["cubic", {"name": "cubic", "hystart": "5.5"}],
+    }
+    assert len({cell.key for cell in parsed(matrix=matrix).cells()}) == 3
+    one_profile = {"flows[*].cc": matrix["flows[*].cc"]}
+    assert "which make the same run" in line(matrix=one_profile, hosts={"profile": "linux-5.4"})
+
+
 def test_large_matrices_are_checked_for_overrides_too() -> None:
     values = [f"{i}us" for i in range(1, 201)]
     matrix = {f"flows[{i}].base_rtt": values for i in (0, 1)}
@@ -125,6 +136,9 @@ def test_settings_beside_the_matrix_are_kept() -> None:
     )
     assert [cell.matrix["flows[0].base_rtt"] for cell in plan.cells()] == ["4ms", "4ms"]
     assert {cell.groups["bottleneck"]["aqm"]["target"] for cell in plan.cells()} == {3_000_000}
+    only_slow = [{"when": {"bottleneck.rate": "1Mbit"}, "set": {"duration": "1s"}}]
+    slow = described(matrix={"bottleneck.rate": ["1Mbit", "2Mbit"]}, override=only_slow)
+    assert len(experiment.parse(slow, "f", ["bottleneck.rate=40Mbit"])) == 1, "an override may have nothing left to do"
     assert line(["duration=1s", "duration=2s"]) == '--set: found "duration" twice, allowed: each key once'
 
 

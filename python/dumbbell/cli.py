@@ -28,7 +28,10 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        version = importlib.metadata.version("dumbbell")
+        try:
+            version = importlib.metadata.version("dumbbell")
+        except importlib.metadata.PackageNotFoundError:  # run from its folder
+            version = engine_version().partition("+")[0]
         print(f"dumbbell {version} (engine {engine_version()})")
         raise typer.Exit
 

@@ -19,6 +19,7 @@ from dumbbell.registry import Param, registry
 
 MAX_FILE_BYTES = 16 * 2**20
 CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
+_COMPARED = 64  # cells in which two values of an axis are compared
 TABLES = ("bottleneck", "hosts", "record")
 _IN_QUOTES = 'keys in quotes, such as "bottleneck.rate"'
 
@@ -98,6 +99,15 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class _Resolved:
+    """A run, the same without overrides, and the numbers of the overrides that apply."""
+
+    cell: Cell
+    plain: dict[str, Any]
+    chosen: list[int]
+
+
+@dataclass(frozen=True)
 class _Condition:
     path: keys.Path
     values: tuple[Any, ...]  # canonical
@@ -159,13 +169,16 @@ class Experiment:
         return [self.cell(draw.randrange(first, end)) for first, end in itertools.pairwise(ends)]
 
     def _resolve(self, position: tuple[int, ...], seed: int) -> Cell:
-        return self._resolve_and_say(position, seed)[0]
+        return self._resolve_and_say(position, seed).cell
 
-    def _resolve_and_say(self, position: tuple[int, ...], seed: int) -> tuple[Cell, list[int]]:
-        """Return a run and the overrides that apply to it."""
+    def _resolve_and_say(self, position: tuple[int, ...], seed: int) -> "_Resolved":
         try:
-            table, groups = self._plain(position, seed)
-            chosen = [n for n, (when, _) in enumerate(self.overrides) if all(one.holds(groups) for one in when)]
+            table = copy.deepcopy(self.base)
+            for _, path, value in self.matrix.settings(position):
+                keys.set_path(table, path, value)
+            self._set_last(table)
+            groups = plain = schema.resolve(table, seed, self.files)
+            chosen = [n for n, (when, _) in enumerate(self.overrides) if all(one.holds(plain) for one in when)]
             if chosen:
                 for path, value in itertools.chain.from_iterable(self.overrides[n][1] for n in chosen):
                     keys.set_path(table, path, value)
@@ -174,57 +187,63 @@ class Experiment:
         except InputError as error:
             raise error.within(self.file) from None
         labels = {key: label(value) for key, _, value in self.matrix.settings(position)}
-        return Cell(self.name, self.title, labels, seed, groups), chosen
-
-    def _plain(self, position: tuple[int, ...], seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return a run without overrides: its table, and what that is resolved."""
-        table = copy.deepcopy(self.base)
-        for _, path, value in self.matrix.settings(position):
-            keys.set_path(table, path, value)
-        self._set_last(table)
-        return table, schema.resolve(table, seed, self.files)
+        return _Resolved(Cell(self.name, self.title, labels, seed, groups), plain, chosen)
 
     def _set_last(self, table: dict[str, Any]) -> None:
         for path, value in self.settings:
             keys.set_path(table, path, value)
 
-    def check(self) -> None:
-        """Check every value of every axis, and all cells of a small matrix; raises InputError."""
-        origin = (0,) * len(self.matrix.axes)
-        self._check_cell(self._resolve(origin, self.seeds[0]))
-        plain = [self._plain(origin, self.seeds[0])[1]]
+    def check(self, *, overrides: bool) -> None:
+        """Check every value of every axis, and all cells of a small matrix; raises InputError.
+
+        With `overrides`, each of them has to apply to some run.
+        """
+        origin, seed = (0,) * len(self.matrix.axes), self.seeds[0]
+        first = self._resolve_and_say(origin, seed)
+        self._check_cell(first.cell)
+        met = self._met(first.plain)
         for number, axis in enumerate(self.matrix.axes):
-            of_axis = plain[:1]
+            seen = {_digest(_canonical(first.plain)): 0}
             for digit in range(1, len(axis.values)):
-                position = _moved(origin, number, digit)
                 try:
-                    self._check_cell(self._resolve(position, self.seeds[0]))
+                    found = self._resolve_and_say(_moved(origin, number, digit), seed)
+                    self._check_cell(found.cell)
                 except InputError as error:
                     raise error.within(self.file, f'matrix."{axis.text}"[{digit}]: ') from None
-                of_axis.append(self._plain(position, self.seeds[0])[1])
-            self._check_different(number, of_axis)
-            plain += of_axis[1:]
+                met |= self._met(found.plain)
+                alike = seen.setdefault(_digest(_canonical(found.plain)), digit)
+                if alike != digit and self._equal_everywhere(number, alike, digit):
+                    values = [
+                        axis.values[n][0] if len(axis.keys) == 1 else list(axis.values[n]) for n in (alike, digit)
+                    ]
+                    same = f"{shown(values[0])} and {shown(values[1])}, which make the same run"
+                    raise InputError(self.file, f'matrix."{axis.text}"[{digit}]', same, "values that differ")
         unmet = set(range(len(self.overrides)))
         for position in itertools.islice(self.matrix.positions(), CHECKED_AHEAD):
-            cell, chosen = self._resolve_and_say(position, self.seeds[0])
-            self._check_times(cell)
-            unmet -= set(chosen)
+            found = self._resolve_and_say(position, seed)
+            self._check_times(found.cell)
+            unmet.difference_update(found.chosen)
         if self.matrix.size > CHECKED_AHEAD:
             # a condition holds for some value of an axis, or never
-            unmet = {n for n in unmet if not all(any(map(one.holds, plain)) for one in self.overrides[n][0])}
-        if unmet and not self.settings:
-            found, allowed = "a condition that no run meets", "keys and values of some runs of the matrix"
-            raise InputError(self.file, f"override[{min(unmet)}].when", found, allowed)
+            unmet = {n for n in unmet if not all((n, m) in met for m in range(len(self.overrides[n][0])))}
+        if unmet and overrides:
+            nothing, allowed = "a condition that no run meets", "keys and values of some runs of the matrix"
+            raise InputError(self.file, f"override[{min(unmet)}].when", nothing, allowed)
 
-    def _check_different(self, number: int, plain: list[dict[str, Any]]) -> None:
-        """Refuse two values of an axis that make the same runs; `plain` are those at the first value of the others."""
-        axis, seen = self.matrix.axes[number], dict[str, int]()
-        for digit, groups in enumerate(plain):
-            first = seen.setdefault(_canonical(groups), digit)
-            if first != digit:
-                values = [axis.values[n][0] if len(axis.keys) == 1 else list(axis.values[n]) for n in (first, digit)]
-                found = f"{shown(values[0])} and {shown(values[1])}, which make the same run"
-                raise InputError(self.file, f'matrix."{axis.text}"[{digit}]', found, "values that differ")
+    def _met(self, plain: dict[str, Any]) -> set[tuple[int, int]]:
+        """Return the conditions that hold for a run, by the numbers of override and condition."""
+        every = ((n, m, one) for n, (when, _) in enumerate(self.overrides) for m, one in enumerate(when))
+        return {(n, m) for n, m, one in every if one.holds(plain)}
+
+    def _equal_everywhere(self, number: int, first: int, second: int) -> bool:
+        """Return whether two values of an axis make the same run in every cell, or in a sample of many."""
+        draw, size = random.Random(0), self.matrix.size
+        for index in range(size) if size <= _COMPARED else (draw.randrange(size) for _ in range(_COMPARED)):
+            position = self.matrix.position(index)
+            one, other = (self._resolve_and_say(_moved(position, number, n), self.seeds[0]) for n in (first, second))
+            if one.plain != other.plain:
+                return False
+        return True
 
     def _check_times(self, cell: Cell) -> None:
         """Refuse what begins or changes after the end of the run."""
@@ -453,7 +472,7 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
                 found, allowed = keys.path_text(path), f'a key that the matrix does not set: "{axis.text}" does'
                 raise InputError("", f"override[{number}].set", found, allowed)
     experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, overrides, tuple(last), files)
-    experiment.check()
+    experiment.check(overrides=not settings)  # settings may leave nothing to which one applies
     return experiment
 
 

@@ -99,7 +99,7 @@ def _section(name: str) -> Group:
         doc = "Queue discipline; dumbbell describe NAME says what it takes."
         keys.insert(0, Key("aqm", "", _of_algorithms(known.aqm), doc))
         changes = 'a list of tables such as { at = "30s", rate = "5Mbit" }'
-        keys.append(Key("rate_changes", "[]", changes, "When the rate changes, and to what; in the order of time."))
+        keys.append(Key("rate_changes", "[]", changes, "When the rate changes, and to what; in any order."))
     return Group(name, TITLES[name], "", tuple(keys))
 
 
