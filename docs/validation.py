@@ -25,8 +25,8 @@ CLOSED_FORM = "Use of the link by a deterministic AIMD flow"
 PUBLISHED = "SCE draft"
 TIES = "A packet then often waits exactly as long as COBALT allows, and how the clock rounds decides (lab book 24)."
 LAB = (
-    "Likely reasons: from 25 Mbit/s on the lab's hosts add 0.5 to 1 ms, which shows at 0 and 2 ms; up to 5 Mbit/s a window "
-    "of a few segments falls into a cycle that depends on the kernel (lab book, SCE draft, one flow)."
+    "Likely reasons: from 25 Mbit/s on the lab's hosts add 0.5 to 1 ms, which shows at 0 and 2 ms; up to 5 Mbit/s a "
+    "window of a few segments falls into a cycle that depends on the kernel (lab book, SCE draft, one flow)."
 )
 STARTS = "Who starts first decides much of it, and one start is published (lab book 25)."
 SHOWN = 5  # cells named of those that do not agree with a publication
