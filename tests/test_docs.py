@@ -166,7 +166,7 @@ def run_line(line: str, folder: Path) -> tuple[int, str, str]:
     }
     env = os.environ | paths | {"COLUMNS": "200", "NO_COLOR": "1"}
     words = ["sh", "-c", DUMBBELL.sub("dumbbell", line)]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=100, check=False, env=env)
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=200, check=False, env=env)
     return done.returncode, done.stdout, done.stdout + done.stderr
 
 
@@ -257,6 +257,7 @@ class Reader:
                 yield output, everything
 
 
+@pytest.mark.timeout(300)  # 25 s on two idle cores
 @pytest.mark.parametrize("document", RUN, ids=lambda path: path.name)
 def test_a_document_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
