@@ -10,7 +10,6 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
 from dumbbell.compare import Cell, Comparison, Figure, Pair, compare
 from dumbbell.drafts.model import Table
 from dumbbell.errors import InputError, shown
@@ -139,6 +138,8 @@ def tidy_rows(filled: Sequence[Filled]) -> list[dict[str, Any]]:
 
 def heat_maps(filled: Sequence[Filled], folder: str | Path) -> list[Path]:
     """Draw the errors of every group of tables into a file of `folder`; groups without any are left out."""
+    from dumbbell import figures  # matplotlib is slow to load
+
     groups: dict[str, list[Pair]] = {}
     for one in filled:
         pairs = [pair for cell in one.cells.values() for pair in cell if not math.isnan(pair.error)]
