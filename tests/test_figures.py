@@ -322,6 +322,8 @@ def test_maps_hold_the_cells_of_their_title() -> None:
                 assert grid[i, j] == rows["error"].item() and written[j, i] == f"{rows['error'].item():z.2f}"
     first = picture.panels["one",]
     assert [text.get_text() for text in first.get_yticklabels()] == ["0.5", "1", "2", "5", "10", "25", "50", "100"]
+    small = frame.with_columns(error=pl.col("error") / 1e3)
+    check_layout(figures.heat(small, "base_rtt_ms", "rate_mbit", "error", facet="cc"))
     ratio = figures.heat(cells(2), "base_rtt_ms", "rate_mbit", "ratio", facet="cc", kind="ratio")
     low, high = ratio.panels["cubic",].images[0].get_clim()
     assert low * high == pytest.approx(1)

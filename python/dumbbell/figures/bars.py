@@ -132,7 +132,7 @@ def bars(
     if reference:
         diamond = Line2D([], [], linestyle="none", marker="D", markersize=5, markerfacecolor="white", color="black")
         picture.entry(reference_name or axis_label(reference), diamond)
-    own = f"{axis_label(x)}, with {' and '.join(axis_label(name) for name in middles.names)} above" if middle else ""
+    own = f"{', '.join(axis_label(name) for name in middles.names)} within {axis_label(x)}" if middle else ""
     picture.around.title = title
     picture.around.x_label = x_label if x_label is not None else own or axis_label(x)
     picture.around.y_labels = [axis_label(y) if y_label is None else y_label]

@@ -64,6 +64,7 @@ class Picture(Figure):
         self.around = _Around()
         self.grid: list[list[Axes | None]] = [[None] * across for _ in range(down)]
         self.panel_size = size
+        self.title_pad = 6.0  # points
         self.under: list[tuple[Axes, Annotation]] = []  # second line of names below the ticks
         self.categories: set[Axes] = set()
         self._texts: list[Text] = []
@@ -344,7 +345,7 @@ class _Arrangement:
         for j, text in enumerate(around.column_titles):
             top = next((grid[i][j] for i in range(self.down) if grid[i][j] is not None), None)
             if top is not None:
-                top.set_title(text)
+                top.set_title(text, pad=self.picture.title_pad)
         for i, text in enumerate(around.row_titles):
             last = next((axes for axes in reversed(grid[i]) if axes is not None), None)
             if last is not None:

@@ -16,10 +16,10 @@ from dumbbell.figures.style import MISSING
 
 Kind = Literal["difference", "ratio", "plain"]
 MOST_WRITTEN = 100
-_CELL = (0.42, 0.25)  # inches of a cell with a number in it
+_DIGIT, _CELL = 0.062, (0.36, 0.25)  # inches of a digit in a cell, and of the smallest cell with a number in it
 _LEAST = (0.9, 1.1)  # inches of a map, so that the colour bar has room
 _NAME = 0.18  # inches that a name at an axis needs
-_MOST_ABREAST = 40  # cells side by side in the whole figure; with more, numbers in them cannot be read on a page
+_MOST_ABREAST = 17.0  # inches of cells side by side; in a wider figure, their numbers cannot be read on a page
 _MAPS = {"difference": "RdBu_r", "ratio": "RdBu_r", "plain": "cividis"}
 
 
@@ -56,19 +56,22 @@ def heat(
     line = {name: i for i, name in enumerate(down)}
     written = len(across) * len(down) <= MOST_WRITTEN
 
+    every = finite(numbers(rows[value]))
+    form = _form(every, kind)
+    longest = max((len(form(number)) for number in every), default=0) if written else 0
+
     def size(count: int) -> tuple[float, float]:
         nonlocal written
-        written = written and len(across) * count <= _MOST_ABREAST
+        wide = len(across) * max(_CELL[0], _DIGIT * longest + 0.08)
+        written = written and wide * count <= _MOST_ABREAST
         width, height = panel_size(count)
-        cells = (_CELL[0] * len(across), _CELL[1] * len(down)) if written else (0.0, 0.0)
+        cells = (wide, _CELL[1] * len(down)) if written else (0.0, 0.0)
         own = max(cells[0], min(width, 0.7 * len(across))), max(cells[1], min(height, 0.5 * len(down)))
         return max(_LEAST[0], own[0]), max(_LEAST[1], own[1])
 
     picture, panels = spread(rows, facet, columns, size=size, shared=False, most=most_panels)
-    every = finite(numbers(rows[value]))
     norm = _norm(every, kind)
     colours: Colormap = mpl.colormaps[_MAPS[kind]].with_extremes(bad=MISSING)
-    form = _form(every, kind)
     for panel in panels:
         grid = np.full((len(down), len(across)), np.nan)
         places = panel.rows.select(x, y).rows()

@@ -1,6 +1,7 @@
 """Lines over a number, or points over names."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -24,6 +25,7 @@ from dumbbell.figures.frames import (
 )
 from dumbbell.figures.style import Style, styles
 
+_MOST_MARKERS = 25
 _MOST_BANDS = 8  # more would cover each other where few points have bars as well
 
 
@@ -92,7 +94,8 @@ def lines(
                 if numeric
                 else np.array([names.index(v) + shift for v in own[x].to_list()], dtype=float)
             )
-            _draw(panel.axes, at, own, (y, low, high, reference), label, style, joined=numeric, many=len(groups.keys))
+            line = _Line(label, style, number, len(groups.keys), joined=numeric)
+            line.draw(panel.axes, at, own, _Measures(y, low, high, reference))
         if numeric:
             at_values(panel.axes, places)
         else:
@@ -116,53 +119,66 @@ def _shift(number: int, count: int) -> float:
     return (number - (count - 1) / 2) * 0.8 / count
 
 
-def _draw(
-    axes: Axes,
-    x: Numbers,
-    rows: pl.DataFrame,
-    measures: tuple[str, str | None, str | None, str | None],
-    label: str,
-    style: Style,
-    *,
-    joined: bool,
-    many: int,
-) -> None:
-    y, low, high, reference = measures
-    heights = numbers(rows[y])
-    colour = style.colour
-    axes.plot(
-        x,
-        heights,
-        color=colour,
-        linestyle=style.dashes if joined else "none",
-        marker=style.marker if len(x) <= 40 or not joined else None,
-        label=label,
-        zorder=3,
-    )
-    if low or high:
-        bottom, top = numbers(rows[low or y]), numbers(rows[high or y])
-        if joined and (many <= _MOST_BANDS or len(x) > FEW):
-            axes.fill_between(x, bottom, top, color=colour, alpha=0.15, linewidth=0, label=f"_{label}, interval")
-        if not joined or len(x) <= FEW:
-            axes.vlines(x, bottom, top, color=colour, linewidth=1.0, label=f"_{label}, bars", zorder=2.5)
-            for end in (bottom, top):
-                axes.plot(x, end, linestyle="none", marker="_", color=colour, markersize=5, label=f"_{label}, end")
-    if reference:
-        found = numbers(rows[reference])
-        hollow = axes.plot(
+class _Measures(NamedTuple):
+    """Names of the columns that a line is drawn from."""
+
+    y: str
+    low: str | None
+    high: str | None
+    reference: str | None
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line, the `number`th of `of`: what it is called and looks like."""
+
+    label: str
+    style: Style
+    number: int
+    of: int
+    joined: bool
+
+    def draw(self, axes: Axes, x: Numbers, rows: pl.DataFrame, measures: _Measures) -> None:
+        """Draw it with its interval and its reference."""
+        y, low, high, reference = measures
+        label, colour = self.label, self.style.colour
+        axes.plot(
             x,
-            found,
-            linestyle="none",
-            marker=style.marker,
-            markerfacecolor="white",
-            markeredgecolor=colour,
-            label=f"_{label}, reference",
-            markersize=6,
-            zorder=3.2,
-        )[0]
-        assert axes.figure is not None
-        aside = ScaledTranslation(4 / 72, 0, axes.figure.dpi_scale_trans)
-        hollow.set_transform(axes.transData + aside)
+            numbers(rows[y]),
+            color=colour,
+            linestyle=self.style.dashes if self.joined else "none",
+            marker=self.style.marker,
+            markevery=self._markers(len(x)),
+            label=label,
+            zorder=3,
+        )
+        if low or high:
+            bottom, top = numbers(rows[low or y]), numbers(rows[high or y])
+            if self.joined and (self.of <= _MOST_BANDS or len(x) > FEW):
+                axes.fill_between(x, bottom, top, color=colour, alpha=0.15, linewidth=0, label=f"_{label}, interval")
+            if not self.joined or len(x) <= FEW:
+                axes.vlines(x, bottom, top, color=colour, linewidth=1.0, label=f"_{label}, bars", zorder=2.5)
+                for end in (bottom, top):
+                    axes.plot(x, end, linestyle="none", marker="_", color=colour, markersize=5, label=f"_{label}, end")
+        if reference:
+            hollow = axes.plot(
+                x,
+                numbers(rows[reference]),
+                linestyle="none",
+                marker=self.style.marker,
+                markerfacecolor="white",
+                markeredgecolor=colour,
+                label=f"_{label}, reference",
+                markersize=6,
+                zorder=3.2,
+            )[0]
+            assert axes.figure is not None
+            hollow.set_transform(axes.transData + ScaledTranslation(4 / 72, 0, axes.figure.dpi_scale_trans))
+
+    def _markers(self, points: int) -> tuple[int, int] | None:
+        """Return at which of many points there are markers: others than those of the lines before."""
+        every = -(-points // _MOST_MARKERS)
+        return (self.number * every // 7 % every, every) if self.joined and every > 1 else None
 
 
 def _legend(picture: Picture, groups: Groups, drawn: list[Style], *, joined: bool, reference: str | None) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter
 
 from dumbbell.errors import InputError
 from dumbbell.figures.axes import category, finite, from_zero, is_log, named, scale
@@ -124,7 +125,8 @@ def stacked_series(
         scale(axes.xaxis, times, log=False)
         if len(times) and times.max() > times.min():
             axes.set_xlim(float(times.min()), float(times.max()))
-    _mark(picture, marks)
+    shown = [(time, text) for time, text in marks if not len(times) or times.min() <= time <= times.max()]
+    picture.title_pad = 6.0 + 12 * _mark(picture, shown)
     if len(labels) > 1:
         for label in labels:
             picture.entry(label, handle(drawn[label], joined=True))
@@ -166,8 +168,11 @@ def _line_of(axes: Axes, rows: pl.DataFrame, x: str, one: Series, label: str, st
     )
 
 
-def _mark(picture: Picture, marks: Sequence[tuple[float, str]]) -> None:
-    """Draw a vertical line at each time, with its text above the highest panel; texts that would touch stand higher."""
+def _mark(picture: Picture, marks: Sequence[tuple[float, str]]) -> int:
+    """Draw a vertical line at each time, with its text above the highest panel; return how many lines of text.
+
+    Texts that would touch stand one above another.
+    """
     ends: list[float] = []  # in inches along the axis, of each row of texts
     for time, text in sorted(marks):
         highest = [axes for axes in picture.grid[0] if axes is not None]
@@ -192,6 +197,7 @@ def _mark(picture: Picture, marks: Sequence[tuple[float, str]]) -> None:
                 color=GUIDE,
                 annotation_clip=False,
             )
+    return len(ends)
 
 
 @drawing
@@ -239,6 +245,7 @@ def shares(
                 _share(panel.axes, here, place, base, share, label, style, areas=areas, several=len(parts) > 1)
             base = base + share
         panel.axes.set_ylim(0, 1)
+        panel.axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
         panel.axes.grid(visible=False)
         if areas:
             panel.axes.set_xlim(float(names[0]), float(names[-1]))
