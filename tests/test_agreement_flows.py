@@ -79,7 +79,7 @@ def test_arrivals_are_those_of_the_reference(agreement: ModuleType) -> None:
 def test_the_experiments_answer_every_cell(agreement: ModuleType, tmp_path: Path) -> None:
     output = tmp_path / "results.duckdb"
     for name in ("many-flows", "short-flows", "short-flows-100kb"):
-        dumbbell.run(ROOT / "experiments" / "linux" / f"{name}.toml", output=output, settings=["seeds=[1]"])
+        dumbbell.run(ROOT / "experiments" / "linux" / f"{name}.toml", ["seeds=[1]"], output=output)
     many = agreement.linux_many(MANY)
     bulk, completions = agreement.simulated(output, many, agreement.linux_short(SHORT))
     assert all(len(runs) == 1 and len(runs[0].flows) == cell[0] for cell, runs in bulk.items())

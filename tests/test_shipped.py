@@ -23,7 +23,7 @@ def test_a_shipped_experiment_is_run_by_name(command: Command, tmp_path: Path) -
 
 def test_the_package_carries_them_or_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = Path(__file__).parents[1]
-    assert shipped.folder("references") == repository / "references"
+    assert shipped.folder("references").resolve() == repository / "references"
     (tmp_path / "experiments" / "mine").mkdir(parents=True)
     (tmp_path / "experiments" / "mine" / "a.toml").write_text(SMALL)
     monkeypatch.setattr(shipped, "PACKAGE", tmp_path)

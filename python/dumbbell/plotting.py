@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "series", "shares")
 FEW_LINES, MOST_LINES = 8, 24  # in a panel: that keys nobody chose may make, and in all
 FEW_PANELS, MOST_PANELS = 9, 36
-MOST_MAPS = 64  # of errors: all pairs of congestion controls of a draft
+MOST_MAPS = 200  # of errors: all pairs of congestion controls of a draft
 _NEEDS_ONE = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "shares")
 _SERIES = ("goodput", "cwnd", "srtt", "sojourn", "signals")
 

@@ -155,7 +155,7 @@ def _longest_first(cells: Iterator[Cell]) -> Iterator[Cell]:
 
 
 def _missing(
-    experiments: list[Experiment], store: Store, begun: set[str], report: Report, keys: list[str] | None
+    experiments: list[Experiment], store: Store, begun: set[str], report: Report, keys: list[str] | None = None
 ) -> Iterator[Cell]:
     """Yield every run that is neither kept nor begun; whoever has it kept takes its key out of `begun`."""
     cells = itertools.chain.from_iterable(experiment.cells() for experiment in experiments)
