@@ -117,7 +117,7 @@ def test_alike_flows_are_one_value_a_run(tmp_path: Path) -> None:
     row = results.table("goodput").frame.row(0, named=True)
     by_run = results.flows.group_by("key").agg(pl.col("goodput_mbit").mean())["goodput_mbit"]
     assert row["n"] == 3 and row["mean"] == pytest.approx(by_run.mean())
-    assert row["half"] == pytest.approx(4.302653 * float(by_run.std() or 0) / math.sqrt(3), rel=1e-5)  # type: ignore[arg-type]
+    assert row["half"] == pytest.approx(4.302653 * float(by_run.std() or 0) / math.sqrt(3), rel=1e-5)
 
 
 def test_runs_without_a_value_are_counted(tmp_path: Path) -> None:

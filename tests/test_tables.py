@@ -33,7 +33,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
         connection.execute(f"UPDATE runs SET jain = 0.4 + 0.1 * seed + CASE WHEN {rate} > 50 THEN 0.2 ELSE 0 END")
         connection.execute(
             f"UPDATE flows SET goodput_mbit ="
-            f" (SELECT {rate} * (flow + 1) / 10 + seed FROM runs WHERE runs.key = flows.key), rtt_mean_ms = base_rtt_ms + 5"
+            f" (SELECT {rate} * (flow + 1) / 10 + seed FROM runs WHERE runs.key = flows.key),"
+            " rtt_mean_ms = base_rtt_ms + 5"
         )
     return dumbbell.open(path)
 

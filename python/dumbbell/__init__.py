@@ -9,10 +9,10 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from dumbbell import experiment as _experiment
 from dumbbell import sweep as _sweep
 from dumbbell._native import engine_version
 from dumbbell.errors import InputError
+from dumbbell.errors import shown as _shown
 from dumbbell.experiment import Experiment, load, parse
 from dumbbell.results import Results
 
@@ -75,5 +75,5 @@ def _path(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:
     try:
         name = fspath(path)
     except TypeError:
-        raise InputError("file", "", _experiment.shown(path), "a file name or a path") from None
+        raise InputError("file", "", _shown(path), "a file name or a path") from None
     return name.decode(errors="surrogateescape") if isinstance(name, bytes) else name

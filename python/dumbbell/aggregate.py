@@ -245,6 +245,12 @@ def means_of(found: Samples) -> Means:
     return Means(found.measure, found.axes, in_order(found.axes, frame), found.over, found.notes)
 
 
+def times(counts: pl.Series) -> str:
+    """Return how often something was measured: `3`, or `2 to 5`."""
+    values = sorted(set(counts.to_list())) or [0]
+    return f"{values[0]}" if len(values) == 1 else f"{values[0]} to {values[-1]}"
+
+
 def in_order(axes: Sequence[Axis], frame: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of a frame by the values of every axis in their order."""
     orders = [

@@ -18,6 +18,7 @@ from scipy.special import stdtr, stdtrit
 
 from dumbbell import dimensions as dims
 from dumbbell import matrix
+from dumbbell.aggregate import times
 from dumbbell.columns import axis_label
 from dumbbell.errors import InputError
 from dumbbell.results import PARTS, Results, split_values
@@ -68,10 +69,8 @@ class Diff:
             same = self.frame.filter(pl.col("difference") == 0).height
             if same == count:
                 return f"No difference: all {count} compared figures are equal."
-            smallest = self.frame["p"].min()
-            sure = (
-                f"; smallest p {smallest:.2g}, which {count} comparisons give by chance" if smallest is not None else ""
-            )
+            smallest = min(self.frame["p"].drop_nulls().to_list(), default=None)
+            sure = "" if smallest is None else f"; smallest p {smallest:.2g}, which {count} comparisons give by chance"
             return f"No difference: {same} of {count} compared figures are equal, the others within chance{sure}."
         cells = self.frame.filter("differs")["pair"].n_unique()
         return f"Different: {self.measures['differs'].sum()} measures over all cells; single figures in {cells} cells."
@@ -101,7 +100,7 @@ def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[l
         else:
             half, middle = row["half"], row["difference"]
             ends = (None, None) if half is None else (middle - half, middle + half)
-            line += [number(middle), _interval(*ends, number), change, str(row["n"])]
+            line += [number(middle), _interval(ends[0], ends[1], number), change, str(row["n"])]
         body.append([*([row["where"]] if cells else []), *line])
     return header, body
 
@@ -140,12 +139,10 @@ def diff(first: Results, second: Results | None = None, *, by: str | None = None
 
 def _how(compared: pl.DataFrame) -> str:
     kinds = compared.select("pair", "paired", "n").unique()
-    seeds = kinds["n"]
-    times = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
     way = "paired seed by seed" if kinds["paired"].all() else "means of different seeds, Welch's test"
     if kinds["paired"].any() and not kinds["paired"].all():
         way = "paired seed by seed where both have the seeds"
-    return f"{compared['pair'].n_unique()} cells in both, n = {times}; {way}."
+    return f"{compared['pair'].n_unique()} cells in both, n = {times(kinds['n'])}; {way}."
 
 
 def _pairs_of_two(first: Results, second: Results) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
@@ -356,9 +353,9 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     several = by_mean.filter(pl.col("n") > 1).join(by_seed.filter(pl.col("n") > 1), on=_PLACE, how="anti")
     paired = by_seed.drop("unlike").join(several, on=_PLACE, how="anti")
     other = by_mean.join(paired, on=_PLACE, how="anti")
-    columns = [*_PLACE, "a", "b", "difference", "variance", "n", "paired", "freedom"]
-    casts = {"n": pl.Int64, "freedom": pl.Float64, "variance": pl.Float64}
-    return pl.concat([paired.select(columns).cast(casts), other.select(columns).cast(casts)])
+    names = [*_PLACE, "a", "b", "difference", "paired"]
+    columns = [*names, pl.col("n").cast(pl.Int64), pl.col("variance", "freedom").cast(pl.Float64)]
+    return pl.concat([paired.select(columns), other.select(columns)])
 
 
 def _over_cells(side: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:

@@ -214,11 +214,9 @@ def _y_label(found: Means | Samples, asked: _Asked, kind: str = "") -> str:
 
 def _note(found: Means, asked: _Asked, what: str = "95 % interval") -> str | None:
     """Return what is drawn: of how many seeds, what the bands are, what is left out."""
-    counts = sorted(set(found.frame["n"].to_list()))
-    times = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     parts = [asked.title] if asked.title else []
-    if counts[-1] > 1:
-        parts.append(f"mean and {what} over {times} seeds")
+    if found.frame["n"].to_list() and max(found.frame["n"].to_list()) > 1:
+        parts.append(f"mean and {what} over {aggregate.times(found.frame['n'])} seeds")
     if found.over:
         parts.append(f"mean over {', '.join(found.over)}")
     none = int(found.frame["none"].sum())
@@ -311,8 +309,7 @@ def _box(results: Results, asked: _Asked) -> Picture:
     frame = _frame(found.axes, found.frame).drop_nulls("value")
     first = _first(results, found.axes, asked, numeric=False) if found.axes else None
     by, facet = _placed(results, found.axes, asked, first) if first else ([], [])
-    counts = means.frame["n"]
-    times = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+    times = aggregate.times(means.frame["n"])
     return figures.box(
         frame if first else frame.with_columns(pl.lit("all runs").alias("runs")),
         first.name if first else "runs",

@@ -267,8 +267,8 @@ class Results:
         if any(column in columns for _, columns in PARTS.values()) and not self.is_of_runs(key):
             return self._of_part(column, text)
         dimension = self.key(key, "--where")
-        wanted = _wanted(dimension, text, self._configs)
-        cells = [cell for cell, of_cell in dimension.texts.items() if of_cell in wanted]
+        meant = _wanted(dimension, text, self._configs)
+        cells = [cell for cell, of_cell in dimension.texts.items() if of_cell in meant]
         return self._with(self._index.filter(pl.col("cell").is_in(cells))["key"])
 
     def _of_part(self, column: str, text: str) -> Results:
@@ -420,7 +420,7 @@ class Results:
             rows = store.read(
                 'SELECT cell, class, kind, cc, base_rtt_ms FROM classes JOIN "first" USING (key)', first=first
             )
-        labels = []
+        labels: list[tuple[str, int, str]] = []
         for (cell,), own in rows.sort("class").group_by("cell", maintain_order=True):
             texts = [[row["cc"], f"{row['base_rtt_ms']:g}ms", row["kind"]] for row in own.iter_rows(named=True)]
             unlike = [[text[i] for i in range(3) if len({t[i] for t in texts}) > 1] for text in texts]

@@ -374,9 +374,9 @@ def run(
             while not report.interrupted:
                 most = max(AHEAD[0] * workers.slots, min(ahead * workers.slots, WINDOW))
                 while len(running) < most and not report.interrupted and (cell := next(cells, None)) is not None:
-                    progress = _native.Progress()
-                    future = workers.submit(cell, progress)
-                    running[future] = (cell, progress)
+                    simulated = _native.Progress()
+                    future = workers.submit(cell, simulated)
+                    running[future] = (cell, simulated)
                     future.add_done_callback(done.put)
                 if not running:
                     break

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.aggregate import Axis, Means, means
+from dumbbell.aggregate import Axis, Means, means, times
 from dumbbell.columns import axis_label
 from dumbbell.errors import InputError
 from dumbbell.results import PARTS, Results
@@ -125,12 +125,10 @@ def _title(found: Means, *, spread: bool) -> str:
     text = f"{axis_label(found.measure.column, found.measure.table)}, of each {of}" + " and seed" * any(
         axis.name == "seed" for axis in found.axes
     )
-    counts = sorted(set(found.frame["n"].to_list()))
-    times = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else "0"
     if found.over:
         text += f"; mean over {', '.join(found.over)}"
-    if counts and counts[-1] > 1:
-        text += f"; mean{' ± half of the 95 % interval' if spread else ''} over seeds, n = {times}"
+    if max(found.frame["n"].to_list(), default=0) > 1:
+        text += f"; mean{' ± half of the 95 % interval' if spread else ''} over seeds, n = {times(found.frame['n'])}"
     return text
 
 

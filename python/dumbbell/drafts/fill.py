@@ -139,8 +139,6 @@ def tidy_rows(filled: Sequence[Filled]) -> list[dict[str, Any]]:
 
 def heat_maps(filled: Sequence[Filled], folder: str | Path) -> list[Path]:
     """Draw the errors of every group of tables into a file of `folder`; groups without any are left out."""
-    from dumbbell import figures  # matplotlib is slow to load
-
     groups: dict[str, list[Pair]] = {}
     for one in filled:
         pairs = [pair for cell in one.cells.values() for pair in cell if not math.isnan(pair.error)]
