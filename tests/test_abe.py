@@ -114,6 +114,12 @@ def test_a_folder_of_figures_and_tables(results: Path, tmp_path: Path, command: 
         abe.Results(runs)
 
 
+def test_runs_that_no_figure_tells_apart_are_refused(results: Path, tmp_path: Path) -> None:
+    dumbbell.run(tmp_path / "gain.toml", {"hosts.initial_window": 4}, output=results)
+    with pytest.raises(InputError, match=r"runs that differ in hosts.initial_window .* one place of gain.toml"):
+        abe.Results(results)
+
+
 CLASSES = """\
 experiment,aqm,cc_a,cc_b,link_mbit,rtt_a_ms,rtt_b_ms,flows_a,flows_b,class,statistic,mean,p1,p25,p75,p99
 mixed,codel,reno-ecn,cubic,10,20,40,1,1,a,rate_per_flow_mbit,5.0,4,4,5,6

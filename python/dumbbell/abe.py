@@ -10,11 +10,10 @@ import polars as pl
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 
-from dumbbell import figures
-from dumbbell.compare import latest_engine, only_flows
+from dumbbell import figures, results
+from dumbbell.compare import alike, only_flows
 from dumbbell.errors import InputError
 from dumbbell.figures import Picture, Series
-from dumbbell.store import Store
 from dumbbell.tables import aligned
 
 TARGET_MS = 5.0  # of CoDel; a queue below it is drained
@@ -24,6 +23,13 @@ SLIDES = (1.25, 2.0)  # mean throughput ratio of CUBIC with 0.7 to 0.85 to stand
 WITHIN_S = 60.0  # time for convergence: the second flow enters at 30 s of 90
 _WITHOUT_ABE = "Standard TCP, without ABE: beta " + ", ".join(f"{beta:g} ({cc})" for cc, beta in STANDARD.items())
 _PLACE = ("aqm", "rate", "rtt")
+_MEASURES = {
+    "goodput_total_mbit": "goodput_total_mbit",
+    "sojourn_p50_ms": "sojourn_p50_ms",
+    "sojourn_p99_ms": "sojourn_p99_ms",
+    "rate_ratio": "rate_ratio",
+    "convergence": "convergence_cumulative_s",
+}
 
 
 def _describe(row: dict[str, Any]) -> dict[str, Any]:
@@ -43,8 +49,7 @@ def _describe(row: dict[str, Any]) -> dict[str, Any]:
         "rtt": flow["base_rtt"] / 1e6,
         "size": (flow["size"] or 0) / 1e3,
         "reduction": config["hosts"]["ecn_reduction"],
-        **{name: row.get(name) for name in ("goodput_total_mbit", "sojourn_p50_ms", "sojourn_p99_ms", "rate_ratio")},
-        "convergence": row.get("convergence_cumulative_s"),
+        **{name: row.get(column) for name, column in _MEASURES.items()},
     }
 
 
@@ -56,20 +61,28 @@ EXPERIMENTS = ("gain", "convergence", "coexistence", "slow-start", "short")
 
 
 class Results:
-    """Runs of experiments/abe with what tells them apart; raises InputError if runs of a file are missing."""
+    """Runs of experiments/abe with what tells them apart.
+
+    Raises InputError if runs of a file are missing, or if runs differ in something that no figure shows.
+    """
 
     def __init__(self, path: str | Path) -> None:
-        with Store.open(path) as store:
-            runs = latest_engine(store.table("runs").rows(named=True))
-            rows = [row for row in runs if _has_abe(json.loads(row["config"]))]
-            self._tables = {name: store.table(name) for name in ("flows", "series", "queue_series", "sojourn")}
+        found = results.Results(path)
+        rows = [row for row in found.runs.iter_rows(named=True) if _has_abe(json.loads(row["config"]))]
         if not rows:
             raise InputError(str(path), "", "no run with ABE", "results of experiments/abe/*.toml")
+        self.notes = found.notes
         self.runs = pl.DataFrame([_describe(row) for row in rows], infer_schema_length=None)
         missing = [name for name in EXPERIMENTS if self.of(name).is_empty()]
         if missing:
-            found = f"no runs of {', '.join(missing)} by the latest engine that the file has runs of"
-            raise InputError(str(path), "", found, "results of experiments/abe/*.toml")
+            runs = f"no runs of {', '.join(missing)} by the latest engine that the file has runs of"
+            raise InputError(str(path), "", runs, "results of experiments/abe/*.toml")
+        places = self.runs.select(pl.exclude("key", *_MEASURES)).columns
+        configs = {row["key"]: row for row in rows}
+        for (experiment, *_), keys in self.runs.group_by("experiment", *(p for p in places if p != "experiment")):
+            if experiment in EXPERIMENTS:
+                alike([configs[key] for key in keys["key"]], f"one place of {experiment}.toml")
+        self._tables = {name: found.frame(name) for name in ("flows", "series", "queue_series", "sojourn")}
 
     def of(self, experiment: str) -> pl.DataFrame:
         """Return the runs of one file of experiments/abe."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.compare import Cell, Comparison, Figure, Pair, alike, latest_engine, only_flows
+from dumbbell.compare import Cell, Comparison, Figure, Pair, alike, latest_engine, only_flows, where
 from dumbbell.errors import InputError
 from dumbbell.tables import aligned, number
 
@@ -127,7 +127,7 @@ def compare(runs: pl.DataFrame, classes: pl.DataFrame, figures: Iterable[Figure]
     found: dict[Cell, dict[tuple[str, str], Pair]] = {}
     for figure in figures:
         found_runs = [] if dict(figure.cell)["udp_mbit"] else places.get(_wanted(figure.cell), [])
-        answers = alike(latest_engine(found_runs), figure.cell)
+        answers = alike(latest_engine(found_runs), where(figure.cell))
         values = [v for run in answers if (v := _measured(run, by_class, figure)) is not None]
         if not values:
             result.missing += 1

@@ -219,7 +219,7 @@ def compare(
             stated = [(c, v) for c, v in figure.cell if not (any_length and c == "seconds")]
             place = (dict(figure.cell)["rate_mbit"], dict(figure.cell)["delay_ms"])
             found = [row for run, row in coarse.get(place, []) if all(run.answers(c, v) for c, v in stated)]
-            answers[figure.cell] = alike(latest_engine(found), figure.cell)
+            answers[figure.cell] = alike(latest_engine(found), where(figure.cell))
         source = METRICS.get(figure.metric, figure.metric)
         values = []
         for row in answers[figure.cell]:
@@ -243,12 +243,12 @@ def latest_engine(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row, version in zip(rows, versions, strict=True) if version == wanted]
 
 
-def alike(rows: list[dict[str, Any]], cell: Cell) -> list[dict[str, Any]]:
-    """Return `rows`, which answer one published cell; InputError with the keys in which they differ, but for seeds."""
+def alike(rows: list[dict[str, Any]], place: str) -> list[dict[str, Any]]:
+    """Return `rows`, runs of one `place`; InputError with the keys in which they differ, but for seeds."""
     if len({_SEED.sub("", row["config"]) for row in rows}) > 1:
         configs = [{k: v for k, v in json.loads(row["config"]).items() if k != "seed"} for row in rows]
         keys = ", ".join(map(path_text, unlike((), configs)))
-        found = f"runs that differ in {keys} and answer one published cell, {_where(cell)}"
+        found = f"runs that differ in {keys} and answer one published cell, {place}"
         raise InputError("results", "", found, "runs of one kind: --where KEY=VALUE chooses")
     return rows
 
@@ -298,7 +298,8 @@ def _shares(pairs: list[Pair]) -> list[Pair]:
     return derived
 
 
-def _where(cell: Cell) -> str:
+def where(cell: Cell) -> str:
+    """Return a published cell in few words."""
     named = dict(cell)
     ccs = "+".join(named[c] for c in ("cc1", "cc2") if named.get(c))
     return f"{ccs} {named['rate_mbit']:g}Mbit {named['delay_ms']:g}ms" + (
@@ -318,7 +319,7 @@ def scores(comparison: Comparison) -> str:
         worst = max(pairs, key=lambda pair: abs(pair.error))
         figures = [f"{value:.4f}" for value in (*np.quantile(errors, (0.5, 0.9)), abs(worst.error))]
         flow = f" flow {worst.figure.flow}" if dict(worst.figure.cell).get("cc2") and worst.figure.flow else ""
-        rows.append([score.replace("|", "\\|"), str(len(pairs)), *figures, _where(worst.figure.cell) + flow])
+        rows.append([score.replace("|", "\\|"), str(len(pairs)), *figures, where(worst.figure.cell) + flow])
     header = ["score", "cells", "median", "p90", "worst", "where"]
     table = aligned(header, rows, words=(0, len(header) - 1))
     total = comparison.missing + sum(pair.figure.metric not in _DERIVED for pair in comparison.pairs)
