@@ -12,6 +12,7 @@ from conftest import Command, described
 from dumbbell import diff, experiment, sweep
 from dumbbell.errors import InputError
 from dumbbell.results import Results
+from dumbbell.store import TABLES
 from test_results import RANDOM, SHORT, made
 
 TWO = [{"cc": "cubic", "base_rtt": "20ms", "count": 2, "start": {"uniform": ["0s", "1s"]}}]
@@ -120,6 +121,17 @@ def test_other_keys_that_change_along_are_named(tmp_path: Path) -> None:
     axis = {"bottleneck.rate, flows[*].base_rtt": [["5Mbit", "10ms"], ["10Mbit", "20ms"]]}
     results = made(tmp_path / "r.duckdb", matrix=axis)
     assert "They differ in flows[0].base_rtt, flows[1].base_rtt as well." in results.diff(by="rate").markdown()
+
+
+def test_two_engines_in_one_file(tmp_path: Path) -> None:
+    results = made(tmp_path / "r.duckdb", matrix={"bottleneck.rate": ["5Mbit", "10Mbit"]})
+    with duckdb.connect(str(results.path)) as connection:
+        for table in TABLES:
+            connection.execute(f"UPDATE {table} SET key = 'old ' || key")
+        connection.execute("UPDATE runs SET engine_version = 'old'")
+    made(tmp_path / "r.duckdb", matrix={"bottleneck.rate": ["5Mbit", "10Mbit"]})
+    found = dumbbell.open(results.path).diff(by="engine_version")
+    assert not found.different and found.frame["pair"].n_unique() == 2 and "all" in found.markdown()
 
 
 def test_exit_status_is_that_of_diff(tmp_path: Path, command: Command) -> None:

@@ -124,6 +124,8 @@ def diff(first: Results, second: Results | None = None, *, by: str | None = None
         sides = [_long(first, values), _long(second, values)]
     else:
         assert by is not None
+        if by.partition("=")[0].strip() == "engine_version":
+            first = first.engine("all")
         pairs, lines, names = _pairs_by_key(first, by)
         sides = [_long(first, values)] * 2
     a, b = (
@@ -218,8 +220,6 @@ _NOTHING = object()
 def _pairs_by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
     """Return which cells differ in the key `by` alone."""
     name, _, wanted = by.partition("=")
-    if name.strip() == "engine_version" and len(results.engines) < 2:
-        results = results.engine("all")
     dimension = results.key(name.strip(), "--by")
     values = dimension.ordered
     if wanted:
