@@ -87,7 +87,7 @@ def test_another_experiment_is_kept_apart(tmp_path: Path) -> None:
 
 def test_seeds_that_do_nothing_are_said_so_and_count_as_one(tmp_path: Path) -> None:
     results = made(tmp_path / "r.duckdb", flows=[{"cc": "cubic", "base_rtt": "20ms"}])
-    assert results.identical == (1, 1) and "identical seeds" in repr(results)
+    assert results.identical == (1, 1) and "all seeds made the same run" in repr(results)
     table = results.table("goodput")
     assert table.frame["n"].to_list() == [1] and table.frame["half"].to_list() == [None]
     assert (

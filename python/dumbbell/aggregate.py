@@ -14,7 +14,6 @@ from dumbbell.errors import InputError, nearest
 from dumbbell.results import PARTS, Measure, Results
 
 LEVEL = 0.95
-REMEDY = 'nothing in them is random; a start such as { uniform = ["0s", "1s"] } or jitter draws'
 
 
 def half_width(deviation: pl.Expr, n: pl.Expr, level: float = LEVEL) -> pl.Expr:
@@ -137,11 +136,7 @@ def samples(
         each = each.group_by(*kept, _SEED, maintain_order=True).agg(
             pl.col("value").mean(), hash=pl.col("hash").str.join("")
         )
-    notes = list(results.notes)
-    identical, several = results.identical
-    if identical:
-        notes.append(f"in {identical} of {several} cells all seeds made the same run: {REMEDY}")
-    return Samples(measure, axes, each.select(*kept, _SEED, "hash", "value"), over, notes)
+    return Samples(measure, axes, each.select(*kept, _SEED, "hash", "value"), over, results.notes)
 
 
 def _with_axes(
@@ -214,7 +209,7 @@ def rows(
     """Return rows of a table as they are, with the keys by which runs differ as axes: for distributions and series."""
     measure = Measure(table, columns[-1])
     axes, named, over = _with_axes(results, measure, columns, keys, mean_over, "key")
-    return Samples(measure, axes, named, over, list(results.notes))
+    return Samples(measure, axes, named, over, results.notes)
 
 
 def means_of(found: Samples) -> Means:

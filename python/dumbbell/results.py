@@ -49,6 +49,7 @@ PARTS = {
 }
 OF_RUN = ("experiment", "title", "seed", "engine_version")
 _DESCRIPTIVE = ("key", "cell", "experiment", "title", "seed", "matrix", "config", "engine_version", "hash", "wall_s")
+_REMEDY = 'nothing in them is random; a start such as { uniform = ["0s", "1s"] } or jitter draws'
 _OUTSIDE_PARENTHESES = re.compile(r",(?![^(]*\))")
 
 
@@ -131,11 +132,15 @@ class Results:
 
     @property
     def notes(self) -> list[str]:
-        """What is left out of these results, a line each."""
+        """What to know of these results, a line each: what is left out, and seeds that make no difference."""
         meant = set(self._index["engine_version"])
         left = self._all.filter(~pl.col("engine_version").is_in(list(meant)))
         counts = left.group_by("engine_version", maintain_order=True).len().rows()
-        return [f"left out: {count} runs of engine {version}" for version, count in counts]
+        notes = [f"left out: {count} runs of engine {version}" for version, count in counts]
+        identical, several = self.identical
+        if identical:
+            notes.append(f"in {identical} of {several} cells all seeds made the same run: {_REMEDY}")
+        return notes
 
     def __len__(self) -> int:
         return self._index.height
@@ -487,9 +492,6 @@ class Results:
         seeds = self._index["seed"].n_unique()
         rows = [("runs", f"{len(self)}, {len(self._configs)} cells, {seeds} seeds")]
         rows += [(one.name, _listed(one.ordered)) for one in self.dimensions]
-        identical, several = self.identical
-        if identical:
-            rows.append(("identical seeds", f"in {identical} of {several} cells"))
         return rows + [("", note) for note in self.notes]
 
     def __repr__(self) -> str:
