@@ -172,6 +172,26 @@ def test_statistics_of_classes_and_percentiles_of_the_queue_are_measures(three_s
     assert three_sweeps.measure("relative").table == "classes"
 
 
+def test_bins_of_the_rtt_give_the_percentiles_of_their_class_and_the_curves(three_sweeps: Results) -> None:
+    results = three_sweeps.where("hosts.ecn=true", "target=5ms", "rate=10Mbit", "seed=1")
+    assert results.classes.height == 2 and results.rtt.columns == ["key", "class", "from_ms", "samples"]
+    figure = results.plot(kind="cdf", value="rtt")
+    [axes] = figure.axes
+    assert axes.get_xlabel() == "RTT, ms" and axes.get_ylabel() == "share of samples up to x"
+    # a line for each class
+    curves = [np.asarray(line.get_xydata()) for line in axes.lines]
+    assert len(curves) == 2
+    for one, curve in zip(results.classes.iter_rows(named=True), curves, strict=True):
+        bins = results.rtt.filter(pl.col("class") == one["class"]).sort("from_ms")
+        shares = bins["samples"].cum_sum() / bins["samples"].sum()
+        for share in (50, 95, 99):
+            found, lower = one[f"rtt_p{share}_ms"], bins["from_ms"].filter(shares >= share / 100)[0]
+            # a bin is 1/64 of its lower edge wide at most
+            assert lower <= found <= lower * (1 + 1 / 64)
+            place = curve[curve[:, 1] >= share / 100][0, 0]
+            assert lower <= place <= lower * (1 + 1 / 64)
+
+
 def test_labels_say_what_tells_flows_apart() -> None:
     def labels(*flows: dict[str, Any]) -> list[str]:
         cells = experiment.parse(described(flows=list(flows)), "f.toml").cell(0)

@@ -165,6 +165,8 @@ def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None
         ["--against", "flows[*].base_rtt", "--where", "bottleneck.rate=2Mbit"],
         ["--time", "1s..2s", "--where", "flow=1"],
         ["--kind", "ccdf", "--by", "rate"],
+        ["--kind", "cdf", "--value", "rtt"],
+        ["--kind", "ccdf", "--value", "rtt", "--by", "rate"],
     ):
         done = command("plot", "r.duckdb", "-o", "q.svg", *options)
         assert done.returncode == 0, (options, done.stderr)

@@ -332,6 +332,18 @@ _SOJOURN = [
     Column("packets", "packets", "packets", "Packets of the class in the bin, over the whole run."),
 ]
 
+_RTT = [
+    _KEY,
+    _CLASS,
+    Column(
+        "from_ms",
+        "ms",
+        "RTT",
+        "Lower end of a bin of the histogram of the RTT samples of [[flows]]. Bins without samples are left out.",
+    ),
+    Column("samples", "samples", "samples", "RTT samples that all flows of the class took, in the bin."),
+]
+
 _SHORT_FLOWS = [
     _KEY,
     Column("flow", "", "flow", "Number in the run: those of [[flows]] and [[udp]] come first."),
@@ -388,6 +400,7 @@ _TABLES = {
     "series": _SERIES,
     "queue_series": _QUEUE_SERIES,
     "sojourn": _SOJOURN,
+    "rtt": _RTT,
     "short_flows": _SHORT_FLOWS,
     "slowdowns": _SLOWDOWNS,
 }

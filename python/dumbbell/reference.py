@@ -64,6 +64,7 @@ _TABLES = {
     "series": "one row a flow and interval of a run",
     "queue_series": "one row an interval of a run: the queue",
     "sojourn": "one row a class and bin of a run's histogram of the time in queue",
+    "rtt": "one row a class and bin of a run's histogram of round-trip times",
     "short_flows": "one row a short flow of a run",
     "slowdowns": "one row a class and range of sizes of a run's short flows",
 }

@@ -380,6 +380,7 @@ class Results:
     series = property(lambda self: self.frame("series"), doc="One row a flow and interval of a run.")
     queue_series = property(lambda self: self.frame("queue_series"), doc="One row an interval of a run: the queue.")
     sojourn = property(lambda self: self.frame("sojourn"), doc="One row a class and bin of times in queue.")
+    rtt = property(lambda self: self.frame("rtt"), doc="One row a class and bin of RTT samples.")
     short_flows = property(lambda self: self.frame("short_flows"), doc="One row a short flow of a run.")
     slowdowns = property(lambda self: self.frame("slowdowns"), doc="One row a class and range of sizes of a run.")
 

@@ -265,6 +265,11 @@ impl<C: Count> CompactHistogram<C> {
         (total > 0).then(|| shares.map(value))
     }
 
+    /// The buckets that are not empty: (smallest value, count), ascending.
+    pub fn buckets(&self) -> impl Iterator<Item = (Time, u64)> + '_ {
+        self.counts.iter().map(|(index, count)| (lower(index), count))
+    }
+
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
         size_of_val(&*self.counts.counts)
@@ -440,7 +445,9 @@ mod tests {
         parts.iter().for_each(|part| class.merge(part));
         let all = compact((1..=10).chain(5..=80).map(ms));
         assert_eq!(class.quantiles([0.0, 0.3, 0.5, 0.99, 1.0]), all.quantiles([0.0, 0.3, 0.5, 0.99, 1.0]));
-        assert!(class.counts.iter().eq(all.counts.iter()));
+        assert!(class.buckets().eq(all.buckets()));
+        // 10 ms are in bucket 524: 76 << 17 ns
+        assert_eq!(class.buckets().find(|&(from, _)| from.0 == 76 << 17), Some((Time(9_961_472), 2)));
     }
 
     #[test]

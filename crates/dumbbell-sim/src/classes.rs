@@ -52,6 +52,11 @@ impl Totals {
         ms(class.base_rtt) + if self.packets > 0.0 { self.waited_ms / self.packets } else { 0.0 }
     }
 
+    /// The RTT samples of all members together.
+    pub fn rtt_samples(&self) -> &CompactHistogram<u64> {
+        &self.rtt_samples
+    }
+
     fn window_kb(&self, class: &Class) -> f64 {
         self.throughput_mbit / self.members * self.path_ms(class) / 8.0
     }

@@ -57,6 +57,8 @@ pub struct Tables {
     pub queue_series: Table,
     /// Histogram of the time in queue, one row a class and bin.
     pub sojourn: Table,
+    /// Histogram of the RTT samples of listed TCP flows, one row a class and bin.
+    pub rtt: Table,
     /// One row a short flow.
     pub short_flows: Table,
     /// Short flows by class and size.
@@ -65,14 +67,15 @@ pub struct Tables {
 
 impl Tables {
     /// Every table with its name in the store, in order.
-    pub fn named(&self) -> [(&'static str, &Table); 7] {
-        let Tables { flows, classes, series, queue_series, sojourn, short_flows, slowdowns } = self;
+    pub fn named(&self) -> [(&'static str, &Table); 8] {
+        let Tables { flows, classes, series, queue_series, sojourn, rtt, short_flows, slowdowns } = self;
         [
             ("flows", flows),
             ("classes", classes),
             ("series", series),
             ("queue_series", queue_series),
             ("sojourn", sojourn),
+            ("rtt", rtt),
             ("short_flows", short_flows),
             ("slowdowns", slowdowns),
         ]

@@ -34,13 +34,17 @@ fn sojourn_by_class(queue: &QueueResult) -> (Table, Table) {
         ("sojourn_p999_ms", quantile(0.999)),
         ("sojourn_max_ms", Column::F64(of_classes().map(|(_, of_class)| ms(of_class.max())).collect())),
     ]);
-    let bins: Vec<_> = of_classes().flat_map(|(class, of_class)| of_class.buckets().map(move |bin| (class, bin))).collect();
-    let histogram = Table::new(vec![
+    (quantiles, bins_by_class(queue.sojourn.iter().map(Histogram::buckets), "packets"))
+}
+
+/// Histograms, one for each class in order, with one row a class and bin that is not empty; `counted` is what is in a bin.
+fn bins_by_class<B: Iterator<Item = (Time, u64)>>(of_classes: impl Iterator<Item = B>, counted: &str) -> Table {
+    let bins: Vec<_> = (0_u64..).zip(of_classes).flat_map(|(class, bins)| bins.map(move |bin| (class, bin))).collect();
+    Table::new(vec![
         ("class", Column::U64(bins.iter().map(|(class, _)| *class).collect())),
         ("from_ms", Column::F64(bins.iter().map(|(_, (from, _))| ms(*from)).collect())),
-        ("packets", Column::U64(bins.iter().map(|(_, (_, count))| *count).collect())),
-    ]);
-    (quantiles, histogram)
+        (counted, Column::U64(bins.iter().map(|(_, (_, count))| *count).collect())),
+    ])
 }
 
 /// Figures of the queue and across flows.
@@ -176,6 +180,7 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     for (name, ratio) in classes::ratios(&classes.list, &class_rows) {
         summary[name] = ratio;
     }
+    let rtt = bins_by_class(totals.iter().map(|of_class| of_class.rtt_samples().buckets()), "samples");
     let (short_flows, slowdowns) = (measures.short_flows.flows_table(), measures.short_flows.sizes_table());
-    Outcome::new(summary, Tables { flows, classes: class_rows, series, queue_series, sojourn, short_flows, slowdowns })
+    Outcome::new(summary, Tables { flows, classes: class_rows, series, queue_series, sojourn, rtt, short_flows, slowdowns })
 }

@@ -431,6 +431,57 @@ fn rtt_percentiles_of_a_class_are_of_all_samples_of_its_members() {
     }
 }
 
+/// The bins of `class` in table `rtt`: (lower end in ms, samples).
+fn rtt_bins(outcome: &Outcome, class: u64) -> Vec<(f64, u64)> {
+    let (table, of) = (&outcome.tables.rtt, "a column");
+    let bins = table.real("from_ms").expect(of).iter().copied().zip(table.int("samples").expect(of).iter().copied());
+    table.int("class").expect(of).iter().zip(bins).filter(|(&found, _)| found == class).map(|(_, bin)| bin).collect()
+}
+
+#[test]
+fn bins_of_the_rtt_give_the_percentiles_of_their_class() {
+    let mut config = config(20, 10, vec![flow("cubic", 20), with(flow("cubic", 20), "jitter", json!(40 * MS)), flow("reno", 60)]);
+    config["udp"] = json!([{"rate": 100_000}]);
+    config["web"] =
+        json!([{"cc": {"name": "cubic"}, "base_rtt": 20 * MS, "arrivals": {"per_second": 2.0}, "size": {"fixed": 10_000}}]);
+    let outcome = must(&config);
+    for class in 0..2 {
+        let bins = rtt_bins(&outcome, class);
+        assert!(bins.windows(2).all(|pair| pair[0].0 < pair[1].0) && bins.iter().all(|&(_, samples)| samples > 0));
+        let total: u64 = bins.iter().map(|&(_, samples)| samples).sum();
+        for (name, share) in PERCENTILES.into_iter().zip([0.5, 0.95, 0.99]) {
+            let mut seen = 0;
+            let of_rank = bins.iter().find(|&&(_, samples)| {
+                seen += samples;
+                seen as f64 >= share * total as f64
+            });
+            let (from, found) =
+                (of_rank.expect("samples").0, outcome.tables.classes.real(name).expect("a column")[class as usize]);
+            // a bin is 1/64 of its lower end wide at most
+            assert!(
+                from <= found && found <= from * (1.0 + 1.0 / 64.0),
+                "{name} of class {class}: {found}, in the bin from {from}"
+            );
+        }
+    }
+    // short flows and UDP
+    assert_eq!([2, 3].map(|class| rtt_bins(&outcome, class).len()), [0, 0]);
+}
+
+#[test]
+fn bins_of_the_rtt_hold_every_sample_of_the_flows_of_a_class() {
+    // 1000 segments to a flow, of which nothing is lost; every ACK is of one segment and gives one sample, and so does the handshake
+    let sized = |rtt_ms: u64| json!({"cc": {"name": "constant", "window": 10}, "base_rtt": rtt_ms * MS, "size": 1_448_000});
+    let mut config = config(20, 10, vec![sized(20), sized(40), sized(20)]);
+    config["hosts"] = json!({"delayed_ack": false, "offload": "none"});
+    let outcome = must(&config);
+    for (class, flows) in [(0, [0, 2].as_slice()), (1, &[1])] {
+        let samples: u64 = rtt_bins(&outcome, class).iter().map(|&(_, samples)| samples).sum();
+        assert!(flows.iter().all(|&flow| int(&outcome, "sent", flow) == 1000 && int(&outcome, "retransmissions", flow) == 0));
+        assert_eq!(samples, 1001 * flows.len() as u64);
+    }
+}
+
 #[test]
 fn marks_and_drops_of_all_flows_are_those_of_the_queue() {
     // Flows of a given size are over long before the end: nothing of them is under way when queue and flows are measured. Nothing is CE

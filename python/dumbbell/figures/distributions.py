@@ -125,8 +125,8 @@ def cdf(
     """Draw the share of values up to `value`, or above it if `complementary`; one line for each group of `by`.
 
     With `weight` a row is a bin of a histogram: `value` is its lower edge, and it reaches to the next in the frame.
-    Bins of the store's table `sojourn` (`from_ms`) reach no further than the engine's bins do, since empty ones
-    are left out. Bins of several runs in one group are added up.
+    Bins of the store's tables `sojourn` and `rtt` (`from_ms`) reach no further than the engine's bins do, since
+    empty ones are left out. Bins of several runs in one group are added up.
     """
     rows = taken(frame)
     over = () if columns is None or isinstance(columns, int) else listed(columns)
