@@ -112,7 +112,7 @@ def test_what_only_one_side_has_is_named(tmp_path: Path) -> None:
     a = made(tmp_path / "a.duckdb", **common, matrix={"bottleneck.rate": ["5Mbit", "10Mbit"]})
     b = made(tmp_path / "b.duckdb", **common, matrix={"bottleneck.rate": ["10Mbit", "15Mbit", "20Mbit"]})
     text = a.diff(b).markdown()
-    assert "1 cells only in A, 2 only in B" in text and "1 cells in both" in text
+    assert "1 cells only in A, 2 only in B" in text and "1 cell in both" in text
     with pytest.raises(InputError, match="none in both"):
         a.where("rate=5Mbit").diff(b)
 
@@ -152,3 +152,30 @@ def test_exit_status_is_that_of_diff(tmp_path: Path, command: Command) -> None:
     ):
         done = command("diff", *line)
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_cells_of_other_settings_are_paired_by_their_matrix(tmp_path: Path) -> None:
+    """A parameter outside of the matrix, or a profile, differs in every cell of the two files."""
+    matrix = {"bottleneck.rate": ["5Mbit", "20Mbit"]}
+    one, profile = [
+        run(tmp_path / f"{n}.duckdb", settings, matrix=matrix, seeds=[1, 2, 3])
+        for n, settings in enumerate([["bottleneck.aqm=codel"], ["hosts.profile=linux-5.4"]])
+    ]
+    target = run(tmp_path / "t.duckdb", ["bottleneck.aqm.target=30ms"], matrix=matrix, seeds=[1, 2, 3])
+    found = one.diff(target, values=["sojourn"])
+    assert found.different and found.frame.height == 2
+    assert found.frame["where"].to_list() in (["rate 5Mbit", "rate 20Mbit"], ["rate 20Mbit", "rate 5Mbit"])
+    assert "in 2 of the cells, which are paired by matrix: bottleneck.aqm.target from 5ms to 30ms." in found.markdown()
+    lines = one.diff(profile).markdown()
+    assert "hosts.profile from linux-6.12 to linux-5.4" in lines and "hosts.tso" not in lines
+    # the same configuration goes before the same matrix
+    both = run(tmp_path / "t.duckdb", ["bottleneck.aqm=codel"], matrix=matrix, seeds=[1, 2, 3])
+    found = one.diff(both)
+    assert not found.different and "Left out: 0 cells only in A, 2 only in B." in found.markdown()
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.0065, "+0.65 %"), (-0.042, "-4.2 %"), (1.23, "+120 %"), (26.4, "+2600 %")]
+)
+def test_changes_are_written_without_exponents(share: float, text: str) -> None:
+    assert diff._percent(share) == text

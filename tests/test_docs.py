@@ -108,7 +108,7 @@ def blocks(document: Path) -> list[Block]:
 
 
 def as_experiment(block: Block) -> tuple[dict[str, Any], bool]:
-    """Return a block of TOML as an experiment of two seconds, and whether it is a whole one."""
+    """Return a block of TOML as an experiment of two seconds after what begins last, and whether it is a whole one."""
     table = tomllib.loads(block.text)
     whole = "bottleneck" in table and bool({"flows", "web", "udp"} & set(table))
     if not whole:
@@ -117,7 +117,8 @@ def as_experiment(block: Block) -> tuple[dict[str, Any], bool]:
     for override in table.get("override", []):
         override.get("set", {}).pop("duration", None)
     table["override"] = [one for one in table.get("override", []) if one.get("set")]
-    return table | {"duration": "2s", "seeds": [1]}, whole
+    begins = re.findall(r"\b(?:start|at) = [^}\n]*?(\d+)s\"", block.text)
+    return table | {"duration": f"{2 + max(map(int, begins), default=0)}s", "seeds": [1]}, whole
 
 
 @functools.cache

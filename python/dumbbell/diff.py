@@ -1,6 +1,7 @@
 """What differs between two results, or between the values of a key: every measure, its interval, how sure, how large.
 
-The same cells are held against each other. Where both have the same seeds, the differences are taken seed by seed
+The same cells are held against each other; cells of other settings if their matrices give them the same values, which
+is then said. Where both have the same seeds, the differences are taken seed by seed
 (common random numbers); otherwise the means are compared with Welch's test. Over several cells, relative differences
 are averaged for each seed, and the interval is over seeds: cells of one sweep draw from the same seeds.
 """
@@ -27,6 +28,7 @@ from dumbbell.tables import aligned, number
 LEVEL = 0.95
 _FAMILY = 0.05  # the chance that a comparison of equals says "different"
 _MOST_ROWS = 20
+_MOST_SETTINGS, _LONGEST = 6, 40  # settings that are listed, and characters of one
 # what a run has done rather than measured, and what it was given
 _LEFT_OUT = ("events", "short_flows_kept", "start_s", "class", "flows")
 _TABLES = ("runs", "flows", "classes")
@@ -73,7 +75,11 @@ class Diff:
             sure = "" if smallest is None else f"; smallest p {smallest:.2g}, which {count} comparisons give by chance"
             return f"No difference: {same} of {count} compared figures are equal, the others within chance{sure}."
         cells = self.frame.filter("differs")["pair"].n_unique()
-        return f"Different: {self.measures['differs'].sum()} measures over all cells; single figures in {cells} cells."
+        measures = self.measures["differs"].sum()
+        more = "" if measures else " (--cells lists them)"
+        return (
+            f"Different: {_count(measures, 'measure')} over all cells; single figures in {_count(cells, 'cell')}{more}."
+        )
 
     def __repr__(self) -> str:
         return self.markdown()
@@ -86,7 +92,7 @@ def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[l
     header += ["n"] + ["cells that differ"] * several
     body = []
     for row in rows.iter_rows(named=True):
-        change = "-" if row["change"] is None else f"{100 * row['change']:+.2g} %"
+        change = "-" if row["change"] is None else _percent(row["change"])
         whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
         line = [
             axis_label(row["measure"], row["table"]),
@@ -95,7 +101,7 @@ def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[l
             number(row["b"]),
         ]
         if several:
-            line += [change, _interval(row["change_low"], row["change_high"], lambda x: f"{100 * x:+.2g} %")]
+            line += [change, _interval(row["change_low"], row["change_high"], _percent)]
             line += [str(row["n"]), f"{row['differing']} of {row['cells']}"]
         else:
             half, middle = row["half"], row["difference"]
@@ -103,6 +109,16 @@ def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[l
             line += [number(middle), _interval(ends[0], ends[1], number), change, str(row["n"])]
         body.append([*([row["where"]] if cells else []), *line])
     return header, body
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _percent(share: float) -> str:
+    """Return a change in per cent with two significant digits: `+0.65 %`, `+120 %`."""
+    text = f"{100 * share:+.2g}"
+    return f"{float(text):+.0f} %" if "e+" in text else f"{text} %"
 
 
 def _interval(low: float | None, high: float | None, text: Callable[[float], str]) -> str:
@@ -144,23 +160,28 @@ def _how(compared: pl.DataFrame) -> str:
     way = "paired seed by seed" if kinds["paired"].all() else "means of different seeds, Welch's test"
     if kinds["paired"].any() and not kinds["paired"].all():
         way = "paired seed by seed where both have the seeds"
-    return f"{compared['pair'].n_unique()} cells in both, n = {times(kinds['n'])}; {way}."
+    return f"{_count(compared['pair'].n_unique(), 'cell')} in both, n = {times(kinds['n'])}; {way}."
 
 
 def _pairs_of_two(first: Results, second: Results) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
-    """Return which cell of one answers which of the other: equal in every key that both know."""
+    """Return which cell of one answers which of the other: equal in every key that both know, or in their matrix."""
     of_first, of_second = first.configurations, second.configurations
     known = _keys_of(of_first) & _keys_of(of_second)
     codes: list[dict[str, str]] = []
     for side in (of_first, of_second):
         codes.append({_code(config, known): cell for cell, config in side.items()})
-    common = [code for code in codes[0] if code in codes[1]]
+    same = [(codes[0][code], codes[1][code]) for code in codes[0] if code in codes[1]]
+    changed = _same_matrix(first, second, same)
+    common = [*same, *changed]
     if not common:
-        found = f"{len(of_first)} and {len(of_second)} cells, none in both"
+        found = f"{len(of_first)} and {len(of_second)} cells, none in both, by configuration or by matrix"
         raise InputError(str(second.path), "", found, f"results of cells that {first.path} has")
     texts = first.cell_texts()
-    rows = [(i, codes[0][code], codes[1][code], texts[codes[0][code]]) for i, code in enumerate(common)]
+    rows = [(i, a, b, texts[a]) for i, (a, b) in enumerate(common)]
     lines = [f"A: {first.path}, {_engines(first)}; B: {second.path}, {_engines(second)}."]
+    if changed:
+        settings = _unlike([(of_first[a], of_second[b]) for a, b in changed])
+        lines.append(f"Other settings in {len(changed)} of the cells, which are paired by matrix: {settings}.")
     only = len(of_first) - len(common), len(of_second) - len(common)
     if any(only):
         lines.append(f"Left out: {only[0]} cells only in A, {only[1]} only in B.")
@@ -169,6 +190,41 @@ def _pairs_of_two(first: Results, second: Results) -> tuple[pl.DataFrame, list[s
         lines.append(f"Keys that only one of them knows: {', '.join(unknown[:10])}.")
     lines += [f"{side}: {note}." for side, one in (("A", first), ("B", second)) for note in one.notes]
     return _pairs(rows), lines, ("A", "B")
+
+
+def _same_matrix(first: Results, second: Results, same: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return pairs of the other cells that have the same values of the matrix: first those of one experiment."""
+    found: list[tuple[str, str]] = []
+    for columns in (("experiment", "matrix"), ("matrix",)):
+        taken = [{pair[side] for pair in [*same, *found]} for side in (0, 1)]
+        of_code: list[dict[tuple[str, ...], list[str]]] = [{}, {}]
+        for side, results in enumerate((first, second)):
+            for cell, *code in results.cells.select("cell", *columns).iter_rows():
+                if cell not in taken[side]:
+                    of_code[side].setdefault(tuple(code), []).append(cell)
+        for code, cells in of_code[0].items():
+            others = of_code[1].get(code, [])
+            if len(cells) == len(others) == 1:
+                found.append((cells[0], others[0]))
+    return found
+
+
+def _unlike(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
+    """Return in words in which keys pairs of configurations differ, and from what to what in the first of them."""
+    found: dict[str, str] = {}
+    for a, b in pairs:
+        for path in dims.unlike((), [{k: v for k, v in one.items() if k != "seed"} for one in (a, b)]):
+            values = [dims.value_text(path, value) for one in (a, b) for value in matrix.get_path(one, path)]
+            found.setdefault(matrix.path_text(path), " to ".join(map(_short, values)))
+    if "hosts.profile" in found:  # it sets other switches, which go without saying
+        found = {key: text for key, text in found.items() if key == "hosts.profile" or not key.startswith("hosts.")}
+    listed = [f"{key} from {text}" for key, text in list(found.items())[:_MOST_SETTINGS]]
+    more = len(found) - len(listed)
+    return ", ".join(listed) + (f" and {more} more" if more else "")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
 def _engines(results: Results) -> str:

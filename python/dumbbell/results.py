@@ -165,6 +165,12 @@ class Results:
         """The resolved configuration of each cell; its seed is that of one of the runs."""
         return self._configs
 
+    @property
+    def cells(self) -> pl.DataFrame:
+        """One row a cell: `cell`, `experiment`, `engine_version`, `matrix` (JSON)."""
+        rows = self._index.unique("cell", keep="first", maintain_order=True)
+        return rows.select("cell", "experiment", "engine_version", "matrix")
+
     def cell_texts(self) -> dict[str, str]:
         """Return for each cell in words what tells it from the others."""
         return {cell: ", ".join(one.said(one.texts[cell]) for one in self.dimensions) for cell in self._configs}
