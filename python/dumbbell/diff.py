@@ -75,7 +75,7 @@ class Diff:
             sure = "" if smallest is None else f"; smallest p {smallest:.2g}, which {count} comparisons give by chance"
             return f"No difference: {same} of {count} compared figures are equal, the others within chance{sure}."
         cells = self.frame.filter("differs")["pair"].n_unique()
-        measures = self.measures["differs"].sum()
+        measures = int(self.measures["differs"].sum())
         more = "" if measures else " (--cells lists them)"
         return (
             f"Different: {_count(measures, 'measure')} over all cells; single figures in {_count(cells, 'cell')}{more}."
@@ -202,8 +202,8 @@ def _same_matrix(first: Results, second: Results, same: list[tuple[str, str]]) -
             for cell, *code in results.cells.select("cell", *columns).iter_rows():
                 if cell not in taken[side]:
                     of_code[side].setdefault(tuple(code), []).append(cell)
-        for code, cells in of_code[0].items():
-            others = of_code[1].get(code, [])
+        for place, cells in of_code[0].items():
+            others = of_code[1].get(place, [])
             if len(cells) == len(others) == 1:
                 found.append((cells[0], others[0]))
     return found
