@@ -1,4 +1,5 @@
 import json
+import tomllib
 from pathlib import Path
 
 import polars as pl
@@ -98,6 +99,17 @@ def test_gain_overshoots_and_completions(results: Path) -> None:
     assert overshoots["reductions"].to_list()[0] == 2 and overshoots["reductions"].to_list()[1] >= 4
     completions = abe.completions(found).sort("beta")
     assert completions["ratio"].to_list()[0] == pytest.approx(1) and completions["ratio"].to_list()[1] <= 1
+
+
+def test_means_of_seeds_and_times_that_every_run_can_show() -> None:
+    runs = pl.DataFrame({"beta": [0.8] * 3 + [0.9] * 3, "gain": [1.0, 2.0, 3.0] + [5.0] * 3, "hash": [*"abcddd"]})
+    random, one = abe._means(runs, ["beta"], "gain").sort("beta").iter_rows(named=True)
+    assert random["n"] == 3 and random["high"] - 2 == pytest.approx(4.3027 / 3**0.5, rel=1e-4)  # Student's t, s = 1
+    assert one["n"] == 1 and one["gain"] == 5 and one["high"] is None
+    file = tomllib.loads((ROOT / "experiments/abe/convergence.toml").read_text())
+    latest = file["flows"][1]["start"]["uniform"][1]
+    assert float(file["duration"].removesuffix("s")) - float(latest.removesuffix("s")) == abe.WITHIN_S
+    assert abe._within(60.0) == 60 and abe._within(60.1) is None and abe._within(None) is None
 
 
 def test_a_folder_of_figures_and_tables(results: Path, tmp_path: Path, command: Command) -> None:

@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 
 from dumbbell import figures, results
+from dumbbell.aggregate import half_width, times
 from dumbbell.compare import alike, only_flows
 from dumbbell.errors import InputError
 from dumbbell.figures import Picture, Series
@@ -20,7 +21,7 @@ TARGET_MS = 5.0  # of CoDel; a queue below it is drained
 STANDARD = {"reno": 0.5, "cubic": 0.7}
 DEFAULTS = {"reno": 0.8, "cubic": 0.85}  # RFC 8511 section 3.1
 SLIDES = (1.25, 2.0)  # mean throughput ratio of CUBIC with 0.7 to 0.85 to standard TCP, as the slides have it
-WITHIN_S = 60.0  # time for convergence: the second flow enters at 30 s of 90
+WITHIN_S = 60.0  # longest time for convergence: what convergence.toml leaves after the latest entry
 _WITHOUT_ABE = "Standard TCP, without ABE: beta " + ", ".join(f"{beta:g} ({cc})" for cc, beta in STANDARD.items())
 _PLACE = ("aqm", "rate", "rtt")
 _MEASURES = {
@@ -28,7 +29,6 @@ _MEASURES = {
     "sojourn_p50_ms": "sojourn_p50_ms",
     "sojourn_p99_ms": "sojourn_p99_ms",
     "rate_ratio": "rate_ratio",
-    "convergence": "convergence_cumulative_s",
 }
 
 
@@ -38,6 +38,8 @@ def _describe(row: dict[str, Any]) -> dict[str, Any]:
     cc = flow["cc"]
     return {
         "key": row["key"],
+        "seed": row["seed"],
+        "hash": row["hash"],
         "experiment": row["experiment"],
         "cc": cc["name"],
         "beta": cc["beta_ecn"] if cc["abe"] else STANDARD[cc["name"]],
@@ -50,7 +52,25 @@ def _describe(row: dict[str, Any]) -> dict[str, Any]:
         "size": (flow["size"] or 0) / 1e3,
         "reduction": config["hosts"]["ecn_reduction"],
         **{name: row.get(column) for name, column in _MEASURES.items()},
+        "convergence": _within(row.get("convergence_cumulative_s")),
     }
+
+
+def _within(seconds: float | None) -> float | None:
+    """Return a time for convergence, or None if it is longer than every run can show."""
+    return seconds if seconds is not None and seconds <= WITHIN_S else None
+
+
+def _means(runs: pl.DataFrame, by: list[str], *measures: str) -> pl.DataFrame:
+    """Return means over seeds with `low` and `high`, the 95 % interval of the first measure, and `n` different runs."""
+    value = pl.col(measures[0])
+    mean = runs.group_by(by).agg(
+        pl.col(measures).mean(),
+        deviation=value.std(),
+        n=pl.when(pl.col("hash").n_unique() > 1).then(value.count()).otherwise(1),
+    )
+    half = half_width(pl.col("deviation"), pl.col("n"))
+    return mean.with_columns(low=value - half, high=value + half)
 
 
 def _has_abe(config: dict[str, Any]) -> bool:
@@ -77,12 +97,14 @@ class Results:
         if missing:
             runs = f"no runs of {', '.join(missing)} by the latest engine that the file has runs of"
             raise InputError(str(path), "", runs, "results of experiments/abe/*.toml")
-        places = self.runs.select(pl.exclude("key", *_MEASURES)).columns
+        places = self.runs.select(pl.exclude("key", "seed", "hash", "convergence", *_MEASURES)).columns
         configs = {row["key"]: row for row in rows}
         for (experiment, *_), keys in self.runs.group_by("experiment", *(p for p in places if p != "experiment")):
             if experiment in EXPERIMENTS:
                 alike([configs[key] for key in keys["key"]], f"one place of {experiment}.toml")
-        self._tables = {name: found.frame(name) for name in ("flows", "series", "queue_series", "sojourn")}
+        overshooting = results.Results(path, keys=self.of("slow-start")["key"])  # no figure shows series of the others
+        self._tables = {name: found.frame(name) for name in ("flows", "sojourn")}
+        self._tables |= {name: overshooting.frame(name) for name in ("series", "queue_series")}
 
     def of(self, experiment: str) -> pl.DataFrame:
         """Return the runs of one file of experiments/abe."""
@@ -93,19 +115,20 @@ class Results:
         return self._tables[name].filter(pl.col("key").is_in(keys.implode()))
 
     def gains(self) -> pl.DataFrame:
-        """Return goodput and sojourn of one flow beside those without ABE, means over seeds.
+        """Return goodput and sojourn of one flow beside those without ABE seed by seed: means, interval of `gain`.
 
         `p50` is a difference in ms, since a link that is not full has a median near zero; `p99` is a ratio.
         """
         measures = ("goodput_total_mbit", "sojourn_p50_ms", "sojourn_p99_ms")
-        mean = self.of("gain").group_by("cc", "abe", "beta", "ecn", *_PLACE).agg(pl.col(measures).mean())
-        standard = mean.filter(~pl.col("abe") & pl.col("ecn"))
-        beside = standard.select("cc", *_PLACE, *(pl.col(m).alias(f"standard_{m}") for m in measures))
-        return mean.join(beside, on=["cc", *_PLACE]).with_columns(
+        runs = self.of("gain")
+        standard = runs.filter(~pl.col("abe") & pl.col("ecn"))
+        beside = standard.select("cc", "seed", *_PLACE, *(pl.col(m).alias(f"standard_{m}") for m in measures))
+        gains = runs.join(beside, on=["cc", "seed", *_PLACE]).with_columns(
             gain=100 * (pl.col(measures[0]) / pl.col(f"standard_{measures[0]}") - 1),
             p50=pl.col(measures[1]) - pl.col(f"standard_{measures[1]}"),
             p99=pl.col(measures[2]) / pl.col(f"standard_{measures[2]}"),
         )
+        return _means(gains, ["cc", "abe", "beta", "ecn", *_PLACE], "gain", "p50", "p99", *measures)
 
     def overshoots(self) -> pl.DataFrame:
         """Return, for each run of slow-start.toml, how often the window was reduced until the queue was drained."""
@@ -131,19 +154,26 @@ def _in_order(runs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _named_rtts(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with base RTTs as names, beside which lines.py spreads intervals."""
+    return frame.with_columns(rtt_ms=pl.format("{} ms", pl.col("rtt_ms").cast(pl.Int64)))
+
+
 def _gain(results: Results) -> Picture:
     gains = _in_order(results.gains().filter(pl.col("abe")))
     shown = gains.filter((pl.col("rate_mbit") == 10) | (pl.col("cc") == "cubic"))  # as in the slides
     picture = figures.lines(
-        shown,
+        _named_rtts(shown),
         "rtt_ms",
         "gain",
+        low="low",
+        high="high",
         by="beta_ecn",
         facet=["cc", "rate_mbit"],
         columns="aqm",
-        log_x=True,
-        x_label="base RTT, ms",
+        x_label="base RTT",
         y_label="gain in goodput, %",
+        title=f"Means of {times(shown['n'])} runs and their 95 % intervals",
     )
     picture.level(0)
     return picture
@@ -171,35 +201,41 @@ def _sojourn(results: Results) -> Picture:
 
 def convergences(results: Results) -> pl.DataFrame:
     """Return mean times to Jain 0.95 of the runs that reach it, `reached` of `runs`; null if none of them does."""
-    return (
-        results.of("convergence")
-        .group_by("cc", "aqm", "beta", "rtt")
-        .agg(pl.col("convergence").mean(), reached=pl.col("convergence").count(), runs=pl.len())
-    )
+    runs, place = results.of("convergence"), ["cc", "aqm", "beta", "rtt"]
+    counts = runs.group_by(place).agg(reached=pl.col("convergence").count(), runs=pl.len())
+    return _means(runs, place, "convergence").join(counts, on=place)
 
 
 def _convergence(results: Results) -> Picture:
     mean = _in_order(convergences(results))
+    rtts = sorted(mean["rtt_ms"].unique())
     picture = figures.lines(
-        mean,
+        _named_rtts(mean),
         "rtt_ms",
         "convergence",
+        low="low",
+        high="high",
         by="beta_ecn",
         facet="cc",
         columns="aqm",
-        log_x=True,
-        x_label="base RTT, ms",
+        x_label="base RTT",
         y_label="time to Jain 0.95, s",
-        title=f"{_WITHOUT_ABE}; means of the runs that reach 0.95",
+        title=f"{_WITHOUT_ABE}. Means of those of {times(mean['runs'])} runs that reach 0.95, 95 % intervals",
     )
-    # at the upper edge, one below another, how many do not
-    for row in mean.filter(pl.col("reached") < pl.col("runs")).sort("beta_ecn").iter_rows(named=True):
+    # at the upper edge, above all points and one below another, how many do not
+    late = mean.filter(pl.col("reached") < pl.col("runs")).sort("beta_ecn")
+    most = max(late.group_by("cc", "aqm", "rtt_ms").len()["len"].to_list(), default=0)
+    first = next(iter(picture.panels.values()))  # all panels have one axis
+    bottom, top = first.get_ylim()
+    first.set_ylim(bottom, bottom + (top - bottom) / (1 - 0.08 * most))
+    for row in late.iter_rows(named=True):
         axes = picture.panels[row["cc"], row["aqm"]]
         colour = picture.colours[figures.said("beta_ecn", row["beta_ecn"])]
-        earlier = sum(note.xy[0] == row["rtt_ms"] for note in axes.texts if isinstance(note, Annotation))
+        place = rtts.index(row["rtt_ms"])
+        earlier = sum(note.xy[0] == place for note in axes.texts if isinstance(note, Annotation))
         axes.annotate(
             f"\N{WHITE CIRCLE} {row['runs'] - row['reached']} of {row['runs']}",
-            (row["rtt_ms"], 1),
+            (place, 1),
             xycoords=axes.get_xaxis_transform(),
             xytext=(0, -12 * earlier),
             textcoords="offset points",
@@ -214,17 +250,18 @@ def _convergence(results: Results) -> Picture:
 
 
 def _ratio(results: Results) -> Picture:
-    runs = results.of("coexistence").filter(pl.col("cc") == "cubic")
     place = ["aqm", "rival_ecn", "beta"]
-    ratio = pl.col("rate_ratio").mean()
-    each = runs.group_by(*place, "rtt").agg(ratio)
+    runs = results.of("coexistence").filter(pl.col("cc") == "cubic")
+    runs = runs.select(*place, "rtt", "seed", "hash", "rate_ratio")
     names = [f"{rtt:g} ms" for rtt in sorted(runs["rtt"].unique())]
-    mean = pl.concat(
+    over_rtts = runs.group_by(*place, "seed").agg(pl.col("rate_ratio").mean(), pl.col("hash").str.join(""))
+    each = pl.concat(
         [
-            each.with_columns(rtt=pl.format("{} ms", pl.col("rtt").cast(pl.Int64))),
-            each.group_by(place).agg(ratio).with_columns(rtt=pl.lit("mean")).select(each.columns),
+            runs.with_columns(rtt=pl.format("{} ms", pl.col("rtt").cast(pl.Int64))),
+            over_rtts.with_columns(rtt=pl.lit("mean")).select(runs.columns),
         ]
-    ).with_columns(
+    )
+    mean = _means(each, [*place, "rtt"], "rate_ratio").with_columns(
         pl.col("rtt").cast(pl.Enum([*names, "mean"])),
         standard=pl.when("rival_ecn")
         .then(pl.lit("standard TCP with ECN"))
@@ -234,11 +271,14 @@ def _ratio(results: Results) -> Picture:
         mean,
         "beta",
         "rate_ratio",
+        low="low",
+        high="high",
         by="rtt",
         facet="standard",
         columns="aqm",
         x_label="beta_ecn",
         y_label="throughput ratio",
+        title=f"Means of {times(mean['n'])} runs and their 95 % intervals",
     )
     for line in (line for axes in picture.panels.values() for line in axes.lines if line.get_label() == "mean"):
         line.set_linewidth(3)
@@ -391,7 +431,10 @@ def tables(results: Results) -> str:
     )
     flat = completions(results)
     parts = [
-        ("Gain in goodput, %", _by(abe, ["cc", "aqm", "rate", "beta"], "rtt", "gain", "+.1f")),
+        (
+            f"Gain in goodput, %: means of {times(abe['n'])} runs",
+            _by(abe, ["cc", "aqm", "rate", "beta"], "rtt", "gain", "+.1f"),
+        ),
         ("Sojourn P50 - standard, ms", _by(abe, ["cc", "aqm", "rate", "beta"], "rtt", "p50", "+.1f")),
         ("Sojourn P99 / standard", _by(abe, ["cc", "aqm", "rate", "beta"], "rtt", "p99", ".2f")),
         (
