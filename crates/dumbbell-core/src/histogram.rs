@@ -3,6 +3,7 @@
 //!
 //! Both kinds hold only the buckets between the smallest and the largest one seen, so that memory follows the spread of the values.
 
+use crate::prefetch::prefetch;
 use crate::units::Time;
 
 /// Sub-buckets per octave: 2^6, so that a quantile is exact to 1/64.
@@ -94,14 +95,20 @@ struct Buckets<C> {
     counts: Box<[C]>,
     /// The bucket that `counts` begins with.
     first: u32,
+    /// Where in `counts` the last value is, as long as the range has not grown since: a hint.
+    last: u32,
 }
 
 impl<C: Count> Buckets<C> {
     /// Counts one value in bucket `index`.
     #[inline]
     fn increment(&mut self, index: usize) {
-        match self.counts.get_mut(index.wrapping_sub(self.first as usize)) {
-            Some(count) => count.increment(),
+        let place = index.wrapping_sub(self.first as usize);
+        match self.counts.get_mut(place) {
+            Some(count) => {
+                self.last = place as u32;
+                count.increment();
+            }
             None => self.grow(index).increment(),
         }
     }
@@ -131,6 +138,14 @@ impl<C: Count> Buckets<C> {
         }
         (self.counts, self.first) = (counts.into_boxed_slice(), range.start as u32);
         &mut self.counts[index - range.start]
+    }
+
+    /// Asks for the counts about the last value.
+    #[inline]
+    fn prefetch(&self) {
+        if let Some(count) = self.counts.get(self.last as usize) {
+            prefetch(count);
+        }
     }
 
     /// The buckets that are not empty, with their counts, ascending.
@@ -237,6 +252,13 @@ impl<C: Count> CompactHistogram<C> {
             self.widen(value, value);
         }
         self.counts.increment(bucket(value));
+    }
+
+    /// A value will come soon, mostly close to the last one: asks for the counts there. A cache line has those of 16 buckets, from one value
+    /// to another one 13 to 25 % above it.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.counts.prefetch();
     }
 
     #[cold]

@@ -251,6 +251,9 @@ impl Sender {
     #[inline]
     pub fn prefetch(&self) {
         self.board.prefetch(self.conn.snd_una);
+        if let Some(samples) = &self.rtt_samples {
+            samples.prefetch();
+        }
     }
 
     /// When [`Sender::on_timer`] wants to be called.
