@@ -26,6 +26,15 @@ def half_width(deviation: pl.Expr, n: pl.Expr, level: float = LEVEL) -> pl.Expr:
     return pl.when(n > 1).then(t * deviation / n.cast(pl.Float64).sqrt())
 
 
+_WORDS = {
+    "base_rtt": "base RTT",
+    "cc": "congestion control",
+    "aqm": "queue discipline",
+    "ecn": "ECN",
+    "from_bytes": "size from",
+}
+
+
 @dataclass(frozen=True)
 class Axis:
     """One key of a table: its name, its texts in order and, if it has any, their numbers and unit."""
@@ -36,13 +45,21 @@ class Axis:
     unit: str = ""
 
     @property
+    def word(self) -> str:
+        """The last word of the key, spelt out: `base RTT`."""
+        last = self.name.rpartition(".")[2]
+        return _WORDS.get(last, last.replace("_", " "))
+
+    @property
     def label(self) -> str:
         """The last word of the key and the unit of its numbers: `base RTT, ms`."""
-        word = {"base_rtt": "base RTT", "cc": "congestion control", "aqm": "queue discipline"}.get(
-            self.name.rpartition(".")[2], self.name.rpartition(".")[2].replace("_", " ")
-        )
         unit = {"mbit": "Mbit/s"}.get(self.unit, self.unit) if self.numbers is not None else ""
-        return f"{word}, {unit}" if unit else word
+        return f"{self.word}, {unit}" if unit else self.word
+
+    @property
+    def label_of_texts(self) -> str:
+        """What to write at an axis with the texts, which have their units themselves: `base RTT` of `20ms`."""
+        return self.label if all(text.replace(".", "", 1).isdigit() for text in self.texts) else self.word
 
 
 @dataclass
@@ -68,7 +85,7 @@ class Means:
         return [axis for axis in self.axes if len(axis.texts) > 1]
 
 
-_SEED = "seed of the run"
+SEED = "seed of the run"
 _PART_COLUMNS = {"base_rtt": "base_rtt_ms", "which": "part"}
 
 
@@ -80,6 +97,8 @@ def _column(name: str) -> str:
 def _part_column(measure: Measure, name: str) -> str | None:
     """Return the column of parts of runs that `name` means."""
     column = _PART_COLUMNS.get(name, name)
+    if measure.table == "series":
+        return column if column in ("part", "flow") else None
     if measure.table not in PARTS:
         return None
     return column if column == "part" or column in PARTS[measure.table][1] else None
@@ -112,11 +131,13 @@ def samples(
     of: str | None = None,
     mean_over: Sequence[str] = (),
     option: str = "key",
+    total: bool = False,
 ) -> Samples:
     """Return a measure of every run with the keys by which runs differ.
 
-    `keys` come first among the axes, in their order; after them come all other keys by which the runs differ, unless
-    they follow from `keys` or are in `mean_over`. Raises InputError.
+    Parts of a run that are alike count as one, with their mean; with their sum if `total`. `keys` come first among the
+    axes, in their order; after them come all other keys by which the runs differ, unless they follow from `keys` or are
+    in `mean_over`. Raises InputError.
     """
     columns = [_PART_COLUMNS.get(name, name) for name in keys]
     only_parts = [c for c in columns if c in ("flow", "class", "from_bytes", "kind")]
@@ -129,14 +150,19 @@ def samples(
         raise InputError("--where", "", found, f"a measure of {', '.join(PARTS)}, or keys of runs")
     axes, named, over = _with_axes(results, measure, [measure.column], keys, mean_over, option)
     kept = [axis.name for axis in axes]
-    each = named.group_by(*kept, _SEED, "key", "hash", maintain_order=True).agg(
-        value=pl.col(measure.column).cast(pl.Float64).mean()
+    if named.is_empty():
+        web = measure.table in ("slowdowns", "short_flows")
+        found = f"{measure.column} of each {measure.of}, of which these runs have none"
+        raise InputError(str(results.path), "--value", found, "runs with [[web]]" if web else "runs that have some")
+    value_of = pl.col(measure.column).cast(pl.Float64)
+    each = named.group_by(*kept, SEED, "key", "hash", maintain_order=True).agg(
+        value=value_of.sum() if total else value_of.mean()
     )
     if over:  # a value for each seed, so that the interval is over seeds
-        each = each.group_by(*kept, _SEED, maintain_order=True).agg(
+        each = each.group_by(*kept, SEED, maintain_order=True).agg(
             pl.col("value").mean(), hash=pl.col("hash").str.join("")
         )
-    return Samples(measure, axes, each.select(*kept, _SEED, "hash", "value"), over, results.notes)
+    return Samples(measure, axes, each.select(*kept, SEED, "hash", "value"), over, results.notes)
 
 
 def _with_axes(
@@ -165,7 +191,7 @@ def _with_axes(
     if "part" in rows.columns:
         axes, rows = _part_axes(measure, axes, rows, over)
     texts = [pl.col(_column(axis.name)).alias(axis.name) for axis in axes]
-    named = rows.select(*texts, pl.col("seed").alias(_SEED), "key", "hash", *dict.fromkeys(columns))
+    named = rows.select(*texts, pl.col("seed").alias(SEED), "key", "hash", *dict.fromkeys(columns))
     return axes, named, over
 
 
@@ -185,10 +211,10 @@ def means(
 def from_baseline(found: Samples, key: str, texts: Sequence[str], *, ratio: bool = False) -> Samples:
     """Return the differences from the runs whose `key` is in `texts`, or their ratio to them, seed by seed."""
     rest = [axis.name for axis in found.axes if axis.name != key]
-    base = found.frame.filter(pl.col(key).is_in(list(texts))).select(*rest, _SEED, pl.col("value").alias("base"))
-    base = base.group_by(*rest, _SEED, maintain_order=True).agg(pl.col("base").mean())
+    base = found.frame.filter(pl.col(key).is_in(list(texts))).select(*rest, SEED, pl.col("value").alias("base"))
+    base = base.group_by(*rest, SEED, maintain_order=True).agg(pl.col("base").mean())
     others = found.frame.filter(~pl.col(key).is_in(list(texts))).join(
-        base, on=[*rest, _SEED], how="inner", nulls_equal=True, maintain_order="left"
+        base, on=[*rest, SEED], how="inner", nulls_equal=True, maintain_order="left"
     )
     value = pl.col("value") / pl.col("base") if ratio else pl.col("value") - pl.col("base")
     frame = others.with_columns(value=value).drop("base")
@@ -273,12 +299,17 @@ def _axis(
 ) -> tuple[Axis, Dimension | None, pl.DataFrame]:
     """Return a key as an axis, its dimension if it is one of runs, and `rows` with a column of its texts."""
     part = _part_column(measure, name)
-    if part is not None and (name not in ("cc", "base_rtt") or not results.is_of_runs(name)):
+    # UDP has neither, so that its parts differ from the flows of the same run
+    unlike = part is not None and rows.select("cell", part).n_unique() > rows["cell"].n_unique()
+    if part is not None and (unlike or name not in ("cc", "base_rtt") or not results.is_of_runs(name)):
         axis, rows = _axis_of_parts(name, part, rows)
         return axis, None, rows
     if name == "seed":
         axis, rows = _axis_of_parts(name, "seed", rows)
         return axis, None, rows
+    if name in ("flow", "class", "from_bytes", "kind") and not results.has_key(name):
+        found = f"{name}, while {measure.column} is of the whole {measure.of}"
+        raise InputError(option, "", found, "a key of runs, or a measure of parts of runs, such as goodput")
     dimension = results.key(name, option).only(rows["cell"].unique(maintain_order=True).to_list())
     if measure.table not in PARTS and name in ("cc", "base_rtt") and not results.is_of_runs(name):
         found = f"{name}, in which the flows of a run differ, while {measure.column} is of the whole run"

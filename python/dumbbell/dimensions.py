@@ -12,18 +12,26 @@ import polars as pl
 
 from dumbbell import matrix, schema, units
 from dumbbell.experiment import param_of
-from dumbbell.registry import registry
+from dumbbell.registry import Param, registry
 
 # keys whose tables say by their `name` what else is in them
 _ALGORITHMS = ("aqm", "cc")
 _CLOCK = ("duration", "start", "stop", "at")  # times of a run, in seconds; all others are in ms
 
 
+def _param(path: matrix.Path) -> Param | None:
+    """Return the parameter of a value, also of the times of `bottleneck.rate_changes`, which no section declares."""
+    if "rate_changes" in path and path[-1] == "at":
+        return registry().sections["run"]["duration"]
+    return param_of(path)
+
+
 def value_text(path: matrix.Path, value: Any) -> str:
     """Return a canonical value of a run's configuration as an experiment file would have it."""
-    param = param_of(path)
+    param = _param(path)
     if param is not None and (param.kind in ("arrivals", "sizes") or not isinstance(value, dict)):
-        return schema.show_value(param, value)
+        text = schema.show_value(param, value)
+        return text if text != "0ns" else "0s" if path[-1] in _CLOCK else "0ms"
     if isinstance(value, dict) and "name" in value:
         known = {**registry().aqm, **registry().cc, **registry().stage}.get(value["name"])
         params = known.params if known else {}
@@ -35,6 +43,9 @@ def value_text(path: matrix.Path, value: Any) -> str:
         return f"{first:g}s" if first == last else f"{first:g}..{last:g}s"
     if isinstance(value, list) and path[-1] in schema.PATH_KEYS:
         return " + ".join(value_text((*path, index), stage) for index, stage in enumerate(value)) or "none"
+    if isinstance(value, list) and path[-1] == "rate_changes":
+        texts = [[value_text((*path, i, key), one[key]) for key in ("rate", "at")] for i, one in enumerate(value)]
+        return " + ".join(f"{rate} at {at}" for rate, at in texts) or "none"
     if isinstance(value, list) and path[-1] in schema.SENDERS:
         return (
             " + ".join(f"{one.get('count', 1)} {one['cc']['name'] if 'cc' in one else 'udp'}" for one in value)
@@ -53,7 +64,7 @@ class Scale:
 
 def scale_of(path: matrix.Path) -> Scale | None:
     """Return the scale of a time, rate or size; None of everything else."""
-    param = param_of(path)
+    param = _param(path)
     if path[-1] == "start":
         return Scale("s", units.TIME["s"])
     kind = schema.unit_kind(param) if param else None

@@ -235,11 +235,16 @@ class Results:
             raise self._no_key(name, option)
         return dims.dimension_of(name, path, self._configs)
 
+    def has_key(self, name: str) -> bool:
+        """Whether there is such a key of runs."""
+        return any(name == one.name for one in self.dimensions) or self._config_path(name) is not None
+
     def _no_key(self, name: str, option: str) -> InputError:
         own = [*self.matrix_keys, *(one.name for one in self.dimensions), *OF_RUN, "flow", "cc", "base_rtt"]
         known = list(dict.fromkeys(own))
+        words = [*known, *(key.rpartition(".")[2] for key in known)]
         return InputError(
-            str(self.path), option, name, f"{', '.join(known)}, any other key of a run", nearest(name, known)
+            str(self.path), option, name, f"{', '.join(known)}, any other key of a run", nearest(name, words)
         )
 
     def is_of_runs(self, name: str) -> bool:
@@ -349,7 +354,8 @@ class Results:
             if len(close) == 1:
                 return Measure(table, close[0])
         known = list(dict.fromkeys(column for table in tables for column in self.measures(table)))
-        raise InputError(str(self.path), "--value", name, ", ".join(known), nearest(name, [*known, *SHORT]))
+        short = [word for word, column in SHORT.items() if column in known]
+        raise InputError(str(self.path), "--value", name, ", ".join(known), nearest(name, [*known, *short]))
 
     def table(self, *args: Any, **options: Any) -> Any:
         """See `dumbbell.tables.table`: a table of means with their intervals, any key by any other."""
@@ -415,10 +421,12 @@ class Results:
     def _flow_groups(self) -> pl.DataFrame:
         """One row a group of alike flows of a cell: its first and last flow, and what it is called."""
         rows = []
+        several = [len(config["flows"]) + len(config["udp"]) > 1 for config in self._configs.values()]
         for cell, config in self._configs.items():
             groups = [*config["flows"], *config["udp"]]
             first = 0
-            for one, label in zip(groups, group_labels(groups), strict=True):
+            # one group alone has no label unless other runs have several
+            for one, label in zip(groups, group_labels(groups, alone=any(several)), strict=True):
                 rows.append((cell, first, first + one["count"] - 1, label))
                 first += one["count"]
         schema = {"cell": pl.String, "first": pl.Int64, "last": pl.Int64, "part": pl.String}
@@ -435,8 +443,11 @@ class Results:
         labels: list[tuple[str, int, str]] = []
         for (cell,), own in rows.sort("class").group_by("cell", maintain_order=True):
             texts = [[row["cc"], f"{row['base_rtt_ms']:g}ms", row["kind"]] for row in own.iter_rows(named=True)]
-            unlike = [[text[i] for i in range(3) if len({t[i] for t in texts}) > 1] for text in texts]
-            labels += zip([cell] * len(texts), own["class"], numbered([", ".join(u) for u in unlike]), strict=True)
+            tcp = [text for text in texts if text[2] != "udp"]
+            unlike = [i for i in range(3) if len({text[i] for text in tcp}) > 1] or [2 if len(texts) > 1 else 0]
+            words = [["udp"] if text[2] == "udp" else [text[i] for i in unlike] for text in texts]
+            said = [", ".join(of_class) for of_class in words]
+            labels += zip([cell] * len(texts), own["class"], numbered(said), strict=True)
         return pl.DataFrame(labels, schema={"cell": pl.String, "class": pl.Int64, "part": pl.String}, orient="row")
 
     def tidy(self, of: Literal["flows", "runs", "classes", "slowdowns", "short_flows"] = "flows") -> pl.DataFrame:
@@ -612,21 +623,24 @@ def numbered(labels: Sequence[str]) -> list[str]:
     return result
 
 
-_LABELS: dict[str, list[str]] = {}
+_LABELS: dict[tuple[str, bool], list[str]] = {}
 
 
-def group_labels(groups: list[dict[str, Any]]) -> list[str]:
-    """Return what tells the groups of flows of one run apart, in few words: "cubic", "reno"; alone, nothing."""
-    code = repr(groups)
+def group_labels(groups: list[dict[str, Any]], *, alone: bool = False) -> list[str]:
+    """Return what tells the groups of flows of one run apart, in few words: "cubic", "reno".
+
+    A group alone has an empty label; with `alone`, that of its congestion control.
+    """
+    code = repr(groups), alone
     if code not in _LABELS:
-        _LABELS[code] = _group_labels(groups)
+        _LABELS[code] = _group_labels(groups, alone=alone)
     return _LABELS[code]
 
 
-def _group_labels(groups: list[dict[str, Any]]) -> list[str]:
-    if len(groups) < 2:
-        return [""] * len(groups)
+def _group_labels(groups: list[dict[str, Any]], *, alone: bool) -> list[str]:
     names = ["udp" if "cc" not in one else dims.value_text(("flows", 0, "cc"), one["cc"]) for one in groups]
+    if len(groups) < 2:
+        return names if alone else [""] * len(groups)
     labels = names if len(set(names)) > 1 else [""] * len(groups)
     for key in ("base_rtt", "ecn", "rate", "start", "stop", "app_rate", "size", "path", "ack_path", "jitter", "loss"):
         longer = [

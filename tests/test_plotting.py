@@ -1,0 +1,282 @@
+"""From results to figures: which kind suits, which keys become lines and panels, labels, notes, differences.
+
+How a figure is drawn is in test_figures.py; here each function of `dumbbell.figures` notes what it is given.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import dumbbell
+from conftest import described
+from dumbbell import aggregate, experiment, figures, plotting, sweep
+from dumbbell.errors import InputError
+from dumbbell.results import Results
+from test_results import RANDOM, SHORT, made
+
+KINDS = ("lines", "bars", "box", "cdf", "heat", "ellipses", "stacked_series", "shares")
+MATRIX = {"bottleneck.rate": ["5Mbit", "10Mbit", "20Mbit"], "bottleneck.aqm": ["codel", "pfifo"]}
+ALIKE = [{"cc": "cubic", "base_rtt": "20ms", "count": 3, "start": {"uniform": ["0s", "50ms"]}}]
+
+
+class Drawn:
+    """What a function of figures was given."""
+
+    kind: str
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+
+    def __getitem__(self, option: str) -> Any:
+        return self.options[option]
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        assert isinstance(self.args[0], pl.DataFrame)
+        return self.args[0]
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[Drawn]:
+    noted = Drawn()
+    for kind in KINDS:
+        monkeypatch.setattr(figures, kind, noting(kind, noted))
+    yield noted
+
+
+def noting(kind: str, noted: Drawn) -> Any:
+    def note(*args: Any, **options: Any) -> str:
+        noted.kind, noted.args, noted.options = kind, args, options
+        return kind
+
+    return note
+
+
+def sweep_of(folder: pytest.TempPathFactory, name: str, **changes: Any) -> Results:
+    return made(folder.mktemp(name) / "r.duckdb", **changes)
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return sweep_of(tmp_path_factory, "matrix", matrix=MATRIX)
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return sweep_of(tmp_path_factory, "single", flows=ALIKE, seeds=[1])
+
+
+@pytest.fixture(scope="module")
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    web = [{"cc": "cubic", "base_rtt": "5ms", "arrivals": "200/s", "size": "3kB"}]
+    flows, udp = [{"cc": "cubic", "base_rtt": "20ms"}], [{"rate": "1Mbit"}]
+    aqms = {"bottleneck.aqm": ["codel", "pfifo"]}
+    return sweep_of(tmp_path_factory, "traffic", flows=flows, web=web, udp=udp, matrix=aqms)
+
+
+def test_the_kind_that_suits_the_shape_is_the_default(
+    matrix: Results, single: Results, traffic: Results, drawn: Drawn
+) -> None:
+    assert str(matrix.plot()) == "lines" and drawn.args[1:3] == ("bottleneck.rate as a number", "mean")
+    assert drawn["x_label"] == "rate, Mbit/s" and drawn["y_label"] == "goodput, Mbit/s"
+    assert str(matrix.where("rate=5Mbit").plot()) == "bars" and drawn.args[1] == "bottleneck.aqm"
+    assert drawn["x_label"] == "queue discipline" and drawn["group"] == "flow"
+    assert str(single.plot()) == "stacked_series"
+    assert str(single.plot(value="rtt", of="flows")) == "bars"
+    assert str(traffic.plot(value="slowdown")) == "bars"
+    # the number of a flow counts nothing: no line leads from one to the next
+    assert str(matrix.plot(against="flow", mean_over=["rate"])) == "bars" and drawn["x_label"] == "flow"
+    assert str(matrix.plot(against="base_rtt")) == "lines"
+
+
+def test_a_big_matrix_is_lines_and_panels_or_heat(tmp_path: Path, drawn: Drawn) -> None:
+    keys: dict[str, list[Any]] = {
+        "bottleneck.rate": ["1Mbit", "5Mbit", "10Mbit", "20Mbit"],
+        "flows[*].base_rtt": ["5ms", "10ms", "20ms"],
+        "bottleneck.aqm": ["codel", "pfifo", "pie"],
+    }
+    results = made(tmp_path / "r.duckdb", matrix=keys, seeds=[1])
+    assert str(results.plot()) == "lines"
+    placed = {*drawn["by"], *drawn["facet"], "bottleneck.rate"}
+    assert placed == {*keys, "flow"}, "every key by which the runs differ is somewhere"
+    results.plot(by="aqm", facet="flow", against="flows[*].base_rtt")
+    assert drawn["by"] == ["aqm"] and drawn["facet"] == ["flow", "bottleneck.rate"]
+    assert (
+        str(results.plot("heat")) == "heat"
+        and drawn["y_label"] == "rate, Mbit/s"
+        and drawn["x_label"] == "base RTT, ms"
+    )
+    assert drawn["title"] is None, "one seed has no interval to speak of"
+    with pytest.raises(InputError, match=r"panels, of .*allowed: at most 36"):
+        results.plot("bars", value="rtt", facet=["aqm", "flow", "flows[*].base_rtt", "rate"], against="seed")
+
+
+def test_labels_and_notes_say_of_what_and_how_many(matrix: Results, single: Results, drawn: Drawn) -> None:
+    matrix.plot()
+    assert drawn["title"] == "mean and 95 % interval over 3 seeds"
+    matrix.plot("heat")
+    assert drawn["title"] == "mean over 3 seeds"
+    matrix.plot("box")
+    assert drawn["title"] == "3 seeds"
+    matrix.where("rate=5Mbit").plot("cdf")
+    assert drawn["title"] == "3 seeds together"
+    matrix.plot("ellipses")
+    assert drawn["title"] == "mean and standard deviation of 3 seeds"
+    single.plot("box")
+    assert drawn["title"] == "1 seed"
+    single.plot("cdf")
+    assert drawn["title"] is None
+    matrix.plot(mean_over=["aqm"], value="jain")
+    assert drawn["title"] == "mean and 95 % interval over 3 seeds; mean over bottleneck.aqm"
+    # texts have their units, numbers do not
+    matrix.plot("bars", against="bottleneck.rate")
+    assert drawn["x_label"] == "rate" and drawn.frame["bottleneck.rate"][0] == "5Mbit"
+    assert aggregate.Axis("hosts.ecn", ["false", "true"]).label == "ECN"
+    sizes = aggregate.Axis("from_bytes", ["1000", "2000"], {"1000": 1e3, "2000": 2e3}, "bytes")
+    assert sizes.label == sizes.label_of_texts == "size from, bytes"
+
+
+def test_a_difference_from_the_baseline_is_taken_seed_by_seed(matrix: Results, drawn: Drawn) -> None:
+    assert str(matrix.plot(value="sojourn", baseline="bottleneck.aqm=pfifo")) == "lines"
+    assert drawn["y_label"] == "time in queue, mean, ms, difference from bottleneck.aqm=pfifo"
+    rows = matrix.tidy("runs").select("bottleneck.rate_mbit", "bottleneck.aqm", "seed", "sojourn_mean_ms")
+    wide = rows.pivot(on="bottleneck.aqm", values="sojourn_mean_ms")
+    by_hand = wide.group_by("bottleneck.rate_mbit").agg(d=(pl.col("codel") - pl.col("pfifo")).mean())
+    by_hand = by_hand.sort("bottleneck.rate_mbit")
+    shown = drawn.frame.sort("bottleneck.rate as a number")
+    assert shown["mean"].to_list() == pytest.approx(by_hand["d"].to_list())
+    # of three differences: t(2, 97.5 %) = 4.3027 standard errors
+    of_five = wide.filter(pl.col("bottleneck.rate_mbit") == 5).select(pl.col("codel") - pl.col("pfifo")).to_series()
+    deviation = of_five.std()
+    assert isinstance(deviation, float)
+    assert (shown["high"] - shown["mean"])[0] == pytest.approx(4.3027 * deviation / 3**0.5, rel=1e-4)
+    with pytest.raises(InputError, match=r"^--baseline: rate: found 11Mbit, allowed: 5Mbit"):
+        matrix.plot(baseline="rate=11Mbit")
+    with pytest.raises(InputError, match=r"^--baseline: found cdf"):
+        matrix.plot("cdf", baseline="rate=5Mbit")
+
+
+def test_flows_that_are_alike_are_lines_of_their_own_or_a_mean(single: Results, tmp_path: Path, drawn: Drawn) -> None:
+    single.plot(value="goodput")
+    (panel,) = drawn.args[0]
+    assert panel.by == [plotting._WHICH] and not panel.frame.select("time_s", plotting._WHICH).is_duplicated().any()
+    assert panel.frame[plotting._WHICH].unique(maintain_order=True).to_list() == ["flow #1", "flow #2", "flow #3"]
+    assert panel.frame.sort(plotting._WHICH, "time_s")["goodput_mbit"].to_list() == (
+        single.series.sort("flow", "time_s")["goodput_mbit"].to_list()
+    )
+    assert str(single.plot("shares")) == "shares" and drawn["by"] == [plotting._WHICH]
+    many = [
+        {"cc": cc, "base_rtt": "20ms", "count": 5, "start": {"uniform": ["0s", "50ms"]}} for cc in ("cubic", "reno")
+    ]
+    results = made(tmp_path / "r.duckdb", flows=many)
+    results.plot("series", value="goodput")
+    (panel,) = drawn.args[0]
+    assert drawn["title"] == "seed 1 of 3; each line of flows the mean of 5 alike" and panel.by == ["flow"]
+    one = results.where("seed=1").series.filter(pl.col("flow") < 5, pl.col("time_s") == 0.1)["goodput_mbit"].mean()
+    assert panel.frame.filter(pl.col("flow") == "cubic", time_s=0.1)["goodput_mbit"].item() == pytest.approx(one)
+    # shares are of the sum over flows, not of the mean of each kind
+    results = made(tmp_path / "s.duckdb", flows=[many[0], many[1] | {"count": 1}], seeds=[1])
+    results.plot("shares", against="seed")
+    whole = results.flows["goodput_mbit"].sum()
+    reno = results.flows.filter(cc="reno")["goodput_mbit"].sum()
+    assert drawn.frame["mean"].sum() == pytest.approx(whole)
+    assert drawn.frame.filter(pl.col("flow") == "reno")["mean"].item() == pytest.approx(reno)
+    with pytest.raises(InputError, match="found flows that are all alike"):
+        made(tmp_path / "t.duckdb", flows=[ALIKE[0] | {"count": 30}]).plot("shares")
+
+
+def test_time_series_of_several_runs_stand_side_by_side(traffic: Results, drawn: Drawn) -> None:
+    traffic.plot("series")
+    assert drawn["columns"] == "bottleneck.aqm"
+    assert [panel.by for panel in drawn.args[0]][:4] == [["flow"], ["flow"], ["flow"], None]
+    traffic.plot("series", by="bottleneck.aqm", value="goodput")
+    assert drawn["columns"] is None and drawn.args[0][0].by == ["bottleneck.aqm", "flow"]
+    traffic.plot("series", value="sojourn", facet="aqm")
+    assert drawn["columns"] == "bottleneck.aqm"
+    with pytest.raises(InputError, match="--facet: found flow, allowed: a key of runs"):
+        traffic.plot("series", facet="flow")
+    with pytest.raises(InputError, match="--time: found no point"):
+        traffic.plot(time=(100, 200))
+
+
+def test_one_signal_is_named_at_its_axis_and_no_rtt_is_no_point(tmp_path: Path, drawn: Drawn) -> None:
+    late = [{"cc": "cubic", "base_rtt": "20ms"}, {"cc": "reno", "base_rtt": "20ms", "start": "1s"}]
+    changes = [{"at": "500ms", "rate": "1Mbit"}]
+    bottleneck = {"rate": "10Mbit", "aqm": {"name": "pfifo", "limit": 10}, "rate_changes": changes}
+    results = made(tmp_path / "r.duckdb", duration="2s", flows=late, bottleneck=bottleneck, seeds=[1])
+    results.plot(value=["srtt", "signals"])
+    srtt, signals = drawn.args[0]
+    assert signals.y_label == "drops an interval"
+    assert srtt.frame.filter(pl.col("flow") == "reno")["time_s"].min() > 1 and srtt.frame["srtt_ms"].min() > 0
+    assert drawn["marks"] == [(0.5, "1Mbit")]
+
+
+def test_results_stand_beside_a_reference(tmp_path: Path, drawn: Drawn) -> None:
+    reference = tmp_path / "published.csv"
+    head = "table,kind,qdisc,cc1,cc2,rate_mbit,delay_ms,flow,metric,value\n"
+    cells = ((10, 4.5), (40, 4))
+    lines = [f"1,one-flow,triple-isolate,cubic,,5,{rtt},1,throughput_mbit,{value}\n" for rtt, value in cells]
+    reference.write_text(head + "".join(lines))
+    table = {"duration": "60s", "flows": [{"cc": "cubic", "base_rtt": "10ms"}], "record": {"series": False}}
+    keys = {"flows[0].base_rtt": ["10ms", "40ms"]}
+    parsed = experiment.parse(described(**table, bottleneck={"rate": "5Mbit", "aqm": "cake"}, matrix=keys), "r.toml")
+    assert sweep.run([parsed], tmp_path / "r.duckdb", progress=False).failed == []
+    results = dumbbell.open(tmp_path / "r.duckdb")
+    # a publication of throughput answers --value goodput
+    assert str(results.plot("lines", value="goodput", reference=reference)) == "lines"
+    assert drawn["reference"] == "published" and drawn["y_label"] == "throughput, Mbit/s"
+    frame = drawn.frame.sort("delay_ms")
+    assert frame["published"].to_list() == [4.5, 4.0]
+    assert str(results.plot(value="goodput", reference=reference)) == "heat"
+    expected = (frame["simulated"] - frame["published"]) / 5  # errors of goodput are in units of the rate
+    assert drawn.frame.sort("delay_ms")["error"].to_list() == pytest.approx(expected.to_list())
+    for wrong in ({"by": "rate"}, {"baseline": "rate=5Mbit"}, {"of": "flows"}):
+        with pytest.raises(InputError, match="which has its own axes"):
+            results.plot(reference=reference, **wrong)
+    with pytest.raises(InputError, match="--kind: found bars with --reference"):
+        results.plot("bars", reference=reference)
+
+
+def test_udp_is_no_flow_of_a_congestion_control(traffic: Results) -> None:
+    found = aggregate.means(traffic, "goodput", ["cc"])
+    assert found.axis("cc").texts == ["cubic", "udp"]
+    classes = aggregate.means(traffic, "goodput", of="classes")
+    assert classes.axis("class").texts == ["20ms, flows", "udp", "5ms, web"]
+
+
+def test_what_cannot_be_drawn_says_why(matrix: Results, single: Results) -> None:
+    with pytest.raises(InputError, match="--rows: found flow, while jain is of the whole run"):
+        matrix.table("jain", "flow")
+    with pytest.raises(InputError, match=r"slowdown_mean of each .* have none, allowed: runs with \[\[web\]\]"):
+        matrix.table("slowdown")
+    with pytest.raises(InputError, match=r"found rtae, .*\(nearest: rate\)"):
+        matrix.plot(against="rtae")
+    with pytest.raises(InputError) as raised:
+        matrix.table("rtt", of="runs")
+    assert raised.value.nearest != "rtt"
+    with pytest.raises(InputError, match="runs that differ in nothing"):
+        single.plot("lines")
+
+
+def test_experiments_with_one_and_with_two_flows_share_a_table(tmp_path: Path) -> None:
+    made(tmp_path / "r.duckdb")
+    table = described(**SHORT, flows=RANDOM[:1])
+    sweep.run([experiment.parse(table, "alone.toml")], tmp_path / "r.duckdb", progress=False)
+    text = str(dumbbell.open(tmp_path / "r.duckdb").table("goodput"))
+    header = text.splitlines()[2]
+    assert [part.strip() for part in header.strip("|").split("|")] == ["experiment \\ flow", "cubic", "reno"]
+
+
+def test_changes_of_rate_are_written_with_units(tmp_path: Path) -> None:
+    changes = [[{"at": f"{at}ms", "rate": "1Mbit"}] for at in (50, 100)]
+    for change in changes:
+        made(tmp_path / "r.duckdb", bottleneck={"rate": "10Mbit", "aqm": "codel", "rate_changes": change})
+    (key,) = dumbbell.open(tmp_path / "r.duckdb").dimensions
+    assert key.name == "bottleneck.rate_changes[0].at" and key.ordered == ["50ms", "100ms"]
+    made(tmp_path / "r.duckdb", bottleneck={"rate": "10Mbit", "aqm": "codel"})
+    (key,) = dumbbell.open(tmp_path / "r.duckdb").dimensions
+    assert set(key.ordered) == {"1Mbit at 50ms", "1Mbit at 100ms", "none"}
+    zero = made(tmp_path / "z.duckdb", matrix={"flows[*].base_rtt": ["0ms", "5ms"]})
+    assert zero.key("flows[*].base_rtt").ordered == ["0ms", "5ms"] and len(zero.where("base_rtt=0")) == 3
