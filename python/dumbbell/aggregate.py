@@ -150,10 +150,9 @@ def samples(
         raise InputError("--where", "", found, f"a measure of {', '.join(PARTS)}, or keys of runs")
     axes, named, over = _with_axes(results, measure, [measure.column], keys, mean_over, option)
     kept = [axis.name for axis in axes]
-    if named.is_empty():
-        web = measure.table in ("slowdowns", "short_flows")
+    if named.is_empty() and measure.table in ("slowdowns", "short_flows"):
         found = f"{measure.column} of each {measure.of}, of which these runs have none"
-        raise InputError(str(results.path), "--value", found, "runs with [[web]]" if web else "runs that have some")
+        raise InputError(str(results.path), "--value", found, "runs with [[web]]")
     value_of = pl.col(measure.column).cast(pl.Float64)
     each = named.group_by(*kept, SEED, "key", "hash", maintain_order=True).agg(
         value=value_of.sum() if total else value_of.mean()
