@@ -179,3 +179,13 @@ def test_cells_of_other_settings_are_paired_by_their_matrix(tmp_path: Path) -> N
 )
 def test_changes_are_written_without_exponents(share: float, text: str) -> None:
     assert diff._percent(share) == text
+
+
+def test_a_change_of_nothing_has_no_size(tmp_path: Path) -> None:
+    """Without ECN there are no marks; over tail drop there are none with ECN either."""
+    aqms = [{"name": "codel", "ecn": True, "target": "1ms"}, "pfifo"]
+    results = run(tmp_path / "r.duckdb", matrix={"bottleneck.aqm": aqms, "hosts.ecn": [False, True]}, seeds=[1, 2, 3])
+    found = results.diff(by="hosts.ecn", values=["ce_marks"])
+    (row,) = [line for line in found.markdown().splitlines() if line.startswith("| CE marks, packets | run")]
+    assert found.measures["change"][0] is not None
+    assert "mean change of a cell" in found.markdown() and "%" not in row, row

@@ -86,6 +86,7 @@ def test_the_kind_that_suits_the_shape_is_the_default(
     assert str(single.plot()) == "stacked_series"
     assert str(single.plot(value="rtt", of="flows")) == "bars"
     assert str(traffic.plot(value="slowdown")) == "bars"
+    assert str(traffic.plot(of="slowdowns")) == "bars" and drawn["y_label"] == "slow-down, mean"
     # the number of a flow counts nothing: no line leads from one to the next
     assert str(matrix.plot(against="flow", mean_over=["rate"])) == "bars" and drawn["x_label"] == "flow"
     assert str(matrix.plot(against="base_rtt")) == "lines"

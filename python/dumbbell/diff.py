@@ -88,11 +88,12 @@ class Diff:
 def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[list[str], list[list[str]]]:
     several = not cells and rows["cells"].max() != 1
     header = [*(["cell"] if cells else []), "measure", "of", *names]
-    header += ["change", "95 % interval"] if several else ["difference", "95 % interval", "change"]
+    header += ["mean change of a cell", "95 % interval"] if several else ["difference", "95 % interval", "change"]
     header += ["n"] + ["cells that differ"] * several
     body = []
     for row in rows.iter_rows(named=True):
-        change = "-" if row["change"] is None else _percent(row["change"])
+        nothing = row["a"] == 0  # a change of nothing has no size; cells where both are nothing would give it one
+        change = "-" if nothing or row["change"] is None else _percent(row["change"])
         whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
         line = [
             axis_label(row["measure"], row["table"]),
@@ -101,7 +102,8 @@ def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[l
             number(row["b"]),
         ]
         if several:
-            line += [change, _interval(row["change_low"], row["change_high"], _percent)]
+            low, high = (None, None) if nothing else (row["change_low"], row["change_high"])
+            line += [change, _interval(low, high, _percent)]
             line += [str(row["n"]), f"{row['differing']} of {row['cells']}"]
         else:
             half, middle = row["half"], row["difference"]

@@ -229,6 +229,11 @@ def _note(found: Means, asked: _Asked, what: str = "95 % interval") -> str | Non
     return "; ".join(parts) or None
 
 
+def _default(asked: _Asked) -> str:
+    """Return what is drawn if nobody has said; short flows have no goodput that means anything."""
+    return "slowdown" if asked.of in ("slowdowns", "short_flows") else "goodput"
+
+
 def _seeds(counts: pl.Series) -> str:
     """Return how many seeds there are: `1 seed`, `2 to 3 seeds`."""
     return f"{aggregate.times(counts)} seed{'' if counts.max() == 1 else 's'}"
@@ -262,7 +267,7 @@ def _found(
 def _lines(results: Results, asked: _Asked) -> Picture:
     from dumbbell import figures
 
-    _, found = _found(results, asked, asked.value[0] if asked.value else "goodput")
+    _, found = _found(results, asked, asked.value[0] if asked.value else _default(asked))
     first = _first(results, found.axes, asked, numeric=True)
     by, facet = _placed(results, found.axes, asked, first)
     frame, x, x_label = _numbered(first, _frame(found.axes, found.frame))
@@ -285,7 +290,7 @@ def _lines(results: Results, asked: _Asked) -> Picture:
 def _bars(results: Results, asked: _Asked) -> Picture:
     from dumbbell import figures
 
-    _, found = _found(results, asked, asked.value[0] if asked.value else "goodput")
+    _, found = _found(results, asked, asked.value[0] if asked.value else _default(asked))
     first = _first(results, found.axes, asked, numeric=False) if found.axes else None
     frame = _frame(found.axes, found.frame).drop_nulls("mean")
     if first is None:
@@ -322,7 +327,7 @@ def _bars(results: Results, asked: _Asked) -> Picture:
 def _box(results: Results, asked: _Asked) -> Picture:
     from dumbbell import figures
 
-    found, means = _found(results, asked, asked.value[0] if asked.value else "goodput")
+    found, means = _found(results, asked, asked.value[0] if asked.value else _default(asked))
     frame = _frame(found.axes, found.frame).drop_nulls("value")
     first = _first(results, found.axes, asked, numeric=False) if found.axes else None
     by, facet = _placed(results, found.axes, asked, first) if first else ([], [])
