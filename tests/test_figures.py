@@ -527,7 +527,8 @@ def test_values_in_words_and_in_order() -> None:
         ("target_ms", 5.0, "target 5 ms"),
         ("flows[0].cc.beta_ecn", 0.85, "beta 0.85"),
         ("rate", "10Mbit", "rate 10 Mbit/s"),
-        ("hosts.ecn", True, "ECN true"),
+        ("hosts.ecn", True, "ECN"),
+        ("hosts.ecn", "false", "no ECN"),
         ("base_rtt_ms", 20, "base RTT 20 ms"),
     ]:
         assert figures.said(name, value) == said
@@ -708,3 +709,12 @@ def test_styles_of_as_many_series_as_allowed() -> None:
     made = style.styles(style.MOST_SERIES)
     assert len({(s.colour, s.marker, str(s.dashes)) for s in made}) == style.MOST_SERIES
     assert isinstance(Patch(hatch=made[-1].hatch), Patch)
+
+
+def test_counts_of_an_interval_stand_before_their_point_and_windows_after() -> None:
+    frame = pl.DataFrame({"time_s": [1.0, 2.0, 3.0], "drops": [4, 0, 2], "cwnd": [10, 20, 30]})
+    fig = figures.stacked_series([figures.Series(frame, "drops"), figures.Series(frame, "cwnd")])
+    styles = [
+        line.get_drawstyle() for axes in fig.axes for line in axes.lines if len(np.asarray(line.get_xdata())) == 3
+    ]
+    assert styles == ["steps-pre", "steps-post"]

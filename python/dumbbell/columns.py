@@ -82,8 +82,9 @@ _RUNS = [
     Column(
         "goodput_total_mbit",
         "Mbit/s",
-        "goodput, total",
-        "Goodput of all flows and UDP together; without short flows.",
+        "goodput, sum of flows",
+        "Sum of the goodputs of flows and UDP, each over its own lifetime: with late starts it can exceed the rate. "
+        "Without short flows. What the link carried is throughput_mbit.",
     ),
     Column(
         "jain",

@@ -573,7 +573,7 @@ def _signals(queue: Samples, beside: str | None) -> list[Any]:
     frame = _frame(queue.axes, queue.frame).unpivot(there, index=index, variable_name="signal")
     signals = pl.col("signal").replace_strict(names, return_dtype=pl.String).cast(pl.Enum([names[n] for n in there]))
     label = f"{names[there[0]] if len(there) == 1 else 'packets'} an interval"
-    return [figures.Series(frame.with_columns(signals), "value", [*kept, "signal"], label, steps=True)]
+    return [figures.Series(frame.with_columns(signals), "value", [*kept, "signal"], label, counts=True)]
 
 
 def _rate_changes(results: Results) -> list[tuple[float, str]]:

@@ -138,12 +138,12 @@ def axis_label(name: str) -> str:
 
 
 def said(name: str, value: Any) -> str:
-    """Return a value so that it can be understood by itself: `cubic`, `target 5 ms`, `beta 0.85`."""
+    """Return a value so that it can be understood by itself: `cubic`, `target 5 ms`, `beta 0.85`, `no ECN`."""
     words, unit = _parted(name)
     if value is None:
         return f"no {words}"
-    if isinstance(value, bool):
-        return f"{words} {str(value).lower()}"
+    if isinstance(value, bool) or value in ("true", "false"):
+        return words if str(value).lower() == "true" else f"no {words}"
     if isinstance(value, int | float):
         return f"{words} {plain(value)}{f' {unit}' if unit else ''}"
     text = str(value)
@@ -151,7 +151,7 @@ def said(name: str, value: Any) -> str:
     if match is not None:
         own = _WRITTEN.get(match[2], match[2]) if match[2] else unit
         return f"{words} {match[1]}{f' {own}' if own else ''}"
-    return f"{words} {text}" if text in ("true", "false", "on", "off", "none", "-", "") else text
+    return f"{words} {text}" if text in ("on", "off", "none", "-", "") else text
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ _MOST_BARS = 12  # values of x over which shares are bars
 class Series:
     """One of stacked panels: a frame, the column that is drawn, and the columns whose groups are lines of their own.
 
-    `steps` draws a value that holds until the next; without it that is so of windows, backlogs and counts.
+    `steps` draws steps; without it that is so of windows and backlogs, which hold until the next point, and of
+    `counts` of an interval, which belong to the time before their point.
     `levels` are horizontal lines with their names, such as the target of a queue discipline.
     """
 
@@ -50,6 +51,7 @@ class Series:
     steps: bool | None = None
     log_y: bool = False
     levels: Sequence[tuple[float, str]] = ()
+    counts: bool | None = None
 
 
 @drawing
@@ -150,7 +152,8 @@ def _together(groups: list[Groups]) -> list[str]:
 def _line_of(axes: Axes, rows: pl.DataFrame, x: str, one: Series, label: str, style: Style, labels: list[str]) -> None:
     rows = rows.sort(x)
     at, heights = thinned(numbers(rows[x]), numbers(rows[one.y]), MOST_POINTS)
-    steps = one.steps if one.steps is not None else one.y in (*_STEPS, *_COUNTS)
+    steps = one.steps if one.steps is not None else one.y in _STEPS
+    counts = one.counts if one.counts is not None else one.y in _COUNTS
     marked = label and len(labels) > 1
     every = max(1, len(at) // 5)
     offset = labels.index(label) * every // len(labels) if label else 0
@@ -163,7 +166,7 @@ def _line_of(axes: Axes, rows: pl.DataFrame, x: str, one: Series, label: str, st
         markersize=4.5,
         markevery=(offset, every),
         linewidth=1.1,
-        drawstyle="steps-post" if steps else "default",
+        drawstyle="steps-pre" if counts else "steps-post" if steps else "default",
         label=label,
     )
 
