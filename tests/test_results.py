@@ -15,7 +15,8 @@ import dumbbell
 from conftest import described
 from dumbbell import aggregate, experiment, sweep
 from dumbbell.errors import InputError
-from dumbbell.results import Results, group_labels
+from dumbbell.labels import group_labels
+from dumbbell.results import Results
 
 SHORT = {"duration": "200ms", "record": {"interval": "100ms"}}
 RANDOM = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,6 @@ from dumbbell.results import Results
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dumbbell.compare import Comparison
     from dumbbell.figures import Picture
 
 KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "series", "shares")
@@ -27,7 +25,6 @@ FEW_LINES, MOST_LINES = 8, 24  # in a panel: that keys nobody chose may make, an
 FEW_PANELS, MOST_PANELS = 9, 36
 _MOST_BESIDE = 4  # columns of time series
 _WHICH = "flow of its kind"
-MOST_MAPS = 200  # of errors: all pairs of congestion controls of a draft
 _NEEDS_ONE = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "shares")
 _SERIES = ("goodput", "cwnd", "srtt", "sojourn", "signals")
 
@@ -634,7 +631,7 @@ def _with_facets(asked: _Asked, facet: Sequence[str]) -> _Asked:
 
 def _beside(results: Results, reference: str | Path, kind: str | None, asked: _Asked) -> Picture:
     """Draw results beside published ones: errors as heat maps, or both as lines over the base RTT."""
-    from dumbbell import compare
+    from dumbbell import beside, compare
 
     if kind not in (None, "heat", "lines"):
         raise InputError("--kind", "", f"{kind} with --reference", "heat, lines")
@@ -659,80 +656,5 @@ def _beside(results: Results, reference: str | Path, kind: str | None, asked: _A
     # a publication states one of the two, and scores hold either against the same of the simulation
     other = {"goodput_mbit": "throughput_mbit", "throughput_mbit": "goodput_mbit"}.get(metric, metric)
     metric = other if metric not in known and other in known else metric
-    frame, score = pairs(compared, metric)
-    return errors(frame, score) if kind != "lines" else _both(frame, metric)
-
-
-def pairs(compared: Comparison, metric: str) -> tuple[pl.DataFrame, str]:
-    """Return one row a compared figure of `metric`, with what tells its cell apart, and what the error is called."""
-    found = [p for p in compared.pairs if p.figure.metric == metric and not math.isnan(p.error)]
-    if not found:
-        known = sorted({p.figure.metric for p in compared.pairs})
-        raise InputError("--value", "", metric, ", ".join(known) or "a reference that some run answers")
-    cells = [dict(p.figure.cell) for p in found]
-    others = [c for c in dict.fromkeys(key for cell in cells for key in cell) if c not in _PLACE]
-    unlike = [c for c in others if len({cell.get(c) for cell in cells}) > 1]
-    rows = []
-    for pair, cell in zip(found, cells, strict=True):
-        flows = "+".join(cell[c] for c in ("cc1", "cc2") if cell.get(c))
-        flow = f"flow {pair.figure.flow}" if cell.get("cc2") and pair.figure.flow else ""
-        values = (cell["rate_mbit"], cell["delay_ms"], pair.simulated, pair.figure.value, pair.error)
-        rows.append((flows, *(cell.get(c) for c in unlike), flow, *values))
-    measured = ["rate_mbit", "delay_ms", "simulated", "published", "error"]
-    frame = pl.DataFrame(rows, schema=["flows", *unlike, "flow", *measured], orient="row", infer_schema_length=None)
-    texts = [name for name in ("flows", *unlike, "flow") if frame[name].dtype == pl.String]
-    # in the order of the reference
-    enums = [pl.col(name).cast(pl.Enum(frame[name].drop_nulls().unique(maintain_order=True))) for name in texts]
-    frame = frame.with_columns(enums)
-    place = [name for name in frame.columns if name not in ("seconds", "simulated", "published", "error")]
-    if "seconds" in frame.columns and frame.select(*place, "seconds").n_unique() == frame.select(place).n_unique():
-        frame = frame.drop("seconds")  # how long a run is follows from the rest
-    return frame, found[0].score
-
-
-_PLACE = ("cc1", "cc2", "rate_mbit", "delay_ms")
-
-
-def _facets(frame: pl.DataFrame) -> list[str]:
-    """Return the columns ahead of the measured ones that tell panels apart."""
-    ahead = frame.columns[: frame.columns.index("rate_mbit")]
-    return [name for name in ahead if frame[name].n_unique() > 1] or ahead[:1]
-
-
-def errors(frame: pl.DataFrame, score: str) -> Picture:
-    """Return heat maps of errors, rate by base RTT, from `pairs`; `score` says what an error is."""
-    from dumbbell import figures
-
-    signed = re.sub(r"\|(.*)\|", r"(\1)", score)
-    facets = _facets(frame)
-    return figures.heat(
-        frame,
-        "delay_ms",
-        "rate_mbit",
-        "error",
-        facet=facets,
-        most_panels=MOST_MAPS,
-        columns=min(4, frame.select(facets).n_unique()),
-        x_label="base RTT, ms",
-        y_label="rate, Mbit/s",
-        label=signed,
-    )
-
-
-def _both(frame: pl.DataFrame, metric: str) -> Picture:
-    """Return lines over the base RTT, simulated beside published."""
-    from dumbbell import figures
-
-    label = {"rtt_ms": "mean RTT, ms", "jain": "Jain's index"}.get(
-        metric, metric.removesuffix("_mbit") + ", Mbit/s" * ("mbit" in metric)
-    )
-    return figures.lines(
-        frame,
-        "delay_ms",
-        "simulated",
-        by="rate_mbit",
-        facet=_facets(frame),
-        reference="published",
-        x_label="base RTT, ms",
-        y_label=label,
-    )
+    frame, score = beside.pairs(compared, metric)
+    return beside.errors(frame, score) if kind != "lines" else beside.both(frame, metric)

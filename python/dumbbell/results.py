@@ -19,6 +19,7 @@ from dumbbell._native import engine_version
 from dumbbell.dimensions import Dimension
 from dumbbell.errors import InputError, nearest
 from dumbbell.experiment import param_of, parse_setting
+from dumbbell.labels import group_labels, numbered
 from dumbbell.store import TABLES, Store
 
 if TYPE_CHECKING:
@@ -610,61 +611,3 @@ def _same(dimension: Dimension, text: str, configs: dict[str, dict[str, Any]]) -
         if held and (all(one == value for one in held) or names == {value}):
             found.add(of_cell)
     return found
-
-
-def numbered(labels: Sequence[str]) -> list[str]:
-    """Return labels of which those that occur more than once are numbered: `cubic #1`, `cubic #2`."""
-    several = {label for label in labels if labels.count(label) > 1}
-    seen: dict[str, int] = {}
-    result = []
-    for label in labels:
-        seen[label] = seen.get(label, 0) + 1
-        result.append(f"{label} #{seen[label]}".strip() if label in several else label)
-    return result
-
-
-_LABELS: dict[tuple[str, bool], list[str]] = {}
-
-
-def group_labels(groups: list[dict[str, Any]], *, alone: bool = False) -> list[str]:
-    """Return what tells the groups of flows of one run apart, in few words: "cubic", "reno".
-
-    A group alone has an empty label; with `alone`, that of its congestion control.
-    """
-    code = repr(groups), alone
-    if code not in _LABELS:
-        _LABELS[code] = _group_labels(groups, alone=alone)
-    return _LABELS[code]
-
-
-def _group_labels(groups: list[dict[str, Any]], *, alone: bool) -> list[str]:
-    names = ["udp" if "cc" not in one else dims.value_text(("flows", 0, "cc"), one["cc"]) for one in groups]
-    if len(groups) < 2:
-        return names if alone else [""] * len(groups)
-    labels = names if len(set(names)) > 1 else [""] * len(groups)
-    for key in ("base_rtt", "ecn", "rate", "start", "stop", "app_rate", "size", "path", "ack_path", "jitter", "loss"):
-        longer = [
-            ", ".join(filter(None, (label, _of_group(one, key)))) for label, one in zip(labels, groups, strict=True)
-        ]
-        if len(set(longer)) > len(set(labels)):
-            labels = longer
-    return numbered(labels if any(labels) else names)
-
-
-def _of_group(group: dict[str, Any], key: str) -> str:
-    if key not in group:
-        return ""
-    section = "flows" if "cc" in group else "udp"
-    value = group[key]
-    if key == "ecn":
-        return {True: "ECN", False: "no ECN"}.get(value, "" if value is None else str(value))
-    text = dims.value_text((section, 0, key), value)
-    return text if key in ("base_rtt", "rate") else f"{key} {text}"
-
-
-def opened(path: str | Path, engine: str | None = None) -> Results:
-    """Return the results in a file; raises InputError if it is none.
-
-    They are those of the newest engine in it; `engine` asks for another version, or for `all`.
-    """
-    return Results(path, engine=engine)

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures, plotting
+from dumbbell import beside, figures
 from dumbbell.compare import Cell, Comparison, Figure, Pair, compare
 from dumbbell.drafts.model import Table
 from dumbbell.errors import InputError, shown
@@ -149,5 +149,5 @@ def heat_maps(filled: Sequence[Filled], folder: str | Path) -> list[Path]:
     except OSError as error:
         raise InputError(str(folder), "", error.strerror or str(error), "a folder that can be written to") from None
     for path, pairs in drawn.items():
-        figures.save(plotting.errors(*plotting.pairs(Comparison(pairs), pairs[0].figure.metric)), path)
+        figures.save(beside.errors(*beside.pairs(Comparison(pairs), pairs[0].figure.metric)), path)
     return list(drawn)
