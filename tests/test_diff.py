@@ -134,6 +134,17 @@ def test_two_engines_in_one_file(tmp_path: Path) -> None:
     assert not found.different and found.frame["pair"].n_unique() == 2 and "all" in found.markdown()
 
 
+def test_a_sweep_that_was_stopped_is_compared_in_what_it_has(tmp_path: Path) -> None:
+    matrix = {"bottleneck.rate": ["5Mbit", "20Mbit"]}
+    whole, part = made(tmp_path / "a.duckdb", matrix=matrix), made(tmp_path / "b.duckdb", matrix=matrix)
+    key = part.where("rate=20Mbit", "seed=3").keys[0]
+    with duckdb.connect(str(part.path)) as connection:
+        for table in TABLES:
+            connection.execute(f"DELETE FROM {table} WHERE key = ?", [key])
+    found = whole.diff(dumbbell.open(part.path))
+    assert found.measures["cells"].max() == 2 and (found.measures["relative"] == 0).all()
+
+
 def test_exit_status_is_that_of_diff(tmp_path: Path, command: Command) -> None:
     run(tmp_path / "r.duckdb", matrix={"bottleneck.aqm.target": ["5ms", "9ms"]}, seeds=[1, 2, 3, 4])
     same = command("diff", "r.duckdb", "r.duckdb")

@@ -227,6 +227,8 @@ def test_sql_sees_these_runs_and_frames_of_the_caller(three_sweeps: Results) -> 
     assert some.sql("SELECT count(*) AS n FROM mine", mine=pa.table({"x": [1, 2]}))["n"][0] == 2
     with pytest.raises(InputError, match=r"sql: found .*, allowed: a query"):
         some.sql("SELECT nothing FROM nowhere")
+    with pytest.raises(InputError, match=r"sql: found .*Conversion"):
+        some.sql("SELECT CAST(cc AS INTEGER) FROM flows")
     assert some.arrow("runs").num_rows == 6 and isinstance(some.arrow(), pa.Table)
 
 

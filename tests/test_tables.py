@@ -131,6 +131,10 @@ def test_bad_options_get_one_line(
         ["--kind", "ratio"],
         ["--baseline", "rate=10Mbit", "--kind", "cdf"],
         ["--mean-over", "hosts.ecm"],
+        ["--kind", "series", "--mean-over", "rate"],
+        ["--kind", "series", "--of", "flows"],
+        ["--kind", "shares", "--mean-over", "rate"],
+        ["--kind", "cdf", "--of", "flows"],
     ):
         refused(capsys, "plot", results.path, *options)
     for line in (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import polars as pl
 from scipy.special import stdtrit
@@ -16,14 +16,18 @@ from dumbbell.results import PARTS, Measure, Results
 LEVEL = 0.95
 
 
+def students(freedom: pl.Expr, level: float = LEVEL) -> pl.Expr:
+    """Return t with which a mean lies within t standard errors with probability `level` (Student 1908)."""
+    share = 0.5 + level / 2
+    return freedom.map_batches(lambda n: pl.Series(stdtrit(n.to_numpy(), share)), return_dtype=pl.Float64)
+
+
 def half_width(deviation: pl.Expr, n: pl.Expr, level: float = LEVEL) -> pl.Expr:
-    """Return half of the interval in which the mean lies with probability `level`: t · s / √n (Student 1908).
+    """Return half of the interval in which the mean lies with probability `level`: t · s / √n.
 
     Null for less than two values.
     """
-    share = 0.5 + level / 2
-    t = (n - 1).map_batches(lambda freedom: pl.Series(stdtrit(freedom.to_numpy(), share)), return_dtype=pl.Float64)
-    return pl.when(n > 1).then(t * deviation / n.cast(pl.Float64).sqrt())
+    return pl.when(n > 1).then(students(n - 1, level) * deviation / n.cast(pl.Float64).sqrt())
 
 
 _WORDS = {
@@ -62,29 +66,6 @@ class Axis:
         return self.label if all(text.replace(".", "", 1).isdigit() for text in self.texts) else self.word
 
 
-@dataclass
-class Means:
-    """Means of one measure: `frame` has a column of text for each of `axes` and `mean`, `half`, `low`, `high`, `n`.
-
-    `n` is how many different runs a mean is of, `runs` how many there are, `none` how many of them have no value.
-    """
-
-    measure: Measure
-    axes: list[Axis]
-    frame: pl.DataFrame
-    over: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def axis(self, name: str) -> Axis:
-        """Return one of the axes."""
-        return next(axis for axis in self.axes if axis.name == name)
-
-    @property
-    def several(self) -> list[Axis]:
-        """The axes with more than one value."""
-        return [axis for axis in self.axes if len(axis.texts) > 1]
-
-
 SEED = "seed of the run"
 _PART_COLUMNS = {"base_rtt": "base_rtt_ms", "which": "part"}
 
@@ -121,6 +102,18 @@ class Samples:
     def several(self) -> list[Axis]:
         """The axes with more than one value."""
         return [axis for axis in self.axes if len(axis.texts) > 1]
+
+
+@dataclass
+class Means(Samples):
+    """Means of one measure: `frame` has a column of text for each of `axes` and `mean`, `half`, `low`, `high`, `n`.
+
+    `n` is how many different runs a mean is of, `runs` how many there are, `none` how many of them have no value.
+    """
+
+    def axis(self, name: str) -> Axis:
+        """Return one of the axes."""
+        return next(axis for axis in self.axes if axis.name == name)
 
 
 def samples(

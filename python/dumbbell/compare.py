@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from dumbbell._native import engine_version
-from dumbbell.dimensions import unlike
+from dumbbell.dimensions import seedless, unlike
 from dumbbell.errors import InputError, shown
 from dumbbell.matrix import path_text
 from dumbbell.registry import Param, registry
@@ -246,7 +246,7 @@ def latest_engine(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def alike(rows: list[dict[str, Any]], place: str) -> list[dict[str, Any]]:
     """Return `rows`, runs of one `place`; InputError with the keys in which they differ, but for seeds."""
     if len({_SEED.sub("", row["config"]) for row in rows}) > 1:
-        configs = [{k: v for k, v in json.loads(row["config"]).items() if k != "seed"} for row in rows]
+        configs = [seedless(json.loads(row["config"])) for row in rows]
         keys = ", ".join(map(path_text, unlike((), configs)))
         found = f"runs that differ in {keys} and answer one published cell, {place}"
         raise InputError("results", "", found, "runs of one kind: --where KEY=VALUE chooses")

@@ -15,17 +15,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtr
 
 from dumbbell import dimensions as dims
 from dumbbell import matrix
-from dumbbell.aggregate import times
+from dumbbell.aggregate import students, times
 from dumbbell.columns import axis_label
 from dumbbell.errors import InputError
 from dumbbell.results import PARTS, Results, split_values
 from dumbbell.tables import aligned, number
 
-LEVEL = 0.95
 _FAMILY = 0.05  # the chance that a comparison of equals says "different"
 _MOST_ROWS = 20
 _MOST_SETTINGS, _LONGEST = 6, 40  # settings that are listed, and characters of one
@@ -215,7 +214,7 @@ def _unlike(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
     """Return in words in which keys pairs of configurations differ, and from what to what in the first of them."""
     found: dict[str, str] = {}
     for a, b in pairs:
-        for path in dims.unlike((), [{k: v for k, v in one.items() if k != "seed"} for one in (a, b)]):
+        for path in dims.unlike((), [dims.seedless(a), dims.seedless(b)]):
             values = [dims.value_text(path, value) for one in (a, b) for value in matrix.get_path(one, path)]
             found.setdefault(matrix.path_text(path), " to ".join(map(_short, values)))
     if "hosts.profile" in found:  # it sets other switches, which go without saying
@@ -323,14 +322,10 @@ def _unlike_beside(results: Results, rows: list[tuple[int, str, str, str]], path
     configs = results.configurations
     found: dict[str, None] = {}
     for _, a, b, _ in rows:
-        for other in dims.unlike((), [_seedless(configs[a]), _seedless(configs[b])]):
+        for other in dims.unlike((), [dims.seedless(configs[a]), dims.seedless(configs[b])]):
             if path is None or not _inside(other, path):
                 found[matrix.path_text(other)] = None
     return list(found)
-
-
-def _seedless(config: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if key != "seed"}
 
 
 def _inside(path: matrix.Path, outer: matrix.Path) -> bool:
@@ -445,6 +440,10 @@ def _judged(compared: pl.DataFrame, a: pl.DataFrame, b: pl.DataFrame) -> tuple[p
     alone = frame.join(counts.filter(pl.col("cells") == 1).select(of_measure), on=of_measure)
     size = (pl.col("a").abs() + pl.col("b").abs()) / 2
     sizes = compared.select(*_PLACE, size=pl.when(size > 0).then(size).otherwise(1.0))
+    # a run that the other side lacks would move the mean over cells of its seed
+    shared = [one.join(other, on=[*_PLACE, "seed"], how="semi") for one, other in ((a, b), (b, a))]
+    if shared[0]["seed"].n_unique() > 1:
+        a, b = shared
     scaled = _compared(_over_cells(a, sizes), _over_cells(b, sizes)).join(several.select(of_measure), on=of_measure)
     scaled = scaled.rename({"difference": "relative", "variance": "relative_variance"}).drop("a", "b")
     whole = scaled.join(several, on=of_measure).with_columns(difference=pl.col("b") - pl.col("a"))
@@ -458,10 +457,7 @@ def _tested(rows: pl.DataFrame) -> pl.DataFrame:
 
     Rows over several cells come with `relative` and `relative_variance`: differences in units of the mean of both.
     """
-    share = 0.5 + LEVEL / 2
-    quantile = pl.col("freedom").map_batches(
-        lambda freedom: pl.Series(stdtrit(freedom.to_numpy(), share)), return_dtype=pl.Float64
-    )
+    quantile = students(pl.col("freedom"))
     size = (pl.col("a").abs() + pl.col("b").abs()) / 2
     if "relative" not in rows.columns:
         rows = rows.with_columns(

@@ -159,6 +159,11 @@ def dimension_of(name: str, path: matrix.Path, configs: dict[str, dict[str, Any]
     return Dimension(name, path, texts, values)
 
 
+def seedless(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration without its seed: that of a cell."""
+    return {key: value for key, value in config.items() if key != "seed"}
+
+
 def unlike(path: matrix.Path, values: Sequence[Any]) -> list[matrix.Path]:
     """Return the paths below `path` at which `values`, one a cell, are not all the same, as deep as they reach."""
     first = values[0]
@@ -203,12 +208,6 @@ class Partition:
         self._group, self.groups = group, len(numbers)
         return True
 
-    def copy(self) -> Partition:
-        """Return the same groups, to be divided on their own."""
-        other = Partition(())
-        other._group, other.groups = dict(self._group), self.groups
-        return other
-
 
 def undetermined(dimensions: Iterable[Dimension], given: Iterable[Dimension], cells: Sequence[str]) -> list[Dimension]:
     """Return those of `dimensions` that tell cells apart which `given` and those before them do not."""
@@ -250,6 +249,5 @@ def _unlike_anywhere(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) ->
     """Return the paths at which cells of one experiment differ."""
     paths: dict[matrix.Path, None] = {}
     for (_,), own in cells.group_by("experiment", maintain_order=True):
-        values = [{k: v for k, v in configs[cell].items() if k != "seed"} for cell in own["cell"]]
-        paths |= dict.fromkeys(unlike((), values))
+        paths |= dict.fromkeys(unlike((), [seedless(configs[cell]) for cell in own["cell"]]))
     return list(paths)

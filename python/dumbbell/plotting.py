@@ -103,6 +103,12 @@ def plot(
         raise InputError("--time", "", f"{kind}, which have no time", "kind series or shares")
     if asked.baseline is not None and kind not in ("lines", "bars", "box", "heat", "ratio"):
         raise InputError("--baseline", "", kind, "kind lines, bars, box, heat or ratio")
+    over_time = kind == "series" or (kind == "shares" and asked.against is None)
+    if asked.of is not None and (over_time or (kind in ("cdf", "ccdf") and (asked.value or ("sojourn",))[0] in _BINS)):
+        raise InputError("--of", "", f"{asked.of} with kind {kind}", "--value, which names what is drawn")
+    if asked.mean_over and over_time:
+        found = f"{', '.join(asked.mean_over)} with kind {kind}, which shows runs one by one"
+        raise InputError("--mean-over", "", found, "--where for some of the runs")
     draw = {
         "lines": _lines,
         "bars": _bars,
@@ -361,7 +367,8 @@ def _cdf(results: Results, asked: _Asked, *, complementary: bool = False) -> Pic
         column, weight, label = "value", None, _y_label(found, asked)
     by, facet = _placed(results, found.axes, asked, None)
     frame = _frame(found.axes, found.frame).drop_nulls(column)
-    seeds = frame.group_by([axis.name for axis in found.axes] or pl.lit(1)).agg(pl.col("hash").n_unique())["hash"]
+    runs = frame.group_by([axis.name for axis in found.axes] or pl.lit(1)).agg(pl.col("hash").n_unique())["hash"]
+    together = f"{aggregate.times(runs)} runs, all {', '.join(found.over)}," if found.over else _seeds(runs)
     return figures.cdf(
         frame,
         column,
@@ -372,7 +379,7 @@ def _cdf(results: Results, asked: _Asked, *, complementary: bool = False) -> Pic
         log_x=asked.log_x,
         log_y=asked.log_y or complementary,
         x_label=label,
-        title=asked.title or (f"{_seeds(seeds)} together" if seeds.max() != 1 else None),
+        title=asked.title or (f"{together} together" if runs.max() != 1 else None),
     )
 
 
@@ -474,7 +481,7 @@ def _series(results: Results, asked: _Asked) -> Picture:
     for table in ("series", "queue_series"):
         columns = list(dict.fromkeys(column for of, column in _PANELS.values() if of == table))
         keys = ["flow"] if table == "series" and "flow" in (*asked.by, *asked.facet) else []
-        found = aggregate.rows(one_seed, table, ["time_s", *columns], keys, mean_over=asked.mean_over)
+        found = aggregate.rows(one_seed, table, ["time_s", *columns], keys)
         if found.frame.is_empty() and table == "queue_series":
             raise InputError(
                 str(results.path), "--kind series", "runs without time series", "runs with record.series = true"
@@ -586,7 +593,7 @@ def _shares(results: Results, asked: _Asked) -> Picture:
 
     if asked.against is None:
         one = _one_seed(results)
-        found = aggregate.rows(one, "series", ["time_s", "goodput_mbit"], asked.keys, mean_over=asked.mean_over)
+        found = aggregate.rows(one, "series", ["time_s", "goodput_mbit"], asked.keys)
         if asked.time:
             found.frame = found.frame.filter(pl.col("time_s").is_between(*asked.time))
         if found.frame.is_empty():

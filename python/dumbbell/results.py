@@ -104,7 +104,7 @@ class Results:
 
     @cached_property
     def _all(self) -> pl.DataFrame:
-        """One row a run of the file: what describes it, without its configuration; in an order of its own."""
+        """One row a run of the file, in the order of the file: what describes it, without its configuration."""
         with Store.open(self.path) as store:
             rows = store.read(
                 "SELECT key, experiment, title, seed, matrix, engine_version, hash, cell, rowid AS place FROM runs"
@@ -178,7 +178,7 @@ class Results:
 
     @cached_property
     def _configs(self) -> dict[str, dict[str, Any]]:
-        """The configuration of each cell, without what its seed is."""
+        """The configuration of each cell; the seed in it is that of its first run."""
         wanted = self._index.unique("cell", keep="first", maintain_order=True).select("cell", "key")
         with Store.open(self.path) as store:
             texts = store.read("SELECT key, config FROM runs JOIN wanted USING (key)", wanted=wanted)
@@ -188,8 +188,7 @@ class Results:
     @cached_property
     def dimensions(self) -> list[Dimension]:
         """The keys by which the cells of these results differ; a cell is what only seeds may differ in."""
-        cells = self._index.unique("cell", keep="first", maintain_order=True)
-        return dims.dimensions(cells, self._configs)
+        return dims.dimensions(self.cells, self._configs)
 
     @cached_property
     def matrix_keys(self) -> list[str]:
@@ -302,21 +301,18 @@ class Results:
         return other
 
     def _with(self, keys: Iterable[str], engine: str | None = None) -> Results:
-        engines = self._index["engine_version"].n_unique() if engine is None else 1
-        other = Results(
-            self.path,
-            keys=keys,
-            engine=engine or ("all" if engines > 1 else self._index["engine_version"][0]),
-            report=self.report,
-            folder=self._folder,
-        )
-        other._of_parts = self._of_parts
+        """Return some of the runs of the file; what is known of them is not read again."""
+        other = self.engine(engine or ("all" if len(self.engines) > 1 else self.engines[0]))
+        other._keys = list(keys)
+        wanted = pl.DataFrame({"key": other._keys}, schema={"key": pl.String})
+        other.__dict__["_all"] = wanted.join(self._all, on="key", how="inner", maintain_order="left")
         return other
 
     def engine(self, version: str) -> Results:
         """Return the runs of another version of the engine, or of `all` of them."""
-        other = Results(self.path, keys=self._keys, engine=version, report=self.report, folder=self._folder)
-        other._of_parts = self._of_parts
+        other = object.__new__(Results)
+        other.path, other.report, other._folder = self.path, self.report, self._folder
+        other._engine, other._keys, other._of_parts = version, self._keys, self._of_parts
         return other
 
     # what was measured

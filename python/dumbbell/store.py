@@ -275,7 +275,7 @@ class Store:
                 self._connection.register(name, frame.to_arrow())
             try:
                 return pl.DataFrame(self._connection.sql(query).to_arrow_table())
-            except (duckdb.ParserException, duckdb.CatalogException, duckdb.BinderException) as error:
+            except duckdb.Error as error:  # the file is open and readable: what fails now is the query
                 found = " ".join(str(error).split("\n")[0].split())
                 raise InputError("sql", "", found, f"a query over {', '.join(TABLES)}") from None
 
