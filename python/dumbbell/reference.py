@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from dumbbell import columns, json_schema, schema
 from dumbbell.errors import InputError, nearest, shown
-from dumbbell.registry import Param, registry
+from dumbbell.registry import Algorithm, Param, registry
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,13 @@ class Group:
     source: str
     keys: tuple[Key, ...]
     places: tuple[str, ...] = ()  # other words that may stand ahead of its keys
+    versions: tuple[str, ...] = ()  # of an algorithm: what each sets unlike the defaults, a line
 
     def text(self) -> str:
         """Return the group as `dumbbell describe` prints it."""
         head = f"{self.name}: {self.title}" + (f"\n{self.source}" if self.source else "")
-        return "\n\n".join([head, *(key.text() for key in self.keys)])
+        versions = ["\n    ".join([_VERSIONS, *self.versions])] * bool(self.versions)
+        return "\n\n".join([head, *(key.text() for key in self.keys), *versions])
 
 
 RUN = "run"  # the name of the group of keys outside of every table
@@ -70,6 +73,7 @@ _TABLES = {
 }
 # keys inside of a value, and what it is the value of
 _INSIDE = {"uniform": "start", "name": "bottleneck.aqm"} | dict.fromkeys(("pareto", "min", "max", "csv"), "web.size")
+_VERSIONS = "What each version sets; keys that the file has override it:"
 _KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Stages of a path"}
 
 
@@ -144,6 +148,15 @@ def sections() -> dict[str, Group]:
     return {group.name: group for group in groups}
 
 
+def _of_algorithm(one: Algorithm, places: tuple[str, ...]) -> Group:
+    def line(version: str, values: dict[str, Any]) -> str:
+        shown_values = (f"{key} = {schema.show_value(one.params[key], value)}" for key, value in values.items())
+        return f"{version}: {', '.join(shown_values) or 'the defaults'}"
+
+    versions = tuple(line(*item) for item in one.versions.items())
+    return Group(one.name, one.title, one.source, tuple(map(_key, one.params.values())), places, versions)
+
+
 def algorithms() -> dict[str, list[Group]]:
     """Return queue disciplines, congestion controls and stages, with the keys that they may stand behind."""
     known = registry()
@@ -153,10 +166,7 @@ def algorithms() -> dict[str, list[Group]]:
         "stage": (*schema.PATH_KEYS, *(f"{name}.{key}" for name, keys in schema.PATHS.items() for key in keys)),
     }
     described = {"aqm": known.aqm, "cc": known.cc, "stage": known.stage}
-    return {
-        kind: [Group(a.name, a.title, a.source, tuple(map(_key, a.params.values())), places[kind]) for a in of.values()]
-        for kind, of in described.items()
-    }
+    return {kind: [_of_algorithm(one, places[kind]) for one in of.values()] for kind, of in described.items()}
 
 
 def groups() -> list[Group]:
@@ -264,6 +274,7 @@ def markdown() -> str:
         for group in of_kind:
             parts += [f"### {group.name}: {group.title}", f"{group.source}."]
             parts += [_keys_table(group.keys)] * bool(group.keys)
+            parts += ["\n".join([_VERSIONS, "", *(f"- {line}" for line in group.versions)])] * bool(group.versions)
     parts += ["## Profiles of hosts", "What `hosts.profile` sets; keys that the file has override it."]
     for name in registry().profiles:
         lines = "\n".join(f"- {line}" for line in schema.profile_lines(name))
