@@ -360,7 +360,7 @@ def resolve(table: dict[str, Any], seed: int, files: traffic.SizeFiles | None = 
 
 
 def _apply_profile(model: Any, run: dict[str, Any]) -> None:
-    """Give keys that `model` was not given the values of the hosts' profile, and then of the version of the algorithm."""
+    """Give keys that `model` was not given the values of the hosts' profile, then those of the algorithm's version."""
     known = registry()
     profile = known.profiles[run["hosts"]["profile"]]
     run["hosts"] |= {key: value for key, value in profile.hosts.items() if key not in model.hosts.model_fields_set}
