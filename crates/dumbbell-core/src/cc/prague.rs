@@ -1,8 +1,8 @@
 //! TCP Prague, as its Linux modules: DCTCP's response at any RTT, in fractions of a segment, paced.
 //!
 //! Specification: module 0.7 (minuscat/rpi-6.18.y `net/ipv4/tcp_prague.c`, 330b511a) and, as `version = "0.6"`, that of the 5.10 line
-//! (L4STeam/linux 02573a21), in their integer arithmetic; draft-briscoe-iccrg-prague-congestion-control. Names here are the
-//! module's, but for `window` (`frac_cwnd`) and `rate` (`rate_bytes`).
+//! (ij1/linux-accecn, 06e9a045), in their integer arithmetic; draft-briscoe-iccrg-prague-congestion-control. Names here are the
+//! module's, but for `window` (`frac_cwnd`), `carry` (`cwnd_cnt`) and `rate` (`rate_bytes`).
 //!
 //! - The window is a fraction: 2^20 is one segment. `cwnd` follows it, rounded up, by one segment an ACK, and slow start ends when it steps down.
 //! - Only unmarked segments grow it, in every state of the congestion machine: there is no PRR.
@@ -12,13 +12,13 @@
 //! - It paces at the rate of its window, wherever that is, and asks for bursts of 1/4096 s.
 //! - At four segments and below (0.7) it is controlled by its rate instead of its window.
 //!
-//! What 0.6 does otherwise: alpha starts at 1 and has 20 bits; the transition takes 500 rounds; the round trip is counted in units of 128 us; the
-//! increase is divided by the window rounded up; it paces by the window alone; there is no rate mode; bursts have two segments at the least
-//! (`tcp_min_tso_segs`); a peer that echoes ECE as RFC 3168 will do.
+//! What 0.6 does otherwise: its window is `cwnd` and a carry, so that cuts and increases are shares of whole segments and the window never
+//! falls below two; it paces by the larger of `cwnd` and what is in flight; alpha starts at 1 and has 20 bits; the transition takes 500
+//! rounds; the round trip is counted in units of 128 us; there is no rate mode; bursts have two segments at the least (`tcp_min_tso_segs`); a
+//! peer that echoes ECE as RFC 3168 will do.
 //!
-//! Not modelled: segments that get smaller below two a `rtt_target` (0.7, about 1 Mbit/s); the text of 02573a21 leaves
-//! the fractional window behind in slow start, and would collapse after it: here it follows, as in all later ones. Detection of classic queues
-//! (`ecn_fallback` of 0.6, off by default).
+//! Not modelled: segments that get smaller below two a `rtt_target` (0.7, about 1 Mbit/s); detection of classic queues (`ecn_fallback` of 0.6,
+//! off by default); the other text with version 0.6 (L4STeam/linux 02573a21), which leaves its window behind in slow start.
 
 use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, Echo, EcnUse, RateSample};
@@ -31,7 +31,7 @@ pub const NAME: &str = "prague";
 /// One line.
 pub const TITLE: &str = "TCP Prague, as its Linux modules: scalable, paced, independent of the RTT below 25 ms";
 /// Specification and deviations.
-pub const SOURCE: &str = "tcp_prague.c 0.7 (minuscat/rpi-6.18.y 330b511a), 0.6 (L4STeam/linux 02573a21); \
+pub const SOURCE: &str = "tcp_prague.c 0.7 (minuscat/rpi-6.18.y 330b511a), 0.6 (ij1/linux-accecn 06e9a045); \
     draft-briscoe-iccrg-prague-congestion-control; without smaller segments";
 
 crate::choice! {
@@ -138,8 +138,12 @@ const COARSE_SHIFT: u32 = 10;
 #[derive(Clone, Debug)]
 pub struct State {
     params: Params,
-    /// Window, 1/2^20 segments. Linux `frac_cwnd`.
+    /// Window, 1/2^20 segments. Linux `frac_cwnd`; not used by 0.6.
     window: u64,
+    /// What `cwnd` has still to change by, 1/2^20 segments. Linux `cwnd_cnt` of 0.6.
+    carry: i64,
+    /// The same before the last loss.
+    loss_carry: i64,
     /// 16 alpha, in units of [`State::alpha_one`]. Linux `upscaled_alpha`.
     upscaled_alpha: u64,
     /// Rate in IP packets, bytes a second. Linux `rate_bytes`.
@@ -181,6 +185,8 @@ impl State {
     pub fn new(params: Params, _context: &CcContext) -> State {
         State {
             window: 0,
+            carry: 0,
+            loss_carry: 0,
             upscaled_alpha: 0,
             rate: MIN_RATE,
             increase: SEGMENT,
@@ -306,20 +312,26 @@ impl State {
         }
         self.cwr_stamp = Some(conn.now);
         let alpha = self.upscaled_alpha >> SHIFT_G;
-        if self.rate_mode && independent {
+        let half = 1_u128 << self.alpha_bits();
+        let cut = |window: u64| ((u128::from(alpha) * u128::from(window) + half) >> (self.alpha_bits() + 1)) as u64;
+        if self.old() {
+            self.carry -= cut(u64::from(conn.cwnd) * SEGMENT) as i64;
+        } else if self.rate_mode && independent {
             self.rate = (self.rate - times_shifted(self.rate, alpha, self.alpha_bits() + 1)).max(MIN_RATE);
             self.window = self.to_window(self.rate, conn);
         } else {
-            let half = 1_u128 << self.alpha_bits();
-            self.window -= ((u128::from(alpha) * u128::from(self.window) + half) >> (self.alpha_bits() + 1)) as u64;
+            self.window -= cut(self.window);
             self.rate = self.to_rate(self.window, conn);
         }
     }
 
     /// The window is halved. Linux `prague_enter_loss`.
     fn cut_for_loss(&mut self, conn: &Conn) {
-        (self.loss_cwnd, self.loss_rate) = (conn.cwnd, self.rate);
-        if self.controls_rate(conn) {
+        (self.loss_cwnd, self.loss_rate, self.loss_carry) = (conn.cwnd, self.rate, self.carry);
+        if self.old() {
+            self.carry -= (i64::from(conn.cwnd) << 19) + (self.carry >> 1);
+            self.update_increase(conn);
+        } else if self.controls_rate(conn) {
             self.rate -= self.rate >> 1;
             self.window = self.to_window(self.rate, conn);
         } else {
@@ -357,6 +369,11 @@ impl State {
     /// Additive increase for `acked` unmarked segments.
     fn grow(&mut self, acked: u64, conn: &Conn) {
         let mtu = u64::from(self.mtu);
+        if self.old() {
+            let cwnd = u64::from(conn.cwnd.max(1));
+            self.carry += acked.max((acked * self.increase + cwnd / 2) / cwnd) as i64;
+            return;
+        }
         if self.controls_rate(conn) {
             let virtual_rtt = u64::from(self.target_8us().max(conn.rtt.srtt_8us));
             let window =
@@ -367,12 +384,6 @@ impl State {
             return;
         }
         let window = self.window.max(1);
-        if self.old() {
-            let segments = window.div_ceil(SEGMENT);
-            self.window += (acked * self.increase + segments / 2) / segments;
-            self.rate = self.to_rate(self.window, conn);
-            return;
-        }
         let increase = ((acked * self.increase) << 20).saturating_add(window / 2) / window;
         self.window += acked.max(increase * FULL_MTU / mtu);
         self.rate = (self.rate + acked).max(self.to_rate(self.window, conn));
@@ -380,6 +391,9 @@ impl State {
 
     /// `cwnd` moves towards the window by one segment. A step down ends slow start.
     fn follow(&mut self, conn: &mut Conn) {
+        if self.old() {
+            return self.follow_carry(conn);
+        }
         let target = (self.window.div_ceil(SEGMENT).min(u64::from(u32::MAX)) as u32).max(MIN_CWND).min(conn.cwnd_clamp);
         match conn.cwnd.cmp(&target) {
             std::cmp::Ordering::Greater => {
@@ -388,6 +402,25 @@ impl State {
             }
             std::cmp::Ordering::Less => conn.cwnd += 1,
             std::cmp::Ordering::Equal => return,
+        }
+        self.update_increase(conn);
+    }
+
+    /// The same in 0.6.
+    fn follow_carry(&mut self, conn: &mut Conn) {
+        let segment = SEGMENT as i64;
+        if self.carry <= -segment {
+            self.carry += segment;
+            if conn.cwnd <= MIN_CWND {
+                self.carry = 0;
+            }
+            conn.cwnd = (conn.cwnd - 1).max(MIN_CWND);
+            conn.ssthresh = conn.cwnd;
+        } else if self.carry >= segment {
+            self.carry -= segment;
+            conn.cwnd = (conn.cwnd + 1).min(conn.cwnd_clamp);
+        } else {
+            return;
         }
         self.update_increase(conn);
     }
@@ -404,9 +437,8 @@ impl State {
                 self.rate - offset
             }
         } else {
-            let in_flight = if self.old() { 0 } else { u64::from(conn.in_flight()) };
-            let window = if self.old() { self.window } else { (self.window / SEGMENT).max(in_flight) * SEGMENT };
-            self.rate = self.to_rate(window, conn);
+            let window = if self.old() { u64::from(conn.cwnd) } else { self.window / SEGMENT };
+            self.rate = self.to_rate(window.max(u64::from(conn.in_flight())) * SEGMENT, conn);
             self.rate
         };
         if conn.cwnd < conn.ssthresh / 2 {
@@ -419,6 +451,9 @@ impl State {
 
     /// Chooses between window and rate for the next ACK. Linux `prague_switch_cwnd_mode`.
     fn switch_mode(&mut self, conn: &Conn) {
+        if self.old() {
+            return;
+        }
         let small = u64::from(conn.cwnd) * u64::from(self.mtu) <= u64::from(self.params.rate_below);
         match self.params.mode {
             Mode::Switch => self.rate_mode = self.saw_ce && small,
@@ -495,9 +530,13 @@ impl CongestionControl for State {
     }
 
     fn undo_cwnd(&mut self, conn: &Conn) -> u32 {
-        self.in_loss = false;
-        self.rate = self.rate.max(self.loss_rate);
-        self.window = self.to_window(self.rate, conn);
+        if self.old() {
+            self.carry += self.carry - self.loss_carry;
+        } else {
+            self.in_loss = false;
+            self.rate = self.rate.max(self.loss_rate);
+            self.window = self.to_window(self.rate, conn);
+        }
         conn.cwnd.max(self.loss_cwnd)
     }
 }
@@ -695,10 +734,9 @@ mod tests {
         for (srtt, increase) in [(8_000, 1_351), (40_000, 41_943), (80_000, 167_772), (160_000, 671_089), (200_000, SEGMENT)] {
             let (mut state, conn) = prague(json!({"version": "0.6", "rtt_transition": 4}), srtt, 10.0);
             assert_eq!(state.increase, increase, "{srtt}");
-            // divided by the window rounded up
-            state.window = 9 * SEGMENT + 1;
+            // a share of whole segments, carried over
             state.grow(1, &conn);
-            assert_eq!(state.window, 9 * SEGMENT + 1 + (increase + 5) / 10);
+            assert_eq!(state.carry as u64, (increase + 5) / 10);
         }
         // 500 rounds before anything is scaled
         let (mut state, conn) = prague(json!({"version": "0.6"}), 80_000, 10.0);
@@ -706,6 +744,35 @@ mod tests {
         state.round = 499;
         state.begin_round(&conn);
         assert_eq!((state.increase, state.round), (167_772, 500));
+    }
+
+    #[test]
+    fn module_0_6_carries_what_is_less_than_a_segment() {
+        let (mut state, mut conn) = prague(json!({"version": "0.6"}), 80_000, 10.0);
+        // alpha of 3/8 takes 10 * 3/16 = 1.875 segments of 10: one at once, the rest when there is a whole one
+        state.upscaled_alpha = 6 << 20;
+        state.cut_for_mark(&conn);
+        state.follow(&mut conn);
+        let eighth = SEGMENT as i64 / 8;
+        assert_eq!((conn.cwnd, conn.ssthresh, state.carry), (9, 9, -7 * eighth));
+        state.follow(&mut conn);
+        assert_eq!((conn.cwnd, state.carry), (9, -7 * eighth));
+        // loss takes half of nine and of the carry
+        state.set_state(&mut conn, CaState::Recovery);
+        assert_eq!((state.carry, state.in_loss), (-7 * eighth - 36 * eighth + 28 * eighth / 8, true));
+        (0..20).for_each(|_| state.follow(&mut conn));
+        // 39.5 eighths are four segments and 7.5 eighths
+        assert_eq!((conn.cwnd, state.carry), (5, -15 * eighth / 2));
+        // two at the least
+        state.carry = -5 * SEGMENT as i64;
+        (0..20).for_each(|_| state.follow(&mut conn));
+        assert_eq!((conn.cwnd, state.carry), (2, 0));
+        // it paces by whole segments, or by what is in flight: 2, and 10 of 1500 B in 10 ms
+        for (in_flight, rate) in [(0, 300_000), (10, 1_500_000)] {
+            (conn.snd_nxt, conn.ssthresh) = (in_flight, 2);
+            state.update_pacing(&mut conn);
+            assert_eq!(conn.pacing_rate, rate);
+        }
     }
 
     #[test]

@@ -51,6 +51,17 @@ choice! {
 }
 
 choice! {
+    /// Who opens the connection.
+    pub enum Opener {
+        /// Who sends the data: an upload. Its SYN and the handshake's last packet pass the bottleneck; a SYN that is sent again does not ask for
+        /// ECN.
+        Sender = "sender",
+        /// Who receives it: a download. Only the SYN-ACK passes the bottleneck, and what was negotiated stays if it is lost.
+        Receiver = "receiver",
+    }
+}
+
+choice! {
     /// Who is paced.
     pub enum Pacing {
         /// Flows whose congestion control asks for it.
@@ -93,6 +104,8 @@ params! {
         offload: Offload = Offload::Tso, unit "", source "Linux tcp_tso_autosize, tcp_tso_should_defer";
         /// Who is paced.
         pacing: Pacing = Pacing::Cc, unit "", source "sch_fq paces every flow at the socket's pacing rate";
+        /// Who opens the connection.
+        opener: Opener = Opener::Sender, unit "", source "RFC 9293 section 3.5; Linux tcp_ecn_clear_syn, tcp_rtx_synack";
         /// How the sending application writes.
         writes: Writes = Writes::Polling, unit "", source "iperf3 (select, 128 KB), netperf (blocking); Linux tcp_sendmsg_locked, sk_stream_write_space";
         /// Initial window.

@@ -5,7 +5,7 @@
 //! before 6.12.117), tail-loss probe, congestion machine, timers, window, retransmissions, new data.
 
 use super::ecn::{EcnEcho, Progress, SenderEcn, OPTION_BYTES};
-use super::host::{HostParams, Pacing};
+use super::host::{HostParams, Opener, Pacing};
 use super::pacer::{window_rate, Pacer};
 use super::probe::Probe;
 use super::prr::Reduction;
@@ -283,12 +283,15 @@ impl Sender {
         (count(seg::SACKED), count(seg::LOST), count(seg::RETRANS))
     }
 
+    /// A SYN, or a SYN-ACK if the receiver opens: a frame of the same size.
     fn send_syn(&mut self, net: &mut impl Network) {
-        let doublings = self.syn_retries.saturating_sub(self.host.syn_linear_timeouts);
+        let active = self.host.opener == Opener::Sender;
+        let linear = if active { self.host.syn_linear_timeouts } else { 0 };
+        let doublings = self.syn_retries.saturating_sub(linear);
         let timeout = (u64::from(RTO_INIT_US) << doublings.min(7)).min(u64::from(RTO_MAX_US));
         self.timer.set(Timer::Rto, timeout, self.conn.now);
         // RFC 3168 section 6.1.1.1, Linux tcp_ecn_clear_syn: a SYN that is sent again does not ask for ECN
-        let again = if self.syn_retries > 0 { flag::RETRANSMISSION } else { 0 };
+        let again = if active && self.syn_retries > 0 { flag::RETRANSMISSION } else { 0 };
         self.send_bare(SYN_FRAME, flag::SYN | again, self.ecn.of_syn(), net);
     }
 
@@ -355,7 +358,9 @@ impl Sender {
         if self.control == Control::Window {
             self.conn.pacing_rate = window_rate(&self.conn, &self.host);
         }
-        self.send_bare(self.conn.headers, flag::PURE_ACK, self.ecn.of_other(), net);
+        if self.host.opener == Opener::Sender {
+            self.send_bare(self.conn.headers, flag::PURE_ACK, self.ecn.of_other(), net);
+        }
         self.push(net);
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::cc::conn::INFINITE_SSTHRESH;
 use crate::packet::{Ecn, HEADERS, MTU_FRAME, SYN_FRAME};
+use crate::tcp::host::Opener;
 
 #[test]
 fn syn_then_pure_ack_and_the_initial_window() {
@@ -24,6 +25,31 @@ fn syn_then_pure_ack_and_the_initial_window() {
     assert_eq!((rtt.srtt_us(), rtt.min_us(), rtt.rto_us()), (40_000, 40_000, 240_000));
     assert_eq!((story.sender.phase, story.cwnd()), (Phase::Established, (10, INFINITE_SSTHRESH, CaState::Open)));
     assert_eq!((story.sender.stats.sent, story.sender.stats.sent_all()), (10, 12));
+}
+
+#[test]
+fn where_the_receiver_opens_a_lost_syn_ack_costs_time_and_not_ecn() {
+    for (opener, asks) in [(Opener::Sender, false), (Opener::Receiver, true)] {
+        let host = HostParams { opener, ..plain(10) };
+        let mut story = Story::new("dctcp", host.clone(), Application::Bulk);
+        story.start();
+        let mut receiver = Receiver::new(7, Arc::new(host), FlowOptions { ecn: true, echo: crate::cc::Echo::PerPacket });
+        // the first is lost
+        for seconds in [1, 2] {
+            let due = story.due(if opener == Opener::Receiver { 1000 << (seconds - 1) } else { 1000 });
+            story.fire();
+            assert_eq!(story.now, due);
+        }
+        let answer = receiver.on_packet(&story.last[0], story.now).expect("an answer");
+        assert_eq!(answer.has(ack_flag::ECN_SETUP), asks);
+        story.advance(RTT);
+        let sent = story.syn_ack(if asks { ack_flag::ECN_SETUP } else { 0 });
+        assert_eq!(sent.len() as u32, story.conn().cwnd);
+        let bare = story.last.iter().filter(|packet| packet.has(flag::PURE_ACK)).count();
+        assert_eq!(bare, usize::from(opener == Opener::Sender));
+        let last = story.last.last().expect("data");
+        assert_eq!(last.ecn, if asks { Ecn::Ect0 } else { Ecn::NotEct });
+    }
 }
 
 /// Reno that has sent `syns` SYNs, the last just now.
