@@ -230,7 +230,7 @@ def compare(
             result.missing += 1
             continue
         simulated = statistics.fmean(values)
-        score, error = _error(figure, simulated)
+        score, error = scored(figure, simulated)
         result.pairs.append(Pair(figure, simulated, len(values), score, error))
     result.pairs += _shares(result.pairs)
     return result
@@ -264,7 +264,7 @@ def _unfolded(text: str) -> dict[str, Any]:
     return config
 
 
-def _error(figure: Figure, simulated: float) -> tuple[str, float]:
+def scored(figure: Figure, simulated: float) -> tuple[str, float]:
     """Return the score that a figure belongs to and its error: signed, relative where the score is."""
     if METRICS.get(figure.metric) == "goodput_mbit":
         return "goodput, |sim - pub| / rate", (simulated - figure.value) / dict(figure.cell)["rate_mbit"]
