@@ -87,8 +87,8 @@ fn sender(u: &mut Unstructured) -> Result<Story> {
                 let tsecr = if u.arbitrary()? { u32::MAX } else { scaled(u, 0, u32::MAX.into())? as u32 };
                 // mostly flags that a data ACK may carry: ECE, ESCE, DSACK
                 let flags = if u.ratio(1_u8, 16)? { u.arbitrary()? } else { *u.choose(&[0, 0, 1, 2, 8])? };
-                let ce_count = if u.arbitrary()? { 0 } else { scaled(u, 0, u32::MAX.into())? as u32 };
-                Step::Ack { after_us, ack, blocks, flags, window, tsecr, ce_count }
+                let ce_bytes = if u.arbitrary()? { 0 } else { scaled(u, 0, u32::MAX.into())? as u32 };
+                Step::Ack { after_us, ack, blocks, flags, window, tsecr, ce_bytes }
             }
         });
     }

@@ -28,12 +28,20 @@ class Param:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A queue discipline, a congestion control or a stage of a path."""
+    """A queue discipline, a congestion control or a stage of a path.
+
+    `versions` says what each word of its first parameter, the version, sets unlike the defaults, canonical.
+    """
 
     name: str
     title: str
     source: str
     params: dict[str, Param]
+    versions: dict[str, dict[str, Any]]
+
+    def of_version(self, config: dict[str, Any]) -> dict[str, Any]:
+        """Return what the version in `config` sets unlike the defaults."""
+        return self.versions.get(config[next(iter(self.params))], {}) if self.versions else {}
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ def _params(described: list[dict[str, Any]]) -> dict[str, Param]:
 
 
 def _algorithms(described: list[dict[str, Any]]) -> dict[str, Algorithm]:
-    return {a["name"]: Algorithm(a["name"], a["title"], a["source"], _params(a["params"])) for a in described}
+    return {a["name"]: Algorithm(a["name"], a["title"], a["source"], _params(a["params"]), a["versions"]) for a in described}
 
 
 @cache

@@ -360,9 +360,17 @@ def resolve(table: dict[str, Any], seed: int, files: traffic.SizeFiles | None = 
 
 
 def _apply_profile(model: Any, run: dict[str, Any]) -> None:
-    """Give keys of hosts and congestion controls that `model` was not given the values of the hosts' profile."""
-    profile = registry().profiles[run["hosts"]["profile"]]
+    """Give keys that `model` was not given the values of the hosts' profile, and then of the version of the algorithm."""
+    known = registry()
+    profile = known.profiles[run["hosts"]["profile"]]
     run["hosts"] |= {key: value for key, value in profile.hosts.items() if key not in model.hosts.model_fields_set}
     for given, one in zip((*model.flows, *model.web), (*run["flows"], *run["web"]), strict=True):
         params = profile.cc.get(one["cc"]["name"], {})
         one["cc"] |= {key: value for key, value in params.items() if key not in given.cc.model_fields_set}
+        _apply_version(given.cc, one["cc"], known.cc)
+    _apply_version(model.bottleneck.aqm, run["bottleneck"]["aqm"], known.aqm)
+
+
+def _apply_version(model: Any, config: dict[str, Any], algorithms: dict[str, Algorithm]) -> None:
+    params = algorithms[config["name"]].of_version(config)
+    config |= {key: value for key, value in params.items() if key not in model.model_fields_set}

@@ -90,13 +90,15 @@ pub struct AlgorithmSpec {
     pub source: &'static str,
     /// Its parameters.
     pub params: Vec<ParamSpec>,
+    /// Parameters that a version sets unlike the defaults: `{version: {parameter: value}}`.
+    pub versions: Map<String, Value>,
 }
 
 impl AlgorithmSpec {
     /// As JSON, for other languages.
     pub fn to_json(&self) -> Value {
         let params: Vec<Value> = self.params.iter().map(ParamSpec::to_json).collect();
-        json!({"name": self.name, "title": self.title, "source": self.source, "params": params})
+        json!({"name": self.name, "title": self.title, "source": self.source, "params": params, "versions": self.versions})
     }
 }
 
@@ -203,6 +205,22 @@ impl<T: ParamType> ParamType for Option<T> {
     }
 }
 
+/// What each word of the first of `specs` sets unlike the defaults, where `values_of` gives all values under a configuration.
+pub fn versions(
+    specs: &[ParamSpec],
+    values_of: impl Fn(&Map<String, Value>) -> Option<Map<String, Value>>,
+) -> Map<String, Value> {
+    let Some(first) = specs.first() else { return Map::new() };
+    let Kind::Choice(words) = first.kind else { return Map::new() };
+    let of = |word: &&'static str| {
+        let values = values_of(&Map::from_iter([(first.name.to_string(), json!(word))]))?;
+        let differs = specs[1..].iter().filter(|spec| values[spec.name] != spec.default);
+        let set: Map<String, Value> = differs.map(|spec| (spec.name.into(), values[spec.name].clone())).collect();
+        Some(((*word).to_string(), json!(set)))
+    };
+    words.iter().filter_map(of).collect()
+}
+
 /// Compares two canonical values of one kind; `None` where there is no order.
 pub fn compare(a: &Value, b: &Value) -> Option<std::cmp::Ordering> {
     match (a.as_u64(), b.as_u64()) {
@@ -260,6 +278,8 @@ macro_rules! params {
     (@bound $bound:expr) => { $crate::param::ParamType::to_json(&$bound) };
     (@base $name:ident, $map:ident) => { $name::default() };
     (@base $name:ident, $map:ident, $base:path) => { $base($map)? };
+    (@versions $name:ident) => { ::serde_json::Map::new() };
+    (@versions $name:ident, $base:path) => { $crate::param::versions(&$name::specs(), |map| Some($base(map).ok()?.values())) };
     ($(#[$outer:meta])* pub struct $name:ident { $(
         $(#[doc = $doc:literal])* $field:ident : $type:ty = $default:expr, unit $unit:literal
         $(, range $min:expr, $max:expr)?, source $source:literal;
@@ -286,6 +306,21 @@ macro_rules! params {
                     doc: concat!($($doc),*),
                     source: $source,
                 }, )* ]
+            }
+
+            /// What every word of the first parameter, the version, sets unlike the defaults: `{word: {parameter: value}}`. Empty if there are no
+            /// versions.
+            #[allow(dead_code)]
+            pub fn versions() -> ::serde_json::Map<String, ::serde_json::Value> {
+                $crate::params!(@versions $name $(, $base)?)
+            }
+
+            /// All values, canonical.
+            #[allow(dead_code)]
+            pub fn values(&self) -> ::serde_json::Map<String, ::serde_json::Value> {
+                let mut values = ::serde_json::Map::new();
+                $( values.insert(stringify!($field).into(), $crate::param::ParamType::to_json(&self.$field)); )*
+                values
             }
 
             /// Sets the parameter that is called `key`.

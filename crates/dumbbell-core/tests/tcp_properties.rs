@@ -333,7 +333,7 @@ proptest! {
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// An ACK, all numbers relative to `snd_una`.
-    Ack { after_us: u64, ack: i64, blocks: Vec<(i64, i64)>, flags: u8, window: u32, tsecr: u32, ce_count: u32 },
+    Ack { after_us: u64, ack: i64, blocks: Vec<(i64, i64)>, flags: u8, window: u32, tsecr: u32, ce_bytes: u32 },
     /// The ACK of everything.
     AckAll { after_us: u64 },
     /// The next timer.
@@ -355,8 +355,8 @@ fn step() -> impl Strategy<Value = Step> {
     let lists = prop::collection::vec((number(), number()), 0..6);
     prop_oneof![
         20 => (after(), number(), lists, kinds, windows, echoes, any::<u8>())
-            .prop_map(|(after_us, ack, blocks, flags, window, tsecr, ce_count)| {
-                Step::Ack { after_us, ack, blocks, flags, window, tsecr, ce_count: u32::from(ce_count) }
+            .prop_map(|(after_us, ack, blocks, flags, window, tsecr, ce_bytes)| {
+                Step::Ack { after_us, ack, blocks, flags, window, tsecr, ce_bytes: u32::from(ce_bytes) * 1000 }
             }),
         3 => after().prop_map(|after_us| Step::AckAll { after_us }),
         5 => Just(Step::Timer),
@@ -366,18 +366,20 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Lets `steps` happen to a sender whose connection is open.
 pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[Step]) -> Result<(), TestCaseError> {
-    let options = FlowOptions { ecn: host.ecn, ..FlowOptions::default() };
+    let echo = cc.ecn().echo;
+    let options = FlowOptions { ecn: host.ecn, echo };
     let mut sender = Sender::new(0, cc, Arc::new(host.clone()), options, app);
     let mut wire = Wire::default();
     sender.start(Time::ZERO, &mut wire);
     let mut now = Time::from_millis(20);
-    let syn_ack = Ack { window: u32::MAX, flags: ack_flag::SYN_ACK | ack_flag::ECN_SETUP, ..Ack::default() };
+    let counts = if echo == Echo::Accurate { ack_flag::ACCECN_SETUP } else { 0 };
+    let syn_ack = Ack { window: u32::MAX, flags: ack_flag::SYN_ACK | ack_flag::ECN_SETUP | counts, ..Ack::default() };
     sender.on_ack(&syn_ack, &[], now, &mut wire);
     for step in steps {
         let una = sender.conn.snd_una;
         let absolute = |relative: i64| una.saturating_add_signed(relative);
         match step {
-            Step::Ack { after_us, ack, blocks, flags, window, tsecr, ce_count } => {
+            Step::Ack { after_us, ack, blocks, flags, window, tsecr, ce_bytes } => {
                 now += Time::from_micros(*after_us);
                 let blocks: Vec<Block> = blocks.iter().map(|&(start, end)| (absolute(start), absolute(end))).collect();
                 let ack = Ack {
@@ -386,7 +388,8 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
                     tsecr: *tsecr,
                     tsval: *tsecr,
                     window: *window,
-                    ce_count: *ce_count,
+                    ce_bytes: *ce_bytes,
+                    ace: (*ce_bytes / 1000) as u8,
                     flags: *flags,
                 };
                 sender.on_ack(&ack, &blocks, now, &mut wire);
@@ -445,7 +448,7 @@ proptest! {
 fn regressions() {
     let ack = |after_us, ack, blocks: &[(i64, i64)], flags| {
         let blocks = blocks.to_vec();
-        Step::Ack { after_us, ack, blocks, flags, window: u32::MAX, tsecr: u32::MAX, ce_count: 0 }
+        Step::Ack { after_us, ack, blocks, flags, window: u32::MAX, tsecr: u32::MAX, ce_bytes: 0 }
     };
     let cases = [
         // a DSACK that reports nothing: index out of bounds

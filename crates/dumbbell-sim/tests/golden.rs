@@ -246,6 +246,7 @@ queue      RTT cc               s   goodput  Linux       RTT  Linux     marks  L
 pfifo       40 reno            60      9.54   9.54     125.6  125.7         0      0       150    148
 pfifo       40 cubic           60      9.54   9.54     138.8  138.8         0      0        32     31
 pfifo       40 dctcp           10      9.45      -     126.4      -         0      -       140      -
+pfifo       40 prague          10      9.37      -     121.4      -         0      -       142      -
 pfifo       40 reno-sce        10      9.45      -     117.6      -         0      -       274      -
 pfifo       40 dctcp-sce       10      9.45      -     117.6      -         0      -       274      -
 pfifo       40 cubic-sce       10      9.45      -     132.1      -         0      -         9      -
@@ -253,6 +254,7 @@ pfifo       40 constant        10      2.87      -      40.1      -         0   
 bfifo       40 reno            10      9.45      -      61.9      -         0      -        76      -
 bfifo       40 cubic           10      9.45      -      70.9      -         0      -         7      -
 bfifo       40 dctcp           10      9.45      -      61.9      -         0      -        76      -
+bfifo       40 prague          10      9.23      -      61.1      -         0      -        81      -
 bfifo       40 reno-sce        10      9.31      -      62.0      -         0      -       160      -
 bfifo       40 dctcp-sce       10      9.31      -      62.0      -         0      -       160      -
 bfifo       40 cubic-sce       10      9.45      -      70.8      -         0      -         7      -
@@ -260,6 +262,7 @@ bfifo       40 constant        10      2.87      -      40.1      -         0   
 red         20 reno            60      9.54   9.54      38.6   38.6       236    238         0      0
 red         20 cubic           60      9.56   9.56      40.8   41.5        78     73         0      0
 red         20 dctcp           10      9.52      -      53.2      -       400      -         0      -
+red         20 prague          10      9.44      -      58.4      -       503      -         0      -
 red         20 reno-sce        10      9.41      -      51.9      -       701      -         0      -
 red         20 dctcp-sce       10      9.41      -      51.9      -       701      -         0      -
 red         20 cubic-sce       10      9.52      -      40.8      -        14      -         0      -
@@ -267,6 +270,7 @@ red         20 constant        10      5.77      -      20.0      -         0   
 red step    20 reno            60      9.05   9.05      32.7   32.7      2676   2676         0      0
 red step    20 cubic           60      9.56   9.56      34.2   34.2       409    428         0      0
 red step    20 dctcp           10      9.52      -      43.5      -       885      -         0      -
+red step    20 prague          10      9.44      -      43.6      -      1365      -         0      -
 red step    20 reno-sce        10      9.07      -      37.0      -      1331      -         0      -
 red step    20 dctcp-sce       10      9.07      -      37.0      -      1331      -         0      -
 red step    20 cubic-sce       10      9.52      -      34.0      -        99      -         0      -
@@ -274,6 +278,7 @@ red step    20 constant        10      5.77      -      20.0      -         0   
 step        20 reno            10      1.42      -      23.4      -       370      -         0      -
 step        20 cubic           10      1.57      -      20.7      -       225      -         0      -
 step        20 dctcp           10      3.30      -      21.8      -       896      -         0      -
+step        20 prague          10      9.26      -      21.7      -      2184      -         0      -
 step        20 reno-sce        10      1.63      -      23.6      -       531      -         0      -
 step        20 dctcp-sce       10      1.63      -      23.6      -       531      -         0      -
 step        20 cubic-sce       10      1.57      -      20.7      -       225      -         0      -
@@ -281,6 +286,7 @@ step        20 constant        10      5.77      -      20.0      -        12   
 codel       40 reno            60      8.40   8.40      43.2   43.3        68     68         0      0
 codel       40 cubic           60      9.21   9.21      43.3   43.3        58     57         0      0
 codel       40 dctcp           10      9.41      -      51.1      -       335      -         0      -
+codel       40 prague          10      9.37      -      64.2      -       650      -         0      -
 codel       40 reno-sce        10      8.31      -      54.2      -        38      -         0      -
 codel       40 dctcp-sce       10      8.31      -      54.2      -        38      -         0      -
 codel       40 cubic-sce       10      9.15      -      43.7      -        12      -         0      -
@@ -288,6 +294,7 @@ codel       40 constant        10      2.87      -      40.1      -         0   
 fq_codel    20 reno            60      9.14   9.14      25.5   25.5       173    173         0      0
 fq_codel    20 cubic           60      9.51   9.51      24.5   24.5       146    146         0      0
 fq_codel    20 dctcp           10      9.51      -      32.2      -       570      -         0      -
+fq_codel    20 prague          10      9.44      -      44.0      -       840      -         0      -
 fq_codel    20 reno-sce        10      9.19      -      40.8      -        61      -         0      -
 fq_codel    20 dctcp-sce       10      9.19      -      40.8      -        61      -         0      -
 fq_codel    20 cubic-sce       10      9.47      -      24.7      -        25      -         0      -
@@ -295,6 +302,7 @@ fq_codel    20 constant        10      5.77      -      20.0      -         0   
 pie         20 reno            60      9.44   9.43      39.5   39.4        87     88       507    521
 pie         20 cubic           60      9.55   9.56      36.2   36.4        79     80         0      0
 pie         20 dctcp           10      8.72      -      54.9      -       205      -       492      -
+pie         20 prague          10      8.87      -      65.9      -       139      -      4356      -
 pie         20 reno-sce        10      8.50      -      65.0      -        28      -       551      -
 pie         20 dctcp-sce       10      8.50      -      65.0      -        28      -       551      -
 pie         20 cubic-sce       10      9.51      -      37.5      -        15      -         0      -
@@ -302,6 +310,7 @@ pie         20 constant        10      5.77      -      20.0      -         0   
 fq_pie      20 reno            10      8.62      -      56.0      -        16      -       559      -
 fq_pie      20 cubic           60      9.56   9.56      36.4   36.5        80     79         0      0
 fq_pie      20 dctcp           10      8.97      -      54.6      -       217      -       522      -
+fq_pie      20 prague          10      8.90      -      58.8      -       189      -       214      -
 fq_pie      20 reno-sce        10      8.39      -      65.7      -        32      -       489      -
 fq_pie      20 dctcp-sce       10      8.39      -      65.7      -        32      -       489      -
 fq_pie      20 cubic-sce       10      9.52      -      36.8      -        16      -         0      -
@@ -309,6 +318,7 @@ fq_pie      20 constant        10      5.77      -      20.0      -         0   
 cake        20 reno            60      9.00   9.00      25.3   25.3       166    166         0      0
 cake        20 cubic           60      9.42   9.42      24.7   24.7       145    145         0      0
 cake        20 dctcp           10      9.46      -      26.2      -       723      -         0      -
+cake        20 prague          10      9.36      -      30.8      -       954      -         0      -
 cake        20 reno-sce        10      9.12      -      29.9      -        41      -         0      -
 cake        20 dctcp-sce       10      9.12      -      29.9      -        41      -         0      -
 cake        20 cubic-sce       10      9.34      -      24.6      -        23      -         0      -
@@ -316,6 +326,7 @@ cake        20 constant        10      5.44      -      21.2      -         1   
 cake sce    20 reno            10      8.94      -      25.6      -      3949      -         0      -
 cake sce    20 cubic           10      9.34      -      24.6      -      3822      -         0      -
 cake sce    20 dctcp           10      9.45      -      25.8      -      6186      -         0      -
+cake sce    20 prague          10      9.36      -      30.8      -       954      -         0      -
 cake sce    20 reno-sce        10      8.27      -      23.2      -      1515      -         0      -
 cake sce    20 dctcp-sce       10      6.64      -      23.5      -       789      -         0      -
 cake sce    20 cubic-sce       10      9.44      -      23.4      -      1806      -         0      -
@@ -331,6 +342,8 @@ codel       20 cubic/cubic     10      4.79      -      30.2      -        67   
 codel       20 cubic/cubic     10      4.73      -      30.2      -        67      -         0      -
 codel       20 cubic/dctcp     10      1.71      -      38.7      -       607      -         0      -
 codel       20 dctcp/cubic     10      7.81      -      33.4      -       607      -         0      -
+codel       20 cubic/prague    10      1.26      -      42.6      -       819      -         0      -
+codel       20 prague/cubic    10      8.20      -      37.0      -       819      -         0      -
 codel       20 cubic/reno-sce  10      5.07      -      36.7      -        94      -         0      -
 codel       20 reno-sce/cubic  10      4.44      -      39.8      -        94      -         0      -
 codel       20 cubic/dctcp-sce 10      5.07      -      36.7      -        94      -         0      -
@@ -345,6 +358,8 @@ fq_codel    20 cubic/cubic     10      4.75      -      30.7      -        71   
 fq_codel    20 cubic/cubic     10      4.78      -      29.2      -        71      -         0      -
 fq_codel    20 cubic/dctcp     10      4.75      -      30.7      -       576      -         0      -
 fq_codel    20 dctcp/cubic     10      4.78      -      35.6      -       576      -         0      -
+fq_codel    20 cubic/prague    10      4.74      -      30.7      -       737      -         0      -
+fq_codel    20 prague/cubic    10      4.75      -      44.1      -       737      -         0      -
 fq_codel    20 cubic/reno-sce  10      4.78      -      31.1      -       104      -         0      -
 fq_codel    20 reno-sce/cubic  10      4.74      -      47.7      -       104      -         0      -
 fq_codel    20 cubic/dctcp-sce 10      4.78      -      31.1      -       104      -         0      -
@@ -359,6 +374,8 @@ cake blind  20 cubic/cubic     10      4.64      -      26.9      -        76   
 cake blind  20 cubic/cubic     10      4.85      -      27.1      -        76      -         0      -
 cake blind  20 cubic/dctcp     60      1.17   1.15      31.4   31.1      5720   5764         0      0
 cake blind  20 dctcp/cubic     60      8.39   8.40      26.0   26.0      5720   5764         0      0
+cake blind  20 cubic/prague    10      1.12      -      37.0      -       987      -         0      -
+cake blind  20 prague/cubic    10      8.34      -      31.8      -       987      -         0      -
 cake blind  20 cubic/reno-sce  10      3.97      -      29.3      -       166      -         0      -
 cake blind  20 reno-sce/cubic  10      5.19      -      30.1      -       166      -         0      -
 cake blind  20 cubic/dctcp-sce 10      3.97      -      29.3      -       166      -         0      -

@@ -116,7 +116,7 @@ macro_rules! aqms {
 
         /// Every registered queue discipline, described.
         pub fn specs() -> Vec<AlgorithmSpec> {
-            vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs() } ),* ]
+            vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() } ),* ]
         }
 
         /// Builds the queue discipline that `config` names in its key `name`, with its other keys as parameters.

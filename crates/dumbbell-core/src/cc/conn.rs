@@ -93,6 +93,8 @@ pub struct Conn {
     pub paced: bool,
     /// Payload bytes of a full segment.
     pub mss: u32,
+    /// Bytes of a frame beside the payload.
+    pub headers: u16,
 }
 
 impl Conn {

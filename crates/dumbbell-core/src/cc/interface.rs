@@ -37,12 +37,14 @@ pub struct EcnUse {
     pub codepoint: Ecn,
     /// Echo that it expects of the receiver.
     pub echo: Echo,
+    /// A peer that does not count CE is as one without ECN. Linux `TCP_CONG_NO_FALLBACK_RFC3168`.
+    pub only_accurate: bool,
 }
 
 impl Default for EcnUse {
     /// RFC 3168, if the host wants it.
     fn default() -> EcnUse {
-        EcnUse { required: false, codepoint: Ecn::Ect0, echo: Echo::UntilCwr }
+        EcnUse { required: false, codepoint: Ecn::Ect0, echo: Echo::UntilCwr, only_accurate: false }
     }
 }
 

@@ -105,7 +105,7 @@ macro_rules! congestion_controls {
             let mut specs = Vec::new();
             $(
                 $(#[$meta])*
-                specs.push(AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs() });
+                specs.push(AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() });
             )*
             specs
         }
@@ -171,6 +171,7 @@ congestion_controls! {
     Reno: reno,
     Cubic: cubic,
     Dctcp: dctcp,
+    Prague: prague as Box,
     RenoSce: reno_sce,
     DctcpSce: dctcp_sce,
     CubicSce: cubic_sce as Box,

@@ -131,7 +131,7 @@ macro_rules! stages {
 
         /// Every registered stage, described.
         pub fn specs() -> Vec<AlgorithmSpec> {
-            vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs() } ),* ]
+            vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() } ),* ]
         }
 
         /// Builds the stage that `config` names in its key `name`, with its other keys as parameters. It may draw from `rng`.

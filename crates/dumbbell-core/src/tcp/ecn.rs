@@ -4,6 +4,19 @@ use super::{ack_flag, Ack};
 use crate::cc::EcnUse;
 use crate::packet::{flag, Ecn};
 
+/// ACE field before the first CE packet. RFC 9768 section 3.2.1; Linux `TCP_ACCECN_CEP_INIT_OFFSET`.
+pub(super) const ACE_START: u8 = 5;
+/// Largest value of the ACE field.
+pub(super) const ACE_MAX: u8 = 7;
+/// Bytes that the AccECN option takes of a segment: 11, padded. RFC 9768 section 3.2.3.
+pub(super) const OPTION_BYTES: u16 = 12;
+/// ACKs that deliver so many segments are judged by the share of bytes. Linux `TCP_ACCECN_SAFETY_SHIFT`.
+const MANY: u32 = 16;
+/// Average of segments an ACK (with [`AVERAGE_SHIFT`]) above which ACKs are thinned: four. Linux `ACK_COMP_THRESH`.
+const THINNED: u32 = 4 << AVERAGE_SHIFT;
+/// Weight and scale of that average, -log2. Linux `PKTS_ACKED_WEIGHT`, `PKTS_ACKED_PREC`.
+const AVERAGE_SHIFT: u32 = 6;
+
 /// Linux `ecn_flags`, as far as a sender has them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SenderEcn {
@@ -12,13 +25,15 @@ pub(super) struct SenderEcn {
     /// Both ends agreed.
     pub agreed: bool,
     /// The receiver counts CE (AccECN).
-    accurate: bool,
+    pub accurate: bool,
     /// The next new segment carries CWR.
     pub cwr_queued: bool,
     /// What the congestion control asks for.
     asked: EcnUse,
-    /// The receiver's count of CE, as far as it is known.
-    ce_seen: u32,
+    /// [`Ack::ce_bytes`] of the newest option.
+    ce_bytes: u32,
+    /// Average of segments that an ACK delivers, in 1/64; 0 before the first.
+    average: u32,
 }
 
 /// What an ACK echoes.
@@ -30,17 +45,31 @@ pub(super) struct EcnEcho {
     pub new_ce: Option<u32>,
 }
 
+/// What an ACK delivers, by which the count of CE is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    /// Segments newly delivered.
+    pub segments: u32,
+    /// Payload of a full segment, bytes.
+    pub payload: u32,
+    /// Segments delivered with CE before, as far as known.
+    pub delivered_ce: u64,
+}
+
 impl SenderEcn {
     /// The host wants ECN, or the congestion control requires it.
     pub fn new(wanted: bool, asked: EcnUse) -> SenderEcn {
         let wanted = wanted || asked.required;
-        SenderEcn { wanted, agreed: false, accurate: false, cwr_queued: false, asked, ce_seen: 0 }
+        SenderEcn { wanted, agreed: false, accurate: false, cwr_queued: false, asked, ce_bytes: 0, average: 0 }
     }
 
     /// A SYN-ACK has come.
     pub fn negotiate(&mut self, syn_ack: &Ack) {
         self.agreed = self.wanted && syn_ack.has(ack_flag::ECN_SETUP);
         self.accurate = self.agreed && syn_ack.has(ack_flag::ACCECN_SETUP);
+        if self.asked.only_accurate {
+            self.agreed = self.accurate;
+        }
     }
 
     /// The congestion control requires ECN, and the peer did not agree to it.
@@ -48,15 +77,62 @@ impl SenderEcn {
         self.asked.required && !self.agreed
     }
 
-    /// Reads the echo of an ACK.
+    /// Reads the echo of an ACK from a receiver that does not count.
     #[inline]
-    pub fn read(&mut self, ack: &Ack) -> EcnEcho {
-        if self.accurate {
-            let new_ce = ack.ce_count.saturating_sub(self.ce_seen);
-            self.ce_seen += new_ce;
-            return EcnEcho { ece: new_ce > 0, new_ce: Some(new_ce) };
+    pub fn ece(&self, ack: &Ack) -> bool {
+        self.agreed && !self.accurate && ack.has(ack_flag::ECE)
+    }
+
+    /// CE packets that the receiver newly counted, by the three bits of the ACE field alone.
+    #[inline]
+    pub fn by_field(&self, ack: &Ack, delivered_ce: u64) -> u32 {
+        u32::from(ack.ace.wrapping_sub(ACE_START).wrapping_sub(delivered_ce as u8) & ACE_MAX)
+    }
+
+    /// CE packets that the receiver newly counted. Linux `__tcp_accecn_process`: up to seven segments the ACE field tells; beyond, it may have
+    /// wrapped, and the option tells, or how many segments ACKs deliver on average.
+    #[inline]
+    pub fn count(&mut self, ack: &Ack, progress: Progress) -> u32 {
+        let by_field = self.by_field(ack, progress.delivered_ce);
+        let option = ack.has(ack_flag::ACCECN_OPTION);
+        let bytes = if option { ack.ce_bytes.wrapping_sub(std::mem::replace(&mut self.ce_bytes, ack.ce_bytes)) } else { 0 };
+        let new = progress.segments << AVERAGE_SHIFT;
+        if new > 0 {
+            let sum = (u64::from(self.average) << AVERAGE_SHIFT) - u64::from(self.average) + u64::from(new);
+            self.average = if self.average == 0 { new } else { (sum >> AVERAGE_SHIFT) as u32 };
         }
-        EcnEcho { ece: self.agreed && ack.has(ack_flag::ECE), new_ce: None }
+        if progress.segments <= u32::from(ACE_MAX) {
+            return by_field;
+        }
+        self.resolve(by_field, option.then_some(bytes), progress)
+    }
+
+    /// Which of the counts that the ACE field allows is meant, if it may have wrapped.
+    #[cold]
+    fn resolve(&self, by_field: u32, ce_bytes: Option<u32>, progress: Progress) -> u32 {
+        let segments = progress.segments;
+        // the largest that is possible
+        let most = segments - (segments.wrapping_sub(by_field) & u32::from(ACE_MAX));
+        let Some(marked) = ce_bytes.map(u64::from) else {
+            return if self.average > THINNED { by_field } else { most };
+        };
+        if marked == 0 {
+            return by_field;
+        }
+        let delivered = u64::from(segments) * u64::from(progress.payload);
+        if segments >= MANY {
+            if delivered <= marked {
+                return most;
+            }
+            let estimate = (marked * u64::from(segments)).div_ceil(delivered) as u32;
+            return most.min(by_field + (estimate & !u32::from(ACE_MAX)));
+        }
+        let mss = u64::from(progress.payload) + u64::from(OPTION_BYTES);
+        if marked > u64::from(by_field) * mss || marked >= (u64::from(most) * mss) >> 1 {
+            most
+        } else {
+            by_field
+        }
     }
 
     /// The window was reduced: the receiver is to know, if it waits for that.
@@ -90,10 +166,10 @@ impl SenderEcn {
     }
 
     /// Codepoint of what is not new data, retransmissions and pure ACKs: not ECN-capable (RFC 3168 sections 6.1.4 and 6.1.5), unless the
-    /// congestion control requires ECN. Linux `tcp_ecn_send`.
+    /// congestion control requires ECN or the receiver counts. Linux `tcp_ecn_send`.
     #[inline]
     pub fn of_other(&self) -> Ecn {
-        if self.agreed && self.asked.required {
+        if self.accurate || (self.agreed && self.asked.required) {
             self.asked.codepoint
         } else {
             Ecn::NotEct
@@ -104,6 +180,7 @@ impl SenderEcn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cc::Echo;
 
     fn agreed(setup: u8) -> SenderEcn {
         let mut ecn = SenderEcn::new(true, EcnUse::default());
@@ -127,20 +204,82 @@ mod tests {
         assert_eq!((scalable.stamp(), scalable.of_other()), ((Ecn::Ect1, 0), Ecn::Ect1));
     }
 
-    #[test]
-    fn a_count_of_ce_is_read_once_and_never_answered_by_cwr() {
+    /// An ACK with this ACE field and, with the option, so many CE bytes.
+    fn counted(ace: u8, ce_bytes: Option<u32>) -> Ack {
+        let flags = if ce_bytes.is_some() { ack_flag::ACCECN_OPTION } else { 0 };
+        Ack { ace, ce_bytes: ce_bytes.unwrap_or(0), flags, ..Ack::default() }
+    }
+
+    /// What is read of it when it delivers `segments` of 1436 B, after `delivered_ce` and with an average of `average`, in 1/64.
+    fn read(delivered_ce: u64, ack: &Ack, segments: u32, average: u32) -> u32 {
         let mut ecn = agreed(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
-        let counted = [3, 3, 5, 4].map(|ce_count| ecn.read(&Ack { ce_count, flags: ack_flag::ECE, ..Ack::default() }).new_ce);
-        assert_eq!(counted, [Some(3), Some(0), Some(2), Some(0)]);
+        ecn.average = average;
+        ecn.count(ack, Progress { segments, payload: 1436, delivered_ce })
+    }
+
+    #[test]
+    fn the_ace_field_tells_up_to_seven() {
+        // (delivered before, ACE, segments) -> newly marked: the field is 5 + count, modulo 8
+        for (before, ace, segments, marked) in [(0, 5, 2, 0), (0, 6, 1, 1), (0, 4, 7, 7), (5, 1, 2, 7), (2205, 5, 3, 3)] {
+            assert_eq!(read(before, &counted(ace, None), segments, 128), marked, "{before} {ace} {segments}");
+        }
+    }
+
+    #[test]
+    fn beyond_seven_the_average_tells_without_the_option() {
+        // two segments an ACK: as many as can be; above four, ACKs are thinned and 1 is likelier than 9
+        for (before, ace, segments, average, marked) in [(6, 3, 8, 128, 8), (0, 6, 10, 128, 9), (0, 6, 10, 300, 1)] {
+            assert_eq!(read(before, &counted(ace, None), segments, average), marked, "{ace} {segments} {average}");
+        }
+    }
+
+    #[test]
+    fn beyond_seven_the_option_tells() {
+        // (ACE, segments, CE bytes in segments of 1436 B) -> newly marked
+        for (ace, segments, bytes, marked) in
+            [(6, 16, 0, 1), (0, 20, 11, 11), (7, 24, 10, 10), (7, 10, 10, 10), (6, 9, 1, 1), (5, 16, 16, 16)]
+        {
+            assert_eq!(read(0, &counted(ace, Some(bytes * 1436)), segments, 128), marked, "{ace} {segments} {bytes}");
+        }
+    }
+
+    #[test]
+    fn the_average_of_segments_an_ack_moves_by_a_64th() {
+        let mut ecn = agreed(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
+        let mut after = |segments| {
+            ecn.count(&counted(5, None), Progress { segments, payload: 1436, delivered_ce: 0 });
+            ecn.average
+        };
+        assert_eq!([1, 1, 2, 2, 30, 0].map(&mut after), [64, 64, 65, 65, 93, 93]);
+        ecn.average = 128;
+        let mut thin = || ecn.count(&counted(5, None), Progress { segments: 10, payload: 1436, delivered_ce: 0 });
+        assert!((0..19).all(|_| thin() == 8), "above four only after the twentieth ACK");
+        assert_eq!((thin(), ecn.average), (0, 259));
+    }
+
+    #[test]
+    fn a_count_is_never_answered_by_cwr() {
+        let mut ecn = agreed(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
         ecn.queue_cwr();
-        assert_eq!(ecn.stamp(), (Ecn::Ect0, 0));
+        assert_eq!((ecn.stamp(), ecn.of_other()), ((Ecn::Ect0, 0), Ecn::Ect0));
+        assert!(!ecn.ece(&Ack { flags: ack_flag::ECE, ..Ack::default() }));
+    }
+
+    #[test]
+    fn who_wants_counts_alone_is_refused_an_echo() {
+        let asked = EcnUse { required: true, only_accurate: true, codepoint: Ecn::Ect1, echo: Echo::Accurate };
+        for (setup, refused) in [(0, true), (ack_flag::ECN_SETUP, true), (ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP, false)] {
+            let mut ecn = SenderEcn::new(false, asked);
+            ecn.negotiate(&Ack { flags: ack_flag::SYN_ACK | setup, ..Ack::default() });
+            assert_eq!((ecn.refused(), ecn.stamp().0), (refused, if refused { Ecn::NotEct } else { Ecn::Ect1 }));
+        }
     }
 
     #[test]
     fn without_agreement_nothing_is_read_or_stamped() {
         let mut ecn = agreed(0);
         ecn.queue_cwr();
-        assert!(!ecn.read(&Ack { flags: ack_flag::ECE, ..Ack::default() }).ece);
+        assert!(!ecn.ece(&Ack { flags: ack_flag::ECE, ..Ack::default() }));
         assert_eq!(ecn.stamp(), (Ecn::NotEct, 0));
     }
 }

@@ -115,6 +115,8 @@ params! {
         push_bursts: bool = true, unit "", source "Linux since 5.5 (__tcp_transmit_skb); false for older kernels";
         /// The receiver echoes SCE marks as ESCE, ahead of any delayed ACK when they begin or end.
         sce_feedback: bool = false, unit "", source "draft-grimes-tcpm-tcpsce; sysctl tcp_sce";
+        /// Every segment and ACK of a connection with AccECN carries the option, which takes 12 B of the payload.
+        accecn_option: bool = true, unit "", source "RFC 9768 section 3.2.3; sysctl tcp_ecn_option = 2";
         /// The receiver acknowledges the last segment of a write at once, even if it is full.
         ack_push: bool = true, unit "", source "Linux since 6.6 and in 6.1.192 (tcp_measure_rcv_mss); false for older kernels";
         /// The congestion control hears of an ACK before the scoreboard is cleaned, and not after.

@@ -62,6 +62,8 @@ pub mod ack_flag {
     pub const ECN_SETUP: u8 = 1 << 4;
     /// On a SYN-ACK: and it counts CE (RFC 9768) instead of echoing ECE.
     pub const ACCECN_SETUP: u8 = 1 << 5;
+    /// It has the AccECN option: [`Ack::ce_bytes`](super::Ack::ce_bytes) counts.
+    pub const ACCECN_OPTION: u8 = 1 << 6;
 }
 
 /// One frame in the acknowledgement direction; SACK blocks travel beside it.
@@ -77,9 +79,11 @@ pub struct Ack {
     pub tsval: u32,
     /// Window offered beyond `ack`, bytes.
     pub window: u32,
-    /// CE packets received so far, for a sender with AccECN. The header has its last three bits; whole here, since an ACK of
-    /// every second packet never lets them wrap unseen.
-    pub ce_count: u32,
+    /// Payload received with CE so far, bytes: field `r.ceb` of the AccECN option (RFC 9768 section 3.2.3), of which the wire has 24 bits. The
+    /// option's other two counters say nothing here, where no path changes codepoints.
+    pub ce_bytes: u32,
+    /// ACE field (RFC 9768 section 3.2.2): the last three bits of 5 plus the CE packets received.
+    pub ace: u8,
     /// Bits of [`ack_flag`].
     pub flags: u8,
 }

@@ -6,7 +6,7 @@ use super::write_queue::{Filled, GSO_MAX_SIZE};
 use super::Network;
 use crate::cc::conn::{CaEvent, CaState};
 use crate::cc::Control;
-use crate::packet::{flag, Packet, HEADERS};
+use crate::packet::{flag, Packet};
 use crate::units::Time;
 
 /// Linux `sk_pacing_shift`: a burst is what the pacing rate sends in 1/1024 s.
@@ -218,7 +218,7 @@ impl Sender {
             self.board.push(seq, una, now);
             let (ecn, cwr) = self.ecn.stamp();
             let flags = cwr | if push && seq + 1 == end { flag::PSH } else { 0 };
-            let len = self.queue.payload(seq, self.host.mss) as u16 + HEADERS;
+            let len = self.queue.payload(seq, self.conn.mss) as u16 + self.conn.headers;
             net.send(Packet { seq, len, ecn, flags, ..stamped });
         }
         self.conn.snd_nxt = end;
@@ -326,7 +326,7 @@ impl Sender {
         self.stats.retransmissions += 1;
         self.last_sent = self.conn.now;
         let ecn = self.ecn.of_other();
-        let len = self.queue.payload(seq, self.host.mss) as u16 + HEADERS;
+        let len = self.queue.payload(seq, self.conn.mss) as u16 + self.conn.headers;
         let flags = flag::RETRANSMISSION;
         net.send(Packet { seq, len, ecn, flags, ..self.stamped() });
         self.pacer.charge(&self.conn, 1);

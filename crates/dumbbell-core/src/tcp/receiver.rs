@@ -5,13 +5,15 @@
 
 mod sack;
 
+use super::ecn::{ACE_MAX, ACE_START, OPTION_BYTES};
 use super::host::HostParams;
 use super::window::Window;
 use super::{ack_flag, Ack, Block, FlowOptions};
 pub use crate::cc::Echo;
-use crate::packet::{flag, Ecn, Packet, NO_TSECR};
+use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR};
 use crate::units::{timer_wheel, Time};
 pub use sack::Blocks;
+use sack::MAX_BLOCKS;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -31,6 +33,8 @@ const ECN_QUICKACKS: u32 = 2;
 const MAX_RTT_US: u64 = 1 << 28;
 /// Duplicate acknowledgements that are never held back (Linux `TCP_FASTRETRANS_THRESH`).
 const UNCOMPRESSED_DUPACKS: u32 = 3;
+/// So many CE packets are acknowledged at once: more could wrap the ACE field. Linux `TCP_ACCECN_ACE_MAX_DELTA`.
+const MANY_CE: u8 = 6;
 /// Sysctl `tcp_comp_sack_nr`.
 const COMPRESSED_ACKS: u32 = 44;
 /// Sysctl `tcp_comp_sack_delay_ns`.
@@ -101,8 +105,16 @@ pub struct Receiver {
     ato_ms: u32,
     /// Round-trip time of the handshake; 0: it is not complete.
     pub(super) srtt_us: u32,
-    /// CE packets so far.
+    /// CE packets so far, since the connection is there.
     ce_count: u32,
+    /// Payload that came with CE, bytes.
+    ce_bytes: u32,
+    /// CE packets since the last ACK.
+    ce_pending: u8,
+    /// Codepoint of the last packet.
+    last_ecn: Ecn,
+    /// Bytes of a frame beside the payload.
+    headers: u16,
     /// Longest delay of an ACK.
     delay_max_ms: u32,
     /// Agrees to ECN.
@@ -163,6 +175,10 @@ impl Receiver {
             demand_cwr: false,
             ce_state: false,
             ce_count: 0,
+            ce_bytes: 0,
+            ce_pending: 0,
+            last_ecn: Ecn::NotEct,
+            headers: HEADERS,
             sce_state: false,
             esce_queued: false,
             prior_rcv_nxt: 0,
@@ -219,6 +235,10 @@ impl Receiver {
             if self.syn_ack_at == Time::NEVER {
                 // a SYN that was sent again does not ask for ECN; later ones are answered as the first that came
                 self.ecn_ok = self.accepts_ecn && !packet.has(flag::RETRANSMISSION);
+                self.last_ecn = packet.ecn;
+                if self.has_option() {
+                    self.headers += OPTION_BYTES;
+                }
                 self.syn_ack_at = now;
             } else {
                 self.syn_ack_repeated = true;
@@ -231,12 +251,36 @@ impl Receiver {
             let window = self.window.offered_first();
             let flags = ack_flag::SYN_ACK | setup;
             let tsval = now.as_millis() as u32;
-            return Some(Ack { ack: 0, flow: self.flow, tsecr: packet.tsval, tsval, window, ce_count: 0, flags });
+            return Some(Ack { flow: self.flow, tsecr: packet.tsval, tsval, window, ace: ACE_START, flags, ..Ack::default() });
         }
-        if packet.has(flag::PURE_ACK) && self.srtt_us == 0 {
-            self.establish(packet, now);
+        if packet.has(flag::PURE_ACK) {
+            if self.srtt_us == 0 {
+                self.establish(packet, now);
+            }
+            if self.ecn_ok && self.echo == Echo::Accurate {
+                self.count_ce(packet);
+            }
         }
         None
+    }
+
+    /// Whether the AccECN option is on every packet.
+    fn has_option(&self) -> bool {
+        self.ecn_ok && self.echo == Echo::Accurate && self.host.accecn_option
+    }
+
+    /// Counts what came with CE; a packet whose codepoint is not that of the one before is acknowledged at once (RFC 9768 section 3.2.2.5.1).
+    /// Linux `tcp_ecn_received_counters`.
+    #[inline]
+    fn count_ce(&mut self, packet: &Packet) {
+        if packet.ecn == Ecn::Ce {
+            self.ce_count = self.ce_count.wrapping_add(1);
+            self.ce_bytes = self.ce_bytes.wrapping_add(u32::from(packet.len.saturating_sub(self.headers)));
+            self.ce_pending = self.ce_pending.saturating_add(1);
+        }
+        let data = !packet.has(flag::PURE_ACK);
+        self.ack_now |= data && (packet.ecn != self.last_ecn || self.ce_pending >= MANY_CE);
+        self.last_ecn = packet.ecn;
     }
 
     /// The first packet after the SYN-ACK completes the handshake: its ACK, or data if that was lost. Linux `tcp_check_req`,
@@ -258,7 +302,7 @@ impl Receiver {
     fn on_data(&mut self, packet: &Packet, now: Time) {
         let seq = packet.seq;
         self.stats.data += 1;
-        self.stats.bytes += u64::from(packet.len - crate::packet::HEADERS);
+        self.stats.bytes += u64::from(packet.len.saturating_sub(self.headers));
         if packet.has(flag::CWR) && self.echo != Echo::Accurate {
             // RFC 3168 section 6.1.3: the echo stops; the sender's window may be tiny, so acknowledge at once
             self.demand_cwr = false;
@@ -268,6 +312,9 @@ impl Receiver {
             self.ts_recent = packet.tsval;
         }
         if seq < self.rcv_nxt {
+            if self.ecn_ok && self.echo == Echo::Accurate {
+                self.count_ce(packet);
+            }
             return self.on_duplicate(seq);
         }
         let grows = self.window.may_grow();
@@ -279,7 +326,7 @@ impl Receiver {
             self.window.in_order(self.rcv_nxt, now);
             self.note_arrival(now);
         }
-        self.check_ecn(packet.ecn, now);
+        self.check_ecn(packet, now);
         if !in_order {
             known = !self.keep_out_of_order(seq, now);
         }
@@ -292,7 +339,7 @@ impl Receiver {
             }
             self.window.read(self.rcv_nxt, now);
         }
-        if packet.has(flag::PSH) && !known && (self.host.ack_push || packet.len < self.host.mss as u16 + crate::packet::HEADERS) {
+        if packet.has(flag::PSH) && !known && (self.host.ack_push || packet.len < self.host.mss as u16 + HEADERS) {
             // the end of a write: the application reads it, and the peer may wait (Linux tcp_cleanup_rbuf)
             self.ack_now = true;
         }
@@ -351,7 +398,8 @@ impl Receiver {
 
     /// RFC 3168 section 6.1.3 as in Linux `tcp_ecn_check_ce`: CE is echoed until CWR.
     #[inline(always)]
-    fn check_ecn(&mut self, ecn: Ecn, now: Time) {
+    fn check_ecn(&mut self, packet: &Packet, now: Time) {
+        let ecn = packet.ecn;
         if !self.ecn_ok {
             return;
         }
@@ -365,11 +413,7 @@ impl Receiver {
             self.echo_each(ecn == Ecn::Ce, now);
         }
         if self.echo == Echo::Accurate {
-            // RFC 9768 section 3.2.2.5.1: the first CE after none is acknowledged at once
-            let ce = ecn == Ecn::Ce;
-            self.ack_now |= ce && !self.ce_state;
-            self.ce_count += u32::from(ce);
-            self.ce_state = ce;
+            self.count_ce(packet);
             self.prior_rcv_nxt = self.rcv_nxt;
             return;
         }
@@ -523,9 +567,14 @@ impl Receiver {
         let esce = if std::mem::take(&mut self.esce_queued) { ack_flag::ESCE } else { 0 };
         let dsack = if self.dsack.is_some() { ack_flag::DSACK } else { 0 };
         let window = self.window.offered();
-        let (flow, tsecr, ce_count) = (self.flow, self.ts_recent, self.ce_count);
+        // three SACK blocks leave no room for the option
+        let option = self.headers > HEADERS && self.out_of_order.len() + usize::from(dsack != 0) < MAX_BLOCKS;
+        let option = if option { ack_flag::ACCECN_OPTION } else { 0 };
+        let (flow, tsecr, ce_bytes) = (self.flow, self.ts_recent, self.ce_bytes);
+        let ace = (self.ce_count as u8).wrapping_add(ACE_START) & ACE_MAX;
         let tsval = now.as_millis() as u32;
-        Ack { ack: self.rcv_nxt, flow, tsecr, tsval, window, ce_count, flags: ece | esce | dsack }
+        self.ce_pending = 0;
+        Ack { ack: self.rcv_nxt, flow, tsecr, tsval, window, ce_bytes, ace, flags: ece | esce | dsack | option }
     }
 
     /// A time given by [`Receiver::next_timer`] has come; returns the ACK that was held back.

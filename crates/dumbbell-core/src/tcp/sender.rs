@@ -4,7 +4,7 @@
 //! Order of work for each ACK as in Linux `tcp_ack`: SACK, cumulative clean-up and RTT, congestion control's `in_ack_event` (first of all
 //! before 6.12.117), tail-loss probe, congestion machine, timers, window, retransmissions, new data.
 
-use super::ecn::{EcnEcho, SenderEcn};
+use super::ecn::{EcnEcho, Progress, SenderEcn, OPTION_BYTES};
 use super::host::{HostParams, Pacing};
 use super::pacer::{window_rate, Pacer};
 use super::probe::Probe;
@@ -184,6 +184,7 @@ impl Sender {
             pacing_rate: u64::MAX,
             paced: host.pacing == Pacing::Fq,
             mss: host.mss,
+            headers: HEADERS,
         };
         Sender {
             ecn: SenderEcn::new(options.ecn, cc.ecn()),
@@ -240,7 +241,7 @@ impl Sender {
 
     /// Payload acknowledged so far, bytes.
     pub fn bytes_acked(&self) -> u64 {
-        let full = self.conn.snd_una * u64::from(self.host.mss);
+        let full = self.conn.snd_una * u64::from(self.conn.mss);
         match self.queue.app {
             Application::Size(size) => full.min(size),
             _ => full,
@@ -326,6 +327,10 @@ impl Sender {
             self.control = self.cc.control();
             self.rate = None;
         }
+        if self.ecn.accurate && self.host.accecn_option {
+            self.conn.mss -= u32::from(OPTION_BYTES);
+            self.conn.headers += OPTION_BYTES;
+        }
         if self.syn_retries == 0 {
             let rtt = micros(self.conn.now - self.started);
             self.sample_rtt(rtt);
@@ -350,7 +355,7 @@ impl Sender {
         if self.control == Control::Window {
             self.conn.pacing_rate = window_rate(&self.conn, &self.host);
         }
-        self.send_bare(HEADERS, flag::PURE_ACK, self.ecn.of_other(), net);
+        self.send_bare(self.conn.headers, flag::PURE_ACK, self.ecn.of_other(), net);
         self.push(net);
     }
 
@@ -388,12 +393,8 @@ impl Sender {
         if ack.ack > self.conn.snd_nxt {
             return;
         }
-        self.ts_recent = Some(ack.tsval);
-        let echo = self.ecn.read(ack);
-        let mut flags = AckFlags { ece: echo.ece, ..AckFlags::default() };
-        if flags.ece {
-            self.stats.ece_acks += 1;
-        }
+        let newer = self.ts_recent.replace(ack.tsval).is_none_or(|before| ack.tsval > before);
+        let mut flags = AckFlags { ece: self.ecn.ece(ack), ..AckFlags::default() };
         let prior_una = self.conn.snd_una;
         let prior_packets = self.conn.packets_out();
         // needed by few, and three additions for each ACK
@@ -417,7 +418,7 @@ impl Sender {
         self.check_app_limited();
         let early = self.host.early_ack_event;
         if early {
-            self.tell_of_ack_apart(ack, advanced, echo);
+            self.tell_of_ack_early(ack, advanced, flags.ece);
         }
 
         let mut delivered = Delivered::default();
@@ -438,6 +439,7 @@ impl Sender {
             self.note_late(late);
         }
         if prior_packets == 0 {
+            let echo = self.read_echo(ack, delivered.segments, newer, &mut flags);
             self.take_late_news(&mut flags, ack, advanced, echo, delivered.segments);
             self.push(net);
             return;
@@ -448,6 +450,7 @@ impl Sender {
                 Some(rate) => self.board.acknowledge(&mut self.conn, ack.ack, ack.tsecr, &mut delivered, rate),
             }
         }
+        let echo = self.read_echo(ack, delivered.segments, newer, &mut flags);
         self.conn.delivered += u64::from(delivered.segments);
         let marked = echo.new_ce.unwrap_or(if flags.ece { delivered.segments } else { 0 });
         self.conn.delivered_ce += u64::from(marked);
@@ -532,11 +535,27 @@ impl Sender {
         self.cc.in_ack_event(&mut self.conn, &event);
     }
 
-    /// The same where it is rarely needed, so that it costs nothing elsewhere.
+    /// The same before it is known what the ACK delivers: a count of CE is read by its three bits alone.
     #[cold]
     #[inline(never)]
-    fn tell_of_ack_apart(&mut self, ack: &Ack, advanced: u64, echo: EcnEcho) {
-        self.tell_of_ack(ack, advanced, echo);
+    fn tell_of_ack_early(&mut self, ack: &Ack, advanced: u64, ece: bool) {
+        let new_ce = self.ecn.accurate.then(|| self.ecn.by_field(ack, self.conn.delivered_ce));
+        self.tell_of_ack(ack, advanced, EcnEcho { ece: ece || new_ce.is_some_and(|new| new > 0), new_ce });
+    }
+
+    /// What an ACK that delivers `segments` echoes. A count says nothing on an ACK that brings nothing new, nor a `newer` timestamp: it may be
+    /// late.
+    #[inline]
+    fn read_echo(&mut self, ack: &Ack, segments: u32, newer: bool, flags: &mut AckFlags) -> EcnEcho {
+        let mut new_ce = None;
+        if self.ecn.accurate {
+            let progress = Progress { segments, payload: self.conn.mss, delivered_ce: self.conn.delivered_ce };
+            let new = if segments > 0 || newer { self.ecn.count(ack, progress) } else { 0 };
+            flags.ece = new > 0;
+            new_ce = Some(new);
+        }
+        self.stats.ece_acks += u64::from(flags.ece);
+        EcnEcho { ece: flags.ece, new_ce }
     }
 
     /// Marks a pause of the application, for controls that ask for rate samples.
@@ -595,7 +614,7 @@ impl Sender {
 
     /// Everything that the application wanted to send has arrived.
     fn all_acknowledged(&self) -> bool {
-        self.conn.snd_una == self.conn.snd_nxt && (self.queue.stopped || self.conn.snd_una >= self.queue.segments(self.host.mss))
+        self.conn.snd_una == self.conn.snd_nxt && (self.queue.stopped || self.conn.snd_una >= self.queue.segments(self.conn.mss))
     }
 
     fn finish(&mut self) {

@@ -5,7 +5,7 @@ use crate::tcp::Block;
 use crate::units::Time;
 
 /// Blocks that fit beside timestamps in 40 B of options (RFC 2018).
-const MAX_BLOCKS: usize = 3;
+pub(super) const MAX_BLOCKS: usize = 3;
 /// Blocks that a receiver keeps to report (Linux `TCP_NUM_SACKS`).
 const MOST_BLOCKS: usize = 4;
 

@@ -126,10 +126,12 @@ fn accecn_counts_what_was_marked_and_reduces_once_a_window() {
     story.start();
     story.syn_ack(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
     story.advance(RTT);
+    // 12 B of each segment are the option's
+    assert_eq!((story.conn().mss, story.conn().headers), (1436, 78));
     let window = story.window.saturating_mul(story.conn().mss);
     for (ack, ce_count, delivered_ce) in [(2, 1, 1), (4, 1, 1), (6, 3, 3)] {
         let now = story.now;
-        let ack = Ack { ack, flow: 7, tsecr: 0, tsval: 0, window, ce_count, flags: 0 };
+        let ack = Ack { ack, flow: 7, window, ace: (5 + ce_count as u8) & 7, ce_bytes: ce_count * 1436, ..Ack::default() };
         story.sender.on_ack(&ack, &[], now, &mut story.wire);
         // of the two segments that the first ACK covers one was marked
         assert_eq!(story.conn().delivered_ce, delivered_ce);

@@ -179,7 +179,7 @@ impl Story {
     fn answer(&mut self, ack: u64, flags: u8, blocks: &[Block]) -> Vec<u64> {
         let sent = self.now.saturating_sub(self.rtt).as_millis() as u32;
         let window = self.window.saturating_mul(self.conn().mss);
-        let ack = Ack { ack, flow: 7, tsecr: self.echo.unwrap_or(sent), tsval: self.acked_at(), window, ce_count: 0, flags };
+        let ack = Ack { ack, flow: 7, tsecr: self.echo.unwrap_or(sent), tsval: self.acked_at(), window, flags, ..Ack::default() };
         self.sender.on_ack(&ack, blocks, self.now, &mut self.wire);
         self.take()
     }

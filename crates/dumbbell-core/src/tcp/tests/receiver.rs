@@ -275,17 +275,49 @@ fn ce_is_echoed_until_cwr_and_begins_with_two_immediate_acks() {
     assert_eq!(peer.receiver.stats.ce, 3);
 }
 
+/// ACE field and CE bytes of an ACK with nothing else but the option.
+fn counts(ack: Option<Ack>) -> Option<(u8, u32)> {
+    ack.map(|ack| {
+        assert_eq!(ack.flags, ack_flag::ACCECN_OPTION);
+        (ack.ace, ack.ce_bytes)
+    })
+}
+
 #[test]
 fn accecn_counts_ce_on_every_ack_and_latches_nothing() {
     let mut peer = Peer::warm(FlowOptions { echo: Echo::Accurate, ..FlowOptions::default() });
     assert!(peer.data().is_none());
-    assert_eq!(peer.data().map(|ack| (ack.ce_count, ack.flags)), Some((0, 0)));
-    // the first CE at once; the next ones with every second packet; CWR means nothing
-    assert_eq!(peer.packet(25, Ecn::Ce, 0).map(|ack| (ack.ce_count, ack.flags)), Some((1, 0)));
+    assert_eq!(counts(peer.data()), Some((5, 0)));
+    // where CE begins and ends at once; in between with every second packet; CWR means nothing. A frame of 1514 B carries 1436
+    assert_eq!(counts(peer.packet(25, Ecn::Ce, 0)), Some((6, 1436)));
     assert!(peer.packet(26, Ecn::Ce, flag::CWR).is_none());
-    assert_eq!(peer.packet(27, Ecn::Ce, 0).map(|ack| ack.ce_count), Some(3));
-    assert!(peer.packet(28, Ecn::Ect0, 0).is_none());
-    assert_eq!(peer.packet(29, Ecn::Ect0, 0).map(|ack| ack.ce_count), Some(3));
+    assert_eq!(counts(peer.packet(27, Ecn::Ce, 0)), Some((0, 3 * 1436)));
+    assert_eq!(counts(peer.packet(28, Ecn::Ect0, 0)), Some((0, 3 * 1436)));
+    assert!(peer.packet(29, Ecn::Ect0, 0).is_none());
+    assert_eq!(counts(peer.packet(30, Ecn::Ect0, 0)), Some((0, 3 * 1436)));
+    // a duplicate counts as well
+    assert_eq!(peer.packet(30, Ecn::Ce, 0).map(|ack| (ack.ace, ack.ce_bytes)), Some((1, 4 * 1436)));
+}
+
+#[test]
+fn many_ce_packets_end_the_compression_of_acks() {
+    let mut peer = Peer::warm(FlowOptions { echo: Echo::Accurate, ..FlowOptions::default() });
+    // 23 is lost; the change to CE and three duplicate ACKs are sent at once, the next five are held back, and the sixth is not
+    let sent: Vec<bool> = (24..38).map(|seq| peer.packet(seq, Ecn::Ce, 0).is_some()).collect();
+    let expected = [true, true, true, true, false, false, false, false, false, true, false, false, false, false];
+    assert_eq!(sent, expected);
+}
+
+#[test]
+fn the_option_leaves_when_sack_blocks_need_its_room() {
+    let mut peer = Peer::warm(FlowOptions { echo: Echo::Accurate, ..FlowOptions::default() });
+    for (seq, option) in [(24, true), (26, true), (28, false)] {
+        let ack = peer.packet(seq, Ecn::Ect0, 0).expect("a duplicate ACK");
+        assert_eq!(ack.has(ack_flag::ACCECN_OPTION), option, "{seq}");
+    }
+    let without = HostParams { accecn_option: false, ..HostParams::default() };
+    let mut peer = Peer::warm_on(without, FlowOptions { echo: Echo::Accurate, ..FlowOptions::default() });
+    assert_eq!(peer.packet(23, Ecn::Ce, 0).map(|ack| (ack.ace, ack.flags)), Some((6, 0)));
 }
 
 #[test]
@@ -314,7 +346,8 @@ fn a_mark_on_what_carries_no_data_is_counted_but_not_echoed() {
         }
         assert_eq!((receiver.stats.arrived, receiver.stats.ce), (2, 2));
         let ack = receiver.on_packet(&packet(0, Ecn::Ect0, 0), Time::ZERO).expect("an ACK");
-        assert_eq!((ack.has(ack_flag::ECE), ack.ce_count), (false, 0));
+        // but for AccECN, which counts the handshake's last packet (not the SYN: RFC 9768 section 3.2.2.1)
+        assert_eq!((ack.has(ack_flag::ECE), ack.ace), (false, if echo == Echo::Accurate { 6 } else { 5 }));
     }
 }
 

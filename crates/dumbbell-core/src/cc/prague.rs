@@ -1,0 +1,847 @@
+//! TCP Prague, as its Linux modules: DCTCP's response at any RTT, in fractions of a segment, paced.
+//!
+//! Specification: module 0.7 (minuscat/rpi-6.18.y `net/ipv4/tcp_prague.c`, 330b511a) and, as `version = "0.6"`, that of the 5.10 line
+//! (L4STeam/linux 02573a21), in their integer arithmetic; draft-briscoe-iccrg-prague-congestion-control. Names here are the
+//! module's, but for `window` (`frac_cwnd`) and `rate` (`rate_bytes`).
+//!
+//! - The window is a fraction: 2^20 is one segment. `cwnd` follows it, rounded up, by one segment an ACK, and slow start ends when it steps down.
+//! - Only unmarked segments grow it, in every state of the congestion machine: there is no PRR.
+//! - alpha, the share of marked segments, moves by 1/16 a round. Entering CWR cuts alpha/2 of the window. Loss halves it.
+//! - After `rtt_transition` rounds outside slow start the increase is that of a flow with a round trip of `rtt_target`, and both alpha's round and
+//!   the time from cut to cut are `rtt_target` at the least.
+//! - It paces at the rate of its window, wherever that is, and asks for bursts of 1/4096 s.
+//! - At four segments and below (0.7) it is controlled by its rate instead of its window.
+//!
+//! What 0.6 does otherwise: alpha starts at 1 and has 20 bits; the transition takes 500 rounds; the round trip is counted in units of 128 us; the
+//! increase is divided by the window rounded up; it paces by the window alone; there is no rate mode; bursts have two segments at the least
+//! (`tcp_min_tso_segs`); a peer that echoes ECE as RFC 3168 will do.
+//!
+//! Not modelled: segments that get smaller below two a `rtt_target` (0.7, about 1 Mbit/s); the text of 02573a21 leaves
+//! the fractional window behind in slow start, and would collapse after it: here it follows, as in all later ones. Detection of classic queues
+//! (`ecn_fallback` of 0.6, off by default).
+
+use super::conn::{CaEvent, CaState, Congestion, Conn};
+use super::{CcContext, CongestionControl, Control, Echo, EcnUse, RateSample};
+use crate::packet::Ecn;
+use crate::units::Time;
+use serde_json::{Map, Value};
+
+/// Name in experiment files.
+pub const NAME: &str = "prague";
+/// One line.
+pub const TITLE: &str = "TCP Prague, as its Linux modules: scalable, paced, independent of the RTT below 25 ms";
+/// Specification and deviations.
+pub const SOURCE: &str = "tcp_prague.c 0.7 (minuscat/rpi-6.18.y 330b511a), 0.6 (L4STeam/linux 02573a21); \
+    draft-briscoe-iccrg-prague-congestion-control; without smaller segments";
+
+crate::choice! {
+    /// Which module.
+    pub enum Version {
+        /// 0.7, for Linux 6.12 and 6.18.
+        V07 = "0.7",
+        /// 0.6, of the 5.10 kernel with which DualPI2's authors measured in 2021.
+        V06 = "0.6",
+    }
+}
+
+crate::choice! {
+    /// What the first mark does.
+    pub enum FirstMark {
+        /// alpha starts at 0, and the first mark halves the window.
+        Halves = "halves",
+        /// alpha starts at 1.
+        Alpha = "alpha",
+    }
+}
+
+crate::choice! {
+    /// What is controlled.
+    pub enum Mode {
+        /// The window.
+        Window = "window",
+        /// The rate.
+        Rate = "rate",
+        /// The window, and the rate while the window is small.
+        Switch = "switch",
+    }
+}
+
+crate::params! {
+    /// Parameters of Prague.
+    pub struct Params {
+        /// Which module; sets what is not given.
+        version: Version = Version::V07, unit "", source "tcp_prague.c PRAGUE_VERSION";
+        /// What the first mark does.
+        first_mark: FirstMark = FirstMark::Halves, unit "", source "prague_alpha_mode = 0; alpha of 0.6 starts at 1";
+        /// Rounds outside slow start before the increase no longer depends on the round trip.
+        rtt_transition: u32 = 4, unit "rounds", range 0u32, 1_000_000u32, source "prague_rtt_transition = 4; 0.6: 500";
+        /// Round trip as which shorter ones count.
+        rtt_target: Time = Time::from_millis(25), unit "", range Time::from_micros(1), Time::from_secs(1), source "prague_rtt_target = 25000 us";
+        /// What is controlled.
+        mode: Mode = Mode::Switch, unit "", source "prague_cwnd_mode = 2; 0.6 has the window only";
+        /// The rate is controlled while the window is at most so large.
+        rate_below: u32 = 6000, unit "bytes", range 0u32, 1_000_000_000u32, source "prague_cwnd_transit = 4 segments of 1500 B";
+        /// A burst is what leaves in this part of a second.
+        burst_shift: u32 = 12, unit "-log2 s", range 0u32, 31u32, source "prague_burst_shift = 12";
+        /// Least burst that segmentation offload is given.
+        min_burst: u32 = 1, unit "segments", range 1u32, 64u32, source "tcp_prague.c; 0.6: sysctl tcp_min_tso_segs = 2";
+    } over Params::of_version;
+}
+
+impl Params {
+    /// The defaults of the version that `map` names.
+    fn of_version(map: &Map<String, Value>) -> Result<Params, crate::param::ParamError> {
+        let spec = &Params::specs()[0];
+        let version = map.get(spec.name).map_or(Ok(Version::V07), |word| crate::param::read_field(spec, word))?;
+        Ok(match version {
+            Version::V07 => Params::default(),
+            Version::V06 => Params {
+                version,
+                first_mark: FirstMark::Alpha,
+                rtt_transition: 500,
+                mode: Mode::Window,
+                min_burst: 2,
+                ..Params::default()
+            },
+        })
+    }
+}
+
+/// One segment of [`State::window`]. Linux `CWND_UNIT`.
+const SEGMENT: u64 = 1 << 20;
+/// alpha moves by 1/16. Linux `PRAGUE_SHIFT_G`.
+const SHIFT_G: u32 = 4;
+/// Least `cwnd`. Linux `MIN_CWND`.
+const MIN_CWND: u32 = 2;
+/// Least rate, bytes a second. Linux `MINIMUM_RATE`.
+const MIN_RATE: u64 = 12_500;
+/// Where the module counts 1/8 us, a second: 8 * 10^6.
+const SECOND_8US: u64 = 8_000_000;
+/// And what it takes for that where it divides by shifting.
+const SECOND_SHIFT: u32 = 23;
+/// Round trips above 100 ms are never shortened. Linux `RTT_SCALE_MAX`.
+const SCALED_MAX_8US: u32 = 800_000;
+/// Shift of the slow average of the round trip. Linux `HSRTT_SHIFT`.
+const SLOW_RTT_SHIFT: u32 = 7;
+/// In rate mode the pacing rate is 4/128 above and below by turns. Linux `RATE_OFFSET`.
+const WOBBLE: u64 = 4;
+/// See [`WOBBLE`].
+const WOBBLE_SHIFT: u32 = 7;
+/// IP packet by which the increase is scaled, bytes. Linux `PRAGUE_MAX_MTU`.
+const FULL_MTU: u64 = 1500;
+/// Bytes of the Ethernet header.
+const ETHERNET: u16 = 14;
+/// Unit of the round trip in 0.6, log2 of 1/8 us: 128 us.
+const COARSE_SHIFT: u32 = 10;
+
+/// State of Prague.
+#[derive(Clone, Debug)]
+pub struct State {
+    params: Params,
+    /// Window, 1/2^20 segments. Linux `frac_cwnd`.
+    window: u64,
+    /// 16 alpha, in units of [`State::alpha_one`]. Linux `upscaled_alpha`.
+    upscaled_alpha: u64,
+    /// Rate in IP packets, bytes a second. Linux `rate_bytes`.
+    rate: u64,
+    /// Increase for a window without marks, 1/2^20 segments. Linux `ai_ack_increase`.
+    increase: u64,
+    /// Slow average of the round trip, 1/8 us times 128. Linux `hsrtt_us`.
+    slow_rtt: u64,
+    /// When alpha last moved; at first when the connection began.
+    alpha_stamp: Time,
+    /// When the window was last cut for a mark.
+    cwr_stamp: Option<Time>,
+    /// The round ends when this segment is acknowledged.
+    next_seq: u64,
+    /// Delivered before this round.
+    old_delivered: u64,
+    /// Of those, with CE.
+    old_delivered_ce: u64,
+    /// Rate before the last loss.
+    loss_rate: u64,
+    /// Rounds outside slow start.
+    round: u32,
+    /// `cwnd` before the last loss.
+    loss_cwnd: u32,
+    /// Segments of the largest burst.
+    max_burst: u32,
+    /// Bytes of an IP packet. Linux `mss_cache` and headers.
+    mtu: u32,
+    /// There was a mark.
+    saw_ce: bool,
+    /// A loss is being recovered from.
+    in_loss: bool,
+    /// The rate is controlled.
+    rate_mode: bool,
+}
+
+impl State {
+    /// Prague with `params`.
+    pub fn new(params: Params, _context: &CcContext) -> State {
+        State {
+            window: 0,
+            upscaled_alpha: 0,
+            rate: MIN_RATE,
+            increase: SEGMENT,
+            slow_rtt: 0,
+            alpha_stamp: Time::ZERO,
+            cwr_stamp: None,
+            next_seq: 0,
+            old_delivered: 0,
+            old_delivered_ce: 0,
+            loss_rate: 0,
+            round: 0,
+            loss_cwnd: 0,
+            max_burst: params.min_burst,
+            mtu: 0,
+            saw_ce: false,
+            in_loss: false,
+            rate_mode: params.mode == Mode::Rate,
+            params,
+        }
+    }
+
+    fn old(&self) -> bool {
+        self.params.version == Version::V06
+    }
+
+    /// log2 of alpha = 1. Linux `PRAGUE_ALPHA_BITS`.
+    fn alpha_bits(&self) -> u32 {
+        if self.old() {
+            20
+        } else {
+            24
+        }
+    }
+
+    fn target_8us(&self) -> u32 {
+        (self.params.rtt_target.as_micros() * 8) as u32
+    }
+
+    /// Whether it behaves like a flow with a round trip of `rtt_target`. Linux `prague_is_rtt_indep`.
+    fn is_rtt_independent(&self, conn: &Conn) -> bool {
+        !conn.in_slow_start() && self.round >= self.params.rtt_transition
+    }
+
+    /// In rate mode, and past the start.
+    fn controls_rate(&self, conn: &Conn) -> bool {
+        self.rate_mode && self.is_rtt_independent(conn)
+    }
+
+    /// The rate of `window` over the smoothed round trip. Linux `prague_frac_cwnd_to_rate`.
+    fn to_rate(&self, window: u64, conn: &Conn) -> u64 {
+        let srtt = u64::from(conn.rtt.srtt_8us);
+        if srtt == 0 {
+            return MIN_RATE;
+        }
+        let of_segment = SECOND_8US * u64::from(self.mtu) / srtt;
+        times_shifted(of_segment, window, 20).max(MIN_RATE)
+    }
+
+    /// The window of `rate` over the slow average of the round trip. Linux `prague_rate_to_frac_cwnd`, which takes 2^23 for 8 * 10^6.
+    fn to_window(&self, rate: u64, conn: &Conn) -> u64 {
+        let rtt = match self.slow_rtt >> SLOW_RTT_SHIFT {
+            0 => u64::from(conn.rtt.srtt_8us),
+            rtt => rtt,
+        };
+        times_shifted(rate, rtt, 3).div_ceil(u64::from(self.mtu))
+    }
+
+    /// Increase for a window without marks. Linux `prague_ai_ack_increase`, scaling by rate: (srtt / target)^2.
+    fn update_increase(&mut self, conn: &Conn) {
+        let (srtt, target) = (conn.rtt.srtt_8us, self.target_8us());
+        let unscaled = self.round < self.params.rtt_transition || srtt == 0 || srtt > SCALED_MAX_8US;
+        self.increase = if self.old() {
+            let (srtt, target) = (u64::from(srtt >> COARSE_SHIFT), u64::from(target >> COARSE_SHIFT));
+            if unscaled || srtt >= target {
+                SEGMENT
+            } else {
+                (srtt * srtt * SEGMENT + target * target / 2) / (target * target)
+            }
+        } else if unscaled || srtt >= target {
+            SEGMENT
+        } else {
+            let (srtt, square) = (u64::from(srtt), u64::from(target) * u64::from(target));
+            ((srtt << 20) * srtt + square / 2) / square
+        };
+    }
+
+    /// A round of data begins. Linux `prague_new_round`.
+    fn begin_round(&mut self, conn: &Conn) {
+        self.next_seq = conn.snd_nxt;
+        self.old_delivered = conn.delivered;
+        self.old_delivered_ce = conn.delivered_ce;
+        if !conn.in_slow_start() {
+            self.round = self.round.saturating_add(1);
+        }
+        self.update_increase(conn);
+    }
+
+    /// Moves alpha if a round is over. Linux `prague_update_alpha`.
+    fn end_round(&mut self, conn: &Conn) {
+        if conn.snd_una < self.next_seq {
+            return;
+        }
+        if self.is_rtt_independent(conn) && conn.now.saturating_sub(self.alpha_stamp) < self.params.rtt_target {
+            return;
+        }
+        if self.saw_ce {
+            let marked = conn.delivered_ce - self.old_delivered_ce;
+            let share = (marked << self.alpha_bits()) / (conn.delivered - self.old_delivered).max(1);
+            let most = 1 << (self.alpha_bits() + SHIFT_G);
+            self.upscaled_alpha = (self.upscaled_alpha - (self.upscaled_alpha >> SHIFT_G) + share).min(most);
+            self.alpha_stamp = conn.now;
+        }
+        self.slow_rtt = self.slow_rtt - (self.slow_rtt >> SLOW_RTT_SHIFT) + u64::from(conn.rtt.srtt_8us);
+        self.begin_round(conn);
+    }
+
+    /// The window falls by alpha/2, at most once in `rtt_target`. Linux `prague_enter_cwr`.
+    fn cut_for_mark(&mut self, conn: &Conn) {
+        let independent = self.is_rtt_independent(conn);
+        let since = self.cwr_stamp.map(|stamp| conn.now - stamp);
+        if independent && since.is_some_and(|since| since < self.params.rtt_target) {
+            return;
+        }
+        self.cwr_stamp = Some(conn.now);
+        let alpha = self.upscaled_alpha >> SHIFT_G;
+        if self.rate_mode && independent {
+            self.rate = (self.rate - times_shifted(self.rate, alpha, self.alpha_bits() + 1)).max(MIN_RATE);
+            self.window = self.to_window(self.rate, conn);
+        } else {
+            let half = 1_u128 << self.alpha_bits();
+            self.window -= ((u128::from(alpha) * u128::from(self.window) + half) >> (self.alpha_bits() + 1)) as u64;
+            self.rate = self.to_rate(self.window, conn);
+        }
+    }
+
+    /// The window is halved. Linux `prague_enter_loss`.
+    fn cut_for_loss(&mut self, conn: &Conn) {
+        (self.loss_cwnd, self.loss_rate) = (conn.cwnd, self.rate);
+        if self.controls_rate(conn) {
+            self.rate -= self.rate >> 1;
+            self.window = self.to_window(self.rate, conn);
+        } else {
+            self.window -= self.window >> 1;
+            self.rate = self.to_rate(self.window, conn);
+        }
+        self.in_loss = true;
+    }
+
+    /// What an ACK does to the window. Linux `prague_update_cwnd`.
+    fn update_window(&mut self, conn: &mut Conn, sample: &RateSample) {
+        let mut unmarked = i64::from(sample.newly_delivered);
+        if sample.newly_marked > 0 {
+            if !self.saw_ce && self.params.first_mark == FirstMark::Halves {
+                self.window = (self.window + 1) >> 1;
+            }
+            self.saw_ce = true;
+            unmarked -= i64::from(sample.newly_marked);
+        }
+        if unmarked > 0 && !self.in_loss && conn.cwnd_limited() {
+            let mut acked = unmarked as u32;
+            if conn.in_slow_start() {
+                acked = super::slow_start(conn, acked);
+                self.window = u64::from(conn.cwnd) * SEGMENT;
+                if acked == 0 {
+                    self.update_increase(conn);
+                    return;
+                }
+            }
+            self.grow(u64::from(acked), conn);
+        }
+        self.follow(conn);
+    }
+
+    /// Additive increase for `acked` unmarked segments.
+    fn grow(&mut self, acked: u64, conn: &Conn) {
+        let mtu = u64::from(self.mtu);
+        if self.controls_rate(conn) {
+            let virtual_rtt = u64::from(self.target_8us().max(conn.rtt.srtt_8us));
+            let window =
+                (u128::from(self.rate) * u128::from(virtual_rtt)).div_ceil(u128::from(mtu << SECOND_SHIFT)).max(1) as u64;
+            let increase = ((acked * FULL_MTU) << SECOND_SHIFT) / virtual_rtt;
+            self.rate += (increase + window / 2) / window;
+            self.window = (self.window + acked).max(self.to_window(self.rate, conn));
+            return;
+        }
+        let window = self.window.max(1);
+        if self.old() {
+            let segments = window.div_ceil(SEGMENT);
+            self.window += (acked * self.increase + segments / 2) / segments;
+            self.rate = self.to_rate(self.window, conn);
+            return;
+        }
+        let increase = ((acked * self.increase) << 20).saturating_add(window / 2) / window;
+        self.window += acked.max(increase * FULL_MTU / mtu);
+        self.rate = (self.rate + acked).max(self.to_rate(self.window, conn));
+    }
+
+    /// `cwnd` moves towards the window by one segment. A step down ends slow start.
+    fn follow(&mut self, conn: &mut Conn) {
+        let target = (self.window.div_ceil(SEGMENT).min(u64::from(u32::MAX)) as u32).max(MIN_CWND).min(conn.cwnd_clamp);
+        match conn.cwnd.cmp(&target) {
+            std::cmp::Ordering::Greater => {
+                conn.cwnd -= 1;
+                conn.ssthresh = conn.cwnd;
+            }
+            std::cmp::Ordering::Less => conn.cwnd += 1,
+            std::cmp::Ordering::Equal => return,
+        }
+        self.update_increase(conn);
+    }
+
+    /// Pacing rate and largest burst. Linux `prague_update_pacing_rate`.
+    fn update_pacing(&mut self, conn: &mut Conn) {
+        let mut rate = if self.controls_rate(conn) {
+            let offset = (WOBBLE * self.rate) >> WOBBLE_SHIFT;
+            // the first half of a virtual round trip faster, then slower
+            let half = Time::from_micros(u64::from(self.target_8us().max(conn.rtt.srtt_8us)) >> 4);
+            if conn.now.saturating_sub(self.alpha_stamp) < half {
+                self.rate + offset
+            } else {
+                self.rate - offset
+            }
+        } else {
+            let in_flight = if self.old() { 0 } else { u64::from(conn.in_flight()) };
+            let window = if self.old() { self.window } else { (self.window / SEGMENT).max(in_flight) * SEGMENT };
+            self.rate = self.to_rate(window, conn);
+            self.rate
+        };
+        if conn.cwnd < conn.ssthresh / 2 {
+            rate <<= 1;
+        }
+        conn.pacing_rate = rate;
+        let burst = (rate / u64::from(self.mtu)) >> self.params.burst_shift;
+        self.max_burst = self.params.min_burst.max(burst.min(u64::from(u32::MAX)) as u32);
+    }
+
+    /// Chooses between window and rate for the next ACK. Linux `prague_switch_cwnd_mode`.
+    fn switch_mode(&mut self, conn: &Conn) {
+        let small = u64::from(conn.cwnd) * u64::from(self.mtu) <= u64::from(self.params.rate_below);
+        match self.params.mode {
+            Mode::Switch => self.rate_mode = self.saw_ce && small,
+            Mode::Window | Mode::Rate => {}
+        }
+        if self.rate_mode {
+            self.window = self.to_window(self.rate, conn);
+        } else {
+            self.rate = self.to_rate(self.window, conn);
+        }
+    }
+}
+
+/// `a * b >> shift`; more than 64 bits are all that fit.
+fn times_shifted(a: u64, b: u64, shift: u32) -> u64 {
+    u64::try_from((u128::from(a) * u128::from(b)) >> shift).unwrap_or(u64::MAX)
+}
+
+impl CongestionControl for State {
+    const CONTROL: Control = Control::Both;
+
+    fn ecn(&self) -> EcnUse {
+        EcnUse { required: true, codepoint: Ecn::Ect1, echo: Echo::Accurate, only_accurate: !self.old() }
+    }
+
+    fn init(&mut self, conn: &mut Conn) {
+        self.mtu = conn.mss + u32::from(conn.headers - ETHERNET);
+        self.window = u64::from(conn.cwnd) * SEGMENT;
+        self.upscaled_alpha = match self.params.first_mark {
+            FirstMark::Halves => 0,
+            FirstMark::Alpha => 1 << (self.alpha_bits() + SHIFT_G),
+        };
+        self.alpha_stamp = conn.now;
+        self.saw_ce = conn.delivered_ce > 0;
+        self.slow_rtt = u64::from(conn.rtt.srtt_8us.max(8)) << SLOW_RTT_SHIFT;
+        conn.paced = true;
+        self.update_pacing(conn);
+        self.begin_round(conn);
+    }
+
+    /// The slow-start threshold stays; what falls is the window.
+    fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
+        if cause == Congestion::Ecn {
+            self.cut_for_mark(conn);
+        }
+        conn.ssthresh
+    }
+
+    fn cong_avoid(&mut self, _conn: &mut Conn, _acked: u32) {}
+
+    fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
+        self.update_window(conn, sample);
+        self.end_round(conn);
+        self.update_pacing(conn);
+        self.switch_mode(conn);
+    }
+
+    fn max_burst(&self, _conn: &Conn) -> Option<u32> {
+        Some(self.max_burst)
+    }
+
+    fn cwnd_event(&mut self, conn: &mut Conn, event: CaEvent) {
+        if event == CaEvent::Loss {
+            self.cut_for_loss(conn);
+        }
+    }
+
+    fn set_state(&mut self, conn: &mut Conn, state: CaState) {
+        match state {
+            CaState::Recovery if conn.state != CaState::Recovery => self.cut_for_loss(conn),
+            CaState::Open => self.in_loss = false,
+            _ => {}
+        }
+    }
+
+    fn undo_cwnd(&mut self, conn: &Conn) -> u32 {
+        self.in_loss = false;
+        self.rate = self.rate.max(self.loss_rate);
+        self.window = self.to_window(self.rate, conn);
+        conn.cwnd.max(self.loss_cwnd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::conn;
+    use super::*;
+    use crate::packet::HEADERS;
+    use serde_json::json;
+
+    /// Module `version` with other parameters, outside slow start, on a connection whose round trip is `srtt_8us`.
+    fn prague(params: Value, srtt_8us: u32, segments: f64) -> (State, Conn) {
+        let params = Params::from_json(params.as_object().unwrap()).unwrap();
+        let mut conn = Conn { ssthresh: 2, cwnd: segments.ceil() as u32, headers: HEADERS, ..conn() };
+        conn.rtt.srtt_8us = srtt_8us;
+        let mut state = State::new(params, &CcContext::default());
+        state.init(&mut conn);
+        state.window = (segments * SEGMENT as f64) as u64;
+        state.round = 4;
+        state.update_increase(&conn);
+        (state, conn)
+    }
+
+    fn sample(newly_delivered: u32, newly_marked: u32) -> RateSample {
+        RateSample { newly_delivered, newly_marked, ..RateSample::default() }
+    }
+
+    /// alpha moves from `before` after a round with `marked` of `delivered`.
+    fn moved(before: u64, marked: u64, delivered: u64) -> u64 {
+        let (mut state, mut conn) = prague(json!({}), 80_000, 10.0);
+        state.upscaled_alpha = before;
+        state.saw_ce = true;
+        conn.now = Time::from_millis(25);
+        conn.snd_una = state.next_seq;
+        (conn.delivered, conn.delivered_ce) = (delivered, marked);
+        state.end_round(&conn);
+        state.upscaled_alpha
+    }
+
+    // ---- alpha
+
+    #[test]
+    fn alpha_moves_by_a_sixteenth_in_24_bits() {
+        // U - (U >> 4) + marked * 2^24 / delivered
+        let table = [
+            (0, 5, 9, 9_320_675),
+            (0, 8, 9, 14_913_080),
+            (9_320_675, 0, 16, 8_738_133),
+            (8_738_133, 0, 18, 8_192_000),
+            (8_192_000, 1, 100, 7_847_772),
+            (7_847_772, 10, 100, 9_035_008),
+            (9_035_008, 50, 100, 16_858_928),
+            (16_858_928, 100, 100, 32_582_461),
+            (1 << 28, 0, 10, 251_658_240),
+            (1 << 28, 12, 10, 1 << 28),
+            (15, 0, 10, 15),
+            (16, 0, 10, 15),
+        ];
+        for (before, marked, delivered, after) in table {
+            assert_eq!(moved(before, marked, delivered), after, "{before} {marked}/{delivered}");
+        }
+        for (marked, of, after) in [(1, 10, 17_285_252), (1, 2, 86_426_271), (1, 1, 172_852_537)] {
+            assert_eq!((0..16).fold(0, |alpha, _| moved(alpha, marked, of)), after);
+        }
+    }
+
+    #[test]
+    fn alpha_waits_for_a_mark_for_the_round_and_for_the_target() {
+        let (mut state, mut conn) = prague(json!({"first_mark": "alpha"}), 80_000, 10.0);
+        let one = 1 << 28;
+        let mut at = |state: &mut State, ms, una| {
+            (conn.now, conn.snd_una) = (Time::from_millis(ms), una);
+            state.end_round(&conn);
+            (state.upscaled_alpha, state.round)
+        };
+        // no mark yet: rounds go by (of 10 ms, counted since 25 ms are over), alpha stays
+        assert_eq!(at(&mut state, 30, 10), (one, 5));
+        state.saw_ce = true;
+        // the round is over, and alpha has never moved
+        assert_eq!(at(&mut state, 40, 9), (one, 5));
+        assert_eq!(at(&mut state, 40, 10), (one - (one >> 4), 6));
+        // 20 ms later it is too early for a flow that counts as one of 25 ms
+        assert_eq!(at(&mut state, 60, 10), (one - (one >> 4), 6));
+        assert_eq!(at(&mut state, 65, 10).1, 7);
+    }
+
+    // ---- reductions
+
+    #[test]
+    fn a_mark_cuts_half_of_alpha_in_fractions_of_a_segment() {
+        // (16 alpha, window before, after), 2^20 a segment
+        let table = [
+            (16 * 838_861, 10_485_760, 10_223_616),
+            (20_132_656, 38_010_880, 36_585_472),
+            (1 << 26, 20_971_520, 18_350_080),
+            (1 << 27, 10_485_760, 7_864_320),
+            (1 << 28, 10_485_760, 5_242_880),
+            (1 << 28, 3_145_728, 1_572_864),
+            (1 << 23, 104_857_600, 103_219_200),
+            (16, 1_048_576, 1_048_576),
+            (16, 10_485_760, 10_485_760),
+            (16, 33_554_432, 33_554_431),
+        ];
+        for (alpha, before, after) in table {
+            let (mut state, conn) = prague(json!({}), 80_000, 10.0);
+            (state.upscaled_alpha, state.window) = (alpha, before);
+            state.cut_for_mark(&conn);
+            assert_eq!(state.window, after, "{alpha} {before}");
+        }
+    }
+
+    #[test]
+    fn cuts_for_marks_are_25_ms_apart_once_independent_of_the_round_trip() {
+        for (round, cuts) in [(4, 1), (3, 2)] {
+            let (mut state, mut conn) = prague(json!({}), 80_000, 10.0);
+            (state.upscaled_alpha, state.round) = (1 << 28, round);
+            for ms in [100, 124] {
+                conn.now = Time::from_millis(ms);
+                assert_eq!(state.ssthresh(&conn, Congestion::Ecn), 2);
+            }
+            assert_eq!(state.window, 10 * SEGMENT >> cuts, "round {round}");
+            conn.now = Time::from_millis(125);
+            state.ssthresh(&conn, Congestion::Ecn);
+            assert_eq!(state.window, 10 * SEGMENT >> (cuts + 1));
+        }
+    }
+
+    #[test]
+    fn loss_halves_at_once_and_stops_growth_until_open() {
+        let (mut state, mut conn) = prague(json!({}), 80_000, 20.0);
+        state.set_state(&mut conn, CaState::Recovery);
+        assert_eq!(state.window, 10 * SEGMENT);
+        conn.state = CaState::Recovery;
+        // the window of the connection follows by one segment an ACK
+        for cwnd in (10..20).rev() {
+            state.cong_control(&mut conn, &sample(2, 0));
+            assert_eq!((conn.cwnd, state.window), (cwnd, 10 * SEGMENT));
+        }
+        state.cong_control(&mut conn, &sample(2, 0));
+        assert_eq!((conn.cwnd, state.window, conn.ssthresh), (10, 10 * SEGMENT, 10));
+        state.set_state(&mut conn, CaState::Open);
+        conn.state = CaState::Open;
+        state.cong_control(&mut conn, &sample(2, 0));
+        assert!(state.window > 10 * SEGMENT);
+        // spurious: rate and window of before
+        let (window, rate) = (conn.cwnd, state.rate);
+        state.set_state(&mut conn, CaState::Recovery);
+        conn.state = CaState::Recovery;
+        (0..3).for_each(|_| state.cong_control(&mut conn, &sample(2, 0)));
+        assert_eq!((conn.cwnd, window), (8, 11));
+        assert_eq!((state.undo_cwnd(&conn), state.rate, state.in_loss), (11, rate, false));
+    }
+
+    #[test]
+    fn a_timeout_halves_too() {
+        let (mut state, mut conn) = prague(json!({}), 80_000, 20.0);
+        assert_eq!(state.ssthresh(&conn, Congestion::Timeout), 2);
+        state.cwnd_event(&mut conn, CaEvent::Loss);
+        assert_eq!(state.window, 10 * SEGMENT);
+    }
+
+    // ---- growth
+
+    #[test]
+    fn growth_is_that_of_25_ms_below_it() {
+        // (1/8 us, increase a window, for a segment at windows of 2, 10, 100; for two at once)
+        let table = [
+            (8_000, 1_678, [839, 168, 17], [1_678, 336, 34]),
+            (40_000, 41_943, [20_972, 4_194, 419], [41_943, 8_389, 839]),
+            (80_000, 167_772, [83_886, 16_777, 1_678], [167_772, 33_554, 3_355]),
+            (160_000, 671_089, [335_545, 67_109, 6_711], [671_089, 134_218, 13_422]),
+            (200_000, 1_048_576, [524_288, 104_858, 10_486], [1_048_576, 209_715, 20_972]),
+            (808_000, 1_048_576, [524_288, 104_858, 10_486], [1_048_576, 209_715, 20_972]),
+        ];
+        for (srtt, increase, one, two) in table {
+            for (acked, grown) in [(1, one), (2, two)] {
+                for (segments, grows) in [2.0, 10.0, 100.0].into_iter().zip(grown) {
+                    let (mut state, conn) = prague(json!({"mode": "window"}), srtt, segments);
+                    let before = state.window;
+                    state.grow(acked, &conn);
+                    assert_eq!((state.increase, state.window - before), (increase, grows), "{srtt} {segments} {acked}");
+                }
+            }
+        }
+        // ten segments of a window of ten, one by one: 10.15886
+        let (mut state, conn) = prague(json!({}), 80_000, 10.0);
+        (0..10).for_each(|_| state.grow(1, &conn));
+        assert_eq!(state.window, 10_652_340);
+    }
+
+    #[test]
+    fn module_0_6_counts_round_trips_in_128_us() {
+        // (1/8 us, increase): 7, 39, 78 and 156 units of 195, squared
+        for (srtt, increase) in [(8_000, 1_351), (40_000, 41_943), (80_000, 167_772), (160_000, 671_089), (200_000, SEGMENT)] {
+            let (mut state, conn) = prague(json!({"version": "0.6", "rtt_transition": 4}), srtt, 10.0);
+            assert_eq!(state.increase, increase, "{srtt}");
+            // divided by the window rounded up
+            state.window = 9 * SEGMENT + 1;
+            state.grow(1, &conn);
+            assert_eq!(state.window, 9 * SEGMENT + 1 + (increase + 5) / 10);
+        }
+        // 500 rounds before anything is scaled
+        let (mut state, conn) = prague(json!({"version": "0.6"}), 80_000, 10.0);
+        assert_eq!(state.increase, SEGMENT);
+        state.round = 499;
+        state.begin_round(&conn);
+        assert_eq!((state.increase, state.round), (167_772, 500));
+    }
+
+    #[test]
+    fn only_unmarked_segments_grow_the_window() {
+        let (mut state, mut conn) = prague(json!({}), 200_000, 10.0);
+        state.saw_ce = true;
+        state.update_window(&mut conn, &sample(2, 2));
+        assert_eq!(state.window, 10 * SEGMENT);
+        state.update_window(&mut conn, &sample(2, 1));
+        assert_eq!(state.window, 10 * SEGMENT + 104_858);
+        conn.is_cwnd_limited = false;
+        state.update_window(&mut conn, &sample(2, 0));
+        assert_eq!(state.window, 10 * SEGMENT + 104_858);
+    }
+
+    #[test]
+    fn the_first_mark_ends_slow_start() {
+        let (mut state, mut conn) = prague(json!({}), 80_000, 10.0);
+        conn.ssthresh = super::super::conn::INFINITE_SSTHRESH;
+        for n in 1..=5 {
+            state.cong_control(&mut conn, &sample(1, 0));
+            assert_eq!((conn.cwnd, state.window), (10 + n, u64::from(10 + n) * SEGMENT));
+        }
+        // 15 / 2 = 7.5: cwnd goes down to 8, one an ACK
+        state.cong_control(&mut conn, &sample(1, 1));
+        assert_eq!((conn.cwnd, conn.ssthresh, state.window), (14, 14, 15 * SEGMENT / 2));
+        for cwnd in (8..14).rev() {
+            state.cong_control(&mut conn, &sample(1, 1));
+            assert_eq!((conn.cwnd, conn.ssthresh), (cwnd, cwnd));
+        }
+        state.cong_control(&mut conn, &sample(1, 1));
+        assert_eq!((conn.cwnd, conn.ssthresh), (8, 8));
+    }
+
+    #[test]
+    fn cwnd_is_the_window_rounded_up_and_two_at_the_least() {
+        for (window, target) in [(5_242_880, 5), (5_242_881, 6), (2_097_153, 3), (524_288, 2)] {
+            let (mut state, mut conn) = prague(json!({}), 80_000, 10.0);
+            state.window = window;
+            (0..20).for_each(|_| state.follow(&mut conn));
+            assert_eq!(conn.cwnd, target);
+        }
+    }
+
+    // ---- pacing
+
+    #[test]
+    fn it_paces_at_the_rate_of_its_window() {
+        // (whole segments, in flight, 1/8 us, cwnd, ssthresh) -> rate, largest burst
+        let table = [
+            (10, 0, 80_000, 10, u32::MAX, 3_000_000, 1),
+            (10, 0, 160_008, 10, u32::MAX, 1_499_920, 1),
+            (10, 0, 400_000, 10, u32::MAX, 600_000, 1),
+            (36, 36, 87_208, 37, 35, 4_953_672, 1),
+            (36, 37, 87_208, 37, 35, 5_091_274, 1),
+            (18, 18, 171_064, 19, 18, 1_262_682, 1),
+            (4, 2, 134_176, 5, 5, 357_736, 1),
+            (86, 86, 80_000, 86, 80, 12_900_000, 2),
+            (2, 2, 8_000, 2, 2, 3_000_000, 1),
+            (1, 1, 8_000_000, 2, 2, 12_500, 1),
+        ];
+        for (segments, in_flight, srtt, cwnd, ssthresh, rate, burst) in table {
+            let (mut state, conn) = prague(json!({}), srtt, f64::from(segments) + 0.5);
+            let mut conn = Conn { cwnd, ssthresh, snd_nxt: in_flight, ..conn };
+            state.update_pacing(&mut conn);
+            assert_eq!((conn.pacing_rate, state.max_burst), (rate, burst), "{segments} {in_flight} {srtt}");
+        }
+        // the option of AccECN takes payload, not rate: 1436 B of 1500
+        let params = Params::default();
+        let mut conn = Conn { mss: 1436, headers: HEADERS + 12, ..conn() };
+        conn.rtt.srtt_8us = 80_000;
+        let mut state = State::new(params, &CcContext::default());
+        state.init(&mut conn);
+        assert_eq!((state.mtu, conn.pacing_rate, conn.paced), (1500, 3_000_000, true));
+    }
+
+    // ---- rate mode
+
+    #[test]
+    fn rate_and_window_follow_each_other() {
+        let (mut state, conn) = prague(json!({}), 108_000, 4.0);
+        assert_eq!(state.to_rate(4 * SEGMENT, &conn), 444_444);
+        state.slow_rtt = 108_000 << 7;
+        assert_eq!(state.to_window(444_444, &conn), 3_999_996);
+        for (rate, acked, srtt, after) in
+            [(400_000, 1, 108_000, 408_988), (400_000, 2, 108_000, 417_976), (120_000, 1, 80_000, 151_457)]
+        {
+            let (mut state, conn) = prague(json!({"mode": "rate"}), srtt, 4.0);
+            state.rate = rate;
+            state.grow(acked, &conn);
+            assert_eq!(state.rate, after);
+        }
+        let (mut state, conn) = prague(json!({"mode": "rate"}), 80_000, 4.0);
+        (state.rate, state.upscaled_alpha) = (400_000, 1 << 26);
+        state.cut_for_mark(&conn);
+        assert_eq!(state.rate, 350_000);
+    }
+
+    #[test]
+    fn in_rate_mode_it_paces_a_little_faster_and_slower_by_turns() {
+        for (rate, faster, slower) in [(400_000, 412_500, 387_500), (120_000, 123_750, 116_250)] {
+            let (mut state, mut conn) = prague(json!({"mode": "rate"}), 80_000, 4.0);
+            (state.rate, state.alpha_stamp) = (rate, Time::from_millis(100));
+            // half of 25 ms
+            for (us, paced) in [(112_499, faster), (112_500, slower)] {
+                conn.now = Time::from_micros(us);
+                state.update_pacing(&mut conn);
+                assert_eq!((conn.pacing_rate, state.rate), (paced, rate));
+            }
+        }
+    }
+
+    #[test]
+    fn four_segments_and_less_are_controlled_by_rate_after_a_mark() {
+        let (mut state, mut conn) = prague(json!({}), 108_000, 4.0);
+        state.slow_rtt = 108_000 << 7;
+        state.switch_mode(&conn);
+        assert!(!state.rate_mode && state.rate == 444_444);
+        state.saw_ce = true;
+        state.switch_mode(&conn);
+        assert!(state.rate_mode && state.window == 3_999_996);
+        conn.cwnd = 5;
+        state.switch_mode(&conn);
+        // 8 * 10^6 * 1500 / 108000 = 111111, times 3.81469
+        assert!(!state.rate_mode && state.rate == 423_854);
+        let (old, _) = prague(json!({"version": "0.6"}), 108_000, 4.0);
+        assert_eq!(old.params.mode, Mode::Window);
+    }
+
+    #[test]
+    fn a_version_sets_what_is_not_given() {
+        let old = Params::from_json(json!({"version": "0.6", "min_burst": 1}).as_object().unwrap()).unwrap();
+        assert_eq!((old.rtt_transition, old.min_burst, old.first_mark), (500, 1, FirstMark::Alpha));
+        assert_eq!(
+            Value::from(Params::versions()),
+            json!({"0.7": {}, "0.6": {"first_mark": "alpha", "rtt_transition": 500, "mode": "window", "min_burst": 2}})
+        );
+    }
+}
