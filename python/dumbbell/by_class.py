@@ -1,7 +1,7 @@
 """Results beside published statistics of connection classes: the files of the DualPI2 authors' evaluation (2021).
 
-One row a cell, class and statistic, with its mean and percentiles. Class `a` is that of L4S or ECN, `b` the other, `all` is
-the link. In overload UDP is in one of them; a row then counts packets either of TCP or of UDP.
+One row a cell, class and statistic, with its mean and percentiles. Class `a` is that of L4S or ECN, `b` the other,
+`all` is the link. In overload UDP is in one of them; a row then counts packets either of TCP or of UDP.
 """
 
 import csv

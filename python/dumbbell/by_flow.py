@@ -1,6 +1,7 @@
 """Results beside cells of one flow, two or many, each with its own congestion control and base RTT: DualPI2 on Linux.
 
-One row a cell, seed and flow; those of one run follow each other, in the order of its flows. Alike flows of a cell with more than two count as their mean.
+One row a cell, seed and flow; those of one run follow each other, in the order of its flows. Alike flows of a cell with
+more than two count as their mean.
 """
 
 import csv
@@ -63,8 +64,8 @@ def describes(path: str | Path) -> bool:
 def read(path: str | Path) -> list[Figure]:
     """Return the figures of a file, means over seeds; raises InputError.
 
-    Marks are those of the C queue and the CE that flows in the L queue saw: there the kernel counts a packet twice that the
-    coupled part and the step both mark.
+    Marks are those of the C queue and the CE that flows in the L queue saw: there the kernel counts a packet twice
+    that the coupled part and the step both mark.
     """
     name = str(path)
     runs: list[list[dict[str, str]]] = []
@@ -241,7 +242,9 @@ def _shares(pairs: Sequence[Pair]) -> list[Pair]:
     for cell, groups in goodputs.items():
         if groups.keys() != {1, 2}:
             continue
-        counts = [int(count) if rest else 1 for count, _, rest in (w.partition(" ") for w in dict(cell)["ccs"].split("+"))]
+        counts = [
+            int(count) if rest else 1 for count, _, rest in (w.partition(" ") for w in dict(cell)["ccs"].split("+"))
+        ]
         sums = []
         for values in ([groups[g].simulated for g in (1, 2)], [groups[g].figure.value for g in (1, 2)]):
             each = [count * value for count, value in zip(counts, values, strict=True)]
@@ -263,8 +266,8 @@ def table(comparison: Comparison) -> str:
         named = dict(cell)
         row = [named["ccs"], "on" if named["ecn"] else "off", f"{named['rate_mbit']:g}", named["rtts_ms"]]
         for key in shown:
-            pair = pairs.get(key)
-            row.append("-" if pair is None else f"{number(pair.simulated)} / {number(pair.figure.value)}")
+            one = pairs.get(key)
+            row.append("-" if one is None else f"{number(one.simulated)} / {number(one.figure.value)}")
         rows.append(row)
     header = ["cc", "ECN", "Mbit/s", "RTT", "goodput 1", "rtt 1", "goodput 2", "rtt 2"]
     header += ["marks and drops", "drops", "sojourn L", "sojourn C"]

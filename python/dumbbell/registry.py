@@ -72,7 +72,9 @@ def _params(described: list[dict[str, Any]]) -> dict[str, Param]:
 
 
 def _algorithms(described: list[dict[str, Any]]) -> dict[str, Algorithm]:
-    return {a["name"]: Algorithm(a["name"], a["title"], a["source"], _params(a["params"]), a["versions"]) for a in described}
+    return {
+        a["name"]: Algorithm(a["name"], a["title"], a["source"], _params(a["params"]), a["versions"]) for a in described
+    }
 
 
 @cache
