@@ -26,7 +26,9 @@
 //! - "bytes" takes every ACK that does not advance as a duplicate; Linux leaves out those that only update the window.
 
 use super::conn::{CaState, Congestion, Conn};
+use super::reno::IncreasePer;
 use super::{reno, AckEvent, CcContext, CongestionControl, Echo, EcnUse};
+use crate::packet::Ecn;
 
 /// Name in experiment files.
 pub const NAME: &str = "dctcp";
@@ -81,6 +83,10 @@ crate::params! {
         counting: Counting = Counting::Packets, unit "", source "Linux tcp_dctcp.c dctcp_update_alpha since 5.1";
         /// What loss does.
         loss_response: LossResponse = LossResponse::Halve, unit "", source "Linux tcp_dctcp.c dctcp_react_to_loss since 5.1";
+        /// What moves the window towards the next segment.
+        increase_per: IncreasePer = IncreasePer::Segment, unit "", source "tcp_cong_avoid_ai counts segments since Linux 4.0";
+        /// Codepoint of its packets: ECT(0), or ECT(1), which DualPI2 takes for L4S.
+        ect: u8 = 0, unit "", range 0u8, 1u8, source "Linux sends ECT(0); RFC 9331 section 4.1";
     }
 }
 
@@ -151,7 +157,8 @@ fn half(cwnd: u32) -> u32 {
 
 impl CongestionControl for State {
     fn ecn(&self) -> EcnUse {
-        EcnUse { required: true, echo: Echo::PerPacket, ..EcnUse::default() }
+        let codepoint = if self.params.ect == 1 { Ecn::Ect1 } else { Ecn::Ect0 };
+        EcnUse { required: true, codepoint, echo: Echo::PerPacket, only_accurate: false }
     }
 
     fn init(&mut self, conn: &mut Conn) {
@@ -185,7 +192,7 @@ impl CongestionControl for State {
 
     #[inline]
     fn cong_avoid(&mut self, conn: &mut Conn, acked: u32) {
-        reno::grow(conn, acked);
+        reno::grow(conn, acked, self.params.increase_per);
     }
 
     fn set_state(&mut self, conn: &mut Conn, state: CaState) {

@@ -569,10 +569,10 @@ mod tests {
     fn alpha_waits_for_a_mark_for_the_round_and_for_the_target() {
         let (mut state, mut conn) = prague(json!({"first_mark": "alpha"}), 80_000, 10.0);
         let one = 1 << 28;
-        let mut at = |state: &mut State, ms, una| {
+        let mut at = |cc: &mut State, ms, una| {
             (conn.now, conn.snd_una) = (Time::from_millis(ms), una);
-            state.end_round(&conn);
-            (state.upscaled_alpha, state.round)
+            cc.end_round(&conn);
+            (cc.upscaled_alpha, cc.round)
         };
         // no mark yet: rounds go by (of 10 ms, counted since 25 ms are over), alpha stays
         assert_eq!(at(&mut state, 30, 10), (one, 5));
@@ -619,10 +619,10 @@ mod tests {
                 conn.now = Time::from_millis(ms);
                 assert_eq!(state.ssthresh(&conn, Congestion::Ecn), 2);
             }
-            assert_eq!(state.window, 10 * SEGMENT >> cuts, "round {round}");
+            assert_eq!(state.window, (10 * SEGMENT) >> cuts, "round {round}");
             conn.now = Time::from_millis(125);
             state.ssthresh(&conn, Congestion::Ecn);
-            assert_eq!(state.window, 10 * SEGMENT >> (cuts + 1));
+            assert_eq!(state.window, (10 * SEGMENT) >> (cuts + 1));
         }
     }
 
@@ -790,6 +790,10 @@ mod tests {
         assert_eq!(state.to_rate(4 * SEGMENT, &conn), 444_444);
         state.slow_rtt = 108_000 << 7;
         assert_eq!(state.to_window(444_444, &conn), 3_999_996);
+    }
+
+    #[test]
+    fn the_rate_grows_by_a_segment_a_round_and_falls_by_half_of_alpha() {
         for (rate, acked, srtt, after) in
             [(400_000, 1, 108_000, 408_988), (400_000, 2, 108_000, 417_976), (120_000, 1, 80_000, 151_457)]
         {
@@ -798,10 +802,10 @@ mod tests {
             state.grow(acked, &conn);
             assert_eq!(state.rate, after);
         }
-        let (mut state, conn) = prague(json!({"mode": "rate"}), 80_000, 4.0);
-        (state.rate, state.upscaled_alpha) = (400_000, 1 << 26);
-        state.cut_for_mark(&conn);
-        assert_eq!(state.rate, 350_000);
+        let (mut cut, conn) = prague(json!({"mode": "rate"}), 80_000, 4.0);
+        (cut.rate, cut.upscaled_alpha) = (400_000, 1 << 26);
+        cut.cut_for_mark(&conn);
+        assert_eq!(cut.rate, 350_000);
     }
 
     #[test]

@@ -13,6 +13,16 @@ pub const TITLE: &str = "NewReno: +1 segment a round trip, half on congestion";
 /// Specification and deviations.
 pub const SOURCE: &str = "RFC 5681, RFC 6582, RFC 8511; Linux net/ipv4/tcp_cong.c; window in segments, not bytes, as Linux";
 
+crate::choice! {
+    /// What moves the window towards the next segment.
+    pub enum IncreasePer {
+        /// Every segment delivered. Linux since 4.0.
+        Segment = "segment",
+        /// Every ACK, outside slow start: with delayed ACKs half as fast. Linux up to 3.19.
+        Ack = "ack",
+    }
+}
+
 crate::params! {
     /// Parameters of Reno.
     pub struct Params {
@@ -22,6 +32,8 @@ crate::params! {
         beta_ecn: f64 = BETA_ECN, unit "window", range 0.1, 0.99, source "RFC 8511 section 3.1; FreeBSD cc_newreno(4): 80 %";
         /// `beta_ecn` also for the reduction that ends slow start; else half.
         abe_slow_start: bool = true, unit "", source "FreeBSD cc_newreno.c makes no difference";
+        /// What moves the window towards the next segment.
+        increase_per: IncreasePer = IncreasePer::Segment, unit "", source "tcp_cong_avoid_ai counts segments since Linux 4.0";
     } check Params::check
 }
 
@@ -34,16 +46,18 @@ impl Params {
     }
 }
 
-/// Reno: nothing but what it answers to CE.
+/// Reno: nothing but what it answers to CE, and what it counts.
 #[derive(Clone, Debug)]
 pub struct State {
     abe: Option<Abe>,
+    increase_per: IncreasePer,
 }
 
 impl State {
     /// Reno with `params`.
     pub fn new(params: Params, _context: &CcContext) -> State {
-        State { abe: params.abe.then(|| Abe::new(params.beta_ecn, params.abe_slow_start)) }
+        let abe = params.abe.then(|| Abe::new(params.beta_ecn, params.abe_slow_start));
+        State { abe, increase_per: params.increase_per }
     }
 }
 
@@ -63,19 +77,19 @@ impl CongestionControl for State {
 
     #[inline]
     fn cong_avoid(&mut self, conn: &mut Conn, acked: u32) {
-        grow(conn, acked);
+        grow(conn, acked, self.increase_per);
     }
 }
 
 /// Slow start, then +1 segment a window. Linux `tcp_reno_cong_avoid`.
 #[inline]
-pub(super) fn grow(conn: &mut Conn, acked: u32) {
+pub(super) fn grow(conn: &mut Conn, acked: u32, per: IncreasePer) {
     if !conn.cwnd_limited() {
         return;
     }
     let left = if conn.in_slow_start() { slow_start(conn, acked) } else { acked };
     if left > 0 {
-        additive_increase(conn, conn.cwnd, left);
+        additive_increase(conn, conn.cwnd, if per == IncreasePer::Ack { 1 } else { left });
     }
 }
 
@@ -96,6 +110,20 @@ mod tests {
         for (cwnd, ssthresh) in [(100, 50), (51, 25), (4, 2), (3, 2), (1, 2)] {
             let conn = Conn { cwnd, ..conn() };
             assert_eq!(reno().ssthresh(&conn, Congestion::Loss), ssthresh, "cwnd {cwnd}");
+        }
+    }
+
+    #[test]
+    fn linux_before_4_0_counts_acks_outside_slow_start() {
+        for (per, cwnd_cnt) in [(IncreasePer::Segment, 8), (IncreasePer::Ack, 4)] {
+            let mut cc = State::new(Params { increase_per: per, ..Params::default() }, &CcContext::default());
+            let mut conn = Conn { ssthresh: 10, ..conn() };
+            (0..4).for_each(|_| cc.cong_avoid(&mut conn, 2));
+            assert_eq!((conn.cwnd, conn.cwnd_cnt), (10, cwnd_cnt), "{per:?}");
+            // segments in slow start, whoever counts
+            let mut fresh = Conn { ssthresh: 100, ..conn };
+            cc.cong_avoid(&mut fresh, 2);
+            assert_eq!(fresh.cwnd, 12);
         }
     }
 

@@ -20,6 +20,8 @@ choice! {
         Linux54 = "linux-5.4",
         /// Linux 5.1, on which the kernel of the SCE drafts is based.
         Linux51 = "linux-5.1",
+        /// Linux 3.19, of the first L4S testbed, as far as known. Not modelled: its loss detection without RACK.
+        Linux319 = "linux-3.19",
         /// FreeBSD 13, as far as known. Not modelled: its RTT estimator and clock, its delayed-ACK timer, its growth of socket buffers, its
         /// loss detection without RACK.
         FreeBsd13 = "freebsd-13",
@@ -115,6 +117,8 @@ params! {
         push_bursts: bool = true, unit "", source "Linux since 5.5 (__tcp_transmit_skb); false for older kernels";
         /// The receiver echoes SCE marks as ESCE, ahead of any delayed ACK when they begin or end.
         sce_feedback: bool = false, unit "", source "draft-grimes-tcpm-tcpsce; sysctl tcp_sce";
+        /// The receiver of DCTCP acknowledges the packet at once with which CE begins or ends, not only what came before it.
+        ack_ce_change: bool = true, unit "", source "dctcp_ece_ack_update, Linux since 4.18; false for older kernels; RFC 8257 section 3.2";
         /// Every segment and ACK of a connection with AccECN carries the option, which takes 12 B of the payload.
         accecn_option: bool = true, unit "", source "RFC 9768 section 3.2.3; sysctl tcp_ecn_option = 2";
         /// The receiver acknowledges the last segment of a write at once, even if it is full.
@@ -208,9 +212,18 @@ const fn of_control(cc: &'static str, key: &'static str, value: Setting, source:
     Difference { cc: Some(cc), key, value, source }
 }
 
-/// What Linux changed: up to the release before the one that is named, the parameter had this value. DCTCP's switches all changed
-/// before or in 5.1 (cc/dctcp.rs): no profile differs in them.
+/// What Linux changed: up to the release before the one that is named, the parameter had this value.
 const LINUX: &[((u32, u32), Difference)] = &[
+    ((4, 0), of_control("reno", "increase_per", Setting::Word("ack"), "tcp_cong_avoid_ai counts segments since 4.0")),
+    ((4, 0), of_control("dctcp", "increase_per", Setting::Word("ack"), "tcp_cong_avoid_ai counts segments since 4.0")),
+    ((4, 2), of_control("dctcp", "alpha_floor", Setting::Word("keep"), "dctcp_update_alpha falls to 0 since 4.2 or so")),
+    ((4, 18), of_host("sack_compression", Setting::Is(false), "sysctl tcp_comp_sack_nr came with 4.18")),
+    (
+        (4, 18),
+        of_host("ack_ce_change", Setting::Is(false), "dctcp_ece_ack_update acknowledges the new packet at once since 4.18"),
+    ),
+    ((5, 1), of_control("dctcp", "counting", Setting::Word("bytes"), "dctcp_update_alpha counts packets since 5.1")),
+    ((5, 1), of_control("dctcp", "loss_response", Setting::Word("alpha"), "dctcp_react_to_loss came with 5.1")),
     ((5, 5), of_host("push_bursts", Setting::Is(false), "__tcp_transmit_skb sets PSH on bursts since 5.5")),
     ((5, 6), of_control("cubic", "hystart", Setting::Word("5.5"), "tcp_cubic.c: HyStart counts microseconds since 5.6")),
     (
@@ -279,6 +292,7 @@ impl Profile {
             Profile::Linux510 => Some((5, 10)),
             Profile::Linux54 => Some((5, 4)),
             Profile::Linux51 => Some((5, 1)),
+            Profile::Linux319 => Some((3, 19)),
             Profile::FreeBsd13 => None,
         }
     }
@@ -376,6 +390,11 @@ mod tests {
         let all = profiles();
         assert_eq!(all["linux-6.12"], json!({"hosts": {}, "cc": {}, "sources": {}}));
         assert_eq!(all["linux-5.4"]["cc"], json!({"cubic": {"hystart": "5.5"}}));
+        assert_eq!(
+            all["linux-3.19"]["cc"],
+            json!({"cubic": {"hystart": "5.5"}, "reno": {"increase_per": "ack"},
+                "dctcp": {"increase_per": "ack", "alpha_floor": "keep", "counting": "bytes", "loss_response": "alpha"}})
+        );
         assert_eq!(all["linux-5.10"]["cc"], json!({}));
         assert_eq!(
             all["linux-6.1"]["hosts"],

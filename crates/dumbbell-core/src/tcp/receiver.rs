@@ -443,7 +443,7 @@ impl Receiver {
             if self.delack_at != Time::NEVER {
                 self.acknowledge_early(now);
             }
-            self.ack_now = true;
+            self.ack_now |= self.host.ack_ce_change;
         }
         self.ce_state = ce;
         self.demand_cwr = ce;

@@ -316,8 +316,8 @@ fn the_option_leaves_when_sack_blocks_need_its_room() {
         assert_eq!(ack.has(ack_flag::ACCECN_OPTION), option, "{seq}");
     }
     let without = HostParams { accecn_option: false, ..HostParams::default() };
-    let mut peer = Peer::warm_on(without, FlowOptions { echo: Echo::Accurate, ..FlowOptions::default() });
-    assert_eq!(peer.packet(23, Ecn::Ce, 0).map(|ack| (ack.ace, ack.flags)), Some((6, 0)));
+    let mut silent = Peer::warm_on(without, FlowOptions { echo: Echo::Accurate, ..FlowOptions::default() });
+    assert_eq!(silent.packet(23, Ecn::Ce, 0).map(|ack| (ack.ace, ack.flags)), Some((6, 0)));
 }
 
 #[test]
