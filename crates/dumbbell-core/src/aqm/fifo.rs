@@ -15,9 +15,15 @@ pub struct Fifo {
 impl Fifo {
     /// Stamps `packet` with the time, appends and reports it.
     #[inline]
-    pub fn accept<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
-        packet.enqueue_time = now;
-        log.enqueued(&packet, At::time(now));
+    pub fn accept<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+        self.accept_at(packet, At::time(now), log);
+    }
+
+    /// The same, in a discipline of several queues.
+    #[inline]
+    pub fn accept_at<L: Log>(&mut self, mut packet: Packet, at: At, log: &mut L) {
+        packet.enqueue_time = at.now;
+        log.enqueued(&packet, at);
         self.push(packet);
     }
 

@@ -150,6 +150,7 @@ aqms! {
     FqCodel: fq_codel,
     Pie: pie,
     FqPie: fq_pie,
+    DualPi2: dualpi2,
     Cake: cake,
 }
 

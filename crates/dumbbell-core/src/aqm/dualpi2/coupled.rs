@@ -1,0 +1,218 @@
+//! The coupled AQM: from p' to marks and drops.
+//!
+//! C is dropped or marked with p'^2, L is marked with k * p'. Beyond `l_drop` there is overload, and L is dropped as C is.
+
+use super::controller::{Controller, MAX_PROB};
+use super::versions::{Law, Marking, Mask, Overload, Setup};
+use crate::log::{At, Log, MarkReason};
+use crate::packet::Packet;
+use crate::rng::Rng;
+use crate::units::Time;
+
+/// What the coupled AQM decided on a packet, which goes on unless `dropped`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// It is to be dropped.
+    pub dropped: bool,
+    /// It was marked.
+    pub marked: bool,
+}
+
+impl Verdict {
+    const PASS: Verdict = Verdict { dropped: false, marked: false };
+    const DROP: Verdict = Verdict { dropped: true, marked: false };
+
+    fn mark(marked: bool) -> Verdict {
+        Verdict { dropped: false, marked }
+    }
+}
+
+/// Sums up probabilities: every time that the sum passes 1 is a hit (RFC 9332 figure 5, `recur`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recur {
+    count: f64,
+}
+
+impl Recur {
+    /// Whether this packet is hit, of those that are with probability `p`.
+    #[inline]
+    pub fn hits(&mut self, p: f64) -> bool {
+        self.count += p.min(1.0);
+        let hit = self.count > 1.0;
+        if hit {
+            self.count -= 1.0;
+        }
+        hit
+    }
+}
+
+/// One source of decisions: chance, or a sum.
+#[derive(Clone, Debug)]
+struct Coin {
+    rng: Rng,
+    recur: Recur,
+}
+
+impl Coin {
+    fn new(seed: u64, index: u64) -> Coin {
+        Coin { rng: Rng::stream(seed, super::NAME, index), recur: Recur::default() }
+    }
+
+    /// Whether one of 2^32 equally likely numbers is below `limit`.
+    #[inline]
+    fn below(&mut self, limit: u64) -> bool {
+        u64::from(self.rng.next_u32()) < limit
+    }
+
+    /// Two of them.
+    #[inline]
+    fn both_below(&mut self, limit: u64) -> bool {
+        self.below(limit) && self.below(limit)
+    }
+
+    #[inline]
+    fn hits(&mut self, marking: Marking, p: f64) -> bool {
+        match marking {
+            Marking::Recur => self.recur.hits(p),
+            Marking::Random => self.rng.next_f64() < p,
+        }
+    }
+}
+
+/// Controller, coins and what follows from the probability until the next update.
+#[derive(Clone, Debug)]
+pub struct Coupled {
+    /// p'.
+    pub controller: Controller,
+    law: Law,
+    marking: Marking,
+    scal_mask: Mask,
+    mark_mask: Mask,
+    drops_in_overload: bool,
+    l_drop: u64,
+    min_backlog: u64,
+    coupling_factor: u32,
+    ramp_range: f64,
+    /// Coins of classic packets, and of scalable ones: versions can be compared with the same chances.
+    classic: Coin,
+    scalable: Coin,
+    /// Numbers below these are hits: of a coin of C, of one of L.
+    below_classic: u64,
+    below_scalable: u64,
+    overload: bool,
+}
+
+impl Coupled {
+    /// With a probability of 0.
+    pub fn new(setup: &Setup, controller: Controller, seed: u64) -> Coupled {
+        let mut coupled = Coupled {
+            controller,
+            law: setup.law,
+            marking: setup.marking,
+            scal_mask: setup.scal_mask,
+            mark_mask: setup.mark_mask,
+            drops_in_overload: setup.overload == Overload::Drop,
+            l_drop: setup.l_drop,
+            min_backlog: setup.min_backlog,
+            coupling_factor: setup.coupling_factor,
+            ramp_range: setup.step.range,
+            classic: Coin::new(seed, 0),
+            scalable: Coin::new(seed, 1),
+            below_classic: 0,
+            below_scalable: 0,
+            overload: false,
+        };
+        coupled.prepare();
+        coupled
+    }
+
+    /// The delay is `qdelay` at the time of an update.
+    pub fn update(&mut self, qdelay: Time) {
+        self.controller.update(qdelay);
+        self.prepare();
+    }
+
+    /// What is the same until the next update.
+    fn prepare(&mut self) {
+        let prob = u64::from(self.controller.prob());
+        let scalable = prob * u64::from(self.coupling_factor);
+        // since July 2019, a number that equals the probability is a hit as well (`dualpi2_roll`)
+        let inclusive = u64::from(self.law == Law::Linux);
+        self.below_classic = prob + inclusive;
+        self.below_scalable = scalable + inclusive;
+        self.overload = self.drops_in_overload && scalable > self.l_drop;
+    }
+
+    /// Probability of the ramp of RFC 9332, `beyond` its beginning.
+    #[inline]
+    pub fn ramp(&self, beyond: u64) -> f64 {
+        match beyond {
+            0 => 0.0,
+            _ => (beyond as f64 / self.ramp_range).min(1.0),
+        }
+    }
+
+    /// Decides on `packet` while `backlog` bytes are queued beside it; `native` is the probability of the ramp of L.
+    #[inline]
+    pub fn judge<L: Log>(&mut self, packet: &mut Packet, backlog: u64, native: f64, at: At, log: &mut L) -> Verdict {
+        if backlog < self.min_backlog {
+            return Verdict::PASS;
+        }
+        let scalable = self.scal_mask.has(packet.ecn);
+        match self.law {
+            Law::Linux if scalable => self.judge_scalable(packet, at, log),
+            Law::TsFifo if scalable && !self.overload => {
+                Verdict::mark(self.scalable.below(self.below_scalable) && log.set_ce(packet, MarkReason::Coupled, at))
+            }
+            Law::TsFifo if scalable => match self.scalable.both_below(self.below_classic) {
+                true => Verdict::DROP,
+                false => Verdict::PASS,
+            },
+            Law::Linux | Law::TsFifo => match self.classic.both_below(self.below_classic) {
+                true => self.signal_classic(packet, self.overload, at, log),
+                false => Verdict::PASS,
+            },
+            Law::Rfc9332 => self.judge_rfc(packet, scalable, native, at, log),
+        }
+    }
+
+    /// `must_drop` of Linux, for L.
+    #[inline]
+    fn judge_scalable<L: Log>(&mut self, packet: &mut Packet, at: At, log: &mut L) -> Verdict {
+        let marks = match self.overload {
+            false => self.scalable.below(self.below_scalable),
+            true if self.scalable.both_below(self.below_classic) => return Verdict::DROP,
+            true => true,
+        };
+        Verdict::mark(marks && log.set_ce(packet, MarkReason::Coupled, at))
+    }
+
+    /// A classic packet is hit.
+    fn signal_classic<L: Log>(&self, packet: &mut Packet, drop: bool, at: At, log: &mut L) -> Verdict {
+        match !drop && self.mark_mask.has(packet.ecn) && log.set_ce(packet, MarkReason::Aqm, at) {
+            true => Verdict::mark(true),
+            false => Verdict::DROP,
+        }
+    }
+
+    /// RFC 9332 figure 4.
+    fn judge_rfc<L: Log>(&mut self, packet: &mut Packet, scalable: bool, native: f64, at: At, log: &mut L) -> Verdict {
+        let p = self.controller.probability();
+        let (k, p_classic) = (f64::from(self.coupling_factor), p * p);
+        let p_coupled = k * p;
+        let p_max = self.l_drop as f64 / f64::from(MAX_PROB);
+        let saturated = self.drops_in_overload && p_coupled >= p_max;
+        if !scalable {
+            if !self.classic.hits(self.marking, p_classic) {
+                return Verdict::PASS;
+            }
+            return self.signal_classic(packet, saturated, at, log);
+        }
+        let (p_l, reason) = match saturated {
+            false if native > p_coupled => (native, MarkReason::Ramp),
+            true if self.scalable.hits(self.marking, p_classic) => return Verdict::DROP,
+            _ => (p_coupled, MarkReason::Coupled),
+        };
+        Verdict::mark(self.scalable.hits(self.marking, p_l) && log.set_ce(packet, reason, at))
+    }
+}

@@ -1,0 +1,341 @@
+//! DualPI2: two queues, one of low latency (L) and a classic one (C), whose AQMs are coupled.
+//!
+//! Specification: RFC 9332; Linux 6.18 `net/sched/sch_dualpi2.c` (upstream since 6.17), tc-dualpi2(8); for older versions the modules of
+//! L4STeam/l4sdemo, with the commit where it matters. Cut along its parts: [`controller`] (p' from the delay), [`scheduler`] (which queue
+//! is served), [`coupled`] (from p' to marks and drops), [`versions`] (whose DualPI2: the default of every parameter).
+//!
+//! `version` says what the other parameters are if they are not set:
+//!
+//! | | linux-6.17 | linux-5.10 | tsfifo | wrr | wrrb | 4e82fd8, cbd8653, 0952823 | rfc9332 |
+//! |---|---|---|---|---|---|---|---|
+//! | limit | 10000, and 2 * 1514 B of memory for each | 10000 | 10000 | 10000 | 10000 | 40000 | 250 ms of the rate, bytes |
+//! | target, tupdate, ms | 15, 16 | 15, 16 | 20, 32 | 20, 32 | 20, 32 | 15, 16 | 15, 15 |
+//! | alpha, beta, Hz | 0.16, 3.2 | 0.16, 3.2 | 0.3125, 3.125, cut to 0.233, 2.79 | = | = | 0.08, 1.6 after the division by 127 | 0.15, 3 |
+//! | scheduler | credit, 10 % for C | = | 40 ms of time shift | 16 packets of L for one of C | 10 bytes of L for one of C | credit, 10 % | credit, 10 % |
+//! | step of L | > 1 ms | > 1 ms and two packets ahead on arrival | > 1.024 ms and a packet behind | = | two packets behind | > 1.000 ms and two ahead | ramp from 0.8 to 1.2 ms, a packet behind |
+//! | L4S | ECT(1), CE | ECT(1), CE | any ECT | any ECT | any ECT | any ECT | ECT(1), CE |
+//! | decisions | coins | coins | coins | coins | coins | coins | sums |
+//!
+//! What is known of the older ones, and what is inferred:
+//! - `tsfifo`, `wrr`, `wrrb` are what the comparison of the three schedulers of July 2019 (L4STeam) says: time shift 40 ms, target 20 ms, drop on
+//!   overload, `dc_ecn` and `dc_dualq`, "the 1 packet threshold" everywhere, other parameters by default. Inferred: the gains are those of the
+//!   modules that count time in ns, `wrr_ratio` was 0 for `tsfifo`. The `l_drop` of `wrrb` was not scaled if not set (100 of 2^32), so that overload
+//!   was nearly always; `l_drop = 0` does the same. Here it is 100 %.
+//! - `4e82fd8` ("introduced preserving the sign in alpha/beta computations"), `cbd8653` ("introduced proper statistics reset") and `0952823`
+//!   ("without statistics reset") are commits of a branch that is not public; known are these words and the parameters, of which alpha 0.156250
+//!   and beta 3.195312 are what tc shows of the default 41/256 and 819/256. Inferred: the rest is that of L4STeam/l4sdemo of 25 July 2019 (@78e4d99), which
+//!   first has both changes: each term as a signed number, divided by 127. Before, each was shifted down by 6 bits (`arithmetic =
+//!   "linux-shift-terms"`), which keeps the sign as well, but not the gain. The step wants two packets ahead, as from 29 July on (@e73a31c).
+//!   Resetting the qdisc set p', the last delay, credit and counters to 0 in the ones, and none of these in the others. A run begins
+//!   with a new qdisc, so that the three do not differ here; what a later experiment inherited there is not modelled.
+//!
+//! Deviations: there are no filters, so that class and codepoint agree and LLLL does not exist; packets are single frames, so that
+//! `split_gso` has no meaning and is left out. The queue is older than the run: the first update comes at a random moment within `tupdate`.
+//! Timers are exact: Linux since 5.x has a high-resolution timer, and 16 and 32 ms are whole ticks of the older kernels (`HZ` = 250).
+//! RFC 9332 leaves the scheduler open: that of Linux. A probability of RFC 9332 that is larger than 1 counts as 1 where probabilities are summed up. Not modelled: the
+//! coupling of Low-Latency DOCSIS.
+//!
+//! A packet that the coupled AQM and the step both mark is one event, but counts twice in `ecn_mark`, as in Linux.
+
+pub mod controller;
+pub mod coupled;
+pub mod scheduler;
+pub mod versions;
+
+use super::fifo::Fifo;
+use super::store::truesize;
+use super::{Aqm, Dequeue, QueueContext};
+use crate::log::{At, DropReason, Log, MarkReason, Place};
+use crate::packet::{Ecn, Packet, MTU_FRAME};
+use crate::rng::Rng;
+use crate::units::{Rate, Time};
+use controller::Arithmetic;
+use coupled::Coupled;
+use scheduler::{Kind, Queue, Scheduler};
+use std::collections::VecDeque;
+use versions::{Decision, Law, Marking, Mask, Overload, Setup, StepCount, Version};
+
+/// Name in experiment files.
+pub const NAME: &str = "dualpi2";
+/// One line.
+pub const TITLE: &str = "dual-queue coupled PI2: low latency beside classic traffic";
+/// Specification and deviations.
+pub const SOURCE: &str =
+    "RFC 9332; Linux 6.18 sch_dualpi2.c, tc-dualpi2(8); L4STeam/l4sdemo of 2019 to 2022; no filters, no split_gso; first update within tupdate";
+
+crate::params! {
+    /// Parameters of DualPI2.
+    pub struct Params {
+        /// Whose DualPI2: the parameters that are not set are as there.
+        version: Version = Version::Linux617, unit "", source "sch_dualpi2.c of Linux 6.18; table in aqm/dualpi2/mod.rs";
+        /// Packets that fit in both queues together; unset: 10000, of the refactoring commits 40000, of RFC 9332 250 ms of the rate.
+        limit: Option<u32> = None, unit "packets", range 1_u32, 100_000_000_u32, source "dualpi2_reset_default; RFC 9332 figure 2";
+        /// Memory for packets; unset: 2 * 1514 B for each packet of `limit`, and none with older versions.
+        memlimit: Option<u64> = None, unit "bytes", range 1_u64, 1_u64 << 50, source "get_memory_limit, sch_dualpi2.c";
+        /// Delay to hold; unset: 15 ms, and 20 ms with tsfifo, wrr and wrrb.
+        target: Option<Time> = None, unit "", range Time::from_micros(1), Time::from_secs(10), source "RFC 9332 figure 2; dualpi2_reset_default; l4sdemo @5b0a7f3";
+        /// Time between two updates of the probability; unset: 16 ms, with tsfifo, wrr and wrrb 32 ms, with RFC 9332 15 ms.
+        tupdate: Option<Time> = None, unit "", range Time::from_micros(100), Time::from_secs(10), source "dualpi2_reset_default; RFC 9332 figure 2";
+        /// Gain on the distance from target, cut to 1/256 Hz; unset: 41/256, with tsfifo, wrr and wrrb 80/256, with RFC 9332 0.15.
+        alpha: Option<f64> = None, unit "Hz", range 1.0 / 256.0, 65_535.0, source "dualpi2_reset_default; RFC 9332 figure 2; l4sdemo @5b0a7f3";
+        /// Gain on the change of delay, cut to 1/256 Hz; unset: 819/256, with tsfifo, wrr and wrrb 800/256, with RFC 9332 3.
+        beta: Option<f64> = None, unit "Hz", range 1.0 / 256.0, 65_535.0, source "dualpi2_reset_default; RFC 9332 figure 2; l4sdemo @5b0a7f3";
+        /// Largest round-trip time: sets target, tupdate, alpha and beta, which must not be set beside it.
+        max_rtt: Option<Time> = None, unit "", range Time::from_millis(1), Time::from_secs(100), source "tc-dualpi2(8): max_rtt";
+        /// Typical round-trip time, the target; unset: a sixth of `max_rtt`.
+        typical_rtt: Option<Time> = None, unit "", range Time::from_micros(200), Time::from_secs(100), source "tc-dualpi2(8): typical_rtt";
+        /// Ratio of the probabilities of L and p'; C has the square of p'.
+        coupling_factor: u32 = 2, unit "ratio", range 1_u32, 255_u32, source "RFC 9332 figure 2; dualpi2_reset_default";
+        /// Packets of L that were queued for longer are marked; unset: 1 ms. With RFC 9332, where the ramp begins: 800 us.
+        step_thresh: Option<Time> = None, unit "", range Time(0), Time::from_secs(10), source "dualpi2_reset_default; RFC 9332 figure 2";
+        /// The same in packets that remain in L, instead of time.
+        step_packets: Option<u32> = None, unit "packets", range 0_u32, 100_000_000_u32, source "tc-dualpi2(8): step_thresh";
+        /// Packets of L that must be there for the step; unset: as `version` has it, 0 to 2.
+        min_qlen_step: Option<u32> = None, unit "packets", range 0_u32, 100_000_000_u32, source "tc-dualpi2(8); l4sdemo @cf6fa35, @11b1ae1, @fc0f216; RFC 9332 figure 2 Th_len";
+        /// When these packets are counted: ahead of one that arrives, or behind one that leaves; unset: as `version` has it.
+        step_count: Option<StepCount> = None, unit "", source "apply_step of Linux 6.18 and l4sdemo @cf6fa35; dualpi2_qdisc_dequeue of @11b1ae1";
+        /// From the threshold on, time until the probability of the ramp of RFC 9332 is 1; unset: 400 us.
+        ramp_range: Option<Time> = None, unit "", range Time(0), Time::from_secs(10), source "RFC 9332 figure 2";
+        /// Codepoints that are L4S; unset: l4s_ect, and any_ect with the versions of 2019.
+        ecn_mask: Option<Mask> = None, unit "", source "tc-dualpi2(8): l4s_ect is the default, any_ect; dc_dualq with dc_ecn before";
+        /// Codepoints that go to L; unset: `ecn_mask`.
+        queue_mask: Option<Mask> = None, unit "", source "tc/q_dualpi2.c of 2019: no_dualq, l4s_dualq, dc_dualq";
+        /// Codepoints that are marked with k * p', and not its square; unset: `ecn_mask`.
+        scal_mask: Option<Mask> = None, unit "", source "tc/q_dualpi2.c of 2019: classic_ecn, l4s_ecn, dc_ecn";
+        /// Codepoints that are marked with the square of p', and not dropped, if they are not in `scal_mask`.
+        mark_mask: Mask = Mask::AnyEct, unit "", source "tc/q_dualpi2.c of 2019: no_ecn";
+        /// What happens when the coupled probability of L is beyond `l_drop`.
+        overload: Overload = Overload::Drop, unit "", source "tc-dualpi2(8): drop_on_overload is the default, overflow; c_limit before";
+        /// Coupled probability of L beyond which there is overload; unset: 100.
+        l_drop: Option<f64> = None, unit "percent", range 0.0, 100.0, source "tc/q_dualpi2.c of 2019: l_drop; 100 % since";
+        /// When the coupled AQM decides.
+        drop: Decision = Decision::Dequeue, unit "", source "tc-dualpi2(8): drop_dequeue is the default, drop_enqueue";
+        /// Queued bytes below which the coupled AQM does nothing; unset: two full frames, and 0 with RFC 9332.
+        min_backlog: Option<u32> = None, unit "bytes", range 0_u32, 1_u32 << 30, source "must_drop, sch_dualpi2.c";
+        /// Which queue is served next; unset: as `version` has it.
+        scheduler: Option<Kind> = None, unit "", source "table in aqm/dualpi2/scheduler.rs";
+        /// Share of C with the schedulers credit and wrr-bytes; unset: 10, and 9 with wrrb.
+        classic_protection: Option<u32> = None, unit "percent", range 0_u32, 100_u32, source "tc-dualpi2(8): classic_protection; dequeue_ratio of l4sdemo @fc0f216";
+        /// Head start of L with the scheduler time-shift.
+        t_shift: Time = Time::from_millis(40), unit "", range Time(0), Time::from_secs(100), source "tc/q_dualpi2.c of 2019: t_shift; dualpi2_params_init";
+        /// With the scheduler time-shift, the delay of L counts 2 to this power.
+        t_speed: u32 = 0, unit "power of two", range 0_u32, 31_u32, source "tc/q_dualpi2.c of 2019: t_speed";
+        /// Packets of L for each one of C with wrr-packets, at least as many with time-shift; unset: 16 with wrr, otherwise 0.
+        wrr_ratio: Option<u32> = None, unit "packets", range 0_u32, 1_000_000_u32, source "tc/q_dualpi2.c of 2019: wrr_ratio";
+        /// How marks and drops follow from the probability; unset: as `version` has it.
+        law: Option<Law> = None, unit "", source "must_drop of Linux 6.18, should_drop of l4sdemo @11b1ae1; RFC 9332 figure 4";
+        /// How the controller computes; unset: as `version` has it.
+        arithmetic: Option<Arithmetic> = None, unit "", source "calculate_probability of Linux 6.18 and l4sdemo @90db729, @78e4d99, @7ab1096, @11b1ae1";
+        /// How a probability becomes a decision under the law of RFC 9332; unset: recur.
+        marking: Option<Marking> = None, unit "", source "RFC 9332 figure 4 recur()";
+    } check Params::check
+}
+
+/// What the queue counts, packets (`tc_dualpi2_xstats`).
+#[derive(Clone, Copy, Debug, Default)]
+struct Statistics {
+    packets_in_l: u64,
+    packets_in_c: u64,
+    ecn_mark: u64,
+    step_marks: u64,
+    maxq: u64,
+}
+
+/// Both queues with their parameters.
+#[derive(Clone, Debug)]
+pub struct State {
+    setup: Setup,
+    coupled: Coupled,
+    scheduler: Scheduler,
+    l: Fifo,
+    c: Fifo,
+    /// For every packet of L, whether enough were ahead of it for the step; empty if all are.
+    step_applies: VecDeque<bool>,
+    /// Linux's `truesize` of all packets.
+    memory: u64,
+    statistics: Statistics,
+    next_update: Time,
+}
+
+impl State {
+    /// Two empty queues.
+    pub fn new(params: Params, context: &QueueContext) -> State {
+        let (setup, controller, scheduler) = params.setup(context);
+        State {
+            setup,
+            coupled: Coupled::new(&setup, controller, context.seed),
+            scheduler,
+            l: Fifo::default(),
+            c: Fifo::default(),
+            step_applies: VecDeque::new(),
+            memory: 0,
+            statistics: Statistics::default(),
+            next_update: Time(1 + Rng::stream(context.seed, "dualpi2 phase", 0).below(setup.tupdate.0)),
+        }
+    }
+
+    /// Whether the step looks at the queue that a packet of L finds.
+    #[inline]
+    fn counts_at_enqueue(&self) -> bool {
+        self.setup.step.count == StepCount::Enqueue && self.setup.step.min_qlen > 0
+    }
+
+    /// Takes the head of `queue`; returns with it whether the step applies.
+    #[inline]
+    fn take(&mut self, queue: Queue) -> Option<(Packet, bool)> {
+        let step = self.setup.step;
+        let (packet, applies) = match queue {
+            Queue::C => (self.c.pop()?, false),
+            Queue::L => {
+                let packet = self.l.pop()?;
+                let applies = match step.count {
+                    StepCount::Enqueue => step.min_qlen == 0 || self.step_applies.pop_front().unwrap_or(false),
+                    StepCount::Dequeue => self.l.len() >= step.min_qlen as usize,
+                };
+                (packet, applies)
+            }
+        };
+        self.memory -= u64::from(truesize(packet.len));
+        Some((packet, applies))
+    }
+
+    /// How far `packet`, which left L, is beyond the threshold of the step; 0: it is not. ns or packets.
+    #[inline]
+    fn beyond_step(&self, packet: &Packet, now: Time) -> u64 {
+        let step = &self.setup.step;
+        let value = match step.packets {
+            true => self.l.len() as u64,
+            false => (now - packet.enqueue_time).0,
+        };
+        value.saturating_sub(step.threshold)
+    }
+
+    /// Longest time that the head of a queue has waited.
+    fn head_delay(&self, now: Time) -> Time {
+        let delay = |fifo: &Fifo| fifo.head().map_or(Time::ZERO, |head| now - head.enqueue_time);
+        delay(&self.l).max(delay(&self.c))
+    }
+}
+
+impl Aqm for State {
+    #[inline]
+    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
+        let queue = if self.setup.queue_mask.has(packet.ecn) { Queue::L } else { Queue::C };
+        let at = At { now, queue: queue as u32 };
+        let (packets, bytes) = (self.packets(), self.bytes());
+        let memory = self.memory + u64::from(truesize(packet.len));
+        let setup = &self.setup;
+        let full = packets >= setup.limit || memory > setup.memlimit || bytes + u64::from(MTU_FRAME) > setup.limit_bytes;
+        if full {
+            log.dropped(&packet, DropReason::Overflow, Place::Arrival, at);
+            return;
+        }
+        if setup.decision == Decision::Enqueue {
+            let verdict = self.coupled.judge(&mut packet, bytes, 0.0, at, log);
+            self.statistics.ecn_mark += u64::from(verdict.marked);
+            if verdict.dropped {
+                log.dropped(&packet, DropReason::Aqm, Place::Arrival, at);
+                return;
+            }
+        }
+        self.memory = memory;
+        self.statistics.maxq = self.statistics.maxq.max(packets as u64);
+        match queue {
+            Queue::L => {
+                if self.counts_at_enqueue() {
+                    self.step_applies.push_back(self.l.len() >= self.setup.step.min_qlen as usize);
+                }
+                self.statistics.packets_in_l += 1;
+                self.l.accept_at(packet, at, log);
+            }
+            Queue::C => {
+                self.statistics.packets_in_c += 1;
+                self.c.accept_at(packet, at, log);
+            }
+        }
+    }
+
+    #[inline]
+    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+        while let Some(turn) = self.scheduler.next(self.l.head(), self.c.head(), now) {
+            let Some((mut packet, step_applies)) = self.take(turn.queue) else { break };
+            let at = At { now, queue: turn.queue as u32 };
+            let beyond = if step_applies { self.beyond_step(&packet, now) } else { 0 };
+            let ramp = self.setup.law == Law::Rfc9332;
+            // a mark is reported once: of those of arrival, CE is what is left
+            let mut marked = self.setup.decision == Decision::Enqueue && packet.ecn == Ecn::Ce;
+            if self.setup.decision == Decision::Dequeue {
+                let native = if ramp { self.coupled.ramp(beyond) } else { 0.0 };
+                let verdict = self.coupled.judge(&mut packet, self.bytes(), native, at, log);
+                if verdict.dropped {
+                    log.dropped(&packet, DropReason::Aqm, Place::Queue, at);
+                    continue;
+                }
+                marked = verdict.marked;
+                self.statistics.ecn_mark += u64::from(marked);
+            }
+            if beyond > 0 && !ramp {
+                self.step(&mut packet, marked, at, log);
+            }
+            self.scheduler.sent(turn);
+            log.sent(&packet, at);
+            return Dequeue::Packet(packet);
+        }
+        Dequeue::Empty
+    }
+
+    #[inline]
+    fn packets(&self) -> usize {
+        self.l.len() + self.c.len()
+    }
+
+    #[inline]
+    fn bytes(&self) -> u64 {
+        self.l.bytes() + self.c.bytes()
+    }
+
+    fn next_timer(&self) -> Time {
+        self.next_update
+    }
+
+    fn on_timer<L: Log>(&mut self, now: Time, _log: &mut L) {
+        self.coupled.update(self.head_delay(now));
+        self.next_update = now + self.setup.tupdate;
+    }
+
+    fn set_rate(&mut self, rate: Rate, _now: Time) {
+        self.setup.set_rate(rate);
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        let Statistics { packets_in_l, packets_in_c, ecn_mark, step_marks, maxq } = self.statistics;
+        let named = [
+            ("packets_in_l", packets_in_l),
+            ("packets_in_c", packets_in_c),
+            ("ecn_mark", ecn_mark),
+            ("step_marks", step_marks),
+            ("maxq", maxq),
+        ];
+        named.map(|(name, count)| (name.to_string(), count)).to_vec()
+    }
+
+    fn internal_queues(&self) -> Vec<String> {
+        ["l", "c"].map(String::from).to_vec()
+    }
+}
+
+impl State {
+    /// `packet`, which leaves L, is beyond the step. `marked`: the coupled AQM has marked it already.
+    #[inline]
+    fn step<L: Log>(&mut self, packet: &mut Packet, marked: bool, at: At, log: &mut L) {
+        let skip = self.setup.law == Law::TsFifo && packet.ecn == Ecn::Ce;
+        // what is in L is ECN-capable
+        if !skip && (marked || log.set_ce(packet, MarkReason::Step, at)) {
+            self.statistics.step_marks += 1;
+            self.statistics.ecn_mark += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
