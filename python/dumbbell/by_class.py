@@ -1,7 +1,7 @@
 """Results beside published statistics of connection classes: the files of the DualPI2 authors' evaluation (2021).
 
-One row a cell, class and statistic, with its mean and percentiles. Class `a` is that of the first flow, `b` that of the
-last, `all` is the link.
+One row a cell, class and statistic, with its mean and percentiles. Class `a` is that of L4S or ECN, `b` the other,
+`all` is the link. In overload UDP is in one of them; a row then counts packets either of TCP or of UDP.
 """
 
 import csv
@@ -9,13 +9,13 @@ import json
 import math
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from dumbbell.compare import Cell, Comparison, Figure, Pair, alike, latest_engine, only_flows, where
+from dumbbell.compare import Cell, Comparison, Figure, Pair, alike, latest_engine, where
 from dumbbell.errors import InputError
 from dumbbell.tables import aligned, number
 
@@ -32,6 +32,7 @@ _STATISTICS = {
 }
 _PERCENTILES = ("p1", "p25", "p75", "p99")
 _FLOW = {"all": 0, "a": 1, "b": 2}
+_UDP_HEADERS = 42  # Ethernet, IPv4 and UDP: the evaluation names UDP by its payload
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,17 @@ class _Side:
     ecn: bool
     rtt_ms: float
     flows: int
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What decides which published cell a run answers."""
+
+    aqm: str
+    rate_mbit: float
+    sides: tuple[_Side, ...]
+    udp_mbit: float  # of payload
+    udp_class: str
 
 
 def describes(path: str | Path) -> bool:
@@ -72,30 +84,42 @@ def read(path: str | Path) -> list[Figure]:
 
 def _figures(row: dict[str, str]) -> list[Figure]:
     aqm = _AQMS.get(row["aqm"], row["aqm"])
-    second = row["rtt_b_ms"] != ""
+    flows = int(row["flows_a"] or 0), int(row["flows_b"] or 0)
     cell: Cell = (
         ("qdisc", aqm),
-        ("cc1", row["cc_a"]),
-        ("cc2", row["cc_b"] if second else ""),
+        ("cc1", row["cc_a"] if flows[0] else ""),
+        ("cc2", row["cc_b"] if flows[1] else ""),
         ("rate_mbit", float(row["link_mbit"])),
-        ("delay_ms", float(row["rtt_a_ms"])),
-        ("delay2_ms", float(row["rtt_b_ms"]) if second else math.nan),
-        ("flows", (int(row["flows_a"]), int(row["flows_b"] or 0))),
+        ("delay_ms", float(row["rtt_a_ms"]) if flows[0] else math.nan),
+        ("delay2_ms", float(row["rtt_b_ms"]) if flows[1] else math.nan),
+        ("flows", flows),
         ("udp_mbit", float(row.get("udp_mbit") or 0)),
+        ("udp_class", row.get("udp_class") or ""),
+        ("counted", row.get("counted") or "tcp"),
     )
-    flow = _FLOW[row["class"]]
     wanted = [("mean", row["mean"])]
     if row["statistic"] == "queue_delay_ms":
         wanted += [(p, row[p]) for p in _PERCENTILES]
-    return [Figure(cell, row["class"], flow, f"{row['statistic']} {of}", float(value)) for of, value in wanted if value]
+    values = [(of, float(value)) for of, value in wanted if value]
+    metric, flow = row["statistic"], _FLOW[row["class"]]
+    return [Figure(cell, row["class"], flow, f"{metric} {of}", v) for of, v in values if not math.isnan(v)]
 
 
-def _sides(config: dict[str, Any]) -> list[_Side]:
+def _place(config: dict[str, Any]) -> _Place | None:
+    """Return what a run answers; None if it has traffic that the evaluation has not."""
+    udp = config["udp"]
+    if not config["flows"] or config["web"] or len(udp) > 1 or any(source["count"] > 1 for source in udp):
+        return None
     sides = []
     for flow in config["flows"]:
         ecn = config["hosts"]["ecn"] if flow["ecn"] is None else flow["ecn"]
         sides.append(_Side(flow["cc"]["name"], ecn, flow["base_rtt"] / 1e6, flow["count"]))
-    return sides
+    bottleneck = config["bottleneck"]
+    place = _Place(bottleneck["aqm"]["name"], bottleneck["rate"] / 1e6, tuple(sides), 0.0, "")
+    for source in udp:
+        payload = source["rate"] * (source["size"] - _UDP_HEADERS) / source["size"] / 1e6
+        place = replace(place, udp_mbit=round(payload, 3), udp_class="b" if source["ecn"] == "not-ect" else "a")
+    return place
 
 
 def _side(name: str, rtt_ms: float, flows: int) -> _Side:
@@ -104,31 +128,30 @@ def _side(name: str, rtt_ms: float, flows: int) -> _Side:
     return _Side(cc, cc != name or cc in ("prague", "dctcp"), rtt_ms, flows)
 
 
-def _wanted(cell: Cell) -> tuple[str, float, tuple[_Side, ...]]:
+def _wanted(cell: Cell) -> _Place:
     named = dict(cell)
-    sides = [_side(named["cc1"], named["delay_ms"], named["flows"][0])]
-    if named["cc2"]:
-        sides.append(_side(named["cc2"], named["delay2_ms"], named["flows"][1]))
-    return named["qdisc"], named["rate_mbit"], tuple(sides)
+    both = zip((named["cc1"], named["cc2"]), (named["delay_ms"], named["delay2_ms"]), named["flows"], strict=True)
+    sides = tuple(_side(cc, rtt, flows) for cc, rtt, flows in both if flows)
+    return _Place(named["qdisc"], named["rate_mbit"], sides, named["udp_mbit"], named["udp_class"])
 
 
 def compare(runs: pl.DataFrame, classes: pl.DataFrame, figures: Iterable[Figure]) -> Comparison:
     """Return every published figure that a run answers, beside the mean over the runs that do."""
-    places: dict[tuple[str, float, tuple[_Side, ...]], list[dict[str, Any]]] = {}
+    places: dict[_Place, list[dict[str, Any]]] = {}
     for run in runs.iter_rows(named=True):
-        config = json.loads(run["config"])
-        if not only_flows(config):
-            continue
-        bottleneck = config["bottleneck"]
-        place = (bottleneck["aqm"]["name"], bottleneck["rate"] / 1e6, tuple(_sides(config)))
-        places.setdefault(place, []).append(run)
-    by_class = {(row["key"], row["class"]): row for row in classes.iter_rows(named=True)}
+        place = _place(json.loads(run["config"]))
+        if place is not None:
+            places.setdefault(place, []).append(run)
+    by_run: dict[str, list[dict[str, Any]]] = {}
+    for row in classes.sort("class").iter_rows(named=True):
+        by_run.setdefault(row["key"], []).append(row)
     result = Comparison()
     found: dict[Cell, dict[tuple[str, str], Pair]] = {}
     for figure in figures:
-        found_runs = [] if dict(figure.cell)["udp_mbit"] else places.get(_wanted(figure.cell), [])
-        answers = alike(latest_engine(found_runs), where(figure.cell))
-        values = [v for run in answers if (v := _measured(run, by_class, figure)) is not None]
+        if _of_nobody(figure):
+            continue
+        answers = alike(latest_engine(places.get(_wanted(figure.cell), [])), where(figure.cell))
+        values = [v for run in answers if (v := _measured(run, by_run.get(run["key"], []), figure)) is not None]
         if not values:
             result.missing += 1
             continue
@@ -138,18 +161,37 @@ def compare(runs: pl.DataFrame, classes: pl.DataFrame, figures: Iterable[Figure]
         found.setdefault(figure.cell, {})[figure.table, figure.metric] = pair
         result.pairs.append(pair)
     for pairs in found.values():
-        result.pairs += _ratio(pairs)
+        result.pairs += [*_ratio(pairs), *_absolute(pairs)]
     return result
 
 
-def _measured(run: dict[str, Any], by_class: dict[tuple[str, int], dict[str, Any]], figure: Figure) -> float | None:
+def _of_nobody(figure: Figure) -> bool:
+    """Whether the figure is of a class that has no packet of those that its row counts."""
+    named = dict(figure.cell)
+    if named["counted"] == "udp":
+        return figure.flow != 0 and figure.table != named["udp_class"]
+    return figure.flow != 0 and not named["flows"][figure.flow - 1]
+
+
+def _measured(run: dict[str, Any], classes: list[dict[str, Any]], figure: Figure) -> float | None:
+    """Return what a run gives for a figure; `classes` are its rows of that table."""
     statistic, of = figure.metric.split()
+    named = dict(figure.cell)
+    if named["counted"] == "udp":
+        rows = [row for row in classes if row["kind"] == "udp"]
+    else:
+        rows = [row for row in classes if row["kind"] == "flows"]
+        if figure.flow:
+            first = figure.flow - 1 if named["flows"][0] else 0
+            rows = rows[first : first + 1]
     if statistic == "util_pct":
-        # the share of a class follows from its rate
-        return None if figure.flow else 100 * float(run["utilisation"])
-    row = by_class.get((run["key"], max(figure.flow - 1, 0)))
-    if row is None or figure.flow == 0:
+        rate = named["rate_mbit"]
+        if not figure.flow and not named["udp_mbit"]:
+            return 100 * float(run["utilisation"])
+        return sum(100 * float(row["total_throughput_mbit"]) / rate for row in rows) if rows else None
+    if len(rows) != 1 or figure.flow == 0:
         return None
+    (row,) = rows
     if statistic == "queue_delay_ms":
         value = row.get(f"sojourn_{of}_ms")
         return None if value is None else float(value)
@@ -159,20 +201,26 @@ def _measured(run: dict[str, Any], by_class: dict[tuple[str, int], dict[str, Any
     return None if row.get(column) is None else factor * float(row[column])
 
 
+def _of(cell: Cell) -> str:
+    """Return what stands ahead of a score: figures in overload are scored apart."""
+    named = dict(cell)
+    return f"overload, {named['counted']}: " if named["udp_mbit"] else ""
+
+
 def _error(figure: Figure, simulated: float) -> tuple[str, float]:
     statistic, of = figure.metric.split()
-    published = figure.value
+    published, before = figure.value, _of(figure.cell)
     match statistic:
         case "queue_delay_ms":
             error = (simulated - published) / published if published else math.nan
-            return f"queue delay {of}, |sim - pub| / pub", error
+            return f"{before}queue delay {of}, |sim - pub| / pub", error
         case "mark_pct" | "drop_pct":
             error = math.log(simulated / published) if min(simulated, published) > 0 else math.nan
-            return f"{statistic}, |ln(sim / pub)|", error
+            return f"{before}{statistic}, |ln(sim / pub)|", error
         case "rate_per_flow_mbit":
-            return "rate, |sim - pub| / link", (simulated - published) / dict(figure.cell)["rate_mbit"]
+            return f"{before}rate, |sim - pub| / link", (simulated - published) / dict(figure.cell)["rate_mbit"]
         case _:
-            return f"{statistic}, |sim - pub|", simulated - published
+            return f"{before}{statistic}, |sim - pub|", simulated - published
 
 
 def _ratio(pairs: dict[tuple[str, str], Pair]) -> list[Pair]:
@@ -182,29 +230,48 @@ def _ratio(pairs: dict[tuple[str, str], Pair]) -> list[Pair]:
         return []
     simulated, published = a.simulated / b.simulated, a.figure.value / b.figure.value
     figure = Figure(a.figure.cell, "a / b", 0, "rate_ratio mean", published)
-    return [Pair(figure, simulated, a.seeds, "rate ratio, |ln(sim / pub)|", math.log(simulated / published))]
+    score = f"{_of(figure.cell)}rate ratio, |ln(sim / pub)|"
+    return [Pair(figure, simulated, a.seeds, score, math.log(simulated / published))]
+
+
+def _absolute(pairs: dict[tuple[str, str], Pair]) -> list[Pair]:
+    """Return the mean delays once more, with their errors in ms."""
+    more = []
+    for (_, metric), pair in pairs.items():
+        if metric == "queue_delay_ms mean":
+            figure = replace(pair.figure, metric="queue_delay_abs mean")
+            score = f"{_of(figure.cell)}queue delay mean, |sim - pub| ms"
+            more.append(Pair(figure, pair.simulated, pair.seeds, score, pair.simulated - pair.figure.value))
+    return more
 
 
 def table(comparison: Comparison) -> str:
     """Return a Markdown table, one row a cell, simulated / published."""
     shown = (
         ("a / b", "rate_ratio mean"),
+        *((side, "rate_per_flow_mbit mean") for side in "ab"),
         *((side, f"queue_delay_ms {of}") for side in "ab" for of in ("mean", "p99")),
         ("a", "mark_pct mean"),
-        ("b", "drop_pct mean"),
+        *((side, "drop_pct mean") for side in "ab"),
         ("all", "util_pct mean"),
     )
     cells: dict[Cell, dict[tuple[str, str], Pair]] = {}
     for pair in comparison.pairs:
         cells.setdefault(pair.figure.cell, {})[pair.figure.table, pair.figure.metric] = pair
     rows = []
+    overload = any(dict(cell)["udp_mbit"] for cell in cells)
     for cell, pairs in cells.items():
         named = dict(cell)
-        both = f"{named['delay_ms']:g}" + (f" / {named['delay2_ms']:g}" if named["cc2"] else "")
+        both = " / ".join("-" if math.isnan(rtt) else f"{rtt:g}" for rtt in (named["delay_ms"], named["delay2_ms"]))
         row = [named["qdisc"], f"{named['cc1']} {named['cc2']}".strip(), both]
+        if overload:
+            udp = f"{named['udp_mbit']:g} in {named['udp_class']}" if named["udp_mbit"] else "-"
+            row += [udp, named["counted"]]
         rows.append(row + [_text(pairs.get(key)) for key in shown])
-    header = ["queue", "cc", "RTT a / b", *(f"{metric.removesuffix(' mean')} {side}" for side, metric in shown)]
-    return aligned(header, rows, words=(0, 1, 2))
+    header = ["queue", "cc", "RTT a / b", *(("UDP", "counted") if overload else ())]
+    words = range(len(header))
+    header += [f"{metric.removesuffix(' mean')} {side}" for side, metric in shown]
+    return aligned(header, rows, words=tuple(words))
 
 
 def _text(pair: Pair | None) -> str:

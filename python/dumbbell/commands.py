@@ -96,16 +96,20 @@ def compare(
     any_length: Annotated[bool, typer.Option("--any-length", help="Match runs of any duration.")] = False,
 ) -> None:
     """Print results beside published ones, cell by cell, with errors and scores."""
-    from dumbbell import by_class
+    from dumbbell import by_class, by_flow
     from dumbbell import compare as comparing
 
     if scores_only and as_csv:
         raise InputError("compare", "", "--scores and --csv", "one of them")
     reference = _reference(reference)
-    of_classes = by_class.describes(reference)
     found = _results(results, where, engine)
-    if of_classes:
+    table = comparing.grids
+    if by_class.describes(reference):
         compared = by_class.compare(found.runs, found.classes, by_class.read(reference))
+        table = by_class.table
+    elif by_flow.describes(reference):
+        compared = by_flow.compare(found.runs, found.flows, by_flow.read(reference))
+        table = by_flow.table
     else:
         published = comparing.read_reference(reference)
         compared = comparing.compare(found.runs, found.flows, published, any_length=any_length)
@@ -115,7 +119,7 @@ def compare(
         _print_csv(comparing.tidy_rows(compared))
         return
     if not scores_only:
-        print((by_class.table if of_classes else comparing.grids)(compared), end="\n\n")
+        print(table(compared), end="\n\n")
     print("\n\n".join([comparing.scores(compared), *found.notes]))
 
 

@@ -31,7 +31,7 @@ METRICS = {
     "marks": "ce_marks",
     "drops": "drops",
 }
-_DERIVED = ("share", "ratio", "rate_ratio mean")  # from compared figures
+_DERIVED = ("share", "ratio", "rate_ratio mean", "queue_delay_abs mean")  # from compared figures
 _COUNTS = ("retransmissions", "marks", "drops")
 _CELL = ("qdisc", "shaper", "ecn", "cc1", "cc2", "rate_mbit", "delay_ms", "seconds", "stagger_ms")
 _NUMBERS = ("ecn", "rate_mbit", "delay_ms", "seconds", "stagger_ms")
@@ -230,7 +230,7 @@ def compare(
             result.missing += 1
             continue
         simulated = statistics.fmean(values)
-        score, error = _error(figure, simulated)
+        score, error = scored(figure, simulated)
         result.pairs.append(Pair(figure, simulated, len(values), score, error))
     result.pairs += _shares(result.pairs)
     return result
@@ -264,7 +264,7 @@ def _unfolded(text: str) -> dict[str, Any]:
     return config
 
 
-def _error(figure: Figure, simulated: float) -> tuple[str, float]:
+def scored(figure: Figure, simulated: float) -> tuple[str, float]:
     """Return the score that a figure belongs to and its error: signed, relative where the score is."""
     if METRICS.get(figure.metric) == "goodput_mbit":
         return "goodput, |sim - pub| / rate", (simulated - figure.value) / dict(figure.cell)["rate_mbit"]
@@ -301,10 +301,15 @@ def _shares(pairs: list[Pair]) -> list[Pair]:
 def where(cell: Cell) -> str:
     """Return a published cell in few words."""
     named = dict(cell)
-    ccs = "+".join(named[c] for c in ("cc1", "cc2") if named.get(c))
-    return f"{ccs} {named['rate_mbit']:g}Mbit {named['delay_ms']:g}ms" + (
-        f" {named['qdisc']}" if named.get("qdisc") else ""
-    )
+    ccs = named.get("ccs") or "+".join(named[c] for c in ("cc1", "cc2") if named.get(c))
+    given = [named[c] for c in ("delay_ms", "delay2_ms") if c in named]
+    rtts = named.get("rtts_ms") or "+".join(f"{rtt:g}" for rtt in dict.fromkeys(given) if not math.isnan(rtt))
+    words = [ccs, f"{named['rate_mbit']:g}Mbit", f"{rtts}ms"]
+    if named.get("udp_mbit"):
+        words.append(f"udp {named['udp_mbit']:g}Mbit in {named['udp_class']}")
+    if "ccs" in named and not named["ecn"]:
+        words.append("noecn")
+    return " ".join([*words, *([named["qdisc"]] if named.get("qdisc") else [])])
 
 
 def scores(comparison: Comparison) -> str:

@@ -1,0 +1,182 @@
+"""Cells of several flows, each with its own congestion control and base RTT, and the verdict on them."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import dumbbell
+from conftest import Command
+from dumbbell import by_flow
+from dumbbell.compare import Cell, Comparison, Figure, Pair
+from dumbbell.errors import InputError
+from dumbbell.results import Results
+
+ROOT = Path(__file__).parent.parent
+HEADER = (
+    "kernel,qdisc,options,ecn,ccs,rate_mbit,rtts_ms,seconds,seed,flow,cc,goodput_mbit,mean_rtt_ms,retransmissions,"
+    "delivered_ce,queue_drops,queue_marks_c,mean_delay_c_ms,mean_delay_l_ms,ect\n"
+)
+# 10 Mbit/s: Prague beside CUBIC with two seeds; DCTCP of either codepoint; three flows of two kinds
+ROWS = """\
+6,fq_codel,default,0,prague+cubic,10,10+20,3,1,1,prague,4.0,12,0,100,5,0,6,0.5,1
+6,fq_codel,default,0,prague+cubic,10,10+20,3,1,2,cubic,5.0,30,3,7,5,0,6,0.5,0
+6,fq_codel,default,0,prague+cubic,10,10+20,3,2,1,prague,4.4,14,0,140,7,0,8,0.7,1
+6,fq_codel,default,0,prague+cubic,10,10+20,3,2,2,cubic,5.0,30,3,7,7,0,8,0.7,0
+6,fq_codel,default,1,dctcp,10,10,3,1,1,dctcp,9.0,20,0,300,0,310,5,0,0
+6,fq_codel,default,1,dctcp,10,10,3,1,1,dctcp,9.0,20,0,300,0,0,0,0.6,1
+6,fq_codel,default,1,reno+reno+cubic,10,10,3,1,1,reno,3.0,20,0,50,0,90,5,0,0
+6,fq_codel,default,1,reno+reno+cubic,10,10,3,1,2,reno,3.4,22,0,50,0,90,5,0,0
+6,fq_codel,default,1,reno+reno+cubic,10,10,3,1,3,cubic,3.1,21,0,50,0,90,5,0,0
+"""
+BOTTLENECK = 'duration = "3s"\n[bottleneck]\nrate = "10Mbit"\nshaper = "htb"\naqm = "fq_codel"\n'
+
+
+def flow(cc: str, rtt: str = "10ms", count: int = 1) -> str:
+    return f'[[flows]]\ncc = "{cc}"\nbase_rtt = "{rtt}"\ncount = {count}\n'
+
+
+def named(cell: Cell) -> tuple[str, str, float]:
+    words = dict(cell)
+    return words["ccs"], words["rtts_ms"], words["ecn"]
+
+
+@pytest.fixture
+def reference(tmp_path: Path) -> Path:
+    path = tmp_path / "linux-6.18-l4s.csv"
+    path.write_text(HEADER + ROWS)
+    return path
+
+
+def test_what_a_file_says(reference: Path) -> None:
+    assert by_flow.describes(reference) and not by_flow.describes(ROOT / "references" / "linux-6.12.csv")
+    figures = {(*named(f.cell), f.flow, f.metric): f.value for f in by_flow.read(reference)}
+    both = ("prague+cubic", "10+20", 0)
+    assert figures[(*both, 1, "goodput_mbit")] == pytest.approx(4.2), "mean over seeds"
+    assert figures[(*both, 1, "rtt_ms")] == 13 and figures[(*both, 2, "rtt_ms")] == 30
+    assert figures[(*both, 0, "marks")] == 120, "CE that the flow in L saw; not what CUBIC echoed"
+    assert figures[(*both, 0, "signals")] == 126
+    assert figures[(*both, 0, "sojourn_l_ms")] == pytest.approx(0.6)
+    assert figures["dctcp", "10", 1, 0, "marks"] == 310 and figures["dctcp-ect1", "10", 1, 0, "marks"] == 300
+    assert ("dctcp", "10", 1, 0, "sojourn_l_ms") not in figures, "nothing was in L"
+    assert figures["2 reno+cubic", "10", 1, 1, "goodput_mbit"] == pytest.approx(3.2), "alike flows are one"
+    assert figures["2 reno+cubic", "10", 1, 2, "goodput_mbit"] == 3.1
+
+
+def test_errors_by_hand(reference: Path, tmp_path: Path, command: Command) -> None:
+    experiment = tmp_path / "e.toml"
+    output = tmp_path / "e.duckdb"
+    experiment.write_text(BOTTLENECK + "[hosts]\necn = false\n" + flow("prague") + flow("cubic", "20ms"))
+    dumbbell.run(experiment, ["seeds=[1, 2]"], output=output)
+    experiment.write_text(BOTTLENECK + flow("reno", count=2) + flow("cubic"))
+    dumbbell.run(experiment, output=output)
+    results = Results(output)
+    compared = by_flow.compare(results.runs, results.flows, by_flow.read(reference))
+    pairs = {(*named(p.figure.cell), p.figure.flow, p.figure.metric): p for p in compared.pairs}
+    assert {key[0] for key in pairs} == {"prague+cubic", "2 reno+cubic"} and compared.missing == 14, "no DCTCP"
+    runs = {key: results.flows.filter(key=key).sort("flow").to_dicts() for key in results.runs["key"]}
+    two = [rows for rows in runs.values() if len(rows) == 2]
+    (three,) = [rows for rows in runs.values() if len(rows) == 3]
+    both = ("prague+cubic", "10+20", 0)
+    goodput = pairs[(*both, 1, "goodput_mbit")]
+    simulated = sum(rows[0]["goodput_mbit"] for rows in two) / len(two)
+    assert goodput.simulated == pytest.approx(simulated)
+    assert goodput.error == pytest.approx((simulated - 4.2) / 10)
+    marks = sum(row["ce_received"] + row["drops"] for rows in two for row in rows) / len(two)
+    assert pairs[(*both, 0, "signals")].error == pytest.approx((marks - 126) / 126)
+    assert pairs[(*both, 0, "sojourn_l_ms")].simulated == pytest.approx(two[0][0]["sojourn_mean_ms"], rel=0.2)
+    other = sum(rows[1]["goodput_mbit"] for rows in two) / len(two)
+    assert pairs[(*both, 1, "share")].error == pytest.approx(simulated / (simulated + other) - 4.2 / 9.2)
+    of_group = pairs["2 reno+cubic", "10", 1, 1, "goodput_mbit"]
+    assert of_group.simulated == pytest.approx((three[0]["goodput_mbit"] + three[1]["goodput_mbit"]) / 2)
+    share = pairs["2 reno+cubic", "10", 1, 1, "share"]
+    total = sum(row["goodput_mbit"] for row in three)
+    assert share.simulated == pytest.approx(2 * of_group.simulated / total)
+    assert share.figure.value == pytest.approx(6.4 / 9.5)
+    printed = command("compare", output, reference)
+    assert printed.returncode == 0, printed.stderr
+    assert "prague+cubic" in printed.stdout and "marks and drops, \\|sim - pub\\| / pub" in printed.stdout
+    rows = command("compare", output, reference, "--csv").stdout.splitlines()
+    assert rows[0].startswith("table,qdisc,ecn,ccs,rate_mbit,rtts_ms,seconds,flow,metric,simulated,published")
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (
+            ("6,fq_codel,default,0,prague+cubic,10,10+20,3,2,2", "6,fq_codel,default,0,prague+cubic,10,10+20,3,2,1"),
+            "flow",
+        ),
+        (("4.4", "four"), "line 4"),
+        (("10,10+20,3,1,1,prague", "10,10+20,3,1,one,prague"), "line 2"),
+    ],
+)
+def test_files_that_are_not_whole(reference: Path, change: tuple[str, str], found: str) -> None:
+    reference.write_text(reference.read_text().replace(*change))
+    with pytest.raises(InputError, match=found):
+        by_flow.read(reference)
+
+
+@pytest.fixture
+def agreement(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    monkeypatch.delitem(sys.modules, "agreement_l4s", raising=False)
+    return importlib.import_module("agreement_l4s")
+
+
+def pair(ccs: str, flow: int, metric: str, error: float, rate: float = 10.0) -> Pair:
+    cell: Cell = (("qdisc", "dualpi2"), ("ecn", 1.0), ("ccs", ccs), ("rate_mbit", rate), ("rtts_ms", "10"))
+    return Pair(Figure(cell, "", flow, metric, 1.0), 1.0, 1, "", error)
+
+
+def held(bars: Any) -> dict[str, bool]:
+    return {bar.what: bar.holds for bar in bars if bar.errors}
+
+
+def test_bars_of_linux(agreement: ModuleType) -> None:
+    def judged(ccs: str, metric: str, error: float) -> list[bool]:
+        return list(held(agreement.linux(Comparison([pair(ccs, 1, metric, error)]))).values())
+
+    assert judged("cubic", "goodput_mbit", -0.02) == [True] and judged("cubic", "goodput_mbit", -0.021) == [False]
+    assert judged("cubic+reno", "goodput_mbit", 0.03) == [True] and judged("cubic+reno", "goodput_mbit", 0.031) == [
+        False
+    ]
+    assert judged("dctcp", "rtt_ms", 0.061) == [False] and judged("prague+cubic", "rtt_ms", 0.1) == [True]
+    assert judged("prague+cubic", "share", 0.06) == [False], "the median bar is 0.05"
+    assert judged("prague+cubic", "goodput_mbit", 0.5) == [], "the share is judged"
+    counts = [pair("cubic", 0, "signals", 0.1 if i < 17 else 0.9, 1.0 + i) for i in range(20)]
+    assert held(agreement.linux(Comparison(counts))) == {"classic flows: marks and drops": True}
+    counts.append(pair("cubic", 0, "signals", 0.9, 40.0))
+    bars = agreement.linux(Comparison(counts))
+    assert held(bars) == {"classic flows: marks and drops": False}, "17 of 21 are fewer than 85 %"
+    text = agreement.document(bars)
+    assert "outside 4 of 21" in text and "- cubic 40Mbit 10ms dualpi2: 1 (Linux 1): 0.900" in text
+
+
+def test_bars_of_the_evaluation(agreement: ModuleType) -> None:
+    def judged(udp: float, side: str, metric: str, simulated: float, published: float) -> list[bool]:
+        cell: Cell = (("qdisc", "dualpi2"), ("cc1", "prague"), ("cc2", "cubic"), ("rate_mbit", 40.0), ("delay_ms", 5.0))
+        cell += (("udp_mbit", udp), ("udp_class", "a"), ("counted", "tcp"))
+        error = agreement.math.log(simulated / published) if simulated and published else agreement.math.nan
+        compared = Comparison([Pair(Figure(cell, side, 1, metric, published), simulated, 1, "", error)])
+        return list(held(agreement.evaluation(compared)).values())
+
+    assert judged(0, "a / b", "rate_ratio mean", 1.16, 1.0) == [True]
+    assert judged(0, "a / b", "rate_ratio mean", 1.17, 1.0) == [False], "ln 1.17 = 0.157"
+    assert judged(0, "a", "queue_delay_ms mean", 0.5, 0.35) == [True], "0.15 ms"
+    assert judged(0, "b", "queue_delay_ms mean", 12.6, 10.0) == [False] and judged(
+        0, "b", "queue_delay_ms mean", 12.4, 10.0
+    )
+    assert judged(0, "a", "mark_pct mean", 1.29, 1.0) == [True] and judged(0, "a", "mark_pct mean", 1.31, 1.0) == [
+        False
+    ]
+    assert judged(0, "a", "mark_pct mean", 0.0, 1.0) == [False]
+    assert judged(50, "b", "queue_delay_ms mean", 11.6, 10.0) == [False]
+    assert judged(50, "b", "drop_pct mean", 11.9, 10.0) == [True] and judged(50, "a", "drop_pct mean", 1.0, 0.0) == [
+        False
+    ]
+    assert judged(50, "b", "rate_per_flow_mbit mean", 0.09, 1.0) == [False], "starved"
+    assert judged(50, "b", "rate_per_flow_mbit mean", 0.11, 1.0) == [True]
