@@ -489,6 +489,33 @@ fn queues_with_sce_mark_and_keep_their_promises() {
     }
 }
 
+#[test]
+fn dualpi2_keeps_its_promises_in_every_version_with_every_scheduler() {
+    let all = specs();
+    let spec = all.iter().find(|spec| spec.name == "dualpi2").expect("it is registered");
+    let words = |key: &str| match spec.params.iter().find(|param| param.name == key).map(|param| &param.kind) {
+        Some(Kind::Choice(words)) => words.to_vec(),
+        _ => panic!("{key} is a choice"),
+    };
+    let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    for version in words("version") {
+        for scheduler in words("scheduler") {
+            for (seed, drop) in (0..).zip(words("drop").iter().cycle().take(8)) {
+                let mut config = configuration(spec, &[]);
+                for (key, value) in [("version", version), ("scheduler", scheduler), ("drop", drop)] {
+                    config.insert(key.into(), value.into());
+                }
+                // the longer its delay, the sooner it is in overload
+                config.insert("target".into(), json!(1_000_000 << (2 * (seed % 4))));
+                let context = QueueContext { rate: Rate::from_mbit(10), seed };
+                let any = build(&compatible(spec, config, &context), &context).expect("they go together");
+                let story = proptest::collection::vec(op(), 200).new_tree(&mut runner).expect("a story").current();
+                with_aqm!(any, aqm => run(aqm, &story));
+            }
+        }
+    }
+}
+
 /// Full frames of one flow, one every `gap`, through a link of 10 Mbit/s for `seconds`; returns what was counted.
 fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Time, seconds: u64) -> Counters {
     let context = QueueContext { rate: Rate::from_mbit(10), seed: 1 };

@@ -2,6 +2,7 @@
 //!
 //! One algorithm is one file. To add one: write the file, add one line to `aqms!` below.
 
+pub mod departure_rate;
 pub mod drr;
 pub mod fifo;
 pub mod store;
@@ -150,6 +151,7 @@ aqms! {
     FqCodel: fq_codel,
     Pie: pie,
     FqPie: fq_pie,
+    Pi2: pi2,
     DualPi2: dualpi2,
     Cake: cake,
 }

@@ -24,6 +24,7 @@
 //!
 //! [`Pie`] (constants) and [`Vars`] (state of one queue) are apart from [`State`], so that FQ-PIE shares them.
 
+use super::departure_rate::{Departures, Estimator, RATE_SHIFT};
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, Log, MarkReason, Place};
@@ -92,8 +93,6 @@ const TICK_SHIFT: u32 = 6;
 const TICKS_PER_SEC: u64 = 1_000_000_000 >> TICK_SHIFT;
 /// The departure rate is measured over at least so many bytes (`QUEUE_THRESHOLD`, pie.h; RFC 8033 section 5.2 DQ_THRESHOLD).
 const DQ_THRESHOLD: u64 = 16_384;
-/// Rates are in 1/256 bytes a tick (`PIE_SCALE`, pie.h).
-const RATE_SHIFT: u32 = 8;
 /// Burst allowance (RFC 8033 section 4.2 MAX_BURST; `pie_vars_init`, pie.h).
 const MAX_BURST: Time = Time::from_millis(150);
 /// Burst allowance of Linux 4 (`pie_vars_init`, sch_pie.c).
@@ -116,7 +115,8 @@ pub struct Pie {
     /// Largest probability at which packets are marked, in [`ONE`]s.
     ecn_limit: u64,
     bytemode: bool,
-    estimator: bool,
+    /// How the departure rate is measured; `None`: delays come from time stamps.
+    estimator: Option<Estimator>,
 }
 
 /// State of PIE for one queue; times in ticks.
@@ -130,12 +130,9 @@ pub struct Vars {
     qdelay_old: u64,
     /// What is left of the burst allowance.
     burst_time: u64,
-    /// Last departure, or start of the measurement of the rate.
+    /// Last departure.
     dq_tstamp: Option<u64>,
-    /// Bytes departed in this measurement.
-    dq_count: Option<u64>,
-    /// Departure rate, 1/256 bytes a tick; 0: not known.
-    avg_dq_rate: u64,
+    departures: Departures,
 }
 
 impl Pie {
@@ -161,7 +158,11 @@ impl Pie {
                 MAX_PROB / 100 * u64::from(params.ecn_prob)
             },
             bytemode: params.bytemode,
-            estimator: params.dq_rate_estimator || linux_4,
+            estimator: (params.dq_rate_estimator || linux_4).then_some(Estimator {
+                threshold: DQ_THRESHOLD,
+                // 1/8 in Linux; DQ_THRESHOLD / 2^16 = 1/4 in the RFC
+                weight_shift: if params.version == Version::Rfc8033 { 2 } else { 3 },
+            }),
         }
     }
 
@@ -180,8 +181,7 @@ impl Pie {
             qdelay_old: 0,
             burst_time: burst.0 >> self.tick_shift,
             dq_tstamp: None,
-            dq_count: None,
-            avg_dq_rate: 0,
+            departures: Departures::default(),
         }
     }
 
@@ -240,30 +240,10 @@ impl Pie {
     pub fn departed(&self, vars: &mut Vars, packet: &Packet, backlog: u64, now: Time) {
         let now = now.0 >> self.tick_shift;
         let mut passed = 0;
-        if self.estimator {
-            if backlog >= DQ_THRESHOLD && vars.dq_count.is_none() {
-                vars.dq_tstamp = Some(now);
-                vars.dq_count = Some(0);
-            }
-            let (Some(count), Some(since)) = (vars.dq_count, vars.dq_tstamp) else { return };
-            let count = count + u64::from(packet.len);
-            vars.dq_count = Some(count);
-            if count < DQ_THRESHOLD || now == since {
-                return;
-            }
-            passed = now - since;
-            let rate = (count << RATE_SHIFT) / passed;
-            // weights: 1/8 in Linux; DQ_THRESHOLD / 2^16 = 1/4 in the RFC
-            let shift = if self.version == Version::Rfc8033 { 2 } else { 3 };
-            vars.avg_dq_rate = match vars.avg_dq_rate {
-                0 => rate,
-                average => average - (average >> shift) + (rate >> shift),
-            };
-            if backlog < DQ_THRESHOLD {
-                vars.dq_count = None;
-            } else {
-                vars.dq_count = Some(0);
-                vars.dq_tstamp = Some(now);
+        if let Some(estimator) = &self.estimator {
+            match vars.departures.departed(estimator, packet.len, backlog, now) {
+                Some(measured) => passed = measured,
+                None => return,
             }
         } else {
             vars.qdelay = if backlog == 0 { 0 } else { now - (packet.enqueue_time.0 >> self.tick_shift) };
@@ -278,10 +258,10 @@ impl Pie {
 
     /// The time of an update has come, at `backlog` bytes. Linux `pie_calculate_probability`; RFC 8033 section 4.2.
     pub fn update(&self, vars: &mut Vars, backlog: u64) {
-        let before = if self.estimator { vars.qdelay } else { vars.qdelay_old };
-        if self.estimator {
+        let before = if self.estimator.is_some() { vars.qdelay } else { vars.qdelay_old };
+        if self.estimator.is_some() {
             vars.qdelay_old = vars.qdelay;
-            vars.qdelay = (backlog << RATE_SHIFT).checked_div(vars.avg_dq_rate).unwrap_or(0);
+            vars.qdelay = (backlog << RATE_SHIFT).checked_div(vars.departures.rate).unwrap_or(0);
         }
         // a delay of 0 with packets queued only says that there was nothing to measure
         let known = vars.qdelay > 0 || backlog == 0;
@@ -291,10 +271,10 @@ impl Pie {
             Version::Rfc8033 => return self.update_rfc(vars, before),
         }
         let calm = vars.qdelay < self.target / 2 && vars.qdelay_old < self.target / 2;
-        if calm && vars.prob == 0 && (!self.estimator || vars.avg_dq_rate > 0) {
+        if calm && vars.prob == 0 && (self.estimator.is_none() || vars.departures.rate > 0) {
             *vars = Vars { qdelay: vars.qdelay, qdelay_old: vars.qdelay_old, ..self.vars() };
         }
-        if !self.estimator {
+        if self.estimator.is_none() {
             vars.qdelay_old = vars.qdelay;
         }
     }
@@ -498,10 +478,10 @@ mod tests {
     fn after(pie: &Pie, prob: f64, delay: u64, old: u64) -> f64 {
         let ticks = |ms| Time::from_millis(ms).0 >> pie.tick_shift;
         let mut vars = Vars { prob: (prob * ONE as f64) as u64, qdelay: ticks(delay), qdelay_old: ticks(old), ..pie.vars() };
-        if pie.estimator {
+        if pie.estimator.is_some() {
             // backlog that takes `delay` at one byte a tick
             vars.qdelay = ticks(old);
-            vars.avg_dq_rate = 1 << RATE_SHIFT;
+            vars.departures.rate = 1 << RATE_SHIFT;
         }
         pie.update(&mut vars, ticks(delay));
         share(vars.prob)
@@ -711,11 +691,11 @@ mod tests {
         (0..40).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
         // one frame every 1.2112 ms = 18925 ticks
         for n in 1..=11 {
-            assert_eq!(state.vars.avg_dq_rate, 0);
+            assert_eq!(state.vars.departures.rate, 0);
             let _ = state.dequeue(Time(1_211_200 * n), &mut log);
         }
         // begins with the first departure, 11 * 1514 = 16654 >= 16384 B in ten gaps of 18925 ticks: 16654 * 256 / 189250
-        assert_eq!(state.vars.avg_dq_rate, 22);
+        assert_eq!(state.vars.departures.rate, 22);
         state.on_timer(Time::from_millis(15), &mut log);
         // 29 * 1514 * 256 / 22 ticks of 64 ns
         assert_eq!(state.vars.qdelay, 29 * 1514 * 256 / 22);

@@ -47,6 +47,17 @@ fn whole_gain(hertz: f64) -> i64 {
     ((param * (u64::from(MAX_PROB) / NSEC_PER_SEC)) >> 8) as i64
 }
 
+/// `prob` and `delta` in 32 bits. That the sum left them shows only if it did so by less than 100 %.
+#[inline]
+pub fn moved(prob: u32, delta: i64) -> u32 {
+    let new = i64::from(prob).wrapping_add(delta) as u32;
+    match delta > 0 {
+        true if new < prob => MAX_PROB,
+        false if new > prob => 0,
+        _ => new,
+    }
+}
+
 /// What the controller is built from.
 #[derive(Clone, Copy, Debug)]
 pub struct Gains {
@@ -115,18 +126,11 @@ impl Controller {
             Arithmetic::LinuxShiftTerms => (from_target >> 6) + (change >> 6),
             Arithmetic::PerNs | Arithmetic::Real => sum,
         };
-        // 32 bits of the sum: that it left them shows only if it did so by less than 100 %
-        let new = i64::from(self.prob).wrapping_add(delta) as u32;
-        let new = match delta > 0 {
-            true if new < self.prob => MAX_PROB,
-            false if new > self.prob => 0,
-            _ => new,
-        };
-        self.prob = new.min(self.gains.cap);
+        self.prob = moved(self.prob, delta).min(self.gains.cap);
         self.real = f64::from(self.prob) / f64::from(MAX_PROB);
     }
 
-    /// RFC 9332 figure 7.
+    /// RFC 9332 appendix A.
     fn update_real(&mut self, qdelay: f64, last: f64) {
         let target = self.gains.target.as_secs_f64();
         let new = self.real + self.gains.alpha * (qdelay - target) + self.gains.beta * (qdelay - last);

@@ -27,7 +27,7 @@ impl Verdict {
     }
 }
 
-/// Sums up probabilities: every time that the sum passes 1 is a hit (RFC 9332 figure 5, `recur`).
+/// Sums up probabilities: every time that the sum passes 1 is a hit (RFC 9332 appendix A, `recur`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recur {
     count: f64,
@@ -195,7 +195,7 @@ impl Coupled {
         }
     }
 
-    /// RFC 9332 figure 4.
+    /// RFC 9332 appendix A.
     fn judge_rfc<L: Log>(&mut self, packet: &mut Packet, scalable: bool, native: f64, at: At, log: &mut L) -> Verdict {
         let p = self.controller.probability();
         let (k, p_classic) = (f64::from(self.coupling_factor), p * p);

@@ -69,33 +69,33 @@ crate::params! {
         /// Whose DualPI2: the parameters that are not set are as there.
         version: Version = Version::Linux617, unit "", source "sch_dualpi2.c of Linux 6.18; table in aqm/dualpi2/mod.rs";
         /// Packets that fit in both queues together; unset: 10000, of the refactoring commits 40000, of RFC 9332 250 ms of the rate.
-        limit: Option<u32> = None, unit "packets", range 1_u32, 100_000_000_u32, source "dualpi2_reset_default; RFC 9332 figure 2";
+        limit: Option<u32> = None, unit "packets", range 1_u32, 100_000_000_u32, source "dualpi2_reset_default; RFC 9332 appendix A";
         /// Memory for packets; unset: 2 * 1514 B for each packet of `limit`, and none with older versions.
-        memlimit: Option<u64> = None, unit "bytes", range 1_u64, 1_u64 << 50, source "get_memory_limit, sch_dualpi2.c";
+        memlimit: Option<u64> = None, unit "bytes", range 1_u64, 1_000_000_000_000_u64, source "get_memory_limit, sch_dualpi2.c";
         /// Delay to hold; unset: 15 ms, and 20 ms with tsfifo, wrr and wrrb.
-        target: Option<Time> = None, unit "", range Time::from_micros(1), Time::from_secs(10), source "RFC 9332 figure 2; dualpi2_reset_default; l4sdemo @5b0a7f3";
+        target: Option<Time> = None, unit "", range Time::from_micros(1), Time::from_secs(10), source "RFC 9332 appendix A; dualpi2_reset_default; l4sdemo @5b0a7f3";
         /// Time between two updates of the probability; unset: 16 ms, with tsfifo, wrr and wrrb 32 ms, with RFC 9332 15 ms.
-        tupdate: Option<Time> = None, unit "", range Time::from_micros(100), Time::from_secs(10), source "dualpi2_reset_default; RFC 9332 figure 2";
+        tupdate: Option<Time> = None, unit "", range Time::from_micros(100), Time::from_secs(10), source "dualpi2_reset_default; RFC 9332 appendix A";
         /// Gain on the distance from target, cut to 1/256 Hz; unset: 41/256, with tsfifo, wrr and wrrb 80/256, with RFC 9332 0.15.
-        alpha: Option<f64> = None, unit "Hz", range 1.0 / 256.0, 65_535.0, source "dualpi2_reset_default; RFC 9332 figure 2; l4sdemo @5b0a7f3";
+        alpha: Option<f64> = None, unit "Hz", range 1.0 / 256.0, 65_535.0, source "dualpi2_reset_default; RFC 9332 appendix A; l4sdemo @5b0a7f3";
         /// Gain on the change of delay, cut to 1/256 Hz; unset: 819/256, with tsfifo, wrr and wrrb 800/256, with RFC 9332 3.
-        beta: Option<f64> = None, unit "Hz", range 1.0 / 256.0, 65_535.0, source "dualpi2_reset_default; RFC 9332 figure 2; l4sdemo @5b0a7f3";
+        beta: Option<f64> = None, unit "Hz", range 1.0 / 256.0, 65_535.0, source "dualpi2_reset_default; RFC 9332 appendix A; l4sdemo @5b0a7f3";
         /// Largest round-trip time: sets target, tupdate, alpha and beta, which must not be set beside it.
         max_rtt: Option<Time> = None, unit "", range Time::from_millis(1), Time::from_secs(100), source "tc-dualpi2(8): max_rtt";
         /// Typical round-trip time, the target; unset: a sixth of `max_rtt`.
         typical_rtt: Option<Time> = None, unit "", range Time::from_micros(200), Time::from_secs(100), source "tc-dualpi2(8): typical_rtt";
         /// Ratio of the probabilities of L and p'; C has the square of p'.
-        coupling_factor: u32 = 2, unit "ratio", range 1_u32, 255_u32, source "RFC 9332 figure 2; dualpi2_reset_default";
+        coupling_factor: u32 = 2, unit "ratio", range 1_u32, 255_u32, source "RFC 9332 appendix A; dualpi2_reset_default";
         /// Packets of L that were queued for longer are marked; unset: 1 ms. With RFC 9332, where the ramp begins: 800 us.
-        step_thresh: Option<Time> = None, unit "", range Time(0), Time::from_secs(10), source "dualpi2_reset_default; RFC 9332 figure 2";
+        step_thresh: Option<Time> = None, unit "", range Time(0), Time::from_secs(10), source "dualpi2_reset_default; RFC 9332 appendix A";
         /// The same in packets that remain in L, instead of time.
         step_packets: Option<u32> = None, unit "packets", range 0_u32, 100_000_000_u32, source "tc-dualpi2(8): step_thresh";
         /// Packets of L that must be there for the step; unset: as `version` has it, 0 to 2.
-        min_qlen_step: Option<u32> = None, unit "packets", range 0_u32, 100_000_000_u32, source "tc-dualpi2(8); l4sdemo @cf6fa35, @11b1ae1, @fc0f216; RFC 9332 figure 2 Th_len";
+        min_qlen_step: Option<u32> = None, unit "packets", range 0_u32, 100_000_000_u32, source "tc-dualpi2(8); l4sdemo @cf6fa35, @11b1ae1, @fc0f216; RFC 9332 appendix A Th_len";
         /// When these packets are counted: ahead of one that arrives, or behind one that leaves; unset: as `version` has it.
         step_count: Option<StepCount> = None, unit "", source "apply_step of Linux 6.18 and l4sdemo @cf6fa35; dualpi2_qdisc_dequeue of @11b1ae1";
         /// From the threshold on, time until the probability of the ramp of RFC 9332 is 1; unset: 400 us.
-        ramp_range: Option<Time> = None, unit "", range Time(0), Time::from_secs(10), source "RFC 9332 figure 2";
+        ramp_range: Option<Time> = None, unit "", range Time(0), Time::from_secs(10), source "RFC 9332 appendix A";
         /// Codepoints that are L4S; unset: l4s_ect, and any_ect with the versions of 2019.
         ecn_mask: Option<Mask> = None, unit "", source "tc-dualpi2(8): l4s_ect is the default, any_ect; dc_dualq with dc_ecn before";
         /// Codepoints that go to L; unset: `ecn_mask`.
@@ -111,7 +111,7 @@ crate::params! {
         /// When the coupled AQM decides.
         drop: Decision = Decision::Dequeue, unit "", source "tc-dualpi2(8): drop_dequeue is the default, drop_enqueue";
         /// Queued bytes below which the coupled AQM does nothing; unset: two full frames, and 0 with RFC 9332.
-        min_backlog: Option<u32> = None, unit "bytes", range 0_u32, 1_u32 << 30, source "must_drop, sch_dualpi2.c";
+        min_backlog: Option<u32> = None, unit "bytes", range 0_u32, 1_000_000_000_u32, source "must_drop, sch_dualpi2.c";
         /// Which queue is served next; unset: as `version` has it.
         scheduler: Option<Kind> = None, unit "", source "table in aqm/dualpi2/scheduler.rs";
         /// Share of C with the schedulers credit and wrr-bytes; unset: 10, and 9 with wrrb.
@@ -123,11 +123,11 @@ crate::params! {
         /// Packets of L for each one of C with wrr-packets, at least as many with time-shift; unset: 16 with wrr, otherwise 0.
         wrr_ratio: Option<u32> = None, unit "packets", range 0_u32, 1_000_000_u32, source "tc/q_dualpi2.c of 2019: wrr_ratio";
         /// How marks and drops follow from the probability; unset: as `version` has it.
-        law: Option<Law> = None, unit "", source "must_drop of Linux 6.18, should_drop of l4sdemo @11b1ae1; RFC 9332 figure 4";
+        law: Option<Law> = None, unit "", source "must_drop of Linux 6.18, should_drop of l4sdemo @11b1ae1; RFC 9332 appendix A";
         /// How the controller computes; unset: as `version` has it.
         arithmetic: Option<Arithmetic> = None, unit "", source "calculate_probability of Linux 6.18 and l4sdemo @90db729, @78e4d99, @7ab1096, @11b1ae1";
         /// How a probability becomes a decision under the law of RFC 9332; unset: recur.
-        marking: Option<Marking> = None, unit "", source "RFC 9332 figure 4 recur()";
+        marking: Option<Marking> = None, unit "", source "RFC 9332 appendix A recur()";
     } check Params::check
 }
 

@@ -280,7 +280,7 @@ fn time_shift_serves_the_longer_wait_with_a_head_start_for_l() {
     let both = json!({"version": "tsfifo", "wrr_ratio": 3});
     let (mut state, mut log) = filled(both, 10);
     assert_eq!(served(&mut state, 8, Time::from_millis(1), &mut log), "LLLLLLLL");
-    let both = json!({"version": "tsfifo", "wrr_ratio": 3, "t_shift": 0, "min_backlog": 1 << 30});
+    let both = json!({"version": "tsfifo", "wrr_ratio": 3, "t_shift": 0, "min_backlog": 1_000_000_000});
     let mut state = queue(both);
     for seq in 0..8 {
         state.enqueue(packet(2 * seq + 1, Ecn::NotEct), Time::ZERO, &mut log);
@@ -559,4 +559,190 @@ fn marks_of_both_stages_are_one_event_and_count_twice() {
     assert_eq!(log.queue.ce_marks, 5);
     assert_eq!((counters("step_marks"), counters("ecn_mark")), (5, 8));
     assert_eq!((counters("packets_in_l"), counters("packets_in_c"), counters("maxq")), (5, 0, 4));
+}
+
+#[test]
+fn a_constant_delay_raises_the_probability_in_equal_steps() {
+    let mut controller = controller(json!({}));
+    for n in 0..1000_u32 {
+        controller.update(Time::from_millis(20));
+        // (44 * 5 + 879 * 20) ms / 64 at once, then 44 * 5 ms / 64 a period
+        assert_eq!(controller.prob(), 278_125_000 + n * 3_437_500, "{n}");
+    }
+}
+
+/// p' of a controller whose delay is `offered - gain * p'`, s, for `periods`; it was idle before.
+fn closed_loop(config: Value, offered: f64, gain: f64, periods: usize) -> Vec<f64> {
+    let mut controller = controller(config);
+    (0..periods)
+        .map(|_| {
+            controller.update(Time(((offered - gain * controller.probability()) * 1e9).round() as u64));
+            controller.probability()
+        })
+        .collect()
+}
+
+#[test]
+fn in_a_linear_loop_the_controller_follows_the_closed_form() {
+    // p_n = p_(n-1) + a (q_n - t) + b (q_n - q_(n-1)) with q_n = Q - G p_(n-1): p_n = (1 - (a + b) G) p_(n-1) + b G p_(n-2) + a (Q - t).
+    // Its roots are those of x^2 - (1 - (a + b) G) x - b G, its rest is (Q - t) / G.
+    let unit = 1e9 / f64::from(MAX_PROB);
+    for (version, arithmetic, target, a, b) in [
+        ("linux-6.17", "linux", 0.015, 44.0 / 64.0 * unit, 879.0 / 64.0 * unit),
+        ("linux-6.17", "linux-127", 0.015, 44.0 / 127.0 * unit, 879.0 / 127.0 * unit),
+        ("4e82fd8", "linux-127-terms", 0.015, 44.0 / 127.0 * unit, 879.0 / 127.0 * unit),
+        ("linux-6.17", "linux-shift-terms", 0.015, 44.0 / 64.0 * unit, 879.0 / 64.0 * unit),
+        ("tsfifo", "per-ns", 0.02, unit, 12.0 * unit),
+        ("rfc9332", "real", 0.015, 0.15, 3.0),
+    ] {
+        let (offered, gain) = (0.04, 0.1);
+        let rest = (offered - target) / gain;
+        let (half, product) = ((1.0 - (a + b) * gain) / 2.0, b * gain);
+        let root = (half * half + product).sqrt();
+        let (x, y) = (half + root, half - root);
+        // the first two by hand: from idle to Q, then the first answer of the loop
+        let first = a * (offered - target) + b * offered;
+        let second = first + a * (offered - gain * first - target) - b * gain * first;
+        let (d1, d2) = (first - rest, second - rest);
+        // d_n = c x^(n-1) + e y^(n-1)
+        let c = (d2 - y * d1) / (x - y);
+        let e = d1 - c;
+        let got = closed_loop(json!({"version": version, "arithmetic": arithmetic}), offered, gain, 1500);
+        for (n, p) in got.iter().enumerate() {
+            let expected = rest + c * x.powi(n as i32) + e * y.powi(n as i32);
+            assert!((p - expected).abs() < 2e-6, "{version} {arithmetic}, period {n}: {p}, not {expected}");
+        }
+        assert!((got[1499] - rest).abs() < 0.01 && (got[0] - rest).abs() > 0.05, "it moves, and settles at {rest}");
+    }
+}
+
+#[test]
+fn sums_of_probabilities_hit_when_they_pass_a_whole_number() {
+    let hits = |p: f64, count: usize| {
+        let mut recur = coupled::Recur::default();
+        (0..count).map(|_| if recur.hits(p) { 'x' } else { '.' }).collect::<String>()
+    };
+    // 1.0 is not beyond 1: the fifth of a quarter each, then every fourth
+    assert_eq!(hits(0.25, 14), "....x...x...x.");
+    // 1.125, 1.25, 1.375
+    assert_eq!(hits(0.375, 9), "..x..x..x");
+    assert_eq!(hits(0.0, 5), ".....");
+    assert_eq!(hits(1.0, 4), ".xxx");
+    assert_eq!(hits(2.0, 4), ".xxx", "no more than one is owed");
+}
+
+/// A queue of RFC 9332 with p' = `p`.
+fn rfc(config: Value, p: f64) -> State {
+    let mut config = config;
+    config["version"] = json!("rfc9332");
+    let mut state = queue(config);
+    let target = state.coupled.controller.target();
+    state.coupled.controller.set((p * f64::from(MAX_PROB)) as u32, target);
+    state.coupled.update(target);
+    state
+}
+
+/// Marks and drops of 1000 packets of L of which each has waited for `us` and leaves another behind.
+fn waited(mut state: State, us: u64) -> (u64, u64) {
+    let mut log = Counters::default();
+    state.enqueue(packet(0, Ecn::Ect1), Time::ZERO, &mut log);
+    for seq in 1..=1000 {
+        let now = Time::from_micros(us * seq);
+        state.enqueue(packet(seq, Ecn::Ect1), now, &mut log);
+        let _ = state.dequeue(now, &mut log);
+    }
+    (log.queue.ce_marks, log.queue.drops_aqm)
+}
+
+#[test]
+fn the_ramp_of_the_rfc_rises_from_800_to_1200_us() {
+    let of = |us| waited(rfc(json!({}), 0.0), us).0;
+    assert_eq!([of(800), of(900), of(1000), of(1100)], [0, 249, 499, 749]);
+    assert_eq!([of(1200), of(5000)], [999, 999]);
+    // nothing remains behind: no native marks
+    let mut state = rfc(json!({}), 0.0);
+    let mut log = Counters::default();
+    for seq in 0..100 {
+        state.enqueue(packet(seq, Ecn::Ect1), Time::from_millis(5 * seq), &mut log);
+        let _ = state.dequeue(Time::from_millis(5 * seq + 4), &mut log);
+    }
+    assert_eq!(log.queue.ce_marks, 0);
+    // a ramp without width is a step
+    assert_eq!(waited(rfc(json!({"ramp_range": 0}), 0.0), 801).0, 999);
+    assert_eq!(waited(rfc(json!({"ramp_range": 0}), 0.0), 800).0, 0);
+    // by chance, as many
+    let (marks, _) = waited(rfc(json!({"marking": "random"}), 0.0), 1000);
+    assert!((marks as f64 - 500.0).abs() < 5.0 * 250.0_f64.sqrt(), "{marks}");
+}
+
+#[test]
+fn l_gets_the_larger_of_ramp_and_coupled_probability() {
+    // k p' = 0.2: the ramp counts from 0.5 on, and is not added
+    assert_eq!(waited(rfc(json!({}), 0.1), 500).0, 199);
+    assert_eq!(waited(rfc(json!({}), 0.1), 840).0, 199, "a ramp of 0.1");
+    assert_eq!(waited(rfc(json!({}), 0.1), 1000).0, 499);
+}
+
+#[test]
+fn at_saturation_the_rfc_drops_from_both_queues() {
+    // k p' = 1: L drops a quarter and marks the rest; without, it marks
+    let (marks, drops) = waited(rfc(json!({}), 0.51), 100);
+    assert!((drops as f64 - 260.0).abs() < 3.0, "{drops}");
+    assert!((999..=1001).contains(&(marks + drops)), "{marks} {drops}");
+    assert_eq!(waited(rfc(json!({}), 0.49), 100).1, 0);
+    // C is marked by the square below, and dropped from 1 / k^2 on
+    let classic = |p| {
+        let mut state = rfc(json!({}), p);
+        let mut log = Counters::default();
+        for seq in 0..1000 {
+            state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log);
+            let _ = state.dequeue(Time::ZERO, &mut log);
+        }
+        (log.queue.ce_marks, log.queue.drops_aqm)
+    };
+    assert_eq!(classic(0.41), (168, 0));
+    assert_eq!(classic(0.61), (0, 372));
+}
+
+/// Everything that happens to a mixed load of 20 Mbit/s over 10 Mbit/s for two seconds.
+fn story(config: Value) -> Vec<(u64, Ecn, Time)> {
+    let mut state = queue(config);
+    let mut log = Counters::default();
+    let mut sent = Vec::new();
+    for seq in 0..4000_u64 {
+        let now = Time::from_micros(500 * seq);
+        while state.next_timer() <= now {
+            let timer = state.next_timer();
+            state.on_timer(timer, &mut log);
+        }
+        let ecn = [Ecn::Ect1, Ecn::NotEct, Ecn::Ect0][(seq % 3) as usize];
+        state.enqueue(packet(seq, ecn), now, &mut log);
+        if seq % 2 == 0 {
+            if let Dequeue::Packet(packet) = state.dequeue(now, &mut log) {
+                sent.push((packet.seq, packet.ecn, now));
+            }
+        }
+    }
+    sent
+}
+
+#[test]
+fn a_version_is_nothing_but_the_default_of_its_keys() {
+    let upstream = || json!({"version": "linux-6.17"});
+    assert_eq!(story(json!({"version": "linux-5.10", "min_qlen_step": 0})), story(upstream()));
+    let wrr = json!({"version": "tsfifo", "scheduler": "wrr-packets", "wrr_ratio": 16});
+    assert_eq!(story(wrr), story(json!({"version": "wrr"})));
+    let keys = json!({
+        "version": "tsfifo", "target": 15 * MS, "tupdate": 16 * MS, "alpha": 41.0 / 256.0, "beta": 819.0 / 256.0, "arithmetic": "linux",
+        "law": "linux", "min_qlen_step": 0, "ecn_mask": "l4s_ect", "scheduler": "credit", "step_thresh": 999_000,
+    });
+    // what is left is the clock of the step, which no key sets: 999 units of 1024 ns are 1.024 ms less 1 ns
+    let late = json!({"version": "linux-6.17", "step_thresh": 1000 * 1024 - 1});
+    assert_eq!(story(keys), story(late));
+    for version in ["cbd8653", "0952823"] {
+        assert_eq!(story(json!({"version": version})), story(json!({"version": "4e82fd8"})));
+    }
+    for version in ["linux-5.10", "tsfifo", "wrr", "wrrb", "4e82fd8", "rfc9332"] {
+        assert_ne!(story(json!({"version": version})), story(upstream()), "{version}");
+    }
 }

@@ -195,7 +195,7 @@ const REFACTORING: Defaults = Defaults {
     ..LINUX_6_17
 };
 
-/// RFC 9332 appendix A.1: figures 2 and 3. It leaves the scheduler open: that of Linux.
+/// RFC 9332 appendix A. It leaves the scheduler open: that of Linux.
 const RFC_9332: Defaults = Defaults {
     limit: None,
     memory: false,
@@ -226,7 +226,7 @@ impl Version {
     }
 }
 
-/// Buffer of RFC 9332 (figure 2).
+/// Buffer of RFC 9332 (appendix A).
 const LIMIT_TIME: Time = Time::from_millis(250);
 
 /// When L is marked because of its own queue.
