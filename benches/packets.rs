@@ -82,6 +82,9 @@ fn cases() -> Vec<Case> {
         case("g", GBIT, 20 * MS, &[("cubic", 100)], json!({"name": "cake"}), 20_000, 1_000),
         // web-like load of 72 % of the link, which costs more a packet than long flows do, beside two of those
         Case { web: 10_000.0, ..case("h", GBIT, 20 * MS, &[("cubic", 2)], codel(), 20_000, 1_000) },
+        // a's link and flows: scalable congestion control over DualPI2, alone and beside classic flows
+        case("i", GBIT, 5 * MS, &[("prague", 10)], json!({"name": "dualpi2"}), 20_000, 1_000),
+        case("i-classic", GBIT, 5 * MS, &[("prague", 5), ("cubic", 5)], json!({"name": "dualpi2"}), 20_000, 1_000),
         case("codel-10", GBIT, 5 * MS, &[("cubic", 10)], codel(), 20_000, 1_000),
         case("fq-codel-10", GBIT, 20 * MS, &[("cubic", 10)], json!({"name": "fq_codel"}), 20_000, 1_000),
         case("pie-10", GBIT, 20 * MS, &[("cubic", 10)], json!({"name": "pie", "ecn": true}), 20_000, 1_000),

@@ -567,14 +567,24 @@ impl Receiver {
         let esce = if std::mem::take(&mut self.esce_queued) { ack_flag::ESCE } else { 0 };
         let dsack = if self.dsack.is_some() { ack_flag::DSACK } else { 0 };
         let window = self.window.offered();
-        // three SACK blocks leave no room for the option
-        let option = self.headers > HEADERS && self.out_of_order.len() + usize::from(dsack != 0) < MAX_BLOCKS;
-        let option = if option { ack_flag::ACCECN_OPTION } else { 0 };
-        let (flow, tsecr, ce_bytes) = (self.flow, self.ts_recent, self.ce_bytes);
-        let ace = (self.ce_count as u8).wrapping_add(ACE_START) & ACE_MAX;
+        let (flow, tsecr) = (self.flow, self.ts_recent);
         let tsval = now.as_millis() as u32;
+        let mut ack = Ack { ack: self.rcv_nxt, flow, tsecr, tsval, window, ce_bytes: 0, ace: 0, flags: ece | esce | dsack };
+        if self.echo == Echo::Accurate {
+            self.add_counts(&mut ack);
+        }
+        ack
+    }
+
+    /// The ACE field, and the option unless three SACK blocks leave no room for it.
+    #[inline]
+    fn add_counts(&mut self, ack: &mut Ack) {
+        ack.ace = (self.ce_count as u8).wrapping_add(ACE_START) & ACE_MAX;
         self.ce_pending = 0;
-        Ack { ack: self.rcv_nxt, flow, tsecr, tsval, window, ce_bytes, ace, flags: ece | esce | dsack | option }
+        if self.headers > HEADERS && self.out_of_order.len() + usize::from(ack.has(ack_flag::DSACK)) < MAX_BLOCKS {
+            ack.ce_bytes = self.ce_bytes;
+            ack.flags |= ack_flag::ACCECN_OPTION;
+        }
     }
 
     /// A time given by [`Receiver::next_timer`] has come; returns the ACK that was held back.

@@ -398,7 +398,8 @@ impl Sender {
         if ack.ack > self.conn.snd_nxt {
             return;
         }
-        let newer = self.ts_recent.replace(ack.tsval).is_none_or(|before| ack.tsval > before);
+        let newer = self.ecn.accurate && self.ts_recent.is_none_or(|before| ack.tsval > before);
+        self.ts_recent = Some(ack.tsval);
         let mut flags = AckFlags { ece: self.ecn.ece(ack), ..AckFlags::default() };
         let prior_una = self.conn.snd_una;
         let prior_packets = self.conn.packets_out();
@@ -552,14 +553,15 @@ impl Sender {
     /// late.
     #[inline]
     fn read_echo(&mut self, ack: &Ack, segments: u32, newer: bool, flags: &mut AckFlags) -> EcnEcho {
-        let mut new_ce = None;
-        if self.ecn.accurate {
+        let new_ce = self.ecn.accurate.then(|| {
             let progress = Progress { segments, payload: self.conn.mss, delivered_ce: self.conn.delivered_ce };
             let new = if segments > 0 || newer { self.ecn.count(ack, progress) } else { 0 };
             flags.ece = new > 0;
-            new_ce = Some(new);
+            new
+        });
+        if flags.ece {
+            self.stats.ece_acks += 1;
         }
-        self.stats.ece_acks += u64::from(flags.ece);
         EcnEcho { ece: flags.ece, new_ce }
     }
 
