@@ -245,10 +245,12 @@ impl Aqm for State {
     #[inline]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         // a packet is judged where it lies and moved once, to the link: moves in parts are slow
-        while let Some(turn) = self.scheduler.next(self.l.head(), self.c.head(), now) {
+        loop {
+            let (head_l, head_c) = (self.l.head(), self.c.head());
+            let Some(turn) = self.scheduler.next(head_l, head_c, now) else { break };
             let at = At { now, queue: turn.queue as u32 };
             let of_l = turn.queue == Queue::L;
-            let Some(head) = (if of_l { self.l.head() } else { self.c.head() }) else { break };
+            let Some(head) = (if of_l { head_l } else { head_c }) else { break };
             let (len, sojourn) = (head.len, now - head.enqueue_time);
             let beyond = if of_l { self.beyond_step(sojourn) } else { 0 };
             let backlog = self.bytes() - u64::from(len);
