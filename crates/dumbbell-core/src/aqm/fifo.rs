@@ -48,6 +48,20 @@ impl Fifo {
         self.packets.front()
     }
 
+    /// Takes the head off, whose length is `len`, without moving it.
+    #[inline]
+    pub fn discard(&mut self, len: u16) {
+        debug_assert_eq!(self.packets.front().map(|packet| packet.len), Some(len));
+        self.bytes -= u64::from(len);
+        self.packets.pop_front();
+    }
+
+    /// The head, to be changed where it is; its length must stay.
+    #[inline]
+    pub fn head_mut(&mut self) -> Option<&mut Packet> {
+        self.packets.front_mut()
+    }
+
     /// Packets.
     #[inline]
     pub fn len(&self) -> usize {

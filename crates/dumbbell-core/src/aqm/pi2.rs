@@ -264,15 +264,13 @@ mod tests {
     #[test]
     fn idle_probabilities_decay_in_32_bits() {
         // nothing queued twice: - 171 * 312500 ticks = - 0.012442, then times 98 modulo 2^32, divided by 100
-        let less = (0.0210_f64 * f64::from(MAX_PROB)) as u32 - 171 * 312_500;
-        let got = after(Params::default(), 0.0210, 0, 0);
-        assert_eq!(got, share(less * 98 / 100));
-        // 1/50 and more does not fit
-        let less = (0.0325_f64 * f64::from(MAX_PROB)) as u32 - 171 * 312_500;
-        assert!(less.checked_mul(98).is_none());
-        let got = after(Params::default(), 0.0325, 0, 0);
-        assert_eq!(got, share((u64::from(less) * 98 % (1 << 32)) as u32 / 100));
-        assert!(got < 0.01);
+        let idle = |prob: f64| (prob * f64::from(MAX_PROB)) as u32 - 171 * 312_500;
+        assert_eq!(after(Params::default(), 0.021, 0, 0), share(idle(0.021) * 98 / 100));
+        // what is above 1/98 does not fit
+        assert!(idle(0.0325).checked_mul(98).is_none());
+        let cut = after(Params::default(), 0.0325, 0, 0);
+        assert_eq!(cut, share((u64::from(idle(0.0325)) * 98 % (1 << 32)) as u32 / 100));
+        assert!(cut < 0.01);
     }
 
     /// Marks and drops of 4000 packets that arrive at a queue of three.
@@ -298,19 +296,18 @@ mod tests {
 
     #[test]
     fn scalable_packets_get_the_probability_and_classic_ones_the_square_of_its_half() {
-        let all = |params: Params, prob| [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1].map(|ecn| verdicts(params.clone(), ecn, prob));
-        let [not, ect0, ect1] = all(Params::default(), 0.4);
-        assert!(not.0 == 0 && fits(not.1, 0.04), "{not:?}");
-        assert!(ect0.1 == 0 && fits(ect0.0, 0.4) && ect1.1 == 0 && fits(ect1.0, 0.4), "{ect0:?} {ect1:?}");
-        let [_, ect0, ect1] = all(Params { scal_mask: Mask::L4sEct, ..Params::default() }, 0.4);
-        assert!(ect0.1 == 0 && fits(ect0.0, 0.04) && fits(ect1.0, 0.4), "{ect0:?} {ect1:?}");
-        let [_, ect0, _] = all(Params { ecn: false, ..Params::default() }, 0.4);
-        assert!(ect0.0 == 0 && fits(ect0.1, 0.04), "{ect0:?}");
+        let of = |params: &Params, ecn, prob| verdicts(params.clone(), ecn, prob);
+        let marked = |(marks, drops), p| fits(marks, p) && drops == 0;
+        let dropped = |(marks, drops), p| fits(drops, p) && marks == 0;
+        let all = Params::default();
+        assert!(dropped(of(&all, Ecn::NotEct, 0.4), 0.04));
+        assert!(marked(of(&all, Ecn::Ect0, 0.4), 0.4) && marked(of(&all, Ecn::Ect1, 0.4), 0.4));
+        let l4s = Params { scal_mask: Mask::L4sEct, ..Params::default() };
+        assert!(marked(of(&l4s, Ecn::Ect0, 0.4), 0.04) && marked(of(&l4s, Ecn::Ect1, 0.4), 0.4));
+        assert!(dropped(of(&Params { ecn: false, ..Params::default() }, Ecn::Ect0, 0.4), 0.04));
         // saturated: all, and a quarter
-        let [not, ect0, _] = all(Params::default(), 1.0);
-        assert!(fits(not.1, 0.25) && ect0.0 > 3990, "{not:?} {ect0:?}");
-        let [not, ..] = all(Params { k: 4, ..Params::default() }, 1.0);
-        assert!(fits(not.1, 1.0 / 16.0), "{not:?}");
+        assert!(dropped(of(&all, Ecn::NotEct, 1.0), 0.25) && of(&all, Ecn::Ect0, 1.0) == (4000, 0));
+        assert!(dropped(of(&Params { k: 4, ..Params::default() }, Ecn::NotEct, 1.0), 1.0 / 16.0));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub fn quantised(hertz: f64) -> u64 {
 /// Gain per ns, in 1/64, of `hertz` (`dualpi2_scale_alpha_beta`).
 fn scaled_gain(hertz: f64) -> i64 {
     let param = quantised(hertz);
-    ((param * u64::from(MAX_PROB) >> 2) / NSEC_PER_SEC) as i64
+    (((param * u64::from(MAX_PROB)) >> 2) / NSEC_PER_SEC) as i64
 }
 
 /// Gain per ns of `hertz` (`__dualpi2_vars_from_params` of 2019).

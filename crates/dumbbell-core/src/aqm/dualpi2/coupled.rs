@@ -216,3 +216,31 @@ impl Coupled {
         Verdict::mark(self.scalable.hits(self.marking, p_l) && log.set_ce(packet, reason, at))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aqm::dualpi2::Params;
+    use crate::aqm::testing::context;
+    use serde_json::json;
+
+    #[test]
+    fn a_number_that_equals_the_probability_is_a_hit_since_july_2019() {
+        let of = |version: &str, prob: u32| {
+            let params = Params::from_json(json!({"version": version}).as_object().unwrap()).unwrap();
+            let (setup, mut controller, _) = params.setup(&context(10));
+            controller.set(prob, Time::ZERO);
+            let coupled = Coupled::new(&setup, controller, 1);
+            (coupled.below_classic, coupled.below_scalable, coupled.overload)
+        };
+        // rand <= p, so that 0 hits once in 2^32 and 2^32 - 1 always; rand < p before
+        assert_eq!(of("linux-6.17", 0), (1, 1, false));
+        assert_eq!(of("linux-6.17", 1000), (1001, 2001, false));
+        assert_eq!(of("tsfifo", 1000), (1000, 2000, false));
+        // overload: k p' above 2^32 - 1; before, above 100 times a hundredth of it, cut
+        assert_eq!(of("linux-6.17", 0x7fff_ffff), (0x8000_0000, 0xffff_ffff, false));
+        assert_eq!(of("linux-6.17", 0x8000_0000), (0x8000_0001, 0x1_0000_0001, true));
+        assert!(!of("tsfifo", 2_147_483_600).2);
+        assert!(of("tsfifo", 2_147_483_601).2);
+    }
+}

@@ -180,34 +180,21 @@ impl State {
         self.setup.step.count == StepCount::Enqueue && self.setup.step.min_qlen > 0
     }
 
-    /// Takes the head of `queue`; returns with it whether the step applies.
+    /// How far the head of L, which has waited for `sojourn` and leaves now, is beyond the threshold of the step, ns or packets; 0: it is
+    /// not, or the step does not apply.
     #[inline]
-    fn take(&mut self, queue: Queue) -> Option<(Packet, bool)> {
-        let step = self.setup.step;
-        let (packet, applies) = match queue {
-            Queue::C => (self.c.pop()?, false),
-            Queue::L => {
-                let packet = self.l.pop()?;
-                let applies = match step.count {
-                    StepCount::Enqueue => step.min_qlen == 0 || self.step_applies.pop_front().unwrap_or(false),
-                    StepCount::Dequeue => self.l.len() >= step.min_qlen as usize,
-                };
-                (packet, applies)
-            }
-        };
-        self.memory -= u64::from(truesize(packet.len));
-        Some((packet, applies))
-    }
-
-    /// How far `packet`, which left L, is beyond the threshold of the step; 0: it is not. ns or packets.
-    #[inline]
-    fn beyond_step(&self, packet: &Packet, now: Time) -> u64 {
+    fn beyond_step(&mut self, sojourn: Time) -> u64 {
         let step = &self.setup.step;
-        let value = match step.packets {
-            true => self.l.len() as u64,
-            false => (now - packet.enqueue_time).0,
+        let behind = self.l.len() as u64 - 1;
+        let applies = match step.count {
+            StepCount::Enqueue => step.min_qlen == 0 || self.step_applies.pop_front().unwrap_or(false),
+            StepCount::Dequeue => behind >= u64::from(step.min_qlen),
         };
-        value.saturating_sub(step.threshold)
+        match (applies, step.packets) {
+            (false, _) => 0,
+            (true, true) => behind.saturating_sub(step.threshold),
+            (true, false) => sojourn.0.saturating_sub(step.threshold),
+        }
     }
 
     /// Longest time that the head of a queue has waited.
@@ -257,29 +244,44 @@ impl Aqm for State {
 
     #[inline]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
-        while let Some(turn) = self.scheduler.next(self.l.head(), self.c.head(), now) {
-            let Some((mut packet, step_applies)) = self.take(turn.queue) else { break };
+        // a packet is judged where it lies and moved once, to the link: moves in parts are slow
+        loop {
+            let (head_l, head_c) = (self.l.head(), self.c.head());
+            let Some(turn) = self.scheduler.next(head_l, head_c, now) else { break };
             let at = At { now, queue: turn.queue as u32 };
-            let beyond = if step_applies { self.beyond_step(&packet, now) } else { 0 };
+            let of_l = turn.queue == Queue::L;
+            let Some(head) = (if of_l { head_l } else { head_c }) else { break };
+            let (len, sojourn) = (head.len, now - head.enqueue_time);
+            let beyond = if of_l { self.beyond_step(sojourn) } else { 0 };
+            let backlog = self.bytes() - u64::from(len);
+            self.memory -= u64::from(truesize(len));
+            let fifo = if of_l { &mut self.l } else { &mut self.c };
+            let Some(packet) = fifo.head_mut() else { break };
             let ramp = self.setup.law == Law::Rfc9332;
             // a mark is reported once: of those of arrival, CE is what is left
             let mut marked = self.setup.decision == Decision::Enqueue && packet.ecn == Ecn::Ce;
             if self.setup.decision == Decision::Dequeue {
                 let native = if ramp { self.coupled.ramp(beyond) } else { 0.0 };
-                let verdict = self.coupled.judge(&mut packet, self.bytes(), native, at, log);
+                let verdict = self.coupled.judge(packet, backlog, native, at, log);
                 if verdict.dropped {
-                    log.dropped(&packet, DropReason::Aqm, Place::Queue, at);
+                    log.dropped(packet, DropReason::Aqm, Place::Queue, at);
+                    fifo.discard(len);
                     continue;
                 }
                 marked = verdict.marked;
                 self.statistics.ecn_mark += u64::from(marked);
             }
-            if beyond > 0 && !ramp {
-                self.step(&mut packet, marked, at, log);
+            if beyond > 0 && !ramp && !(self.setup.law == Law::TsFifo && packet.ecn == Ecn::Ce) {
+                // what is in L is ECN-capable
+                let stepped = marked || log.set_ce(packet, MarkReason::Step, at);
+                self.statistics.step_marks += u64::from(stepped);
+                self.statistics.ecn_mark += u64::from(stepped);
             }
             self.scheduler.sent(turn);
-            log.sent(&packet, at);
-            return Dequeue::Packet(packet);
+            log.sent(packet, at);
+            let sent = *packet;
+            fifo.discard(len);
+            return Dequeue::Packet(sent);
         }
         Dequeue::Empty
     }
@@ -321,19 +323,6 @@ impl Aqm for State {
 
     fn internal_queues(&self) -> Vec<String> {
         ["l", "c"].map(String::from).to_vec()
-    }
-}
-
-impl State {
-    /// `packet`, which leaves L, is beyond the step. `marked`: the coupled AQM has marked it already.
-    #[inline]
-    fn step<L: Log>(&mut self, packet: &mut Packet, marked: bool, at: At, log: &mut L) {
-        let skip = self.setup.law == Law::TsFifo && packet.ecn == Ecn::Ce;
-        // what is in L is ECN-capable
-        if !skip && (marked || log.set_ce(packet, MarkReason::Step, at)) {
-            self.statistics.step_marks += 1;
-            self.statistics.ecn_mark += 1;
-        }
     }
 }
 
