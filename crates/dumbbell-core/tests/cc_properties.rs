@@ -187,6 +187,7 @@ impl Sender {
             pacing_rate: start.pacing_rate,
             paced: start.paced,
             mss: 1448,
+            least_mss: 1,
             headers: dumbbell_core::packet::HEADERS,
         };
         cc.init(&mut conn);

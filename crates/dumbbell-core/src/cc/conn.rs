@@ -91,8 +91,10 @@ pub struct Conn {
     pub pacing_rate: u64,
     /// Whether pacing is enforced.
     pub paced: bool,
-    /// Payload bytes of a full segment.
+    /// Payload bytes of a full segment. A control may make it smaller, as Prague does.
     pub mss: u32,
+    /// But not below this.
+    pub least_mss: u32,
     /// Bytes of a frame beside the payload.
     pub headers: u16,
 }

@@ -11,14 +11,14 @@
 //!   the time from cut to cut are `rtt_target` at the least.
 //! - It paces at the rate of its window, wherever that is, and asks for bursts of 1/4096 s.
 //! - At four segments and below (0.7) it is controlled by its rate instead of its window.
+//! - Below two segments a `rtt_target` (0.7, about 1 Mbit/s) it makes them smaller, so that there are two.
 //!
 //! What 0.6 does otherwise: its window is `cwnd` and a carry, so that cuts and increases are shares of whole segments and the window never
 //! falls below two; it paces by the larger of `cwnd` and what is in flight; alpha starts at 1 and has 20 bits; the transition takes 500
 //! rounds; the round trip is counted in units of 128 us; there is no rate mode; bursts have two segments at the least (`tcp_min_tso_segs`); a
 //! peer that echoes ECE as RFC 3168 will do.
 //!
-//! Not modelled: segments that get smaller below two a `rtt_target` (0.7, about 1 Mbit/s); detection of classic queues (`ecn_fallback` of 0.6,
-//! off by default); the other text with version 0.6 (L4STeam/linux 02573a21), which leaves its window behind in slow start.
+//! Not modelled: detection of classic queues (`ecn_fallback` of 0.6, off by default); the other text with version 0.6 (L4STeam/linux 02573a21), which leaves its window behind in slow start.
 
 use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, Echo, EcnUse, RateSample};
@@ -32,7 +32,7 @@ pub const NAME: &str = "prague";
 pub const TITLE: &str = "TCP Prague, as its Linux modules: scalable, paced, independent of the RTT below 25 ms";
 /// Specification and deviations.
 pub const SOURCE: &str = "tcp_prague.c 0.7 (minuscat/rpi-6.18.y 330b511a), 0.6 (ij1/linux-accecn 06e9a045); \
-    draft-briscoe-iccrg-prague-congestion-control; without smaller segments";
+    draft-briscoe-iccrg-prague-congestion-control";
 
 crate::choice! {
     /// Which module.
@@ -129,6 +129,8 @@ const WOBBLE: u64 = 4;
 const WOBBLE_SHIFT: u32 = 7;
 /// IP packet by which the increase is scaled, bytes. Linux `PRAGUE_MAX_MTU`.
 const FULL_MTU: u64 = 1500;
+/// Least IP packet, bytes: an MSS of 150 with headers. Linux `MIN_MSS`.
+const LEAST_MTU: u32 = 202;
 /// Bytes of the Ethernet header.
 const ETHERNET: u16 = 14;
 /// Unit of the round trip in 0.6, log2 of 1/8 us: 128 us.
@@ -172,6 +174,8 @@ pub struct State {
     max_burst: u32,
     /// Bytes of an IP packet. Linux `mss_cache` and headers.
     mtu: u32,
+    /// The same at first.
+    full_mtu: u32,
     /// There was a mark.
     saw_ce: bool,
     /// A loss is being recovered from.
@@ -201,6 +205,7 @@ impl State {
             loss_cwnd: 0,
             max_burst: params.min_burst,
             mtu: 0,
+            full_mtu: 0,
             saw_ce: false,
             in_loss: false,
             rate_mode: params.mode == Mode::Rate,
@@ -285,7 +290,7 @@ impl State {
     }
 
     /// Moves alpha if a round is over. Linux `prague_update_alpha`.
-    fn end_round(&mut self, conn: &Conn) {
+    fn end_round(&mut self, conn: &mut Conn) {
         if conn.snd_una < self.next_seq {
             return;
         }
@@ -298,9 +303,41 @@ impl State {
             let most = 1 << (self.alpha_bits() + SHIFT_G);
             self.upscaled_alpha = (self.upscaled_alpha - (self.upscaled_alpha >> SHIFT_G) + share).min(most);
             self.alpha_stamp = conn.now;
+            if self.is_rtt_independent(conn) && !self.in_loss && !self.old() {
+                self.fit_segments(conn);
+            }
         }
         self.slow_rtt = self.slow_rtt - (self.slow_rtt >> SLOW_RTT_SHIFT) + u64::from(conn.rtt.srtt_8us);
         self.begin_round(conn);
+    }
+
+    /// Segments are as large as leaves two of them in a virtual round trip. Linux `prague_mtu_to_mss` and what calls it.
+    fn fit_segments(&mut self, conn: &mut Conn) {
+        let (srtt, target) = (u64::from(conn.rtt.srtt_8us), u64::from(self.target_8us()));
+        let bytes = if self.rate_mode {
+            times_shifted(self.rate, target.max(srtt), SECOND_SHIFT)
+        } else {
+            let window = if srtt > 0 && srtt < target { self.window.saturating_mul(target) / srtt } else { self.window };
+            times_shifted(window, u64::from(self.mtu), 20)
+        };
+        let least = LEAST_MTU.max(conn.least_mss + u32::from(conn.headers - ETHERNET)).min(self.full_mtu);
+        let mtu = (bytes.div_ceil(2).min(u64::from(u32::MAX)) as u32).clamp(least, self.full_mtu);
+        if mtu == self.mtu {
+            return;
+        }
+        let old = u64::from(std::mem::replace(&mut self.mtu, mtu));
+        conn.mss = mtu - u32::from(conn.headers - ETHERNET);
+        self.window = self.window.saturating_mul(old) / u64::from(mtu);
+        let cwnd = self.target(conn);
+        if cwnd != conn.cwnd {
+            conn.cwnd = cwnd;
+            conn.ssthresh = (u64::from(conn.ssthresh) * old / u64::from(mtu)).min(u64::from(u32::MAX)) as u32;
+        }
+    }
+
+    /// The window in whole segments.
+    fn target(&self, conn: &Conn) -> u32 {
+        (self.window.div_ceil(SEGMENT).min(u64::from(u32::MAX)) as u32).max(MIN_CWND).min(conn.cwnd_clamp)
     }
 
     /// The window falls by alpha/2, at most once in `rtt_target`. Linux `prague_enter_cwr`.
@@ -394,7 +431,7 @@ impl State {
         if self.old() {
             return self.follow_carry(conn);
         }
-        let target = (self.window.div_ceil(SEGMENT).min(u64::from(u32::MAX)) as u32).max(MIN_CWND).min(conn.cwnd_clamp);
+        let target = self.target(conn);
         match conn.cwnd.cmp(&target) {
             std::cmp::Ordering::Greater => {
                 conn.cwnd -= 1;
@@ -481,6 +518,7 @@ impl CongestionControl for State {
 
     fn init(&mut self, conn: &mut Conn) {
         self.mtu = conn.mss + u32::from(conn.headers - ETHERNET);
+        self.full_mtu = self.mtu;
         self.window = u64::from(conn.cwnd) * SEGMENT;
         self.upscaled_alpha = match self.params.first_mark {
             FirstMark::Halves => 0,
@@ -573,7 +611,7 @@ mod tests {
         conn.now = Time::from_millis(25);
         conn.snd_una = state.next_seq;
         (conn.delivered, conn.delivered_ce) = (delivered, marked);
-        state.end_round(&conn);
+        state.end_round(&mut conn);
         state.upscaled_alpha
     }
 
@@ -610,7 +648,7 @@ mod tests {
         let one = 1 << 28;
         let mut at = |cc: &mut State, ms, una| {
             (conn.now, conn.snd_una) = (Time::from_millis(ms), una);
-            cc.end_round(&conn);
+            cc.end_round(&mut conn);
             (cc.upscaled_alpha, cc.round)
         };
         // no mark yet: rounds go by (of 10 ms, counted since 25 ms are over), alpha stays
@@ -887,6 +925,27 @@ mod tests {
                 assert_eq!((conn.pacing_rate, state.rate), (paced, rate));
             }
         }
+    }
+
+    #[test]
+    fn below_two_segments_in_25_ms_they_get_smaller() {
+        for (rate, mtu) in [(130_000, 1500), (120_000, 1431), (60_000, 715), (12_500, 202)] {
+            let (mut state, mut conn) = prague(json!({"mode": "rate"}), 80_000, 4.0);
+            state.rate = rate;
+            state.fit_segments(&mut conn);
+            // 66 B of headers, 14 of them Ethernet's
+            assert_eq!((state.mtu, conn.mss), (mtu, mtu - 52), "{rate}");
+        }
+        // half a segment in 10 ms is 1875 B in 25 ms; the window holds the same bytes
+        let (mut state, mut conn) = prague(json!({}), 80_000, 0.5);
+        (conn.cwnd, conn.ssthresh) = (3, 3);
+        state.fit_segments(&mut conn);
+        assert_eq!((state.mtu, state.window, conn.cwnd, conn.ssthresh), (938, SEGMENT / 2 * 1500 / 938, 2, 4));
+        // where the transport cannot
+        let (mut whole, mut fixed) = prague(json!({}), 80_000, 0.5);
+        fixed.least_mss = fixed.mss;
+        whole.fit_segments(&mut fixed);
+        assert_eq!((whole.mtu, fixed.mss), (1500, 1448));
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub fn conn() -> Conn {
         pacing_rate: 0,
         paced: false,
         mss: 1448,
+        least_mss: 1,
         headers: crate::packet::HEADERS,
     }
 }

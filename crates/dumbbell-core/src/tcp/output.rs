@@ -326,7 +326,8 @@ impl Sender {
         self.stats.retransmissions += 1;
         self.last_sent = self.conn.now;
         let ecn = self.ecn.of_other();
-        let len = self.queue.payload(seq, self.conn.mss) as u16 + self.conn.headers;
+        let mss = self.sizes.as_ref().map_or(self.conn.mss, |sizes| sizes.of(seq));
+        let len = self.queue.payload(seq, mss) as u16 + self.conn.headers;
         let flags = flag::RETRANSMISSION;
         net.send(Packet { seq, len, ecn, flags, ..self.stamped() });
         self.pacer.charge(&self.conn, 1);

@@ -16,7 +16,7 @@ use super::timer::RetransmissionTimer;
 pub use super::timer::Timer;
 use super::undo::Undo;
 pub use super::write_queue::Application;
-use super::write_queue::WriteQueue;
+use super::write_queue::{Sizes, WriteQueue};
 use super::{ack_flag, Ack, Block, FlowOptions, Network};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
 use crate::cc::{self, AckEvent, AnyCc, Control, RateSample};
@@ -119,6 +119,8 @@ pub struct Sender {
     /// When everything was acknowledged.
     pub finished: Option<Time>,
     syn_retries: u32,
+    /// Payloads of segments, if the congestion control has changed them.
+    pub(super) sizes: Option<Box<Sizes>>,
     pub(super) reduction: Reduction,
     pub(super) undo: Undo,
     /// Loss marks so far, retransmissions that were lost again included.
@@ -184,6 +186,8 @@ impl Sender {
             pacing_rate: u64::MAX,
             paced: host.pacing == Pacing::Fq,
             mss: host.mss,
+            // transfers of a size and applications of a rate count whole segments
+            least_mss: if app == Application::Bulk { 1 } else { host.mss },
             headers: HEADERS,
         };
         Sender {
@@ -203,6 +207,7 @@ impl Sender {
             started: Time::ZERO,
             finished: None,
             syn_retries: 0,
+            sizes: None,
             ts_recent: None,
             queue: WriteQueue::new(app),
             pacer: Pacer::new(),
@@ -241,7 +246,8 @@ impl Sender {
 
     /// Payload acknowledged so far, bytes.
     pub fn bytes_acked(&self) -> u64 {
-        let full = self.conn.snd_una * u64::from(self.conn.mss);
+        let una = self.conn.snd_una;
+        let full = self.sizes.as_ref().map_or(una * u64::from(self.conn.mss), |sizes| sizes.below(una));
         match self.queue.app {
             Application::Size(size) => full.min(size),
             _ => full,
@@ -582,7 +588,12 @@ impl Sender {
         {
             self.last_sample = Some(sample);
         }
+        let mss = self.conn.mss;
         self.cc.cong_control(&mut self.conn, &sample);
+        if self.conn.mss != mss {
+            let sizes = self.sizes.get_or_insert_with(|| Box::new(Sizes::new(mss)));
+            sizes.change(self.conn.snd_nxt, self.conn.mss, self.conn.snd_una);
+        }
     }
 
     /// Takes the RTT samples of an ACK; returns that of the newest segment. Linux `tcp_clean_rtx_queue`, `tcp_ack_update_rtt`.

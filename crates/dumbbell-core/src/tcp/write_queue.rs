@@ -30,6 +30,45 @@ pub enum Application {
     Rate(u64),
 }
 
+/// Payloads of segments whose size changes on the way.
+#[derive(Clone, Debug)]
+pub(super) struct Sizes {
+    /// First segment of each size, ascending, and the size.
+    changes: VecDeque<(u64, u32)>,
+    /// Payload of all segments before the first of these.
+    before: u64,
+}
+
+impl Sizes {
+    /// All segments so far, and those up to `first`, carry `payload` bytes.
+    pub fn new(payload: u32) -> Sizes {
+        Sizes { changes: VecDeque::from([(0, payload)]), before: 0 }
+    }
+
+    /// From segment `first` on they carry `payload` bytes; what is below `una` is done with.
+    pub fn change(&mut self, first: u64, payload: u32, una: u64) {
+        while self.changes.len() > 1 && self.changes[1].0 <= una {
+            let (from, size) = self.changes[0];
+            self.before += (self.changes[1].0 - from) * u64::from(size);
+            self.changes.pop_front();
+        }
+        self.changes.push_back((first, payload));
+    }
+
+    /// Payload of segment `seq`.
+    pub fn of(&self, seq: u64) -> u32 {
+        let after = self.changes.partition_point(|&(first, _)| first <= seq);
+        self.changes[after.max(1) - 1].1
+    }
+
+    /// Payload of all segments below `una`.
+    pub fn below(&self, una: u64) -> u64 {
+        let ends = self.changes.iter().skip(1).map(|&(first, _)| first).chain([u64::MAX]);
+        let each = self.changes.iter().zip(ends);
+        self.before + each.map(|(&(first, size), end)| una.min(end).saturating_sub(first) * u64::from(size)).sum::<u64>()
+    }
+}
+
 /// A socket buffer that is not entirely sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Buffer {
@@ -275,6 +314,19 @@ impl WriteQueue {
 mod tests {
     use super::*;
     use crate::cc::testing::conn;
+
+    #[test]
+    fn payloads_that_change_are_summed_up_exactly() {
+        let mut sizes = Sizes::new(1000);
+        sizes.change(10, 500, 4);
+        assert_eq!([9, 10, 99].map(|seq| sizes.of(seq)), [1000, 500, 500]);
+        assert_eq!([0, 4, 10, 12].map(|una| sizes.below(una)), [0, 4_000, 10_000, 11_000]);
+        // what is acknowledged is forgotten, and counted; a change at the same segment takes the place of the one before
+        sizes.change(20, 100, 15);
+        sizes.change(20, 200, 15);
+        assert_eq!((sizes.of(15), sizes.of(20), sizes.changes.len()), (500, 200, 3));
+        assert_eq!([15, 20, 21].map(|una| sizes.below(una)), [12_500, 15_000, 15_200]);
+    }
 
     /// `out` segments sent, of which `acked` are acknowledged.
     fn at(out: u64, acked: u64) -> Conn {
