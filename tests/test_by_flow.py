@@ -1,6 +1,7 @@
 """Cells of several flows, each with its own congestion control and base RTT, and the verdict on them."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +11,7 @@ import pytest
 
 import dumbbell
 from conftest import Command
-from dumbbell import by_flow
+from dumbbell import by_flow, experiment
 from dumbbell.compare import Cell, Comparison, Figure, Pair
 from dumbbell.errors import InputError
 from dumbbell.results import Results
@@ -67,12 +68,12 @@ def test_what_a_file_says(reference: Path) -> None:
 
 
 def test_errors_by_hand(reference: Path, tmp_path: Path, command: Command) -> None:
-    experiment = tmp_path / "e.toml"
+    file = tmp_path / "e.toml"
     output = tmp_path / "e.duckdb"
-    experiment.write_text(BOTTLENECK + "[hosts]\necn = false\n" + flow("prague") + flow("cubic", "20ms"))
-    dumbbell.run(experiment, ["seeds=[1, 2]"], output=output)
-    experiment.write_text(BOTTLENECK + flow("reno", count=2) + flow("cubic"))
-    dumbbell.run(experiment, output=output)
+    file.write_text(BOTTLENECK + "[hosts]\necn = false\n" + flow("prague") + flow("cubic", "20ms"))
+    dumbbell.run(file, ["seeds=[1, 2]"], output=output)
+    file.write_text(BOTTLENECK + flow("reno", count=2) + flow("cubic"))
+    dumbbell.run(file, output=output)
     results = Results(output)
     compared = by_flow.compare(results.runs, results.flows, by_flow.read(reference))
     pairs = {(*named(p.figure.cell), p.figure.flow, p.figure.metric): p for p in compared.pairs}
@@ -118,6 +119,35 @@ def test_files_that_are_not_whole(reference: Path, change: tuple[str, str], foun
     reference.write_text(reference.read_text().replace(*change))
     with pytest.raises(InputError, match=found):
         by_flow.read(reference)
+
+
+def test_experiments_run_every_kind_of_cell() -> None:
+    answered = set()
+    for name in ("one-flow", "two-flows", "many-flows"):
+        answered |= {by_flow.cell_of(json.loads(c.config))[1:] for c in experiment.load(f"linux/l4s-{name}").cells()}
+
+    def cell(ecn: int, ccs: str, rate: float, rtts: str, seconds: float) -> Cell:
+        return (("ecn", ecn), ("ccs", ccs), ("rate_mbit", rate), ("rtts_ms", rtts), ("seconds", seconds))
+
+    rtts = ("5", "10", "20", "50")
+    for ccs, ecn in [
+        ("cubic", 0),
+        ("cubic", 1),
+        ("reno", 0),
+        ("reno", 1),
+        ("dctcp", 1),
+        ("dctcp-ect1", 1),
+        ("prague", 1),
+    ]:
+        assert {cell(ecn, ccs, rate, rtt, 60) for rate in (10, 40) for rtt in rtts} <= answered
+        assert {cell(ecn, ccs, 100, rtt, 30) for rtt in rtts} <= answered
+    for ccs in ("prague+cubic", "prague+reno"):
+        assert {cell(ecn, ccs, 40, rtt, 60) for ecn in (0, 1) for rtt in (*rtts, "5+50", "50+5", "10+100")} <= answered
+    assert cell(1, "5 prague+5 cubic", 40, "10", 60) in answered and cell(1, "prague+9 cubic", 40, "10", 60) in answered
+    measured = ROOT / "references" / "linux-6.18-l4s.csv"
+    if not measured.exists():
+        pytest.skip("references/linux-6.18-l4s.csv is not there: only kinds of cells were checked")
+    assert {figure.cell[1:] for figure in by_flow.read(measured)} <= answered
 
 
 @pytest.fixture

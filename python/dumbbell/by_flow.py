@@ -161,8 +161,8 @@ def _flows_of(config: dict[str, Any]) -> list[_Flow]:
     return flows
 
 
-def _described(config: dict[str, Any]) -> Cell:
-    """Return the cell that a run answers, but for the queue's words."""
+def cell_of(config: dict[str, Any]) -> Cell:
+    """Return the cell that a run answers; the queue's words, which come first, are left empty."""
     row = {
         "qdisc": "",
         "ecn": str(int(config["hosts"]["ecn"])),
@@ -178,7 +178,7 @@ def compare(runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure]) 
     for run in runs.iter_rows(named=True):
         config = json.loads(run["config"])
         if only_flows(config):
-            places.setdefault(_described(config)[1:], []).append((config, run))
+            places.setdefault(cell_of(config)[1:], []).append((config, run))
     by_run: dict[str, list[dict[str, Any]]] = {}
     for row in flows.sort("flow").iter_rows(named=True):
         by_run.setdefault(row["key"], []).append(row)
