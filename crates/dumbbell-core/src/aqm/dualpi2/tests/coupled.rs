@@ -209,6 +209,8 @@ fn small_packets_meet_the_limit_of_packets_before_that_of_memory() {
     let mut log = Counters::default();
     (0..20_000).for_each(|seq| state.enqueue(Packet { len: 66, ..packet(seq, Ecn::NotEct) }, Time::ZERO, &mut log));
     assert_eq!((state.packets(), state.memory), (10_000, 7_680_000));
+    served(&mut state, 10_000, Time::ZERO, &mut log);
+    assert_eq!((state.packets(), state.memory), (0, 0));
 }
 
 #[test]
