@@ -9,11 +9,11 @@ mod aqm_properties;
 
 use aqm_properties::{run, Op, LENGTHS};
 use arbitrary::{Arbitrary, Result, Unstructured};
-use dumbbell_core::aqm::{build, specs, QueueContext};
+use dumbbell_core::aqm::{build, QueueContext};
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::Rate;
 use dumbbell_core::with_aqm;
-use dumbbell_fuzz::{algorithm, scaled};
+use dumbbell_fuzz::{queue, scaled};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
 
@@ -40,7 +40,7 @@ fn op(u: &mut Unstructured) -> Result<Op> {
 
 impl<'a> Arbitrary<'a> for Story {
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Story> {
-        let config = algorithm(u, &specs())?;
+        let config = queue(u)?;
         let rate = Rate(*u.choose(&[0, 1_000, 100_000, 10_000_000, 1_000_000_000, 10_000_000_000_000])?);
         let seed = u.arbitrary()?;
         let mut ops = Vec::new();

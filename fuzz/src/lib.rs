@@ -3,6 +3,7 @@
 use arbitrary::{Result, Unstructured};
 use dumbbell_core::param::{AlgorithmSpec, Kind, ParamSpec};
 use dumbbell_core::tcp::host::HostParams;
+use dumbbell_core::units::Rate;
 use dumbbell_core::{aqm, cc, path};
 use dumbbell_sim::config::{BottleneckParams, FlowParams, RecordParams, UdpParams, WebParams};
 use serde_json::{json, Map, Value};
@@ -118,6 +119,18 @@ pub fn algorithm(u: &mut Unstructured, specs: &[AlgorithmSpec]) -> Result<Map<St
     Ok(map)
 }
 
+/// A queue discipline with keys that it accepts together.
+pub fn queue(u: &mut Unstructured) -> Result<Map<String, Value>> {
+    let mut config = algorithm(u, &aqm::specs())?;
+    let context = aqm::QueueContext { rate: Rate::from_mbit(10), seed: 1 };
+    while let Err(error) = aqm::build(&config, &context) {
+        if config.remove(&error.key).is_none() {
+            break;
+        }
+    }
+    Ok(config)
+}
+
 fn time(u: &mut Unstructured, most: u64) -> Result<u64> {
     Ok(match u.int_in_range(0..=3_u8)? {
         0 => 0,
@@ -204,7 +217,7 @@ pub fn run(u: &mut Unstructured) -> Result<Value> {
     };
     let mut bottleneck = table(u, &BottleneckParams::specs(), &["rate"])?;
     bottleneck.insert("rate".into(), json!(scaled(u, 1000, 10_000_000_000)?));
-    bottleneck.insert("aqm".into(), algorithm(u, &aqm::specs())?.into());
+    bottleneck.insert("aqm".into(), queue(u)?.into());
     let mut changes = Vec::new();
     for _ in 0..u.int_in_range(0..=3_u8)? {
         changes.push(json!({"at": time(u, duration)?, "rate": scaled(u, 1000, 1_000_000_000)?}));

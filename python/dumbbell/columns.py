@@ -143,8 +143,10 @@ _RUNS = [
         "",
         "counters of the queue discipline",
         "JSON: counters that only some disciplines have, over the whole run. fq_codel and fq_pie: new_flows (flow "
-        "queues that became active); red: marked_by_chance and marked_by_force; every internal queue (tin0, tin1, ... "
-        "of cake): NAME_packets, NAME_ce_marks, NAME_sce_marks and NAME_drops.",
+        "queues that became active); red: marked_by_chance and marked_by_force; dualpi2: packets_in_l, packets_in_c, "
+        "ecn_mark and step_marks (a packet that both parts mark counts in both), maxq (most packets that one found); "
+        "pi2: packets_in, ecn_mark, maxq; every internal queue (tin0, tin1, ... "
+        "of cake, l and c of dualpi2): NAME_packets, NAME_ce_marks, NAME_sce_marks and NAME_drops.",
     ),
     Column("events", "events", "events", "Events that the engine handled: a measure of its work."),
     Column(

@@ -12,7 +12,7 @@
 //! | target, tupdate, ms | 15, 16 | 15, 16 | 20, 32 | 20, 32 | 20, 32 | 15, 16 | 15, 15 |
 //! | alpha, beta, Hz | 0.16, 3.2 | 0.16, 3.2 | 0.3125, 3.125, cut to 0.233, 2.79 | = | = | 0.08, 1.6 after the division by 127 | 0.15, 3 |
 //! | scheduler | credit, 10 % for C | = | 40 ms of time shift | 16 packets of L for one of C | 10 bytes of L for one of C | credit, 10 % | credit, 10 % |
-//! | step of L | > 1 ms | > 1 ms and two packets ahead on arrival | > 1.024 ms and a packet behind | = | two packets behind | > 1.000 ms and two ahead | ramp from 0.8 to 1.2 ms, a packet behind |
+//! | step of L | > 1 ms | > 1 ms and two packets ahead on arrival | > 1.024 ms and a packet behind | = | two packets behind | > 1.000 ms and a packet ahead | ramp from 0.8 to 1.2 ms, a packet behind |
 //! | L4S | ECT(1), CE | ECT(1), CE | any ECT | any ECT | any ECT | any ECT | ECT(1), CE |
 //! | decisions | coins | coins | coins | coins | coins | coins | sums |
 //!
@@ -25,7 +25,7 @@
 //!   ("without statistics reset") are commits of a branch that is not public; known are these words and the parameters, of which alpha 0.156250
 //!   and beta 3.195312 are what tc shows of the default 41/256 and 819/256. Inferred: the rest is that of L4STeam/l4sdemo of 25 July 2019 (@78e4d99), which
 //!   first has both changes: each term as a signed number, divided by 127. Before, each was shifted down by 6 bits (`arithmetic =
-//!   "linux-shift-terms"`), which keeps the sign as well, but not the gain. The step wants two packets ahead, as from 29 July on (@e73a31c).
+//!   "linux-shift-terms"`), which keeps the sign as well, but not the gain. The step wants one packet ahead, as there; from 29 July on (@e73a31c) it wanted two: `min_qlen_step = 2`.
 //!   Resetting the qdisc set p', the last delay, credit and counters to 0 in the ones, and none of these in the others. A run begins
 //!   with a new qdisc, so that the three do not differ here; what a later experiment inherited there is not modelled.
 //!

@@ -190,7 +190,7 @@ const REFACTORING: Defaults = Defaults {
     memory: false,
     arithmetic: Arithmetic::Linux127Terms,
     step_unit: 1000,
-    min_qlen_step: 2,
+    min_qlen_step: 1,
     ecn_mask: Mask::AnyEct,
     ..LINUX_6_17
 };

@@ -94,9 +94,9 @@ fn terms_are_cut_each_in_july_2019_and_together_later() {
     assert_eq!(of("linux-127", 15 * MS - 5, 15 * MS - 8), 19);
     assert_eq!(of("linux-127-terms", 15 * MS - 5, 15 * MS - 8), 19);
     assert_eq!(of("linux-shift-terms", 15 * MS - 5, 15 * MS - 8), 37);
-    // the largest difference of the two ways to divide is one unit: -44 * 4 = -176 -> -1; 879 * 2 = 1758 -> 13; 1582 -> 12
-    assert_eq!(of("linux-127", 15 * MS - 4, 15 * MS - 6), 12);
-    assert_eq!(of("linux-127-terms", 15 * MS - 4, 15 * MS - 6), 12);
+    // one unit more than cut together: -44 * 2 and 879 * 7: 6065 / 127 = 47.8, but 6153 / 127 = 48.4 and -88 / 127 = -0.7
+    assert_eq!(of("linux-127", 15 * MS - 2, 15 * MS - 9), 47);
+    assert_eq!(of("linux-127-terms", 15 * MS - 2, 15 * MS - 9), 48);
 }
 
 #[test]
