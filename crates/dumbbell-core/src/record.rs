@@ -38,6 +38,25 @@ pub struct FlowCounters {
 }
 
 impl FlowCounters {
+    /// What was counted after `before`.
+    pub fn after(&self, before: &FlowCounters) -> FlowCounters {
+        FlowCounters {
+            arrived: self.arrived - before.arrived,
+            departed: self.departed - before.departed,
+            sojourn_ns: self.sojourn_ns - before.sojourn_ns,
+            dropped_overflow: self.dropped_overflow - before.dropped_overflow,
+            dropped_aqm: self.dropped_aqm - before.dropped_aqm,
+            ce: self.ce - before.ce,
+            sce: self.sce - before.sce,
+            ce_dropped: self.ce_dropped - before.ce_dropped,
+            sce_dropped: self.sce_dropped - before.sce_dropped,
+            lost_ahead: self.lost_ahead - before.lost_ahead,
+            lost_behind: self.lost_behind - before.lost_behind,
+        }
+    }
+}
+
+impl FlowCounters {
     /// Packets that left the bottleneck or were dropped there.
     pub fn gone(&self) -> u64 {
         self.departed + self.dropped_overflow + self.dropped_aqm
@@ -197,6 +216,22 @@ pub struct QueueCounters {
     pub drops_overflow: u64,
     /// Drops by the AQM.
     pub drops_aqm: u64,
+}
+
+impl QueueCounters {
+    /// What was counted after `before`.
+    pub fn after(&self, before: &QueueCounters) -> QueueCounters {
+        QueueCounters {
+            sent: self.sent - before.sent,
+            sojourn_ns: self.sojourn_ns - before.sojourn_ns,
+            packets: self.packets - before.packets,
+            bytes: self.bytes - before.bytes,
+            ce_marks: self.ce_marks - before.ce_marks,
+            sce_marks: self.sce_marks - before.sce_marks,
+            drops_overflow: self.drops_overflow - before.drops_overflow,
+            drops_aqm: self.drops_aqm - before.drops_aqm,
+        }
+    }
 }
 
 impl Log for QueueCounters {

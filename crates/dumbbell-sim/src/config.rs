@@ -135,6 +135,9 @@ params! {
 params! {
     /// What is kept of a run.
     pub struct RecordParams {
+        /// What happens before is not counted, but for time series, convergence, completion times, smallest RTTs and the queue discipline's own
+        /// counters. In steps of 200 ms, rounded up. Short flows that began before are left out.
+        from: Time = Time::ZERO, unit "", range Time(0), Time::from_secs(86_400), source "";
         /// Whether the time series is kept.
         series: bool = true, unit "", source "";
         /// Interval of the time series.
@@ -270,6 +273,9 @@ pub struct RunConfig {
     pub record: RecordParams,
 }
 
+/// `ss` and Flent poll TCP_INFO at this interval.
+pub const SAMPLE_INTERVAL: Time = Time::from_millis(200);
+
 /// Most flows and UDP sources in one run.
 pub const MAX_FLOWS: usize = 1_000_000;
 
@@ -310,7 +316,22 @@ impl RunConfig {
             None => RecordParams::default(),
             Some(record) => RecordParams::from_json(object(record, "record")?).map_err(|e| e.within("record"))?,
         };
-        Ok(RunConfig { run, bottleneck, aqm, rate_changes, path, behind, hosts, flows, web, udp, record })
+        let config = RunConfig { run, bottleneck, aqm, rate_changes, path, behind, hosts, flows, web, udp, record };
+        if config.measured_from() >= config.run.duration {
+            let found = format!("{} ns", config.record.from.0);
+            return Err(ParamError::new("record.from", found, format!("less than the duration, {} ns", config.run.duration.0)));
+        }
+        Ok(config)
+    }
+
+    /// When counting begins: [`RecordParams::from`] in whole intervals of the samples.
+    pub fn measured_from(&self) -> Time {
+        Time(self.record.from.0.next_multiple_of(SAMPLE_INTERVAL.0))
+    }
+
+    /// For how long is counted.
+    pub fn measured(&self) -> Time {
+        self.run.duration - self.measured_from()
     }
 
     /// Whether all packets pass stages ahead of the bottleneck or behind it.

@@ -395,6 +395,9 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         let endpoint = self.arena.get(slot);
         let Origin::Web { size } = endpoint.origin else { return };
         let delay = self.lines.all[endpoint.line as usize].delay;
+        if endpoint.start - Time(delay.0 / 2) < self.config.measured_from() {
+            return;
+        }
         let result = FlowResult::new(endpoint, &self.entrance.bottleneck.counters.flows.of(slot), now);
         self.measures.short_flows.add(ShortFlow {
             number: endpoint.number,
@@ -451,6 +454,10 @@ impl<A: Aqm, L: Log> Engine<A, L> {
                 self.measures.finish_queue(&self.entrance.bottleneck);
             }
             Due::Arrival(process) => self.on_arrival(process, now)?,
+            Due::Begin => {
+                self.clock.set(Due::Begin, Time::NEVER);
+                self.measures.begin_queue(&mut self.entrance.bottleneck);
+            }
         }
         Ok(())
     }
@@ -458,7 +465,10 @@ impl<A: Aqm, L: Log> Engine<A, L> {
     /// Samples the endpoints of `line`; at the end of their measured time, takes their results.
     fn sample(&mut self, line: usize, now: Time) -> Result<(), RunError> {
         let listed = self.config.flows.len() + self.config.udp.len();
-        let over = self.clock.sampled(line, Time(self.lines.all[line].delay.0 / 2), now);
+        let ahead = Time(self.lines.all[line].delay.0 / 2);
+        let over = self.clock.sampled(line, ahead, now);
+        let from = self.config.measured_from();
+        let begins = from > Time::ZERO && now - ahead == from;
         self.lines.all[line].over = over;
         self.lines_left -= usize::from(over);
         for index in 0..self.lines.all[line].members.len() {
@@ -471,6 +481,11 @@ impl<A: Aqm, L: Log> Engine<A, L> {
                 if sender.finished.is_none_or(|finished| finished >= now) {
                     endpoint.samples.take(sender);
                 }
+            }
+            if begins && endpoint.origin == Origin::Listed {
+                let counters = self.entrance.bottleneck.counters.flows.of(slot);
+                self.measures.begin_flow(endpoint.number, listed, FlowResult::new(endpoint, &counters, now), now);
+                endpoint.forget_samples();
             }
             if !over {
                 continue;

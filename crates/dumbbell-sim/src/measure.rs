@@ -43,6 +43,8 @@ impl Samples {
 pub struct FlowResult {
     /// On the engine's clock.
     pub start: Time,
+    /// When counting began, if that is after the start.
+    pub since: Time,
     pub end: Time,
     /// Payload that arrived: acknowledged for TCP, received for UDP; bytes.
     pub payload: u64,
@@ -100,7 +102,19 @@ impl FlowResult {
     }
 
     fn seconds(&self) -> f64 {
-        self.end.saturating_sub(self.start).as_secs_f64()
+        self.end.saturating_sub(self.start.max(self.since)).as_secs_f64()
+    }
+
+    /// What was counted after `before`, when counting began.
+    fn after(self, before: &FlowResult) -> FlowResult {
+        FlowResult {
+            since: before.since,
+            payload: self.payload - before.payload,
+            sender: self.sender.after(&before.sender),
+            receiver: self.receiver.after(&before.receiver),
+            counters: self.counters.after(&before.counters),
+            ..self
+        }
     }
 
     fn mbit(&self, bytes: u64) -> f64 {
@@ -210,6 +224,9 @@ pub struct Measures {
     waiting: usize,
     /// Of listed endpoints, by number; empty until the first measured time is over.
     pub results: Vec<FlowResult>,
+    /// The same when counting began; empty if that was at the start.
+    begun: Vec<FlowResult>,
+    queue_begun: QueueCounters,
     pub queue: QueueResult,
     pub short_flows: ShortFlows,
     /// Short flows, summed by class.
@@ -250,6 +267,8 @@ impl Measures {
         Measures {
             waiting: config.flows.len(),
             results: Vec::new(),
+            begun: Vec::new(),
+            queue_begun: QueueCounters::default(),
             queue: QueueResult::default(),
             short_flows: ShortFlows::new(config.bottleneck.rate, config.record.short_flows as usize, config.run.seed),
             short_totals: vec![crate::classes::Totals::default(); classes],
@@ -332,10 +351,25 @@ impl Measures {
         queue_series.drops.push(since(|queue| queue.drops_overflow + queue.drops_aqm));
     }
 
+    /// The measured time of listed endpoint `number`, of `listed` in all, begins `now`, and `before` is what it has counted.
+    pub fn begin_flow(&mut self, number: u32, listed: usize, before: FlowResult, now: Time) {
+        self.begun.resize(listed, FlowResult::default());
+        self.begun[number as usize] = FlowResult { since: now, ..before };
+    }
+
+    /// The measured time of the queue begins.
+    pub fn begin_queue<A: Aqm, L: Log>(&mut self, bottleneck: &mut Bottleneck<A, L>) {
+        self.queue_begun = bottleneck.counters.queue;
+        bottleneck.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
+    }
+
     /// The measured time of listed endpoint `number`, of `listed` in all, is over.
     pub fn finish_flow(&mut self, number: u32, listed: usize, result: FlowResult) {
         self.results.resize(listed, FlowResult::default());
-        self.results[number as usize] = result;
+        self.results[number as usize] = match self.begun.get(number as usize) {
+            Some(before) => result.after(before),
+            None => result,
+        };
     }
 
     /// The measured time of the queue is over.
@@ -347,7 +381,7 @@ impl Measures {
         });
         self.queue = QueueResult {
             sojourn: log.flows.sojourn.clone(),
-            all: log.queue,
+            all: log.queue.after(&self.queue_begun),
             counters: bottleneck.aqm.counters().into_iter().chain(internal).collect(),
         };
     }

@@ -9,11 +9,11 @@ use dumbbell_core::histogram::Histogram;
 use dumbbell_core::units::Time;
 use serde_json::{json, Value};
 
-/// Bits that the bottleneck could have carried: its rate, integrated over the run.
+/// Bits that the bottleneck could have carried: its rate, integrated over the measured time.
 fn capacity_bits(config: &RunConfig) -> f64 {
-    let (mut bits, mut since, mut rate) = (0.0, Time::ZERO, config.bottleneck.rate);
+    let (mut bits, mut since, mut rate) = (0.0, config.measured_from(), config.bottleneck.rate);
     for change in &config.rate_changes {
-        let at = change.at.min(config.run.duration);
+        let at = change.at.clamp(config.measured_from(), config.run.duration);
         bits += (at - since).as_secs_f64() * rate.bits() as f64;
         (since, rate) = (at, change.rate);
     }
@@ -50,7 +50,7 @@ fn bins_by_class<B: Iterator<Item = (Time, u64)>>(of_classes: impl Iterator<Item
 /// Figures of the queue and across flows.
 fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], events: u64) -> Value {
     let queue = &measures.queue.all;
-    let duration = config.run.duration.as_secs_f64();
+    let duration = config.measured().as_secs_f64();
     let jain = jain(&goodput[..config.flows.len()]);
     let mut all = Histogram::default();
     measures.queue.sojourn.iter().for_each(|of_class| all.merge(of_class));
@@ -176,7 +176,7 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     ]);
     let (of_queue, sojourn) = sojourn_by_class(&measures.queue);
     let rate = config.bottleneck.rate.bits();
-    let class_rows = classes::table(&classes.list, &totals, of_queue, rate, config.run.duration);
+    let class_rows = classes::table(&classes.list, &totals, of_queue, rate, config.measured());
     for (name, ratio) in classes::ratios(&classes.list, &class_rows) {
         summary[name] = ratio;
     }

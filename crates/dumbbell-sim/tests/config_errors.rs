@@ -112,7 +112,7 @@ fn every_mistake_is_named() {
         ("/udp", json!([{"ecn": "ce"}]), "udp[0].ecn: found \"ce\", allowed: not-ect, ect0, ect1"),
         ("/udp", json!([{"count": 1_000_001}]), "udp: found 1000001 of them, allowed: at most 999998"),
         ("/record/interval", json!(1), "record.interval: found 1, allowed: 1000000 to 86400000000000"),
-        ("/record/every", json!(1), "record.every: found this key, allowed: series, interval, short_flows"),
+        ("/record/every", json!(1), "record.every: found this key, allowed: from, series, interval, short_flows"),
     ];
     for (pointer, value, expected) in cases {
         let found = broken(pointer, value.clone());
@@ -127,6 +127,13 @@ fn values_of_a_wrong_kind_in_the_record_section_are_mistakes() {
         let found = broken(pointer, value);
         assert!(found.contains(": found ") && found.starts_with(&pointer[1..].replace('/', ".")), "{pointer}: {found:?}");
     }
+}
+
+#[test]
+fn counting_must_begin_before_the_end() {
+    let duration = valid()["duration"].as_u64().unwrap();
+    let found = broken("/record/from", json!(duration));
+    assert!(found.starts_with("record.from: found ") && found.contains("less than the duration"), "{found}");
 }
 
 #[test]

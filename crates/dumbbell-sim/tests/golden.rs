@@ -44,7 +44,7 @@ fn queue(name: &'static str, base_rtt: u64, ecn: bool, tc: &'static str, aqm: Va
     for (key, value) in aqm.as_object().expect("a table") {
         params[key] = value.clone();
     }
-    let random = ["red", "pie", "fq_pie"].contains(&name);
+    let random = ["red", "pie", "fq_pie", "pi2", "dualpi2"].contains(&name);
     Queue { name, tc, aqm: params, ecn, base_rtt, random }
 }
 
@@ -73,6 +73,8 @@ fn queues() -> Vec<Queue> {
         queue("fq_codel", 20, true, "fq_codel ecn", json!({})),
         queue("pie", 20, true, "pie ecn", json!({"ecn": true})),
         queue("fq_pie", 20, true, "fq_pie ecn", json!({"ecn": true})),
+        queue("pi2", 20, true, "", json!({})),
+        queue("dualpi2", 20, true, "", json!({})),
         queue("cake", 20, true, "cake", json!({})),
         queue("cake sce", 20, true, "", json!({"sce": "on"})),
     ]
@@ -84,6 +86,7 @@ fn queues_of_two() -> Vec<Queue> {
         queue("codel", 20, true, "codel ecn", json!({"ecn": true})),
         queue("fq_codel", 20, true, "fq_codel ecn", json!({})),
         queue("cake blind", 20, true, "cake flowblind", json!({"isolation": "flowblind"})),
+        queue("dualpi2", 20, true, "", json!({})),
     ]
 }
 
@@ -315,6 +318,22 @@ fq_pie      20 reno-sce        10      8.39      -      65.7      -        32   
 fq_pie      20 dctcp-sce       10      8.39      -      65.7      -        32      -       489      -
 fq_pie      20 cubic-sce       10      9.52      -      36.8      -        16      -         0      -
 fq_pie      20 constant        10      5.77      -      20.0      -         0      -         0      -
+pi2         20 reno            10      9.00      -      28.8      -        90      -         0      -
+pi2         20 cubic           10      9.48      -      31.1      -        25      -         0      -
+pi2         20 dctcp           10      9.48      -      42.5      -       445      -         0      -
+pi2         20 prague          10      9.43      -      65.5      -      1912      -         0      -
+pi2         20 reno-sce        10      8.58      -      31.9      -       435      -         0      -
+pi2         20 dctcp-sce       10      8.58      -      31.9      -       435      -         0      -
+pi2         20 cubic-sce       10      9.48      -      29.7      -        25      -         0      -
+pi2         20 constant        10      5.77      -      20.0      -         0      -         0      -
+dualpi2     20 reno            10      9.36      -      35.6      -        52      -         4      -
+dualpi2     20 cubic           10      9.50      -      36.3      -        21      -         0      -
+dualpi2     20 dctcp           10      9.50      -      38.3      -       474      -         4      -
+dualpi2     20 prague          10      9.26      -      21.7      -      2184      -         0      -
+dualpi2     20 reno-sce        10      8.90      -      37.3      -       116      -       206      -
+dualpi2     20 dctcp-sce       10      8.90      -      37.3      -       116      -       206      -
+dualpi2     20 cubic-sce       10      9.50      -      36.3      -        21      -         0      -
+dualpi2     20 constant        10      5.77      -      20.0      -         0      -         0      -
 cake        20 reno            60      9.00   9.00      25.3   25.3       166    166         0      0
 cake        20 cubic           60      9.42   9.42      24.7   24.7       145    145         0      0
 cake        20 dctcp           10      9.46      -      26.2      -       723      -         0      -
@@ -384,4 +403,20 @@ cake blind  20 cubic/cubic-sce 10      4.65      -      27.2      -        74   
 cake blind  20 cubic-sce/cubic 10      4.84      -      27.3      -        74      -         0      -
 cake blind  20 cubic/constant  10      5.18      -      27.1      -        52      -         0      -
 cake blind  20 constant/cubic  10      4.32      -      27.2      -        52      -         0      -
+dualpi2     20 cubic/reno      10      4.59      -      37.0      -        65      -         0      -
+dualpi2     20 reno/cubic      10      4.93      -      37.2      -        65      -         0      -
+dualpi2     20 cubic/cubic     10      5.32      -      36.8      -        56      -         0      -
+dualpi2     20 cubic/cubic     10      4.21      -      37.4      -        56      -         0      -
+dualpi2     20 cubic/dctcp     10      1.63      -      45.7      -       468      -         0      -
+dualpi2     20 dctcp/cubic     10      7.90      -      38.8      -       468      -         0      -
+dualpi2     20 cubic/prague    10      6.73      -      36.8      -       826      -         0      -
+dualpi2     20 prague/cubic    10      2.74      -      23.2      -       826      -         0      -
+dualpi2     20 cubic/reno-sce  10      3.63      -      38.3      -       132      -        31      -
+dualpi2     20 reno-sce/cubic  10      5.73      -      38.3      -       132      -        31      -
+dualpi2     20 cubic/dctcp-sce 10      3.63      -      38.3      -       132      -        31      -
+dualpi2     20 dctcp-sce/cubic 10      5.73      -      38.3      -       132      -        31      -
+dualpi2     20 cubic/cubic-sce 10      4.18      -      37.5      -        52      -         0      -
+dualpi2     20 cubic-sce/cubic 10      5.35      -      37.1      -        52      -         0      -
+dualpi2     20 cubic/constant  10      6.38      -      37.0      -        31      -         0      -
+dualpi2     20 constant/cubic  10      3.15      -      37.7      -        31      -         0      -
 ";

@@ -116,6 +116,49 @@ fn the_hash_covers_every_option_that_changes_a_result() {
     }
 }
 
+/// What a run counts from `from` on, with UDP, short flows and two TCP flows, of which one starts later.
+fn counted(seconds: u64, from: u64) -> Outcome {
+    let mut config = config(
+        seconds,
+        10,
+        vec![flow("cubic", 20), with(flow("reno", 40), "start", json!({"min": 2 * SECOND, "max": 2 * SECOND}))],
+    );
+    config["udp"] = json!([{"rate": 1_000_000}]);
+    config["web"] = json!([{"cc": {"name": "cubic"}, "arrivals": {"per_second": 5.0}}]);
+    config["record"] = json!({"from": from});
+    config["bottleneck"]["aqm"] = json!({"name": "codel", "ecn": true});
+    must(&config)
+}
+
+#[test]
+fn what_happens_before_counting_begins_is_left_out() {
+    // the queue counts on: what 8 s count is what the first 3 count, and the 5 s after them
+    let (whole, before, after) = (counted(8, 0), counted(3, 0), counted(8, 3 * SECOND));
+    for key in ["packets", "ce_marks", "drops"] {
+        assert_eq!(total(&whole, key), total(&before, key) + total(&after, key), "{key}");
+    }
+    let bits = |outcome: &Outcome, seconds: f64| total(outcome, "throughput_mbit") * seconds;
+    close(bits(&whole, 8.0), bits(&before, 3.0) + bits(&after, 5.0), 1e-9, "bits");
+    close(total(&after, "utilisation"), total(&after, "throughput_mbit") / 10.0, 1e-9, "utilisation");
+    let waited = |outcome: &Outcome| total(outcome, "sojourn_mean_ms") * total(outcome, "packets");
+    close(waited(&whole), waited(&before) + waited(&after), 2e-3, "time in queue");
+    // so do flows, each over the time that it is counted; the second one starts after 2 s
+    for (row, lived) in [(0, [8.0, 3.0, 5.0]), (1, [6.0, 1.0, 5.0]), (2, [8.0, 3.0, 5.0])] {
+        for column in ["sent", "ce_received", "packets", "drops", "ce_marks", "acks"] {
+            assert_eq!(int(&whole, column, row), int(&before, column, row) + int(&after, column, row), "{column} {row}");
+        }
+        let of = |outcome: &Outcome, seconds: f64| real(outcome, "goodput_mbit", row) * seconds;
+        close(of(&whole, lived[0]), of(&before, lived[1]) + of(&after, lived[2]), 1e-6, "goodput");
+        assert_eq!(real(&whole, "start_s", row), real(&after, "start_s", row));
+    }
+    // samples of the RTT: 25 of 5 s
+    assert!(real(&after, "rtt_mean_ms", 0) > 20.0 && real(&after, "rtt_mean_ms", 0) != real(&whole, "rtt_mean_ms", 0));
+    // short flows that began before are left out, others not
+    assert!(total(&after, "short_flows") < total(&whole, "short_flows") && total(&after, "short_flows") > 10.0);
+    // in whole intervals of 200 ms
+    assert_eq!(counted(8, 3 * SECOND - 1).summary["packets"], after.summary["packets"]);
+}
+
 #[test]
 fn random_loss_is_repaired() {
     let outcome = must(&config(20, 10, vec![with(flow("cubic", 20), "loss", json!(0.01))]));

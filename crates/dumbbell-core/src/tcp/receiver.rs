@@ -63,6 +63,22 @@ pub struct ReceiverStats {
 }
 
 impl ReceiverStats {
+    /// What was counted after `before`.
+    pub fn after(&self, before: &ReceiverStats) -> ReceiverStats {
+        ReceiverStats {
+            arrived: self.arrived - before.arrived,
+            data: self.data - before.data,
+            frame_bytes: self.frame_bytes - before.frame_bytes,
+            acks: self.acks - before.acks,
+            bytes: self.bytes - before.bytes,
+            ce: self.ce - before.ce,
+            ect1: self.ect1 - before.ect1,
+            duplicates: self.duplicates - before.duplicates,
+        }
+    }
+}
+
+impl ReceiverStats {
     /// Counts a packet that arrived, of any kind.
     #[inline]
     pub fn count(&mut self, packet: &Packet) {

@@ -1,12 +1,9 @@
-//! What happens at given times: changes of rate, samples and end of the endpoints of each base RTT, points of the series, the end of
-//! the queue's measurement, arrivals of short flows. At one instant in this order.
+//! What happens at given times: changes of rate, samples, begin and end of what is measured of the endpoints of each base RTT, points of the
+//! series, the end of the queue's measurement, arrivals of short flows, the begin of the queue's measurement. At one instant in this order.
 
-use crate::config::RunConfig;
+use crate::config::{RunConfig, SAMPLE_INTERVAL};
 use crate::min_tree::MinTree;
 use dumbbell_core::units::Time;
-
-/// `ss` and Flent poll TCP_INFO at this interval.
-const SAMPLE_INTERVAL: Time = Time::from_millis(200);
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +18,15 @@ pub enum Due {
     End,
     /// A short flow of this process arrives.
     Arrival(usize),
+    /// The queue's measured time begins.
+    Begin,
 }
 
 /// The clock.
 pub struct Clock {
     times: MinTree,
     lines: usize,
+    processes: usize,
     series_interval: Time,
     changes: usize,
     duration: Time,
@@ -37,8 +37,9 @@ impl Clock {
     pub fn new(config: &RunConfig, base_rtts: &[Time]) -> Clock {
         let duration = config.run.duration;
         let mut clock = Clock {
-            times: MinTree::new(base_rtts.len() + 3 + config.web.len()),
+            times: MinTree::new(base_rtts.len() + 4 + config.web.len()),
             lines: base_rtts.len(),
+            processes: config.web.len(),
             series_interval: config.series_interval().unwrap_or(Time::NEVER),
             changes: 0,
             duration,
@@ -49,6 +50,9 @@ impl Clock {
         }
         clock.set(Due::Series, clock.series_interval);
         clock.set(Due::End, duration);
+        if config.measured_from() > Time::ZERO {
+            clock.set(Due::Begin, config.measured_from());
+        }
         clock
     }
 
@@ -59,6 +63,7 @@ impl Clock {
             Due::Series => 1 + self.lines,
             Due::End => 2 + self.lines,
             Due::Arrival(process) => 3 + self.lines + process,
+            Due::Begin => 3 + self.lines + self.processes,
         }
     }
 
@@ -80,6 +85,7 @@ impl Clock {
             index if index <= self.lines => Due::Sample(index - 1),
             index if index == 1 + self.lines => Due::Series,
             index if index == 2 + self.lines => Due::End,
+            index if index == 3 + self.lines + self.processes => Due::Begin,
             index => Due::Arrival(index - 3 - self.lines),
         }
     }

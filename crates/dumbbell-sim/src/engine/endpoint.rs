@@ -157,6 +157,16 @@ impl Endpoint {
         }
     }
 
+    /// The samples taken so far do not count.
+    pub fn forget_samples(&mut self) {
+        self.samples = Samples::default();
+        if let Transport::Tcp(tcp) = &mut self.transport {
+            if let Some(samples) = &mut tcp.sender.rtt_samples {
+                *samples = CompactHistogram::default();
+            }
+        }
+    }
+
     /// The RTT samples recorded so far; no more are recorded.
     pub fn take_rtt_samples(&mut self) -> Option<CompactHistogram> {
         match &mut self.transport {
