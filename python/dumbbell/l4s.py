@@ -40,7 +40,7 @@ MIXED_MBIT = 40.0  # captions of B.1 and B.2
 COUNTS_MBIT, COUNTS_MS = 40.0, 10.0  # of A.4
 CCDF_MBIT, CCDF_MS = 120.0, 10.0  # of A.5
 SHORT_MBIT = 40.0
-SIZES_A_DECADE = 2
+_SIZES_KB = (1, 3, 10, 30, 100, 300)  # where ranges of sizes begin
 FEWEST_SHORT = 10  # short flows of one size; of fewer a mean says little
 _LEAST_MS = 0.01  # where the logarithmic axis of delays begins
 
@@ -251,70 +251,28 @@ class _Lines:
     title: str = ""
 
 
+_RTT, _RTT_C, _UDP = "base RTT, ms", "base RTT of C, ms", "UDP, Mbit/s"
+_DELAY, _SHARE, _FAIR = "time in queue, ms", "share of packets, %", "share of what is fair"
+_OVER, _OVER_W = "rate of L / rate of C", "window of L / window of C"
+_MAIN = ("L, marks", "C, drops")
+
 FIGURES = {
-    "equal-delay": _Lines(
-        "equal", DELAYS, "rtt", "link", ["measure"], "base RTT, ms", "time in queue, ms", ["load", "cc"], log_y=True
-    ),
-    "equal-use": _Lines("equal", [USE], "rtt", "link", ["load", "cc"], "base RTT, ms", USE),
-    "equal-signals": _Lines(
-        "equal",
-        ["L, marks", "C, drops"],
-        "rtt",
-        "link",
-        ["measure", "cc"],
-        "base RTT, ms",
-        "share of packets, %",
-        ["load"],
-        log_y=True,
-    ),
-    "equal-ratio": _Lines(
-        "equal", [RATIO], "rtt", "link", ["load", "cc"], "base RTT, ms", "rate of L / rate of C", log_y=True, level=1
-    ),
+    "equal-delay": _Lines("equal", DELAYS, "rtt", "link", ["measure"], _RTT, _DELAY, ["load", "cc"], log_y=True),
+    "equal-use": _Lines("equal", [USE], "rtt", "link", ["load", "cc"], _RTT, USE),
+    "equal-signals": _Lines("equal", _MAIN, "rtt", "link", ["measure", "cc"], _RTT, _SHARE, ["load"], log_y=True),
+    "equal-ratio": _Lines("equal", [RATIO], "rtt", "link", ["load", "cc"], _RTT, _OVER, log_y=True, level=1),
     "counts-ten": _Lines(
-        "ten",
-        NORMALISED,
-        "flows of L",
-        "class",
-        ["measure", "cc"],
-        "flows of L out of ten",
-        "of the fair share",
-        log_y=True,
-        level=1,
+        "ten", NORMALISED, "n", "class", ["measure", "cc"], "flows of L, of ten", _FAIR, log_y=True, level=1
     ),
     "counts-same": _Lines(
-        "same",
-        NORMALISED,
-        "flows of L",
-        "class",
-        ["measure", "cc"],
-        "flows in each class",
-        "of the fair share",
-        log_y=True,
-        level=1,
+        "same", NORMALISED, "n", "class", ["measure", "cc"], "flows in each class", _FAIR, log_y=True, level=1
     ),
-    "mixed-ratio": _Lines(
-        "mixed",
-        [RATIO, WINDOW_RATIO],
-        "rtt of C",
-        "L",
-        ["measure", "cc"],
-        "base RTT of C, ms",
-        "L / C",
-        log_y=True,
-        level=1,
-    ),
-    "mixed-delay": _Lines(
-        "mixed", DELAYS, "rtt of C", "L", ["measure"], "base RTT of C, ms", "time in queue, ms", ["cc"], log_y=True
-    ),
-    "overload-rate": _Lines(
-        "overload", RATES, "udp", "class", ["UDP", "cc"], "UDP, Mbit/s", "TCP, Mbit/s a flow", log_y=True
-    ),
-    "overload-delay": _Lines(
-        "overload", DELAYS, "udp", "measure", ["UDP", "cc"], "UDP, Mbit/s", "time in queue of TCP, ms", log_y=True
-    ),
-    "overload-signals": _Lines(
-        "overload", SIGNALS, "udp", "measure", ["UDP", "cc"], "UDP, Mbit/s", "share of TCP's packets, %"
-    ),
+    "mixed-rate": _Lines("mixed", [RATIO], "rtt of C", "L", ["cc"], _RTT_C, _OVER, log_y=True, level=1),
+    "mixed-window": _Lines("mixed", [WINDOW_RATIO], "rtt of C", "L", ["cc"], _RTT_C, _OVER_W, log_y=True, level=1),
+    "mixed-delay": _Lines("mixed", DELAYS, "rtt of C", "L", ["measure"], _RTT_C, _DELAY, ["cc"], log_y=True),
+    "overload-rate": _Lines("overload", RATES, "udp", "class", ["UDP", "cc"], _UDP, "TCP, Mbit/s a flow", log_y=True),
+    "overload-delay": _Lines("overload", DELAYS, "udp", "measure", ["UDP", "cc"], _UDP, _DELAY, log_y=True),
+    "overload-signals": _Lines("overload", SIGNALS, "udp", "measure", ["UDP", "cc"], _UDP, _SHARE),
 }
 
 
@@ -336,7 +294,7 @@ def _shown(frame: pl.DataFrame, report: str) -> pl.DataFrame:
         pl.format("L {} ms", pl.col("rtt_l").cast(pl.Int64)).alias("L"),
         pl.format("{} Mbit/s", pl.col("rate").cast(pl.Int64)).alias("link"),
         pl.format("UDP in {}", "udp_in").alias("UDP"),
-        pl.col("flows_l").alias("flows of L"),
+        pl.col("flows_l").alias("n"),
     )
 
 
@@ -368,9 +326,23 @@ def _parts(frame: pl.DataFrame, split: Sequence[str]) -> list[tuple[dict[str, An
     return [(dict(zip(split, key, strict=True)), found[key]) for key in sorted(found, key=str)]
 
 
+def _slowest_and_fastest(found: Results, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of classes with `low` and `high` of their slowest and fastest flow, means over seeds."""
+    rate = pl.col("throughput_mbit")
+    flows = (
+        found.table("flows")
+        .group_by("key", "side", *_PLACE)
+        .agg(low=rate.min() / rate.mean(), high=rate.max() / rate.mean())
+    )
+    spread = flows.group_by(*_PLACE, "side").agg(pl.col("low", "high").mean())
+    sided = frame.drop("low", "high").with_columns(side=pl.col("what").str.head(1))
+    return sided.join(spread, on=[*_PLACE, "side"], how="left").with_columns(pl.col("low", "high") * pl.col("value"))
+
+
 def _lines(found: Results, report: str, spec: _Lines) -> dict[str, Picture]:
     """Return the pictures of one figure by what tells them apart."""
-    frame = _with_alone(found.of(report, spec.kind).filter(pl.col("what").is_in(list(spec.whats))))
+    frame = found.of(report, spec.kind).filter(pl.col("what").is_in(list(spec.whats)))
+    frame = _with_alone(_slowest_and_fastest(found, frame) if spec.x == "n" else frame)
     if spec.log_y:
         frame = frame.filter(pl.col("value") > 0).with_columns(
             pl.when(pl.col("low") > 0).then("low"), published=pl.when(pl.col("published") > 0).then("published")
@@ -399,11 +371,12 @@ def _lines(found: Results, report: str, spec: _Lines) -> dict[str, Picture]:
             by=spec.by,
             facet=rows or None,
             columns=across,
+            log_x=spec.x != "n",
             log_y=spec.log_y,
             reference="published" if own["published"].count() else None,
             x_label=spec.x_label,
             y_label=spec.y_label,
-            title=_caption(report, part, own),
+            title=_caption(report, part, own, "bars: slowest and fastest flow" if spec.x == "n" else ""),
         )
         if spec.level is not None:
             picture.level(spec.level)
@@ -451,8 +424,10 @@ def completions(found: Results) -> pl.DataFrame:
     """
     rows = found.table("short_flows").filter(pl.col("completion_s").is_not_nan(), _KINDS["equal"])
     best = pl.col("size_bytes") * 8 / (pl.col("rate") * 1e6) + 2 * pl.col("rtt_l") / 1e3
-    step = (pl.col("size_bytes").log10() * SIZES_A_DECADE).floor()
-    each = rows.with_columns(share=best / pl.col("completion_s"), size=10 ** ((step + 0.5) / SIZES_A_DECADE) / 1e3)
+    sizes = pl.col("size_bytes").cut(
+        [1e3 * size for size in _SIZES_KB[1:]], labels=[*map(str, _SIZES_KB)], left_closed=True
+    )
+    each = rows.with_columns(share=best / pl.col("completion_s"), size=sizes.cast(pl.String).cast(pl.Int64))
     share = pl.col("share")
     mean = each.group_by(*_PLACE, "side", "size").agg(
         value=share.mean(), low=share.quantile(0.05), high=share.quantile(0.95), flows=pl.len()
@@ -479,7 +454,7 @@ def _completion(found: Results, report: str) -> dict[str, Picture]:
             facet="RTT",
             columns=across,
             log_x=True,
-            x_label="size, kB",
+            x_label="size, kB, from",
             y_label="shortest / real completion time",
             title=_caption(report, part, own.with_columns(n=1), f"short flows at {SHORT_MBIT:g} Mbit/s, P5 to P95"),
         )
@@ -583,7 +558,7 @@ def tables(found: Results) -> str:
             parts.append(f"### {title}\n\n{note}{_grid(frame, [*keys, 'version'], whats, 'what', _cell)}")
         short = completions(found).filter(pl.col("report") == report).with_columns(_enum("version", _versions(report)))
         if not short.is_empty():
-            named = short.with_columns(kb=pl.col("size").map_elements(lambda size: f"{size:.2g} kB", pl.String))
+            named = short.with_columns(kb=pl.format("from {} kB", "size"))
             heads = named.sort("size")["kb"].unique(maintain_order=True).to_list()
             keys = ["cc", "rate", "rtt_l", "side", "version"]
             table = _grid(named, keys, heads, "kb", lambda row: number(row["value"]))
