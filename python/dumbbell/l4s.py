@@ -70,7 +70,7 @@ _PUBLISHED = {
 _PLACE = ["report", "version", "cc", "load", "rate", "rtt_l", "rtt_c", "flows_l", "flows_c", "udp", "udp_in"]
 
 
-def _describe(row: dict[str, Any]) -> dict[str, Any] | None:
+def describe(row: dict[str, Any]) -> dict[str, Any] | None:
     """Return the place of a run in the reports; None if it has none."""
     config = json.loads(row["config"])
     aqm, flows, udp = config["bottleneck"]["aqm"], config["flows"], config["udp"]
@@ -103,7 +103,7 @@ class Results:
     def __init__(self, path: str | Path, reference: str | Path | None = None) -> None:
         found = results.Results(path)
         rows = {row["key"]: row for row in found.runs.iter_rows(named=True)}
-        described = [one for row in rows.values() if (one := _describe(row))]
+        described = [one for row in rows.values() if (one := describe(row))]
         if not described:
             raise InputError(
                 str(path), "", "no run of these reports", "results of experiments/l4s/2021- or versions-*.toml"
@@ -133,14 +133,7 @@ class Results:
         return rows.drop("kind", strict=False).join(of_class, on=["key", "class"])
 
     def _measured(self) -> pl.DataFrame:
-        runs = self.table("runs").select("key", *(pl.col(c) * by for c, by in _OF_RUN.values()))
-        runs = runs.rename({column: what for what, (column, _) in _OF_RUN.items()}).unpivot(index="key")
-        classes = self._tables["classes"].filter(pl.col("kind") == "flows")
-        named = {what: pl.col(column) * by for what, (column, by) in _OF_CLASS.items()}
-        sides = classes.select("key", side=_side("cc"), **named).unpivot(index=["key", "side"])
-        sides = sides.select("key", pl.format("{}, {}", "side", "variable").alias("variable"), "value")
-        every = pl.concat([runs, sides]).rename({"variable": "what"}).with_columns(pl.col("value").fill_nan(None))
-        every = self.runs.join(every.drop_nulls("value"), on="key")
+        every = self.runs.join(values(self._tables["runs"], self._tables["classes"]), on="key")
         mean = every.group_by(*_PLACE, "what").agg(
             pl.col("value").mean(),
             deviation=pl.col("value").std(),
@@ -156,6 +149,18 @@ class Results:
     def of(self, report: str, kind: str) -> pl.DataFrame:
         """Return what was measured in one report's experiments of a kind: equal, mixed, overload, ten, same."""
         return self.measured.filter(pl.col("report") == report, _KINDS[kind])
+
+
+def values(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
+    """Return what was measured in each run, one value a row: `key`, `what`, `value`; of classes only long flows."""
+    of_runs = runs.select("key", *(pl.col(c) * by for c, by in _OF_RUN.values()))
+    of_runs = of_runs.rename({column: what for what, (column, _) in _OF_RUN.items()}).unpivot(index="key")
+    named = {what: pl.col(column) * by for what, (column, by) in _OF_CLASS.items()}
+    long_flows = classes.filter(pl.col("kind") == "flows").select("key", side=_side("cc"), **named)
+    of_classes = long_flows.unpivot(index=["key", "side"])
+    of_classes = of_classes.select("key", pl.format("{}, {}", "side", "variable").alias("variable"), "value")
+    every = pl.concat([of_runs, of_classes]).rename({"variable": "what"})
+    return every.with_columns(pl.col("value").fill_nan(None)).drop_nulls("value")
 
 
 def _side(cc: str) -> pl.Expr:
@@ -254,22 +259,23 @@ class _Lines:
 _RTT, _RTT_C, _UDP = "base RTT, ms", "base RTT of C, ms", "UDP, Mbit/s"
 _DELAY, _SHARE, _FAIR = "time in queue, ms", "share of packets, %", "share of what is fair"
 _OVER, _OVER_W = "rate of L / rate of C", "window of L / window of C"
+_EACH = ("measure", "cc")
 _MAIN = ("L, marks", "C, drops")
 
 FIGURES = {
-    "equal-delay": _Lines("equal", DELAYS, "rtt", "link", ["measure"], _RTT, _DELAY, ["load", "cc"], log_y=True),
+    "equal-delay-l": _Lines("equal", DELAYS[:2], "rtt", "link", _EACH, _RTT, _DELAY, ["load"], log_y=True),
+    "equal-delay-c": _Lines("equal", DELAYS[2:], "rtt", "link", _EACH, _RTT, _DELAY, ["load"], log_y=True),
     "equal-use": _Lines("equal", [USE], "rtt", "link", ["load", "cc"], _RTT, USE),
-    "equal-signals": _Lines("equal", _MAIN, "rtt", "link", ["measure", "cc"], _RTT, _SHARE, ["load"], log_y=True),
+    "equal-signals": _Lines("equal", _MAIN, "rtt", "link", _EACH, _RTT, _SHARE, ["load"], log_y=True),
     "equal-ratio": _Lines("equal", [RATIO], "rtt", "link", ["load", "cc"], _RTT, _OVER, log_y=True, level=1),
-    "counts-ten": _Lines(
-        "ten", NORMALISED, "n", "class", ["measure", "cc"], "flows of L, of ten", _FAIR, log_y=True, level=1
-    ),
+    "counts-ten": _Lines("ten", NORMALISED, "flows", "class", _EACH, "flows of L, of ten", _FAIR, log_y=True, level=1),
     "counts-same": _Lines(
-        "same", NORMALISED, "n", "class", ["measure", "cc"], "flows in each class", _FAIR, log_y=True, level=1
+        "same", NORMALISED, "flows", "class", _EACH, "flows in each class", _FAIR, log_y=True, level=1
     ),
     "mixed-rate": _Lines("mixed", [RATIO], "rtt of C", "L", ["cc"], _RTT_C, _OVER, log_y=True, level=1),
     "mixed-window": _Lines("mixed", [WINDOW_RATIO], "rtt of C", "L", ["cc"], _RTT_C, _OVER_W, log_y=True, level=1),
-    "mixed-delay": _Lines("mixed", DELAYS, "rtt of C", "L", ["measure"], _RTT_C, _DELAY, ["cc"], log_y=True),
+    "mixed-delay-l": _Lines("mixed", DELAYS[:2], "rtt of C", "L", _EACH, _RTT_C, _DELAY, log_y=True),
+    "mixed-delay-c": _Lines("mixed", DELAYS[2:], "rtt of C", "L", _EACH, _RTT_C, _DELAY, log_y=True),
     "overload-rate": _Lines("overload", RATES, "udp", "class", ["UDP", "cc"], _UDP, "TCP, Mbit/s a flow", log_y=True),
     "overload-delay": _Lines("overload", DELAYS, "udp", "measure", ["UDP", "cc"], _UDP, _DELAY, log_y=True),
     "overload-signals": _Lines("overload", SIGNALS, "udp", "measure", ["UDP", "cc"], _UDP, _SHARE),
@@ -294,7 +300,7 @@ def _shown(frame: pl.DataFrame, report: str) -> pl.DataFrame:
         pl.format("L {} ms", pl.col("rtt_l").cast(pl.Int64)).alias("L"),
         pl.format("{} Mbit/s", pl.col("rate").cast(pl.Int64)).alias("link"),
         pl.format("UDP in {}", "udp_in").alias("UDP"),
-        pl.col("flows_l").alias("n"),
+        pl.col("flows_l").alias("flows"),
     )
 
 
@@ -342,7 +348,7 @@ def _slowest_and_fastest(found: Results, frame: pl.DataFrame) -> pl.DataFrame:
 def _lines(found: Results, report: str, spec: _Lines) -> dict[str, Picture]:
     """Return the pictures of one figure by what tells them apart."""
     frame = found.of(report, spec.kind).filter(pl.col("what").is_in(list(spec.whats)))
-    frame = _with_alone(_slowest_and_fastest(found, frame) if spec.x == "n" else frame)
+    frame = _with_alone(_slowest_and_fastest(found, frame) if spec.x == "flows" else frame)
     if spec.log_y:
         frame = frame.filter(pl.col("value") > 0).with_columns(
             pl.when(pl.col("low") > 0).then("low"), published=pl.when(pl.col("published") > 0).then("published")
@@ -371,12 +377,12 @@ def _lines(found: Results, report: str, spec: _Lines) -> dict[str, Picture]:
             by=spec.by,
             facet=rows or None,
             columns=across,
-            log_x=spec.x != "n",
+            log_x=spec.x != "flows",
             log_y=spec.log_y,
             reference="published" if own["published"].count() else None,
             x_label=spec.x_label,
             y_label=spec.y_label,
-            title=_caption(report, part, own, "bars: slowest and fastest flow" if spec.x == "n" else ""),
+            title=_caption(report, part, own, "bars: slowest and fastest flow" if spec.x == "flows" else ""),
         )
         if spec.level is not None:
             picture.level(spec.level)
@@ -420,7 +426,8 @@ def _ccdf(found: Results, report: str) -> dict[str, Picture]:
 def completions(found: Results) -> pl.DataFrame:
     """Return completion of short flows by size: (size / rate + 2 base RTT) / time, mean, P5 and P95.
 
-    It is at most 1. Of the kept sample of short flows; sizes with few of them are left out.
+    More than 1 is possible: a token bucket that was idle lets two packets through at once. Of the kept sample of short
+    flows; sizes with few of them are left out.
     """
     rows = found.table("short_flows").filter(pl.col("completion_s").is_not_nan(), _KINDS["equal"])
     best = pl.col("size_bytes") * 8 / (pl.col("rate") * 1e6) + 2 * pl.col("rtt_l") / 1e3
