@@ -1,6 +1,6 @@
 """Version against version of DualPI2: writes the tables of docs/findings/dualpi2-versions.md.
 
-python docs/dualpi2_versions.py l4s-diff.duckdb        make l4s
+python docs/dualpi2_versions.py l4s-versions.duckdb        make l4s
 
 The file has the runs of experiments/l4s/versions-diff*.toml. What stands around the tables is kept.
 """
@@ -32,7 +32,7 @@ _SHORT = ("L, slow-down of short flows", "C, slow-down of short flows")
 MEASURES = (l4s.USE, l4s.RATIO, l4s.WINDOW_RATIO, *l4s.RATES, *l4s.DELAYS, *l4s.SIGNALS, *_SHORT)
 _UNITS = {"rate": "Mbit/s", "mean": "ms", "P99": "ms", "marks": "%", "drops": "%"}
 _WORDS = {"mean": "mean time in queue", "P99": "P99 time in queue"}
-_CELL = ["workload", "cc", "rate", "rtt_l", "rtt_c", "udp", "udp_in"]
+_CELL = ["workload", "cc", "rate", "rtt_l", "rtt_c", "flows_l", "flows_c", "udp", "udp_in"]
 
 
 def read(path: str | Path) -> pl.DataFrame:

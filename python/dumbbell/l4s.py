@@ -316,11 +316,13 @@ def _with_alone(frame: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([frame.filter(pl.col("cc") != "-"), alone])
 
 
-def _caption(report: str, part: dict[str, Any], frame: pl.DataFrame, note: str = "") -> str:
-    """Return the title of a picture: whose it is, which part, and how many runs made a point."""
-    words = [REPORTS[report][0], *(f"{value}" for value in part.values()), note]
+def _caption(report: str, part: dict[str, Any], frame: pl.DataFrame, bars: str = "95 % intervals") -> str:
+    """Return the title of a picture: whose it is, which part, how many runs made a point, and what the bars are."""
+    words = [REPORTS[report][0], *(f"{value}" for value in part.values())]
     if frame["n"].max() != 1:
-        words.append(f"means of {times(frame['n'])} runs, 95 % intervals")
+        words.append(f"means of {times(frame['n'])} runs")
+    if frame["low"].count():
+        words.append(bars)
     return "; ".join(word for word in words if word)
 
 
@@ -382,7 +384,9 @@ def _lines(found: Results, report: str, spec: _Lines) -> dict[str, Picture]:
             reference="published" if own["published"].count() else None,
             x_label=spec.x_label,
             y_label=spec.y_label,
-            title=_caption(report, part, own, "bars: slowest and fastest flow" if spec.x == "flows" else ""),
+            title=_caption(report, part, own, "bars: slowest and fastest flow")
+            if spec.x == "flows"
+            else _caption(report, part, own),
         )
         if spec.level is not None:
             picture.level(spec.level)
@@ -431,10 +435,8 @@ def completions(found: Results) -> pl.DataFrame:
     """
     rows = found.table("short_flows").filter(pl.col("completion_s").is_not_nan(), _KINDS["equal"])
     best = pl.col("size_bytes") * 8 / (pl.col("rate") * 1e6) + 2 * pl.col("rtt_l") / 1e3
-    sizes = pl.col("size_bytes").cut(
-        [1e3 * size for size in _SIZES_KB[1:]], labels=[*map(str, _SIZES_KB)], left_closed=True
-    )
-    each = rows.with_columns(share=best / pl.col("completion_s"), size=sizes.cast(pl.String).cast(pl.Int64))
+    size = pl.max_horizontal(pl.when(pl.col("size_bytes") >= 1e3 * size).then(size) for size in _SIZES_KB)
+    each = rows.with_columns(share=best / pl.col("completion_s"), size=size).drop_nulls("size")
     share = pl.col("share")
     mean = each.group_by(*_PLACE, "side", "size").agg(
         value=share.mean(), low=share.quantile(0.05), high=share.quantile(0.95), flows=pl.len()
@@ -463,7 +465,9 @@ def _completion(found: Results, report: str) -> dict[str, Picture]:
             log_x=True,
             x_label="size, kB, from",
             y_label="shortest / real completion time",
-            title=_caption(report, part, own.with_columns(n=1), f"short flows at {SHORT_MBIT:g} Mbit/s, P5 to P95"),
+            title=_caption(
+                report, part, own.with_columns(n=1), f"short flows at {SHORT_MBIT:g} Mbit/s; bars: P5 to P95"
+            ),
         )
         for part, own in _parts(shown, ["cc"] if across != "cc" else [])
     }
