@@ -3,6 +3,7 @@
 # make linux  every measured cell of real Linux beside the simulator: writes docs/validation-linux.md
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
+# make l4s    DualPI2 as in its authors' reports: runs experiments/l4s, writes l4s.md, the figures into l4s/ and docs/findings/dualpi2-versions.md
 # make reference  every key of experiment files and every column of results: writes docs/reference.md
 # make test   cargo test and pytest
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
@@ -24,7 +25,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo validation linux linux-runs sce abe reference build test fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo validation linux linux-runs sce abe l4s reference build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -59,6 +60,13 @@ sce: build
 abe: build
 	$(BIN)/dumbbell run $(addprefix experiments/abe/,$(addsuffix .toml,gain convergence coexistence slow-start short closed-form)) -o abe.duckdb
 	@$(BIN)/dumbbell paper abe abe.duckdb -o abe > abe.md
+
+L4S := equal-rtt equal-rtt-web mixed-rtt overload counts alone
+l4s: build
+	$(BIN)/dumbbell run $(foreach kind,$(L4S),experiments/l4s/versions-$(kind).toml experiments/l4s/2021-$(kind).toml) -o l4s.duckdb
+	@$(BIN)/dumbbell paper l4s l4s.duckdb -o l4s > l4s.md
+	$(BIN)/dumbbell run $(addprefix experiments/l4s/versions-diff,.toml -web.toml -overload.toml) -o l4s-versions.duckdb
+	$(BIN)/python docs/dualpi2_versions.py l4s-versions.duckdb
 
 reference: build
 	$(BIN)/dumbbell describe --all > docs/reference.md
@@ -122,7 +130,7 @@ bench:
 
 clean:
 	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb linux.duckdb two.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
-		abe.md abe python/dumbbell/_native*.so
+		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }

@@ -189,7 +189,7 @@ def test_cells_of_other_settings_are_paired_by_their_matrix(tmp_path: Path) -> N
     ("share", "text"), [(0.0065, "+0.65 %"), (-0.042, "-4.2 %"), (1.23, "+120 %"), (26.4, "+2600 %")]
 )
 def test_changes_are_written_without_exponents(share: float, text: str) -> None:
-    assert diff._percent(share) == text
+    assert diff.percent(share) == text
 
 
 def test_a_change_of_nothing_has_no_size(tmp_path: Path) -> None:

@@ -115,11 +115,15 @@ def _place(config: dict[str, Any]) -> _Place | None:
         ecn = config["hosts"]["ecn"] if flow["ecn"] is None else flow["ecn"]
         sides.append(_Side(flow["cc"]["name"], ecn, flow["base_rtt"] / 1e6, flow["count"]))
     bottleneck = config["bottleneck"]
-    place = _Place(bottleneck["aqm"]["name"], bottleneck["rate"] / 1e6, tuple(sides), 0.0, "")
-    for source in udp:
+    return _Place(bottleneck["aqm"]["name"], bottleneck["rate"] / 1e6, tuple(sides), *udp_of(config))
+
+
+def udp_of(config: dict[str, Any]) -> tuple[float, str]:
+    """Return payload of the UDP of a run in Mbit/s, and its class."""
+    for source in config["udp"]:
         payload = source["rate"] * (source["size"] - _UDP_HEADERS) / source["size"] / 1e6
-        place = replace(place, udp_mbit=round(payload, 3), udp_class="b" if source["ecn"] == "not-ect" else "a")
-    return place
+        return round(payload, 3), "b" if source["ecn"] == "not-ect" else "a"
+    return 0.0, ""
 
 
 def _side(name: str, rtt_ms: float, flows: int) -> _Side:

@@ -175,19 +175,30 @@ def _print_csv(rows: list[dict[str, Any]]) -> None:
 
 
 def paper(
-    name: Annotated[str, typer.Argument(metavar="PAPER", help="Whose figures: abe.")],
+    name: Annotated[str, typer.Argument(metavar="PAPER", help="Whose figures: abe, l4s.")],
     results: File,
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="DIR", help="Folder for the figures.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(metavar="CSV", help="Published statistics to show beside l4s.")
+    ] = None,
 ) -> None:
     """Print a paper's results as tables and, with -o, draw its figures."""
-    from dumbbell import abe
+    from dumbbell import abe, l4s
 
-    if name != "abe":
-        raise InputError("paper", "", name, "abe", nearest(name, ["abe"]))
-    found = abe.Results(results)
-    print(abe.tables(found))
-    if output is not None:
-        print("\n".join(map(str, abe.draw(found, output))), file=sys.stderr)
+    if name not in ("abe", "l4s"):
+        raise InputError("paper", "", name, "abe, l4s", nearest(name, ["abe", "l4s"]))
+    if name == "l4s":
+        reports = l4s.Results(results, reference)
+        print(l4s.tables(reports))
+        drawn = [] if output is None else l4s.draw(reports, output)
+    else:
+        if reference is not None:
+            raise InputError("paper", "--reference", "abe", "l4s")
+        found = abe.Results(results)
+        print(abe.tables(found))
+        drawn = [] if output is None else abe.draw(found, output)
+    if drawn:
+        print("\n".join(map(str, drawn)), file=sys.stderr)
 
 
 def plot(

@@ -92,7 +92,7 @@ def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[l
     body = []
     for row in rows.iter_rows(named=True):
         nothing = row["a"] == 0  # a change of nothing has no size; cells where both are nothing would give it one
-        change = "-" if nothing or row["change"] is None else _percent(row["change"])
+        change = "-" if nothing or row["change"] is None else percent(row["change"])
         whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
         line = [
             axis_label(row["measure"], row["table"]),
@@ -102,12 +102,12 @@ def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[l
         ]
         if several:
             low, high = (None, None) if nothing else (row["change_low"], row["change_high"])
-            line += [change, _interval(low, high, _percent)]
+            line += [change, interval(low, high, percent)]
             line += [str(row["n"]), f"{row['differing']} of {row['cells']}"]
         else:
             half, middle = row["half"], row["difference"]
             ends = (None, None) if half is None else (middle - half, middle + half)
-            line += [number(middle), _interval(ends[0], ends[1], number), change, str(row["n"])]
+            line += [number(middle), interval(ends[0], ends[1], number), change, str(row["n"])]
         body.append([*([row["where"]] if cells else []), *line])
     return header, body
 
@@ -116,13 +116,14 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     """Return a change in per cent with two significant digits: `+0.65 %`, `+120 %`."""
     text = f"{100 * share:+.2g}"
     return f"{float(text):+.0f} %" if "e+" in text else f"{text} %"
 
 
-def _interval(low: float | None, high: float | None, text: Callable[[float], str]) -> str:
+def interval(low: float | None, high: float | None, text: Callable[[float], str]) -> str:
+    """Return an interval in words, each end by `text`."""
     return "-" if low is None or high is None else f"{text(low)} to {text(high)}"
 
 
@@ -149,6 +150,15 @@ def diff(first: Results, second: Results | None = None, *, by: str | None = None
         side.join(pairs.select("pair", pl.col(name).alias("cell"), "where"), on="cell", how="inner")
         for side, name in zip(sides, ("a", "b"), strict=True)
     )
+    return held(a, b, names, lines)
+
+
+def held(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, str], lines: Sequence[str] = ()) -> Diff:
+    """Return what differs from `a` to `b`, which have a row a value.
+
+    Their columns are `pair` (the number of a cell), `where` (it in words), `table`, `measure`, `part`, `seed`, `hash`
+    and `value`. Raises InputError if they have nothing in common.
+    """
     compared = _compared(a, b)
     if compared.is_empty():
         raise InputError("diff", "", "no measure that both have", "results with the same cells")
