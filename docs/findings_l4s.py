@@ -15,7 +15,6 @@ import pi2_margins
 import polars as pl
 
 from dumbbell import figures, units
-from dumbbell.aggregate import half_width
 from dumbbell.errors import InputError
 from dumbbell.figures import Picture, Series
 from dumbbell.results import Results
@@ -91,11 +90,9 @@ def _place(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def means(frame: pl.DataFrame, by: list[str], *values: str) -> pl.DataFrame:
-    """Return means over seeds, with the 95 % interval of the first value from `low` to `high`."""
+    """Return means over seeds, and the least and largest of the first value as `low` and `high`."""
     first = pl.col(values[0])
-    half = half_width(pl.col("deviation"), pl.col("n"))
-    found = frame.group_by(by).agg(pl.col(values).mean(), deviation=first.std(), n=first.count())
-    return found.with_columns(low=first - half, high=first + half).sort(by)
+    return frame.group_by(by).agg(pl.col(values).mean(), low=first.min(), high=first.max(), n=first.count()).sort(by)
 
 
 def _named(column: str, names: dict[Any, str]) -> pl.Expr:
@@ -119,7 +116,7 @@ def rtt(found: Found) -> Picture:
         log_x=True,
         x_label="base RTT of both, ms",
         y_label="rate of Prague over that of CUBIC",
-        title="40 Mbit/s, means of 3 runs and their 95 % intervals",
+        title="40 Mbit/s; mean, least and largest of 3 runs",
     )
     picture.level(1)
     return picture
@@ -196,8 +193,8 @@ def _protection(found: Found) -> pl.DataFrame:
         share=100 * pl.col("total_throughput_mbit") / pl.col("rate"),
         shown=_named("count", {1: "1 Prague, 1 CUBIC", 8: "8 Prague, 1 CUBIC"}),
     )
-    load = [rate for rate in sorted(classes["udp"].unique())]
-    names = {rate: "no UDP" if rate < 0.1 else f"UDP in L: {rate:g} Mbit/s" for rate in load}
+    rates = sorted(classes["udp"].unique())
+    names = {rate: "no UDP" if rate < 0.1 else f"UDP in L: {rate:g} Mbit/s" for rate in rates}
     return classes.with_columns(load=_named("udp", names))
 
 
@@ -277,7 +274,7 @@ def any_ect(found: Found) -> Picture:
         columns=2,
         x_label="base RTT of both",
         y_label="goodput, Mbit/s",
-        title="40 Mbit/s, means of 3 runs and their 95 % intervals",
+        title="40 Mbit/s; mean, least and largest of 3 runs",
     )
 
 

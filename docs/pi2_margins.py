@@ -1,14 +1,18 @@
 """How stable DualPI2's controller is in a linear model: gain and phase margins of flows in the C queue.
 
-The model is that of PI2's authors (De Schepper et al., CoNEXT 2016, appendix B), derived in docs/findings/dualpi2.md. With
-N flows, a window W in segments, the round trip R with the queue in it, and marks or drops of probability p = p'^2,
+A fluid model in the manner of PI2's authors (De Schepper et al., CoNEXT 2016). With N flows, a window W in segments,
+the round trip R with the queue in it, drops of probability p'^2 and a link of C segments a second,
 
-    dW/dt = increase - (1 - b) W^2 p(t - R) / R        window that keeps b of itself
-    dq/dt = N W / (R C) - 1                            delay of a queue that C segments a second leave
-    p'    = (beta + alpha / (T s)) (q - target)        controller that acts every T
+    dW/dt = increase / R - (1 - b) W^2 p'(t - R)^2 / R    a window of which b is kept
+    dq/dt = N W / (R C) - 1                               delay of the queue
+    p'    = (beta + alpha / (T s)) (q - target)           controller that acts every T
 
-and, around W, p', target: L(s) = (beta + alpha / (T s)) g / R e^(-s (R + T / 2)) / ((s + r) (s + 1 / R)).
-`g` = 2 (1 - b) W p' is how strongly the flow answers, and `r` how fast it forgets. (T / 2 is the hold of the sampled controller.)
+and, around W, p' and target,
+
+    L(s) = (beta + alpha / (T s)) g / R e^(-s (R + T / 2)) / ((s + r) (s + 1 / R))
+
+where g = 2 (1 - b) W p' is how strongly a flow answers and r how fast it forgets. T / 2 is the delay of a controller
+that holds its answer for T.
 """
 
 import math
@@ -51,12 +55,12 @@ def cubic(window: float, rtt: float) -> Flow:
 
     Which of both it is follows from p at this window: the rule that needs more signals for it is the one in force.
     """
-    kept = 1 - CUBIC_KEEPS
-    friendly = 3 * kept / (1 + CUBIC_KEEPS) / kept / window**2  # RFC 9438 section 4.3: increase 3 (1 - b) / (1 + b)
-    constant = (CUBIC_C * (3 + CUBIC_KEEPS) / (4 * kept)) ** 0.25  # RFC 9438 section 5.1: W = constant (R / p)^(3/4)
+    cut = 1 - CUBIC_KEEPS
+    friendly = 3 / (1 + CUBIC_KEEPS) / window**2  # increase: 3 (1 - b) / (1 + b), RFC 9438 section 4.3
+    constant = (CUBIC_C * (3 + CUBIC_KEEPS) / (4 * cut)) ** 0.25  # RFC 9438 section 5.1: W = constant (R / p)^(3/4)
     curve = rtt * (constant / window) ** (4 / 3)
     p = max(friendly, curve)
-    response = 2 * kept * window * math.sqrt(p)
+    response = 2 * cut * window * math.sqrt(p)
     power = 1.0 if friendly >= curve else 1.5  # W falls as this power of p'
     return Flow(math.sqrt(p), response, response * math.sqrt(p) / power / rtt)
 
