@@ -1,0 +1,122 @@
+"""The figures of docs/findings/dualpi2.md and the linear model of DualPI2's controller."""
+
+import importlib
+import math
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dumbbell
+from dumbbell import experiment
+from dumbbell.errors import InputError
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def docs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    for name in ("pi2_margins", "findings_l4s"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+@pytest.fixture
+def model(docs: None) -> ModuleType:
+    return importlib.import_module("pi2_margins")
+
+
+@pytest.fixture
+def findings(model: ModuleType) -> ModuleType:
+    return importlib.import_module("findings_l4s")
+
+
+def test_flows_in_equilibrium(model: ModuleType) -> None:
+    # Reno: W^2 p = 2, so that W p' = sqrt(2), and r = W p / R
+    flow = model.reno(100, 0.1)
+    assert (flow.probability, flow.response, flow.forgets) == pytest.approx((0.0141421, 1.414214, 0.2), rel=1e-5)
+    # CUBIC in its Reno-friendly region: p = 3 / 1.7 / W^2, g = 2 * 0.3 * sqrt(3 / 1.7), r = 0.6 W p / R
+    flow = model.cubic(20, 0.03)
+    assert flow.probability**2 == pytest.approx(3 / 1.7 / 400)
+    assert flow.response == pytest.approx(0.6 * math.sqrt(3 / 1.7))
+    assert flow.forgets == pytest.approx(0.6 * 20 * 3 / 1.7 / 400 / 0.03)
+    # beyond it: W = 1.054 (R / p)^(3/4), RFC 9438 section 5.1
+    flow = model.cubic(10_000, 0.1)
+    assert 1.054 * (0.1 / flow.probability**2) ** 0.75 == pytest.approx(10_000, rel=1e-3)
+
+
+def test_margins_are_where_the_loop_has_gain_or_phase_of_the_border(model: ModuleType) -> None:
+    rtt, flow = 0.05, model.reno(50, 0.05)
+    found = model.margins(flow, rtt)
+
+    def loop(omega: float) -> complex:
+        s = 1j * omega
+        controller = model.BETA + model.ALPHA / (model.TUPDATE * s)
+        return complex(
+            controller * flow.response / rtt * np.exp(-s * (rtt + model.TUPDATE / 2)) / ((s + flow.forgets) * (s + 1 / rtt))
+        )
+
+    grid = np.logspace(-2, 3, 20_001)
+    values = np.array([loop(omega) for omega in grid])
+    turns = np.flatnonzero((values.imag[:-1] < 0) & (values.imag[1:] >= 0) & (values.real[1:] < 0))
+    assert found.gain_db == pytest.approx(-20 * math.log10(abs(values[turns[0]])), abs=0.05)
+    crossed = values[np.flatnonzero(np.abs(values) >= 1)[-1]]
+    assert found.phase_deg == pytest.approx(180 + math.degrees(np.angle(crossed)), abs=0.3)
+
+
+def test_the_model_says_what_rtts_the_gains_are_for(model: ModuleType) -> None:
+    # RFC 9332 appendix A: alpha and beta follow from RTT_max = 100 ms
+    assert model.of_link(400e6, 0.085, 10, "reno").phase_deg > 0 > model.of_link(400e6, 0.2, 10, "reno").phase_deg
+    assert model.of_link(4e6, 0.001, 10) is None
+    margins = [model.of_link(120e6, rtt / 1e3, 10).phase_deg for rtt in (5, 20, 50, 100, 200)]
+    assert margins == sorted(margins, reverse=True)
+
+
+def small(name: str) -> dict[str, Any]:
+    """Return an experiment with few of its cells, and short."""
+    table = tomllib.loads((ROOT / f"experiments/l4s/{name}.toml").read_text())
+    table |= {"duration": "24s" if name == "questions-burst" else "3s", "seeds": [1, 2], "override": []}
+    kept = {
+        "bottleneck.rate": ["40Mbit"],
+        "flows[0].base_rtt": ["5ms", "10ms"],
+        "flows[1].base_rtt": ["5ms", "10ms"],
+        "flows[*].base_rtt": ["5ms", "10ms"],
+        "flows[*].base_rtt, web[0].base_rtt": [["10ms", "10ms"]],
+        "bottleneck.aqm.classic_protection": [1, 50],
+        "udp[0].rate": ["1kbit", "20Mbit"],
+        "web[0].arrivals": ["0/s", "7.5/s/Mbit"],
+    }
+    if name == "stability":
+        kept |= {"bottleneck.rate": ["4Mbit", "40Mbit"]}
+    table["matrix"] = {key: kept.get(key, values) for key, values in table["matrix"].items()}
+    return {key: value for key, value in table.items() if value}
+
+
+def test_figures_and_tables(
+    findings: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "l4s.duckdb"
+    for name in findings.EXPERIMENTS[:2]:
+        dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
+    with pytest.raises(InputError, match="no runs of questions-protection"):
+        findings.Found(str(output))
+    for name in findings.EXPERIMENTS[2:]:
+        dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
+    findings.main(str(output), str(tmp_path / "figures"))
+    drawn = sorted(path.stem for path in (tmp_path / "figures").iterdir())
+    assert drawn == sorted(f"l4s-{name}" for name in findings.FIGURES)
+    text = capsys.readouterr().out
+    assert text.count("## ") == len(findings.TABLES) and "| Prague 0.7 |" in text
+    found = findings.Found(str(output))
+    swings = findings.swings(found)
+    # two rates, two base RTTs, three kinds of traffic; at 3 s few queues are held, and the others have no value
+    assert len(swings) == 12 and (swings["swing"] > 0).all()
+    assert swings.filter(swings["mean"] < findings.HELD * findings.TARGET_MS)["held"].null_count() == len(
+        swings.filter(swings["mean"] < findings.HELD * findings.TARGET_MS)
+    )
+    cells = findings.means(found.of("questions-rtt"), ["version", "rtt", "second_rtt"], "rate_ratio")
+    assert len(cells) == 8 and (cells["n"] == 2).all()
