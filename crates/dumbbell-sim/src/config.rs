@@ -316,12 +316,12 @@ impl RunConfig {
             None => RecordParams::default(),
             Some(record) => RecordParams::from_json(object(record, "record")?).map_err(|e| e.within("record"))?,
         };
-        let config = RunConfig { run, bottleneck, aqm, rate_changes, path, behind, hosts, flows, web, udp, record };
-        if config.measured_from() >= config.run.duration {
-            let found = format!("{} ns", config.record.from.0);
-            return Err(ParamError::new("record.from", found, format!("less than the duration, {} ns", config.run.duration.0)));
+        let resolved = RunConfig { run, bottleneck, aqm, rate_changes, path, behind, hosts, flows, web, udp, record };
+        if resolved.measured_from() >= resolved.run.duration {
+            let (found, most) = (resolved.record.from.0, resolved.run.duration.0);
+            return Err(ParamError::new("record.from", format!("{found} ns"), format!("less than the duration, {most} ns")));
         }
-        Ok(config)
+        Ok(resolved)
     }
 
     /// When counting begins: [`RecordParams::from`] in whole intervals of the samples.
