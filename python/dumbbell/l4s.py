@@ -268,10 +268,8 @@ FIGURES = {
     "equal-use": _Lines("equal", [USE], "rtt", "link", ["load", "cc"], _RTT, USE),
     "equal-signals": _Lines("equal", _MAIN, "rtt", "link", _EACH, _RTT, _SHARE, ["load"], log_y=True),
     "equal-ratio": _Lines("equal", [RATIO], "rtt", "link", ["load", "cc"], _RTT, _OVER, log_y=True, level=1),
-    "counts-ten": _Lines("ten", NORMALISED, "flows", "class", _EACH, "flows of L, of ten", _FAIR, log_y=True, level=1),
-    "counts-same": _Lines(
-        "same", NORMALISED, "flows", "class", _EACH, "flows in each class", _FAIR, log_y=True, level=1
-    ),
+    "counts-ten": _Lines("ten", NORMALISED, "flows", "class", _EACH, "flows of L, of ten", _FAIR, level=1),
+    "counts-same": _Lines("same", NORMALISED, "flows", "class", _EACH, "flows in each class", _FAIR, level=1),
     "mixed-rate": _Lines("mixed", [RATIO], "rtt of C", "L", ["cc"], _RTT_C, _OVER, log_y=True, level=1),
     "mixed-window": _Lines("mixed", [WINDOW_RATIO], "rtt of C", "L", ["cc"], _RTT_C, _OVER_W, log_y=True, level=1),
     "mixed-delay-l": _Lines("mixed", DELAYS[:2], "rtt of C", "L", _EACH, _RTT_C, _DELAY, log_y=True),
@@ -316,7 +314,10 @@ def _with_alone(frame: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([frame.filter(pl.col("cc") != "-"), alone])
 
 
-def _caption(report: str, part: dict[str, Any], frame: pl.DataFrame, bars: str = "95 % intervals") -> str:
+_INTERVALS = "95 % intervals that do not reach 0"
+
+
+def _caption(report: str, part: dict[str, Any], frame: pl.DataFrame, bars: str = _INTERVALS) -> str:
     """Return the title of a picture: whose it is, which part, how many runs made a point, and what the bars are."""
     words = [REPORTS[report][0], *(f"{value}" for value in part.values())]
     if frame["n"].max() != 1:
@@ -353,7 +354,8 @@ def _lines(found: Results, report: str, spec: _Lines) -> dict[str, Picture]:
     frame = _with_alone(_slowest_and_fastest(found, frame) if spec.x == "flows" else frame)
     if spec.log_y:
         frame = frame.filter(pl.col("value") > 0).with_columns(
-            pl.when(pl.col("low") > 0).then("low"), published=pl.when(pl.col("published") > 0).then("published")
+            pl.when(pl.col("low") > 0).then(pl.col("low", "high")),
+            published=pl.when(pl.col("published") > 0).then("published"),
         )
     if frame.is_empty():
         return {}
