@@ -2,6 +2,7 @@
 # make validation  what agrees with what: runs linux, sce and a closed form, writes docs/validation.md
 # make linux  every measured cell of real Linux beside the simulator: writes docs/validation-linux.md
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
+# make l4s-questions  figures and tables of docs/findings/dualpi2.md: writes l4s-questions.md and l4s-questions/
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
 # make reference  every key of experiment files and every column of results: writes docs/reference.md
 # make test   cargo test and pytest
@@ -24,7 +25,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo validation linux linux-runs sce abe reference build test fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo validation linux linux-runs sce abe l4s-questions reference build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -59,6 +60,10 @@ sce: build
 abe: build
 	$(BIN)/dumbbell run $(addprefix experiments/abe/,$(addsuffix .toml,gain convergence coexistence slow-start short closed-form)) -o abe.duckdb
 	@$(BIN)/dumbbell paper abe abe.duckdb -o abe > abe.md
+
+l4s-questions: build
+	$(BIN)/dumbbell run $(addprefix experiments/l4s/,$(addsuffix .toml,$(addprefix questions-,rtt burst protection any-ect fq) stability)) -o l4s-questions.duckdb
+	@$(BIN)/python docs/findings_l4s.py l4s-questions.duckdb l4s-questions > l4s-questions.md
 
 reference: build
 	$(BIN)/dumbbell describe --all > docs/reference.md
@@ -122,7 +127,7 @@ bench:
 
 clean:
 	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb linux.duckdb two.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
-		abe.md abe python/dumbbell/_native*.so
+		abe.md abe l4s-questions.duckdb l4s-questions.md l4s-questions python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }
