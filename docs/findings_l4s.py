@@ -6,11 +6,13 @@ Prints the tables; the figures are written into FOLDER.
 """
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pi2_margins
 import polars as pl
 
@@ -148,7 +150,7 @@ BEFORE = 10.0  # s of a figure ahead of the burst, and behind it
 def burst(found: Found) -> Picture:
     """Draw the delay of both queues over time, as the long flows see it, before, in and after a burst."""
     runs = found.of("questions-burst").filter(
-        pl.col("aqm") == DUALPI2, pl.col("arrivals") == 7.5, pl.col("web_start") == 20, pl.col("seed") == 1
+        pl.col("aqm") == DUALPI2, pl.col("arrivals") == 2.5, pl.col("web_start") == 20, pl.col("seed") == 1
     )
     series = found.series(runs).filter(pl.col("flow") < 2, pl.col("time_s").is_between(20 - BEFORE, 30 + BEFORE))
     delays = series.with_columns(
@@ -164,7 +166,7 @@ def burst(found: Found) -> Picture:
         ],
         columns="shown",
         marks=[(20.0, "burst"), (30.0, "end")],
-        title="40 Mbit/s, 10 ms, 300 short flows a second for 10 s",
+        title="40 Mbit/s, 10 ms, 100 short flows a second for 10 s, no delayed ACKs",
     )
 
 
@@ -326,9 +328,7 @@ def fq_delay(found: Found) -> Picture:
 def fq_short(found: Found) -> Picture:
     """Draw the slow-down of short flows by size."""
     runs = found.of("questions-fq").filter(pl.col("rate") == 40, pl.col("rtt") == 10)
-    slow = runs.join(found.results.frame("slowdowns"), on="key").with_columns(
-        size=(pl.col("from_bytes") * pl.col("to_bytes")).sqrt() / 1e3
-    )
+    slow = runs.join(found.results.frame("slowdowns"), on="key").with_columns(size=pl.col("from_bytes") / 1e3)
     values = means(slow, ["aqm", "web", "size"], "slowdown_mean")
     return figures.lines(
         values.with_columns(pl.col("aqm").cast(pl.Enum(KINDS)), shown=_named("web", WEB)),
@@ -339,7 +339,7 @@ def fq_short(found: Found) -> Picture:
         by="aqm",
         facet="shown",
         log_x=True,
-        x_label="size of short flows, kB",
+        x_label="size of short flows from this on, kB",
         y_label="slow-down, mean",
         title="40 Mbit/s, 10 ms, low load; slow-down: completion time over size/rate + base RTT",
     )
@@ -459,6 +459,55 @@ def protection_table(found: Found) -> str:
     return aligned(["", "", "protection, %", "Prague: share, mean / P99 ms", "CUBIC", "UDP"], rows, words=(0, 1))
 
 
+def swing_table(found: Found) -> str:
+    """Return period and strength of the largest swing of 100 CUBIC flows, beside what the linear model has."""
+    runs = found.of("stability").filter(pl.col("flows") == 100, pl.col("rate") >= 100, pl.col("rtt") >= 50)
+    rows = []
+    series = found.series(runs, "queue_series").filter(pl.col("time_s") > pl.col("duration") / 2).sort("time_s")
+    for (rate, rtt), part in series.group_by(["rate", "rtt"], maintain_order=True):
+        delays, times = part["sojourn_mean_ms"].to_numpy(), part["time_s"].to_numpy()
+        power = np.abs(np.fft.rfft(delays - delays.mean())) ** 2
+        periods = 1 / np.fft.rfftfreq(len(delays), times[1] - times[0])[1:]
+        largest = int(np.argmax(power[1:]))
+        within = np.abs(np.log(periods / periods[largest])) < math.log(1.25)
+        share = float(power[1:][within].sum() / power[1:].sum())
+        model = pi2_margins.of_link(1e6 * float(rate), float(rtt) / 1e3, 100)
+        if model is None or delays.mean() < HELD * TARGET_MS:
+            continue
+        cells = [
+            f"{delays.mean():.1f}",
+            f"{delays.std() / TARGET_MS:.2f}",
+            f"{periods[largest]:.1f}",
+            f"{100 * share:.0f}",
+        ]
+        theory = [f"{model.phase_deg:.0f}", f"{model.period_s:.1f}"]
+        rows.append([f"{rate:g} Mbit/s", f"{rtt:g}", *cells, *theory])
+    header = ["", "RTT, ms", "mean, ms", "deviation / target", "period, s", "within 25 % of it, % of power"]
+    return aligned(
+        [*header, "model: phase margin", "period, s"],
+        sorted(rows, key=lambda row: (float(row[1]), float(row[0].split()[0]))),
+    )
+
+
+def short_table(found: Found) -> str:
+    """Return mean and P99 of the slow-down of short flows of some sizes."""
+    runs = found.of("questions-fq").filter(pl.col("rate") == 40, pl.col("rtt") == 10)
+    slow = runs.join(found.results.frame("slowdowns"), on="key")
+    values = means(slow, ["web", "aqm", "from_bytes"], "slowdown_mean", "slowdown_p99")
+    sizes = [1000, 10_000, 50_000, 200_000]
+    rows = []
+    for web, name in WEB.items():
+        for kind in KINDS:
+            here = values.filter(pl.col("web") == web, pl.col("aqm") == kind)
+            of = {row["from_bytes"]: row for row in here.iter_rows(named=True)}
+            cells = [
+                f"{of[size]['slowdown_mean']:.1f} / {of[size]['slowdown_p99']:.1f}" if size in of else ""
+                for size in sizes
+            ]
+            rows.append([name, kind, *cells])
+    return aligned(["", "queue", *(f"from {size // 1000} kB" for size in sizes)], rows, words=(0, 1))
+
+
 FIGURES: dict[str, Callable[[Found], Picture]] = {
     "rtt": rtt,
     "rtt-map": rtt_map,
@@ -477,6 +526,8 @@ TABLES: dict[str, Callable[[Found], str]] = {
     "3. Classic protection": protection_table,
     "4. CUBIC with ECN in the L queue": any_ect_table,
     "5. DualPI2 and FQ-CoDel": fq_table,
+    "5. Slow-down of short flows, mean / P99": short_table,
+    "6. Swings of 100 CUBIC flows": swing_table,
 }
 
 

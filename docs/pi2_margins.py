@@ -38,10 +38,14 @@ class Flow:
 
 @dataclass(frozen=True)
 class Margins:
-    """Gain margin in dB, phase margin in degrees; negative in both means that the queue swings."""
+    """Gain margin in dB and phase margin in degrees: where both are negative the queue swings.
+
+    `period_s` is where the gain of the loop is 1; a swing begins with a period near it.
+    """
 
     gain_db: float
     phase_deg: float
+    period_s: float
 
 
 def reno(window: float, rtt: float) -> Flow:
@@ -74,7 +78,9 @@ def margins(flow: Flow, rtt: float) -> Margins:
     phase = phase - np.arctan(omega / flow.forgets) - np.arctan(omega * rtt) - omega * (rtt + TUPDATE / 2)
     turned = int(np.argmax(phase <= -math.pi))  # the first frequency at which the answer has the wrong sign
     crossed = len(gain) - 1 - int(np.argmax(gain[::-1] >= 1))  # the last one that is amplified
-    return Margins(-20 * math.log10(gain[turned]), 180 + math.degrees(phase[crossed]))
+    return Margins(
+        -20 * math.log10(gain[turned]), 180 + math.degrees(phase[crossed]), 2 * math.pi / float(omega[crossed])
+    )
 
 
 def of_link(rate_bit: float, base_rtt: float, flows: int, control: str = "cubic") -> Margins | None:

@@ -18,21 +18,22 @@ from dumbbell.errors import InputError
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture
-def docs(monkeypatch: pytest.MonkeyPatch) -> None:
+def fresh(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return a module of docs."""
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    for name in ("pi2_margins", "findings_l4s"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    for one in ("pi2_margins", "findings_l4s"):
+        monkeypatch.delitem(sys.modules, one, raising=False)
+    return importlib.import_module(name)
 
 
 @pytest.fixture
-def model(docs: None) -> ModuleType:
-    return importlib.import_module("pi2_margins")
+def model(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return fresh("pi2_margins", monkeypatch)
 
 
 @pytest.fixture
-def findings(model: ModuleType) -> ModuleType:
-    return importlib.import_module("findings_l4s")
+def findings(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return fresh("findings_l4s", monkeypatch)
 
 
 def test_flows_in_equilibrium(model: ModuleType) -> None:
@@ -57,7 +58,11 @@ def test_margins_are_where_the_loop_has_gain_or_phase_of_the_border(model: Modul
         s = 1j * omega
         controller = model.BETA + model.ALPHA / (model.TUPDATE * s)
         return complex(
-            controller * flow.response / rtt * np.exp(-s * (rtt + model.TUPDATE / 2)) / ((s + flow.forgets) * (s + 1 / rtt))
+            controller
+            * flow.response
+            / rtt
+            * np.exp(-s * (rtt + model.TUPDATE / 2))
+            / ((s + flow.forgets) * (s + 1 / rtt))
         )
 
     grid = np.logspace(-2, 3, 20_001)
@@ -88,17 +93,15 @@ def small(name: str) -> dict[str, Any]:
         "flows[*].base_rtt, web[0].base_rtt": [["10ms", "10ms"]],
         "bottleneck.aqm.classic_protection": [1, 50],
         "udp[0].rate": ["1kbit", "20Mbit"],
-        "web[0].arrivals": ["0/s", "7.5/s/Mbit"],
+        "web[0].arrivals": ["0/s", "2.5/s/Mbit"],
     }
     if name == "stability":
-        kept |= {"bottleneck.rate": ["4Mbit", "40Mbit"]}
+        kept |= {"bottleneck.rate": ["4Mbit", "120Mbit"], "flows[*].base_rtt": ["5ms", "50ms"]}
     table["matrix"] = {key: kept.get(key, values) for key, values in table["matrix"].items()}
     return {key: value for key, value in table.items() if value}
 
 
-def test_figures_and_tables(
-    findings: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_figures_and_tables(findings: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "l4s.duckdb"
     for name in findings.EXPERIMENTS[:2]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
