@@ -1,7 +1,7 @@
 """What agrees with what: writes docs/validation-linux.md and, given the results of all commands, docs/validation.md.
 
-python docs/validation.py linux.duckdb two.duckdb                        make linux
-python docs/validation.py linux.duckdb two.duckdb sce.duckdb abe.duckdb  make validation
+python docs/validation.py linux.duckdb two.duckdb linux-l4s.duckdb                        make linux
+python docs/validation.py linux.duckdb two.duckdb linux-l4s.duckdb sce.duckdb abe.duckdb  make validation
 """
 
 import json
@@ -12,18 +12,25 @@ from pathlib import Path
 
 import agreement
 import agreement_flows
+import agreement_l4s
 from agreement import Cell, Judged
 
-from dumbbell.compare import Figure, compare, latest_engine, read_reference
+from dumbbell import by_flow
+from dumbbell.compare import Figure, compare, latest_engine, read_reference, where
 from dumbbell.store import Store
 
 ROOT = Path(__file__).parent.parent
 LINUX = str(ROOT / "references" / "linux-6.12.csv")
 MANY, SHORT = (str(ROOT / "references" / f"linux-6.12-{name}.csv") for name in ("many", "short"))
+L4S = str(ROOT / "references" / "linux-6.18-l4s.csv")
 SCE = str(ROOT / "references" / "sce.csv")
 CLOSED_FORM = "Use of the link by a deterministic AIMD flow"
 PUBLISHED = "SCE draft"
 TIES = "A packet then often waits exactly as long as COBALT allows, and how the clock rounds decides (lab book 24)."
+RANDOM = (
+    "Marks and drops of one flow are few and come by chance; DCTCP with ECT(1) at 10 Mbit/s locks at a window that "
+    "single packets decide (lab book 31)."
+)
 LAB = (
     "Likely reasons: from 25 Mbit/s on the lab's hosts add 0.5 to 1 ms, which shows at 0 and 2 ms; up to 5 Mbit/s a "
     "window of a few segments falls into a cycle that depends on the kernel (lab book, SCE draft, one flow)."
@@ -37,6 +44,8 @@ BARS = {
     "B": "mean completion time within 5 %, 95th percentile within 15 %",
     "C": "goodput of each flow within 5 % of the rate, mean RTT within 10 %",
     "D": "use of the link within 1 %",
+    "E": "the first flow's share within 0.05 of both (one flow: goodput within 2 % of the rate), mean RTT within 6 %, "
+    "marks and drops together within 25 %",
 }
 
 
@@ -128,6 +137,29 @@ def of_linux(linux: str, two: str) -> tuple[str, list[Row]]:
         errors = {"mean": [verdict.completion[0]], "P95": [verdict.completion[1]]}
         rows[-1].add(verdict.name, errors, verdict.agrees)
     return agreement.document(tabled) + flows, rows
+
+
+def of_l4s(results: str) -> list[Row]:
+    """Return the rows of DualPI2 on Linux 6.18."""
+    with Store.open(results) as store:
+        compared = by_flow.compare(store.table("runs"), store.table("flows"), by_flow.read(L4S))
+    rows = [
+        Row("classic flows and DCTCP, one and two: DualPI2", "Linux 6.18", "A", "make linux", RANDOM),
+        Row("TCP Prague, alone and beside others: DualPI2", "Linux 6.18", "E", "make linux"),
+    ]
+    for cell, pairs in agreement_l4s.by_cell(compared).items():
+        ccs = str(dict(cell)["ccs"])
+        prague, flows = "prague" in ccs, 1 + ccs.count("+")
+        bars = {"goodput_mbit": 0.02 if flows == 1 else 0.03, "share": 0.05, "rtt_ms": 0.06, "signals": 0.25}
+        bars.pop("goodput_mbit" if prague and flows > 1 else "share")
+        errors: dict[str, list[float]] = {}
+        for (_, _, metric), pair in pairs.items():
+            if metric in bars:
+                errors.setdefault(metric, []).append(pair.error)
+        agrees = all(abs(error) <= bars[metric] for metric, found in errors.items() for error in found)
+        names = {"goodput_mbit": "goodput", "rtt_ms": "RTT", "signals": "marks and drops"}
+        rows[prague].add(where(cell), {names.get(metric, metric): found for metric, found in errors.items()}, agrees)
+    return rows
 
 
 def of_sce(sce: str) -> list[Row]:
@@ -236,9 +268,10 @@ def document(rows: list[Row]) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def main(linux: str, two: str, *rest: str) -> None:
+def main(linux: str, two: str, l4s: str, *rest: str) -> None:
     """Write the documents."""
     text, rows = of_linux(linux, two)
+    rows += of_l4s(l4s)
     (ROOT / "docs" / "validation-linux.md").write_text(text, encoding="utf-8")
     if rest:
         sce, abe = rest
