@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.compare import Cell, Comparison, Figure, Pair, alike, latest_engine, where
+from dumbbell.compare import Cell, Comparison, Figure, Pair, alike, has_columns, latest_engine, where
 from dumbbell.errors import InputError
 from dumbbell.tables import aligned, number
 
@@ -58,11 +58,7 @@ class _Place:
 
 def describes(path: str | Path) -> bool:
     """Whether a CSV file is of this kind."""
-    try:
-        with Path(path).open(newline="", encoding="utf-8") as stream:
-            return set(next(csv.reader(stream), [])) >= COLUMNS
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return False
+    return has_columns(path, COLUMNS)
 
 
 def read(path: str | Path) -> list[Figure]:

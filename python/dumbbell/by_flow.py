@@ -22,6 +22,7 @@ from dumbbell.compare import (
     Figure,
     Pair,
     alike,
+    has_columns,
     latest_engine,
     only_flows,
     qdisc_matches,
@@ -54,11 +55,7 @@ class _Flow:
 
 def describes(path: str | Path) -> bool:
     """Whether a CSV file is of this kind."""
-    try:
-        with Path(path).open(newline="", encoding="utf-8") as stream:
-            return set(next(csv.reader(stream), [])) >= COLUMNS
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return False
+    return has_columns(path, COLUMNS)
 
 
 def read(path: str | Path) -> list[Figure]:

@@ -73,6 +73,15 @@ class Comparison:
     missing: int = 0
 
 
+def has_columns(path: str | Path, wanted: frozenset[str]) -> bool:
+    """Whether a CSV file can be read and has at least these columns."""
+    try:
+        with Path(path).open(newline="", encoding="utf-8") as stream:
+            return set(next(csv.reader(stream), [])) >= wanted
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return False
+
+
 def read_reference(path: str | Path) -> list[Figure]:
     """Return the figures of a reference CSV, either one metric a row or one column a metric; raises InputError.
 

@@ -7,6 +7,19 @@ use crate::packet::{Ecn, Packet};
 use crate::slots::SlotTable;
 use crate::units::Time;
 
+/// Gives counters that only grow a method for what was counted since an earlier copy of them: `counted_after!(Name: every, field)`.
+#[macro_export]
+macro_rules! counted_after {
+    ($name:ident: $($field:ident),+ $(,)?) => {
+        impl $name {
+            /// What was counted after `before`.
+            pub fn after(&self, before: &$name) -> $name {
+                $name { $($field: self.$field - before.$field,)+ }
+            }
+        }
+    };
+}
+
 /// Counters of one flow at the bottleneck, packets. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounters {
@@ -37,24 +50,7 @@ pub struct FlowCounters {
     pub lost_behind: u64,
 }
 
-impl FlowCounters {
-    /// What was counted after `before`.
-    pub fn after(&self, before: &FlowCounters) -> FlowCounters {
-        FlowCounters {
-            arrived: self.arrived - before.arrived,
-            departed: self.departed - before.departed,
-            sojourn_ns: self.sojourn_ns - before.sojourn_ns,
-            dropped_overflow: self.dropped_overflow - before.dropped_overflow,
-            dropped_aqm: self.dropped_aqm - before.dropped_aqm,
-            ce: self.ce - before.ce,
-            sce: self.sce - before.sce,
-            ce_dropped: self.ce_dropped - before.ce_dropped,
-            sce_dropped: self.sce_dropped - before.sce_dropped,
-            lost_ahead: self.lost_ahead - before.lost_ahead,
-            lost_behind: self.lost_behind - before.lost_behind,
-        }
-    }
-}
+crate::counted_after!(FlowCounters: arrived, departed, sojourn_ns, dropped_overflow, dropped_aqm, ce, sce, ce_dropped, sce_dropped, lost_ahead, lost_behind);
 
 impl FlowCounters {
     /// Packets that left the bottleneck or were dropped there.
@@ -218,21 +214,7 @@ pub struct QueueCounters {
     pub drops_aqm: u64,
 }
 
-impl QueueCounters {
-    /// What was counted after `before`.
-    pub fn after(&self, before: &QueueCounters) -> QueueCounters {
-        QueueCounters {
-            sent: self.sent - before.sent,
-            sojourn_ns: self.sojourn_ns - before.sojourn_ns,
-            packets: self.packets - before.packets,
-            bytes: self.bytes - before.bytes,
-            ce_marks: self.ce_marks - before.ce_marks,
-            sce_marks: self.sce_marks - before.sce_marks,
-            drops_overflow: self.drops_overflow - before.drops_overflow,
-            drops_aqm: self.drops_aqm - before.drops_aqm,
-        }
-    }
-}
+crate::counted_after!(QueueCounters: sent, sojourn_ns, packets, bytes, ce_marks, sce_marks, drops_overflow, drops_aqm);
 
 impl Log for QueueCounters {
     #[inline(always)]

@@ -62,21 +62,7 @@ pub struct ReceiverStats {
     pub duplicates: u64,
 }
 
-impl ReceiverStats {
-    /// What was counted after `before`.
-    pub fn after(&self, before: &ReceiverStats) -> ReceiverStats {
-        ReceiverStats {
-            arrived: self.arrived - before.arrived,
-            data: self.data - before.data,
-            frame_bytes: self.frame_bytes - before.frame_bytes,
-            acks: self.acks - before.acks,
-            bytes: self.bytes - before.bytes,
-            ce: self.ce - before.ce,
-            ect1: self.ect1 - before.ect1,
-            duplicates: self.duplicates - before.duplicates,
-        }
-    }
-}
+crate::counted_after!(ReceiverStats: arrived, data, frame_bytes, acks, bytes, ce, ect1, duplicates);
 
 impl ReceiverStats {
     /// Counts a packet that arrived, of any kind.

@@ -63,22 +63,7 @@ pub struct SenderStats {
     pub undone: u64,
 }
 
-impl SenderStats {
-    /// What was counted after `before`.
-    pub fn after(&self, before: &SenderStats) -> SenderStats {
-        SenderStats {
-            sent: self.sent - before.sent,
-            bare: self.bare - before.bare,
-            ece_acks: self.ece_acks - before.ece_acks,
-            retransmissions: self.retransmissions - before.retransmissions,
-            timeouts: self.timeouts - before.timeouts,
-            probes: self.probes - before.probes,
-            ecn_reductions: self.ecn_reductions - before.ecn_reductions,
-            loss_reductions: self.loss_reductions - before.loss_reductions,
-            undone: self.undone - before.undone,
-        }
-    }
-}
+crate::counted_after!(SenderStats: sent, bare, ece_acks, retransmissions, timeouts, probes, ecn_reductions, loss_reductions, undone);
 
 impl SenderStats {
     /// Packets sent in all.
