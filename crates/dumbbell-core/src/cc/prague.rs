@@ -662,6 +662,16 @@ mod tests {
         assert_eq!(at(&mut state, 65, 10).1, 7);
     }
 
+    #[test]
+    fn rounds_in_slow_start_do_not_count() {
+        for (ssthresh, rounds) in [(2, 1), (u32::MAX, 0)] {
+            let (mut state, conn) = prague(json!({}), 80_000, 10.0);
+            state.round = 0;
+            state.begin_round(&Conn { ssthresh, ..conn });
+            assert_eq!(state.round, rounds);
+        }
+    }
+
     // ---- reductions
 
     #[test]
@@ -760,6 +770,11 @@ mod tests {
                 }
             }
         }
+        // smaller segments: as many bytes
+        let (mut small, conn_small) = prague(json!({"mode": "window"}), 200_000, 10.0);
+        small.mtu = 750;
+        small.grow(1, &conn_small);
+        assert_eq!(small.window - 10 * SEGMENT, 2 * 104_858);
         // ten segments of a window of ten, one by one: 10.15886
         let (mut state, conn) = prague(json!({}), 80_000, 10.0);
         (0..10).for_each(|_| state.grow(1, &conn));
@@ -864,6 +879,9 @@ mod tests {
             (10, 0, 80_000, 10, u32::MAX, 3_000_000, 1),
             (10, 0, 160_008, 10, u32::MAX, 1_499_920, 1),
             (10, 0, 400_000, 10, u32::MAX, 600_000, 1),
+            // twice that below half of ssthresh, and not at it
+            (10, 0, 80_000, 10, 22, 3_000_000, 1),
+            (10, 0, 80_000, 10, 21, 1_500_000, 1),
             (36, 36, 87_208, 37, 35, 4_953_672, 1),
             (36, 37, 87_208, 37, 35, 5_091_274, 1),
             (18, 18, 171_064, 19, 18, 1_262_682, 1),

@@ -593,9 +593,15 @@ impl Sender {
         let mss = self.conn.mss;
         self.cc.cong_control(&mut self.conn, &sample);
         if self.conn.mss != mss {
-            let sizes = self.sizes.get_or_insert_with(|| Box::new(Sizes::new(mss)));
-            sizes.change(self.conn.snd_nxt, self.conn.mss, self.conn.snd_una);
+            self.note_size(mss);
         }
+    }
+
+    /// From here on segments carry another payload than `before`.
+    #[cold]
+    pub(super) fn note_size(&mut self, before: u32) {
+        let sizes = self.sizes.get_or_insert_with(|| Box::new(Sizes::new(before)));
+        sizes.change(self.conn.snd_nxt, self.conn.mss, self.conn.snd_una);
     }
 
     /// Takes the RTT samples of an ACK; returns that of the newest segment. Linux `tcp_clean_rtx_queue`, `tcp_ack_update_rtt`.

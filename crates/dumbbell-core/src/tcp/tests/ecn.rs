@@ -141,6 +141,45 @@ fn accecn_counts_what_was_marked_and_reduces_once_a_window() {
     assert!(story.take().len() > 1 && story.last.iter().all(|packet| packet.flags & flag::CWR == 0));
 }
 
+#[test]
+fn a_late_ack_with_an_old_count_says_nothing() {
+    let mut story = Story::new("reno", plain(10), Application::Bulk);
+    story.start();
+    story.syn_ack(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
+    story.advance(RTT);
+    let window = story.window.saturating_mul(story.conn().mss);
+    let mut heard = |ace, tsval| {
+        let ack = Ack { ack: 2, flow: 7, tsval, window, ace, ..Ack::default() };
+        story.sender.on_ack(&ack, &[], story.now, &mut story.wire);
+        story.sender.conn.delivered_ce
+    };
+    // three marks at 100 ms. One mark, read after three, would be six more: modulo 8
+    assert_eq!(heard(0, 100), 3);
+    assert_eq!(heard(6, 90), 3);
+    // a later one counts, though it acknowledges nothing
+    assert_eq!(heard(1, 101), 4);
+}
+
+#[test]
+fn segments_that_get_smaller_on_the_way_are_counted_and_sent_again_as_they_were() {
+    let mut story = Story::reno(4);
+    story.connect();
+    story.advance(RTT);
+    // 0 to 4 are full; what is sent from here on carries 1000 B
+    story.sender.conn.mss = 1000;
+    story.sender.note_size(1448);
+    let lens = |story: &Story| story.last.iter().map(|packet| packet.len).collect::<Vec<_>>();
+    assert_eq!(story.ack(2), [4, 5, 6, 7]);
+    assert_eq!((lens(&story), story.sender.bytes_acked()), (vec![1066; 4], 2 * 1448));
+    // 2 is lost
+    story.advance(RTT);
+    assert_eq!(story.sack(2, &[(3, 8)])[0], 2);
+    assert_eq!((story.last[0].len, story.last[0].has(flag::RETRANSMISSION)), (1514, true));
+    story.advance(RTT);
+    story.ack(8);
+    assert_eq!(story.sender.bytes_acked(), 4 * 1448 + 4 * 1000);
+}
+
 /// Reno with ABE, a window of 20 in flight, 2 of it acknowledged with ECE: 20 * 819 / 1024 = 15.
 fn abe(immediate_ecn: bool) -> Story {
     let host = HostParams { ecn_reduction: reduction(immediate_ecn), ..plain(20) };
