@@ -168,7 +168,7 @@ fn segments_that_get_smaller_on_the_way_are_counted_and_sent_again_as_they_were(
     // 0 to 4 are full; what is sent from here on carries 1000 B
     story.sender.conn.mss = 1000;
     story.sender.note_size(1448);
-    let lens = |story: &Story| story.last.iter().map(|packet| packet.len).collect::<Vec<_>>();
+    let lens = |told: &Story| told.last.iter().map(|packet| packet.len).collect::<Vec<_>>();
     assert_eq!(story.ack(2), [4, 5, 6, 7]);
     assert_eq!((lens(&story), story.sender.bytes_acked()), (vec![1066; 4], 2 * 1448));
     // 2 is lost
