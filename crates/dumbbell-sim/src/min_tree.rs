@@ -12,6 +12,16 @@ pub struct MinTree {
     nodes: Vec<(Time, u32)>,
 }
 
+/// The earlier of two siblings. Leaves below the left one have the lower numbers: it wins a tie without a look at them.
+#[inline]
+fn earlier(left: (Time, u32), right: (Time, u32)) -> (Time, u32) {
+    if right.0 < left.0 {
+        right
+    } else {
+        left
+    }
+}
+
 impl MinTree {
     /// `n` sources, none of which will ever fire.
     pub fn new(n: usize) -> MinTree {
@@ -21,7 +31,7 @@ impl MinTree {
             node.1 = leaf as u32;
         }
         for k in (1..base).rev() {
-            nodes[k] = nodes[2 * k].min(nodes[2 * k + 1]);
+            nodes[k] = earlier(nodes[2 * k], nodes[2 * k + 1]);
         }
         MinTree { base, nodes }
     }
@@ -51,7 +61,7 @@ impl MinTree {
         self.nodes[k].0 = time;
         while k > 1 {
             k /= 2;
-            let winner = self.nodes[2 * k].min(self.nodes[2 * k + 1]);
+            let winner = earlier(self.nodes[2 * k], self.nodes[2 * k + 1]);
             if self.nodes[k] == winner {
                 break;
             }

@@ -150,6 +150,8 @@ pub struct State {
     upscaled_alpha: u64,
     /// Rate in IP packets, bytes a second. Linux `rate_bytes`.
     rate: u64,
+    /// Rate of one segment over the smoothed round trip, bytes a second; 0 before the first sample.
+    segment_rate: u64,
     /// Increase for a window without marks, 1/2^20 segments. Linux `ai_ack_increase`.
     increase: u64,
     /// Slow average of the round trip, 1/8 us times 128. Linux `hsrtt_us`.
@@ -193,6 +195,7 @@ impl State {
             loss_carry: 0,
             upscaled_alpha: 0,
             rate: MIN_RATE,
+            segment_rate: 0,
             increase: SEGMENT,
             slow_rtt: 0,
             alpha_stamp: Time::ZERO,
@@ -240,14 +243,16 @@ impl State {
         self.rate_mode && self.is_rtt_independent(conn)
     }
 
+    /// Round trip or segments have changed: the rate of one segment is reckoned anew, one division for all that an ACK does.
+    #[inline]
+    fn measure_segment(&mut self, conn: &Conn) {
+        self.segment_rate = (SECOND_8US * u64::from(self.mtu)).checked_div(u64::from(conn.rtt.srtt_8us)).unwrap_or(0);
+    }
+
     /// The rate of `window` over the smoothed round trip. Linux `prague_frac_cwnd_to_rate`.
-    fn to_rate(&self, window: u64, conn: &Conn) -> u64 {
-        let srtt = u64::from(conn.rtt.srtt_8us);
-        if srtt == 0 {
-            return MIN_RATE;
-        }
-        let of_segment = SECOND_8US * u64::from(self.mtu) / srtt;
-        times_shifted(of_segment, window, 20).max(MIN_RATE)
+    #[inline]
+    fn to_rate(&self, window: u64) -> u64 {
+        times_shifted(self.segment_rate, window, 20).max(MIN_RATE)
     }
 
     /// The window of `rate` over the slow average of the round trip. Linux `prague_rate_to_frac_cwnd`, which takes 2^23 for 8 * 10^6.
@@ -326,6 +331,7 @@ impl State {
             return;
         }
         let old = u64::from(std::mem::replace(&mut self.mtu, mtu));
+        self.measure_segment(conn);
         conn.mss = mtu - u32::from(conn.headers - ETHERNET);
         self.window = self.window.saturating_mul(old) / u64::from(mtu);
         let cwnd = self.target(conn);
@@ -348,6 +354,7 @@ impl State {
             return;
         }
         self.cwr_stamp = Some(conn.now);
+        self.measure_segment(conn);
         let alpha = self.upscaled_alpha >> SHIFT_G;
         let half = 1_u128 << self.alpha_bits();
         let cut = |window: u64| ((u128::from(alpha) * u128::from(window) + half) >> (self.alpha_bits() + 1)) as u64;
@@ -358,12 +365,13 @@ impl State {
             self.window = self.to_window(self.rate, conn);
         } else {
             self.window -= cut(self.window);
-            self.rate = self.to_rate(self.window, conn);
+            self.rate = self.to_rate(self.window);
         }
     }
 
     /// The window is halved. Linux `prague_enter_loss`.
     fn cut_for_loss(&mut self, conn: &Conn) {
+        self.measure_segment(conn);
         (self.loss_cwnd, self.loss_rate, self.loss_carry) = (conn.cwnd, self.rate, self.carry);
         if self.old() {
             self.carry -= (i64::from(conn.cwnd) << 19) + (self.carry >> 1);
@@ -373,7 +381,7 @@ impl State {
             self.window = self.to_window(self.rate, conn);
         } else {
             self.window -= self.window >> 1;
-            self.rate = self.to_rate(self.window, conn);
+            self.rate = self.to_rate(self.window);
         }
         self.in_loss = true;
     }
@@ -423,7 +431,7 @@ impl State {
         let window = self.window.max(1);
         let increase = ((acked * self.increase) << 20).saturating_add(window / 2) / window;
         self.window += acked.max(increase * FULL_MTU / mtu);
-        self.rate = (self.rate + acked).max(self.to_rate(self.window, conn));
+        self.rate = (self.rate + acked).max(self.to_rate(self.window));
     }
 
     /// `cwnd` moves towards the window by one segment. A step down ends slow start.
@@ -475,7 +483,7 @@ impl State {
             }
         } else {
             let window = if self.old() { u64::from(conn.cwnd) } else { self.window / SEGMENT };
-            self.rate = self.to_rate(window.max(u64::from(conn.in_flight())) * SEGMENT, conn);
+            self.rate = self.to_rate(window.max(u64::from(conn.in_flight())) * SEGMENT);
             self.rate
         };
         if conn.cwnd < conn.ssthresh / 2 {
@@ -499,7 +507,7 @@ impl State {
         if self.rate_mode {
             self.window = self.to_window(self.rate, conn);
         } else {
-            self.rate = self.to_rate(self.window, conn);
+            self.rate = self.to_rate(self.window);
         }
     }
 }
@@ -519,6 +527,7 @@ impl CongestionControl for State {
     fn init(&mut self, conn: &mut Conn) {
         self.mtu = conn.mss + u32::from(conn.headers - ETHERNET);
         self.full_mtu = self.mtu;
+        self.measure_segment(conn);
         self.window = u64::from(conn.cwnd) * SEGMENT;
         self.upscaled_alpha = match self.params.first_mark {
             FirstMark::Halves => 0,
@@ -543,6 +552,7 @@ impl CongestionControl for State {
     fn cong_avoid(&mut self, _conn: &mut Conn, _acked: u32) {}
 
     fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
+        self.measure_segment(conn);
         self.update_window(conn, sample);
         self.end_round(conn);
         self.update_pacing(conn);

@@ -268,7 +268,13 @@ impl Sender {
     /// When [`Sender::on_timer`] wants to be called.
     #[inline]
     pub fn next_timer(&self) -> Time {
-        self.timer.at().min(self.pacer.timer()).min(self.queue.wakes_at)
+        let other = self.pacer.timer().min(self.queue.wakes_at);
+        // seldom the later one: most timers of a paced sender are its pacer's
+        if other <= self.timer.not_before() {
+            other
+        } else {
+            other.min(self.timer.at())
+        }
     }
 
     /// A time at or before [`Sender::next_timer`], which costs less.
@@ -654,7 +660,7 @@ impl Sender {
     /// A time given by [`Sender::next_timer`] has come.
     pub fn on_timer(&mut self, now: Time, net: &mut impl Network) {
         self.conn.now = now;
-        if self.timer.at() <= now {
+        if self.timer.not_before() <= now && self.timer.at() <= now {
             match (self.phase, self.timer.kind) {
                 (Phase::SynSent, _) => {
                     self.syn_retries += 1;

@@ -329,7 +329,7 @@ fn it_paces_at_the_rate_of_its_window() {
 #[test]
 fn rate_and_window_follow_each_other() {
     let (mut state, conn) = prague(json!({}), 108_000, 4.0);
-    assert_eq!(state.to_rate(4 * SEGMENT, &conn), 444_444);
+    assert_eq!(state.to_rate(4 * SEGMENT), 444_444);
     state.slow_rtt = 108_000 << 7;
     assert_eq!(state.to_window(444_444, &conn), 3_999_996);
 }
