@@ -318,8 +318,8 @@ impl RunConfig {
         };
         let resolved = RunConfig { run, bottleneck, aqm, rate_changes, path, behind, hosts, flows, web, udp, record };
         if resolved.measured_from() >= resolved.run.duration {
-            let (found, most) = (resolved.record.from.0, resolved.run.duration.0);
-            return Err(ParamError::new("record.from", format!("{found} ns"), format!("less than the duration, {most} ns")));
+            let [found, most] = [resolved.record.from, resolved.run.duration].map(|time| format!("{} s", time.as_secs_f64()));
+            return Err(ParamError::new("record.from", found, format!("less than the duration, {most}")));
         }
         Ok(resolved)
     }

@@ -70,7 +70,7 @@ crate::params! {
     /// Parameters of Prague.
     pub struct Params {
         /// Which module; sets what is not given.
-        version: Version = Version::V07, unit "", source "tcp_prague.c PRAGUE_VERSION";
+        version: Version = Version::V07, unit "", source "MODULE_VERSION of tcp_prague.c";
         /// What the first mark does.
         first_mark: FirstMark = FirstMark::Halves, unit "", source "prague_alpha_mode = 0; alpha of 0.6 starts at 1";
         /// Rounds outside slow start before the increase no longer depends on the round trip.
@@ -107,27 +107,27 @@ impl Params {
     }
 }
 
-/// One segment of [`State::window`]. Linux `CWND_UNIT`.
+/// One segment of [`State::window`]. Linux `ONE_CWND`.
 const SEGMENT: u64 = 1 << 20;
 /// alpha moves by 1/16. Linux `PRAGUE_SHIFT_G`.
 const SHIFT_G: u32 = 4;
-/// Least `cwnd`. Linux `MIN_CWND`.
+/// Least `cwnd`. Linux `MIN_CWND_RTT`, `MIN_CWND_VIRT`.
 const MIN_CWND: u32 = 2;
 /// Least rate, bytes a second. Linux `MINIMUM_RATE`.
 const MIN_RATE: u64 = 12_500;
 /// Where the module counts 1/8 us, a second: 8 * 10^6.
 const SECOND_8US: u64 = 8_000_000;
-/// And what it takes for that where it divides by shifting.
+/// And what it takes for that where it divides by shifting. Linux `RTT2SEC_SHIFT`.
 const SECOND_SHIFT: u32 = 23;
-/// Round trips above 100 ms are never shortened. Linux `RTT_SCALE_MAX`.
+/// Round trips above 100 ms are never shortened. Linux `MAX_SCALED_RTT`.
 const SCALED_MAX_8US: u32 = 800_000;
 /// Shift of the slow average of the round trip. Linux `HSRTT_SHIFT`.
 const SLOW_RTT_SHIFT: u32 = 7;
 /// In rate mode the pacing rate is 4/128 above and below by turns. Linux `RATE_OFFSET`.
 const WOBBLE: u64 = 4;
-/// See [`WOBBLE`].
+/// See [`WOBBLE`]. Linux `OFFSET_UNIT`.
 const WOBBLE_SHIFT: u32 = 7;
-/// IP packet by which the increase is scaled, bytes. Linux `PRAGUE_MAX_MTU`.
+/// IP packet by which the increase is scaled, bytes. Linux `MTU_SYS`.
 const FULL_MTU: u64 = 1500;
 /// Least IP packet, bytes: an MSS of 150 with headers. Linux `MIN_MSS`.
 const LEAST_MTU: u32 = 202;
@@ -249,13 +249,13 @@ impl State {
         self.segment_rate = (SECOND_8US * u64::from(self.mtu)).checked_div(u64::from(conn.rtt.srtt_8us)).unwrap_or(0);
     }
 
-    /// The rate of `window` over the smoothed round trip. Linux `prague_frac_cwnd_to_rate`.
+    /// The rate of `window` over the smoothed round trip. Linux `prague_frac_cwnd_to_pacing_rate`.
     #[inline]
     fn to_rate(&self, window: u64) -> u64 {
         times_shifted(self.segment_rate, window, 20).max(MIN_RATE)
     }
 
-    /// The window of `rate` over the slow average of the round trip. Linux `prague_rate_to_frac_cwnd`, which takes 2^23 for 8 * 10^6.
+    /// The window of `rate` over the slow average of the round trip. Linux `prague_pacing_rate_to_frac_cwnd`, which takes 2^23 for 8 * 10^6.
     fn to_window(&self, rate: u64, conn: &Conn) -> u64 {
         let rtt = match self.slow_rtt >> SLOW_RTT_SHIFT {
             0 => u64::from(conn.rtt.srtt_8us),
@@ -316,7 +316,7 @@ impl State {
         self.begin_round(conn);
     }
 
-    /// Segments are as large as leaves two of them in a virtual round trip. Linux `prague_mtu_to_mss` and what calls it.
+    /// Segments are as large as leaves two of them in a virtual round trip. Linux `prague_pacing_rate_to_max_mtu`.
     fn fit_segments(&mut self, conn: &mut Conn) {
         let (srtt, target) = (u64::from(conn.rtt.srtt_8us), u64::from(self.target_8us()));
         let bytes = if self.rate_mode {
@@ -494,7 +494,7 @@ impl State {
         self.max_burst = self.params.min_burst.max(burst.min(u64::from(u32::MAX)) as u32);
     }
 
-    /// Chooses between window and rate for the next ACK. Linux `prague_switch_cwnd_mode`.
+    /// Chooses between window and rate for the next ACK. Linux `prague_cong_control`.
     fn switch_mode(&mut self, conn: &Conn) {
         if self.old() {
             return;

@@ -10,7 +10,7 @@ pub(super) const ACE_START: u8 = 5;
 pub(super) const ACE_MAX: u8 = 7;
 /// Bytes that the AccECN option takes of a segment: 11, padded. RFC 9768 section 3.2.3.
 pub(super) const OPTION_BYTES: u16 = 12;
-/// ACKs that deliver so many segments are judged by the share of bytes. Linux `TCP_ACCECN_SAFETY_SHIFT`.
+/// ACKs that deliver so many segments are judged by the share of bytes: twice the values of the ACE field. Linux `__tcp_accecn_process`.
 const MANY: u32 = 16;
 /// Average of segments an ACK (with [`AVERAGE_SHIFT`]) above which ACKs are thinned: four. Linux `ACK_COMP_THRESH`.
 const THINNED: u32 = 4 << AVERAGE_SHIFT;

@@ -238,7 +238,7 @@ impl Receiver {
                 // a SYN that was sent again does not ask for ECN; later ones are answered as the first that came
                 self.ecn_ok = self.accepts_ecn && !packet.has(flag::RETRANSMISSION);
                 self.last_ecn = packet.ecn;
-                if self.has_option() {
+                if self.counts_ce() && self.host.accecn_option {
                     self.headers += OPTION_BYTES;
                 }
                 self.syn_ack_at = now;
@@ -259,16 +259,16 @@ impl Receiver {
             if self.srtt_us == 0 {
                 self.establish(packet, now);
             }
-            if self.ecn_ok && self.echo == Echo::Accurate {
+            if self.counts_ce() {
                 self.count_ce(packet);
             }
         }
         None
     }
 
-    /// Whether the AccECN option is on every packet.
-    fn has_option(&self) -> bool {
-        self.ecn_ok && self.echo == Echo::Accurate && self.host.accecn_option
+    /// Whether AccECN was negotiated.
+    fn counts_ce(&self) -> bool {
+        self.ecn_ok && self.echo == Echo::Accurate
     }
 
     /// Counts what came with CE; a packet whose codepoint is not that of the one before is acknowledged at once (RFC 9768 section 3.2.2.5.1).
@@ -314,7 +314,7 @@ impl Receiver {
             self.ts_recent = packet.tsval;
         }
         if seq < self.rcv_nxt {
-            if self.ecn_ok && self.echo == Echo::Accurate {
+            if self.counts_ce() {
                 self.count_ce(packet);
             }
             return self.on_duplicate(seq);
