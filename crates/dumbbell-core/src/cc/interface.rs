@@ -124,3 +124,45 @@ pub struct LossEvent {
     /// When it was last sent.
     pub sent: Time,
 }
+
+/// What a control that models its path believes of it, for traces and checks. Names are those of draft-ietf-ccwg-bbr, which calls `bw_lo`, `inflight_lo`
+/// and `inflight_hi` of Linux `bw_shortterm`, `inflight_shortterm` and `inflight_longterm`. Volumes are segments, rates bytes of payload per second; `None`: the bound is
+/// not set, or this control has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Model {
+    /// State: `startup`, `drain`, `probe_down`, `probe_cruise`, `probe_refill`, `probe_up` or `probe_rtt`. BBRv1, which has no such names, is said to go up at a pacing
+    /// gain above one, down below one, and to cruise at one.
+    pub state: &'static str,
+    /// Round trips so far, as the control counts them.
+    pub round: u64,
+    /// Largest delivery rate of its filter.
+    pub max_bw: u64,
+    /// What pacing and window follow: `max_bw` within its bounds.
+    pub bw: u64,
+    /// Short-term bound of the rate.
+    pub bw_shortterm: Option<u64>,
+    /// Short-term bound of what is in flight.
+    pub inflight_shortterm: Option<u32>,
+    /// Long-term bound of what is in flight.
+    pub inflight_longterm: Option<u32>,
+    /// Smallest RTT of its filter, us; `None` before the first.
+    pub min_rtt_us: Option<u32>,
+    /// Aggregation of ACKs that the window allows for.
+    pub extra_acked: u32,
+    /// `bw` times `min_rtt`, with what is added to it for bursts and as a floor: `BBRInflight(1.0)`.
+    pub inflight: u32,
+    /// By how much the long-term bound rises in a round while it is probed.
+    pub probe_up_step: Option<u32>,
+    /// Pacing gain.
+    pub pacing_gain: f64,
+    /// Window gain.
+    pub cwnd_gain: f64,
+    /// The rate grows no more, in this search for bandwidth.
+    pub full_bw_now: bool,
+    /// It was so once: startup is over.
+    pub full_bw_reached: bool,
+    /// The connection restarts after idleness.
+    pub idle_restart: bool,
+    /// Average share of marked segments by which it answers ECN.
+    pub ecn_alpha: Option<f64>,
+}

@@ -5,7 +5,7 @@
 
 use crate::param::{AlgorithmSpec, ParamError};
 use conn::{CaEvent, CaState, Congestion, Conn};
-pub use interface::{AckEvent, CcContext, Control, Echo, EcnUse, LossEvent, RateSample};
+pub use interface::{AckEvent, CcContext, Control, Echo, EcnUse, LossEvent, Model, RateSample};
 use serde_json::{Map, Value};
 
 pub mod abe;
@@ -77,6 +77,11 @@ pub trait CongestionControl {
     /// The window to go back to when a reduction turns out to be spurious.
     fn undo_cwnd(&mut self, conn: &Conn) -> u32 {
         conn.cwnd.max(conn.prior_cwnd)
+    }
+
+    /// What it believes of its path; `None` if it has no model.
+    fn model(&self, _conn: &Conn) -> Option<Model> {
+        None
     }
 }
 
@@ -233,6 +238,10 @@ impl AnyCc {
     #[inline]
     pub fn pkts_acked(&mut self, conn: &mut Conn, pkts: u32, rtt_us: Option<u32>) {
         dispatch!(self, cc => cc.pkts_acked(conn, pkts, rtt_us))
+    }
+    /// [`CongestionControl::model`].
+    pub fn model(&self, conn: &Conn) -> Option<Model> {
+        dispatch!(self, cc => cc.model(conn))
     }
     /// [`CongestionControl::cwnd_event`].
     pub fn cwnd_event(&mut self, conn: &mut Conn, event: CaEvent) {
