@@ -246,7 +246,8 @@ impl Sender {
             }
         }
         let idle = self.conn.now.saturating_sub(self.last_sent);
-        self.cc.cwnd_event(&mut self.conn, CaEvent::TxStart { idle });
+        let app_limited = self.rate.as_ref().is_some_and(|rate| rate.app_limited());
+        self.cc.cwnd_event(&mut self.conn, CaEvent::TxStart { idle, app_limited });
     }
 
     /// RFC 2861 as in Linux `tcp_cwnd_restart`: halve for every RTO of idleness, not below the initial window. Times in ms.

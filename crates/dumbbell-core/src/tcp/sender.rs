@@ -187,6 +187,7 @@ impl Sender {
             rtt: RttEstimator::new(host.rto_min_us()),
             pacing_rate: u64::MAX,
             paced: host.pacing == Pacing::Fq,
+            holds_back: false,
             mss: host.mss,
             // transfers of a size and applications of a rate count whole segments
             least_mss: if app == Application::Bulk { 1 } else { host.mss },
@@ -598,6 +599,11 @@ impl Sender {
         }
         let mss = self.conn.mss;
         self.cc.cong_control(&mut self.conn, &sample);
+        if std::mem::take(&mut self.conn.holds_back) {
+            if let Some(rate) = &mut self.rate {
+                rate.limit(&self.conn);
+            }
+        }
         if self.conn.mss != mss {
             self.note_size(mss);
         }
