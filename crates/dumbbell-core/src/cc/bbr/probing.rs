@@ -989,7 +989,7 @@ impl<V: Version> CongestionControl for Machine<V> {
         }
     }
 
-    fn undo_cwnd(&mut self, _conn: &Conn) -> u32 {
+    fn undo_cwnd(&mut self, _conn: &mut Conn) -> u32 {
         self.full = FullBw::default();
         self.loss_in_round = false;
         let [bw_lo, inflight_lo, inflight_hi] = self.undo;
