@@ -158,7 +158,7 @@ fn half(cwnd: u32) -> u32 {
 impl CongestionControl for State {
     fn ecn(&self) -> EcnUse {
         let codepoint = if self.params.ect == 1 { Ecn::Ect1 } else { Ecn::Ect0 };
-        EcnUse { required: true, codepoint, echo: Echo::PerPacket, only_accurate: false }
+        EcnUse { required: true, codepoint, echo: Echo::PerPacket, only_accurate: false, ..EcnUse::default() }
     }
 
     fn init(&mut self, conn: &mut Conn) {
@@ -407,8 +407,8 @@ mod tests {
 
     #[test]
     fn a_spurious_reduction_is_undone() {
-        let conn = Conn { cwnd: 50, prior_cwnd: 100, ..conn() };
-        assert_eq!(dctcp(|_| ()).undo_cwnd(&conn), 100);
+        let mut conn = Conn { cwnd: 50, prior_cwnd: 100, ..conn() };
+        assert_eq!(dctcp(|_| ()).undo_cwnd(&mut conn), 100);
     }
 
     // ---- random marking

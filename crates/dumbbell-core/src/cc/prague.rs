@@ -521,7 +521,7 @@ impl CongestionControl for State {
     const CONTROL: Control = Control::Both;
 
     fn ecn(&self) -> EcnUse {
-        EcnUse { required: true, codepoint: Ecn::Ect1, echo: Echo::Accurate, only_accurate: !self.old() }
+        EcnUse { required: true, codepoint: Ecn::Ect1, echo: Echo::Accurate, only_accurate: !self.old(), ..EcnUse::default() }
     }
 
     fn init(&mut self, conn: &mut Conn) {
@@ -577,7 +577,7 @@ impl CongestionControl for State {
         }
     }
 
-    fn undo_cwnd(&mut self, conn: &Conn) -> u32 {
+    fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
         if self.old() {
             self.carry += self.carry - self.loss_carry;
         } else {
