@@ -177,6 +177,7 @@ congestion_controls! {
     Cubic: cubic,
     Dctcp: dctcp,
     Prague: prague as Box,
+    BbrDraft: bbr_draft as Box,
     RenoSce: reno_sce,
     DctcpSce: dctcp_sce,
     CubicSce: cubic_sce as Box,
