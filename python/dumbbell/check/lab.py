@@ -56,6 +56,11 @@ class Point:
         return max(self.rtt + self.packet_time, 4 * self.packet_time)
 
     @property
+    def send_buffer(self) -> float:
+        """About how long it takes until what the application has written has left: the send buffer of a small window holds two buffers of 64 KB."""
+        return 100 * self.packet_time + 3 * self.round
+
+    @property
     def startup(self) -> float:
         """About how long STARTUP and DRAIN take: the window doubles from 10 segments in each round trip, and some rounds see no growth."""
         doublings = math.log2(max(self.bdp / 10, 1)) + 2
@@ -173,12 +178,17 @@ class Lab:
         self, done: Callable[[Trace], bool], first: float, most: float, change: Change = BULK, point: Point | None = None
     ) -> Trace:
         """Return the trace of a run of `first` seconds, or of twice as many and so on up to `most`, until `done` says that it is enough."""
-        duration = first
+        duration, found = first, None
         while True:
-            trace = self.run(min(duration, most), change, point)
+            try:
+                trace = self.run(min(duration, most), change, point)
+            except NotApplicable:
+                if found is None:
+                    raise
+                return found
             if done(trace) or duration >= most:
                 return trace
-            duration *= 2
+            found, duration = trace, 2 * duration
 
 
 def traced(config: dict[str, Any]) -> Trace:

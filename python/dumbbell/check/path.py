@@ -16,6 +16,7 @@ from dumbbell.check.startup import (
     aggregated,
     batch_interval,
     bulk,
+    late_acks,
     later_path,
     on_link,
     probing_starts,
@@ -70,7 +71,7 @@ def _judge_probe_rtt(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 def _idle(lab: Lab) -> Run:
     interval = _INTERVALS.get(lab.cc["name"], PROBE_RTT_INTERVAL)
-    rest = interval + 1.0 + 12 * lab.point.round  # what is in the send buffer leaves first
+    rest = interval + 1.0 + 9 * lab.point.round + lab.point.send_buffer  # what is in the send buffer leaves first
     starts = [one.start + 0.2 * lab.point.round for one in bulk(lab, more=True).all(PROBE_BW)]
     for since in starts[:6]:
         resume = since + rest
@@ -90,7 +91,9 @@ def _judge_idle(trace: Trace, setup: Setup, checks: Checks) -> None:
     restarted = trace.when(lambda found: found["idle_restart"] == 1, resume - 1e-9)
     soon = restarted is not None and restarted <= resume + 0.5 * setup.point.round
     checks.see("idle_restart is set with the first segment", soon, f"{restarted - resume if restarted else math.nan:.3g} s after it")
-    probes = [one for one in trace.phases if one.state == "probe_rtt" and one.start > resume - 1e-6]
+    # the next one is due 5 s later
+    soon_after = (resume - 1e-6, resume + 0.9 * PROBE_RTT_INTERVAL)
+    probes = [one for one in trace.phases if one.state == "probe_rtt" and soon_after[0] < one.start < soon_after[1]]
     checks.see("no PROBE_RTT", not probes, f"{probes[0].start - resume:.3g} s after it" if probes else "none")
     after = {one.state for one in trace.phases if one.end > resume}
     checks.see("still in PROBE_BW", after <= {*PROBE_BW, "probe_rtt"}, ", ".join(sorted(after)))
@@ -153,7 +156,7 @@ def _judge_less_than_a_packet(trace: Trace, setup: Setup, checks: Checks) -> Non
     if checks.see("it cruises", len(paced) > 0, "it does not"):
         checks.see(
             "paced at the link's rate",
-            abs(float(np.median(paced)) / (0.99 * point.goodput) - 1) <= 0.05,
+            -0.05 <= float(np.median(paced)) / (0.99 * point.goodput) - 1 <= 0.05 + late_acks(setup),
             f"{np.median(paced):.4g}, 0.99 of the link's {point.goodput:.4g} Mbit/s",
         )
     rate = goodput(trace, found.start, float(trace.time[-1]))
@@ -336,6 +339,8 @@ def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool
         return
     assert undone is not None
     at = trace.at(undone)
+    if "probe_rtt" in set(trace.state[row : at + 1].tolist()):
+        raise NotApplicable("PROBE_RTT is due before it turns out to be spurious")
     state = str(trace.state[max(row - 1, 0)])
     wanted = {state, "probe_refill"} if state == "probe_up" else {state}
     # the state may have gone on by itself if it was not left because of the loss

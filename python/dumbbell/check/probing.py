@@ -43,7 +43,9 @@ def probe(lab: Lab, change: Change = BULK, after: float = 0.0, number: int = 1) 
     trace = lab.until(done, min(after + number * short, most), 2 * most, change)
     found = trace.all("probe_up", after)
     if len(found) < number:
-        raise NotApplicable(f"the flow does not enter PROBE_UP in {trace.time[-1]:.3g} s")
+        cut = len(trace.all("probe_up", after, cut=True)) - len(found)
+        why = f"; PROBE_RTT, which is due again and again, ends {cut} of them" if cut else ""
+        raise NotApplicable(f"no {number}. whole PROBE_UP in {trace.time[-1]:.3g} s{why}")
     return trace, found[number - 1]
 
 
@@ -81,6 +83,16 @@ def _judge_up_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
     follows(trace, checks, up, ("probe_down",))
 
 
+def _one_down(lab: Lab) -> Run:
+    _, up = probe(lab)
+
+    def done(trace: Trace) -> bool:
+        found = trace.first("probe_down", up.start)
+        return found is not None and trace.over(found)
+
+    return Run(lab.until(done, up.end + 2 * lab.point.round, up.end + 3 * cycle(lab)), Setup(lab.point))
+
+
 # 6 and 7
 
 
@@ -116,9 +128,14 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     share = float(np.mean(trace["app_limited"][start])) if start.stop > start.start else 0.0
     checks.see("application-limited when the loss begins", share > 0.5, f"in {share:.0%} of the time before")
     row = trace.at(since)
+    if trace.state[row] == "probe_rtt":
+        raise NotApplicable("PROBE_RTT is due before the loss begins")
     if not checks.see("PROBE_UP until the loss begins", trace.state[row] == "probe_up", str(trace.state[row])):
         return
     up = next(one for one in trace.phases if one.rows.start <= row < one.rows.stop)
+    ending = trace.next(up)
+    if ending is not None and ending.state == "probe_rtt":
+        raise NotApplicable("PROBE_RTT is due before the loss is seen")
     if not checks.see("PROBE_UP ends", trace.over(up), f"not in {trace.time[-1] - since:.4g} s of loss"):
         return
     after = follows(trace, checks, up, ("probe_down",))
@@ -310,7 +327,7 @@ def _idle_refill(lab: Lab) -> Run:
         raise NotApplicable("the flow does not enter PROBE_REFILL")
     # what the send buffer holds leaves first: the application begins to be the limit before the phase
     share = 0.3
-    for ahead in (1.0, 2.0, 3.0, 4.0, 6.0):
+    for ahead in (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0):
         since = max(refill.start - ahead * point.round, 0.0)
         trace = lab.run(up.start + 14 * point.round + 0.5, limited(lab, share, since))
         found = trace.first("probe_refill", since)
@@ -382,7 +399,7 @@ PROBING_CASES = (
         "down-inflight",
         "Exiting PROBE_DOWN on Inflight",
         "pacing gain 0.90; PROBE_CRUISE when inflight is at most BBRInflightWithHeadroom() and BBRInflight(1.0)",
-        _one_probe,
+        _one_down,
         _judge_down_inflight,
         without=_V1,
     ),

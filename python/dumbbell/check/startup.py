@@ -53,10 +53,29 @@ def on_link(lab: Lab, time: float) -> float:
     return time + lab.point.rtt / 2
 
 
+def late_acks(setup: Setup) -> float:
+    """Return by what share delayed acknowledgements may make a sample too large.
+
+    If packets come more slowly than the delayed ACK's timer, 40 ms (Linux TCP_DELACK_MIN), an ACK is late by up to one packet, unlike the next. The least
+    window has four packets, and the filter keeps the largest sample.
+    """
+    return 1 / 3 if setup.point.packet_time > 0.04 else 0.0
+
+
 def limited(lab: Lab, share: float = APP_SHARE, since: float = 0.0) -> Change:
     """Return an application that writes a share of what the link carries, from a time on."""
     rate = max(round(lab.point.goodput * 1e6 * share), 1000)
     return Change(flow={"app_rate": rate, "app_rate_from": ns(since)})
+
+
+def limited_since(trace: Trace, seconds: float) -> float | None:
+    """Return from when on the application has been the limit for so long."""
+    busy = trace.time[trace["app_limited"] == 0]
+    ends = [*busy.tolist(), float(trace.time[-1])]
+    for before, after in zip([0.0, *ends], ends, strict=False):
+        if after - before >= 2 * seconds and trace["delivered"][trace.at(before)] > 1:
+            return before + seconds
+    return None
 
 
 # 1
@@ -74,7 +93,8 @@ def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.see("no loss until then", not lost > 0, f"{lost:.0f} lost")
     bandwidth = trace["max_bw_mbit"][row]
     expected = setup.point.goodput
-    checks.see("max_bw within 2 % of the link", abs(bandwidth / expected - 1) <= 0.02, f"{bandwidth:.4g} of {expected:.4g} Mbit/s")
+    error = bandwidth / expected - 1
+    checks.see("max_bw within 2 % of the link", -0.02 <= error <= 0.02 + late_acks(setup), f"{bandwidth:.4g} of {expected:.4g} Mbit/s")
     checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}")
     checks.see("full_bw_reached is set", trace["full_bw_reached"][row] == 1, f"{trace['full_bw_reached'][row]:g}")
     before = a_round_before(trace, row, FULL_BW_ROUNDS)
@@ -93,7 +113,10 @@ def _lossy_startup(lab: Lab) -> Run:
     in_round = APP_SHARE * point.bdp
     if in_round < 40:
         raise NotApplicable(f"{in_round:.2g} segments of the application in a round: too few for {LOST_RANGES} separate holes in each")
-    since = point.round * (math.log2(max(in_round / 10, 1)) + 6)
+    length = 2 * point.startup + point.send_buffer
+    since = limited_since(lab.run(length, limited(lab)), point.round)
+    if since is None:
+        raise NotApplicable(f"the application is not the limit in {length:.3g} s")
     share = min(0.3, max(0.05, 4 * LOST_RANGES / in_round))
     loss = {"name": "loss", "probability": share, "from": round(on_link(lab, since) * 1e9), "to": None}
     change = limited(lab).with_(Change(path=[loss]))
@@ -257,6 +280,7 @@ STARTUP_CASES = (
         "max_bw within 2 % of the link; after three rounds of less than 25 % growth full_bw_now, full_bw_reached and DRAIN",
         _plateau,
         _judge_plateau,
+        note="Below 300 kbit/s delayed ACKs come with their timer, and single samples of few packets are up to a third too large. The maximum may be so as well.",
     ),
     Case(
         "2",
