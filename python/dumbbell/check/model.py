@@ -137,8 +137,9 @@ def follows(trace: Trace, checks: Checks, before: Phase, states: tuple[str, ...]
     held, found = after.state in states, f"→ {after.state}"
     if not held and any(after.state in _PASSED_THROUGH.get(state, ()) for state in states):
         row = after.rows.start
-        held = bool(trace["in_flight"][row] <= trace["inflight_bdp"][row] + 4)
-        found = f"→ {after.state}, {trace['in_flight'][row]:.0f} in flight, BDP {trace['inflight_bdp'][row]:.0f}"
+        target = max(float(trace["inflight_bdp"][row]), float(trace["inflight_bdp"][row - 1]))
+        held = bool(trace["in_flight"][row] <= target + 4)
+        found = f"→ {after.state}, {trace['in_flight'][row]:.0f} in flight, BBRInflight(1.0) {target:.0f}"
     checks.see(f"{before.state} → {name}", held, found)
     return after
 
@@ -173,6 +174,12 @@ def loss_share(trace: Trace, first: int, last: int) -> float:
     lost = float(trace["lost"][last] - trace["lost"][first])
     delivered = float(trace["delivered"][last] - trace["delivered"][first])
     return lost / (lost + delivered) if lost + delivered > 0 else 0.0
+
+
+def target(trace: Trace, row: int) -> float:
+    """Return BBRTargetInflight(): the estimated BDP or, if it is smaller, the window; segments."""
+    bdp = float(trace["bw_mbit"][row] * trace["min_rtt_ms"][row]) * 1e3 / 8 / PAYLOAD
+    return min(bdp, float(trace["cwnd"][row]))
 
 
 def loss_in_round(trace: Trace, row: int, since: int) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from dumbbell.check.lab import BULK, Change, Lab, NotApplicable, Run, Setup
-from dumbbell.check.model import Case, Checks, burst, follows, loss_in_round, phase, rounds
+from dumbbell.check.model import Case, Checks, burst, follows, loss_in_round, phase, rounds, target
 from dumbbell.check.startup import (
     APP_SHARE,
     FULL_BW,
@@ -74,7 +74,7 @@ def _judge_up_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.see("no loss", not lost > 0, f"{lost:.0f} lost")
     used = float(np.max(trace["in_flight"][up.rows]))
     bdp = float(trace["inflight_bdp"][first])
-    checks.see("it sends more than the BDP", used > bdp, f"{used:.0f} in flight, BDP {bdp:.0f}")
+    checks.see("it sends the BDP and more", used >= bdp, f"{used:.0f} in flight, BDP {bdp:.0f}")
     growth = float(trace["max_bw_mbit"][row] / trace["max_bw_mbit"][first])
     checks.see("the delivery rate does not grow", growth < FULL_BW, f"by {growth:.3g}")
     passed = rounds(trace, first, row)
@@ -147,7 +147,7 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     passed = rounds(trace, trace.at(seen), end)
     checks.see("within three rounds of the first loss", passed <= 3, f"after {passed:.0f}")
     before, now = float(trace["inflight_longterm"][row]), float(trace["inflight_longterm"][end])
-    least = BETA * min(float(trace["inflight_bdp"][row]), float(trace["cwnd"][row])) - 1
+    least = BETA * target(trace, row) - 1
     kept = np.isnan(now) if np.isnan(before) else abs(now - before) < 0.5
     checks.see("inflight_longterm is kept, or at least Beta times the target", kept or now >= least, f"{before:.0f} → {now:.0f}, at least {least:.0f}")
 
@@ -211,9 +211,9 @@ def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
     first, row = down.rows.start, down.rows.stop
     checks.near("ProbeDownPacingGain is 0.90", float(trace["pacing_gain"][first]), DOWN_GAIN, 0.002)
     follows(trace, checks, down, ("probe_cruise",))
-    in_flight, target = float(trace["in_flight"][row]), float(trace["inflight_bdp"][row])
+    in_flight, bdp = float(trace["in_flight"][row]), float(trace["inflight_bdp"][row])
     bound, room = _headroom(float(trace["inflight_longterm"][row])), burst(trace, row, setup)
-    checks.see("inflight <= BBRInflight(1.0)", in_flight <= target + room, f"{in_flight:.0f} of {target:.0f}")
+    checks.see("inflight <= BBRInflight(1.0)", in_flight <= bdp + room, f"{in_flight:.0f} of {bdp:.0f}")
     checks.see("inflight <= BBRInflightWithHeadroom()", in_flight <= bound + room, f"{in_flight:.0f} of {bound:.0f}")
     inside = slice(first + 1, row)
     least = np.minimum(trace["inflight_bdp"][inside], [_headroom(one) for one in trace["inflight_longterm"][inside]])
@@ -309,7 +309,7 @@ def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.see("at once", passed <= 2, f"{passed:.0f} rounds after the first loss")
     highest = float(np.nanmax(trace["inflight_longterm"][up.rows]))
     now = float(trace["inflight_longterm"][after.rows.start])
-    least = BETA * min(float(trace["inflight_bdp"][row - 1]), float(trace["cwnd"][row - 1])) - 1
+    least = BETA * target(trace, row - 1) - 1
     checks.see("inflight_longterm is not raised by it", now <= highest + burst(trace, row, setup), f"{highest:.0f} → {now:.0f}")
     checks.see("and is at least Beta times the target", now >= least, f"{now:.0f}, at least {least:.0f}")
 
@@ -327,12 +327,14 @@ def _idle_refill(lab: Lab) -> Run:
         raise NotApplicable("the flow does not enter PROBE_REFILL")
     # what the send buffer holds leaves first: the application begins to be the limit before the phase
     share = 0.3
-    for ahead in (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0):
+    for ahead in (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 40.0):
         since = max(refill.start - ahead * point.round, 0.0)
         trace = lab.run(up.start + 14 * point.round + 0.5, limited(lab, share, since))
         found = trace.first("probe_refill", since)
         if found is not None and trace.over(found) and _limited_in(trace, found) > 0.9:
             break
+    else:
+        raise NotApplicable("the application is not the limit throughout any PROBE_REFILL: what its send buffer holds leaves first")
     return Run(trace, Setup(point, {"application limits": since}, {"share": share}))
 
 
