@@ -104,7 +104,7 @@ def _limited_probe(lab: Lab) -> tuple[Change, Trace, Phase]:
     change = limited(lab, since=since)
 
     def wanted(trace: Trace) -> Phase | None:
-        return next((one for one in trace.all("probe_up", since) if trace["app_limited"][one.rows.start] == 1), None)
+        return next((one for one in trace.all("probe_up", since, cut=True) if trace["app_limited"][one.rows.start] == 1), None)
 
     length = since + 2 * cycle(lab) + LONG * lab.point.round
     trace = lab.until(lambda trace: wanted(trace) is not None, length, 2 * length, change)
