@@ -203,8 +203,9 @@ def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
     steps = [_steps(trace, one.rows) for one in probes]
     longest = max(steps, key=len, default=[])
     if trace.has("inflight_longterm") and trace.has("probe_up_step"):
-        # in whole segments, and while the window grows
-        doubles = all(after >= 1.5 * before for before, after in zip(longest, longest[1:], strict=False))
+        # a round at whose start the window is not the limit keeps the step: it doubles in most rounds
+        grows = all(after >= before for before, after in zip(longest, longest[1:], strict=False))
+        doubles = grows and longest[-1] >= longest[0] * 2 ** ((len(longest) - 1) / 2) if longest else False
         bound = np.isfinite(trace["inflight_longterm"][up.rows.start])
         if bound and len(longest) > 1:
             checks.see("the step of inflight_longterm doubles", doubles, f"steps {', '.join(f'{one:g}' for one in longest)}")
@@ -221,13 +222,13 @@ def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 
 def _steps(trace: Trace, rows: slice) -> list[float]:
-    """Return the step at the start of each round of a probe in which the bound is raised."""
+    """Return the step at the end of each round of a probe in which the bound is raised."""
     steps: list[float] = []
     for number in dict.fromkeys(trace["round"][rows].tolist()):
         inside = slice(rows.start + int(np.argmax(trace["round"][rows] == number)), rows.stop)
         step, bound = trace["probe_up_step"][inside], trace["inflight_longterm"][inside][trace["round"][inside] == number]
-        if len(bound) and np.isfinite(step[0]) and step[0] > 0 and bound[-1] > bound[0]:
-            steps.append(float(step[0]))
+        if len(bound) and np.isfinite(step[len(bound) - 1]) and step[len(bound) - 1] > 0 and bound[-1] > bound[0]:
+            steps.append(float(step[len(bound) - 1]))
     return steps
 
 

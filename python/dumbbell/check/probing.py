@@ -286,10 +286,15 @@ def _loss_below_bound(lab: Lab) -> Run:
     share = _lossy(lab, point.bdp)
     begins = up.start + 1.2 * point.round
     first = losing(lab, share, begins, begins + point.round)
-    trace, _ = probe(lab, first, up.start - 1e-9, 2)
-    known = [one for one in trace.all("probe_up", up.start + 1e-9) if np.isfinite(trace["inflight_longterm"][one.rows.start])]
+    trace, _ = probe(lab, first, up.start - 1e-9, 4)
+    # a probe after one that caused loss may end as soon as it fills the bound, before any loss can be seen
+    known = [
+        one
+        for one in trace.all("probe_up", up.start + 1e-9)
+        if np.isfinite(trace["inflight_longterm"][one.rows.start]) and rounds(trace, one.rows.start, one.rows.stop - 1) >= 2
+    ]
     if not known:
-        raise NotApplicable("inflight_longterm is not set by loss in the PROBE_UP before")
+        raise NotApplicable("no PROBE_UP of two rounds or more after one with loss, which sets inflight_longterm")
     second = known[0]
     since = second.start + 0.3 * point.round
     change = first.with_(losing(lab, share, since, since + 2 * point.round))
