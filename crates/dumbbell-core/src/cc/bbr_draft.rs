@@ -363,8 +363,8 @@ impl CongestionControl for State {
     }
 
     fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
-        if cause == Congestion::Loss {
-            // what a tail-loss probe repaired is a loss as well; others were noted when they were marked
+        if cause == Congestion::Loss && self.marked_at != Some(conn.now) {
+            // no segment was marked lost: a tail-loss probe has repaired it
             self.note_loss(conn);
         }
         conn.ssthresh
