@@ -224,7 +224,12 @@ impl Sender {
                     self.conn.cwnd = self.cc.undo_cwnd(&mut self.conn);
                     // what BBRv2 and v3 saved may be less than the window that grew since
                     let own = self.cc.control() == Control::Both;
-                    prop_assert!(own || self.conn.cwnd >= before, "{}: undo took cwnd from {before} to {}", self.name, self.conn.cwnd);
+                    prop_assert!(
+                        own || self.conn.cwnd >= before,
+                        "{}: undo took cwnd from {before} to {}",
+                        self.name,
+                        self.conn.cwnd
+                    );
                     self.conn.ssthresh = self.conn.ssthresh.max(self.conn.prior_cwnd);
                     self.enter(CaState::Open);
                 }

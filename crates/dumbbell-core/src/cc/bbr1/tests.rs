@@ -14,11 +14,11 @@ fn v1() -> State {
 
 #[test]
 fn the_largest_of_ten_rounds_is_kept_by_its_three_best() {
-    let mut filter = MaxFilter::default();
-    let after = |filter: &mut MaxFilter, round, value| {
+    fn after(filter: &mut MaxFilter, round: u32, value: u32) -> u32 {
         filter.update(round, value);
         filter.get()
-    };
+    }
+    let mut filter = MaxFilter::default();
     assert_eq!(after(&mut filter, 1, 100), 100);
     assert_eq!(after(&mut filter, 2, 50), 100);
     // a quarter of the window later the second choice is of a quarter's own
@@ -59,14 +59,14 @@ fn phases_last_a_round_trip_and_the_probe_until_it_filled_the_pipe() {
     let mut state = v1();
     let conn = Conn { pacing_rate: 1_183_576, ..conn() };
     state.mode = Mode::ProbeBw;
-    let over = |state: &State, prior_in_flight, newly_lost| {
+    let over = |of: &State, prior_in_flight, newly_lost| {
         let sample = RateSample { prior_in_flight, newly_lost, ..RateSample::default() };
-        state.phase_is_over(&conn, &sample)
+        of.phase_is_over(&conn, &sample)
     };
-    let at = |state: &mut State, phase, us| {
-        state.phase = phase;
-        state.update_gains();
-        state.delivered_us = state.cycle_us + us;
+    let at = |of: &mut State, phase, us| {
+        of.phase = phase;
+        of.update_gains();
+        of.delivered_us = of.cycle_us + us;
     };
     at(&mut state, 2, 20_000);
     assert!(!over(&state, 50, 0));
@@ -103,9 +103,9 @@ fn two_intervals_of_one_rate_are_a_policer() {
     let mut slow = LongTerm::default();
     slow.end(10, 1448);
     assert!(slow.end(15, 1448));
-    let mut slow = LongTerm::default();
-    slow.end(10, 1448);
-    assert!(!slow.end(16, 1448));
+    let mut apart = LongTerm::default();
+    apart.end(10, 1448);
+    assert!(!apart.end(16, 1448));
 }
 
 /// An ACK of 50 segments that begins a round, with 15 of 65 lost, `ms` after the start.

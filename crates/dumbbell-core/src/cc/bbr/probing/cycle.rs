@@ -1,7 +1,7 @@
 //! The cycle that probes for bandwidth, and the long-term bound of what is in flight, which probes raise and losses or marks of a probe lower.
 
 use super::{AckPhase, Machine, Mode, Version, MAX_ROUNDS, MAX_UP_ROUNDS, RAND_ROUNDS};
-use crate::cc::bbr::{SCALE, UNIT, UNSET};
+use crate::cc::bbr::{scaled, SCALE, UNIT, UNSET};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::RateSample;
 
@@ -132,7 +132,7 @@ impl<V: Version> Machine<V> {
     pub(super) fn check_time_to_probe(&mut self, conn: &Conn) -> bool {
         let gain = self.set.ecn_reprobe_gain;
         if gain > 0 && self.ecn_eligible && self.ecn_in_cycle && !self.loss_in_cycle && conn.state == CaState::Open {
-            let step = u64::from(self.inflight_hi) * u64::from(gain) >> SCALE;
+            let step = scaled(self.inflight_hi, gain);
             self.start_refill(conn, step.checked_ilog2().unwrap_or(0));
             return true;
         }

@@ -4,7 +4,7 @@
 //! The order of work is that of Linux `tcp_bbr2.c` and `tcp_bbr.c` (google/bbr); bounds have their Linux names: `bw_lo`, `inflight_lo`, `inflight_hi`.
 
 use super::{
-    bdp, in_network, payload_rate, rate_ceil, Aggregation, Bursts, Pacing, AGGREGATION_ROUNDS, MIN_CWND, SCALE, UNIT, UNSET,
+    bdp, in_network, payload_rate, rate_ceil, scaled, Aggregation, Bursts, Pacing, AGGREGATION_ROUNDS, MIN_CWND, UNIT, UNSET,
 };
 use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use crate::cc::{CcContext, CongestionControl, Control, Echo, EcnUse, LossEvent, Model, RateSample};
@@ -184,7 +184,7 @@ impl FullBw {
 
     /// `bw` is growth.
     pub fn grows(&self, bw: u32) -> bool {
-        u64::from(bw) >= u64::from(self.bw) * u64::from(FULL_BW_THRESH) >> SCALE
+        bw >= scaled(self.bw, FULL_BW_THRESH)
     }
 }
 
@@ -397,7 +397,7 @@ impl<V: Version> Machine<V> {
     }
 
     fn beta_cut(&self, value: u32) -> u32 {
-        (u64::from(value) * u64::from(UNIT - self.set.beta) >> SCALE) as u32
+        scaled(value, UNIT - self.set.beta)
     }
 
     /// `inflight_hi` less what is left to others; `UNSET` if it is not set. Linux `bbr_inflight_with_headroom`.
@@ -405,8 +405,8 @@ impl<V: Version> Machine<V> {
         if self.inflight_hi == UNSET {
             return UNSET;
         }
-        let headroom = ((u64::from(self.inflight_hi) * u64::from(self.set.headroom)) >> SCALE).max(1);
-        (u64::from(self.inflight_hi).saturating_sub(headroom) as u32).max(MIN_CWND)
+        let headroom = scaled(self.inflight_hi, self.set.headroom).max(1);
+        self.inflight_hi.saturating_sub(headroom).max(MIN_CWND)
     }
 
     /// More than this time has passed in this phase. Linux `bbr_has_elapsed_in_phase`.

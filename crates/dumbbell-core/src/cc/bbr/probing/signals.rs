@@ -1,7 +1,7 @@
 //! What losses and marks say: the average of marks, the signals of a round, the short-term bounds.
 
 use super::{Machine, Mode, Version, FULL_ECN_ROUNDS, MAX_LOSS_EVENTS};
-use crate::cc::bbr::{SCALE, UNIT, UNSET};
+use crate::cc::bbr::{scaled, SCALE, UNIT, UNSET};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::RateSample;
 
@@ -22,7 +22,7 @@ impl<V: Version> Machine<V> {
         self.ecn_eligible |= self.set.ecn && near;
         let ratio = (((conn.delivered_ce - self.alpha_delivered_ce) << SCALE) / delivered) as u32;
         let gain = self.set.ecn_alpha_gain;
-        self.ecn_alpha = ((((UNIT - gain) * self.ecn_alpha) >> SCALE) + ((gain * ratio) >> SCALE)).min(UNIT);
+        self.ecn_alpha = (scaled(self.ecn_alpha, UNIT - gain) + scaled(ratio, gain)).min(UNIT);
         self.alpha_delivered = conn.delivered;
         self.alpha_delivered_ce = conn.delivered_ce;
         if self.full_bw_reached || !self.ecn_eligible {
@@ -98,7 +98,7 @@ impl<V: Version> Machine<V> {
             if self.inflight_lo == UNSET {
                 self.inflight_lo = conn.cwnd;
             }
-            by_ecn = (u64::from(self.inflight_lo) * u64::from(self.ecn_cut()) >> SCALE) as u32;
+            by_ecn = scaled(self.inflight_lo, self.ecn_cut());
         }
         if self.loss_in_round {
             if self.bw_lo == UNSET {
@@ -115,7 +115,7 @@ impl<V: Version> Machine<V> {
 
     /// What marks leave of a bound, in 1/256.
     pub(super) fn ecn_cut(&self) -> u32 {
-        UNIT - ((self.ecn_alpha * self.set.ecn_factor) >> SCALE)
+        UNIT - scaled(self.ecn_alpha, self.set.ecn_factor)
     }
 
     pub(super) fn reset_lower_bounds(&mut self) {
@@ -139,12 +139,11 @@ impl<V: Version> Machine<V> {
     }
 
     pub(super) fn too_many_lost(&self, lost: u32, tx_in_flight: u32) -> bool {
-        let most = u64::from(tx_in_flight) * u64::from(self.set.loss_thresh) >> SCALE;
-        tx_in_flight > 0 && u64::from(lost) > most
+        tx_in_flight > 0 && lost > scaled(tx_in_flight, self.set.loss_thresh)
     }
 
     pub(super) fn too_many_marked(&self, marked: u32, delivered: u32) -> bool {
-        let most = (u64::from(delivered) * u64::from(self.set.ecn_thresh) >> SCALE) as u32;
+        let most = scaled(delivered, self.set.ecn_thresh);
         let over = marked > most || (V::MARKS_AT_THRESHOLD && marked == most);
         over && marked > 0 && delivered > 0 && self.ecn_eligible
     }

@@ -165,19 +165,19 @@ fn losses_cut_to_what_was_delivered_but_not_by_more_than_beta() {
         assert_eq!((two.inflight_lo, two.bw_lo), (inflight_lo, 9_739));
     }
     // both: the marks' bound is made before the losses cut, and has no floor. 37 * 171 / 256 = 24
-    let mut two = v2();
-    two.mode = Mode::Cruise;
-    (two.loss_in_round, two.ecn_in_round) = (true, true);
-    (two.inflight_lo, two.inflight_latest) = (37, 30);
-    two.adapt_lower_bounds(&conn());
-    assert_eq!(two.inflight_lo, 24);
+    let mut both = v2();
+    both.mode = Mode::Cruise;
+    (both.loss_in_round, both.ecn_in_round) = (true, true);
+    (both.inflight_lo, both.inflight_latest) = (37, 30);
+    both.adapt_lower_bounds(&conn());
+    assert_eq!(both.inflight_lo, 24);
     // what is asked for by probing is not answered
     for mode in [Mode::Startup, Mode::Refill, Mode::Up] {
-        let mut two = v2();
-        two.mode = mode;
-        two.loss_in_round = true;
-        two.adapt_lower_bounds(&conn());
-        assert_eq!((two.inflight_lo, two.bw_lo), (UNSET, UNSET));
+        let mut probing = v2();
+        probing.mode = mode;
+        probing.loss_in_round = true;
+        probing.adapt_lower_bounds(&conn());
+        assert_eq!((probing.inflight_lo, probing.bw_lo), (UNSET, UNSET));
     }
 }
 
@@ -286,11 +286,11 @@ fn probe_rtt_comes_five_seconds_after_the_last_smaller_rtt() {
     three.update_min_rtt(&mut conn, &sample);
     assert_eq!((two.probe_rtt_min_stamp, three.probe_rtt_min_stamp), (4_000, 0));
     // after ten seconds the larger one is taken
-    let mut two = v2();
-    two.mode = Mode::Cruise;
-    let (mut conn, sample) = ack(10_001, 30_000);
-    two.update_min_rtt(&mut conn, &sample);
-    assert_eq!(two.min_rtt_us, 30_000);
+    let mut old = v2();
+    old.mode = Mode::Cruise;
+    let (mut late, larger) = ack(10_001, 30_000);
+    old.update_min_rtt(&mut late, &larger);
+    assert_eq!(old.min_rtt_us, 30_000);
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn an_application_that_resumes_paces_at_the_estimate() {
     two.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::ZERO, app_limited: true });
     assert_eq!((two.idle_restart, conn.pacing_rate), (true, 1_183_576));
     // and no PROBE_RTT however long the pause was
-    let (mut conn, sample) = ack(60_000, 30_000);
-    two.update_min_rtt(&mut conn, &sample);
+    let (mut late, sample) = ack(60_000, 30_000);
+    two.update_min_rtt(&mut late, &sample);
     assert_eq!((two.mode, two.idle_restart), (Mode::Cruise, false));
 }
