@@ -603,12 +603,7 @@ impl Receiver {
         if self.next_timer() > now {
             return None;
         }
-        if self.merged_at <= now {
-            self.merged_at = Time::NEVER;
-            if self.next_timer() > now {
-                return self.check_ack(now);
-            }
-        }
+        self.merged_at = Time::NEVER;
         if self.delack_at <= now {
             // the timer ran out: the peer is slower than thought (Linux tcp_delack_timer_handler)
             self.ato_ms = (self.ato_ms << 1).min(self.ato_max_ms());
