@@ -166,6 +166,7 @@ impl Sender {
     fn new(name: &str, config: &Map<String, Value>, start: &Start) -> Sender {
         let mut cc = cc::build(config, &CcContext::default()).expect("a registered name, with what it allows");
         let mut conn = Conn {
+            holds_back: false,
             now: start.now,
             cwnd: start.cwnd,
             cwnd_cnt: 0,
@@ -229,7 +230,7 @@ impl Sender {
             Step::Idle(time) => {
                 self.conn.now = self.conn.now.saturating_add(time);
                 let idle = self.conn.now.saturating_sub(self.last_sent);
-                self.cc.cwnd_event(&mut self.conn, CaEvent::TxStart { idle });
+                self.cc.cwnd_event(&mut self.conn, CaEvent::TxStart { idle, app_limited: false });
                 self.send();
             }
         }

@@ -25,6 +25,8 @@ pub enum CaEvent {
     TxStart {
         /// Time since the last data was sent.
         idle: Time,
+        /// The application was the limit of late; known only with rate samples.
+        app_limited: bool,
     },
     /// The window restarts after an idle period longer than the RTO.
     CwndRestart,
@@ -32,6 +34,11 @@ pub enum CaEvent {
     CompleteCwr,
     /// A retransmission timeout.
     Loss,
+    /// A tail-loss probe repaired a loss that nothing else showed. BBRv3's `CA_EVENT_TLP_RECOVERY`.
+    ProbeRepairedLoss {
+        /// The application was the limit when the segment was first sent.
+        app_limited: bool,
+    },
 }
 
 /// Why the window is reduced.
@@ -91,6 +98,9 @@ pub struct Conn {
     pub pacing_rate: u64,
     /// Whether pacing is enforced.
     pub paced: bool,
+    /// Set by a control that holds itself back on purpose, as in BBR's PROBE_RTT: rate samples of what leaves until all that is in flight now is delivered do not show what the path
+    /// carries. The transport takes it back after each ACK. BBR sets Linux's `app_limited` itself.
+    pub holds_back: bool,
     /// Payload bytes of a full segment. A control may make it smaller, as Prague does.
     pub mss: u32,
     /// But not below this.

@@ -362,7 +362,7 @@ impl CongestionControl for State {
 
     fn cwnd_event(&mut self, conn: &mut Conn, event: CaEvent) {
         // an application's pause is no time for growth: it is taken out of the epoch (RFC 9438 section 4.2)
-        if let (CaEvent::TxStart { idle }, Some(start)) = (event, self.epoch_start) {
+        if let (CaEvent::TxStart { idle, .. }, Some(start)) = (event, self.epoch_start) {
             let now = conn.jiffies();
             let last_sent = conn.now.saturating_sub(idle).as_millis();
             self.epoch_start = Some((start + (now - last_sent)).min(now));
@@ -558,15 +558,15 @@ mod tests {
     fn idle_time_is_taken_out_of_the_epoch() {
         let mut cc = after_cut(100, 70);
         let mut conn = Conn { now: ms(10_000), ..conn() };
-        cc.cwnd_event(&mut conn, CaEvent::TxStart { idle: ms(4_000) });
+        cc.cwnd_event(&mut conn, CaEvent::TxStart { idle: ms(4_000), app_limited: false });
         assert_eq!(cc.epoch_start, Some(4_000));
         // never into the future
-        cc.cwnd_event(&mut conn, CaEvent::TxStart { idle: ms(8_000) });
+        cc.cwnd_event(&mut conn, CaEvent::TxStart { idle: ms(8_000), app_limited: false });
         assert_eq!(cc.epoch_start, Some(10_000));
         // in jiffies: 10000.2 ms less 0.5 ms is jiffy 9999
         conn.now = Time::from_micros(10_000_200);
         cc.epoch_start = Some(4_000);
-        cc.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::from_micros(500) });
+        cc.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::from_micros(500), app_limited: false });
         assert_eq!(cc.epoch_start, Some(4_001));
     }
 

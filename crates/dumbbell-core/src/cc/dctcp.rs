@@ -158,7 +158,7 @@ fn half(cwnd: u32) -> u32 {
 impl CongestionControl for State {
     fn ecn(&self) -> EcnUse {
         let codepoint = if self.params.ect == 1 { Ecn::Ect1 } else { Ecn::Ect0 };
-        EcnUse { required: true, codepoint, echo: Echo::PerPacket, only_accurate: false }
+        EcnUse { required: true, codepoint, echo: Echo::PerPacket, only_accurate: false, ..EcnUse::default() }
     }
 
     fn init(&mut self, conn: &mut Conn) {

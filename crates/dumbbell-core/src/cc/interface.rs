@@ -39,12 +39,14 @@ pub struct EcnUse {
     pub echo: Echo,
     /// A peer that does not count CE is as one without ECN. Linux `TCP_CONG_NO_FALLBACK_RFC3168`.
     pub only_accurate: bool,
+    /// Once ECN is agreed, retransmissions and pure ACKs carry the codepoint too, even if it is not required. Linux `TCP_ECN_ECT_PERMANENT` of BBRv2 and v3.
+    pub every_packet: bool,
 }
 
 impl Default for EcnUse {
     /// RFC 3168, if the host wants it.
     fn default() -> EcnUse {
-        EcnUse { required: false, codepoint: Ecn::Ect0, echo: Echo::UntilCwr, only_accurate: false }
+        EcnUse { required: false, codepoint: Ecn::Ect0, echo: Echo::UntilCwr, only_accurate: false, every_packet: false }
     }
 }
 
@@ -85,6 +87,10 @@ pub struct RateSample {
     pub newly_lost: u32,
     /// In flight before this ACK did anything.
     pub prior_in_flight: u32,
+    /// For how much longer pacing holds the next transmission, us. Linux `tcp_wstamp_ns` less the time.
+    pub pacing_wait_us: u64,
+    /// The ACK may be of a tail-loss probe or of what the probe repeats: which is not known yet. Linux `is_acking_tlp_retrans_seq`.
+    pub acks_probe: bool,
     /// RTT of the newest segment that it acknowledges or SACKs and that was sent once, us.
     pub rtt_us: Option<u32>,
     /// The ACK has ECE, or CE was counted.
@@ -115,7 +121,8 @@ pub struct RateSample {
 pub struct LossEvent {
     /// Its number.
     pub seq: u64,
-    /// In flight when it was sent, its whole burst included.
+    /// In flight when it was sent, itself included, but not what its burst had behind it: Linux counts so where it divides a burst (`tcp_fragment`
+    /// with BBRv3's patch).
     pub tx_in_flight: u32,
     /// Marked lost since it was sent, itself included.
     pub lost: u32,

@@ -9,6 +9,7 @@ pub use interface::{AckEvent, CcContext, Control, Echo, EcnUse, LossEvent, Model
 use serde_json::{Map, Value};
 
 pub mod abe;
+pub mod bbr;
 pub mod conn;
 pub mod hystart;
 pub mod interface;
@@ -22,6 +23,9 @@ pub trait CongestionControl {
     const CONTROL: Control = Control::Window;
     /// Whether it uses rate samples and [`CongestionControl::on_loss`]: a segment in flight then takes 56 B more.
     const RATE_SAMPLES: bool = false;
+
+    /// Windows that the send buffer holds. Linux `sndbuf_expand`: 3 for BBR, 2 for all others.
+    const BUFFERED_WINDOWS: u8 = 2;
 
     /// What it asks of ECN.
     fn ecn(&self) -> EcnUse {
@@ -60,7 +64,7 @@ pub trait CongestionControl {
         2
     }
 
-    /// Segments of the largest burst, instead of Linux's automatic size. BBRv2's and Prague's `tso_segs`.
+    /// Segments of the largest burst, instead of Linux's automatic size. BBR's and Prague's `tso_segs`.
     fn max_burst(&self, _conn: &Conn) -> Option<u32> {
         None
     }
@@ -164,6 +168,11 @@ macro_rules! congestion_controls {
                 match self { $( $(#[$meta])* AnyCc::$variant(_) => <$module::State as CongestionControl>::CONTROL, )* }
             }
 
+            /// [`CongestionControl::BUFFERED_WINDOWS`].
+            pub fn buffered_windows(&self) -> u8 {
+                match self { $( $(#[$meta])* AnyCc::$variant(_) => <$module::State as CongestionControl>::BUFFERED_WINDOWS, )* }
+            }
+
             /// [`CongestionControl::RATE_SAMPLES`].
             pub fn rate_samples(&self) -> bool {
                 match self { $( $(#[$meta])* AnyCc::$variant(_) => <$module::State as CongestionControl>::RATE_SAMPLES, )* }
@@ -177,6 +186,9 @@ congestion_controls! {
     Cubic: cubic,
     Dctcp: dctcp,
     Prague: prague as Box,
+    Bbr1: bbr1 as Box,
+    Bbr2: bbr2 as Box,
+    Bbr3: bbr3 as Box,
     RenoSce: reno_sce,
     DctcpSce: dctcp_sce,
     CubicSce: cubic_sce as Box,

@@ -521,7 +521,7 @@ impl CongestionControl for State {
     const CONTROL: Control = Control::Both;
 
     fn ecn(&self) -> EcnUse {
-        EcnUse { required: true, codepoint: Ecn::Ect1, echo: Echo::Accurate, only_accurate: !self.old() }
+        EcnUse { required: true, codepoint: Ecn::Ect1, echo: Echo::Accurate, only_accurate: !self.old(), ..EcnUse::default() }
     }
 
     fn init(&mut self, conn: &mut Conn) {

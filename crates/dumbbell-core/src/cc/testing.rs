@@ -27,6 +27,7 @@ pub fn conn() -> Conn {
         max_packets_out: 10,
         rtt: RttEstimator::default(),
         pacing_rate: 0,
+        holds_back: false,
         paced: false,
         mss: 1448,
         least_mss: 1,

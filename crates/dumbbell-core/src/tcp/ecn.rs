@@ -166,10 +166,10 @@ impl SenderEcn {
     }
 
     /// Codepoint of what is not new data, retransmissions and pure ACKs: not ECN-capable (RFC 3168 sections 6.1.4 and 6.1.5), unless the
-    /// congestion control requires ECN or the receiver counts. Linux `tcp_ecn_send`.
+    /// congestion control wants it otherwise or the receiver counts. Linux `tcp_ecn_send`.
     #[inline]
     pub fn of_other(&self) -> Ecn {
-        if self.accurate || (self.agreed && self.asked.required) {
+        if self.accurate || (self.agreed && (self.asked.required || self.asked.every_packet)) {
             self.asked.codepoint
         } else {
             Ecn::NotEct
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn who_wants_counts_alone_is_refused_an_echo() {
-        let asked = EcnUse { required: true, only_accurate: true, codepoint: Ecn::Ect1, echo: Echo::Accurate };
+        let asked = EcnUse { required: true, only_accurate: true, codepoint: Ecn::Ect1, echo: Echo::Accurate, ..EcnUse::default() };
         for (setup, refused) in [(0, true), (ack_flag::ECN_SETUP, true), (ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP, false)] {
             let mut ecn = SenderEcn::new(false, asked);
             ecn.negotiate(&Ack { flags: ack_flag::SYN_ACK | setup, ..Ack::default() });

@@ -248,7 +248,8 @@ impl Sender {
             }
         }
         let idle = self.conn.now.saturating_sub(self.last_sent);
-        self.cc.cwnd_event(&mut self.conn, CaEvent::TxStart { idle });
+        let app_limited = self.rate.as_ref().is_some_and(|rate| rate.app_limited());
+        self.cc.cwnd_event(&mut self.conn, CaEvent::TxStart { idle, app_limited });
     }
 
     /// RFC 2861 as in Linux `tcp_cwnd_restart`: halve for every RTO of idleness, not below the initial window. Times in ms.
@@ -311,6 +312,9 @@ impl Sender {
     /// Sends the last segment again as a tail-loss probe: the first transmission is not thought lost.
     pub(super) fn probe_last(&mut self, net: &mut impl Network) {
         let seq = self.conn.snd_nxt - 1;
+        if let Some(rate) = &mut self.rate {
+            rate.note_probe(seq);
+        }
         self.note_sent_again(seq);
         self.board.probed(seq, self.conn.now);
         self.send_again(seq, net);

@@ -9,6 +9,8 @@ pub(super) enum Verdict {
     Open,
     /// Nothing was lost.
     Needless,
+    /// The ACK is of the probe, or of what the probe repeats: the next one tells.
+    Ambiguous,
     /// The probe repaired a loss that nothing else would have shown.
     RepairedLoss,
 }
@@ -68,7 +70,7 @@ impl Probe {
             self.high_seq = None;
             return Verdict::Needless;
         }
-        Verdict::Open
+        Verdict::Ambiguous
     }
 }
 
@@ -81,7 +83,7 @@ mod tests {
         // (retransmission, ack, dsack, duplicate) against a probe after which snd_nxt is 10
         for (retransmission, ack, dsack, duplicate, verdict, open) in [
             (true, 9, false, false, Verdict::Open, true),
-            (true, 10, false, false, Verdict::Open, true),
+            (true, 10, false, false, Verdict::Ambiguous, true),
             (true, 10, false, true, Verdict::Needless, false),
             (true, 10, true, true, Verdict::Needless, false),
             (true, 11, false, false, Verdict::RepairedLoss, true),

@@ -20,6 +20,8 @@ struct Record {
     delivered_ce: u64,
     lost: u64,
     in_flight: u32,
+    /// Segments of its burst behind it.
+    behind: u16,
     app_limited: bool,
 }
 
@@ -43,6 +45,8 @@ pub(super) struct RateSampler {
     app_limited: u64,
     /// Loss marks so far.
     lost: u64,
+    /// The segment that a tail-loss probe repeated was sent while the application was the limit. Linux `tlp_orig_data_app_limited`.
+    pub probed_app_limited: bool,
     newest: Option<Newest>,
     /// Loss marks that the control has not been told of.
     pub losses: Vec<LossEvent>,
@@ -64,7 +68,7 @@ impl Observer for RateSampler {
         let record = *self.record(seq);
         self.losses.push(LossEvent {
             seq,
-            tx_in_flight: record.in_flight,
+            tx_in_flight: record.in_flight - u32::from(record.behind),
             lost: (self.lost - record.lost) as u32,
             is_app_limited: record.app_limited,
             sent: segment.sent,
@@ -80,6 +84,7 @@ impl RateSampler {
             first_sent: 0,
             app_limited: 0,
             lost: 0,
+            probed_app_limited: false,
             newest: None,
             losses: Vec::new(),
         }
@@ -111,11 +116,12 @@ impl RateSampler {
             delivered_ce: conn.delivered_ce,
             lost: self.lost,
             in_flight: conn.in_flight() + segments,
+            behind: 0,
             app_limited: self.app_limited > 0,
         };
         let mask = self.ring.len() - 1;
-        for number in seq..seq + u64::from(segments) {
-            self.ring[number as usize & mask] = record;
+        for (number, behind) in (seq..seq + u64::from(segments)).zip((0..segments as u16).rev()) {
+            self.ring[number as usize & mask] = Record { behind, ..record };
         }
     }
 
@@ -129,10 +135,25 @@ impl RateSampler {
         self.ring = ring;
     }
 
+    /// The application was the limit of late.
+    pub fn app_limited(&self) -> bool {
+        self.app_limited > 0
+    }
+
+    /// What leaves until all that is in flight now is delivered does not show what the path carries.
+    pub fn limit(&mut self, conn: &Conn) {
+        self.app_limited = (conn.delivered + u64::from(conn.in_flight())).max(1);
+    }
+
+    /// Segment `seq` is about to be sent again as a tail-loss probe.
+    pub fn note_probe(&mut self, seq: u64) {
+        self.probed_app_limited = self.record(seq).app_limited;
+    }
+
     /// Marks a pause of the application: `unsent` segments wait to be sent. Linux `tcp_rate_check_app_limited`.
     pub fn check_app_limited(&mut self, conn: &Conn, unsent: u64) {
         if unsent == 0 && conn.in_flight() < conn.cwnd && conn.lost_out <= conn.retrans_out {
-            self.app_limited = (conn.delivered + u64::from(conn.in_flight())).max(1);
+            self.limit(conn);
         }
     }
 
@@ -351,8 +372,8 @@ mod tests {
         flight.lose(0);
         let losses: Vec<(u64, u32, u32)> =
             flight.rate.losses.iter().map(|loss| (loss.seq, loss.tx_in_flight, loss.lost)).collect();
-        // 4 in flight with the first burst, 6 with the second; the retransmission made 6 - 2 + 1 = 5, after two losses
-        assert_eq!(losses, [(0, 4, 1), (4, 6, 2), (0, 5, 1)]);
+        // the first of the first burst was alone, the first of the second the fifth; the retransmission made 6 - 2 + 1 = 5, after two losses
+        assert_eq!(losses, [(0, 1, 1), (4, 5, 2), (0, 5, 1)]);
         let times: Vec<Time> = flight.rate.losses.iter().map(|loss| loss.sent).collect();
         assert_eq!(times, [0, 100, 30_000].map(Time::from_micros));
     }

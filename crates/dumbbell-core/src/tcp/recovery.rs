@@ -461,14 +461,20 @@ impl Sender {
     }
 
     /// RFC 8985 section 7.4: was the probe needed?
-    pub(super) fn end_probe(&mut self, ack: &Ack, flags: &AckFlags) {
+    pub(super) fn end_probe(&mut self, ack: &Ack, flags: &mut AckFlags) {
         let duplicate = !flags.una_advanced && !flags.data_sacked && !flags.window_update;
-        if self.probe.judge(ack.ack, flags.dsack_of_probe, duplicate) == Verdict::RepairedLoss {
-            self.stats.loss_reductions += 1;
-            self.start_reduction(Congestion::Loss);
-            self.set_state(CaState::Cwr);
-            self.end_reduction();
-            self.try_keep_open();
+        match self.probe.judge(ack.ack, flags.dsack_of_probe, duplicate) {
+            Verdict::RepairedLoss => {
+                let app_limited = self.rate.as_ref().is_some_and(|rate| rate.probed_app_limited);
+                self.cc.cwnd_event(&mut self.conn, CaEvent::ProbeRepairedLoss { app_limited });
+                self.stats.loss_reductions += 1;
+                self.start_reduction(Congestion::Loss);
+                self.set_state(CaState::Cwr);
+                self.end_reduction();
+                self.try_keep_open();
+            }
+            Verdict::Ambiguous => flags.acks_probe = true,
+            Verdict::Open | Verdict::Needless => {}
         }
     }
 

@@ -150,6 +150,7 @@ pub(super) struct AckFlags {
     pub lost_retransmission: bool,
     pub retransmission_acked: bool,
     pub original_sacked: bool,
+    pub acks_probe: bool,
 }
 
 /// What to send after an ACK.
@@ -187,11 +188,14 @@ impl Sender {
             rtt: RttEstimator::new(host.rto_min_us()),
             pacing_rate: u64::MAX,
             paced: host.pacing == Pacing::Fq,
+            holds_back: false,
             mss: host.mss,
             // transfers of a size and applications of a rate count whole segments
             least_mss: if app == Application::Bulk { 1 } else { host.mss },
             headers: HEADERS,
         };
+        let mut queue = WriteQueue::new(app);
+        queue.windows = cc.buffered_windows();
         Sender {
             ecn: SenderEcn::new(options.ecn, cc.ecn()),
             control: cc.control(),
@@ -200,7 +204,6 @@ impl Sender {
             last_sample: None,
             conn,
             board: Scoreboard::default(),
-            cc,
             stats: SenderStats::default(),
             rtt_samples: None,
             host,
@@ -211,7 +214,8 @@ impl Sender {
             syn_retries: 0,
             sizes: None,
             ts_recent: None,
-            queue: WriteQueue::new(app),
+            queue,
+            cc,
             pacer: Pacer::new(),
             window_end: 0,
             peer_window: 0,
@@ -487,7 +491,7 @@ impl Sender {
             self.tell_of_ack(ack, advanced, echo);
         }
         if self.probe.is_open() {
-            self.end_probe(ack, &flags);
+            self.end_probe(ack, &mut flags);
         }
         let (mut resend, mut newly_lost) = (Resend::Nothing, 0);
         if !flags.una_advanced || flags.data_sacked || flags.ece || flags.dsack || self.conn.state != CaState::Open {
@@ -511,6 +515,8 @@ impl Sender {
                 newly_marked: marked,
                 newly_lost: newly_lost as u32,
                 prior_in_flight,
+                pacing_wait_us: self.pacer.next.saturating_sub(now).as_micros(),
+                acks_probe: flags.acks_probe,
                 rtt_us,
                 ece: flags.ece,
                 ..RateSample::default()
@@ -598,6 +604,11 @@ impl Sender {
         }
         let mss = self.conn.mss;
         self.cc.cong_control(&mut self.conn, &sample);
+        if std::mem::take(&mut self.conn.holds_back) {
+            if let Some(rate) = &mut self.rate {
+                rate.limit(&self.conn);
+            }
+        }
         if self.conn.mss != mss {
             self.note_size(mss);
         }

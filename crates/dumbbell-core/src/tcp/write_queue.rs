@@ -111,6 +111,8 @@ pub(super) struct WriteQueue {
     pub front: Buffer,
     /// Bytes that are written of a segment which is not full: it is not sent (Nagle's rule).
     part: u16,
+    /// Windows that the send buffer grows to hold.
+    pub windows: u8,
     /// No new data from here on.
     pub stopped: bool,
     /// The buffers behind it, oldest first.
@@ -132,6 +134,7 @@ impl WriteQueue {
             size: INITIAL_SEND_BUFFER,
             front: Buffer::default(),
             part: 0,
+            windows: 2,
             behind: VecDeque::new(),
             pushed: 0,
             max_window: 0,
@@ -284,7 +287,7 @@ impl WriteQueue {
         self.behind.push_back(Buffer::default());
     }
 
-    /// The send buffer grows to two windows when the window is not used up, for whatever reason. Returns whether it did. Linux
+    /// The send buffer grows to two windows, or as many as the control wants, when the window is not used up, for whatever reason. Returns whether it did. Linux
     /// `tcp_new_space`, `tcp_should_expand_sndbuf`.
     #[inline]
     pub fn expand(&mut self, conn: &Conn, host: &HostParams) -> bool {
@@ -292,7 +295,7 @@ impl WriteQueue {
             return false;
         }
         self.sized_for = conn.cwnd;
-        let wanted = (2 * u64::from(conn.cwnd) * BUFFER_PER_SEGMENT).min(host.send_buffer);
+        let wanted = (u64::from(self.windows) * u64::from(conn.cwnd) * BUFFER_PER_SEGMENT).min(host.send_buffer);
         let larger = wanted > self.size;
         self.size = self.size.max(wanted);
         larger
