@@ -165,7 +165,7 @@ def test_results_of_an_earlier_format_are_left_alone(small: Path, tmp_path: Path
     old = tmp_path / "old.duckdb"
     with contextlib.closing(duckdb.connect(str(old))) as connection:
         connection.execute("CREATE TABLE dumbbell AS SELECT 2 AS format")
-    refused(old, command, small, "results in format 2, allowed: format 4; run the experiment again with this version")
+    refused(old, command, small, "results in format 2, allowed: format 5; run the experiment again with this version")
 
 
 def test_damaged_results_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:

@@ -17,6 +17,9 @@ _IN_QUEUE = "from entering the queue until leaving it for the link"
 _BINS = "Read from a histogram whose bins are 1.024 us or 1/64 of the value wide, whichever is wider."
 _MEASURED = "A flow is measured from its start until it is complete, or else until the run ends."
 _SAMPLED = "Sampled every 200 ms once it has an RTT, as ss shows it, and at the end of the measured time."
+_NO_MODEL = "Empty for a control without a model of its path."
+_NAN = "NaN for a control without a model."
+_ZERO = "0 for a control without a model."
 _RTT_SAMPLES = "Over every RTT sample that the sender took."
 _FRAMES = "Ethernet frames without FCS are counted."
 
@@ -396,6 +399,100 @@ _SLOWDOWNS = [
     ),
 ]
 
+_TRACE = [
+    _KEY,
+    Column("time_s", "s", "time", "Time on the sender's clock; record.trace says how far rows are apart."),
+    Column("flow", "", "flow", "Number of the flow, as in table flows."),
+    Column(
+        "state",
+        "",
+        "state",
+        "State of the congestion control: startup, drain, probe_down, probe_cruise, probe_refill, probe_up or probe_rtt. "
+        f"BBRv1 goes up at a pacing gain above one, down below one, and cruises at one. {_NO_MODEL}",
+    ),
+    Column(
+        "ca_state",
+        "",
+        "state of loss recovery",
+        "State of the loss and congestion machine of the transport: open, disorder, cwr, recovery or loss.",
+    ),
+    Column(
+        "max_bw_mbit", "Mbit/s", "bandwidth, maximum", f"Largest delivery rate of the control's filter; payload. {_NAN}"
+    ),
+    Column(
+        "bw_mbit",
+        "Mbit/s",
+        "bandwidth",
+        f"Rate that pacing and window follow: the maximum within its bounds; payload. {_NAN}",
+    ),
+    Column(
+        "bw_shortterm_mbit",
+        "Mbit/s",
+        "bandwidth, short-term bound",
+        "Short-term bound of the rate; payload. NaN while it is not set.",
+    ),
+    Column(
+        "inflight_shortterm",
+        "segments",
+        "segments in flight, short-term bound",
+        "Short-term bound of what is in flight. NaN while it is not set.",
+    ),
+    Column(
+        "inflight_longterm",
+        "segments",
+        "segments in flight, long-term bound",
+        "Long-term bound of what is in flight. NaN while it is not set.",
+    ),
+    Column(
+        "inflight_bdp",
+        "segments",
+        "segments in flight, estimated BDP",
+        f"bw times min_rtt, with what the control adds for bursts and as a floor. {_NAN}",
+    ),
+    Column("min_rtt_ms", "ms", "RTT, minimum", f"Smallest RTT of the control's filter. {_NAN}"),
+    Column(
+        "probe_up_step",
+        "segments",
+        "step of the long-term bound",
+        "By how much inflight_longterm rises in a round while it is probed. NaN otherwise.",
+    ),
+    Column("pacing_gain", "", "pacing gain", f"Gain of the pacing rate over the rate. {_NAN}"),
+    Column("cwnd_gain", "", "window gain", f"Gain of the window over the estimated BDP. {_NAN}"),
+    Column(
+        "ecn_alpha", "", "share of CE marks, average", f"Average share of marked segments that the control keeps. {_NAN}"
+    ),
+    Column("pacing_rate_mbit", "Mbit/s", "pacing rate", "Pacing rate; payload. NaN before it is set."),
+    Column("srtt_ms", "ms", "smoothed RTT", "Smoothed RTT. NaN before the first sample."),
+    Column("round", "", "round", f"Round trips so far, as the control counts them. {_ZERO}"),
+    Column("extra_acked", "segments", "aggregation of ACKs", f"Aggregation that the window allows for. {_ZERO}"),
+    Column("full_bw_now", "", "bandwidth is full now", f"1 if the rate grows no more in this search. {_ZERO}"),
+    Column("full_bw_reached", "", "bandwidth was full", f"1 if it was so once: startup is over. {_ZERO}"),
+    Column("idle_restart", "", "restart from idleness", f"1 while the connection restarts after idleness. {_ZERO}"),
+    Column("cwnd", "segments", "congestion window", "Congestion window."),
+    Column("in_flight", "segments", "segments in flight", "What the sender takes to be in flight."),
+    Column("delivered", "segments", "segments delivered", "Delivered so far; the SYN counts as one."),
+    Column("delivered_ce", "segments", "segments with CE", "Of those, by ACKs that echo CE."),
+    Column(
+        "lost", "segments", "segments lost", "Marked lost so far; a retransmission that is lost again counts again."
+    ),
+    Column("sent", "packets", "packets sent", "Data packets sent so far, retransmissions included."),
+    Column("retransmissions", "packets", "retransmissions", "Data packets sent again so far."),
+    Column("timeouts", "", "timeouts", "Retransmission timeouts so far."),
+    Column("undone", "", "reductions undone", "Reductions so far that turned out to be spurious and were undone."),
+    Column(
+        "app_limited",
+        "",
+        "application-limited",
+        "1 if what is sent now is limited by the application. Controls without rate samples: 1 if nothing waits to be sent.",
+    ),
+    Column(
+        "backlog_bytes",
+        "bytes",
+        "backlog",
+        "Bytes in the queue when what the flow sends now gets there, half a base RTT later.",
+    ),
+]
+
 _TABLES = {
     "runs": _RUNS,
     "flows": _FLOWS,
@@ -406,6 +503,7 @@ _TABLES = {
     "rtt": _RTT,
     "short_flows": _SHORT_FLOWS,
     "slowdowns": _SLOWDOWNS,
+    "trace": _TRACE,
 }
 # table → its columns, in the order in which they are described
 COLUMNS: dict[str, dict[str, Column]] = {

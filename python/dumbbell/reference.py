@@ -70,6 +70,7 @@ _TABLES = {
     "rtt": "one row a class and bin of a run's histogram of round-trip times",
     "short_flows": "one row a short flow of a run",
     "slowdowns": "one row a class and range of sizes of a run's short flows",
+    "trace": "one row a flow and change of state, or interval, of a run: what its congestion control believes",
 }
 # keys inside of a value, and what it is the value of
 _INSIDE = {"uniform": "start", "name": "bottleneck.aqm"} | dict.fromkeys(("pareto", "min", "max", "csv"), "web.size")

@@ -392,6 +392,7 @@ class Results:
     rtt = property(lambda self: self.frame("rtt"), doc="One row a class and bin of RTT samples.")
     short_flows = property(lambda self: self.frame("short_flows"), doc="One row a short flow of a run.")
     slowdowns = property(lambda self: self.frame("slowdowns"), doc="One row a class and range of sizes of a run.")
+    trace = property(lambda self: self.frame("trace"), doc="One row a flow and change or interval: its control.")
 
     def parts(self, table: str, columns: Sequence[str]) -> pl.DataFrame:
         """Return `columns` of a table, with `key`, `cell`, `seed`, `hash` and, of parts of runs, their label `part`.

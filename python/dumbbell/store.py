@@ -23,11 +23,11 @@ from dumbbell import _native
 from dumbbell.errors import InputError
 from dumbbell.experiment import Cell
 
-FORMAT = 4
+FORMAT = 5
 _CACHE = "32MB"  # of the file, in memory after every eighth commit
 _CACHED_COMMITS = 8
 _LOG = "64MB"  # from which on the log is worked into the file: this costs as much as writing it, and less by the byte
-TABLES = ("runs", "flows", "classes", "series", "queue_series", "sojourn", "rtt", "short_flows", "slowdowns")
+TABLES = ("runs", "flows", "classes", "series", "queue_series", "sojourn", "rtt", "short_flows", "slowdowns", "trace")
 _ALLOWED = "a results file written by dumbbell run"
 _LOCKED = "Could not set lock"  # of DuckDB, about a file that another process has open
 _PATIENCE_S = 1.0  # with others that read a file at the moment at which it is to be written

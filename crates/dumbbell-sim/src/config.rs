@@ -142,6 +142,9 @@ params! {
         series: bool = true, unit "", source "";
         /// Interval of the time series.
         interval: Time = Time::from_secs(1), unit "", range Time::from_millis(1), Time::from_secs(86_400), source "";
+        /// Interval of the trace of every listed flow's congestion control; unset, there is none. A row is also written whenever its state changes; with 0s
+        /// there is one for each event of the flow.
+        trace: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "";
         /// Most short flows that are kept one by one. Of more, a sample drawn evenly at random is kept; their statistics by size count all.
         short_flows: u32 = 100_000, unit "flows", range 0_u32, 100_000_000_u32, source "";
     }

@@ -237,6 +237,21 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         }
         self.arena.timer_not_after(ack.flow, timer);
         self.plan_entrance();
+        if self.measures.trace.is_some() {
+            self.trace(ack.flow, now);
+        }
+    }
+
+    /// Something happened to the flow in `slot`: its trace goes on.
+    #[cold]
+    #[inline(never)]
+    fn trace(&mut self, slot: u32, now: Time) {
+        let Engine { arena, measures, lines, entrance, config, .. } = self;
+        let (Some(trace), Some(tcp)) = (&mut measures.trace, arena.get(slot).tcp()) else { return };
+        if (slot as usize) < config.flows.len() {
+            let ahead = Time(lines.all[arena.get(slot).line as usize].delay.0 / 2);
+            trace.look(slot, &tcp.sender, now - ahead, || entrance.bottleneck.aqm.bytes());
+        }
     }
 
     /// Stages ahead of the bottleneck may have got something to do.
@@ -350,6 +365,9 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             Transport::Vacant => {}
         }
         self.plan_entrance();
+        if self.measures.trace.is_some() {
+            self.trace(slot, now);
+        }
         if origin != Origin::Listed && self.end_short_flow(slot, now)? {
             return Ok(());
         }

@@ -11,6 +11,7 @@ mod min_tree;
 mod outcome;
 mod short_flows;
 pub mod table;
+mod trace;
 
 pub use config::registry;
 use config::{FlowConfig, RunConfig};
@@ -63,12 +64,14 @@ pub struct Tables {
     pub short_flows: Table,
     /// Short flows by class and size.
     pub slowdowns: Table,
+    /// What the congestion controls of the listed flows believed, if it was recorded.
+    pub trace: Table,
 }
 
 impl Tables {
     /// Every table with its name in the store, in order.
-    pub fn named(&self) -> [(&'static str, &Table); 8] {
-        let Tables { flows, classes, series, queue_series, sojourn, rtt, short_flows, slowdowns } = self;
+    pub fn named(&self) -> [(&'static str, &Table); 9] {
+        let Tables { flows, classes, series, queue_series, sojourn, rtt, short_flows, slowdowns, trace } = self;
         [
             ("flows", flows),
             ("classes", classes),
@@ -78,6 +81,7 @@ impl Tables {
             ("rtt", rtt),
             ("short_flows", short_flows),
             ("slowdowns", slowdowns),
+            ("trace", trace),
         ]
     }
 }

@@ -4,6 +4,7 @@ use crate::bottleneck::Bottleneck;
 use crate::config::RunConfig;
 use crate::engine::endpoint::{Endpoint, Tcp, Transport};
 use crate::short_flows::ShortFlows;
+use crate::trace::Trace;
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::histogram::{CompactHistogram, Count, Histogram};
 use dumbbell_core::log::Log;
@@ -243,6 +244,8 @@ pub struct Measures {
     pub convergence_cumulative: Option<Time>,
     pub flow_series: FlowSeries,
     pub queue_series: QueueSeries,
+    /// What the congestion controls of the listed flows believe, if it is recorded.
+    pub trace: Option<Box<Trace>>,
 }
 
 /// Shares with a Jain index of at least this count as fair: two flows within a factor of 1.6 (ABE, Khademi et al. 2017).
@@ -280,6 +283,7 @@ impl Measures {
             convergence_cumulative: None,
             flow_series: FlowSeries::default(),
             queue_series: QueueSeries::default(),
+            trace: config.record.trace.map(|interval| Box::new(Trace::new(interval, config.flows.len()))),
         }
     }
 

@@ -4,6 +4,7 @@ use crate::classes::{self, Totals};
 use crate::config::{cc_name, Classes, RunConfig};
 use crate::measure::{jain, mean, ms, FlowResult, Measures, QueueResult};
 use crate::table::{Column, Table};
+use crate::trace::Trace;
 use crate::{Outcome, Tables};
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::units::Time;
@@ -182,5 +183,7 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     }
     let rtt = bins_by_class(totals.iter().map(|of_class| of_class.rtt_samples().buckets()), "samples");
     let (short_flows, slowdowns) = (measures.short_flows.flows_table(), measures.short_flows.sizes_table());
-    Outcome::new(summary, Tables { flows, classes: class_rows, series, queue_series, sojourn, rtt, short_flows, slowdowns })
+    let trace = measures.trace.map_or_else(|| Trace::default().table(), |trace| trace.table());
+    let tables = Tables { flows, classes: class_rows, series, queue_series, sojourn, rtt, short_flows, slowdowns, trace };
+    Outcome::new(summary, tables)
 }

@@ -18,6 +18,19 @@ pub enum CaState {
     Loss,
 }
 
+impl CaState {
+    /// As it stands in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            CaState::Open => "open",
+            CaState::Disorder => "disorder",
+            CaState::Cwr => "cwr",
+            CaState::Recovery => "recovery",
+            CaState::Loss => "loss",
+        }
+    }
+}
+
 /// What a congestion control is told by [`crate::cc::CongestionControl::cwnd_event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaEvent {

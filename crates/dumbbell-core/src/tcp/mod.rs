@@ -9,6 +9,7 @@
 
 mod ecn;
 pub mod host;
+mod look;
 pub mod output;
 mod pacer;
 mod probe;

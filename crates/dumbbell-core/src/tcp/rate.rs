@@ -157,6 +157,11 @@ impl RateSampler {
         }
     }
 
+    /// The application is the limit of what is sent now.
+    pub fn is_app_limited(&self) -> bool {
+        self.app_limited > 0
+    }
+
     /// Adds to `sample` what was measured, once an ACK, when its losses are known. Linux `tcp_rate_gen`.
     pub fn finish(&mut self, conn: &Conn, sample: &mut RateSample) {
         if self.app_limited > 0 && conn.delivered > self.app_limited {

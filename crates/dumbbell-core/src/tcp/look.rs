@@ -1,0 +1,25 @@
+//! What a trace shows of a sender, beside its [`Conn`](crate::cc::conn::Conn) and its counters.
+
+use super::sender::Sender;
+use crate::cc::Model;
+
+impl Sender {
+    /// What its congestion control believes of its path, if it has a model.
+    pub fn model(&self) -> Option<Model> {
+        self.cc.model(&self.conn)
+    }
+
+    /// Segments that were ever marked lost; one whose retransmission was lost again counts again.
+    pub fn lost(&self) -> u64 {
+        self.losses
+    }
+
+    /// The application is the limit: what is sent now gives samples of its rate, not of the path's. Controls without rate samples are asked whether
+    /// anything waits to be sent.
+    pub fn is_app_limited(&self) -> bool {
+        match &self.rate {
+            Some(rate) => rate.is_app_limited(),
+            None => self.queue.waiting(&self.conn) == 0,
+        }
+    }
+}
