@@ -54,6 +54,17 @@ class Cell:
         return [(name, list(flows)) for name, flows in groupby(range(len(self.ccs)), lambda i: self.ccs[i])]
 
     @property
+    def starts_ms(self) -> list[float]:
+        """When each flow's SYN is sent.
+
+        The measuring program waits for each handshake, and sends nothing meanwhile. Where one takes longer than the time
+        between starts, all flows send their first data together, after the last handshake.
+        """
+        flows = len(self.ccs)
+        together = flows > 1 and self.delay_ms > self.stagger_ms
+        return [(flows - 1) * self.delay_ms if together else i * self.stagger_ms for i in range(flows)]
+
+    @property
     def name(self) -> str:
         """The cell in few words."""
         ccs = "+".join(name if len(flows) == 1 else f"{len(flows)} {name}" for name, flows in self.classes)
@@ -192,7 +203,7 @@ def answers(config: dict[str, Any], cell: Cell) -> bool:
         tuple(flow["cc"]["name"] for flow in flows) == cell.ccs
         and all(_same_response(flow["cc"], cell) for flow in flows)
         and all(flow["count"] == 1 and flow["base_rtt"] == cell.delay_ms * 1e6 for flow in flows)
-        and all(flow["start"]["min"] == flow["start"]["max"] == i * cell.stagger_ms * 1e6 for i, flow in enumerate(flows))
+        and all(flow["start"]["min"] == flow["start"]["max"] == 1e6 * at for flow, at in zip(flows, cell.starts_ms, strict=True))
         and hosts["profile"] == cell.kernel
         and hosts["ecn"] == cell.ecn
         and hosts["offload"] == ("gso" if cell.gso else "tso")
