@@ -162,7 +162,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             let (host, class) = (&self.host, self.classes.of_flow[index]);
             let stages = build_stages(&flow.stages, seed, index)?;
             let slot = self.arena.add(|slot| {
-                let mut tcp = connection(slot, cc, host, ecn, params.ecn_echo, application(flow));
+                let mut tcp = connection(slot, cc, host, ecn, params.ecn_echo, application(flow, ahead));
                 tcp.sender.rtt_samples = Some(CompactHistogram::default());
                 let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, index as u32, class, line, start, stop);
                 Endpoint { stages, ..endpoint }

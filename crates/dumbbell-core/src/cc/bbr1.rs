@@ -587,7 +587,7 @@ impl CongestionControl for State {
         }
     }
 
-    fn undo_cwnd(&mut self, conn: &Conn) -> u32 {
+    fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
         self.full_bw = 0;
         self.full_bw_rounds = 0;
         self.reset_long_term(conn);

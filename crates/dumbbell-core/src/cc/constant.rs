@@ -81,7 +81,7 @@ impl CongestionControl for State {
         self.hold(conn);
     }
 
-    fn undo_cwnd(&mut self, conn: &Conn) -> u32 {
+    fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
         conn.cwnd
     }
 }

@@ -407,8 +407,8 @@ mod tests {
 
     #[test]
     fn a_spurious_reduction_is_undone() {
-        let conn = Conn { cwnd: 50, prior_cwnd: 100, ..conn() };
-        assert_eq!(dctcp(|_| ()).undo_cwnd(&conn), 100);
+        let mut conn = Conn { cwnd: 50, prior_cwnd: 100, ..conn() };
+        assert_eq!(dctcp(|_| ()).undo_cwnd(&mut conn), 100);
     }
 
     // ---- random marking

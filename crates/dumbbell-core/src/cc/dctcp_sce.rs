@@ -69,7 +69,7 @@ impl CongestionControl for State {
         self.sce.cwnd_event(conn, event);
     }
 
-    fn undo_cwnd(&mut self, conn: &Conn) -> u32 {
+    fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
         self.sce.undo_cwnd(conn)
     }
 }

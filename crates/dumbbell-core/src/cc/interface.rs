@@ -33,7 +33,7 @@ pub struct EcnUse {
     /// It needs ECN whatever the host's setting, and an ECN-capable codepoint on every packet: on SYNs, pure ACKs and retransmissions too (Linux `TCP_CONG_NEEDS_ECN`). If the peer
     /// has none, [Reno](super::AnyCc::without_ecn) takes its place.
     pub required: bool,
-    /// Codepoint of its data: ECT(0), or ECT(1) as the L4S identifier (RFC 9331).
+    /// Codepoint of its data: ECT(0), or ECT(1) as the L4S identifier (RFC 9331). Not-ECT if the control has no answer to CE: ECN is then not asked for, whatever the host's setting.
     pub codepoint: Ecn,
     /// Echo that it expects of the receiver.
     pub echo: Echo,

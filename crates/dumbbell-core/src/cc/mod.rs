@@ -78,8 +78,8 @@ pub trait CongestionControl {
     /// The connection is about to enter `state`.
     fn set_state(&mut self, _conn: &mut Conn, _state: CaState) {}
 
-    /// The window to go back to when a reduction turns out to be spurious.
-    fn undo_cwnd(&mut self, conn: &Conn) -> u32 {
+    /// A reduction turned out to be spurious: takes back what it did to the control. Returns the window to go back to; called once, before it is set.
+    fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
         conn.cwnd.max(conn.prior_cwnd)
     }
 
@@ -189,6 +189,7 @@ congestion_controls! {
     Bbr1: bbr1 as Box,
     Bbr2: bbr2 as Box,
     Bbr3: bbr3 as Box,
+    BbrDraft: bbr_draft as Box,
     RenoSce: reno_sce,
     DctcpSce: dctcp_sce,
     CubicSce: cubic_sce as Box,
@@ -264,7 +265,7 @@ impl AnyCc {
         dispatch!(self, cc => cc.set_state(conn, state))
     }
     /// [`CongestionControl::undo_cwnd`].
-    pub fn undo_cwnd(&mut self, conn: &Conn) -> u32 {
+    pub fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
         dispatch!(self, cc => cc.undo_cwnd(conn))
     }
 }

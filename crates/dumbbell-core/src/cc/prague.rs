@@ -577,7 +577,7 @@ impl CongestionControl for State {
         }
     }
 
-    fn undo_cwnd(&mut self, conn: &Conn) -> u32 {
+    fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
         if self.old() {
             self.carry += self.carry - self.loss_carry;
         } else {

@@ -180,7 +180,7 @@ mod tests {
     fn a_spurious_reduction_is_undone() {
         let mut sender = Sender::new(reno(), 40);
         sender.congestion(Congestion::Loss);
-        assert_eq!(sender.cc.undo_cwnd(&sender.conn), 40);
+        assert_eq!(sender.cc.undo_cwnd(&mut sender.conn), 40);
     }
 
     #[test]

@@ -57,9 +57,9 @@ pub(super) struct Progress {
 }
 
 impl SenderEcn {
-    /// The host wants ECN, or the congestion control requires it.
+    /// The host wants ECN, and the congestion control has a codepoint for it; or the control requires it.
     pub fn new(wanted: bool, asked: EcnUse) -> SenderEcn {
-        let wanted = wanted || asked.required;
+        let wanted = (wanted && asked.codepoint != Ecn::NotEct) || asked.required;
         SenderEcn { wanted, agreed: false, accurate: false, cwr_queued: false, asked, ce_bytes: 0, average: 0 }
     }
 

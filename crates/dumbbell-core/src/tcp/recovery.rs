@@ -237,7 +237,7 @@ impl Sender {
             self.board.unmark_all(&mut self.conn);
         }
         if self.undo.prior_ssthresh > 0 {
-            self.conn.cwnd = self.cc.undo_cwnd(&self.conn);
+            self.conn.cwnd = self.cc.undo_cwnd(&mut self.conn);
             if self.undo.prior_ssthresh > self.conn.ssthresh {
                 self.conn.ssthresh = self.undo.prior_ssthresh;
                 self.ecn.cancel_cwr();

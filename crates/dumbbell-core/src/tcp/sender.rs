@@ -15,7 +15,7 @@ use super::scoreboard::{seg, Delivered, Scoreboard};
 use super::timer::RetransmissionTimer;
 pub use super::timer::Timer;
 use super::undo::Undo;
-pub use super::write_queue::Application;
+pub use super::write_queue::{Application, Plan};
 use super::write_queue::{Sizes, WriteQueue};
 use super::{ack_flag, Ack, Block, FlowOptions, Network};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};

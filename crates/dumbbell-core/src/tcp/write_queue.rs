@@ -20,7 +20,7 @@ const FIRST_ROOM: usize = 16;
 pub(super) const GSO_MAX_SIZE: u64 = 65_536;
 
 /// What the application offers.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Application {
     /// Always more to send.
     Bulk,
@@ -28,6 +28,63 @@ pub enum Application {
     Size(u64),
     /// Payload at this many bytes per second, for ever.
     Rate(u64),
+    /// It changes with time.
+    Planned(Box<Plan>),
+}
+
+/// An application that offers as much as it can, from a time on a rate, and nothing while it pauses. Times are those of the sender's clock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Bytes of payload per second, if it has a rate.
+    pub rate: Option<u64>,
+    /// When the rate begins.
+    pub rate_from: Time,
+    /// When it pauses; [`Time::NEVER`]: not at all.
+    pub pause: Time,
+    /// When it goes on.
+    pub resume: Time,
+    /// When the present time of constant rate began.
+    since: Time,
+    /// Segments that were written by then.
+    base: u64,
+}
+
+impl Plan {
+    /// Payload at `rate` bytes per second from `rate_from` on, nothing from `pause` to `resume`.
+    pub fn new(rate: Option<u64>, rate_from: Time, pause: Time, resume: Time) -> Plan {
+        Plan { rate, rate_from, pause, resume, since: Time::NEVER, base: 0 }
+    }
+
+    /// The segment up to which it has offered data at `now`, when `written` are written, and when there will be more. What it did not write while the
+    /// send buffer was full, before a pause or before the rate began, it does not make up for.
+    fn offered(&mut self, started: Time, now: Time, written: u64, mss: u32) -> (u64, Time) {
+        if self.pause <= now && now < self.resume {
+            return (written, self.resume);
+        }
+        let Some(rate) = self.rate.filter(|_| self.rate_from <= now) else { return (u64::MAX, Time::NEVER) };
+        let resumed = if self.resume <= now { self.resume } else { Time::ZERO };
+        let since = started.max(self.rate_from).max(resumed);
+        if self.since != since {
+            (self.since, self.base) = (since, written);
+        }
+        let offered = self.base + offered_at(rate, now - since, mss);
+        if offered > written {
+            return (offered, Time::NEVER);
+        }
+        (offered, since.saturating_add(time_of(rate, written + 1 - self.base, mss)))
+    }
+}
+
+/// Whole segments that an application of `bytes_per_second` offers in `elapsed`.
+fn offered_at(bytes_per_second: u64, elapsed: Time, mss: u32) -> u64 {
+    (u128::from(elapsed.as_nanos()) * u128::from(bytes_per_second) / 1_000_000_000) as u64 / u64::from(mss)
+}
+
+/// After which time it has offered `segments`.
+fn time_of(bytes_per_second: u64, segments: u64, mss: u32) -> Time {
+    let bytes = u128::from(segments) * u128::from(mss);
+    let after = bytes * 1_000_000_000 / u128::from(bytes_per_second.max(1)) + 1;
+    Time(after.min(u128::from(u64::MAX / 2)) as u64)
 }
 
 /// Payloads of segments whose size changes on the way.
@@ -199,6 +256,7 @@ impl WriteQueue {
             Application::Bulk => u64::MAX,
             Application::Size(_) => self.segments(conn.mss),
             Application::Rate(bytes_per_second) => self.offered_at_rate(bytes_per_second, conn),
+            Application::Planned(_) => self.offered_by_plan(conn),
         };
         (self.written < offered && 3 * self.memory(conn, bursts) <= 2 * self.size).then_some(offered)
     }
@@ -206,14 +264,21 @@ impl WriteQueue {
     /// Segments that an application of constant rate has offered so far.
     #[inline(never)]
     fn offered_at_rate(&mut self, bytes_per_second: u64, conn: &Conn) -> u64 {
-        let elapsed = u128::from((conn.now - self.started).as_nanos());
-        let offered = (elapsed * u128::from(bytes_per_second) / 1_000_000_000) as u64 / u64::from(conn.mss);
+        let offered = offered_at(bytes_per_second, conn.now - self.started, conn.mss);
         if offered <= self.written {
             // wake up when the next full segment is there
-            let bytes = u128::from(self.written + 1) * u128::from(conn.mss);
-            let at = bytes * 1_000_000_000 / u128::from(bytes_per_second.max(1)) + 1;
-            self.wakes_at = self.started.saturating_add(Time(at.min(u128::from(u64::MAX / 2)) as u64));
+            self.wakes_at = self.started.saturating_add(time_of(bytes_per_second, self.written + 1, conn.mss));
         }
+        offered
+    }
+
+    /// Segments that an application that changes with time has offered so far.
+    #[cold]
+    #[inline(never)]
+    fn offered_by_plan(&mut self, conn: &Conn) -> u64 {
+        let Application::Planned(plan) = &mut self.app else { return self.written };
+        let (offered, next) = plan.offered(self.started, conn.now, self.written, conn.mss);
+        self.wakes_at = next;
         offered
     }
 
@@ -469,6 +534,27 @@ mod tests {
         assert_eq!((queue.wants(&conn, 0), queue.wakes_at), (Some(2), Time::NEVER));
         write(&mut queue, u64::MAX, &conn, 0);
         assert_eq!((queue.written, queue.wants(&conn, 0), queue.wakes_at), (2, None, Time(3_000_001)));
+    }
+
+    #[test]
+    fn a_planned_application_changes_its_rate_and_pauses() {
+        let second = Time::from_secs;
+        // as fast as it can, from 2 s on 1000 B/s, nothing from 5 s to 7 s; it starts at 1 s, a segment has 100 B
+        let mut plan = Plan::new(Some(1000), second(2), second(5), second(7));
+        let mut offered = |ms: u64, written: u64| plan.offered(second(1), Time::from_millis(ms), written, 100);
+        assert_eq!(offered(1500, 40), (u64::MAX, Time::NEVER));
+        // the rate begins with what is written then: 10 segments a second
+        assert_eq!(offered(2000, 50), (50, Time(2_100_000_001)));
+        assert_eq!(offered(2500, 50), (55, Time::NEVER));
+        assert_eq!(offered(2500, 55), (55, Time(2_600_000_001)));
+        assert_eq!(offered(5000, 70), (70, second(7)));
+        assert_eq!(offered(6999, 70), (70, second(7)));
+        // the pause is not made up for
+        assert_eq!(offered(7000, 70), (70, Time(7_100_000_001)));
+        assert_eq!(offered(8000, 70), (80, Time::NEVER));
+        let mut bulk = Plan::new(None, Time::ZERO, second(5), Time::NEVER);
+        assert_eq!(bulk.offered(second(1), second(4), 9, 100), (u64::MAX, Time::NEVER));
+        assert_eq!(bulk.offered(second(1), second(9), 9, 100), (9, Time::NEVER));
     }
 
     #[test]

@@ -155,7 +155,7 @@ fn loss_halves_at_once_and_stops_growth_until_open() {
     conn.state = CaState::Recovery;
     (0..3).for_each(|_| state.cong_control(&mut conn, &sample(2, 0)));
     assert_eq!((conn.cwnd, window), (8, 11));
-    assert_eq!((state.undo_cwnd(&conn), state.rate, state.in_loss), (11, rate, false));
+    assert_eq!((state.undo_cwnd(&mut conn), state.rate, state.in_loss), (11, rate, false));
 }
 
 #[test]
