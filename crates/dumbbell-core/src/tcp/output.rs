@@ -93,7 +93,7 @@ impl Sender {
     pub(super) fn send_new(&mut self, net: &mut impl Network, extent: Push) -> bool {
         let probe = extent == Push::Probe;
         let mut unsent = self.queue.waiting(&self.conn);
-        let max_burst = if self.host.offload == Offload::Tso { self.burst_limit() } else { 1 };
+        let max_burst = if self.host.offload != Offload::None { self.burst_limit() } else { 1 };
         let may_defer = max_burst > 1 && extent == Push::All && self.conn.state < CaState::Recovery;
         let probe_follows = !probe && self.may_probe();
         let mut in_flight = self.conn.in_flight();
@@ -214,10 +214,12 @@ impl Sender {
         let stamped = self.stamped();
         let (una, first) = (self.conn.snd_una, self.conn.snd_nxt);
         let end = first + u64::from(segments);
+        let more = if self.host.offload == Offload::Gso { flag::MORE } else { 0 };
         for seq in first..end {
             self.board.push(seq, una, now);
             let (ecn, cwr) = self.ecn.stamp();
-            let flags = cwr | if push && seq + 1 == end { flag::PSH } else { 0 };
+            let last = seq + 1 == end;
+            let flags = cwr | if !last { more } else if push { flag::PSH } else { 0 };
             let len = self.queue.payload(seq, self.conn.mss) as u16 + self.conn.headers;
             net.send(Packet { seq, len, ecn, flags, ..stamped });
         }

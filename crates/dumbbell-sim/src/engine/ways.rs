@@ -5,7 +5,7 @@ use super::lines::Lines;
 use crate::bottleneck::Bottleneck;
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::log::{At, DropReason, Log, Place};
-use dumbbell_core::packet::Packet;
+use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::{End, Path};
 use dumbbell_core::tcp::Network;
 use dumbbell_core::units::Time;
@@ -17,13 +17,20 @@ pub struct Entrance<A: Aqm, L: Log> {
     pub bottleneck: Bottleneck<A, L>,
 }
 
+/// `packet` as one that counts by itself: stages of a path delay and drop single packets.
+#[inline]
+fn alone(mut packet: Packet) -> Packet {
+    packet.flags &= !flag::MORE;
+    packet
+}
+
 /// The paths of single endpoints lead to what they share.
 impl<A: Aqm, L: Log> End<Packet> for Entrance<A, L> {
     #[inline]
     fn arrive(&mut self, packet: Packet, now: Time) {
         match &mut self.shared {
             None => self.bottleneck.arrive(packet, now),
-            Some(shared) => shared.push(packet, now, &mut self.bottleneck),
+            Some(shared) => shared.push(alone(packet), now, &mut self.bottleneck),
         }
     }
 
@@ -44,7 +51,7 @@ impl<A: Aqm, L: Log> Network for Port<'_, A, L> {
     fn send(&mut self, packet: Packet) {
         match self.path {
             None => self.entrance.arrive(packet, self.now),
-            Some(path) => path.push(packet, self.now, self.entrance),
+            Some(path) => path.push(alone(packet), self.now, self.entrance),
         }
     }
 }
