@@ -248,7 +248,7 @@ impl Sender {
             }
         }
         let idle = self.conn.now.saturating_sub(self.last_sent);
-        let app_limited = self.rate.as_ref().is_some_and(|rate| rate.app_limited());
+        let app_limited = self.rate.as_ref().is_some_and(|rate| rate.is_app_limited());
         self.cc.cwnd_event(&mut self.conn, CaEvent::TxStart { idle, app_limited });
     }
 
