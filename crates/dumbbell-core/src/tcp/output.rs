@@ -44,7 +44,7 @@ impl Sender {
             return false;
         }
         let sent = self.queue.waiting(&self.conn) > 0 && self.send_new(net, Push::All);
-        self.queue.expand(&self.conn, &self.host);
+        self.queue.expand(&self.conn, &self.host, net);
         match self.queue.wants(&self.conn, self.board.bursts) {
             Some(offered) => self.write(offered, net) || sent,
             None => sent,
@@ -61,11 +61,13 @@ impl Sender {
                 Writes::Blocking => u64::MAX,
             };
             sent |= self.write_once(offered, &mut left, net);
+            net.buffered(self.flow, self.queue.memory(&self.conn, self.board.bursts));
             match self.queue.wants(&self.conn, self.board.bursts) {
                 Some(more) if left == 0 => offered = more,
-                _ => return sent,
+                _ => break,
             }
         }
+        sent
     }
 
     /// One write of `left` bytes. Data leaves meanwhile: when a buffer is full, all that may be sent if it is pushed, one burst if it is the
@@ -127,7 +129,7 @@ impl Sender {
             self.send_burst(burst as u32, probe_follows, net);
             in_flight += burst as u32;
             if self.host.expand_between_bursts {
-                self.queue.expand(&self.conn, &self.host);
+                self.queue.expand(&self.conn, &self.host, net);
             }
             unsent -= burst;
             sent += burst as u32;
@@ -219,7 +221,14 @@ impl Sender {
             self.board.push(seq, una, now);
             let (ecn, cwr) = self.ecn.stamp();
             let last = seq + 1 == end;
-            let flags = cwr | if !last { more } else if push { flag::PSH } else { 0 };
+            let flags = cwr
+                | if !last {
+                    more
+                } else if push {
+                    flag::PSH
+                } else {
+                    0
+                };
             let len = self.queue.payload(seq, self.conn.mss) as u16 + self.conn.headers;
             net.send(Packet { seq, len, ecn, flags, ..stamped });
         }

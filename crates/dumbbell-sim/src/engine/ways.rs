@@ -10,10 +10,43 @@ use dumbbell_core::path::{End, Path};
 use dumbbell_core::tcp::Network;
 use dumbbell_core::units::Time;
 
+/// What the send buffers of all endpoints hold, where that is limited.
+pub struct Memory {
+    limit: u64,
+    held: u64,
+    /// Of every slot, as of its last write.
+    by_slot: Vec<u64>,
+}
+
+impl Memory {
+    pub fn new(limit: Option<u64>) -> Memory {
+        Memory { limit: limit.unwrap_or(u64::MAX), held: 0, by_slot: Vec::new() }
+    }
+
+    /// The endpoint in `slot` is gone.
+    #[inline]
+    pub fn release(&mut self, slot: u32) {
+        if self.limit != u64::MAX {
+            self.set(slot, 0);
+        }
+    }
+
+    /// The endpoint in `slot` holds `bytes`.
+    #[cold]
+    pub fn set(&mut self, slot: u32, bytes: u64) {
+        let slot = slot as usize;
+        if self.by_slot.len() <= slot {
+            self.by_slot.resize(slot + 1, 0);
+        }
+        self.held = self.held + bytes - std::mem::replace(&mut self.by_slot[slot], bytes);
+    }
+}
+
 /// Stages that the packets of all endpoints pass, and the bottleneck behind them.
 pub struct Entrance<A: Aqm, L: Log> {
     /// Stages right ahead of the queue.
     pub shared: Option<Box<Path<Packet>>>,
+    pub memory: Memory,
     pub bottleneck: Bottleneck<A, L>,
 }
 
@@ -53,6 +86,19 @@ impl<A: Aqm, L: Log> Network for Port<'_, A, L> {
             None => self.entrance.arrive(packet, self.now),
             Some(path) => path.push(alone(packet), self.now, self.entrance),
         }
+    }
+
+    #[inline]
+    fn buffered(&mut self, flow: u32, bytes: u64) {
+        let memory = &mut self.entrance.memory;
+        if memory.limit != u64::MAX {
+            memory.set(flow, bytes);
+        }
+    }
+
+    #[inline]
+    fn is_memory_short(&self) -> bool {
+        self.entrance.memory.held >= self.entrance.memory.limit
     }
 }
 
