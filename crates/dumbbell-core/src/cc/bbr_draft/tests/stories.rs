@@ -21,6 +21,9 @@ pub enum Fate {
     Late(Time),
 }
 
+/// Says what becomes of a packet that is sent now.
+type Judge = dyn FnMut(&Packet, Time) -> Fate;
+
 /// A link with a queue of `limit` packets, half of the round trip ahead of it and half behind.
 pub struct Path {
     pub now: Time,
@@ -33,7 +36,7 @@ pub struct Path {
     wire: BTreeMap<(Time, u64), Packet>,
     sent: u64,
     pub drops: u64,
-    pub fate: Box<dyn FnMut(&Packet, Time) -> Fate>,
+    pub fate: Box<Judge>,
 }
 
 impl Network for Path {
@@ -62,7 +65,6 @@ pub struct Look {
     pub model: Model,
     pub in_flight: u32,
     pub cwnd: u32,
-    pub pacing_rate: u64,
     pub ca: CaState,
 }
 
@@ -151,7 +153,6 @@ impl Story {
                     model: self.model(),
                     in_flight: conn.in_flight(),
                     cwnd: conn.cwnd,
-                    pacing_rate: conn.pacing_rate,
                     ca: conn.state,
                 };
                 self.looks.push(look);
