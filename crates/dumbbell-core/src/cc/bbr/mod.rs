@@ -146,9 +146,10 @@ impl Bursts {
         self.segments(conn, min_rtt_us, self.most)
     }
 
-    /// Segments of a burst, as a device takes it. Linux `bbr_tso_segs`.
+    /// Segments of a burst, as a device takes it. Linux `bbr_tso_segs`, which takes the margin off a size that is already without it
+    /// (`sk_gso_max_size` since 5.19).
     pub fn sent(&self, conn: &Conn, min_rtt_us: u32) -> u32 {
-        self.segments(conn, min_rtt_us, GSO_LEGACY_MAX_SIZE)
+        self.segments(conn, min_rtt_us, GSO_LEGACY_MAX_SIZE - BURST_MARGIN)
     }
 }
 
