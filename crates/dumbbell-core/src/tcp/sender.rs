@@ -84,7 +84,7 @@ pub struct Sender {
     /// Rate samples, for a congestion control that asks for them.
     pub(super) rate: Option<Box<RateSampler>>,
     /// Index in the run.
-    flow: u32,
+    pub(super) flow: u32,
     /// Window that the last ACK offered, bytes.
     peer_window: u32,
     /// Timestamp of the newest ACK, which data echoes, ms.

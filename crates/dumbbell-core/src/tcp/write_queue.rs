@@ -1,6 +1,7 @@
 //! What the application has written: socket buffers, the send buffer that limits them, and the last segments of writes.
 
 use super::host::HostParams;
+use super::Network;
 use crate::cc::conn::Conn;
 use crate::units::Time;
 use std::collections::VecDeque;
@@ -284,7 +285,7 @@ impl WriteQueue {
 
     /// Bytes of the send buffer that are taken. What is in flight takes the memory of its bursts, each in a buffer of its own.
     #[inline]
-    fn memory(&self, conn: &Conn, bursts: u32) -> u64 {
+    pub fn memory(&self, conn: &Conn, bursts: u32) -> u64 {
         let front = self.front.segments > 0 || self.part > 0;
         let buffers = u64::from(bursts) + u64::from(front) + self.behind.len() as u64;
         (self.written - conn.snd_una) * u64::from(conn.mss) + u64::from(self.part) + buffers * BUFFER_OVERHEAD
@@ -355,8 +356,8 @@ impl WriteQueue {
     /// The send buffer grows to two windows, or as many as the control wants, when the window is not used up, for whatever reason. Returns whether it did. Linux
     /// `tcp_new_space`, `tcp_should_expand_sndbuf`.
     #[inline]
-    pub fn expand(&mut self, conn: &Conn, host: &HostParams) -> bool {
-        if conn.cwnd <= self.sized_for || conn.in_flight() >= conn.cwnd {
+    pub fn expand(&mut self, conn: &Conn, host: &HostParams, net: &impl Network) -> bool {
+        if conn.cwnd <= self.sized_for || conn.in_flight() >= conn.cwnd || net.is_memory_short() {
             return false;
         }
         self.sized_for = conn.cwnd;
@@ -557,15 +558,29 @@ mod tests {
         assert_eq!(bulk.offered(second(1), second(9), 9, 100), (9, Time::NEVER));
     }
 
+    struct Host {
+        is_short: bool,
+    }
+
+    impl Network for Host {
+        fn send(&mut self, _packet: crate::packet::Packet) {}
+
+        fn is_memory_short(&self) -> bool {
+            self.is_short
+        }
+    }
+
     #[test]
     fn the_buffer_grows_to_two_windows_while_the_window_is_not_used_up() {
         let mut queue = WriteQueue::new(Application::Bulk);
         let host = HostParams { send_buffer: 100_000, ..HostParams::default() };
         let conn = Conn { cwnd: 20, ..conn() };
-        assert!(queue.expand(&conn, &host) && !queue.expand(&conn, &host));
+        assert!(!queue.expand(&conn, &host, &Host { is_short: true }));
+        let net = Host { is_short: false };
+        assert!(queue.expand(&conn, &host, &net) && !queue.expand(&conn, &host, &net));
         assert_eq!(queue.size, 2 * 20 * 2304);
-        assert!(queue.expand(&Conn { cwnd: 40, ..conn.clone() }, &host));
+        assert!(queue.expand(&Conn { cwnd: 40, ..conn.clone() }, &host, &net));
         assert_eq!(queue.size, 100_000);
-        assert!(!queue.expand(&Conn { cwnd: 10, ..conn }, &host));
+        assert!(!queue.expand(&Conn { cwnd: 10, ..conn }, &host, &net));
     }
 }
