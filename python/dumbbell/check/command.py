@@ -64,7 +64,7 @@ def check(
     wanted = suite.Wanted(traces=qlog is not None, failing=figures is not None)
     controls = [_control(one) for one in cc or suite.VERSIONS]
     found = suite.check(controls, cases, points, jobs=jobs, wanted=wanted, progress=_progress)
-    found = suite.Report(found.results, left_out, found.seconds, found.packets)
+    found = suite.Report(found.results, left_out, found.seconds, found.core_seconds)
     print(report.as_json(found) if as_json else report.markdown(found) if as_markdown else report.text(found))
     _keep(found, *folders)
     if any(one.verdict.result == "failed" for one in found.results):

@@ -181,17 +181,12 @@ class Lab:
         self, done: Callable[[Trace], bool], first: float, most: float, change: Change = BULK, point: Point | None = None
     ) -> Trace:
         """Return the trace of a run of `first` seconds, or of twice as many and so on up to `most`, until `done` says that it is enough."""
-        duration, found = first, None
+        duration = first
         while True:
-            try:
-                trace = self.run(min(duration, most), change, point)
-            except NotApplicable:
-                if found is None:
-                    raise
-                return found
+            trace = self.run(min(duration, most), change, point)
             if done(trace) or duration >= most:
                 return trace
-            found, duration = trace, 2 * duration
+            duration *= 2
 
 
 def traced(config: dict[str, Any]) -> Trace:

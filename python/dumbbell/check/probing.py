@@ -79,7 +79,7 @@ def _judge_up_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.see("the delivery rate does not grow", growth < FULL_BW, f"by {growth:.3g}")
     passed = rounds(trace, first, row)
     checks.see(f"it ends after {FULL_BW_ROUNDS} rounds without growth", passed >= FULL_BW_ROUNDS, f"after {passed:.0f}")
-    checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}")
+    checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}", constant=True)
     follows(trace, checks, up, ("probe_down",))
 
 
@@ -210,6 +210,9 @@ def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
     down = phase(trace, checks, "probe_down", up.start)
     first, row = down.rows.start, down.rows.stop
     checks.near("ProbeDownPacingGain is 0.90", float(trace["pacing_gain"][first]), DOWN_GAIN, 0.002)
+    after = trace.next(down)
+    if after is not None and after.state == "probe_refill" and rounds(trace, first, row) >= min(PROBE_ROUNDS, target(trace, first)) - 2:
+        raise NotApplicable("it is time for the next probe, in rounds, before inflight is down")
     follows(trace, checks, down, ("probe_cruise",))
     in_flight, bdp = float(trace["in_flight"][row]), float(trace["inflight_bdp"][row])
     bound, room = _headroom(float(trace["inflight_longterm"][row])), burst(trace, row, setup)

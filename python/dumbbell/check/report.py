@@ -83,7 +83,7 @@ def _legend() -> str:
 
 
 def _summary(report: Report) -> str:
-    words = [f"{len(report.results)} verdicts in {report.seconds:.0f} s"]
+    words = [f"{len(report.results)} verdicts in {report.seconds:.0f} s, {report.core_seconds:.0f} s of one core"]
     for point, reason in report.left_out.items():
         words.append(f"left out: {point} ({reason})")
     return "\n".join(words)

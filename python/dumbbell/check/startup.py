@@ -99,11 +99,12 @@ def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
     expected = setup.point.goodput
     error = bandwidth / expected - 1
     checks.see("max_bw within 2 % of the link", -0.02 <= error <= 0.02 + late_acks(setup), f"{bandwidth:.4g} of {expected:.4g} Mbit/s")
-    checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}")
+    checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}", constant=True)
     checks.see("full_bw_reached is set", trace["full_bw_reached"][row] == 1, f"{trace['full_bw_reached'][row]:g}")
-    before = a_round_before(trace, row, FULL_BW_ROUNDS)
+    # the first of these rounds begins right after the last growth, which Linux looks for at every ACK
+    before = a_round_before(trace, row, FULL_BW_ROUNDS - 1)
     growth = bandwidth / max(trace["max_bw_mbit"][before], 1e-12)
-    checks.see(f"less than 25 % growth in {FULL_BW_ROUNDS} rounds", growth < FULL_BW, f"by {growth:.3g} in the last {FULL_BW_ROUNDS}")
+    checks.see(f"less than 25 % growth at {FULL_BW_ROUNDS} starts of rounds", growth < FULL_BW, f"by {growth:.3g} since the first")
     near = int(np.argmax(trace["max_bw_mbit"] > bandwidth / FULL_BW))
     passed = rounds(trace, near, row)
     checks.see(f"not before {FULL_BW_ROUNDS} such rounds", passed >= FULL_BW_ROUNDS, f"{passed:.0f} rounds after the last growth of 25 %")
@@ -141,7 +142,7 @@ def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
     lost = loss_in_round(trace, row, trace.at(since))
     checks.see("loss above LossThresh, 2 %", lost > LOSS_THRESH, f"{lost:.1%} of what is in flight")
     follows(trace, checks, startup, ("drain",))
-    checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}")
+    checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}", constant=True)
     checks.see("full_bw_reached is set", trace["full_bw_reached"][row] == 1, f"{trace['full_bw_reached'][row]:g}")
 
 
@@ -168,9 +169,14 @@ def _judge_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 def _needs_drain(trace: Trace) -> None:
     """Refuse a trace in which STARTUP is followed by PROBE_BW."""
-    startup = next((one for one in trace.phases if one.state == "startup" and getattr(trace.next(one), "state", "") in PROBE_BW), None)
-    if startup is not None and trace.first("drain", cut=True) is None:
-        row = startup.rows.stop
+    if trace.first("drain", cut=True) is not None:
+        return
+    startup = [one for one in trace.phases if one.state == "startup" and trace.over(one)]
+    after = trace.next(startup[-1]) if startup else None
+    if after is not None and after.state == "probe_rtt":
+        raise NotApplicable("PROBE_RTT takes the place of DRAIN")
+    if after is not None and after.state in PROBE_BW:
+        row = after.rows.start
         raise NotApplicable(
             f"DRAIN ends with the ACK that begins it: {trace['in_flight'][row]:.0f} in flight, BBRInflight(1.0) was {trace['inflight_bdp'][row - 1]:.0f} "
             "with its allowance for bursts"
