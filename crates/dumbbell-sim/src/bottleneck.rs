@@ -91,7 +91,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// A packet reaches the queue.
     #[inline]
     pub fn arrive(&mut self, packet: Packet, now: Time) {
-        if packet.has(flag::MORE) || !self.coming.is_empty() {
+        if packet.has(flag::MORE | flag::LAST) {
             self.collect(packet, now);
         } else {
             let mut log = (&mut self.counters, &mut self.listener);
@@ -168,12 +168,25 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// [`Bottleneck::next`] has come. Returns the packet that leaves, if one does; call again while it does.
     #[inline]
     pub fn advance(&mut self, now: Time) -> Option<Packet> {
-        let packet = self.in_service.take();
+        let mut packet = self.in_service.take();
         if let Some(packet) = &packet {
             (&mut self.counters, &mut self.listener).departed(packet, now);
         }
         self.serve(now);
+        if let Some(packet) = packet.as_mut().filter(|packet| packet.has(flag::MORE)) {
+            self.end_burst(packet, now);
+        }
         packet
+    }
+
+    /// What leaves with `packet` is the rest of its burst; if the rest is lost or leaves later, `packet` is the last of it.
+    #[cold]
+    #[inline(never)]
+    fn end_burst(&self, packet: &mut Packet, now: Time) {
+        let follows = |next: &Packet| self.next == now && next.flow == packet.flow && next.seq == packet.seq + 1;
+        if !self.in_service.as_ref().is_some_and(follows) {
+            packet.flags &= !flag::MORE;
+        }
     }
 
     /// The time of [`Aqm::next_timer`] has come.

@@ -43,7 +43,7 @@ use lines::{BlockPool, Line, Lines, NO_BLOCKS};
 use setup::{application, base_rtts, build_path, build_stages, connection, line_of, listed_key};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use ways::{Entrance, Exit, Memory, Port};
+use ways::{alone, Entrance, Exit, Memory, Port};
 use web::WebProcess;
 
 /// Where a run stands.
@@ -287,7 +287,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         match behind {
             None => lines.deliver(arena, &packet, now),
             Some(path) => {
-                path.push(packet, now, &mut Exit { arena, lines, bottleneck: &mut entrance.bottleneck });
+                path.push(alone(packet), now, &mut Exit { arena, lines, bottleneck: &mut entrance.bottleneck });
                 lines.set_stage(true, path.next_timer());
             }
         }

@@ -154,10 +154,13 @@ impl Sender {
     }
 
     /// Segments of the largest burst. Linux `tcp_tso_autosize`.
+    #[inline(always)]
     fn burst_limit(&self) -> u32 {
         let mss = u64::from(self.conn.mss);
-        if let Some(segments) = self.cc.max_burst(&self.conn) {
-            return segments.min((GSO_MAX_SIZE / mss) as u32).max(1);
+        if self.control != Control::Window {
+            if let Some(segments) = self.cc.max_burst(&self.conn) {
+                return segments.min((GSO_MAX_SIZE / mss) as u32).max(1);
+            }
         }
         let mut bytes = self.conn.pacing_rate >> PACING_SHIFT;
         let shift = self.conn.rtt.min_us() >> TSO_RTT_LOG;
@@ -216,19 +219,12 @@ impl Sender {
         let stamped = self.stamped();
         let (una, first) = (self.conn.snd_una, self.conn.snd_nxt);
         let end = first + u64::from(segments);
-        let more = if self.host.offload == Offload::Gso { flag::MORE } else { 0 };
+        let (more, last) = if self.host.offload == Offload::Gso && segments > 1 { (flag::MORE, flag::LAST) } else { (0, 0) };
         for seq in first..end {
             self.board.push(seq, una, now);
             let (ecn, cwr) = self.ecn.stamp();
-            let last = seq + 1 == end;
-            let flags = cwr
-                | if !last {
-                    more
-                } else if push {
-                    flag::PSH
-                } else {
-                    0
-                };
+            let part = if seq + 1 < end { more } else { last | if push { flag::PSH } else { 0 } };
+            let flags = cwr | part;
             let len = self.queue.payload(seq, self.conn.mss) as u16 + self.conn.headers;
             net.send(Packet { seq, len, ecn, flags, ..stamped });
         }

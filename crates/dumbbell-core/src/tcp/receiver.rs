@@ -101,8 +101,6 @@ pub struct Receiver {
     delack_expires: u64,
     /// When the acknowledgements that SACK compression holds back are due.
     compressed_at: Time,
-    /// When a burst came that counts as one packet, until its last packet is there.
-    merged_at: Time,
     compressed: u32,
     /// Acknowledgements that are still sent at once.
     quick: u32,
@@ -203,14 +201,13 @@ impl Receiver {
             compressed: 0,
             compressed_nxt: 0,
             compressed_at: Time::NEVER,
-            merged_at: Time::NEVER,
         }
     }
 
     /// When [`Receiver::on_timer`] wants to be called.
     #[inline]
     pub fn next_timer(&self) -> Time {
-        self.delack_at.min(self.compressed_at).min(self.merged_at)
+        self.delack_at.min(self.compressed_at)
     }
 
     /// Bytes of memory beside the struct itself.
@@ -232,11 +229,9 @@ impl Receiver {
         self.window.on_data(packet, now);
         self.on_data(packet, now);
         if packet.has(flag::MORE) {
-            // all packets of a burst come at this instant, ahead of timers; should the last be missing, its timer acknowledges
-            self.merged_at = now;
+            // the rest of its burst comes at this instant
             return None;
         }
-        self.merged_at = Time::NEVER;
         self.check_ack(now)
     }
 
@@ -603,7 +598,6 @@ impl Receiver {
         if self.next_timer() > now {
             return None;
         }
-        self.merged_at = Time::NEVER;
         if self.delack_at <= now {
             // the timer ran out: the peer is slower than thought (Linux tcp_delack_timer_handler)
             self.ato_ms = (self.ato_ms << 1).min(self.ato_max_ms());

@@ -357,10 +357,7 @@ impl WriteQueue {
     /// `tcp_new_space`, `tcp_should_expand_sndbuf`.
     #[inline]
     pub fn expand(&mut self, conn: &Conn, host: &HostParams, net: &impl Network) -> bool {
-        if conn.cwnd <= self.sized_for || conn.in_flight() >= conn.cwnd {
-            return false;
-        }
-        if net.is_memory_short() {
+        if conn.cwnd <= self.sized_for || conn.in_flight() >= conn.cwnd || net.is_memory_short() {
             return false;
         }
         self.sized_for = conn.cwnd;

@@ -123,7 +123,7 @@ fn sojourn_is_the_time_in_the_queue_without_the_wire() {
 
 /// Packets `first` to `last` as a burst that counts as one packet.
 fn burst(first: u64, last: u64) -> impl Iterator<Item = Packet> {
-    (first..=last).map(move |seq| Packet { flags: if seq < last { flag::MORE } else { 0 }, ..packet(seq) })
+    (first..=last).map(move |seq| Packet { flags: if seq < last { flag::MORE } else { flag::LAST }, ..packet(seq) })
 }
 
 #[test]
@@ -145,4 +145,22 @@ fn a_burst_that_counts_as_one_packet_is_queued_or_dropped_as_a_whole() {
     link.arrive(packet(0), Time::ZERO);
     burst(1, 3).chain(burst(4, 5)).chain(burst(6, 6)).for_each(|part| link.arrive(part, Time::ZERO));
     assert_eq!((link.held(), link.counters.queue.drops_overflow), (5, 2));
+}
+
+#[test]
+fn a_burst_ends_where_the_rest_is_missing_or_comes_later() {
+    let mut bucket = bottleneck(Shaper::Htb, 1514);
+    // 2 is missing
+    burst(0, 3).filter(|part| part.seq != 2).for_each(|part| bucket.arrive(part, Time::ZERO));
+    let ends: Vec<bool> = std::iter::from_fn(|| bucket.advance(Time::ZERO)).map(|part| !part.has(flag::MORE)).collect();
+    assert_eq!(ends, [false, true, true]);
+    // a link sends one after the other
+    let mut link = bottleneck(Shaper::Link, 1514);
+    burst(0, 2).for_each(|part| link.arrive(part, Time::ZERO));
+    let mut seen = 0;
+    while link.next != Time::NEVER {
+        let now = link.next;
+        seen += link.advance(now).map_or(0, |part| usize::from(!part.has(flag::MORE)));
+    }
+    assert_eq!(seen, 3);
 }

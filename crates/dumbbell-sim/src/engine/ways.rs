@@ -52,8 +52,8 @@ pub struct Entrance<A: Aqm, L: Log> {
 
 /// `packet` as one that counts by itself: stages of a path delay and drop single packets.
 #[inline]
-fn alone(mut packet: Packet) -> Packet {
-    packet.flags &= !flag::MORE;
+pub fn alone(mut packet: Packet) -> Packet {
+    packet.flags &= !(flag::MORE | flag::LAST);
     packet
 }
 

@@ -92,9 +92,9 @@ fn it_begins_with_the_rtt_of_the_handshake_or_none() {
     // 2.77 * 10 * 1448 B / 20 ms, and over 1 ms
     assert_eq!(conn.pacing_rate, 2_005_480);
     let mut blank = Conn { pacing_rate: 5, ..crate::cc::testing::conn() };
-    let mut state = State::new(Params::default(), &CcContext::default());
-    state.init(&mut blank);
-    assert_eq!((blank.pacing_rate, state.min_rtt), (40_109_600, f64::INFINITY));
+    let mut without = State::new(Params::default(), &CcContext::default());
+    without.init(&mut blank);
+    assert_eq!((blank.pacing_rate, without.min_rtt), (40_109_600, f64::INFINITY));
     // BDPMultiple before the first RTT: the initial window, whatever the gain
-    assert_eq!(state.bdp_multiple(1_000.0, 2.0), 10.0);
+    assert_eq!(without.bdp_multiple(1_000.0, 2.0), 10.0);
 }

@@ -62,7 +62,7 @@ fn the_windowed_maximum_is_of_the_window() {
     // whatever comes: a value from within the window, and never less than the newest
     let mut rng = Rng::stream(1, "window", 0);
     let (mut now, mut samples) = (0, Vec::new());
-    let mut filter = WindowedMax::default();
+    filter = WindowedMax::default();
     for _ in 0..5_000 {
         now += rng.below(4);
         let value = rng.below(1_000) as f64;
@@ -94,15 +94,15 @@ fn extra_acked_is_what_came_beyond_the_rate() {
     // the window of 40 bounds it
     assert_eq!(acked(20_000, 90, 3), 40.0);
     // before the pipe was full, it is of the last round
-    let (mut startup, conn) = at(Phase::Startup);
+    let (mut startup, fresh) = at(Phase::Startup);
     for (round, newly_acked, largest) in [(0, 9, 9.0), (1, 1, 10.0), (3, 1, 11.0)] {
         startup.round_count = round;
-        startup.update_ack_aggregation(&conn, &Rs { newly_acked, ..rs() });
+        startup.update_ack_aggregation(&fresh, &Rs { newly_acked, ..rs() });
         assert_eq!(startup.extra_acked, largest);
     }
     startup.extra_acked_delivered = 0.0;
     startup.round_count = 5;
-    startup.update_ack_aggregation(&conn, &Rs { newly_acked: 3, ..rs() });
+    startup.update_ack_aggregation(&fresh, &Rs { newly_acked: 3, ..rs() });
     assert_eq!(startup.extra_acked, 3.0);
 }
 
@@ -191,11 +191,11 @@ fn a_round_with_loss_lowers_the_short_term_bounds_once() {
 
 #[test]
 fn a_segment_that_a_probe_repaired_is_a_loss() {
-    let (mut state, conn) = at(Phase::Cruise);
+    let (mut state, mut conn) = at(Phase::Cruise);
     assert_eq!(state.ssthresh(&conn, Congestion::Loss), conn.ssthresh);
     assert!(state.is_loss_in_round && state.loss_round_delivered == 1_000);
     // a mark and the reduction that follows it are one loss: the end of the probe has cleared it
-    let (mut up, mut conn) = at(Phase::Up);
+    let mut up = at(Phase::Up).0;
     up.is_bw_probe_sample = true;
     up.on_loss(&mut conn, &lost(1_000, 1, 30));
     up.ssthresh(&conn, Congestion::Loss);
@@ -239,7 +239,7 @@ fn undo_returns_to_startup() {
         state.on_loss(&mut conn, &lost(1_000 + 2 * n, 3, 40));
     }
     conn.delivered = 1_040;
-    conn.now = conn.now + Time::from_millis(20);
+    conn.now += Time::from_millis(20);
     state.cong_control(&mut conn, &RateSample { prior_delivered: 1_000, lost: 6, tx_in_flight: 40, ..ack() });
     assert!(state.full_bw_reached && state.inflight_longterm == 20 && state.state == Phase::Down);
     conn.cwnd = 22;
@@ -263,7 +263,7 @@ fn undo_restarts_the_probe_that_losses_ended() {
     enter(&mut state, &mut conn, CaState::Recovery);
     assert_eq!((state.state, state.inflight_longterm, state.undo.left), (Phase::Down, 59, Some(Phase::Up)));
     // later losses of the same episode do not overwrite what it began with
-    conn.now = conn.now + Time::from_millis(5);
+    conn.now += Time::from_millis(5);
     state.cong_control(&mut conn, &ack());
     state.is_loss_in_round = false;
     state.on_loss(&mut conn, &lost(1_010, 4, 60));
@@ -273,7 +273,7 @@ fn undo_restarts_the_probe_that_losses_ended() {
     assert_eq!((state.state, state.inflight_longterm), (Phase::Refill, 60));
     assert_eq!((state.bw_shortterm, state.inflight_shortterm, state.is_loss_in_round), (f64::INFINITY, UNBOUNDED, false));
     // in ProbeRTT only the bounds come back
-    let (mut probing, mut conn) = at(Phase::ProbeRtt);
+    let mut probing = at(Phase::ProbeRtt).0;
     probing.undo = Saved { left: Some(Phase::Up), inflight_longterm: 80, ..probing.undo };
     probing.inflight_longterm = 30;
     probing.undo_cwnd(&mut conn);

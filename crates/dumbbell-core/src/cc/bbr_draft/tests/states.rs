@@ -160,7 +160,7 @@ fn down_ends_with_headroom_and_an_empty_queue() {
     }
     // its time has come before: straight to the next probe
     let (mut state, mut conn) = at(Phase::Down);
-    conn.now = conn.now + Time::from_millis(2_501);
+    conn.now += Time::from_millis(2_501);
     conn.snd_nxt = conn.snd_una + 30;
     state.update_probe_bw_cycle_phase(&conn, &rs());
     assert_eq!(state.state, Phase::Refill);
@@ -259,9 +259,9 @@ fn the_long_term_bound_rises_by_what_is_acknowledged_while_it_is_the_limit() {
     assert_eq!(acked(12, 40, true), (43, 0.5));
     // what was delivered with more in flight raises it at once, unless too much was lost: 1 of 60 is less than 2 %, 2 are more
     for (lost, after) in [(2, 40), (1, 60)] {
-        let (mut raised, conn) = at(Phase::Cruise);
+        let (mut raised, other) = at(Phase::Cruise);
         raised.inflight_longterm = 40;
-        raised.update_probe_bw_cycle_phase(&conn, &Rs { tx_in_flight: 60, lost, ..rs() });
+        raised.update_probe_bw_cycle_phase(&other, &Rs { tx_in_flight: 60, lost, ..rs() });
         assert_eq!(raised.inflight_longterm, after);
     }
 }
@@ -319,13 +319,13 @@ fn the_minimum_is_kept_for_ten_seconds_and_looked_for_after_five() {
 #[test]
 fn probe_rtt_takes_two_hundred_milliseconds_and_a_round() {
     let (mut state, mut conn) = at(Phase::Cruise);
-    conn.now = conn.now + Time::from_millis(5_001);
+    conn.now += Time::from_millis(5_001);
     state.cong_control(&mut conn, &ack());
     // half of the BDP; its samples are not the path's
     assert_eq!((state.state, conn.cwnd, state.cwnd_gain(), conn.holds_back), (Phase::ProbeRtt, 10, 0.5, true));
     assert_eq!((state.prior_cwnd, state.probe_rtt_done_stamp), (40, None));
     let mut later = |ms: u64, in_flight: u64, round: bool| {
-        conn.now = conn.now + Time::from_millis(ms);
+        conn.now += Time::from_millis(ms);
         conn.delivered += 2;
         conn.snd_una += 2;
         conn.snd_nxt = conn.snd_una + in_flight;
@@ -363,7 +363,7 @@ fn probe_rtt_ends_in_startup_if_the_pipe_was_never_full() {
 fn after_idleness_it_paces_at_its_bandwidth_and_skips_probe_rtt() {
     let (mut state, mut conn) = at(Phase::Down);
     conn.pacing_rate = 9_999_999;
-    conn.now = conn.now + Time::from_secs(6);
+    conn.now += Time::from_secs(6);
     state.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::from_secs(5), app_limited: false });
     assert!(!state.idle_restart, "pacing alone held it");
     state.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::from_secs(5), app_limited: true });
@@ -373,7 +373,7 @@ fn after_idleness_it_paces_at_its_bandwidth_and_skips_probe_rtt() {
     state.cong_control(&mut conn, &ack());
     assert!(state.probe_rtt_expired && state.state != Phase::ProbeRtt && !state.idle_restart);
     // in Startup the rate stays
-    let (mut start, mut conn) = at(Phase::Startup);
+    let mut start = at(Phase::Startup).0;
     conn.pacing_rate = 9_999_999;
     start.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::from_secs(5), app_limited: true });
     assert_eq!((start.idle_restart, conn.pacing_rate), (true, 9_999_999));

@@ -21,11 +21,16 @@ pub enum Fate {
     Late(Time),
 }
 
+/// Says what becomes of a packet that is sent now.
+type Judge = dyn FnMut(&Packet, Time) -> Fate;
+
 /// A link with a queue of `limit` packets, half of the round trip ahead of it and half behind.
 pub struct Path {
     pub now: Time,
     pub rate: Rate,
     pub limit: usize,
+    /// Nothing leaves before this.
+    pub stalled_until: Time,
     half_rtt: Time,
     /// Departures of what is in the queue.
     queue: VecDeque<Time>,
@@ -33,7 +38,7 @@ pub struct Path {
     wire: BTreeMap<(Time, u64), Packet>,
     sent: u64,
     pub drops: u64,
-    pub fate: Box<dyn FnMut(&Packet, Time) -> Fate>,
+    pub fate: Box<Judge>,
 }
 
 impl Network for Path {
@@ -47,7 +52,8 @@ impl Network for Path {
             self.drops += 1;
             return;
         }
-        let departure = self.queue.back().map_or(now, |&last| last.max(now)) + self.rate.serialise(u64::from(packet.len));
+        let free_at = self.queue.back().map_or(now, |&last| last.max(now)).max(self.stalled_until);
+        let departure = free_at + self.rate.serialise(u64::from(packet.len));
         self.queue.push_back(departure);
         self.sent += 1;
         let late = if let Fate::Late(time) = fate { time } else { Time::ZERO };
@@ -62,7 +68,6 @@ pub struct Look {
     pub model: Model,
     pub in_flight: u32,
     pub cwnd: u32,
-    pub pacing_rate: u64,
     pub ca: CaState,
 }
 
@@ -85,6 +90,7 @@ impl Story {
             now: Time::ZERO,
             rate: Rate((mbit * 1e6) as u64),
             limit,
+            stalled_until: Time::ZERO,
             half_rtt: Time(rtt.0 / 2),
             queue: VecDeque::new(),
             wire: BTreeMap::new(),
@@ -151,7 +157,6 @@ impl Story {
                     model: self.model(),
                     in_flight: conn.in_flight(),
                     cwnd: conn.cwnd,
-                    pacing_rate: conn.pacing_rate,
                     ca: conn.state,
                 };
                 self.looks.push(look);
@@ -314,39 +319,74 @@ fn an_application_that_pauses_is_its_own_probe_of_the_rtt() {
     assert!(story.looks.iter().filter(|look| look.at > Time::from_secs(2)).all(|look| !look.model.full_bw_reached));
 }
 
-/// In the middle of UP, three packets are `late`; returns the states from there to `seconds` later.
-fn reordered_in_up(late: Time, seconds: f64) -> (Story, Vec<&'static str>) {
-    let mut story = Story::bulk(10.0, 40, 1_000);
-    story.run_to(1.0);
-    story.run(Time::from_secs(5), |look| look.model.state == "probe_up");
-    let from = story.looks.len();
-    let mut left = 3;
+/// States from look `from` on.
+fn states(story: &Story, from: usize) -> Vec<&'static str> {
+    let mut states: Vec<&'static str> = story.looks[from..].iter().map(|look| look.model.state).collect();
+    states.dedup();
+    states
+}
+
+/// Of what is sent from now on, each `nth` packet is `late`, `left` of them in all.
+fn delay(story: &mut Story, nth: u64, mut left: u32, late: Time) {
     story.path.fate = Box::new(move |packet, _| {
-        if left > 0 && packet.seq % 3 == 0 && !packet.has(flag::RETRANSMISSION) {
+        if left > 0 && packet.seq % nth == 0 && !packet.has(flag::RETRANSMISSION) {
             left -= 1;
             return Fate::Late(late);
         }
         Fate::Pass
     });
-    let until = story.path.now.as_secs_f64() + seconds;
-    story.run_to(until);
-    let mut states = Vec::new();
-    for look in &story.looks[from..] {
-        if states.last() != Some(&look.model.state) {
-            states.push(look.model.state);
-        }
-    }
-    (story, states)
+}
+
+#[test]
+fn startup_that_only_reordering_ended_goes_on() {
+    let mut story = Story::bulk(20.0, 40, 1_000);
+    story.run_to(0.15);
+    assert_eq!(story.model().state, "startup");
+    delay(&mut story, 2, 12, Time::from_millis(100));
+    story.reach("drain", 1.0);
+    assert!(story.model().full_bw_reached && story.model().inflight_longterm.is_some());
+    let (from, cwnd) = (story.looks.len(), story.state().prior_cwnd);
+    story.reach("startup", 1.0);
+    assert_eq!(story.sender.stats.undone, 1);
+    assert!(!story.model().full_bw_reached && story.model().inflight_longterm.is_none());
+    assert!(story.sender.conn.cwnd >= cwnd, "{} of {cwnd}", story.sender.conn.cwnd);
+    story.run_to(2.0);
+    assert_eq!(states(&story, from)[..5], ["drain", "probe_down", "probe_cruise", "startup", "drain"]);
+    assert_eq!(story.path.drops, 0);
 }
 
 #[test]
 fn a_probe_that_only_reordering_ended_begins_again() {
-    let (story, states) = reordered_in_up(Time::from_millis(60), 0.3);
-    assert_eq!(story.sender.stats.undone, 1, "{states:?}");
-    assert_eq!(states[..4], ["probe_up", "probe_down", "probe_refill", "probe_up"], "{states:?}");
+    let mut story = Story::bulk(10.0, 40, 1_000);
+    story.run_to(1.0);
+    story.reach("probe_up", 5.0);
+    let from = story.looks.len() - 1;
+    delay(&mut story, 3, 3, Time::from_millis(60));
+    let until = story.path.now.as_secs_f64() + 0.3;
+    story.run_to(until);
+    assert_eq!(story.sender.stats.undone, 1);
+    assert_eq!(states(&story, from)[..4], ["probe_up", "probe_down", "probe_refill", "probe_up"]);
     // no bound remains
     assert_eq!((story.model().inflight_longterm, story.model().inflight_shortterm), (None, None));
     assert_eq!(story.path.drops, 0);
+}
+
+#[test]
+fn a_probe_that_only_a_stall_ended_begins_again() {
+    let mut story = Story::bulk(10.0, 40, 1_000);
+    story.run_to(1.0);
+    story.reach("probe_up", 5.0);
+    let from = story.looks.len() - 1;
+    let window = story.sender.conn.cwnd;
+    story.path.stalled_until = story.path.now + Time::from_millis(600);
+    let until = story.path.now.as_secs_f64() + 1.0;
+    story.run_to(until);
+    // the timeout marks what is in flight as lost; what arrives after it was sent before it (F-RTO)
+    assert_eq!((story.sender.stats.timeouts, story.sender.stats.undone), (1, 1));
+    assert_eq!(states(&story, from)[..3], ["probe_up", "probe_refill", "probe_up"]);
+    assert_eq!(story.model().inflight_longterm, None);
+    let back = story.looks[from..].iter().find(|look| look.model.state == "probe_refill").expect("a look in refill");
+    assert!(back.cwnd >= window - 2, "{back:?}");
 }
 
 #[test]
