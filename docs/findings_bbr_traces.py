@@ -2,10 +2,10 @@
 
 python docs/findings_bbr_traces.py RESULTS TRACES [FOLDER]
 
-RESULTS holds runs of experiments/linux/bbr-traces.toml. TRACES is a CSV of samples of one flow each, with a row at least
-every 40 ms and within 10 ms after a change of state: version, ecn (its own answer to ECN, 0 or 1), qdisc (pfifo or step),
-rate_mbit, delay_ms, t_s, cwnd, unacked, rtt_us, min_rtt_us, pacing_gain, cwnd_gain (times 256), bw_Bps, inflight_lo,
-inflight_hi and, but for BBRv1, phase as tcp_bbr_info has it. The figures go to FOLDER.
+RESULTS holds runs of experiments/linux/bbr-traces.toml. TRACES is a CSV of samples of one flow each, with a row at
+least every 40 ms and within 10 ms after a change of state: version, ecn (its own answer to ECN, 0 or 1), qdisc (pfifo
+or step), rate_mbit, delay_ms, t_s, cwnd, unacked, rtt_us, min_rtt_us, pacing_gain, cwnd_gain (times 256), bw_Bps,
+inflight_lo, inflight_hi and, but for BBRv1, phase as tcp_bbr_info has it. The figures go to FOLDER.
 """
 
 import csv
@@ -181,10 +181,10 @@ def aligned(linux: list[tuple[float, str]], mine: list[tuple[float, str]]) -> li
 
 @dataclass
 class Timing:
-    """How a run differs from Linux, in round trips: within startup and each probe, and the waits before the probes, s."""
+    """How a run differs from Linux within startup and each probe, in round trips, and the waits before the probes."""
 
     within: list[tuple[float, str]]
-    waits: list[tuple[float, float]]  # Linux, simulator
+    waits: list[tuple[float, float]]  # Linux, simulator, s
 
 
 def timing(cell: Cell, pairs: list[tuple[float, float, str]]) -> Timing:
@@ -242,8 +242,9 @@ def judge(cell: Cell, linux: Trace, runs: list[Trace]) -> Verdict:
 def table(verdicts: list[Verdict]) -> str:
     """Return the verdicts as Markdown."""
     lines = [
-        f"Through startup and {PROBES} probes, of the seed that is nearest to Linux. A probe begins after a wait that is drawn at random:",
-        "within a probe, times count from its begin; of the wait, Linux's must lie among those of the seeds.\n",
+        f"Through startup and {PROBES} probes, of the seed that is nearest to Linux. A probe begins after a wait",
+        "that is drawn at random: within a probe, times count from its begin; of the wait, Linux's must lie among",
+        "those of the seeds.\n",
         "| run | seeds in Linux's order | largest difference, round trips | at | waits in s: Linux (seeds) | agrees |",
         "|---|--:|--:|---|---|---|",
     ]
