@@ -112,10 +112,13 @@ def phase(trace: Trace, checks: Checks, state: str | tuple[str, ...], after: flo
     if found is None and cut:
         raise NotApplicable(f"PROBE_RTT, which is due again and again, ends each of {len(cut)} {name} in {trace.time[-1]:.3g} s")
     since = f" after {after:.4g} s" if after > 0 else ""
-    if not checks.see(f"{name}{since}", found is not None, f"not in {trace.time[-1] if len(trace) else 0:.4g} s"):
+    seen = f"at {found.start:.4g} s" if found is not None else f"not in {trace.time[-1] if len(trace) else 0:.4g} s"
+    if not checks.see(f"{name}{since}", found is not None, seen):
         raise Ended
     assert found is not None
-    if ends and not checks.see(f"{name} ends", trace.over(found), f"still there at {trace.time[-1]:.4g} s, since {found.start:.4g} s"):
+    over = trace.over(found)
+    seen = f"at {found.end:.4g} s" if over else f"still there at {trace.time[-1]:.4g} s, since {found.start:.4g} s"
+    if ends and not checks.see(f"{name} ends", over, seen):
         raise Ended
     return found
 

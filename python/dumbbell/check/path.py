@@ -71,7 +71,8 @@ def _judge_probe_rtt(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 def _idle(lab: Lab) -> Run:
     interval = _INTERVALS.get(lab.cc["name"], PROBE_RTT_INTERVAL)
-    rest = interval + 1.0 + 9 * lab.point.round + lab.point.send_buffer  # what is in the send buffer leaves first
+    # what is in the send buffer leaves first: on short paths that is made for windows of hundreds of segments
+    rest = interval + 1.0 + 9 * lab.point.round + lab.point.send_buffer + 600 * lab.point.packet_time
     starts = [one.start + 0.2 * lab.point.round for one in bulk(lab, more=True).all(PROBE_BW)]
     for since in starts[:6]:
         resume = since + rest
@@ -115,9 +116,12 @@ def _cruise_over_batches(lab: Lab) -> Run:
 
 
 def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> None:
-    found = [one for one in trace.phases if one.state == "probe_cruise" and rounds(trace, one.rows.start, one.rows.stop - 1) >= 2]
+    # after PROBE_RTT the path fills again
+    before = {one.rows.stop for one in trace.phases if one.state == "probe_rtt"}
+    lengths = [(one, rounds(trace, one.rows.start, one.rows.stop - 1)) for one in trace.phases if one.state == "probe_cruise"]
+    found = [one for one, length in lengths if length >= (5 if one.rows.start in before else 2)]
     if not found and trace.first("probe_rtt"):
-        raise NotApplicable("PROBE_CRUISE lasts less than two of these rounds, of which PROBE_RTT is due every few")
+        raise NotApplicable("PROBE_CRUISE lasts few of these rounds, and PROBE_RTT comes before each")
     if not checks.see("PROBE_CRUISE of two rounds or more", bool(found), "none"):
         raise Ended
     cruise = found[0]
@@ -131,7 +135,8 @@ def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> No
     expected = np.fmin(model + 0.9 * extra, 0.84 * bounds)
     short = float(np.max(expected - trace["cwnd"][rows]))
     checks.see("cwnd holds it beside twice the BDP", short <= 4, f"{max(short, 0):.0f} segments less", constant=True)
-    start = min(cruise.start + 2 * setup.values["batch"], cruise.end)
+    filled = 2 * setup.values["batch"] + (2 * float(trace["srtt_ms"][rows.start]) / 1e3 if rows.start in before else 0.0)
+    start = min(cruise.start + filled, cruise.end)
     rate = goodput(trace, start, cruise.end)
     checks.see("the link stays full", rate >= 0.95 * point.goodput, f"{rate:.4g} of {point.goodput:.4g} Mbit/s")
 
@@ -200,7 +205,9 @@ def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
     since, point = setup.times["rate rises"], setup.point
     up = phase(trace, checks, "probe_up", since, ends=False)
     probes = trace.all("probe_up", since)
-    steps = [_steps(trace, one.rows) for one in probes]
+    reached = trace.when(lambda found: found["max_bw_mbit"] >= 0.9 * point.goodput, since)
+    last = trace.at(reached) + 1 if reached is not None else len(trace)
+    steps = [_steps(trace, slice(one.rows.start, min(one.rows.stop, last))) for one in probes if one.rows.start < last]
     longest = max(steps, key=len, default=[])
     if trace.has("inflight_longterm") and trace.has("probe_up_step"):
         # a round at whose start the window is not the limit keeps the step: it doubles in most rounds
@@ -209,7 +216,6 @@ def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
         bound = np.isfinite(trace["inflight_longterm"][up.rows.start])
         if bound and len(longest) > 1:
             checks.see("the step of inflight_longterm doubles", doubles, f"steps {', '.join(f'{one:g}' for one in longest)}")
-    reached = trace.when(lambda found: found["max_bw_mbit"] >= 0.9 * point.goodput, since)
     if not checks.see("90 % of the new rate is found", reached is not None, f"{np.max(trace['max_bw_mbit']):.4g} of {point.goodput:.4g} Mbit/s"):
         return
     assert reached is not None

@@ -22,6 +22,7 @@ from dumbbell.check.trace import PROBE_BW, Phase, Trace
 FULL_BW = 1.25  # growth in a round below which the pipe may be full, and the rounds of it (section Startup)
 FULL_BW_ROUNDS = 3
 LOSS_THRESH = 0.02
+LOSS_SEEN = 5 / 256  # what Linux has for it: segments are whole, and shares are counted when the loss is found
 LOST_RANGES = 6  # separate holes in a round that STARTUP takes for congestion: BBR.StartupFullLossCnt
 DRAIN_GAIN = 0.5
 _MOST_WINDOW = 8000  # segments
@@ -140,7 +141,7 @@ def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.see("application-limited when the loss begins", share > 0.5, f"in {share:.0%} of the round before")
     row = startup.rows.stop
     lost = loss_in_round(trace, row, trace.at(since))
-    checks.see("loss above LossThresh, 2 %", lost > LOSS_THRESH, f"{lost:.1%} of what is in flight")
+    checks.see("loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight")
     follows(trace, checks, startup, ("drain",))
     checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}", constant=True)
     checks.see("full_bw_reached is set", trace["full_bw_reached"][row] == 1, f"{trace['full_bw_reached'][row]:g}")
@@ -189,7 +190,7 @@ def _needs_drain(trace: Trace) -> None:
 def _late_drain(lab: Lab) -> Run:
     if lab.point.bdp < 8:
         raise NotApplicable(f"the path holds {lab.point.bdp:.2g} segments, hardly more than the least window, which BBRInflight(1.0) is")
-    drain = bulk(lab).first("drain")
+    drain = bulk(lab).first("drain", cut=True)
     if drain is None:
         raise NotApplicable("the flow does not reach DRAIN")
     at = on_link(lab, drain.start)
@@ -212,6 +213,13 @@ def _premise_of_late_drain(trace: Trace) -> bool:
 
 
 def _judge_late_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
+    cut = trace.first("drain", cut=True)
+    after = trace.next(cut) if cut is not None else None
+    if cut is not None and after is not None and after.state == "probe_rtt":
+        passed = rounds(trace, cut.rows.start, cut.rows.stop)
+        if checks.see("DRAIN ends after 3 rounds", passed <= 4, f"after {passed:.0f}, with PROBE_RTT"):
+            raise NotApplicable(f"PROBE_RTT is due after {passed:.0f} rounds of DRAIN")
+        return
     drain = phase(trace, checks, "drain")
     after = follows(trace, checks, drain, PROBE_BW)
     first, row = drain.rows.start, after.rows.start
@@ -265,8 +273,8 @@ def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> N
 
 
 def later_path(lab: Lab, since: float) -> Change:
-    """Return a path that takes 2 % longer from a time on, so that no RTT is as small as before."""
-    delay = max(round(0.02 * lab.point.rtt * 1e9), 20_000)
+    """Return a path that takes 2 % longer from a time on, or a packet, so that no RTT is as small as before."""
+    delay = ns(max(0.02 * lab.point.rtt, lab.point.packet_time))
     return Change(path=[{"name": "reorder", "probability": 1.0, "delay": delay, "from": round(on_link(lab, since) * 1e9), "to": None}])
 
 
