@@ -1,4 +1,6 @@
-"""The test cases of the BBR draft: judges with traces made by hand, each of which can fail, and some cases that are run."""
+"""The test cases of the BBR draft: judges with traces made by hand, each of which can fail, and some cases that
+are run.
+"""
 
 import json
 from pathlib import Path
@@ -21,9 +23,26 @@ LINK = POINT.goodput
 
 
 def trace(*parts: tuple[str, float, dict[str, Any]], step: float = 0.01, **common: Any) -> Trace:
-    """Return a trace of states, each with its seconds and what columns are in it: a number, or first and last of a ramp."""
-    usual = {"cwnd": 2 * BDP, "in_flight": BDP, "inflight_bdp": BDP, "max_bw_mbit": LINK, "bw_mbit": LINK, "pacing_gain": 1.0, "cwnd_gain": 2.0}
-    usual |= {"full_bw_now": 0, "full_bw_reached": 0, "lost": 0, "app_limited": 0, "pacing_rate_mbit": 0.99 * LINK, "min_rtt_ms": 100.0}
+    """Return a trace of states, each with its seconds and what columns are in it: a number, or first and last of a
+    ramp.
+    """
+    usual = {
+        "cwnd": 2 * BDP,
+        "in_flight": BDP,
+        "inflight_bdp": BDP,
+        "max_bw_mbit": LINK,
+        "bw_mbit": LINK,
+        "pacing_gain": 1.0,
+        "cwnd_gain": 2.0,
+    }
+    usual |= {
+        "full_bw_now": 0,
+        "full_bw_reached": 0,
+        "lost": 0,
+        "app_limited": 0,
+        "pacing_rate_mbit": 0.99 * LINK,
+        "min_rtt_ms": 100.0,
+    }
     columns: dict[str, list[Any]] = {"time_s": [], "state": [], "ca_state": []}
     now = 0.0
     for state, seconds, changes in parts:
@@ -48,7 +67,9 @@ def trace(*parts: tuple[str, float, dict[str, Any]], step: float = 0.01, **commo
     return Trace(columns)
 
 
-def judged(case: str, found: Trace, times: dict[str, float] | None = None, values: dict[str, float] | None = None) -> Verdict:
+def judged(
+    case: str, found: Trace, times: dict[str, float] | None = None, values: dict[str, float] | None = None
+) -> Verdict:
     return CASES[case].verdict(Run(found, Setup(POINT, times or {}, values or {})))
 
 
@@ -56,7 +77,14 @@ def startup(**changes: Any) -> Trace:
     """A STARTUP that grows for half a second and is full for 0.4 s, and what follows."""
     full = {"full_bw_now": 1, "full_bw_reached": 1}
     drained = {"pacing_gain": 0.5, "pacing_rate_mbit": 0.495 * LINK, "in_flight": (2 * BDP, BDP + 1)} | full
-    own: dict[str, Any] = {"bandwidth": LINK, "full": 0.4, "next": "drain", "flags": full, "drain": drained, "after": {"in_flight": BDP - 1} | full}
+    own: dict[str, Any] = {
+        "bandwidth": LINK,
+        "full": 0.4,
+        "next": "drain",
+        "flags": full,
+        "drain": drained,
+        "after": {"in_flight": BDP - 1} | full,
+    }
     own |= changes
     return trace(
         ("startup", 0.5, {"max_bw_mbit": (0.1 * LINK, 0.7 * own["bandwidth"])}),
@@ -107,7 +135,11 @@ def test_drain_ends_by_inflight(changes: dict[str, Any], result: str, reason: st
 
 def test_drain_ends_by_time() -> None:
     def after(seconds: float, in_flight: float) -> Verdict:
-        found = trace(("startup", 1, {}), ("drain", seconds, {"in_flight": in_flight}), ("probe_down", 1, {"in_flight": in_flight}))
+        found = trace(
+            ("startup", 1, {}),
+            ("drain", seconds, {"in_flight": in_flight}),
+            ("probe_down", 1, {"in_flight": in_flight}),
+        )
         return judged("drain-time", found, values={"decrease": 0.6})
 
     assert after(0.4, 2 * BDP).result == PASSED
@@ -118,7 +150,14 @@ def test_drain_ends_by_time() -> None:
 def test_probe_up_ends_on_a_plateau() -> None:
     def up(seconds: float = 0.4, after: str = "probe_down", **changes: Any) -> Verdict:
         probing = {"in_flight": (BDP, 1.5 * BDP), "pacing_gain": 1.25} | changes
-        return judged("up-plateau", trace(("probe_refill", 0.1, {}), ("probe_up", seconds, probing), (after, 0.5, {"full_bw_now": 1, "lost": changes.get("lost", (0, 0))[1]})))
+        return judged(
+            "up-plateau",
+            trace(
+                ("probe_refill", 0.1, {}),
+                ("probe_up", seconds, probing),
+                (after, 0.5, {"full_bw_now": 1, "lost": changes.get("lost", (0, 0))[1]}),
+            ),
+        )
 
     assert up().result == PASSED
     assert "it ends after 3 rounds without growth: after 1" in up(0.1).reason
@@ -139,7 +178,9 @@ def test_an_application_without_loss_keeps_the_state(case: str, state: str, time
 
 
 def test_probe_down_ends_by_inflight() -> None:
-    def down(after: str = "probe_cruise", gain: float = 0.9, end: float = BDP - 1, bound: float = float("nan")) -> Verdict:
+    def down(
+        after: str = "probe_cruise", gain: float = 0.9, end: float = BDP - 1, bound: float = float("nan")
+    ) -> Verdict:
         falling = {"pacing_gain": gain, "in_flight": (2 * BDP, BDP + 1), "inflight_longterm": bound}
         rest = {"in_flight": end, "inflight_longterm": bound}
         return judged("down-inflight", trace(("probe_up", 0.4, {}), ("probe_down", 0.6, falling), (after, 1, rest)))
@@ -154,7 +195,9 @@ def test_probe_down_ends_by_inflight() -> None:
 
 def test_probe_down_ends_by_time() -> None:
     def down(seconds: float, after: str = "probe_refill", in_flight: float = 2 * BDP) -> Verdict:
-        found = trace(("probe_down", seconds, {"in_flight": in_flight}), (after, 1, {"in_flight": in_flight}), srtt_ms=150.0)
+        found = trace(
+            ("probe_down", seconds, {"in_flight": in_flight}), (after, 1, {"in_flight": in_flight}), srtt_ms=150.0
+        )
         return judged("down-time", found, {"rate falls": 0.0}, {"decrease": 0.1})
 
     assert down(2.5).result == PASSED
@@ -165,10 +208,22 @@ def test_probe_down_ends_by_time() -> None:
 
 
 def test_probe_rtt_comes_after_five_seconds_for_200_ms() -> None:
-    def probe(at: float = 5.2, seconds: float = 0.4, gain: float = 0.5, in_flight: float = 0.5 * BDP, after: str = "probe_down", reached: int = 1) -> Verdict:
+    def probe(
+        at: float = 5.2,
+        seconds: float = 0.4,
+        gain: float = 0.5,
+        in_flight: float = 0.5 * BDP,
+        after: str = "probe_down",
+        reached: int = 1,
+    ) -> Verdict:
         low = {"cwnd_gain": gain, "in_flight": (BDP, in_flight)}
         common = {"full_bw_reached": reached}
-        found = trace(("probe_cruise", at, common), ("probe_rtt", 0.1, low | common), ("probe_rtt", seconds, low | common | {"in_flight": in_flight}), (after, 2, common))
+        found = trace(
+            ("probe_cruise", at, common),
+            ("probe_rtt", 0.1, low | common),
+            ("probe_rtt", seconds, low | common | {"in_flight": in_flight}),
+            (after, 2, common),
+        )
         return judged("probe-rtt", found, {"path gets longer": 0.1})
 
     assert probe().result == PASSED
@@ -177,14 +232,15 @@ def test_probe_rtt_comes_after_five_seconds_for_200_ms() -> None:
     assert "inflight falls to half of the BDP" in probe(in_flight=0.7 * BDP).reason
     assert "probe_rtt → probe_down" in probe(after="startup").reason
     assert "full_bw_reached is set" in probe(reached=0).reason
-    assert probe(30).reason and judged("probe-rtt", trace(("probe_cruise", 9, {})), {"path gets longer": 0.1}).result == FAILED
+    assert (
+        probe(30).reason
+        and judged("probe-rtt", trace(("probe_cruise", 9, {})), {"path gets longer": 0.1}).result == FAILED
+    )
 
 
 def test_idleness_takes_the_place_of_probe_rtt() -> None:
     def idle(in_flight: float = 0, restart: int = 1, after: str = "probe_cruise") -> Verdict:
-        found = trace(
-            ("probe_cruise", 1, {}), ("probe_cruise", 0.01, {"in_flight": in_flight}), step=0.01
-        )
+        found = trace(("probe_cruise", 1, {}), ("probe_cruise", 0.01, {"in_flight": in_flight}), step=0.01)
         parts = {name: found[name].tolist() for name in ("time_s", "cwnd", "in_flight", "idle_restart")}
         for time, state in ((7.5, "probe_cruise"), (7.51, after), (8.0, "probe_cruise")):
             parts["time_s"].append(time)
@@ -202,7 +258,9 @@ def test_idleness_takes_the_place_of_probe_rtt() -> None:
 
 
 def test_bounds_are_restored_after_a_spurious_recovery() -> None:
-    def recovered(back: str = "probe_refill", longterm: float = float("nan"), cwnd: float = 2 * BDP, undone: int = 1) -> Verdict:
+    def recovered(
+        back: str = "probe_refill", longterm: float = float("nan"), cwnd: float = 2 * BDP, undone: int = 1
+    ) -> Verdict:
         found = trace(
             ("probe_up", 0.5, {"undone": 0}),
             ("probe_down", 0.1, {"undone": 0, "ca_state": "recovery", "inflight_longterm": BDP}),
@@ -215,14 +273,18 @@ def test_bounds_are_restored_after_a_spurious_recovery() -> None:
     assert "inflight_longterm is restored: unset → 82.56" in recovered(longterm=BDP).reason
     assert "cwnd is restored" in recovered(cwnd=0.5 * BDP).reason
     assert "it turns out to be spurious" in recovered(undone=0).reason
-    assert judged("spurious-timeout", trace(("probe_up", 2, {})), {"late segments": 0.4}).reason.startswith("a timeout begins")
+    assert judged("spurious-timeout", trace(("probe_up", 2, {})), {"late segments": 0.4}).reason.startswith(
+        "a timeout begins"
+    )
 
 
 def test_a_policer_may_not_lose_in_most_rounds() -> None:
     def policed(lost: float, rate: float = 0.5, short: float = 4.0) -> Verdict:
         times = np.arange(0, 20, 0.01)
         delivered = times * rate * LINK * 1e6 / 8 / PAYLOAD
-        found = trace(("probe_cruise", 20, {"bw_shortterm_mbit": short, "lost": (0, lost)}), delivered=(0, float(delivered[-1])))
+        found = trace(
+            ("probe_cruise", 20, {"bw_shortterm_mbit": short, "lost": (0, lost)}), delivered=(0, float(delivered[-1]))
+        )
         return judged("policer", found, values={"token rate": POINT.rate / 2, "bucket": 1e5})
 
     most = 20 * 0.5 * LINK * 1e6 / 8 / PAYLOAD
@@ -230,13 +292,36 @@ def test_a_policer_may_not_lose_in_most_rounds() -> None:
     assert "no continuous loss" in policed(0.05 * most).reason
     assert "it gets the token rate" in policed(0.01 * most, rate=0.3).reason
     assert "the policer drops in PROBE_BW" in policed(0).reason
-    assert judged("policer", trace(("probe_cruise", 20, {"inflight_longterm": 40.0, "lost": (0, 9)})), values={"token rate": 5e6}).result == FAILED
+    assert (
+        judged(
+            "policer",
+            trace(("probe_cruise", 20, {"inflight_longterm": 40.0, "lost": (0, 9)})),
+            values={"token rate": 5e6},
+        ).result
+        == FAILED
+    )
 
 
 def test_the_step_doubles_and_the_new_rate_is_found() -> None:
     def raised(steps: tuple[float, ...], rate: float = 1.0) -> Verdict:
-        parts = [("probe_up", 0.1, {"probe_up_step": step, "inflight_longterm": (40.0 + n, 40.9 + n), "max_bw_mbit": rate * LINK * (n + 1) / len(steps)}) for n, step in enumerate(steps)]
-        return judged("rate-up", trace(("probe_cruise", 1.0, {"max_bw_mbit": 0.1 * LINK}), *parts), {"rate rises": 0.5}, {"rate before": POINT.rate / 10})
+        parts = [
+            (
+                "probe_up",
+                0.1,
+                {
+                    "probe_up_step": step,
+                    "inflight_longterm": (40.0 + n, 40.9 + n),
+                    "max_bw_mbit": rate * LINK * (n + 1) / len(steps),
+                },
+            )
+            for n, step in enumerate(steps)
+        ]
+        return judged(
+            "rate-up",
+            trace(("probe_cruise", 1.0, {"max_bw_mbit": 0.1 * LINK}), *parts),
+            {"rate rises": 0.5},
+            {"rate before": POINT.rate / 10},
+        )
 
     assert raised((1, 2, 4, 8, 16)).result == PASSED
     assert "the step of inflight_longterm doubles" in raised((1, 1, 1, 1, 2)).reason
@@ -253,10 +338,21 @@ def test_phases_that_probe_rtt_ends_are_passed_over() -> None:
 
 def test_a_control_without_states_is_no_matter_of_the_suite() -> None:
     found = suite.check([{"name": "cubic"}], ["startup-plateau"], [Point(10_000_000, 0.01)], jobs=1)
-    assert [(one.verdict.result, one.verdict.reason) for one in found.results] == [(NOT_APPLICABLE, "the control reports no states")]
+    assert [(one.verdict.result, one.verdict.reason) for one in found.results] == [
+        (NOT_APPLICABLE, "the control reports no states")
+    ]
 
 
-FAST = ("startup-plateau", "drain-inflight", "drain-time", "up-plateau", "limited-startup", "down-inflight", "rate-up", "spurious-recovery")
+FAST = (
+    "startup-plateau",
+    "drain-inflight",
+    "drain-time",
+    "up-plateau",
+    "limited-startup",
+    "down-inflight",
+    "rate-up",
+    "spurious-recovery",
+)
 
 
 def test_the_drafts_version_passes_and_other_parameters_do_not() -> None:
@@ -280,7 +376,7 @@ def test_results_do_not_depend_on_how_they_are_made() -> None:
     alone = suite.check([{"name": "bbr3"}], cases, points, jobs=1)
     assert alone.results == suite.check([{"name": "bbr3"}], cases, points, jobs=2).results
     counted = report.counts(alone)
-    assert str(counted["sub-packet", "bbr3"]) == "–"
+    assert str(counted["sub-packet", "bbr3"]) == "-"
     assert "| 1 | Exiting STARTUP on Bandwidth Plateau |" in report.markdown(alone)
     assert "1.   Exiting STARTUP on Bandwidth Plateau" in report.text(alone)
     assert len(json.loads(report.as_json(alone))["results"]) == 4
@@ -295,7 +391,7 @@ def test_a_trace_comes_back_from_qlog_and_is_judged_alike(tmp_path: Path, comman
     assert (header["rate_bit"], header["rtt_s"]) == (10_000_000, 0.02)
     assert [one.state for one in read.phases] == [one.state for one in run.trace.phases]
     assert case.verdict(Run(read, run.setup)) == case.verdict(run)
-    first = json.loads(file.read_text().splitlines()[0].strip("\x1e"))
+    first = json.loads(file.read_text().split("\n")[0].strip("\x1e"))
     assert first["file_schema"] == "urn:ietf:params:qlog:file:sequential"
     said = command("check", "bbr", "--trace", file, "--case", "3")
     assert said.returncode == 0 and said.stdout.startswith("3. Exiting DRAIN Based on Inflight: passed")
@@ -305,7 +401,12 @@ def test_a_trace_comes_back_from_qlog_and_is_judged_alike(tmp_path: Path, comman
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [("no json\n", "line 1"), ("[1]\n", "line 1"), ("{}\n", "no event"), ('{"name": "quic:recovery_metrics_updated", "time": "x"}\n', "line 1")],
+    [
+        ("no json\n", "line 1"),
+        ("[1]\n", "line 1"),
+        ("{}\n", "no event"),
+        ('{"name": "quic:recovery_metrics_updated", "time": "x"}\n', "line 1"),
+    ],
 )
 def test_a_file_that_is_no_trace_gets_one_clear_line(tmp_path: Path, text: str, found: str) -> None:
     file = tmp_path / "x.sqlog"
