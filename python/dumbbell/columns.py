@@ -407,7 +407,8 @@ _TRACE = [
         "state",
         "",
         "state",
-        "State of the congestion control: startup, drain, probe_down, probe_cruise, probe_refill, probe_up or probe_rtt. "
+        "State of the congestion control: startup, drain, probe_down, probe_cruise, probe_refill, probe_up or "
+        "probe_rtt. "
         f"BBRv1 goes up at a pacing gain above one, down below one, and cruises at one. {_NO_MODEL}",
     ),
     Column(
@@ -459,7 +460,10 @@ _TRACE = [
     Column("pacing_gain", "", "pacing gain", f"Gain of the pacing rate over the rate. {_NAN}"),
     Column("cwnd_gain", "", "window gain", f"Gain of the window over the estimated BDP. {_NAN}"),
     Column(
-        "ecn_alpha", "", "share of CE marks, average", f"Average share of marked segments that the control keeps. {_NAN}"
+        "ecn_alpha",
+        "",
+        "share of CE marks, average",
+        f"Average share of marked segments that the control keeps. {_NAN}",
     ),
     Column("pacing_rate_mbit", "Mbit/s", "pacing rate", "Pacing rate; payload. NaN before it is set."),
     Column("srtt_ms", "ms", "smoothed RTT", "Smoothed RTT. NaN before the first sample."),
@@ -483,7 +487,8 @@ _TRACE = [
         "app_limited",
         "",
         "application-limited",
-        "1 if what is sent now is limited by the application. Controls without rate samples: 1 if nothing waits to be sent.",
+        "1 if what is sent now is limited by the application. Controls without rate samples: 1 if nothing "
+        "waits to be sent.",
     ),
     Column(
         "backlog_bytes",

@@ -19,21 +19,39 @@ Option = typer.Option
 def check(
     what: Annotated[str, typer.Argument(metavar="SUITE", help="Which suite: bbr.")],
     cc: Annotated[
-        list[str] | None, Option("--cc", metavar="NAME", help="Control, or a table with name and parameters; bbr1, bbr2, bbr3, bbr-draft.")
+        list[str] | None,
+        Option(
+            "--cc", metavar="NAME", help="Control, or a table with name and parameters; bbr1, bbr2, bbr3, bbr-draft."
+        ),
     ] = None,
-    case: Annotated[list[str] | None, Option("--case", metavar="CASE", help="Number or key of a case; all by default.")] = None,
-    rate: Annotated[list[str] | None, Option("--rate", help="Rate of the link, such as 10Mbit; several are allowed.")] = None,
-    rtt: Annotated[list[str] | None, Option("--rtt", help="Round-trip propagation, such as 20ms; several are allowed.")] = None,
-    trace: Annotated[str | None, Option("--trace", metavar="FILE", help="Judge this qlog file by one case instead of a run.")] = None,
+    case: Annotated[
+        list[str] | None, Option("--case", metavar="CASE", help="Number or key of a case; all by default.")
+    ] = None,
+    rate: Annotated[
+        list[str] | None, Option("--rate", help="Rate of the link, such as 10Mbit; several are allowed.")
+    ] = None,
+    rtt: Annotated[
+        list[str] | None, Option("--rtt", help="Round-trip propagation, such as 20ms; several are allowed.")
+    ] = None,
+    trace: Annotated[
+        str | None, Option("--trace", metavar="FILE", help="Judge this qlog file by one case instead of a run.")
+    ] = None,
     at: Annotated[
-        list[str] | None, Option("--at", metavar="NAME=TIME", help="With --trace: when the set-up changed, if its header does not say it.")
+        list[str] | None,
+        Option(
+            "--at", metavar="NAME=TIME", help="With --trace: when the set-up changed, if its header does not say it."
+        ),
     ] = None,
-    value: Annotated[list[str] | None, Option("--value", metavar="NAME=NUMBER", help="With --trace: the same of its values.")] = None,
+    value: Annotated[
+        list[str] | None, Option("--value", metavar="NAME=NUMBER", help="With --trace: the same of its values.")
+    ] = None,
     jobs: Annotated[int | None, Option(min=1, help="Parts at a time; all cores by default.")] = None,
     as_json: Annotated[bool, Option("--json", help="Every verdict with all that was looked at, as JSON.")] = False,
     as_markdown: Annotated[bool, Option("--markdown", help="Tables for a page.")] = False,
     qlog: Annotated[str | None, Option("--qlog", metavar="DIR", help="Write the trace of every run as qlog.")] = None,
-    figures: Annotated[str | None, Option("--figures", metavar="DIR", help="Draw the trace of every case that failed.")] = None,
+    figures: Annotated[
+        str | None, Option("--figures", metavar="DIR", help="Draw the trace of every case that failed.")
+    ] = None,
     listed: Annotated[bool, Option("--list", help="List the cases.")] = False,
 ) -> None:
     """Put congestion controls through the test cases of the BBR draft, over a grid of rates and RTTs.
@@ -49,7 +67,9 @@ def check(
         raise InputError("check", "", "--json and --markdown", "one of them")
     cases = _cases(case or [])
     if listed:
-        print("\n".join(f"{CASES[key].number:3} {key:20} {CASES[key].heading}\n    {CASES[key].expects}" for key in cases))
+        print(
+            "\n".join(f"{CASES[key].number:3} {key:20} {CASES[key].heading}\n    {CASES[key].expects}" for key in cases)
+        )
         return
     points, left_out = suite.grid(
         [_quantity("rate", "--rate", one) for one in rate or []] or suite.RATES,
@@ -102,7 +122,9 @@ def _control(text: str) -> dict[str, Any]:
     try:
         table = tomllib.loads(f"cc = {text}")["cc"] if text.lstrip().startswith("{") else {"name": text}
     except tomllib.TOMLDecodeError:
-        raise InputError("check", "--cc", shown(text), 'a name, or a table such as { name = "bbr-draft", beta = 0.5 }') from None
+        raise InputError(
+            "check", "--cc", shown(text), 'a name, or a table such as { name = "bbr-draft", beta = 0.5 }'
+        ) from None
     try:
         control(json.dumps(table))
     except InputError as error:
@@ -119,7 +141,9 @@ def _folder(option: str, name: str | None) -> Path | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError("check", option, f"{name}: {(error.strerror or str(error)).lower()}", "a folder to write to") from None
+        raise InputError(
+            "check", option, f"{name}: {(error.strerror or str(error)).lower()}", "a folder to write to"
+        ) from None
     return folder
 
 
@@ -144,7 +168,9 @@ def _keep(found: Any, logs: Path | None, drawings: Path | None) -> None:
             print(figure.save(one.run, case, one.verdict, one.control, drawings), file=sys.stderr)
 
 
-def _judge_file(file: str, cases: list[str], points: list[Any], at: list[str], value: list[str], *, as_json: bool) -> None:
+def _judge_file(
+    file: str, cases: list[str], points: list[Any], at: list[str], value: list[str], *, as_json: bool
+) -> None:
     """Judge a trace of whatever origin by one case."""
     from dumbbell.check import qlog, report
     from dumbbell.check.cases import CASES
@@ -159,17 +185,30 @@ def _judge_file(file: str, cases: list[str], points: list[Any], at: list[str], v
         point = Point(int(header["rate_bit"]), float(header["rtt_s"]))
     else:
         raise InputError(file, "", "no rate_bit and rtt_s in its header", "--rate and --rtt beside it")
-    times = dict(header.get("times_s", {})) | {name: _quantity("time", "--at", text) / 1e9 for name, text in map(_named, at)}
+    times = dict(header.get("times_s", {})) | {
+        name: _quantity("time", "--at", text) / 1e9 for name, text in map(_named, at)
+    }
     values = dict(header.get("values", {})) | {name: _real(text) for name, text in map(_named, value)}
     case = CASES[cases[0]]
     try:
         verdict = case.verdict(Run(trace, Setup(point, times, values)))
     except KeyError as missing:
-        raise InputError(file, "", f"nothing that says {missing.args[0]!r}", f"--at {missing.args[0]!r}=TIME, or --value for a number") from None
+        raise InputError(
+            file,
+            "",
+            f"nothing that says {missing.args[0]!r}",
+            f"--at {missing.args[0]!r}=TIME, or --value for a number",
+        ) from None
     if as_json:
-        print(json.dumps({"number": case.number, "case": case.key, "heading": case.heading} | report.plain(verdict), indent=1))
+        print(
+            json.dumps(
+                {"number": case.number, "case": case.key, "heading": case.heading} | report.plain(verdict), indent=1
+            )
+        )
     else:
-        lines = [f"  {'+' if one.held else 'c' if one.constant else 'F'} {one.what}: {one.found}" for one in verdict.checks]
+        lines = [
+            f"  {'+' if one.held else 'c' if one.constant else 'F'} {one.what}: {one.found}" for one in verdict.checks
+        ]
         reason = f": {verdict.reason}" if verdict.result == "not applicable" else ""
         print("\n".join([f"{case.number}. {case.heading}: {verdict.result}{reason}", *lines]))
     if verdict.result == "failed":

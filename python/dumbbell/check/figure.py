@@ -30,13 +30,35 @@ def draw(run: Run, case: Case, verdict: Verdict, control: str) -> figures.Pictur
     rows = trace.rows(start, end)
     point = setup.point
     panels = [
-        figures.Series(_long(run, rows, _BANDWIDTHS), "value", "what", "bandwidth, Mbit/s", steps=True, levels=[(point.goodput, "link")]),
-        figures.Series(_long(run, rows, _VOLUMES), "value", "what", "segments", steps=True, levels=[(point.bdp, "BDP")] if point.bdp >= 1 else []),
         figures.Series(
-            pl.DataFrame({"time_s": trace.time[rows], "value": trace["backlog_bytes"][rows] / FRAME}), "value", None, "queue, packets", steps=True
+            _long(run, rows, _BANDWIDTHS),
+            "value",
+            "what",
+            "bandwidth, Mbit/s",
+            steps=True,
+            levels=[(point.goodput, "link")],
+        ),
+        figures.Series(
+            _long(run, rows, _VOLUMES),
+            "value",
+            "what",
+            "segments",
+            steps=True,
+            levels=[(point.bdp, "BDP")] if point.bdp >= 1 else [],
+        ),
+        figures.Series(
+            pl.DataFrame({"time_s": trace.time[rows], "value": trace["backlog_bytes"][rows] / FRAME}),
+            "value",
+            None,
+            "queue, packets",
+            steps=True,
         ),
     ]
-    bands = [Band(max(one.start, start), min(one.end, end), one.state) for one in trace.phases if one.end > start and one.start < end]
+    bands = [
+        Band(max(one.start, start), min(one.end, end), one.state)
+        for one in trace.phases
+        if one.end > start and one.start < end
+    ]
     marks = [(time, name) for name, time in setup.times.items() if start <= time <= end]
     title = f"{case.number}. {case.heading}\n{control}, {point}: {verdict.result}"
     return figures.stacked_series(panels, marks=marks, bands=bands, title=title)

@@ -1,4 +1,7 @@
-"""Runs of one flow of the control under test, and what they left: deterministic, so that a first run says when a second is to be disturbed."""
+"""Runs of one flow of the control under test, and what they left.
+
+They are deterministic: a first run says when a second is to be disturbed.
+"""
 
 from __future__ import annotations
 
@@ -57,12 +60,18 @@ class Point:
 
     @property
     def send_buffer(self) -> float:
-        """About how long it takes until what the application has written has left: the send buffer of a small window holds two buffers of 64 KB."""
+        """About how long what the application has written takes to leave.
+
+        The send buffer of a small window holds two buffers of 64 KB.
+        """
         return 100 * self.packet_time + 3 * self.round
 
     @property
     def startup(self) -> float:
-        """About how long STARTUP and DRAIN take: the window doubles from 10 segments in each round trip, and some rounds see no growth."""
+        """About how long STARTUP and DRAIN take.
+
+        The window doubles from 10 segments in each round trip, and some rounds see no growth.
+        """
         doublings = math.log2(max(self.bdp / 10, 1)) + 2
         return self.round * (doublings + 14)
 
@@ -114,7 +123,10 @@ def ns(seconds: float) -> int:
 
 @dataclass
 class Change:
-    """How a run differs from that of a bulk flow over a deep buffer. Times are seconds of the engine's clock, which the sender's shares."""
+    """How a run differs from that of a bulk flow over a deep buffer.
+
+    Times of rates and stages are seconds at the bottleneck, those of the flow seconds of the sender's clock.
+    """
 
     rates: list[tuple[float, float]] = field(default_factory=list)  # time and rate, bit/s
     path: list[dict[str, Any]] = field(default_factory=list)  # stages of the data
@@ -154,7 +166,8 @@ class Lab:
         packets = fastest * duration / (8 * FRAME)
         if packets > MOST_PACKETS:
             raise NotApplicable(
-                f"too much for one run: {duration:.3g} s at this rate are {packets / 1e6:.0f} million packets, left out above "
+                f"too much for one run: {duration:.3g} s at this rate are {packets / 1e6:.0f} million packets, "
+                f"left out above "
                 f"{MOST_PACKETS / 1e6:.0f} million"
             )
         buffer = change.buffer if change.buffer is not None else 100 + 4 * max(point.bdp, point.at(fastest).bdp)
@@ -178,9 +191,17 @@ class Lab:
         return known[1]
 
     def until(
-        self, done: Callable[[Trace], bool], first: float, most: float, change: Change = BULK, point: Point | None = None
+        self,
+        done: Callable[[Trace], bool],
+        first: float,
+        most: float,
+        change: Change = BULK,
+        point: Point | None = None,
     ) -> Trace:
-        """Return the trace of a run of `first` seconds, or of twice as many and so on up to `most`, until `done` says that it is enough."""
+        """Return the trace of a run that is long enough, as `done` says.
+
+        It takes `first` seconds, or twice as many and so on, up to `most`.
+        """
         duration = first
         while True:
             trace = self.run(min(duration, most), change, point)
@@ -200,5 +221,6 @@ def _column(kind: str, buffers: list[bytes], rows: int) -> np.ndarray[Any, Any]:
     if kind == "text":
         text = pa.Array.from_buffers(pa.string(), rows, [None, *map(pa.py_buffer, buffers)]).dictionary_encode()
         names = np.array([*text.dictionary.to_pylist(), ""])
-        return names[np.asarray(text.indices)]
+        words: np.ndarray[Any, Any] = names[np.asarray(text.indices)]
+        return words
     return np.frombuffer(buffers[0], dtype=np.float64 if kind == "f64" else np.int64)

@@ -23,7 +23,10 @@ MEANING = {
 
 @dataclass(frozen=True)
 class Check:
-    """One expectation: what it is, whether it held, what was found. `constant`: only a constant or a flag of the draft is compared."""
+    """One expectation: what it is, whether it held, what was found.
+
+    `constant`: only a constant or a flag of the draft is compared.
+    """
 
     what: str
     held: bool
@@ -77,7 +80,8 @@ Judge = Callable[[Trace, Setup, Checks], None]
 class Case:
     """One case of the draft: how to set it up, and how a trace is judged.
 
-    `number` counts the headings of the appendix, `heading` is the heading itself. `note` says what there is to know of the case as the draft has it.
+    `number` counts the headings of the appendix, `heading` is the heading itself. `note` says what there is to know
+    of the case as the draft has it.
     `without` are controls that lack what the case is about, and why.
     """
 
@@ -104,18 +108,25 @@ class Case:
         return checks.verdict()
 
 
-def phase(trace: Trace, checks: Checks, state: str | tuple[str, ...], after: float = -1.0, *, ends: bool = True) -> Phase:
+def phase(
+    trace: Trace, checks: Checks, state: str | tuple[str, ...], after: float = -1.0, *, ends: bool = True
+) -> Phase:
     """Return the first phase in a state that begins at or after a time; it must be there and, with `ends`, be over."""
     found = trace.first(state, after)
     name = " or ".join([state] if isinstance(state, str) else state)
     cut = trace.all(state, after, cut=True)
     if found is None and cut:
-        raise NotApplicable(f"PROBE_RTT, which is due again and again, ends each of {len(cut)} {name} in {trace.time[-1]:.3g} s")
+        raise NotApplicable(
+            f"PROBE_RTT, which is due again and again, ends each of {len(cut)} {name} in {trace.time[-1]:.3g} s"
+        )
     since = f" after {after:.4g} s" if after > 0 else ""
-    if not checks.see(f"{name}{since}", found is not None, f"not in {trace.time[-1] if len(trace) else 0:.4g} s"):
+    seen = f"at {found.start:.4g} s" if found is not None else f"not in {trace.time[-1] if len(trace) else 0:.4g} s"
+    if not checks.see(f"{name}{since}", found is not None, seen):
         raise Ended
     assert found is not None
-    if ends and not checks.see(f"{name} ends", trace.over(found), f"still there at {trace.time[-1]:.4g} s, since {found.start:.4g} s"):
+    over = trace.over(found)
+    seen = f"at {found.end:.4g} s" if over else f"still there at {trace.time[-1]:.4g} s, since {found.start:.4g} s"
+    if ends and not checks.see(f"{name} ends", over, seen):
         raise Ended
     return found
 
@@ -150,10 +161,10 @@ def rounds(trace: Trace, first: int, last: int) -> float:
 
 
 def burst(trace: Trace, row: int, setup: Setup) -> float:
-    """Return the segments that a burst may add to what is in flight: a row is written after the control's answer was sent.
+    """Return the segments that a burst may add to what is in flight.
 
-    A burst is what the pacing rate sends in 1 ms, from 2 segments to 64 KB; up to 64 KB whatever the rate on paths shorter than about 5 ms (Linux
-    tcp_tso_autosize).
+    A row is written after the control's answer was sent. A burst is what the pacing rate sends in 1 ms, from 2 segments
+    to 64 KB; up to 64 KB whatever the rate on paths shorter than about 5 ms (Linux tcp_tso_autosize).
     """
     most = 65_536 / PAYLOAD
     paced = trace["pacing_rate_mbit"][row]
@@ -169,7 +180,11 @@ def goodput(trace: Trace, start: float, end: float) -> float:
     """Return what was delivered between two times, Mbit/s of payload."""
     first, last = trace.at(start), trace.at(end)
     seconds = trace.time[last] - trace.time[first]
-    return float(trace["delivered"][last] - trace["delivered"][first]) * PAYLOAD * 8e-6 / seconds if seconds > 0 else float("nan")
+    return (
+        float(trace["delivered"][last] - trace["delivered"][first]) * PAYLOAD * 8e-6 / seconds
+        if seconds > 0
+        else float("nan")
+    )
 
 
 def loss_share(trace: Trace, first: int, last: int) -> float:
@@ -186,7 +201,10 @@ def target(trace: Trace, row: int) -> float:
 
 
 def loss_in_round(trace: Trace, row: int, since: int) -> float:
-    """Return the segments marked lost until a row, over what was in flight a round trip ago: since then, and not before row `since`."""
+    """Return the segments marked lost in the last round trip, over what was in flight when it began.
+
+    Those before row `since` do not count.
+    """
     first = max(a_round_before(trace, row), since)
     return float(trace["lost"][row] - trace["lost"][first]) / max(float(trace["in_flight"][first]), 1)
 

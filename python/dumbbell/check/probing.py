@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from dumbbell.check.lab import BULK, Change, Lab, NotApplicable, Run, Setup
@@ -11,7 +10,7 @@ from dumbbell.check.startup import (
     APP_SHARE,
     FULL_BW,
     FULL_BW_ROUNDS,
-    LOSS_THRESH,
+    LOSS_SEEN,
     limited,
     on_link,
     probing_starts,
@@ -20,7 +19,10 @@ from dumbbell.check.trace import Phase, Trace
 
 DOWN_GAIN = 0.9
 BETA, HEADROOM = 0.7, 0.15
-PROBE_WAIT, PROBE_ROUNDS = (2.0, 3.0), 63  # until the next probe: seconds, or rounds to coexist with Reno (section Time Scale for Probing)
+PROBE_WAIT, PROBE_ROUNDS = (
+    (2.0, 3.0),
+    63,
+)  # until the next probe: seconds, or rounds to coexist with Reno (section Time Scale for Probing)
 MIN_PIPE_CWND = 4
 LONG = 20  # rounds that stand for "indefinitely"
 
@@ -55,7 +57,7 @@ def losing(lab: Lab, share: float, since: float, until: float | None = None) -> 
     return Change(path=[{"name": "loss", "probability": share, "from": round(on_link(lab, since) * 1e9), "to": end}])
 
 
-def _lossy(lab: Lab, in_flight: float) -> float:
+def _lossy(in_flight: float) -> float:
     """Return a share of loss well above LossThresh: with few segments in flight, such that some are lost in a round."""
     return min(0.5, max(0.08, 4 / max(in_flight, 1)))
 
@@ -67,7 +69,7 @@ def _one_probe(lab: Lab) -> Run:
     return Run(probe(lab)[0], Setup(lab.point))
 
 
-def _judge_up_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
+def _judge_up_plateau(trace: Trace, _: Setup, checks: Checks) -> None:
     up = phase(trace, checks, "probe_up")
     first, row = up.rows.start, up.rows.stop
     lost = trace["lost"][row] - trace["lost"][first]
@@ -100,11 +102,15 @@ def _limited_probe(lab: Lab) -> tuple[Change, Trace, Phase]:
     """Return an application that is the limit from the first PROBE_BW on, and the first PROBE_UP that it limits."""
     since = probing_starts(lab).start
     if APP_SHARE * lab.point.bdp < 3:
-        raise NotApplicable("nothing is in flight between two segments of the application: each one restarts from idleness")
+        raise NotApplicable(
+            "nothing is in flight between two segments of the application: each one restarts from idleness"
+        )
     change = limited(lab, since=since)
 
     def wanted(trace: Trace) -> Phase | None:
-        return next((one for one in trace.all("probe_up", since, cut=True) if trace["app_limited"][one.rows.start] == 1), None)
+        return next(
+            (one for one in trace.all("probe_up", since, cut=True) if trace["app_limited"][one.rows.start] == 1), None
+        )
 
     length = since + 2 * cycle(lab) + LONG * lab.point.round
     trace = lab.until(lambda trace: wanted(trace) is not None, length, 2 * length, change)
@@ -117,7 +123,7 @@ def _limited_probe(lab: Lab) -> tuple[Change, Trace, Phase]:
 def _lossy_probe(lab: Lab) -> Run:
     change, _, up = _limited_probe(lab)
     since = up.start + 1.5 * lab.point.round
-    share = _lossy(lab, APP_SHARE * lab.point.bdp)
+    share = _lossy(APP_SHARE * lab.point.bdp)
     trace = lab.run(since + 12 * lab.point.round + 0.5, change.with_(losing(lab, share, since)))
     return Run(trace, Setup(lab.point, {"PROBE_UP": up.start, "loss begins": since}, {"loss": share}))
 
@@ -141,7 +147,7 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     after = follows(trace, checks, up, ("probe_down",))
     end = after.rows.start
     lost = loss_in_round(trace, end, row)
-    checks.see("loss above LossThresh, 2 %", lost > LOSS_THRESH, f"{lost:.1%} of what is in flight")
+    checks.see("loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight")
     first = trace.when(lambda found: found["lost"] > found["lost"][row], since)
     seen = first if first is not None else since
     passed = rounds(trace, trace.at(seen), end)
@@ -149,17 +155,23 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     before, now = float(trace["inflight_longterm"][row]), float(trace["inflight_longterm"][end])
     least = BETA * target(trace, row) - 1
     kept = np.isnan(now) if np.isnan(before) else abs(now - before) < 0.5
-    checks.see("inflight_longterm is kept, or at least Beta times the target", kept or now >= least, f"{before:.0f} → {now:.0f}, at least {least:.0f}")
+    checks.see(
+        "inflight_longterm is kept, or at least Beta times the target",
+        kept or now >= least,
+        f"{before:.0f} → {now:.0f}, at least {least:.0f}",
+    )
 
 
 def _limited_startup(lab: Lab) -> Run:
     if APP_SHARE * lab.point.bdp < 3:
-        raise NotApplicable("nothing is in flight between two segments of the application: each one restarts from idleness")
+        raise NotApplicable(
+            "nothing is in flight between two segments of the application: each one restarts from idleness"
+        )
     length = (LONG + 14) * lab.point.round
     return Run(lab.run(length, limited(lab)), Setup(lab.point))
 
 
-def _judge_limited_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
+def _judge_limited_startup(trace: Trace, _: Setup, checks: Checks) -> None:
     _without_loss(trace, checks, 0)
     share = float(np.mean(trace["app_limited"]))
     checks.see("application-limited", share > 0.5, f"in {share:.0%} of the time")
@@ -211,7 +223,11 @@ def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
     first, row = down.rows.start, down.rows.stop
     checks.near("ProbeDownPacingGain is 0.90", float(trace["pacing_gain"][first]), DOWN_GAIN, 0.002)
     after = trace.next(down)
-    if after is not None and after.state == "probe_refill" and rounds(trace, first, row) >= min(PROBE_ROUNDS, target(trace, first)) - 2:
+    if (
+        after is not None
+        and after.state == "probe_refill"
+        and rounds(trace, first, row) >= min(PROBE_ROUNDS, target(trace, first)) - 2
+    ):
         raise NotApplicable("it is time for the next probe, in rounds, before inflight is down")
     follows(trace, checks, down, ("probe_cruise",))
     in_flight, bdp = float(trace["in_flight"][row]), float(trace["inflight_bdp"][row])
@@ -228,7 +244,8 @@ def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 
 def _late_down(lab: Lab) -> Run:
-    trace, setup = None, Setup(lab.point)
+    trace: Trace | None = None
+    setup, after = Setup(lab.point), None
     for number in (1, 2, 3, 4):
         before, up = probe(lab, number=number)
         down = before.first("probe_down", up.start)
@@ -249,7 +266,7 @@ def _late_down(lab: Lab) -> Run:
             after = trace.next(found) if found else None
             if after is None or after.state not in ("probe_rtt", "probe_cruise"):
                 return Run(trace, setup)
-        if after is not None and after.state != "probe_rtt":
+        if trace is not None and after is not None and after.state != "probe_rtt":
             return Run(trace, setup)
     if trace is None:
         raise NotApplicable("the flow does not enter PROBE_DOWN")
@@ -266,7 +283,8 @@ def _judge_late_down(trace: Trace, setup: Setup, checks: Checks) -> None:
     passed = rounds(trace, first, row)
     if after is not None and after.state == "probe_cruise" and low <= burst(trace, row, setup):
         raise NotApplicable(
-            f"{setup.values['decrease']:.0%} less does not keep inflight above BBRInflight(1.0) until it is time to probe: PROBE_DOWN paces at 0.9 times 0.99, and the queue of "
+            f"{setup.values['decrease']:.0%} less does not keep inflight above BBRInflight(1.0) until it is "
+            f"time to probe: PROBE_DOWN paces at 0.9 times 0.99, and the queue of "
             f"PROBE_UP is gone after {passed:.0f} rounds, {down.seconds:.3g} s"
         )
     follows(trace, checks, down, ("probe_refill",))
@@ -275,7 +293,11 @@ def _judge_late_down(trace: Trace, setup: Setup, checks: Checks) -> None:
     found = f"after {down.seconds:.3g} s, {passed:.0f} rounds"
     checks.see("not before bw_probe_wait, 2 to 3 s, or the rounds for Reno", waited, found)
     most = PROBE_WAIT[1] + 2 * setup.point.round
-    checks.see("and then at once", down.seconds <= most + 0.1 * setup.point.round + 3 * float(trace["srtt_ms"][row]) / 1e3, found)
+    checks.see(
+        "and then at once",
+        down.seconds <= most + 0.1 * setup.point.round + 3 * float(trace["srtt_ms"][row]) / 1e3,
+        found,
+    )
 
 
 # 21
@@ -286,7 +308,7 @@ def _loss_below_bound(lab: Lab) -> Run:
     if point.bdp < 4:
         raise NotApplicable("inflight_longterm has no room below a window of 4 segments")
     _, up = probe(lab)
-    share = _lossy(lab, point.bdp)
+    share = _lossy(point.bdp)
     begins = up.start + 1.2 * point.round
     first = losing(lab, share, begins, begins + point.round)
     trace, _ = probe(lab, first, up.start - 1e-9, 4)
@@ -294,7 +316,8 @@ def _loss_below_bound(lab: Lab) -> Run:
     known = [
         one
         for one in trace.all("probe_up", up.start + 1e-9)
-        if np.isfinite(trace["inflight_longterm"][one.rows.start]) and rounds(trace, one.rows.start, one.rows.stop - 1) >= 2
+        if np.isfinite(trace["inflight_longterm"][one.rows.start])
+        and rounds(trace, one.rows.start, one.rows.stop - 1) >= 2
     ]
     if not known:
         raise NotApplicable("no PROBE_UP of two rounds or more after one with loss, which sets inflight_longterm")
@@ -302,7 +325,9 @@ def _loss_below_bound(lab: Lab) -> Run:
     since = second.start + 0.3 * point.round
     change = first.with_(losing(lab, share, since, since + 2 * point.round))
     trace = lab.run(since + 20 * point.round + 0.5, change)
-    return Run(trace, Setup(point, {"first loss": begins, "PROBE_UP": second.start, "second loss": since}, {"loss": share}))
+    return Run(
+        trace, Setup(point, {"first loss": begins, "PROBE_UP": second.start, "second loss": since}, {"loss": share})
+    )
 
 
 def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -311,17 +336,20 @@ def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
     before = float(trace["inflight_longterm"][first])
     checks.see("inflight_longterm is set before", np.isfinite(before), f"{before:.0f}")
     full = trace["full_bw_now"][row - 1]
-    checks.see("no plateau before the loss", full != 1, f"full_bw_now {full:g}")
+    # BBRv2 keeps that of STARTUP
+    checks.see("no plateau before the loss", full != 1 or trace["full_bw_now"][first] == 1, f"full_bw_now {full:g}")
     after = follows(trace, checks, up, ("probe_down",))
     lost = loss_in_round(trace, row, first)
-    checks.see("loss above LossThresh, 2 %", lost > LOSS_THRESH, f"{lost:.1%} of what is in flight")
+    checks.see("loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight")
     seen = trace.when(lambda found: found["lost"] > found["lost"][first], up.start)
     passed = rounds(trace, trace.at(seen if seen is not None else up.start), row)
     checks.see("at once", passed <= 2, f"{passed:.0f} rounds after the first loss")
     highest = float(np.nanmax(trace["inflight_longterm"][up.rows]))
     now = float(trace["inflight_longterm"][after.rows.start])
     least = BETA * target(trace, row - 1) - 1
-    checks.see("inflight_longterm is not raised by it", now <= highest + burst(trace, row, setup), f"{highest:.0f} → {now:.0f}")
+    checks.see(
+        "inflight_longterm is not raised by it", now <= highest + burst(trace, row, setup), f"{highest:.0f} → {now:.0f}"
+    )
     checks.see("and is at least Beta times the target", now >= least, f"{now:.0f}, at least {least:.0f}")
 
 
@@ -331,7 +359,9 @@ def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
 def _idle_refill(lab: Lab) -> Run:
     point = lab.point
     if APP_SHARE * point.bdp < 3:
-        raise NotApplicable("nothing is in flight between two segments of the application: each one restarts from idleness")
+        raise NotApplicable(
+            "nothing is in flight between two segments of the application: each one restarts from idleness"
+        )
     trace, up = probe(lab)
     refill = next((one for one in reversed(trace.all("probe_refill")) if one.start < up.start), None)
     if refill is None:
@@ -345,7 +375,9 @@ def _idle_refill(lab: Lab) -> Run:
         if found is not None and trace.over(found) and _limited_in(trace, found) > 0.9:
             break
     else:
-        raise NotApplicable("the application is not the limit throughout any PROBE_REFILL: what its send buffer holds leaves first")
+        raise NotApplicable(
+            "the application is not the limit throughout any PROBE_REFILL: what its send buffer holds leaves first"
+        )
     return Run(trace, Setup(point, {"application limits": since}, {"share": share}))
 
 
@@ -386,7 +418,8 @@ PROBING_CASES = (
         "an application at half of the rate; loss above 2 % leads to PROBE_DOWN",
         _lossy_probe,
         _judge_lossy_probe,
-        note="The case wants inflight_longterm updated regardless of the application limit. The draft's HandleInflightTooHigh() does not lower it where the sample "
+        note="The case wants inflight_longterm updated regardless of the application limit. The draft's "
+        "HandleInflightTooHigh() does not lower it where the sample "
         "is application-limited, so either is accepted: it is kept, or set to at least Beta times the target.",
         without=_V1,
     ),
@@ -423,8 +456,10 @@ PROBING_CASES = (
         "the link gets slower as PROBE_DOWN begins; PROBE_REFILL without PROBE_CRUISE when it is time to probe",
         _late_down,
         _judge_late_down,
-        note="PROBE_DOWN paces at 0.9 of the estimate less a margin of 1 %, which is 1 % less than what is left of the link: inflight falls all the same, by about "
-        "1 % of the BDP a round trip. Where the queue of PROBE_UP is gone before it is time to probe, the case is run with a decrease of 20 %.",
+        note="PROBE_DOWN paces at 0.9 of the estimate less a margin of 1 %, which is 1 % less than what is "
+        "left of the link: inflight falls all the same, by about "
+        "1 % of the BDP a round trip. Where the queue of PROBE_UP is gone before it is time to probe, the case "
+        "is run with a decrease of 20 %.",
         without=_V1,
     ),
     Case(

@@ -1,8 +1,9 @@
-"""Traces as qlog: JSON text sequences (RFC 7464) of draft-ietf-quic-qlog-main-schema, with the events of draft-ietf-quic-qlog-quic-events.
+"""Traces as qlog: JSON text sequences (RFC 7464) of draft-ietf-quic-qlog-main-schema.
 
-`quic:congestion_state_updated` has the state of the control, `quic:recovery_metrics_updated` the metrics of QUIC's schema and, beside them, the variables of BBR under
-the draft's names. Volumes are segments where their name says nothing else; `congestion_window` and `bytes_in_flight` are bytes of payload. A file may have any of
-these fields: what is missing is unknown to the judge.
+Events are those of draft-ietf-quic-qlog-quic-events. `quic:congestion_state_updated` has the state of the control,
+`quic:recovery_metrics_updated` the metrics of QUIC's schema and, beside them, the variables of BBR under the draft's
+names. Volumes are segments where their name says nothing else; `congestion_window` and `bytes_in_flight` are bytes of
+payload. A file may have any of these fields: what is missing is unknown to the judge.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ def write(path: Path, run: Run, title: str, control: str) -> None:
             "title": title,
             "description": control,
             "vantage_point": {"type": "client", "name": "sender"},
-            "common_fields": {"time_format": "relative_to_epoch", "reference_time": {"clock_type": "monotonic", "epoch": "unknown"}},
+            "common_fields": {
+                "time_format": "relative_to_epoch",
+                "reference_time": {"clock_type": "monotonic", "epoch": "unknown"},
+            },
             "event_schemas": ["urn:ietf:params:qlog:events:quic-12"],
             "rate_bit": setup.point.rate,
             "rtt_s": setup.point.rtt,
@@ -85,7 +89,11 @@ def write(path: Path, run: Run, title: str, control: str) -> None:
                 change = {"old": state, "new": now, "recovery_state": ca_now}
                 _record(file, {"time": time, "name": f"quic:{_STATE}", "data": change})
                 state, ca_state = now, ca_now
-            data = {name: None if math.isnan(value) else float(value) for name, column in columns.items() for value in (column[row],)}
+            data = {
+                name: None if math.isnan(value) else float(value)
+                for name, column in columns.items()
+                for value in (column[row],)
+            }
             changed = {name: value for name, value in data.items() if before.get(name, math.inf) != value}
             if changed:
                 _record(file, {"time": time, "name": f"quic:{_METRIC}", "data": changed})
@@ -102,9 +110,11 @@ def read(path: Path) -> tuple[Trace, dict[str, Any]]:
     A metric holds until the next event that has it. Events other than these two are passed over. Raises InputError.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")  # the separator would be an end of a line to splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), "", getattr(error, "strerror", None) or "a file that is no text", _ALLOWED) from None
+        raise InputError(
+            str(path), "", getattr(error, "strerror", None) or "a file that is no text", _ALLOWED
+        ) from None
     rows: list[tuple[float, str, str, dict[str, Any]]] = []
     header: dict[str, Any] = {}
     known: dict[str, Any] = {}
@@ -136,14 +146,20 @@ def read(path: Path) -> tuple[Trace, dict[str, Any]]:
         rows.append((float(time), state, ca_state, dict(known)))
     if not rows:
         raise InputError(str(path), "", "no event of congestion control", f"events {_STATE} and {_METRIC}")
-    columns: dict[str, Any] = {"time_s": [row[0] / 1e3 for row in rows], "state": [row[1] for row in rows], "ca_state": [row[2] for row in rows]}
+    columns: dict[str, Any] = {
+        "time_s": [row[0] / 1e3 for row in rows],
+        "state": [row[1] for row in rows],
+        "ca_state": [row[2] for row in rows],
+    }
     for field, (column, factor) in FIELDS.items():
         if column in NUMBERS and any(field in row[3] for row in rows):
             columns[column] = [_number(path, field, row[3].get(field)) / factor for row in rows]
     missing = [name for name in NEEDED if name not in columns]
     if missing:
         names = {column: field for field, (column, _) in FIELDS.items()}
-        raise InputError(str(path), "", f"no {', '.join(names.get(name, name) for name in missing)}", "a trace with these")
+        raise InputError(
+            str(path), "", f"no {', '.join(names.get(name, name) for name in missing)}", "a trace with these"
+        )
     return Trace(columns), header
 
 

@@ -30,11 +30,13 @@ class Count:
     def of_results(cls, results: Sequence[Result]) -> Count:
         """Count results."""
         found = [one.verdict.result for one in results]
-        return cls(found.count(PASSED), found.count(CONSTANT), found.count(FAILED), len(found) - found.count(NOT_APPLICABLE))
+        return cls(
+            found.count(PASSED), found.count(CONSTANT), found.count(FAILED), len(found) - found.count(NOT_APPLICABLE)
+        )
 
     def __str__(self) -> str:
         if not self.of:
-            return "–"
+            return "-"
         if self.failed == 0:
             return f"{'passed' if not self.constant else 'constant'} {self.of}"
         return f"failed {self.failed} of {self.of}"
@@ -60,7 +62,11 @@ def _points(report: Report) -> list[Point]:
 
 def counts(report: Report) -> dict[tuple[str, str], Count]:
     """Return how often each case had each result for each control."""
-    return {(case, name): Count.of_results(_select(report, case, name)) for case in cases(report) for name in controls(report)}
+    return {
+        (case, name): Count.of_results(_select(report, case, name))
+        for case in cases(report)
+        for name in controls(report)
+    }
 
 
 def _by_rate(results: Sequence[Result]) -> str:
@@ -127,30 +133,45 @@ def _why(report: Report, key: str, name: str, _: int) -> str:
     return "\n".join([f"{CASES[key].number}. {CASES[key].heading}, {name}:", *lines]) if lines else ""
 
 
+def _row(key: str, cells: Sequence[str]) -> str:
+    return f"| {CASES[key].number} | {' | '.join(cells)} |"
+
+
 def markdown(report: Report) -> str:
     """Return the tables for a page."""
     names = controls(report)
     head = f"| | case | {' | '.join(names)} |\n|---|---|{'---|' * len(names)}"
     counted = counts(report)
-    rows = [f"| {CASES[key].number} | {CASES[key].heading} | {' | '.join(str(counted[key, name]) for name in names)} |" for key in cases(report)]
+    rows = [
+        f"| {CASES[key].number} | {CASES[key].heading} | {' | '.join(str(counted[key, name]) for name in names)} |"
+        for key in cases(report)
+    ]
     parts = [
-        f"Cases of {SPECIFICATION}. A number is of the points at which a case applies. Passed: {MEANING[PASSED]}. Constant: {MEANING[CONSTANT]}. "
-        f"Failed: {MEANING[FAILED]}. –: {MEANING[NOT_APPLICABLE]}.",
+        f"Cases of {SPECIFICATION}. A number is of the points at which a case applies. Passed: "
+        f"{MEANING[PASSED]}. Constant: {MEANING[CONSTANT]}. "
+        f"Failed: {MEANING[FAILED]}. -: {MEANING[NOT_APPLICABLE]}.",
         "\n".join([head, *rows]),
         f"Point by point: `+` passed, `c` constant, `F` failed, `.` not applicable. {_axes(report)}",
         "\n".join(
             [
                 f"| | {' | '.join(names)} |\n|---|{'---|' * len(names)}",
-                *(f"| {CASES[key].number} | {' | '.join(f'`{_by_rate(_select(report, key, name))}`' for name in names)} |" for key in cases(report)),
+                *(_row(key, [f"`{_by_rate(_select(report, key, name))}`" for name in names]) for key in cases(report)),
             ]
         ),
     ]
-    for title, result in (("What failed", FAILED), ("Where a constant differs", CONSTANT), ("Where a case does not apply", NOT_APPLICABLE)):
+    for title, result in (
+        ("What failed", FAILED),
+        ("Where a constant differs", CONSTANT),
+        ("Where a case does not apply", NOT_APPLICABLE),
+    ):
         lines = []
         for key in cases(report):
             for name in names:
                 found = reasons(_select(report, key, name), result)
-                lines += [f"- {CASES[key].number}, {name}: {line}" for line in found[: 1 if result == NOT_APPLICABLE else _MOST_REASONS]]
+                lines += [
+                    f"- {CASES[key].number}, {name}: {line}"
+                    for line in found[: 1 if result == NOT_APPLICABLE else _MOST_REASONS]
+                ]
         if lines:
             parts.append("\n".join([f"{title}, with the first point of each kind:", "", *lines]))
     notes = [f"- {CASES[key].number}: {CASES[key].note}" for key in cases(report) if CASES[key].note]
@@ -163,7 +184,9 @@ def markdown(report: Report) -> str:
 
 def plain(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as JSON has it."""
-    checks = [{"what": one.what, "held": one.held, "found": one.found, "constant": one.constant} for one in verdict.checks]
+    checks = [
+        {"what": one.what, "held": one.held, "found": one.found, "constant": one.constant} for one in verdict.checks
+    ]
     return {"result": verdict.result, "reason": verdict.reason, "checks": checks}
 
 
@@ -181,6 +204,10 @@ def as_json(report: Report) -> str:
         | plain(one.verdict)
         for one in report.results
     ]
-    left_out = [{"rate_bit": point.rate, "rtt_s": point.rtt, "reason": reason} for point, reason in report.left_out.items()]
+    left_out = [
+        {"rate_bit": point.rate, "rtt_s": point.rtt, "reason": reason} for point, reason in report.left_out.items()
+    ]
     notes = {key: CASES[key].note for key in cases(report) if CASES[key].note}
-    return json.dumps({"specification": SPECIFICATION, "results": results, "notes": notes, "left_out": left_out}, indent=1)
+    return json.dumps(
+        {"specification": SPECIFICATION, "results": results, "notes": notes, "left_out": left_out}, indent=1
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from dumbbell.check.lab import BULK, FRAME, Change, Lab, NotApplicable, Run, Setup, ns
@@ -22,6 +20,7 @@ from dumbbell.check.trace import PROBE_BW, Phase, Trace
 FULL_BW = 1.25  # growth in a round below which the pipe may be full, and the rounds of it (section Startup)
 FULL_BW_ROUNDS = 3
 LOSS_THRESH = 0.02
+LOSS_SEEN = 5 / 256  # what Linux has for it: segments are whole, and shares are counted when the loss is found
 LOST_RANGES = 6  # separate holes in a round that STARTUP takes for congestion: BBR.StartupFullLossCnt
 DRAIN_GAIN = 0.5
 _MOST_WINDOW = 8000  # segments
@@ -48,14 +47,15 @@ def probing_starts(lab: Lab) -> Phase:
 
 
 def on_link(lab: Lab, time: float) -> float:
-    """Return when what is sent at a time of the sender's clock gets to the bottleneck: the engine's clock of the same event."""
+    """Return when what is sent at a time of the sender's clock gets to the bottleneck."""
     return time + lab.point.rtt / 2
 
 
 def late_acks(setup: Setup) -> float:
     """Return by what share delayed acknowledgements may make a sample too large.
 
-    If packets come more slowly than the delayed ACK's timer, 40 ms (Linux TCP_DELACK_MIN), an ACK is late by up to one packet, unlike the next. The least
+    If packets come more slowly than the delayed ACK's timer, 40 ms (Linux TCP_DELACK_MIN), an ACK is late by up to
+    one packet, unlike the next. The least
     window has four packets, and the filter keeps the largest sample.
     """
     return 1 / 3 if setup.point.packet_time > 0.04 else 0.0
@@ -64,7 +64,8 @@ def late_acks(setup: Setup) -> float:
 def limited(lab: Lab, share: float = APP_SHARE, since: float = 0.0) -> Change:
     """Return an application that writes a share of what the link carries, from a time on.
 
-    From the start on, the initial window is what it writes in a round trip, 8000 segments at the most: otherwise it would fall behind, and then not be the limit
+    From the start on, the initial window is what it writes in a round trip, 8000 segments at the most: otherwise it
+    would fall behind, and then not be the limit
     until it has caught up.
     """
     share = min(share, _MOST_WINDOW / max(lab.point.bdp, 1)) if since == 0 else share
@@ -73,14 +74,13 @@ def limited(lab: Lab, share: float = APP_SHARE, since: float = 0.0) -> Change:
     return Change(flow={"app_rate": rate, "app_rate_from": ns(since)}, hosts=window)
 
 
-
 def limited_since(trace: Trace, seconds: float) -> float | None:
     """Return from when on the application has been the limit for so long."""
     busy = trace.time[trace["app_limited"] == 0]
     ends = [*busy.tolist(), float(trace.time[-1])]
     for before, after in zip([0.0, *ends], ends, strict=False):
         if after - before >= 2 * seconds and trace["delivered"][trace.at(before)] > 1:
-            return before + seconds
+            return float(before) + seconds
     return None
 
 
@@ -98,16 +98,28 @@ def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
     bandwidth = trace["max_bw_mbit"][row]
     expected = setup.point.goodput
     error = bandwidth / expected - 1
-    checks.see("max_bw within 2 % of the link", -0.02 <= error <= 0.02 + late_acks(setup), f"{bandwidth:.4g} of {expected:.4g} Mbit/s")
+    checks.see(
+        "max_bw within 2 % of the link",
+        -0.02 <= error <= 0.02 + late_acks(setup),
+        f"{bandwidth:.4g} of {expected:.4g} Mbit/s",
+    )
     checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}", constant=True)
     checks.see("full_bw_reached is set", trace["full_bw_reached"][row] == 1, f"{trace['full_bw_reached'][row]:g}")
     # the first of these rounds begins right after the last growth, which Linux looks for at every ACK
     before = a_round_before(trace, row, FULL_BW_ROUNDS - 1)
     growth = bandwidth / max(trace["max_bw_mbit"][before], 1e-12)
-    checks.see(f"less than 25 % growth at {FULL_BW_ROUNDS} starts of rounds", growth < FULL_BW, f"by {growth:.3g} since the first")
+    checks.see(
+        f"less than 25 % growth at {FULL_BW_ROUNDS} starts of rounds",
+        growth < FULL_BW,
+        f"by {growth:.3g} since the first",
+    )
     near = int(np.argmax(trace["max_bw_mbit"] > bandwidth / FULL_BW))
     passed = rounds(trace, near, row)
-    checks.see(f"not before {FULL_BW_ROUNDS} such rounds", passed >= FULL_BW_ROUNDS, f"{passed:.0f} rounds after the last growth of 25 %")
+    checks.see(
+        f"not before {FULL_BW_ROUNDS} such rounds",
+        passed >= FULL_BW_ROUNDS,
+        f"{passed:.0f} rounds after the last growth of 25 %",
+    )
 
 
 # 2
@@ -117,7 +129,9 @@ def _lossy_startup(lab: Lab) -> Run:
     point = lab.point
     in_round = APP_SHARE * point.bdp
     if in_round < 40:
-        raise NotApplicable(f"{in_round:.2g} segments of the application in a round: too few for {LOST_RANGES} separate holes in each")
+        raise NotApplicable(
+            f"{in_round:.2g} segments of the application in a round: too few for {LOST_RANGES} separate holes in each"
+        )
     length = 2 * point.startup + point.send_buffer
     since = limited_since(lab.run(length, limited(lab)), point.round)
     if since is None:
@@ -125,14 +139,18 @@ def _lossy_startup(lab: Lab) -> Run:
     share = min(0.3, max(0.05, 4 * LOST_RANGES / in_round))
     loss = {"name": "loss", "probability": share, "from": round(on_link(lab, since) * 1e9), "to": None}
     change = limited(lab).with_(Change(path=[loss]))
-    trace = lab.until(lambda trace: trace.first("drain") is not None, since + 12 * point.round, since + 24 * point.round, change)
+    trace = lab.until(
+        lambda trace: trace.first("drain") is not None, since + 12 * point.round, since + 24 * point.round, change
+    )
     return Run(trace, Setup(point, {"loss begins": since}, {"loss": share}))
 
 
 def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
     since = setup.times["loss begins"]
     startup = phase(trace, checks, "startup", ends=False)
-    checks.see("STARTUP until the loss begins", startup.end >= since, f"until {startup.end:.4g} s, loss from {since:.4g} s")
+    checks.see(
+        "STARTUP until the loss begins", startup.end >= since, f"until {startup.end:.4g} s, loss from {since:.4g} s"
+    )
     if not checks.see("STARTUP ends", trace.over(startup), f"not in {trace.time[-1] - since:.4g} s of loss"):
         return
     before = trace.rows(since - setup.point.round, since)
@@ -140,7 +158,7 @@ def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.see("application-limited when the loss begins", share > 0.5, f"in {share:.0%} of the round before")
     row = startup.rows.stop
     lost = loss_in_round(trace, row, trace.at(since))
-    checks.see("loss above LossThresh, 2 %", lost > LOSS_THRESH, f"{lost:.1%} of what is in flight")
+    checks.see("loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight")
     follows(trace, checks, startup, ("drain",))
     checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}", constant=True)
     checks.see("full_bw_reached is set", trace["full_bw_reached"][row] == 1, f"{trace['full_bw_reached'][row]:g}")
@@ -155,13 +173,21 @@ def _judge_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
     first, last = drain.rows.start, drain.rows.stop - 1
     checks.near("DrainPacingGain is 0.5", float(trace["pacing_gain"][first]), DRAIN_GAIN, 0.002)
     paced, expected = trace["pacing_rate_mbit"][last], trace["pacing_gain"][last] * trace["bw_mbit"][last] * _MARGIN
-    checks.see("paced at that gain", abs(paced / expected - 1) < 0.02, f"{paced:.4g} Mbit/s, gain times bandwidth is {expected:.4g}")
+    checks.see(
+        "paced at that gain",
+        abs(paced / expected - 1) < 0.02,
+        f"{paced:.4g} Mbit/s, gain times bandwidth is {expected:.4g}",
+    )
     after = follows(trace, checks, drain, PROBE_BW)
     row = after.rows.start
     room = burst(trace, row, setup)
     in_flight, target = trace["in_flight"], trace["inflight_bdp"]
     least = max(target[row], target[row - 1])
-    checks.see("it ends at inflight <= BBRInflight(1.0)", in_flight[row] <= least + room, f"{in_flight[row]:.0f} of {least:.0f}")
+    checks.see(
+        "it ends at inflight <= BBRInflight(1.0)",
+        in_flight[row] <= least + room,
+        f"{in_flight[row]:.0f} of {least:.0f}",
+    )
     inside = slice(first + 1, last + 1)
     low = float(np.min(in_flight[inside] - target[inside])) if last > first else 0.0
     checks.see("and not before", low >= -room, f"down to {low:+.0f}")
@@ -178,7 +204,8 @@ def _needs_drain(trace: Trace) -> None:
     if after is not None and after.state in PROBE_BW:
         row = after.rows.start
         raise NotApplicable(
-            f"DRAIN ends with the ACK that begins it: {trace['in_flight'][row]:.0f} in flight, BBRInflight(1.0) was {trace['inflight_bdp'][row - 1]:.0f} "
+            f"DRAIN ends with the ACK that begins it: {trace['in_flight'][row]:.0f} in flight, "
+            f"BBRInflight(1.0) was {trace['inflight_bdp'][row - 1]:.0f} "
             "with its allowance for bursts"
         )
 
@@ -188,8 +215,10 @@ def _needs_drain(trace: Trace) -> None:
 
 def _late_drain(lab: Lab) -> Run:
     if lab.point.bdp < 8:
-        raise NotApplicable(f"the path holds {lab.point.bdp:.2g} segments, hardly more than the least window, which BBRInflight(1.0) is")
-    drain = bulk(lab).first("drain")
+        raise NotApplicable(
+            f"the path holds {lab.point.bdp:.2g} segments, hardly more than the least window, which BBRInflight(1.0) is"
+        )
+    drain = bulk(lab).first("drain", cut=True)
     if drain is None:
         raise NotApplicable("the flow does not reach DRAIN")
     at = on_link(lab, drain.start)
@@ -212,6 +241,13 @@ def _premise_of_late_drain(trace: Trace) -> bool:
 
 
 def _judge_late_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
+    cut = trace.first("drain", cut=True)
+    after = trace.next(cut) if cut is not None else None
+    if cut is not None and after is not None and after.state == "probe_rtt":
+        passed = rounds(trace, cut.rows.start, cut.rows.stop)
+        if checks.see("DRAIN ends after 3 rounds", passed <= 4, f"after {passed:.0f}, with PROBE_RTT"):
+            raise NotApplicable(f"PROBE_RTT is due after {passed:.0f} rounds of DRAIN")
+        return
     drain = phase(trace, checks, "drain")
     after = follows(trace, checks, drain, PROBE_BW)
     first, row = drain.rows.start, after.rows.start
@@ -219,7 +255,11 @@ def _judge_late_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
     passed = rounds(trace, first, row)
     in_flight, target = trace["in_flight"][row], trace["inflight_bdp"][row]
     room = burst(trace, row, setup)
-    checks.see(f"inflight is still above BBRInflight(1.0), at {decrease:.0%} less", in_flight > target + room, f"{in_flight:.0f}, {target:.0f} when it ends")
+    checks.see(
+        f"inflight is still above BBRInflight(1.0), at {decrease:.0%} less",
+        in_flight > target + room,
+        f"{in_flight:.0f}, {target:.0f} when it ends",
+    )
     checks.see("DRAIN ends after 3 rounds", 3 <= passed <= 4, f"after {passed:.0f}")
 
 
@@ -227,13 +267,19 @@ def _judge_late_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 
 def batch_interval(lab: Lab) -> float:
-    """Return how long acknowledgements are held: a quarter of the round trip, in which the link sends 8 packets or more."""
+    """Return how long acknowledgements are held.
+
+    It is a quarter of the round trip, or the time of 8 packets on the link.
+    """
     return max(lab.point.rtt / 4, 8 * lab.point.packet_time)
 
 
 def aggregated(lab: Lab) -> Change:
     """Return a path on which acknowledgements come in batches."""
-    return Change(acks=[{"name": "batch", "interval": round(batch_interval(lab) * 1e9), "frames": None}], buffer=200 + 8 * lab.point.bdp)
+    return Change(
+        acks=[{"name": "batch", "interval": round(batch_interval(lab) * 1e9), "frames": None}],
+        buffer=200 + 8 * lab.point.bdp,
+    )
 
 
 def _startup_over_batches(lab: Lab) -> Run:
@@ -251,29 +297,54 @@ def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> N
     point = setup.point
     in_batch = setup.values["batch"] * point.rate / (8 * FRAME)
     extra = float(np.max(trace["extra_acked"][startup.rows]))
-    checks.see("extra_acked is that of a batch", 0.5 * in_batch <= extra <= 2.5 * in_batch, f"{extra:.0f}, a batch has {in_batch:.0f}")
+    checks.see(
+        "extra_acked is that of a batch",
+        0.5 * in_batch <= extra <= 2.5 * in_batch,
+        f"{extra:.0f}, a batch has {in_batch:.0f}",
+    )
     cwnd = float(np.max(trace["cwnd"][startup.rows]))
     checks.see("cwnd > 2 BDP", cwnd > 2 * point.bdp, f"{cwnd:.0f}, BDP {point.bdp:.0f}")
     bandwidth = trace["max_bw_mbit"][last]
-    checks.see("max_bw finds the link's rate", bandwidth >= 0.95 * point.goodput, f"{bandwidth:.4g} of {point.goodput:.4g} Mbit/s")
-    # a sample is over an ACK interval that begins and ends with a batch: it may hold a batch more than the link sends in its time
+    checks.see(
+        "max_bw finds the link's rate",
+        bandwidth >= 0.95 * point.goodput,
+        f"{bandwidth:.4g} of {point.goodput:.4g} Mbit/s",
+    )
+    # a sample is over an ACK interval that begins and ends with a batch: it may hold a batch more than the link sends
+    # in its time
     over = 1 + in_batch / max(point.bdp + in_batch, 1)
-    checks.see("and not more than the batches explain", bandwidth <= over * point.goodput, f"{bandwidth:.4g}, at most {over * point.goodput:.4g} Mbit/s")
+    checks.see(
+        "and not more than the batches explain",
+        bandwidth <= over * point.goodput,
+        f"{bandwidth:.4g}, at most {over * point.goodput:.4g} Mbit/s",
+    )
 
 
 # 20
 
 
 def later_path(lab: Lab, since: float) -> Change:
-    """Return a path that takes 2 % longer from a time on, so that no RTT is as small as before."""
-    delay = max(round(0.02 * lab.point.rtt * 1e9), 20_000)
-    return Change(path=[{"name": "reorder", "probability": 1.0, "delay": delay, "from": round(on_link(lab, since) * 1e9), "to": None}])
+    """Return a path that takes 2 % longer from a time on, or a packet, so that no RTT is as small as before."""
+    delay = ns(max(0.02 * lab.point.rtt, lab.point.packet_time))
+    return Change(
+        path=[
+            {
+                "name": "reorder",
+                "probability": 1.0,
+                "delay": delay,
+                "from": round(on_link(lab, since) * 1e9),
+                "to": None,
+            }
+        ]
+    )
 
 
 def _slow_startup(lab: Lab) -> Run:
     point = lab.point
     if APP_SHARE * point.bdp < 3:
-        raise NotApplicable("nothing is in flight between two segments of a slow application: idleness restarts the interval each time")
+        raise NotApplicable(
+            "nothing is in flight between two segments of a slow application: idleness restarts the interval each time"
+        )
     change = limited(lab).with_(later_path(lab, 3 * point.round))
     needed = 5.5 + 8 * point.round
 
@@ -281,10 +352,12 @@ def _slow_startup(lab: Lab) -> Run:
         found = trace.first("probe_rtt")
         return found is not None and trace.over(found)
 
-    return Run(lab.until(done, needed, 13 + 12 * point.round, change), Setup(point, {"path gets longer": 3 * point.round}))
+    return Run(
+        lab.until(done, needed, 13 + 12 * point.round, change), Setup(point, {"path gets longer": 3 * point.round})
+    )
 
 
-def _judge_slow_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
+def _judge_slow_startup(trace: Trace, _: Setup, checks: Checks) -> None:
     probe = phase(trace, checks, "probe_rtt")
     before = [one.state for one in trace.phases if one.start < probe.start]
     checks.see("only STARTUP before", set(before) == {"startup"}, ", ".join(dict.fromkeys(before)))
@@ -299,10 +372,12 @@ STARTUP_CASES = (
         "1",
         "startup-plateau",
         "Exiting STARTUP on Bandwidth Plateau",
-        "max_bw within 2 % of the link; after three rounds of less than 25 % growth full_bw_now, full_bw_reached and DRAIN",
+        "max_bw within 2 % of the link; after three rounds of less than 25 % growth full_bw_now, "
+        "full_bw_reached and DRAIN",
         _plateau,
         _judge_plateau,
-        note="Below 300 kbit/s delayed ACKs come with their timer, and single samples of few packets are up to a third too large. The maximum may be so as well.",
+        note="Below 300 kbit/s delayed ACKs come with their timer, and single samples of few packets are up to "
+        "a third too large. The maximum may be so as well.",
     ),
     Case(
         "2",
@@ -328,8 +403,10 @@ STARTUP_CASES = (
         "the link gets slower as DRAIN begins; PROBE_BW after three rounds though inflight is above the BDP",
         _late_drain,
         _judge_late_drain,
-        note="The draft's decrease of 10 % does not keep inflight above BBRInflight(1.0): DRAIN paces at half of the estimated bandwidth, so that the queue of "
-        "STARTUP, at most one BDP with a window gain of 2, falls by 0.4 BDP a round trip and is gone before three rounds are over. Where that is so, the case is "
+        note="The draft's decrease of 10 % does not keep inflight above BBRInflight(1.0): DRAIN paces at half "
+        "of the estimated bandwidth, so that the queue of "
+        "STARTUP, at most one BDP with a window gain of 2, falls by 0.4 BDP a round trip and is gone before "
+        "three rounds are over. Where that is so, the case is "
         "run with a decrease of 60 %, at which the link is slower than DRAIN paces.",
     ),
 )

@@ -96,10 +96,13 @@ def check(
     points: Sequence[Point] | None = None,
     *,
     jobs: int | None = None,
-    wanted: Wanted = Wanted(),  # noqa: B008  frozen
-    progress: Callable[[int, int], None] = lambda done, of: None,
+    wanted: Wanted = Wanted(),
+    progress: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> Report:
-    """Judge `cases` of `controls` at `points`, by default the grid; `progress` is told how many of how many parts are done."""
+    """Judge `cases` of `controls` at `points`, by default those of the grid.
+
+    `progress` is told how many of how many parts are done.
+    """
     began = time.monotonic()
     left_out: dict[Point, str] = {}
     if points is None:
@@ -112,7 +115,9 @@ def check(
             found[named(cc), point] = judge_point(cc, point, cases, wanted)
             progress(number + 1, len(parts))
     else:
-        context = multiprocessing.get_context("forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn")
+        context = multiprocessing.get_context(
+            "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+        )
         with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context) as pool:
             begun = {pool.submit(judge_point, cc, point, cases, wanted): (named(cc), point) for cc, point in parts}
             for number, future in enumerate(as_completed(begun)):

@@ -116,7 +116,10 @@ class Trace:
         return next(iter(self.all(state, after, cut=cut)), None)
 
     def all(self, state: str | tuple[str, ...], after: float = -1.0, *, cut: bool = False) -> list[Phase]:
-        """Return the phases in a state that begin at or after a time: without `cut`, those alone that PROBE_RTT does not end."""
+        """Return the phases in a state that begin at or after a time.
+
+        Without `cut` those that PROBE_RTT ends are left out.
+        """
         states = (state,) if isinstance(state, str) else state
         others = [one for one in self.phases if one.state in states and one.start >= after]
         if not cut and len(others) > 1 and not self.over(others[-1]) and any(self._is_cut(one) for one in others):
@@ -126,7 +129,7 @@ class Trace:
 
     def _is_cut(self, phase: Phase) -> bool:
         after = self.next(phase)
-        return phase.state != "probe_rtt" and after is not None and after.state == "probe_rtt"
+        return bool(phase.state != "probe_rtt" and after is not None and after.state == "probe_rtt")
 
     def next(self, phase: Phase) -> Phase | None:
         """Return the phase after another."""
@@ -135,7 +138,7 @@ class Trace:
 
     def over(self, phase: Phase) -> bool:
         """Whether the phase ended before the trace did."""
-        return phase.rows.stop < len(self)
+        return bool(phase.rows.stop < len(self))
 
     def rows(self, start: float, end: float) -> slice:
         """Return the rows from a time until before another."""

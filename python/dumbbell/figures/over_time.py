@@ -79,7 +79,8 @@ def stacked_series(
     """Draw panels one above another over common time; each is a `Series`, or a tuple of its fields in order.
 
     `columns` names a column of all frames whose values stand side by side. `marks` are times and texts of vertical
-    lines, such as changes of rate. `bands` are stretches of time that have the colour of their name behind the lines. A group has one colour in all panels. A line of more than 5000 points is drawn by
+    lines, such as changes of rate. `bands` are stretches of time that have the colour of their name behind the lines.
+    A group has one colour in all panels. A line of more than 5000 points is drawn by
     the first, lowest, highest and last of each pixel column. The keys of `panels` of the figure are the values of
     `columns`, if any, and the number of the panel.
     """
@@ -193,7 +194,9 @@ def _shade(picture: Picture, bands: Sequence[Band]) -> None:
     for axes in picture.panels.values():
         limits = axes.get_xlim()
         for band in bands:
-            axes.axvspan(band.start, band.end, facecolor=colours[band.name], linewidth=0.0, zorder=0.5, label=f"_{band.name}")
+            axes.axvspan(
+                band.start, band.end, facecolor=colours[band.name], linewidth=0.0, zorder=0.5, label=f"_{band.name}"
+            )
         axes.set_xlim(*limits)
     for name in names:
         picture.entry(name, Patch(facecolor=colours[name], linewidth=0.0))
