@@ -189,6 +189,7 @@ congestion_controls! {
     Bbr1: bbr1 as Box,
     Bbr2: bbr2 as Box,
     Bbr3: bbr3 as Box,
+    BbrDraft: bbr_draft as Box,
     RenoSce: reno_sce,
     DctcpSce: dctcp_sce,
     CubicSce: cubic_sce as Box,
