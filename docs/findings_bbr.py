@@ -1,0 +1,770 @@
+"""Figures and tables of docs/findings/bbr.md, from experiments/bbr/*.toml.
+
+python docs/findings_bbr.py RESULTS PAGE
+
+Writes the tables into PAGE, each between `<!-- table NAME -->` and `<!-- end -->`, and the figures beside it.
+"""
+
+import json
+import math
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import questions
+from questions import means, named
+
+from dumbbell import figures, shipped
+from dumbbell.errors import InputError
+from dumbbell.figures import Picture, Series
+from dumbbell.tables import aligned
+
+EXPERIMENTS = (
+    "share-by-buffer",
+    "mechanisms",
+    "rtt",
+    "groups",
+    "latecomer",
+    "shallow",
+    "policer",
+    "fair-queue",
+    "ecn-limit",
+    "dualpi2",
+)
+LINUX = "linux-bbr-cubic.csv"
+NAMES = {
+    "bbr1": "BBRv1",
+    "bbr2": "BBRv2",
+    "bbr3": "BBRv3",
+    "bbr-draft": "draft",
+    "cubic": "CUBIC",
+    "reno": "Reno",
+    "dctcp": "DCTCP",
+    "prague": "Prague",
+}
+BBR = list(NAMES.values())[:4]
+FIVE = list(NAMES.values())[:5]
+QUEUES = {
+    "bfifo": "tail drop",
+    "codel": "CoDel",
+    "fq_codel": "FQ-CoDel",
+    "cake": "Cake",
+    "dualpi2": "DualPI2",
+    "pfifo": "tail drop",
+}
+PAYLOAD = 1448 / 1514  # of a full frame
+
+
+class Found(questions.Found):
+    """Runs of the experiments of this page."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, EXPERIMENTS, _place)
+
+    def shares(self, name: str) -> pl.DataFrame:
+        """Return the runs of an experiment with two listed flows and the share of the first, `share`."""
+        flows = self.flows.filter(pl.col("flow") < 2)
+        both = flows.group_by("key").agg(both=pl.col("goodput_mbit").sum())
+        first = flows.filter(pl.col("flow") == 0).join(both, on="key")
+        share = first.select("key", share=pl.col("goodput_mbit") / pl.col("both"))
+        return self.of(name).join(share, on="key")
+
+
+def _place(row: dict[str, Any]) -> dict[str, Any]:
+    config = json.loads(row["config"])
+    flows, bottleneck = config["flows"], config["bottleneck"]
+    first, last = flows[0], flows[-1]
+    aqm, path = bottleneck["aqm"], bottleneck["path"]
+    product = bottleneck["rate"] * first["base_rtt"] / 8e9  # bytes
+    return {
+        "key": row["key"],
+        "seed": row["seed"],
+        "experiment": row["experiment"],
+        "rate": bottleneck["rate"] / 1e6,
+        "rtt": first["base_rtt"] / 1e6,
+        "second_rtt": last["base_rtt"] / 1e6,
+        "cc": NAMES[first["cc"]["name"]],
+        "version": _version(first),
+        "changed": _changed(row),
+        "second": NAMES[last["cc"]["name"]],
+        "count": first["count"],
+        "flows": sum(flow["count"] for flow in flows),
+        "queue": QUEUES[aqm["name"]],
+        "mask": aqm.get("ecn_mask"),
+        "ecn": config["hosts"]["ecn"],
+        "bytes": aqm.get("limit"),
+        "depth": aqm["limit"] / product if aqm["name"] == "bfifo" else None,
+        "bucket": path[0]["burst"] / 1e3 if path else None,
+        "utilisation": row["utilisation"],
+        "loss": 100 * row["drop_share"],
+        "sojourn": row["sojourn_mean_ms"],
+        "jain": row["jain"],
+    }
+
+
+def _version(flow: dict[str, Any]) -> str:
+    """Return the name of a flow's congestion control, and whether it answers ECN."""
+    name = NAMES[flow["cc"]["name"]]
+    return f"{name}, ECN" if flow["cc"].get("ecn") else name
+
+
+def _changed(row: dict[str, Any]) -> str:
+    """Return what a run changed of its first flow's control; empty if nothing."""
+    found = (
+        re.search(r"\((.*)\)", json.loads(row["matrix"])["flows[0].cc"]) if row["experiment"] == "mechanisms" else None
+    )
+    return found[1].replace("=", " = ") if found else ""
+
+
+def _ordered(column: str, order: list[str]) -> pl.Expr:
+    return named(column, {name: name for name in order})
+
+
+def _percent(row: dict[str, Any], name: str, digits: int = 0) -> str:
+    """Return a mean with its least and largest, in percent."""
+    return f"{100 * row[name]:.{digits}f} ({100 * row['low']:.{digits}f}-{100 * row['high']:.{digits}f})"
+
+
+def _cross(
+    frame: pl.DataFrame, rows: str, columns: str, order: list[str], text: Callable[[dict[str, Any]], str]
+) -> list[list[str]]:
+    """Return the cells of a table: a row for each value of `rows`, the values of `columns` across."""
+    cells = {(row[rows], str(row[columns])): text(row) for row in frame.iter_rows(named=True)}
+    values = frame[rows].unique().sort().to_list()
+    return [[_number(value), *(cells.get((value, name), "-") for name in order)] for value in values]
+
+
+def _number(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+# 1
+
+
+def linux() -> pl.DataFrame:
+    """Return shares of one BBR flow beside one CUBIC flow that were measured on Linux, by control and depth."""
+    cells = pl.read_csv(shipped.folder("references") / LINUX)
+    flows = cells.with_columns(
+        cc=pl.col("ccs").str.split("+").list.first().replace_strict(NAMES),
+        depth=pl.col("qdisc").str.split(" ").list.last().cast(pl.Float64)
+        / (pl.col("rate_mbit") * pl.col("rtts_ms") * 125),
+    )
+    keys = ["cc", "depth", "stagger_ms"]
+    return (
+        flows.group_by(keys)
+        .agg(
+            linux=pl.col("goodput_mbit").filter(pl.col("flow") == 1).sum() / pl.col("goodput_mbit").sum(),
+            linux_loss=100 * pl.col("queue_drops").first() / (pl.col("queue_drops") + pl.col("packets")).first(),
+        )
+        .sort(keys)
+    )
+
+
+def in_flight_cap(depth: float, base_rtt: float = 0.04) -> float:
+    """Return the share of BBRv1 beside flows that keep a buffer of `depth` products full, by Ware et al. (IMC 2019).
+
+    BBR has twice the product of its bandwidth and of the RTT in flight that it saw with its own packets out of the
+    queue. If the others have the part p of the buffer of X products, then (1 - p)(X + 1) = 2 (1 - p)(p X + 1), so that
+    p = 1/2 - 1/(2 X). In PROBE_RTT, each 10 s, it sends nearly nothing while the queue empties, for 200 ms and a round.
+    """
+    others = max(0.0, 0.5 - 0.5 / depth)
+    return (1 - others) * (1 - (depth * base_rtt + 0.2 + base_rtt) / 10)
+
+
+def share(found: Found) -> Picture:
+    """Draw the share of one BBR flow beside one other flow over the depth of the buffer."""
+    shares = found.shares("share-by-buffer").with_columns(shown=pl.format("beside {}", "second"))
+    values = means(shares, ["shown", "cc", "depth"], "share")
+    measured = linux().group_by("cc", "depth").agg(pl.col("linux").mean()).with_columns(shown=pl.lit("beside CUBIC"))
+    both = values.join(measured, on=["cc", "depth", "shown"], how="left")
+    picture = figures.lines(
+        both.with_columns(_ordered("cc", FIVE)),
+        "depth",
+        "share",
+        low="low",
+        high="high",
+        by="cc",
+        facet="shown",
+        log_x=True,
+        reference="linux",
+        reference_name="Linux",
+        x_label="depth of the buffer, bandwidth-delay products",
+        y_label="share of the first flow",
+        title="50 Mbit/s, 40 ms, tail drop; mean, least and largest of 4 runs of 120 s",
+    )
+    depths = [0.1 * 160 ** (i / 60) for i in range(61)]
+    picture.curve(depths, [in_flight_cap(depth) for depth in depths], "model of BBRv1's in-flight cap")
+    picture.level(0.5, "half", "--")
+    return picture.arrange()
+
+
+def share_loss(found: Found) -> Picture:
+    """Draw the loss in the same runs."""
+    shares = found.of("share-by-buffer").with_columns(shown=pl.format("beside {}", "second"))
+    return figures.lines(
+        means(shares, ["shown", "cc", "depth"], "loss").with_columns(_ordered("cc", FIVE)),
+        "depth",
+        "loss",
+        low="low",
+        high="high",
+        by="cc",
+        facet="shown",
+        log_x=True,
+        log_y=True,
+        x_label="depth of the buffer, bandwidth-delay products",
+        y_label="packets dropped, %",
+    )
+
+
+def share_table(found: Found) -> str:
+    """Return the shares beside CUBIC and beside Reno, and loss."""
+    shares = found.shares("share-by-buffer")
+    rows = []
+    for second in ("CUBIC", "Reno"):
+        values = means(shares.filter(pl.col("second") == second), ["cc", "depth"], "share")
+        rows += [
+            [f"beside {second}", *row]
+            for row in _cross(values, "depth", "cc", FIVE, lambda row: _percent(row, "share"))
+        ]
+    return aligned(["share, %", "depth", *FIVE], rows)
+
+
+def linux_table(found: Found) -> str:
+    """Return the shares beside CUBIC next to those measured on Linux."""
+    runs = found.shares("share-by-buffer").filter(pl.col("second") == "CUBIC")
+    values = means(runs, ["cc", "depth"], "share", "loss")
+    rows = []
+    for (cc, depth), part in linux().group_by(["cc", "depth"], maintain_order=True):
+        row = values.filter(pl.col("cc") == cc, pl.col("depth") == depth).row(0, named=True)
+        measured = ", ".join(f"{100 * one:.0f}" for one in part["linux"])
+        losses = f"{part['linux_loss'].mean():.2f}"
+        rows.append([str(cc), f"{depth:g}", _percent(row, "share"), measured, f"{row['loss']:.2f}", losses])
+    return aligned(["", "depth", "share, %", "Linux", "dropped, %", "Linux"], rows)
+
+
+def mechanisms_table(found: Found) -> str:
+    """Return the shares with single gains changed, and how long a flow probes upwards."""
+    shares = found.shares("mechanisms")
+    trace = found.series(shares.select("key"), "trace").filter(pl.col("flow") == 0).sort("key", "time_s")
+    lasting = trace.with_columns(lasts=pl.col("time_s").shift(-1).over("key") - pl.col("time_s"))
+    up = (
+        lasting.filter(pl.col("time_s") > 10)
+        .group_by("key")
+        .agg(up=pl.col("lasts").filter(pl.col("state") == "probe_up").sum() / pl.col("lasts").sum())
+    )
+    values = means(shares.join(up, on="key"), ["cc", "changed", "depth"], "share", "up")
+    depths = sorted(values["depth"].unique())
+    rows = []
+    for (cc, changed), part in values.group_by(["cc", "changed"], maintain_order=True):
+        of = {row["depth"]: row for row in part.iter_rows(named=True)}
+        cells = [_percent(of[depth], "share") for depth in depths]
+        rows.append([str(cc), str(changed) or "as it is", *cells, f"{100 * of[1.0]['up']:.0f}"])
+    header = ["", "changed", *(f"share, %, at {depth:g}" for depth in depths), "time in UP at 1, %"]
+    return aligned(header, rows, words=(0, 1))
+
+
+# 2
+
+
+def rtt(found: Found) -> Picture:
+    """Draw the share of a flow of 10 ms beside one of another RTT."""
+    names = {62_500: "buffer of 10 ms", 1_250_000: "buffer of 200 ms"}
+    shares = found.shares("rtt").with_columns(named("bytes", names))
+    picture = figures.lines(
+        means(shares, ["bytes", "cc", "second_rtt"], "share").with_columns(_ordered("cc", FIVE)),
+        "second_rtt",
+        "share",
+        low="low",
+        high="high",
+        by="cc",
+        facet="bytes",
+        log_x=True,
+        x_label="base RTT of the second flow, ms",
+        y_label="share of the flow of 10 ms",
+        title="Two flows of one kind, 50 Mbit/s, tail drop; mean, least and largest of 4 runs",
+    )
+    picture.level(0.5, "half", "--")
+    return picture.arrange()
+
+
+def rtt_table(found: Found) -> str:
+    """Return how many times as much the flow of the longer RTT gets, time in queue and loss."""
+    shares = found.shares("rtt").with_columns(ratio=1 / pl.col("share") - 1)
+    rows = []
+    for limit, name in ((62_500, "10 ms"), (1_250_000, "200 ms")):
+        values = means(shares.filter(pl.col("bytes") == limit), ["cc", "second_rtt"], "ratio", "sojourn", "loss")
+
+        def text(row: dict[str, Any]) -> str:
+            return f"{row['ratio']:.2g}; {row['sojourn']:.0f} ms; {row['loss']:.2g} %"
+
+        rows += [[name, *row] for row in _cross(values, "second_rtt", "cc", FIVE, text)]
+    return aligned(["buffer", "RTT, ms", *FIVE], rows)
+
+
+# 3
+
+
+def _groups(found: Found) -> pl.DataFrame:
+    each = found.each(found.of("groups"))
+    bbr = pl.col("goodput_mbit").filter(pl.col("flow") < pl.col("count")).sum()
+    keys = ["key", "cc", "depth", "count", "flows", "loss"]
+    return each.group_by(keys).agg(share=bbr / pl.col("goodput_mbit").sum()).sort("key")
+
+
+def groups(found: Found) -> Picture:
+    """Draw the share of the group of BBR over the part that they are of all flows."""
+    shares = _groups(found).with_columns(
+        part=pl.col("count") / pl.col("flows"),
+        shown=pl.format("buffer of {} products", pl.col("depth").cast(pl.Int64)),
+        all=pl.format("{} flows", "flows"),
+    )
+    order = [f"{flows} flows" for flows in sorted(shares["flows"].unique())]
+    values = means(shares, ["shown", "cc", "all", "part"], "share")
+    picture = figures.lines(
+        values.with_columns(_ordered("cc", BBR), _ordered("all", order)),
+        "part",
+        "share",
+        by="all",
+        facet="shown",
+        columns="cc",
+        log_x=False,
+        x_label="part of the flows that are BBR, the others CUBIC",
+        y_label="share of the link of these",
+        title="100 Mbit/s, 40 ms, tail drop; means of 2 runs of 90 s",
+    )
+    picture.curve([0, 1], [0, 1], "equal shares")
+    return picture.arrange()
+
+
+def one_of_many(found: Found) -> Picture:
+    """Draw the share of a single BBR flow over the number of CUBIC flows."""
+    single = (
+        _groups(found)
+        .filter(pl.col("count") == 1)
+        .with_columns(
+            others=pl.col("flows") - 1, shown=pl.format("buffer of {} products", pl.col("depth").cast(pl.Int64))
+        )
+    )
+    picture = figures.lines(
+        means(single, ["shown", "cc", "others"], "share").with_columns(_ordered("cc", BBR)),
+        "others",
+        "share",
+        low="low",
+        high="high",
+        by="cc",
+        facet="shown",
+        log_x=True,
+        x_label="CUBIC flows",
+        y_label="share of the one BBR flow",
+    )
+    counts = [49 ** (i / 40) for i in range(41)]
+    picture.curve(counts, [1 / (count + 1) for count in counts], "equal shares")
+    return picture.arrange()
+
+
+# 4
+
+AMONG = {"like": "among 4 of its kind", "cubic": "among 4 CUBIC", "bbr": "CUBIC among 4"}
+BIN = 5  # s
+
+
+def _late(found: Found) -> pl.DataFrame:
+    """Return the goodput of the flow that came last over its fair share, by whole seconds since its start."""
+    runs = found.of("latecomer")
+    start = found.flows.filter(pl.col("flow") == 4).select("key", "start_s")
+    series = found.series(runs).filter(pl.col("flow") == 4).join(start, on="key")
+    like, cubic = pl.col("cc") == pl.col("second"), pl.col("cc") == "CUBIC"
+    kind = pl.when(like).then(pl.lit("like")).when(cubic).then(pl.lit("cubic")).otherwise(pl.lit("bbr"))
+    return series.select(
+        "key",
+        "seed",
+        "depth",
+        kind=kind,
+        cc=pl.when(cubic).then("second").otherwise("cc"),
+        time=(pl.col("time_s") - pl.col("start_s")).ceil(),
+        fair=pl.col("goodput_mbit") / (pl.col("rate") * PAYLOAD / pl.col("flows")),
+    ).filter(pl.col("time").is_between(1, 60))
+
+
+def latecomer(found: Found) -> Picture:
+    """Draw what a flow that comes late gets over time."""
+    late = _late(found).with_columns(
+        ((pl.col("time") - 1) // BIN * BIN + BIN / 2).alias("time"),
+        named("kind", AMONG),
+        shown=pl.format("buffer of {} BDP", pl.col("depth").cast(pl.Int64)),
+    )
+    picture = figures.lines(
+        means(late, ["shown", "kind", "cc", "time"], "fair").with_columns(_ordered("cc", FIVE)),
+        "time",
+        "fair",
+        by="cc",
+        facet="shown",
+        columns="kind",
+        log_x=False,
+        x_label="time since its start, s",
+        y_label="goodput of the late flow over a fifth of the link",
+        title="50 Mbit/s, 40 ms, tail drop; means of 8 runs",
+    )
+    picture.level(1, "fair", "--")
+    return picture.arrange()
+
+
+def latecomer_table(found: Found) -> str:
+    """Return how soon the late flow has four fifths of its fair share over 5 s, and what it has from 50 to 60 s."""
+    late = _late(found).sort("key", "time").with_columns(over=pl.col("fair").rolling_mean(BIN).over("key"))
+    keys = ["depth", "kind", "cc", "key"]
+    each = late.group_by(keys).agg(
+        reached=pl.col("time").filter(pl.col("over") >= 0.8).min(),
+        end=pl.col("fair").filter(pl.col("time") > 50).mean(),
+    )
+    values = each.group_by(keys[:3]).agg(
+        reached=pl.col("reached").fill_null(math.inf).median(),
+        count=pl.col("reached").count(),
+        n=pl.len(),
+        end=pl.col("end").mean(),
+    )
+    rows = []
+    for depth in sorted(values["depth"].unique()):
+        for kind, name in AMONG.items():
+            here = {
+                row["cc"]: row
+                for row in values.filter(pl.col("depth") == depth, pl.col("kind") == kind).iter_rows(named=True)
+            }
+            cells = [_reached(here.get(cc)) for cc in FIVE]
+            rows.append([f"{depth:g}", name, *cells])
+    return aligned(["buffer, BDP", "", *FIVE], rows, words=(0, 1))
+
+
+def _reached(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    time = f"{row['reached']:.0f} s" if math.isfinite(row["reached"]) else "never"
+    some = "" if row["count"] in (0, row["n"]) else f" ({row['count']} of {row['n']})"
+    return f"{time}{some}; {row['end']:.2f}"
+
+
+# 5
+
+
+def shallow(found: Found) -> Picture:
+    """Draw the loss rate over the depth of the buffer."""
+    runs = found.of("shallow")
+    shown = {count: f"{count} flow{'s' * (count > 1)}" for count in sorted(runs["count"].unique())}
+    lost = pl.when(pl.col("loss") > 0).then("loss").name.keep()
+    values = means(runs.with_columns(lost, shown=named("count", shown)), ["shown", "cc", "depth"], "loss")
+    return figures.lines(
+        values.with_columns(_ordered("cc", FIVE)),
+        "depth",
+        "loss",
+        low="low",
+        high="high",
+        by="cc",
+        facet="shown",
+        columns=4,
+        log_x=True,
+        log_y=True,
+        x_label="depth of the buffer, bandwidth-delay products",
+        y_label="packets dropped, %",
+        title="All flows of one kind, 50 Mbit/s, 40 ms, tail drop, from 10 to 60 s; no point: no loss",
+    )
+
+
+def shallow_table(found: Found) -> str:
+    """Return loss and use of the link in shallow buffers."""
+    values = means(found.of("shallow"), ["count", "cc", "depth"], "loss", "utilisation")
+    rows = []
+    for count in sorted(values["count"].unique()):
+        here = values.filter(pl.col("count") == count)
+        rows += [
+            [str(count), *row]
+            for row in _cross(
+                here, "depth", "cc", FIVE, lambda row: f"{row['loss']:.2g}; {100 * row['utilisation']:.1f}"
+            )
+        ]
+    return aligned(["flows", "depth", *FIVE], rows)
+
+
+# 6
+
+POLICED = [*FIVE, "Reno"]
+
+
+def _policed(found: Found) -> pl.DataFrame:
+    flows = found.each(found.of("policer"))
+    return flows.with_columns(lost=100 * pl.col("retransmissions") / pl.col("sent"))
+
+
+def policer(found: Found) -> Picture:
+    """Draw the goodput of a flow through a policer over the depth of the bucket."""
+    return _over_bucket(found, "goodput_mbit", "goodput, Mbit/s")
+
+
+def policer_loss(found: Found) -> Picture:
+    """Draw the retransmissions of a flow through a policer."""
+    return _over_bucket(found, "lost", "sent again, % of packets")
+
+
+def _over_bucket(found: Found, value: str, label: str) -> Picture:
+    return figures.lines(
+        means(_policed(found), ["cc", "bucket"], value).with_columns(_ordered("cc", POLICED)),
+        "bucket",
+        value,
+        low="low",
+        high="high",
+        by="cc",
+        log_x=True,
+        x_label="depth of the bucket, kB",
+        y_label=label,
+        title="Policer of 10 Mbit/s, 40 ms, 60 s",
+    )
+
+
+def policer_time(found: Found) -> Picture:
+    """Draw what BBRv1 and v3 believe and lose behind a policer over time."""
+    runs = found.of("policer").filter(
+        pl.col("bucket") == 50, pl.col("seed") == 1, pl.col("cc").is_in(["BBRv1", "BBRv3"])
+    )
+    trace = found.series(runs, "trace").filter(pl.col("time_s") < 20).sort("key", "time_s")
+    believed = trace.unpivot(
+        ["max_bw_mbit", "bw_mbit"], index=["cc", "time_s"], variable_name="what", value_name="bandwidth"
+    ).with_columns(named("what", {"max_bw_mbit": "filter's maximum", "bw_mbit": "used"}))
+    window = (pl.col("time_s") // 0.5) * 0.5
+    lost = (
+        trace.with_columns(time_s=window)
+        .group_by("cc", "time_s")
+        .agg(lost=100 * (pl.col("lost").max() - pl.col("lost").min()) / (pl.col("sent").max() - pl.col("sent").min()))
+    )
+    return figures.stacked_series(
+        [
+            Series(
+                believed.unique(["cc", "time_s", "what"], keep="last", maintain_order=True),
+                "bandwidth",
+                "what",
+                "bandwidth, Mbit/s",
+            ),
+            Series(lost.sort("cc", "time_s"), "lost", None, "lost in 0.5 s, %"),
+        ],
+        columns="cc",
+        title="Policer of 10 Mbit/s with a bucket of 50 kB, 40 ms",
+    )
+
+
+# 7
+
+REMEDIES = ["tail drop", "CoDel", "FQ-CoDel", "Cake"]
+ECN = {False: "no ECN", True: "ECN negotiated"}
+
+
+def fair_queue(found: Found) -> Picture:
+    """Draw the share of one BBR flow over four queues."""
+    shares = found.shares("fair-queue").with_columns(shown=pl.format("beside {}", "second"))
+    picture = figures.bars(
+        means(shares, ["shown", "ecn", "cc", "queue"], "share").with_columns(
+            _ordered("cc", FIVE), _ordered("queue", REMEDIES), named("ecn", ECN)
+        ),
+        "queue",
+        "share",
+        low="low",
+        high="high",
+        group="cc",
+        facet="ecn",
+        columns="shown",
+        x_label="",
+        y_label="share of the first flow",
+        title="50 Mbit/s, 40 ms; tail drop of 2 BDP; mean, least and largest of 4 runs",
+    )
+    picture.level(0.5, "half", "--")
+    return picture.arrange()
+
+
+def thin_flow(found: Found) -> Picture:
+    """Draw the delay of a thin flow beside the pairs."""
+    runs = found.of("fair-queue").filter(pl.col("second") == "CUBIC")
+    thin = found.members(runs).filter(pl.col("kind") == "udp")
+    return figures.bars(
+        means(thin, ["ecn", "cc", "queue"], "sojourn_p99_ms").with_columns(
+            _ordered("cc", FIVE), _ordered("queue", REMEDIES), named("ecn", ECN)
+        ),
+        "queue",
+        "sojourn_p99_ms",
+        low="low",
+        high="high",
+        group="cc",
+        facet="ecn",
+        log_y=True,
+        x_label="",
+        y_label="P99 of the thin flow's time in queue, ms",
+        title="60 frames of 200 B a second beside one flow and one of CUBIC",
+    )
+
+
+def fair_queue_table(found: Found) -> str:
+    """Return the mean time in queue of the first flow's own packets beside CUBIC."""
+    runs = found.of("fair-queue").filter(pl.col("second") == "CUBIC")
+    own = found.members(runs).filter(pl.col("class") == 0, pl.col("kind") == "flows")
+    values = means(own, ["ecn", "cc", "queue"], "sojourn_mean_ms", "sojourn_p99_ms")
+    rows = []
+    for ecn, name in ECN.items():
+        for queue in REMEDIES:
+            here = {
+                row["cc"]: row
+                for row in values.filter(pl.col("ecn") == ecn, pl.col("queue") == queue).iter_rows(named=True)
+            }
+            rows.append(
+                [
+                    name,
+                    queue,
+                    *(
+                        f"{here[cc]['sojourn_mean_ms']:.2g} / {here[cc]['sojourn_p99_ms']:.2g}" if cc in here else "-"
+                        for cc in FIVE
+                    ),
+                ]
+            )
+    return aligned(["", "own queue, ms", *FIVE], rows, words=(0, 1))
+
+
+# 8
+
+ANSWERS = ["BBRv2", "BBRv2, ECN", "BBRv3", "BBRv3, ECN", "BBRv1", "DCTCP"]
+
+
+def ecn_limit(found: Found) -> Picture:
+    """Draw the mean queue around the limit of 5 ms."""
+    runs = found.of("ecn-limit")
+    order = [f"{value:g}" for value in sorted(runs["rtt"].unique())]
+    text = runs["rtt"].map_elements(lambda value: f"{value:g}", return_dtype=pl.String).alias("shown")
+    flows = {count: f"{count} flow{'s' * (count > 1)}" for count in sorted(runs["count"].unique())}
+    values = means(runs.with_columns(text, count=named("count", flows)), ["count", "version", "shown"], "sojourn")
+    return figures.lines(
+        values.with_columns(_ordered("version", ANSWERS), _ordered("shown", order)),
+        "shown",
+        "sojourn",
+        low="low",
+        high="high",
+        by="version",
+        facet="count",
+        columns=1,
+        log_y=True,
+        x_label="base RTT, ms",
+        y_label="mean time in queue, ms",
+        title="50 Mbit/s, a step of 1 ms; mean, least and largest of 4 runs of 60 s",
+    )
+
+
+def ecn_table(found: Found) -> str:
+    """Return time in queue, share of marks, use of the link and fairness of four flows."""
+    runs = found.members(found.of("ecn-limit").filter(pl.col("count") > 1))
+    values = means(runs, ["version", "rtt"], "sojourn", "mark_share", "utilisation", "jain")
+
+    def text(row: dict[str, Any]) -> str:
+        return f"{row['sojourn']:.2g}; {100 * row['mark_share']:.0f}; {100 * row['utilisation']:.1f}; {row['jain']:.2f}"
+
+    return aligned(["base RTT, ms", *ANSWERS], _cross(values, "rtt", "version", ANSWERS, text))
+
+
+# 9
+
+FIRST = ["BBRv1", "BBRv2, ECN", "BBRv3, ECN", "BBRv3", "draft", "Prague", "CUBIC"]
+MASKS = {"l4s_ect": "ECT(0) belongs to C", "any_ect": "ECT(0) belongs to L"}
+THREE = {0: "the flow named", 1: "Prague", 2: "CUBIC"}
+
+
+def dualpi2(found: Found) -> Picture:
+    """Draw the goodput of three flows over DualPI2."""
+    flows = found.each(found.of("dualpi2")).with_columns(
+        shown=pl.format("{} ms", pl.col("rtt").cast(pl.Int64)), role=named("flow", THREE)
+    )
+    values = means(flows, ["mask", "shown", "version", "role"], "goodput_mbit")
+    return figures.bars(
+        values.with_columns(_ordered("version", FIRST), _ordered("shown", ["4 ms", "20 ms"]), named("mask", MASKS)),
+        "version",
+        "goodput_mbit",
+        low="low",
+        high="high",
+        group="role",
+        facet="shown",
+        columns="mask",
+        x_label="beside Prague and CUBIC without ECN",
+        y_label="goodput, Mbit/s",
+        title="50 Mbit/s; mean, least and largest of 4 runs of 120 s",
+    )
+
+
+def dualpi2_table(found: Found) -> str:
+    """Return goodput and mean time in queue of the three flows."""
+    flows = found.each(found.of("dualpi2"))
+    values = means(flows, ["mask", "rtt", "version", "flow"], "goodput_mbit", "sojourn_mean_ms")
+    rows = []
+    for mask, queue in MASKS.items():
+        for rtt_ms in sorted(values["rtt"].unique()):
+            for version in FIRST:
+                here = values.filter(pl.col("mask") == mask, pl.col("rtt") == rtt_ms, pl.col("version") == version)
+                if here.is_empty():
+                    continue
+                cells = [
+                    f"{row['goodput_mbit']:.1f}; {row['sojourn_mean_ms']:.2g} ms"
+                    for row in here.sort("flow").iter_rows(named=True)
+                ]
+                rows.append([queue, f"{rtt_ms:g}", version, *cells])
+    return aligned(["", "RTT, ms", "first flow", "its Mbit/s; queue", "Prague", "CUBIC"], rows, words=(0, 1, 2))
+
+
+FIGURES: dict[str, Callable[[Found], Picture]] = {
+    "share": share,
+    "share-loss": share_loss,
+    "rtt": rtt,
+    "groups": groups,
+    "one-of-many": one_of_many,
+    "latecomer": latecomer,
+    "shallow": shallow,
+    "policer": policer,
+    "policer-loss": policer_loss,
+    "policer-time": policer_time,
+    "fair-queue": fair_queue,
+    "thin-flow": thin_flow,
+    "ecn-limit": ecn_limit,
+    "dualpi2": dualpi2,
+}
+TABLES: dict[str, Callable[[Found], str]] = {
+    "share": share_table,
+    "linux": linux_table,
+    "mechanisms": mechanisms_table,
+    "rtt": rtt_table,
+    "latecomer": latecomer_table,
+    "shallow": shallow_table,
+    "fair-queue": fair_queue_table,
+    "ecn": ecn_table,
+    "dualpi2": dualpi2_table,
+}
+
+
+def fill(text: str, tables: dict[str, str]) -> str:
+    """Return a page with each table in its place; raises InputError if a table has none."""
+    for name, table in tables.items():
+        place = re.compile(rf"(<!-- table {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if not place.search(text):
+            raise InputError("", name, "no place for this table", f"<!-- table {name} --> and <!-- end -->")
+        text = place.sub(lambda found, table=table: f"{found[1]}\n{table}\n\n{found[2]}", text)  # type: ignore[misc]
+    return text
+
+
+def main(path: str, page: str) -> None:
+    """Write the tables into the page and draw the figures beside it."""
+    found = Found(path)
+    target = Path(page)
+    text = fill(target.read_text(encoding="utf-8"), {name: table(found) for name, table in TABLES.items()})
+    target.write_text(text, encoding="utf-8")
+    for name, draw in FIGURES.items():
+        print(figures.save(draw(found), target.parent / f"bbr-{name}.png"), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    try:
+        main(*sys.argv[1:])
+    except InputError as error:
+        sys.exit(str(error))
