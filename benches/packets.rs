@@ -85,6 +85,8 @@ fn cases() -> Vec<Case> {
         // a's link and flows: scalable congestion control over DualPI2, alone and beside classic flows
         case("i", GBIT, 5 * MS, &[("prague", 10)], json!({"name": "dualpi2"}), 20_000, 1_000),
         case("i-classic", GBIT, 5 * MS, &[("prague", 5), ("cubic", 5)], json!({"name": "dualpi2"}), 20_000, 1_000),
+        // c's link and queue: model-based congestion control, which wants a rate sample of every ACK
+        case("j", 10 * GBIT, 5 * MS, &[("bbr2", 10)], step(), 4_000, 200),
         case("codel-10", GBIT, 5 * MS, &[("cubic", 10)], codel(), 20_000, 1_000),
         case("fq-codel-10", GBIT, 20 * MS, &[("cubic", 10)], json!({"name": "fq_codel"}), 20_000, 1_000),
         case("pie-10", GBIT, 20 * MS, &[("cubic", 10)], json!({"name": "pie", "ecn": true}), 20_000, 1_000),

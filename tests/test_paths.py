@@ -15,7 +15,7 @@ def test_stages_are_names_or_tables_and_canonical_with_all_their_parameters() ->
     flows = [{"cc": "reno", "path": ["jitter", {"name": "loss", "probability": 0.01}], "ack_path": ["batch"]}]
     bottleneck = {"aqm": "pfifo", "path": [{"name": "policer", "rate": "5Mbit"}], "behind": ["batch"]}
     groups = parsed(flows=flows, bottleneck=bottleneck).cell(0).groups
-    assert groups["flows"][0]["path"] == [{"name": "jitter", "max": 1_000_000}, {"name": "loss", "probability": 0.01}]
+    assert groups["flows"][0]["path"] == [{"name": "jitter", "max": 1_000_000}, {"name": "loss", "probability": 0.01, "from": 0, "to": None}]
     assert [stage["name"] for stage in groups["flows"][0]["ack_path"]] == ["batch"]
     assert groups["bottleneck"]["path"] == [{"name": "policer", "rate": 5_000_000, "burst": 15_140}]
     assert [stage["name"] for stage in groups["bottleneck"]["behind"]] == ["batch"]

@@ -39,6 +39,10 @@ pub mod flag {
     pub const PSH: u8 = 1 << 4;
     /// Carries no transport that listens: unresponsive UDP.
     pub const UDP: u8 = 1 << 5;
+    /// The next packet belongs to the same burst, which queue and receiver take as one (segmentation offload on all hosts).
+    pub const MORE: u8 = 1 << 6;
+    /// The last packet of such a burst.
+    pub const LAST: u8 = 1 << 7;
     /// Packets that are not TCP data.
     pub const NO_DATA: u8 = SYN | PURE_ACK | UDP;
 }

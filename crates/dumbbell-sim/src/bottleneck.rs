@@ -3,7 +3,7 @@
 use crate::config::Shaper;
 use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey};
 use dumbbell_core::log::{At, DropReason, Log, Place};
-use dumbbell_core::packet::Packet;
+use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::End;
 use dumbbell_core::record::{Counters, FlowLog, InternalLog};
 use dumbbell_core::units::{Rate, Time};
@@ -49,6 +49,10 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     pace: Pace,
     rate: Rate,
     burst: u32,
+    /// A burst that counts as one packet, as far as it has come.
+    coming: Vec<Packet>,
+    /// The rest of the burst in front leaves without waiting.
+    leaving: bool,
 }
 
 impl<A: Aqm, L: Log> Bottleneck<A, L> {
@@ -64,7 +68,18 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         };
         let counters =
             Counters { internal: InternalLog::new(aqm.internal_queues()), flows: FlowLog::new(classes), ..Counters::default() };
-        Bottleneck { aqm, counters, listener, in_service: None, next: Time::NEVER, pace, rate, burst }
+        Bottleneck {
+            aqm,
+            counters,
+            listener,
+            in_service: None,
+            next: Time::NEVER,
+            pace,
+            rate,
+            burst,
+            coming: Vec::new(),
+            leaving: false,
+        }
     }
 
     /// From now on, packets of slot `flow` belong to the flow with `key`, which is of connection class `class`.
@@ -76,11 +91,34 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// A packet reaches the queue.
     #[inline]
     pub fn arrive(&mut self, packet: Packet, now: Time) {
-        let mut log = (&mut self.counters, &mut self.listener);
-        log.arrived(&packet, now);
-        self.aqm.enqueue(packet, now, &mut log);
+        if packet.has(flag::MORE | flag::LAST) {
+            self.collect(packet, now);
+        } else {
+            let mut log = (&mut self.counters, &mut self.listener);
+            log.arrived(&packet, now);
+            self.aqm.enqueue(packet, now, &mut log);
+        }
         if self.next == Time::NEVER {
             self.serve(now);
+        }
+    }
+
+    /// A packet of a burst that counts as one packet; with the last of them it is in the queue, or dropped.
+    #[inline(never)]
+    fn collect(&mut self, packet: Packet, now: Time) {
+        self.coming.push(packet);
+        if packet.has(flag::MORE) {
+            return;
+        }
+        let mut log = (&mut self.counters, &mut self.listener);
+        let fits = self.aqm.fits(self.coming.iter().map(|part| u64::from(part.len)).sum());
+        for part in self.coming.drain(..) {
+            log.arrived(&part, now);
+            if fits {
+                self.aqm.enqueue(part, now, &mut log);
+            } else {
+                log.dropped(&part, DropReason::Overflow, Place::Arrival, At::time(now));
+            }
         }
     }
 
@@ -103,7 +141,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                 self.next = Time::NEVER;
                 return;
             }
-            if debt > Time::ZERO {
+            if debt > Time::ZERO && !self.leaving {
                 self.next = now + debt;
                 return;
             }
@@ -118,6 +156,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                     Pace::Immediate => now,
                     Pace::Bucket(bucket) => {
                         bucket.tokens -= wire.0 as i64;
+                        self.leaving = packet.has(flag::MORE);
                         now
                     }
                 };
@@ -129,12 +168,25 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// [`Bottleneck::next`] has come. Returns the packet that leaves, if one does; call again while it does.
     #[inline]
     pub fn advance(&mut self, now: Time) -> Option<Packet> {
-        let packet = self.in_service.take();
+        let mut packet = self.in_service.take();
         if let Some(packet) = &packet {
             (&mut self.counters, &mut self.listener).departed(packet, now);
         }
         self.serve(now);
+        if let Some(packet) = packet.as_mut().filter(|packet| packet.has(flag::MORE)) {
+            self.end_burst(packet, now);
+        }
         packet
+    }
+
+    /// What leaves with `packet` is the rest of its burst; if the rest is lost or leaves later, `packet` is the last of it.
+    #[cold]
+    #[inline(never)]
+    fn end_burst(&self, packet: &mut Packet, now: Time) {
+        let follows = |next: &Packet| self.next == now && next.flow == packet.flow && next.seq == packet.seq + 1;
+        if !self.in_service.as_ref().is_some_and(follows) {
+            packet.flags &= !flag::MORE;
+        }
     }
 
     /// The time of [`Aqm::next_timer`] has come.

@@ -69,6 +69,12 @@ params! {
         size: Option<u64> = None, unit "bytes", range 1_u64, 1_u64 << 60, source "";
         /// The application writes payload at this rate instead of as fast as it can.
         app_rate: Option<Rate> = None, unit "", range Rate(1000), Rate(10_000_000_000_000), source "";
+        /// From this time on it writes at `app_rate`; before, as fast as it can.
+        app_rate_from: Time = Time::ZERO, unit "", range Time(0), Time::from_secs(86_400), source "";
+        /// From this time on the application writes nothing; what it has written still leaves.
+        app_pause: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "";
+        /// When it goes on after `app_pause`; unset, never. It does not make up for the pause.
+        app_resume: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "";
         /// Random loss of data packets ahead of the bottleneck.
         loss: f64 = 0.0, unit "probability", range 0.0, 1.0, source "";
         /// Random extra delay of each data packet, uniform from 0 to this; packets stay in order.
@@ -83,6 +89,25 @@ params! {
         ecn_echo: EcnEcho = EcnEcho::Auto, unit "", source "RFC 3168 section 6.1.3, RFC 8257 section 3.2, RFC 9768";
         /// Overrides `hosts.ecn` for this flow.
         ecn: Option<bool> = None, unit "", source "";
+    } check FlowParams::check
+}
+
+impl FlowParams {
+    fn check(&self) -> Result<(), ParamError> {
+        let changes = self.app_rate_from > Time::ZERO || self.app_pause.is_some();
+        if changes && self.size.is_some() {
+            return Err(ParamError::new("size", "a size", "none beside app_rate_from and app_pause"));
+        }
+        if self.app_rate_from > Time::ZERO && self.app_rate.is_none() {
+            return Err(ParamError::new("app_rate_from", self.app_rate_from, "0s without app_rate"));
+        }
+        match (self.app_pause, self.app_resume) {
+            (None, Some(resume)) => Err(ParamError::new("app_resume", resume, "none without app_pause")),
+            (Some(pause), Some(resume)) if resume <= pause => {
+                Err(ParamError::new("app_resume", resume, format!("a time after app_pause, {pause}")))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

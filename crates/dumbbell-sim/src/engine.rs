@@ -43,7 +43,7 @@ use lines::{BlockPool, Line, Lines, NO_BLOCKS};
 use setup::{application, base_rtts, build_path, build_stages, connection, line_of, listed_key};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use ways::{Entrance, Exit, Port};
+use ways::{alone, Entrance, Exit, Memory, Port};
 use web::WebProcess;
 
 /// Where a run stands.
@@ -117,6 +117,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             host: Arc::new(config.hosts.clone()),
             entrance: Entrance {
                 shared: build_path(&config.path, config.run.seed, "shared path", 0)?,
+                memory: Memory::new(config.hosts.memory),
                 bottleneck: Bottleneck::new(aqm, classes.list.len(), params.rate, params.shaper, params.burst, listener),
             },
             behind: build_path(&config.behind, config.run.seed, "path behind", 0)?,
@@ -162,7 +163,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             let (host, class) = (&self.host, self.classes.of_flow[index]);
             let stages = build_stages(&flow.stages, seed, index)?;
             let slot = self.arena.add(|slot| {
-                let mut tcp = connection(slot, cc, host, ecn, params.ecn_echo, application(flow));
+                let mut tcp = connection(slot, cc, host, ecn, params.ecn_echo, application(flow, ahead));
                 tcp.sender.rtt_samples = Some(CompactHistogram::default());
                 let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, index as u32, class, line, start, stop);
                 Endpoint { stages, ..endpoint }
@@ -265,7 +266,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
     /// Stages that all endpoints share have something to do.
     fn on_shared(&mut self, is_behind: bool, now: Time) {
         if !is_behind {
-            let Entrance { shared, bottleneck } = &mut self.entrance;
+            let Entrance { shared, bottleneck, .. } = &mut self.entrance;
             if let Some(shared) = shared {
                 shared.on_timer(now, bottleneck);
             }
@@ -286,7 +287,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         match behind {
             None => lines.deliver(arena, &packet, now),
             Some(path) => {
-                path.push(packet, now, &mut Exit { arena, lines, bottleneck: &mut entrance.bottleneck });
+                path.push(alone(packet), now, &mut Exit { arena, lines, bottleneck: &mut entrance.bottleneck });
                 lines.set_stage(true, path.next_timer());
             }
         }
@@ -405,6 +406,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         }
         self.entrance.bottleneck.counters.flows.forget(slot);
         self.arena.remove(slot);
+        self.entrance.memory.release(slot);
         Ok(true)
     }
 

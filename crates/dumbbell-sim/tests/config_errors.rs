@@ -84,6 +84,8 @@ fn every_mistake_is_named() {
         ("/flows/1/base_rtt", json!(60_000_000_001_u64), "flows[1].base_rtt: found 60000000001, allowed: 0 to 60000000000"),
         ("/flows/1/size", json!(0), "flows[1].size: found 0, allowed: 1 to 1152921504606846976"),
         ("/flows/1/app_rate", json!(1), "flows[1].app_rate: found 1, allowed: 1000 to 10000000000000"),
+        ("/flows/1/app_rate_from", json!(7), "flows[1].app_rate_from: found 7ns, allowed: 0s without app_rate"),
+        ("/flows/1/app_resume", json!(7), "flows[1].app_resume: found 7ns, allowed: none without app_pause"),
         ("/flows/1/loss", json!(1.01), "flows[1].loss: found 1.01, allowed: 0.0 to 1.0"),
         ("/flows/1/loss", json!(-0.1), "flows[1].loss: found -0.1, allowed: 0.0 to 1.0"),
         ("/flows/1/dscp", json!(64), "flows[1].dscp: found 64, allowed: 0 to 63"),
@@ -112,7 +114,7 @@ fn every_mistake_is_named() {
         ("/udp", json!([{"ecn": "ce"}]), "udp[0].ecn: found \"ce\", allowed: not-ect, ect0, ect1"),
         ("/udp", json!([{"count": 1_000_001}]), "udp: found 1000001 of them, allowed: at most 999998"),
         ("/record/interval", json!(1), "record.interval: found 1, allowed: 1000000 to 86400000000000"),
-        ("/record/every", json!(1), "record.every: found this key, allowed: from, series, interval, short_flows"),
+        ("/record/every", json!(1), "record.every: found this key, allowed: from, series, interval, trace, short_flows"),
     ];
     for (pointer, value, expected) in cases {
         let found = broken(pointer, value.clone());

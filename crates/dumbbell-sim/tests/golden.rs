@@ -250,6 +250,10 @@ pfifo       40 reno            60      9.54   9.54     125.6  125.7         0   
 pfifo       40 cubic           60      9.54   9.54     138.8  138.8         0      0        32     31
 pfifo       40 dctcp           10      9.45      -     126.4      -         0      -       140      -
 pfifo       40 prague          10      9.37      -     121.4      -         0      -       142      -
+pfifo       40 bbr1            10      9.45      -      51.5      -         0      -         0      -
+pfifo       40 bbr2            10      9.38      -      45.1      -         0      -         0      -
+pfifo       40 bbr3            10      9.27      -      45.0      -         0      -         0      -
+pfifo       40 bbr-draft       10      9.28      -      45.4      -         0      -         0      -
 pfifo       40 reno-sce        10      9.45      -     117.6      -         0      -       274      -
 pfifo       40 dctcp-sce       10      9.45      -     117.6      -         0      -       274      -
 pfifo       40 cubic-sce       10      9.45      -     132.1      -         0      -         9      -
@@ -258,6 +262,10 @@ bfifo       40 reno            10      9.45      -      61.9      -         0   
 bfifo       40 cubic           10      9.45      -      70.9      -         0      -         7      -
 bfifo       40 dctcp           10      9.45      -      61.9      -         0      -        76      -
 bfifo       40 prague          10      9.23      -      61.1      -         0      -        81      -
+bfifo       40 bbr1            10      9.45      -      48.7      -         0      -        76      -
+bfifo       40 bbr2            10      9.39      -      43.0      -         0      -        86      -
+bfifo       40 bbr3            10      9.27      -      44.6      -         0      -        22      -
+bfifo       40 bbr-draft       10      9.20      -      45.3      -         0      -        24      -
 bfifo       40 reno-sce        10      9.31      -      62.0      -         0      -       160      -
 bfifo       40 dctcp-sce       10      9.31      -      62.0      -         0      -       160      -
 bfifo       40 cubic-sce       10      9.45      -      70.8      -         0      -         7      -
@@ -266,6 +274,10 @@ red         20 reno            60      9.54   9.54      38.6   38.6       236   
 red         20 cubic           60      9.56   9.56      40.8   41.5        78     73         0      0
 red         20 dctcp           10      9.52      -      53.2      -       400      -         0      -
 red         20 prague          10      9.44      -      58.4      -       503      -         0      -
+red         20 bbr1            10      9.52      -      30.2      -        19      -         0      -
+red         20 bbr2            10      9.45      -      22.2      -        19      -         0      -
+red         20 bbr3            10      9.39      -      26.2      -         6      -         0      -
+red         20 bbr-draft       10      9.39      -      26.0      -         0      -         3      -
 red         20 reno-sce        10      9.41      -      51.9      -       701      -         0      -
 red         20 dctcp-sce       10      9.41      -      51.9      -       701      -         0      -
 red         20 cubic-sce       10      9.52      -      40.8      -        14      -         0      -
@@ -274,6 +286,10 @@ red step    20 reno            60      9.05   9.05      32.7   32.7      2676   
 red step    20 cubic           60      9.56   9.56      34.2   34.2       409    428         0      0
 red step    20 dctcp           10      9.52      -      43.5      -       885      -         0      -
 red step    20 prague          10      9.44      -      43.6      -      1365      -         0      -
+red step    20 bbr1            10      9.52      -      30.2      -       191      -         0      -
+red step    20 bbr2            10      9.45      -      22.2      -       208      -         0      -
+red step    20 bbr3            10      9.39      -      26.2      -       253      -         0      -
+red step    20 bbr-draft       10      9.39      -      25.1      -         0      -        13      -
 red step    20 reno-sce        10      9.07      -      37.0      -      1331      -         0      -
 red step    20 dctcp-sce       10      9.07      -      37.0      -      1331      -         0      -
 red step    20 cubic-sce       10      9.52      -      34.0      -        99      -         0      -
@@ -282,6 +298,10 @@ step        20 reno            10      1.42      -      23.4      -       370   
 step        20 cubic           10      1.57      -      20.7      -       225      -         0      -
 step        20 dctcp           10      3.30      -      21.8      -       896      -         0      -
 step        20 prague          10      9.26      -      21.7      -      2184      -         0      -
+step        20 bbr1            10      9.52      -      30.1      -      8221      -         0      -
+step        20 bbr2            10      9.45      -      22.3      -      1331      -         0      -
+step        20 bbr3            10      9.40      -      26.5      -      4630      -         0      -
+step        20 bbr-draft       10      9.39      -      26.1      -         0      -         0      -
 step        20 reno-sce        10      1.63      -      23.6      -       531      -         0      -
 step        20 dctcp-sce       10      1.63      -      23.6      -       531      -         0      -
 step        20 cubic-sce       10      1.57      -      20.7      -       225      -         0      -
@@ -290,6 +310,10 @@ codel       40 reno            60      8.40   8.40      43.2   43.3        68   
 codel       40 cubic           60      9.21   9.21      43.3   43.3        58     57         0      0
 codel       40 dctcp           10      9.41      -      51.1      -       335      -         0      -
 codel       40 prague          10      9.37      -      64.2      -       650      -         0      -
+codel       40 bbr1            10      9.45      -      51.5      -       190      -         0      -
+codel       40 bbr2            10      9.38      -      45.2      -        60      -         0      -
+codel       40 bbr3            10      9.27      -      45.0      -        42      -         0      -
+codel       40 bbr-draft       10      8.77      -      45.8      -         0      -        43      -
 codel       40 reno-sce        10      8.31      -      54.2      -        38      -         0      -
 codel       40 dctcp-sce       10      8.31      -      54.2      -        38      -         0      -
 codel       40 cubic-sce       10      9.15      -      43.7      -        12      -         0      -
@@ -298,6 +322,10 @@ fq_codel    20 reno            60      9.14   9.14      25.5   25.5       173   
 fq_codel    20 cubic           60      9.51   9.51      24.5   24.5       146    146         0      0
 fq_codel    20 dctcp           10      9.51      -      32.2      -       570      -         0      -
 fq_codel    20 prague          10      9.44      -      44.0      -       840      -         0      -
+fq_codel    20 bbr1            10      9.52      -      30.1      -      2498      -         0      -
+fq_codel    20 bbr2            10      9.45      -      22.2      -        16      -         0      -
+fq_codel    20 bbr3            10      9.39      -      26.3      -        48      -         0      -
+fq_codel    20 bbr-draft       10      9.07      -      24.8      -         0      -        20      -
 fq_codel    20 reno-sce        10      9.19      -      40.8      -        61      -         0      -
 fq_codel    20 dctcp-sce       10      9.19      -      40.8      -        61      -         0      -
 fq_codel    20 cubic-sce       10      9.47      -      24.7      -        25      -         0      -
@@ -306,6 +334,10 @@ pie         20 reno            60      9.44   9.43      39.5   39.4        87   
 pie         20 cubic           60      9.55   9.56      36.2   36.4        79     80         0      0
 pie         20 dctcp           10      8.72      -      54.9      -       205      -       492      -
 pie         20 prague          10      8.87      -      65.9      -       139      -      4356      -
+pie         20 bbr1            10      9.52      -      30.2      -         0      -         0      -
+pie         20 bbr2            10      9.45      -      22.2      -         0      -         0      -
+pie         20 bbr3            10      9.39      -      26.2      -         0      -         0      -
+pie         20 bbr-draft       10      9.39      -      26.1      -         0      -         0      -
 pie         20 reno-sce        10      8.50      -      65.0      -        28      -       551      -
 pie         20 dctcp-sce       10      8.50      -      65.0      -        28      -       551      -
 pie         20 cubic-sce       10      9.51      -      37.5      -        15      -         0      -
@@ -314,6 +346,10 @@ fq_pie      20 reno            10      8.62      -      56.0      -        16   
 fq_pie      20 cubic           60      9.56   9.56      36.4   36.5        80     79         0      0
 fq_pie      20 dctcp           10      8.97      -      54.6      -       217      -       522      -
 fq_pie      20 prague          10      8.90      -      58.8      -       189      -       214      -
+fq_pie      20 bbr1            10      9.52      -      30.2      -         0      -         0      -
+fq_pie      20 bbr2            10      9.45      -      22.2      -         0      -         0      -
+fq_pie      20 bbr3            10      9.39      -      26.2      -         0      -         0      -
+fq_pie      20 bbr-draft       10      9.39      -      26.1      -         0      -         0      -
 fq_pie      20 reno-sce        10      8.39      -      65.7      -        32      -       489      -
 fq_pie      20 dctcp-sce       10      8.39      -      65.7      -        32      -       489      -
 fq_pie      20 cubic-sce       10      9.52      -      36.8      -        16      -         0      -
@@ -322,6 +358,10 @@ pi2         20 reno            10      9.00      -      28.8      -        90   
 pi2         20 cubic           10      9.48      -      31.1      -        25      -         0      -
 pi2         20 dctcp           10      9.48      -      42.5      -       445      -         0      -
 pi2         20 prague          10      9.43      -      65.5      -      1912      -         0      -
+pi2         20 bbr1            10      9.52      -      30.2      -       171      -         0      -
+pi2         20 bbr2            10      9.45      -      22.2      -       118      -         0      -
+pi2         20 bbr3            10      9.39      -      26.3      -       141      -         0      -
+pi2         20 bbr-draft       10      9.39      -      26.0      -         0      -         4      -
 pi2         20 reno-sce        10      8.58      -      31.9      -       435      -         0      -
 pi2         20 dctcp-sce       10      8.58      -      31.9      -       435      -         0      -
 pi2         20 cubic-sce       10      9.48      -      29.7      -        25      -         0      -
@@ -330,6 +370,10 @@ dualpi2     20 reno            10      9.36      -      35.6      -        52   
 dualpi2     20 cubic           10      9.50      -      36.3      -        21      -         0      -
 dualpi2     20 dctcp           10      9.50      -      38.3      -       474      -         4      -
 dualpi2     20 prague          10      9.26      -      21.7      -      2184      -         0      -
+dualpi2     20 bbr1            10      9.52      -      30.2      -        15      -         0      -
+dualpi2     20 bbr2            10      9.45      -      22.3      -         9      -         0      -
+dualpi2     20 bbr3            10      9.39      -      26.2      -         7      -         0      -
+dualpi2     20 bbr-draft       10      9.35      -      26.1      -         0      -         5      -
 dualpi2     20 reno-sce        10      8.90      -      37.3      -       116      -       206      -
 dualpi2     20 dctcp-sce       10      8.90      -      37.3      -       116      -       206      -
 dualpi2     20 cubic-sce       10      9.50      -      36.3      -        21      -         0      -
@@ -338,6 +382,10 @@ cake        20 reno            60      9.00   9.00      25.3   25.3       166   
 cake        20 cubic           60      9.42   9.42      24.7   24.7       145    145         0      0
 cake        20 dctcp           10      9.46      -      26.2      -       723      -         0      -
 cake        20 prague          10      9.36      -      30.8      -       954      -         0      -
+cake        20 bbr1            10      9.52      -      29.5      -      2585      -         0      -
+cake        20 bbr2            10      9.31      -      22.4      -         5      -         0      -
+cake        20 bbr3            10      9.36      -      26.4      -        37      -         0      -
+cake        20 bbr-draft       10      9.06      -      25.7      -         0      -        39      -
 cake        20 reno-sce        10      9.12      -      29.9      -        41      -         0      -
 cake        20 dctcp-sce       10      9.12      -      29.9      -        41      -         0      -
 cake        20 cubic-sce       10      9.34      -      24.6      -        23      -         0      -
@@ -346,6 +394,10 @@ cake sce    20 reno            10      8.94      -      25.6      -      3949   
 cake sce    20 cubic           10      9.34      -      24.6      -      3822      -         0      -
 cake sce    20 dctcp           10      9.45      -      25.8      -      6186      -         0      -
 cake sce    20 prague          10      9.36      -      30.8      -       954      -         0      -
+cake sce    20 bbr1            10      9.52      -      29.5      -      8215      -         0      -
+cake sce    20 bbr2            10      9.33      -      22.4      -       546      -         0      -
+cake sce    20 bbr3            10      9.37      -      26.4      -      3327      -         0      -
+cake sce    20 bbr-draft       10      9.06      -      25.7      -         0      -        39      -
 cake sce    20 reno-sce        10      8.27      -      23.2      -      1515      -         0      -
 cake sce    20 dctcp-sce       10      6.64      -      23.5      -       789      -         0      -
 cake sce    20 cubic-sce       10      9.44      -      23.4      -      1806      -         0      -
@@ -363,6 +415,14 @@ codel       20 cubic/dctcp     10      1.71      -      38.7      -       607   
 codel       20 dctcp/cubic     10      7.81      -      33.4      -       607      -         0      -
 codel       20 cubic/prague    10      1.26      -      42.6      -       819      -         0      -
 codel       20 prague/cubic    10      8.20      -      37.0      -       819      -         0      -
+codel       20 cubic/bbr1      10      0.86      -      54.3      -      2394      -         0      -
+codel       20 bbr1/cubic      10      8.66      -      49.3      -      2394      -         0      -
+codel       20 cubic/bbr2      10      1.70      -      46.5      -       485      -         0      -
+codel       20 bbr2/cubic      10      7.82      -      40.9      -       485      -         0      -
+codel       20 cubic/bbr3      10      1.47      -      43.5      -       559      -         0      -
+codel       20 bbr3/cubic      10      8.00      -      37.7      -       559      -         0      -
+codel       20 cubic/bbr-draft 10      3.06      -      34.8      -        43      -       102      -
+codel       20 bbr-draft/cubic 10      6.41      -      32.3      -        43      -       102      -
 codel       20 cubic/reno-sce  10      5.07      -      36.7      -        94      -         0      -
 codel       20 reno-sce/cubic  10      4.44      -      39.8      -        94      -         0      -
 codel       20 cubic/dctcp-sce 10      5.07      -      36.7      -        94      -         0      -
@@ -379,6 +439,14 @@ fq_codel    20 cubic/dctcp     10      4.75      -      30.7      -       576   
 fq_codel    20 dctcp/cubic     10      4.78      -      35.6      -       576      -         0      -
 fq_codel    20 cubic/prague    10      4.74      -      30.7      -       737      -         0      -
 fq_codel    20 prague/cubic    10      4.75      -      44.1      -       737      -         0      -
+fq_codel    20 cubic/bbr1      10      4.74      -      30.5      -      2368      -         0      -
+fq_codel    20 bbr1/cubic      10      4.79      -      61.3      -      2368      -         0      -
+fq_codel    20 cubic/bbr2      10      4.78      -      30.6      -        92      -         0      -
+fq_codel    20 bbr2/cubic      10      4.74      -      27.5      -        92      -         0      -
+fq_codel    20 cubic/bbr3      10      4.77      -      30.8      -       372      -         0      -
+fq_codel    20 bbr3/cubic      10      4.74      -      39.7      -       372      -         0      -
+fq_codel    20 cubic/bbr-draft 10      4.82      -      30.8      -        38      -        76      -
+fq_codel    20 bbr-draft/cubic 10      4.69      -      30.5      -        38      -        76      -
 fq_codel    20 cubic/reno-sce  10      4.78      -      31.1      -       104      -         0      -
 fq_codel    20 reno-sce/cubic  10      4.74      -      47.7      -       104      -         0      -
 fq_codel    20 cubic/dctcp-sce 10      4.78      -      31.1      -       104      -         0      -
@@ -395,6 +463,14 @@ cake blind  20 cubic/dctcp     60      1.17   1.15      31.4   31.1      5720   
 cake blind  20 dctcp/cubic     60      8.39   8.40      26.0   26.0      5720   5764         0      0
 cake blind  20 cubic/prague    10      1.12      -      37.0      -       987      -         0      -
 cake blind  20 prague/cubic    10      8.34      -      31.8      -       987      -         0      -
+cake blind  20 cubic/bbr1      10      0.68      -      54.5      -      2595      -         0      -
+cake blind  20 bbr1/cubic      10      8.85      -      50.5      -      2595      -         0      -
+cake blind  20 cubic/bbr2      10      0.96      -      41.3      -      1854      -         0      -
+cake blind  20 bbr2/cubic      10      8.51      -      37.7      -      1854      -         0      -
+cake blind  20 cubic/bbr3      10      0.99      -      39.6      -      1776      -         0      -
+cake blind  20 bbr3/cubic      10      8.47      -      36.2      -      1776      -         0      -
+cake blind  20 cubic/bbr-draft 10      3.91      -      28.5      -        52      -        84      -
+cake blind  20 bbr-draft/cubic 10      5.51      -      26.9      -        52      -        84      -
 cake blind  20 cubic/reno-sce  10      3.97      -      29.3      -       166      -         0      -
 cake blind  20 reno-sce/cubic  10      5.19      -      30.1      -       166      -         0      -
 cake blind  20 cubic/dctcp-sce 10      3.97      -      29.3      -       166      -         0      -
@@ -411,6 +487,14 @@ dualpi2     20 cubic/dctcp     10      1.63      -      45.7      -       468   
 dualpi2     20 dctcp/cubic     10      7.90      -      38.8      -       468      -         0      -
 dualpi2     20 cubic/prague    10      6.73      -      36.8      -       826      -         0      -
 dualpi2     20 prague/cubic    10      2.74      -      23.2      -       826      -         0      -
+dualpi2     20 cubic/bbr1      10      1.02      -      46.3      -      1318      -       181      -
+dualpi2     20 bbr1/cubic      10      8.48      -      40.0      -      1318      -       181      -
+dualpi2     20 cubic/bbr2      10      1.36      -      45.5      -       709      -         0      -
+dualpi2     20 bbr2/cubic      10      8.10      -      39.3      -       709      -         0      -
+dualpi2     20 cubic/bbr3      10      1.37      -      44.7      -       538      -         0      -
+dualpi2     20 bbr3/cubic      10      8.10      -      38.5      -       538      -         0      -
+dualpi2     20 cubic/bbr-draft 10      2.95      -      39.5      -        55      -        99      -
+dualpi2     20 bbr-draft/cubic 10      6.50      -      37.0      -        55      -        99      -
 dualpi2     20 cubic/reno-sce  10      3.63      -      38.3      -       132      -        31      -
 dualpi2     20 reno-sce/cubic  10      5.73      -      38.3      -       132      -        31      -
 dualpi2     20 cubic/dctcp-sce 10      3.63      -      38.3      -       132      -        31      -

@@ -255,6 +255,20 @@ fn an_application_of_constant_rate_gets_it() {
 }
 
 #[test]
+fn an_application_pauses_and_changes_its_rate() {
+    // as fast as it can until 4 s, nothing until 8 s, then 2 Mbit/s
+    let times = json!({"app_pause": 4 * SECOND, "app_resume": 8 * SECOND, "app_rate_from": 6 * SECOND, "app_rate": 2_000_000});
+    let mut one = flow("cubic", 20);
+    one.as_object_mut().unwrap().extend(times.as_object().unwrap().clone());
+    let outcome = must(&config(12, 10, vec![one]));
+    let goodput = outcome.tables.series.real("goodput_mbit").expect("a column");
+    assert!(goodput[1..4].iter().all(|&rate| (9.5..9.6).contains(&rate)), "{goodput:?}");
+    // the send buffer of twice the window is sent first: less than half a second
+    assert!(goodput[4] < 5.0 && goodput[5..8].iter().all(|&rate| rate == 0.0), "{goodput:?}");
+    assert!(goodput[9..].iter().all(|&rate| (1.98..2.02).contains(&rate)), "{goodput:?}");
+}
+
+#[test]
 fn a_thousand_flows() {
     let flows = (0..1000).map(|n| with(flow(["reno", "cubic"][n % 2], 10 + n as u64 % 7), "ecn", json!(n % 3 == 0))).collect();
     let mut config = config(3, 100, flows);

@@ -39,9 +39,13 @@ impl State {
 }
 
 impl Aqm for State {
+    fn fits(&self, bytes: u64) -> bool {
+        self.fifo.bytes() + bytes <= self.params.limit
+    }
+
     #[inline]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
-        if self.fifo.bytes() + u64::from(packet.len) > self.params.limit {
+        if !self.fits(u64::from(packet.len)) {
             log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
             return;
         }

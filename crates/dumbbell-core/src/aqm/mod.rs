@@ -55,6 +55,11 @@ pub trait Aqm {
     /// number may have belonged to another flow before, of which nothing is queued any more.
     fn flow_starts(&mut self, _flow: u32, _key: &FlowKey) {}
 
+    /// Whether a burst of so many bytes that counts as one packet fits into the queue; it is offered packet by packet then, and dropped otherwise.
+    fn fits(&self, _bytes: u64) -> bool {
+        true
+    }
+
     /// Takes `packet` in (setting its `enqueue_time`) or drops it, or drops others to make room.
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L);
 

@@ -2,7 +2,7 @@
 //! bandwidth-delay product in flight, and answers neither losses nor ECN but by a round of packet conservation.
 
 use super::bbr::{
-    bdp, bytes_per_sec, fixed, in_network, payload_rate, rate_floor, Aggregation, Bursts, Pacing, AGGREGATION_ROUNDS,
+    bdp, bytes_per_sec, fixed, in_network, payload_rate, rate_floor, scaled, Aggregation, Bursts, Pacing, AGGREGATION_ROUNDS,
     GSO_LEGACY_MAX_SIZE, MIN_CWND, SCALE, UNIT, UNSET,
 };
 use super::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
@@ -367,7 +367,7 @@ impl State {
         if self.full_bw_reached || !self.round_start || sample.is_app_limited {
             return;
         }
-        if u64::from(self.bw.get()) >= u64::from(self.full_bw) * u64::from(FULL_BW_THRESH) >> SCALE {
+        if self.bw.get() >= scaled(self.full_bw, FULL_BW_THRESH) {
             self.full_bw = self.bw.get();
             self.full_bw_rounds = 0;
             return;

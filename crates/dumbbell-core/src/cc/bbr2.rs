@@ -1,7 +1,7 @@
 //! BBRv2 of Linux, as google/bbr's v2alpha and distributions' patches of Linux 6.1 have it: bounds by loss and ECN, and a cycle of UP, DOWN, CRUISE and
 //! REFILL. The machine that it shares with v3 is in [`probing`](super::bbr::probing); here is what v2 does otherwise.
 
-use super::bbr::probing::{FullBw, Machine, Settings, Version, FULL_BW_ROUNDS};
+use super::bbr::probing::{settings, FullBw, Machine, Settings, Version, FULL_BW_ROUNDS};
 use super::bbr::{fixed, Bursts, UNIT};
 use super::conn::Conn;
 use super::{CcContext, RateSample};
@@ -63,37 +63,6 @@ crate::params! {
     }
 }
 
-impl Params {
-    fn settings(&self) -> Settings {
-        let us = |time: Time| time.as_micros() as u32;
-        Settings {
-            startup_pacing_gain: fixed(self.startup_gain),
-            startup_cwnd_gain: fixed(self.startup_cwnd_gain),
-            drain_gain: fixed(self.drain_gain),
-            up_gain: fixed(self.probe_up_gain),
-            down_gain: fixed(self.probe_down_gain),
-            cwnd_gain: fixed(self.cwnd_gain),
-            up_cwnd_gain: fixed(self.cwnd_gain),
-            probe_rtt_cwnd_gain: fixed(self.probe_rtt_cwnd_gain),
-            beta: fixed(self.beta),
-            loss_thresh: fixed(self.loss_thresh),
-            headroom: fixed(self.headroom),
-            full_loss_cnt: self.full_loss_count,
-            ecn: self.ecn,
-            ecn_max_rtt_us: us(self.ecn_max_rtt),
-            ecn_alpha_gain: fixed(self.ecn_alpha_gain),
-            ecn_factor: fixed(self.ecn_factor),
-            ecn_thresh: fixed(self.ecn_thresh),
-            ecn_reprobe_gain: 0,
-            probe_base_us: us(self.probe_wait),
-            probe_rand_us: us(self.probe_wait_random),
-            min_rtt_ms: self.min_rtt_window.as_millis(),
-            probe_rtt_interval_ms: self.probe_rtt_interval.as_millis(),
-            probe_rtt_ms: self.probe_rtt_duration.as_millis(),
-        }
-    }
-}
-
 /// Bursts grow on short paths, eight times as far as in other kernels: GSO_MAX_SIZE of Linux 6.1 is 524280.
 pub(super) const BURSTS: Bursts = Bursts { near: 524_280, most: 524_280, least: None };
 /// PROBE_UP has found a queue with so much in flight. Linux `bbr_bw_probe_pif_gain`.
@@ -152,6 +121,6 @@ impl State {
     /// A control with `params` for the connection of `context`.
     #[allow(clippy::needless_pass_by_value)] // the registry hands parameters over
     pub fn new(params: Params, context: &CcContext) -> State {
-        Machine::with(params.settings(), NAME, context)
+        Machine::with(settings!(&params, params.cwnd_gain, 0.0), NAME, context)
     }
 }

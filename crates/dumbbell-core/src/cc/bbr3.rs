@@ -1,7 +1,7 @@
 //! BBRv3 of Linux, as google/bbr's v3 branch and distributions' patches of Linux 6.12 have it. The machine that it shares with v2 is in
 //! [`probing`](super::bbr::probing); here is what v3 does otherwise.
 
-use super::bbr::probing::{FullBw, Machine, Settings, Version, FULL_BW_ROUNDS};
+use super::bbr::probing::{settings, FullBw, Machine, Settings, Version, FULL_BW_ROUNDS};
 use super::bbr::{fixed, Bursts, GSO_LEGACY_MAX_SIZE};
 use super::conn::Conn;
 use super::{CcContext, RateSample};
@@ -64,37 +64,6 @@ crate::params! {
         probe_rtt_duration: Time = Time::from_millis(200), unit "", range Time(0), Time::from_secs(10), source "bbr_probe_rtt_mode_ms";
         /// Window over the bandwidth-delay product in PROBE_RTT.
         probe_rtt_cwnd_gain: f64 = 0.5, unit "", range 0.0, 0.99, source "bbr_probe_rtt_cwnd_gain = 128/256";
-    }
-}
-
-impl Params {
-    fn settings(&self) -> Settings {
-        let us = |time: Time| time.as_micros() as u32;
-        Settings {
-            startup_pacing_gain: fixed(self.startup_gain),
-            startup_cwnd_gain: fixed(self.startup_cwnd_gain),
-            drain_gain: fixed(self.drain_gain),
-            up_gain: fixed(self.probe_up_gain),
-            down_gain: fixed(self.probe_down_gain),
-            cwnd_gain: fixed(self.cwnd_gain),
-            up_cwnd_gain: fixed(self.probe_up_cwnd_gain),
-            probe_rtt_cwnd_gain: fixed(self.probe_rtt_cwnd_gain),
-            beta: fixed(self.beta),
-            loss_thresh: fixed(self.loss_thresh),
-            headroom: fixed(self.headroom),
-            full_loss_cnt: self.full_loss_count,
-            ecn: self.ecn,
-            ecn_max_rtt_us: us(self.ecn_max_rtt),
-            ecn_alpha_gain: fixed(self.ecn_alpha_gain),
-            ecn_factor: fixed(self.ecn_factor),
-            ecn_thresh: fixed(self.ecn_thresh),
-            ecn_reprobe_gain: fixed(self.ecn_reprobe_gain),
-            probe_base_us: us(self.probe_wait),
-            probe_rand_us: us(self.probe_wait_random),
-            min_rtt_ms: self.min_rtt_window.as_millis(),
-            probe_rtt_interval_ms: self.probe_rtt_interval.as_millis(),
-            probe_rtt_ms: self.probe_rtt_duration.as_millis(),
-        }
     }
 }
 
@@ -163,6 +132,6 @@ impl State {
     /// A control with `params` for the connection of `context`.
     #[allow(clippy::needless_pass_by_value)] // the registry hands parameters over
     pub fn new(params: Params, context: &CcContext) -> State {
-        Machine::with(params.settings(), NAME, context)
+        Machine::with(settings!(&params, params.probe_up_cwnd_gain, params.ecn_reprobe_gain), NAME, context)
     }
 }

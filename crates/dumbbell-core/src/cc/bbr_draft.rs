@@ -18,6 +18,12 @@
 //! - A segment that a tail-loss probe repaired is never marked lost. It counts as a loss in its round nevertheless (5.5.10.3: TLP recovery).
 //! - An ACK without a rate sample moves neither rounds nor ProbeBW (5.3.3.9 and 5.5.1 are for ACKs that acknowledge data). Selective acknowledgement is always there.
 //! - The idle restart wants nothing in flight (5.4.1): here everything sent was acknowledged.
+//!
+//! Where the draft says two things, its pseudocode holds:
+//! - The table of 5.6.1 bounds the window in Drain by `inflight_longterm`, BoundCwndForModel (5.6.4.7) does not.
+//! - The test case of a probe that ends by loss while the application is the limit wants `inflight_longterm` set; HandleInflightTooHigh (5.5.10.2) does not set it then.
+//! - CheckProbeRTT (5.3.4.3) saves the window when the state is ProbeRTT already, so that an older and larger window stays. The next ACK's bounds make up for it.
+//! - 5.6.4.5 speaks of MinPipeCwnd as the window of ProbeRTT, ProbeRTTCwnd takes half of the BDP.
 
 mod filter;
 mod output;

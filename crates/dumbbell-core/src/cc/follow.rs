@@ -3,7 +3,7 @@
 //! The pacing rate is `gain` times the largest delivery rate of the last ten samples, the window twice the bandwidth-delay product.
 //! It is registered in tests only, by its one line in `cc/mod.rs`.
 
-use super::conn::{CaState, Congestion, Conn};
+use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, LossEvent, RateSample};
 use std::collections::VecDeque;
 
@@ -35,12 +35,16 @@ pub struct State {
     rates: VecDeque<f64>,
     /// Calls of the loss hook.
     pub losses: u32,
+    /// Losses that a tail-loss probe repaired.
+    pub repaired: u32,
+    /// Restarts with nothing in flight: whether the application had been the limit.
+    pub restarts: Vec<bool>,
 }
 
 impl State {
     /// A control with `params`.
     pub fn new(params: Params, _context: &CcContext) -> State {
-        State { gain: params.gain, rates: VecDeque::new(), losses: 0 }
+        State { gain: params.gain, rates: VecDeque::new(), losses: 0, repaired: 0, restarts: Vec::new() }
     }
 }
 
@@ -72,6 +76,14 @@ impl CongestionControl for State {
 
     fn on_loss(&mut self, _conn: &mut Conn, _loss: &LossEvent) {
         self.losses += 1;
+    }
+
+    fn cwnd_event(&mut self, _conn: &mut Conn, event: CaEvent) {
+        match event {
+            CaEvent::ProbeRepairedLoss { .. } => self.repaired += 1,
+            CaEvent::TxStart { app_limited, .. } => self.restarts.push(app_limited),
+            _ => {}
+        }
     }
 
     fn max_burst(&self, _conn: &Conn) -> Option<u32> {

@@ -17,6 +17,10 @@ crate::params! {
     pub struct Params {
         /// Probability that a packet is lost.
         probability: f64 = 0.01, unit "probability", range 0.0, 1.0, source "the default is ours";
+        /// Packets that get here from this time on.
+        from: Time = Time::ZERO, unit "", range Time(0), Time::from_secs(86_400), source "the default is ours: always";
+        /// Until this time.
+        to: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "the default is ours: always";
     }
 }
 
@@ -24,19 +28,21 @@ crate::params! {
 #[derive(Clone, Debug)]
 pub struct State {
     probability: f64,
+    from: Time,
+    to: Time,
 }
 
 impl State {
     /// With `params`.
     pub fn new(params: Params, _rng: &mut Rng) -> State {
-        State { probability: params.probability }
+        State { probability: params.probability, from: params.from, to: params.to.unwrap_or(Time::NEVER) }
     }
 }
 
 impl<T: Carried> Stage<T> for State {
     #[inline]
     fn push(&mut self, item: T, now: Time, way: &mut Way<T>) {
-        if way.rng.next_f64() < self.probability {
+        if self.from <= now && now < self.to && way.rng.next_f64() < self.probability {
             way.drop(item, DropReason::Loss, now);
         } else {
             way.pass(item, now);
@@ -53,12 +59,18 @@ mod tests {
     #[test]
     fn the_share_that_is_lost_is_the_probability() {
         for probability in [0.0, 0.1, 1.0] {
-            let mut path = path(AnyStage::Loss(State { probability }));
+            let mut path = path(AnyStage::Loss(State { probability, from: Time::ZERO, to: Time::NEVER }));
             let seen = drive(&mut path, (0..100_000).map(Time));
             assert_eq!(seen.arrived.len() + seen.dropped.len(), 100_000);
             // standard error: sqrt(0.1 * 0.9 / 100000) = 0.00095
             assert!((seen.dropped.len() as f64 / 1e5 - probability).abs() < 0.004);
             assert!(seen.arrived.windows(2).all(|two| two[0].1 < two[1].1));
         }
+    }
+
+    #[test]
+    fn nothing_is_lost_before_and_after_its_time() {
+        let seen = drive(&mut path(AnyStage::Loss(State { probability: 1.0, from: Time(5), to: Time(8) })), (0..20).map(Time));
+        assert!(seen.dropped.iter().map(|(_, number)| *number).eq(5..8), "{:?}", seen.dropped);
     }
 }

@@ -19,6 +19,10 @@ crate::params! {
         probability: f64 = 0.01, unit "probability", range 0.0, 1.0, source "the default is ours";
         /// How long it is delayed.
         delay: Time = Time::from_millis(1), unit "", range Time(0), Time::from_secs(60), source "the default is ours";
+        /// Packets that get here from this time on.
+        from: Time = Time::ZERO, unit "", range Time(0), Time::from_secs(86_400), source "the default is ours: always";
+        /// Until this time.
+        to: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "the default is ours: always";
     }
 }
 
@@ -39,7 +43,9 @@ impl<T> State<T> {
 
 impl<T: Carried> Stage<T> for State<T> {
     fn push(&mut self, item: T, now: Time, way: &mut Way<T>) {
-        if way.rng.next_f64() < self.params.probability {
+        let Params { probability, from, to, .. } = self.params;
+        let reorders = from <= now && to.is_none_or(|to| now < to);
+        if reorders && way.rng.next_f64() < probability {
             self.held.push_back((now + self.params.delay, item));
         } else {
             way.pass(item, now);
@@ -70,7 +76,7 @@ mod tests {
     #[test]
     fn a_tenth_of_the_packets_is_overtaken_by_five() {
         // a packet a millisecond: one that is delayed by 5.5 ms leaves between the fifth and the sixth behind it
-        let params = Params { probability: 0.1, delay: Time::from_micros(5500) };
+        let params = Params { probability: 0.1, delay: Time::from_micros(5500), from: Time::ZERO, to: None };
         let state = State { params, held: VecDeque::new() };
         let seen = drive(&mut path(AnyStage::Reorder(state)), (0..10_000).map(Time::from_millis));
         let late: Vec<_> = seen.arrived.iter().filter(|(time, number)| *time != Time::from_millis(*number)).collect();
@@ -80,5 +86,13 @@ mod tests {
         let mut all: Vec<u64> = seen.arrived.iter().map(|(_, number)| *number).collect();
         all.sort_unstable();
         assert!(all.into_iter().eq(0..10_000));
+    }
+
+    #[test]
+    fn nothing_is_delayed_before_and_after_its_time() {
+        let params = Params { probability: 1.0, delay: Time(100), from: Time(5), to: Some(Time(8)) };
+        let seen = drive(&mut path(AnyStage::Reorder(State { params, held: VecDeque::new() })), (0..20).map(Time));
+        assert_eq!(seen.arrived.iter().filter(|(time, number)| *time != Time(*number)).count(), 3);
+        assert_eq!(seen.arrived[17..], [(Time(105), 5), (Time(106), 6), (Time(107), 7)]);
     }
 }

@@ -189,6 +189,14 @@ mod tests {
     }
 
     #[test]
+    fn who_has_no_codepoint_does_not_ask() {
+        let mut ecn = SenderEcn::new(true, EcnUse { codepoint: Ecn::NotEct, ..EcnUse::default() });
+        ecn.negotiate(&Ack { flags: ack_flag::SYN_ACK | ack_flag::ECN_SETUP, ..Ack::default() });
+        assert!(!ecn.agreed && !ecn.refused());
+        assert_eq!(ecn.stamp(), (Ecn::NotEct, 0));
+    }
+
+    #[test]
     fn cwr_goes_once_with_new_data() {
         let mut ecn = agreed(ack_flag::ECN_SETUP);
         ecn.queue_cwr();

@@ -36,6 +36,11 @@ choice! {
         /// Bursts as Linux's TSO auto-sizing and deferral make them; since 4.17 Linux does so for every connection, in
         /// software where the device cannot.
         Tso = "tso",
+        /// The same, and all hosts on the way take a burst as one packet, as Linux does with GSO and GRO on every device: an htb shaper
+        /// lets it pass at once and runs into debt, a receiver acknowledges it once, `bfifo` takes or drops the whole. Other queue
+        /// disciplines still decide on single packets; a step marks all or none of a burst anyway. Over a path with stages, and in front
+        /// of a `link`, it is `tso`.
+        Gso = "gso",
     }
 }
 
@@ -114,6 +119,8 @@ params! {
         initial_ssthresh: Option<u32> = None, unit "segments", range 2_u32, 1_000_000_000_u32, source "Linux tcp_init_metrics; sysctl tcp_no_metrics_save = 0 is the default";
         /// Payload of a full segment.
         mss: u32 = 1448, unit "bytes", range 88_u32, 8934_u32, source "MTU 1500 - 20 (IPv4) - 32 (TCP with timestamps)";
+        /// Bytes in the send buffers of all flows from which on none of them grows; unset: no limit.
+        memory: Option<u64> = None, unit "bytes", range 4096_u64, 1_u64 << 50, source "sysctl tcp_mem[0] in pages of 4096 B; tcp_should_expand_sndbuf, Linux since 2.6";
         /// Largest send buffer; it holds bookkeeping as well as payload.
         send_buffer: u64 = 4_194_304, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_wmem[2]";
         /// Largest receive buffer; two thirds of it are the largest window.

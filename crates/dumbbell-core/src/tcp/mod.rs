@@ -101,4 +101,12 @@ impl Ack {
 pub trait Network {
     /// Takes `packet` at the current time.
     fn send(&mut self, packet: Packet);
+
+    /// The send buffer of `flow` holds so many bytes, the application having written.
+    fn buffered(&mut self, _flow: u32, _bytes: u64) {}
+
+    /// Whether the send buffers of all flows hold so much that none may grow.
+    fn is_memory_short(&self) -> bool {
+        false
+    }
 }

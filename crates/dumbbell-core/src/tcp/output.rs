@@ -44,7 +44,7 @@ impl Sender {
             return false;
         }
         let sent = self.queue.waiting(&self.conn) > 0 && self.send_new(net, Push::All);
-        self.queue.expand(&self.conn, &self.host);
+        self.queue.expand(&self.conn, &self.host, net);
         match self.queue.wants(&self.conn, self.board.bursts) {
             Some(offered) => self.write(offered, net) || sent,
             None => sent,
@@ -61,11 +61,13 @@ impl Sender {
                 Writes::Blocking => u64::MAX,
             };
             sent |= self.write_once(offered, &mut left, net);
+            net.buffered(self.flow, self.queue.memory(&self.conn, self.board.bursts));
             match self.queue.wants(&self.conn, self.board.bursts) {
                 Some(more) if left == 0 => offered = more,
-                _ => return sent,
+                _ => break,
             }
         }
+        sent
     }
 
     /// One write of `left` bytes. Data leaves meanwhile: when a buffer is full, all that may be sent if it is pushed, one burst if it is the
@@ -93,7 +95,7 @@ impl Sender {
     pub(super) fn send_new(&mut self, net: &mut impl Network, extent: Push) -> bool {
         let probe = extent == Push::Probe;
         let mut unsent = self.queue.waiting(&self.conn);
-        let max_burst = if self.host.offload == Offload::Tso { self.burst_limit() } else { 1 };
+        let max_burst = if self.host.offload != Offload::None { self.burst_limit() } else { 1 };
         let may_defer = max_burst > 1 && extent == Push::All && self.conn.state < CaState::Recovery;
         let probe_follows = !probe && self.may_probe();
         let mut in_flight = self.conn.in_flight();
@@ -127,7 +129,7 @@ impl Sender {
             self.send_burst(burst as u32, probe_follows, net);
             in_flight += burst as u32;
             if self.host.expand_between_bursts {
-                self.queue.expand(&self.conn, &self.host);
+                self.queue.expand(&self.conn, &self.host, net);
             }
             unsent -= burst;
             sent += burst as u32;
@@ -152,10 +154,13 @@ impl Sender {
     }
 
     /// Segments of the largest burst. Linux `tcp_tso_autosize`.
+    #[inline(always)]
     fn burst_limit(&self) -> u32 {
         let mss = u64::from(self.conn.mss);
-        if let Some(segments) = self.cc.max_burst(&self.conn) {
-            return segments.min((GSO_MAX_SIZE / mss) as u32).max(1);
+        if self.control != Control::Window {
+            if let Some(segments) = self.cc.max_burst(&self.conn) {
+                return segments.min((GSO_MAX_SIZE / mss) as u32).max(1);
+            }
         }
         let mut bytes = self.conn.pacing_rate >> PACING_SHIFT;
         let shift = self.conn.rtt.min_us() >> TSO_RTT_LOG;
@@ -214,10 +219,12 @@ impl Sender {
         let stamped = self.stamped();
         let (una, first) = (self.conn.snd_una, self.conn.snd_nxt);
         let end = first + u64::from(segments);
+        let (more, last) = if self.host.offload == Offload::Gso && segments > 1 { (flag::MORE, flag::LAST) } else { (0, 0) };
         for seq in first..end {
             self.board.push(seq, una, now);
             let (ecn, cwr) = self.ecn.stamp();
-            let flags = cwr | if push && seq + 1 == end { flag::PSH } else { 0 };
+            let part = if seq + 1 < end { more } else { last | if push { flag::PSH } else { 0 } };
+            let flags = cwr | part;
             let len = self.queue.payload(seq, self.conn.mss) as u16 + self.conn.headers;
             net.send(Packet { seq, len, ecn, flags, ..stamped });
         }
@@ -246,7 +253,7 @@ impl Sender {
             }
         }
         let idle = self.conn.now.saturating_sub(self.last_sent);
-        let app_limited = self.rate.as_ref().is_some_and(|rate| rate.app_limited());
+        let app_limited = self.rate.as_ref().is_some_and(|rate| rate.is_app_limited());
         self.cc.cwnd_event(&mut self.conn, CaEvent::TxStart { idle, app_limited });
     }
 

@@ -135,11 +135,6 @@ impl RateSampler {
         self.ring = ring;
     }
 
-    /// The application was the limit of late.
-    pub fn app_limited(&self) -> bool {
-        self.app_limited > 0
-    }
-
     /// What leaves until all that is in flight now is delivered does not show what the path carries.
     pub fn limit(&mut self, conn: &Conn) {
         self.app_limited = (conn.delivered + u64::from(conn.in_flight())).max(1);

@@ -228,6 +228,10 @@ impl Receiver {
         }
         self.window.on_data(packet, now);
         self.on_data(packet, now);
+        if packet.has(flag::MORE) {
+            // the rest of its burst comes at this instant
+            return None;
+        }
         self.check_ack(now)
     }
 

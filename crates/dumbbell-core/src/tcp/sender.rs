@@ -15,7 +15,7 @@ use super::scoreboard::{seg, Delivered, Scoreboard};
 use super::timer::RetransmissionTimer;
 pub use super::timer::Timer;
 use super::undo::Undo;
-pub use super::write_queue::Application;
+pub use super::write_queue::{Application, Plan};
 use super::write_queue::{Sizes, WriteQueue};
 use super::{ack_flag, Ack, Block, FlowOptions, Network};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
@@ -84,7 +84,7 @@ pub struct Sender {
     /// Rate samples, for a congestion control that asks for them.
     pub(super) rate: Option<Box<RateSampler>>,
     /// Index in the run.
-    flow: u32,
+    pub(super) flow: u32,
     /// Window that the last ACK offered, bytes.
     peer_window: u32,
     /// Timestamp of the newest ACK, which data echoes, ms.

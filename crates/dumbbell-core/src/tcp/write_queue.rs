@@ -1,6 +1,7 @@
 //! What the application has written: socket buffers, the send buffer that limits them, and the last segments of writes.
 
 use super::host::HostParams;
+use super::Network;
 use crate::cc::conn::Conn;
 use crate::units::Time;
 use std::collections::VecDeque;
@@ -20,7 +21,7 @@ const FIRST_ROOM: usize = 16;
 pub(super) const GSO_MAX_SIZE: u64 = 65_536;
 
 /// What the application offers.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Application {
     /// Always more to send.
     Bulk,
@@ -28,6 +29,63 @@ pub enum Application {
     Size(u64),
     /// Payload at this many bytes per second, for ever.
     Rate(u64),
+    /// It changes with time.
+    Planned(Box<Plan>),
+}
+
+/// An application that offers as much as it can, from a time on a rate, and nothing while it pauses. Times are those of the sender's clock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Bytes of payload per second, if it has a rate.
+    pub rate: Option<u64>,
+    /// When the rate begins.
+    pub rate_from: Time,
+    /// When it pauses; [`Time::NEVER`]: not at all.
+    pub pause: Time,
+    /// When it goes on.
+    pub resume: Time,
+    /// When the present time of constant rate began.
+    since: Time,
+    /// Segments that were written by then.
+    base: u64,
+}
+
+impl Plan {
+    /// Payload at `rate` bytes per second from `rate_from` on, nothing from `pause` to `resume`.
+    pub fn new(rate: Option<u64>, rate_from: Time, pause: Time, resume: Time) -> Plan {
+        Plan { rate, rate_from, pause, resume, since: Time::NEVER, base: 0 }
+    }
+
+    /// The segment up to which it has offered data at `now`, when `written` are written, and when there will be more. What it did not write while the
+    /// send buffer was full, before a pause or before the rate began, it does not make up for.
+    fn offered(&mut self, started: Time, now: Time, written: u64, mss: u32) -> (u64, Time) {
+        if self.pause <= now && now < self.resume {
+            return (written, self.resume);
+        }
+        let Some(rate) = self.rate.filter(|_| self.rate_from <= now) else { return (u64::MAX, Time::NEVER) };
+        let resumed = if self.resume <= now { self.resume } else { Time::ZERO };
+        let since = started.max(self.rate_from).max(resumed);
+        if self.since != since {
+            (self.since, self.base) = (since, written);
+        }
+        let offered = self.base + offered_at(rate, now - since, mss);
+        if offered > written {
+            return (offered, Time::NEVER);
+        }
+        (offered, since.saturating_add(time_of(rate, written + 1 - self.base, mss)))
+    }
+}
+
+/// Whole segments that an application of `bytes_per_second` offers in `elapsed`.
+fn offered_at(bytes_per_second: u64, elapsed: Time, mss: u32) -> u64 {
+    (u128::from(elapsed.as_nanos()) * u128::from(bytes_per_second) / 1_000_000_000) as u64 / u64::from(mss)
+}
+
+/// After which time it has offered `segments`.
+fn time_of(bytes_per_second: u64, segments: u64, mss: u32) -> Time {
+    let bytes = u128::from(segments) * u128::from(mss);
+    let after = bytes * 1_000_000_000 / u128::from(bytes_per_second.max(1)) + 1;
+    Time(after.min(u128::from(u64::MAX / 2)) as u64)
 }
 
 /// Payloads of segments whose size changes on the way.
@@ -199,6 +257,7 @@ impl WriteQueue {
             Application::Bulk => u64::MAX,
             Application::Size(_) => self.segments(conn.mss),
             Application::Rate(bytes_per_second) => self.offered_at_rate(bytes_per_second, conn),
+            Application::Planned(_) => self.offered_by_plan(conn),
         };
         (self.written < offered && 3 * self.memory(conn, bursts) <= 2 * self.size).then_some(offered)
     }
@@ -206,20 +265,27 @@ impl WriteQueue {
     /// Segments that an application of constant rate has offered so far.
     #[inline(never)]
     fn offered_at_rate(&mut self, bytes_per_second: u64, conn: &Conn) -> u64 {
-        let elapsed = u128::from((conn.now - self.started).as_nanos());
-        let offered = (elapsed * u128::from(bytes_per_second) / 1_000_000_000) as u64 / u64::from(conn.mss);
+        let offered = offered_at(bytes_per_second, conn.now - self.started, conn.mss);
         if offered <= self.written {
             // wake up when the next full segment is there
-            let bytes = u128::from(self.written + 1) * u128::from(conn.mss);
-            let at = bytes * 1_000_000_000 / u128::from(bytes_per_second.max(1)) + 1;
-            self.wakes_at = self.started.saturating_add(Time(at.min(u128::from(u64::MAX / 2)) as u64));
+            self.wakes_at = self.started.saturating_add(time_of(bytes_per_second, self.written + 1, conn.mss));
         }
+        offered
+    }
+
+    /// Segments that an application that changes with time has offered so far.
+    #[cold]
+    #[inline(never)]
+    fn offered_by_plan(&mut self, conn: &Conn) -> u64 {
+        let Application::Planned(plan) = &mut self.app else { return self.written };
+        let (offered, next) = plan.offered(self.started, conn.now, self.written, conn.mss);
+        self.wakes_at = next;
         offered
     }
 
     /// Bytes of the send buffer that are taken. What is in flight takes the memory of its bursts, each in a buffer of its own.
     #[inline]
-    fn memory(&self, conn: &Conn, bursts: u32) -> u64 {
+    pub fn memory(&self, conn: &Conn, bursts: u32) -> u64 {
         let front = self.front.segments > 0 || self.part > 0;
         let buffers = u64::from(bursts) + u64::from(front) + self.behind.len() as u64;
         (self.written - conn.snd_una) * u64::from(conn.mss) + u64::from(self.part) + buffers * BUFFER_OVERHEAD
@@ -290,8 +356,8 @@ impl WriteQueue {
     /// The send buffer grows to two windows, or as many as the control wants, when the window is not used up, for whatever reason. Returns whether it did. Linux
     /// `tcp_new_space`, `tcp_should_expand_sndbuf`.
     #[inline]
-    pub fn expand(&mut self, conn: &Conn, host: &HostParams) -> bool {
-        if conn.cwnd <= self.sized_for || conn.in_flight() >= conn.cwnd {
+    pub fn expand(&mut self, conn: &Conn, host: &HostParams, net: &impl Network) -> bool {
+        if conn.cwnd <= self.sized_for || conn.in_flight() >= conn.cwnd || net.is_memory_short() {
             return false;
         }
         self.sized_for = conn.cwnd;
@@ -472,14 +538,49 @@ mod tests {
     }
 
     #[test]
+    fn a_planned_application_changes_its_rate_and_pauses() {
+        let second = Time::from_secs;
+        // as fast as it can, from 2 s on 1000 B/s, nothing from 5 s to 7 s; it starts at 1 s, a segment has 100 B
+        let mut plan = Plan::new(Some(1000), second(2), second(5), second(7));
+        let mut offered = |ms: u64, written: u64| plan.offered(second(1), Time::from_millis(ms), written, 100);
+        assert_eq!(offered(1500, 40), (u64::MAX, Time::NEVER));
+        // the rate begins with what is written then: 10 segments a second
+        assert_eq!(offered(2000, 50), (50, Time(2_100_000_001)));
+        assert_eq!(offered(2500, 50), (55, Time::NEVER));
+        assert_eq!(offered(2500, 55), (55, Time(2_600_000_001)));
+        assert_eq!(offered(5000, 70), (70, second(7)));
+        assert_eq!(offered(6999, 70), (70, second(7)));
+        // the pause is not made up for
+        assert_eq!(offered(7000, 70), (70, Time(7_100_000_001)));
+        assert_eq!(offered(8000, 70), (80, Time::NEVER));
+        let mut bulk = Plan::new(None, Time::ZERO, second(5), Time::NEVER);
+        assert_eq!(bulk.offered(second(1), second(4), 9, 100), (u64::MAX, Time::NEVER));
+        assert_eq!(bulk.offered(second(1), second(9), 9, 100), (9, Time::NEVER));
+    }
+
+    struct Host {
+        is_short: bool,
+    }
+
+    impl Network for Host {
+        fn send(&mut self, _packet: crate::packet::Packet) {}
+
+        fn is_memory_short(&self) -> bool {
+            self.is_short
+        }
+    }
+
+    #[test]
     fn the_buffer_grows_to_two_windows_while_the_window_is_not_used_up() {
         let mut queue = WriteQueue::new(Application::Bulk);
         let host = HostParams { send_buffer: 100_000, ..HostParams::default() };
         let conn = Conn { cwnd: 20, ..conn() };
-        assert!(queue.expand(&conn, &host) && !queue.expand(&conn, &host));
+        assert!(!queue.expand(&conn, &host, &Host { is_short: true }));
+        let net = Host { is_short: false };
+        assert!(queue.expand(&conn, &host, &net) && !queue.expand(&conn, &host, &net));
         assert_eq!(queue.size, 2 * 20 * 2304);
-        assert!(queue.expand(&Conn { cwnd: 40, ..conn.clone() }, &host));
+        assert!(queue.expand(&Conn { cwnd: 40, ..conn.clone() }, &host, &net));
         assert_eq!(queue.size, 100_000);
-        assert!(!queue.expand(&Conn { cwnd: 10, ..conn }, &host));
+        assert!(!queue.expand(&Conn { cwnd: 10, ..conn }, &host, &net));
     }
 }

@@ -1,7 +1,7 @@
 //! When packets leave, by shaper.
 
 use super::*;
-use dumbbell_core::aqm::{pfifo, FlowKey, QueueContext};
+use dumbbell_core::aqm::{bfifo, pfifo, FlowKey, QueueContext};
 use dumbbell_core::packet::{Ecn, MTU_FRAME};
 
 /// Time of a full frame at 10 Mbit/s: 1514 * 8 / 10^7 s.
@@ -119,4 +119,48 @@ fn sojourn_is_the_time_in_the_queue_without_the_wire() {
     // 0, 1 and 2 frames
     assert_eq!((link.counters.queue.sojourn_ns, link.counters.queue.sent), (3 * FRAME, 3));
     assert_eq!(link.counters.flows.sojourn[0].max(), Time(2 * FRAME));
+}
+
+/// Packets `first` to `last` as a burst that counts as one packet.
+fn burst(first: u64, last: u64) -> impl Iterator<Item = Packet> {
+    (first..=last).map(move |seq| Packet { flags: if seq < last { flag::MORE } else { flag::LAST }, ..packet(seq) })
+}
+
+#[test]
+fn a_burst_that_counts_as_one_packet_leaves_a_token_bucket_at_once_and_is_paid_for_after() {
+    let mut bucket = bottleneck(Shaper::Htb, 1514);
+    burst(0, 3).chain(burst(4, 5)).for_each(|part| bucket.arrive(part, Time(1_000)));
+    // one frame was saved: four in debt by three, and the next burst leaves when that is paid
+    let later = 1_000 + 3 * FRAME;
+    assert_eq!(departures(&mut bucket), [(1_000, 0), (1_000, 1), (1_000, 2), (1_000, 3), (later, 4), (later, 5)]);
+}
+
+#[test]
+fn a_burst_that_counts_as_one_packet_is_queued_or_dropped_as_a_whole() {
+    let rate = Rate::from_mbit(10);
+    let fifo = bfifo::State::new(bfifo::Params { limit: 4 * 1514 }, &QueueContext { rate, seed: 1 });
+    let mut link = Bottleneck::new(fifo, 1, rate, Shaper::Link, 1514, ());
+    link.flow_starts(0, &FlowKey::default(), 0);
+    // the first is on the wire, three wait; two more would be one too many, one alone fits
+    link.arrive(packet(0), Time::ZERO);
+    burst(1, 3).chain(burst(4, 5)).chain(burst(6, 6)).for_each(|part| link.arrive(part, Time::ZERO));
+    assert_eq!((link.held(), link.counters.queue.drops_overflow), (5, 2));
+}
+
+#[test]
+fn a_burst_ends_where_the_rest_is_missing_or_comes_later() {
+    let mut bucket = bottleneck(Shaper::Htb, 1514);
+    // 2 is missing
+    burst(0, 3).filter(|part| part.seq != 2).for_each(|part| bucket.arrive(part, Time::ZERO));
+    let ends: Vec<bool> = std::iter::from_fn(|| bucket.advance(Time::ZERO)).map(|part| !part.has(flag::MORE)).collect();
+    assert_eq!(ends, [false, true, true]);
+    // a link sends one after the other
+    let mut link = bottleneck(Shaper::Link, 1514);
+    burst(0, 2).for_each(|part| link.arrive(part, Time::ZERO));
+    let mut seen = 0;
+    while link.next != Time::NEVER {
+        let now = link.next;
+        seen += link.advance(now).map_or(0, |part| usize::from(!part.has(flag::MORE)));
+    }
+    assert_eq!(seen, 3);
 }

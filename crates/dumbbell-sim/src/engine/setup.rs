@@ -10,9 +10,9 @@ use dumbbell_core::path::{self, Path};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::receiver::Receiver;
-use dumbbell_core::tcp::sender::{Application, Sender};
+use dumbbell_core::tcp::sender::{Application, Plan, Sender};
 use dumbbell_core::tcp::FlowOptions;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Rate, Time};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -66,10 +66,18 @@ pub fn connection(slot: u32, cc: AnyCc, host: &Arc<HostParams>, ecn: bool, echo:
     Tcp { sender, receiver: Receiver::new(slot, Arc::clone(host), options) }
 }
 
-pub fn application(flow: &FlowConfig) -> Application {
-    match (flow.params.size, flow.params.app_rate) {
+/// What the application of `flow` offers, whose sender's clock is `ahead` of the engine's.
+pub fn application(flow: &FlowConfig, ahead: Time) -> Application {
+    let params = &flow.params;
+    let rate = params.app_rate.map(Rate::bytes);
+    if params.app_rate_from > Time::ZERO || params.app_pause.is_some() {
+        let of = |time: Option<Time>| time.map_or(Time::NEVER, |time| time.saturating_add(ahead));
+        let rate_from = params.app_rate_from.saturating_add(ahead);
+        return Application::Planned(Box::new(Plan::new(rate, rate_from, of(params.app_pause), of(params.app_resume))));
+    }
+    match (params.size, rate) {
         (Some(size), _) => Application::Size(size),
-        (None, Some(rate)) => Application::Rate(rate.bytes()),
+        (None, Some(rate)) => Application::Rate(rate),
         (None, None) => Application::Bulk,
     }
 }

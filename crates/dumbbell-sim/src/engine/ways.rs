@@ -5,16 +5,56 @@ use super::lines::Lines;
 use crate::bottleneck::Bottleneck;
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::log::{At, DropReason, Log, Place};
-use dumbbell_core::packet::Packet;
+use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::{End, Path};
 use dumbbell_core::tcp::Network;
 use dumbbell_core::units::Time;
+
+/// What the send buffers of all endpoints hold, where that is limited.
+pub struct Memory {
+    limit: u64,
+    held: u64,
+    /// Of every slot, as of its last write.
+    by_slot: Vec<u64>,
+}
+
+impl Memory {
+    pub fn new(limit: Option<u64>) -> Memory {
+        Memory { limit: limit.unwrap_or(u64::MAX), held: 0, by_slot: Vec::new() }
+    }
+
+    /// The endpoint in `slot` is gone.
+    #[inline]
+    pub fn release(&mut self, slot: u32) {
+        if self.limit != u64::MAX {
+            self.set(slot, 0);
+        }
+    }
+
+    /// The endpoint in `slot` holds `bytes`.
+    #[cold]
+    pub fn set(&mut self, slot: u32, bytes: u64) {
+        let slot = slot as usize;
+        if self.by_slot.len() <= slot {
+            self.by_slot.resize(slot + 1, 0);
+        }
+        self.held = self.held + bytes - std::mem::replace(&mut self.by_slot[slot], bytes);
+    }
+}
 
 /// Stages that the packets of all endpoints pass, and the bottleneck behind them.
 pub struct Entrance<A: Aqm, L: Log> {
     /// Stages right ahead of the queue.
     pub shared: Option<Box<Path<Packet>>>,
+    pub memory: Memory,
     pub bottleneck: Bottleneck<A, L>,
+}
+
+/// `packet` as one that counts by itself: stages of a path delay and drop single packets.
+#[inline]
+pub fn alone(mut packet: Packet) -> Packet {
+    packet.flags &= !(flag::MORE | flag::LAST);
+    packet
 }
 
 /// The paths of single endpoints lead to what they share.
@@ -23,7 +63,7 @@ impl<A: Aqm, L: Log> End<Packet> for Entrance<A, L> {
     fn arrive(&mut self, packet: Packet, now: Time) {
         match &mut self.shared {
             None => self.bottleneck.arrive(packet, now),
-            Some(shared) => shared.push(packet, now, &mut self.bottleneck),
+            Some(shared) => shared.push(alone(packet), now, &mut self.bottleneck),
         }
     }
 
@@ -44,8 +84,21 @@ impl<A: Aqm, L: Log> Network for Port<'_, A, L> {
     fn send(&mut self, packet: Packet) {
         match self.path {
             None => self.entrance.arrive(packet, self.now),
-            Some(path) => path.push(packet, self.now, self.entrance),
+            Some(path) => path.push(alone(packet), self.now, self.entrance),
         }
+    }
+
+    #[inline]
+    fn buffered(&mut self, flow: u32, bytes: u64) {
+        let memory = &mut self.entrance.memory;
+        if memory.limit != u64::MAX {
+            memory.set(flow, bytes);
+        }
+    }
+
+    #[inline]
+    fn is_memory_short(&self) -> bool {
+        self.entrance.memory.held >= self.entrance.memory.limit
     }
 }
 

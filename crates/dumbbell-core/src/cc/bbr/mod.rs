@@ -19,7 +19,7 @@ pub const UNSET: u32 = u32::MAX;
 pub const MIN_CWND: u32 = 4;
 /// Pacing stays this far below the estimate. Linux `bbr_pacing_margin_percent`.
 const PACING_MARGIN_PERCENT: u64 = 1;
-/// RTT that the first pacing rate assumes if none was measured, us. Linux `bbr_init_pacing_rate_from_rtt`.
+/// RTT that the first pacing rate assumes if none was measured, us. Linux `bbr_init_pacing_rate_begin`.
 const DEFAULT_RTT_US: u64 = 1000;
 /// Bytes that a burst cannot have of the largest size: one, and the headers (`MAX_TCP_HEADER`, about 320).
 const BURST_MARGIN: u64 = 321;
@@ -35,6 +35,11 @@ const MIN_TSO_RATE: u64 = 150_000;
 /// A gain or share of a configuration, in units of 1/256.
 pub fn fixed(value: f64) -> u32 {
     (value * f64::from(UNIT)) as u32
+}
+
+/// `share` 256ths of `value`, rounded down.
+pub fn scaled(value: u32, share: u32) -> u32 {
+    ((u64::from(value) * u64::from(share)) >> SCALE) as u32
 }
 
 /// `delivered` segments in `interval_us`, rounded down as v1 does.
@@ -91,15 +96,15 @@ impl Pacing {
         Pacing { high_gain, has_seen_rtt: false }
     }
 
-    /// The connection begins: the initial window in a round trip. Linux `bbr_init_pacing_rate_from_rtt`.
+    /// The connection begins: the initial window in a round trip. Linux `bbr_init_pacing_rate_begin`.
     pub fn new(conn: &mut Conn, high_gain: u32) -> Pacing {
         let mut pacing = Pacing::before(high_gain);
-        pacing.from_rtt(conn);
+        pacing.begin(conn);
         conn.paced = true;
         pacing
     }
 
-    fn from_rtt(&mut self, conn: &mut Conn) {
+    fn begin(&mut self, conn: &mut Conn) {
         self.has_seen_rtt = conn.rtt.srtt_8us > 0;
         let rtt = if self.has_seen_rtt { u64::from(conn.rtt.srtt_8us >> 3).max(1) } else { DEFAULT_RTT_US };
         conn.pacing_rate = pacing_rate(rate_floor(conn.cwnd, rtt), self.high_gain, conn.mss);
@@ -109,7 +114,7 @@ impl Pacing {
     pub fn set(&mut self, conn: &mut Conn, bw: u32, gain: u32, full: bool) {
         let rate = pacing_rate(bw, gain, conn.mss);
         if !self.has_seen_rtt && conn.rtt.srtt_8us > 0 {
-            self.from_rtt(conn);
+            self.begin(conn);
         }
         if full || rate > conn.pacing_rate {
             conn.pacing_rate = rate;
@@ -141,9 +146,10 @@ impl Bursts {
         self.segments(conn, min_rtt_us, self.most)
     }
 
-    /// Segments of a burst, as a device takes it. Linux `bbr_tso_segs`.
+    /// Segments of a burst, as a device takes it. Linux `bbr_tso_segs`, which takes the margin off a size that is already without it
+    /// (`sk_gso_max_size` since 5.19).
     pub fn sent(&self, conn: &Conn, min_rtt_us: u32) -> u32 {
-        self.segments(conn, min_rtt_us, GSO_LEGACY_MAX_SIZE)
+        self.segments(conn, min_rtt_us, GSO_LEGACY_MAX_SIZE - BURST_MARGIN)
     }
 }
 

@@ -1,1 +1,100 @@
-//! Tests.
+//! Vectors reckoned by hand, section by section, and stories of whole connections.
+
+use super::*;
+use crate::cc::testing::conn;
+use serde_json::{json, Value};
+
+mod output;
+mod path;
+mod states;
+mod stories;
+
+/// With `params`, on a connection of 10 segments, all in flight, whose RTT is 20 ms.
+fn with(params: Value) -> (State, Conn) {
+    let params = Params::from_json(params.as_object().unwrap()).unwrap();
+    let mut state = State::new(params, &CcContext { seed: 1, flow: 0 });
+    let mut conn = Conn { now: Time::from_secs(1), delivered: 1, ..conn() };
+    conn.rtt.sample(20_000, 0, 10);
+    state.init(&mut conn);
+    (state, conn)
+}
+
+fn bbr() -> (State, Conn) {
+    with(json!({}))
+}
+
+/// In `phase`, with an estimate of 1000 segments a second and 20 ms: a BDP of 20 segments, all in flight under a window of 40.
+fn at(phase: Phase) -> (State, Conn) {
+    let (mut state, mut conn) = bbr();
+    state.max_bw = state.max_bw_filter.update(1_000.0);
+    state.bw = 1_000.0;
+    state.full_bw_reached = phase != Phase::Startup;
+    state.state = phase;
+    state.cycle_stamp = conn.now;
+    state.bw_probe_wait = Time::from_millis(2_500);
+    (conn.cwnd, conn.delivered) = (40, 1_000);
+    (conn.snd_una, conn.snd_nxt) = (1_000, 1_020);
+    // no round ends by itself
+    state.next_round_delivered = u64::MAX;
+    state.loss_round_delivered = u64::MAX;
+    (state, conn)
+}
+
+/// An ACK of 2 segments whose sample is of 20 segments in 20 ms, 20 of them in flight when it was sent.
+fn ack() -> RateSample {
+    RateSample {
+        newly_delivered: 2,
+        delivered: Some(20),
+        interval_us: Some(20_000),
+        prior_delivered: 980,
+        tx_in_flight: 20,
+        rtt_us: Some(21_000),
+        ..RateSample::default()
+    }
+}
+
+fn rs() -> Rs {
+    Rs::new(&ack())
+}
+
+fn lost(seq: u64, lost: u32, tx_in_flight: u32) -> LossEvent {
+    LossEvent { seq, tx_in_flight, lost, is_app_limited: false, sent: Time::ZERO }
+}
+
+/// The congestion machine goes to `ca`.
+fn enter(state: &mut State, conn: &mut Conn, ca: CaState) {
+    state.set_state(conn, ca);
+    conn.state = ca;
+}
+
+// ---- 2 to 4: parameters, samples, ECN
+
+#[test]
+fn a_sample_that_is_too_short_has_no_rate_but_counts_what_it_delivered() {
+    assert_eq!((rs().delivery_rate, rs().delivered), (1_000.0, 20));
+    let short = Rs::new(&RateSample { interval_us: None, ..ack() });
+    assert_eq!((short.delivery_rate, short.delivered, short.has_data), (0.0, 20, true));
+    let none = Rs::new(&RateSample { delivered: None, interval_us: None, ..ack() });
+    assert_eq!((none.delivery_rate, none.delivered, none.has_data), (0.0, 0, false));
+}
+
+#[test]
+fn it_does_not_ask_for_ecn() {
+    assert_eq!((bbr().0.ecn().codepoint, bbr().0.ecn().required), (Ecn::NotEct, false));
+}
+
+// ---- 5.2: initialisation
+
+#[test]
+fn it_begins_with_the_rtt_of_the_handshake_or_none() {
+    let (state, conn) = bbr();
+    assert_eq!((state.min_rtt, state.probe_rtt_min_delay, state.min_rtt_stamp), (20_000.0, 20_000.0, conn.now));
+    // 2.77 * 10 * 1448 B / 20 ms, and over 1 ms
+    assert_eq!(conn.pacing_rate, 2_005_480);
+    let mut blank = Conn { pacing_rate: 5, ..crate::cc::testing::conn() };
+    let mut without = State::new(Params::default(), &CcContext::default());
+    without.init(&mut blank);
+    assert_eq!((blank.pacing_rate, without.min_rtt), (40_109_600, f64::INFINITY));
+    // BDPMultiple before the first RTT: the initial window, whatever the gain
+    assert_eq!(without.bdp_multiple(1_000.0, 2.0), 10.0);
+}

@@ -64,3 +64,93 @@ fn the_sender_takes_a_rate_sample_for_each_ack_that_delivers() {
     let lossy = story.sender.last_sample.expect("a sample");
     assert_eq!((lossy.newly_lost, lossy.lost, lossy.newly_delivered), (1, 1, 3));
 }
+
+/// The control that follows the delivery rate.
+fn following(story: &Story) -> &crate::cc::follow::State {
+    match &story.sender.cc {
+        crate::cc::AnyCc::Follow(state) => state,
+        other => panic!("another control: {other:?}"),
+    }
+}
+
+#[test]
+fn a_control_hears_that_a_probe_repaired_a_loss_and_of_the_doubt_before() {
+    let mut story = Story::new("follow", plain(10), Application::Bulk);
+    story.window = 10;
+    story.connect();
+    story.advance(RTT);
+    story.window = 1;
+    story.ack(9);
+    assert_eq!(story.fire(), [9]);
+    story.advance(RTT);
+    story.window = 100;
+    story.ack(10);
+    let doubt = story.sender.last_sample.expect("a sample");
+    assert_eq!((doubt.acks_probe, following(&story).repaired), (true, 0));
+    story.advance(RTT);
+    story.ack(11);
+    let clear = story.sender.last_sample.expect("a sample");
+    assert_eq!((clear.acks_probe, following(&story).repaired), (false, 1));
+}
+
+#[test]
+fn a_control_hears_whether_the_application_paused_before_it_sends_again() {
+    // a segment every 100 ms: each is sent into an empty network, and the application is the limit
+    let mut story = Story::open("follow", plain(10), Application::Rate(14_480));
+    story.flow(Time::from_secs(1));
+    let restarts = &following(&story).restarts;
+    assert!(restarts.len() >= 8 && restarts.iter().all(|&limited| limited), "{restarts:?}");
+    // endless data that a window of ten holds back
+    let mut bulk = Story::new("follow", plain(10), Application::Bulk);
+    bulk.window = 10;
+    bulk.connect();
+    bulk.advance(RTT);
+    bulk.ack(10);
+    assert_eq!(following(&bulk).restarts, [false]);
+}
+
+#[test]
+fn samples_of_a_control_that_holds_back_say_so() {
+    let mut story = Story::open("follow", plain(10), Application::Bulk);
+    // the first flight is the application's: there was nothing to send before it. Then one in the middle of a long one
+    for _ in 0..3 {
+        story.advance(RTT);
+        story.ack(story.conn().snd_nxt);
+    }
+    story.advance(RTT);
+    let una = story.conn().snd_una;
+    story.sender.conn.holds_back = true;
+    story.ack(una + 2);
+    assert!(!story.conn().holds_back && story.sender.rate.as_ref().is_some_and(|rate| rate.is_app_limited()));
+    assert!(!story.sender.last_sample.expect("a sample").is_app_limited, "it was sent before");
+    let mark = story.conn().snd_nxt;
+    story.advance(RTT);
+    story.ack(mark);
+    story.advance(RTT);
+    story.ack(mark + 1);
+    assert!(story.sender.last_sample.expect("a sample").is_app_limited);
+}
+
+#[test]
+fn ecn_on_every_packet_once_it_is_agreed() {
+    for (ecn, codepoint) in [(true, crate::packet::Ecn::Ect0), (false, crate::packet::Ecn::NotEct)] {
+        let mut story = Story::with(&json!({"name": "bbr2", "ecn": ecn}), plain(10), Application::Bulk);
+        story.start();
+        assert_eq!(story.last[0].ecn, crate::packet::Ecn::NotEct, "a SYN is not ECN-capable");
+        story.advance(RTT);
+        story.syn_ack(ack_flag::ECN_SETUP);
+        assert_eq!(story.last[0].ecn, codepoint, "the last packet of the handshake");
+        assert!(story.last[1..].iter().all(|packet| packet.ecn == crate::packet::Ecn::Ect0));
+        story.advance(RTT);
+        story.sack(0, &[(1, 5)]);
+        let again = story.last.iter().find(|packet| packet.has(flag::RETRANSMISSION)).expect("segment 0 is lost");
+        assert_eq!(again.ecn, codepoint);
+    }
+}
+
+#[test]
+fn the_send_buffer_of_bbr_holds_three_windows() {
+    for (name, windows) in [("bbr1", 3), ("bbr2", 3), ("bbr3", 3), ("cubic", 2)] {
+        assert_eq!(Story::new(name, plain(10), Application::Bulk).sender.queue.windows, windows, "{name}");
+    }
+}

@@ -653,3 +653,13 @@ fn one_segment_is_offered_by_the_smallest_buffer() {
     let ack = receiver.on_packet(&packet(0, Ecn::NotEct, flag::SYN), Time::ZERO).expect("a SYN-ACK");
     assert!(ack.window >= 8934, "{}", ack.window);
 }
+
+#[test]
+fn a_burst_that_counts_as_one_packet_is_acknowledged_once() {
+    let mut peer = Peer::warm(FlowOptions::default());
+    for seq in 23..26 {
+        assert!(peer.packet(seq, Ecn::Ect0, flag::MORE).is_none());
+    }
+    let ack = peer.packet(26, Ecn::Ect0, 0).expect("more than one segment came");
+    assert_eq!((ack.ack, peer.receiver.next_timer()), (27, Time::NEVER));
+}

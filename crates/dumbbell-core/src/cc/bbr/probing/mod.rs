@@ -4,11 +4,15 @@
 //! The order of work is that of Linux `tcp_bbr2.c` and `tcp_bbr.c` (google/bbr); bounds have their Linux names: `bw_lo`, `inflight_lo`, `inflight_hi`.
 
 use super::{
-    bdp, in_network, payload_rate, rate_ceil, Aggregation, Bursts, Pacing, AGGREGATION_ROUNDS, MIN_CWND, SCALE, UNIT, UNSET,
+    bdp, in_network, payload_rate, rate_ceil, scaled, Aggregation, Bursts, Pacing, AGGREGATION_ROUNDS, MIN_CWND, UNIT, UNSET,
 };
 use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use crate::cc::{CcContext, CongestionControl, Control, Echo, EcnUse, LossEvent, Model, RateSample};
 use crate::rng::Rng;
+
+mod cycle;
+mod min_rtt;
+mod signals;
 
 /// Most rounds by which a probe waits for Reno. Linux `bbr_bw_probe_max_rounds`.
 const MAX_ROUNDS: u32 = 63;
@@ -29,49 +33,106 @@ const MAX_UP_ROUNDS: u32 = 30;
 /// Most of the initial window that is remembered. Linux `init_cwnd`, 7 bits.
 const MAX_INIT_CWND: u32 = 127;
 
-/// Parameters in the units of the machine.
+/// Parameters in the units of the machine: gains and shares in 1/256.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// STARTUP.
-    pub startup_pacing_gain: u32,
+    /// Pacing gain of STARTUP.
+    pub startup_gain: u32,
+    /// Window gain of STARTUP and DRAIN.
     pub startup_cwnd_gain: u32,
+    /// Pacing gain of DRAIN.
     pub drain_gain: u32,
+    /// Pacing gain of PROBE_UP.
     pub up_gain: u32,
+    /// Pacing gain of PROBE_DOWN.
     pub down_gain: u32,
+    /// Window gain of the cycle.
     pub cwnd_gain: u32,
-    /// In PROBE_UP.
+    /// Window gain of PROBE_UP.
     pub up_cwnd_gain: u32,
+    /// Window gain of PROBE_RTT.
     pub probe_rtt_cwnd_gain: u32,
-    /// Share of the bounds that a loss takes.
+    /// Share of the short-term bounds that losses take.
     pub beta: u32,
+    /// Share of losses that is too much.
     pub loss_thresh: u32,
+    /// Share of `inflight_hi` that is left to others.
     pub headroom: u32,
     /// ACKs with losses in a round that end STARTUP.
     pub full_loss_cnt: u32,
-    /// Whether it answers ECN, and up to which `min_rtt`, us (0: any).
+    /// Whether it answers ECN.
     pub ecn: bool,
+    /// Largest `min_rtt` with which it does, us; 0: any.
     pub ecn_max_rtt_us: u32,
+    /// Weight of a round in the average of marks.
     pub ecn_alpha_gain: u32,
+    /// Share of `inflight_lo` that a round takes in which all were marked.
     pub ecn_factor: u32,
+    /// Share of marks that is too much.
     pub ecn_thresh: u32,
     /// Share of `inflight_hi` that the first step of a probe after marks makes; 0: there is no such probe.
     pub ecn_reprobe_gain: u32,
+    /// Shortest wait between probes, us.
     pub probe_base_us: u32,
+    /// Range of what is added to it, us.
     pub probe_rand_us: u32,
+    /// Age at which the smallest RTT is given up, ms.
     pub min_rtt_ms: u64,
+    /// Age at which PROBE_RTT looks for another, ms.
     pub probe_rtt_interval_ms: u64,
+    /// Least time that this takes, ms; 0: it does not.
     pub probe_rtt_ms: u64,
 }
+
+/// The settings of parameters `$params`, whose names v2 and v3 share; they have their own for the window of PROBE_UP and the probe after marks.
+macro_rules! settings {
+    ($params:expr, $up_cwnd_gain:expr, $ecn_reprobe_gain:expr) => {{
+        let (params, us) = ($params, |time: Time| time.as_micros() as u32);
+        Settings {
+            startup_gain: fixed(params.startup_gain),
+            startup_cwnd_gain: fixed(params.startup_cwnd_gain),
+            drain_gain: fixed(params.drain_gain),
+            up_gain: fixed(params.probe_up_gain),
+            down_gain: fixed(params.probe_down_gain),
+            cwnd_gain: fixed(params.cwnd_gain),
+            up_cwnd_gain: fixed($up_cwnd_gain),
+            probe_rtt_cwnd_gain: fixed(params.probe_rtt_cwnd_gain),
+            beta: fixed(params.beta),
+            loss_thresh: fixed(params.loss_thresh),
+            headroom: fixed(params.headroom),
+            full_loss_cnt: params.full_loss_count,
+            ecn: params.ecn,
+            ecn_max_rtt_us: us(params.ecn_max_rtt),
+            ecn_alpha_gain: fixed(params.ecn_alpha_gain),
+            ecn_factor: fixed(params.ecn_factor),
+            ecn_thresh: fixed(params.ecn_thresh),
+            ecn_reprobe_gain: fixed($ecn_reprobe_gain),
+            probe_base_us: us(params.probe_wait),
+            probe_rand_us: us(params.probe_wait_random),
+            min_rtt_ms: params.min_rtt_window.as_millis(),
+            probe_rtt_interval_ms: params.probe_rtt_interval.as_millis(),
+            probe_rtt_ms: params.probe_rtt_duration.as_millis(),
+        }
+    }};
+}
+pub(in crate::cc) use settings;
 
 /// Where the machine stands. Linux `mode` and `cycle_idx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
+    /// STARTUP: looks for the rate of the path.
     Startup,
+    /// DRAIN: empties the queue of STARTUP.
     Drain,
+    /// PROBE_DOWN: empties the queue of a probe.
     Down,
+    /// PROBE_CRUISE: leaves room to others.
     Cruise,
+    /// PROBE_REFILL: fills the pipe before a probe.
     Refill,
+    /// PROBE_UP: probes.
     Up,
+    /// PROBE_RTT: looks for the RTT without a queue.
     ProbeRtt,
 }
 
@@ -123,7 +184,7 @@ impl FullBw {
 
     /// `bw` is growth.
     pub fn grows(&self, bw: u32) -> bool {
-        u64::from(bw) >= u64::from(self.bw) * u64::from(FULL_BW_THRESH) >> SCALE
+        bw >= scaled(self.bw, FULL_BW_THRESH)
     }
 }
 
@@ -237,14 +298,14 @@ pub struct Machine<V: Version> {
 impl<V: Version> Machine<V> {
     /// A machine with `set`; `name` is that of its random stream.
     pub fn with(set: Settings, name: &str, context: &CcContext) -> Machine<V> {
-        let high_gain = set.startup_pacing_gain;
+        let high_gain = set.startup_gain;
         Machine {
             rng: Rng::stream(context.seed, name, context.flow),
             // replaced when the connection is established
             pacing: Pacing::before(high_gain),
             mode: Mode::Startup,
             ack_phase: AckPhase::Init,
-            pacing_gain: set.startup_pacing_gain,
+            pacing_gain: set.startup_gain,
             cwnd_gain: set.startup_cwnd_gain,
             init_cwnd: 0,
             prior_cwnd: 0,
@@ -336,7 +397,7 @@ impl<V: Version> Machine<V> {
     }
 
     fn beta_cut(&self, value: u32) -> u32 {
-        (u64::from(value) * u64::from(UNIT - self.set.beta) >> SCALE) as u32
+        scaled(value, UNIT - self.set.beta)
     }
 
     /// `inflight_hi` less what is left to others; `UNSET` if it is not set. Linux `bbr_inflight_with_headroom`.
@@ -344,8 +405,8 @@ impl<V: Version> Machine<V> {
         if self.inflight_hi == UNSET {
             return UNSET;
         }
-        let headroom = ((u64::from(self.inflight_hi) * u64::from(self.set.headroom)) >> SCALE).max(1);
-        (u64::from(self.inflight_hi).saturating_sub(headroom) as u32).max(MIN_CWND)
+        let headroom = scaled(self.inflight_hi, self.set.headroom).max(1);
+        self.inflight_hi.saturating_sub(headroom).max(MIN_CWND)
     }
 
     /// More than this time has passed in this phase. Linux `bbr_has_elapsed_in_phase`.
@@ -367,435 +428,11 @@ impl<V: Version> Machine<V> {
         self.try_fast_path = false;
     }
 
-    // ---- ECN --------------------------------------------------------------------------------------------------------
-
-    /// A round is over: averages its share of marks. Linux `bbr_update_ecn_alpha`.
-    fn update_alpha(&mut self, conn: &Conn) {
-        let near = self.set.ecn_max_rtt_us == 0 || self.min_rtt_us <= self.set.ecn_max_rtt_us;
-        if V::ALPHA_WHEN_ELIGIBLE {
-            self.ecn_eligible |= self.set.ecn && near;
-            if !self.ecn_eligible {
-                return;
-            }
-        }
-        let delivered = conn.delivered - self.alpha_delivered;
-        if delivered == 0 {
-            return;
-        }
-        self.ecn_eligible |= self.set.ecn && near;
-        let ratio = (((conn.delivered_ce - self.alpha_delivered_ce) << SCALE) / delivered) as u32;
-        let gain = self.set.ecn_alpha_gain;
-        self.ecn_alpha = ((((UNIT - gain) * self.ecn_alpha) >> SCALE) + ((gain * ratio) >> SCALE)).min(UNIT);
-        self.alpha_delivered = conn.delivered;
-        self.alpha_delivered_ce = conn.delivered_ce;
-        if self.full_bw_reached || !self.ecn_eligible {
-            return;
-        }
-        self.startup_ecn_rounds = if ratio >= self.set.ecn_thresh { self.startup_ecn_rounds + 1 } else { 0 };
-        if self.startup_ecn_rounds >= FULL_ECN_ROUNDS {
-            self.leave_startup_for_congestion(conn);
-        }
-    }
-
-    // ---- congestion signals -----------------------------------------------------------------------------------------
-
-    /// Losses or marks end STARTUP. Linux `bbr_handle_queue_too_high_in_startup`.
-    fn leave_startup_for_congestion(&mut self, conn: &Conn) {
-        self.full_bw_reached = true;
-        self.inflight_hi = V::inflight_hi_after_startup(self, self.inflight_at_max(conn, UNIT));
-    }
-
-    /// A segment was lost: the round of losses begins with the first one. Linux `bbr_note_loss`.
-    fn note_loss(&mut self, conn: &Conn) {
-        if !self.loss_in_round {
-            self.loss_round_delivered = conn.delivered;
-        }
-        self.loss_in_round = true;
-        self.loss_in_cycle = true;
-    }
-
-    fn probing(&self) -> bool {
-        matches!(self.mode, Mode::Startup | Mode::Refill | Mode::Up)
-    }
-
-    /// Linux `bbr_update_latest_delivery_signals`.
-    fn take_latest(&mut self, conn: &Conn, sample: &RateSample, bw: u32) {
-        self.bw_latest = self.bw_latest.max(bw);
-        self.inflight_latest = self.inflight_latest.max(sample.delivered.unwrap_or(0));
-        if sample.prior_delivered >= self.loss_round_delivered {
-            self.loss_round_delivered = conn.delivered;
-            self.loss_round_start = true;
-        }
-    }
-
-    fn forget_latest(&mut self, sample: &RateSample, bw: u32) {
-        self.bw_latest = bw;
-        self.inflight_latest = sample.delivered.unwrap_or(0);
-    }
-
-    /// Linux `bbr_update_congestion_signals`.
-    fn update_signals(&mut self, conn: &Conn, sample: &RateSample, bw: u32) {
-        if !sample.is_app_limited || bw >= self.max_bw() {
-            self.bw_hi[1] = self.bw_hi[1].max(bw);
-        }
-        self.loss_in_round |= sample.newly_lost > 0;
-        if !V::LATEST_BEFORE {
-            self.take_latest(conn, sample, bw);
-        }
-        if !self.loss_round_start {
-            return;
-        }
-        self.adapt_lower_bounds(conn);
-        self.loss_in_round = false;
-        self.ecn_in_round = false;
-        if !V::LATEST_BEFORE {
-            self.forget_latest(sample, bw);
-        }
-    }
-
-    /// Lowers the short-term bounds by the congestion of a round, unless it was asked for. Linux `bbr_adapt_lower_bounds`.
-    fn adapt_lower_bounds(&mut self, conn: &Conn) {
-        if self.probing() {
-            return;
-        }
-        let mut by_ecn = UNSET;
-        if self.ecn_in_round && self.ecn_eligible && self.set.ecn_factor > 0 {
-            if self.inflight_lo == UNSET {
-                self.inflight_lo = conn.cwnd;
-            }
-            by_ecn = (u64::from(self.inflight_lo) * u64::from(self.ecn_cut()) >> SCALE) as u32;
-        }
-        if self.loss_in_round {
-            if self.bw_lo == UNSET {
-                self.bw_lo = self.max_bw();
-            }
-            if self.inflight_lo == UNSET {
-                self.inflight_lo = conn.cwnd;
-            }
-            self.bw_lo = self.bw_latest.max(self.beta_cut(self.bw_lo)).max(1);
-            self.inflight_lo = self.inflight_latest.max(self.beta_cut(self.inflight_lo));
-        }
-        self.inflight_lo = self.inflight_lo.min(by_ecn);
-    }
-
-    /// What marks leave of a bound, in 1/256.
-    fn ecn_cut(&self) -> u32 {
-        UNIT - ((self.ecn_alpha * self.set.ecn_factor) >> SCALE)
-    }
-
-    fn reset_lower_bounds(&mut self) {
-        self.bw_lo = UNSET;
-        self.inflight_lo = UNSET;
-    }
-
-    fn reset_signals(&mut self) {
-        self.loss_in_round = false;
-        self.loss_in_cycle = false;
-        self.ecn_in_round = false;
-        self.ecn_in_cycle = false;
-        self.bw_latest = 0;
-        self.inflight_latest = 0;
-    }
-
-    /// Linux `bbr_is_inflight_too_high`.
-    fn too_high(&self, sample: &RateSample) -> bool {
-        self.too_many_lost(sample.lost, sample.tx_in_flight)
-            || self.too_many_marked(sample.delivered_ce, sample.delivered.unwrap_or(0))
-    }
-
-    fn too_many_lost(&self, lost: u32, tx_in_flight: u32) -> bool {
-        let most = u64::from(tx_in_flight) * u64::from(self.set.loss_thresh) >> SCALE;
-        tx_in_flight > 0 && u64::from(lost) > most
-    }
-
-    fn too_many_marked(&self, marked: u32, delivered: u32) -> bool {
-        let most = (u64::from(delivered) * u64::from(self.set.ecn_thresh) >> SCALE) as u32;
-        let over = marked > most || (V::MARKS_AT_THRESHOLD && marked == most);
-        over && marked > 0 && delivered > 0 && self.ecn_eligible
-    }
-
-    /// ACKs with losses in STARTUP. Linux `bbr_check_loss_too_high_in_startup`.
-    fn check_startup_loss(&mut self, conn: &Conn, sample: &RateSample) {
-        if self.full_bw_reached {
-            return;
-        }
-        if sample.newly_lost > 0 {
-            self.loss_events = (self.loss_events + 1).min(MAX_LOSS_EVENTS);
-        }
-        if !self.loss_round_start {
-            return;
-        }
-        let many = conn.state == CaState::Recovery && self.loss_events >= self.set.full_loss_cnt;
-        if many && self.too_high(sample) {
-            self.leave_startup_for_congestion(conn);
-        } else {
-            self.loss_events = 0;
-        }
-    }
-
-    // ---- the cycle --------------------------------------------------------------------------------------------------
-
-    fn start_refill(&mut self, conn: &Conn, up_rounds: u32) {
-        self.reset_lower_bounds();
-        self.up_rounds = up_rounds;
-        self.up_acks = 0;
-        self.stopped_risky = false;
-        self.ack_phase = AckPhase::Refilling;
-        self.begin_round(conn);
-        self.enter(Mode::Refill);
-    }
-
-    fn start_up(&mut self, conn: &Conn, bw: u32) {
-        self.ack_phase = AckPhase::Starting;
-        self.begin_round(conn);
-        self.cycle_us = self.now_us;
-        V::enter_up(self, bw);
-        self.enter(Mode::Up);
-        self.raise_slope(conn);
-    }
-
-    fn start_down(&mut self, conn: &Conn) {
-        self.reset_signals();
-        self.up_cnt = UNSET;
-        self.rounds_since_probe = self.rng.below(RAND_ROUNDS) as u32;
-        self.probe_wait_us = u64::from(self.set.probe_base_us) + self.rng.below(u64::from(self.set.probe_rand_us));
-        self.cycle_us = self.now_us;
-        self.ack_phase = AckPhase::Stopping;
-        self.begin_round(conn);
-        self.enter(Mode::Down);
-    }
-
-    fn start_cruise(&mut self) {
-        if self.inflight_lo != UNSET {
-            self.inflight_lo = self.inflight_lo.min(self.inflight_hi);
-        }
-        self.enter(Mode::Cruise);
-    }
-
-    /// `inflight_hi` grows twice as fast. Linux `bbr_raise_inflight_hi_slope`.
-    fn raise_slope(&mut self, conn: &Conn) {
-        self.up_cnt = (conn.cwnd >> self.up_rounds).max(1);
-        self.up_rounds = (self.up_rounds + 1).min(MAX_UP_ROUNDS);
-    }
-
-    /// The upper bound limits the window: raises it. Linux `bbr_probe_inflight_hi_upward`.
-    fn probe_upward(&mut self, conn: &Conn, acked: u32) {
-        if !self.limited_by_upper_bound(conn) {
-            if V::UP_ACKS_IN_SERIES {
-                self.up_acks = 0;
-            }
-            return;
-        }
-        self.up_acks += acked;
-        if self.up_acks >= self.up_cnt {
-            let step = self.up_acks / self.up_cnt;
-            self.up_acks -= step * self.up_cnt;
-            self.inflight_hi = self.inflight_hi.saturating_add(step).min(UNSET - 1);
-            self.try_fast_path &= !V::BOUNDS_END_FAST_PATH;
-        }
-        if self.round_start {
-            self.raise_slope(conn);
-        }
-    }
-
-    /// The window is used, and is as large as the upper bound allows.
-    pub fn limited_by_upper_bound(&self, conn: &Conn) -> bool {
-        conn.is_cwnd_limited && conn.cwnd >= self.inflight_hi
-    }
-
-    /// A probe found too much in flight when `tx_in_flight` was sent. Linux `bbr_handle_inflight_too_high`.
-    fn handle_too_high(&mut self, conn: &Conn, tx_in_flight: u32, app_limited: bool) {
-        self.prev_probe_too_high = true;
-        self.probe_samples = false;
-        if !app_limited {
-            self.inflight_hi = tx_in_flight.max(self.beta_cut(self.target_inflight(conn)));
-        }
-        if self.mode == Mode::Up {
-            self.start_down(conn);
-        }
-    }
-
-    /// What was in flight when the loss of `segment` went over the threshold, of `tx_in_flight` when it was sent. Linux
-    /// `bbr_inflight_hi_from_lost_skb`.
-    fn inflight_at_loss(&self, tx_in_flight: u32, lost: u32, segments: u32) -> u32 {
-        let (Some(before), Some(lost_before)) = (tx_in_flight.checked_sub(segments), lost.checked_sub(segments)) else {
-            return UNSET;
-        };
-        let thresh = u64::from(self.set.loss_thresh);
-        let budget = (u64::from(before) * thresh).div_ceil(u64::from(UNIT));
-        let prefix = (budget.saturating_sub(u64::from(lost_before)) << SCALE) / (u64::from(UNIT) - thresh);
-        before + prefix as u32
-    }
-
-    /// Returns whether a new probe has begun. Linux `bbr_adapt_upper_bounds`.
-    fn adapt_upper_bounds(&mut self, conn: &Conn, sample: &RateSample) -> bool {
-        if self.round_start && self.ack_phase == AckPhase::Starting {
-            self.ack_phase = AckPhase::Feedback;
-        } else if self.round_start && self.ack_phase == AckPhase::Stopping {
-            self.probe_samples = false;
-            self.ack_phase = AckPhase::Init;
-            if self.mode.in_cycle() {
-                if !sample.is_app_limited && self.bw_hi[1] > 0 {
-                    self.bw_hi = [self.bw_hi[1], 0];
-                }
-                if self.stopped_risky && !self.prev_probe_too_high {
-                    self.start_refill(conn, 0);
-                    return true;
-                }
-            }
-        }
-        if self.too_high(sample) {
-            if self.probe_samples {
-                self.handle_too_high(conn, sample.tx_in_flight, sample.is_app_limited);
-            }
-        } else if self.inflight_hi != UNSET {
-            self.inflight_hi = self.inflight_hi.max(sample.tx_in_flight);
-            if self.mode == Mode::Up {
-                self.probe_upward(conn, sample.newly_delivered);
-            }
-        }
-        false
-    }
-
-    /// Begins a probe if it is time. Linux `bbr_check_time_to_probe_bw`.
-    fn check_time_to_probe(&mut self, conn: &Conn) -> bool {
-        let gain = self.set.ecn_reprobe_gain;
-        if gain > 0 && self.ecn_eligible && self.ecn_in_cycle && !self.loss_in_cycle && conn.state == CaState::Open {
-            let step = u64::from(self.inflight_hi) * u64::from(gain) >> SCALE;
-            self.start_refill(conn, step.checked_ilog2().unwrap_or(0));
-            return true;
-        }
-        let rounds = MAX_ROUNDS.min(self.target_inflight(conn));
-        if self.has_elapsed(self.probe_wait_us) || self.rounds_since_probe >= rounds {
-            self.start_refill(conn, 0);
-            return true;
-        }
-        false
-    }
-
-    /// Linux `bbr_update_cycle_phase`.
-    fn update_cycle(&mut self, conn: &Conn, sample: &RateSample, bw: u32) {
-        if !self.full_bw_reached || self.adapt_upper_bounds(conn, sample) || !self.mode.in_cycle() {
-            return;
-        }
-        let in_net = self.in_network(conn, sample.prior_in_flight, sample);
-        match self.mode {
-            Mode::Cruise => {
-                self.check_time_to_probe(conn);
-            }
-            Mode::Refill => {
-                if self.round_start {
-                    self.probe_samples = true;
-                    self.start_up(conn, bw);
-                }
-            }
-            Mode::Up => {
-                if V::up_is_over(self, conn, in_net, bw) {
-                    self.prev_probe_too_high = false;
-                    self.start_down(conn);
-                }
-            }
-            Mode::Down => {
-                let probes = self.check_time_to_probe(conn);
-                if !probes && in_net <= self.with_headroom() && in_net <= self.inflight_at_max(conn, UNIT) {
-                    self.start_cruise();
-                }
-            }
-            Mode::Startup | Mode::Drain | Mode::ProbeRtt => {}
-        }
-    }
-
-    /// STARTUP to DRAIN, DRAIN to the cycle. Linux `bbr_check_drain`.
-    fn check_drain(&mut self, conn: &mut Conn, sample: &RateSample) {
-        if self.mode == Mode::Startup && self.full_bw_reached {
-            self.mode = Mode::Drain;
-            conn.ssthresh = self.inflight_at_max(conn, UNIT);
-            self.reset_signals();
-        }
-        if self.mode == Mode::Drain && self.in_network(conn, conn.in_flight(), sample) <= self.inflight_at_max(conn, UNIT) {
-            self.start_down(conn);
-        }
-    }
-
-    // ---- RTT --------------------------------------------------------------------------------------------------------
-
-    /// Linux `bbr_save_cwnd`.
-    fn save_cwnd(&mut self, conn: &Conn) {
-        let whole = self.prev_state < CaState::Recovery && self.mode != Mode::ProbeRtt;
-        self.prior_cwnd = if whole { conn.cwnd } else { self.prior_cwnd.max(conn.cwnd) };
-    }
-
-    /// Linux `bbr_update_min_rtt`.
-    fn update_min_rtt(&mut self, conn: &mut Conn, sample: &RateSample) {
-        let now = conn.jiffies();
-        let expired = now > self.probe_rtt_min_stamp + self.set.probe_rtt_interval_ms;
-        if let Some(rtt) = sample.rtt_us {
-            let refreshes = rtt < self.probe_rtt_min_us || (V::EQUAL_RTT_REFRESHES && rtt == self.probe_rtt_min_us);
-            if refreshes || expired {
-                self.probe_rtt_min_us = rtt;
-                self.probe_rtt_min_stamp = now;
-            }
-        }
-        if self.probe_rtt_min_us <= self.min_rtt_us || now > self.min_rtt_stamp + self.set.min_rtt_ms {
-            self.min_rtt_us = self.probe_rtt_min_us;
-            self.min_rtt_stamp = self.probe_rtt_min_stamp;
-        }
-        if self.set.probe_rtt_ms > 0 && expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
-            // in the order of Linux: the mode is part of what is saved
-            self.mode = Mode::ProbeRtt;
-            self.save_cwnd(conn);
-            self.probe_rtt_done = None;
-            self.ack_phase = AckPhase::Stopping;
-            self.begin_round(conn);
-        }
-        if self.mode == Mode::ProbeRtt {
-            self.stay_in_probe_rtt(conn, now);
-        }
-        if sample.delivered.is_some_and(|delivered| delivered > 0) {
-            self.idle_restart = false;
-        }
-    }
-
-    fn stay_in_probe_rtt(&mut self, conn: &mut Conn, now: u64) {
-        conn.holds_back = true;
-        if self.probe_rtt_done.is_none() {
-            if conn.in_flight() <= self.probe_rtt_cwnd() {
-                self.probe_rtt_done = Some(now + self.set.probe_rtt_ms);
-                self.probe_rtt_round_done = false;
-                self.begin_round(conn);
-            }
-            return;
-        }
-        self.probe_rtt_round_done |= self.round_start;
-        if self.probe_rtt_round_done {
-            self.check_probe_rtt_done(conn);
-        }
-    }
-
-    /// Linux `bbr_check_probe_rtt_done`, `bbr_exit_probe_rtt`.
-    fn check_probe_rtt_done(&mut self, conn: &mut Conn) {
-        let now = conn.jiffies();
-        if self.probe_rtt_done.is_none_or(|done| now <= done) {
-            return;
-        }
-        self.probe_rtt_min_stamp = now;
-        conn.cwnd = conn.cwnd.max(self.prior_cwnd);
-        self.reset_lower_bounds();
-        if self.full_bw_reached {
-            self.start_down(conn);
-            self.start_cruise();
-        } else {
-            self.mode = Mode::Startup;
-        }
-    }
-
-    // ---- window and rate --------------------------------------------------------------------------------------------
-
     /// Linux `bbr_update_gains`.
     fn update_gains(&mut self) {
         let set = &self.set;
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
-            Mode::Startup => (set.startup_pacing_gain, set.startup_cwnd_gain),
+            Mode::Startup => (set.startup_gain, set.startup_cwnd_gain),
             Mode::Drain => (set.drain_gain, set.startup_cwnd_gain),
             Mode::Down => (set.down_gain, set.cwnd_gain),
             Mode::Cruise | Mode::Refill => (UNIT, set.cwnd_gain),
@@ -890,7 +527,7 @@ impl<V: Version> CongestionControl for Machine<V> {
         let min_rtt = conn.rtt.min_us();
         (self.min_rtt_us, self.probe_rtt_min_us) = (min_rtt, min_rtt);
         (self.min_rtt_stamp, self.probe_rtt_min_stamp) = (conn.jiffies(), conn.jiffies());
-        self.pacing = Pacing::new(conn, self.set.startup_pacing_gain);
+        self.pacing = Pacing::new(conn, self.set.startup_gain);
         self.aggregation.restart(self.now_us);
         self.loss_round_delivered = conn.delivered + 1;
     }

@@ -1,0 +1,190 @@
+//! The cycle that probes for bandwidth, and the long-term bound of what is in flight, which probes raise and losses or marks of a probe lower.
+
+use super::{AckPhase, Machine, Mode, Version, MAX_ROUNDS, MAX_UP_ROUNDS, RAND_ROUNDS};
+use crate::cc::bbr::{scaled, SCALE, UNIT, UNSET};
+use crate::cc::conn::{CaState, Conn};
+use crate::cc::RateSample;
+
+impl<V: Version> Machine<V> {
+    pub(super) fn start_refill(&mut self, conn: &Conn, up_rounds: u32) {
+        self.reset_lower_bounds();
+        self.up_rounds = up_rounds;
+        self.up_acks = 0;
+        self.stopped_risky = false;
+        self.ack_phase = AckPhase::Refilling;
+        self.begin_round(conn);
+        self.enter(Mode::Refill);
+    }
+
+    pub(super) fn start_up(&mut self, conn: &Conn, bw: u32) {
+        self.ack_phase = AckPhase::Starting;
+        self.begin_round(conn);
+        self.cycle_us = self.now_us;
+        V::enter_up(self, bw);
+        self.enter(Mode::Up);
+        self.raise_slope(conn);
+    }
+
+    pub(super) fn start_down(&mut self, conn: &Conn) {
+        self.reset_signals();
+        self.up_cnt = UNSET;
+        self.rounds_since_probe = self.rng.below(RAND_ROUNDS) as u32;
+        self.probe_wait_us = u64::from(self.set.probe_base_us) + self.rng.below(u64::from(self.set.probe_rand_us));
+        self.cycle_us = self.now_us;
+        self.ack_phase = AckPhase::Stopping;
+        self.begin_round(conn);
+        self.enter(Mode::Down);
+    }
+
+    pub(super) fn start_cruise(&mut self) {
+        if self.inflight_lo != UNSET {
+            self.inflight_lo = self.inflight_lo.min(self.inflight_hi);
+        }
+        self.enter(Mode::Cruise);
+    }
+
+    /// `inflight_hi` grows twice as fast. Linux `bbr_raise_inflight_hi_slope`.
+    pub(super) fn raise_slope(&mut self, conn: &Conn) {
+        self.up_cnt = (conn.cwnd >> self.up_rounds).max(1);
+        self.up_rounds = (self.up_rounds + 1).min(MAX_UP_ROUNDS);
+    }
+
+    /// The upper bound limits the window: raises it. Linux `bbr_probe_inflight_hi_upward`.
+    pub(super) fn probe_upward(&mut self, conn: &Conn, acked: u32) {
+        if !self.limited_by_upper_bound(conn) {
+            if V::UP_ACKS_IN_SERIES {
+                self.up_acks = 0;
+            }
+            return;
+        }
+        self.up_acks += acked;
+        if self.up_acks >= self.up_cnt {
+            let step = self.up_acks / self.up_cnt;
+            self.up_acks -= step * self.up_cnt;
+            self.inflight_hi = self.inflight_hi.saturating_add(step).min(UNSET - 1);
+            self.try_fast_path &= !V::BOUNDS_END_FAST_PATH;
+        }
+        if self.round_start {
+            self.raise_slope(conn);
+        }
+    }
+
+    /// The window is used, and is as large as the upper bound allows.
+    pub fn limited_by_upper_bound(&self, conn: &Conn) -> bool {
+        conn.is_cwnd_limited && conn.cwnd >= self.inflight_hi
+    }
+
+    /// A probe found too much in flight when `tx_in_flight` was sent. Linux `bbr_handle_inflight_too_high`.
+    pub(super) fn handle_too_high(&mut self, conn: &Conn, tx_in_flight: u32, app_limited: bool) {
+        self.prev_probe_too_high = true;
+        self.probe_samples = false;
+        if !app_limited {
+            self.inflight_hi = tx_in_flight.max(self.beta_cut(self.target_inflight(conn)));
+        }
+        if self.mode == Mode::Up {
+            self.start_down(conn);
+        }
+    }
+
+    /// What was in flight when the loss of `segment` went over the threshold, of `tx_in_flight` when it was sent. Linux
+    /// `bbr_inflight_hi_from_lost_skb`.
+    pub(super) fn inflight_at_loss(&self, tx_in_flight: u32, lost: u32, segments: u32) -> u32 {
+        let (Some(before), Some(lost_before)) = (tx_in_flight.checked_sub(segments), lost.checked_sub(segments)) else {
+            return UNSET;
+        };
+        let thresh = u64::from(self.set.loss_thresh);
+        let budget = (u64::from(before) * thresh).div_ceil(u64::from(UNIT));
+        let prefix = (budget.saturating_sub(u64::from(lost_before)) << SCALE) / (u64::from(UNIT) - thresh);
+        before + prefix as u32
+    }
+
+    /// Returns whether a new probe has begun. Linux `bbr_adapt_upper_bounds`.
+    pub(super) fn adapt_upper_bounds(&mut self, conn: &Conn, sample: &RateSample) -> bool {
+        if self.round_start && self.ack_phase == AckPhase::Starting {
+            self.ack_phase = AckPhase::Feedback;
+        } else if self.round_start && self.ack_phase == AckPhase::Stopping {
+            self.probe_samples = false;
+            self.ack_phase = AckPhase::Init;
+            if self.mode.in_cycle() {
+                if !sample.is_app_limited && self.bw_hi[1] > 0 {
+                    self.bw_hi = [self.bw_hi[1], 0];
+                }
+                if self.stopped_risky && !self.prev_probe_too_high {
+                    self.start_refill(conn, 0);
+                    return true;
+                }
+            }
+        }
+        if self.too_high(sample) {
+            if self.probe_samples {
+                self.handle_too_high(conn, sample.tx_in_flight, sample.is_app_limited);
+            }
+        } else if self.inflight_hi != UNSET {
+            self.inflight_hi = self.inflight_hi.max(sample.tx_in_flight);
+            if self.mode == Mode::Up {
+                self.probe_upward(conn, sample.newly_delivered);
+            }
+        }
+        false
+    }
+
+    /// Begins a probe if it is time. Linux `bbr_check_time_to_probe_bw`.
+    pub(super) fn check_time_to_probe(&mut self, conn: &Conn) -> bool {
+        let gain = self.set.ecn_reprobe_gain;
+        if gain > 0 && self.ecn_eligible && self.ecn_in_cycle && !self.loss_in_cycle && conn.state == CaState::Open {
+            let step = scaled(self.inflight_hi, gain);
+            self.start_refill(conn, step.checked_ilog2().unwrap_or(0));
+            return true;
+        }
+        let rounds = MAX_ROUNDS.min(self.target_inflight(conn));
+        if self.has_elapsed(self.probe_wait_us) || self.rounds_since_probe >= rounds {
+            self.start_refill(conn, 0);
+            return true;
+        }
+        false
+    }
+
+    /// Linux `bbr_update_cycle_phase`.
+    pub(super) fn update_cycle(&mut self, conn: &Conn, sample: &RateSample, bw: u32) {
+        if !self.full_bw_reached || self.adapt_upper_bounds(conn, sample) || !self.mode.in_cycle() {
+            return;
+        }
+        let in_net = self.in_network(conn, sample.prior_in_flight, sample);
+        match self.mode {
+            Mode::Cruise => {
+                self.check_time_to_probe(conn);
+            }
+            Mode::Refill => {
+                if self.round_start {
+                    self.probe_samples = true;
+                    self.start_up(conn, bw);
+                }
+            }
+            Mode::Up => {
+                if V::up_is_over(self, conn, in_net, bw) {
+                    self.prev_probe_too_high = false;
+                    self.start_down(conn);
+                }
+            }
+            Mode::Down => {
+                let probes = self.check_time_to_probe(conn);
+                if !probes && in_net <= self.with_headroom() && in_net <= self.inflight_at_max(conn, UNIT) {
+                    self.start_cruise();
+                }
+            }
+            Mode::Startup | Mode::Drain | Mode::ProbeRtt => {}
+        }
+    }
+
+    /// STARTUP to DRAIN, DRAIN to the cycle. Linux `bbr_check_drain`.
+    pub(super) fn check_drain(&mut self, conn: &mut Conn, sample: &RateSample) {
+        if self.mode == Mode::Startup && self.full_bw_reached {
+            self.mode = Mode::Drain;
+            conn.ssthresh = self.inflight_at_max(conn, UNIT);
+            self.reset_signals();
+        }
+        if self.mode == Mode::Drain && self.in_network(conn, conn.in_flight(), sample) <= self.inflight_at_max(conn, UNIT) {
+            self.start_down(conn);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+"""Runs of one flow of the control under test, and what they left: deterministic, so that a first run says when a second is to be disturbed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dumbbell import _native, schema, units
+from dumbbell.check.trace import Trace
+
+FRAME, PAYLOAD = 1514, 1448  # bytes of a full frame without FCS, and of its payload
+MOST_PACKETS = 12e6  # of a run
+MOST_ROWS = 12_000  # of a trace, but for changes of state
+_ROWS_IN_ROUND = 40
+_BUFFER = "64GiB"  # the hosts' buffers never limit a flow
+_NS = 1_000_000_000
+
+
+class NotApplicable(Exception):  # noqa: N818  not an error: it says why a case makes no sense here
+    """A case makes no sense at a point or for a control; its text says why."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A path: rate of the bottleneck in bit/s and round-trip propagation in seconds."""
+
+    rate: int
+    rtt: float
+
+    @property
+    def packet_time(self) -> float:
+        """Seconds that a full frame takes on the link."""
+        return 8 * FRAME / self.rate
+
+    @property
+    def bdp(self) -> float:
+        """Bandwidth-delay product, segments."""
+        return self.rate * self.rtt / (8 * FRAME)
+
+    @property
+    def goodput(self) -> float:
+        """Payload that the link carries, Mbit/s."""
+        return self.rate * PAYLOAD / FRAME / 1e6
+
+    @property
+    def round(self) -> float:
+        """About how long a round trip takes: with a BDP of few packets, that of the least window."""
+        return max(self.rtt + self.packet_time, 4 * self.packet_time)
+
+    @property
+    def send_buffer(self) -> float:
+        """About how long it takes until what the application has written has left: the send buffer of a small window holds two buffers of 64 KB."""
+        return 100 * self.packet_time + 3 * self.round
+
+    @property
+    def startup(self) -> float:
+        """About how long STARTUP and DRAIN take: the window doubles from 10 segments in each round trip, and some rounds see no growth."""
+        doublings = math.log2(max(self.bdp / 10, 1)) + 2
+        return self.round * (doublings + 14)
+
+    def at(self, rate: float) -> Point:
+        """Return the path with another rate."""
+        return Point(round(rate), self.rtt)
+
+    def __str__(self) -> str:
+        return f"{units.show('rate', self.rate)}, {units.show('time', round(self.rtt * _NS))}"
+
+
+@dataclass
+class Setup:
+    """What a judge is told of a run beside its trace: the path, and when it or the application changed, by name."""
+
+    point: Point
+    times: dict[str, float] = field(default_factory=dict)
+    # of what changes: a rate after its change, bit/s; the length of a batch, s
+    values: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trace and what the judge is told of it."""
+
+    trace: Trace
+    setup: Setup
+
+
+@cache
+def _template() -> str:
+    """Return a run of one flow in canonical form, which every run of the suite begins with."""
+    hosts = {"send_buffer": _BUFFER, "receive_buffer": _BUFFER}
+    table = {"duration": "1s", "bottleneck": {"aqm": "pfifo"}, "hosts": hosts, "flows": [{"cc": "reno"}]}
+    return json.dumps(schema.resolve(table, 1))
+
+
+@cache
+def control(text: str) -> str:
+    """Return a congestion control in canonical form, as JSON; `text` is that of an experiment file, as JSON."""
+    table = {"bottleneck": {"aqm": "pfifo"}, "flows": [{"cc": json.loads(text)}]}
+    return json.dumps(schema.resolve(table, 1)["flows"][0]["cc"])
+
+
+def ns(seconds: float) -> int:
+    """Return seconds in whole nanoseconds, at least 0."""
+    return max(round(seconds * _NS), 0)
+
+
+@dataclass
+class Change:
+    """How a run differs from that of a bulk flow over a deep buffer. Times are seconds of the engine's clock, which the sender's shares."""
+
+    rates: list[tuple[float, float]] = field(default_factory=list)  # time and rate, bit/s
+    path: list[dict[str, Any]] = field(default_factory=list)  # stages of the data
+    acks: list[dict[str, Any]] = field(default_factory=list)  # stages of the acknowledgements
+    flow: dict[str, Any] = field(default_factory=dict)  # other keys of the flow
+    buffer: float | None = None  # packets; by default more than any of the controls fills
+
+    def with_(self, other: Change) -> Change:
+        """Return both changes together."""
+        return Change(
+            [*self.rates, *other.rates],
+            [*self.path, *other.path],
+            [*self.acks, *other.acks],
+            self.flow | other.flow,
+            other.buffer if other.buffer is not None else self.buffer,
+        )
+
+
+BULK = Change()
+
+
+class Lab:
+    """Runs one control over one path; equal runs are made once."""
+
+    def __init__(self, point: Point, cc: dict[str, Any]) -> None:
+        self.point, self.cc = point, cc
+        self.packets = 0.0  # of all runs so far
+        self._runs: dict[str, tuple[float, Trace]] = {}
+
+    def run(self, duration: float, change: Change = BULK, point: Point | None = None) -> Trace:
+        """Return the trace of a run of this many seconds; a longer one of the same kind is cut."""
+        point = point or self.point
+        config = json.loads(_template())
+        fastest = max([point.rate, *(rate for _, rate in change.rates)])
+        packets = fastest * duration / (8 * FRAME)
+        if packets > MOST_PACKETS:
+            raise NotApplicable(
+                f"too much for one run: {duration:.3g} s at this rate are {packets / 1e6:.0f} million packets, left out above "
+                f"{MOST_PACKETS / 1e6:.0f} million"
+            )
+        buffer = change.buffer if change.buffer is not None else 100 + 4 * max(point.bdp, point.at(fastest).bdp)
+        config["bottleneck"] |= {
+            "rate": point.rate,
+            "rate_changes": [{"at": ns(at), "rate": round(rate)} for at, rate in change.rates],
+        }
+        config["bottleneck"]["aqm"]["limit"] = max(round(buffer), 4)
+        flow = config["flows"][0]
+        flow |= {"cc": json.loads(control(json.dumps(self.cc))), "base_rtt": ns(point.rtt)} | change.flow
+        flow["path"], flow["ack_path"] = copy.deepcopy(change.path), copy.deepcopy(change.acks)
+        kind = json.dumps(config, sort_keys=True)
+        known = self._runs.get(kind)
+        if known is None or known[0] < duration:
+            config["duration"] = ns(duration)
+            rows = max(ns(point.round / _ROWS_IN_ROUND), ns(duration / MOST_ROWS))
+            config["record"] |= {"trace": rows, "series": False}
+            self.packets += packets
+            self._runs[kind] = known = (duration, traced(config))
+        return known[1]
+
+    def until(
+        self, done: Callable[[Trace], bool], first: float, most: float, change: Change = BULK, point: Point | None = None
+    ) -> Trace:
+        """Return the trace of a run of `first` seconds, or of twice as many and so on up to `most`, until `done` says that it is enough."""
+        duration, found = first, None
+        while True:
+            try:
+                trace = self.run(min(duration, most), change, point)
+            except NotApplicable:
+                if found is None:
+                    raise
+                return found
+            if done(trace) or duration >= most:
+                return trace
+            found, duration = trace, 2 * duration
+
+
+def traced(config: dict[str, Any]) -> Trace:
+    """Return what the first flow of a run in canonical form traced."""
+    result = _native.run(json.dumps(config), _native.Cancel())
+    found = dict(_native.gather([result]))["trace"]
+    return Trace({name: _column(kind, buffers, len(found[0]) // 4) for name, kind, buffers in found[1]})
+
+
+def _column(kind: str, buffers: list[bytes], rows: int) -> np.ndarray[Any, Any]:
+    if kind == "text":
+        text = pa.Array.from_buffers(pa.string(), rows, [None, *map(pa.py_buffer, buffers)]).dictionary_encode()
+        names = np.array([*text.dictionary.to_pylist(), ""])
+        return names[np.asarray(text.indices)]
+    return np.frombuffer(buffers[0], dtype=np.float64 if kind == "f64" else np.int64)

@@ -1,0 +1,443 @@
+"""Cases of PROBE_RTT and of paths that aggregate, change, police and reorder."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dumbbell.check.lab import FRAME, Change, Lab, NotApplicable, Run, Setup, ns
+from dumbbell.check.model import Case, Checks, Ended, follows, goodput, phase, rounds
+from dumbbell.check.probing import MIN_PIPE_CWND, cycle, probe
+from dumbbell.check.startup import (
+    AGGREGATION,
+    LOSS_THRESH,
+    SLOW_STARTUP,
+    aggregated,
+    batch_interval,
+    bulk,
+    late_acks,
+    later_path,
+    on_link,
+    probing_starts,
+)
+from dumbbell.check.trace import PROBE_BW, Trace
+
+PROBE_RTT_INTERVAL, PROBE_RTT_DURATION, PROBE_RTT_GAIN = 5.0, 0.2, 0.5
+_INTERVALS = {"bbr1": 10.0}  # of controls that wait longer: section of BBRv1, bbr_min_rtt_win_sec
+LEAST_RATE = 64_000  # bit/s, the draft's least
+
+# 10
+
+
+def _probe_rtt(lab: Lab) -> Run:
+    since = probing_starts(lab).start
+    change = later_path(lab, since)
+
+    def done(trace: Trace) -> bool:
+        found = trace.first("probe_rtt", since)
+        return found is not None and trace.over(found) and trace.time[-1] > found.end + 6 * lab.point.round
+
+    interval = _INTERVALS.get(lab.cc["name"], PROBE_RTT_INTERVAL)
+    first = since + interval + PROBE_RTT_DURATION + 0.2 + 14 * lab.point.round
+    return Run(lab.until(done, first, since + 14 + 16 * lab.point.round, change), Setup(lab.point, {"path gets longer": since}))
+
+
+def _judge_probe_rtt(trace: Trace, setup: Setup, checks: Checks) -> None:
+    since = setup.times["path gets longer"]
+    found = phase(trace, checks, "probe_rtt", since)
+    first, row = found.rows.start, found.rows.stop
+    waited = found.start - since
+    held = found.start >= PROBE_RTT_INTERVAL and waited <= PROBE_RTT_INTERVAL + 4 * setup.point.round
+    checks.see("5 s after the last new minimum", held, f"{waited:.3g} s after the path got longer, at {found.start:.3g} s", constant=True)
+    checks.near("ProbeRTTCwndGain is 0.5", float(trace["cwnd_gain"][first]), PROBE_RTT_GAIN, 0.002)
+    # the estimate of before: in PROBE_RTT itself it may already be that of the longer path
+    target = max(PROBE_RTT_GAIN * float(np.max(trace["inflight_bdp"][max(first - 1, 0) : row])), MIN_PIPE_CWND)
+    low = float(np.min(trace["in_flight"][found.rows]))
+    checks.see("inflight falls to half of the BDP, or 4", low <= target + 1, f"{low:.0f}, {target:.0f}")
+    reached = first + int(np.argmax(trace["in_flight"][found.rows] <= target + 1))
+    lasted, passed = found.end - float(trace.time[reached]), rounds(trace, reached, row)
+    checks.see("for 200 ms", lasted >= 0.99 * PROBE_RTT_DURATION, f"{lasted * 1e3:.4g} ms")
+    checks.see("and a round", passed >= 1, f"{passed:.0f} rounds")
+    after = follows(trace, checks, found, PROBE_BW)
+    checks.see("full_bw_reached is set", trace["full_bw_reached"][after.rows.start] == 1, "it is not")
+    start = found.end + 2 * setup.point.round
+    rate = goodput(trace, start, min(start + 4 * setup.point.round, float(trace.time[-1])))
+    checks.see("it sends as before", rate >= 0.8 * setup.point.goodput, f"{rate:.4g} of {setup.point.goodput:.4g} Mbit/s")
+
+
+# 11
+
+
+def _idle(lab: Lab) -> Run:
+    interval = _INTERVALS.get(lab.cc["name"], PROBE_RTT_INTERVAL)
+    rest = interval + 1.0 + 9 * lab.point.round + lab.point.send_buffer  # what is in the send buffer leaves first
+    starts = [one.start + 0.2 * lab.point.round for one in bulk(lab, more=True).all(PROBE_BW)]
+    for since in starts[:6]:
+        resume = since + rest
+        pause = Change(flow={"app_pause": ns(since), "app_resume": ns(resume)})
+        trace = lab.run(resume + min(3.0, 60 * lab.point.round) + 4 * lab.point.round, pause)
+        if trace.state[trace.at(resume - 1e-6)] != "probe_rtt":
+            return Run(trace, Setup(lab.point, {"pause": since, "resume": resume}))
+    raise NotApplicable("PROBE_RTT is due before nothing is in flight")
+
+
+def _judge_idle(trace: Trace, setup: Setup, checks: Checks) -> None:
+    resume = setup.times["resume"]
+    last = trace.at(resume - 1e-6)
+    checks.see("nothing in flight when the application goes on", trace["in_flight"][last] == 0, f"{trace['in_flight'][last]:.0f}")
+    idle = resume - float(trace.time[last])
+    checks.see("idle for 5 s", idle >= PROBE_RTT_INTERVAL, f"{idle:.3g} s")
+    restarted = trace.when(lambda found: found["idle_restart"] == 1, resume - 1e-9)
+    soon = restarted is not None and restarted <= resume + 0.5 * setup.point.round
+    checks.see("idle_restart is set with the first segment", soon, f"{restarted - resume if restarted else math.nan:.3g} s after it")
+    # the next one is due 5 s later
+    soon_after = (resume - 1e-6, resume + 0.9 * PROBE_RTT_INTERVAL)
+    probes = [one for one in trace.phases if one.state == "probe_rtt" and soon_after[0] < one.start < soon_after[1]]
+    checks.see("no PROBE_RTT", not probes, f"{probes[0].start - resume:.3g} s after it" if probes else "none")
+    after = {one.state for one in trace.phases if one.end > resume}
+    checks.see("still in PROBE_BW", after <= {*PROBE_BW, "probe_rtt"}, ", ".join(sorted(after)))
+
+
+# 13
+
+
+def _cruise_over_batches(lab: Lab) -> Run:
+    interval = batch_interval(lab)
+    change = aggregated(lab)
+
+    def done(trace: Trace) -> bool:
+        found = trace.first("probe_cruise")
+        return found is not None and trace.over(found)
+
+    first = 2 * lab.point.startup + 3.5 + 10 * interval
+    return Run(lab.until(done, first, 3 * first, change), Setup(lab.point, {}, {"batch": interval}))
+
+
+def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> None:
+    found = [one for one in trace.phases if one.state == "probe_cruise" and rounds(trace, one.rows.start, one.rows.stop - 1) >= 4]
+    if not checks.see("PROBE_CRUISE of four rounds or more", bool(found), "none"):
+        raise Ended
+    cruise = found[0]
+    rows = cruise.rows
+    point = setup.point
+    in_batch = setup.values["batch"] * point.rate / (8 * FRAME)
+    extra = trace["extra_acked"][rows]
+    checks.see("extra_acked is that of a batch", 0.4 * in_batch <= float(np.min(extra)), f"down to {np.min(extra):.0f}, a batch has {in_batch:.0f}")
+    bounds = np.fmin(trace["inflight_shortterm"][rows], trace["inflight_longterm"][rows])
+    model = trace["cwnd_gain"][rows] * trace["max_bw_mbit"][rows] * trace["min_rtt_ms"][rows] * 1e3 / 8 / 1448
+    expected = np.fmin(model + 0.9 * extra, 0.84 * bounds)
+    short = float(np.max(expected - trace["cwnd"][rows]))
+    checks.see("cwnd holds it beside twice the BDP", short <= 4, f"{max(short, 0):.0f} segments less")
+    start = min(cruise.start + 2 * setup.values["batch"], cruise.end)
+    rate = goodput(trace, start, cruise.end)
+    checks.see("the link stays full", rate >= 0.95 * point.goodput, f"{rate:.4g} of {point.goodput:.4g} Mbit/s")
+
+
+# 14
+
+
+def _less_than_a_packet(lab: Lab) -> Run:
+    point = lab.point
+    if point.bdp >= 1:
+        raise NotApplicable(f"the BDP is {point.bdp:.3g} packets")
+    first = point.startup + 80 * point.round
+    return Run(lab.until(lambda trace: trace.first(PROBE_BW) is not None, first, 4 * first), Setup(point))
+
+
+def _judge_less_than_a_packet(trace: Trace, setup: Setup, checks: Checks) -> None:
+    found = phase(trace, checks, PROBE_BW, ends=False)
+    rows = slice(found.rows.start, len(trace))
+    least = float(np.min(trace["cwnd"][rows]))
+    checks.see("cwnd is 4 packets or more", least >= MIN_PIPE_CWND, f"{least:.0f}")
+    steady = trace["pacing_gain"][rows] == 1
+    point = setup.point
+    paced = trace["pacing_rate_mbit"][rows][steady]
+    if checks.see("it cruises", len(paced) > 0, "it does not"):
+        checks.see(
+            "paced at the link's rate",
+            -0.05 <= float(np.median(paced)) / (0.99 * point.goodput) - 1 <= 0.05 + late_acks(setup),
+            f"{np.median(paced):.4g}, 0.99 of the link's {point.goodput:.4g} Mbit/s",
+        )
+    rate = goodput(trace, found.start, float(trace.time[-1]))
+    checks.see("the link is full: delayed ACKs do not stall it", rate >= 0.95 * point.goodput, f"{rate:.4g} of {point.goodput:.4g} Mbit/s")
+
+
+# 15
+
+
+def _ten_times_more(lab: Lab) -> Run:
+    point = lab.point
+    slow = point.at(point.rate / 10)
+    if slow.rate < LEAST_RATE:
+        raise NotApplicable("a tenth of the rate is below 64 kbit/s")
+    if point.bdp < 10:
+        raise NotApplicable(f"a window of 4 segments carries what the path holds, {point.bdp:.2g} segments")
+    small = Change(buffer=max(slow.bdp, 10))  # STARTUP ends with loss, which sets inflight_longterm
+    before = lab.until(lambda trace: trace.first("probe_cruise") is not None, 2 * slow.startup, 8 * slow.startup, small, slow)
+    cruise = before.first(PROBE_BW)
+    if cruise is None:
+        raise NotApplicable("the flow does not reach PROBE_BW")
+    change = small.with_(Change(rates=[(on_link(lab, cruise.start) + slow.round, point.rate)]))
+    since = cruise.start + slow.round
+
+    def done(trace: Trace) -> bool:
+        return bool(trace["max_bw_mbit"][-1] >= 0.9 * point.goodput)
+
+    first = since + cycle(lab) + 10 * slow.round
+    trace = lab.until(done, first, since + 4 * cycle(lab) + 10 * slow.round, change, slow)
+    return Run(trace, Setup(point, {"rate rises": since}, {"rate before": float(slow.rate)}))
+
+
+def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
+    since, point = setup.times["rate rises"], setup.point
+    up = phase(trace, checks, "probe_up", since, ends=False)
+    probes = trace.all("probe_up", since)
+    steps = [_steps(trace, one.rows) for one in probes]
+    longest = max(steps, key=len, default=[])
+    if trace.has("inflight_longterm") and trace.has("probe_up_step"):
+        doubles = all(after == 2 * before for before, after in zip(longest, longest[1:], strict=False))
+        bound = np.isfinite(trace["inflight_longterm"][up.rows.start])
+        if bound and len(longest) > 1:
+            checks.see("the step of inflight_longterm doubles", doubles, f"steps {', '.join(f'{one:g}' for one in longest)}")
+    reached = trace.when(lambda found: found["max_bw_mbit"] >= 0.9 * point.goodput, since)
+    if not checks.see("90 % of the new rate is found", reached is not None, f"{np.max(trace['max_bw_mbit']):.4g} of {point.goodput:.4g} Mbit/s"):
+        return
+    assert reached is not None
+    spent = sum(
+        rounds(trace, one.rows.start, min(one.rows.stop, trace.at(reached) + 1) - 1) + 1 for one in probes if one.start <= reached
+    )
+    # at 25 % more in each round a factor of ten takes 11 rounds, of which each probe spends three without growth
+    most = 4 * math.log2(max(point.bdp, 2)) + 8
+    checks.see("in O(log BDP) rounds of PROBE_UP", spent <= most, f"{spent:.0f} rounds, at most 4 log2(BDP) + 8 = {most:.0f}")
+
+
+def _steps(trace: Trace, rows: slice) -> list[float]:
+    """Return the steps of a probe, each once."""
+    values = trace["probe_up_step"][rows]
+    values = values[np.isfinite(values) & (values > 0)]
+    return [float(one) for one in dict.fromkeys(values.tolist())]
+
+
+# 16
+
+
+def _a_tenth(lab: Lab) -> Run:
+    point = lab.point
+    slow = point.at(point.rate / 10)
+    if slow.rate < LEAST_RATE:
+        raise NotApplicable("a tenth of the rate is below 64 kbit/s")
+    if slow.bdp < 8:
+        raise NotApplicable(f"at a tenth of the rate the path holds {slow.bdp:.2g} segments, hardly more than the least window")
+    since = probing_starts(lab).start + 2 * point.round
+    change = Change(rates=[(on_link(lab, since), slow.rate)], buffer=100 + 4 * point.bdp)
+    # the same path until the rate falls, and a buffer that what is in flight then overflows
+    change.buffer = max(0.5 * point.bdp, 20)
+
+    def done(trace: Trace) -> bool:
+        return len(trace.all("probe_up", since)) >= 3
+
+    length = since + 3 * (3.0 + 30 * max(slow.round, point.rtt + change.buffer * slow.packet_time))
+    trace = lab.until(done, length, 3 * length, change)
+    cruise = [one for one in trace.phases if one.state in PROBE_BW and one.start <= since]
+    if not cruise:
+        raise NotApplicable("with a buffer of half a BDP the flow is not in PROBE_BW by then")
+    return Run(trace, Setup(point, {"rate falls": since}, {"rate after": float(slow.rate), "buffer": change.buffer}))
+
+
+def _judge_a_tenth(trace: Trace, setup: Setup, checks: Checks) -> None:
+    since, point = setup.times["rate falls"], setup.point
+    slow = point.at(setup.values["rate after"])
+    row = trace.at(since)
+    if trace.has("bw_shortterm_mbit"):
+        old = float(trace["max_bw_mbit"][row])
+        lost = trace.when(lambda found: found["lost"] > found["lost"][row], since)
+        if checks.see("loss when the rate falls", lost is not None, "none"):
+            assert lost is not None
+            fallen = trace.when(lambda found: found["bw_shortterm_mbit"] <= 0.5 * old, since)
+            begin, end = trace.at(lost), trace.at(fallen if fallen is not None else float(trace.time[-1]))
+            passed = rounds(trace, begin, end)
+            # Beta = 0.7 a round: the second round of loss is below a half
+            checks.see("bw_shortterm falls fast", fallen is not None and passed <= 6, f"to a half {passed:.0f} rounds after the first loss")
+    probes = trace.all("probe_up", since)
+    if not checks.see("three cycles of PROBE_BW", len(probes) >= 3, f"{len(probes)} in {trace.time[-1] - since:.3g} s"):
+        return
+    at = probes[2].rows.start
+    bandwidth = float(trace["max_bw_mbit"][at])
+    checks.see("max_bw is the new rate after two cycles", bandwidth <= 1.1 * slow.goodput, f"{bandwidth:.4g}, link {slow.goodput:.4g} Mbit/s")
+    lowest = float(np.min(trace["max_bw_mbit"][at:]))
+    checks.see("and not less", lowest >= 0.8 * slow.goodput, f"down to {lowest:.4g} Mbit/s")
+
+
+# 17
+
+
+def _policed(lab: Lab) -> Run:
+    point = lab.point
+    token = point.at(point.rate / 2)
+    if token.bdp < 8:
+        raise NotApplicable(f"at the token rate the path holds {token.bdp:.2g} segments, hardly more than the least window")
+    # what TCP needs to fill the rate without a queue is a BDP; a policer of half of that is common (Flach et al. 2016)
+    bucket = round(max(0.5 * token.bdp, 10) * FRAME)
+    change = Change(path=[{"name": "policer", "rate": token.rate, "burst": bucket}])
+    length = 2 * point.startup + max(2 * cycle(lab), 60 * point.round)
+    return Run(lab.run(length, change), Setup(point, {}, {"token rate": float(token.rate), "bucket": float(bucket)}))
+
+
+def _judge_policed(trace: Trace, setup: Setup, checks: Checks) -> None:
+    token = setup.point.at(setup.values["token rate"])
+    start = phase(trace, checks, PROBE_BW, ends=False)
+    rows = slice(start.rows.start, len(trace))
+    lost = trace["lost"][rows]
+    checks.see("the policer drops in PROBE_BW", lost[-1] > lost[0], "nothing is lost")
+    if trace.has("bw_shortterm_mbit") or trace.has("inflight_shortterm"):
+        short = np.isfinite(trace["bw_shortterm_mbit"][rows]) | np.isfinite(trace["inflight_shortterm"][rows])
+        checks.see("bw_shortterm and inflight_shortterm react", bool(short.any()), "never set")
+    elif trace.has("inflight_longterm"):
+        checks.see("bw_shortterm and inflight_shortterm react", False, "never set")
+    end = float(trace.time[-1])
+    half = trace.at((start.start + end) / 2)
+    rate = goodput(trace, float(trace.time[half]), end)
+    checks.see("it gets the token rate", rate >= 0.7 * token.goodput, f"{rate:.4g} of {token.goodput:.4g} Mbit/s")
+    first, last = half, len(trace) - 1
+    share = float(trace["lost"][last] - trace["lost"][first]) / max(float(trace["sent"][last] - trace["sent"][first]), 1)
+    checks.see("without excessive loss: less than LossThresh, 2 %", share <= LOSS_THRESH, f"{share:.1%} of what it sends in the second half")
+
+
+# 18 and 19
+
+
+def _spurious(lab: Lab, timeout: bool) -> Run:
+    point = lab.point
+    if point.bdp < 8:
+        raise NotApplicable("fewer than 8 segments are in flight: no three overtake a late one, and nothing is probed for")
+    trace, up = probe(lab)
+    since = up.start + 1.0 * point.round
+    srtt = float(trace["srtt_ms"][trace.at(since)]) / 1e3
+    if timeout:
+        # all that is sent is late by more than the retransmission timeout, so that probes are late as well
+        delay = 2.0 * (1.5 * srtt + 0.25)
+        until = since + delay
+    else:
+        delay, until = 0.7 * srtt, since + max(0.1 * point.round, 2.5 * point.packet_time)
+    stage = {"name": "reorder", "probability": 1.0, "delay": ns(delay), "from": ns(on_link(lab, since)), "to": ns(on_link(lab, until))}
+    trace = lab.run(until + delay + 8 * srtt + 0.5, Change(path=[stage]))
+    return Run(trace, Setup(point, {"late segments": since}, {"delay": delay, "for": until - since}))
+
+
+def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool) -> None:
+    since = setup.times["late segments"]
+    before = trace.at(since)
+    name, ca = ("a timeout", "loss") if timeout else ("fast recovery", "recovery")
+    began = trace.when(lambda found: found.words["ca_state"] == ca, since)
+    if not checks.see(f"{name} begins", began is not None, f"no {name}"):
+        return
+    assert began is not None
+    row = trace.at(began)
+    undone = trace.when(lambda found: found["undone"] > found["undone"][before], began)
+    if not checks.see("it turns out to be spurious", undone is not None, "nothing was undone"):
+        return
+    assert undone is not None
+    at = trace.at(undone)
+    if "probe_rtt" in set(trace.state[row : at + 1].tolist()):
+        raise NotApplicable("PROBE_RTT is due before it turns out to be spurious")
+    state = str(trace.state[max(row - 1, 0)])
+    wanted = {state, "probe_refill"} if state == "probe_up" else {state}
+    # the state may have gone on by itself if it was not left because of the loss
+    kept = str(trace.state[at]) in wanted or "probe_down" not in set(trace.state[row:at].tolist())
+    checks.see(f"back in {state}, or in PROBE_REFILL to probe anew", kept, str(trace.state[at]))
+    for column in ("bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm"):
+        old, new = float(trace[column][before]), float(trace[column][at])
+        # unset is unbounded
+        held = math.isnan(new) or (not math.isnan(old) and new >= old)
+        checks.see(f"{column.removesuffix('_mbit')} is restored", held, f"{_bound(old)} → {_bound(new)}")
+    old, new = float(trace["cwnd"][max(row - 1, 0)]), float(np.max(trace["cwnd"][at : at + 3]))
+    # the window of the state that it is in now may be smaller than that of PROBE_UP
+    least = min(0.9 * old, 0.95 * float(trace["cwnd_gain"][at] * trace["inflight_bdp"][at]))
+    checks.see("cwnd is restored", new >= least, f"{old:.0f} → {new:.0f}")
+
+
+def _bound(value: float) -> str:
+    return "unset" if math.isnan(value) else f"{value:.4g}"
+
+
+_V1_BOUNDS = {"bbr1": "BBRv1 has none of these bounds to save and restore"}
+PATH_CASES = (
+    Case(
+        "10",
+        "probe-rtt",
+        "Entering and Exiting PROBE_RTT",
+        "after 5 s without a new minimum: window gain 0.5, 200 ms and a round, back to PROBE_BW",
+        _probe_rtt,
+        _judge_probe_rtt,
+        note="Whether a sample that equals the minimum is a new one differs between implementations. So that there is none, the path takes 2 % longer from PROBE_BW on.",
+    ),
+    Case(
+        "11",
+        "idle",
+        "Skipping PROBE_RTT Due to Application-Limited Sending",
+        "a pause of more than 5 s in PROBE_BW: idle_restart, and no PROBE_RTT",
+        _idle,
+        _judge_idle,
+    ),
+    AGGREGATION,
+    Case(
+        "13",
+        "cruise-aggregation",
+        "Achieving Expected Cruise Bandwidth on a Link With Aggregation",
+        "ACKs in batches: extra_acked is kept, cwnd holds it, the link stays full",
+        _cruise_over_batches,
+        _judge_cruise_over_batches,
+    ),
+    Case(
+        "14",
+        "sub-packet",
+        "Correctly Managing Sub-Packet BDPs",
+        "cwnd of 4 packets at the least, pacing at the link's rate, no stalls",
+        _less_than_a_packet,
+        _judge_less_than_a_packet,
+    ),
+    Case(
+        "15",
+        "rate-up",
+        "Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached",
+        "the step of inflight_longterm doubles each round of PROBE_UP, and the new rate is found in O(log BDP) rounds",
+        _ten_times_more,
+        _judge_ten_times_more,
+    ),
+    Case(
+        "16",
+        "rate-down",
+        "Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down",
+        "bw_shortterm falls with the loss, and max_bw is the new rate after two cycles of PROBE_BW",
+        _a_tenth,
+        _judge_a_tenth,
+    ),
+    Case(
+        "17",
+        "policer",
+        "Handling Token Bucket Policers",
+        "short-term bounds react to its drops; in the end the token rate, and loss below 2 %",
+        _policed,
+        _judge_policed,
+    ),
+    Case(
+        "18",
+        "spurious-recovery",
+        "Handling Spurious Fast Recovery",
+        "reordering in PROBE_UP: state and bounds are restored",
+        lambda lab: _spurious(lab, timeout=False),
+        lambda trace, setup, checks: _judge_spurious(trace, setup, checks, timeout=False),
+        without=_V1_BOUNDS,
+    ),
+    Case(
+        "19",
+        "spurious-timeout",
+        "Handling Spurious RTO Recovery",
+        "late segments in PROBE_UP: state and bounds are restored",
+        lambda lab: _spurious(lab, timeout=True),
+        lambda trace, setup, checks: _judge_spurious(trace, setup, checks, timeout=True),
+        without=_V1_BOUNDS,
+    ),
+    SLOW_STARTUP,
+)

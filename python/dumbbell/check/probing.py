@@ -1,0 +1,436 @@
+"""Cases of PROBE_BW: what ends its phases, and what loss and the application do to them."""
+
+from __future__ import annotations
+
+
+import numpy as np
+
+from dumbbell.check.lab import BULK, Change, Lab, NotApplicable, Run, Setup
+from dumbbell.check.model import Case, Checks, burst, follows, loss_in_round, phase, rounds
+from dumbbell.check.startup import (
+    APP_SHARE,
+    FULL_BW,
+    FULL_BW_ROUNDS,
+    LOSS_THRESH,
+    limited,
+    on_link,
+    probing_starts,
+)
+from dumbbell.check.trace import Phase, Trace
+
+DOWN_GAIN = 0.9
+BETA, HEADROOM = 0.7, 0.15
+PROBE_WAIT, PROBE_ROUNDS = (2.0, 3.0), 63  # until the next probe: seconds, or rounds to coexist with Reno (section Time Scale for Probing)
+MIN_PIPE_CWND = 4
+LONG = 20  # rounds that stand for "indefinitely"
+
+
+def cycle(lab: Lab) -> float:
+    """Return about how long one cycle of PROBE_BW takes at the most."""
+    return PROBE_WAIT[1] + 40 * lab.point.round
+
+
+def probe(lab: Lab, change: Change = BULK, after: float = 0.0, number: int = 1) -> tuple[Trace, Phase]:
+    """Return a run and its `number`th PROBE_UP that begins after a time and is over, with the phase after it."""
+
+    def done(trace: Trace) -> bool:
+        found = trace.all("probe_up", after)
+        return len(found) >= number and len(trace.phases) > trace.phases.index(found[number - 1]) + 2
+
+    point = lab.point
+    short = point.startup + (min(PROBE_ROUNDS, point.bdp + 4) + 25) * point.round
+    most = point.startup + after + number * cycle(lab)
+    trace = lab.until(done, min(after + number * short, most), 2 * most, change)
+    found = trace.all("probe_up", after)
+    if len(found) < number:
+        cut = len(trace.all("probe_up", after, cut=True)) - len(found)
+        why = f"; PROBE_RTT, which is due again and again, ends {cut} of them" if cut else ""
+        raise NotApplicable(f"no {number}. whole PROBE_UP in {trace.time[-1]:.3g} s{why}")
+    return trace, found[number - 1]
+
+
+def losing(lab: Lab, share: float, since: float, until: float | None = None) -> Change:
+    """Return random loss of what is sent from a time until another."""
+    end = None if until is None else round(on_link(lab, until) * 1e9)
+    return Change(path=[{"name": "loss", "probability": share, "from": round(on_link(lab, since) * 1e9), "to": end}])
+
+
+def _lossy(lab: Lab, in_flight: float) -> float:
+    """Return a share of loss well above LossThresh: with few segments in flight, such that some are lost in a round."""
+    return min(0.5, max(0.08, 4 / max(in_flight, 1)))
+
+
+# 5
+
+
+def _one_probe(lab: Lab) -> Run:
+    return Run(probe(lab)[0], Setup(lab.point))
+
+
+def _judge_up_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
+    up = phase(trace, checks, "probe_up")
+    first, row = up.rows.start, up.rows.stop
+    lost = trace["lost"][row] - trace["lost"][first]
+    checks.see("no loss", not lost > 0, f"{lost:.0f} lost")
+    used = float(np.max(trace["in_flight"][up.rows]))
+    bdp = float(trace["inflight_bdp"][first])
+    checks.see("it sends more than the BDP", used > bdp, f"{used:.0f} in flight, BDP {bdp:.0f}")
+    growth = float(trace["max_bw_mbit"][row] / trace["max_bw_mbit"][first])
+    checks.see("the delivery rate does not grow", growth < FULL_BW, f"by {growth:.3g}")
+    passed = rounds(trace, first, row)
+    checks.see(f"it ends after {FULL_BW_ROUNDS} rounds without growth", passed >= FULL_BW_ROUNDS, f"after {passed:.0f}")
+    checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}")
+    follows(trace, checks, up, ("probe_down",))
+
+
+def _one_down(lab: Lab) -> Run:
+    _, up = probe(lab)
+
+    def done(trace: Trace) -> bool:
+        found = trace.first("probe_down", up.start)
+        return found is not None and trace.over(found)
+
+    return Run(lab.until(done, up.end + 2 * lab.point.round, up.end + 3 * cycle(lab)), Setup(lab.point))
+
+
+# 6 and 7
+
+
+def _limited_probe(lab: Lab) -> tuple[Change, Trace, Phase]:
+    """Return an application that is the limit from the first PROBE_BW on, and the first PROBE_UP that it limits."""
+    since = probing_starts(lab).start
+    if APP_SHARE * lab.point.bdp < 3:
+        raise NotApplicable("nothing is in flight between two segments of the application: each one restarts from idleness")
+    change = limited(lab, since=since)
+
+    def wanted(trace: Trace) -> Phase | None:
+        return next((one for one in trace.all("probe_up", since) if trace["app_limited"][one.rows.start] == 1), None)
+
+    length = since + 2 * cycle(lab) + LONG * lab.point.round
+    trace = lab.until(lambda trace: wanted(trace) is not None, length, 2 * length, change)
+    found = wanted(trace)
+    if found is None:
+        raise NotApplicable(f"no application-limited PROBE_UP in {trace.time[-1]:.3g} s")
+    return change, trace, found
+
+
+def _lossy_probe(lab: Lab) -> Run:
+    change, _, up = _limited_probe(lab)
+    since = up.start + 1.5 * lab.point.round
+    share = _lossy(lab, APP_SHARE * lab.point.bdp)
+    trace = lab.run(since + 12 * lab.point.round + 0.5, change.with_(losing(lab, share, since)))
+    return Run(trace, Setup(lab.point, {"PROBE_UP": up.start, "loss begins": since}, {"loss": share}))
+
+
+def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
+    since = setup.times["loss begins"]
+    start = trace.rows(setup.times["PROBE_UP"], since)
+    share = float(np.mean(trace["app_limited"][start])) if start.stop > start.start else 0.0
+    checks.see("application-limited when the loss begins", share > 0.5, f"in {share:.0%} of the time before")
+    row = trace.at(since)
+    if trace.state[row] == "probe_rtt":
+        raise NotApplicable("PROBE_RTT is due before the loss begins")
+    if not checks.see("PROBE_UP until the loss begins", trace.state[row] == "probe_up", str(trace.state[row])):
+        return
+    up = next(one for one in trace.phases if one.rows.start <= row < one.rows.stop)
+    ending = trace.next(up)
+    if ending is not None and ending.state == "probe_rtt":
+        raise NotApplicable("PROBE_RTT is due before the loss is seen")
+    if not checks.see("PROBE_UP ends", trace.over(up), f"not in {trace.time[-1] - since:.4g} s of loss"):
+        return
+    after = follows(trace, checks, up, ("probe_down",))
+    end = after.rows.start
+    lost = loss_in_round(trace, end, row)
+    checks.see("loss above LossThresh, 2 %", lost > LOSS_THRESH, f"{lost:.1%} of what is in flight")
+    first = trace.when(lambda found: found["lost"] > found["lost"][row], since)
+    seen = first if first is not None else since
+    passed = rounds(trace, trace.at(seen), end)
+    checks.see("within three rounds of the first loss", passed <= 3, f"after {passed:.0f}")
+    before, now = float(trace["inflight_longterm"][row]), float(trace["inflight_longterm"][end])
+    least = BETA * min(float(trace["inflight_bdp"][row]), float(trace["cwnd"][row])) - 1
+    kept = np.isnan(now) if np.isnan(before) else abs(now - before) < 0.5
+    checks.see("inflight_longterm is kept, or at least Beta times the target", kept or now >= least, f"{before:.0f} → {now:.0f}, at least {least:.0f}")
+
+
+def _limited_startup(lab: Lab) -> Run:
+    if APP_SHARE * lab.point.bdp < 3:
+        raise NotApplicable("nothing is in flight between two segments of the application: each one restarts from idleness")
+    length = (LONG + 14) * lab.point.round
+    return Run(lab.run(length, limited(lab)), Setup(lab.point))
+
+
+def _judge_limited_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
+    _without_loss(trace, checks, 0)
+    share = float(np.mean(trace["app_limited"]))
+    checks.see("application-limited", share > 0.5, f"in {share:.0%} of the time")
+    passed = rounds(trace, 0, len(trace) - 1)
+    others = [one for one in trace.phases if one.state not in ("startup", "probe_rtt")]
+    left = f"→ {others[0].state} at {others[0].start:.4g} s" if others else f"{passed:.0f} rounds"
+    checks.see(f"STARTUP for {LONG} rounds", passed >= LONG and not others, left)
+
+
+def _limited_up(lab: Lab) -> Run:
+    change, _, up = _limited_probe(lab)
+    length = up.start + (LONG + 6) * lab.point.round
+    return Run(lab.run(length, change), Setup(lab.point, {"PROBE_UP": up.start}))
+
+
+def _judge_limited_up(trace: Trace, setup: Setup, checks: Checks) -> None:
+    up = trace.first("probe_up", setup.times["PROBE_UP"] - 1e-9, cut=True)
+    if up is None:
+        raise NotApplicable("the flow is not in PROBE_UP")
+    _without_loss(trace, checks, up.rows.start)
+    share = float(np.mean(trace["app_limited"][up.rows]))
+    checks.see("application-limited", share > 0.5, f"in {share:.0%} of the time")
+    last = up.rows.stop - 1
+    after = trace.next(up)
+    passed = rounds(trace, up.rows.start, last)
+    if after is not None and after.state == "probe_rtt":
+        checks.see("PROBE_UP until PROBE_RTT is due", True, f"{passed:.0f} rounds")
+        return
+    found = f"{passed:.0f} rounds{f', then {after.state}' if after else ''}"
+    checks.see(f"PROBE_UP for {LONG} rounds", after is None and passed >= LONG, found)
+
+
+def _without_loss(trace: Trace, checks: Checks, row: int) -> None:
+    lost = trace["lost"][-1] - trace["lost"][row]
+    checks.see("no loss", not lost > 0, f"{lost:.0f} lost")
+
+
+# 8
+
+
+def _headroom(bound: float) -> float:
+    """BBRInflightWithHeadroom()."""
+    return np.inf if np.isnan(bound) else max(bound - max(HEADROOM * bound, 1), MIN_PIPE_CWND)
+
+
+def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
+    up = phase(trace, checks, "probe_up")
+    down = phase(trace, checks, "probe_down", up.start)
+    first, row = down.rows.start, down.rows.stop
+    checks.near("ProbeDownPacingGain is 0.90", float(trace["pacing_gain"][first]), DOWN_GAIN, 0.002)
+    follows(trace, checks, down, ("probe_cruise",))
+    in_flight, target = float(trace["in_flight"][row]), float(trace["inflight_bdp"][row])
+    bound, room = _headroom(float(trace["inflight_longterm"][row])), burst(trace, row, setup)
+    checks.see("inflight <= BBRInflight(1.0)", in_flight <= target + room, f"{in_flight:.0f} of {target:.0f}")
+    checks.see("inflight <= BBRInflightWithHeadroom()", in_flight <= bound + room, f"{in_flight:.0f} of {bound:.0f}")
+    inside = slice(first + 1, row)
+    least = np.minimum(trace["inflight_bdp"][inside], [_headroom(one) for one in trace["inflight_longterm"][inside]])
+    low = float(np.min(trace["in_flight"][inside] - least)) if row > first + 1 else 0.0
+    checks.see("and not before", low >= -room, f"down to {low:+.0f}")
+
+
+# 9
+
+
+def _late_down(lab: Lab) -> Run:
+    trace, setup = None, Setup(lab.point)
+    for number in (1, 2, 3, 4):
+        before, up = probe(lab, number=number)
+        down = before.first("probe_down", up.start)
+        if down is None:
+            continue
+        change = Change(rates=[(on_link(lab, down.start), 0.9 * lab.point.rate)])
+        since = down.start - 1e-9
+
+        def done(trace: Trace, since: float = since) -> bool:
+            found = trace.first("probe_down", since)
+            return found is not None and trace.over(found)
+
+        length = down.start + cycle(lab)
+        trace = lab.until(done, length, 3 * length, change)
+        setup = Setup(lab.point, {"rate falls": down.start}, {"decrease": 0.1})
+        found = trace.first("probe_down", since)
+        after = trace.next(found) if found else None
+        if after is None or after.state != "probe_rtt":
+            return Run(trace, setup)
+    if trace is None:
+        raise NotApplicable("the flow does not enter PROBE_DOWN")
+    raise NotApplicable("PROBE_RTT is due before the next probe in each of the first four cycles")
+
+
+def _judge_late_down(trace: Trace, setup: Setup, checks: Checks) -> None:
+    down = phase(trace, checks, "probe_down", setup.times["rate falls"] - 1e-9)
+    first, row = down.rows.start, down.rows.stop
+    after = trace.next(down)
+    inside = slice(first, row)
+    least = np.minimum(trace["inflight_bdp"][inside], [_headroom(one) for one in trace["inflight_longterm"][inside]])
+    low = float(np.min(trace["in_flight"][inside] - least))
+    passed = rounds(trace, first, row)
+    if after is not None and after.state == "probe_cruise" and low <= burst(trace, row, setup):
+        raise NotApplicable(
+            f"10 % less does not keep inflight above BBRInflight(1.0) until it is time to probe: PROBE_DOWN paces at 0.9 times 0.99, and the queue of "
+            f"PROBE_UP is gone after {passed:.0f} rounds, {down.seconds:.3g} s"
+        )
+    follows(trace, checks, down, ("probe_refill",))
+    due = min(PROBE_ROUNDS, float(trace["inflight_bdp"][first]), float(trace["cwnd"][first])) - 2
+    waited = down.seconds >= PROBE_WAIT[0] or passed >= due
+    found = f"after {down.seconds:.3g} s, {passed:.0f} rounds"
+    checks.see("not before bw_probe_wait, 2 to 3 s, or the rounds for Reno", waited, found)
+    most = PROBE_WAIT[1] + 2 * setup.point.round
+    checks.see("and then at once", down.seconds <= most + 0.1 * setup.point.round + 3 * float(trace["srtt_ms"][row]) / 1e3, found)
+
+
+# 21
+
+
+def _loss_below_bound(lab: Lab) -> Run:
+    point = lab.point
+    if point.bdp < 4:
+        raise NotApplicable("inflight_longterm has no room below a window of 4 segments")
+    _, up = probe(lab)
+    share = _lossy(lab, point.bdp)
+    begins = up.start + 1.2 * point.round
+    first = losing(lab, share, begins, begins + point.round)
+    trace, _ = probe(lab, first, up.start - 1e-9, 2)
+    known = [one for one in trace.all("probe_up", up.start + 1e-9) if np.isfinite(trace["inflight_longterm"][one.rows.start])]
+    if not known:
+        raise NotApplicable("inflight_longterm is not set by loss in the PROBE_UP before")
+    second = known[0]
+    since = second.start + 0.3 * point.round
+    change = first.with_(losing(lab, share, since, since + 2 * point.round))
+    trace = lab.run(since + 20 * point.round + 0.5, change)
+    return Run(trace, Setup(point, {"first loss": begins, "PROBE_UP": second.start, "second loss": since}, {"loss": share}))
+
+
+def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
+    up = phase(trace, checks, "probe_up", setup.times["PROBE_UP"] - 1e-9)
+    first, row = up.rows.start, up.rows.stop
+    before = float(trace["inflight_longterm"][first])
+    checks.see("inflight_longterm is set before", np.isfinite(before), f"{before:.0f}")
+    full = trace["full_bw_now"][row - 1]
+    checks.see("no plateau before the loss", full != 1, f"full_bw_now {full:g}")
+    after = follows(trace, checks, up, ("probe_down",))
+    lost = loss_in_round(trace, row, first)
+    checks.see("loss above LossThresh, 2 %", lost > LOSS_THRESH, f"{lost:.1%} of what is in flight")
+    seen = trace.when(lambda found: found["lost"] > found["lost"][first], up.start)
+    passed = rounds(trace, trace.at(seen if seen is not None else up.start), row)
+    checks.see("at once", passed <= 2, f"{passed:.0f} rounds after the first loss")
+    highest = float(np.nanmax(trace["inflight_longterm"][up.rows]))
+    now = float(trace["inflight_longterm"][after.rows.start])
+    least = BETA * min(float(trace["inflight_bdp"][row - 1]), float(trace["cwnd"][row - 1])) - 1
+    checks.see("inflight_longterm is not raised by it", now <= highest + burst(trace, row, setup), f"{highest:.0f} → {now:.0f}")
+    checks.see("and is at least Beta times the target", now >= least, f"{now:.0f}, at least {least:.0f}")
+
+
+# 22
+
+
+def _idle_refill(lab: Lab) -> Run:
+    point = lab.point
+    if APP_SHARE * point.bdp < 3:
+        raise NotApplicable("nothing is in flight between two segments of the application: each one restarts from idleness")
+    trace, up = probe(lab)
+    refill = next((one for one in reversed(trace.all("probe_refill")) if one.start < up.start), None)
+    if refill is None:
+        raise NotApplicable("the flow does not enter PROBE_REFILL")
+    # what the send buffer holds leaves first: the application begins to be the limit before the phase
+    share = 0.3
+    for ahead in (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0):
+        since = max(refill.start - ahead * point.round, 0.0)
+        trace = lab.run(up.start + 14 * point.round + 0.5, limited(lab, share, since))
+        found = trace.first("probe_refill", since)
+        if found is not None and trace.over(found) and _limited_in(trace, found) > 0.9:
+            break
+    return Run(trace, Setup(point, {"application limits": since}, {"share": share}))
+
+
+def _limited_in(trace: Trace, found: Phase) -> float:
+    return float(np.mean(trace["app_limited"][found.rows]))
+
+
+def _judge_idle_refill(trace: Trace, setup: Setup, checks: Checks) -> None:
+    refill = phase(trace, checks, "probe_refill", setup.times["application limits"])
+    first, row = refill.rows.start, refill.rows.stop
+    share = _limited_in(trace, refill)
+    checks.see("application-limited during PROBE_REFILL", share > 0.9, f"in {share:.0%} of it")
+    before, now = float(trace["max_bw_mbit"][first]), float(trace["max_bw_mbit"][row])
+    checks.see("max_bw is not lowered", now >= 0.999 * before, f"{before:.4g} → {now:.4g} Mbit/s")
+    after = follows(trace, checks, refill, ("probe_up",))
+    passed = rounds(trace, first, row)
+    checks.see("after one round", passed <= 2, f"after {passed:.0f}")
+    held = float(np.min(trace["max_bw_mbit"][after.rows]))
+    checks.see("max_bw is kept while it probes", held >= 0.999 * before, f"{held:.4g} Mbit/s")
+
+
+_NO_PHASES = "BBRv1 has a fixed cycle of gains, without REFILL, bounds and rules that end a probe"
+_V1 = {"bbr1": _NO_PHASES}
+PROBING_CASES = (
+    Case(
+        "5",
+        "up-plateau",
+        "Exiting PROBE_UP on Bandwidth Plateau",
+        "three rounds of less than 25 % growth set full_bw_now and lead to PROBE_DOWN",
+        _one_probe,
+        _judge_up_plateau,
+        without=_V1,
+    ),
+    Case(
+        "6",
+        "up-loss",
+        "Exiting PROBE_UP on Loss When Application-Limited",
+        "an application at half of the rate; loss above 2 % leads to PROBE_DOWN",
+        _lossy_probe,
+        _judge_lossy_probe,
+        note="The case wants inflight_longterm updated regardless of the application limit. The draft's HandleInflightTooHigh() does not lower it where the sample "
+        "is application-limited, so either is accepted: it is kept, or set to at least Beta times the target.",
+        without=_V1,
+    ),
+    Case(
+        "7a",
+        "limited-startup",
+        "Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss",
+        f"STARTUP: an application at half of the rate stays there; {LONG} rounds stand for ever",
+        _limited_startup,
+        _judge_limited_startup,
+    ),
+    Case(
+        "7b",
+        "limited-up",
+        "Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss",
+        f"PROBE_UP: the same; {LONG} rounds, or until PROBE_RTT is due",
+        _limited_up,
+        _judge_limited_up,
+        without=_V1,
+    ),
+    Case(
+        "8",
+        "down-inflight",
+        "Exiting PROBE_DOWN on Inflight",
+        "pacing gain 0.90; PROBE_CRUISE when inflight is at most BBRInflightWithHeadroom() and BBRInflight(1.0)",
+        _one_down,
+        _judge_down_inflight,
+        without=_V1,
+    ),
+    Case(
+        "9",
+        "down-time",
+        "Exiting PROBE_DOWN After Max Time",
+        "the link gets 10 % slower as PROBE_DOWN begins; PROBE_REFILL without PROBE_CRUISE when it is time to probe",
+        _late_down,
+        _judge_late_down,
+        note="PROBE_DOWN paces at 0.9 of the estimate less a margin of 1 %, which is 1 % less than what is left of the link: inflight falls all the same, by about "
+        "1 % of the BDP a round trip. Where the queue of PROBE_UP is gone before it is time to probe, the case has nothing to show.",
+        without=_V1,
+    ),
+    Case(
+        "21",
+        "up-loss-bound",
+        "Handling Loss During PROBE_UP After inflight_longterm is Set",
+        "loss before the plateau: inflight_longterm by Beta, PROBE_DOWN at once",
+        _loss_below_bound,
+        _judge_loss_below_bound,
+        without=_V1,
+    ),
+    Case(
+        "22",
+        "refill-limited",
+        "Handling Application-Limited Sending During PROBE_REFILL",
+        "an application at 0.3 of the rate during PROBE_REFILL: max_bw is kept, PROBE_UP follows",
+        _idle_refill,
+        _judge_idle_refill,
+        note="The application goes on slowly instead of pausing: without acknowledgements no round trip would end.",
+        without=_V1,
+    ),
+)

@@ -1,0 +1,329 @@
+"""Cases of STARTUP and DRAIN."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dumbbell.check.lab import BULK, FRAME, Change, Lab, NotApplicable, Run, Setup, ns
+from dumbbell.check.model import (
+    Case,
+    Checks,
+    a_round_before,
+    burst,
+    follows,
+    goodput,
+    loss_share,
+    phase,
+    rounds,
+)
+from dumbbell.check.trace import PROBE_BW, Phase, Trace
+
+FULL_BW = 1.25  # growth in a round below which the pipe may be full, and the rounds of it (section Startup)
+FULL_BW_ROUNDS = 3
+LOSS_THRESH = 0.02
+LOST_RANGES = 6  # separate holes in a round that STARTUP takes for congestion: BBR.StartupFullLossCnt
+DRAIN_GAIN = 0.5
+APP_SHARE = 0.5  # of the link's rate, of applications that are the limit
+_MARGIN = 0.99  # of the estimated bandwidth, that is paced: BBR.PacingMarginPercent
+
+
+def bulk(lab: Lab, change: Change = BULK, *, more: bool = False) -> Trace:
+    """Return a run of a bulk flow that has left DRAIN: with `more`, several phases ago."""
+
+    def done(trace: Trace) -> bool:
+        drain = trace.first("drain")
+        return drain is not None and trace.over(drain) and len(trace.all(PROBE_BW)) > (6 if more else 0)
+
+    first = lab.point.startup
+    return lab.until(done, first, (16 if more else 4) * first, change)
+
+
+def probing_starts(lab: Lab) -> Phase:
+    """Return the first phase of PROBE_BW of a bulk flow."""
+    found = bulk(lab).first(PROBE_BW)
+    if found is None:
+        raise NotApplicable("the flow does not reach PROBE_BW")
+    return found
+
+
+def on_link(lab: Lab, time: float) -> float:
+    """Return when what is sent at a time of the sender's clock gets to the bottleneck: the engine's clock of the same event."""
+    return time + lab.point.rtt / 2
+
+
+def late_acks(setup: Setup) -> float:
+    """Return by what share delayed acknowledgements may make a sample too large.
+
+    If packets come more slowly than the delayed ACK's timer, 40 ms (Linux TCP_DELACK_MIN), an ACK is late by up to one packet, unlike the next. The least
+    window has four packets, and the filter keeps the largest sample.
+    """
+    return 1 / 3 if setup.point.packet_time > 0.04 else 0.0
+
+
+def limited(lab: Lab, share: float = APP_SHARE, since: float = 0.0) -> Change:
+    """Return an application that writes a share of what the link carries, from a time on."""
+    rate = max(round(lab.point.goodput * 1e6 * share), 1000)
+    return Change(flow={"app_rate": rate, "app_rate_from": ns(since)})
+
+
+def limited_since(trace: Trace, seconds: float) -> float | None:
+    """Return from when on the application has been the limit for so long."""
+    busy = trace.time[trace["app_limited"] == 0]
+    ends = [*busy.tolist(), float(trace.time[-1])]
+    for before, after in zip([0.0, *ends], ends, strict=False):
+        if after - before >= 2 * seconds and trace["delivered"][trace.at(before)] > 1:
+            return before + seconds
+    return None
+
+
+# 1
+
+
+def _plateau(lab: Lab) -> Run:
+    return Run(bulk(lab), Setup(lab.point))
+
+
+def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
+    startup = phase(trace, checks, "startup")
+    drain = follows(trace, checks, startup, ("drain",))
+    row = drain.rows.start
+    lost = trace["lost"][row]
+    checks.see("no loss until then", not lost > 0, f"{lost:.0f} lost")
+    bandwidth = trace["max_bw_mbit"][row]
+    expected = setup.point.goodput
+    error = bandwidth / expected - 1
+    checks.see("max_bw within 2 % of the link", -0.02 <= error <= 0.02 + late_acks(setup), f"{bandwidth:.4g} of {expected:.4g} Mbit/s")
+    checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}")
+    checks.see("full_bw_reached is set", trace["full_bw_reached"][row] == 1, f"{trace['full_bw_reached'][row]:g}")
+    before = a_round_before(trace, row, FULL_BW_ROUNDS)
+    growth = bandwidth / max(trace["max_bw_mbit"][before], 1e-12)
+    checks.see(f"less than 25 % growth in {FULL_BW_ROUNDS} rounds", growth < FULL_BW, f"by {growth:.3g} in the last {FULL_BW_ROUNDS}")
+    near = int(np.argmax(trace["max_bw_mbit"] > bandwidth / FULL_BW))
+    passed = rounds(trace, near, row)
+    checks.see(f"not before {FULL_BW_ROUNDS} such rounds", passed >= FULL_BW_ROUNDS, f"{passed:.0f} rounds after the last growth of 25 %")
+
+
+# 2
+
+
+def _lossy_startup(lab: Lab) -> Run:
+    point = lab.point
+    in_round = APP_SHARE * point.bdp
+    if in_round < 40:
+        raise NotApplicable(f"{in_round:.2g} segments of the application in a round: too few for {LOST_RANGES} separate holes in each")
+    length = 2 * point.startup + point.send_buffer
+    since = limited_since(lab.run(length, limited(lab)), point.round)
+    if since is None:
+        raise NotApplicable(f"the application is not the limit in {length:.3g} s")
+    share = min(0.3, max(0.05, 4 * LOST_RANGES / in_round))
+    loss = {"name": "loss", "probability": share, "from": round(on_link(lab, since) * 1e9), "to": None}
+    change = limited(lab).with_(Change(path=[loss]))
+    trace = lab.until(lambda trace: trace.first("drain") is not None, since + 12 * point.round, since + 24 * point.round, change)
+    return Run(trace, Setup(point, {"loss begins": since}, {"loss": share}))
+
+
+def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
+    since = setup.times["loss begins"]
+    startup = phase(trace, checks, "startup", ends=False)
+    checks.see("STARTUP until the loss begins", startup.end >= since, f"until {startup.end:.4g} s, loss from {since:.4g} s")
+    if not checks.see("STARTUP ends", trace.over(startup), f"not in {trace.time[-1] - since:.4g} s of loss"):
+        return
+    before = trace.rows(since - setup.point.round, since)
+    share = float(np.mean(trace["app_limited"][before])) if before.stop > before.start else 0.0
+    checks.see("application-limited when the loss begins", share > 0.5, f"in {share:.0%} of the round before")
+    row = startup.rows.stop
+    lost = loss_share(trace, a_round_before(trace, row, 2), row)
+    checks.see("loss above LossThresh, 2 %", lost > LOSS_THRESH, f"{lost:.1%} in the last two rounds")
+    follows(trace, checks, startup, ("drain",))
+    checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}")
+    checks.see("full_bw_reached is set", trace["full_bw_reached"][row] == 1, f"{trace['full_bw_reached'][row]:g}")
+
+
+# 3
+
+
+def _judge_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
+    drain = phase(trace, checks, "drain")
+    first, last = drain.rows.start, drain.rows.stop - 1
+    checks.near("DrainPacingGain is 0.5", float(trace["pacing_gain"][first]), DRAIN_GAIN, 0.002)
+    paced, expected = trace["pacing_rate_mbit"][last], trace["pacing_gain"][last] * trace["bw_mbit"][last] * _MARGIN
+    checks.see("paced at that gain", abs(paced / expected - 1) < 0.02, f"{paced:.4g} Mbit/s, gain times bandwidth is {expected:.4g}")
+    after = follows(trace, checks, drain, PROBE_BW)
+    row = after.rows.start
+    room = burst(trace, row, setup)
+    in_flight, target = trace["in_flight"], trace["inflight_bdp"]
+    checks.see("it ends at inflight <= BBRInflight(1.0)", in_flight[row] <= target[row] + room, f"{in_flight[row]:.0f} of {target[row]:.0f}")
+    inside = slice(first + 1, last + 1)
+    low = float(np.min(in_flight[inside] - target[inside])) if last > first else 0.0
+    checks.see("and not before", low >= -room, f"down to {low:+.0f}")
+
+
+# 4
+
+
+def _late_drain(lab: Lab) -> Run:
+    drain = bulk(lab).first("drain")
+    if drain is None:
+        raise NotApplicable("the flow does not reach DRAIN")
+    at = on_link(lab, drain.start)
+    length = drain.start + 30 * max(lab.point.round, drain.seconds)
+    decrease, trace = 0.1, bulk(lab)
+    for decrease in (0.1, 0.6):
+        change = Change(rates=[(at, lab.point.rate * (1 - decrease))])
+        trace = lab.until(lambda trace: trace.first(PROBE_BW) is not None, length, 2 * length, change)
+        if _premise_of_late_drain(trace):
+            break
+    return Run(trace, Setup(lab.point, {"rate falls": drain.start}, {"decrease": decrease}))
+
+
+def _premise_of_late_drain(trace: Trace) -> bool:
+    """Whether inflight stayed above BBRInflight(1.0) for three rounds of DRAIN."""
+    drain = trace.first("drain")
+    if drain is None or not trace.over(drain):
+        return drain is not None
+    return rounds(trace, drain.rows.start, drain.rows.stop) >= FULL_BW_ROUNDS
+
+
+def _judge_late_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
+    drain = phase(trace, checks, "drain")
+    after = follows(trace, checks, drain, PROBE_BW)
+    first, row = drain.rows.start, after.rows.start
+    decrease = setup.values["decrease"]
+    passed = rounds(trace, first, row)
+    in_flight, target = trace["in_flight"][row], trace["inflight_bdp"][row]
+    checks.see(
+        f"inflight stays above BBRInflight(1.0), at {decrease:.0%} less", in_flight > target, f"{in_flight:.0f}, {target:.0f} when it ends"
+    )
+    checks.see("DRAIN ends after 3 rounds", 3 <= passed <= 4, f"after {passed:.0f}")
+
+
+# 12
+
+
+def batch_interval(lab: Lab) -> float:
+    """Return how long acknowledgements are held: a quarter of the round trip, in which the link sends 8 packets or more."""
+    return max(lab.point.rtt / 4, 8 * lab.point.packet_time)
+
+
+def aggregated(lab: Lab) -> Change:
+    """Return a path on which acknowledgements come in batches."""
+    return Change(acks=[{"name": "batch", "interval": round(batch_interval(lab) * 1e9), "frames": None}], buffer=200 + 8 * lab.point.bdp)
+
+
+def _startup_over_batches(lab: Lab) -> Run:
+    interval = batch_interval(lab)
+    first = 2 * lab.point.startup + 20 * interval
+    trace = lab.until(lambda trace: trace.first("drain") is not None, first, 3 * first, aggregated(lab))
+    return Run(trace, Setup(lab.point, {}, {"batch": interval}))
+
+
+def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> None:
+    startup = phase(trace, checks, "startup")
+    drain = follows(trace, checks, startup, ("drain",))
+    row = drain.rows.start
+    last = row - 1
+    point = setup.point
+    in_batch = setup.values["batch"] * point.rate / (8 * FRAME)
+    extra = float(np.max(trace["extra_acked"][startup.rows]))
+    checks.see("extra_acked is that of a batch", 0.5 * in_batch <= extra <= 2.5 * in_batch, f"{extra:.0f}, a batch has {in_batch:.0f}")
+    cwnd = float(np.max(trace["cwnd"][startup.rows]))
+    checks.see("cwnd > 2 BDP", cwnd > 2 * point.bdp, f"{cwnd:.0f}, BDP {point.bdp:.0f}")
+    bandwidth = trace["max_bw_mbit"][last]
+    checks.see("max_bw finds the link's rate", bandwidth >= 0.95 * point.goodput, f"{bandwidth:.4g} of {point.goodput:.4g} Mbit/s")
+    # a sample is over an ACK interval that begins and ends with a batch: it may hold a batch more than the link sends in its time
+    over = 1 + in_batch / max(point.bdp + in_batch, 1)
+    checks.see("and not more than the batches explain", bandwidth <= over * point.goodput, f"{bandwidth:.4g}, at most {over * point.goodput:.4g} Mbit/s")
+    end = goodput(trace, drain.start - setup.values["batch"] - point.round, drain.start)
+    checks.see("the link is full", end >= 0.9 * point.goodput, f"{end:.4g} of {point.goodput:.4g} Mbit/s")
+
+
+# 20
+
+
+def later_path(lab: Lab, since: float) -> Change:
+    """Return a path that takes 2 % longer from a time on, so that no RTT is as small as before."""
+    delay = max(round(0.02 * lab.point.rtt * 1e9), 20_000)
+    return Change(path=[{"name": "reorder", "probability": 1.0, "delay": delay, "from": round(on_link(lab, since) * 1e9), "to": None}])
+
+
+def _slow_startup(lab: Lab) -> Run:
+    point = lab.point
+    if APP_SHARE * point.bdp < 3:
+        raise NotApplicable("nothing is in flight between two segments of a slow application: idleness restarts the interval each time")
+    change = limited(lab).with_(later_path(lab, 3 * point.round))
+    needed = 5.5 + 8 * point.round
+
+    def done(trace: Trace) -> bool:
+        found = trace.first("probe_rtt")
+        return found is not None and trace.over(found)
+
+    return Run(lab.until(done, needed, 13 + 12 * point.round, change), Setup(point, {"path gets longer": 3 * point.round}))
+
+
+def _judge_slow_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
+    probe = phase(trace, checks, "probe_rtt")
+    before = [one.state for one in trace.phases if one.start < probe.start]
+    checks.see("only STARTUP before", set(before) == {"startup"}, ", ".join(dict.fromkeys(before)))
+    reached = trace["full_bw_reached"][probe.rows.start]
+    checks.see("full_bw_reached is not set", reached == 0, f"{reached:g}")
+    follows(trace, checks, probe, ("startup",))
+
+
+_NO_LOSS_EXIT = "BBRv1 does not look at loss in STARTUP"
+STARTUP_CASES = (
+    Case(
+        "1",
+        "startup-plateau",
+        "Exiting STARTUP on Bandwidth Plateau",
+        "max_bw within 2 % of the link; after three rounds of less than 25 % growth full_bw_now, full_bw_reached and DRAIN",
+        _plateau,
+        _judge_plateau,
+        note="Below 300 kbit/s delayed ACKs come with their timer, and single samples of few packets are up to a third too large. The maximum may be so as well.",
+    ),
+    Case(
+        "2",
+        "startup-loss",
+        "Exiting STARTUP on Loss When Application-Limited",
+        "an application at half of the rate; loss in many places of every round ends STARTUP",
+        _lossy_startup,
+        _judge_lossy_startup,
+        without={"bbr1": _NO_LOSS_EXIT},
+    ),
+    Case(
+        "3",
+        "drain-inflight",
+        "Exiting DRAIN Based on Inflight",
+        "pacing gain 0.5; PROBE_BW when inflight is at most BBRInflight(1.0)",
+        _plateau,
+        _judge_drain,
+    ),
+    Case(
+        "4",
+        "drain-time",
+        "Exiting DRAIN Based on Time",
+        "the link gets slower as DRAIN begins; PROBE_BW after three rounds though inflight is above the BDP",
+        _late_drain,
+        _judge_late_drain,
+        note="The draft's decrease of 10 % does not keep inflight above BBRInflight(1.0): DRAIN paces at half of the estimated bandwidth, so that the queue of "
+        "STARTUP, at most one BDP with a window gain of 2, falls by 0.4 BDP a round trip and is gone before three rounds are over. Where that is so, the case is "
+        "run with a decrease of 60 %, at which the link is slower than DRAIN paces.",
+    ),
+)
+AGGREGATION = Case(
+    "12",
+    "startup-aggregation",
+    "Achieving Expected STARTUP Bandwidth on a Link With Aggregation",
+    "ACKs in batches: extra_acked is right, cwnd above 2 BDP, and STARTUP finds the full bandwidth",
+    _startup_over_batches,
+    _judge_startup_over_batches,
+)
+SLOW_STARTUP = Case(
+    "20",
+    "startup-probe-rtt",
+    "Entering and Exiting PROBE_RTT During STARTUP",
+    "an application keeps the flow in STARTUP until PROBE_RTT is due, and the flow returns to STARTUP",
+    _slow_startup,
+    _judge_slow_startup,
+)

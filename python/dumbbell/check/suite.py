@@ -1,0 +1,126 @@
+"""The suite: every case for every control at every point of a grid, on all cores."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from typing import Any
+
+from dumbbell.check.cases import CASES
+from dumbbell.check.lab import FRAME, Lab, NotApplicable, Point, Run
+from dumbbell.check.model import NOT_APPLICABLE, Case, Verdict
+
+VERSIONS = ("bbr1", "bbr2", "bbr3", "bbr-draft")
+RATES = (64_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000)  # bit/s, and
+RTTS = (0.001, 0.01, 0.1, 1.0)  # s: the draft's range, in steps of ten but for the first rate
+MOST_BDP = 130_000  # segments: above, the cases take more memory and time than a minute allows
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be kept of runs beside verdicts: traces of all, and of those that failed."""
+
+    traces: bool = False
+    failing: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """A case, where it was judged, and how. `run` is there if its trace is wanted."""
+
+    case: str
+    control: str  # as it is called in tables
+    cc: str  # canonical, as JSON
+    point: Point
+    verdict: Verdict
+    run: Run | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All results, what was left out and why, and how long it took."""
+
+    results: list[Result]
+    left_out: dict[Point, str]
+    seconds: float
+    packets: float
+
+
+def named(control: dict[str, Any]) -> str:
+    """Return what a control is called: its name, and the parameters that were set."""
+    others = ", ".join(f"{key}={value}" for key, value in control.items() if key != "name")
+    return f"{control['name']}({others})" if others else str(control["name"])
+
+
+def grid(rates: Iterable[int] = RATES, rtts: Iterable[float] = RTTS) -> tuple[list[Point], dict[Point, str]]:
+    """Return the points of a grid, and those that are left out, with the reason."""
+    points, left_out = [], {}
+    for point in (Point(rate, rtt) for rate in rates for rtt in rtts):
+        if point.bdp > MOST_BDP:
+            left_out[point] = f"{point.bdp:,.0f} segments in flight, more than {MOST_BDP:,}"
+        else:
+            points.append(point)
+    return points, left_out
+
+
+def judge_point(cc: dict[str, Any], point: Point, cases: Sequence[str], wanted: Wanted) -> tuple[list[Result], float]:
+    """Judge cases of one control at one point; return also how many packets were simulated."""
+    lab = Lab(point, cc)
+    results = []
+    for key in cases:
+        run, verdict = _judged(CASES[key], lab)
+        kept = run if run is not None and (wanted.traces or (wanted.failing and verdict.result == "failed")) else None
+        results.append(Result(key, named(cc), json.dumps(cc), point, verdict, kept))
+    return results, lab.packets
+
+
+def _judged(case: Case, lab: Lab) -> tuple[Run | None, Verdict]:
+    if reason := case.without.get(lab.cc["name"]):
+        return None, Verdict(NOT_APPLICABLE, reason)
+    try:
+        run = case.prepare(lab)
+    except NotApplicable as reason:
+        return None, Verdict(NOT_APPLICABLE, str(reason))
+    return run, case.verdict(run)
+
+
+def check(
+    controls: Sequence[dict[str, Any]],
+    cases: Sequence[str] = tuple(CASES),
+    points: Sequence[Point] | None = None,
+    *,
+    jobs: int | None = None,
+    wanted: Wanted = Wanted(),  # noqa: B008  frozen
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> Report:
+    """Judge `cases` of `controls` at `points`, by default the grid; `progress` is told how many of how many parts are done."""
+    began = time.monotonic()
+    left_out: dict[Point, str] = {}
+    if points is None:
+        points, left_out = grid()
+    # the largest first, so that no core ends long after the others
+    parts = sorted(((cc, point) for cc in controls for point in points), key=lambda part: -_cost(part[1]))
+    found: dict[tuple[str, Point], tuple[list[Result], float]] = {}
+    if jobs == 1 or len(parts) == 1:
+        for number, (cc, point) in enumerate(parts):
+            found[named(cc), point] = judge_point(cc, point, cases, wanted)
+            progress(number + 1, len(parts))
+    else:
+        context = multiprocessing.get_context("forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn")
+        with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context) as pool:
+            begun = {pool.submit(judge_point, cc, point, cases, wanted): (named(cc), point) for cc, point in parts}
+            for number, future in enumerate(as_completed(begun)):
+                found[begun[future]] = future.result()
+                progress(number + 1, len(parts))
+    results = [one for cc in controls for point in points for one in found[named(cc), point][0]]
+    return Report(results, left_out, time.monotonic() - began, sum(packets for _, packets in found.values()))
+
+
+def _cost(point: Point) -> float:
+    """About how many packets a point takes: some seconds and some tens of rounds."""
+    return point.rate / (8 * FRAME) * (10 + 100 * point.rtt) + 3000

@@ -1,0 +1,146 @@
+"""A trace of one flow: what its congestion control believed, row by row. All that a judge sees of a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dumbbell.errors import InputError
+
+STATES = ("startup", "drain", "probe_down", "probe_cruise", "probe_refill", "probe_up", "probe_rtt")
+PROBE_BW = ("probe_down", "probe_cruise", "probe_refill", "probe_up")
+WORDS = ("state", "ca_state")
+# what every trace must have, and what is unknown (NaN, 0) where it has no such column
+NEEDED = ("time_s", "state", "cwnd", "in_flight")
+NUMBERS = (
+    "time_s",
+    "max_bw_mbit",
+    "bw_mbit",
+    "bw_shortterm_mbit",
+    "inflight_shortterm",
+    "inflight_longterm",
+    "inflight_bdp",
+    "min_rtt_ms",
+    "probe_up_step",
+    "pacing_gain",
+    "cwnd_gain",
+    "pacing_rate_mbit",
+    "srtt_ms",
+    "round",
+    "extra_acked",
+    "full_bw_now",
+    "full_bw_reached",
+    "idle_restart",
+    "cwnd",
+    "in_flight",
+    "delivered",
+    "lost",
+    "sent",
+    "timeouts",
+    "undone",
+    "app_limited",
+    "backlog_bytes",
+)
+Rows = slice
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of rows in one state: `rows` of the trace, and the time at which it begins and ends."""
+
+    state: str
+    rows: slice
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasts."""
+        return self.end - self.start
+
+
+class Trace:
+    """Columns of numbers by name, and `state` and `ca_state` as words; rows in order of time."""
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        for name in NEEDED:
+            if name not in columns:
+                raise InputError("trace", name, "no such column", f"columns {', '.join(NEEDED)}")
+        self.time = np.asarray(columns["time_s"], dtype=float)
+        self._columns = {name: np.asarray(columns[name], dtype=float) for name in NUMBERS if name in columns}
+        self.words = {name: np.asarray(columns[name]) for name in WORDS if name in columns}
+        self.words.setdefault("ca_state", np.full(len(self.time), "open"))
+        self._phases: list[Phase] | None = None
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
+        """Return a column of numbers; NaN in every row if the trace has none of that name."""
+        if name not in self._columns:
+            self._columns[name] = np.full(len(self.time), np.nan)
+        return self._columns[name]
+
+    def has(self, name: str) -> bool:
+        """Whether the trace has values in this column."""
+        return name in self._columns and bool(np.isfinite(self._columns[name]).any())
+
+    @property
+    def state(self) -> np.ndarray[Any, Any]:
+        """The state of every row."""
+        return self.words["state"]
+
+    @property
+    def phases(self) -> list[Phase]:
+        """The states in order, from the first that the control reports."""
+        if self._phases is None:
+            self._phases = list(self._find_phases())
+        return self._phases
+
+    def _find_phases(self) -> Iterator[Phase]:
+        if not len(self):
+            return
+        changes = np.flatnonzero(self.state[1:] != self.state[:-1]) + 1
+        ends = [*changes, len(self)]
+        for first, end in zip([0, *changes], ends, strict=True):
+            if self.state[first]:
+                last = self.time[min(end, len(self) - 1)]
+                yield Phase(str(self.state[first]), slice(int(first), int(end)), float(self.time[first]), float(last))
+
+    def first(self, state: str | tuple[str, ...], after: float = -1.0, *, cut: bool = False) -> Phase | None:
+        """Return the first phase in a state that begins at or after a time."""
+        return next(iter(self.all(state, after, cut=cut)), None)
+
+    def all(self, state: str | tuple[str, ...], after: float = -1.0, *, cut: bool = False) -> list[Phase]:
+        """Return the phases in a state that begin at or after a time: without `cut`, those alone that PROBE_RTT does not end."""
+        states = (state,) if isinstance(state, str) else state
+        pairs = zip(self.phases, [*self.phases[1:], None], strict=True)
+        return [
+            one
+            for one, after_it in pairs
+            if one.state in states and one.start >= after and (cut or after_it is None or after_it.state != "probe_rtt")
+        ]
+
+    def next(self, phase: Phase) -> Phase | None:
+        """Return the phase after another."""
+        return next((one for one in self.phases if one.rows.start >= phase.rows.stop), None)
+
+    def over(self, phase: Phase) -> bool:
+        """Whether the phase ended before the trace did."""
+        return phase.rows.stop < len(self)
+
+    def rows(self, start: float, end: float) -> slice:
+        """Return the rows from a time until before another."""
+        return slice(int(np.searchsorted(self.time, start)), int(np.searchsorted(self.time, end)))
+
+    def at(self, time: float) -> int:
+        """Return the last row at or before a time."""
+        return max(int(np.searchsorted(self.time, time, side="right")) - 1, 0)
+
+    def when(self, test: Callable[[Trace], np.ndarray[Any, Any]], after: float = -1.0) -> float | None:
+        """Return the time of the first row at or after a time for which `test` holds."""
+        found = np.flatnonzero(test(self) & (self.time >= after))
+        return float(self.time[found[0]]) if len(found) else None
