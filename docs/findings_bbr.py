@@ -34,7 +34,7 @@ EXPERIMENTS = (
     "ecn-limit",
     "dualpi2",
 )
-LINUX = "linux-bbr-cubic.csv"
+LINUX = "linux-bbr-others.csv"
 NAMES = {
     "bbr1": "BBRv1",
     "bbr2": "BBRv2",
@@ -145,21 +145,34 @@ def _number(value: Any) -> str:
 
 
 def linux() -> pl.DataFrame:
-    """Return shares of one BBR flow beside one CUBIC flow that were measured on Linux, by control and depth."""
-    cells = pl.read_csv(shipped.folder("references") / LINUX)
-    flows = cells.with_columns(
-        cc=pl.col("ccs").str.split("+").list.first().replace_strict(NAMES),
-        depth=pl.col("qdisc").str.split(" ").list.last().cast(pl.Float64)
-        / (pl.col("rate_mbit") * pl.col("rtts_ms") * 125),
+    """Return one row for each run that was measured on Linux: what it was, share of the first flow or group, loss."""
+    cells = pl.read_csv(shipped.folder("references") / LINUX, schema_overrides={"rtts_ms": pl.String})
+    first = pl.col("cc") == pl.col("cc").first()
+    own = pl.when(pl.col("cc").n_unique() == 1).then(pl.col("flow") == 1).otherwise(first)
+    goodput, dropped = pl.col("goodput_mbit"), pl.col("queue_drops").first()
+    rtts = pl.col("rtts_ms").str.split("+").list
+    found = cells.group_by("ccs", "qdisc", "rate_mbit", "rtts_ms", "seed", maintain_order=True).agg(
+        cc=pl.col("cc").first().replace_strict(NAMES),
+        second=pl.col("cc").last().replace_strict(NAMES),
+        flows=pl.len(),
+        linux=goodput.filter(own).sum() / goodput.sum(),
+        linux_loss=100 * dropped / (dropped + pl.col("packets").first()),
+        linux_rtt=pl.col("mean_rtt_ms").mean(),
     )
-    keys = ["cc", "depth", "stagger_ms"]
-    return (
-        flows.group_by(keys)
-        .agg(
-            linux=pl.col("goodput_mbit").filter(pl.col("flow") == 1).sum() / pl.col("goodput_mbit").sum(),
-            linux_loss=100 * pl.col("queue_drops").first() / (pl.col("queue_drops") + pl.col("packets")).first(),
-        )
-        .sort(keys)
+    return found.with_columns(
+        bytes=pl.when(pl.col("qdisc").str.starts_with("bfifo"))
+        .then(pl.col("qdisc").str.extract(r"(\d+)$"))
+        .cast(pl.Int64),
+        rtt=rtts.first().cast(pl.Float64),
+        second_rtt=rtts.last().cast(pl.Float64),
+    )
+
+
+def linux_pairs() -> pl.DataFrame:
+    """Return those of one BBR flow beside one CUBIC flow, by depth of the buffer."""
+    pairs = linux().filter(pl.col("flows") == 2, pl.col("second") == "CUBIC")
+    return pairs.with_columns(depth=pl.col("bytes") / (pl.col("rate_mbit") * pl.col("rtt") * 125)).sort(
+        "cc", "depth", "seed"
     )
 
 
@@ -178,7 +191,9 @@ def share(found: Found) -> Picture:
     """Draw the share of one BBR flow beside one other flow over the depth of the buffer."""
     shares = found.shares("share-by-buffer").with_columns(shown=pl.format("beside {}", "second"))
     values = means(shares, ["shown", "cc", "depth"], "share")
-    measured = linux().group_by("cc", "depth").agg(pl.col("linux").mean()).with_columns(shown=pl.lit("beside CUBIC"))
+    measured = (
+        linux_pairs().group_by("cc", "depth").agg(pl.col("linux").mean()).with_columns(shown=pl.lit("beside CUBIC"))
+    )
     both = values.join(measured, on=["cc", "depth", "shown"], how="left")
     picture = figures.lines(
         both.with_columns(_ordered("cc", FIVE)),
@@ -237,12 +252,49 @@ def linux_table(found: Found) -> str:
     runs = found.shares("share-by-buffer").filter(pl.col("second") == "CUBIC")
     values = means(runs, ["cc", "depth"], "share", "loss")
     rows = []
-    for (cc, depth), part in linux().group_by(["cc", "depth"], maintain_order=True):
+    for (cc, depth), part in linux_pairs().group_by(["cc", "depth"], maintain_order=True):
         row = values.filter(pl.col("cc") == cc, pl.col("depth") == depth).row(0, named=True)
         measured = ", ".join(f"{100 * one:.0f}" for one in part["linux"])
         losses = f"{part['linux_loss'].mean():.2f}"
         rows.append([str(cc), f"{depth:g}", _percent(row, "share"), measured, f"{row['loss']:.2f}", losses])
     return aligned(["", "depth", "share, %", "Linux", "dropped, %", "Linux"], rows)
+
+
+def linux_others_table(found: Found) -> str:
+    """Return what else was measured on Linux, beside the simulator."""
+    rows = []
+    for cell in linux().filter((pl.col("flows") > 2) | (pl.col("rtt") != pl.col("second_rtt"))).iter_rows(named=True):
+        cc, limit = cell["cc"], f"buffer of {(cell['bytes'] or 0) / 1e3:g} kB"
+        if cell["rtt"] != cell["second_rtt"]:
+            name = f"2 {cc}, {cell['rtt']:g} and {cell['second_rtt']:g} ms, {limit}"
+            runs = found.shares("rtt").filter(
+                pl.col("second_rtt") == cell["second_rtt"], pl.col("bytes") == cell["bytes"]
+            )
+            measure, value, times = "share of the first, %", "share", 100.0
+        elif cell["second"] == "CUBIC":
+            name = f"1 {cc} among {cell['flows'] - 1} CUBIC, {limit}"
+            runs = _groups(found).filter(
+                pl.col("count") == 1, pl.col("flows") == cell["flows"], pl.col("bytes") == cell["bytes"]
+            )
+            measure, value, times = "share of BBR, %", "share", 100.0
+        elif cell["bytes"]:
+            name = f"{cell['flows']} {cc}, {limit}"
+            runs = found.of("shallow").filter(pl.col("count") == cell["flows"], pl.col("bytes") == cell["bytes"])
+            measure, value, times = "dropped, %", "loss", 1.0
+        else:
+            name = f"{cell['flows']} {cc} with ECN, {cell['rtt']:g} ms, step of 1 ms"
+            runs = found.of("ecn-limit").filter(
+                pl.col("version") == f"{cc}, ECN", pl.col("count") == cell["flows"], pl.col("rtt") == cell["rtt"]
+            )
+            runs = found.members(runs).with_columns(beyond=pl.col("rtt_mean_ms") - pl.col("rtt"))
+            measure, value, times = "mean RTT - base RTT, ms", "beyond", 1.0
+        values = runs.filter(pl.col("cc") == cc)[value] * times
+        seen = {"share": 100 * cell["linux"], "loss": cell["linux_loss"], "beyond": cell["linux_rtt"] - cell["rtt"]}[
+            value
+        ]
+        low, high = float(values.min()), float(values.max())  # type: ignore[arg-type]
+        rows.append([name, measure, f"{values.mean():.3g} ({low:.3g}-{high:.3g})", f"{seen:.3g}"])
+    return aligned(["", "measure", "simulated", "Linux"], rows, words=(0, 1))
 
 
 def mechanisms_table(found: Found) -> str:
@@ -310,7 +362,7 @@ def rtt_table(found: Found) -> str:
 def _groups(found: Found) -> pl.DataFrame:
     each = found.each(found.of("groups"))
     bbr = pl.col("goodput_mbit").filter(pl.col("flow") < pl.col("count")).sum()
-    keys = ["key", "cc", "depth", "count", "flows", "loss"]
+    keys = ["key", "cc", "depth", "bytes", "count", "flows"]
     return each.group_by(keys).agg(share=bbr / pl.col("goodput_mbit").sum()).sort("key")
 
 
@@ -367,7 +419,7 @@ def one_of_many(found: Found) -> Picture:
 
 # 4
 
-AMONG = {"like": "among 4 of its kind", "cubic": "among 4 CUBIC", "bbr": "CUBIC among 4"}
+AMONG = {"like": "among 4 of its kind", "cubic": "among 4 CUBIC", "bbr": "CUBIC among 4 of BBR"}
 BIN = 5  # s
 
 
@@ -675,11 +727,13 @@ THREE = {0: "the flow named", 1: "Prague", 2: "CUBIC"}
 def dualpi2(found: Found) -> Picture:
     """Draw the goodput of three flows over DualPI2."""
     flows = found.each(found.of("dualpi2")).with_columns(
-        shown=pl.format("{} ms", pl.col("rtt").cast(pl.Int64)), role=named("flow", THREE)
+        shown=pl.format("base RTT {} ms", pl.col("rtt").cast(pl.Int64)), role=named("flow", THREE)
     )
     values = means(flows, ["mask", "shown", "version", "role"], "goodput_mbit")
     return figures.bars(
-        values.with_columns(_ordered("version", FIRST), _ordered("shown", ["4 ms", "20 ms"]), named("mask", MASKS)),
+        values.with_columns(
+            _ordered("version", FIRST), _ordered("shown", ["base RTT 4 ms", "base RTT 20 ms"]), named("mask", MASKS)
+        ),
         "version",
         "goodput_mbit",
         low="low",
@@ -731,6 +785,7 @@ FIGURES: dict[str, Callable[[Found], Picture]] = {
 TABLES: dict[str, Callable[[Found], str]] = {
     "share": share_table,
     "linux": linux_table,
+    "linux-others": linux_others_table,
     "mechanisms": mechanisms_table,
     "rtt": rtt_table,
     "latecomer": latecomer_table,
