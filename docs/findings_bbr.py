@@ -33,6 +33,7 @@ EXPERIMENTS = (
     "fair-queue",
     "ecn-limit",
     "dualpi2",
+    "dualpi2-answers",
 )
 LINUX = "linux-bbr-others.csv"
 NAMES = {
@@ -113,10 +114,8 @@ def _version(flow: dict[str, Any]) -> str:
 
 def _changed(row: dict[str, Any]) -> str:
     """Return what a run changed of its first flow's control; empty if nothing."""
-    found = (
-        re.search(r"\((.*)\)", json.loads(row["matrix"])["flows[0].cc"]) if row["experiment"] == "mechanisms" else None
-    )
-    return found[1].replace("=", " = ") if found else ""
+    found = re.search(r"\((.*)\)", json.loads(row["matrix"]).get("flows[0].cc", ""))
+    return found[1].replace("ecn=true", "").removeprefix(", ").replace("=", " = ") if found else ""
 
 
 def _ordered(column: str, order: list[str]) -> pl.Expr:
@@ -749,21 +748,29 @@ def dualpi2(found: Found) -> Picture:
 
 def dualpi2_table(found: Found) -> str:
     """Return goodput and mean time in queue of the three flows."""
-    flows = found.each(found.of("dualpi2"))
-    values = means(flows, ["mask", "rtt", "version", "flow"], "goodput_mbit", "sojourn_mean_ms")
     rows = []
     for mask, queue in MASKS.items():
-        for rtt_ms in sorted(values["rtt"].unique()):
-            for version in FIRST:
-                here = values.filter(pl.col("mask") == mask, pl.col("rtt") == rtt_ms, pl.col("version") == version)
-                if here.is_empty():
-                    continue
-                cells = [
-                    f"{row['goodput_mbit']:.1f}; {row['sojourn_mean_ms']:.2g} ms"
-                    for row in here.sort("flow").iter_rows(named=True)
-                ]
-                rows.append([queue, f"{rtt_ms:g}", version, *cells])
+        for (rtt_ms, version), cells in _three(found, "dualpi2", pl.col("mask") == mask, ["rtt", "version"]):
+            rows.append([queue, f"{rtt_ms:g}", version, *cells])
+    rows.sort(key=lambda row: (row[0], float(row[1]), FIRST.index(row[2])))
     return aligned(["", "RTT, ms", "first flow", "its Mbit/s; queue", "Prague", "CUBIC"], rows, words=(0, 1, 2))
+
+
+def dualpi2_answers_table(found: Found) -> str:
+    """Return the same with parts of BBR's answer to ECN changed."""
+    cells = _three(found, "dualpi2-answers", pl.lit(value=True), ["version", "changed"])
+    rows = [[version, changed or "as it is", *cell] for (version, changed), cell in cells]
+    return aligned(["first flow", "changed", "its Mbit/s; queue", "Prague", "CUBIC"], rows, words=(0, 1))
+
+
+def _three(found: Found, name: str, kept: pl.Expr, keys: list[str]) -> list[tuple[Any, list[str]]]:
+    """Return goodput and mean time in queue of three flows as text, by what tells the runs apart."""
+    flows = found.each(found.of(name).filter(kept))
+    values = means(flows, [*keys, "flow"], "goodput_mbit", "sojourn_mean_ms")
+    return [
+        (key, [f"{row['goodput_mbit']:.1f}; {row['sojourn_mean_ms']:.2g} ms" for row in part.iter_rows(named=True)])
+        for key, part in values.group_by(keys, maintain_order=True)
+    ]
 
 
 FIGURES: dict[str, Callable[[Found], Picture]] = {
@@ -793,6 +800,7 @@ TABLES: dict[str, Callable[[Found], str]] = {
     "fair-queue": fair_queue_table,
     "ecn": ecn_table,
     "dualpi2": dualpi2_table,
+    "dualpi2-answers": dualpi2_answers_table,
 }
 
 
