@@ -136,6 +136,11 @@ def _cross(
     return [[_number(value), *(cells.get((value, name), "-") for name in order)] for value in values]
 
 
+def _two(value: float) -> str:
+    """Return a number with two digits, or all that are before the point."""
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
 def _number(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
@@ -349,7 +354,7 @@ def rtt_table(found: Found) -> str:
         values = means(shares.filter(pl.col("bytes") == limit), ["cc", "second_rtt"], "ratio", "sojourn", "loss")
 
         def text(row: dict[str, Any]) -> str:
-            return f"{row['ratio']:.2g}; {row['sojourn']:.0f} ms; {row['loss']:.2g} %"
+            return f"{_two(row['ratio'])}; {row['sojourn']:.0f} ms; {_two(row['loss'])} %"
 
         rows += [[name, *row] for row in _cross(values, "second_rtt", "cc", FIVE, text)]
     return aligned(["buffer", "RTT, ms", *FIVE], rows)
@@ -528,11 +533,11 @@ def shallow_table(found: Found) -> str:
     values = means(found.of("shallow"), ["count", "cc", "depth"], "loss", "utilisation")
     rows = []
     for count in sorted(values["count"].unique()):
-        here = values.filter(pl.col("count") == count)
+        here = values.filter(pl.col("count") == count, pl.col("depth").is_in([0.05, 0.2, 0.5, 1, 2]))
         rows += [
             [str(count), *row]
             for row in _cross(
-                here, "depth", "cc", FIVE, lambda row: f"{row['loss']:.2g}; {100 * row['utilisation']:.1f}"
+                here, "depth", "cc", FIVE, lambda row: f"{_two(row['loss'])}; {100 * row['utilisation']:.1f}"
             )
         ]
     return aligned(["flows", "depth", *FIVE], rows)
@@ -711,7 +716,9 @@ def ecn_table(found: Found) -> str:
     values = means(runs, ["version", "rtt"], "sojourn", "mark_share", "utilisation", "jain")
 
     def text(row: dict[str, Any]) -> str:
-        return f"{row['sojourn']:.2g}; {100 * row['mark_share']:.0f}; {100 * row['utilisation']:.1f}; {row['jain']:.2f}"
+        return (
+            f"{_two(row['sojourn'])}; {100 * row['mark_share']:.0f}; {100 * row['utilisation']:.1f}; {row['jain']:.2f}"
+        )
 
     return aligned(["base RTT, ms", *ANSWERS], _cross(values, "rtt", "version", ANSWERS, text))
 
@@ -750,7 +757,9 @@ def dualpi2_table(found: Found) -> str:
     """Return goodput and mean time in queue of the three flows."""
     rows = []
     for mask, queue in MASKS.items():
-        for (rtt_ms, version), cells in _three(found, "dualpi2", pl.col("mask") == mask, ["rtt", "version"]):
+        # a mask tells nothing apart but ECT(0)
+        ect0 = pl.lit(mask == "l4s_ect") | pl.col("version").is_in(FIRST[:3])
+        for (rtt_ms, version), cells in _three(found, "dualpi2", (pl.col("mask") == mask) & ect0, ["rtt", "version"]):
             rows.append([queue, f"{rtt_ms:g}", version, *cells])
     rows.sort(key=lambda row: (row[0], float(row[1]), FIRST.index(row[2])))
     return aligned(["", "RTT, ms", "first flow", "its Mbit/s; queue", "Prague", "CUBIC"], rows, words=(0, 1, 2))
