@@ -27,7 +27,7 @@ def findings(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def small(name: str) -> dict[str, Any]:
     """Return an experiment short and with few of its cells, of the middle of each list."""
     table = tomllib.loads((ROOT / f"experiments/bbr/{name}.toml").read_text())
-    table |= {"duration": "38s" if name == "latecomer" else "12s", "seeds": [1, 2]}
+    table |= {"duration": "82s" if name == "latecomer" else "12s", "seeds": [1, 2]}
     kept = {
         "bottleneck.aqm.limit": ["125kB", "250kB", "500kB", "2MB"] if name == "share-by-buffer" else None,
         "flows[0].count, flows[1].count": [[1, 1], [1, 3], [1, 9]],
