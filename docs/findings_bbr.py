@@ -5,7 +5,6 @@ python docs/findings_bbr.py RESULTS PAGE
 Writes the tables into PAGE, each between `<!-- table NAME -->` and `<!-- end -->`, and the figures beside it.
 """
 
-import json
 import math
 import re
 import sys
@@ -13,171 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import bbr_queues
 import polars as pl
-import questions
+from bbr_runs import BBR, EXPERIMENTS, FIVE, PAYLOAD, Found, cross, linux, linux_pairs, ordered, percent, two_digits
 from questions import means, named
 
-from dumbbell import figures, shipped
+from dumbbell import figures
 from dumbbell.errors import InputError
 from dumbbell.figures import Picture, Series
 from dumbbell.tables import aligned
 
-EXPERIMENTS = (
-    "share-by-buffer",
-    "mechanisms",
-    "rtt",
-    "groups",
-    "latecomer",
-    "shallow",
-    "policer",
-    "fair-queue",
-    "ecn-limit",
-    "dualpi2",
-    "dualpi2-answers",
-)
-LINUX = "linux-bbr-others.csv"
-NAMES = {
-    "bbr1": "BBRv1",
-    "bbr2": "BBRv2",
-    "bbr3": "BBRv3",
-    "bbr-draft": "draft",
-    "cubic": "CUBIC",
-    "reno": "Reno",
-    "dctcp": "DCTCP",
-    "prague": "Prague",
-}
-BBR = list(NAMES.values())[:4]
-FIVE = list(NAMES.values())[:5]
-QUEUES = {
-    "bfifo": "tail drop",
-    "codel": "CoDel",
-    "fq_codel": "FQ-CoDel",
-    "cake": "Cake",
-    "dualpi2": "DualPI2",
-    "pfifo": "tail drop",
-}
-PAYLOAD = 1448 / 1514  # of a full frame
-
-
-class Found(questions.Found):
-    """Runs of the experiments of this page."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, EXPERIMENTS, _place)
-
-    def shares(self, name: str) -> pl.DataFrame:
-        """Return the runs of an experiment with two listed flows and the share of the first, `share`."""
-        flows = self.flows.filter(pl.col("flow") < 2)
-        both = flows.group_by("key").agg(both=pl.col("goodput_mbit").sum())
-        first = flows.filter(pl.col("flow") == 0).join(both, on="key")
-        share = first.select("key", share=pl.col("goodput_mbit") / pl.col("both"))
-        return self.of(name).join(share, on="key")
-
-
-def _place(row: dict[str, Any]) -> dict[str, Any]:
-    config = json.loads(row["config"])
-    flows, bottleneck = config["flows"], config["bottleneck"]
-    first, last = flows[0], flows[-1]
-    aqm, path = bottleneck["aqm"], bottleneck["path"]
-    product = bottleneck["rate"] * first["base_rtt"] / 8e9  # bytes
-    return {
-        "key": row["key"],
-        "seed": row["seed"],
-        "experiment": row["experiment"],
-        "rate": bottleneck["rate"] / 1e6,
-        "rtt": first["base_rtt"] / 1e6,
-        "second_rtt": last["base_rtt"] / 1e6,
-        "cc": NAMES[first["cc"]["name"]],
-        "version": _version(first),
-        "changed": _changed(row),
-        "second": NAMES[last["cc"]["name"]],
-        "count": first["count"],
-        "flows": sum(flow["count"] for flow in flows),
-        "queue": QUEUES[aqm["name"]],
-        "mask": aqm.get("ecn_mask"),
-        "ecn": config["hosts"]["ecn"],
-        "bytes": aqm.get("limit"),
-        "depth": aqm["limit"] / product if aqm["name"] == "bfifo" else None,
-        "bucket": path[0]["burst"] / 1e3 if path else None,
-        "utilisation": row["utilisation"],
-        "loss": 100 * row["drop_share"],
-        "sojourn": row["sojourn_mean_ms"],
-        "jain": row["jain"],
-    }
-
-
-def _version(flow: dict[str, Any]) -> str:
-    """Return the name of a flow's congestion control, and whether it answers ECN."""
-    name = NAMES[flow["cc"]["name"]]
-    return f"{name}, ECN" if flow["cc"].get("ecn") else name
-
-
-def _changed(row: dict[str, Any]) -> str:
-    """Return what a run changed of its first flow's control; empty if nothing."""
-    found = re.search(r"\((.*)\)", json.loads(row["matrix"]).get("flows[0].cc", ""))
-    return found[1].replace("ecn=true", "").removeprefix(", ").replace("=", " = ") if found else ""
-
-
-def _ordered(column: str, order: list[str]) -> pl.Expr:
-    return named(column, {name: name for name in order})
-
-
-def _percent(row: dict[str, Any], name: str, digits: int = 0) -> str:
-    """Return a mean with its least and largest, in percent."""
-    return f"{100 * row[name]:.{digits}f} ({100 * row['low']:.{digits}f}-{100 * row['high']:.{digits}f})"
-
-
-def _cross(
-    frame: pl.DataFrame, rows: str, columns: str, order: list[str], text: Callable[[dict[str, Any]], str]
-) -> list[list[str]]:
-    """Return the cells of a table: a row for each value of `rows`, the values of `columns` across."""
-    cells = {(row[rows], str(row[columns])): text(row) for row in frame.iter_rows(named=True)}
-    values = frame[rows].unique().sort().to_list()
-    return [[_number(value), *(cells.get((value, name), "-") for name in order)] for value in values]
-
-
-def _two(value: float) -> str:
-    """Return a number with two digits, or all that are before the point."""
-    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
-
-
-def _number(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
-
+__all__ = ["EXPERIMENTS", "FIGURES", "TABLES", "Found", "in_flight_cap", "linux_pairs", "main"]
 
 # 1
-
-
-def linux() -> pl.DataFrame:
-    """Return one row for each run that was measured on Linux: what it was, share of the first flow or group, loss."""
-    cells = pl.read_csv(shipped.folder("references") / LINUX, schema_overrides={"rtts_ms": pl.String})
-    first = pl.col("cc") == pl.col("cc").first()
-    own = pl.when(pl.col("cc").n_unique() == 1).then(pl.col("flow") == 1).otherwise(first)
-    goodput, dropped = pl.col("goodput_mbit"), pl.col("queue_drops").first()
-    rtts = pl.col("rtts_ms").str.split("+").list
-    found = cells.group_by("ccs", "qdisc", "rate_mbit", "rtts_ms", "seed", maintain_order=True).agg(
-        cc=pl.col("cc").first().replace_strict(NAMES),
-        second=pl.col("cc").last().replace_strict(NAMES),
-        flows=pl.len(),
-        linux=goodput.filter(own).sum() / goodput.sum(),
-        linux_loss=100 * dropped / (dropped + pl.col("packets").first()),
-        linux_rtt=pl.col("mean_rtt_ms").mean(),
-    )
-    return found.with_columns(
-        bytes=pl.when(pl.col("qdisc").str.starts_with("bfifo"))
-        .then(pl.col("qdisc").str.extract(r"(\d+)$"))
-        .cast(pl.Int64),
-        rtt=rtts.first().cast(pl.Float64),
-        second_rtt=rtts.last().cast(pl.Float64),
-    )
-
-
-def linux_pairs() -> pl.DataFrame:
-    """Return those of one BBR flow beside one CUBIC flow, by depth of the buffer."""
-    pairs = linux().filter(pl.col("flows") == 2, pl.col("second") == "CUBIC")
-    return pairs.with_columns(depth=pl.col("bytes") / (pl.col("rate_mbit") * pl.col("rtt") * 125)).sort(
-        "cc", "depth", "seed"
-    )
 
 
 def in_flight_cap(depth: float, base_rtt: float = 0.04) -> float:
@@ -200,7 +47,7 @@ def share(found: Found) -> Picture:
     )
     both = values.join(measured, on=["cc", "depth", "shown"], how="left")
     picture = figures.lines(
-        both.with_columns(_ordered("cc", FIVE)),
+        both.with_columns(ordered("cc", FIVE)),
         "depth",
         "share",
         low="low",
@@ -224,7 +71,7 @@ def share_loss(found: Found) -> Picture:
     """Draw the loss in the same runs."""
     shares = found.of("share-by-buffer").with_columns(shown=pl.format("beside {}", "second"))
     return figures.lines(
-        means(shares, ["shown", "cc", "depth"], "loss").with_columns(_ordered("cc", FIVE)),
+        means(shares, ["shown", "cc", "depth"], "loss").with_columns(ordered("cc", FIVE)),
         "depth",
         "loss",
         low="low",
@@ -245,8 +92,7 @@ def share_table(found: Found) -> str:
     for second in ("CUBIC", "Reno"):
         values = means(shares.filter(pl.col("second") == second), ["cc", "depth"], "share")
         rows += [
-            [f"beside {second}", *row]
-            for row in _cross(values, "depth", "cc", FIVE, lambda row: _percent(row, "share"))
+            [f"beside {second}", *row] for row in cross(values, "depth", "cc", FIVE, lambda row: percent(row, "share"))
         ]
     return aligned(["share, %", "depth", *FIVE], rows)
 
@@ -260,7 +106,7 @@ def linux_table(found: Found) -> str:
         row = values.filter(pl.col("cc") == cc, pl.col("depth") == depth).row(0, named=True)
         measured = ", ".join(f"{100 * one:.0f}" for one in part["linux"])
         losses = f"{part['linux_loss'].mean():.2f}"
-        rows.append([str(cc), f"{depth:g}", _percent(row, "share"), measured, f"{row['loss']:.2f}", losses])
+        rows.append([str(cc), f"{depth:g}", percent(row, "share"), measured, f"{row['loss']:.2f}", losses])
     return aligned(["", "depth", "share, %", "Linux", "dropped, %", "Linux"], rows)
 
 
@@ -316,7 +162,7 @@ def mechanisms_table(found: Found) -> str:
     rows = []
     for (cc, changed), part in values.group_by(["cc", "changed"], maintain_order=True):
         of = {row["depth"]: row for row in part.iter_rows(named=True)}
-        cells = [_percent(of[depth], "share") for depth in depths]
+        cells = [percent(of[depth], "share") for depth in depths]
         rows.append([str(cc), str(changed) or "as it is", *cells, f"{100 * of[1.0]['up']:.0f}"])
     header = ["", "changed", *(f"share, %, at {depth:g}" for depth in depths), "time in UP at 1, %"]
     return aligned(header, rows, words=(0, 1))
@@ -330,7 +176,7 @@ def rtt(found: Found) -> Picture:
     names = {62_500: "buffer of 10 ms", 1_250_000: "buffer of 200 ms"}
     shares = found.shares("rtt").with_columns(named("bytes", names))
     picture = figures.lines(
-        means(shares, ["bytes", "cc", "second_rtt"], "share").with_columns(_ordered("cc", FIVE)),
+        means(shares, ["bytes", "cc", "second_rtt"], "share").with_columns(ordered("cc", FIVE)),
         "second_rtt",
         "share",
         low="low",
@@ -354,9 +200,9 @@ def rtt_table(found: Found) -> str:
         values = means(shares.filter(pl.col("bytes") == limit), ["cc", "second_rtt"], "ratio", "sojourn", "loss")
 
         def text(row: dict[str, Any]) -> str:
-            return f"{_two(row['ratio'])}; {row['sojourn']:.0f} ms; {_two(row['loss'])} %"
+            return f"{two_digits(row['ratio'])}; {row['sojourn']:.0f} ms; {two_digits(row['loss'])} %"
 
-        rows += [[name, *row] for row in _cross(values, "second_rtt", "cc", FIVE, text)]
+        rows += [[name, *row] for row in cross(values, "second_rtt", "cc", FIVE, text)]
     return aligned(["buffer", "RTT, ms", *FIVE], rows)
 
 
@@ -380,7 +226,7 @@ def groups(found: Found) -> Picture:
     order = [f"{flows} flows" for flows in sorted(shares["flows"].unique())]
     values = means(shares, ["shown", "cc", "all", "part"], "share")
     picture = figures.lines(
-        values.with_columns(_ordered("cc", BBR), _ordered("all", order)),
+        values.with_columns(ordered("cc", BBR), ordered("all", order)),
         "part",
         "share",
         by="all",
@@ -405,7 +251,7 @@ def one_of_many(found: Found) -> Picture:
         )
     )
     picture = figures.lines(
-        means(single, ["shown", "cc", "others"], "share").with_columns(_ordered("cc", BBR)),
+        means(single, ["shown", "cc", "others"], "share").with_columns(ordered("cc", BBR)),
         "others",
         "share",
         low="low",
@@ -453,7 +299,7 @@ def latecomer(found: Found) -> Picture:
         shown=pl.format("buffer of {} BDP", pl.col("depth").cast(pl.Int64)),
     )
     picture = figures.lines(
-        means(late, ["shown", "kind", "cc", "time"], "fair").with_columns(_ordered("cc", FIVE)),
+        means(late, ["shown", "kind", "cc", "time"], "fair").with_columns(ordered("cc", FIVE)),
         "time",
         "fair",
         by="cc",
@@ -512,7 +358,7 @@ def shallow(found: Found) -> Picture:
     lost = pl.when(pl.col("loss") > 0).then("loss").name.keep()
     values = means(runs.with_columns(lost, shown=named("count", shown)), ["shown", "cc", "depth"], "loss")
     return figures.lines(
-        values.with_columns(_ordered("cc", FIVE)),
+        values.with_columns(ordered("cc", FIVE)),
         "depth",
         "loss",
         low="low",
@@ -536,8 +382,8 @@ def shallow_table(found: Found) -> str:
         here = values.filter(pl.col("count") == count, pl.col("depth").is_in([0.05, 0.2, 0.5, 1, 2]))
         rows += [
             [str(count), *row]
-            for row in _cross(
-                here, "depth", "cc", FIVE, lambda row: f"{_two(row['loss'])}; {100 * row['utilisation']:.1f}"
+            for row in cross(
+                here, "depth", "cc", FIVE, lambda row: f"{two_digits(row['loss'])}; {100 * row['utilisation']:.1f}"
             )
         ]
     return aligned(["flows", "depth", *FIVE], rows)
@@ -565,7 +411,7 @@ def policer_loss(found: Found) -> Picture:
 
 def _over_bucket(found: Found, value: str, label: str) -> Picture:
     return figures.lines(
-        means(_policed(found), ["cc", "bucket"], value).with_columns(_ordered("cc", POLICED)),
+        means(_policed(found), ["cc", "bucket"], value).with_columns(ordered("cc", POLICED)),
         "bucket",
         value,
         low="low",
@@ -608,180 +454,6 @@ def policer_time(found: Found) -> Picture:
     )
 
 
-# 7
-
-REMEDIES = ["tail drop", "CoDel", "FQ-CoDel", "Cake"]
-ECN = {False: "no ECN", True: "ECN negotiated"}
-
-
-def fair_queue(found: Found) -> Picture:
-    """Draw the share of one BBR flow over four queues."""
-    shares = found.shares("fair-queue").with_columns(shown=pl.format("beside {}", "second"))
-    picture = figures.bars(
-        means(shares, ["shown", "ecn", "cc", "queue"], "share").with_columns(
-            _ordered("cc", FIVE), _ordered("queue", REMEDIES), named("ecn", ECN)
-        ),
-        "queue",
-        "share",
-        low="low",
-        high="high",
-        group="cc",
-        facet="ecn",
-        columns="shown",
-        x_label="",
-        y_label="share of the first flow",
-        title="50 Mbit/s, 40 ms; tail drop of 2 BDP; mean, least and largest of 4 runs",
-    )
-    picture.level(0.5, "half", "--")
-    return picture.arrange()
-
-
-def thin_flow(found: Found) -> Picture:
-    """Draw the delay of a thin flow beside the pairs."""
-    runs = found.of("fair-queue").filter(pl.col("second") == "CUBIC")
-    thin = found.members(runs).filter(pl.col("kind") == "udp")
-    return figures.bars(
-        means(thin, ["ecn", "cc", "queue"], "sojourn_p99_ms").with_columns(
-            _ordered("cc", FIVE), _ordered("queue", REMEDIES), named("ecn", ECN)
-        ),
-        "queue",
-        "sojourn_p99_ms",
-        low="low",
-        high="high",
-        group="cc",
-        facet="ecn",
-        log_y=True,
-        x_label="",
-        y_label="P99 of the thin flow's time in queue, ms",
-        title="60 frames of 200 B a second beside one flow and one of CUBIC",
-    )
-
-
-def fair_queue_table(found: Found) -> str:
-    """Return the mean time in queue of the first flow's own packets beside CUBIC."""
-    runs = found.of("fair-queue").filter(pl.col("second") == "CUBIC")
-    own = found.members(runs).filter(pl.col("class") == 0, pl.col("kind") == "flows")
-    values = means(own, ["ecn", "cc", "queue"], "sojourn_mean_ms", "sojourn_p99_ms")
-    rows = []
-    for ecn, name in ECN.items():
-        for queue in REMEDIES:
-            here = {
-                row["cc"]: row
-                for row in values.filter(pl.col("ecn") == ecn, pl.col("queue") == queue).iter_rows(named=True)
-            }
-            rows.append(
-                [
-                    name,
-                    queue,
-                    *(
-                        f"{here[cc]['sojourn_mean_ms']:.2g} / {here[cc]['sojourn_p99_ms']:.2g}" if cc in here else "-"
-                        for cc in FIVE
-                    ),
-                ]
-            )
-    return aligned(["", "own queue, ms", *FIVE], rows, words=(0, 1))
-
-
-# 8
-
-ANSWERS = ["BBRv2", "BBRv2, ECN", "BBRv3", "BBRv3, ECN", "BBRv1", "DCTCP"]
-
-
-def ecn_limit(found: Found) -> Picture:
-    """Draw the mean queue around the limit of 5 ms."""
-    runs = found.of("ecn-limit")
-    order = [f"{value:g}" for value in sorted(runs["rtt"].unique())]
-    text = runs["rtt"].map_elements(lambda value: f"{value:g}", return_dtype=pl.String).alias("shown")
-    flows = {count: f"{count} flow{'s' * (count > 1)}" for count in sorted(runs["count"].unique())}
-    values = means(runs.with_columns(text, count=named("count", flows)), ["count", "version", "shown"], "sojourn")
-    return figures.lines(
-        values.with_columns(_ordered("version", ANSWERS), _ordered("shown", order)),
-        "shown",
-        "sojourn",
-        low="low",
-        high="high",
-        by="version",
-        facet="count",
-        columns=1,
-        log_y=True,
-        x_label="base RTT, ms",
-        y_label="mean time in queue, ms",
-        title="50 Mbit/s, a step of 1 ms; mean, least and largest of 4 runs of 60 s",
-    )
-
-
-def ecn_table(found: Found) -> str:
-    """Return time in queue, share of marks, use of the link and fairness of four flows."""
-    runs = found.members(found.of("ecn-limit").filter(pl.col("count") > 1))
-    values = means(runs, ["version", "rtt"], "sojourn", "mark_share", "utilisation", "jain")
-
-    def text(row: dict[str, Any]) -> str:
-        return (
-            f"{_two(row['sojourn'])}; {100 * row['mark_share']:.0f}; {100 * row['utilisation']:.1f}; {row['jain']:.2f}"
-        )
-
-    return aligned(["base RTT, ms", *ANSWERS], _cross(values, "rtt", "version", ANSWERS, text))
-
-
-# 9
-
-FIRST = ["BBRv1", "BBRv2, ECN", "BBRv3, ECN", "BBRv3", "draft", "Prague", "CUBIC"]
-MASKS = {"l4s_ect": "ECT(0) belongs to C", "any_ect": "ECT(0) belongs to L"}
-THREE = {0: "the flow named", 1: "Prague", 2: "CUBIC"}
-
-
-def dualpi2(found: Found) -> Picture:
-    """Draw the goodput of three flows over DualPI2."""
-    flows = found.each(found.of("dualpi2")).with_columns(
-        shown=pl.format("base RTT {} ms", pl.col("rtt").cast(pl.Int64)), role=named("flow", THREE)
-    )
-    values = means(flows, ["mask", "shown", "version", "role"], "goodput_mbit")
-    return figures.bars(
-        values.with_columns(
-            _ordered("version", FIRST), _ordered("shown", ["base RTT 4 ms", "base RTT 20 ms"]), named("mask", MASKS)
-        ),
-        "version",
-        "goodput_mbit",
-        low="low",
-        high="high",
-        group="role",
-        facet="shown",
-        columns="mask",
-        x_label="beside Prague and CUBIC without ECN",
-        y_label="goodput, Mbit/s",
-        title="50 Mbit/s; mean, least and largest of 4 runs of 120 s",
-    )
-
-
-def dualpi2_table(found: Found) -> str:
-    """Return goodput and mean time in queue of the three flows."""
-    rows = []
-    for mask, queue in MASKS.items():
-        # a mask tells nothing apart but ECT(0)
-        ect0 = pl.lit(mask == "l4s_ect") | pl.col("version").is_in(FIRST[:3])
-        for (rtt_ms, version), cells in _three(found, "dualpi2", (pl.col("mask") == mask) & ect0, ["rtt", "version"]):
-            rows.append([queue, f"{rtt_ms:g}", version, *cells])
-    rows.sort(key=lambda row: (row[0], float(row[1]), FIRST.index(row[2])))
-    return aligned(["", "RTT, ms", "first flow", "its Mbit/s; queue", "Prague", "CUBIC"], rows, words=(0, 1, 2))
-
-
-def dualpi2_answers_table(found: Found) -> str:
-    """Return the same with parts of BBR's answer to ECN changed."""
-    cells = _three(found, "dualpi2-answers", pl.lit(value=True), ["version", "changed"])
-    rows = [[version, changed or "as it is", *cell] for (version, changed), cell in cells]
-    return aligned(["first flow", "changed", "its Mbit/s; queue", "Prague", "CUBIC"], rows, words=(0, 1))
-
-
-def _three(found: Found, name: str, kept: pl.Expr, keys: list[str]) -> list[tuple[Any, list[str]]]:
-    """Return goodput and mean time in queue of three flows as text, by what tells the runs apart."""
-    flows = found.each(found.of(name).filter(kept))
-    values = means(flows, [*keys, "flow"], "goodput_mbit", "sojourn_mean_ms")
-    return [
-        (key, [f"{row['goodput_mbit']:.1f}; {row['sojourn_mean_ms']:.2g} ms" for row in part.iter_rows(named=True)])
-        for key, part in values.group_by(keys, maintain_order=True)
-    ]
-
-
 FIGURES: dict[str, Callable[[Found], Picture]] = {
     "share": share,
     "share-loss": share_loss,
@@ -793,10 +465,10 @@ FIGURES: dict[str, Callable[[Found], Picture]] = {
     "policer": policer,
     "policer-loss": policer_loss,
     "policer-time": policer_time,
-    "fair-queue": fair_queue,
-    "thin-flow": thin_flow,
-    "ecn-limit": ecn_limit,
-    "dualpi2": dualpi2,
+    "fair-queue": bbr_queues.fair_queue,
+    "thin-flow": bbr_queues.thin_flow,
+    "ecn-limit": bbr_queues.ecn_limit,
+    "dualpi2": bbr_queues.dualpi2,
 }
 TABLES: dict[str, Callable[[Found], str]] = {
     "share": share_table,
@@ -806,10 +478,10 @@ TABLES: dict[str, Callable[[Found], str]] = {
     "rtt": rtt_table,
     "latecomer": latecomer_table,
     "shallow": shallow_table,
-    "fair-queue": fair_queue_table,
-    "ecn": ecn_table,
-    "dualpi2": dualpi2_table,
-    "dualpi2-answers": dualpi2_answers_table,
+    "fair-queue": bbr_queues.fair_queue_table,
+    "ecn": bbr_queues.ecn_table,
+    "dualpi2": bbr_queues.dualpi2_table,
+    "dualpi2-answers": bbr_queues.dualpi2_answers_table,
 }
 
 

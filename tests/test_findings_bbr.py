@@ -20,7 +20,8 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture
 def findings(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    monkeypatch.delitem(sys.modules, "findings_bbr", raising=False)
+    for one in ("findings_bbr", "bbr_runs", "bbr_queues"):
+        monkeypatch.delitem(sys.modules, one, raising=False)
     return importlib.import_module("findings_bbr")
 
 
