@@ -42,17 +42,19 @@ demo: build
 
 validation: linux-runs sce
 	$(BIN)/dumbbell run experiments/abe/closed-form.toml -o abe.duckdb
-	$(BIN)/python docs/validation.py linux.duckdb two.duckdb linux-l4s.duckdb sce.duckdb abe.duckdb
+	$(BIN)/python docs/validation.py linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb abe.duckdb
 
 # every cell of real Linux beside the simulator
 LINUX := one-flow one-flow-cake one-flow-aqm one-flow-pie two-flows-aqm two-flows-pie many-flows short-flows short-flows-100kb
 linux: linux-runs
-	$(BIN)/python docs/validation.py linux.duckdb two.duckdb linux-l4s.duckdb
+	$(BIN)/python docs/validation.py linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb
 
+BBR := one-flow two-flows elsewhere two-elsewhere gigabit-two gigabit-ten
 linux-runs: build
 	$(BIN)/dumbbell run $(addprefix experiments/linux/,$(addsuffix .toml,$(LINUX))) experiments/sce/one-flow-reno-cubic.toml -o linux.duckdb
 	$(BIN)/dumbbell run experiments/linux/two-flows.toml -o two.duckdb
 	$(BIN)/dumbbell run $(addprefix experiments/linux/l4s-,one-flow.toml two-flows.toml) -o linux-l4s.duckdb
+	$(BIN)/dumbbell run $(foreach cells,$(BBR),experiments/linux/bbr-$(cells).toml) -o linux-bbr.duckdb
 
 sce: build
 	$(BIN)/dumbbell run experiments/sce/one-flow.toml experiments/sce/two-flow.toml -o sce.duckdb
@@ -140,7 +142,7 @@ bench:
 	BENCH_HISTORY=$(BENCH_HISTORY) cargo bench --quiet -p dumbbell-sim --bench packets
 
 clean:
-	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb linux.duckdb two.duckdb linux-l4s.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
+	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
 		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-questions.md l4s-questions bbr.duckdb python/dumbbell/_native*.so
 
 tools:

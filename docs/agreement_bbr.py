@@ -2,8 +2,8 @@
 
 python docs/agreement_bbr.py RESULTS REFERENCE [--all]
 
-REFERENCE holds cells of Linux with BBRv1, v2 and v3 in the columns of references/linux-bbr.csv: a row for each flow of a
-run, those of one run one after the other. --all prints every cell.
+REFERENCE holds cells of Linux with BBRv1, v2 and v3 in the columns of references/linux-bbr.csv: a row for each flow of
+a run, those of one run one after the other. --all prints every cell.
 """
 
 import csv
@@ -25,8 +25,8 @@ from dumbbell.errors import InputError
 from dumbbell.store import Store
 
 COLUMNS = frozenset(
-    "kernel version set ccs qdisc ecn kernel_args gso rate_mbit delay_ms seconds stagger_ms seed flow cc goodput_mbit rtt_ms".split()
-)
+    ("kernel", "version", "set", "ccs", "qdisc", "ecn", "kernel_args", "gso", "rate_mbit", "delay_ms", "seconds")
+) | {"stagger_ms", "seed", "flow", "cc", "goodput_mbit", "rtt_ms"}
 KINDS = {"one": "one flow", "two": "two flows", "paper": "1 Gbit/s", "paper0": "1 Gbit/s, no limit"}
 
 
@@ -57,8 +57,8 @@ class Cell:
     def starts_ms(self) -> list[float]:
         """When each flow's SYN is sent.
 
-        The measuring program waits for each handshake, and sends nothing meanwhile. Where one takes longer than the time
-        between starts, all flows send their first data together, after the last handshake.
+        The measuring program waits for each handshake, and sends nothing meanwhile. Where one takes longer than the
+        time between starts, all flows send their first data together, after the last handshake.
         """
         flows = len(self.ccs)
         together = flows > 1 and self.delay_ms > self.stagger_ms
@@ -136,7 +136,11 @@ class Judged:
 
     def line(self) -> str:
         """Return the figures in few words, simulated (Linux)."""
-        classes = [flows for _, flows in self.cell.classes] if len(self.cell.ccs) > 2 else [[i] for i in range(len(self.cell.ccs))]
+        classes = (
+            [flows for _, flows in self.cell.classes]
+            if len(self.cell.ccs) > 2
+            else [[i] for i in range(len(self.cell.ccs))]
+        )
         shown = []
         for flows in classes:
             goodput = [sum(of.goodput_mbit[i] for i in flows) for of in (self.simulated, self.linux)]
@@ -203,7 +207,10 @@ def answers(config: dict[str, Any], cell: Cell) -> bool:
         tuple(flow["cc"]["name"] for flow in flows) == cell.ccs
         and all(_same_response(flow["cc"], cell) for flow in flows)
         and all(flow["count"] == 1 and flow["base_rtt"] == cell.delay_ms * 1e6 for flow in flows)
-        and all(flow["start"]["min"] == flow["start"]["max"] == 1e6 * at for flow, at in zip(flows, cell.starts_ms, strict=True))
+        and all(
+            flow["start"]["min"] == flow["start"]["max"] == 1e6 * at
+            for flow, at in zip(flows, cell.starts_ms, strict=True)
+        )
         and hosts["profile"] == cell.kernel
         and hosts["ecn"] == cell.ecn
         and hosts["offload"] == ("gso" if cell.gso else "tso")

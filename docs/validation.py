@@ -1,7 +1,7 @@
 """What agrees with what: writes docs/validation-linux.md and, given the results of all commands, docs/validation.md.
 
-python docs/validation.py linux.duckdb two.duckdb linux-l4s.duckdb                        make linux
-python docs/validation.py linux.duckdb two.duckdb linux-l4s.duckdb sce.duckdb abe.duckdb  make validation
+python docs/validation.py linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb        make linux
+the same, and sce.duckdb abe.duckdb                                                        make validation
 """
 
 import json
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import agreement
+import agreement_bbr
 import agreement_flows
 import agreement_l4s
 from agreement import Cell, Judged
@@ -23,9 +24,11 @@ ROOT = Path(__file__).parent.parent
 LINUX = str(ROOT / "references" / "linux-6.12.csv")
 MANY, SHORT = (str(ROOT / "references" / f"linux-6.12-{name}.csv") for name in ("many", "short"))
 L4S = str(ROOT / "references" / "linux-6.18-l4s.csv")
+BBR = str(ROOT / "references" / "linux-bbr.csv")
 SCE = str(ROOT / "references" / "sce.csv")
 CLOSED_FORM = "Use of the link by a deterministic AIMD flow"
 PUBLISHED = "SCE draft"
+KERNELS = "Linux 6.1, 6.12"
 TIES = "A packet then often waits exactly as long as COBALT allows, and how the clock rounds decides (lab book 24)."
 RANDOM = (
     "Marks and drops of one flow are few and come by chance; DCTCP with ECT(1) at 10 Mbit/s locks at a window that "
@@ -46,6 +49,8 @@ BARS = {
     "D": "use of the link within 1 %",
     "E": "the first flow's share within 0.05 of both (one flow: goodput within 2 % of the rate), mean RTT within 6 %, "
     "marks and drops together within 25 %",
+    "F": "one flow: goodput within 2 % of the rate, mean RTT within 6 %; two: the first flow's share within 0.06 of "
+    "both, RTT within 8 %; 1 Gbit/s: use within 3 points, the share of a class within 0.08, RTT within 10 %",
 }
 
 
@@ -162,6 +167,26 @@ def of_l4s(results: str) -> list[Row]:
     return rows
 
 
+def of_bbr(results: str) -> list[Row]:
+    """Return the rows of BBR on Linux; none, with a message, if its cells are not there."""
+    if not Path(BBR).exists():
+        print(f"{BBR}: no file; BBR is not compared with Linux")
+        return []
+    rows: dict[str, Row] = {}
+    for one in agreement_bbr.judged(results, BBR)[0]:
+        what, kind = one.cell.version.replace("bbr", "BBRv"), agreement_bbr.KINDS[one.cell.kind].split(",")[0]
+        if not any("bbr" in cc for cc in one.cell.ccs):
+            what = "DCTCP"
+        row = rows.setdefault(f"{kind} {what}", Row(f"{what}, {kind}", KERNELS, "F", "make linux"))
+        goodput, share, rtt = {"one flow": (0.02, 1, 0.06), "two flows": (1, 0.06, 0.08)}.get(kind, (0.03, 0.08, 0.10))
+        errors = {"goodput": [one.use], "RTT": one.rtts if len(one.cell.ccs) == 2 else [one.rtt]}
+        if one.share is not None and (kind == "two flows" or len(one.cell.classes) == 2):
+            errors["share"] = [one.share]
+        agrees = abs(one.use) <= goodput and all(abs(error) <= rtt for error in errors["RTT"])
+        row.add(one.cell.name, errors, agrees and all(abs(error) <= share for error in errors.get("share", [])))
+    return [row for _, row in sorted(rows.items())]
+
+
 def of_sce(sce: str) -> list[Row]:
     """Return the rows of the SCE draft."""
     with Store.open(sce) as store:
@@ -268,10 +293,11 @@ def document(rows: list[Row]) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def main(linux: str, two: str, l4s: str, *rest: str) -> None:
+def main(linux: str, two: str, l4s: str, bbr: str, *rest: str) -> None:
     """Write the documents."""
     text, rows = of_linux(linux, two)
     rows += of_l4s(l4s)
+    rows += of_bbr(bbr)
     (ROOT / "docs" / "validation-linux.md").write_text(text, encoding="utf-8")
     if rest:
         sce, abe = rest

@@ -11,6 +11,7 @@ import polars as pl
 import typer
 
 from dumbbell import units
+from dumbbell.check.command import check
 from dumbbell.errors import InputError, nearest
 from dumbbell.results import PARTS, Results
 from dumbbell.shipped import folder as shipped
@@ -320,5 +321,5 @@ def export(
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this module to the command line."""
-    for command in (table, plot, diff, compare, draft, paper, export):
+    for command in (table, plot, diff, compare, draft, paper, export, check):
         app.command()(command)

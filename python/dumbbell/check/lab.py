@@ -17,7 +17,7 @@ from dumbbell import _native, schema, units
 from dumbbell.check.trace import Trace
 
 FRAME, PAYLOAD = 1514, 1448  # bytes of a full frame without FCS, and of its payload
-MOST_PACKETS = 12e6  # of a run
+MOST_PACKETS = 8e6  # of a run
 MOST_ROWS = 12_000  # of a trace, but for changes of state
 _ROWS_IN_ROUND = 40
 _BUFFER = "64GiB"  # the hosts' buffers never limit a flow
@@ -120,6 +120,7 @@ class Change:
     path: list[dict[str, Any]] = field(default_factory=list)  # stages of the data
     acks: list[dict[str, Any]] = field(default_factory=list)  # stages of the acknowledgements
     flow: dict[str, Any] = field(default_factory=dict)  # other keys of the flow
+    hosts: dict[str, Any] = field(default_factory=dict)  # other switches of the hosts
     buffer: float | None = None  # packets; by default more than any of the controls fills
 
     def with_(self, other: Change) -> Change:
@@ -129,6 +130,7 @@ class Change:
             [*self.path, *other.path],
             [*self.acks, *other.acks],
             self.flow | other.flow,
+            self.hosts | other.hosts,
             other.buffer if other.buffer is not None else self.buffer,
         )
 
@@ -161,6 +163,7 @@ class Lab:
             "rate_changes": [{"at": ns(at), "rate": round(rate)} for at, rate in change.rates],
         }
         config["bottleneck"]["aqm"]["limit"] = max(round(buffer), 4)
+        config["hosts"] |= change.hosts
         flow = config["flows"][0]
         flow |= {"cc": json.loads(control(json.dumps(self.cc))), "base_rtt": ns(point.rtt)} | change.flow
         flow["path"], flow["ack_path"] = copy.deepcopy(change.path), copy.deepcopy(change.acks)
@@ -178,17 +181,12 @@ class Lab:
         self, done: Callable[[Trace], bool], first: float, most: float, change: Change = BULK, point: Point | None = None
     ) -> Trace:
         """Return the trace of a run of `first` seconds, or of twice as many and so on up to `most`, until `done` says that it is enough."""
-        duration, found = first, None
+        duration = first
         while True:
-            try:
-                trace = self.run(min(duration, most), change, point)
-            except NotApplicable:
-                if found is None:
-                    raise
-                return found
+            trace = self.run(min(duration, most), change, point)
             if done(trace) or duration >= most:
                 return trace
-            found, duration = trace, 2 * duration
+            duration *= 2
 
 
 def traced(config: dict[str, Any]) -> Trace:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from dumbbell.check.lab import BULK, Change, Lab, NotApplicable, Run, Setup
-from dumbbell.check.model import Case, Checks, burst, follows, loss_in_round, phase, rounds
+from dumbbell.check.model import Case, Checks, burst, follows, loss_in_round, phase, rounds, target
 from dumbbell.check.startup import (
     APP_SHARE,
     FULL_BW,
@@ -74,12 +74,12 @@ def _judge_up_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.see("no loss", not lost > 0, f"{lost:.0f} lost")
     used = float(np.max(trace["in_flight"][up.rows]))
     bdp = float(trace["inflight_bdp"][first])
-    checks.see("it sends more than the BDP", used > bdp, f"{used:.0f} in flight, BDP {bdp:.0f}")
+    checks.see("it sends the BDP and more", used >= bdp, f"{used:.0f} in flight, BDP {bdp:.0f}")
     growth = float(trace["max_bw_mbit"][row] / trace["max_bw_mbit"][first])
     checks.see("the delivery rate does not grow", growth < FULL_BW, f"by {growth:.3g}")
     passed = rounds(trace, first, row)
     checks.see(f"it ends after {FULL_BW_ROUNDS} rounds without growth", passed >= FULL_BW_ROUNDS, f"after {passed:.0f}")
-    checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}")
+    checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}", constant=True)
     follows(trace, checks, up, ("probe_down",))
 
 
@@ -104,7 +104,7 @@ def _limited_probe(lab: Lab) -> tuple[Change, Trace, Phase]:
     change = limited(lab, since=since)
 
     def wanted(trace: Trace) -> Phase | None:
-        return next((one for one in trace.all("probe_up", since) if trace["app_limited"][one.rows.start] == 1), None)
+        return next((one for one in trace.all("probe_up", since, cut=True) if trace["app_limited"][one.rows.start] == 1), None)
 
     length = since + 2 * cycle(lab) + LONG * lab.point.round
     trace = lab.until(lambda trace: wanted(trace) is not None, length, 2 * length, change)
@@ -147,7 +147,7 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     passed = rounds(trace, trace.at(seen), end)
     checks.see("within three rounds of the first loss", passed <= 3, f"after {passed:.0f}")
     before, now = float(trace["inflight_longterm"][row]), float(trace["inflight_longterm"][end])
-    least = BETA * min(float(trace["inflight_bdp"][row]), float(trace["cwnd"][row])) - 1
+    least = BETA * target(trace, row) - 1
     kept = np.isnan(now) if np.isnan(before) else abs(now - before) < 0.5
     checks.see("inflight_longterm is kept, or at least Beta times the target", kept or now >= least, f"{before:.0f} → {now:.0f}, at least {least:.0f}")
 
@@ -210,10 +210,13 @@ def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
     down = phase(trace, checks, "probe_down", up.start)
     first, row = down.rows.start, down.rows.stop
     checks.near("ProbeDownPacingGain is 0.90", float(trace["pacing_gain"][first]), DOWN_GAIN, 0.002)
+    after = trace.next(down)
+    if after is not None and after.state == "probe_refill" and rounds(trace, first, row) >= min(PROBE_ROUNDS, target(trace, first)) - 2:
+        raise NotApplicable("it is time for the next probe, in rounds, before inflight is down")
     follows(trace, checks, down, ("probe_cruise",))
-    in_flight, target = float(trace["in_flight"][row]), float(trace["inflight_bdp"][row])
+    in_flight, bdp = float(trace["in_flight"][row]), float(trace["inflight_bdp"][row])
     bound, room = _headroom(float(trace["inflight_longterm"][row])), burst(trace, row, setup)
-    checks.see("inflight <= BBRInflight(1.0)", in_flight <= target + room, f"{in_flight:.0f} of {target:.0f}")
+    checks.see("inflight <= BBRInflight(1.0)", in_flight <= bdp + room, f"{in_flight:.0f} of {bdp:.0f}")
     checks.see("inflight <= BBRInflightWithHeadroom()", in_flight <= bound + room, f"{in_flight:.0f} of {bound:.0f}")
     inside = slice(first + 1, row)
     least = np.minimum(trace["inflight_bdp"][inside], [_headroom(one) for one in trace["inflight_longterm"][inside]])
@@ -231,7 +234,6 @@ def _late_down(lab: Lab) -> Run:
         down = before.first("probe_down", up.start)
         if down is None:
             continue
-        change = Change(rates=[(on_link(lab, down.start), 0.9 * lab.point.rate)])
         since = down.start - 1e-9
 
         def done(trace: Trace, since: float = since) -> bool:
@@ -239,11 +241,15 @@ def _late_down(lab: Lab) -> Run:
             return found is not None and trace.over(found)
 
         length = down.start + cycle(lab)
-        trace = lab.until(done, length, 3 * length, change)
-        setup = Setup(lab.point, {"rate falls": down.start}, {"decrease": 0.1})
-        found = trace.first("probe_down", since)
-        after = trace.next(found) if found else None
-        if after is None or after.state != "probe_rtt":
+        for decrease in (0.1, 0.2):
+            change = Change(rates=[(on_link(lab, down.start), (1 - decrease) * lab.point.rate)])
+            trace = lab.until(done, length, 3 * length, change)
+            setup = Setup(lab.point, {"rate falls": down.start}, {"decrease": decrease})
+            found = trace.first("probe_down", since, cut=True)
+            after = trace.next(found) if found else None
+            if after is None or after.state not in ("probe_rtt", "probe_cruise"):
+                return Run(trace, setup)
+        if after is not None and after.state != "probe_rtt":
             return Run(trace, setup)
     if trace is None:
         raise NotApplicable("the flow does not enter PROBE_DOWN")
@@ -260,7 +266,7 @@ def _judge_late_down(trace: Trace, setup: Setup, checks: Checks) -> None:
     passed = rounds(trace, first, row)
     if after is not None and after.state == "probe_cruise" and low <= burst(trace, row, setup):
         raise NotApplicable(
-            f"10 % less does not keep inflight above BBRInflight(1.0) until it is time to probe: PROBE_DOWN paces at 0.9 times 0.99, and the queue of "
+            f"{setup.values['decrease']:.0%} less does not keep inflight above BBRInflight(1.0) until it is time to probe: PROBE_DOWN paces at 0.9 times 0.99, and the queue of "
             f"PROBE_UP is gone after {passed:.0f} rounds, {down.seconds:.3g} s"
         )
     follows(trace, checks, down, ("probe_refill",))
@@ -283,10 +289,15 @@ def _loss_below_bound(lab: Lab) -> Run:
     share = _lossy(lab, point.bdp)
     begins = up.start + 1.2 * point.round
     first = losing(lab, share, begins, begins + point.round)
-    trace, _ = probe(lab, first, up.start - 1e-9, 2)
-    known = [one for one in trace.all("probe_up", up.start + 1e-9) if np.isfinite(trace["inflight_longterm"][one.rows.start])]
+    trace, _ = probe(lab, first, up.start - 1e-9, 4)
+    # a probe after one that caused loss may end as soon as it fills the bound, before any loss can be seen
+    known = [
+        one
+        for one in trace.all("probe_up", up.start + 1e-9)
+        if np.isfinite(trace["inflight_longterm"][one.rows.start]) and rounds(trace, one.rows.start, one.rows.stop - 1) >= 2
+    ]
     if not known:
-        raise NotApplicable("inflight_longterm is not set by loss in the PROBE_UP before")
+        raise NotApplicable("no PROBE_UP of two rounds or more after one with loss, which sets inflight_longterm")
     second = known[0]
     since = second.start + 0.3 * point.round
     change = first.with_(losing(lab, share, since, since + 2 * point.round))
@@ -309,7 +320,7 @@ def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.see("at once", passed <= 2, f"{passed:.0f} rounds after the first loss")
     highest = float(np.nanmax(trace["inflight_longterm"][up.rows]))
     now = float(trace["inflight_longterm"][after.rows.start])
-    least = BETA * min(float(trace["inflight_bdp"][row - 1]), float(trace["cwnd"][row - 1])) - 1
+    least = BETA * target(trace, row - 1) - 1
     checks.see("inflight_longterm is not raised by it", now <= highest + burst(trace, row, setup), f"{highest:.0f} → {now:.0f}")
     checks.see("and is at least Beta times the target", now >= least, f"{now:.0f}, at least {least:.0f}")
 
@@ -327,12 +338,14 @@ def _idle_refill(lab: Lab) -> Run:
         raise NotApplicable("the flow does not enter PROBE_REFILL")
     # what the send buffer holds leaves first: the application begins to be the limit before the phase
     share = 0.3
-    for ahead in (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0):
+    for ahead in (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 40.0):
         since = max(refill.start - ahead * point.round, 0.0)
         trace = lab.run(up.start + 14 * point.round + 0.5, limited(lab, share, since))
         found = trace.first("probe_refill", since)
         if found is not None and trace.over(found) and _limited_in(trace, found) > 0.9:
             break
+    else:
+        raise NotApplicable("the application is not the limit throughout any PROBE_REFILL: what its send buffer holds leaves first")
     return Run(trace, Setup(point, {"application limits": since}, {"share": share}))
 
 
@@ -407,11 +420,11 @@ PROBING_CASES = (
         "9",
         "down-time",
         "Exiting PROBE_DOWN After Max Time",
-        "the link gets 10 % slower as PROBE_DOWN begins; PROBE_REFILL without PROBE_CRUISE when it is time to probe",
+        "the link gets slower as PROBE_DOWN begins; PROBE_REFILL without PROBE_CRUISE when it is time to probe",
         _late_down,
         _judge_late_down,
         note="PROBE_DOWN paces at 0.9 of the estimate less a margin of 1 %, which is 1 % less than what is left of the link: inflight falls all the same, by about "
-        "1 % of the BDP a round trip. Where the queue of PROBE_UP is gone before it is time to probe, the case has nothing to show.",
+        "1 % of the BDP a round trip. Where the queue of PROBE_UP is gone before it is time to probe, the case is run with a decrease of 20 %.",
         without=_V1,
     ),
     Case(

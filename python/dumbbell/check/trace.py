@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -117,16 +118,20 @@ class Trace:
     def all(self, state: str | tuple[str, ...], after: float = -1.0, *, cut: bool = False) -> list[Phase]:
         """Return the phases in a state that begin at or after a time: without `cut`, those alone that PROBE_RTT does not end."""
         states = (state,) if isinstance(state, str) else state
-        pairs = zip(self.phases, [*self.phases[1:], None], strict=True)
-        return [
-            one
-            for one, after_it in pairs
-            if one.state in states and one.start >= after and (cut or after_it is None or after_it.state != "probe_rtt")
-        ]
+        others = [one for one in self.phases if one.state in states and one.start >= after]
+        if not cut and len(others) > 1 and not self.over(others[-1]) and any(self._is_cut(one) for one in others):
+            # the last one may be cut as well
+            return [one for one in others[:-1] if not self._is_cut(one)]
+        return [one for one in others if cut or not self._is_cut(one)]
+
+    def _is_cut(self, phase: Phase) -> bool:
+        after = self.next(phase)
+        return phase.state != "probe_rtt" and after is not None and after.state == "probe_rtt"
 
     def next(self, phase: Phase) -> Phase | None:
         """Return the phase after another."""
-        return next((one for one in self.phases if one.rows.start >= phase.rows.stop), None)
+        place = bisect.bisect_left(self.phases, phase.rows.stop, key=lambda one: one.rows.start)
+        return self.phases[place] if place < len(self.phases) else None
 
     def over(self, phase: Phase) -> bool:
         """Whether the phase ended before the trace did."""

@@ -10,9 +10,10 @@ from dumbbell.figures.ellipses import ellipses
 from dumbbell.figures.frames import said
 from dumbbell.figures.heat import heat
 from dumbbell.figures.lines import lines
-from dumbbell.figures.over_time import Series, shares, stacked_series
+from dumbbell.figures.over_time import Band, Series, shares, stacked_series
 
 __all__ = [
+    "Band",
     "Picture",
     "Series",
     "bars",

@@ -32,6 +32,8 @@ MOST_POINTS = 5000
 _STEPS = ("cwnd", "ssthresh", "in_flight", "backlog_packets", "backlog_bytes")
 _COUNTS = ("ce_marks", "sce_marks", "drops", "retransmissions")
 _ALONE = Style("#222222", "", "-", "")  # of a panel without groups
+# of bands: the pale colours of Tol (2021), and grey
+_SHADES = ("#BBCCEE", "#CCEEFF", "#CCDDAA", "#EEEEBB", "#FFCCCC", "#DDDDDD", "#E6D5F0", "#F7E1C8")
 _MOST_BARS = 12  # values of x over which shares are bars
 
 
@@ -54,6 +56,15 @@ class Series:
     counts: bool | None = None
 
 
+@dataclass(frozen=True)
+class Band:
+    """A stretch of time with a name, such as a state: all panels have its colour behind their lines."""
+
+    start: float
+    end: float
+    name: str
+
+
 @drawing
 def stacked_series(
     panels: Sequence[Series | tuple[Any, ...]],
@@ -61,13 +72,14 @@ def stacked_series(
     x: str = "time_s",
     columns: str | None = None,
     marks: Sequence[tuple[float, str]] = (),
+    bands: Sequence[Band] = (),
     x_label: str | None = None,
     title: str | None = None,
 ) -> Picture:
     """Draw panels one above another over common time; each is a `Series`, or a tuple of its fields in order.
 
     `columns` names a column of all frames whose values stand side by side. `marks` are times and texts of vertical
-    lines, such as changes of rate. A group has one colour in all panels. A line of more than 5000 points is drawn by
+    lines, such as changes of rate. `bands` are stretches of time that have the colour of their name behind the lines. A group has one colour in all panels. A line of more than 5000 points is drawn by
     the first, lowest, highest and last of each pixel column. The keys of `panels` of the figure are the values of
     `columns`, if any, and the number of the panel.
     """
@@ -127,6 +139,7 @@ def stacked_series(
         scale(axes.xaxis, times, log=False)
         if len(times) and times.max() > times.min():
             axes.set_xlim(float(times.min()), float(times.max()))
+    _shade(picture, bands)
     shown = [(time, text) for time, text in marks if not len(times) or times.min() <= time <= times.max()]
     picture.title_pad = 6.0 + 12 * _mark(picture, shown)
     if len(labels) > 1:
@@ -169,6 +182,21 @@ def _line_of(axes: Axes, rows: pl.DataFrame, x: str, one: Series, label: str, st
         drawstyle="steps-pre" if counts else "steps-post" if steps else "default",
         label=label,
     )
+
+
+def _shade(picture: Picture, bands: Sequence[Band]) -> None:
+    """Draw stretches of time behind all panels, one colour a name."""
+    names = list(dict.fromkeys(band.name for band in bands))
+    if len(names) > len(_SHADES):
+        raise InputError("", "bands", f"{len(names)} names", f"at most {len(_SHADES)}")
+    colours = dict(zip(names, _SHADES, strict=False))
+    for axes in picture.panels.values():
+        limits = axes.get_xlim()
+        for band in bands:
+            axes.axvspan(band.start, band.end, facecolor=colours[band.name], linewidth=0.0, zorder=0.5, label=f"_{band.name}")
+        axes.set_xlim(*limits)
+    for name in names:
+        picture.entry(name, Patch(facecolor=colours[name], linewidth=0.0))
 
 
 def _mark(picture: Picture, marks: Sequence[tuple[float, str]]) -> int:

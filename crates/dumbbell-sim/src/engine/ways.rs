@@ -10,17 +10,23 @@ use dumbbell_core::path::{End, Path};
 use dumbbell_core::tcp::Network;
 use dumbbell_core::units::Time;
 
+/// When the buffers once held too much, they must hold so much less before one may grow again, bytes. Linux `SK_MEMORY_PCPU_RESERVE`, since
+/// 6.0: a processor keeps changes to itself until they are so many. That it hears late of an increase, too, is not modelled.
+const MEMORY_RESERVE: u64 = 1 << 20;
+
 /// What the send buffers of all endpoints hold, where that is limited.
 pub struct Memory {
     limit: u64,
     held: u64,
+    /// No buffer may grow.
+    is_short: bool,
     /// Of every slot, as of its last write.
     by_slot: Vec<u64>,
 }
 
 impl Memory {
     pub fn new(limit: Option<u64>) -> Memory {
-        Memory { limit: limit.unwrap_or(u64::MAX), held: 0, by_slot: Vec::new() }
+        Memory { limit: limit.unwrap_or(u64::MAX), held: 0, is_short: false, by_slot: Vec::new() }
     }
 
     /// The endpoint in `slot` is gone.
@@ -39,6 +45,8 @@ impl Memory {
             self.by_slot.resize(slot + 1, 0);
         }
         self.held = self.held + bytes - std::mem::replace(&mut self.by_slot[slot], bytes);
+        let limit = if self.is_short { self.limit.saturating_sub(MEMORY_RESERVE) } else { self.limit };
+        self.is_short = self.held >= limit;
     }
 }
 
@@ -98,7 +106,7 @@ impl<A: Aqm, L: Log> Network for Port<'_, A, L> {
 
     #[inline]
     fn is_memory_short(&self) -> bool {
-        self.entrance.memory.held >= self.entrance.memory.limit
+        self.entrance.memory.is_short
     }
 }
 

@@ -1,0 +1,186 @@
+"""What the suite found, as tables for terminals and pages, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dumbbell import units
+from dumbbell.check.cases import CASES
+from dumbbell.check.lab import Point
+from dumbbell.check.model import CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED, SPECIFICATION, Verdict
+from dumbbell.check.suite import Report, Result
+
+_SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", NOT_APPLICABLE: "."}
+_MOST_REASONS = 3  # of a case and a control
+
+
+@dataclass(frozen=True)
+class Count:
+    """How often a case had each result for a control."""
+
+    passed: int
+    constant: int
+    failed: int
+    of: int  # points at which it applies
+
+    @classmethod
+    def of_results(cls, results: Sequence[Result]) -> Count:
+        """Count results."""
+        found = [one.verdict.result for one in results]
+        return cls(found.count(PASSED), found.count(CONSTANT), found.count(FAILED), len(found) - found.count(NOT_APPLICABLE))
+
+    def __str__(self) -> str:
+        if not self.of:
+            return "–"
+        if self.failed == 0:
+            return f"{'passed' if not self.constant else 'constant'} {self.of}"
+        return f"failed {self.failed} of {self.of}"
+
+
+def _select(report: Report, case: str, control: str) -> list[Result]:
+    return [one for one in report.results if (one.case, one.control) == (case, control)]
+
+
+def controls(report: Report) -> list[str]:
+    """Return what the controls are called, in order."""
+    return list(dict.fromkeys(one.control for one in report.results))
+
+
+def cases(report: Report) -> list[str]:
+    """Return the keys of the cases, in order."""
+    return list(dict.fromkeys(one.case for one in report.results))
+
+
+def _points(report: Report) -> list[Point]:
+    return list(dict.fromkeys(one.point for one in report.results))
+
+
+def counts(report: Report) -> dict[tuple[str, str], Count]:
+    """Return how often each case had each result for each control."""
+    return {(case, name): Count.of_results(_select(report, case, name)) for case in cases(report) for name in controls(report)}
+
+
+def _by_rate(results: Sequence[Result]) -> str:
+    """Return a sign for each point, rates apart."""
+    rates: dict[int, str] = {}
+    for one in results:
+        rates[one.point.rate] = rates.get(one.point.rate, "") + _SIGNS[one.verdict.result]
+    return " ".join(rates.values())
+
+
+def _axes(report: Report) -> str:
+    points = _points(report)
+    rates = ", ".join(units.show("rate", rate) for rate in dict.fromkeys(point.rate for point in points))
+    rtts = ", ".join(units.show("time", round(rtt * 1e9)) for rtt in dict.fromkeys(point.rtt for point in points))
+    return f"Groups are rates: {rates}; signs in a group are RTTs: {rtts}."
+
+
+def _legend() -> str:
+    return "\n".join(f"{sign} {result}: {MEANING[result]}" for result, sign in _SIGNS.items())
+
+
+def _summary(report: Report) -> str:
+    words = [f"{len(report.results)} verdicts in {report.seconds:.0f} s, {report.core_seconds:.0f} s of one core"]
+    for point, reason in report.left_out.items():
+        words.append(f"left out: {point} ({reason})")
+    return "\n".join(words)
+
+
+def reasons(results: Sequence[Result], result: str) -> list[str]:
+    """Return why verdicts are what they are: points that share a reason in one line, the most frequent first."""
+    found: dict[str, list[str]] = {}
+    for one in results:
+        if one.verdict.result == result:
+            # the figures differ from point to point, what was expected does not
+            key = "; ".join(check.what for check in one.verdict.checks if not check.held) or one.verdict.reason
+            found.setdefault(key, []).append(f"{one.point}: {one.verdict.reason}")
+    lines = []
+    for places in sorted(found.values(), key=len, reverse=True)[:_MOST_REASONS]:
+        others = f" (and at {len(places) - 1} more)" if len(places) > 1 else ""
+        lines.append(f"{places[0]}{others}")
+    return lines
+
+
+def text(report: Report, *, reasons_too: bool = True) -> str:
+    """Return the tables as plain text."""
+    width = max(len(CASES[key].heading) for key in cases(report)) + 5
+    names = controls(report)
+    parts = [f"{SPECIFICATION}.", _legend(), _axes(report)]
+    lines = []
+    for key in cases(report):
+        lines.append(f"{CASES[key].number + '.':4} {CASES[key].heading}")
+        lines += [f"     {name:{max(map(len, names))}}  {_by_rate(_select(report, key, name))}" for name in names]
+    parts.append("\n".join(lines))
+    if reasons_too:
+        parts += [why for key in cases(report) for name in names if (why := _why(report, key, name, width))]
+        notes = [f"{CASES[key].number}. {CASES[key].note}" for key in cases(report) if CASES[key].note]
+        parts.append("\n".join(["Notes on cases:", *notes])) if notes else None
+    return "\n\n".join([*parts, _summary(report)])
+
+
+def _why(report: Report, key: str, name: str, _: int) -> str:
+    results = _select(report, key, name)
+    lines = [f"  {line}" for result in (FAILED, CONSTANT) for line in reasons(results, result)]
+    return "\n".join([f"{CASES[key].number}. {CASES[key].heading}, {name}:", *lines]) if lines else ""
+
+
+def markdown(report: Report) -> str:
+    """Return the tables for a page."""
+    names = controls(report)
+    head = f"| | case | {' | '.join(names)} |\n|---|---|{'---|' * len(names)}"
+    counted = counts(report)
+    rows = [f"| {CASES[key].number} | {CASES[key].heading} | {' | '.join(str(counted[key, name]) for name in names)} |" for key in cases(report)]
+    parts = [
+        f"Cases of {SPECIFICATION}. A number is of the points at which a case applies. Passed: {MEANING[PASSED]}. Constant: {MEANING[CONSTANT]}. "
+        f"Failed: {MEANING[FAILED]}. –: {MEANING[NOT_APPLICABLE]}.",
+        "\n".join([head, *rows]),
+        f"Point by point: `+` passed, `c` constant, `F` failed, `.` not applicable. {_axes(report)}",
+        "\n".join(
+            [
+                f"| | {' | '.join(names)} |\n|---|{'---|' * len(names)}",
+                *(f"| {CASES[key].number} | {' | '.join(f'`{_by_rate(_select(report, key, name))}`' for name in names)} |" for key in cases(report)),
+            ]
+        ),
+    ]
+    for title, result in (("What failed", FAILED), ("Where a constant differs", CONSTANT), ("Where a case does not apply", NOT_APPLICABLE)):
+        lines = []
+        for key in cases(report):
+            for name in names:
+                found = reasons(_select(report, key, name), result)
+                lines += [f"- {CASES[key].number}, {name}: {line}" for line in found[: 1 if result == NOT_APPLICABLE else _MOST_REASONS]]
+        if lines:
+            parts.append("\n".join([f"{title}, with the first point of each kind:", "", *lines]))
+    notes = [f"- {CASES[key].number}: {CASES[key].note}" for key in cases(report) if CASES[key].note]
+    if notes:
+        parts.append("\n".join(["Notes on cases:", "", *notes]))
+    if report.left_out:
+        parts.append(f"Left out: {'; '.join(f'{point} ({reason})' for point, reason in report.left_out.items())}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def plain(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as JSON has it."""
+    checks = [{"what": one.what, "held": one.held, "found": one.found, "constant": one.constant} for one in verdict.checks]
+    return {"result": verdict.result, "reason": verdict.reason, "checks": checks}
+
+
+def as_json(report: Report) -> str:
+    """Return all verdicts as JSON."""
+    results = [
+        {
+            "number": CASES[one.case].number,
+            "case": one.case,
+            "heading": CASES[one.case].heading,
+            "control": one.control,
+            "rate_bit": one.point.rate,
+            "rtt_s": one.point.rtt,
+        }
+        | plain(one.verdict)
+        for one in report.results
+    ]
+    left_out = [{"rate_bit": point.rate, "rtt_s": point.rtt, "reason": reason} for point, reason in report.left_out.items()]
+    notes = {key: CASES[key].note for key in cases(report) if CASES[key].note}
+    return json.dumps({"specification": SPECIFICATION, "results": results, "notes": notes, "left_out": left_out}, indent=1)
