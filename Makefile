@@ -6,6 +6,7 @@
 # make l4s    DualPI2 as in its authors' reports: runs experiments/l4s, writes l4s.md, the figures into l4s/ and docs/findings/dualpi2-versions.md
 # make l4s-questions  figures and tables of docs/findings/dualpi2.md: writes l4s-questions.md and l4s-questions/
 # make check-bbr  the test cases of the BBR draft for all versions: writes docs/findings/bbr-suite.md, and figures of what failed into check-bbr/
+# make bbr    BBR beside others: runs experiments/bbr, writes tables and figures of docs/findings/bbr.md
 # make reference  every key of experiment files and every column of results: writes docs/reference.md
 # make test   cargo test and pytest
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
@@ -28,6 +29,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: demo validation linux linux-runs sce abe l4s l4s-questions check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo validation linux linux-runs sce abe l4s l4s-questions bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -79,6 +81,9 @@ l4s-questions: build
 
 check-bbr: build
 	@$(BIN)/python docs/findings_bbr_suite.py check-bbr > docs/findings/bbr-suite.md
+bbr: build
+	$(BIN)/dumbbell run experiments/bbr/*.toml -o bbr.duckdb
+	$(BIN)/python docs/findings_bbr.py bbr.duckdb docs/findings/bbr.md
 
 reference: build
 	$(BIN)/dumbbell describe --all > docs/reference.md
@@ -143,6 +148,7 @@ bench:
 clean:
 	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
 		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-questions.md l4s-questions check-bbr python/dumbbell/_native*.so
+		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-questions.md l4s-questions bbr.duckdb python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pi2_margins
 import polars as pl
+import questions
+from questions import means, named
 
 from dumbbell import figures, units
 from dumbbell.errors import InputError
 from dumbbell.figures import Picture, Series
-from dumbbell.results import Results
 from dumbbell.tables import aligned
 
 TARGET_MS = 1e3 * pi2_margins.TARGET
@@ -35,29 +36,11 @@ EXPERIMENTS = (
 DUALPI2, FQ_CODEL, FQ_STEP = "DualPI2", "FQ-CoDel", "FQ-CoDel, ce_threshold 1 ms"
 
 
-class Found:
-    """Runs of the experiments, with what tells them apart in columns of their own."""
+class Found(questions.Found):
+    """Runs of the experiments of this page."""
 
     def __init__(self, path: str) -> None:
-        self.results = Results(path)
-        rows = [row for row in self.results.runs.iter_rows(named=True) if row["experiment"] in EXPERIMENTS]
-        self.runs = pl.DataFrame([_place(row) for row in rows], infer_schema_length=None)
-        missing = [name for name in EXPERIMENTS if self.runs.is_empty() or self.of(name).is_empty()]
-        if missing:
-            raise InputError(path, "", f"no runs of {', '.join(missing)}", "results of every question")
-        self.classes = self.results.frame("classes").drop("cc", strict=False)
-
-    def of(self, name: str) -> pl.DataFrame:
-        """Return the runs of one experiment."""
-        return self.runs.filter(pl.col("experiment") == name)
-
-    def members(self, runs: pl.DataFrame) -> pl.DataFrame:
-        """Return the connection classes of runs, by `class`."""
-        return runs.join(self.classes, on="key")
-
-    def series(self, runs: pl.DataFrame, table: str = "series") -> pl.DataFrame:
-        """Return the time series of runs."""
-        return runs.join(Results(self.results.path, keys=runs["key"]).frame(table), on="key")
+        super().__init__(path, EXPERIMENTS, _place)
 
 
 def _place(row: dict[str, Any]) -> dict[str, Any]:
@@ -89,16 +72,6 @@ def _place(row: dict[str, Any]) -> dict[str, Any]:
         "rate_ratio": row["rate_ratio"],
         "utilisation": row["utilisation"],
     }
-
-
-def means(frame: pl.DataFrame, by: list[str], *values: str) -> pl.DataFrame:
-    """Return means over seeds, and the least and largest of the first value as `low` and `high`."""
-    first = pl.col(values[0])
-    return frame.group_by(by).agg(pl.col(values).mean(), low=first.min(), high=first.max(), n=first.count()).sort(by)
-
-
-def _named(column: str, names: dict[Any, str]) -> pl.Expr:
-    return pl.col(column).replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values())))
 
 
 # 1
@@ -155,8 +128,8 @@ def burst(found: Found) -> Picture:
     series = found.series(runs).filter(pl.col("flow") < 2, pl.col("time_s").is_between(20 - BEFORE, 30 + BEFORE))
     delays = series.with_columns(
         delay=pl.col("srtt_ms") - pl.col("rtt"),
-        flow=_named("flow", {0: "Prague (L queue)", 1: "CUBIC (C queue)"}),
-        shown=_named("web", WEB),
+        flow=named("flow", {0: "Prague (L queue)", 1: "CUBIC (C queue)"}),
+        shown=named("web", WEB),
     )
     return figures.stacked_series(
         [
@@ -193,11 +166,11 @@ def _protection(found: Found) -> pl.DataFrame:
     runs = found.of("questions-protection")
     classes = found.members(runs).with_columns(
         share=100 * pl.col("total_throughput_mbit") / pl.col("rate"),
-        shown=_named("count", {1: "1 Prague, 1 CUBIC", 8: "8 Prague, 1 CUBIC"}),
+        shown=named("count", {1: "1 Prague, 1 CUBIC", 8: "8 Prague, 1 CUBIC"}),
     )
     rates = sorted(classes["udp"].unique())
     names = {rate: "no UDP" if rate < 0.1 else f"UDP in L: {rate:g} Mbit/s" for rate in rates}
-    return classes.with_columns(load=_named("udp", names))
+    return classes.with_columns(load=named("udp", names))
 
 
 def protection_delay(found: Found) -> Picture:
@@ -249,20 +222,20 @@ PAIRS = {
 
 
 def _pairs(found: Found) -> pl.DataFrame:
-    named = [
+    pairs = [
         found.of("questions-any-ect")
         .filter(pl.col("cc") == cc, pl.col("second") == second, pl.col("second_ecn") == ecn, pl.col("mask") == mask)
         .with_columns(pair=pl.lit(name))
         for (cc, second, ecn, mask), name in PAIRS.items()
     ]
-    classes = found.members(pl.concat(named))
+    classes = found.members(pl.concat(pairs))
     return classes.with_columns(pl.col("pair").cast(pl.Enum(list(PAIRS.values()))))
 
 
 def any_ect(found: Found) -> Picture:
     """Draw the goodput of both flows where ECN of a classic flow lands in either queue."""
     values = means(_pairs(found), ["pair", "rtt", "class"], "goodput_mbit").with_columns(
-        _named("class", {0: "first flow", 1: "second flow"}), rtt=pl.format("{} ms", pl.col("rtt").cast(pl.Int64))
+        named("class", {0: "first flow", 1: "second flow"}), rtt=pl.format("{} ms", pl.col("rtt").cast(pl.Int64))
     )
     order = [f"{value} ms" for value in sorted({int(text.split()[0]) for text in values["rtt"]})]
     return figures.bars(
@@ -331,7 +304,7 @@ def fq_short(found: Found) -> Picture:
     slow = runs.join(found.results.frame("slowdowns"), on="key").with_columns(size=pl.col("from_bytes") / 1e3)
     values = means(slow, ["aqm", "web", "size"], "slowdown_mean")
     return figures.lines(
-        values.with_columns(pl.col("aqm").cast(pl.Enum(KINDS)), shown=_named("web", WEB)),
+        values.with_columns(pl.col("aqm").cast(pl.Enum(KINDS)), shown=named("web", WEB)),
         "size",
         "slowdown_mean",
         low="low",
@@ -382,7 +355,7 @@ def swings(found: Found) -> pl.DataFrame:
         mean=pl.col("delay").mean(), swing=pl.col("delay").std() / TARGET_MS
     )
     held = pl.when(pl.col("mean") >= HELD * TARGET_MS).then(pl.col("swing"))
-    return swing.with_columns(held=held, shown=_named("flows", TRAFFIC))
+    return swing.with_columns(held=held, shown=named("flows", TRAFFIC))
 
 
 def _rates(frame: pl.DataFrame) -> pl.DataFrame:
@@ -418,7 +391,7 @@ def phase_margins(found: Found) -> Picture:
         )
     ]
     shown = places.with_columns(
-        margin=pl.Series(margins, dtype=pl.Float64), shown=_named("flows", {10: "10 CUBIC", 100: "100 CUBIC"})
+        margin=pl.Series(margins, dtype=pl.Float64), shown=named("flows", {10: "10 CUBIC", 100: "100 CUBIC"})
     )
     return figures.heat(
         _rates(shown),
