@@ -28,8 +28,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo validation linux linux-runs sce abe l4s l4s-questions check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
-.PHONY: demo validation linux linux-runs sce abe l4s l4s-questions bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo validation linux linux-runs sce abe l4s l4s-questions bbr check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -147,8 +146,7 @@ bench:
 
 clean:
 	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
-		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-questions.md l4s-questions check-bbr python/dumbbell/_native*.so
-		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-questions.md l4s-questions bbr.duckdb python/dumbbell/_native*.so
+		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-questions.md l4s-questions bbr.duckdb check-bbr python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }
