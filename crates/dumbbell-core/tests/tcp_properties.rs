@@ -436,9 +436,9 @@ proptest! {
         amount in 1_u64..2_000_000,
         steps in prop::collection::vec(step(), 1..80),
     ) {
-        let app = [Application::Bulk, Application::Size(amount), Application::Rate(amount)][usize::from(kind)];
+        let app = &[Application::Bulk, Application::Size(amount), Application::Rate(amount)][usize::from(kind)];
         for spec in cc::specs() {
-            attack(build(spec.name), &host, app, &steps)?;
+            attack(build(spec.name), &host, app.clone(), &steps)?;
         }
     }
 }
