@@ -274,7 +274,7 @@ def test_bounds_are_restored_after_a_spurious_recovery() -> None:
     assert "cwnd is restored" in recovered(cwnd=0.5 * BDP).reason
     assert "it turns out to be spurious" in recovered(undone=0).reason
     assert judged("spurious-timeout", trace(("probe_up", 2, {})), {"late segments": 0.4}).reason.startswith(
-        "a timeout begins"
+        "timeout recovery begins"
     )
 
 

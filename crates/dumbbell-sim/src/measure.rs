@@ -283,7 +283,7 @@ impl Measures {
             convergence_cumulative: None,
             flow_series: FlowSeries::default(),
             queue_series: QueueSeries::default(),
-            trace: config.record.trace.map(|interval| Box::new(Trace::new(interval, config.flows.len()))),
+            trace: config.record.trace.map(|apart| Box::new(Trace::new(apart, config.flows.len()))),
         }
     }
 

@@ -440,7 +440,7 @@ def _spurious(lab: Lab, timeout: bool) -> Run:
 def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool) -> None:
     since = setup.times["late segments"]
     before = trace.at(since)
-    name, ca = ("a timeout", "loss") if timeout else ("fast recovery", "recovery")
+    name, ca = ("timeout recovery", "loss") if timeout else ("fast recovery", "recovery")
     began = trace.when(lambda found: found.words["ca_state"] == ca, since)
     if not checks.see(f"{name} begins", began is not None, f"no {name}"):
         return
