@@ -194,8 +194,7 @@ impl Sender {
             least_mss: if app == Application::Bulk { 1 } else { host.mss },
             headers: HEADERS,
         };
-        let mut queue = WriteQueue::new(app);
-        queue.windows = cc.buffered_windows();
+        let queue = WriteQueue::new(app, cc.buffered_windows());
         Sender {
             ecn: SenderEcn::new(options.ecn, cc.ecn()),
             control: cc.control(),

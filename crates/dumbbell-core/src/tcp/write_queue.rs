@@ -8,8 +8,6 @@ use std::collections::VecDeque;
 
 /// The send buffer is made for this window at the least, segments (`tcp_sndbuf_expand`).
 const LEAST_WINDOW: u32 = 10;
-/// Send buffer of a new connection, bytes.
-const INITIAL_SEND_BUFFER: u64 = 2 * LEAST_WINDOW as u64 * BUFFER_PER_SEGMENT;
 /// Memory of a segment by which the send buffer grows with the window (Linux `tcp_sndbuf_expand`: 1460 B of payload,
 /// headers and bookkeeping, rounded up to 2048, and an `sk_buff`), bytes; read off `ss -m`.
 const BUFFER_PER_SEGMENT: u64 = 2304;
@@ -182,17 +180,18 @@ pub(super) struct WriteQueue {
 }
 
 impl WriteQueue {
-    pub fn new(app: Application) -> WriteQueue {
+    /// For a send buffer that grows to hold so many windows. Linux `tcp_init_buffer_space`.
+    pub fn new(app: Application, windows: u8) -> WriteQueue {
         WriteQueue {
             app,
             started: Time::ZERO,
             stopped: false,
             wakes_at: Time::NEVER,
             written: 0,
-            size: INITIAL_SEND_BUFFER,
+            size: u64::from(windows) * u64::from(LEAST_WINDOW) * BUFFER_PER_SEGMENT,
             front: Buffer::default(),
             part: 0,
-            windows: 2,
+            windows,
             behind: VecDeque::new(),
             pushed: 0,
             max_window: 0,
@@ -404,7 +403,7 @@ mod tests {
 
     /// Of an application that always has more, with the largest window that was offered.
     fn bulk(max_window: u32) -> WriteQueue {
-        WriteQueue { max_window, ..WriteQueue::new(Application::Bulk) }
+        WriteQueue { max_window, ..WriteQueue::new(Application::Bulk, 2) }
     }
 
     /// Segments of each buffer, and whether its end carries PSH.
@@ -523,13 +522,13 @@ mod tests {
 
     #[test]
     fn the_last_segment_of_a_transfer_is_as_long_as_what_is_left() {
-        let queue = WriteQueue::new(Application::Size(3 * 1448 + 1));
+        let queue = WriteQueue::new(Application::Size(3 * 1448 + 1), 2);
         assert_eq!((queue.segments(1448), queue.payload(2, 1448), queue.payload(3, 1448)), (4, 1448, 1));
     }
 
     #[test]
     fn an_application_of_constant_rate_wakes_up_for_its_next_segment() {
-        let mut queue = WriteQueue::new(Application::Rate(1_448_000));
+        let mut queue = WriteQueue::new(Application::Rate(1_448_000), 2);
         // one segment a millisecond
         let conn = Conn { now: Time::from_micros(2_500), ..at(0, 0) };
         assert_eq!((queue.wants(&conn, 0), queue.wakes_at), (Some(2), Time::NEVER));
@@ -572,7 +571,7 @@ mod tests {
 
     #[test]
     fn the_buffer_grows_to_two_windows_while_the_window_is_not_used_up() {
-        let mut queue = WriteQueue::new(Application::Bulk);
+        let mut queue = WriteQueue::new(Application::Bulk, 2);
         let host = HostParams { send_buffer: 100_000, ..HostParams::default() };
         let conn = Conn { cwnd: 20, ..conn() };
         assert!(!queue.expand(&conn, &host, &Host { is_short: true }));

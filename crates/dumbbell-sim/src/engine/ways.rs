@@ -12,21 +12,29 @@ use dumbbell_core::units::Time;
 
 /// When the buffers once held too much, they must hold so much less before one may grow again, bytes. Linux `SK_MEMORY_PCPU_RESERVE`, since
 /// 6.0: a processor keeps changes to itself until they are so many. That it hears late of an increase, too, is not modelled.
-const MEMORY_RESERVE: u64 = 1 << 20;
+const MEMORY_RESERVE: i64 = 1 << 20;
 
-/// What the send buffers of all endpoints hold, where that is limited.
+/// What the send buffers of all endpoints hold, where that is limited. The kernel's total changes in steps: what one processor takes or gives back counts once it is
+/// [`MEMORY_RESERVE`]. Linux `sk_memory_allocated_add`, `tcp_should_expand_sndbuf`.
 pub struct Memory {
     limit: u64,
-    held: u64,
-    /// No buffer may grow.
-    is_short: bool,
+    /// As the kernel counts it.
+    total: i64,
+    /// What it does not count yet.
+    reserve: i64,
     /// Of every slot, as of its last write.
     by_slot: Vec<u64>,
 }
 
 impl Memory {
     pub fn new(limit: Option<u64>) -> Memory {
-        Memory { limit: limit.unwrap_or(u64::MAX), held: 0, is_short: false, by_slot: Vec::new() }
+        Memory { limit: limit.unwrap_or(u64::MAX), total: 0, reserve: 0, by_slot: Vec::new() }
+    }
+
+    /// No send buffer may grow.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        self.total > 0 && self.total as u64 >= self.limit
     }
 
     /// The endpoint in `slot` is gone.
@@ -44,9 +52,10 @@ impl Memory {
         if self.by_slot.len() <= slot {
             self.by_slot.resize(slot + 1, 0);
         }
-        self.held = self.held + bytes - std::mem::replace(&mut self.by_slot[slot], bytes);
-        let limit = if self.is_short { self.limit.saturating_sub(MEMORY_RESERVE) } else { self.limit };
-        self.is_short = self.held >= limit;
+        self.reserve += bytes as i64 - std::mem::replace(&mut self.by_slot[slot], bytes) as i64;
+        if self.reserve.abs() >= MEMORY_RESERVE {
+            self.total += std::mem::take(&mut self.reserve);
+        }
     }
 }
 
@@ -106,7 +115,7 @@ impl<A: Aqm, L: Log> Network for Port<'_, A, L> {
 
     #[inline]
     fn is_memory_short(&self) -> bool {
-        self.entrance.memory.is_short
+        self.entrance.memory.is_short()
     }
 }
 
