@@ -343,7 +343,10 @@ impl Receiver {
             if !self.out_of_order.is_empty() {
                 self.fill_gap();
             }
-            self.window.read(self.rcv_nxt, now);
+            if !packet.has(flag::MORE) {
+                // of a burst that counts as one packet the application reads the whole
+                self.window.read(self.rcv_nxt, now);
+            }
         }
         if packet.has(flag::PSH) && !known && (self.host.ack_push || packet.len < self.host.mss as u16 + HEADERS) {
             // the end of a write: the application reads it, and the peer may wait (Linux tcp_cleanup_rbuf)
