@@ -102,7 +102,13 @@ pub trait Network {
     /// Takes `packet` at the current time.
     fn send(&mut self, packet: Packet);
 
-    /// The send buffer of `flow` holds so many bytes, the application having written.
+    /// Whether it wants to know what send buffers hold.
+    #[inline]
+    fn counts_memory(&self) -> bool {
+        false
+    }
+
+    /// The send buffer of `flow` holds so many bytes.
     fn buffered(&mut self, _flow: u32, _bytes: u64) {}
 
     /// Whether the send buffers of all flows hold so much that none may grow.

@@ -43,6 +43,9 @@ impl Sender {
         if self.phase != Phase::Established {
             return false;
         }
+        if net.counts_memory() {
+            self.tell_of_memory(net);
+        }
         let sent = self.queue.waiting(&self.conn) > 0 && self.send_new(net, Push::All);
         self.queue.expand(&self.conn, &self.host, net);
         match self.queue.wants(&self.conn, self.board.bursts) {
@@ -61,13 +64,18 @@ impl Sender {
                 Writes::Blocking => u64::MAX,
             };
             sent |= self.write_once(offered, &mut left, net);
-            net.buffered(self.flow, self.queue.memory(&self.conn, self.board.bursts));
             match self.queue.wants(&self.conn, self.board.bursts) {
                 Some(more) if left == 0 => offered = more,
                 _ => break,
             }
         }
         sent
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_of_memory(&self, net: &mut impl Network) {
+        net.buffered(self.flow, self.queue.memory(&self.conn, self.board.bursts));
     }
 
     /// One write of `left` bytes. Data leaves meanwhile: when a buffer is full, all that may be sent if it is pushed, one burst if it is the
@@ -78,6 +86,9 @@ impl Sender {
         let mut first = true;
         while let Some(filled) = self.queue.fill(offered, first, left, &self.conn, self.board.bursts) {
             first = false;
+            if net.counts_memory() {
+                self.tell_of_memory(net);
+            }
             match filled {
                 Filled::Pushed => sent |= self.send_new(net, Push::All),
                 Filled::Front => sent |= self.send_new(net, Push::One),

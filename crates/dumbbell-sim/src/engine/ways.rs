@@ -10,9 +10,12 @@ use dumbbell_core::path::{End, Path};
 use dumbbell_core::tcp::Network;
 use dumbbell_core::units::Time;
 
-/// When the buffers once held too much, they must hold so much less before one may grow again, bytes. Linux `SK_MEMORY_PCPU_RESERVE`, since
-/// 6.0: a processor keeps changes to itself until they are so many. That it hears late of an increase, too, is not modelled.
+/// A processor keeps changes of the total to itself until they are so many bytes. Linux `SK_MEMORY_PCPU_RESERVE`, since 6.0.
 const MEMORY_RESERVE: i64 = 1 << 20;
+/// A write takes memory in pieces of so many bytes at the most. Linux `SKB_FRAG_PAGE_ORDER`.
+const MEMORY_TAKEN: i64 = 32_768;
+/// And it is given back by socket buffers of so many at the most.
+const MEMORY_FREED: i64 = 65_536;
 
 /// What the send buffers of all endpoints hold, where that is limited. The kernel's total changes in steps: what one processor takes or gives back counts once it is
 /// [`MEMORY_RESERVE`]. Linux `sk_memory_allocated_add`, `tcp_should_expand_sndbuf`.
@@ -22,7 +25,7 @@ pub struct Memory {
     total: i64,
     /// What it does not count yet.
     reserve: i64,
-    /// Of every slot, as of its last write.
+    /// Of every slot.
     by_slot: Vec<u64>,
 }
 
@@ -52,9 +55,14 @@ impl Memory {
         if self.by_slot.len() <= slot {
             self.by_slot.resize(slot + 1, 0);
         }
-        self.reserve += bytes as i64 - std::mem::replace(&mut self.by_slot[slot], bytes) as i64;
-        if self.reserve.abs() >= MEMORY_RESERVE {
-            self.total += std::mem::take(&mut self.reserve);
+        let mut change = bytes as i64 - std::mem::replace(&mut self.by_slot[slot], bytes) as i64;
+        while change != 0 {
+            let part = change.clamp(-MEMORY_FREED, MEMORY_TAKEN);
+            change -= part;
+            self.reserve += part;
+            if self.reserve.abs() >= MEMORY_RESERVE {
+                self.total += std::mem::take(&mut self.reserve);
+            }
         }
     }
 }
@@ -106,11 +114,12 @@ impl<A: Aqm, L: Log> Network for Port<'_, A, L> {
     }
 
     #[inline]
+    fn counts_memory(&self) -> bool {
+        self.entrance.memory.limit != u64::MAX
+    }
+
     fn buffered(&mut self, flow: u32, bytes: u64) {
-        let memory = &mut self.entrance.memory;
-        if memory.limit != u64::MAX {
-            memory.set(flow, bytes);
-        }
+        self.entrance.memory.set(flow, bytes);
     }
 
     #[inline]
