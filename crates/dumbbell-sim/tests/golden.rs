@@ -263,7 +263,7 @@ bfifo       40 cubic           10      9.45      -      70.9      -         0   
 bfifo       40 dctcp           10      9.45      -      61.9      -         0      -        76      -
 bfifo       40 prague          10      9.23      -      61.1      -         0      -        81      -
 bfifo       40 bbr1            10      9.45      -      48.7      -         0      -        76      -
-bfifo       40 bbr2            10      9.39      -      43.0      -         0      -        86      -
+bfifo       40 bbr2            10      9.39      -      43.1      -         0      -        86      -
 bfifo       40 bbr3            10      9.27      -      44.6      -         0      -        22      -
 bfifo       40 bbr-draft       10      9.20      -      45.3      -         0      -        24      -
 bfifo       40 reno-sce        10      9.31      -      62.0      -         0      -       160      -
@@ -274,7 +274,7 @@ red         20 reno            60      9.54   9.54      38.6   38.6       236   
 red         20 cubic           60      9.56   9.56      40.8   41.5        78     73         0      0
 red         20 dctcp           10      9.52      -      53.2      -       400      -         0      -
 red         20 prague          10      9.44      -      58.4      -       503      -         0      -
-red         20 bbr1            10      9.52      -      30.2      -        19      -         0      -
+red         20 bbr1            10      9.52      -      30.1      -        19      -         0      -
 red         20 bbr2            10      9.45      -      22.2      -        19      -         0      -
 red         20 bbr3            10      9.39      -      26.2      -         6      -         0      -
 red         20 bbr-draft       10      9.39      -      26.0      -         0      -         3      -
@@ -286,8 +286,8 @@ red step    20 reno            60      9.05   9.05      32.7   32.7      2676   
 red step    20 cubic           60      9.56   9.56      34.2   34.2       409    428         0      0
 red step    20 dctcp           10      9.52      -      43.5      -       885      -         0      -
 red step    20 prague          10      9.44      -      43.6      -      1365      -         0      -
-red step    20 bbr1            10      9.52      -      30.2      -       191      -         0      -
-red step    20 bbr2            10      9.45      -      22.2      -       208      -         0      -
+red step    20 bbr1            10      9.52      -      30.1      -       191      -         0      -
+red step    20 bbr2            10      9.45      -      22.2      -       207      -         0      -
 red step    20 bbr3            10      9.39      -      26.2      -       253      -         0      -
 red step    20 bbr-draft       10      9.39      -      25.1      -         0      -        13      -
 red step    20 reno-sce        10      9.07      -      37.0      -      1331      -         0      -
@@ -298,7 +298,7 @@ step        20 reno            10      1.42      -      23.4      -       370   
 step        20 cubic           10      1.57      -      20.7      -       225      -         0      -
 step        20 dctcp           10      3.30      -      21.8      -       896      -         0      -
 step        20 prague          10      9.26      -      21.7      -      2184      -         0      -
-step        20 bbr1            10      9.52      -      30.1      -      8221      -         0      -
+step        20 bbr1            10      9.52      -      30.2      -      8221      -         0      -
 step        20 bbr2            10      9.45      -      22.3      -      1331      -         0      -
 step        20 bbr3            10      9.40      -      26.5      -      4630      -         0      -
 step        20 bbr-draft       10      9.39      -      26.1      -         0      -         0      -
@@ -322,7 +322,7 @@ fq_codel    20 reno            60      9.14   9.14      25.5   25.5       173   
 fq_codel    20 cubic           60      9.51   9.51      24.5   24.5       146    146         0      0
 fq_codel    20 dctcp           10      9.51      -      32.2      -       570      -         0      -
 fq_codel    20 prague          10      9.44      -      44.0      -       840      -         0      -
-fq_codel    20 bbr1            10      9.52      -      30.1      -      2498      -         0      -
+fq_codel    20 bbr1            10      9.52      -      30.0      -      2498      -         0      -
 fq_codel    20 bbr2            10      9.45      -      22.2      -        16      -         0      -
 fq_codel    20 bbr3            10      9.39      -      26.3      -        48      -         0      -
 fq_codel    20 bbr-draft       10      9.07      -      24.8      -         0      -        20      -
@@ -358,8 +358,8 @@ pi2         20 reno            10      9.00      -      28.8      -        90   
 pi2         20 cubic           10      9.48      -      31.1      -        25      -         0      -
 pi2         20 dctcp           10      9.48      -      42.5      -       445      -         0      -
 pi2         20 prague          10      9.43      -      65.5      -      1912      -         0      -
-pi2         20 bbr1            10      9.52      -      30.2      -       171      -         0      -
-pi2         20 bbr2            10      9.45      -      22.2      -       118      -         0      -
+pi2         20 bbr1            10      9.52      -      30.1      -       163      -         0      -
+pi2         20 bbr2            10      9.45      -      22.2      -       116      -         0      -
 pi2         20 bbr3            10      9.39      -      26.3      -       141      -         0      -
 pi2         20 bbr-draft       10      9.39      -      26.0      -         0      -         4      -
 pi2         20 reno-sce        10      8.58      -      31.9      -       435      -         0      -
@@ -370,7 +370,7 @@ dualpi2     20 reno            10      9.36      -      35.6      -        52   
 dualpi2     20 cubic           10      9.50      -      36.3      -        21      -         0      -
 dualpi2     20 dctcp           10      9.50      -      38.3      -       474      -         4      -
 dualpi2     20 prague          10      9.26      -      21.7      -      2184      -         0      -
-dualpi2     20 bbr1            10      9.52      -      30.2      -        15      -         0      -
+dualpi2     20 bbr1            10      9.52      -      30.1      -        13      -         0      -
 dualpi2     20 bbr2            10      9.45      -      22.3      -         9      -         0      -
 dualpi2     20 bbr3            10      9.39      -      26.2      -         7      -         0      -
 dualpi2     20 bbr-draft       10      9.35      -      26.1      -         0      -         5      -
@@ -383,7 +383,7 @@ cake        20 cubic           60      9.42   9.42      24.7   24.7       145   
 cake        20 dctcp           10      9.46      -      26.2      -       723      -         0      -
 cake        20 prague          10      9.36      -      30.8      -       954      -         0      -
 cake        20 bbr1            10      9.52      -      29.5      -      2585      -         0      -
-cake        20 bbr2            10      9.31      -      22.4      -         5      -         0      -
+cake        20 bbr2            10      9.31      -      22.3      -         6      -         0      -
 cake        20 bbr3            10      9.36      -      26.4      -        37      -         0      -
 cake        20 bbr-draft       10      9.06      -      25.7      -         0      -        39      -
 cake        20 reno-sce        10      9.12      -      29.9      -        41      -         0      -
@@ -395,7 +395,7 @@ cake sce    20 cubic           10      9.34      -      24.6      -      3822   
 cake sce    20 dctcp           10      9.45      -      25.8      -      6186      -         0      -
 cake sce    20 prague          10      9.36      -      30.8      -       954      -         0      -
 cake sce    20 bbr1            10      9.52      -      29.5      -      8215      -         0      -
-cake sce    20 bbr2            10      9.33      -      22.4      -       546      -         0      -
+cake sce    20 bbr2            10      9.33      -      22.3      -       529      -         0      -
 cake sce    20 bbr3            10      9.37      -      26.4      -      3327      -         0      -
 cake sce    20 bbr-draft       10      9.06      -      25.7      -         0      -        39      -
 cake sce    20 reno-sce        10      8.27      -      23.2      -      1515      -         0      -
@@ -415,12 +415,12 @@ codel       20 cubic/dctcp     10      1.71      -      38.7      -       607   
 codel       20 dctcp/cubic     10      7.81      -      33.4      -       607      -         0      -
 codel       20 cubic/prague    10      1.26      -      42.6      -       819      -         0      -
 codel       20 prague/cubic    10      8.20      -      37.0      -       819      -         0      -
-codel       20 cubic/bbr1      10      0.86      -      54.3      -      2394      -         0      -
-codel       20 bbr1/cubic      10      8.66      -      49.3      -      2394      -         0      -
-codel       20 cubic/bbr2      10      1.70      -      46.5      -       485      -         0      -
-codel       20 bbr2/cubic      10      7.82      -      40.9      -       485      -         0      -
-codel       20 cubic/bbr3      10      1.47      -      43.5      -       559      -         0      -
-codel       20 bbr3/cubic      10      8.00      -      37.7      -       559      -         0      -
+codel       20 cubic/bbr1      10      0.88      -      53.0      -      2370      -         0      -
+codel       20 bbr1/cubic      10      8.65      -      48.8      -      2370      -         0      -
+codel       20 cubic/bbr2      10      1.70      -      47.3      -       432      -         0      -
+codel       20 bbr2/cubic      10      7.79      -      41.3      -       432      -         0      -
+codel       20 cubic/bbr3      10      1.71      -      41.7      -       515      -         0      -
+codel       20 bbr3/cubic      10      7.77      -      37.8      -       515      -         0      -
 codel       20 cubic/bbr-draft 10      3.06      -      34.8      -        43      -       102      -
 codel       20 bbr-draft/cubic 10      6.41      -      32.3      -        43      -       102      -
 codel       20 cubic/reno-sce  10      5.07      -      36.7      -        94      -         0      -
@@ -441,10 +441,10 @@ fq_codel    20 cubic/prague    10      4.74      -      30.7      -       737   
 fq_codel    20 prague/cubic    10      4.75      -      44.1      -       737      -         0      -
 fq_codel    20 cubic/bbr1      10      4.74      -      30.5      -      2368      -         0      -
 fq_codel    20 bbr1/cubic      10      4.79      -      61.3      -      2368      -         0      -
-fq_codel    20 cubic/bbr2      10      4.78      -      30.6      -        92      -         0      -
-fq_codel    20 bbr2/cubic      10      4.74      -      27.5      -        92      -         0      -
-fq_codel    20 cubic/bbr3      10      4.77      -      30.8      -       372      -         0      -
-fq_codel    20 bbr3/cubic      10      4.74      -      39.7      -       372      -         0      -
+fq_codel    20 cubic/bbr2      10      4.77      -      30.5      -       110      -         0      -
+fq_codel    20 bbr2/cubic      10      4.75      -      28.8      -       110      -         0      -
+fq_codel    20 cubic/bbr3      10      4.78      -      30.5      -       406      -         0      -
+fq_codel    20 bbr3/cubic      10      4.73      -      38.7      -       406      -         0      -
 fq_codel    20 cubic/bbr-draft 10      4.82      -      30.8      -        38      -        76      -
 fq_codel    20 bbr-draft/cubic 10      4.69      -      30.5      -        38      -        76      -
 fq_codel    20 cubic/reno-sce  10      4.78      -      31.1      -       104      -         0      -
@@ -463,12 +463,12 @@ cake blind  20 cubic/dctcp     60      1.17   1.15      31.4   31.1      5720   
 cake blind  20 dctcp/cubic     60      8.39   8.40      26.0   26.0      5720   5764         0      0
 cake blind  20 cubic/prague    10      1.12      -      37.0      -       987      -         0      -
 cake blind  20 prague/cubic    10      8.34      -      31.8      -       987      -         0      -
-cake blind  20 cubic/bbr1      10      0.68      -      54.5      -      2595      -         0      -
-cake blind  20 bbr1/cubic      10      8.85      -      50.5      -      2595      -         0      -
-cake blind  20 cubic/bbr2      10      0.96      -      41.3      -      1854      -         0      -
-cake blind  20 bbr2/cubic      10      8.51      -      37.7      -      1854      -         0      -
-cake blind  20 cubic/bbr3      10      0.99      -      39.6      -      1776      -         0      -
-cake blind  20 bbr3/cubic      10      8.47      -      36.2      -      1776      -         0      -
+cake blind  20 cubic/bbr1      10      0.64      -      56.2      -      2595      -         0      -
+cake blind  20 bbr1/cubic      10      8.89      -      50.8      -      2595      -         0      -
+cake blind  20 cubic/bbr2      10      1.03      -      41.8      -      1829      -         0      -
+cake blind  20 bbr2/cubic      10      8.45      -      38.6      -      1829      -         0      -
+cake blind  20 cubic/bbr3      10      1.01      -      38.6      -      1738      -         0      -
+cake blind  20 bbr3/cubic      10      8.44      -      36.4      -      1738      -         0      -
 cake blind  20 cubic/bbr-draft 10      3.91      -      28.5      -        52      -        84      -
 cake blind  20 bbr-draft/cubic 10      5.51      -      26.9      -        52      -        84      -
 cake blind  20 cubic/reno-sce  10      3.97      -      29.3      -       166      -         0      -
@@ -487,12 +487,12 @@ dualpi2     20 cubic/dctcp     10      1.63      -      45.7      -       468   
 dualpi2     20 dctcp/cubic     10      7.90      -      38.8      -       468      -         0      -
 dualpi2     20 cubic/prague    10      6.73      -      36.8      -       826      -         0      -
 dualpi2     20 prague/cubic    10      2.74      -      23.2      -       826      -         0      -
-dualpi2     20 cubic/bbr1      10      1.02      -      46.3      -      1318      -       181      -
-dualpi2     20 bbr1/cubic      10      8.48      -      40.0      -      1318      -       181      -
-dualpi2     20 cubic/bbr2      10      1.36      -      45.5      -       709      -         0      -
-dualpi2     20 bbr2/cubic      10      8.10      -      39.3      -       709      -         0      -
-dualpi2     20 cubic/bbr3      10      1.37      -      44.7      -       538      -         0      -
-dualpi2     20 bbr3/cubic      10      8.10      -      38.5      -       538      -         0      -
+dualpi2     20 cubic/bbr1      10      1.16      -      45.1      -      1345      -       163      -
+dualpi2     20 bbr1/cubic      10      8.37      -      40.4      -      1345      -       163      -
+dualpi2     20 cubic/bbr2      10      1.37      -      44.9      -       525      -         0      -
+dualpi2     20 bbr2/cubic      10      8.13      -      38.9      -       525      -         0      -
+dualpi2     20 cubic/bbr3      10      1.48      -      45.1      -       556      -         0      -
+dualpi2     20 bbr3/cubic      10      8.01      -      39.3      -       556      -         0      -
 dualpi2     20 cubic/bbr-draft 10      2.95      -      39.5      -        55      -        99      -
 dualpi2     20 bbr-draft/cubic 10      6.50      -      37.0      -        55      -        99      -
 dualpi2     20 cubic/reno-sce  10      3.63      -      38.3      -       132      -        31      -
