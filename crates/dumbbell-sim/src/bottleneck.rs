@@ -168,25 +168,20 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// [`Bottleneck::next`] has come. Returns the packet that leaves, if one does; call again while it does.
     #[inline]
     pub fn advance(&mut self, now: Time) -> Option<Packet> {
-        let mut packet = self.in_service.take();
+        let packet = self.in_service.take();
         if let Some(packet) = &packet {
             (&mut self.counters, &mut self.listener).departed(packet, now);
         }
         self.serve(now);
-        if let Some(packet) = packet.as_mut().filter(|packet| packet.has(flag::MORE)) {
-            self.end_burst(packet, now);
-        }
         packet
     }
 
-    /// What leaves with `packet` is the rest of its burst; if the rest is lost or leaves later, `packet` is the last of it.
+    /// Of a `packet` that just left and has more of its burst behind it: whether that follows at this instant. It does not where it is lost, or on a serial link.
     #[cold]
     #[inline(never)]
-    fn end_burst(&self, packet: &mut Packet, now: Time) {
+    pub fn burst_goes_on(&self, packet: &Packet, now: Time) -> bool {
         let follows = |next: &Packet| self.next == now && next.flow == packet.flow && next.seq == packet.seq + 1;
-        if !self.in_service.as_ref().is_some_and(follows) {
-            packet.flags &= !flag::MORE;
-        }
+        self.in_service.as_ref().is_some_and(follows)
     }
 
     /// The time of [`Aqm::next_timer`] has come.

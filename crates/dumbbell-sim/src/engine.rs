@@ -28,7 +28,7 @@ use dumbbell_core::aqm::Aqm;
 use dumbbell_core::cc::{AnyCc, CcContext};
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::log::Log;
-use dumbbell_core::packet::{Packet, HEADERS};
+use dumbbell_core::packet::{flag, Packet, HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Path;
 use dumbbell_core::rng::Rng;
@@ -293,6 +293,16 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         }
     }
 
+    /// A packet that is not the last of its burst leaves; if the rest does not follow, it is.
+    #[cold]
+    #[inline(never)]
+    fn leave_in_burst(&mut self, mut packet: Packet, now: Time) {
+        if !self.entrance.bottleneck.burst_goes_on(&packet, now) {
+            packet.flags &= !flag::MORE;
+        }
+        self.leave(packet, now);
+    }
+
     #[inline]
     fn on_link(&mut self, now: Time) {
         while self.entrance.bottleneck.next <= now {
@@ -302,8 +312,10 @@ impl<A: Aqm, L: Log> Engine<A, L> {
                     self.arena.prefetch_receiver(packet.flow);
                 }
             }
-            if let Some(packet) = left {
-                self.leave(packet, now);
+            match left {
+                Some(packet) if packet.has(flag::MORE) => self.leave_in_burst(packet, now),
+                Some(packet) => self.leave(packet, now),
+                None => {}
             }
         }
     }
