@@ -1,11 +1,12 @@
 """States of one BBR flow beside those of real Linux: prints which sequences agree, draws some side by side.
 
-python docs/findings_bbr_traces.py RESULTS TRACES [FOLDER]
+python docs/findings_bbr_traces.py RESULTS TRACES [PAGE]
 
 RESULTS holds runs of experiments/linux/bbr-traces.toml. TRACES is a CSV of samples of one flow each, with a row at
 least every 40 ms and within 10 ms after a change of state: version, ecn (its own answer to ECN, 0 or 1), qdisc (pfifo
 or step), rate_mbit, delay_ms, t_s, cwnd, unacked, rtt_us, min_rtt_us, pacing_gain, cwnd_gain (times 256), bw_Bps,
-inflight_lo, inflight_hi and, but for BBRv1, phase as tcp_bbr_info has it. The figures go to FOLDER.
+inflight_lo, inflight_hi and, but for BBRv1, phase as tcp_bbr_info has it. Table and figures are written as PAGE and
+beside it; without one the table is printed.
 """
 
 import csv
@@ -299,21 +300,45 @@ def draw(cell: Cell, linux: Trace, mine: Trace, until: float) -> Figure:
     return figure
 
 
-def main(results: str, traces: str, folder: str = "") -> None:
-    """Print the verdicts; draw if there is a folder to draw into."""
+# runs that the page shows
+DRAWN = ("bbr1, pfifo, 10", "bbr1, pfifo, 50", "bbr2, pfifo, 10", "bbr2, pfifo, 50", "bbr2 with ECN, step, 10")
+DRAWN += ("bbr2 with ECN, step, 50", "bbr3, pfifo, 10", "bbr3, pfifo, 50")
+HEAD = """# BBR's states beside real Linux
+
+One flow of BBRv1 and v2 on Linux 6.1 and of v3 on Linux 6.12, User-Mode Linux on a virtual clock, beside the simulator: its states through startup and
+the first two probes, over tail drop (100 packets) and over a step in time at 1 ms. What the flow believes of its path is read from `TCP_CC_INFO`
+every 20 to 40 ms and after each change, so that Linux's times are up to 10 ms late. Made by
+
+    dumbbell run experiments/linux/bbr-traces.toml -o bbr-traces.duckdb
+    python docs/findings_bbr_traces.py bbr-traces.duckdb TRACES docs/findings/bbr-traces.md
+
+"""
+
+
+def main(results: str, traces: str, page: str = "") -> None:
+    """Print the verdicts, or write the page with its figures."""
     if not Path(traces).exists():
         print(f"{traces}: no file; nothing is compared")
         return
     linux = read(traces)
     runs = simulated(results, set(linux))
     verdicts = [judge(cell, linux[cell], runs[cell]) for cell in linux if cell in runs]
-    print(table(verdicts))
-    for one in verdicts if folder else []:
+    if not page:
+        print(table(verdicts))
+        return
+    text = HEAD + table(verdicts) + "\n"
+    for one in verdicts:
         cell = one.cell
+        if not cell.name.startswith(DRAWN):
+            continue
         until = SHOWN_S[f"{cell.rate_mbit:g}"]
-        figure = draw(cell, linux[cell], one.nearest, until)
         answer = "-ecn" if cell.ecn else ""
-        save(figure, Path(folder) / f"bbr-trace-{cell.version}{answer}-{cell.queue}-{cell.rate_mbit:g}.png")
+        name = f"bbr-trace-{cell.version}{answer}-{cell.queue}-{cell.rate_mbit:g}.png"
+        save(draw(cell, linux[cell], one.nearest, until), Path(page).parent / name)
+        text += (
+            f"\n## {cell.name}\n\n![States, rate, windows and RTT of Linux and of the simulator: {cell.name}]({name})\n"
+        )
+    Path(page).write_text(text)
 
 
 if __name__ == "__main__":

@@ -275,7 +275,8 @@ mod tests {
 
     #[test]
     fn who_wants_counts_alone_is_refused_an_echo() {
-        let asked = EcnUse { required: true, only_accurate: true, codepoint: Ecn::Ect1, echo: Echo::Accurate, ..EcnUse::default() };
+        let asked =
+            EcnUse { required: true, only_accurate: true, codepoint: Ecn::Ect1, echo: Echo::Accurate, ..EcnUse::default() };
         for (setup, refused) in [(0, true), (ack_flag::ECN_SETUP, true), (ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP, false)] {
             let mut ecn = SenderEcn::new(false, asked);
             ecn.negotiate(&Ack { flags: ack_flag::SYN_ACK | setup, ..Ack::default() });
