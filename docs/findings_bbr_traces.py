@@ -107,7 +107,7 @@ def read(path: str) -> dict[Cell, Trace]:
         lines = {
             "bw": [number(row["bw_Bps"]) * 8e-6 for row in of_cell],
             "cwnd": [number(row["cwnd"]) for row in of_cell],
-            "in flight": [number(row["unacked"]) for row in of_cell],
+            "in flight (Linux: outstanding)": [number(row["unacked"]) for row in of_cell],
             "short-term bound": [number(row["inflight_lo"]) for row in of_cell],
             "long-term bound": [number(row["inflight_hi"]) for row in of_cell],
             "smoothed RTT": [number(row["rtt_us"]) / 1e3 for row in of_cell],
@@ -141,7 +141,7 @@ def _trace(frame: pl.DataFrame) -> Trace:
     names = {
         "bw": "bw_mbit",
         "cwnd": "cwnd",
-        "in flight": "in_flight",
+        "in flight (Linux: outstanding)": "in_flight",
         "short-term bound": "inflight_shortterm",
         "long-term bound": "inflight_longterm",
         "smoothed RTT": "srtt_ms",
@@ -263,7 +263,12 @@ def draw(cell: Cell, linux: Trace, mine: Trace, until: float) -> Figure:
     """Draw states, rate, windows and RTT of both side by side."""
     figure = Figure(figsize=(11, 7), layout="constrained")
     panels = figure.subplots(4, 2, sharex="col", sharey="row", height_ratios=(0.35, 1, 1.4, 1))
-    bounds = {"cwnd": "#222222", "in flight": "#999999", "short-term bound": "#ee6677", "long-term bound": "#4477aa"}
+    bounds = {
+        "cwnd": "#222222",
+        "in flight (Linux: outstanding)": "#999999",
+        "short-term bound": "#ee6677",
+        "long-term bound": "#4477aa",
+    }
     for column, (title, trace) in enumerate((("Linux", linux), ("simulator", mine))):
         states, rate, windows, rtt = panels[:, column]
         states.set_title(title, fontsize=10)
@@ -305,9 +310,10 @@ DRAWN = ("bbr1, pfifo, 10", "bbr1, pfifo, 50", "bbr2, pfifo, 10", "bbr2, pfifo, 
 DRAWN += ("bbr2 with ECN, step, 50", "bbr3, pfifo, 10", "bbr3, pfifo, 50")
 HEAD = """# BBR's states beside real Linux
 
-One flow of BBRv1 and v2 on Linux 6.1 and of v3 on Linux 6.12, User-Mode Linux on a virtual clock, beside the simulator: its states through startup and
-the first two probes, over tail drop (100 packets) and over a step in time at 1 ms. What the flow believes of its path is read from `TCP_CC_INFO`
-every 20 to 40 ms and after each change, so that Linux's times are up to 10 ms late. Made by
+One flow of BBRv1 and v2 on Linux 6.1 and of v3 on Linux 6.12, User-Mode Linux on a virtual clock, beside the simulator:
+its states through startup and the first two probes, over tail drop (100 packets) and over a step in time at 1 ms. What
+the flow believes of its path is read from `TCP_CC_INFO` every 20 to 40 ms and after each change, so that Linux's times
+are up to 10 ms late. "Outstanding" is all that is not acknowledged cumulatively, also what is lost or was SACKed. Made by
 
     dumbbell run experiments/linux/bbr-traces.toml -o bbr-traces.duckdb
     python docs/findings_bbr_traces.py bbr-traces.duckdb TRACES docs/findings/bbr-traces.md
