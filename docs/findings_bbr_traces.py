@@ -313,7 +313,7 @@ HEAD = """# BBR's states beside real Linux
 One flow of BBRv1 and v2 on Linux 6.1 and of v3 on Linux 6.12, User-Mode Linux on a virtual clock, beside the simulator:
 its states through startup and the first two probes, over tail drop (100 packets) and over a step in time at 1 ms. What
 the flow believes of its path is read from `TCP_CC_INFO` every 20 to 40 ms and after each change, so that Linux's times
-are up to 10 ms late. "Outstanding" is all that is not acknowledged cumulatively, also what is lost or was SACKed. Made by
+are up to 10 ms late. "Outstanding" is what is not acknowledged cumulatively, also what is lost or SACKed. Made by
 
     dumbbell run experiments/linux/bbr-traces.toml -o bbr-traces.duckdb
     python docs/findings_bbr_traces.py bbr-traces.duckdb TRACES docs/findings/bbr-traces.md
