@@ -6,7 +6,6 @@ Writes the tables into PAGE, each between `<!-- table NAME -->` and `<!-- end --
 """
 
 import math
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import bbr_queues
 import polars as pl
 from bbr_runs import BBR, EXPERIMENTS, FIVE, PAYLOAD, Found, cross, linux, linux_pairs, ordered, percent, two_digits
-from questions import means, named
+from questions import fill, means, named
 
 from dumbbell import figures
 from dumbbell.errors import InputError
@@ -483,16 +482,6 @@ TABLES: dict[str, Callable[[Found], str]] = {
     "dualpi2": bbr_queues.dualpi2_table,
     "dualpi2-answers": bbr_queues.dualpi2_answers_table,
 }
-
-
-def fill(text: str, tables: dict[str, str]) -> str:
-    """Return a page with each table in its place; raises InputError if a table has none."""
-    for name, table in tables.items():
-        place = re.compile(rf"(<!-- table {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not place.search(text):
-            raise InputError("", name, "no place for this table", f"<!-- table {name} --> and <!-- end -->")
-        text = place.sub(lambda found, table=table: f"{found[1]}\n{table}\n\n{found[2]}", text)  # type: ignore[misc]
-    return text
 
 
 def main(path: str, page: str) -> None:

@@ -6,7 +6,7 @@ RESULTS holds runs of experiments/linux/bbr-traces.toml. TRACES is a CSV of samp
 least every 40 ms and within 10 ms after a change of state: version, ecn (its own answer to ECN, 0 or 1), qdisc (pfifo
 or step), rate_mbit, delay_ms, t_s, cwnd, unacked, rtt_us, min_rtt_us, pacing_gain, cwnd_gain (times 256), bw_Bps,
 inflight_lo, inflight_hi and, but for BBRv1, phase as tcp_bbr_info has it. Table and figures are written as PAGE and
-beside it; without one the table is printed.
+beside it, the table into bbr.md there too; without a page it is printed.
 """
 
 import csv
@@ -21,6 +21,7 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from questions import fill
 
 from dumbbell.compare import latest_engine
 from dumbbell.figures.canvas import save
@@ -345,6 +346,8 @@ def main(results: str, traces: str, page: str = "") -> None:
             f"\n## {cell.name}\n\n![States, rate, windows and RTT of Linux and of the simulator: {cell.name}]({name})\n"
         )
     Path(page).write_text(text)
+    joined = Path(page).with_name("bbr.md")
+    joined.write_text(fill(joined.read_text(), {"traces": table(verdicts)}))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Runs of the experiments that a page of findings rests on, and how its tables and figures take means of them."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -54,3 +55,13 @@ def means(frame: pl.DataFrame, by: list[str], *values: str) -> pl.DataFrame:
 def named(column: str, names: dict[Any, str]) -> pl.Expr:
     """Return the names of a column's values, in the order of `names`."""
     return pl.col(column).replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values())))
+
+
+def fill(text: str, tables: dict[str, str]) -> str:
+    """Return a page with each table in its place; raises InputError if a table has none."""
+    for name, table in tables.items():
+        place = re.compile(rf"(<!-- table {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if not place.search(text):
+            raise InputError("", name, "no place for this table", f"<!-- table {name} --> and <!-- end -->")
+        text = place.sub(lambda found, table=table: f"{found[1]}\n{table}\n\n{found[2]}", text)  # type: ignore[misc]
+    return text

@@ -137,8 +137,8 @@ def _row(key: str, cells: Sequence[str]) -> str:
     return f"| {CASES[key].number} | {' | '.join(cells)} |"
 
 
-def markdown(report: Report) -> str:
-    """Return the tables for a page."""
+def summary(report: Report) -> str:
+    """Return the table of who passes what where."""
     names = controls(report)
     head = f"| | case | {' | '.join(names)} |\n|---|---|{'---|' * len(names)}"
     counted = counts(report)
@@ -146,11 +146,17 @@ def markdown(report: Report) -> str:
         f"| {CASES[key].number} | {CASES[key].heading} | {' | '.join(str(counted[key, name]) for name in names)} |"
         for key in cases(report)
     ]
+    return "\n".join([head, *rows])
+
+
+def markdown(report: Report) -> str:
+    """Return the tables for a page."""
+    names = controls(report)
     parts = [
         f"Cases of {SPECIFICATION}. A number is of the points at which a case applies. Passed: "
         f"{MEANING[PASSED]}. Constant: {MEANING[CONSTANT]}. "
         f"Failed: {MEANING[FAILED]}. -: {MEANING[NOT_APPLICABLE]}.",
-        "\n".join([head, *rows]),
+        summary(report),
         f"Point by point: `+` passed, `c` constant, `F` failed, `.` not applicable. {_axes(report)}",
         "\n".join(
             [
