@@ -42,7 +42,8 @@ pub const NAME: &str = "bbr-draft";
 /// One line.
 pub const TITLE: &str = "BBRv3 as the IETF's draft specifies it";
 /// Specification and deviations.
-pub const SOURCE: &str = "draft-ietf-ccwg-bbr at 4ce5e87 (2026-08-03); volumes in segments; no ECN, for the draft has no answer to CE";
+pub const SOURCE: &str =
+    "draft-ietf-ccwg-bbr at 4ce5e87 (2026-08-03); volumes in segments; no ECN, for the draft has no answer to CE";
 
 crate::params! {
     /// Parameters of the draft's BBR.

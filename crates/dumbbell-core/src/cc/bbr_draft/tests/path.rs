@@ -109,7 +109,9 @@ fn extra_acked_is_what_came_beyond_the_rate() {
 #[test]
 fn more_than_two_percent_is_too_much() {
     let (state, _) = bbr();
-    for (lost, tx_in_flight, too_high) in [(0, 0, false), (1, 50, false), (1, 49, true), (2, 100, false), (3, 100, true), (1, 0, true)] {
+    for (lost, tx_in_flight, too_high) in
+        [(0, 0, false), (1, 50, false), (1, 49, true), (2, 100, false), (3, 100, true), (1, 0, true)]
+    {
         assert_eq!(state.is_inflight_too_high(lost, tx_in_flight), too_high, "{lost} of {tx_in_flight}");
     }
 }

@@ -78,7 +78,9 @@ fn losses_side_by_side_are_one_range() {
 #[test]
 fn drain_ends_when_the_queue_is_empty_or_after_three_rounds() {
     // the BDP is 20; rounds 7 to 10 are within three of the start, round 11 is not
-    for (in_flight, rounds, state_after) in [(21, 0, Phase::Drain), (20, 0, Phase::Down), (21, 3, Phase::Drain), (21, 4, Phase::Down)] {
+    for (in_flight, rounds, state_after) in
+        [(21, 0, Phase::Drain), (20, 0, Phase::Down), (21, 3, Phase::Drain), (21, 4, Phase::Down)]
+    {
         let (mut state, mut conn) = at(Phase::Drain);
         state.drain_start_round = 7;
         state.round_count = 7 + rounds;
@@ -149,7 +151,9 @@ fn it_probes_when_its_time_or_renos_has_come() {
 #[test]
 fn down_ends_with_headroom_and_an_empty_queue() {
     // BDP 20; 0.85 * 22 = 18.7
-    for (in_flight, longterm, cruises) in [(20, UNBOUNDED, true), (21, UNBOUNDED, false), (18, 22, true), (19, 22, false), (20, 40, true)] {
+    for (in_flight, longterm, cruises) in
+        [(20, UNBOUNDED, true), (21, UNBOUNDED, false), (18, 22, true), (19, 22, false), (20, 40, true)]
+    {
         let (mut state, mut conn) = at(Phase::Down);
         state.inflight_longterm = longterm;
         // Inflight(max_bw, 1.0), whatever the short-term bound
@@ -176,7 +180,10 @@ fn a_round_of_refill_comes_before_up() {
     state.update_probe_bw_cycle_phase(&conn, &rs());
     assert_eq!((state.state, state.ack_phase, state.is_bw_probe_sample), (Phase::Up, AckPhase::ProbeStarting, true));
     // the search begins anew, from this rate; the first round's step is one segment a window
-    assert_eq!((state.full_bw, state.full_bw_now, state.probe_up_acked_per_inc, state.bw_probe_up_rounds), (1_000.0, false, 40.0, 1));
+    assert_eq!(
+        (state.full_bw, state.full_bw_now, state.probe_up_acked_per_inc, state.bw_probe_up_rounds),
+        (1_000.0, false, 40.0, 1)
+    );
     assert_eq!(state.next_round_delivered, conn.delivered);
 }
 

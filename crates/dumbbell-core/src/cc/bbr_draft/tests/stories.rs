@@ -152,13 +152,7 @@ impl Story {
             }
             if taken {
                 let conn = &self.sender.conn;
-                let look = Look {
-                    at: next,
-                    model: self.model(),
-                    in_flight: conn.in_flight(),
-                    cwnd: conn.cwnd,
-                    ca: conn.state,
-                };
+                let look = Look { at: next, model: self.model(), in_flight: conn.in_flight(), cwnd: conn.cwnd, ca: conn.state };
                 self.looks.push(look);
                 if stop(&self.looks[self.looks.len() - 1]) {
                     return true;
@@ -225,7 +219,8 @@ fn startup_ends_on_loss_before_the_plateau() {
     let mut slow = Story::new(json!({}), 100.0, Time::from_millis(40), 1_000, Application::Rate(1_250_000));
     slow.run_to(2.0);
     assert_eq!((slow.model().state, slow.model().full_bw_reached), ("startup", false));
-    slow.path.fate = Box::new(|packet, _| if packet.seq % 4 == 0 && !packet.has(flag::RETRANSMISSION) { Fate::Lose } else { Fate::Pass });
+    slow.path.fate =
+        Box::new(|packet, _| if packet.seq % 4 == 0 && !packet.has(flag::RETRANSMISSION) { Fate::Lose } else { Fate::Pass });
     slow.run_to(4.0);
     // so little is in flight that Drain is over with the ACK that begins it
     assert!(slow.model().full_bw_reached && slow.visits()[1].0 == "probe_cruise", "{:?}", slow.visits());
