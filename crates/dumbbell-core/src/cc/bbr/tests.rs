@@ -129,6 +129,19 @@ fn aggregation_is_what_comes_beyond_the_rate() {
 }
 
 #[test]
+fn an_epoch_ends_when_the_rate_explains_all_of_it() {
+    // 8 expected after 10 ms
+    for (first, left) in [(8, 2), (9, 11)] {
+        let mut aggregation = Aggregation::default();
+        for (us, acked) in [(1_000_000, first), (1_010_000, 2)] {
+            let conn = Conn { now: Time::from_micros(us), cwnd: 100, ..conn() };
+            aggregation.update(&conn, acked, 13_852, false, AGGREGATION_ROUNDS);
+        }
+        assert_eq!(aggregation.acked, left);
+    }
+}
+
+#[test]
 fn the_filter_of_aggregation_forgets_after_five_to_ten_rounds() {
     let mut aggregation = Aggregation::default();
     let mut left = Vec::new();

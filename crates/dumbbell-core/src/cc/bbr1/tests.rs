@@ -193,3 +193,50 @@ fn probe_rtt_comes_after_ten_seconds_with_four_segments() {
     assert_eq!(state.mode, Mode::ProbeBw);
     assert!(conn.cwnd > 4);
 }
+
+#[test]
+fn conservation_ends_with_its_round() {
+    let mut state = v1();
+    let mut conn = Conn { delivered: 100, cwnd: 40, snd_nxt: 36, state: CaState::Recovery, ..conn() };
+    state.prev_state = CaState::Recovery;
+    (state.packet_conservation, state.next_round, state.rounds) = (true, 90, 1);
+    let sample = RateSample {
+        newly_delivered: 2,
+        delivered: Some(10),
+        interval_us: Some(20_000),
+        rtt_us: Some(20_000),
+        ..RateSample::default()
+    };
+    state.cong_control(&mut conn, &RateSample { prior_delivered: 89, ..sample });
+    assert!(state.packet_conservation);
+    state.cong_control(&mut conn, &RateSample { prior_delivered: 90, ..sample });
+    assert!(!state.packet_conservation);
+}
+
+#[test]
+fn the_window_of_before_comes_back_after_recovery() {
+    let mut state = v1();
+    (state.prev_state, state.prior_cwnd, state.packet_conservation) = (CaState::Loss, 33, true);
+    let conn = Conn { cwnd: 5, ..conn() };
+    let sample = RateSample { newly_delivered: 1, ..RateSample::default() };
+    assert_eq!(state.recover(&conn, &sample), (33, false));
+}
+
+#[test]
+fn aggregation_counts_once_the_pipe_was_full() {
+    for (full, extra) in [(false, 0), (true, 20)] {
+        let mut state = v1();
+        state.full_bw_reached = full;
+        let mut conn = Conn { cwnd: 1000, pacing_rate: 1_183_576, delivered: 500, now: Time::from_millis(500), ..conn() };
+        state.aggregation.update(&conn, 20, 13_852, false, AGGREGATION_ROUNDS);
+        state.set_cwnd(&mut conn, &RateSample { newly_delivered: 1, ..RateSample::default() }, 13_852);
+        let target = state.quantised(&conn, bdp(13_852, 20_000, 739, 10) + extra);
+        // without a full pipe the window is left where it is above the target
+        assert_eq!(conn.cwnd, if full { target } else { 1000 });
+        let mut growing = Conn { cwnd: state.quantised(&conn, bdp(13_852, 20_000, 739, 10)), ..conn.clone() };
+        let before = growing.cwnd;
+        state.full_bw_reached = false;
+        state.set_cwnd(&mut growing, &RateSample { newly_delivered: 1, ..RateSample::default() }, 13_852);
+        assert_eq!(growing.cwnd, before, "at the target without what is aggregated");
+    }
+}

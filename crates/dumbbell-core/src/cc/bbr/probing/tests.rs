@@ -6,6 +6,8 @@ use crate::cc::bbr3::{self, V3};
 use crate::cc::testing::conn;
 use crate::units::Time;
 
+mod cycle;
+
 fn v2() -> Machine<V2> {
     established(bbr2::State::new(bbr2::Params { ecn: true, ..bbr2::Params::default() }, &CcContext::default()))
 }
@@ -164,6 +166,11 @@ fn losses_cut_to_what_was_delivered_but_not_by_more_than_beta() {
         two.adapt_lower_bounds(&conn());
         assert_eq!((two.inflight_lo, two.bw_lo), (inflight_lo, 9_739));
     }
+    let mut fast = v2();
+    fast.mode = Mode::Cruise;
+    (fast.loss_in_round, fast.bw_latest) = (true, 12_000);
+    fast.adapt_lower_bounds(&conn());
+    assert_eq!(fast.bw_lo, 12_000);
     // both: the marks' bound is made before the losses cut, and has no floor. 37 * 171 / 256 = 24
     let mut both = v2();
     both.mode = Mode::Cruise;
