@@ -32,8 +32,8 @@ fn a_cycle_of_v2_goes_through_its_four_states() {
     two.prev_probe_too_high = true;
     two.inflight_hi = 40;
     (two.inflight_lo, two.bw_lo) = (20, 9_000);
-    two.rounds_since_probe = 62;
-    // the 63rd round: not before, for 17 segments ask for 17 rounds, and it is long due
+    // 17 segments ask for 17 rounds, and this ACK begins the 17th
+    two.rounds_since_probe = 16;
     two.cong_control(&mut conn, &ack_of(0));
     assert_eq!((two.mode, two.inflight_lo, two.bw_lo), (Mode::Refill, UNSET, UNSET));
     assert!(!two.probe_samples);
@@ -250,6 +250,7 @@ fn an_application_that_is_the_limit_needs_no_model_while_the_window_is_at_its_ta
     // it has to grow first
     two.cong_control(&mut conn, &slow);
     assert_eq!((conn.cwnd, two.try_fast_path), (22, false));
+    assert_eq!(two.aggregation.extra(), 2, "the model is kept");
     two.cong_control(&mut conn, &slow);
     assert_eq!(conn.cwnd, 24);
     two.try_fast_path = true;
