@@ -32,8 +32,8 @@ fn a_cycle_of_v2_goes_through_its_four_states() {
     two.prev_probe_too_high = true;
     two.inflight_hi = 40;
     (two.inflight_lo, two.bw_lo) = (20, 9_000);
-    // 17 segments ask for 17 rounds, and this ACK begins the 17th
-    two.rounds_since_probe = 16;
+    // the bounded rate has 11 segments in flight, which ask for 11 rounds, and this ACK begins the 11th
+    two.rounds_since_probe = 10;
     two.cong_control(&mut conn, &ack_of(0));
     assert_eq!((two.mode, two.inflight_lo, two.bw_lo), (Mode::Refill, UNSET, UNSET));
     assert!(!two.probe_samples);
