@@ -432,6 +432,7 @@ def test_a_failing_case_is_drawn_with_its_states(tmp_path: Path) -> None:
         (["bbr", "--cc", "bbr4"], 'check: --cc: found "bbr4"'),
         (["bbr", "--cc", "{ name = 'bbr3', beta = 2 }"], "check: --cc: beta: found 2"),
         (["bbr", "--case", "23"], 'check: --case: found "23"'),
+        (["bbr", "--rate", "100Gbit", "--rtt", "1s"], "check: --rate, --rtt: found 100Gbit, 1s"),
         (["bbr", "--rate", "10"], 'check: --rate: found "10"'),
         (["bbr", "--json", "--markdown"], "--json and --markdown"),
         (["bbr", "--at", "x=1s"], "--at: found no --trace"),

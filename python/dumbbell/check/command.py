@@ -75,6 +75,9 @@ def check(
         [_quantity("rate", "--rate", one) for one in rate or []] or suite.RATES,
         [_quantity("time", "--rtt", one) / 1e9 for one in rtt or []] or suite.RTTS,
     )
+    if not points:
+        largest = next(iter(left_out.items()))
+        raise InputError("check", "--rate, --rtt", f"{largest[0]}: {largest[1]}", "a point of fewer segments")
     if trace is not None:
         _judge_file(trace, cases, points if rate and rtt else [], at or [], value or [], as_json=as_json)
         return

@@ -120,9 +120,16 @@ def check(
         )
         with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context) as pool:
             begun = {pool.submit(judge_point, cc, point, cases, wanted): (named(cc), point) for cc, point in parts}
-            for number, future in enumerate(as_completed(begun)):
-                found[begun[future]] = future.result()
-                progress(number + 1, len(parts))
+            try:
+                for number, future in enumerate(as_completed(begun)):
+                    found[begun[future]] = future.result()
+                    progress(number + 1, len(parts))
+            except BaseException:
+                # Ctrl-C, or a part that failed: what has not begun is not run, and nobody waits for what has
+                pool.shutdown(wait=False, cancel_futures=True)
+                for worker in multiprocessing.active_children():
+                    worker.terminate()
+                raise
     results = [one for cc in controls for point in points for one in found[named(cc), point][0]]
     return Report(results, left_out, time.monotonic() - began, sum(seconds for _, seconds in found.values()))
 

@@ -147,3 +147,29 @@ impl<A: Aqm, L: Log> End<Packet> for Exit<'_, A, L> {
         (counters, listener).dropped(&packet, reason, Place::Behind, At::time(now));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_counted_in_steps_of_what_a_processor_keeps() {
+        let mib = |count: u64| count << 20;
+        let mut memory = Memory::new(Some(mib(3)));
+        let mut after = |slot, bytes| {
+            memory.set(slot, bytes);
+            (memory.total as u64, memory.is_short())
+        };
+        // less than a MiB does not count yet
+        assert_eq!(after(0, mib(1) - 1), (0, false));
+        // in pieces of 32 KiB: 1 MiB - 1 + 32 KiB, and after 32 more of them 1 MiB; the other 467,233 B do not count
+        assert_eq!(after(0, mib(2) + 500_000), (mib(2) + 32_767, false));
+        // 18 pieces more: 467,233 + 589,824
+        assert_eq!(after(1, mib(1) - 1), (mib(2) + 32_767 + 1_057_057, true));
+        // it is not short any more when a whole MiB has been given back
+        assert!(after(0, mib(2) + 100_000).1 && !after(0, mib(1)).1);
+        memory.release(0);
+        memory.release(1);
+        assert!(memory.total + memory.reserve == 0 && !memory.is_short());
+    }
+}
