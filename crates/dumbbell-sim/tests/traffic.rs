@@ -271,7 +271,8 @@ fn stages_on_every_way_lose_no_packet_silently() {
     });
     let mut config = config(10, &json!({"name": "fq_codel"}), parts);
     config["bottleneck"]["path"] = json!([{"name": "policer", "rate": 30_000_000, "burst": 30_000}]);
-    config["bottleneck"]["behind"] = json!([{"name": "batch", "interval": 500_000}, {"name": "loss", "probability": 0.001}]);
+    config["bottleneck"]["behind"] =
+        json!([{"name": "batch", "interval": 500_000}, {"name": "loss", "probability": 0.001}, {"name": "gro"}]);
     let outcome = must(&config);
     let goodput: f64 = reals(&outcome.tables.flows, "goodput_mbit").iter().sum();
     assert!((10.0..30.0).contains(&goodput), "{goodput}");
@@ -306,4 +307,24 @@ fn batches_of_acknowledgements_are_released_together() {
     assert!(batched.windows(2).all(|pair| (pair[1] - pair[0]) % 20 == 0), "{batched:?}");
     assert!((200..=251).contains(&batched.len()) && slower >= rtt, "{} {slower}", batched.len());
     assert!(as_many.abs_diff(acks) < acks / 10, "{as_many} {acks}");
+}
+
+#[test]
+fn what_receive_offload_merges_is_acknowledged_at_once_and_whole() {
+    // 100 Mbit/s: 8257 packets a second, acknowledged by twos, or by what 2 ms bring: 16 or 17, fewer at the end of a write
+    let acks = |behind: Value| {
+        let flow = json!({"cc": {"name": "reno"}, "base_rtt": 20 * MS});
+        let mut config = config(10, &json!({"name": "pfifo", "limit": 1000}), json!({"flows": [flow]}));
+        config["bottleneck"]["rate"] = json!(100_000_000);
+        config["bottleneck"]["behind"] = behind;
+        config["hosts"] = json!({"push_bursts": false});
+        let outcome = must(&config);
+        let received = reals(&outcome.tables.flows, "goodput_mbit")[0] * 1e7 / (8.0 * 1448.0);
+        (received, received / ints(&outcome.tables.flows, "acks")[0] as f64)
+    };
+    let (whole, plain) = acks(json!([]));
+    let (merged, by_offload) = acks(json!([{"name": "gro", "interval": 2 * MS}]));
+    assert!((1.7..2.01).contains(&plain), "{plain}");
+    assert!((15.0..17.0).contains(&by_offload), "{by_offload}");
+    assert!((merged / whole - 1.0).abs() < 0.02, "{merged} {whole}");
 }

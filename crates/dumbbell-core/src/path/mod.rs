@@ -42,7 +42,7 @@ impl Carried for Packet {
 }
 
 impl Carried for Ack {
-    const REFUSED: &[&str] = &[value_marker::NAME];
+    const REFUSED: &[&str] = &[value_marker::NAME, gro::NAME];
 
     #[inline]
     fn frame(&self) -> u32 {
@@ -181,6 +181,7 @@ stages! {
     Batch: batch (batch::State<T>),
     Policer: policer (policer::State),
     ValueMarker: value_marker (value_marker::State),
+    Gro: gro (gro::State<T>),
 }
 
 /// Stages in a row. They share one stream of random numbers.
