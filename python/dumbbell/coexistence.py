@@ -126,7 +126,7 @@ def runs(results: Results | str | Path) -> pl.DataFrame:
     (flows, as the paper writes them), `flows` (how many in all), `k` (target over the smallest base RTT), `aqm`, `mix`.
 
     `utilisation`, and `marks` and `drops` as shares of packets, are of the whole run. `jain` is over the frames that
-    each flow got through the queue (`flows.packets`). `delay` and `delay_max` are the mean and the longest time in queue
+    each flow got through the queue (`flows.packets`). `delay` and `delay_max` are mean and longest time in queue
     of all packets, over the target.
     """
     found = results if isinstance(results, Results) else Results(results)
