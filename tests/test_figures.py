@@ -245,7 +245,7 @@ def test_bars_are_the_rows_of_their_names() -> None:
         frame, "aqm", "goodput_mbit", low="low", high="high", group="base_rtt_ms", inner="beta", reference="published"
     )
     handles, [axes] = legend(picture), picture.panels.values()
-    outer = {note.get_text(): note.xy[0] for _, note in picture.under}
+    outer = {note.get_text(): note.xy[0] for lines in picture.under.values() for note in lines[0]}
     inner = list(zip(axes.get_xticks(), [text.get_text() for text in axes.get_xticklabels()], strict=True))
     found = 0
     for container in axes.containers:

@@ -77,7 +77,10 @@ def describe(config: dict[str, Any]) -> dict[str, Any] | None:
     names = {one["cc"]["name"] for one in flows}
     variant = _limit([one["cc"] for one in flows])
     found = _queue(bottleneck["aqm"], bottleneck["rate"])
+    stages = [stage for way in (*flows, bottleneck) for stage in way["path"]]
     if config["web"] or config["udp"] or not names or names - {"dctcp", "bbr2"} or found is None or variant is None:
+        return None
+    if any(stage["name"] != "value_marker" or stage["weight"] != 1 for stage in stages):
         return None
     counts: dict[tuple[int, str], int] = {}
     for one in flows:
@@ -124,6 +127,7 @@ def runs(results: Results | str | Path) -> pl.DataFrame:
 
     The place: `variant` (how BBRv2 answers ECN; empty without BBRv2), `rate_gbit`, `rtt` (base RTTs, ms), `buffer`, `n`
     (flows, as the paper writes them), `flows` (how many in all), `k` (target over the smallest base RTT), `aqm`, `mix`.
+    Left out are runs with other traffic, queue disciplines, stages of paths or weights than those of the matrix.
 
     `utilisation`, and `marks` and `drops` as shares of packets, are of the whole run. `jain` is over the frames that
     each flow got through the queue (`flows.packets`). `delay` and `delay_max` are mean and longest time in queue
@@ -180,6 +184,18 @@ def classes(results: Results | str | Path) -> pl.DataFrame:
             delay=pl.col("sojourn_mean_ms") / pl.col("target_ms"),
         )
     )
+    every = each.join(harm(each), on=["key", "cls"], how="left").with_columns(pl.selectors.float().fill_nan(None))
+    return every.select(
+        *("key", "seed", "hash", "experiment", *PLACE, "mix", "cls", "members"),
+        *("relative_throughput", "marks", "drops", "delay", "harm", "harm_delay"),
+    ).sort(*PLACE, "mix", "seed", "cls")
+
+
+def harm(each: pl.DataFrame) -> pl.DataFrame:
+    """Return `key`, `cls`, `harm` and `harm_delay`, as `classes` has them, of the classes of mixes that ran alone too.
+
+    `each` has a row a run and class: `key`, `cls`, the place and `mix`, `relative_throughput` and `delay`.
+    """
     keys = ["variant", "rate_gbit", "rtt", "buffer", "alone", "k", "aqm", "cls"]
     alone = each.filter(pl.col("mix") != "both").with_columns(alone=pl.col("n"))
     # DCTCP alone is the same whether or not BBRv2 has its limit
@@ -188,14 +204,9 @@ def classes(results: Results | str | Path) -> pl.DataFrame:
     alone = pl.concat([alone, dctcp.select(alone.columns)])
     alone = alone.group_by(keys).agg(own=pl.col("relative_throughput").mean(), own_delay=pl.col("delay").mean())
     beside = each.filter(pl.col("mix") == "both").with_columns(alone=pl.col("n").replace(_ALONE))
-    harmed = beside.join(alone, on=keys).select(
+    return beside.join(alone, on=keys).select(
         "key",
         "cls",
         harm=(pl.col("own") - pl.col("relative_throughput")) / pl.col("own"),
         harm_delay=(pl.col("delay") - pl.col("own_delay")) / pl.col("delay"),
     )
-    every = each.join(harmed, on=["key", "cls"], how="left").with_columns(pl.selectors.float().fill_nan(None))
-    return every.select(
-        *("key", "seed", "hash", "experiment", *PLACE, "mix", "cls", "members"),
-        *("relative_throughput", "marks", "drops", "delay", "harm", "harm_delay"),
-    ).sort(*PLACE, "mix", "seed", "cls")
