@@ -151,6 +151,9 @@ KINDS: dict[str, Callable[[int], Picture]] = {
     "bars of three levels": lambda n: figures.bars(
         points(n).filter(pl.col("base_rtt_ms") < 60), "aqm", "goodput_mbit", group="base_rtt_ms", inner=by(n)
     ),
+    "names within names": lambda n: figures.nested(
+        points(n), ("base_rtt_ms", "aqm"), "goodput_mbit", low="low", high="high", by=by(n), words=("RTT", "AQM")
+    ),
     "box": lambda n: figures.box(seeds(n), "aqm", "goodput_mbit", by=by(n)),
     "cdf": lambda n: figures.cdf(seeds(n), "rtt_ms", by=by(n), facet="aqm", columns=2),
     "ellipses": lambda n: figures.ellipses(of(seeds(n), aqm="pie"), "rtt_ms", "goodput_mbit", by=by(n)),

@@ -18,17 +18,17 @@ from dumbbell.errors import InputError
 from dumbbell.figures import Picture
 from dumbbell.tables import aligned, number
 
-# measures, their words at an axis and the end of the axis, if it has one
-_MEASURES: dict[str, tuple[str, float | None]] = {
-    "utilisation": ("utilisation", 1.05),
-    "jain": ("Jain's index", 1.05),
-    "delay": ("mean time in queue / target", None),
-    "delay_max": ("longest time in queue / target", None),
-    "relative_throughput": ("relative throughput", None),
-    "marks": ("share of packets marked", None),
-    "drops": ("share of packets dropped", None),
-    "harm": ("harm to throughput", None),
-    "harm_delay": ("harm to time in queue", None),
+# measures, their words at an axis and where the axis begins and ends, if that is fixed
+_MEASURES: dict[str, tuple[str, float | None, float | None]] = {
+    "utilisation": ("utilisation", None, 1.05),
+    "jain": ("Jain's index", None, 1.05),
+    "delay": ("mean time in queue / target", None, None),
+    "delay_max": ("longest time in queue / target", None, None),
+    "relative_throughput": ("relative throughput", None, None),
+    "marks": ("share of packets marked", None, None),
+    "drops": ("share of packets dropped", None, None),
+    "harm": ("harm to throughput", -1.05, 1.05),  # 0 to 1; below 0 the others help, however much
+    "harm_delay": ("harm to time in queue", -1.05, 1.05),
 }
 _LEVEL = {"delay": 1.0, "delay_max": 1.0, "relative_throughput": 1.0}  # drawn as a line: the target, the fair share
 _OF_CLASSES = ("relative_throughput", "marks", "drops", "harm", "harm_delay")
@@ -55,7 +55,7 @@ class _Figure:
 
 
 _DCTCP, _BBR, _BOTH = ("dctcp",), ("bbr2",), ("both",)
-_NEAR, _FAR, _RTTS, _EVERY = ("5",), ("50",), ("5+50",), ("5", "50", "5+50")
+_NEAR, _FAR, _RTTS, _EQUAL = ("5",), ("50",), ("5+50",), ("5", "50")
 _RELATIVE, _JAIN = "relative_throughput", "jain"
 
 PAPER = {
@@ -80,23 +80,25 @@ PAPER = {
 }
 _BY_MIX = ("mix", "rtt")
 BESIDE = {
-    "harm": _Figure("Harm to throughput (1 Gbit/s)", "harm", _EVERY, _BOTH, facet=("rtt",)),
-    "harm-10g": _Figure("Harm to throughput (10 Gbit/s)", "harm", ("5", "50"), _BOTH, 10.0, facet=("rtt",)),
-    "harm-delay": _Figure("Harm to time in queue (1 Gbit/s)", "harm_delay", _EVERY, _BOTH, facet=("rtt",)),
-    "delay": _Figure("Mean time in queue (1 Gbit/s)", "delay", ("5", "50"), MIXES, facet=_BY_MIX),
-    "delay-max": _Figure("Longest time in queue (1 Gbit/s)", "delay_max", ("5", "50"), MIXES, facet=_BY_MIX),
-    "drops": _Figure("Drops (1 Gbit/s)", "drops", ("5", "50"), MIXES, facet=_BY_MIX),
-    "drops-small": _Figure("Drops (1 Gbit/s, small buffer)", "drops", ("5", "50"), MIXES, buffer=SMALL, facet=_BY_MIX),
+    "harm": _Figure("Harm to throughput (1 Gbit/s)", "harm", _EQUAL, _BOTH, facet=("rtt",)),
+    "harm-rtts": _Figure("Harm to throughput, multi-RTT (1 Gbit/s)", "harm", _RTTS, _BOTH),
+    "harm-10g": _Figure("Harm to throughput (10 Gbit/s)", "harm", _EQUAL, _BOTH, 10.0, facet=("rtt",)),
+    "harm-delay": _Figure("Harm to time in queue (1 Gbit/s)", "harm_delay", _EQUAL, _BOTH, facet=("rtt",)),
+    "harm-delay-rtts": _Figure("Harm to time in queue, multi-RTT (1 Gbit/s)", "harm_delay", _RTTS, _BOTH),
+    "delay": _Figure("Mean time in queue (1 Gbit/s)", "delay", _EQUAL, MIXES, facet=_BY_MIX),
+    "delay-max": _Figure("Longest time in queue (1 Gbit/s)", "delay_max", _EQUAL, MIXES, facet=_BY_MIX),
+    "drops": _Figure("Drops (1 Gbit/s)", "drops", _EQUAL, MIXES, facet=_BY_MIX),
+    "drops-small": _Figure("Drops (1 Gbit/s, small buffer)", "drops", _EQUAL, MIXES, buffer=SMALL, facet=_BY_MIX),
     "taildrop-utilisation": _Figure(
-        "Utilisation over tail drop (1 Gbit/s)", "utilisation", ("5", "50"), MIXES, buffer=DROP, facet=_BY_MIX
+        "Utilisation over tail drop (1 Gbit/s)", "utilisation", _EQUAL, MIXES, buffer=DROP, facet=_BY_MIX
     ),
     "taildrop-throughput": _Figure(
-        "Relative throughput over tail drop (1 Gbit/s)", _RELATIVE, ("5", "50"), _BOTH, buffer=DROP, facet=("rtt",)
+        "Relative throughput over tail drop (1 Gbit/s)", _RELATIVE, _EQUAL, _BOTH, buffer=DROP, facet=("rtt",)
     ),
     "limit": _Figure(
         "Relative throughput, BBRv2 with and without its limit on ECN (1 Gbit/s)",
         _RELATIVE,
-        ("5", "50"),
+        _EQUAL,
         _BOTH,
         variants=(NO_LIMIT, LIMIT),
         facet=("variant", "rtt"),
@@ -104,7 +106,7 @@ BESIDE = {
     "limit-delay": _Figure(
         "Mean time in queue of BBRv2 alone, with and without its limit on ECN (1 Gbit/s)",
         "delay",
-        ("5", "50"),
+        _EQUAL,
         _BBR,
         variants=(NO_LIMIT, LIMIT),
         facet=("variant", "rtt"),
@@ -178,7 +180,7 @@ def draw(found: Results, folder: str | Path) -> list[Path]:
 
 def picture(figure: _Figure, frame: pl.DataFrame) -> Picture:
     """Return a figure of the rows that `Results.of` gives for it: K within N within AQM."""
-    label, top = _MEASURES[figure.measure]
+    label, bottom, top = _MEASURES[figure.measure]
     bars = frame["low"].count() > 0
     made = figures.nested(
         frame,
@@ -189,6 +191,7 @@ def picture(figure: _Figure, frame: pl.DataFrame) -> Picture:
         by="cls" if figure.by_class else None,
         facet=figure.facet or None,
         log_y=figure.measure in _LOG,
+        bottom=bottom,
         top=top,
         words=_WORDS,
         y_label=label,

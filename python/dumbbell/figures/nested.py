@@ -15,7 +15,8 @@ from dumbbell.figures.frames import Groups, Names, axis_label, check, check_uniq
 from dumbbell.figures.lines import handle
 from dumbbell.figures.style import GUIDE, SMALL, styles
 
-_STEP = 0.14  # inches from one value of the innermost key to the next
+_STEP, _NARROW = 0.16, 2.4  # inches from one value of the innermost key to the next, and of the narrowest panel
+_INNER = 8.0  # points, of the names of the innermost key
 _APART = (0.0, 1.0, 1.6)  # steps more where the second key changes, and the third
 _HEIGHT = 2.3  # inches
 _LEFT = -8  # points, from the vertical axis to the words for the keys
@@ -34,6 +35,7 @@ def nested(
     by: Names = None,
     facet: Names = None,
     log_y: bool = False,
+    bottom: float | None = None,
     top: float | None = None,
     words: Sequence[str] | None = None,
     y_label: str | None = None,
@@ -44,8 +46,8 @@ def nested(
     The keys' values stand below the axis, a line each, and `words`, or else the columns' names, say what they are. Each
     group of `by` has its colour and marker, `low` to `high` is drawn as a bar, and each value of `facet` has a panel
     below the one before. A combination without a row, or without a number, is left blank. The vertical axis begins at 0
-    unless it is logarithmic or values are negative, and ends at `top` if that is given. Raises InputError if a column
-    is missing or not numeric, or if two rows are for the same point.
+    unless it is logarithmic or values are negative; `bottom` and `top` end it elsewhere, and what lies beyond is cut
+    off. Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
     """
     rows, keys = taken(frame), tuple(x)
     if not 1 <= len(keys) <= len(_APART):
@@ -55,7 +57,7 @@ def nested(
     names = [ordered(rows[key]) for key in reversed(keys)]  # the outermost first
     places = _places(names)
     end = max(places.values()) + 1
-    picture, panels = spread(rows, facet, 1, size=lambda _: (end * _STEP, _HEIGHT))
+    picture, panels = spread(rows, facet, 1, size=lambda _: (max(end * _STEP, _NARROW), _HEIGHT))
     groups = Groups.of(rows, by)
     drawn = styles(len(groups.keys))
     heights = finite(*(numbers(rows[name]) for name in (y, low, high) if name))
@@ -83,11 +85,13 @@ def nested(
                 ends = numbers(part[low or y]), numbers(part[high or y])
                 panel.axes.vlines(at, *ends, color=style.colour, linewidth=1.0, label=f"_{label}, bars", zorder=2.5)
         named(picture, panel.axes, [category(place[-1]) for place in places], list(places.values()))
+        panel.axes.tick_params(axis="x", labelsize=_INNER)
         panel.axes.set_xlim(-1, end)
         _borders(panel.axes, names, places)
         if not log:
             least, most = (float(heights.min()), float(heights.max())) if len(heights) else (0.0, 1.0)
-            panel.axes.set_ylim(min(0.0, least * 1.05), top or max(most * 1.05, 0.0 if least < 0 else 1e-9))
+            begin = min(0.0, least * 1.05) if bottom is None else bottom
+            panel.axes.set_ylim(begin, max(most * 1.05, 0.0 if least < 0 else 1e-9) if top is None else top)
             if least < 0:
                 panel.axes.axhline(0, color=GUIDE, linewidth=0.8, zorder=1.6, label="_zero")
     for lowest in picture.lowest():
@@ -138,7 +142,7 @@ def _names(picture: Picture, axes: Axes, names: list[list[Any]], places: dict[_P
             text,
             (at, 0),
             xycoords=axes.transAxes if left else axes.get_xaxis_transform(),
-            xytext=(_LEFT if left else 0, -4),
+            xytext=(_LEFT if left else 0, -9),
             textcoords="offset points",
             ha="right" if left else "center",
             va="top",
