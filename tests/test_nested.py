@@ -33,7 +33,7 @@ def places(picture: Picture, axes: Axes) -> dict[float, tuple[str, str, str]]:
         words.append(line[0].get_text())
         lines.append({note.xy[0]: note.get_text() for note in line[1:]})
     assert words == ["N", "AQM"] and [len(line) for line in lines] == [9, 3]
-    near = [lambda at, line=line: line[min(line, key=lambda other: abs(other - at))] for line in lines]  # type: ignore[misc]
+    near = [lambda at, line=line: line[min(line, key=lambda other: abs(other - at))] for line in lines]
     return {at: (near[1](at), near[0](at), k) for at, k in inner}
 
 
