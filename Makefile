@@ -5,6 +5,7 @@
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
 # make l4s    DualPI2 as in its authors' reports: runs experiments/l4s, writes l4s.md, the figures into l4s/ and docs/findings/dualpi2-versions.md
 # make l4s-questions  figures and tables of docs/findings/dualpi2.md: writes l4s-questions.md and l4s-questions/
+# make csaqm  BBRv2 and DCTCP over STEP, PI2 and tail drop: runs experiments/csaqm, writes csaqm.md and the figures into csaqm/
 # make check-bbr  the test cases of the BBR draft for all versions: writes docs/findings/bbr-suite.md, and figures of what failed into check-bbr/
 # make bbr    BBR beside others: runs experiments/bbr, writes tables and figures of docs/findings/bbr.md
 # make reference  every key of experiment files and every column of results: writes docs/reference.md
@@ -28,7 +29,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo validation linux linux-runs sce abe l4s l4s-questions bbr check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo validation linux linux-runs sce abe l4s l4s-questions csaqm bbr check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -77,6 +78,10 @@ l4s: build
 l4s-questions: build
 	$(BIN)/dumbbell run $(addprefix experiments/l4s/,$(addsuffix .toml,$(addprefix questions-,rtt burst protection any-ect fq) stability)) -o l4s-questions.duckdb
 	@$(BIN)/python docs/findings_l4s.py l4s-questions.duckdb l4s-questions > l4s-questions.md
+
+csaqm: build
+	$(BIN)/dumbbell run experiments/csaqm/*.toml -o csaqm.duckdb
+	@$(BIN)/dumbbell paper csaqm csaqm.duckdb -o csaqm > csaqm.md
 
 check-bbr: build
 	@$(BIN)/python docs/findings_bbr_suite.py check-bbr > docs/findings/bbr-suite.md
@@ -146,7 +151,7 @@ bench:
 
 clean:
 	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
-		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-questions.md l4s-questions bbr.duckdb check-bbr python/dumbbell/_native*.so
+		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-questions.md l4s-questions csaqm.duckdb csaqm.md csaqm bbr.duckdb check-bbr python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }

@@ -151,6 +151,9 @@ KINDS: dict[str, Callable[[int], Picture]] = {
     "bars of three levels": lambda n: figures.bars(
         points(n).filter(pl.col("base_rtt_ms") < 60), "aqm", "goodput_mbit", group="base_rtt_ms", inner=by(n)
     ),
+    "names within names": lambda n: figures.nested(
+        points(n), ("base_rtt_ms", "aqm"), "goodput_mbit", low="low", high="high", by=by(n), words=("RTT", "AQM")
+    ),
     "box": lambda n: figures.box(seeds(n), "aqm", "goodput_mbit", by=by(n)),
     "cdf": lambda n: figures.cdf(seeds(n), "rtt_ms", by=by(n), facet="aqm", columns=2),
     "ellipses": lambda n: figures.ellipses(of(seeds(n), aqm="pie"), "rtt_ms", "goodput_mbit", by=by(n)),
@@ -245,7 +248,7 @@ def test_bars_are_the_rows_of_their_names() -> None:
         frame, "aqm", "goodput_mbit", low="low", high="high", group="base_rtt_ms", inner="beta", reference="published"
     )
     handles, [axes] = legend(picture), picture.panels.values()
-    outer = {note.get_text(): note.xy[0] for _, note in picture.under}
+    outer = {note.get_text(): note.xy[0] for lines in picture.under.values() for note in lines[0]}
     inner = list(zip(axes.get_xticks(), [text.get_text() for text in axes.get_xticklabels()], strict=True))
     found = 0
     for container in axes.containers:

@@ -148,7 +148,8 @@ _RUNS = [
         "JSON: counters that only some disciplines have, over the whole run. fq_codel and fq_pie: new_flows (flow "
         "queues that became active); red: marked_by_chance and marked_by_force; dualpi2: packets_in_l, packets_in_c, "
         "ecn_mark and step_marks (a packet that both parts mark counts in both), maxq (most packets that one found); "
-        "pi2: packets_in, ecn_mark, maxq; every internal queue (tin0, tin1, ... "
+        "pi2: packets_in, ecn_mark, maxq; csaqm: below_ctv (packets that left below the threshold value), updates and "
+        "updates_above (those that found more than the target); every internal queue (tin0, tin1, ... "
         "of cake, l and c of dualpi2): NAME_packets, NAME_ce_marks, NAME_sce_marks and NAME_drops.",
     ),
     Column("events", "events", "events", "Events that the engine handled: a measure of its work."),

@@ -205,8 +205,11 @@ def _print_csv(rows: list[dict[str, Any]]) -> None:
     writer.writerows(rows)
 
 
+PAPERS = ("abe", "csaqm", "l4s")
+
+
 def paper(
-    name: Annotated[str, typer.Argument(metavar="PAPER", help="Whose figures: abe, l4s.")],
+    name: Annotated[str, typer.Argument(metavar="PAPER", help="Whose figures: abe, csaqm, l4s.")],
     results: File,
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="DIR", help="Folder for the figures.")] = None,
     reference: Annotated[
@@ -214,17 +217,21 @@ def paper(
     ] = None,
 ) -> None:
     """Print a paper's results as tables and, with -o, draw its figures."""
-    from dumbbell import abe, l4s
+    from dumbbell import abe, coexistence_paper, l4s
 
-    if name not in ("abe", "l4s"):
-        raise InputError("paper", "", name, "abe, l4s", nearest(name, ["abe", "l4s"]))
+    if name not in PAPERS:
+        raise InputError("paper", "", name, ", ".join(PAPERS), nearest(name, PAPERS))
+    if reference is not None and name != "l4s":
+        raise InputError("paper", "--reference", name, "l4s")
     if name == "l4s":
         reports = l4s.Results(results, reference)
         print(l4s.tables(reports))
         drawn = [] if output is None else l4s.draw(reports, output)
+    elif name == "csaqm":
+        matrix = coexistence_paper.Results(results)
+        print(coexistence_paper.tables(matrix))
+        drawn = [] if output is None else coexistence_paper.draw(matrix, output)
     else:
-        if reference is not None:
-            raise InputError("paper", "--reference", "abe", "l4s")
         found = abe.Results(results)
         print(abe.tables(found))
         drawn = [] if output is None else abe.draw(found, output)

@@ -5,6 +5,7 @@ import heapq
 import itertools
 import os
 import queue
+import random
 import signal
 import sys
 import threading
@@ -24,7 +25,9 @@ from dumbbell.errors import InputError, one_line
 from dumbbell.experiment import Cell, Experiment
 from dumbbell.store import Alike, Finished, Measured, Store
 
-PACKETS_PER_SECOND = 8.0e6  # of one core, before anything has been measured: in the middle of the cases of make bench
+PACKETS_PER_SECOND = 8.0e6  # of one core, where no run can be tried out: in the middle of the cases of make bench
+_TRIALS = 16  # runs that an estimate tries out
+_TRIAL_S, _FIRST_PART = 0.3, 0.4  # for how long each, and which part of that is not counted
 RUN_BYTES, FLOW_BYTES, INTERVAL_BYTES, BIN_BYTES, BINS = 1500, 120, 80, 8, 1000  # in the results file, about
 SHORT_FLOW_BYTES = 40
 WINDOW = 4096  # runs that are put in order, longest first
@@ -65,32 +68,66 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _speed(store: Store) -> float:
-    """Return packets a second on one core, reckoned like `Cell.packets`, from the largest runs in the store."""
-    if "packets" not in store.columns("runs"):
+def _speed(cells: list[Cell], jobs: int) -> float:
+    """Return packets a second on one core, reckoned like `Cell.packets`: some of the runs are tried out for a moment.
+
+    The chance of being tried is in proportion to the work, and as many are tried at once as the sweep will run. What a
+    flow does at first is left out where a run goes on for longer than that.
+    """
+    if not cells:
         return PACKETS_PER_SECOND
-    longest = "SELECT packets, wall_s FROM runs WHERE packets IS NOT NULL ORDER BY packets DESC LIMIT 200"
-    packets, seconds = store.read(f"SELECT sum(packets + 1000)::DOUBLE, sum(wall_s) FROM ({longest})").row(0)
-    return float(packets / seconds) if packets and seconds else PACKETS_PER_SECOND
+    tried = random.Random(0).choices(cells, [cell.packets for cell in cells], k=_TRIALS)
+    with ThreadPoolExecutor(min(jobs, cores())) as pool:
+        costs = [cost for cost in pool.map(_seconds_per_packet, tried) if cost is not None]
+    return len(costs) / sum(costs) if costs else PACKETS_PER_SECOND
+
+
+def _seconds_per_packet(cell: Cell) -> float | None:
+    """Return what a packet of a run costs, s, in the last part of `_TRIAL_S`; None if the run fails."""
+    cancel, progress = _native.Cancel(), _native.Progress()
+    looks: list[tuple[float, int]] = []
+
+    def look() -> None:
+        looks.append((time.perf_counter(), progress.simulated))
+
+    timers = [threading.Timer(_TRIAL_S * _FIRST_PART, look), threading.Timer(_TRIAL_S, cancel.cancel)]
+    look()
+    for timer in timers:
+        timer.start()
+    try:
+        _native.run(cell.config, cancel, progress)
+    except _native.Interrupted:
+        pass
+    except (RuntimeError, ValueError):
+        return None
+    finally:
+        for timer in timers:
+            timer.cancel()
+    ended, reached = time.perf_counter(), progress.simulated if cancel.cancelled else cell.duration
+    began, first = looks[-1] if cancel.cancelled else looks[0]
+    part = (reached - first) / cell.duration
+    return (ended - began) / (part * cell.packets) if part > 0 else None
 
 
 def estimate(experiments: list[Experiment], output: str | Path, jobs: int) -> Estimate:
     """Return what `run` would do; reads the store if there is one and writes nothing. Raises InputError.
 
-    Exact in the number of runs, apart from those that several files of a large sweep share. Neither time nor memory
-    grows with the number of runs.
+    Exact in the number of runs, apart from those that several files of a large sweep share. How long they take is
+    reckoned from a few that are tried out for some seconds. Neither time nor memory grows with the number of runs.
     """
     total = sum(map(len, experiments))
     work, longest, size, kept, runs = 0.0, 0.0, 0.0, 0.0, float(total)
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(Store.open(output)) if Path(output).exists() else None
-        speed = _speed(store) if store else PACKETS_PER_SECOND
+        tried: list[Cell] = []
         for part in _parts(experiments, store):
             runs -= part.repeated
             kept += part.scale * part.kept
             work += part.scale * sum(cell.packets for cell in part.left)
             longest = max(longest, *(cell.packets for cell in part.left), 0.0)
             size += part.scale * sum(_bytes(cell) for cell in part.left)
+            tried += part.left
+    speed = _speed(tried, jobs)
     return Estimate(round(runs), round(kept), max(work / jobs, longest) / speed, size)
 
 

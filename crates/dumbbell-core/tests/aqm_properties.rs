@@ -8,6 +8,7 @@ use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::param::{AlgorithmSpec, Kind, ParamError, ParamSpec};
 use dumbbell_core::record::{Counters, FlowCounters, InternalCounters, InternalLog};
+use dumbbell_core::rng::mix;
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::with_aqm;
 use proptest::prelude::*;
@@ -224,7 +225,8 @@ impl Model {
                 break first;
             }
         };
-        assert_eq!((original.len, original.flags, original.tsval), (packet.len, packet.flags, packet.tsval));
+        let kept = |one: &Packet| (one.len, one.flags, one.tsval, one.value);
+        assert_eq!(kept(&original), kept(packet));
         assert_eq!(packet.enqueue_time, original.enqueue_time, "the queue stamps the time of arrival");
         assert!(packet.enqueue_time <= now);
         match (original.ecn, packet.ecn) {
@@ -327,7 +329,8 @@ pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
                         flow: flow_id,
                         tsval: 3,
                         tsecr_age: 5,
-                        value: 9,
+                        // any value, and each of the ends at times
+                        value: [0, u16::MAX, mix(seq) as u16, mix(seq ^ 1) as u16][seq as usize % 4],
                         len,
                         ecn,
                         flags: 4,
@@ -534,7 +537,7 @@ fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Time, seconds: u64) -> Counters {
             }
             pass(&mut aqm, &mut now, arrival.min(link), &mut log);
             if arrival <= link {
-                let packet = Packet { enqueue_time: now, seq, tsval: 3, value: 9, len: LENGTHS[0], ecn, flags: 4, ..Packet::EMPTY };
+                let packet = Packet { enqueue_time: now, seq, tsval: 3, value: mix(seq) as u16, len: LENGTHS[0], ecn, flags: 4, ..Packet::EMPTY };
                 model.enters(packet);
                 log.arrived(&packet, now);
                 aqm.enqueue(packet, now, &mut log);

@@ -3,9 +3,10 @@
 use dumbbell_core::cc::Chosen;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
-use dumbbell_core::path;
+use dumbbell_core::path::{self, Carried};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::{self, HostParams};
+use dumbbell_core::tcp::Ack;
 use dumbbell_core::traffic::{Arrivals, Codepoint, Sizes, Spacing};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::{aqm, cc, choice, params};
@@ -320,8 +321,8 @@ impl RunConfig {
         let section = object(root.get("bottleneck").unwrap_or(&Value::Null), "bottleneck")?;
         let bottleneck = BottleneckParams::from_json(&without(section, &["aqm", "rate_changes", "path", "behind"]))
             .map_err(|e| e.within("bottleneck"))?;
-        let path = read_path(section, "path").map_err(|e| e.within("bottleneck"))?;
-        let behind = read_path(section, "behind").map_err(|e| e.within("bottleneck"))?;
+        let path = read_path::<Packet>(section, "path").map_err(|e| e.within("bottleneck"))?;
+        let behind = read_path::<Packet>(section, "behind").map_err(|e| e.within("bottleneck"))?;
         let aqm = object(section.get("aqm").unwrap_or(&Value::Null), "bottleneck.aqm")?.clone();
         let mut rate_changes = Vec::new();
         for change in list(section.get("rate_changes"), "bottleneck.rate_changes")? {
@@ -568,21 +569,21 @@ fn read_web(value: &Value) -> Result<WebConfig, ParamError> {
 fn read_udp(value: &Value) -> Result<(UdpConfig, usize), ParamError> {
     let map = object(value, "udp")?;
     let params = UdpParams::from_json(&without(map, &["start", "count", "path"]))?;
-    let stages = StageConfig { path: read_path(map, "path")?, ack_path: Vec::new() };
+    let stages = StageConfig { path: read_path::<Packet>(map, "path")?, ack_path: Vec::new() };
     Ok((UdpConfig { start: read_start(map)?, stages, params }, read_count(map)?))
 }
 
 fn read_stages(map: &Map<String, Value>) -> Result<StageConfig, ParamError> {
-    Ok(StageConfig { path: read_path(map, "path")?, ack_path: read_path(map, "ack_path")? })
+    Ok(StageConfig { path: read_path::<Packet>(map, "path")?, ack_path: read_path::<Ack>(map, "ack_path")? })
 }
 
-/// The stages in the list `key`, each of which can be built.
-fn read_path(map: &Map<String, Value>, key: &str) -> Result<Vec<Map<String, Value>>, ParamError> {
+/// The stages in the list `key`, each of which can be built for items of type `T`.
+fn read_path<T: Carried>(map: &Map<String, Value>, key: &str) -> Result<Vec<Map<String, Value>>, ParamError> {
     let entries = list(map.get(key), key)?.iter().enumerate();
     let stages =
         entries.map(|(index, stage)| object(stage, &format!("{key}[{index}]")).cloned()).collect::<Result<Vec<_>, _>>()?;
     let place = |error: ParamError| ParamError { key: format!("{key}{}", error.key), ..error };
-    path::build::<Packet>(&stages, Rng::stream(0, "check", 0)).map_err(place)?;
+    path::build::<T>(&stages, Rng::stream(0, "check", 0)).map_err(place)?;
     Ok(stages)
 }
 

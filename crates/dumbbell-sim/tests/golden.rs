@@ -77,6 +77,7 @@ fn queues() -> Vec<Queue> {
         queue("dualpi2", 20, true, "", json!({})),
         queue("cake", 20, true, "cake", json!({})),
         queue("cake sce", 20, true, "", json!({"sce": "on"})),
+        queue("csaqm", 20, true, "", json!({})),
     ]
 }
 
@@ -145,7 +146,8 @@ impl Cell {
     }
 
     fn measure(&self) -> Vec<Measured> {
-        let flow = |cc: &&str| json!({"cc": {"name": cc}, "base_rtt": self.queue.base_rtt * MS});
+        let path = if self.queue.name == "csaqm" { json!([{"name": "value_marker"}]) } else { json!([]) };
+        let flow = |cc: &&str| json!({"cc": {"name": cc}, "base_rtt": self.queue.base_rtt * MS, "path": path});
         let config = json!({"duration": self.seconds() * SECOND, "seed": 1,
             "bottleneck": {"rate": 10_000_000, "shaper": "htb", "aqm": self.queue.aqm},
             "hosts": {"ecn": self.queue.ecn, "sce_feedback": self.queue.name == "cake sce"},
@@ -402,6 +404,18 @@ cake sce    20 reno-sce        10      8.27      -      23.2      -      1515   
 cake sce    20 dctcp-sce       10      6.64      -      23.5      -       789      -         0      -
 cake sce    20 cubic-sce       10      9.44      -      23.4      -      1806      -         0      -
 cake sce    20 constant        10      5.44      -      21.2      -         6      -         0      -
+csaqm       20 reno            10      8.43      -      22.6      -       121      -         0      -
+csaqm       20 cubic           10      9.02      -      22.4      -        81      -         0      -
+csaqm       20 dctcp           10      9.45      -      25.6      -       736      -         0      -
+csaqm       20 prague          10      9.34      -      26.4      -      1100      -         0      -
+csaqm       20 bbr1            10      9.52      -      30.1      -      3513      -         0      -
+csaqm       20 bbr2            10      9.45      -      22.3      -       534      -         0      -
+csaqm       20 bbr3            10      9.39      -      26.3      -      1900      -         0      -
+csaqm       20 bbr-draft       10      9.32      -      21.1      -         0      -       127      -
+csaqm       20 reno-sce        10      8.15      -      24.0      -       436      -         0      -
+csaqm       20 dctcp-sce       10      8.15      -      24.0      -       436      -         0      -
+csaqm       20 cubic-sce       10      9.05      -      22.5      -        59      -         0      -
+csaqm       20 constant        10      5.77      -      20.0      -         2      -         0      -
 ";
 
 /// The same; the first name is the flow's own, the second that of the flow beside it. Marks and drops are of both.

@@ -10,6 +10,7 @@ from dumbbell.figures.ellipses import ellipses
 from dumbbell.figures.frames import said
 from dumbbell.figures.heat import heat
 from dumbbell.figures.lines import lines
+from dumbbell.figures.nested import nested
 from dumbbell.figures.over_time import Band, Series, shares, stacked_series
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "ellipses",
     "heat",
     "lines",
+    "nested",
     "said",
     "save",
     "shares",

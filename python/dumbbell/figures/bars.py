@@ -158,6 +158,7 @@ def _second_line(
 ) -> None:
     """Write the names of the outermost level below those of the middle one, in the lowest panel of each column."""
     for lowest in picture.lowest():
+        picture.under[lowest] = [[]]
         for name, text in zip(names, texts, strict=True):
             middle = float(np.mean([place[name, key] for key in middles.keys]))
             note = lowest.annotate(
@@ -172,7 +173,7 @@ def _second_line(
                 fontsize="small",
                 fontweight="bold",
             )
-            picture.under.append((lowest, note))
+            picture.under[lowest][0].append(note)
 
 
 def _patch(style: Style) -> Patch:

@@ -65,7 +65,7 @@ class Picture(Figure):
         self.grid: list[list[Axes | None]] = [[None] * across for _ in range(down)]
         self.panel_size = size
         self.title_pad = 6.0  # points
-        self.under: list[tuple[Axes, Annotation]] = []  # second line of names below the ticks
+        self.under: dict[Axes, list[list[Annotation]]] = {}  # lines of names below the ticks, from the top
         self.categories: set[Axes] = set()
         self._texts: list[Text] = []
 
@@ -298,11 +298,15 @@ class _Arrangement:
             if not any(axes.get_shared_x_axes().joined(axes, other) for other in done):
                 done.append(axes)
                 self._fit_x_ticks(axes)
-        for axes, name in self.picture.under:
+        for axes, lines in self.picture.under.items():
             labels = [label for label in axes.get_xticklabels() if label.get_text() and label.get_visible()]
             tallest = max((self._size(label)[1] for label in labels), default=0.0)
-            name.xyann = (0, -(tallest * 72 + 9))
-            axes.xaxis.labelpad = self._size(name)[1] * 72 + 9
+            below = tallest * 72 + 9
+            for line in lines:
+                for name in line:
+                    name.xyann = (name.xyann[0], -below)
+                below += max(self._size(name)[1] for name in line) * 72 + 3
+            axes.xaxis.labelpad = below - tallest * 72 - 3
 
     def _boxes(self, axes: Axes) -> list[tuple[Text, Bbox]]:
         low, high = sorted(axes.get_xlim())

@@ -159,6 +159,7 @@ aqms! {
     Pi2: pi2,
     DualPi2: dualpi2,
     Cake: cake,
+    Csaqm: csaqm,
 }
 
 #[cfg(test)]

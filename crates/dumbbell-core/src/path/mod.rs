@@ -16,8 +16,17 @@ use serde_json::{Map, Value};
 
 /// What can pass a path.
 pub trait Carried {
+    /// Names of the stages that do nothing with it.
+    const REFUSED: &[&str] = &[];
+
     /// Length of its frame on the wire without FCS, bytes.
     fn frame(&self) -> u32;
+
+    /// It, if it is a packet of the data direction.
+    #[inline]
+    fn packet_mut(&mut self) -> Option<&mut Packet> {
+        None
+    }
 }
 
 impl Carried for Packet {
@@ -25,9 +34,16 @@ impl Carried for Packet {
     fn frame(&self) -> u32 {
         u32::from(self.len)
     }
+
+    #[inline]
+    fn packet_mut(&mut self) -> Option<&mut Packet> {
+        Some(self)
+    }
 }
 
 impl Carried for Ack {
+    const REFUSED: &[&str] = &[value_marker::NAME];
+
     #[inline]
     fn frame(&self) -> u32 {
         u32::from(HEADERS)
@@ -36,9 +52,16 @@ impl Carried for Ack {
 
 /// With something that is carried along.
 impl<T: Carried, With> Carried for (T, With) {
+    const REFUSED: &[&str] = T::REFUSED;
+
     #[inline]
     fn frame(&self) -> u32 {
         self.0.frame()
+    }
+
+    #[inline]
+    fn packet_mut(&mut self) -> Option<&mut Packet> {
+        self.0.packet_mut()
     }
 }
 
@@ -135,11 +158,16 @@ macro_rules! stages {
         }
 
         /// Builds the stage that `config` names in its key `name`, with its other keys as parameters. It may draw from `rng`.
-        fn stage<T>(config: &Map<String, Value>, rng: &mut Rng) -> Result<AnyStage<T>, ParamError> {
+        fn stage<T: Carried>(config: &Map<String, Value>, rng: &mut Rng) -> Result<AnyStage<T>, ParamError> {
             let name = config.get("name").and_then(Value::as_str).unwrap_or("");
             match name {
-                $( $module::NAME => Ok(AnyStage::$variant(<$state>::new($module::Params::from_json(config)?, rng))), )*
-                _ => Err(ParamError::new("name", format!("{name:?}"), [$($module::NAME),*].join(", "))),
+                $( $module::NAME if !T::REFUSED.contains(&name) => {
+                    Ok(AnyStage::$variant(<$state>::new($module::Params::from_json(config)?, rng)))
+                } )*
+                _ => {
+                    let allowed: Vec<&str> = [$($module::NAME),*].into_iter().filter(|name| !T::REFUSED.contains(name)).collect();
+                    Err(ParamError::new("name", format!("{name:?}"), allowed.join(", ")))
+                }
             }
         }
     };
@@ -152,6 +180,7 @@ stages! {
     Reorder: reorder (reorder::State<T>),
     Batch: batch (batch::State<T>),
     Policer: policer (policer::State),
+    ValueMarker: value_marker (value_marker::State),
 }
 
 /// Stages in a row. They share one stream of random numbers.

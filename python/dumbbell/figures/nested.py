@@ -1,0 +1,163 @@
+"""Points over names within names: one measure over every combination of up to three keys."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.text import Annotation
+
+from dumbbell.errors import InputError
+from dumbbell.figures.axes import category, finite, is_log, named, scale
+from dumbbell.figures.canvas import Picture, drawing, spread
+from dumbbell.figures.frames import Groups, Names, axis_label, check, check_unique, listed, numbers, ordered, taken
+from dumbbell.figures.lines import handle
+from dumbbell.figures.style import GUIDE, SMALL, styles
+
+_STEP, _NARROW = 0.16, 2.4  # inches from one value of the innermost key to the next, and of the narrowest panel
+_INNER = 8.0  # points, of the names of the innermost key
+_APART = (0.0, 1.0, 1.6)  # steps more where the second key changes, and the third
+_HEIGHT = 2.3  # inches
+_LEFT = -8  # points, from the vertical axis to the words for the keys
+
+_Place = tuple[Any, ...]
+
+
+@drawing
+def nested(
+    frame: Any,
+    x: Sequence[str],
+    y: str,
+    *,
+    low: str | None = None,
+    high: str | None = None,
+    by: Names = None,
+    facet: Names = None,
+    log_y: bool = False,
+    bottom: float | None = None,
+    top: float | None = None,
+    words: Sequence[str] | None = None,
+    y_label: str | None = None,
+    title: str | None = None,
+) -> Picture:
+    """Draw `y` as points at every combination of the keys `x`, the innermost first; a line joins its values.
+
+    The keys' values stand below the axis, a line each, and `words`, or else the columns' names, say what they are. Each
+    group of `by` has its colour and marker, `low` to `high` is drawn as a bar, and each value of `facet` has a panel
+    below the one before. A combination without a row, or without a number, is left blank. The vertical axis begins at 0
+    unless it is logarithmic or values are negative; `bottom` and `top` end it elsewhere, and what lies beyond is cut
+    off. Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
+    """
+    rows, keys = taken(frame), tuple(x)
+    if not 1 <= len(keys) <= len(_APART):
+        raise InputError("", "x", f"{len(keys)} keys", f"1 to {len(_APART)}")
+    check(rows, ("y", "low", "high"), x=keys, y=y, low=low, high=high, by=by, facet=facet)
+    check_unique(rows, list(dict.fromkeys([*listed(by), *listed(facet), *keys])))
+    names = [ordered(rows[key]) for key in reversed(keys)]  # the outermost first
+    places = _places(names)
+    end = max(places.values()) + 1
+    picture, panels = spread(rows, facet, 1, size=lambda _: (max(end * _STEP, _NARROW), _HEIGHT))
+    groups = Groups.of(rows, by)
+    drawn = styles(len(groups.keys))
+    heights = finite(*(numbers(rows[name]) for name in (y, low, high) if name))
+    log = is_log(log_y, heights, "log_y")
+    scale(panels[0].axes.yaxis, heights, log=log)
+    for panel in panels:
+        for label, part, style in zip(groups.labels, groups.parts(panel.rows), drawn, strict=True):
+            known = {place: i for i, place in enumerate(part.select(reversed(keys)).rows())}
+            values = numbers(part[y])
+            for outer in itertools.product(*names[:-1]):
+                inner = [(*outer, value) for value in names[-1]]
+                panel.axes.plot(
+                    [places[place] for place in inner],
+                    [values[known[place]] if place in known else np.nan for place in inner],
+                    color=style.colour,
+                    marker=style.marker,
+                    markersize=4.0,
+                    linestyle=style.dashes,
+                    linewidth=1.2,
+                    label=label,
+                    zorder=3,
+                )
+            if low or high:
+                at = [places[place] for place in known]
+                ends = numbers(part[low or y]), numbers(part[high or y])
+                panel.axes.vlines(at, *ends, color=style.colour, linewidth=1.0, label=f"_{label}, bars", zorder=2.5)
+        named(picture, panel.axes, [category(place[-1]) for place in places], list(places.values()))
+        panel.axes.tick_params(axis="x", labelsize=_INNER)
+        panel.axes.set_xlim(-1, end)
+        _borders(panel.axes, names, places)
+        if not log:
+            least, most = (float(heights.min()), float(heights.max())) if len(heights) else (0.0, 1.0)
+            begin = min(0.0, least * 1.05) if bottom is None else bottom
+            panel.axes.set_ylim(begin, max(most * 1.05, 0.0 if least < 0 else 1e-9) if top is None else top)
+            if least < 0:
+                panel.axes.axhline(0, color=GUIDE, linewidth=0.8, zorder=1.6, label="_zero")
+    for lowest in picture.lowest():
+        _names(picture, lowest, names, places, list(words or map(axis_label, keys)))
+    if len(groups.keys) > 1:
+        for label, style in zip(groups.labels, drawn, strict=True):
+            picture.entry(label, handle(style, joined=True))
+    picture.around.title = title
+    picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
+    return picture
+
+
+def _places(names: list[list[Any]]) -> dict[_Place, float]:
+    """Return where each combination stands, in steps."""
+    found: dict[_Place, float] = {}
+    at, before = 0.0, None
+    for place in itertools.product(*names):
+        if before is not None:
+            changed = next(i for i, (one, other) in enumerate(zip(place, before, strict=True)) if one != other)
+            at += 1 + _APART[len(names) - 1 - changed]
+        found[place], before = at, place
+    return found
+
+
+def _groups(names: list[list[Any]], places: dict[_Place, float], depth: int) -> list[tuple[Any, float, float]]:
+    """Return name, first and last place of every group that the first `depth` keys make."""
+    found = []
+    for outer in itertools.product(*names[:depth]):
+        own = [at for place, at in places.items() if place[:depth] == outer]
+        found.append((outer[-1], min(own), max(own)))
+    return found
+
+
+def _borders(axes: Axes, names: list[list[Any]], places: dict[_Place, float]) -> None:
+    """Draw a line between neighbours of each key but the innermost; the outermost key's are the darkest."""
+    for depth in range(1, len(names)):
+        ends = _groups(names, places, depth)
+        for (_, _, last), (_, first, _) in itertools.pairwise(ends):
+            colour, width = ("0.45", 0.9) if depth == 1 and len(names) > 2 else ("0.8", 0.7)
+            axes.axvline((last + first) / 2, color=colour, linewidth=width, zorder=1, label="_border")
+
+
+def _names(picture: Picture, axes: Axes, names: list[list[Any]], places: dict[_Place, float], words: list[str]) -> None:
+    """Write the values of the outer keys below those of the innermost, and at the left what each key is."""
+
+    def note(text: str, at: float, *, left: bool) -> Annotation:
+        return axes.annotate(
+            text,
+            (at, 0),
+            xycoords=axes.transAxes if left else axes.get_xaxis_transform(),
+            xytext=(_LEFT if left else 0, -9),
+            textcoords="offset points",
+            ha="right" if left else "center",
+            va="top",
+            annotation_clip=False,
+            fontsize=SMALL,
+            fontweight="bold" if left else "normal",
+        )
+
+    note(words[0], 0.0, left=True)
+    picture.under[axes] = [
+        [
+            note(word, 0.0, left=True),
+            *(note(category(name), (first + last) / 2, left=False) for name, first, last in found),
+        ]
+        for word, found in zip(
+            words[1:], (_groups(names, places, depth) for depth in range(len(names) - 1, 0, -1)), strict=True
+        )
+    ]
