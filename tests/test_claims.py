@@ -273,7 +273,7 @@ def test_along_several_columns_before_against() -> None:
     along = {"k": "mean", "n": "range"}
     found = verdict({"along": along, "against": {"aqm": ["STEP", "PI2"]}, "is": "> 0"}, use)
     assert (found.verdict, found.cells) == ("holds", 1) and found.value.mean == pytest.approx(0.825)
-    text = "use, mean along k, range along n, STEP - PI2 > 0 [every]"
+    text = "use, mean along k, range along n, aqm STEP - PI2 > 0 [every]"
     assert found.claim.text == text
 
 
@@ -302,7 +302,7 @@ def test_no_data_is_said_where_missing_runs_could_decide(cells: str, bound: str,
     found = verdict({"cells": cells, "is": bound}, use, lambda cell, seed: use(cell, seed))
     assert (found.verdict, found.unknown) == (expected, 2)
     assert found.missing == ("aqm X, n 2, k 0.2", "aqm X, n 10, k 0.2")
-    assert found.why == "2 of 24 cells have no run"
+    assert found.why == "2 of 24 cells have no run, all with aqm X; k 0.2"
 
 
 def test_a_comparison_needs_both_sides_and_a_row_along_all_values() -> None:
@@ -514,7 +514,7 @@ def test_the_text_has_verdicts_remarks_and_the_count() -> None:
     )
     assert text.splitlines()[-2:] == [
         "0 of 1 judged claims hold (0 %); 1 more fail on real Linux too (100 % in all); 2 without data",
-        "1 of 1 judged claims of Acceptance, not counted hold (100 %); 0 without data",
+        "Acceptance (not counted): 1 of 1 judged claims hold (100 %); 0 without data",
     ]
 
 
@@ -607,6 +607,28 @@ def test_the_command(
 def test_a_file_that_is_not_there_gets_the_nearest_name(command: Command) -> None:
     done = command("claims", "no.duckdb", "csaqn")
     assert done.returncode == 2 and "csaqn: found no such file" in done.stderr and "nearest: csaqm" in done.stderr
+
+
+def test_claims_are_judged_on_what_has_run(command: Command, tmp_path: Path) -> None:
+    """Two DCTCP flows over STEP at K = 0.17, 1 Gbit/s and 5 ms: 106250 bytes. The use is that of the runs' table."""
+    step = {"name": "red", "min": "106250B", "max": "106250B", "wlog": 0, "ecn": True, "limit": "62500000B"}
+    link = {"rate": "1Gbit", "aqm": step}
+    results = dumbbell.run(
+        described(bottleneck=link, flows=[{"cc": "dctcp", "base_rtt": "5ms", "count": 2}]),
+        output=tmp_path / "step.duckdb",
+    )
+    done = command("claims", "step.duckdb", "--only", "dctcp-step-recommended,dctcp-fair", "--json")
+    first, second = json.loads(done.stdout)["claims"]
+    assert (first["id"], first["cells"], first["seeds"]) == ("dctcp-fair", 84, 1)
+    assert (first["verdict"], first["unknown"], len(first["missing"])) == ("no data", 83, 83)
+    use = results.runs["utilisation"][0]
+    assert (second["value"], second["verdict"]) == (use, "holds" if use < 0.6 else "fails")
+
+
+def test_results_of_something_else_are_refused(command: Command, tmp_path: Path) -> None:
+    dumbbell.run(described(), output=tmp_path / "other.duckdb")
+    done = command("claims", "other.duckdb")
+    assert done.returncode == 2 and "other.duckdb: found no run of DCTCP" in done.stderr
 
 
 # the language's page, and the claims that come along

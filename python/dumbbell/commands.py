@@ -172,7 +172,9 @@ def draft(
 def claims(
     results: File,
     file: Annotated[str, typer.Argument(metavar="[CLAIMS]", help="File of claims, or a name: csaqm.")] = "csaqm",
-    only: Annotated[list[str] | None, typer.Option("--only", metavar="ID", help="Only this claim, or section.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="ID[,ID]", help="Only these claims or sections.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Every verdict with all its numbers, as JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="One claim a row.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="A page: every claim by section.")] = False,
@@ -187,7 +189,7 @@ def claims(
 
     if as_json + as_csv + as_markdown > 1:
         raise InputError("claims", "", "several of --json, --csv and --markdown", "one of them")
-    wanted = claiming.load(file).only(only or [])
+    wanted = claiming.load(file).only([name for names in only or [] for name in names.split(",")])
     found = _results(results)
     verdicts = claiming.judge(wanted, claiming.tables_of(wanted, found))
     if as_csv:

@@ -277,7 +277,7 @@ def _verdict(claim: Claim, values: Values, missing: Sequence[Cell]) -> Verdict:
     known = {cell: seeds for cell, seeds in values.items() if seeds is not None}
     unknown = len(values) - len(known)
     lacking = tuple(_text(cell, _telling(claim.cells)) for cell in missing)
-    why = f"{len(missing)} of {len(claim.cells)} cells have no run" if missing else ""
+    why = f"{len(missing)} of {len(claim.cells)} cells have no run{_all_of(missing, claim.cells)}" if missing else ""
     if unknown and not missing:
         why = f"{unknown} of {len(values)} comparisons have no seed in common"
     if not known:
@@ -322,14 +322,30 @@ def _unsure(predicate: Predicate, one: Interval) -> bool:
     return bool(inside) or len({predicate.holds(value) for value in (one.low, one.mean, one.high)}) > 1
 
 
-def _telling(cells: Iterable[Cell]) -> set[str]:
-    """Return the columns in which cells differ; all of them if there is one cell."""
-    values: dict[str, set[Value]] = {}
+def _values_of(cells: Iterable[Cell]) -> dict[str, list[Value]]:
+    """Return the values of every column of cells, in order."""
+    found: dict[str, list[Value]] = {}
     for cell in cells:
         for column, value in cell:
-            values.setdefault(column, set()).add(value)
-    several = {column for column, found in values.items() if len(found) > 1}
-    return several or set(values)
+            found.setdefault(column, []).append(value)
+    return {column: list(dict.fromkeys(values)) for column, values in found.items()}
+
+
+def _all_of(some: Iterable[Cell], cells: Iterable[Cell]) -> str:
+    """Return the values of columns that some of the cells have, where they do not have all: `, all with aqm PI2`."""
+    every = _values_of(cells)
+    parts = [
+        f"{column} {', '.join(map(label, values))}"
+        for column, values in _values_of(some).items()
+        if len(values) < len(every[column])
+    ]
+    return f", all with {'; '.join(parts)}" if parts else ""
+
+
+def _telling(cells: Iterable[Cell]) -> set[str]:
+    """Return the columns in which cells differ; all of them if there is one cell."""
+    values = _values_of(cells)
+    return {column for column, found in values.items() if len(found) > 1} or set(values)
 
 
 def _text(cell: Cell, columns: Iterable[str]) -> str:

@@ -139,9 +139,10 @@ class Claim:
         """What has to hold, in one line."""
         parts = [self.measure]
         if self.over:
-            parts[0] += f" of {label(self.over[1])} / {label(self.over[2])}"
+            parts.append("{} {} / {}".format(*map(label, self.over)))
         parts += [f"{kind} along {key}" for key, kind in self.along]
-        parts += [f"{label(first)} - {' or '.join(map(label, others))}" for _, (first, *others) in self.against]
+        for column, (first, *others) in self.against:
+            parts.append(f"{column} {label(first)} - {' or '.join(map(label, others))}")
         return f"{', '.join(parts)} {self.predicate} [{self.quantifier.name}]"
 
 

@@ -48,9 +48,9 @@ def remarks(verdict: Verdict) -> list[str]:
     if verdict.unsure and not claim.quantifier.is_mean:
         found.append(f"Within the error over seeds: {verdict.unsure} of {verdict.cells - verdict.unknown} cells.")
     if verdict.why:
-        found.append(
-            f"{verdict.why[0].upper()}{verdict.why[1:]}{f': {_named(verdict.missing)}' * bool(verdict.missing)}."
-        )
+        few = verdict.missing and (len(verdict.missing) <= _MOST_NAMED or "all with" not in verdict.why)
+        named = f": {_named(verdict.missing)}" if few else ""
+        found.append(f"{verdict.why[0].upper()}{verdict.why[1:]}{named}.")
     if claim.note:
         found.append(claim.note)
     if claim.reason and verdict.verdict == FAILS:
@@ -63,19 +63,19 @@ def remarks(verdict: Verdict) -> list[str]:
 def summary(claims: Claims, verdicts: Sequence[Verdict]) -> str:
     """Return how many of the paper's claims hold, and of the claims of every section that is not counted among them."""
     counted = [one for one in verdicts if claims.sections[one.claim.section].counted]
-    lines = [_count("claims", counted)] if counted else []
+    lines = [_count(counted)] if counted else []
     for section in claims.sections.values():
         of = [one for one in verdicts if one.claim.section == section.id]
         if of and not section.counted:
-            lines.append(_count(f"claims of {section.title}, not counted", of))
+            lines.append(f"{section.title} (not counted): {_count(of)}")
     return "\n".join(lines)
 
 
-def _count(what: str, verdicts: Sequence[Verdict]) -> str:
+def _count(verdicts: Sequence[Verdict]) -> str:
     found = [one.verdict for one in verdicts]
     held, failed = found.count(HOLDS), found.count(FAILS)
     judged = held + failed
-    line = f"{held} of {judged} judged {what} hold"
+    line = f"{held} of {judged} judged claims hold"
     line += f" ({100 * held / judged:.0f} %)" if judged else ""
     also = sum(one.verdict == FAILS and one.claim.linux_fails is True for one in verdicts)
     if also:
