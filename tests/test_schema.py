@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import Command, described
-from dumbbell import experiment, json_schema, schema, units
+from dumbbell import experiment, json_schema, schema, shipped, units
 from dumbbell.errors import InputError
 from dumbbell.registry import Param, registry
 from schema_corpus import EXCEPTIONS, excused, held_against_parse, validator
 
 FLOW = {"cc": "reno", "base_rtt": "20ms"}
-SHIPPED = sorted((Path(__file__).parents[1] / "experiments").glob("**/*.toml"))
+SHIPPED = sorted(shipped.experiments().values())
 
 
 def test_it_is_a_json_schema_and_knows_every_algorithm(command: Command) -> None:

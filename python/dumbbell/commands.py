@@ -1,4 +1,4 @@
-"""The commands that read results: `dumbbell table`, `plot`, `diff`, `compare`, `draft`, `paper` and `export`."""
+"""The commands that read results: `dumbbell table`, `plot`, `diff`, `compare`, `draft`, `claims` and so on."""
 
 from __future__ import annotations
 
@@ -169,6 +169,38 @@ def draft(
         print("\n".join(map(str, fill.heat_maps(filled, maps))), file=sys.stderr)
 
 
+def claims(
+    results: File,
+    file: Annotated[str, typer.Argument(metavar="[CLAIMS]", help="File of claims, or a name: csaqm.")] = "csaqm",
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="ID[,ID]", help="Only these claims or sections.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Every verdict with all its numbers, as JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One claim a row.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="A page: every claim by section.")] = False,
+    fail: Annotated[bool, typer.Option("--fail", help="Leave with 1 if a claim fails.")] = False,
+) -> None:
+    """Print whether a paper's claims hold in results, with values and intervals.
+
+    Exit status: 0 done, 1 a claim fails (with --fail), 2 bad input.
+    """
+    from dumbbell import claims as claiming
+    from dumbbell.claims import report
+
+    if as_json + as_csv + as_markdown > 1:
+        raise InputError("claims", "", "several of --json, --csv and --markdown", "one of them")
+    wanted = claiming.load(file).only([name for names in only or [] for name in names.split(",")])
+    found = _results(results)
+    verdicts = claiming.judge(wanted, claiming.tables_of(wanted, found))
+    if as_csv:
+        _print_csv([report.row(one) for one in verdicts])
+    else:
+        shape = report.as_json if as_json else report.markdown if as_markdown else report.text
+        print("\n\n".join([shape(wanted, verdicts), *([] if as_json else found.notes)]))
+    if fail and any(one.verdict == claiming.FAILS for one in verdicts):
+        raise typer.Exit(DIFFERENT)
+
+
 def _print_csv(rows: list[dict[str, Any]]) -> None:
     writer = csv.DictWriter(sys.stdout, list(dict.fromkeys(c for row in rows for c in row)), lineterminator="\n")
     writer.writeheader()
@@ -328,5 +360,5 @@ def export(
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this module to the command line."""
-    for command in (table, plot, diff, compare, draft, paper, export, check):
+    for command in (table, plot, diff, compare, draft, paper, claims, export, check):
         app.command()(command)

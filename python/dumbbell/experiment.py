@@ -6,7 +6,7 @@ import itertools
 import json
 import random
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -476,18 +476,18 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
     return experiment
 
 
-def _table(file: str | Path) -> dict[str, Any]:
-    """Return what a TOML file holds; raises InputError, said of `file`."""
+def read_toml(file: str | Path, kind: str = "an experiment file (TOML)", known: Iterable[str] = ()) -> dict[str, Any]:
+    """Return what a TOML file holds; raises InputError, said of `file`, which may be a misspelt name of `known`."""
     name = str(file)
     try:
         with Path(file).open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
     except IsADirectoryError:
-        raise InputError(name, "", "a directory", "an experiment file (TOML)") from None
+        raise InputError(name, "", "a directory", kind) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        close = nearest(name, shipped.experiments()) if isinstance(error, FileNotFoundError) else None
-        raise InputError(name, "", reason.lower(), "an experiment file (TOML) that can be read", close) from None
+        close = nearest(name, known) if isinstance(error, FileNotFoundError) else None
+        raise InputError(name, "", reason.lower(), f"{kind} that can be read", close) from None
     if len(content) > MAX_FILE_BYTES:
         raise InputError(name, "", f"more than {MAX_FILE_BYTES >> 20} MiB", f"at most {MAX_FILE_BYTES >> 20} MiB")
     try:
@@ -504,9 +504,9 @@ def load(file: str | Path, settings: Settings = None) -> Experiment:
     If there is no such file, `file` may name an experiment that comes with dumbbell, such as `sce/one-flow`.
     """
     path = file if Path(file).exists() else shipped.find(Path(file).as_posix()) or file
-    return parse(_table(path), str(path), settings)
+    return parse(read_toml(path, known=shipped.experiments()), str(path), settings)
 
 
 def title(file: str | Path) -> str:
     """Return the title of the experiment in `file`, unchecked; raises InputError."""
-    return one_line(str(_table(file).get("title", "")))
+    return one_line(str(read_toml(file).get("title", "")))

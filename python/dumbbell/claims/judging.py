@@ -1,0 +1,353 @@
+"""Verdicts on claims: from frames of runs to values, intervals and whether each claim holds."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+from scipy.special import ndtri, stdtrit
+
+from dumbbell.aggregate import LEVEL
+from dumbbell.claims.language import Cell, Claim, Claims, Predicate, Value, label, normal
+from dumbbell.errors import InputError, nearest, shown
+from dumbbell.results import Results
+
+HOLDS, FAILS, NO_DATA = "holds", "fails", "no data"
+
+Seeds = dict[int, float]  # one value a seed
+Values = dict[Cell, Seeds | None]  # None where a run that is needed is missing
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over seeds, and the 95 % interval in which it lies (Student); NaN if there are less than two values."""
+
+    mean: float
+    low: float = math.nan
+    high: float = math.nan
+    seeds: int = 1
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a claim holds, and by how much.
+
+    `held` of `cells` cells satisfy the predicate, `unknown` of them lack runs; `share_low` to `share_high` is the
+    Wilson interval of the share. `value` is the mean over the cells, with its interval over the seeds that all
+    cells have. `unsure` cells satisfy the predicate or not within their own interval over seeds.
+    """
+
+    claim: Claim
+    verdict: str
+    held: int
+    cells: int
+    unknown: int
+    value: Interval
+    unsure: int = 0
+    failing: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # cells of the matrix
+    why: str = ""
+    share_low: float = math.nan
+    share_high: float = math.nan
+
+    @property
+    def share(self) -> float:
+        """The share of cells that satisfy the predicate, of those with data."""
+        known = self.cells - self.unknown
+        return self.held / known if known else math.nan
+
+
+@dataclass
+class Index:
+    """Runs of one table by cell and seed."""
+
+    keys: tuple[str, ...]
+    rows: dict[Cell, dict[int, dict[str, float | None]]] = field(default_factory=dict)
+
+    def values(self, cell: Cell, measure: str) -> Seeds | None:
+        """Return a measure of a cell by seed; None if no run has it."""
+        found = {
+            seed: value
+            for seed, row in self.rows.get(cell, {}).items()
+            if (value := row[measure]) is not None and not math.isnan(value)
+        }
+        return found or None
+
+
+def tables_of(claims: Claims, results: Results) -> dict[str, pl.DataFrame]:
+    """Return the frames that the claims speak of, from the module that they name. Raises InputError."""
+    allowed = f"a module of dumbbell with {', '.join(f'{name}()' for name in claims.tables)}"
+    if not claims.frames.isidentifier():
+        raise InputError(claims.file, "frames", shown(claims.frames), allowed)
+    try:
+        module = importlib.import_module(f"dumbbell.{claims.frames}")
+        makers: dict[str, Callable[[Results], pl.DataFrame]] = {name: getattr(module, name) for name in claims.tables}
+    except ModuleNotFoundError:
+        raise InputError(claims.file, "frames", shown(claims.frames), allowed) from None
+    except AttributeError as error:
+        raise InputError(claims.file, f"tables.{error.name}", "no such function", allowed) from None
+    return {name: make(results) for name, make in makers.items()}
+
+
+def judge(claims: Claims, tables: Mapping[str, pl.DataFrame]) -> list[Verdict]:
+    """Return a verdict on each claim from one frame for each of `claims.tables`: a row a run, or a part of one.
+
+    A frame has the columns of the matrix, `seed` and its measures. Raises InputError if columns are missing.
+    """
+    indices = {name: _index(claims, name, tables[name]) for name in claims.tables}
+    return [_judge(claim, indices, claims.order) for claim in claims.claims]
+
+
+def _index(claims: Claims, name: str, frame: pl.DataFrame) -> Index:
+    table = claims.tables[name]
+    own = {key for one in claims.tables.values() for key in one.keys}
+    keys = tuple(column for column in claims.order if column not in own or column in table.keys)
+    for column in (*keys, "seed", *table.measures):
+        if column not in frame.columns:
+            where = f"tables.{name}.{'measures' if column in table.measures else 'keys'}"
+            raise InputError(claims.file, where, column, ", ".join(frame.columns), nearest(column, frame.columns))
+    index = Index(keys)
+    for row in frame.iter_rows(named=True):
+        cell = tuple((column, normal(row[column])) for column in keys)
+        measures = {one: None if row[one] is None else float(row[one]) for one in table.measures}
+        if index.rows.setdefault(cell, {}).setdefault(row["seed"], measures) != measures:
+            place = f"{name}: {_text(cell, keys)}, seed {row['seed']}"
+            raise InputError(claims.file, place, "two runs that differ", "one run of each cell and seed")
+    return index
+
+
+# from cells to values
+
+
+def _judge(claim: Claim, indices: Mapping[str, Index], order: Mapping[str, Sequence[Value]]) -> Verdict:
+    values: Values = {}
+    missing: list[Cell] = []
+    for cell in claim.cells:
+        given = _given(claim, claim.stored[cell], indices)
+        if given is False:
+            continue
+        found = indices[claim.table].values(claim.stored[cell], claim.measure) if given else None
+        values[cell] = found
+        if found is None:
+            missing.append(cell)
+    if not values:
+        return _nothing(claim, "no cell is as `given` asks")
+    if claim.over:
+        column, first, second = claim.over
+        values = _paired(values, column, first, [second], _ratio)
+    for column, kind in claim.along:
+        values = _reduced(values, column, kind, order[column])
+    for column, (first, *others) in claim.against:
+        values = _paired(values, column, first, others, _difference(claim.predicate))
+    if not values:
+        return _nothing(claim, "no two cells to compare")
+    return _verdict(claim, values, missing)
+
+
+def _given(claim: Claim, stored: Cell, indices: Mapping[str, Index]) -> bool | None:
+    """Whether a cell is as all conditions ask; None if a run that is needed is missing."""
+    known = True
+    for one in claim.given:
+        index = indices[one.table]
+        replaced = [(column, one.replaced.get(column, value)) for column, value in stored]
+        found = index.values(tuple(pair for pair in replaced if pair[0] in index.keys), one.measure)
+        if found is None:
+            known = False
+        elif not one.predicate.holds(statistics.fmean(found.values())):
+            return False
+    return known or None
+
+
+def _without(cell: Cell, column: str) -> Cell:
+    return tuple(pair for pair in cell if pair[0] != column)
+
+
+def _grouped(values: Values, column: str) -> dict[Cell, dict[Value, Seeds | None]]:
+    """Return the cells that differ in one column alone."""
+    groups: dict[Cell, dict[Value, Seeds | None]] = {}
+    for cell, seeds in values.items():
+        groups.setdefault(_without(cell, column), {})[dict(cell)[column]] = seeds
+    return groups
+
+
+def _by_seed(members: Sequence[Seeds | None], make: Callable[[list[float]], float]) -> Seeds | None:
+    """Return what `make` makes of the members seed by seed; None if one is missing or they share no seed."""
+    if any(one is None for one in members):
+        return None
+    known = [one for one in members if one is not None]
+    seeds = [seed for seed in known[0] if all(seed in one for one in known)]
+    made = {seed: make([one[seed] for one in known]) for seed in seeds}
+    return {seed: value for seed, value in made.items() if not math.isnan(value)} or None
+
+
+def _paired(
+    values: Values, column: str, first: Value, others: Sequence[Value], make: Callable[[list[float]], float]
+) -> Values:
+    """Return `make` of the cells with the value `first` of a column and those with `others`, where all are."""
+    return {
+        cell: _by_seed([members[value] for value in (first, *others)], make)
+        for cell, members in _grouped(values, column).items()
+        if all(value in members for value in (first, *others))
+    }
+
+
+def _ratio(pair: list[float]) -> float:
+    """Return the first over the second; two zeros are equal."""
+    first, second = pair
+    if second == 0:
+        return 1.0 if first == 0 else math.inf
+    return first / second
+
+
+def _difference(predicate: Predicate) -> Callable[[list[float]], float]:
+    """Return what takes the others from the first value; of several, the one that is hardest on the predicate."""
+    hardest = max if predicate.op in ("<", "<=") else min
+    return lambda members: hardest(members[0] - other for other in members[1:])
+
+
+def _reduced(values: Values, column: str, kind: str, order: Sequence[Value]) -> Values:
+    found: Values = {}
+    for cell, members in _grouped(values, column).items():
+        present = [value for value in order if value in members]
+
+        def make(series: list[float], places: list[Value] = present) -> float:
+            return _along(kind, places, series)
+
+        found[cell] = _by_seed([members[value] for value in present], make)
+    return found
+
+
+def _along(kind: str, places: Sequence[Value], series: Sequence[float]) -> float:
+    """Return what a kind of `language.ALONG` makes of values at consecutive values of a key."""
+    match kind:
+        case "mean":
+            return statistics.fmean(series)
+        case "least":
+            return min(series)
+        case "greatest":
+            return max(series)
+        case "range":
+            return max(series) - min(series)
+        case "balance":
+            return _ratio([min(series), max(series)])
+        case "change":
+            return series[-1] - series[0]
+        case "least at":
+            return float(places[series.index(min(series))])
+    if len(set(series)) < 2:
+        return 0.0
+    ranks = pl.select(
+        pl.corr(pl.Series(range(len(series)), dtype=pl.Float64), pl.Series(series), method="spearman")
+    ).item()
+    return float(ranks)
+
+
+# from values to verdicts
+
+
+def student(values: Iterable[float]) -> Interval:
+    """Return the mean of one value a seed with its 95 % interval; none if all are the same."""
+    found = list(values)
+    mean = statistics.fmean(found)
+    if len(found) < 2 or not math.isfinite(mean) or not (deviation := statistics.stdev(found)):
+        return Interval(mean, seeds=len(found))
+    half = float(stdtrit(len(found) - 1, 0.5 + LEVEL / 2)) * deviation / math.sqrt(len(found))
+    return Interval(mean, mean - half, mean + half, len(found))
+
+
+def wilson(held: int, of: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share (Wilson 1927)."""
+    z = float(ndtri(0.5 + LEVEL / 2))
+    share, wide = held / of, 1 + z * z / of
+    half = z / wide * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
+    centre = (share + z * z / (2 * of)) / wide
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def _nothing(claim: Claim, why: str) -> Verdict:
+    return Verdict(claim, NO_DATA, 0, 0, 0, Interval(math.nan, seeds=0), why=why)
+
+
+def _verdict(claim: Claim, values: Values, missing: Sequence[Cell]) -> Verdict:
+    predicate, quantifier = claim.predicate, claim.quantifier
+    known = {cell: seeds for cell, seeds in values.items() if seeds is not None}
+    unknown = len(values) - len(known)
+    lacking = tuple(_text(cell, _telling(claim.cells)) for cell in missing)
+    why = f"{len(missing)} of {len(claim.cells)} cells have no run{_all_of(missing, claim.cells)}" if missing else ""
+    if unknown and not missing:
+        why = f"{unknown} of {len(values)} comparisons have no seed in common"
+    if not known:
+        return Verdict(claim, NO_DATA, 0, len(values), unknown, Interval(math.nan, seeds=0), missing=lacking, why=why)
+    cells = {cell: student(seeds.values()) for cell, seeds in known.items()}
+    shared = [seed for seed in next(iter(known.values())) if all(seed in seeds for seeds in known.values())]
+    over_seeds = [statistics.fmean(seeds[seed] for seeds in known.values()) for seed in shared]
+    mean = statistics.fmean(one.mean for one in cells.values())
+    found = student(over_seeds) if over_seeds else Interval(mean)
+    if any(set(seeds) != set(shared) for seeds in known.values()):
+        found = Interval(mean, seeds=len(shared))  # the interval would be of other runs than the mean
+    good = {cell: predicate.holds(one.mean) for cell, one in cells.items()}
+    held = sum(good.values())
+    if quantifier.is_mean:
+        verdict = NO_DATA if unknown else HOLDS if predicate.holds(found.mean) else FAILS
+    elif quantifier.holds(held, len(values)):
+        verdict = HOLDS
+    else:  # what is missing may decide
+        verdict = NO_DATA if quantifier.holds(held + unknown, len(values)) else FAILS
+    telling = _telling(values)
+    failing = () if quantifier.is_mean else tuple(_text(cell, telling) for cell, is_good in good.items() if not is_good)
+    return Verdict(
+        claim,
+        verdict,
+        held,
+        len(values),
+        unknown,
+        found,
+        sum(_unsure(predicate, one) for one in cells.values()),
+        failing,
+        lacking,
+        why,
+        *wilson(held, len(known)),
+    )
+
+
+def _unsure(predicate: Predicate, one: Interval) -> bool:
+    """Whether the interval of a cell has values on both sides of the predicate."""
+    if math.isnan(one.low):
+        return False
+    inside = [bound for bound in (predicate.low, predicate.high) if one.low < bound < one.high]
+    return bool(inside) or len({predicate.holds(value) for value in (one.low, one.mean, one.high)}) > 1
+
+
+def _values_of(cells: Iterable[Cell]) -> dict[str, list[Value]]:
+    """Return the values of every column of cells, in order."""
+    found: dict[str, list[Value]] = {}
+    for cell in cells:
+        for column, value in cell:
+            found.setdefault(column, []).append(value)
+    return {column: list(dict.fromkeys(values)) for column, values in found.items()}
+
+
+def _all_of(some: Iterable[Cell], cells: Iterable[Cell]) -> str:
+    """Return the values of columns that some of the cells have, where they do not have all: `, all with aqm PI2`."""
+    every = _values_of(cells)
+    parts = [
+        f"{column} {', '.join(map(label, values))}"
+        for column, values in _values_of(some).items()
+        if len(values) < len(every[column])
+    ]
+    return f", all with {'; '.join(parts)}" if parts else ""
+
+
+def _telling(cells: Iterable[Cell]) -> set[str]:
+    """Return the columns in which cells differ; all of them if there is one cell."""
+    values = _values_of(cells)
+    return {column for column, found in values.items() if len(found) > 1} or set(values)
+
+
+def _text(cell: Cell, columns: Iterable[str]) -> str:
+    kept = set(columns)
+    return ", ".join(f"{column} {label(value)}" for column, value in cell if column in kept)

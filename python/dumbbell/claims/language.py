@@ -1,0 +1,535 @@
+"""The language of claims: a TOML file, checked, becomes `Claims`. docs/claims.md says what every key means."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dumbbell import shipped
+from dumbbell.errors import InputError, nearest, shown
+from dumbbell.experiment import read_toml
+
+Value = str | float
+Cell = tuple[tuple[str, Value], ...]  # what tells a cell apart: columns with their values, in the order of the file
+
+ALONG = {
+    "mean": "mean over the values of the key",
+    "least": "least value",
+    "greatest": "greatest value",
+    "range": "greatest less least value",
+    "balance": "least over greatest value; 1 if all are equal",
+    "change": "value at the last less value at the first value of the key",
+    "trend": "rank correlation (Spearman) with the order of the key; 0 if nothing changes",
+    "least at": "value of the key at which the measure is least; the first of several",
+}
+QUANTIFIERS = {
+    "every": "every cell satisfies `is`",
+    "some": "at least one cell does",
+    "mean": "the mean over the cells does",
+}
+_FILE_KEYS = ("title", "frames", "tables", "words", "shares", "defaults", "sets", "cells", "sections", "claims")
+_CLAIM_KEYS = (
+    *("id", "section", "figure", "says", "measure", "set", "where", "except", "given", "over", "along", "against"),
+    *("is", "cells", "note", "reason", "linux"),
+)
+_OPERATORS = "< X, <= X, > X, >= X, within X..Y, outside X..Y, where X is a number or a word"
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """What a value has to be: `op` with one bound, or with two for `within` and `outside`. `text` is as in the file."""
+
+    text: str
+    op: str
+    low: float
+    high: float = math.nan
+
+    def holds(self, value: float) -> bool:
+        """Whether a value satisfies it."""
+        match self.op:
+            case "<":
+                return value < self.low
+            case "<=":
+                return value <= self.low
+            case ">":
+                return value > self.low
+            case ">=":
+                return value >= self.low
+            case "within":
+                return self.low <= value <= self.high
+        return not self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        """As in the file, with numbers in the place of words: `>= 0.95`."""
+        if self.op in ("within", "outside"):
+            return f"{self.op} {self.low:.4g}..{self.high:.4g}"
+        return f"{self.op} {self.low:.4g}"
+
+
+@dataclass(frozen=True)
+class Quantifier:
+    """How many cells have to satisfy a predicate: a share of them, more than it if `strict`; or their mean."""
+
+    name: str
+    share: float = 1.0
+    strict: bool = False
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the predicate is of the mean over the cells."""
+        return self.name == "mean"
+
+    def holds(self, held: int, of: int) -> bool:
+        """Whether `held` cells of `of` are enough."""
+        share = held / of
+        return share > self.share if self.strict else share >= self.share - 1e-9
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Conditions on columns: each has the values that are meant."""
+
+    values: Mapping[str, frozenset[Value]]
+
+    def has(self, cell: Cell) -> bool:
+        """Whether a cell satisfies every condition."""
+        return all(value in self.values[column] for column, value in cell if column in self.values)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A condition on a cell, or on the one beside it with other values of some columns."""
+
+    table: str
+    measure: str
+    replaced: Mapping[str, Value]
+    predicate: Predicate
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement: a measure in `cells` of a table, what is made of it, and what has to hold of how many cells."""
+
+    id: str
+    section: str
+    figures: tuple[int, ...]
+    says: str
+    table: str
+    measure: str
+    cells: tuple[Cell, ...]  # of the paper's matrix, before `given`
+    stored: Mapping[Cell, Cell]  # each cell as the table has it: with the columns that only the defaults select
+    selects: str  # what is selected of the matrix, as text
+    given: tuple[Given, ...]
+    over: tuple[str, Value, Value] | None
+    along: tuple[tuple[str, str], ...]
+    against: tuple[tuple[str, tuple[Value, ...]], ...]
+    predicate: Predicate
+    quantifier: Quantifier
+    note: str = ""
+    reason: str = ""
+    linux_fails: bool | None = None
+    linux: str = ""
+
+    @property
+    def text(self) -> str:
+        """What has to hold, in one line."""
+        parts = [self.measure]
+        if self.over:
+            parts.append("{} {} / {}".format(*map(label, self.over)))
+        parts += [f"{kind} along {key}" for key, kind in self.along]
+        for column, (first, *others) in self.against:
+            parts.append(f"{column} {label(first)} - {' or '.join(map(label, others))}")
+        return f"{', '.join(parts)} {self.predicate} [{self.quantifier.name}]"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the list; `counted` says whether its claims are the paper's."""
+
+    id: str
+    title: str
+    counted: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """A function of the module of frames: its measures, and the keys that only its rows have."""
+
+    measures: tuple[str, ...]
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Claims:
+    """A checked file of claims."""
+
+    file: str
+    title: str
+    frames: str
+    tables: dict[str, Table]
+    words: dict[str, tuple[float, str]]  # with the reason of each
+    shares: dict[str, tuple[Quantifier, str]]
+    sections: dict[str, Section]
+    claims: tuple[Claim, ...]
+    order: dict[str, tuple[Value, ...]]  # the values of every column, in order
+
+    def only(self, names: Sequence[str]) -> Claims:
+        """Return the claims or sections with these names, all if there are none. Raises InputError."""
+        known = [*(one.id for one in self.claims), *self.sections]
+        for name in names:
+            if name not in known:
+                raise InputError("--only", "", shown(name), "id or section of a claim", nearest(name, known))
+        kept = tuple(one for one in self.claims if not names or one.id in names or one.section in names)
+        return replace(self, claims=kept)
+
+
+def normal(value: Any) -> Value:
+    """Return a value of a column in the form in which values are compared: text, or a number of six digits."""
+    return value if isinstance(value, str) else float(f"{value:.6g}")
+
+
+def label(value: Value) -> str:
+    """Return a value of a column as text."""
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def load(name: str | Path) -> Claims:
+    """Return the claims of a file, or of those that come with dumbbell, such as `csaqm`. Raises InputError."""
+    known = shipped.claims()
+    path = name if Path(name).exists() else known.get(str(name), name)
+    return parse(read_toml(path, "a file of claims (TOML)", known), str(path))
+
+
+def parse(table: dict[str, Any], file: str) -> Claims:
+    """Return checked claims of what a TOML file holds; raises InputError, said of `file`."""
+    try:
+        return _Reader(table, file).claims()
+    except InputError as error:
+        raise error.within(file) from None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _wrong(key: str, found: Any, allowed: str, names: Sequence[str] | None = None) -> InputError:
+    return InputError("", key, shown(found), allowed, nearest(found, names) if names else None)
+
+
+def _one_of(key: str, value: Any, names: Sequence[str]) -> str:
+    if not isinstance(value, str) or value not in names:
+        raise _wrong(key, value, ", ".join(names), names)
+    return str(value)
+
+
+def _as(key: str, value: Any, kind: type, allowed: str) -> Any:
+    if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
+        raise _wrong(key, value, allowed)
+    return value
+
+
+def _known(key: str, table: Any, names: Sequence[str], required: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a table after a look at its keys."""
+    found: dict[str, Any] = _as(key, table, dict, f"a table with {', '.join(names)}")
+    dot = f"{key}." if key else ""
+    for name in found:
+        if name not in names:
+            raise InputError("", f"{dot}{name}", "this key", ", ".join(names), nearest(name, names))
+    for name in required:
+        if name not in found:
+            raise InputError("", f"{dot}{name}", "nothing", "this key, which is required")
+    return found
+
+
+@dataclass
+class _Reader:
+    """The file as it is read: what comes first is needed to check what comes later."""
+
+    table: dict[str, Any]
+    file: str
+    columns: dict[str, list[Value]] = field(default_factory=dict)  # values of each column of `cells`, in order
+
+    def claims(self) -> Claims:
+        top = _known("", self.table, _FILE_KEYS, ("frames", "tables", "cells", "sections", "claims"))
+        self.words = {
+            name: (self._number_of(f"words.{name}", one, "value"), str(one["reason"]))
+            for name, one in self._named("words").items()
+        }
+        self.shares = {name: self._share(f"shares.{name}", one) for name, one in self._named("shares").items()}
+        self.tables = {name: self._table(f"tables.{name}", one) for name, one in self._named("tables").items()}
+        self.own = {key for table in self.tables.values() for key in table.keys}
+        self.matrix = list(self._blocks(_as("cells", top["cells"], list, "tables, each a product of values")))
+        self.defaults = self._selection("defaults", top.get("defaults", {}))
+        self.sets = {name: self._selection(f"sets.{name}", one) for name, one in self._named("sets").items()}
+        sections = {name: self._section(name, one) for name, one in self._named("sections").items()}
+        claims: dict[str, Claim] = {}
+        for number, one in enumerate(_as("claims", top["claims"], list, "tables, one a claim")):
+            name = _as(f"claims[{number}]", one, dict, "a table").get("id")
+            if not isinstance(name, str) or not name:
+                raise _wrong(f"claims[{number}].id", name, "a short name")
+            try:
+                if name in claims:
+                    raise InputError("", "id", "this name twice", "a name for each claim")
+                claims[name] = self._claim(one, sections)
+            except InputError as error:
+                raise error.within("", f"claim {name}: ") from None
+        order = {column: tuple(values) for column, values in self.columns.items()}
+        title, frames = (_as(key, top.get(key, ""), str, "text") for key in ("title", "frames"))
+        return Claims(
+            self.file,
+            title,
+            frames,
+            self.tables,
+            self.words,
+            self.shares,
+            sections,
+            tuple(claims.values()),
+            order,
+        )
+
+    # head of the file
+
+    def _named(self, key: str) -> dict[str, Any]:
+        found: dict[str, Any] = _as(key, self.table.get(key, {}), dict, "a table of tables")
+        return found
+
+    def _number_of(self, key: str, one: Any, name: str) -> float:
+        table = _known(key, one, (name, "reason"), (name, "reason"))
+        if not _is_number(table[name]):
+            raise _wrong(f"{key}.{name}", table[name], "a number")
+        return float(table[name])
+
+    def _share(self, key: str, one: Any) -> tuple[Quantifier, str]:
+        name = key.removeprefix("shares.")
+        if name in QUANTIFIERS:
+            raise InputError("", key, "this name", f"another than {', '.join(QUANTIFIERS)}, which every file has")
+        strict = isinstance(one, dict) and "more_than" in one
+        share = self._number_of(key, one, "more_than" if strict else "at_least")
+        if not 0 <= share <= 1:
+            raise _wrong(key, share, "a share from 0 to 1")
+        return Quantifier(name, share, strict), str(one["reason"])
+
+    def _table(self, key: str, one: Any) -> Table:
+        table = _known(key, one, ("measures", "keys"), ("measures",))
+        lists = [_as(f"{key}.{name}", table.get(name, []), list, "a list of columns") for name in ("measures", "keys")]
+        return Table(*(tuple(map(str, each)) for each in lists))
+
+    def _section(self, name: str, one: Any) -> Section:
+        table = _known(f"sections.{name}", one, ("title", "counted"), ("title",))
+        counted = _as(f"sections.{name}.counted", table.get("counted", True), bool, "true or false")
+        return Section(name, str(table["title"]), counted)
+
+    def _blocks(self, blocks: list[Any]) -> Iterator[dict[str, list[Value]]]:
+        """Return each block of the paper's matrix and learn the columns; all blocks have the same columns."""
+        for number, block in enumerate(blocks):
+            key = f"cells[{number}]"
+            first = self.columns or block
+            _known(key, block, list(first), list(first))
+            found = {}
+            for column in first:
+                values = [normal(one) for one in self._list(f"{key}.{column}", block[column])]
+                found[column] = values
+                known = self.columns.setdefault(column, [])
+                known += [value for value in values if value not in known]
+            yield found
+        for values in self.columns.values():
+            if all(isinstance(value, float) for value in values):
+                values.sort()
+
+    def _list(self, key: str, value: Any) -> list[Any]:
+        values = value if isinstance(value, list) else [value]
+        for one in values:
+            if not isinstance(one, str) and not _is_number(one):
+                raise _wrong(key, one, "text or a number, or a list of them")
+        return values
+
+    # parts of a claim
+
+    def _number(self, key: str, text: str) -> float:
+        """Return a number, or the value of a word; either with a minus."""
+        try:
+            return float(text)
+        except ValueError:
+            sign, word = (-1, text[1:]) if text.startswith("-") else (1, text)
+            if word not in self.words:
+                allowed = f"a number, or a word: {', '.join(self.words) or 'there are none'}"
+                raise _wrong(key, text, allowed, list(self.words)) from None
+            return sign * self.words[word][0]
+
+    def _predicate(self, key: str, text: Any) -> Predicate:
+        op, _, rest = _as(key, text, str, _OPERATORS).partition(" ")
+        if op in ("<", "<=", ">", ">="):
+            return Predicate(text, op, self._number(key, rest.strip()))
+        low, dots, high = rest.partition("..")
+        if op not in ("within", "outside") or not dots:
+            raise _wrong(key, text, _OPERATORS)
+        return Predicate(text, op, self._number(key, low.strip()), self._number(key, high.strip()))
+
+    def _value(self, key: str, column: str, value: Any) -> Value:
+        """Return a value of a column that the matrix has."""
+        known = self._column(key, column)
+        if not (isinstance(value, str) or _is_number(value)) or normal(value) not in known:
+            raise _wrong(key, value, ", ".join(map(label, known)), [one for one in known if isinstance(one, str)])
+        return normal(value)
+
+    def _column(self, key: str, column: str) -> list[Value]:
+        if column not in self.columns:
+            raise InputError("", key, "this column", ", ".join(self.columns), nearest(column, self.columns))
+        return self.columns[column]
+
+    def _selection(self, key: str, table: Any) -> dict[str, frozenset[Value]]:
+        found = {}
+        for column, wanted in _as(key, table, dict, "a table of columns").items():
+            here = f"{key}.{column}"
+            known = self._column(here, column)
+            numeric = all(isinstance(one, float) for one in known)
+            if numeric and isinstance(wanted, str):
+                predicate = self._predicate(here, wanted)
+                values = [one for one in known if isinstance(one, float) and predicate.holds(one)]
+                if not values:
+                    raise _wrong(here, wanted, f"a range with some of {', '.join(map(label, known))}")
+            else:
+                values = [self._value(here, column, one) for one in self._list(here, wanted)]  # type: ignore[misc]
+            found[column] = frozenset[Value](values)
+        return found
+
+    def _over(self, table: Any) -> tuple[str, Value, Value] | None:
+        if table is None:
+            return None
+        allowed = "one column with two values, such as { cls = [A, B] }"
+        if not isinstance(table, dict) or len(table) != 1:
+            raise _wrong("over", table, allowed)
+        ((column, values),) = table.items()
+        if not isinstance(values, list) or len(values) != 2:
+            raise _wrong(f"over.{column}", values, allowed)
+        first, second = (self._value(f"over.{column}", column, one) for one in values)
+        return column, first, second
+
+    def _along(self, table: Any) -> tuple[tuple[str, str], ...]:
+        kinds = []
+        for column, kind in _as("along", table, dict, "a table of columns, each with a kind").items():
+            values = self._column(f"along.{column}", column)
+            _one_of(f"along.{column}", kind, list(ALONG))
+            if kind == "least at" and not all(isinstance(one, float) for one in values):
+                raise _wrong(f"along.{column}", kind, "a column of numbers")
+            kinds.append((column, str(kind)))
+        return tuple(kinds)
+
+    def _against(self, table: Any, predicate: Predicate) -> tuple[tuple[str, tuple[Value, ...]], ...]:
+        found = []
+        for column, values in _as("against", table, dict, "a table of columns, each with values").items():
+            key = f"against.{column}"
+            if not isinstance(values, list) or len(values) < 2:
+                raise _wrong(key, values, "a value, and one or more to hold it against: [A, B, C]")
+            if len(values) > 2 and (predicate.op in ("within", "outside") or len(table) > 1):
+                raise _wrong(key, values, "two values, unless it is the only column and `is` has one bound")
+            found.append((column, tuple(self._value(key, column, one) for one in values)))
+        return tuple(found)
+
+    def _given(self, number: int, table: Any, keys: set[str]) -> Given:
+        key = f"given[{number}]"
+        found = _known(key, table, ("measure", "is", *self.columns), ("measure", "is"))
+        replaced = {
+            column: self._value(f"{key}.{column}", column, value)
+            for column, value in found.items()
+            if column not in ("measure", "is")
+        }
+        name = self._measure(f"{key}.measure", found["measure"], set(), keys)
+        return Given(name, found["measure"], replaced, self._predicate(f"{key}.is", found["is"]))
+
+    def _measure(self, key: str, measure: Any, named: set[str], keys: set[str] | None = None) -> str:
+        """Return the first table with a measure whose rows have the columns `named`, and none beside `keys`."""
+        measures = list(dict.fromkeys(one for table in self.tables.values() for one in table.measures))
+        _one_of(key, measure, measures)
+        for name, table in self.tables.items():
+            fits = named & self.own <= set(table.keys) and (keys is None or set(table.keys) <= keys)
+            if measure in table.measures and fits:
+                return str(name)
+        columns = ", ".join(sorted(named & self.own)) or "the columns of this claim"
+        raise InputError("", key, shown(measure), f"a measure that goes with {columns}")
+
+    def _claim(self, one: dict[str, Any], sections: Mapping[str, Section]) -> Claim:
+        _known("", one, _CLAIM_KEYS, ("section", "says", "measure", "is", "cells"))
+        predicate = self._predicate("is", one["is"])
+        over, along = self._over(one.get("over")), self._along(one.get("along", {}))
+        against = self._against(one.get("against", {}), predicate)
+        used = [*([over[0]] if over else []), *(key for key, _ in along), *(key for key, _ in against)]
+        if len(set(used)) < len(used):
+            raise _wrong("over, along, against", ", ".join(used), "each column once")
+        wanted = dict(self.sets[_one_of("set", one["set"], list(self.sets))]) if "set" in one else {}
+        wanted |= self._selection("where", one.get("where", {}))
+        for column, values in [*([(over[0], over[1:])] if over else []), *against]:
+            wanted[column] = frozenset(values)
+        left_out = self._selection("except", one.get("except", {}))
+        named = {*wanted, *left_out, *used}
+        table = self._measure("measure", one["measure"], named)
+        implied = [column for column in self.defaults if column not in named]
+        wanted |= {column: self.defaults[column] for column in implied}
+        keys = [column for column in self.columns if column not in self.own or column in self.tables[table].keys]
+        stored = self._stored(keys, implied, Selection(wanted), Selection(left_out) if left_out else None)
+        keys = [column for column in keys if column not in implied]
+        if not stored:
+            raise InputError("", "where", "no cell of the matrix", "a selection with cells")
+        given = [
+            self._given(number, each, set(keys))
+            for number, each in enumerate(_as("given", one.get("given", []), list, "a list of tables"))
+        ]
+        figures = self._list("figure", one.get("figure", []))
+        linux = _known("linux", one.get("linux", {}), ("fails", "says"))
+        quantifiers = {**{name: Quantifier(name, float(name != "some")) for name in QUANTIFIERS}}
+        quantifiers["some"] = Quantifier("some", 0.0, strict=True)
+        quantifiers |= {name: share for name, (share, _) in self.shares.items()}
+        return Claim(
+            id=one["id"],
+            section=_one_of("section", one["section"], list(sections)),
+            figures=tuple(_as("figure", each, int, "numbers of figures") for each in figures),
+            says=_as("says", one["says"], str, "one sentence"),
+            table=table,
+            measure=one["measure"],
+            cells=tuple(stored),
+            stored=stored,
+            selects=self._selects(stored),
+            given=tuple(given),
+            over=over,
+            along=along,
+            against=against,
+            predicate=predicate,
+            quantifier=quantifiers[_one_of("cells", one["cells"], list(quantifiers))],
+            note=_as("note", one.get("note", ""), str, "text"),
+            reason=_as("reason", one.get("reason", ""), str, "text"),
+            linux_fails=_as("linux.fails", linux["fails"], bool, "true or false") if "fails" in linux else None,
+            linux=_as("linux.says", linux.get("says", ""), str, "text"),
+        )
+
+    def _selects(self, cells: Iterable[Cell]) -> str:
+        """Return the columns of which cells have some values only, with these."""
+        found: dict[str, set[Value]] = {}
+        for cell in cells:
+            for column, value in cell:
+                found.setdefault(column, set()).add(value)
+        parts = []
+        for column, values in found.items():
+            ordered = [label(value) for value in self.columns[column] if value in values]
+            parts += [f"{column} {', '.join(ordered)}"] if len(ordered) < len(self.columns[column]) else []
+        return "; ".join(parts)
+
+    def _stored(
+        self, keys: Sequence[str], implied: Sequence[str], wanted: Selection, left_out: Selection | None
+    ) -> dict[Cell, Cell]:
+        """Return the selected cells without the columns `implied`, each with the cell of the matrix that it is."""
+        place = {column: {value: i for i, value in enumerate(values)} for column, values in self.columns.items()}
+        found: dict[Cell, Cell] = {}
+        for block in self.matrix:
+            for values in itertools.product(*(block[column] for column in keys)):
+                full = tuple(zip(keys, values, strict=True))
+                if not wanted.has(full) or (left_out is not None and left_out.has(full)):
+                    continue
+                cell = tuple(pair for pair in full if pair[0] not in implied)
+                if found.setdefault(cell, full) != full:
+                    texts = " and ".join(", ".join(label(dict(one)[c]) for c in implied) for one in (found[cell], full))
+                    raise InputError("", "where", f"cells that differ in {', '.join(implied)} alone ({texts})", "one")
+        return dict(sorted(found.items(), key=lambda item: [place[column][value] for column, value in item[0]]))

@@ -1,0 +1,674 @@
+"""`dumbbell claims`: the language, what each kind of predicate is worth, intervals, and the claims that come along."""
+
+import copy
+import csv
+import io
+import itertools
+import json
+import math
+import sys
+import tomllib
+import types
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import dumbbell
+from conftest import Command, described
+from dumbbell import claims as claiming
+from dumbbell import cli, shipped
+from dumbbell.claims import judging, language, report
+from dumbbell.errors import InputError
+
+ROOT = Path(__file__).parents[1]
+FILE: dict[str, Any] = {
+    "title": "A paper",
+    "frames": "a_paper",
+    "tables": {
+        "runs": {"measures": ["use", "fair"]},
+        "classes": {"keys": ["cls"], "measures": ["share", "use"]},
+    },
+    "words": {
+        "good": {"value": 0.9, "reason": "it is so"},
+        "small": {"value": 0.2, "reason": "the lower half"},
+    },
+    "shares": {"most": {"more_than": 0.5, "reason": "literally"}, "generally": {"at_least": 0.75, "reason": "so"}},
+    "defaults": {"variant": ["new", ""]},
+    "sets": {"alone": {"mix": "a"}},
+    "sections": {"V": {"title": "V. Analysis"}, "own": {"title": "Acceptance", "counted": False}},
+    "cells": [
+        {"mix": "a", "variant": "", "aqm": ["STEP", "PI2", "X"], "n": ["2", "10"], "k": [0.1, 0.2, 1, 2], "cls": "a"},
+        {
+            "mix": "both",
+            "variant": ["new", "old"],
+            "aqm": ["STEP", "PI2", "X"],
+            "n": ["2", "10"],
+            "k": [0.1, 0.2, 1, 2],
+            "cls": ["a", "b"],
+        },
+    ],
+}
+CLAIM: dict[str, Any] = {
+    "id": "c",
+    "section": "V",
+    "says": "It is so.",
+    "measure": "use",
+    "set": "alone",
+    "is": ">= good",
+    "cells": "every",
+}
+Values = Callable[[dict[str, Any], int], float | None]
+
+
+def read(*claims: dict[str, Any], **top: Any) -> claiming.Claims:
+    table = copy.deepcopy(FILE) | top | {"claims": [CLAIM | one for one in claims]}
+    return claiming.parse(table, "test.toml")
+
+
+def frame(
+    keys: list[str], measures: Mapping[str, Values], seeds: list[int], cells: Any = FILE["cells"]
+) -> pl.DataFrame:
+    """A row for each cell of the matrix and seed; a cell of which all values are None has no row."""
+    rows = []
+    for block in cells:
+        lists = [block[key] if isinstance(block[key], list) else [block[key]] for key in keys]
+        for values, seed in itertools.product(itertools.product(*lists), seeds):
+            cell = dict(zip(keys, values, strict=True))
+            found = {name: make(cell, seed) for name, make in measures.items()}
+            if any(one is not None for one in found.values()):
+                rows.append({"seed": seed, **cell, **found})
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+KEYS = ["mix", "variant", "aqm", "n", "k"]
+
+
+def verdict(claim: dict[str, Any], use: Values, fair: Values = lambda *_: 1.0, seeds: int = 1) -> claiming.Verdict:
+    """The verdict on one claim; `use` gives both tables their values."""
+    claims = read(claim)
+    each = list(range(seeds))
+    tables = {
+        "runs": frame(KEYS, {"use": use, "fair": fair}, each),
+        "classes": frame([*KEYS, "cls"], {"share": use, "use": use}, each),
+    }
+    (found,) = claiming.judge(claims, tables)
+    return found
+
+
+def by(key: str, values: Mapping[Any, float | None]) -> Values:
+    return lambda cell, _: values[cell[key]]
+
+
+K = {0.1: 0.5, 0.2: 0.7, 1: 0.95, 2: 0.99}
+
+
+# quantifiers: 24 cells of `alone`, a quarter of them for each K
+
+
+@pytest.mark.parametrize(
+    ("cells", "bound", "expected", "held"),
+    [
+        ("every", ">= 0.5", "holds", 24),
+        ("every", "> 0.5", "fails", 18),
+        ("some", "> 0.98", "holds", 6),
+        ("some", "> 0.99", "fails", 0),
+        ("most", ">= good", "fails", 12),  # half of them is not more than half
+        ("most", ">= 0.7", "holds", 18),
+        ("generally", ">= 0.7", "holds", 18),  # 0.75, at least
+        ("generally", ">= good", "fails", 12),
+        ("every", "within 0.5..0.99", "holds", 24),
+        ("every", "outside 0.6..0.8", "fails", 18),
+        ("every", "<= 0.99", "holds", 24),
+        ("every", "< 0.99", "fails", 18),
+        ("every", "> -good", "holds", 24),
+    ],
+)
+def test_a_quantifier_counts_cells(cells: str, bound: str, expected: str, held: int) -> None:
+    found = verdict({"cells": cells, "is": bound}, by("k", K))
+    assert (found.verdict, found.held, found.cells, found.unknown) == (expected, held, 24, 0)
+    assert found.value.mean == pytest.approx(0.785)  # (0.5 + 0.7 + 0.95 + 0.99) / 4
+
+
+def test_the_mean_is_of_all_cells() -> None:
+    assert verdict({"cells": "mean", "is": ">= 0.785"}, by("k", K)).verdict == "holds"
+    found = verdict({"cells": "mean", "is": "> 0.79"}, by("k", K))
+    assert (found.verdict, found.failing) == ("fails", ())
+
+
+def test_the_cells_that_fail_are_named_by_what_tells_them_apart() -> None:
+    found = verdict({"where": {"aqm": "PI2", "n": "2"}, "is": ">= good"}, by("k", K))
+    assert found.failing == ("k 0.1", "k 0.2")
+
+
+# selections
+
+
+@pytest.mark.parametrize(
+    ("more", "cells"),
+    [
+        ({"where": {"k": 0.1}}, 6),
+        ({"where": {"k": "<= small"}}, 12),
+        ({"where": {"k": [0.1, 2], "aqm": ["STEP", "X"]}}, 8),
+        ({"except": {"n": "2", "k": "<= small"}}, 18),
+        ({"where": {"mix": "both"}}, 24),  # of the default variant
+        ({"where": {"mix": "both", "variant": ["new", "old"]}}, 48),
+        ({"where": {"mix": "both", "cls": "b"}}, 24),
+        ({"where": {"mix": "both", "cls": ["a", "b"]}}, 48),
+        ({"where": {"mix": ["a", "both"]}}, 48),
+    ],
+)
+def test_a_selection_has_the_cells_of_the_matrix(more: dict[str, Any], cells: int) -> None:
+    assert len(read(more).claims[0].cells) == cells
+    assert verdict(more, lambda *_: 1.0).cells == cells
+
+
+def test_given_keeps_the_cells_that_satisfy_it() -> None:
+    """Use is 1 where the neighbours over STEP and PI2 are unfair, which is at K = 0.1 and, for 2 flows, at 0.2."""
+
+    def fair(cell: dict[str, Any], _: int) -> float:
+        if cell["aqm"] == "X":
+            return 1.0
+        return 0.5 if cell["k"] == 0.1 or (cell["k"], cell["n"]) == (0.2, "2") or cell["aqm"] == "PI2" else 0.9
+
+    both = [{"measure": "fair", "aqm": aqm, "is": "< 0.8"} for aqm in ("STEP", "PI2")]
+    claim = {"where": {"aqm": "X"}, "given": both}
+    found = verdict(claim, lambda cell, _: 1.0 if cell["k"] == 0.1 else 0.0, fair)
+    assert (found.verdict, found.held, found.cells, found.failing) == ("fails", 2, 3, ("n 2, k 0.2",))
+    of_classes = claim | {"where": {"aqm": "X", "mix": "both", "cls": "b"}}
+    assert verdict(of_classes, lambda *_: 1.0, fair).cells == 3
+    nothing = verdict(claim | {"given": [{"measure": "fair", "is": "> 2"}]}, by("k", K))
+    assert (nothing.verdict, nothing.why) == ("no data", "no cell is as `given` asks")
+
+
+def test_given_of_a_missing_run_is_not_known() -> None:
+    def fair(cell: dict[str, Any], _: int) -> float | None:
+        return None if cell["aqm"] == "STEP" and cell["k"] == 0.1 else 0.0
+
+    given = [{"measure": "fair", "aqm": "STEP", "is": "< 0.8"}]
+    found = verdict({"where": {"aqm": "X"}, "given": given}, by("k", dict.fromkeys(K, 1.0)), fair)
+    assert (found.verdict, found.unknown, found.cells) == ("no data", 2, 8)
+
+
+# comparisons
+
+
+def test_over_is_a_ratio_of_two_cells() -> None:
+    use = by("cls", {"a": 0.6, "b": 0.2})
+    claim = {"set": "alone", "where": {"mix": "both"}, "measure": "share", "over": {"cls": ["a", "b"]}}
+    found = verdict(claim | {"is": "within 2.99..3.01"}, use_or_one(use))
+    assert (found.verdict, found.cells) == ("holds", 24)
+    assert verdict(claim | {"is": "< 1"}, use_or_one(use)).verdict == "fails"
+    assert judging._ratio([0, 0]) == 1 and judging._ratio([1, 0]) == math.inf
+
+
+def use_or_one(use: Values) -> Values:
+    return lambda cell, seed: use(cell, seed) if "cls" in cell else 1.0
+
+
+def test_against_is_a_difference_and_the_hardest_of_several_counts() -> None:
+    use = by("aqm", {"STEP": 0.5, "PI2": 0.6, "X": 0.4})
+    two = verdict({"against": {"aqm": ["STEP", "PI2"]}, "is": "< 0"}, use)
+    assert (two.verdict, two.cells) == ("holds", 8) and two.value.mean == pytest.approx(-0.1)
+    least = verdict({"against": {"aqm": ["STEP", "PI2", "X"]}, "is": "<= 0"}, use)
+    assert least.verdict == "fails" and least.value.mean == pytest.approx(0.1)  # X has less
+    greatest = verdict({"against": {"aqm": ["PI2", "STEP", "X"]}, "is": ">= 0"}, use)
+    assert greatest.verdict == "holds" and greatest.value.mean == pytest.approx(0.1)
+
+
+def test_cells_compared_over_a_column_of_the_defaults_need_not_agree_in_it() -> None:
+    """One mix has the variant "", the other "new"; the variant "old" does not come in."""
+
+    def use(cell: dict[str, Any], _: int) -> float:
+        return {"": 0.5, "new": 0.75, "old": 9.0}[cell["variant"]]
+
+    found = verdict({"against": {"mix": ["both", "a"]}, "is": ">= 0", "cells": "mean"}, use)
+    assert (found.verdict, found.value.mean) == ("holds", 0.25)
+    old = verdict({"where": {"mix": "both"}, "against": {"variant": ["old", "new"]}, "is": "> 8"}, use)
+    assert (old.verdict, old.value.mean) == ("holds", 8.25)
+
+
+def test_against_two_columns_is_a_difference_of_differences() -> None:
+    def use(cell: dict[str, Any], _: int) -> float:
+        return {("2", "STEP"): 0.9, ("2", "X"): 0.5, ("10", "STEP"): 0.8, ("10", "X"): 0.7}.get(
+            (cell["n"], cell["aqm"]), 0.0
+        )
+
+    found = verdict({"against": {"aqm": ["STEP", "X"], "n": ["2", "10"]}, "is": "> 0", "cells": "mean"}, use)
+    assert found.verdict == "holds" and found.value.mean == pytest.approx(0.3)  # 0.4 - 0.1
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "expected"),
+    [
+        ("mean", [1, 2, 6, 3], 3),
+        ("least", [4, 2, 6, 3], 2),
+        ("greatest", [4, 2, 6, 3], 6),
+        ("range", [4, 2, 6, 3], 4),
+        ("balance", [4, 2, 8, 3], 0.25),
+        ("change", [4, 2, 6, 3], -1),
+        ("least at", [4, 2, 6, 2], 0.2),
+        ("trend", [1, 3, 5, 9], 1),
+        ("trend", [4, 3, 2, 1], -1),
+        ("trend", [1, 3, 2, 4], 0.8),  # 1 - 6 (0 + 1 + 1 + 0) / (4 (16 - 1))
+        ("trend", [2, 2, 2, 2], 0),
+    ],
+)
+def test_along_makes_one_value_of_a_column(kind: str, values: list[float], expected: float) -> None:
+    use = by("k", dict(zip(K, map(float, values), strict=True)))
+    found = verdict({"along": {"k": kind}, "is": f"within {expected - 1e-9}..{expected + 1e-9}"}, use)
+    assert (found.verdict, found.cells) == ("holds", 6)
+    other = verdict({"along": {"k": kind}, "is": f"> {expected + 1e-9}"}, use)
+    assert other.verdict == "fails" and set(language.ALONG) >= {kind}
+
+
+def test_along_several_columns_before_against() -> None:
+    """Ranges over n of means over k: STEP (0.1 + 0.2 + 1 + 2) / 4 = 0.825, others 0."""
+
+    def use(cell: dict[str, Any], _: int) -> float:
+        return float(cell["k"]) if (cell["aqm"], cell["n"]) == ("STEP", "10") else 0.0
+
+    along = {"k": "mean", "n": "range"}
+    found = verdict({"along": along, "against": {"aqm": ["STEP", "PI2"]}, "is": "> 0"}, use)
+    assert (found.verdict, found.cells) == ("holds", 1) and found.value.mean == pytest.approx(0.825)
+    text = "use, mean along k, range along n, aqm STEP - PI2 > 0 [every]"
+    assert found.claim.text == text
+
+
+# missing runs
+
+
+@pytest.mark.parametrize(
+    ("cells", "bound", "expected"),
+    [
+        ("every", "> 0.6", "fails"),  # K = 0.1 fails whatever the missing cells are
+        ("every", ">= 0.5", "no data"),
+        ("some", "> 0.9", "holds"),
+        ("some", "> 1", "no data"),
+        ("most", ">= 0.9", "no data"),  # 12 of 24, and 2 or 3 more may hold
+        ("most", ">= 0.7", "holds"),
+        ("most", ">= 0.98", "fails"),
+        ("mean", "> 0", "no data"),
+    ],
+)
+def test_no_data_is_said_where_missing_runs_could_decide(cells: str, bound: str, expected: str) -> None:
+    """Two of the six cells of K = 0.2 are missing."""
+
+    def use(cell: dict[str, Any], _: int) -> float | None:
+        return None if cell["k"] == 0.2 and cell["aqm"] == "X" else K[cell["k"]]
+
+    found = verdict({"cells": cells, "is": bound}, use, lambda cell, seed: use(cell, seed))
+    assert (found.verdict, found.unknown) == (expected, 2)
+    assert found.missing == ("aqm X, n 2, k 0.2", "aqm X, n 10, k 0.2")
+    assert found.why == "2 of 24 cells have no run, all with aqm X; k 0.2"
+
+
+def test_a_comparison_needs_both_sides_and_a_row_along_all_values() -> None:
+    def use(cell: dict[str, Any], _: int) -> float | None:
+        return None if (cell["aqm"], cell["n"], cell["k"]) == ("PI2", "2", 0.2) else 1.0
+
+    pairs = verdict({"against": {"aqm": ["STEP", "PI2"]}, "is": "<= 0"}, use, use)
+    assert (pairs.verdict, pairs.unknown, pairs.cells) == ("no data", 1, 8)
+    rows = verdict({"along": {"k": "trend"}, "is": ">= 0"}, use, use)
+    assert (rows.unknown, rows.cells, rows.missing) == (1, 6, ("aqm PI2, n 2, k 0.2",))
+
+
+def test_a_measure_that_is_null_or_nan_is_missing() -> None:
+    for nothing in (None, math.nan):
+        use = by("k", {**K, 2: nothing})
+        found = verdict({"is": ">= 0.5"}, use)
+        assert (found.verdict, found.unknown) == ("no data", 6)
+
+
+def test_without_any_run_there_is_no_data() -> None:
+    found = verdict({"where": {"aqm": "X"}}, lambda cell, _: None if cell["aqm"] == "X" else 1.0)
+    assert (found.verdict, found.held, found.cells, found.unknown) == ("no data", 0, 8, 8)
+    assert report.value(found) == "-"
+
+
+# intervals
+
+
+def test_wilson_by_hand() -> None:
+    """z = 1.96: for 8 of 10, (0.8 + 0.19207) / 1.38415 = 0.71674, half 1.96 / 1.38415 sqrt(0.016 + 0.0096036)."""
+    low, high = judging.wilson(8, 10)
+    assert low == pytest.approx(0.4902, abs=1e-4) and high == pytest.approx(0.9433, abs=1e-4)
+    assert judging.wilson(0, 5)[0] == 0 and judging.wilson(5, 5)[1] == 1
+
+
+def test_student_by_hand() -> None:
+    """Of 1, 2 and 3: mean 2, deviation 1, t(2) = 4.3027, half 4.3027 / sqrt(3) = 2.4841."""
+    found = judging.student([1.0, 2.0, 3.0])
+    assert (found.mean, found.seeds) == (2, 3)
+    assert found.low == pytest.approx(2 - 2.4841, abs=1e-4) and found.high == pytest.approx(2 + 2.4841, abs=1e-4)
+    for values in ([1.0], [1.0, 1.0, 1.0], [1.0, math.inf]):
+        assert math.isnan(judging.student(values).low)
+
+
+def test_the_interval_of_a_mean_over_cells_is_over_seeds() -> None:
+    """Cells of one seed move together: 1, 2 and 3 in half of the cells, 3, 4 and 5 in the other; means 2, 3, 4."""
+
+    def use(cell: dict[str, Any], seed: int) -> float:
+        return 1.0 + seed + (2 if cell["n"] == "10" else 0)
+
+    found = verdict({"cells": "mean", "is": ">= 3"}, use, seeds=3)
+    assert (found.verdict, found.value.mean, found.value.seeds) == ("holds", 3, 3)
+    assert found.value.high == pytest.approx(3 + 2.4841, abs=1e-4)
+    assert report.value(found) == "3 ± 2.5 (24 cells)"
+
+
+def test_cells_within_the_error_over_seeds_are_counted() -> None:
+    """Means 2 ± 2.48 at K = 0.1, and 20 ± 2.48 elsewhere."""
+
+    def use(cell: dict[str, Any], seed: int) -> float:
+        return 1.0 + seed + (0 if cell["k"] == 0.1 else 18)
+
+    found = verdict({"is": ">= 1.9"}, use, seeds=3)
+    assert (found.verdict, found.held, found.unsure) == ("holds", 24, 6)
+
+
+def test_pairs_are_of_one_seed() -> None:
+    """A difference that is the same for every seed has no interval, however much seeds differ."""
+
+    def use(cell: dict[str, Any], seed: int) -> float:
+        return 10.0 * seed + (1 if cell["aqm"] == "STEP" else 0)
+
+    found = verdict({"against": {"aqm": ["STEP", "X"]}, "is": "> 0"}, use, seeds=3)
+    assert (found.verdict, found.value.mean, found.unsure) == ("holds", 1, 0)
+
+
+def test_seeds_that_only_some_cells_have() -> None:
+    def use(cell: dict[str, Any], seed: int) -> float | None:
+        return None if cell["k"] == 0.1 and seed else K[cell["k"]] + seed / 100
+
+    found = verdict({"is": ">= 0.5", "cells": "mean"}, use, use, seeds=3)
+    assert found.verdict == "holds" and math.isnan(found.value.low)
+    assert found.value.mean == pytest.approx(0.7925)  # (0.5 + 0.71 + 0.96 + 1) / 4
+
+
+# errors
+
+
+@pytest.mark.parametrize(
+    ("claim", "message"),
+    [
+        ({"where": {"aqm": "STEPP"}}, 'claim c: where.aqm: found "STEPP", allowed: STEP, PI2, X (nearest: STEP)'),
+        ({"where": {"aqn": "STEP"}}, "claim c: where.aqn: found this column, allowed: mix, variant, aqm, n, k, cls"),
+        ({"where": {"k": 0.3}}, "claim c: where.k: found 0.3, allowed: 0.1, 0.2, 1, 2"),
+        ({"where": {"k": "> 2"}}, 'claim c: where.k: found "> 2", allowed: a range with some of 0.1'),
+        ({"where": {"k": "<= smal"}}, 'claim c: where.k: found "smal", allowed: a number, or a word: good, small'),
+        ({"where": {"variant": "old"}}, "claim c: where: found no cell of the matrix, allowed: a selection with"),
+        ({"measure": "usage"}, 'claim c: measure: found "usage", allowed: use, fair, share (nearest: use)'),
+        ({"measure": "fair", "where": {"cls": "a"}}, 'claim c: measure: found "fair", allowed: a measure that goes'),
+        ({"is": "= 3"}, 'claim c: is: found "= 3", allowed: < X, <= X'),
+        ({"is": "within 3"}, 'claim c: is: found "within 3", allowed: < X'),
+        ({"is": 3}, "claim c: is: found 3, allowed: < X"),
+        ({"cells": "mosst"}, 'claim c: cells: found "mosst", allowed: every, some, mean, most, generally (nearest: mo'),
+        ({"section": "VI"}, 'claim c: section: found "VI", allowed: V, own'),
+        ({"set": "alone2"}, 'claim c: set: found "alone2", allowed: alone'),
+        ({"along": {"k": "slope"}}, 'claim c: along.k: found "slope", allowed: mean, least'),
+        ({"along": {"n": "least at"}}, 'claim c: along.n: found "least at", allowed: a column of numbers'),
+        ({"over": {"aqm": ["STEP"]}}, 'claim c: over.aqm: found ["STEP"], allowed: one column with two values'),
+        ({"over": {"aqm": ["STEP", "X"], "n": ["2", "10"]}}, "claim c: over: found {aqm = "),
+        ({"against": {"aqm": "STEP"}}, 'claim c: against.aqm: found "STEP", allowed: a value, and one or more'),
+        (
+            {"against": {"aqm": ["STEP", "PI2", "X"]}, "is": "within 0..1"},
+            "claim c: against.aqm: found [",
+        ),
+        (
+            {"along": {"k": "mean"}, "against": {"k": [1, 2]}},
+            'claim c: over, along, against: found "k, k", allowed: each column once',
+        ),
+        ({"given": [{"measure": "fair"}]}, "claim c: given[0].is: found nothing, allowed: this key, which is req"),
+        ({"given": [{"measure": "share", "is": "> 0"}]}, 'claim c: given[0].measure: found "share", allowed: a mea'),
+        ({"says": None}, "claim c: says: found nothing, allowed: one sentence"),
+        ({"figures": 3}, "claim c: figures: found this key, allowed: id, section, figure"),
+        ({"linux": {"fails": "yes"}}, 'claim c: linux.fails: found "yes", allowed: true or false'),
+        ({"id": ""}, 'claims[0].id: found "", allowed: a short name'),
+    ],
+)
+def test_errors_name_the_claim_the_key_and_what_is_allowed(claim: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read(claim)
+    assert str(error.value).startswith(f"test.toml: {message}"), str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("top", "message"),
+    [
+        ({"wrds": {}}, "wrds: found this key, allowed: title, frames, tables, words"),
+        ({"words": {"good": 0.9}}, "words.good: found 0.9, allowed: a table with value, reason"),
+        ({"words": {"good": {"value": "x", "reason": ""}}}, 'words.good.value: found "x", allowed: a number'),
+        ({"shares": {"some": {"at_least": 0.5, "reason": ""}}}, "shares.some: found this name, allowed: another than"),
+        ({"shares": {"all": {"at_least": 5, "reason": ""}}}, "shares.all: found 5.0, allowed: a share from 0 to 1"),
+        ({"shares": 5}, "shares: found 5, allowed: a table of tables"),
+        ({"cells": [FILE["cells"][0], {"mix": "b"}]}, "cells[1].variant: found nothing, allowed: this key, which is"),
+        ({"sets": {"b": {"mix": "c"}}}, 'sets.b.mix: found "c", allowed: a, both'),
+    ],
+)
+def test_errors_of_the_head_name_the_key(top: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read({}, **top)
+    assert str(error.value).startswith(f"test.toml: {message}"), str(error.value)
+
+
+def test_two_claims_have_two_names_and_a_default_leaves_one_variant() -> None:
+    with pytest.raises(InputError, match="claim c: id: found this name twice"):
+        read({}, {})
+    with pytest.raises(InputError, match=r"claim c: where: found cells that differ in variant alone \(new and old\)"):
+        read({"where": {"mix": "both"}}, defaults={"variant": ["new", "old"]})
+
+
+def test_frames_have_the_columns_and_one_run_of_a_cell_and_seed() -> None:
+    claims = read({})
+    good = frame(KEYS, {"use": lambda *_: 1.0, "fair": lambda *_: 1.0}, [1])
+    classes = frame([*KEYS, "cls"], {"share": lambda *_: 1.0, "use": lambda *_: 1.0}, [1])
+    with pytest.raises(InputError, match=r"test.toml: tables.runs.measures: found fair, allowed: seed, mix"):
+        claiming.judge(claims, {"runs": good.drop("fair"), "classes": classes})
+    with pytest.raises(InputError, match=r"test.toml: tables.classes.keys: found cls, allowed"):
+        claiming.judge(claims, {"runs": good, "classes": classes.drop("cls")})
+    twice = pl.concat([good, good.with_columns(use=pl.lit(2.0))])
+    with pytest.raises(InputError, match=r"runs: mix a, .*, k 0.1, seed 1: found two runs that differ"):
+        claiming.judge(claims, {"runs": twice, "classes": classes})
+    assert claiming.judge(claims, {"runs": pl.concat([good, good]), "classes": classes})[0].verdict == "holds"
+
+
+def test_frames_come_from_a_module_of_dumbbell() -> None:
+    for name, message in [("os.path", 'frames: found "os.path"'), ("nowhere", 'frames: found "nowhere"')]:
+        with pytest.raises(InputError, match=f"test.toml: {message}, allowed: a module of dumbbell with runs"):
+            claiming.tables_of(read({}, frames=name), None)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"tables.runs: found no such function"):
+        claiming.tables_of(read({}, frames="units"), None)  # type: ignore[arg-type]
+
+
+# output
+
+
+def of_two_sections() -> tuple[claiming.Claims, list[claiming.Verdict]]:
+    claims = read(
+        {"id": "yes", "figure": [1, 2], "is": ">= 0.5", "note": "As it stands."},
+        {"id": "no", "where": {"n": "2"}, "reason": "It is otherwise.", "linux": {"fails": True, "says": "so too"}},
+        {"id": "open", "where": {"k": 2, "aqm": "X"}},
+        {"id": "bar", "section": "own", "cells": "some"},
+    )
+
+    def use(cell: dict[str, Any], _: int) -> float | None:
+        return None if (cell["k"], cell["aqm"]) == (2, "X") else K[cell["k"]]
+
+    use_of = {"use": use, "fair": lambda *_: 1.0}
+    classes = frame([*KEYS, "cls"], {"share": use, "use": use}, [1])
+    return claims, claiming.judge(claims, {"runs": frame(KEYS, use_of, [1]), "classes": classes})
+
+
+def test_the_text_has_verdicts_remarks_and_the_count() -> None:
+    claims, verdicts = of_two_sections()
+    assert [one.verdict for one in verdicts] == ["no data", "fails", "no data", "holds"]
+    text = report.text(claims, verdicts)
+    assert "| fails   | no    |" in text and "5 of 11 cells (0.21..0.72)" in text
+    assert "Not so: aqm STEP, k 0.1; aqm STEP, k 0.2; aqm PI2, k 0.1; aqm PI2, k 0.2; 2 more." in text
+    assert "It is otherwise." in text and "Linux: so too" in text
+    assert "2 of 2 cells have no run: n 2; n 10." in text.replace(
+        "2 of 2 cells have no run", "2 of 2 cells have no run"
+    )
+    assert text.splitlines()[-2:] == [
+        "0 of 1 judged claims hold (0 %); 1 more fail on real Linux too (100 % in all); 2 without data",
+        "Acceptance (not counted): 1 of 1 judged claims hold (100 %); 0 without data",
+    ]
+
+
+def test_markdown_csv_and_json_have_all_of_it() -> None:
+    claims, verdicts = of_two_sections()
+    page = report.markdown(claims, verdicts)
+    assert "## V. Analysis" in page and "`no`: Not so:" in page and "literally" in page
+    rows = [report.row(one) for one in verdicts]
+    assert (rows[1]["held"], rows[1]["cells"], rows[1]["unknown"], rows[1]["share"]) == (5, 12, 1, 5 / 11)
+    found = json.loads(report.as_json(claims, verdicts))
+    assert [one["id"] for one in found["claims"]] == ["yes", "no", "open", "bar"]
+    assert found["claims"][0]["figures"] == [1, 2] and found["claims"][2]["value"] is None
+    assert found["words"]["good"] == {"value": 0.9, "reason": "it is so"}
+
+
+def test_only_takes_claims_and_sections() -> None:
+    claims, _ = of_two_sections()
+    assert [one.id for one in claims.only(["no", "own"]).claims] == ["no", "bar"]
+    assert len(claims.only([]).claims) == 4
+    with pytest.raises(InputError, match=r'--only: found "opne", allowed: id or section of a claim .nearest: open.'):
+        claims.only(["opne"])
+
+
+@pytest.fixture
+def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """A results file, and a file of claims on frames of a module that is made up here."""
+    results = tmp_path / "results.duckdb"
+    dumbbell.run(described(duration="1s"), output=results)
+    module = types.ModuleType("dumbbell.a_paper")
+    use = {"use": by("k", K), "fair": by("k", K)}
+    module.runs = lambda _: frame(KEYS, use, [1])  # type: ignore[attr-defined]
+    module.classes = lambda _: frame([*KEYS, "cls"], {"share": by("k", K), "use": by("k", K)}, [1])  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "dumbbell.a_paper", module)
+    (file := tmp_path / "claims.toml").write_text(EXAMPLE)
+    return str(results), str(file)
+
+
+EXAMPLE = """\
+frames = "a_paper"
+tables = { runs = { measures = ["use"] } }
+sections = { V = { title = "V" } }
+
+[[cells]]
+aqm = ["STEP", "PI2"]
+mix = "a"
+variant = ""
+n = ["2", "10"]
+k = [0.1, 0.2, 1, 2]
+
+[[claims]]
+id = "holds"
+section = "V"
+says = "It is so."
+measure = "use"
+is = ">= 0.5"
+cells = "every"
+
+[[claims]]
+id = "fails"
+section = "V"
+says = "It is not."
+measure = "use"
+is = ">= 0.6"
+cells = "every"
+"""
+
+
+def test_the_command(
+    paper: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dumbbell", "claims", *paper, *arguments])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        output = capsys.readouterr()
+        return int(left.value.code or 0), output.out, output.err
+
+    status, out, _ = run()
+    assert status == 0 and "1 of 2 judged claims hold (50 %); 0 without data" in out
+    assert run("--fail")[0] == 1 and run("--fail", "--only", "holds")[0] == 0
+    status, out, _ = run("--csv")
+    assert [row["verdict"] for row in csv.DictReader(io.StringIO(out))] == ["holds", "fails"]
+    assert json.loads(run("--json")[1])["claims"][1]["held"] == 12
+    assert run("--markdown")[1].startswith("# ")
+    assert run("--json", "--csv")[0] == 2
+    status, _, err = run("--only", "hods")
+    assert (status, err.count("\n")) == (2, 1) and "nearest: holds" in err
+
+
+def test_a_file_that_is_not_there_gets_the_nearest_name(command: Command) -> None:
+    done = command("claims", "no.duckdb", "csaqn")
+    assert done.returncode == 2 and "csaqn: found no such file" in done.stderr and "nearest: csaqm" in done.stderr
+
+
+def test_claims_are_judged_on_what_has_run(command: Command, tmp_path: Path) -> None:
+    """Two DCTCP flows over STEP at K = 0.17, 1 Gbit/s and 5 ms: 106250 bytes. The use is that of the runs' table."""
+    step = {"name": "red", "min": "106250B", "max": "106250B", "wlog": 0, "ecn": True, "limit": "62500000B"}
+    link = {"rate": "1Gbit", "aqm": step}
+    results = dumbbell.run(
+        described(bottleneck=link, flows=[{"cc": "dctcp", "base_rtt": "5ms", "count": 2}]),
+        output=tmp_path / "step.duckdb",
+    )
+    done = command("claims", "step.duckdb", "--only", "dctcp-step-recommended,dctcp-fair", "--json")
+    first, second = json.loads(done.stdout)["claims"]
+    assert (first["id"], first["cells"], first["seeds"]) == ("dctcp-fair", 84, 1)
+    assert (first["verdict"], first["unknown"], len(first["missing"])) == ("no data", 83, 83)
+    use = results.runs["utilisation"][0]
+    assert (second["value"], second["verdict"]) == (use, "holds" if use < 0.6 else "fails")
+
+
+def test_results_of_something_else_are_refused(command: Command, tmp_path: Path) -> None:
+    dumbbell.run(described(), output=tmp_path / "other.duckdb")
+    done = command("claims", "other.duckdb")
+    assert done.returncode == 2 and "other.duckdb: found no run of DCTCP" in done.stderr
+
+
+# the language's page, and the claims that come along
+
+
+def test_the_page_has_every_kind_and_key_and_its_example_is_read() -> None:
+    page = (ROOT / "docs" / "claims.md").read_text()
+    for name in [*language.ALONG, *language.QUANTIFIERS, *language._CLAIM_KEYS]:
+        assert f"`{name}`" in page, name
+    example = page.partition("```toml\n")[2].partition("```")[0]
+    (claim,) = claiming.parse(tomllib.loads(example), "claims.md").claims
+    assert (len(claim.cells), claim.text) == (2, "jain >= 0.95 [most]")
+
+
+PAPER = claiming.load("csaqm")
+
+
+def test_a_file_of_claims_is_no_experiment() -> None:
+    assert shipped.claims()["csaqm"].name == "claims.toml"
+    assert not any(name.endswith("claims") for name in shipped.experiments())
+
+
+def test_the_papers_claims_are_of_its_sections_and_figures() -> None:
+    counted = [one for one in PAPER.claims if PAPER.sections[one.section].counted]
+    assert len(counted) >= 45
+    assert {one.section for one in counted} == {"III", "V", "V-A", "V-B", "V-C", "VI", "VII"}
+    assert {figure for one in counted for figure in one.figures} == set(range(1, 19))
+    assert all(one.says.endswith(".") and one.says.count(". ") == 0 for one in PAPER.claims)
+
+
+def test_the_papers_claims_are_judged_wherever_the_matrix_has_run() -> None:
+    """Frames in which every cell has one value each: no claim lacks data, but those whose condition no cell meets."""
+    verdicts = claiming.judge(PAPER, {name: everywhere(name) for name in PAPER.tables})
+    open_ = {one.claim.id for one in verdicts if one.verdict == "no data"}
+    assert open_ == {one.claim.id for one in verdicts if one.why == "no cell is as `given` asks"}
+    assert open_ <= {one.id for one in PAPER.claims if one.given}
+    assert {one.verdict for one in verdicts} >= {"holds", "fails"}
+
+
+def everywhere(name: str) -> pl.DataFrame:
+    blocks = tomllib.loads(Path(PAPER.file).read_text())["cells"]
+    keys = [column for column in PAPER.order if column != "cls" or name == "classes"]
+    return frame(keys, {one: lambda *_: 0.9 for one in PAPER.tables[name].measures}, [1], blocks)
