@@ -64,6 +64,8 @@ params! {
     pub struct FlowParams {
         /// Propagation, both directions together.
         base_rtt: Time = Time::from_millis(20), unit "", range Time(0), Time::from_secs(60), source "";
+        /// When it connects, if before `start`; its application then begins to write at `start`.
+        connect: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "";
         /// Sends nothing new from this time on.
         stop: Option<Time> = None, unit "", source "";
         /// Ends after this much payload.
@@ -101,6 +103,9 @@ impl FlowParams {
         }
         if self.app_rate_from > Time::ZERO && self.app_rate.is_none() {
             return Err(ParamError::new("app_rate_from", self.app_rate_from, "0s without app_rate"));
+        }
+        if self.connect.is_some() && (changes || self.size.is_some() || self.app_rate.is_some()) {
+            return Err(ParamError::new("connect", "a time", "none beside size, app_rate and app_pause"));
         }
         match (self.app_pause, self.app_resume) {
             (None, Some(resume)) => Err(ParamError::new("app_resume", resume, "none without app_pause")),
@@ -555,7 +560,11 @@ fn read_flow(value: &Value, last: Option<&FlowConfig>) -> Result<(FlowConfig, us
     let stages = last.map(|flow| &flow.stages).filter(|same| ***same == stages).cloned().unwrap_or_else(|| Arc::new(stages));
     let cc = object(map.get("cc").unwrap_or(&Value::Null), "cc")?;
     let cc = last.map(|flow| &flow.cc).filter(|same| ***same == *cc).cloned().unwrap_or_else(|| Arc::new(cc.clone()));
-    Ok((FlowConfig { cc, start: read_start(map)?, stages, params }, count))
+    let start = read_start(map)?;
+    if let Some(connect) = params.connect.filter(|&connect| connect > start.min) {
+        return Err(ParamError::new("connect", connect, format!("up to start, {}", start.min)));
+    }
+    Ok((FlowConfig { cc, start, stages, params }, count))
 }
 
 fn read_web(value: &Value) -> Result<WebConfig, ParamError> {

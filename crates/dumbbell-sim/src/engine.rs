@@ -156,14 +156,15 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         for (index, (flow, cc)) in config.flows.iter().zip(controls).enumerate() {
             let params = &flow.params;
             let ahead = Time(params.base_rtt.0 / 2);
-            let start = flow.start.draw(seed, "start", index) + ahead;
+            let writes = flow.start.draw(seed, "start", index) + ahead;
+            let start = params.connect.map_or(writes, |connect| connect + ahead);
             let stop = params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead));
             let ecn = params.ecn.unwrap_or(self.host.ecn);
             let line = line_of(&self.lines.all, params.base_rtt);
             let (host, class) = (&self.host, self.classes.of_flow[index]);
             let stages = build_stages(&flow.stages, seed, index)?;
             let slot = self.arena.add(|slot| {
-                let mut tcp = connection(slot, cc, host, ecn, params.ecn_echo, application(flow, ahead));
+                let mut tcp = connection(slot, cc, host, ecn, params.ecn_echo, application(flow, ahead, start..writes));
                 tcp.sender.rtt_samples = Some(CompactHistogram::default());
                 let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, index as u32, class, line, start, stop);
                 Endpoint { stages, ..endpoint }

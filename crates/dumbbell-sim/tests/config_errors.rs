@@ -86,6 +86,7 @@ fn every_mistake_is_named() {
         ("/flows/1/app_rate", json!(1), "flows[1].app_rate: found 1, allowed: 1000 to 10000000000000"),
         ("/flows/1/app_rate_from", json!(7), "flows[1].app_rate_from: found 7ns, allowed: 0s without app_rate"),
         ("/flows/1/app_resume", json!(7), "flows[1].app_resume: found 7ns, allowed: none without app_pause"),
+        ("/flows/1/connect", json!(7), "flows[1].connect: found 7ns, allowed: up to start, 0s"),
         ("/flows/1/loss", json!(1.01), "flows[1].loss: found 1.01, allowed: 0.0 to 1.0"),
         ("/flows/1/loss", json!(-0.1), "flows[1].loss: found -0.1, allowed: 0.0 to 1.0"),
         ("/flows/1/dscp", json!(64), "flows[1].dscp: found 64, allowed: 0 to 63"),

@@ -269,6 +269,32 @@ fn an_application_pauses_and_changes_its_rate() {
 }
 
 #[test]
+fn a_connection_may_be_there_before_its_application_writes() {
+    // a burst of UDP that cannot be marked keeps the queue above the step from 1 s to 3 s: it drops what is not ECN-capable, and a SYN is not
+    let run = |connect: Value| {
+        let mut one =
+            with(with(flow("dctcp", 20), "cc", json!({"name": "reno"})), "start", json!({"min": 2 * SECOND, "max": 2 * SECOND}));
+        one = with(with(one, "connect", connect), "ecn", json!(true));
+        let mut config = config(12, 10, vec![one]);
+        config["bottleneck"]["aqm"] =
+            json!({"name": "red", "min": 20_000, "max": 20_000, "wlog": 0, "ecn": true, "limit": 60_000});
+        config["udp"] = json!([{"rate": 20_000_000, "ecn": "ect0", "start": {"min": SECOND, "max": SECOND}, "stop": 3 * SECOND}]);
+        must(&config)
+    };
+    let (at_once, before) = (run(Value::Null), run(json!(0)));
+    assert!(
+        int(&at_once, "timeouts", 0) > 0 && int(&at_once, "ce_received", 0) == 0,
+        "its SYN is lost, the next one asks for no ECN"
+    );
+    assert!(int(&before, "ce_received", 0) > 0, "connected at 0 s");
+    // it writes from 2 s on, and is measured from 0 s on
+    let goodput: Vec<f64> = before.tables.series.real("goodput_mbit").expect("a column").iter().copied().step_by(2).collect();
+    assert!(goodput[..2] == [0.0, 0.0] && goodput[4..].iter().all(|&rate| rate > 7.0), "{goodput:?}");
+    close(real(&before, "start_s", 0), 0.0, 1e-9, "start");
+    close(real(&at_once, "start_s", 0), 2.0, 1e-9, "start");
+}
+
+#[test]
 fn a_thousand_flows() {
     let flows = (0..1000).map(|n| with(flow(["reno", "cubic"][n % 2], 10 + n as u64 % 7), "ecn", json!(n % 3 == 0))).collect();
     let mut config = config(3, 100, flows);

@@ -14,6 +14,7 @@ use dumbbell_core::tcp::sender::{Application, Plan, Sender};
 use dumbbell_core::tcp::FlowOptions;
 use dumbbell_core::units::{Rate, Time};
 use serde_json::{Map, Value};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The path of `stages`, which draws from stream `name` of `seed`, number `index`; `None` if there are no stages.
@@ -66,10 +67,13 @@ pub fn connection(slot: u32, cc: AnyCc, host: &Arc<HostParams>, ecn: bool, echo:
     Tcp { sender, receiver: Receiver::new(slot, Arc::clone(host), options) }
 }
 
-/// What the application of `flow` offers, whose sender's clock is `ahead` of the engine's.
-pub fn application(flow: &FlowConfig, ahead: Time) -> Application {
+/// What the application of `flow` offers, whose sender's clock is `ahead` of the engine's. It is `silent` between connecting and writing.
+pub fn application(flow: &FlowConfig, ahead: Time, silent: Range<Time>) -> Application {
     let params = &flow.params;
     let rate = params.app_rate.map(Rate::bytes);
+    if params.connect.is_some() {
+        return Application::Planned(Box::new(Plan::new(None, Time::ZERO, silent.start, silent.end)));
+    }
     if params.app_rate_from > Time::ZERO || params.app_pause.is_some() {
         let of = |time: Option<Time>| time.map_or(Time::NEVER, |time| time.saturating_add(ahead));
         let rate_from = params.app_rate_from.saturating_add(ahead);
