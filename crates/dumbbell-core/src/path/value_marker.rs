@@ -12,13 +12,16 @@
 //! and 65535, [`HIGHEST`], to those that are never marked: the handshake (SYN and pure ACKs), which also is not measured. UDP and
 //! retransmissions are measured and valued as data is: a value of their own would be a way around the policy.
 //!
-//! The rate is an exponential average with time constant `window`: the rate R of a token bucket that follows R' = (arrivals - R) /
-//! window (Marker A of the framework; its public code for ns-3, natrushun/PPV-NS-3-3.44, in steps), solved exactly between packets.
-//! That code lets a bucket of 7500 B stand between both, and draws r between the old and the new rate for packets that do not fit;
-//! with bursts of a sender (up to 64 KiB at one instant) most packets would not fit, and so have values of R alone. Here r is
-//! always uniform in (0, R), and R counts half of the packet itself: then the rates that a packet of every burst sees lie evenly
-//! around the true one. With bursts that come every t, their mean is the true rate times x coth(x), x = t / (2 window): 2 % above it at
-//! t = window / 2, 8 % at t = window. Below one frame a window the rate is overestimated.
+//! The rate R follows a token bucket, as in the public code for ns-3 (natrushun/PPV-NS-3-3.44): tokens come at R. A packet that finds enough of them takes them; r is uniform in (0, R). If there are more than `depth`, R
+//! falls by the excess over `window`. If there are too few, R rises by what is missing, and r is uniform between the old and the new rate:
+//! the packet is worth what the rate has become, not an arbitrary part of it. Both ways, R goes to the arrival rate with the time constant
+//! `window`, and is right on average for steady traffic and for bursts.
+//!
+//! So packets of an even stream are worth all rates from 0 to R, and a threshold marks the share of them that is above the rate it
+//! leaves. Packets of a burst above `depth`, as senders with segmentation offload make them, are worth R alone: a threshold marks most of
+//! them or almost none. The flow is then held at the rate of the threshold whatever share of marks its congestion control needs. With
+//! values from an average and r in (0, R) for all packets, a flow that needs a share m of marks gets 1 / (1 - m) times that rate; m is 0 for
+//! CUBIC, but 32 packets over the window for Linux's DCTCP, as its alpha is in 1/1024 and forgets what is below 16.
 //!
 //! In `bottleneck.path` it measures and values all flows as one.
 
@@ -33,7 +36,7 @@ pub const NAME: &str = "value_marker";
 pub const TITLE: &str = "edge marker of core-stateless AQM: packet values by measured rate and weight";
 /// Specification and deviations.
 pub const SOURCE: &str =
-    "per-packet values (ppv.elte.hu), rate-measuring marker; the rate is an exponential average, the function logarithmic";
+    "per-packet values (ppv.elte.hu), rate-measuring marker as in natrushun/PPV-NS-3-3.44; the function is logarithmic";
 
 crate::params! {
     /// Parameters of the edge marker.
@@ -42,6 +45,8 @@ crate::params! {
         weight: f64 = 1.0, unit "ratio", range 0.001, 1000.0, source "the default is ours: equal shares, as in the paper on coexistence of BBRv2 and DCTCP (2021)";
         /// Time constant of the measured rate.
         window: Time = Time::from_millis(40), unit "", range Time::from_micros(100), Time::from_secs(100), source "TbTime of natrushun/PPV-NS-3-3.44: 0.04 s";
+        /// Tokens that there may be before the rate falls.
+        depth: u32 = 7500, unit "bytes", range 1000_u32, 1_000_000_000_u32, source "target of the bucket in natrushun/PPV-NS-3-3.44";
     }
 }
 
@@ -53,6 +58,9 @@ const MOST: f64 = (HIGHEST - 1) as f64;
 const PER_OCTAVE: f64 = 2048.0;
 /// The rate that has the largest value, B/s: 1 kbit/s.
 const LEAST_RATE: f64 = 125.0;
+
+/// Tokens after a packet for which there were too few, bytes (beta of natrushun/PPV-NS-3-3.44).
+const REFILL: f64 = 1000.0;
 
 /// The value of a packet, by the throughput-value function: `rate` in B/s, already divided by the weight.
 #[inline]
@@ -67,28 +75,46 @@ pub struct State {
     share: f64,
     /// 1 / window, 1/s.
     inverse: f64,
-    /// The average rate, B/s, at `last`.
+    /// Bytes.
+    depth: f64,
+    /// The rate, B/s.
     rate: f64,
+    /// Tokens at `last`, bytes.
+    tokens: f64,
     last: Time,
 }
 
 impl State {
-    /// With `params`.
+    /// With `params`; the bucket is full, and the rate 0.
     pub fn new(params: Params, _rng: &mut Rng) -> State {
-        State { share: 1.0 / params.weight, inverse: 1.0 / params.window.as_secs_f64(), rate: 0.0, last: Time::ZERO }
+        let depth = f64::from(params.depth);
+        let [share, inverse] = [params.weight, params.window.as_secs_f64()].map(f64::recip);
+        State { share, inverse, depth, rate: 0.0, tokens: depth, last: Time::ZERO }
     }
 
-    /// `bytes` come. Returns the rate that they see, B/s.
+    /// A packet of `bytes` comes. Returns the least and the largest rate that it may be worth, B/s.
     #[inline]
-    fn measure(&mut self, bytes: u32, now: Time) -> f64 {
-        if now > self.last {
-            self.rate *= (-(now - self.last).as_secs_f64() * self.inverse).exp();
-            self.last = now;
+    fn measure(&mut self, bytes: u16, now: Time) -> (f64, f64) {
+        let bytes = f64::from(bytes);
+        let left = self.tokens + self.rate * (now - self.last).as_secs_f64() - bytes;
+        self.last = now;
+        if left < 0.0 {
+            let before = self.rate;
+            self.rate += (REFILL - left) * self.inverse;
+            self.tokens = REFILL;
+            return (before, self.rate);
         }
-        let half = 0.5 * f64::from(bytes) * self.inverse;
-        let seen = self.rate + half;
-        self.rate = seen + half;
-        seen
+        self.tokens = left;
+        if left > self.depth {
+            self.rate -= (left - self.depth) * self.inverse;
+            self.tokens = self.depth;
+            // no less than one packet a window
+            let least = bytes * self.inverse;
+            if self.rate < least {
+                (self.rate, self.tokens) = (least, 0.0);
+            }
+        }
+        (0.0, self.rate)
     }
 
     /// The value of `packet`; `draw` is uniform in [0, 1).
@@ -97,8 +123,8 @@ impl State {
         if packet.has(flag::SYN | flag::PURE_ACK) {
             return HIGHEST;
         }
-        let rate = self.measure(u32::from(packet.len), now);
-        value_of(draw * rate * self.share)
+        let (least, most) = self.measure(packet.len, now);
+        value_of((least + draw * (most - least)) * self.share)
     }
 }
 
@@ -124,9 +150,9 @@ mod tests {
         State::new(Params { weight, ..Params::default() }, &mut Rng::stream(1, "test", 0))
     }
 
-    /// Frames of 1000 B, one every `gap` microseconds from `from` to `to` ms; returns the rates that they see.
+    /// Frames of 1000 B, one every `gap` microseconds from `from` to `to` ms; returns the rate after each.
     fn frames(marker: &mut State, from: u64, to: u64, gap: u64) -> Vec<f64> {
-        (from * 1000 / gap..to * 1000 / gap).map(|n| marker.measure(1000, Time::from_micros(n * gap))).collect()
+        (from * 1000 / gap..to * 1000 / gap).map(|n| marker.measure(1000, Time::from_micros(n * gap)).1).collect()
     }
 
     fn close(found: f64, expected: f64, tolerance: f64) {
@@ -149,56 +175,95 @@ mod tests {
     }
 
     #[test]
+    fn the_bucket_moves_the_rate() {
+        let mut marker = marker(1.0);
+        let mut at = |ms: u64| marker.measure(1000, Time::from_millis(ms));
+        // 7500 B of tokens are enough for seven frames; at the eighth 500 B are missing: 1500 B / 40 ms
+        assert!((0..7).all(|_| at(0) == (0.0, 0.0)));
+        assert_eq!(at(0), (0.0, 37_500.0));
+        // 1000 B of tokens are left: enough for the ninth; at the tenth 1000 B are missing: 2000 B / 40 ms
+        assert_eq!([at(0), at(0)], [(0.0, 37_500.0), (37_500.0, 87_500.0)]);
+        // 1000 + 8750 - 1000 B in 100 ms, 1250 B above the depth: down by 31,250 B/s
+        assert_eq!(at(100), (0.0, 56_250.0));
+        // and after a long time no less than one frame in 40 ms
+        assert_eq!(at(1000), (0.0, 25_000.0));
+    }
+
+    #[test]
     fn a_steady_rate_is_measured() {
-        // 1 MB/s; x coth(x) at x = 1 ms / 80 ms is 1.00005
-        let mut steady = marker(1.0);
-        close(frames(&mut steady, 0, 1000, 1000)[999], 1.00005e6, 1e-5);
-        // one frame every 40 ms: 25 kB/s times coth(0.5) / 2
-        close(frames(&mut marker(1.0), 0, 4000, 40_000)[99], 25e3 * 1.08198, 1e-5);
-        // the first frame sees half of itself: 500 B in 40 ms
-        assert_eq!(marker(1.0).measure(1000, Time::from_secs(5)), 12_500.0);
+        for gap in [100, 1000, 4000] {
+            let seen = frames(&mut marker(1.0), 0, 2000, gap);
+            close(*seen.last().unwrap(), 1e9 / gap as f64, 1e-3);
+        }
+        // it never falls below one frame a window, 25 kB/s
+        assert_eq!(frames(&mut marker(1.0), 0, 4000, 80_000).last(), Some(&25_000.0));
     }
 
     #[test]
     fn steps_are_followed_within_the_window() {
-        // from 1 to 4 MB/s and back: after 40 ms, 4 - 3/e and 1 + 3/e
         let mut steps = marker(1.0);
         frames(&mut steps, 0, 1000, 1000);
+        // from 1 to 4 MB/s: 7500 B are missing after 2.5 ms, then 4 - 3/e after 40 ms; each packet without tokens adds 1000 B more
         let up = frames(&mut steps, 1000, 1800, 250);
-        close(up[160], 2.896e6, 0.01);
-        close(up[3199], 4e6, 1e-3);
+        close(up[10 + 160], 2.896e6, 0.03);
+        close(up[3199], 4e6, 0.01);
+        // and back: 1 + 3/e after 40 ms
         let down = frames(&mut steps, 1800, 3000, 1000);
-        close(down[40], 2.104e6, 0.01);
-        // the window is a parameter: 10 ms are four time constants of 2.5 ms
+        close(down[42], 2.104e6, 0.03);
+        close(down[1199], 1e6, 1e-3);
+        // the window is a parameter: after 12.5 ms, which are five of 2.5 ms, hardly anything is left of the step
         let window = Time::from_micros(2500);
         let mut quick = State::new(Params { window, ..Params::default() }, &mut Rng::stream(1, "test", 0));
-        close(*frames(&mut quick, 0, 10, 100).last().unwrap(), 10e6 * (1.0 - (-4.0_f64).exp()), 0.01);
-    }
-
-    /// Bursts of `frames` full frames, one every `ms`, after a warm-up: every rate that a frame sees, over the true one.
-    fn bursts(frames: u64, ms: u64) -> Vec<f64> {
-        let (mut marker, bytes) = (marker(1.0), u32::from(MTU_FRAME));
-        let rate = frames as f64 * f64::from(bytes) / (ms as f64 / 1000.0);
-        let all = (0..2000 * frames).map(|n| marker.measure(bytes, Time::from_millis(n / frames * ms)) / rate);
-        all.skip(1000 * frames as usize).collect()
+        frames(&mut quick, 0, 1000, 1000);
+        assert!(frames(&mut quick, 1000, 1015, 250)[50] > 3.9e6);
     }
 
     #[test]
-    fn the_rate_of_bursts_is_right_on_average() {
-        // x coth(x), x = t / 80 ms
-        for (frames, ms, expected) in [(44, 1, 1.00005), (44, 20, 1.0207), (44, 40, 1.0820), (200, 20, 1.0207)] {
-            let seen = bursts(frames, ms);
-            close(seen.iter().sum::<f64>() / seen.len() as f64, expected, 1e-3);
+    fn a_burst_is_worth_what_the_rate_becomes() {
+        // 44 full frames every 20 ms: 3,330,800 B/s. The first finds the bucket full, four more fit; 70 B are missing for the next, and 514 B
+        // for each of 38 more: the rate rises by (1070 + 38 * 1514) B / 40 ms = 1,465,050 B/s, up to the true one
+        let (mut marker, mut seen) = (marker(1.0), Vec::new());
+        for n in 0..44 * 1000 {
+            seen.push(marker.measure(MTU_FRAME, Time::from_millis(n / 44 * 20)));
         }
+        let (high, low) = (3_330_800.0, 3_330_800.0 - 1_465_050.0);
+        let burst = &seen[44 * 999..];
+        for (number, &(least, most)) in burst.iter().enumerate() {
+            match number {
+                0..5 => assert_eq!(least, 0.0),
+                _ => close(most - least, if number == 5 { 26_750.0 } else { 37_850.0 }, 1e-9),
+            }
+        }
+        close(burst[0].1, low, 1e-6);
+        close(burst[43].1, high, 1e-6);
+    }
+
+    /// The rate of frames of 1514 B at `times` (us), which come again every `period` ms: its mean over time.
+    fn mean_rate(times: impl Fn(u64) -> Vec<u64>, period: u64) -> f64 {
+        let (mut marker, mut area, mut last) = (marker(1.0), 0.0, Time::ZERO);
+        for round in 0..2000 {
+            for time in times(round) {
+                let now = Time::from_millis(round * period) + Time::from_micros(time);
+                if round >= 1000 {
+                    area += marker.rate * (now - last.max(Time::from_millis(1000 * period))).as_secs_f64();
+                }
+                last = now;
+                marker.measure(MTU_FRAME, now);
+            }
+        }
+        area / (last - Time::from_millis(1000 * period)).as_secs_f64()
     }
 
     #[test]
-    fn on_and_off_is_right_on_average() {
-        // 2 MB/s for 40 ms, then nothing for 40 ms: 1 MB/s. While on, the rate is 2 - (2 - low) exp(-t / 40 ms) with low = 2 / (1 + e);
-        // its mean is 2 - (2 - low) (1 - 1/e) = 1.0758
-        let mut marker = marker(1.0);
-        let seen: Vec<f64> = (0..50).flat_map(|n| frames(&mut marker, n * 80, n * 80 + 40, 500)).collect();
-        close(seen[800..].iter().sum::<f64>() / 3200.0, 1.0758e6, 2e-3);
+    fn the_rate_is_right_on_average() {
+        // what is forgiven and what is thrown away are alike as long as the rate stays between the same bounds: no pattern has a bias
+        close(mean_rate(|_| vec![0; 44], 20), 44.0 * 1514.0 / 0.02, 2e-3);
+        close(mean_rate(|_| vec![0; 44], 2), 44.0 * 1514.0 / 0.002, 2e-3);
+        // 40 ms on, 20 ms off
+        close(mean_rate(|_| (0..200).map(|n| n * 200).collect(), 60), 200.0 * 1514.0 / 0.06, 2e-3);
+        // bursts of 4 to 44 frames, in disorder
+        let uneven = |round: u64| vec![0; [44, 4, 30, 10, 22][round as usize % 5]];
+        close(mean_rate(uneven, 8), 22.0 * 1514.0 / 0.008, 5e-3);
     }
 
     /// The share of packets that are worth `rate` (B/s) or less, of a flow of 1 MB/s.
@@ -216,8 +281,8 @@ mod tests {
         close(share_below(1.0, 250e3, 1), 0.25, 0.02);
         close(share_below(3.0, 250e3, 1), 0.75, 0.01);
         close(share_below(0.5, 250e3, 1), 0.125, 0.03);
-        // and in bursts of ten, which come every 10 ms
-        close(share_below(1.0, 250e3, 10), 0.25, 0.02);
+        // and in bursts of five, which fit into the bucket
+        close(share_below(1.0, 250e3, 5), 0.25, 0.02);
         // a threshold above its rate leaves all
         assert!(share_below(3.0, 340e3, 1) > 0.9999);
     }
@@ -227,9 +292,10 @@ mod tests {
         let mut marker = marker(1.0);
         let mut value = |flags| marker.value(&Packet { len: 1000, flags, ..Packet::EMPTY }, Time::ZERO, 0.5);
         assert_eq!((value(flag::SYN), value(flag::PURE_ACK)), (HIGHEST, HIGHEST));
-        // half of 12.5, 37.5, 62.5 kB/s: neither UDP nor retransmissions are spared
-        let expected = [6.25e3, 18.75e3, 31.25e3].map(value_of);
-        assert_eq!([0, flag::UDP, flag::RETRANSMISSION].map(&mut value), expected);
+        // after seven frames the bucket is empty, and the others are worth their rate: neither UDP nor retransmissions are spared
+        assert!((0..7).all(|_| value(0) == value_of(0.0)));
+        let expected = [18_750.0, 18_750.0, 62_500.0].map(value_of);
+        assert_eq!([flag::UDP, flag::RETRANSMISSION, 0].map(&mut value), expected);
     }
 
     #[derive(Default)]
