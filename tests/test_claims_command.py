@@ -1,0 +1,214 @@
+"""`dumbbell claims`: what it writes, its options, and the claims that come along."""
+
+import csv
+import io
+import json
+import sys
+import tomllib
+import types
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import dumbbell
+from a_paper import KEYS, K, by, frame, read
+from conftest import Command, described
+from dumbbell import claims as claiming
+from dumbbell import cli, shipped
+from dumbbell.claims import language, report
+from dumbbell.errors import InputError
+
+ROOT = Path(__file__).parents[1]
+
+
+# output
+
+
+def of_two_sections() -> tuple[claiming.Claims, list[claiming.Verdict]]:
+    claims = read(
+        {"id": "yes", "figure": [1, 2], "is": ">= 0.5", "note": "As it stands."},
+        {"id": "no", "where": {"n": "2"}, "reason": "It is otherwise.", "linux": {"fails": True, "says": "so too"}},
+        {"id": "open", "where": {"k": 2, "aqm": "X"}},
+        {"id": "bar", "section": "own", "cells": "some"},
+    )
+
+    def use(cell: dict[str, Any], _: int) -> float | None:
+        return None if (cell["k"], cell["aqm"]) == (2, "X") else K[cell["k"]]
+
+    use_of = {"use": use, "fair": lambda *_: 1.0}
+    classes = frame([*KEYS, "cls"], {"share": use, "use": use}, [1])
+    return claims, claiming.judge(claims, {"runs": frame(KEYS, use_of, [1]), "classes": classes})
+
+
+def test_the_text_has_verdicts_remarks_and_the_count() -> None:
+    claims, verdicts = of_two_sections()
+    assert [one.verdict for one in verdicts] == ["no data", "fails", "no data", "holds"]
+    text = report.text(claims, verdicts)
+    assert "| fails   | no    |" in text and "5 of 11 cells (0.21..0.72)" in text
+    assert "Not so: aqm STEP, k 0.1; aqm STEP, k 0.2; aqm PI2, k 0.1; aqm PI2, k 0.2; 2 more." in text
+    assert "It is otherwise." in text and "Linux: so too" in text
+    assert "2 of 2 cells have no run: n 2; n 10." in text.replace(
+        "2 of 2 cells have no run", "2 of 2 cells have no run"
+    )
+    assert text.splitlines()[-2:] == [
+        "0 of 1 judged claims hold (0 %); 1 more fail on real Linux too (100 % in all); 2 without data",
+        "Acceptance (not counted): 1 of 1 judged claims hold (100 %); 0 without data",
+    ]
+
+
+def test_markdown_csv_and_json_have_all_of_it() -> None:
+    claims, verdicts = of_two_sections()
+    page = report.markdown(claims, verdicts)
+    assert "## V. Analysis" in page and "`no`: Not so:" in page and "literally" in page
+    rows = [report.row(one) for one in verdicts]
+    assert (rows[1]["held"], rows[1]["cells"], rows[1]["unknown"], rows[1]["share"]) == (5, 12, 1, 5 / 11)
+    found = json.loads(report.as_json(claims, verdicts))
+    assert [one["id"] for one in found["claims"]] == ["yes", "no", "open", "bar"]
+    assert found["claims"][0]["figures"] == [1, 2] and found["claims"][2]["value"] is None
+    assert found["words"]["good"] == {"value": 0.9, "reason": "it is so"}
+
+
+def test_only_takes_claims_and_sections() -> None:
+    claims, _ = of_two_sections()
+    assert [one.id for one in claims.only(["no", "own"]).claims] == ["no", "bar"]
+    assert len(claims.only([]).claims) == 4
+    with pytest.raises(InputError, match=r'--only: found "opne", allowed: id or section of a claim .nearest: open.'):
+        claims.only(["opne"])
+
+
+@pytest.fixture
+def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """A results file, and a file of claims on frames of a module that is made up here."""
+    results = tmp_path / "results.duckdb"
+    dumbbell.run(described(duration="1s"), output=results)
+    module = types.ModuleType("dumbbell.a_paper")
+    use = {"use": by("k", K), "fair": by("k", K)}
+    module.runs = lambda _: frame(KEYS, use, [1])  # type: ignore[attr-defined]
+    module.classes = lambda _: frame([*KEYS, "cls"], {"share": by("k", K), "use": by("k", K)}, [1])  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "dumbbell.a_paper", module)
+    (file := tmp_path / "claims.toml").write_text(EXAMPLE)
+    return str(results), str(file)
+
+
+EXAMPLE = """\
+frames = "a_paper"
+tables = { runs = { measures = ["use"] } }
+sections = { V = { title = "V" } }
+
+[[cells]]
+aqm = ["STEP", "PI2"]
+mix = "a"
+variant = ""
+n = ["2", "10"]
+k = [0.1, 0.2, 1, 2]
+
+[[claims]]
+id = "holds"
+section = "V"
+says = "It is so."
+measure = "use"
+is = ">= 0.5"
+cells = "every"
+
+[[claims]]
+id = "fails"
+section = "V"
+says = "It is not."
+measure = "use"
+is = ">= 0.6"
+cells = "every"
+"""
+
+
+def test_the_command(
+    paper: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dumbbell", "claims", *paper, *arguments])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        output = capsys.readouterr()
+        return int(left.value.code or 0), output.out, output.err
+
+    status, out, _ = run()
+    assert status == 0 and "1 of 2 judged claims hold (50 %); 0 without data" in out
+    assert run("--fail")[0] == 1 and run("--fail", "--only", "holds")[0] == 0
+    status, out, _ = run("--csv")
+    assert [row["verdict"] for row in csv.DictReader(io.StringIO(out))] == ["holds", "fails"]
+    assert json.loads(run("--json")[1])["claims"][1]["held"] == 12
+    assert run("--markdown")[1].startswith("# ")
+    assert run("--json", "--csv")[0] == 2
+    status, _, err = run("--only", "hods")
+    assert (status, err.count("\n")) == (2, 1) and "nearest: holds" in err
+
+
+def test_a_file_that_is_not_there_gets_the_nearest_name(command: Command) -> None:
+    done = command("claims", "no.duckdb", "csaqn")
+    assert done.returncode == 2 and "csaqn: found no such file" in done.stderr and "nearest: csaqm" in done.stderr
+
+
+def test_claims_are_judged_on_what_has_run(command: Command, tmp_path: Path) -> None:
+    """Two DCTCP flows over STEP at K = 0.17, 1 Gbit/s and 5 ms: 106250 bytes. The use is that of the runs' table."""
+    step = {"name": "red", "min": "106250B", "max": "106250B", "wlog": 0, "ecn": True, "limit": "62500000B"}
+    link = {"rate": "1Gbit", "aqm": step}
+    results = dumbbell.run(
+        described(bottleneck=link, flows=[{"cc": "dctcp", "base_rtt": "5ms", "count": 2}]),
+        output=tmp_path / "step.duckdb",
+    )
+    done = command("claims", "step.duckdb", "--only", "dctcp-step-recommended,dctcp-fair", "--json")
+    first, second = json.loads(done.stdout)["claims"]
+    assert (first["id"], first["cells"], first["seeds"]) == ("dctcp-fair", 84, 1)
+    assert (first["verdict"], first["unknown"], len(first["missing"])) == ("no data", 83, 83)
+    use = results.runs["utilisation"][0]
+    assert (second["value"], second["verdict"]) == (use, "holds" if use < 0.6 else "fails")
+
+
+def test_results_of_something_else_are_refused(command: Command, tmp_path: Path) -> None:
+    dumbbell.run(described(), output=tmp_path / "other.duckdb")
+    done = command("claims", "other.duckdb")
+    assert done.returncode == 2 and "other.duckdb: found no run of DCTCP" in done.stderr
+
+
+# the language's page, and the claims that come along
+
+
+def test_the_page_has_every_kind_and_key_and_its_example_is_read() -> None:
+    page = (ROOT / "docs" / "claims.md").read_text()
+    for name in [*language.ALONG, *language.QUANTIFIERS, *language._CLAIM_KEYS]:
+        assert f"`{name}`" in page, name
+    example = page.partition("```toml\n")[2].partition("```")[0]
+    (claim,) = claiming.parse(tomllib.loads(example), "claims.md").claims
+    assert (len(claim.cells), claim.text) == (2, "jain >= 0.95 [most]")
+
+
+PAPER = claiming.load("csaqm")
+
+
+def test_a_file_of_claims_is_no_experiment() -> None:
+    assert shipped.claims()["csaqm"].name == "claims.toml"
+    assert not any(name.endswith("claims") for name in shipped.experiments())
+
+
+def test_the_papers_claims_are_of_its_sections_and_figures() -> None:
+    counted = [one for one in PAPER.claims if PAPER.sections[one.section].counted]
+    assert len(counted) >= 45
+    assert {one.section for one in counted} == {"III", "V", "V-A", "V-B", "V-C", "VI", "VII"}
+    assert {figure for one in counted for figure in one.figures} == set(range(1, 19))
+    assert all(one.says.endswith(".") and one.says.count(". ") == 0 for one in PAPER.claims)
+
+
+def test_the_papers_claims_are_judged_wherever_the_matrix_has_run() -> None:
+    """Frames in which every cell has one value each: no claim lacks data, but those whose condition no cell meets."""
+    verdicts = claiming.judge(PAPER, {name: everywhere(name) for name in PAPER.tables})
+    open_ = {one.claim.id for one in verdicts if one.verdict == "no data"}
+    assert open_ == {one.claim.id for one in verdicts if one.why == "no cell is as `given` asks"}
+    assert open_ <= {one.id for one in PAPER.claims if one.given}
+    assert {one.verdict for one in verdicts} >= {"holds", "fails"}
+
+
+def everywhere(name: str) -> pl.DataFrame:
+    blocks = tomllib.loads(Path(PAPER.file).read_text())["cells"]
+    keys = [column for column in PAPER.order if column != "cls" or name == "classes"]
+    return frame(keys, {one: lambda *_: 0.9 for one in PAPER.tables[name].measures}, [1], blocks)
