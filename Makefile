@@ -5,7 +5,7 @@
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
 # make l4s    DualPI2 as in its authors' reports: runs experiments/l4s, writes l4s.md, the figures into l4s/ and docs/findings/dualpi2-versions.md
 # make l4s-questions  figures and tables of docs/findings/dualpi2.md: writes l4s-questions.md and l4s-questions/
-# make csaqm  BBRv2 and DCTCP over STEP, PI2 and tail drop: runs experiments/csaqm, writes csaqm.md, figures and csaqm/claims.md: which of the paper's claims hold
+# make csaqm  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop: runs experiments/csaqm, writes csaqm.md, figures and csaqm/claims.md: which of the paper's claims hold
 # make check-bbr  the test cases of the BBR draft for all versions: writes docs/findings/bbr-suite.md, and figures of what failed into check-bbr/
 # make bbr    BBR beside others: runs experiments/bbr, writes tables and figures of docs/findings/bbr.md
 # make reference  every key of experiment files and every column of results: writes docs/reference.md

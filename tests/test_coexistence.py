@@ -261,6 +261,17 @@ def test_the_papers_figures_and_tables(found: Results, tmp_path: Path, monkeypat
     assert [cell.strip() for cell in rows[2][:3]] == ["STEP", "2", "bbr2-10"] and "±" in rows[2][3]
 
 
+def test_a_logarithmic_axis_leaves_out_what_reaches_0() -> None:
+    figure = paper._Figure("Delay", "delay", ("5",), ("dctcp",), log=True)
+    rows = {"k": [0.05, 0.1, 0.17], "value": [0.0, 1.0, 2.0], "low": [-0.1, -1.0, 1.5], "high": [0.1, 3.0, 2.5]}
+    frame = pl.DataFrame(rows).with_columns(n=pl.lit("2"), aqm=pl.lit("STEP"), runs=3)
+    made = paper.picture(figure, frame)
+    [axes] = made.panels.values()
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.1", "0.17"]
+    [ends] = axes.collections[0].get_segments()[1:]  # type: ignore[attr-defined]
+    assert ends[:, 1].tolist() == [1.5, 2.5] and "means of 3 runs" in str(made.around.title)
+
+
 def test_the_command_names_its_papers(command: Command) -> None:
     done = command("paper", "csaqn", "none.duckdb")
     assert done.returncode == 2 and "abe, csaqm, l4s" in done.stderr and "nearest: csaqm" in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import parsed
-from dumbbell import experiment, sweep
+from dumbbell import _native, experiment, sweep
 
 # the last axis has as many values as a million has cells to a sample of 1000: every 1000th cell has the same duration
 MILLION = {
@@ -20,7 +20,8 @@ MILLION = {
 }
 
 
-def test_a_million_runs_are_reckoned_at_once_in_little_memory(tmp_path: Path) -> None:
+def test_a_million_runs_are_reckoned_at_once_in_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "_speed", lambda _cells, _jobs: 1e6)
     million = parsed(**MILLION)
     started = time.monotonic()
     tracemalloc.start()
@@ -31,7 +32,47 @@ def test_a_million_runs_are_reckoned_at_once_in_little_memory(tmp_path: Path) ->
     assert peak < 50e6 and time.monotonic() - started < 20
     # 500.5 s at 1.0495 Mbit/s on average, and 1020 packets for whatever a run takes besides
     packets = 1e6 * (500.5 * 1.0495e6 / (1514 * 8) + 1020)
-    assert plan.seconds == pytest.approx(packets / sweep.PACKETS_PER_SECOND / 2, rel=0.03)
+    assert plan.seconds == pytest.approx(packets / 1e6 / 2, rel=0.03)
+
+
+def test_runs_are_tried_out_at_equal_distances_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1, 2, 3 and 4 s, with 10 trials: 1, 2, 3 and 4 of them; a packet of each costs what its duration says."""
+    cells = list(
+        parsed(bottleneck={"rate": "1Gbit", "aqm": "codel"}, matrix={"duration": ["1s", "2s", "3s", "4s"]}).cells()
+    )
+    tried = []
+
+    def cost(trial: sweep._Trial) -> float:
+        tried.append(trial._cell.duration // 10**9)
+        return trial._cell.duration / 1e9
+
+    monkeypatch.setattr(sweep._Trial, "seconds_per_packet", cost)
+    monkeypatch.setattr(sweep, "_TRIALS", 10)
+    assert sweep._speed(cells, 1) == pytest.approx(10 / (1 + 2 * 2 + 3 * 3 + 4 * 4))
+    assert tried == [1, 2, 2, 3, 3, 3, 4, 4, 4, 4]
+    monkeypatch.setattr(sweep._Trial, "seconds_per_packet", lambda _trial: None)  # all fail
+    assert sweep._speed(cells, 1) == sweep._speed([], 1) == sweep.PACKETS_PER_SECOND
+
+
+def test_a_trial_says_what_the_whole_run_costs() -> None:
+    """A run of ten hours is given up after a moment; a short one is measured to its end."""
+    rate = {"rate": "100Mbit", "aqm": "codel"}
+    whole = next(parsed(bottleneck=rate, duration="60s").cells())
+    started = time.thread_time()
+    _native.run(whole.config, _native.Cancel())
+    cost = (time.thread_time() - started) / whole.packets
+    started = time.monotonic()
+    late = {"cc": "cubic", "base_rtt": "20ms", "start": "5s"}  # idle until then, which costs nothing
+    for flows in (None, [late, late | {"cc": "reno"}]):
+        long = next(parsed(bottleneck=rate, duration="36000s", **({"flows": flows} if flows else {})).cells())
+        found = sweep._Trial(long).seconds_per_packet()
+        assert found is not None and cost / 2 < found < cost * 2
+    assert time.monotonic() - started < 60
+    short = sweep._Trial(next(parsed().cells()))
+    assert short.seconds_per_packet() is not None and short._whole
+    fails = next(parsed().cells())
+    fails.groups["bottleneck"]["rate"] = 0
+    assert sweep._Trial(fails).seconds_per_packet() is None
 
 
 def test_a_million_runs_begin_at_once() -> None:

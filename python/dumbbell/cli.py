@@ -61,7 +61,7 @@ def run(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key of the files.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check, and say how many runs, how long, how large.")
+        bool, typer.Option("--dry-run", help="Check, try out a few runs, and say how many, how long, how large.")
     ] = False,
 ) -> None:
     """Run experiments; what the results file has already is not run again."""

@@ -32,7 +32,6 @@ _MEASURES: dict[str, tuple[str, float | None, float | None]] = {
 }
 _LEVEL = {"delay": 1.0, "delay_max": 1.0, "relative_throughput": 1.0}  # drawn as a line: the target, the fair share
 _OF_CLASSES = ("relative_throughput", "marks", "drops", "harm", "harm_delay")
-_LOG = ("delay_max",)
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,7 @@ class _Figure:
     buffer: str = LARGE
     variants: Sequence[str] = ("", NO_LIMIT)
     facet: Sequence[str] = ()
+    log: bool = False
 
     @property
     def by_class(self) -> bool:
@@ -85,8 +85,8 @@ BESIDE = {
     "harm-10g": _Figure("Harm to throughput (10 Gbit/s)", "harm", _EQUAL, _BOTH, 10.0, facet=("rtt",)),
     "harm-delay": _Figure("Harm to time in queue (1 Gbit/s)", "harm_delay", _EQUAL, _BOTH, facet=("rtt",)),
     "harm-delay-rtts": _Figure("Harm to time in queue, multi-RTT (1 Gbit/s)", "harm_delay", _RTTS, _BOTH),
-    "delay": _Figure("Mean time in queue (1 Gbit/s)", "delay", _EQUAL, MIXES, facet=_BY_MIX),
-    "delay-max": _Figure("Longest time in queue (1 Gbit/s)", "delay_max", _EQUAL, MIXES, facet=_BY_MIX),
+    "delay": _Figure("Mean time in queue (1 Gbit/s)", "delay", _EQUAL, MIXES, facet=_BY_MIX, log=True),
+    "delay-max": _Figure("Longest time in queue (1 Gbit/s)", "delay_max", _EQUAL, MIXES, facet=_BY_MIX, log=True),
     "drops": _Figure("Drops (1 Gbit/s)", "drops", _EQUAL, MIXES, facet=_BY_MIX),
     "drops-small": _Figure("Drops (1 Gbit/s, small buffer)", "drops", _EQUAL, MIXES, buffer=SMALL, facet=_BY_MIX),
     "taildrop-utilisation": _Figure(
@@ -110,6 +110,7 @@ BESIDE = {
         _BBR,
         variants=(NO_LIMIT, LIMIT),
         facet=("variant", "rtt"),
+        log=True,
     ),
 }
 FIGURES = PAPER | BESIDE
@@ -181,6 +182,9 @@ def draw(found: Results, folder: str | Path) -> list[Path]:
 def picture(figure: _Figure, frame: pl.DataFrame) -> Picture:
     """Return a figure of the rows that `Results.of` gives for it: K within N within AQM."""
     label, bottom, top = _MEASURES[figure.measure]
+    if figure.log:  # no place for 0, nor for an interval that reaches it
+        above = pl.when(pl.col("low") > 0)
+        frame = frame.filter(pl.col("value") > 0).with_columns(above.then("low"), above.then("high").alias("high"))
     bars = frame["low"].count() > 0
     made = figures.nested(
         frame,
@@ -190,7 +194,7 @@ def picture(figure: _Figure, frame: pl.DataFrame) -> Picture:
         high="high" if bars else None,
         by="cls" if figure.by_class else None,
         facet=figure.facet or None,
-        log_y=figure.measure in _LOG,
+        log_y=figure.log,
         bottom=bottom,
         top=top,
         words=_WORDS,

@@ -1,11 +1,12 @@
 """Runs experiments on all cores or on a cluster; what is finished is kept, what is kept is not run again."""
 
+import bisect
 import contextlib
 import heapq
 import itertools
+import math
 import os
 import queue
-import random
 import signal
 import sys
 import threading
@@ -23,11 +24,12 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from dumbbell import _native
 from dumbbell.errors import InputError, one_line
 from dumbbell.experiment import Cell, Experiment
+from dumbbell.schema import SENDERS
 from dumbbell.store import Alike, Finished, Measured, Store
 
 PACKETS_PER_SECOND = 8.0e6  # of one core, where no run can be tried out: in the middle of the cases of make bench
-_TRIALS = 16  # runs that an estimate tries out
-_TRIAL_S, _FIRST_PART = 0.3, 0.4  # for how long each, and which part of that is not counted
+_TRIALS = 24  # runs that an estimate tries out
+_TRIAL_S, _TRIAL_MOST_S = 0.2, 1.0  # of a core, for each of them: once its flows have started, and in all
 RUN_BYTES, FLOW_BYTES, INTERVAL_BYTES, BIN_BYTES, BINS = 1500, 120, 80, 8, 1000  # in the results file, about
 SHORT_FLOW_BYTES = 40
 WINDOW = 4096  # runs that are put in order, longest first
@@ -68,45 +70,67 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class _Trial(threading.Thread):
+    """A run that is begun to see what it costs, and given up as soon as that is known."""
+
+    def __init__(self, cell: Cell) -> None:
+        super().__init__(name="trial", daemon=True)
+        self._cell, self._cancel, self._progress = cell, _native.Cancel(), _native.Progress()
+        self._clock: int | None = None  # of the time that the thread computes; not everywhere
+        self._spent, self._whole, self._failed = 0.0, False, False
+
+    def run(self) -> None:
+        """Carry out the run, or as much of it as there is time for."""
+        if hasattr(time, "pthread_getcpuclockid"):
+            self._clock = time.pthread_getcpuclockid(threading.get_ident())
+        try:
+            _native.run(self._cell.config, self._cancel, self._progress)
+            self._whole = True
+        except _native.Interrupted:
+            pass
+        except (RuntimeError, ValueError):
+            self._failed = True
+        self._spent = time.thread_time()
+
+    def seconds_per_packet(self) -> float | None:
+        """Return the seconds of a core for each of `Cell.packets`; None if the run fails.
+
+        What it does until its flows have started is not counted, unless it is over by then.
+        """
+        begun = time.perf_counter()
+
+        def clock() -> float:
+            with contextlib.suppress(OSError):  # it has ended
+                return time.perf_counter() - begun if self._clock is None else time.clock_gettime(self._clock)
+            return math.inf
+
+        self.start()
+        started = max((one["start"]["max"] for name in SENDERS for one in self._cell.groups[name]), default=0)
+        first, before = 0.0, 0
+        while self.is_alive() and (spent := clock()) < _TRIAL_MOST_S and (not before or spent < first + _TRIAL_S):
+            if not before and self._progress.simulated > started:
+                first, before = spent, self._progress.simulated
+            self.join(0.005)
+        self._cancel.cancel()
+        self.join()
+        if self._whole:
+            return self._spent / self._cell.packets
+        share = (self._progress.simulated - before) / self._cell.duration
+        return None if self._failed or share <= 0 else (self._spent - first) / (share * self._cell.packets)
+
+
 def _speed(cells: list[Cell], jobs: int) -> float:
     """Return packets a second on one core, reckoned like `Cell.packets`: some of the runs are tried out for a moment.
 
-    The chance of being tried is in proportion to the work, and as many are tried at once as the sweep will run. What a
-    flow does at first is left out where a run goes on for longer than that.
+    They lie at equal distances of work in the order of the cells, and as many are tried at once as the sweep will run.
     """
     if not cells:
         return PACKETS_PER_SECOND
-    tried = random.Random(0).choices(cells, [cell.packets for cell in cells], k=_TRIALS)
+    done = list(itertools.accumulate(cell.packets for cell in cells))
+    tried = [cells[bisect.bisect(done, done[-1] * (i + 0.5) / _TRIALS)] for i in range(_TRIALS)]
     with ThreadPoolExecutor(min(jobs, cores())) as pool:
-        costs = [cost for cost in pool.map(_seconds_per_packet, tried) if cost is not None]
+        costs = [cost for cost in pool.map(lambda cell: _Trial(cell).seconds_per_packet(), tried) if cost]
     return len(costs) / sum(costs) if costs else PACKETS_PER_SECOND
-
-
-def _seconds_per_packet(cell: Cell) -> float | None:
-    """Return what a packet of a run costs, s, in the last part of `_TRIAL_S`; None if the run fails."""
-    cancel, progress = _native.Cancel(), _native.Progress()
-    looks: list[tuple[float, int]] = []
-
-    def look() -> None:
-        looks.append((time.perf_counter(), progress.simulated))
-
-    timers = [threading.Timer(_TRIAL_S * _FIRST_PART, look), threading.Timer(_TRIAL_S, cancel.cancel)]
-    look()
-    for timer in timers:
-        timer.start()
-    try:
-        _native.run(cell.config, cancel, progress)
-    except _native.Interrupted:
-        pass
-    except (RuntimeError, ValueError):
-        return None
-    finally:
-        for timer in timers:
-            timer.cancel()
-    ended, reached = time.perf_counter(), progress.simulated if cancel.cancelled else cell.duration
-    began, first = looks[-1] if cancel.cancelled else looks[0]
-    part = (reached - first) / cell.duration
-    return (ended - began) / (part * cell.packets) if part > 0 else None
 
 
 def estimate(experiments: list[Experiment], output: str | Path, jobs: int) -> Estimate:

@@ -15,10 +15,10 @@ from dumbbell.figures.frames import Groups, Names, axis_label, check, check_uniq
 from dumbbell.figures.lines import handle
 from dumbbell.figures.style import GUIDE, SMALL, styles
 
-_STEP, _NARROW = 0.16, 2.4  # inches from one value of the innermost key to the next, and of the narrowest panel
-_INNER = 8.0  # points, of the names of the innermost key
+_STEP, _NARROW = 0.13, 2.4  # inches from one value of the innermost key to the next, and of the narrowest panel
+_INNER = 7.5  # points, of the names of the innermost key
 _APART = (0.0, 1.0, 1.6)  # steps more where the second key changes, and the third
-_HEIGHT = 2.3  # inches
+_HEIGHT, _LOW = 2.4, 1.7  # inches, of a panel; of one of more than two
 _LEFT = -8  # points, from the vertical axis to the words for the keys
 
 _Place = tuple[Any, ...]
@@ -57,7 +57,8 @@ def nested(
     names = [ordered(rows[key]) for key in reversed(keys)]  # the outermost first
     places = _places(names)
     end = max(places.values()) + 1
-    picture, panels = spread(rows, facet, 1, size=lambda _: (max(end * _STEP, _NARROW), _HEIGHT))
+    height = _HEIGHT if len(Groups.of(rows, facet).keys) <= 2 else _LOW
+    picture, panels = spread(rows, facet, 1, size=lambda _: (max(end * _STEP, _NARROW), height))
     groups = Groups.of(rows, by)
     drawn = styles(len(groups.keys))
     heights = finite(*(numbers(rows[name]) for name in (y, low, high) if name))
