@@ -16,8 +16,9 @@ import dumbbell
 from a_paper import KEYS, K, by, frame, read
 from conftest import Command, described
 from dumbbell import claims as claiming
-from dumbbell import cli, shipped
+from dumbbell import cli, coexistence, experiment, shipped
 from dumbbell.claims import language, report
+from dumbbell.claims.language import normal
 from dumbbell.errors import InputError
 
 ROOT = Path(__file__).parents[1]
@@ -184,6 +185,7 @@ def test_the_page_has_every_kind_and_key_and_its_example_is_read() -> None:
 
 
 PAPER = claiming.load("csaqm")
+PLACE = [column for column in PAPER.order if column != "cls"]  # what tells runs apart
 
 
 def test_a_file_of_claims_is_no_experiment() -> None:
@@ -197,6 +199,16 @@ def test_the_papers_claims_are_of_its_sections_and_figures() -> None:
     assert {one.section for one in counted} == {"III", "V", "V-A", "V-B", "V-C", "VI", "VII"}
     assert {figure for one in counted for figure in one.figures} == set(range(1, 19))
     assert all(one.says.endswith(".") and one.says.count(". ") == 0 for one in PAPER.claims)
+
+
+def test_the_papers_claims_are_of_cells_that_the_experiments_have() -> None:
+    has_run = set()
+    for name in (one for one in shipped.experiments() if one.startswith("csaqm/")):
+        places = [coexistence.describe(json.loads(cell.config)) for cell in experiment.load(name).cells()]
+        has_run |= {tuple(sorted((key, normal(one[key])) for key in PLACE)) for one in places if one}
+    for claim in PAPER.claims:
+        cells = {tuple(sorted(pair for pair in cell if pair[0] in PLACE)) for cell in claim.stored.values()}
+        assert cells <= has_run, (claim.id, sorted(cells - has_run)[:2])
 
 
 def test_the_papers_claims_are_judged_wherever_the_matrix_has_run() -> None:
