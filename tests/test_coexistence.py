@@ -126,6 +126,7 @@ def test_a_run_has_a_place() -> None:
         {"flows": [flow("bbr2", 5, 1, path=[{"name": "value_marker", "weight": 3}])]},
         {"flows": [flow("dctcp", 5, 1, path=[{"name": "loss", "probability": 0.1}])]},
         {"flows": []},
+        {"flows": [flow("bbr2", 5, 4), flow("dctcp", 5, 4)]},
         {"udp": [{"rate": 1}]},
         {"bottleneck": link(name="codel", limit=1000)},
         {"bottleneck": link(name="red", min=1000, max=3000, wlog=0, ecn=True, limit=60000)},

@@ -17,8 +17,7 @@ from dumbbell.results import Results
 
 AQMS = ("STEP", "PI2", "CSAQM", "TailDrop")
 MIXES = ("dctcp", "bbr2", "both")
-COUNTS = ("2", "10", "40", "100", "4-16", "8-32", "2-2-8-8", "4-4-16-16")
-CLASSES = ("bbr2-50", "bbr2-5", "dctcp-50", "dctcp-5")
+COUNTS = ("2", "10", "20", "40", "100", "4-16", "8-32", "2-2-8-8", "4-4-16-16")
 NO_LIMIT, LIMIT = "no limit", "5 ms limit"  # up to which RTT BBRv2 answers ECN
 LARGE, SMALL, DROP = "500 ms", "1.33 K", "K"  # buffers; the last one is tail drop of K base RTT
 FRAME = 1514  # bytes, of a full frame
@@ -90,7 +89,8 @@ def describe(config: dict[str, Any]) -> dict[str, Any] | None:
     total = sum(counts.values())
     # the paper's order: 50 ms before 5 ms, BBR before DCTCP
     each = [str(counts[group]) for group in sorted(counts, key=lambda group: (-group[0], group[1]))]
-    if rtts[0] == 0:
+    n = "-".join(each) if len(rtts) > 1 else str(total)
+    if rtts[0] == 0 or n not in COUNTS:
         return None
     target, buffer = found
     return {
@@ -98,7 +98,7 @@ def describe(config: dict[str, Any]) -> dict[str, Any] | None:
         "rate_gbit": bottleneck["rate"] / 1e9,
         "rtt": "+".join(map(_ms, rtts)),
         "buffer": _buffer(target, buffer, bottleneck["aqm"]["name"]),
-        "n": "-".join(each) if len(rtts) > 1 else str(total),
+        "n": n,
         "flows": total,
         "k": float(f"{target * 1e9 / rtts[0]:.3g}"),
         "aqm": _AQM[bottleneck["aqm"]["name"]],
@@ -127,7 +127,7 @@ def runs(results: Results | str | Path) -> pl.DataFrame:
 
     The place: `variant` (how BBRv2 answers ECN; empty without BBRv2), `rate_gbit`, `rtt` (base RTTs, ms), `buffer`, `n`
     (flows, as the paper writes them), `flows` (how many in all), `k` (target over the smallest base RTT), `aqm`, `mix`.
-    Left out are runs with other traffic, queue disciplines, stages of paths or weights than those of the matrix.
+    Left out are runs with other traffic, numbers of flows, queue disciplines, stages or weights than the matrix.
 
     `utilisation`, and `marks` and `drops` as shares of packets, are of the whole run. `jain` is over the frames that
     each flow got through the queue (`flows.packets`). `delay` and `delay_max` are mean and longest time in queue
