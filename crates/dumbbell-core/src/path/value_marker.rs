@@ -6,16 +6,17 @@
 //! have the same TVF. To get that of a flow of rate R, the value of a packet is TVF(r), r uniform in (0, R). With weight w it is
 //! TVF(r / w): what is left is w r.
 //!
-//! The TVF is logarithmic, and its value fits into 16 bits: 2048 values an octave, of steps of 0.05 % or less of the rate, from
+//! The TVF is logarithmic, and its value fits into 16 bits: 2048 values an octave, in steps of 0.05 % of the rate or less, from
 //! 1 kbit/s (value 65534) to 4.29 Tbit/s (value 1); rates beyond have the value at the end. A bottleneck compares values and does
 //! nothing else with them, so that any strictly decreasing function shares alike. Value 0 is left to packets that passed no edge,
 //! and 65535, [`HIGHEST`], to those that are never marked: the handshake (SYN and pure ACKs), which also is not measured. UDP and
 //! retransmissions are measured and valued as data is: a value of their own would be a way around the policy.
 //!
-//! The rate R follows a token bucket, as in the public code for ns-3 (natrushun/PPV-NS-3-3.44): tokens come at R. A packet that finds enough of them takes them; r is uniform in (0, R). If there are more than `depth`, R
-//! falls by the excess over `window`. If there are too few, R rises by what is missing, and r is uniform between the old and the new rate:
-//! the packet is worth what the rate has become, not an arbitrary part of it. Both ways, R goes to the arrival rate with the time constant
-//! `window`, and is right on average for steady traffic and for bursts.
+//! The rate R follows a token bucket, as in the public code for ns-3 (natrushun/PPV-NS-3-3.44): tokens come at R. A packet that finds
+//! enough of them takes them, and r is uniform in (0, R). If there are more than `depth`, R falls by the excess over `window`. If there
+//! are too few, R rises by what is missing, and r is uniform between the old and the new rate: the packet is worth what the rate has
+//! become. Both ways, R goes to the rate of arrivals with the time constant `window`; its mean over time is right for steady traffic
+//! and for bursts less than a window apart.
 //!
 //! So packets of an even stream are worth all rates from 0 to R, and a threshold marks the share of them that is above the rate it
 //! leaves. Packets of a burst above `depth`, as senders with segmentation offload make them, are worth R alone: a threshold marks most of
