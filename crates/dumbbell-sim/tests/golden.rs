@@ -404,18 +404,18 @@ cake sce    20 reno-sce        10      8.27      -      23.2      -      1515   
 cake sce    20 dctcp-sce       10      6.64      -      23.5      -       789      -         0      -
 cake sce    20 cubic-sce       10      9.44      -      23.4      -      1806      -         0      -
 cake sce    20 constant        10      5.44      -      21.2      -         6      -         0      -
-csaqm       20 reno            10      8.43      -      22.6      -       121      -         0      -
-csaqm       20 cubic           10      9.02      -      22.4      -        81      -         0      -
-csaqm       20 dctcp           10      9.45      -      25.6      -       736      -         0      -
-csaqm       20 prague          10      9.34      -      26.4      -      1100      -         0      -
-csaqm       20 bbr1            10      9.52      -      30.1      -      3513      -         0      -
-csaqm       20 bbr2            10      9.45      -      22.3      -       534      -         0      -
-csaqm       20 bbr3            10      9.39      -      26.3      -      1900      -         0      -
-csaqm       20 bbr-draft       10      9.32      -      21.1      -         0      -       127      -
-csaqm       20 reno-sce        10      8.15      -      24.0      -       436      -         0      -
-csaqm       20 dctcp-sce       10      8.15      -      24.0      -       436      -         0      -
-csaqm       20 cubic-sce       10      9.05      -      22.5      -        59      -         0      -
-csaqm       20 constant        10      5.77      -      20.0      -         2      -         0      -
+csaqm       20 reno            10      8.43      -      22.5      -       108      -         0      -
+csaqm       20 cubic           10      9.09      -      22.4      -        76      -         0      -
+csaqm       20 dctcp           10      9.46      -      25.4      -       737      -         0      -
+csaqm       20 prague          10      9.37      -      26.5      -      1119      -         0      -
+csaqm       20 bbr1            10      9.52      -      30.1      -      3535      -         0      -
+csaqm       20 bbr2            10      9.45      -      22.2      -       531      -         0      -
+csaqm       20 bbr3            10      9.40      -      26.4      -      1869      -         0      -
+csaqm       20 bbr-draft       10      9.33      -      21.2      -         0      -       117      -
+csaqm       20 reno-sce        10      7.99      -      23.9      -       412      -         0      -
+csaqm       20 dctcp-sce       10      7.99      -      23.9      -       412      -         0      -
+csaqm       20 cubic-sce       10      9.07      -      22.5      -        67      -         0      -
+csaqm       20 constant        10      5.77      -      20.0      -         1      -         0      -
 ";
 
 /// The same; the first name is the flow's own, the second that of the flow beside it. Marks and drops are of both.

@@ -266,6 +266,14 @@ mod tests {
     }
 
     #[test]
+    fn the_threshold_itself_is_not_below() {
+        let (mut state, mut log) = (state(), Counters::default());
+        offer(&mut state, Ecn::Ect0, [8, 0, 7].into_iter().chain([u16::MAX; 9]));
+        state.on_timer(Time::from_millis(5), &mut log);
+        assert_eq!(leave(&mut state, Time::from_millis(6), &mut log)[..4], [(8, false), (0, true), (7, true), (u16::MAX, false)]);
+    }
+
+    #[test]
     fn the_threshold_holds_for_an_interval() {
         let (mut state, mut log) = (state(), Counters::default());
         offer(&mut state, Ecn::Ect0, [800; 20]);

@@ -6,16 +6,17 @@
 //! have the same TVF. To get that of a flow of rate R, the value of a packet is TVF(r), r uniform in (0, R). With weight w it is
 //! TVF(r / w): what is left is w r.
 //!
-//! The TVF is logarithmic, and its value fits into 16 bits: 2048 values an octave, which is a resolution of 0.034 % of the rate from
+//! The TVF is logarithmic, and its value fits into 16 bits: 2048 values an octave, in steps of 0.05 % of the rate or less, from
 //! 1 kbit/s (value 65534) to 4.29 Tbit/s (value 1); rates beyond have the value at the end. A bottleneck compares values and does
 //! nothing else with them, so that any strictly decreasing function shares alike. Value 0 is left to packets that passed no edge,
 //! and 65535, [`HIGHEST`], to those that are never marked: the handshake (SYN and pure ACKs), which also is not measured. UDP and
 //! retransmissions are measured and valued as data is: a value of their own would be a way around the policy.
 //!
-//! The rate R follows a token bucket, as in the public code for ns-3 (natrushun/PPV-NS-3-3.44): tokens come at R. A packet that finds enough of them takes them; r is uniform in (0, R). If there are more than `depth`, R
-//! falls by the excess over `window`. If there are too few, R rises by what is missing, and r is uniform between the old and the new rate:
-//! the packet is worth what the rate has become, not an arbitrary part of it. Both ways, R goes to the arrival rate with the time constant
-//! `window`, and is right on average for steady traffic and for bursts.
+//! The rate R follows a token bucket, as in the public code for ns-3 (natrushun/PPV-NS-3-3.44): tokens come at R. A packet that finds
+//! enough of them takes them, and r is uniform in (0, R). If there are more than `depth`, R falls by the excess over `window`. If there
+//! are too few, R rises by what is missing, and r is uniform between the old and the new rate: the packet is worth what the rate has
+//! become. Both ways, R goes to the rate of arrivals with the time constant `window`; its mean over time is right for steady traffic
+//! and for bursts less than a window apart.
 //!
 //! So packets of an even stream are worth all rates from 0 to R, and a threshold marks the share of them that is above the rate it
 //! leaves. Packets of a burst above `depth`, as senders with segmentation offload make them, are worth R alone: a threshold marks most of
@@ -29,6 +30,8 @@ use super::{Carried, Stage, Way};
 use crate::packet::{flag, Packet};
 use crate::rng::Rng;
 use crate::units::Time;
+use std::f64::consts::LN_2;
+use std::sync::LazyLock;
 
 /// Name in experiment files.
 pub const NAME: &str = "value_marker";
@@ -52,8 +55,8 @@ crate::params! {
 
 /// Value of packets that are never marked.
 pub const HIGHEST: u16 = u16::MAX;
-/// Values that the rates take.
-const MOST: f64 = (HIGHEST - 1) as f64;
+/// The largest value of a rate.
+const MOST: u16 = HIGHEST - 1;
 /// Values in an octave of the rate: 32 octaves make 16 bits.
 const PER_OCTAVE: f64 = 2048.0;
 /// The rate that has the largest value, B/s: 1 kbit/s.
@@ -62,10 +65,27 @@ const LEAST_RATE: f64 = 125.0;
 /// Tokens after a packet for which there were too few, bytes (beta of natrushun/PPV-NS-3-3.44).
 const REFILL: f64 = 1000.0;
 
-/// The value of a packet, by the throughput-value function: `rate` in B/s, already divided by the weight.
+/// Bits of the mantissa that count: 2048 steps an octave.
+const STEP_BITS: u32 = 11;
+/// Bits of the mantissa of an `f64` below them.
+const BELOW: u32 = f64::MANTISSA_DIGITS - 1 - STEP_BITS;
+/// Exponent of 1.0 as an `f64` stores it.
+const EXPONENT_OF_ONE: i32 = f64::MAX_EXP - 1;
+
+/// Values that lie between 1 and `1 + step / 2048`, rounded down.
+static OF_STEP: LazyLock<[u16; 1 << STEP_BITS]> = LazyLock::new(|| {
+    let steps = f64::from(1_u32 << STEP_BITS);
+    std::array::from_fn(|step| (PER_OCTAVE * (step as f64 / steps).ln_1p() / LN_2) as u16)
+});
+
+/// The value of a packet, by the throughput-value function: `rate` in B/s, 0 or more, already divided by the weight.
 #[inline]
 pub fn value_of(rate: f64) -> u16 {
-    (MOST - PER_OCTAVE * (rate / LEAST_RATE).log2()).clamp(1.0, MOST) as u16
+    let bits = (rate * LEAST_RATE.recip()).to_bits() >> BELOW;
+    let octaves = (bits >> STEP_BITS) as i32 - EXPONENT_OF_ONE;
+    let step = bits as usize % (1 << STEP_BITS);
+    let below = octaves * PER_OCTAVE as i32 + i32::from(OF_STEP[step]);
+    (i32::from(MOST) - below).clamp(1, i32::from(MOST)) as u16
 }
 
 /// Measures, and draws.
@@ -96,7 +116,7 @@ impl State {
     #[inline]
     fn measure(&mut self, bytes: u16, now: Time) -> (f64, f64) {
         let bytes = f64::from(bytes);
-        let left = self.tokens + self.rate * (now - self.last).as_secs_f64() - bytes;
+        let left = self.tokens + self.rate * ((now - self.last).as_nanos() as f64 * 1e-9) - bytes;
         self.last = now;
         if left < 0.0 {
             let before = self.rate;
@@ -164,8 +184,8 @@ mod tests {
         assert_eq!(value_of(125.0), 65_534);
         // one octave is 2048 values
         assert_eq!(value_of(250.0), 65_534 - 2048);
-        // 1 Mbit/s: 65534 - 2048 log2(1000) = 65534 - 20409.9; 1 Tbit/s: 65534 - 61229.8
-        assert_eq!((value_of(125e3), value_of(125e9)), (45_124, 4304));
+        // rounded up, 1 Mbit/s: 65534 - 2048 log2(1000) = 65534 - 20409.9; 1 Tbit/s: 65534 - 61229.8
+        assert_eq!((value_of(125e3), value_of(125e9)), (45_125, 4305));
         // beyond the ends
         assert_eq!([0.0, 1.0, 125e10, f64::MAX].map(value_of), [65_534, 65_534, 1, 1]);
         // 0.1 % of the rate is 2.95 values, at any rate
