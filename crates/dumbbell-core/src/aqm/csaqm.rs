@@ -1,8 +1,8 @@
 //! CSAQM: core-stateless AQM. One queue, which knows nothing of flows: it marks the packets of the lowest value (`Packet::value`, set by
 //! `value_marker` at the edge) while more bytes are queued than the target allows.
 //!
-//! Specification: Nádas et al. on per-packet values (ppv.elte.hu), as section III of the paper on coexistence of BBRv2 and DCTCP describes
-//! it (2021). There is no public code. A histogram counts the queued bytes by value. Every `interval` it gives a congestion threshold
+//! Specification: Nádas et al. on per-packet values (ppv.elte.hu), as section III of Fejes, Gombos, Laki and Nádas, "On the
+//! Incompatibility of Scalable Congestion Controls over the Internet" (2020), describes it. There is no public code. A histogram counts the queued bytes by value. Every `interval` it gives a congestion threshold
 //! value (CTV): from the highest value down, bins are added up while they fit into rate times `target`, and the CTV is the lowest value
 //! above the first bin that does not fit. Until the next update, packets that leave with a value below the CTV are marked CE, or dropped
 //! if they are not ECN-capable. If all fits, the CTV is 0, and nothing is marked.
@@ -25,8 +25,7 @@ pub const NAME: &str = "csaqm";
 /// One line.
 pub const TITLE: &str = "core-stateless AQM: marks the packets of the lowest value, as many as are queued above the target";
 /// Specification and deviations.
-pub const SOURCE: &str =
-    "per-packet values (ppv.elte.hu), as in section III of the paper on coexistence of BBRv2 and DCTCP (2021); no code is public";
+pub const SOURCE: &str = "per-packet values (ppv.elte.hu), as in section III of Fejes et al. 2020; no code is public";
 
 crate::params! {
     /// Parameters of CSAQM.

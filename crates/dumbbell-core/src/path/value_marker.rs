@@ -45,7 +45,7 @@ crate::params! {
     /// Parameters of the edge marker.
     pub struct Params {
         /// Weight: flows that send enough share in its proportion.
-        weight: f64 = 1.0, unit "ratio", range 0.001, 1000.0, source "the default is ours: equal shares, as in the paper on coexistence of BBRv2 and DCTCP (2021)";
+        weight: f64 = 1.0, unit "ratio", range 0.001, 1000.0, source "the default is ours: equal shares, as in Fejes et al. 2020";
         /// Time constant of the measured rate.
         window: Time = Time::from_millis(40), unit "", range Time::from_micros(100), Time::from_secs(100), source "TbTime of natrushun/PPV-NS-3-3.44: 0.04 s";
         /// Tokens that there may be before the rate falls.
