@@ -5,7 +5,7 @@
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
 # make l4s    DualPI2 as in its authors' reports: runs experiments/l4s, writes l4s.md, the figures into l4s/ and docs/findings/dualpi2-versions.md
 # make l4s-questions  figures and tables of docs/findings/dualpi2.md: writes l4s-questions.md and l4s-questions/
-# make csaqm  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop: runs experiments/csaqm, writes csaqm.md, the figures and csaqm/claims.md: which of the paper's claims hold
+# make csaqm  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop: runs experiments/csaqm, writes csaqm.md, all figures and csaqm/claims.md (which of the paper's claims hold), and tables of docs/findings/coexistence.md
 # make check-bbr  the test cases of the BBR draft for all versions: writes docs/findings/bbr-suite.md, and figures of what failed into check-bbr/
 # make bbr    BBR beside others: runs experiments/bbr, writes tables and figures of docs/findings/bbr.md
 # make reference  every key of experiment files and every column of results: writes docs/reference.md
@@ -79,10 +79,16 @@ l4s-questions: build
 	$(BIN)/dumbbell run $(addprefix experiments/l4s/,$(addsuffix .toml,$(addprefix questions-,rtt burst protection any-ect fq) stability)) -o l4s-questions.duckdb
 	@$(BIN)/python docs/findings_l4s.py l4s-questions.duckdb l4s-questions > l4s-questions.md
 
+# mono-10g.toml (no figure and no claim needs it) runs by itself. The paper's runs last 180 s: CSAQM_10G=180s
+CSAQM := equal-1g equal-1g-small equal-1g-taildrop limit-1g rtts-1g rtts-1g-small rtts-mixed-1g rtts-mixed-1g-small
+CSAQM_10G := 60s
 csaqm: build
-	$(BIN)/dumbbell run $(filter-out %/claims.toml,$(wildcard experiments/csaqm/*.toml)) -o csaqm.duckdb
+	$(BIN)/dumbbell run $(foreach cells,$(CSAQM),experiments/csaqm/$(cells).toml) -o csaqm.duckdb
+	$(BIN)/dumbbell run experiments/csaqm/mixed-10g.toml --set duration=$(CSAQM_10G) -o csaqm.duckdb
+	$(BIN)/dumbbell run $(wildcard experiments/csaqm/questions-*.toml) experiments/linux/coexistence.toml -o csaqm-questions.duckdb
 	@$(BIN)/dumbbell paper csaqm csaqm.duckdb -o csaqm > csaqm.md
 	@$(BIN)/dumbbell claims csaqm.duckdb --markdown > csaqm/claims.md
+	$(BIN)/python docs/findings_coexistence.py csaqm.duckdb csaqm-questions.duckdb docs/findings/coexistence.md
 
 check-bbr: build
 	@$(BIN)/python docs/findings_bbr_suite.py check-bbr > docs/findings/bbr-suite.md
@@ -152,7 +158,7 @@ bench:
 
 clean:
 	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
-		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-questions.md l4s-questions csaqm.duckdb csaqm.md csaqm bbr.duckdb check-bbr python/dumbbell/_native*.so
+		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-questions.md l4s-questions csaqm.duckdb csaqm-questions.duckdb csaqm.md csaqm bbr.duckdb check-bbr python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }

@@ -142,7 +142,7 @@ def test_a_weight_of_one_is_the_matrix() -> None:
 
 
 def test_every_run_of_the_files_has_a_place() -> None:
-    names = [name for name in shipped.experiments() if name.startswith("csaqm/") and "weights" not in name]
+    names = [name for name in shipped.experiments() if name.startswith("csaqm/") and "questions" not in name]
     assert len(names) >= 10
     for name in names:
         for cell in experiment.load(name).cells():
