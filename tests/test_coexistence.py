@@ -202,6 +202,7 @@ def test_frames_of_a_real_run(found: Results) -> None:
         assert run["jain"] == pytest.approx(sum(packets) ** 2 / (2 * sum(p * p for p in packets)))
         (of_run,) = whole.filter(pl.col("key") == run["key"]).iter_rows(named=True)
         assert run["delay"] == pytest.approx(of_run["sojourn_mean_ms"] / 5)
+        assert run["delay"] - 1 / 5 < run["delay_whole"] < run["delay"]
         assert run["delay_max"] == pytest.approx(of_run["sojourn_max_ms"] / 5) and run["delay_max"] > run["delay"] > 0
         assert run["marks"] == of_run["mark_share"] > 0 and run["drops"] == of_run["drop_share"]
         own = classes.filter(pl.col("key") == run["key"])
