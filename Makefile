@@ -85,7 +85,7 @@ CSAQM_10G := 60s
 csaqm: build
 	$(BIN)/dumbbell run $(foreach cells,$(CSAQM),experiments/csaqm/$(cells).toml) -o csaqm.duckdb
 	$(BIN)/dumbbell run experiments/csaqm/mixed-10g.toml --set duration=$(CSAQM_10G) -o csaqm.duckdb
-	$(BIN)/dumbbell run $(wildcard experiments/csaqm/questions-*.toml) experiments/linux/coexistence.toml -o csaqm-questions.duckdb
+	$(BIN)/dumbbell run $(wildcard experiments/csaqm/questions-*.toml) $(wildcard experiments/linux/coexistence*.toml) -o csaqm-questions.duckdb
 	@$(BIN)/dumbbell paper csaqm csaqm.duckdb -o csaqm > csaqm.md
 	@$(BIN)/dumbbell claims csaqm.duckdb --markdown > csaqm/claims.md
 	$(BIN)/python docs/findings_coexistence.py csaqm.duckdb csaqm-questions.duckdb docs/findings/coexistence.md

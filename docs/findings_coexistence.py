@@ -22,7 +22,7 @@ from dumbbell.results import Results
 from dumbbell.tables import aligned
 
 LINUX = Path(__file__).parent.parent / "references" / "linux-coexistence.csv"
-EXPERIMENTS = ("questions-hosts", "questions-weights", "questions-classes", "coexistence")
+EXPERIMENTS = ("questions-hosts", "questions-weights", "questions-classes", "coexistence", "coexistence-rtts")
 FIGURES = ("01", "04", "06", "08", "11", "14", "15", "16", "17")  # of the paper's, those that the page shows
 USE, SHARE, RTT = 0.03, 0.08, 0.10  # bars of a cell: of the rate, of the payload, relative
 
@@ -159,7 +159,10 @@ def _cells(found: Found) -> pl.DataFrame:
 def linux_cells() -> pl.DataFrame:
     """Return the same of Linux, for hosts as in 5.4 and those of 5.10; the share is that of BBRv2."""
     frame = pl.read_csv(LINUX, infer_schema_length=None).filter(
-        pl.col("host").is_in(["5.4 model", "5.10"]), pl.col("aqm") == "step", pl.col("seconds").is_in([20, 30])
+        pl.col("host").is_in(["5.4 model", "5.10"]),
+        pl.col("aqm") == "step",
+        pl.col("seconds").is_in([20, 30]),
+        pl.col("ccs") != "2-2-8-8",
     )
     run = ["host", "ccs", "ecn_limit_ms", "target_bytes", "buffer_bytes", "delay_ms", "stagger_ms", "seed"]
     rows = []
@@ -235,6 +238,23 @@ def linux(found: Found) -> dict[str, str]:
         "linux": aligned(head, rows, words=(0, 3)),
         "linux-scores": aligned(["bar", "cells", "share"], scores),
     }
+
+
+def linux_rtts(found: Found) -> str:
+    """Return relative throughput by class where both controls and RTTs differ, of Linux and of the simulator."""
+    of_linux = pl.read_csv(LINUX, infer_schema_length=None).filter(pl.col("ccs") == "2-2-8-8")
+    keys = ["step", "cc", "rtt"]
+    measured = of_linux.group_by(step="target_bytes", cc="cc", rtt=pl.col("delay_ms").cast(pl.Float64)).agg(
+        linux=pl.col("goodput_mbit").mean() / 50
+    )
+    each = found.of("coexistence-rtts").select("key", "step").join(found.results.frame("flows"), on="key")
+    simulated = each.group_by("step", "cc", rtt="base_rtt_ms").agg(sim=pl.col("goodput_mbit").mean() / 50)
+    both = measured.join(simulated, on=keys)
+    shown = {row[:3]: f"{row[3]:.2f} / {row[4]:.2f}" for row in both.select(*keys, "linux", "sim").rows()}
+    order = [("bbr2", 50.0), ("dctcp", 50.0), ("bbr2", 5.0), ("dctcp", 5.0)]
+    steps = sorted(set(both["step"]))
+    rows = [[f"{step / 625_000:g}", *(shown[step, cc, rtt] for cc, rtt in order)] for step in steps]
+    return aligned(["K", *(f"{cc}-{rtt:g}" for cc, rtt in order)], rows)
 
 
 # Weights
@@ -317,6 +337,7 @@ def main(matrix: str, questions: str, page: str) -> None:
         **claims(whole),
         "hosts": hosts(found),
         **linux(found),
+        "linux-rtts": linux_rtts(found),
         "weights": weights(found, "questions-weights"),
         "classes": weights(found, "questions-classes"),
         "acceptance": acceptance(whole),

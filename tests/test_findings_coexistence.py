@@ -47,7 +47,7 @@ def test_hosts_are_named_by_what_was_changed(findings: ModuleType) -> None:
 
 def small(name: str, kept: dict[str, list[Any]]) -> dict[str, Any]:
     """Return an experiment short and with few of its cells."""
-    folder = "linux" if name == "coexistence" else "csaqm"
+    folder = "linux" if name.startswith("coexistence") else "csaqm"
     table = tomllib.loads((ROOT / f"experiments/{folder}/{name}.toml").read_text())
     table |= {"duration": "0.5s", "seeds": [1], "record": {"series": False}}
     table["matrix"] |= kept
@@ -67,6 +67,7 @@ def test_tables_of_questions(findings: ModuleType, tmp_path: Path) -> None:
             {"flows[*].count": [1], "flows[*].base_rtt, bottleneck.aqm, duration": [["5ms", step, "1s"]]},
         ),
     }
+    tables["coexistence-rtts"] = small("coexistence-rtts", {})
     for name, table in tables.items():
         dumbbell.run(experiment.parse(table, f"{name}.toml"), output=output)
     found = findings.Found(str(output), findings.EXPERIMENTS, findings._place)
@@ -75,6 +76,8 @@ def test_tables_of_questions(findings: ModuleType, tmp_path: Path) -> None:
     assert all(0 <= int(line.split("|")[-2]) <= 100 for line in hosts[2:])
     linux = findings.linux(found)
     assert linux["linux"].count("\n") == 1 + 4 and re.search(r"use within 3 points +\| +\d of 4", linux["linux-scores"])
+    rtts = findings.linux_rtts(found).splitlines()
+    assert len(rtts) == 2 + 4 and rtts[4].split("|")[2].strip().startswith("2.")  # K = 2, BBRv2 of 50 ms on Linux
     weights = findings.weights(found, "questions-weights").splitlines()
     assert len(weights) == 2 + 18 + 1 and "of 18" in weights[-1]
     assert findings.weights(found, "questions-classes").splitlines()[-1].count("of 4") == 2

@@ -31,7 +31,8 @@ _MEASURES: dict[str, tuple[str, float | None, float | None]] = {
     "harm": ("harm to throughput", -1.05, 1.05),  # 0 to 1; below 0 the others help, however much
     "harm_delay": ("harm to time in queue", -1.05, 1.05),
 }
-_LEVEL = {"delay": 1.0, "delay_whole": 1.0, "delay_max": 1.0, "relative_throughput": 1.0}  # drawn as a line: the target, the fair share
+# drawn as a line: the target, the fair share
+_LEVEL = {"delay": 1.0, "delay_whole": 1.0, "delay_max": 1.0, "relative_throughput": 1.0}
 _OF_CLASSES = ("relative_throughput", "marks", "drops", "harm", "harm_delay")
 
 
