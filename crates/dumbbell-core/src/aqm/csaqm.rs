@@ -257,7 +257,7 @@ mod tests {
                 assert_eq!(left, expected);
                 assert_eq!((log.queue.ce_marks, log.queue.drops_aqm), (2, 0));
             } else {
-                assert!(left.into_iter().eq(expected.into_iter().filter(|(_, below)| !below)));
+                assert!(left.into_iter().eq(expected.into_iter().filter(|(_, marked)| !marked)));
                 assert_eq!((log.queue.ce_marks, log.queue.drops_aqm), (0, 2));
             }
             assert_eq!(state.counters()[0], ("below_ctv".to_owned(), 2));
@@ -276,7 +276,7 @@ mod tests {
     fn the_threshold_holds_for_an_interval() {
         let (mut state, mut log) = (state(), Counters::default());
         offer(&mut state, Ecn::Ect0, [800; 20]);
-        let mut next = |state: &mut State, ms: u64| match state.dequeue(Time::from_millis(ms), &mut log) {
+        let mut next = |queue: &mut State, ms: u64| match queue.dequeue(Time::from_millis(ms), &mut log) {
             Dequeue::Packet(packet) => packet.ecn == Ecn::Ce,
             _ => panic!("there are packets"),
         };
