@@ -25,6 +25,8 @@ pub enum Kind {
     Arrivals,
     /// How many bytes flows carry: `{"fixed": N}`, `{"pareto": shape, "min": N, "max": N}` or `{"empirical": [[N, weight], …]}`.
     Sizes,
+    /// When a link may send: `{"file": name, "schedule": text}` (see [`link_trace`](crate::link_trace)).
+    LinkTrace,
 }
 
 impl Kind {
@@ -38,6 +40,7 @@ impl Kind {
             Kind::Choice(_) => "choice",
             Kind::Arrivals => "arrivals",
             Kind::Sizes => "sizes",
+            Kind::LinkTrace => "trace",
         }
     }
 }

@@ -1,0 +1,358 @@
+//! A link whose capacity comes from a trace: when it may send, and how much.
+//!
+//! A trace is a text in mahimahi's format: one whole number of milliseconds a line, never less than the one before. Each line is an
+//! opportunity to send one full frame at that time. The trace begins anew at the time of its last line, for ever. An opportunity carries
+//! bytes, not packets: several small packets may share it, and a packet may take parts of several. What nobody uses is lost.
+//!
+//! Source of the format: mm-link(1) of mahimahi (Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015);
+//! Winstein, Sivaraman, Balakrishnan, "Stochastic Forecasts Achieve High Throughput and Low Delay over Cellular Networks", NSDI 2013.
+//! `docs/traces.md` says where this differs.
+//!
+//! [`LinkTrace`] is the trace, read and checked. [`Opportunities`] walks along it: it has no clock and can be driven by a virtual one or a
+//! real one.
+
+use crate::packet::MTU_FRAME;
+use crate::param::{Kind, ParamType};
+use crate::units::{Rate, Time};
+use serde_json::{json, Value};
+use std::sync::Arc;
+
+/// What one opportunity carries: a frame whose IP packet has 1500 bytes, counted as all frames here. mahimahi says 1500 bytes and counts
+/// 1504, the same packet with the four bytes that a TUN device puts ahead of it.
+pub const OPPORTUNITY: u64 = MTU_FRAME as u64;
+/// Latest time in a trace: a day, as long as a run may last.
+pub const MAX_MS: u32 = 86_400_000;
+/// Most lines of a trace.
+pub const MAX_LINES: u32 = 2_000_000;
+/// Least and highest mean rate, as for every bottleneck.
+const RATES: [Rate; 2] = [Rate(1_000), Rate(10_000_000_000_000)];
+
+/// A trace that cannot be used: what was found and where, and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("found {found}, allowed: {allowed}")]
+pub struct BadTrace {
+    /// What was found, with the number of its line.
+    pub found: String,
+    /// What would be right.
+    pub allowed: String,
+}
+
+fn bad<T>(found: impl Into<String>, allowed: impl Into<String>) -> Result<T, BadTrace> {
+    Err(BadTrace { found: found.into(), allowed: allowed.into() })
+}
+
+/// All opportunities of one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Moment {
+    /// Since the beginning of the trace.
+    at_ms: u32,
+    /// Opportunities up to this instant, its own included.
+    through: u32,
+}
+
+impl Moment {
+    fn time(self) -> Time {
+        Time::from_millis(u64::from(self.at_ms))
+    }
+}
+
+/// When a link may send: a trace that has been read and checked. Copies share it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkTrace {
+    /// What it is called: its file without folder and ending.
+    pub name: Arc<str>,
+    /// By time, all different. Not empty, and the last is after 0.
+    moments: Arc<[Moment]>,
+}
+
+impl LinkTrace {
+    /// Reads a trace called `name`. Lines may end as on Windows, numbers may have blanks around them, and empty lines may follow the last.
+    ///
+    /// # Errors
+    /// A line that is no whole number of milliseconds up to [`MAX_MS`], or less than the one before; no lines, or more than
+    /// [`MAX_LINES`]; none after 0; a mean rate that no bottleneck may have.
+    pub fn parse(name: &str, text: &[u8]) -> Result<LinkTrace, BadTrace> {
+        let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+        let mut moments: Vec<Moment> = Vec::new();
+        let mut lines = 0;
+        let mut empty = None;
+        for (number, line) in (1_u64..).zip(text.split(|&byte| byte == b'\n')) {
+            let line = line.trim_ascii();
+            if line.is_empty() {
+                empty = empty.or(Some(number));
+                continue;
+            }
+            if let Some(number) = empty {
+                return bad(format!("an empty line, line {number}"), "a number on each line");
+            }
+            let at_ms = milliseconds(line, number)?;
+            lines += 1;
+            if lines > MAX_LINES {
+                return bad(format!("more than {MAX_LINES} lines"), format!("at most {MAX_LINES} lines"));
+            }
+            match moments.last_mut() {
+                Some(last) if last.at_ms == at_ms => last.through = lines,
+                Some(last) if last.at_ms > at_ms => {
+                    return bad(format!("{at_ms} in line {number}, after {}", last.at_ms), "times that do not decrease");
+                }
+                _ => moments.push(Moment { at_ms, through: lines }),
+            }
+        }
+        LinkTrace::checked(name, moments)
+    }
+
+    fn checked(name: &str, moments: Vec<Moment>) -> Result<LinkTrace, BadTrace> {
+        let Some(last) = moments.last() else { return bad("no line with a time", "one line or more, the last after 0") };
+        if last.at_ms == 0 {
+            return bad("nothing but the time 0", "a last line after 0: there the trace begins anew");
+        }
+        let trace = LinkTrace { name: name.into(), moments: moments.into() };
+        let rate = trace.mean_rate();
+        if rate < RATES[0] || rate > RATES[1] {
+            return bad(format!("a mean rate of {rate}"), format!("{} to {}", RATES[0], RATES[1]));
+        }
+        Ok(trace)
+    }
+
+    fn last(&self) -> Moment {
+        self.moments[self.moments.len() - 1]
+    }
+
+    /// After this time it begins anew.
+    pub fn period(&self) -> Time {
+        self.last().time()
+    }
+
+    /// How many opportunities it has.
+    pub fn lines(&self) -> u32 {
+        self.last().through
+    }
+
+    /// Mean rate over a period, whole bit/s, counting frames of [`OPPORTUNITY`] bytes.
+    pub fn mean_rate(&self) -> Rate {
+        Rate(u64::from(self.lines()) * OPPORTUNITY * 8 * 1_000 / u64::from(self.last().at_ms))
+    }
+
+    /// Bytes of all opportunities from time 0 until `until`, that instant included.
+    pub fn bytes_until(&self, until: Time) -> u64 {
+        let (laps, rest) = (until.0 / self.period().0, Time(until.0 % self.period().0));
+        let index = self.moments.partition_point(|moment| moment.time() <= rest);
+        let begun = index.checked_sub(1).map_or(0, |last| self.moments[last].through);
+        (laps * u64::from(self.lines()) + u64::from(begun)) * OPPORTUNITY
+    }
+
+    /// Bytes of moment `index`.
+    #[inline]
+    fn bytes_of(&self, index: usize) -> u64 {
+        let before = if index == 0 { 0 } else { self.moments[index - 1].through };
+        u64::from(self.moments[index].through - before) * OPPORTUNITY
+    }
+
+    /// The trace as one word, about two characters for each different time: for each of them the milliseconds since the one before (of the
+    /// first: since 0) and how many opportunities it has. A number is written in base 32, lowest digit first; a digit is a character of
+    /// [`DIGITS`], 32 places further on if another digit follows.
+    pub fn schedule(&self) -> String {
+        let mut text = String::with_capacity(2 * self.moments.len());
+        let mut before = Moment { at_ms: 0, through: 0 };
+        for &moment in &*self.moments {
+            write_number(&mut text, moment.at_ms - before.at_ms);
+            write_number(&mut text, moment.through - before.through);
+            before = moment;
+        }
+        text
+    }
+
+    /// The trace called `name` that [`LinkTrace::schedule`] has written.
+    ///
+    /// # Errors
+    /// A text that it does not write.
+    pub fn from_schedule(name: &str, schedule: &str) -> Result<LinkTrace, BadTrace> {
+        let allowed = "what LinkTrace::schedule writes";
+        let mut numbers = Numbers(schedule.bytes());
+        let mut moments: Vec<Moment> = Vec::new();
+        let (mut at_ms, mut through) = (0_u32, 0_u32);
+        while let Some(gap) = numbers.next() {
+            let both = gap.and_then(|gap| Some((gap, numbers.next()??)));
+            let next = both.and_then(|(gap, count)| Some((gap, count, at_ms.checked_add(gap)?, through.checked_add(count)?)));
+            match next {
+                Some((gap, count, at, all))
+                    if count > 0 && (gap > 0 || moments.is_empty()) && at <= MAX_MS && all <= MAX_LINES =>
+                {
+                    (at_ms, through) = (at, all);
+                    moments.push(Moment { at_ms, through });
+                }
+                _ => return bad(format!("something else at time {}", moments.len() + 1), allowed),
+            }
+        }
+        LinkTrace::checked(name, moments)
+    }
+}
+
+/// Digits of a schedule: those of base 64 (RFC 4648 section 4).
+pub const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn write_number(text: &mut String, mut number: u32) {
+    loop {
+        let digit = (number & 31) as usize;
+        number >>= 5;
+        text.push(DIGITS[digit + if number > 0 { 32 } else { 0 }] as char);
+        if number == 0 {
+            return;
+        }
+    }
+}
+
+/// The numbers of a schedule; `None` in place of one that [`write_number`] does not write.
+struct Numbers<'a>(std::str::Bytes<'a>);
+
+impl Iterator for Numbers<'_> {
+    type Item = Option<u32>;
+
+    fn next(&mut self) -> Option<Option<u32>> {
+        let mut byte = self.0.next()?;
+        let mut number = 0_u64;
+        for place in 0.. {
+            let Some(digit) = value_of(byte) else { return Some(None) };
+            number |= (digit & 31) << (5 * place);
+            if digit < 32 {
+                // a highest digit of 0 is not written, nor more than seven digits
+                let shortest = digit > 0 || place == 0;
+                return Some(u32::try_from(number).ok().filter(|_| shortest));
+            }
+            match self.0.next() {
+                Some(next) if place < 6 => byte = next,
+                _ => break,
+            }
+        }
+        Some(None)
+    }
+}
+
+fn value_of(digit: u8) -> Option<u64> {
+    let value = match digit {
+        b'A'..=b'Z' => digit - b'A',
+        b'a'..=b'z' => digit - b'a' + 26,
+        b'0'..=b'9' => digit - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    };
+    Some(u64::from(value))
+}
+
+fn milliseconds(line: &[u8], number: u64) -> Result<u32, BadTrace> {
+    let digits = line.iter().all(u8::is_ascii_digit);
+    // all digits, so that what does not parse is too large
+    let value = std::str::from_utf8(line).ok().filter(|_| digits).map(|text| text.parse::<u32>().unwrap_or(u32::MAX));
+    match value {
+        Some(at_ms) if at_ms <= MAX_MS => Ok(at_ms),
+        _ => {
+            let some = String::from_utf8_lossy(&line[..line.len().min(40)]).into_owned();
+            let allowed = format!("one whole number of milliseconds a line, 0 to {MAX_MS} (a day), and nothing else");
+            bad(format!("{some:?} in line {number}"), allowed)
+        }
+    }
+}
+
+impl ParamType for LinkTrace {
+    const KIND: Kind = Kind::LinkTrace;
+
+    fn from_json(value: &Value) -> Result<Self, String> {
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        match (text("file"), text("schedule"), value.as_object().map(serde_json::Map::len)) {
+            (Some(name), Some(schedule), Some(2)) => LinkTrace::from_schedule(name, schedule).map_err(|error| error.to_string()),
+            _ => Err("{\"file\": name, \"schedule\": text}".into()),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({"file": &*self.name, "schedule": self.schedule()})
+    }
+}
+
+/// The opportunities of a link, in order, each used once.
+///
+/// A link asks its queue for a packet when [`Opportunities::next`] has come, and [`Opportunities::take`]s its bytes. After a time without
+/// packets it [`Opportunities::skip_to`]s the present first: what came before is lost.
+///
+/// ```
+/// use dumbbell_core::{link_trace::{LinkTrace, Opportunities}, units::Time};
+/// let trace = LinkTrace::parse("example", b"2\n5\n").unwrap();
+/// let mut link = Opportunities::new(trace, Time::ZERO);
+/// assert_eq!(link.next(), Time::from_millis(2));
+/// // 2000 bytes: 1514 of the first opportunity, the rest of the second, which has 1028 left
+/// assert_eq!(link.take(2000), Time::from_millis(5));
+/// assert_eq!(link.take(1028), Time::from_millis(5));
+/// // the trace began anew at 5 ms
+/// assert_eq!(link.next(), Time::from_millis(7));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Opportunities {
+    trace: LinkTrace,
+    /// When the trace last began.
+    lap: Time,
+    /// The moment whose bytes are used, and how many of them are left; at least one.
+    index: usize,
+    left: u64,
+}
+
+impl Opportunities {
+    /// All of `trace`, which begins at `start`.
+    pub fn new(trace: LinkTrace, start: Time) -> Opportunities {
+        let left = trace.bytes_of(0);
+        Opportunities { trace, lap: start, index: 0, left }
+    }
+
+    /// When the next byte may leave.
+    #[inline]
+    pub fn next(&self) -> Time {
+        self.lap.saturating_add(self.trace.moments[self.index].time())
+    }
+
+    #[inline]
+    fn step(&mut self) {
+        self.index += 1;
+        if self.index == self.trace.moments.len() {
+            self.index = 0;
+            self.lap = self.lap.saturating_add(self.trace.period());
+        }
+        self.left = self.trace.bytes_of(self.index);
+    }
+
+    /// Uses `bytes`, at least one; returns when the last of them leaves.
+    #[inline]
+    pub fn take(&mut self, mut bytes: u64) -> Time {
+        while bytes > self.left {
+            bytes -= self.left;
+            self.step();
+        }
+        self.left -= bytes;
+        let at = self.next();
+        if self.left == 0 {
+            self.step();
+        }
+        at
+    }
+
+    /// Nothing was there to send until `now`: opportunities before that are lost, those of this instant are not.
+    #[inline]
+    pub fn skip_to(&mut self, now: Time) {
+        if self.next() < now {
+            self.skip_far(now);
+        }
+    }
+
+    fn skip_far(&mut self, now: Time) {
+        let period = self.trace.period();
+        // the lap in which it comes to `now`, the instant of its end included: it is not the first instant of the trace, which is not before `now`
+        let since = now - self.lap;
+        let laps = (since.0 - 1) / period.0;
+        self.lap += Time(laps * period.0);
+        let within = Time(since.0 - laps * period.0);
+        self.index = self.trace.moments.partition_point(|moment| moment.time() < within);
+        self.left = self.trace.bytes_of(self.index);
+    }
+}
+
+#[cfg(test)]
+mod tests;
