@@ -77,7 +77,14 @@ _RUNS = [
         "utilisation",
         "",
         "utilisation",
-        "Bits that left the link over what its rate, changes included, could carry in the whole run, 0 to 1.",
+        "Bits that left the link over what it could carry in the whole run, by its rate, changes included, or by its "
+        "trace, 0 to 1.",
+    ),
+    Column(
+        "capacity_mbit",
+        "Mbit/s",
+        "capacity",
+        f"What the link could carry in the whole run, by its rate or its trace, over the duration. {_FRAMES}",
     ),
     Column(
         "throughput_mbit", "Mbit/s", "throughput", f"What left the link in the whole run over its duration. {_FRAMES}"
@@ -277,7 +284,8 @@ _CLASSES = [
         "relative_throughput",
         "",
         "throughput over fair share",
-        "throughput_mbit over the rate divided by the number of all flows; only for flows.",
+        "throughput_mbit over the rate divided by the number of all flows; only for flows. A trace has the rate of "
+        "its capacity in the whole run.",
     ),
     Column(
         "window_kb",
@@ -322,6 +330,7 @@ _QUEUE_SERIES = [
         "Mean time in queue of the packets that the queue gave to the link in the interval; 0 if there were none.",
     ),
     Column("throughput_mbit", "Mbit/s", "throughput", f"What left the link in the interval over its length. {_FRAMES}"),
+    Column("capacity_mbit", "Mbit/s", "capacity", f"What the link could carry in the interval. {_FRAMES}"),
     Column("ce_marks", "packets", "CE marks", "CE marks by the queue in the interval."),
     Column("sce_marks", "packets", "SCE marks", "SCE marks by the queue in the interval."),
     Column("drops", "packets", "drops", "Packets that the queue dropped in the interval, for whatever reason."),

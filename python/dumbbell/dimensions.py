@@ -29,7 +29,7 @@ def _param(path: matrix.Path) -> Param | None:
 def value_text(path: matrix.Path, value: Any) -> str:
     """Return a canonical value of a run's configuration as an experiment file would have it."""
     param = _param(path)
-    if param is not None and (param.kind in ("arrivals", "sizes") or not isinstance(value, dict)):
+    if param is not None and (param.kind in ("arrivals", "sizes", "trace") or not isinstance(value, dict)):
         text = schema.show_value(param, value)
         return text if text != "0ns" else "0s" if path[-1] in _CLOCK else "0ms"
     if isinstance(value, dict) and "name" in value:
@@ -170,7 +170,9 @@ def unlike(path: matrix.Path, values: Sequence[Any]) -> list[matrix.Path]:
     if all(value == first for value in values):
         return []
     if all(isinstance(value, dict) for value in values) and all(v.keys() == first.keys() for v in values):
-        if first.keys() == {"min", "max"} or any(v.get("name") != first.get("name") for v in values):
+        if first.keys() in ({"min", "max"}, {"file", "schedule"}) or any(
+            v.get("name") != first.get("name") for v in values
+        ):
             return [path]
         return [p for key in first for p in unlike((*path, key), [value[key] for value in values])]
     if all(isinstance(value, list) and len(value) == len(first) for value in values) and path[-1] != "empirical":

@@ -15,6 +15,7 @@ from typing import Any
 from dumbbell import _native, schema, shipped, traffic, units
 from dumbbell import matrix as keys
 from dumbbell.errors import InputError, nearest, one_line, shown
+from dumbbell.files import Files
 from dumbbell.registry import Param, registry
 
 MAX_FILE_BYTES = 16 * 2**20
@@ -139,7 +140,7 @@ class Experiment:
     matrix: keys.Matrix
     overrides: tuple[_Override, ...]
     settings: tuple[tuple[keys.Path, Any], ...]
-    files: traffic.SizeFiles
+    files: Files
 
     @property
     def name(self) -> str:
@@ -308,7 +309,7 @@ def has_value(path: keys.Path) -> bool:
     return param_of(path) is not None or path[-1] in ("aqm", "cc", "name", "start", "count")
 
 
-def _condition(key: str, wanted: Any, where: str, files: traffic.SizeFiles) -> _Condition:
+def _condition(key: str, wanted: Any, where: str, files: Files) -> _Condition:
     try:
         if isinstance(wanted, dict) and "." not in key:
             raise InputError("", "", f"the key {_dotted(key, wanted)} without quotes", _IN_QUOTES)
@@ -338,7 +339,7 @@ def _dotted(key: str, value: Any) -> str:
     return one_line(key)
 
 
-def _override(table: schema.Override, where: str, files: traffic.SizeFiles) -> _Override:
+def _override(table: schema.Override, where: str, files: Files) -> _Override:
     for name, part in (("when", table.when), ("set", table.set)):
         if not part:
             raise InputError("", f"{where}.{name}", "an empty table", "at least one key")
@@ -459,7 +460,7 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
                 raise InputError("--set", "", error.found, error.allowed) from None
     if "matrix" in plan.model_fields_set and not axes:
         raise InputError("", "matrix", "an empty table", "at least one key and its values")
-    files = traffic.SizeFiles(Path(file).parent)
+    files = Files(Path(file).parent)
     overrides = tuple(_override(o, f"override[{i}]", files) for i, o in enumerate(plan.override))
     product = keys.Matrix(tuple(keys.parse_axis(key, values) for key, values in axes.items()))
     for path, _ in last:

@@ -13,8 +13,8 @@ LIMITS = (
     "It accepts what `dumbbell run` accepts and refuses what `run` refuses, but for what JSON Schema cannot say: "
     "values that contradict each other or the algorithm that the matrix sets, the same run twice, overrides that no "
     "run meets or of what the matrix sets, times after the end of the run, an index beyond the list, more than a "
-    "million flows in all, the types of values in step, whole numbers written as 1.0, nan, and files of sizes that are "
-    "missing. `run --dry-run` checks all of it."
+    "million flows in all, the types of values in step, whole numbers written as 1.0, nan, and files of sizes or "
+    "traces that are missing. `run --dry-run` checks all of it."
 )
 SEED = 2**63 - 1
 MAX_WEB = 256  # of the engine (crates/dumbbell-sim/src/config.rs)
@@ -125,6 +125,8 @@ class _Definitions:
             found = self._arrivals()
         elif param.kind == "sizes":
             found = self._sizes()
+        elif param.kind == "trace":
+            found = {"type": "string"}
         elif param.kind == "choice":
             found = {"enum": list(param.choices)}
         else:

@@ -19,8 +19,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from dumbbell import traffic, units
+from dumbbell import link_trace, traffic, units
 from dumbbell.errors import InputError, nearest, shown
+from dumbbell.files import Files
 from dumbbell.registry import Algorithm, Param, registry
 
 MAX_FLOWS = 1_000_000
@@ -48,6 +49,8 @@ def show_value(param: Param, value: Any) -> str:
         return traffic.show_arrivals(value)
     if param.kind == "sizes":
         return traffic.show_sizes(value)
+    if param.kind == "trace":
+        return link_trace.show(value)
     return units.show(kind, value) if kind else shown(value, 200).strip('"')
 
 
@@ -69,10 +72,10 @@ def allowed_values(param: Param) -> str:
     return f"{allowed}, none" if param.optional else allowed
 
 
-def canonical(param: Param, value: Any, files: traffic.SizeFiles | None = None) -> Any:
+def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
     """Return `value`, as written in a file, in canonical form; InputError without file and key if it cannot be.
 
-    `files` reads the distributions of sizes that it names.
+    `files` reads the files that it names.
     """
     if param.optional and (value is None or (value == "none" and "none" not in param.choices)):
         return None
@@ -84,6 +87,8 @@ def canonical(param: Param, value: Any, files: traffic.SizeFiles | None = None) 
         return traffic.parse_arrivals(value)
     if param.kind == "sizes":
         return traffic.parse_sizes(value, files)
+    if param.kind == "trace":
+        return link_trace.parse(value, files)
     kind = unit_kind(param)
     if kind:
         result: Any = units.parse(kind, value)
@@ -110,7 +115,7 @@ def canonical(param: Param, value: Any, files: traffic.SizeFiles | None = None) 
     return result
 
 
-Parse = Callable[[Any, traffic.SizeFiles | None], Any]
+Parse = Callable[[Any, Files | None], Any]
 
 
 def _checked(parse: Parse) -> Any:
@@ -300,7 +305,7 @@ class Plan(Section):
     override: list[Override] = []
 
 
-def validate(model: type[Section], table: dict[str, Any], files: traffic.SizeFiles | None = None) -> Section:
+def validate(model: type[Section], table: dict[str, Any], files: Files | None = None) -> Section:
     """Return `table` as a `model`; InputError with its key, without file, if it does not fit."""
     try:
         return model.model_validate(table, context=files)
@@ -339,12 +344,12 @@ def _missing(name: str) -> str:
     return ", ".join(algorithms[name]) if name in algorithms else tables.get(name, "a value")
 
 
-def resolve(table: dict[str, Any], seed: int, files: traffic.SizeFiles | None = None) -> dict[str, Any]:
+def resolve(table: dict[str, Any], seed: int, files: Files | None = None) -> dict[str, Any]:
     """Return the canonical form of a run whose `flows` and `udp` still have their `count`.
 
     Every key is present, times are integer ns, rates integer bit/s and sizes integer bytes; keys of hosts and
     congestion controls that `table` does not set have the values of the hosts' profile. `files` reads the
-    distributions of sizes that it names. Raises InputError.
+    files that it names. Raises InputError.
     """
     model: Any = validate(run_model(), table, files)
     run: dict[str, Any] = model.model_dump()
@@ -355,8 +360,21 @@ def resolve(table: dict[str, Any], seed: int, files: traffic.SizeFiles | None = 
         raise InputError("", "flows", "nothing that sends", "one [[flows]], [[web]] or [[udp]] or more")
     for web, one in zip(model.web, run["web"], strict=True):
         one["size"] = web.size  # the same list for all runs, however long it is
+    _apply_trace(model.bottleneck.model_fields_set, run["bottleneck"])
     _apply_profile(model, run)
     return run | {"seed": seed}
+
+
+def _apply_trace(given: set[str], bottleneck: dict[str, Any]) -> None:
+    """Make the rate of a bottleneck with a trace that of the trace; InputError if a key is `given` that it replaces."""
+    trace = bottleneck["trace"]
+    if trace is None:
+        return
+    for key in ("rate", "shaper", "burst", "rate_changes"):
+        if key in given and bottleneck[key] != []:
+            allowed = "one of the two: the trace says when the link sends, and its mean rate is the rate"
+            raise InputError("", f"bottleneck.{key}", "this key beside bottleneck.trace", allowed)
+    bottleneck["rate"] = link_trace.mean_rate(trace["schedule"])
 
 
 def _apply_profile(model: Any, run: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from dumbbell import units
 from dumbbell.errors import InputError, nearest, shown
+from dumbbell.files import Files
 
 # bounds of the engine (crates/dumbbell-core/src/traffic.rs)
 MAX_ARRIVALS = 1_000_000
@@ -62,21 +63,8 @@ def flows_per_second(arrivals: dict[str, float], rate: int) -> float:
     return arrivals["per_second"] if per_mbit is None else per_mbit * rate / 1e6
 
 
-class SizeFiles:
-    """Distributions of sizes in CSV files, each read once; names are relative to `folder`."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._known: dict[str, dict[str, Any]] = {}
-
-    def read(self, name: str) -> dict[str, Any]:
-        """Return the distribution in a file, `{"empirical": [[size, weight], ...]}`; InputError."""
-        if name not in self._known:
-            self._known[name] = _read(self._folder / name)
-        return self._known[name]
-
-
 def _read(path: Path) -> dict[str, Any]:
+    """Return the distribution in a file, `{"empirical": [[size, weight], ...]}`; InputError."""
     allowed = f"a CSV file with {_LINE} on each line"
     try:
         with path.open("rb") as stream:
@@ -128,7 +116,7 @@ def _pair(row: list[str], path: Path, line: int) -> tuple[int, float]:
     return int(size), weight
 
 
-def parse_sizes(value: Any, files: SizeFiles | None) -> dict[str, Any]:
+def parse_sizes(value: Any, files: Files | None) -> dict[str, Any]:
     """Return sizes in canonical form; InputError without file, whose key is what follows that of the sizes."""
     if not isinstance(value, dict):
         size = _size(value, "")
@@ -137,9 +125,10 @@ def parse_sizes(value: Any, files: SizeFiles | None) -> dict[str, Any]:
         if not isinstance(value["csv"], str) or files is None:
             raise InputError("", ".csv", shown(value["csv"]), "the name of a CSV file")
         try:
-            return files.read(value["csv"])
+            sizes: dict[str, Any] = files.read(value["csv"], _read)
         except InputError as error:
             raise error.within("", ".csv") from None
+        return sizes
     if value.keys() != {"pareto", "min", "max"}:
         known = ("pareto", "min", "max", "csv")
         wrong = next((key for key in value if key not in known), None)

@@ -1,5 +1,6 @@
 //! Python bindings of the engine: converts and releases the GIL; holds no logic.
 
+use dumbbell_core::link_trace::{BadTrace, LinkTrace};
 use dumbbell_sim::table::{Column, Table};
 use dumbbell_sim::{Outcome, RunError, Tables};
 use pyo3::create_exception;
@@ -186,6 +187,22 @@ fn run(py: Python<'_>, config: &str, cancel: &Cancel, progress: Option<&Progress
     Ok(Result(outcome))
 }
 
+fn trace_error(error: BadTrace) -> PyErr {
+    PyValueError::new_err((error.found, error.allowed))
+}
+
+/// Reads the trace of a link, in mahimahi's format: its schedule. ValueError with two arguments: what was found, what is allowed.
+#[pyfunction]
+fn link_schedule(py: Python<'_>, content: &[u8]) -> PyResult<String> {
+    py.detach(|| LinkTrace::parse("", content).map(|trace| trace.schedule())).map_err(trace_error)
+}
+
+/// Mean rate of a schedule, bit/s; ValueError as `link_schedule`.
+#[pyfunction]
+fn link_rate(schedule: &str) -> PyResult<u64> {
+    LinkTrace::from_schedule("", schedule).map(|trace| trace.mean_rate().bits()).map_err(trace_error)
+}
+
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Interrupted", module.py().get_type::<Interrupted>())?;
@@ -195,6 +212,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(registry, module)?)?;
     module.add_function(wrap_pyfunction!(engine_version, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_function(wrap_pyfunction!(link_schedule, module)?)?;
+    module.add_function(wrap_pyfunction!(link_rate, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(gather, module)?)
 }

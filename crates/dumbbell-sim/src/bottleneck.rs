@@ -1,7 +1,10 @@
 //! The bottleneck: a queue discipline in front of a link or a token bucket.
 
-use crate::config::Shaper;
+mod trace_link;
+
+use crate::config::{BottleneckParams, Shaper};
 use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey};
+use dumbbell_core::link_trace::Opportunities;
 use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::End;
@@ -32,6 +35,8 @@ enum Pace {
     Bucket(Bucket),
     /// The queue discipline shapes by itself.
     Immediate,
+    /// The link's opportunities come from a trace.
+    Trace(Box<Opportunities>),
 }
 
 /// Queue, link and what is counted there. What happens to packets is also reported to `L`.
@@ -57,11 +62,13 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
 
 impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// An idle bottleneck for flows of `classes` connection classes.
-    pub fn new(aqm: A, classes: usize, rate: Rate, shaper: Shaper, burst: u32, listener: L) -> Bottleneck<A, L> {
-        let pace = match shaper {
+    pub fn new(aqm: A, classes: usize, params: &BottleneckParams, listener: L) -> Bottleneck<A, L> {
+        let BottleneckParams { rate, shaper, burst, .. } = *params;
+        let pace = match (&params.trace, shaper) {
+            (Some(trace), _) => Pace::Trace(Box::new(Opportunities::new(trace.clone(), Time::ZERO))),
             _ if aqm.shapes() => Pace::Immediate,
-            Shaper::Link => Pace::Serial,
-            Shaper::Htb => {
+            (None, Shaper::Link) => Pace::Serial,
+            (None, Shaper::Htb) => {
                 let depth = rate.serialise(u64::from(burst)).0 as i64;
                 Pace::Bucket(Bucket { tokens: depth, depth, filled_at: Time::ZERO })
             }
@@ -134,17 +141,21 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// Asks the queue, if the link may send.
     #[inline]
     fn look_for_packet(&mut self, now: Time) {
-        if let Pace::Bucket(bucket) = &mut self.pace {
-            let debt = bucket.debt(now);
-            if self.aqm.packets() == 0 {
-                // sch_htb takes a class without packets out of its rounds: the queue is not asked, and does not learn that it is empty
-                self.next = Time::NEVER;
-                return;
+        match &mut self.pace {
+            Pace::Bucket(bucket) => {
+                let debt = bucket.debt(now);
+                if self.aqm.packets() == 0 {
+                    // sch_htb takes a class without packets out of its rounds: the queue is not asked, and does not learn that it is empty
+                    self.next = Time::NEVER;
+                    return;
+                }
+                if debt > Time::ZERO && !self.leaving {
+                    self.next = now + debt;
+                    return;
+                }
             }
-            if debt > Time::ZERO && !self.leaving {
-                self.next = now + debt;
-                return;
-            }
+            Pace::Trace(_) => return self.look_by_trace(now),
+            Pace::Serial | Pace::Immediate => {}
         }
         match self.aqm.dequeue(now, &mut (&mut self.counters, &mut self.listener)) {
             Dequeue::Empty => self.next = Time::NEVER,
@@ -153,7 +164,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                 let wire = self.rate.serialise(u64::from(packet.len));
                 self.next = match &mut self.pace {
                     Pace::Serial => now + wire,
-                    Pace::Immediate => now,
+                    Pace::Immediate | Pace::Trace(_) => now,
                     Pace::Bucket(bucket) => {
                         bucket.tokens -= wire.0 as i64;
                         self.leaving = packet.has(flag::MORE);

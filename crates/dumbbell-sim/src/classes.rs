@@ -63,7 +63,7 @@ impl Totals {
 }
 
 /// One row a class, from the sums over its members; `queue` holds what is measured of each class in the queue and comes
-/// after. `rate` is the link's, bit/s; the run lasted `duration`.
+/// after. `rate` is what the link carries, bit/s; the run lasted `duration`.
 ///
 /// `throughput_mbit`, `goodput_mbit` and `rtt_mean_ms` are means over the members, each over its own lifetime; `rtt_p50_ms`
 /// and the like are of the RTT samples of all members together, NaN for short flows, which record none;
@@ -72,10 +72,10 @@ impl Totals {
 /// - `relative_throughput`: throughput over (rate / number of such flows);
 /// - `window_kb`: throughput * (base RTT + mean sojourn), kB;
 /// - `normalised_window`: that over the window which, equal for all such flows, would fill the link.
-pub fn table(classes: &[Class], sums: &[Totals], queue: Table, rate: u64, duration: Time) -> Table {
+pub fn table(classes: &[Class], sums: &[Totals], queue: Table, rate: f64, duration: Time) -> Table {
     let both = || classes.iter().zip(sums);
     let flows = || both().filter(|(class, _)| class.kind == ClassKind::Flows);
-    let rate_mbit = rate as f64 / 1e6;
+    let rate_mbit = rate / 1e6;
     let fair_mbit = rate_mbit / flows().map(|(_, totals)| totals.members).sum::<f64>();
     let fair_kb = rate_mbit / 8.0 / flows().map(|(class, totals)| totals.members / totals.path_ms(class)).sum::<f64>();
     let column = |of: &dyn Fn(&Class, &Totals) -> f64| Column::F64(both().map(|(class, totals)| of(class, totals)).collect());
@@ -164,7 +164,7 @@ mod tests {
         let sums =
             [totals(&[flow(2, 1, 30, 8, 100, 1, 0), flow(4, 3, 34, 12, 300, 3, 100)]), totals(&[flow(6, 5, 50, 10, 200, 2, 50)])];
         let queue = Table::new(vec![("class", Column::U64(vec![0, 1])), ("sojourn_p50_ms", Column::F64(vec![9.0, 10.0]))]);
-        let rows = table(&classes, &sums, queue, 12_000_000, SECOND);
+        let rows = table(&classes, &sums, queue, 12_000_000.0, SECOND);
         let close = |name: &str, expected: [f64; 2]| {
             let found = rows.real(name).expect("a column");
             assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12 * b), "{name}: {found:?}, not {expected:?}");
@@ -190,7 +190,7 @@ mod tests {
         let classes = [class(ClassKind::Flows, "reno", 20), class(ClassKind::Flows, "cubic", 20)];
         let silent = FlowResult { samples: Samples::default(), ..flow(0, 0, 0, 0, 0, 0, 5) };
         let sums = [totals(&[flow(8, 8, 30, 10, 100, 0, 0)]), totals(&[silent])];
-        let rows = table(&classes, &sums, Table::default(), 8_000_000, SECOND);
+        let rows = table(&classes, &sums, Table::default(), 8_000_000.0, SECOND);
         let of = |name: &str| rows.real(name).expect("a column").to_vec();
         assert!(of("sojourn_mean_ms")[1].is_nan() && of("mark_share")[1].is_nan() && of("drop_share")[1] == 1.0);
         assert_eq!((of("relative_throughput"), of("window_kb")), (vec![2.0, 0.0], vec![30.0, 0.0]));
@@ -204,7 +204,7 @@ mod tests {
             &[class(ClassKind::Flows, "reno", 20)],
             &[totals(&[flow(1, 1, 30, 1, 10, 0, 0), short])],
             Table::default(),
-            8_000_000,
+            8_000_000.0,
             SECOND,
         );
         assert_eq!(rows.real("rtt_mean_ms"), Some(&[30.0][..]));
@@ -219,7 +219,7 @@ mod tests {
             totals(&[flow(4, 4, 0, 0, 10, 0, 0)]),
             totals(&[flow(1, 1, 30, 0, 10, 0, 0)]),
         ];
-        let rows = table(&classes, &sums, Table::default(), 8_000_000, SECOND);
+        let rows = table(&classes, &sums, Table::default(), 8_000_000.0, SECOND);
         let relative = rows.real("relative_throughput").expect("a column");
         // of 8 / 2
         assert!(relative[0] == 0.5 && relative[1].is_nan() && relative[2] == 0.25, "{relative:?}");

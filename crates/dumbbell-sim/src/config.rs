@@ -1,6 +1,7 @@
 //! One run, resolved: what the engine reads.
 
 use dumbbell_core::cc::Chosen;
+use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
 use dumbbell_core::path::{self, Carried};
@@ -50,12 +51,35 @@ params! {
 params! {
     /// The bottleneck, beside its queue discipline.
     pub struct BottleneckParams {
-        /// Rate, counting Ethernet frames without FCS.
+        /// Rate, counting Ethernet frames without FCS. With `trace` it is the mean rate of the trace.
         rate: Rate = Rate::from_mbit(10), unit "", range Rate(1000), Rate(10_000_000_000_000), source "";
         /// How packets leave the queue; not used by a queue that shapes by itself (cake).
         shaper: Shaper = Shaper::Link, unit "", source "";
         /// Bucket of the htb shaper.
         burst: u32 = 1514, unit "bytes", range 1514_u32, 100_000_000_u32, source "one frame, the least that sch_htb works with";
+        /// File with the link's opportunities to send, instead of `rate`, `shaper`, `burst` and `rate_changes`: a time in whole milliseconds a
+        /// line, each for one full frame of 1514 B. A folder is relative to that of the experiment file.
+        trace: Option<LinkTrace> = None, unit "", source "mahimahi: mm-link(1); docs/traces.md";
+    } check BottleneckParams::check
+}
+
+impl BottleneckParams {
+    fn check(&self) -> Result<(), ParamError> {
+        let default = BottleneckParams::default();
+        if self.trace.is_some() && (self.shaper != default.shaper || self.burst != default.burst) {
+            return Err(ParamError::new("trace", "shaper or burst beside it", "a trace without them"));
+        }
+        Ok(())
+    }
+
+    /// Gives `rate` the value that it has with a trace; `given` says whether the configuration sets it.
+    fn settle_rate(&mut self, given: bool) -> Result<(), ParamError> {
+        let Some(mean) = self.trace.as_ref().map(LinkTrace::mean_rate) else { return Ok(()) };
+        if given && self.rate != mean {
+            return Err(ParamError::new("rate", self.rate, format!("the mean rate of the trace, {mean}")));
+        }
+        self.rate = mean;
+        Ok(())
     }
 }
 
@@ -324,8 +348,9 @@ impl RunConfig {
         let run = RunParams::from_json(&without(root, &SECTIONS))?;
 
         let section = object(root.get("bottleneck").unwrap_or(&Value::Null), "bottleneck")?;
-        let bottleneck = BottleneckParams::from_json(&without(section, &["aqm", "rate_changes", "path", "behind"]))
+        let mut bottleneck = BottleneckParams::from_json(&without(section, &["aqm", "rate_changes", "path", "behind"]))
             .map_err(|e| e.within("bottleneck"))?;
+        bottleneck.settle_rate(section.contains_key("rate")).map_err(|e| e.within("bottleneck"))?;
         let path = read_path::<Packet>(section, "path").map_err(|e| e.within("bottleneck"))?;
         let behind = read_path::<Packet>(section, "behind").map_err(|e| e.within("bottleneck"))?;
         let aqm = object(section.get("aqm").unwrap_or(&Value::Null), "bottleneck.aqm")?.clone();
@@ -334,6 +359,9 @@ impl RunConfig {
             rate_changes.push(read_rate_change(change).map_err(|e| e.within("bottleneck.rate_changes"))?);
         }
         rate_changes.sort_by_key(|change| change.at);
+        if bottleneck.trace.is_some() && !rate_changes.is_empty() {
+            return Err(ParamError::new("bottleneck.rate_changes", "changes of rate beside a trace", "a trace without them"));
+        }
 
         let hosts = match root.get("hosts") {
             None => HostParams::default(),
@@ -366,6 +394,21 @@ impl RunConfig {
     /// For how long is counted.
     pub fn measured(&self) -> Time {
         self.run.duration - self.measured_from()
+    }
+
+    /// Bits that the bottleneck can carry after `from` and until `until`, and if `from` is 0 at that instant too.
+    pub fn capacity_bits(&self, from: Time, until: Time) -> f64 {
+        if let Some(trace) = &self.bottleneck.trace {
+            let before = if from == Time::ZERO { 0 } else { trace.bytes_until(from) };
+            return (trace.bytes_until(until) - before) as f64 * 8.0;
+        }
+        let (mut bits, mut since, mut rate) = (0.0, from, self.bottleneck.rate);
+        for change in &self.rate_changes {
+            let at = change.at.clamp(from, until);
+            bits += (at - since).as_secs_f64() * rate.bits() as f64;
+            (since, rate) = (at, change.rate);
+        }
+        bits + (until - since).as_secs_f64() * rate.bits() as f64
     }
 
     /// Whether all packets pass stages ahead of the bottleneck or behind it.

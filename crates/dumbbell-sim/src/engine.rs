@@ -111,14 +111,13 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         let base_rtts = base_rtts(&config);
         let clock = Clock::new(&config, &base_rtts);
         let empty_line = |&delay: &Time| Line { delay, acks: VecDeque::new(), members: Vec::new(), over: false };
-        let params = &config.bottleneck;
         let listed = config.flows.len() + config.udp.len();
         let mut engine = Engine {
             host: Arc::new(config.hosts.clone()),
             entrance: Entrance {
                 shared: build_path(&config.path, config.run.seed, "shared path", 0)?,
                 memory: Memory::new(config.hosts.memory),
-                bottleneck: Bottleneck::new(aqm, classes.list.len(), params.rate, params.shaper, params.burst, listener),
+                bottleneck: Bottleneck::new(aqm, classes.list.len(), &config.bottleneck, listener),
             },
             behind: build_path(&config.behind, config.run.seed, "path behind", 0)?,
             arena: Arena::new(listed),

@@ -15,12 +15,12 @@ mod trace;
 
 pub use config::registry;
 use config::{FlowConfig, RunConfig};
-use dumbbell_core::aqm::{self, AnyAqm, QueueContext};
+use dumbbell_core::aqm::{self, AnyAqm, Aqm, QueueContext};
 use dumbbell_core::cc::{AnyCc, CcContext, Chosen};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::rng::mix;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Rate, Time};
 use engine::Standing;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -170,7 +170,13 @@ fn build(config: &RunConfig) -> Result<(AnyAqm, Vec<AnyCc>), ParamError> {
         last = Some((flow, chosen));
     }
     let context = QueueContext { rate: config.bottleneck.rate, seed: config.run.seed };
-    let any = aqm::build(&config.aqm, &context).map_err(|e| e.within("bottleneck.aqm"))?;
+    let mut any = aqm::build(&config.aqm, &context).map_err(|e| e.within("bottleneck.aqm"))?;
+    if config.bottleneck.trace.is_some() {
+        dumbbell_core::with_aqm!(&mut any, aqm => if aqm.shapes() {
+            // a rate that is the mean of others is none to shape at: without a rate of its own, the queue leaves the pace to the trace
+            aqm.set_rate(Rate::UNLIMITED, Time::ZERO);
+        });
+    }
     Ok((any, controls))
 }
 

@@ -10,17 +10,6 @@ use dumbbell_core::histogram::Histogram;
 use dumbbell_core::units::Time;
 use serde_json::{json, Value};
 
-/// Bits that the bottleneck could have carried: its rate, integrated over the measured time.
-fn capacity_bits(config: &RunConfig) -> f64 {
-    let (mut bits, mut since, mut rate) = (0.0, config.measured_from(), config.bottleneck.rate);
-    for change in &config.rate_changes {
-        let at = change.at.clamp(config.measured_from(), config.run.duration);
-        bits += (at - since).as_secs_f64() * rate.bits() as f64;
-        (since, rate) = (at, change.rate);
-    }
-    bits + (config.run.duration - since).as_secs_f64() * rate.bits() as f64
-}
-
 /// Quantiles of the time in queue, one row a class, and its histogram, one row a class and bin.
 fn sojourn_by_class(queue: &QueueResult) -> (Table, Table) {
     let of_classes = || (0_u64..).zip(&queue.sojourn);
@@ -52,6 +41,7 @@ fn bins_by_class<B: Iterator<Item = (Time, u64)>>(of_classes: impl Iterator<Item
 fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], events: u64) -> Value {
     let queue = &measures.queue.all;
     let duration = config.measured().as_secs_f64();
+    let capacity = config.capacity_bits(config.measured_from(), config.run.duration);
     let jain = jain(&goodput[..config.flows.len()]);
     let mut all = Histogram::default();
     measures.queue.sojourn.iter().for_each(|of_class| all.merge(of_class));
@@ -59,7 +49,8 @@ fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], events: u64
     let drops = queue.drops_overflow + queue.drops_aqm;
     let offered = (queue.packets + drops).max(1) as f64;
     json!({
-        "utilisation": queue.bytes as f64 * 8.0 / capacity_bits(config),
+        "utilisation": queue.bytes as f64 * 8.0 / capacity,
+        "capacity_mbit": capacity * 1e-6 / duration,
         "throughput_mbit": queue.bytes as f64 * 8e-6 / duration,
         "goodput_total_mbit": goodput.iter().sum::<f64>(),
         "jain": if jain.is_nan() { None } else { Some(jain) },
@@ -165,18 +156,29 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
         ("retransmissions", Column::U64(series.retransmissions)),
     ]);
     let points = measures.queue_series;
+    // a point stands for the interval before it
+    let interval = config.series_interval().unwrap_or(Time::ZERO);
+    let mbit = |point: u64| {
+        let from = Time(point * interval.0);
+        config.capacity_bits(from, from + interval) * 1e-6 / interval.as_secs_f64()
+    };
+    let capacity_mbit = (0..points.time_s.len() as u64).map(mbit).collect();
     let queue_series = Table::new(vec![
         ("time_s", Column::F64(points.time_s)),
         ("backlog_packets", Column::U64(points.backlog_packets)),
         ("backlog_bytes", Column::U64(points.backlog_bytes)),
         ("sojourn_mean_ms", Column::F64(points.sojourn_mean_ms)),
         ("throughput_mbit", Column::F64(points.throughput_mbit)),
+        ("capacity_mbit", Column::F64(capacity_mbit)),
         ("ce_marks", Column::U64(points.ce_marks)),
         ("sce_marks", Column::U64(points.sce_marks)),
         ("drops", Column::U64(points.drops)),
     ]);
     let (of_queue, sojourn) = sojourn_by_class(&measures.queue);
-    let rate = config.bottleneck.rate.bits();
+    let rate = match config.bottleneck.trace {
+        Some(_) => config.capacity_bits(config.measured_from(), config.run.duration) / config.measured().as_secs_f64(),
+        None => config.bottleneck.rate.bits() as f64,
+    };
     let class_rows = classes::table(&classes.list, &totals, of_queue, rate, config.measured());
     for (name, ratio) in classes::ratios(&classes.list, &class_rows) {
         summary[name] = ratio;

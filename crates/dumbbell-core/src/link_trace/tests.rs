@@ -92,7 +92,8 @@ fn capacity_counts_the_opportunities_up_to_an_instant_that_instant_included() {
 #[test]
 fn lines_may_end_as_on_windows_and_the_last_may_lack_its_end() {
     let expected = trace("0\n0\n5\n10\n");
-    for text in ["0\r\n0\r\n5\r\n10\r\n", "0\n0\n5\n10", " 0\n00 \n\t5\n010\n", "\u{feff}0\n0\n5\n10\n", "0\n0\n5\n10\n\n\r\n \n"] {
+    for text in ["0\r\n0\r\n5\r\n10\r\n", "0\n0\n5\n10", " 0\n00 \n\t5\n010\n", "\u{feff}0\n0\n5\n10\n", "0\n0\n5\n10\n\n\r\n \n"]
+    {
         assert_eq!(trace(text), expected, "{text:?}");
     }
 }
@@ -145,7 +146,9 @@ fn a_schedule_is_a_word_and_is_read_back() {
     for wrong in ["", "?", "A", "FBo", "FgABA", "///////////B", "FA", "FBAB", "////fB", "AB", "F B"] {
         assert!(LinkTrace::from_schedule("test", wrong).is_err(), "{wrong}");
     }
-    for wrong in [json!(1), json!({"file": "a"}), json!({"file": "a", "schedule": "FB", "rate": 1}), json!({"file": 1, "schedule": "FB"})] {
+    for wrong in
+        [json!(1), json!({"file": "a"}), json!({"file": "a", "schedule": "FB", "rate": 1}), json!({"file": 1, "schedule": "FB"})]
+    {
         assert!(LinkTrace::from_json(&wrong).is_err(), "{wrong}");
     }
 }
@@ -211,18 +214,20 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// Times of a trace, ascending, often equal, the last after 0.
 fn times() -> impl Strategy<Value = Vec<u64>> {
-    (prop::collection::vec(prop_oneof![3 => Just(0_u64), 3 => 0..3_u64, 1 => 0..40_u64], 1..30), 0..2_u64).prop_map(|(gaps, last)| {
-        let mut at = 0;
-        let mut times = Vec::new();
-        for gap in gaps {
-            at += gap;
-            times.push(at);
-        }
-        if times.last() == Some(&0) || last == 1 {
-            times.push(at + 1);
-        }
-        times
-    })
+    (prop::collection::vec(prop_oneof![3 => Just(0_u64), 3 => 0..3_u64, 1 => 0..40_u64], 1..30), 0..2_u64).prop_map(
+        |(gaps, last)| {
+            let mut at = 0;
+            let mut times = Vec::new();
+            for gap in gaps {
+                at += gap;
+                times.push(at);
+            }
+            if times.last() == Some(&0) || last == 1 {
+                times.push(at + 1);
+            }
+            times
+        },
+    )
 }
 
 fn text_of(times: &[u64]) -> String {

@@ -10,7 +10,7 @@ const FRAME: u64 = 1_211_200;
 fn bottleneck(shaper: Shaper, burst: u32) -> Bottleneck<pfifo::State> {
     let rate = Rate::from_mbit(10);
     let fifo = pfifo::State::new(pfifo::Params::default(), &QueueContext { rate, seed: 1 });
-    let mut bottleneck = Bottleneck::new(fifo, 1, rate, shaper, burst, ());
+    let mut bottleneck = Bottleneck::new(fifo, 1, &BottleneckParams { rate, shaper, burst, trace: None }, ());
     bottleneck.flow_starts(0, &FlowKey::default(), 0);
     bottleneck
 }
@@ -139,7 +139,7 @@ fn a_burst_that_counts_as_one_packet_leaves_a_token_bucket_at_once_and_is_paid_f
 fn a_burst_that_counts_as_one_packet_is_queued_or_dropped_as_a_whole() {
     let rate = Rate::from_mbit(10);
     let fifo = bfifo::State::new(bfifo::Params { limit: 4 * 1514 }, &QueueContext { rate, seed: 1 });
-    let mut link = Bottleneck::new(fifo, 1, rate, Shaper::Link, 1514, ());
+    let mut link = Bottleneck::new(fifo, 1, &BottleneckParams { rate, ..BottleneckParams::default() }, ());
     link.flow_starts(0, &FlowKey::default(), 0);
     // the first is on the wire, three wait; two more would be one too many, one alone fits
     link.arrive(packet(0), Time::ZERO);
