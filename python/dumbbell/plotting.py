@@ -453,6 +453,7 @@ def _ellipses(results: Results, asked: _Asked) -> Picture:
     )
 
 
+_CAPACITY = "capacity_mbit"
 _PANELS = {
     "goodput": ("series", "goodput_mbit"),
     "cwnd": ("series", "cwnd"),
@@ -465,6 +466,7 @@ _PANELS = {
     "backlog": ("queue_series", "backlog_packets"),
     "backlog_bytes": ("queue_series", "backlog_bytes"),
     "throughput": ("queue_series", "throughput_mbit"),
+    "capacity": ("queue_series", _CAPACITY),
     "marks": ("queue_series", "ce_marks"),
     "sce_marks": ("queue_series", "sce_marks"),
     "drops": ("queue_series", "drops"),
@@ -480,6 +482,8 @@ def _series(results: Results, asked: _Asked) -> Picture:
     alike = 1
     for table in ("series", "queue_series"):
         columns = list(dict.fromkeys(column for of, column in _PANELS.values() if of == table))
+        if _CAPACITY in columns and _CAPACITY not in one_seed.measures(table):
+            columns.remove(_CAPACITY)  # of an engine that did not write it
         keys = ["flow"] if table == "series" and "flow" in (*asked.by, *asked.facet) else []
         found = aggregate.rows(one_seed, table, ["time_s", *columns], keys)
         if found.frame.is_empty() and table == "queue_series":
@@ -496,6 +500,9 @@ def _series(results: Results, asked: _Asked) -> Picture:
             found, alike = _of_alike(found, columns)
         frames[table] = found
     beside = _side_by_side(frames, asked)
+    varies = _varies(frames["queue_series"])
+    if varies and not asked.value:
+        wanted.insert(0, "throughput")
     panels = []
     for name in wanted:
         if name == "signals":
@@ -508,6 +515,10 @@ def _series(results: Results, asked: _Asked) -> Picture:
             )
         table, column = _PANELS[key]
         found = frames[table]
+        if column not in found.frame.columns:
+            raise InputError(
+                str(results.path), "--value", f"no {name}", "runs of an engine that writes it: run them again"
+            )
         several = [axis for axis in found.several if axis.name != beside]
         by = [axis.name for axis in several]
         lines = math.prod(len(axis.texts) for axis in several)
@@ -517,6 +528,9 @@ def _series(results: Results, asked: _Asked) -> Picture:
                 str(results.path), "plot", f"{lines} lines, of {keys_text}", f"at most {MOST_LINES}: --where"
             )
         frame = _frame(found.axes, found.frame).drop_nulls(column)
+        if key == "throughput" and varies:
+            panels.append(_beside_capacity(frame, by, beside))
+            continue
         panels.append(figures.Series(frame, column, by or None, axis_label(column, table)))
     parts = [f"seed {one_seed.seeds[0]} of {len(results.seeds)}"] * (len(results.seeds) > 1)
     parts += [f"each line of flows the mean of {alike} alike"] * (alike > 1)
@@ -562,6 +576,24 @@ def _side_by_side(frames: dict[str, Samples], asked: _Asked) -> str | None:
         return full
     of_flows = len(frames["series"].several) > len(frames["queue_series"].several)
     return max(of_runs, key=lambda axis: len(axis.texts)).name if of_runs and of_flows else None
+
+
+def _varies(queue: Samples) -> bool:
+    """Return whether what the link could carry changes within a run."""
+    return _CAPACITY in queue.frame.columns and bool(
+        queue.frame.group_by("key").agg(pl.col(_CAPACITY).round(3).n_unique() > 1)[_CAPACITY].any()
+    )
+
+
+def _beside_capacity(frame: pl.DataFrame, by: Sequence[str], beside: str | None) -> Any:
+    """Return a panel of throughput and of what the link could carry."""
+    from dumbbell import figures
+
+    names = {"throughput_mbit": "throughput", _CAPACITY: "capacity"}
+    index = ["time_s", *by, *([beside] if beside else [])]
+    long = frame.unpivot(list(names), index=index, variable_name="link")
+    link = pl.col("link").replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values())))
+    return figures.Series(long.with_columns(link), "value", [*by, "link"], "Mbit/s")
 
 
 def _signals(queue: Samples, beside: str | None) -> list[Any]:

@@ -320,7 +320,7 @@ impl Opportunities {
     }
 
     /// Uses `bytes`, at least one; returns when the last of them leaves.
-    #[inline]
+    #[inline(never)]
     pub fn take(&mut self, mut bytes: u64) -> Time {
         while bytes > self.left {
             bytes -= self.left;

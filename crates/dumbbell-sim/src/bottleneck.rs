@@ -154,7 +154,12 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                     return;
                 }
             }
-            Pace::Trace(_) => return self.look_by_trace(now),
+            Pace::Trace(link) => {
+                if let Some(until) = trace_link::wait(link, self.aqm.packets(), now) {
+                    self.next = until;
+                    return;
+                }
+            }
             Pace::Serial | Pace::Immediate => {}
         }
         match self.aqm.dequeue(now, &mut (&mut self.counters, &mut self.listener)) {
@@ -164,7 +169,8 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                 let wire = self.rate.serialise(u64::from(packet.len));
                 self.next = match &mut self.pace {
                     Pace::Serial => now + wire,
-                    Pace::Immediate | Pace::Trace(_) => now,
+                    Pace::Immediate => now,
+                    Pace::Trace(link) => link.take(u64::from(packet.len)),
                     Pace::Bucket(bucket) => {
                         bucket.tokens -= wire.0 as i64;
                         self.leaving = packet.has(flag::MORE);

@@ -4,6 +4,7 @@
 //! Every registered queue discipline and congestion control has its rows. To accept a change, or to add rows for a new algorithm, paste
 //! what the failure prints.
 
+use dumbbell_core::param::ParamType;
 use dumbbell_core::{aqm, cc};
 use serde_json::{json, Value};
 use std::fmt::Write;
@@ -243,6 +244,57 @@ fn two_flows_are_as_they_were_and_as_on_linux() {
     let found = table((0..queues_of_two().len()).flat_map(cells).collect(), 0.03);
     assert!(found == TWO_FLOWS, "now:\n{found}\nwas:\n{TWO_FLOWS}");
 }
+
+/// One flow over the cellular link of `experiments/trace`, which has an outage, in every queue: use of the capacity, mean RTT, P99 of the time
+/// in queue (ms), marks and drops (packets).
+#[test]
+fn a_link_that_follows_a_trace_is_as_it_was() {
+    let text = include_bytes!("../../../experiments/trace/cellular-outage.trace");
+    let trace = dumbbell_core::link_trace::LinkTrace::parse("cellular-outage", text).expect("a trace").to_json();
+    let mut table = String::from("queue      cc      use    RTT  P99 ms  marks  drops\n");
+    for queue in queues().into_iter().filter(|queue| !queue.name.contains(' ')) {
+        for cc in ["cubic", "bbr1"] {
+            let config = json!({"duration": 30 * SECOND, "seed": 1, "bottleneck": {"trace": trace, "aqm": queue.aqm},
+                "hosts": {"ecn": queue.ecn}, "flows": [{"cc": {"name": cc}, "base_rtt": 40 * MS}], "record": {"series": false}});
+            let outcome = dumbbell_sim::run(&config, &AtomicBool::new(false), &AtomicU64::new(0))
+                .unwrap_or_else(|error| panic!("{error}: {} {cc}", queue.name));
+            let [used, p99, marks, drops] = ["utilisation", "sojourn_p99_ms", "ce_marks", "drops"]
+                .map(|key| outcome.summary[key].as_f64().expect("a number"));
+            let rtt = outcome.tables.flows.real("rtt_mean_ms").expect("a column")[0];
+            writeln!(table, "{:<10} {cc:<5} {used:5.3} {rtt:6.1} {p99:7.0} {marks:6} {drops:6}", queue.name)
+                .expect("a string takes all");
+        }
+    }
+    assert!(table == TRACE, "now:\n{table}\nwas:\n{TRACE}");
+}
+
+const TRACE: &str = "\
+queue      cc      use    RTT  P99 ms  marks  drops
+pfifo      cubic 0.999  280.9     583      0     34
+pfifo      bbr1  0.969  179.1     317      0      0
+bfifo      cubic 0.991  121.0     186      0     37
+bfifo      bbr1  0.924  136.1     215      0   1388
+red        cubic 0.981  117.0     171     24      0
+red        bbr1  0.970  175.1     312   5304      0
+step       cubic 0.089   50.9      35    677      0
+step       bbr1  0.972  187.4     363  14306      0
+codel      cubic 0.804   65.0      78    121      0
+codel      bbr1  0.969  173.4     292   3672     46
+fq_codel   cubic 0.804   65.0      78    121      0
+fq_codel   bbr1  0.969  173.4     292   3672     46
+pie        cubic 0.901   84.2     104     28     16
+pie        bbr1  0.848   80.6     163      4   1752
+fq_pie     cubic 0.905   70.9      83     35      6
+fq_pie     bbr1  0.763   76.8     152     63   1408
+pi2        cubic 0.654   60.2      45     97      0
+pi2        bbr1  0.965  189.1     338  11004     14
+dualpi2    cubic 0.795   55.9      57     63     17
+dualpi2    bbr1  0.887   58.9      72    906   2124
+cake       cubic 0.672   55.3      40    119      0
+cake       bbr1  0.970  176.5     359   8837     18
+csaqm      cubic 0.146   62.2      49    331      2
+csaqm      bbr1  0.967  177.8     312  13809     44
+";
 
 /// At 10 Mbit/s, for `s` seconds; goodput in Mbit/s, base RTT and RTT in ms, marks (CE and SCE) and drops in packets. A queue of RED, PIE
 /// or FQ-PIE draws random numbers, of which Linux's mean over seeds is shown.

@@ -4,30 +4,18 @@
 //! with its last byte; so long it is on the wire. Whatever is in the queue at the instant of an opportunity can use it, in whichever order
 //! the events of this instant come. An opportunity that finds the queue empty, or a queue that shapes by itself and waits, is lost.
 
-use super::{Bottleneck, Pace};
-use dumbbell_core::aqm::{Aqm, Dequeue};
-use dumbbell_core::log::Log;
+use dumbbell_core::link_trace::Opportunities;
 use dumbbell_core::units::Time;
 
-impl<A: Aqm, L: Log> Bottleneck<A, L> {
-    /// Asks the queue if there is an opportunity at `now`, or plans to at the next one if it holds packets.
-    pub(super) fn look_by_trace(&mut self, now: Time) {
-        let Pace::Trace(opportunities) = &mut self.pace else { return };
-        opportunities.skip_to(now);
-        let at = opportunities.next();
-        if at > now {
-            // nobody asks an empty queue for a packet: mahimahi does not either
-            self.next = if self.aqm.packets() == 0 { Time::NEVER } else { at };
-            return;
-        }
-        self.next = match self.aqm.dequeue(now, &mut (&mut self.counters, &mut self.listener)) {
-            Dequeue::Empty => Time::NEVER,
-            Dequeue::Wait(until) => until,
-            Dequeue::Packet(packet) => {
-                self.in_service = Some(packet);
-                opportunities.take(u64::from(packet.len))
-            }
-        };
+/// `None` if the queue, which holds `packets`, may be asked at `now`; else when the link looks at it again.
+#[inline(never)]
+pub fn wait(link: &mut Opportunities, packets: usize, now: Time) -> Option<Time> {
+    link.skip_to(now);
+    match link.next() {
+        at if at <= now => None,
+        // nobody asks an empty queue for a packet: mahimahi does not either
+        _ if packets == 0 => Some(Time::NEVER),
+        at => Some(at),
     }
 }
 
