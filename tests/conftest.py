@@ -9,6 +9,7 @@ import pytest
 from dumbbell import experiment
 from schema_corpus import held_against_parse
 
+TRACE = str(Path(__file__).parents[1] / "experiments" / "trace" / "cellular.trace")
 SMALL = """\
 title = "small"
 duration = "2s"

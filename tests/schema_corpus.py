@@ -24,6 +24,8 @@ EXCEPTIONS = {
     "an override that no run meets": r"found a condition that no run meets",
     "an override of what the matrix sets": r"allowed: a key that the matrix does not set",
     "a file of sizes has to be read": r"size\.csv: found ",
+    "a trace of a link has to be read": r"bottleneck\.trace\"?(\[[0-9]+\])?: found .* \(.*\), allowed: ",
+    "a trace replaces other keys": r"found this key beside bottleneck\.trace",
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import described
+from conftest import TRACE, described
 from dumbbell import cli, experiment
 from dumbbell.errors import InputError
 from dumbbell.registry import Param, registry
@@ -160,6 +160,8 @@ def values(param: Param) -> st.SearchStrategy[Any]:
         own = st.sampled_from(["0/s", "9/s", "2.5/s/Mbit", "1000000/s", "1000001/s", 0])
     elif param.kind == "sizes":
         own = st.sampled_from(["1B", "10kB", "0B", {"csv": "none.csv"}]) | PARETOS
+    elif param.kind == "trace":
+        own = st.sampled_from(["none", "missing.trace", TRACE])
     elif param.kind == "bool":
         own = st.booleans()
     elif param.kind == "choice":

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import Command, described
+from conftest import TRACE, Command, described
 from dumbbell import experiment, json_schema, schema, shipped, units
 from dumbbell.errors import InputError
 from dumbbell.registry import Param, registry
@@ -129,6 +129,8 @@ EXCUSED: dict[str, dict[str, Any]] = {
     "how many there are in all": {"flows": [FLOW | {"count": 600_000}] * 2},
     "an index depends on the length of a list": {"matrix": {"flows[5].cc": ["reno"]}},
     "a file of sizes has to be read": {"web": [{"cc": "reno", "size": {"csv": "missing.csv"}}]},
+    "a trace of a link has to be read": {"bottleneck": {"aqm": "codel", "trace": "missing.trace"}},
+    "a trace replaces other keys": {"bottleneck": {"aqm": "codel", "rate": "1Mbit", "trace": TRACE}},
     "the same run twice": {"matrix": {"bottleneck.rate": ["1Mbit", "1000kbit"]}},
     "times after the end of the run": {"flows": [FLOW, FLOW | {"start": "2s"}]},
     "an override that no run meets": {"override": [{"when": {"duration": "3s"}, "set": {"hosts.ecn": False}}]},

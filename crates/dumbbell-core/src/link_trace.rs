@@ -320,7 +320,6 @@ impl Opportunities {
     }
 
     /// Uses `bytes`, at least one; returns when the last of them leaves.
-    #[inline(never)]
     pub fn take(&mut self, mut bytes: u64) -> Time {
         while bytes > self.left {
             bytes -= self.left;
