@@ -82,8 +82,8 @@ impl LinkTrace {
                 empty = empty.or(Some(number));
                 continue;
             }
-            if let Some(number) = empty {
-                return bad(format!("an empty line, line {number}"), "a number on each line");
+            if let Some(first) = empty {
+                return bad(format!("an empty line, line {first}"), "a number on each line");
             }
             let at_ms = milliseconds(line, number)?;
             lines += 1;
@@ -171,18 +171,15 @@ impl LinkTrace {
         let mut numbers = Numbers(schedule.bytes());
         let mut moments: Vec<Moment> = Vec::new();
         let (mut at_ms, mut through) = (0_u32, 0_u32);
-        while let Some(gap) = numbers.next() {
-            let both = gap.and_then(|gap| Some((gap, numbers.next()??)));
-            let next = both.and_then(|(gap, count)| Some((gap, count, at_ms.checked_add(gap)?, through.checked_add(count)?)));
-            match next {
-                Some((gap, count, at, all))
-                    if count > 0 && (gap > 0 || moments.is_empty()) && at <= MAX_MS && all <= MAX_LINES =>
-                {
-                    (at_ms, through) = (at, all);
-                    moments.push(Moment { at_ms, through });
-                }
-                _ => return bad(format!("something else at time {}", moments.len() + 1), allowed),
+        while let Some(first) = numbers.next() {
+            // half a pair is as wrong as a count of 0
+            let (gap, count) = first.zip(numbers.next().flatten()).unwrap_or((0, 0));
+            (at_ms, through) = (at_ms.saturating_add(gap), through.saturating_add(count));
+            let same = gap == 0 && !moments.is_empty();
+            if count == 0 || same || at_ms > MAX_MS || through > MAX_LINES {
+                return bad(format!("something else at time {}", moments.len() + 1), allowed);
             }
+            moments.push(Moment { at_ms, through });
         }
         LinkTrace::checked(name, moments)
     }

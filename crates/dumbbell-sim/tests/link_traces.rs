@@ -125,8 +125,8 @@ fn times() -> impl Strategy<Value = String> {
     prop::collection::vec(gap, 2..60).prop_map(|gaps| {
         let mut at = 1;
         let mut text = String::from("0\n");
-        for gap in gaps {
-            at += gap;
+        for after in gaps {
+            at += after;
             text += &format!("{at}\n");
         }
         text

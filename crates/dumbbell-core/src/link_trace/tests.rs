@@ -128,8 +128,8 @@ fn every_bad_trace_is_refused_with_the_line_and_what_is_allowed() {
     let error = LinkTrace::parse("test", long.as_bytes()).expect_err("a bad trace");
     assert_eq!(error.found, format!("\"{}\" in line 1", "7".repeat(40)));
     let many = "1\n".repeat(MAX_LINES as usize + 1);
-    let error = LinkTrace::parse("test", many.as_bytes()).expect_err("a bad trace");
-    assert_eq!(error.to_string(), "found more than 2000000 lines, allowed: at most 2000000 lines");
+    let too_many = LinkTrace::parse("test", many.as_bytes()).expect_err("a bad trace");
+    assert_eq!(too_many.to_string(), "found more than 2000000 lines, allowed: at most 2000000 lines");
 }
 
 #[test]

@@ -152,9 +152,9 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, u16)>> {
     let len = prop_oneof![3 => Just(1514_u16), 1 => Just(1500), 1 => Just(66), 1 => 60..4_000_u16];
     prop::collection::vec((gap, len), 1..150).prop_map(|all| {
         let mut at = 0;
-        let add = |(gap, len)| {
-            at += gap;
-            (at, len)
+        let add = |(after, bytes)| {
+            at += after;
+            (at, bytes)
         };
         all.into_iter().map(add).collect()
     })
@@ -165,8 +165,8 @@ fn times() -> impl Strategy<Value = Vec<u64>> {
     (prop::collection::vec(gap, 1..30), 1..30_u64).prop_map(|(gaps, last)| {
         let mut at = 0;
         let mut times: Vec<u64> = Vec::new();
-        for gap in gaps {
-            at += gap;
+        for after in gaps {
+            at += after;
             times.push(at);
         }
         times.push(at + last);
