@@ -215,6 +215,19 @@ def test_a_log_without_its_file_is_left_alone(small: Path, tmp_path: Path, comma
     assert (tmp_path / "r.duckdb.wal").read_bytes() == b"something" and not (tmp_path / "r.duckdb").exists()
 
 
+def test_no_bars_are_drawn_into_what_is_printed(tmp_path: Path) -> None:
+    # a session without a script is an interactive one to DuckDB
+    code = """
+from dumbbell.store import Store
+with Store.open("new.duckdb", write=True) as store:
+    print(store.read("SELECT current_setting('enable_progress_bar') AS drawn")["drawn"][0])
+with Store.open("new.duckdb") as store:
+    print(store.read("SELECT current_setting('enable_progress_bar') AS drawn")["drawn"][0])
+"""
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\nFalse\n"
+
+
 def test_a_dry_run_writes_nothing(small: Path, tmp_path: Path, command: Command) -> None:
     done = command("run", small, "--dry-run")
     assert done.returncode == 0 and done.stdout.startswith("8 runs; about ")

@@ -142,7 +142,7 @@ class Store:
             try:
                 cls._checked(path, path).close()
                 # what is written are small commits, in which a second thread would mostly wait for the first
-                return cls(path, duckdb.connect(str(path), config={"threads": 1, "checkpoint_threshold": _LOG}))
+                return cls(path, _connect(path, threads=1, checkpoint_threshold=_LOG))
             except duckdb.IOException as error:
                 if _LOCKED not in str(error) or time.monotonic() > patience:
                     raise
@@ -170,7 +170,7 @@ class Store:
     def _checked(path: Path, said: Path) -> duckdb.DuckDBPyConnection:
         """Return a connection that reads results; errors are said of `said`."""
         with contextlib.ExitStack() as undo:
-            connection = duckdb.connect(str(path), read_only=True, config={"threads": 2})
+            connection = _connect(path, read_only=True, threads=2)
             undo.callback(connection.close)
             names = {row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
             if "dumbbell" not in names:
@@ -190,7 +190,7 @@ class Store:
             raise InputError(str(log), "", "the log of another results file", "no such file beside a new one")
         draft = path.with_name(f"{path.name}.{os.getpid()}.new")
         try:
-            with contextlib.closing(duckdb.connect(str(draft))) as connection:
+            with contextlib.closing(_connect(draft)) as connection:
                 connection.execute(f"CREATE TABLE dumbbell AS SELECT {FORMAT} AS format")
                 connection.execute(
                     "CREATE TABLE runs (key VARCHAR PRIMARY KEY, experiment VARCHAR, title VARCHAR, seed BIGINT,"
@@ -332,6 +332,13 @@ class Store:
         self._connection.register("batch", rows)
         self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
         self._connection.unregister("batch")
+
+
+def _connect(path: Path, *, read_only: bool = False, **settings: str | int) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(str(path), read_only=read_only, config=settings)
+    # with `python -m` DuckDB takes the session for an interactive one, and draws bars into what commands print
+    connection.execute("SET enable_progress_bar = false")
+    return connection
 
 
 def _log_of(path: Path) -> Path:
