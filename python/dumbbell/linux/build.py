@@ -278,8 +278,7 @@ class _Build:
             made = changes.apply(self.tree)
             for patch, _ in inputs.patches:
                 with self.told.step("patch") as result:
-                    self._apply(patch)
-                    result.append(patch.name)
+                    result += [patch.name, *self._apply(patch)]
             stamp = self._stamp("tree", digest, made=made)
         if not stamp["made"]["seed"]:
             self.told.say(
@@ -295,12 +294,15 @@ class _Build:
                 shutil.rmtree(folder, ignore_errors=True)
             _write(origin, self.inputs.origin)
 
-    def _apply(self, patch: Path) -> None:
+    def _apply(self, patch: Path) -> list[str]:
+        """Apply `patch`; return what the user should know of it."""
         lines: list[str] = []
         command = ["patch", "-p1", "-N", "--no-backup-if-mismatch", "-r", "-", "-i", str(patch.absolute())]
         if self.work.run(command, folder=self.tree, line=lines.append):
             allowed = f"a patch for Linux {sources.release_of(self.tree)} (log: {self.work.log})"
             raise InputError(str(patch), *_rejected(lines), allowed)
+        loose = sum(" with fuzz " in line for line in lines)
+        return [f"{loose} hunks with fuzz: see the log"] if loose else []
 
     def _configured(self) -> None:
         fragment = self.inputs.fragment

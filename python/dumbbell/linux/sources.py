@@ -4,6 +4,7 @@ Both are files that `mirror` repeats in a folder of our own, which is then patch
 """
 
 import contextlib
+import filecmp
 import hashlib
 import os
 import re
@@ -204,15 +205,17 @@ def content_digest(folder: Path, files: Iterable[str]) -> str:
 
 
 def mirror(source: Path, files: list[str], target: Path, *, link: bool, tick: Callable[[int], None]) -> None:
-    """Make `target` hold just `files` as `source` has them; what is the same there already keeps its time.
+    """Make `target` hold just `files` as `source` has them.
 
-    With `link` they are hard links, so that whoever changes a file of `target` must replace it.
+    What is the same there already stays. What changes gets the time of now, so that make sees it, however old it is.
+    With `link`, a new `target` is of hard links, so that whoever changes a file of it must replace it.
     """
+    fresh = not target.exists()
     target.mkdir(parents=True, exist_ok=True)
     wanted, made = set(files), {""}
     for name in list(_walk(str(target), "")):
         if name not in wanted:
-            os.unlink(f"{target}/{name}")  # noqa: PTH108
+            os.unlink(f"{target}/{name}")  # noqa: PTH108  a hundred thousand files, here and below
     for count, name in enumerate(files):
         if count % 1000 == 0:
             tick(count)
@@ -220,27 +223,27 @@ def mirror(source: Path, files: list[str], target: Path, *, link: bool, tick: Ca
         if (folder := name.rpartition("/")[0]) not in made:
             os.makedirs(f"{target}/{folder}", exist_ok=True)  # noqa: PTH103
             made.add(folder)
-        before = os.lstat(old)
-        try:
-            there = os.lstat(new)
-        except FileNotFoundError:
-            pass
-        else:
-            if _alike(before, there):
+        if not fresh and os.path.lexists(new):
+            if _alike(old, new):
                 continue
             os.unlink(new)  # noqa: PTH108
-        if link:
+        if fresh and link:
             with contextlib.suppress(OSError):  # another file system, or too many links
                 os.link(old, new, follow_symlinks=False)
                 continue
-        shutil.copy2(old, new, follow_symlinks=False)
+        (shutil.copy2 if fresh else shutil.copy)(old, new, follow_symlinks=False)
 
 
-def _alike(one: os.stat_result, other: os.stat_result) -> bool:
-    if one.st_ino == other.st_ino and one.st_dev == other.st_dev:
+def _alike(one: str, other: str) -> bool:
+    """Return whether two files are the same; a look at the contents if their times differ."""
+    first, second = os.lstat(one), os.lstat(other)
+    if (first.st_ino, first.st_dev) == (second.st_ino, second.st_dev):
         return True
-    same = stat.S_IFMT(one.st_mode) == stat.S_IFMT(other.st_mode) and one.st_size == other.st_size
-    return same and one.st_mtime_ns == other.st_mtime_ns
+    if first.st_mode != second.st_mode or first.st_size != second.st_size:
+        return False
+    if stat.S_ISLNK(first.st_mode):
+        return os.readlink(one) == os.readlink(other)  # noqa: PTH115
+    return first.st_mtime_ns == second.st_mtime_ns or filecmp.cmp(one, other, shallow=False)
 
 
 def check_room(place: Path) -> None:
