@@ -309,6 +309,20 @@ def test_a_tree_without_a_random_source_says_so(tree: Path) -> None:
     assert any("cannot be seeded" in line for line in heard.lines)
 
 
+def test_a_private_function_is_shared_with_a_patch_that_calls_it(tmp_path: Path) -> None:
+    _, name, arguments = changes.PRIVATE[0]
+    private = f"static void {name}({arguments})\n{{\n}}\n"
+    caller = f"#include <a.h>\n#include <b.h>\n\nvoid f(void)\n{{\n\t{name}(sk, 2);\n}}\n"
+    tree = write(tmp_path, TREE | {"net/ipv4/tcp_input.c": private})
+    changes.apply(tree)
+    assert (tree / "net/ipv4/tcp_input.c").read_text() == private
+    write(tree, {"net/ipv4/tcp_mine.c": caller})
+    changes.apply(tree)
+    assert (tree / "net/ipv4/tcp_input.c").read_text() == private.removeprefix("static ")
+    declared = f"#include <b.h>\n\nvoid {name}({arguments});\n\n"
+    assert (tree / "net/ipv4/tcp_mine.c").read_text() == caller.replace("#include <b.h>\n\n", declared)
+
+
 def test_the_seeded_source_repeats_and_differs_by_seed(tmp_path: Path) -> None:
     """SplitMix64 from seed 1234567: the first outputs as its authors' code gives them."""
     tree = write(tmp_path, TREE)

@@ -275,11 +275,10 @@ class _Build:
                     tick=lambda count: self.told.advance(count, len(files), "files"),
                 )  # fmt: skip
                 result.append(f"{len(files)} files")
-            made = changes.apply(self.tree)
             for patch, _ in inputs.patches:
                 with self.told.step("patch") as result:
                     result += [patch.name, *self._apply(patch)]
-            stamp = self._stamp("tree", digest, made=made)
+            stamp = self._stamp("tree", digest, made=changes.apply(self.tree))
         if not stamp["made"]["seed"]:
             self.told.say(
                 f"{inputs.name}: this tree's random numbers cannot be seeded: runs that draw some will differ"
