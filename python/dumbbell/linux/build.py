@@ -107,10 +107,10 @@ class Inputs:
             else {}
         )
 
-    def identify(self) -> None:
-        """Read all files of a tree, whose contents are part of the kernel's digest."""
+    def identify(self, cache: Path) -> None:
+        """Read the files of a tree, whose contents are part of the kernel's digest; `cache` remembers them."""
         if self.package is None:
-            self.source["sha256"] = sources.content_digest(self.folder, self.files)
+            self.source["sha256"] = sources.content_digest(self.folder, self.files, cache)
 
     @property
     def digest(self) -> str:
@@ -235,7 +235,7 @@ class _Build:
         package = self.inputs.package
         if package is None:
             with self.told.step("read") as result:
-                self.inputs.identify()
+                self.inputs.identify(self.work.place / "hashes")
                 result.append(f"{len(self.inputs.files)} files of {self.inputs.folder}")
             return
         with sources_locked(self.told):

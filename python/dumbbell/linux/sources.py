@@ -6,6 +6,7 @@ Both are files that `mirror` repeats in a folder of our own, which is then patch
 import contextlib
 import filecmp
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -190,17 +191,30 @@ def fingerprint(folder: Path, files: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def content_digest(folder: Path, files: Iterable[str]) -> str:
-    """Return a hash of names and contents, which is the same wherever and whenever the tree was unpacked."""
-    digest = hashlib.sha256()
+def content_digest(folder: Path, files: Iterable[str], cache: Path) -> str:
+    """Return a hash of names and contents, which is the same wherever and whenever the tree was unpacked.
+
+    `cache` is a file that remembers the hashes of files, so that after an edit only what has another size or time is read.
+    """
+    try:
+        known = json.loads(cache.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        known = {}
+    digest, seen = hashlib.sha256(), {}
     for name in files:
         path = f"{folder}/{name}"
-        digest.update(name.encode(errors="surrogateescape") + b"\0")
-        if os.path.islink(path):  # noqa: PTH114  a hundred thousand files
-            digest.update(os.readlink(path).encode(errors="surrogateescape"))  # noqa: PTH115
-        else:
-            with open(path, "rb") as file:  # noqa: PTH123
-                digest.update(hashlib.sha256(file.read()).digest())
+        status = os.lstat(path)
+        before = known.get(name)
+        if before is None or before[:2] != [status.st_size, status.st_mtime_ns]:
+            if stat.S_ISLNK(status.st_mode):
+                content = os.fsencode(os.readlink(path))  # noqa: PTH115  a hundred thousand files, here and below
+            else:
+                with open(path, "rb") as file:  # noqa: PTH123
+                    content = file.read()
+            before = [status.st_size, status.st_mtime_ns, hashlib.sha256(content).hexdigest()]
+        seen[name] = before
+        digest.update(f"{name}\0{stat.S_IFMT(status.st_mode)}\0{before[2]}\0".encode(errors="surrogateescape"))
+    cache.write_text(json.dumps(seen), encoding="utf-8")
     return digest.hexdigest()
 
 
