@@ -131,7 +131,9 @@ def package(home: Path) -> str:
     with tarfile.open(top / "inner.tar.xz", "w:xz") as inner:
         inner.add(top / "linux-source-9.9", "linux-source-9.9")
     with tarfile.open(top / "deb", "w") as outer:
-        outer.add(top / "inner.tar.xz", "./usr/src/linux-source-9.9.tar.xz")
+        (top / "link").symlink_to("linux-source-9.9/linux-source-9.9.tar.xz")  # as Ubuntu has it
+        outer.add(top / "link", "./usr/src/linux-source-9.9.tar.xz")
+        outer.add(top / "inner.tar.xz", "./usr/src/linux-source-9.9/linux-source-9.9.tar.xz")
     return "9.9"
 
 
@@ -229,6 +231,16 @@ def test_what_a_build_left_in_a_tree_is_not_taken_over(tree: Path) -> None:
         {".config": "", "include/config/x": "", "net/ipv4/tcp_toy.o": "", "net/ipv4/.tcp_toy.o.cmd": "", "linux": ""},
     )
     assert sources.listing(tree) == sorted(TREE)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_git_tree_is_what_git_would_keep(tree: Path) -> None:
+    write(tree, {".gitignore": "*.o\n", "net/ipv4/tcp_toy.o": "", "new.c": "", "gone.c": ""})
+    (tree / "folder").symlink_to("net")
+    subprocess.run(["git", "init", "-q", tree], check=True)
+    subprocess.run(["git", "-C", tree, "add", "gone.c", "Makefile", "folder"], check=True)
+    (tree / "gone.c").unlink()
+    assert sources.listing(tree) == sorted([*TREE, ".gitignore", "new.c", "folder"])
 
 
 def test_a_patch_adds_a_congestion_control_and_leaves_the_shared_sources_alone(

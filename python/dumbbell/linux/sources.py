@@ -124,12 +124,11 @@ def unpack(package: Package, archive: Path, work: Work) -> None:
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     listing = subprocess.run(
-        ["sh", "-c", 'dpkg-deb --fsys-tarfile "$0" | tar t', archive], capture_output=True, text=True, check=False
+        ["sh", "-c", 'dpkg-deb --fsys-tarfile "$0" | tar tv', archive], capture_output=True, text=True, check=False
     )
-    inner = next(
-        (line for line in listing.stdout.splitlines() if re.search(r"/usr/src/.*linux-source-.*\.tar\.\w+$", line)),
-        None,
-    )
+    # a file; Ubuntu has a link to it as well
+    match = re.search(r"^-.* (\S*/usr/src/\S*linux-source-\S*\.tar\.\w+)$", listing.stdout, re.MULTILINE)
+    inner = match[1] if match else None
     if inner is None:
         raise InputError(str(archive), "", "no linux-source-*.tar.* in it", "a source package of the kernel")
     kind = {"xz": "J", "bz2": "j", "gz": "z", "zst": "-zstd"}.get(inner.rpartition(".")[2], "J")
@@ -169,7 +168,8 @@ def listing(folder: Path) -> list[str]:
         )  # fmt: skip
         if kept.returncode == 0:
             names = {os.fsdecode(name) for name in kept.stdout.split(b"\0") if name}
-            return sorted(name for name in names if os.path.lexists(folder / name) and not (folder / name).is_dir())
+            # not what has been deleted, nor submodules
+            return sorted(name for name in names if (folder / name).is_symlink() or (folder / name).is_file())
     return sorted(name for name in _walk(str(folder), "") if not _BUILT.search(name))
 
 
@@ -194,7 +194,7 @@ def fingerprint(folder: Path, files: Iterable[str]) -> str:
 def content_digest(folder: Path, files: Iterable[str], cache: Path) -> str:
     """Return a hash of names and contents, which is the same wherever and whenever the tree was unpacked.
 
-    `cache` is a file that remembers the hashes of files, so that after an edit only what has another size or time is read.
+    `cache` is a file that remembers the hashes of files: after an edit, only what has another size or time is read.
     """
     try:
         known = json.loads(cache.read_text(encoding="utf-8"))
