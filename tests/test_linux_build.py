@@ -448,6 +448,10 @@ def test_list_remove_and_dry_run(home: Path, tree: Path, capsys: pytest.CaptureF
     assert [line.split()[:2] for line in lines[1:]] == [["a", "9.9.1"], ["b", "9.9.1"]]
     with pytest.raises(InputError, match="allowed: a, b"):
         remove(["c"])
+    (home / "runs").mkdir()
+    with pytest.raises(InputError, match="is no kernel"):
+        remove(["runs"])
+    assert "is no kernel" in refused(name="runs", tree=tree)
     remove(["a"])
     assert [kernel.name for kernel in kernels.installed()] == ["b"]
     assert not (home / ".build" / "a").exists()

@@ -54,7 +54,7 @@ class Inputs:
     """All that a kernel is made from, with hashes. Raises InputError for what is not there."""
 
     def __init__(self, wanted: Wanted) -> None:
-        kernels.check_name(wanted.name)
+        kernels.folder_of(wanted.name)
         if wanted.tree is not None and wanted.version is not None:
             raise InputError("linux build", "", "--tree and --version", "one of them")
         self.name, self.wanted = wanted.name, wanted
@@ -250,7 +250,7 @@ class _Build:
 
     def _touched(self) -> Kernel | None:
         """Return the kernel that is there if it is of the same contents, whose place or times alone have changed."""
-        place = kernels.home() / self.inputs.name
+        place = kernels.folder_of(self.inputs.name)
         with contextlib.suppress(InputError):
             if (kernel := kernels.load(self.inputs.name)).digest == self.inputs.digest:
                 _write(
@@ -391,7 +391,7 @@ class _Build:
         shutil.copy2(binary, new / "linux")
         _write(new / "config", final)
         _write(new / "kernel.json", json.dumps(described, indent=1) + "\n")
-        target = kernels.home() / inputs.name
+        target = kernels.folder_of(inputs.name)
         with contextlib.suppress(FileNotFoundError):
             target.rename(old)
         new.rename(target)
