@@ -1,0 +1,1 @@
+"""Linux in virtual time: kernels made for it, and experiments run on them."""

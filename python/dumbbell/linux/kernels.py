@@ -1,0 +1,107 @@
+"""The kernels that are there: where they lie, what each was made from, and what it has."""
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dumbbell.errors import InputError, nearest, one_line
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that runs as a process (User-Mode Linux), with its clock under our control."""
+
+    name: str
+    binary: Path
+    release: str
+    digest: str
+    """SHA-256 over everything that it was made from: sources, patches, configuration, our own changes."""
+    described: dict[str, Any]
+    """All that kernel.json says: source, patches, compiler, time of the build and so on."""
+    congestion_controls: tuple[str, ...]
+    """Names as `setsockopt(TCP_CONGESTION)` takes them."""
+    qdiscs: tuple[str, ...]
+    """Names as tc(8) takes them."""
+
+    @property
+    def config(self) -> Path:
+        """Return the file with the kernel's final configuration."""
+        return self.binary.with_name("config")
+
+
+def home() -> Path:
+    """Return the folder of all kernels: $DUMBBELL_LINUX, else dumbbell/linux in the user's cache."""
+    if chosen := os.environ.get("DUMBBELL_LINUX"):
+        return Path(chosen).absolute()
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    # the XDG base directory specification ignores paths that are not absolute
+    return (Path(cache) if cache.startswith("/") else Path.home() / ".cache") / "dumbbell" / "linux"
+
+
+def check_name(name: str) -> str:
+    """Return `name` if a kernel may be called so; raises InputError."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", name):
+        raise InputError(
+            "linux", "name", one_line(name) or "nothing", "letters, digits and . _ + - (a letter or digit first)"
+        )
+    return name
+
+
+def folder_of(name: str) -> Path:
+    """Return the folder of the kernel `name`, whether it is there or not.
+
+    Raises InputError if no kernel may be called so, or if something else is there.
+    """
+    place = home() / check_name(name)
+    if place.exists() and not any((place / file).exists() for file in ("kernel.json", "linux", "config")):
+        raise InputError("linux", "name", f"{name}: {place} is no kernel", "a name that is free")
+    return place
+
+
+def load(name: str | None = None) -> Kernel:
+    """Return the kernel called `name` ("default" without one); raises InputError if it is not built or damaged."""
+    name = check_name(name or DEFAULT)
+    place = home() / name
+    if not (place / "kernel.json").exists():
+        remedy = "dumbbell linux build" + ("" if name == DEFAULT else f" --name {name}")
+        others = [kernel.name for kernel in installed()]
+        known = f"one of {', '.join(others)}, or first: {remedy}" if others else f"first: {remedy}"
+        raise InputError("linux", name, "no such kernel", known, nearest(name, others))
+    return _read(place)
+
+
+def installed() -> list[Kernel]:
+    """Return all kernels that are built and whole, by name."""
+    found = []
+    for description in sorted(home().glob("*/kernel.json")):
+        try:
+            found.append(_read(description.parent))
+        except InputError:
+            continue
+    return found
+
+
+def _read(place: Path) -> Kernel:
+    name, binary = place.name, place / "linux"
+    remedy = f"a whole kernel: dumbbell linux remove {name}, then dumbbell linux build --name {name}"
+    try:
+        described = json.loads((place / "kernel.json").read_text(encoding="utf-8"))
+        kernel = Kernel(
+            name=name,
+            binary=binary,
+            release=str(described["release"]),
+            digest=str(described["digest"]),
+            described=described,
+            congestion_controls=tuple(described["congestion_controls"]),
+            qdiscs=tuple(described["qdiscs"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(str(place / "kernel.json"), "", one_line(str(error)), remedy) from None
+    if not os.access(binary, os.X_OK):
+        raise InputError(str(binary), "", "no program there", remedy)
+    return kernel
