@@ -79,12 +79,10 @@ l4s-questions: build
 	$(BIN)/dumbbell run $(addprefix experiments/l4s/,$(addsuffix .toml,$(addprefix questions-,rtt burst protection any-ect fq) stability)) -o l4s-questions.duckdb
 	@$(BIN)/python docs/findings_l4s.py l4s-questions.duckdb l4s-questions > l4s-questions.md
 
-# mono-10g.toml (no figure and no claim needs it) runs by itself. The paper's runs last 180 s: CSAQM_10G=180s
-CSAQM := equal-1g equal-1g-small equal-1g-taildrop limit-1g rtts-1g rtts-1g-small rtts-mixed-1g rtts-mixed-1g-small
-CSAQM_10G := 60s
+# mono-10g.toml (no figure and no claim needs it) runs by itself
+CSAQM := equal-1g equal-1g-small equal-1g-taildrop limit-1g rtts-1g rtts-1g-small rtts-mixed-1g rtts-mixed-1g-small mixed-10g
 csaqm: build
 	$(BIN)/dumbbell run $(foreach cells,$(CSAQM),experiments/csaqm/$(cells).toml) -o csaqm.duckdb
-	$(BIN)/dumbbell run experiments/csaqm/mixed-10g.toml --set duration=$(CSAQM_10G) -o csaqm.duckdb
 	$(BIN)/dumbbell run $(wildcard experiments/csaqm/questions-*.toml) $(wildcard experiments/linux/coexistence*.toml) -o csaqm-questions.duckdb
 	@$(BIN)/dumbbell paper csaqm csaqm.duckdb -o csaqm > csaqm.md
 	@$(BIN)/dumbbell claims csaqm.duckdb --markdown > csaqm/claims.md
