@@ -13,6 +13,7 @@ from dumbbell import experiment, json_schema, reference, registry, shipped, swee
 from dumbbell._native import engine_version
 from dumbbell.commands import add_commands
 from dumbbell.errors import InputError, nearest, one_line
+from dumbbell.linux.command import linux
 from dumbbell.store import Alike
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -148,6 +149,7 @@ def schema_() -> None:
 
 
 add_commands(app)
+app.add_typer(linux, name="linux")
 
 
 def main() -> None:

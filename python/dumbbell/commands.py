@@ -12,6 +12,7 @@ import typer
 
 from dumbbell import units
 from dumbbell.check.command import check
+from dumbbell.doctor import doctor
 from dumbbell.errors import InputError, nearest
 from dumbbell.results import PARTS, Results
 from dumbbell.shipped import folder as shipped
@@ -360,5 +361,5 @@ def export(
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this module to the command line."""
-    for command in (table, plot, diff, compare, draft, paper, claims, export, check):
+    for command in (table, plot, diff, compare, draft, paper, claims, export, check, doctor):
         app.command()(command)

@@ -46,7 +46,9 @@ def home() -> Path:
 def check_name(name: str) -> str:
     """Return `name` if a kernel may be called so; raises InputError."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", name):
-        raise InputError("linux", "name", one_line(name) or "nothing", "letters, digits and . _ + - (a letter or digit first)")
+        raise InputError(
+            "linux", "name", one_line(name) or "nothing", "letters, digits and . _ + - (a letter or digit first)"
+        )
     return name
 
 
