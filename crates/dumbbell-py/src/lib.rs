@@ -60,6 +60,11 @@ impl Progress {
     fn simulated(&self) -> u64 {
         self.simulated.load(Ordering::Relaxed)
     }
+
+    /// A run on another engine has come to `time`, ns.
+    fn reach(&self, time: u64) {
+        self.simulated.store(time, Ordering::Relaxed);
+    }
 }
 
 /// What one run measured; `gather` puts what many of them measured into tables.

@@ -106,8 +106,6 @@ mod sampled {
     pub const START: u32 = 1;
     /// One of the samples every 200 ms.
     pub const POLL: u32 = 2;
-    /// Counting begins.
-    pub const BEGIN: u32 = 4;
     /// The flow's measured time is over.
     pub const END: u32 = 8;
     /// It is over because everything was acknowledged.
@@ -421,7 +419,7 @@ impl Replay<'_> {
                 self.measures.flow_started(now, payloads.into_iter());
             }
             Due::Flow { flow, over: false } => {
-                let before = self.result(flow as usize, self.flagged(flow as usize, sampled::BEGIN), now);
+                let before = self.result(flow as usize, self.last(flow as usize, self.config.measured_from()), now);
                 self.measures.begin_flow(flow, listed, before, now);
             }
             Due::Flow { flow, over: true } => {

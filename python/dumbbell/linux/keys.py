@@ -23,4 +23,6 @@ def refuse_rest(section: str, values: dict[str, Any], params: dict[str, Param], 
         if value != wanted:
             found = show_value(param, value) if param else str(value)
             allowed = show_value(param, wanted) if param else "none"
-            raise InputError("", f"{section}.{key}", f"{found}, which has no counterpart in Linux", f"{allowed}, or --engine sim")
+            raise InputError(
+                "", f"{section}.{key}", f"{found}, which has no counterpart in Linux", f"{allowed}, or --engine sim"
+            )

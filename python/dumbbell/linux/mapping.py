@@ -4,8 +4,8 @@ The network in the guest, four namespaces and one more for a serial link:
 
     S s0 -- d0 D d1 -- m0 M m1 -- [l0 L l1 --] r0 R
 
-D delays: half of each base RTT in either direction, by the last eight bits of the receiver's port. M has the queue. Every link but the
-bottleneck is infinitely fast. What has no counterpart is refused before anything runs.
+D delays: half of each base RTT in either direction, by the last eight bits of the receiver's port. M has the queue.
+Every link but the bottleneck is infinitely fast. What has no counterpart is refused before anything runs.
 """
 
 import itertools
@@ -61,7 +61,19 @@ _SYSCTLS = {
     "pacing_ca_ratio": ("tcp_pacing_ca_ratio", int),
 }
 # keys of hosts that become routes, options of devices and sockets
-_HOSTS = ("profile", "ecn", "delayed_ack", "offload", "pacing", "initial_window", "mss", "memory", "send_buffer", "receive_buffer", "rto_min")
+_HOSTS = (
+    "profile",
+    "ecn",
+    "delayed_ack",
+    "offload",
+    "pacing",
+    "initial_window",
+    "mss",
+    "memory",
+    "send_buffer",
+    "receive_buffer",
+    "rto_min",
+)
 # of a sender; the rest must have its default
 _TAKEN = {
     "flows": ("cc", "start", "count", "base_rtt", "stop", "size", "src_host", "dst_host", "dscp", "ecn_echo", "ecn"),
@@ -148,7 +160,9 @@ class _Plan:
                 left = {key: value for key, value in one.items() if key not in taken}
                 refuse_rest(f"{kind}[{number}]", left, sections[kind], {})
                 if one["stop"] is not None and one.get("size") is not None and kind == "flows":
-                    raise InputError("", f"{kind}[{number}].stop", "a stop of a flow with a size", "one of them with Linux")
+                    raise InputError(
+                        "", f"{kind}[{number}].stop", "a stop of a flow with a size", "one of them with Linux"
+                    )
         for key in ("path", "behind"):
             if self.bottleneck[key]:
                 raise InputError("", f"bottleneck.{key}", "stages, which have no counterpart in Linux", "none")
@@ -156,7 +170,12 @@ class _Plan:
             raise InputError("", "record.trace", "a trace, which Linux does not keep", "none")
         flows = sum(map(len, self.schedule.values()))
         if flows > MOST_SENDERS:
-            raise InputError("", "flows", f"{flows} flows in one run", f"at most {MOST_SENDERS} with Linux: each has a port of its own")
+            raise InputError(
+                "",
+                "flows",
+                f"{flows} flows in one run",
+                f"at most {MOST_SENDERS} with Linux: each has a port of its own",
+            )
 
     def control(self, where: str, cc: dict[str, Any]) -> str:
         """Return the kernel's name of a congestion control; its parameters become those of the module."""
@@ -172,7 +191,9 @@ class _Plan:
                 continue
             value = convert(cc[key])
             if self.arguments.setdefault(module, value) != value:
-                raise InputError("", f"{where}.cc.{key}", "two values in one run", "one: it is a parameter of the kernel's module")
+                raise InputError(
+                    "", f"{where}.cc.{key}", "two values in one run", "one: it is a parameter of the kernel's module"
+                )
         return self.names[name]
 
     # the network
@@ -186,12 +207,15 @@ class _Plan:
         self.command(
             "mkdir -p /run/netns",
             *(f"ip netns add {space} && ip -n {space} link set lo up" for space in chain),
-            "echo 1000000 1000000 1000000 >/proc/sys/net/ipv4/tcp_mem" if self.hosts["memory"] is None else self._memory(),
+            "echo 1000000 1000000 1000000 >/proc/sys/net/ipv4/tcp_mem"
+            if self.hosts["memory"] is None
+            else self._memory(),
         )
         for number, (one, one_dev, other, other_dev) in enumerate(links):
             ends = [f"02:00:00:00:{number:02x}:{end:02x}" for end in (1, 2)]
+            peer = f"peer name {other_dev} mtu {mtu} address {ends[1]} netns {other}"
             self.command(
-                f"ip -n {one} link add {one_dev} mtu {mtu} address {ends[0]} type veth peer name {other_dev} mtu {mtu} address {ends[1]} netns {other}",
+                f"ip -n {one} link add {one_dev} mtu {mtu} address {ends[0]} type veth {peer}",
                 f"ip -n {one} addr add 10.0.{number}.1/30 dev {one_dev}",
                 f"ip -n {other} addr add 10.0.{number}.2/30 dev {other_dev}",
                 *(f"ip -n {s} link set {d} up" for s, d in ((one, one_dev), (other, other_dev))),
@@ -217,7 +241,11 @@ class _Plan:
         elif number == last:
             quick = "" if self.hosts["delayed_ack"] else " quickack 1"
             self.command(
-                *(f"ip -n R addr add {_address(net, host)}/32 dev lo" for net in (2, 3) for host in self.targets.values()),
+                *(
+                    f"ip -n R addr add {_address(net, host)}/32 dev lo"
+                    for net in (2, 3)
+                    for host in self.targets.values()
+                ),
                 f"ip -n R route add 10.1.0.0/16 {back}{rto}{quick}",
             )
         else:
@@ -242,7 +270,7 @@ class _Plan:
             if self.hosts[key] != profile.get(key, params[key].default):
                 wanted[f"ipv4/{name}"] = convert(self.hosts[key])
         words = "; ".join(f"echo {value} >/proc/sys/net/{name} || exit 1" for name, value in wanted.items())
-        # a new hash with every timeout would move a flow to another flow queue, as no router does; the sysctl came with 5.19
+        # a new hash with every timeout would move a flow to another flow queue, as no router does; since Linux 5.19
         more = "if [ -e /proc/sys/net/core/txrehash ]; then echo 0 >/proc/sys/net/core/txrehash; fi"
         self.command(f"ip netns exec {space} sh -c '{words}; {more}'")
 
@@ -263,7 +291,9 @@ class _Plan:
                 of_level = self.rtts[high * _BANDS : (high + 1) * _BANDS]
                 if levels > 1:
                     place = f"parent 1:{high + 1:x} handle {handle}"
-                    self.command(f"{filter_} parent 1: u32 match u16 {high << 4:#06x} 0x00f0 at {at} flowid 1:{high + 1:x}")
+                    self.command(
+                        f"{filter_} parent 1: u32 match u16 {high << 4:#06x} 0x00f0 at {at} flowid 1:{high + 1:x}"
+                    )
                 else:
                     place = f"root handle {handle}"
                 self.command(f"{add} {place} prio bands {max(3, len(of_level))}")
@@ -271,7 +301,9 @@ class _Plan:
                     band = f"{handle}{low + 1:x}"
                     delay = rtt // 2 if device == "d1" else rtt - rtt // 2
                     self.command(
-                        f"{add} parent {band} netem delay {delay / 1000:.3f}us limit {_NETEM_LIMIT}" if delay else f"{add} parent {band} pfifo limit {_NETEM_LIMIT}",
+                        f"{add} parent {band} netem delay {delay / 1000:.3f}us limit {_NETEM_LIMIT}"
+                        if delay
+                        else f"{add} parent {band} pfifo limit {_NETEM_LIMIT}",
                         f"{filter_} parent {handle} u32 match u16 {low:#06x} {0x000F:#06x} at {at} flowid {band}",
                     )
         if self.hosts["pacing"] == "fq":
@@ -303,7 +335,7 @@ class _Plan:
     # who sends
 
     def port(self, one: dict[str, Any], cc: str, accepted: str) -> int:
-        """Return the receivers' port for a base RTT and congestion controls: those of a listener, and of what it accepts."""
+        """Return the receivers' port for a base RTT and for a listener's congestion control and that of its sockets."""
         variant = self.receivers.setdefault((cc, accepted), len(self.receivers))
         if variant >= _VARIANTS:
             raise InputError("", "flows", f"more than {_VARIANTS} kinds of receivers", "fewer congestion controls")
@@ -317,7 +349,9 @@ class _Plan:
         cc = self.control(where, one["cc"])
         echo = one["ecn_echo"]
         if echo == "accecn" or (echo == "dctcp" and "dctcp" not in self.names):
-            raise InputError("", f"{where}.ecn_echo", f"{echo}, which has no counterpart in this kernel", "auto, classic")
+            raise InputError(
+                "", f"{where}.ecn_echo", f"{echo}, which has no counterpart in this kernel", "auto, classic"
+            )
         listening = "dctcp" if echo == "dctcp" else cc
         accepted = "cubic" if echo == "classic" and cc == "dctcp" else "-"
         ecn = self.hosts["ecn"] if one["ecn"] is None else one["ecn"]
@@ -330,7 +364,7 @@ class _Plan:
         for (where, one), start in zip(flows, self.schedule["flows"], strict=True):
             target, port, rest = self.tcp(where, one)
             times = f"{start} {_or_never(one['stop'])} {_or_never(one['size'])}"
-            lines.append(f"tcp {number} {times} 1 {_address(1, self.sources[one['src_host']])} {target} {port} {rest}")
+            lines.append(f"tcp {number} {times} {_address(1, self.sources[one['src_host']])} {target} {port} {rest}")
             number += 1
         sources = list(itertools.chain.from_iterable(itertools.repeat(one, one["count"]) for one in self.groups["udp"]))
         for one, start in zip(sources, self.schedule["udp"], strict=True):
@@ -339,14 +373,19 @@ class _Plan:
             addresses = f"{_address(1, self.sources[one['src_host']])} {_address(2, self.targets[one['dst_host']])}"
             tos = one["dscp"] << 2 | _ECN_BITS[one["ecn"]]
             poisson = int(one["spacing"] == "poisson")
-            lines.append(f"udp {number} {start} {_or_never(one['stop'])} {gap!r} {one['size'] - 42} {poisson} {addresses} {port} {tos}")
+            lines.append(
+                f"udp {number} {start} {_or_never(one['stop'])} {gap!r} {one['size'] - 42} {poisson}"
+                f" {addresses} {port} {tos}"
+            )
             number += 1
         if sources:
             lines.append(f"sink R 0.0.0.0 {port}")
         processes = [(self.tcp(f"web[{n}]", one), one) for n, one in enumerate(self.groups["web"])]
         for process, start, size in self.schedule["web"]:
             (target, port, rest), one = processes[process]
-            lines.append(f"tcp {number} {start} -1 {size} 0 {_address(1, self.sources[one['src_host']])} {target} {port} {rest}")
+            lines.append(
+                f"tcp {number} {start} -1 {size} {_address(1, self.sources[one['src_host']])} {target} {port} {rest}"
+            )
             number += 1
         for (cc, accepted), variant in self.receivers.items():
             for band in range(len(self.rtts)):
@@ -359,14 +398,18 @@ class _Plan:
         tail = max(self.rtts, default=0) + 100 * _MS
         numbers = {
             "duration": self.groups["duration"],
-            "from": -(-record["from"] // (200 * _MS)) * 200 * _MS,
             "series": record["interval"] if record["series"] else 0,
             "tail": tail,
             "mss": self.hosts["mss"],
             "seed": self.groups["seed"],
         }
         self.lines += [f"{name} {number}" for name, number in numbers.items()]
-        self.lines += ["senders S", "counters tc -n M -s -j qdisc show dev m1", "capture arrived M m0", "capture sent M m1"]
+        self.lines += [
+            "senders S",
+            "counters tc -n M -s -j qdisc show dev m1",
+            "capture arrived M m0",
+            "capture sent M m1",
+        ]
 
 
 def _address(net: int, host: int) -> str:

@@ -165,7 +165,7 @@ def _cake(options: _Options, rate: int) -> Qdisc:
     options.word("raw" if overhead is None else f"overhead {overhead}")
     options.word({"none": "noatm" if overhead is not None else "", "atm": "atm", "ptm": "ptm"}[framing])
     options.number("mpu", "memlimit").word("ingress" if options.take("ingress") else "")
-    options.word("nonat", "nowash", "no-ack-filter", "no-split-gso")
+    options.word("no-split-gso")
     return Qdisc("cake", options.done(("sce_thresh",)), False, flow_queues=True, shapes=True)
 
 

@@ -68,10 +68,9 @@ fn both(config: &Value) -> (Outcome, Outcome) {
                 break;
             }
         }
-        let begins = if at == parsed.measured_from() { sampled::BEGIN } else { 0 };
         let ends = if at == parsed.run.duration { sampled::END } else { 0 };
         for view in run.view().endpoints.iter().filter(|view| (view.number as usize) < parsed.flows.len()) {
-            samples.extend(sample(at, view.number, sampled::POLL | begins | ends, Some(view)));
+            samples.extend(sample(at, view.number, sampled::POLL | ends, Some(view)));
         }
         if at == parsed.run.duration {
             break;

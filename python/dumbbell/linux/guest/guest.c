@@ -1,7 +1,8 @@
 // The first and only program in the guest: sets up the network that its plan describes, sends, receives, captures on both
 // sides of the queue, and switches the guest off.
 //
-//   guest FOLDER        reads FOLDER/plan (see read_plan); writes arrived, sent, samples, counters, log, and failed or done
+//   guest keep KERNEL ARGUMENTS...   on the host: runs the guest and sees to its end
+//   guest FOLDER                     in the guest: reads FOLDER/plan (see read_plan); writes arrived, sent, samples, counters, log, and failed or done
 //
 // Everything happens in one process with one epoll: a socket stays in the network namespace in which it was made. Times of the
 // plan are ns from the start of the run. Records are little-endian; crates/dumbbell-sim/src/observed.rs reads them.
@@ -20,7 +21,9 @@
 #include <math.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,7 +35,9 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/reboot.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -43,7 +48,7 @@
 #define POLL_NS 200000000  // between samples: ss and Flent poll TCP_INFO every 200 ms
 #define NEVER INT64_MAX
 
-enum { START = 1, POLL = 2, BEGIN = 4, END = 8, COMPLETE = 16 };  // flags of a sample
+enum { START = 1, POLL = 2, END = 8, COMPLETE = 16 };  // flags of a sample
 
 static void off(void) {
     sync();
@@ -247,7 +252,7 @@ static void close_capture(struct capture *one) {
     struct tpacket_stats_v3 lost;
     socklen_t length = sizeof lost;
     if (getsockopt(one->socket, SOL_PACKET, PACKET_STATISTICS, &lost, &length)) fail("capture: %s", strerror(errno));
-    if (lost.tp_drops) fail("the capture lost %u packets: more memory is needed (--linux-memory)", lost.tp_drops);
+    if (lost.tp_drops) fail("the capture lost %u packets, which come faster than its %d MB hold", lost.tp_drops, BLOCK / 1000000 * BLOCKS);
 }
 
 // Senders and receivers.
@@ -270,7 +275,7 @@ struct sender {
     uint32_t number;
     int64_t start, stop, size, written;
     int tos;
-    bool listed, over, begun;
+    bool over, begun;
     struct sockaddr_in source, target;
     char cc[16];
     double gap, due;  // of UDP, ns
@@ -348,9 +353,8 @@ static void accept_all(struct listener *one) {
 }
 
 static void receive(struct endpoint *one) {
-    ssize_t got;
-    while ((got = recv(one->file, 0, 1 << 24, MSG_TRUNC)) > 0) continue;  // nothing is copied
-    if (got < 0 && errno == EAGAIN) return;
+    ssize_t got = recv(one->file, 0, 1 << 30, MSG_TRUNC);  // all that is there; nothing is copied
+    if (got > 0 || (got < 0 && errno == EAGAIN)) return;
     close(one->file);
     free(one);
 }
@@ -476,7 +480,7 @@ struct change {
 };
 static struct change *changes;
 static size_t change_count;
-static int64_t duration, from, series, tail;
+static int64_t duration, series, tail;
 static char *counters_command, sender_space[64];
 
 static void *grown(void *array, size_t count, size_t size) {
@@ -501,11 +505,11 @@ static int64_t or_never(int64_t time) { return time < 0 ? NEVER : time; }
 //   listen SPACE ADDRESS PORT CC ACCEPTED_CC|-           for TCP
 //   sink SPACE ADDRESS PORT                              for UDP
 //   senders SPACE                                        the namespace of all senders
-//   tcp NUMBER START STOP|-1 SIZE|-1 LISTED SOURCE TARGET PORT CC TOS
+//   tcp NUMBER START STOP|-1 SIZE|-1 SOURCE TARGET PORT CC TOS
 //   udp NUMBER START STOP|-1 GAP_NS PAYLOAD POISSON SOURCE TARGET PORT TOS
 //   at NS TEXT                                           a shell command in the middle of the run
 //   counters TEXT                                        whose output at the end of the run is kept
-//   duration|from|series|tail|mss|seed NUMBER
+//   duration|series|tail|mss|seed NUMBER
 static void read_plan(void) {
     FILE *in = fopen("plan", "r");
     static char line[1 << 16];
@@ -542,14 +546,12 @@ static void read_plan(void) {
             one->at.kind = line[0] == 't' ? TCP : UDP;
             int parts;
             if (one->at.kind == TCP) {
-                parts = sscanf(rest, "%u %ld %ld %ld %d %63s %63s %d %15s %d", &one->number, &one->start, &one->stop, &one->size, &x, a, b,
-                               &port, one->cc, &one->tos);
-                one->listed = x;
+                parts = sscanf(rest, "%u %ld %ld %ld %63s %63s %d %15s %d", &one->number, &one->start, &one->stop, &one->size, a, b,
+                               &port, one->cc, &one->tos) + 1;
                 one->size = or_never(one->size);
             } else {
                 parts = sscanf(rest, "%u %ld %ld %lf %d %d %63s %63s %d %d", &one->number, &one->start, &one->stop, &one->gap, &one->payload,
                                &x, a, b, &port, &one->tos);
-                one->listed = true;
                 one->poisson = x;
             }
             if (parts != 10) fail("plan: %s %s", line, rest);
@@ -567,7 +569,7 @@ static void read_plan(void) {
             struct {
                 const char *name;
                 int64_t *value;
-            } numbers[] = {{"duration", &duration}, {"from", &from}, {"series", &series}, {"tail", &tail}};
+            } numbers[] = {{"duration", &duration}, {"series", &series}, {"tail", &tail}};
             bool known = !strcmp(line, "senders") || !strcmp(line, "mss") || !strcmp(line, "seed");
             for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
                 if (!strcmp(line, numbers[i].name)) known = true, *numbers[i].value = strtol(rest, 0, 10);
@@ -590,8 +592,8 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static void sample_all(uint32_t flags, int64_t time) {
     for (size_t i = 0; i < sender_count; i++) {
         struct sender *one = &senders[i];
-        if (!one->begun || one->over || (one->at.kind == UDP && !(flags & (BEGIN | END)))) continue;
-        sample(one, flags & END ? flags : flags & ~(one->listed ? 0u : BEGIN), time);
+        if (!one->begun || one->over || (one->at.kind == UDP && !(flags & END))) continue;
+        sample(one, flags, time);
         if (flags & END) one->over = true;
     }
 }
@@ -603,10 +605,27 @@ static void tell_progress(int64_t now) {
     if (pwrite(file, &now, sizeof now, 0) < 0) fail("progress: %s", strerror(errno));
 }
 
+// Stops those of the first `count` flows whose time has come. Returns when the next stop of any flow is due.
+static int64_t stop_tcp(size_t count, int64_t now) {
+    int64_t next = NEVER;
+    for (size_t i = 0; i < sender_count; i++) {
+        struct sender *one = &senders[i];
+        if (one->at.kind != TCP || one->over || one->size != NEVER) continue;
+        if (i >= count || one->stop > now) {
+            next = least(next, one->stop);
+            continue;
+        }
+        one->size = one->written;
+        write_tcp(one);
+        if (complete(one)) finish(one, END | COMPLETE);
+    }
+    return next;
+}
+
 static void run(void) {
     struct endpoint timer = {TIMER, new_timer()}, packets[2] = {{CAPTURE, arrivals.socket}, {CAPTURE, departures.socket}};
     size_t next = 0, change = 0;
-    int64_t next_poll = POLL_NS, next_point = series > 0 ? series : NEVER;
+    int64_t next_poll = POLL_NS, next_point = series > 0 ? series : NEVER, next_stop = stop_tcp(0, 0), armed = -1;
     bool over = false;
     watch(&timer, EPOLLIN);
     for (int i = 0; i < 2; i++) watch(&packets[i], EPOLLIN);
@@ -619,16 +638,11 @@ static void run(void) {
             if (one->at.kind == TCP) start_tcp(one);
             else start_udp(one);
         }
-        for (size_t i = 0; i < next; i++)
-            if (senders[i].at.kind == TCP && senders[i].stop <= now && !senders[i].over && senders[i].size == NEVER) {
-                senders[i].size = senders[i].written;
-                write_tcp(&senders[i]);
-                if (complete(&senders[i])) finish(&senders[i], END | COMPLETE);
-            }
+        if (now >= next_stop) next_stop = stop_tcp(next, now);
         if (!over && (now >= next_poll || now >= next_point || now >= duration)) {
             bool polled = now >= next_poll || now >= duration;
             int64_t due = least(least(next_poll, next_point), duration);
-            uint32_t flags = (polled ? POLL : 0) | (due == from && from > 0 ? BEGIN : 0) | (due == duration ? END : 0);
+            uint32_t flags = (polled ? POLL : 0) | (due == duration ? END : 0);
             sample_all(flags, due);
             if (polled) tell_progress(due);
             if (due == next_poll) next_poll += POLL_NS;
@@ -643,10 +657,8 @@ static void run(void) {
         int64_t deadline = over ? duration + tail : least(least(next_poll, next_point), duration);
         if (!over && next < sender_count) deadline = least(deadline, senders[next].start);
         if (change < change_count) deadline = least(deadline, changes[change].at);
-        for (size_t i = 0; i < next; i++)
-            if (senders[i].at.kind == TCP && !senders[i].over && senders[i].size == NEVER && senders[i].stop > now)
-                deadline = least(deadline, senders[i].stop);
-        set_timer(timer.file, deadline);
+        deadline = least(deadline, next_stop);
+        if (deadline != armed) set_timer(timer.file, armed = deadline);
         int count = epoll_wait(events_file, happened, sizeof happened / sizeof *happened, -1);
         if (count < 0 && errno != EINTR) fail("epoll: %s", strerror(errno));
         for (int i = 0; i < count; i++) {
@@ -658,7 +670,10 @@ static void run(void) {
                 case LISTENER: accept_all((struct listener *)one); break;
                 case RECEIVER: receive(one); break;
                 case CAPTURE: take_packets(one == packets ? &arrivals : &departures); break;
-                case TIMER: (void)!read(one->file, &expired, sizeof expired); break;
+                case TIMER:
+                    (void)!read(one->file, &expired, sizeof expired);
+                    armed = -1;
+                    break;
             }
         }
     }
@@ -668,7 +683,38 @@ static void mount_at(const char *what, const char *where) {
     if (mount(what, where, what, 0, 0) && errno != EBUSY) fail("mount of %s: %s", where, strerror(errno));
 }
 
+// On the host: runs a guest, and ends it when standard input is closed, as it is when whoever started us is gone.
+static int keep(char **command) {
+    pid_t us = getpid(), child = fork();
+    if (child == 0) {
+        int nothing = open("/dev/null", O_RDONLY);
+        dup2(nothing, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != us) _exit(1);
+        execv(command[0], command);
+        fprintf(stderr, "error: %s: %s\n", command[0], strerror(errno));
+        _exit(127);
+    }
+    sigset_t ended;
+    sigemptyset(&ended);
+    sigaddset(&ended, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &ended, 0);
+    struct pollfd watched[] = {{.fd = 0, .events = POLLIN}, {.fd = signalfd(-1, &ended, SFD_CLOEXEC), .events = POLLIN}};
+    int status = 0;
+    struct signalfd_siginfo told;
+    // the child may have ended before the signal was blocked
+    while (child > 0 && waitpid(child, &status, WNOHANG) == 0 && poll(watched, 2, -1) >= 0) {
+        if (watched[0].revents) break;
+        if (watched[1].revents) (void)!read(watched[1].fd, &told, sizeof told);
+    }
+    // User-Mode Linux makes a process group of its own; its processes trace each other, and none outlives the first
+    kill(-child, SIGKILL);
+    kill(child, SIGKILL);
+    return 0;
+}
+
 int main(int count, char **arguments) {
+    if (count > 2 && !strcmp(arguments[1], "keep")) return keep(arguments + 2);
     if (count < 2 || chdir(arguments[1])) return 2;  // UML puts arguments of its own behind ours
     setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
     // the rest of the disk is the host's and cannot be written
