@@ -131,9 +131,9 @@ def help_of(command: str) -> str:
     return done.stdout
 
 
-def command_names() -> set[str]:
-    """Return the commands that `dumbbell --help` lists."""
-    listed = help_of("").partition("Commands")[2]
+def command_names(of: str = "") -> set[str]:
+    """Return the commands that `dumbbell --help` lists, or those of the command `of`."""
+    listed = help_of(of).partition("Commands")[2]
     return set(re.findall(r"^[│|]?\s{1,2}([a-z][a-z-]*)\s{2,}", listed, re.MULTILINE))
 
 
@@ -142,6 +142,8 @@ def check_synopsis(line: str, place: str) -> None:
     words = re.split(r"[\s\[\]|]+", line)
     name = words[1]
     assert name.startswith("--") or name in command_names(), f"{place}: no command {name}"
+    if words[2:3] and words[2] in command_names(name):
+        name = f"{name} {words[2]}"
     shown = help_of("" if name.startswith("--") else name)
     for option in re.findall(r"(?<![\w-])--?[a-z][\w-]*", line.split("'")[0]):
         assert re.search(rf"(?<![\w-]){option}(?![\w-])", shown), f"{place}: dumbbell {name} has no {option}"

@@ -107,10 +107,10 @@ class Inputs:
             else {}
         )
 
-    def identify(self) -> None:
-        """Read all files of a tree, whose contents are part of the kernel's digest."""
+    def identify(self, cache: Path) -> None:
+        """Read the files of a tree, whose contents are part of the kernel's digest; `cache` remembers them."""
         if self.package is None:
-            self.source["sha256"] = sources.content_digest(self.folder, self.files)
+            self.source["sha256"] = sources.content_digest(self.folder, self.files, cache)
 
     @property
     def digest(self) -> str:
@@ -235,7 +235,7 @@ class _Build:
         package = self.inputs.package
         if package is None:
             with self.told.step("read") as result:
-                self.inputs.identify()
+                self.inputs.identify(self.work.place / "hashes")
                 result.append(f"{len(self.inputs.files)} files of {self.inputs.folder}")
             return
         with sources_locked(self.told):
@@ -275,12 +275,10 @@ class _Build:
                     tick=lambda count: self.told.advance(count, len(files), "files"),
                 )  # fmt: skip
                 result.append(f"{len(files)} files")
-            made = changes.apply(self.tree)
             for patch, _ in inputs.patches:
                 with self.told.step("patch") as result:
-                    self._apply(patch)
-                    result.append(patch.name)
-            stamp = self._stamp("tree", digest, made=made)
+                    result += [patch.name, *self._apply(patch)]
+            stamp = self._stamp("tree", digest, made=changes.apply(self.tree))
         if not stamp["made"]["seed"]:
             self.told.say(
                 f"{inputs.name}: this tree's random numbers cannot be seeded: runs that draw some will differ"
@@ -295,12 +293,15 @@ class _Build:
                 shutil.rmtree(folder, ignore_errors=True)
             _write(origin, self.inputs.origin)
 
-    def _apply(self, patch: Path) -> None:
+    def _apply(self, patch: Path) -> list[str]:
+        """Apply `patch`; return what the user should know of it."""
         lines: list[str] = []
         command = ["patch", "-p1", "-N", "--no-backup-if-mismatch", "-r", "-", "-i", str(patch.absolute())]
         if self.work.run(command, folder=self.tree, line=lines.append):
             allowed = f"a patch for Linux {sources.release_of(self.tree)} (log: {self.work.log})"
             raise InputError(str(patch), *_rejected(lines), allowed)
+        loose = sum(" with fuzz " in line for line in lines)
+        return [f"{loose} hunks with fuzz: see the log"] if loose else []
 
     def _configured(self) -> None:
         fragment = self.inputs.fragment

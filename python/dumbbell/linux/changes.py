@@ -63,13 +63,20 @@ CHANGES = (
 )
 
 
+# Functions that were shared once and are private now, which patches for older trees call from other files: file,
+# name, arguments. BBRv2 for 6.1 calls this one.
+PRIVATE = (("net/ipv4/tcp_input.c", "tcp_enter_quickack_mode", "struct sock *sk, unsigned int max_quickacks"),)
+
+
 def digest() -> str:
     """Return a hash of the changes."""
-    return hashlib.sha256(repr(CHANGES).encode()).hexdigest()
+    return hashlib.sha256(repr((CHANGES, PRIVATE)).encode()).hexdigest()
 
 
 def apply(tree: Path) -> dict[str, bool]:
-    """Change `tree`, and return by name which of the changes could be made."""
+    """Change a patched `tree`, and return by name which of `CHANGES` could be made."""
+    for home, name, arguments in PRIVATE:
+        _share(tree / home, name, arguments)
     made = {}
     for change in CHANGES:
         path = tree / change.file
@@ -81,9 +88,27 @@ def apply(tree: Path) -> dict[str, bool]:
     return made
 
 
+def _share(home: Path, name: str, arguments: str) -> None:
+    """Let the other files of a folder that call the private function `name` of the file `home` do so."""
+    private = f"static void {name}({arguments})\n{{"
+    if not home.exists() or private not in (text := home.read_text(encoding="utf-8")):
+        return
+    callers = [path for path in home.parent.glob("*.c") if path != home and re.search(rf"\b{name}\(", _text(path))]
+    for path in callers:
+        includes, _, rest = _text(path).rpartition("\n#include")
+        line, _, rest = rest.partition("\n")
+        replace(path, f"{includes}\n#include{line}\n\nvoid {name}({arguments});\n{rest}")
+    if callers:
+        replace(home, text.replace(private, private.removeprefix("static ")))
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="surrogateescape")
+
+
 def replace(path: Path, text: str) -> None:
     """Write a file anew, so that hard links to the old one keep what they had."""
     new = path.with_name(f"{path.name}.new")
-    new.write_text(text, encoding="utf-8")
+    new.write_text(text, encoding="utf-8", errors="surrogateescape")
     new.chmod(path.stat().st_mode)
     os.replace(new, path)  # noqa: PTH105

@@ -13,8 +13,15 @@ from dumbbell.linux import build as building
 from dumbbell.linux import kernels, needs, sources
 from dumbbell.linux.work import Told, Work
 
-linux = typer.Typer(no_args_is_help=True, help="Kernels that run as processes on a virtual clock.")
+linux = typer.Typer(rich_markup_mode=None)
 Option = typer.Option
+
+
+@linux.callback(invoke_without_command=True)
+def _linux(context: typer.Context) -> None:
+    """Build, list and remove kernels that run as processes on a virtual clock."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 @linux.command()

@@ -4,7 +4,9 @@ Both are files that `mirror` repeats in a folder of our own, which is then patch
 """
 
 import contextlib
+import filecmp
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -122,12 +124,11 @@ def unpack(package: Package, archive: Path, work: Work) -> None:
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     listing = subprocess.run(
-        ["sh", "-c", 'dpkg-deb --fsys-tarfile "$0" | tar t', archive], capture_output=True, text=True, check=False
+        ["sh", "-c", 'dpkg-deb --fsys-tarfile "$0" | tar tv', archive], capture_output=True, text=True, check=False
     )
-    inner = next(
-        (line for line in listing.stdout.splitlines() if re.search(r"/usr/src/.*linux-source-.*\.tar\.\w+$", line)),
-        None,
-    )
+    # a file; Ubuntu has a link to it as well
+    match = re.search(r"^-.* (\S*/usr/src/\S*linux-source-\S*\.tar\.\w+)$", listing.stdout, re.MULTILINE)
+    inner = match[1] if match else None
     if inner is None:
         raise InputError(str(archive), "", "no linux-source-*.tar.* in it", "a source package of the kernel")
     kind = {"xz": "J", "bz2": "j", "gz": "z", "zst": "-zstd"}.get(inner.rpartition(".")[2], "J")
@@ -167,7 +168,8 @@ def listing(folder: Path) -> list[str]:
         )  # fmt: skip
         if kept.returncode == 0:
             names = {os.fsdecode(name) for name in kept.stdout.split(b"\0") if name}
-            return sorted(name for name in names if os.path.lexists(folder / name) and not (folder / name).is_dir())
+            # not what has been deleted, nor submodules
+            return sorted(name for name in names if (folder / name).is_symlink() or (folder / name).is_file())
     return sorted(name for name in _walk(str(folder), "") if not _BUILT.search(name))
 
 
@@ -189,30 +191,45 @@ def fingerprint(folder: Path, files: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def content_digest(folder: Path, files: Iterable[str]) -> str:
-    """Return a hash of names and contents, which is the same wherever and whenever the tree was unpacked."""
-    digest = hashlib.sha256()
+def content_digest(folder: Path, files: Iterable[str], cache: Path) -> str:
+    """Return a hash of names and contents, which is the same wherever and whenever the tree was unpacked.
+
+    `cache` is a file that remembers the hashes of files: after an edit, only what has another size or time is read.
+    """
+    try:
+        known = json.loads(cache.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        known = {}
+    digest, seen = hashlib.sha256(), {}
     for name in files:
         path = f"{folder}/{name}"
-        digest.update(name.encode(errors="surrogateescape") + b"\0")
-        if os.path.islink(path):  # noqa: PTH114  a hundred thousand files
-            digest.update(os.readlink(path).encode(errors="surrogateescape"))  # noqa: PTH115
-        else:
-            with open(path, "rb") as file:  # noqa: PTH123
-                digest.update(hashlib.sha256(file.read()).digest())
+        status = os.lstat(path)
+        before = known.get(name)
+        if before is None or before[:2] != [status.st_size, status.st_mtime_ns]:
+            if stat.S_ISLNK(status.st_mode):
+                content = os.fsencode(os.readlink(path))  # noqa: PTH115  a hundred thousand files, here and below
+            else:
+                with open(path, "rb") as file:  # noqa: PTH123
+                    content = file.read()
+            before = [status.st_size, status.st_mtime_ns, hashlib.sha256(content).hexdigest()]
+        seen[name] = before
+        digest.update(f"{name}\0{stat.S_IFMT(status.st_mode)}\0{before[2]}\0".encode(errors="surrogateescape"))
+    cache.write_text(json.dumps(seen), encoding="utf-8")
     return digest.hexdigest()
 
 
 def mirror(source: Path, files: list[str], target: Path, *, link: bool, tick: Callable[[int], None]) -> None:
-    """Make `target` hold just `files` as `source` has them; what is the same there already keeps its time.
+    """Make `target` hold just `files` as `source` has them.
 
-    With `link` they are hard links, so that whoever changes a file of `target` must replace it.
+    What is the same there already stays. What changes gets the time of now, so that make sees it, however old it is.
+    With `link`, a new `target` is of hard links, so that whoever changes a file of it must replace it.
     """
+    fresh = not target.exists()
     target.mkdir(parents=True, exist_ok=True)
     wanted, made = set(files), {""}
     for name in list(_walk(str(target), "")):
         if name not in wanted:
-            os.unlink(f"{target}/{name}")  # noqa: PTH108
+            os.unlink(f"{target}/{name}")  # noqa: PTH108  a hundred thousand files, here and below
     for count, name in enumerate(files):
         if count % 1000 == 0:
             tick(count)
@@ -220,27 +237,27 @@ def mirror(source: Path, files: list[str], target: Path, *, link: bool, tick: Ca
         if (folder := name.rpartition("/")[0]) not in made:
             os.makedirs(f"{target}/{folder}", exist_ok=True)  # noqa: PTH103
             made.add(folder)
-        before = os.lstat(old)
-        try:
-            there = os.lstat(new)
-        except FileNotFoundError:
-            pass
-        else:
-            if _alike(before, there):
+        if not fresh and os.path.lexists(new):
+            if _alike(old, new):
                 continue
             os.unlink(new)  # noqa: PTH108
-        if link:
+        if fresh and link:
             with contextlib.suppress(OSError):  # another file system, or too many links
                 os.link(old, new, follow_symlinks=False)
                 continue
-        shutil.copy2(old, new, follow_symlinks=False)
+        (shutil.copy2 if fresh else shutil.copy)(old, new, follow_symlinks=False)
 
 
-def _alike(one: os.stat_result, other: os.stat_result) -> bool:
-    if one.st_ino == other.st_ino and one.st_dev == other.st_dev:
+def _alike(one: str, other: str) -> bool:
+    """Return whether two files are the same; a look at the contents if their times differ."""
+    first, second = os.lstat(one), os.lstat(other)
+    if (first.st_ino, first.st_dev) == (second.st_ino, second.st_dev):
         return True
-    same = stat.S_IFMT(one.st_mode) == stat.S_IFMT(other.st_mode) and one.st_size == other.st_size
-    return same and one.st_mtime_ns == other.st_mtime_ns
+    if first.st_mode != second.st_mode or first.st_size != second.st_size:
+        return False
+    if stat.S_ISLNK(first.st_mode):
+        return os.readlink(one) == os.readlink(other)  # noqa: PTH115
+    return first.st_mtime_ns == second.st_mtime_ns or filecmp.cmp(one, other, shallow=False)
 
 
 def check_room(place: Path) -> None:

@@ -107,9 +107,8 @@ class Work:
         It and all its children end with us: by Ctrl-C, by any error, and, as the kernel tells them, if we are killed.
         They hold the lock until they have ended.
         """
-        with self.log.open("ab") as log:
+        with self.log.open("ab", buffering=0) as log:
             log.write(f"$ {' '.join(command)}\n".encode(errors="replace"))
-            log.flush()
             child = subprocess.Popen(
                 ["sh", "-c", _TOGETHER, "sh", *command],
                 cwd=folder,
