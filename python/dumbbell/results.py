@@ -49,7 +49,19 @@ PARTS = {
     "short_flows": ("short flow", ("class",)),
 }
 OF_RUN = ("experiment", "title", "seed", "engine_version")
-_DESCRIPTIVE = ("key", "cell", "experiment", "title", "seed", "matrix", "config", "engine_version", "hash", "wall_s")
+_DESCRIPTIVE = (
+    "key",
+    "cell",
+    "experiment",
+    "title",
+    "seed",
+    "matrix",
+    "config",
+    "engine_version",
+    "kernel",
+    "hash",
+    "wall_s",
+)
 _REMEDY = 'nothing in them is random; a start such as { uniform = ["0s", "1s"] } or jitter draws'
 _OUTSIDE_PARENTHESES = re.compile(r",(?![^(]*\))")
 

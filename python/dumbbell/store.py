@@ -81,11 +81,10 @@ def tables(runs: list[Finished]) -> dict[str, pa.Table]:
         "matrix": [json.dumps(cell.matrix, ensure_ascii=False) for cell in cells],
         "config": [cell.config for cell in cells],
         "engine_version": [cell.engine for cell in cells],
+        "kernel": pa.array([run.run.kernel or None for run in runs], pa.string()),
         "cell": pa.array([cell.cell_key for cell in cells], pa.string()),
         "wall_s": [run.run.wall_s for run in runs],
     }
-    if any(run.run.kernel for run in runs):
-        described["kernel"] = pa.array([run.run.kernel or None for run in runs], pa.string())
     measured = {
         name: _or_null(column) for name, column in zip(found["runs"].column_names, found["runs"].columns, strict=True)
     }
