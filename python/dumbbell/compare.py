@@ -247,7 +247,7 @@ def compare(
 
 def latest_engine(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return those of the current engine version or, if there are none, of the version that comes last."""
-    versions = [row.get("engine_version") for row in rows]
+    versions = [str(row.get("engine_version")) for row in rows]
     wanted = chosen(versions, "sim") or next(reversed(versions), None)
     return [row for row, version in zip(rows, versions, strict=True) if version == wanted]
 

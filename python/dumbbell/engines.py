@@ -104,18 +104,19 @@ def compare(path: str | Path, other: str | Path | None = None, engines: tuple[st
         if (second := frames[1].get(cell)) is None:
             continue
         config = json.loads(row["config"])
-        values = [tuple(_real(one[measure.column]) for measure in MEASURES) for one in (row, second)]
         label = ", ".join(json.loads(row["matrix"]).values()) or "the only cell"
         ccs = tuple(one["cc"]["name"] for one in (*config["flows"], *config["web"]))
-        pairs.append(Pair(label, ccs, config["bottleneck"]["rate"] / 1e6, *values, (row["seeds"], second["seeds"])))
+        rate_mbit, seeds = config["bottleneck"]["rate"] / 1e6, (row["seeds"], second["seeds"])
+        pairs.append(Pair(label, ccs, rate_mbit, _values(row), _values(second), seeds))
     if not pairs:
         raise InputError(str(path), "--engines", "no cell that both engines ran", "the same experiment on both")
     alone = len(frames[0].keys() ^ frames[1].keys())
     return Compared((versions[0], versions[1]), pairs, alone)
 
 
-def _real(value: float | None) -> float:
-    return math.nan if value is None else float(value)
+def _values(row: dict[str, float | None]) -> tuple[float, ...]:
+    found = (row[measure.column] for measure in MEASURES)
+    return tuple(math.nan if value is None else float(value) for value in found)
 
 
 def table(compared: Compared) -> str:

@@ -21,8 +21,7 @@ use serde_json::{json, Value};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Columns of `flows` that are not in the tables of an observed run.
-pub const NOT_OBSERVED: [&str; 6] =
-    ["probes", "ecn_reductions", "loss_reductions", "undone_reductions", "acks", "sce_received"];
+pub const NOT_OBSERVED: [&str; 6] = ["probes", "ecn_reductions", "loss_reductions", "undone_reductions", "acks", "sce_received"];
 
 /// When everything in a run begins, drawn from its seed.
 pub struct Schedule {
@@ -214,7 +213,12 @@ enum Event {
 
 /// Everything that happened at the queue, in order of time: packets that arrived are found again among those that left. What waits in one
 /// queue leaves in the order in which it came, so that those in between were dropped; what came after the last that left is still queued.
-fn events(observed: &Observation, config: &RunConfig, senders: usize, serial: bool) -> Result<Vec<(Time, Event, Frame)>, RunError> {
+fn events(
+    observed: &Observation,
+    config: &RunConfig,
+    senders: usize,
+    serial: bool,
+) -> Result<Vec<(Time, Event, Frame)>, RunError> {
     let stranger = |frame: &Frame| RunError::Observation(format!("a packet of flow {}, of {senders}", frame.flow));
     let queue_of = |frame: &Frame| if observed.flow_queues { frame.flow as usize } else { 0 };
     let mut waiting: Vec<VecDeque<Frame>> = vec![VecDeque::new(); if observed.flow_queues { senders } else { 1 }];
@@ -448,7 +452,14 @@ impl Replay<'_> {
         }
         let size = self.schedule.web[number - self.listed()].size;
         let completion = result.completion;
-        self.measures.short_flows.add(ShortFlow { number: number as u32, class, size, start, completion, base_rtt: ahead + ahead });
+        self.measures.short_flows.add(ShortFlow {
+            number: number as u32,
+            class,
+            size,
+            start,
+            completion,
+            base_rtt: ahead + ahead,
+        });
         let totals: &mut Totals = &mut self.measures.short_totals[usize::from(class)];
         totals.add(result);
     }
@@ -462,8 +473,7 @@ impl Replay<'_> {
         }
         for flow in 0..self.samples.len() as u32 {
             let (_, ahead) = self.of(flow as usize);
-            if let (Some(start), true) =
-                (self.flagged(flow as usize, sampled::START), (flow as usize) < self.config.flows.len())
+            if let (Some(start), true) = (self.flagged(flow as usize, sampled::START), (flow as usize) < self.config.flows.len())
             {
                 agenda.push((start.time + ahead, Due::Started(flow)));
             }

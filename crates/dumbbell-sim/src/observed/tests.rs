@@ -108,9 +108,8 @@ fn differing(table: &str, simulated: &Table, observed: &Table, but: &[&str]) -> 
         }
         (one, other) => one == other,
     };
-    let differs = |(name, column): &&(String, Column)| {
-        !but.contains(&name.as_str()) && !of(name).is_some_and(|other| same(column, other))
-    };
+    let differs =
+        |(name, column): &&(String, Column)| !but.contains(&name.as_str()) && !of(name).is_some_and(|other| same(column, other));
     let text = |(name, column): &(String, Column)| format!("{table}.{name}: {column:?}, observed {:?}", of(name));
     simulated.columns.iter().filter(differs).map(text).collect()
 }
