@@ -341,6 +341,13 @@ def test_engines_that_there_are_not(text: str) -> None:
         linux.engine(text)
 
 
+def test_from_python_the_engine_is_named_alike(home: Path) -> None:
+    kernel(home)
+    described = {"duration": "1s", "bottleneck": {"aqm": "csaqm"}, "flows": [{"cc": "cubic"}]}
+    with pytest.raises(InputError, match=r"experiment: bottleneck.aqm: found csaqm, which Linux does not have"):
+        dumbbell.run(described, engine="linux")
+
+
 def test_without_a_kernel_the_remedy_is_said(home: Path) -> None:
     with pytest.raises(InputError, match="no such kernel, allowed: first: dumbbell linux build"):
         linux.engine("linux")

@@ -32,7 +32,7 @@ START = 1_700_000_000  # of the guest's clock, seconds since 1970: any fixed tim
 BOOT_S, PACKETS_PER_SECOND = 1.5, 8000.0  # what a run costs: make agree, one core
 STALL_S = 120.0  # without 200 ms of virtual time, and as long again for each 100000 packets that these hold
 _LOOK_S = 0.02
-_NOTED = 512  # runs of a sweep that are looked through for what is only nearly the same
+_CHECKED = 4096  # runs of an experiment that are checked before the first one, or a sample of as many
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class Engine:
         return BOOT_S + cell.packets / PACKETS_PER_SECOND
 
     def prepare(self, experiments: list[Experiment]) -> list[str]:
-        """Check every cell, and return what Linux does only nearly as the simulator; raises InputError."""
+        """Check every run, and return what Linux does only nearly as the simulator; raises InputError."""
         _iproute2()
         said: dict[str, None] = {}
         for experiment in experiments:
-            cells = list(experiment.cells()) if len(experiment) <= _NOTED else experiment.sample(_NOTED)
+            cells = list(experiment.cells()) if len(experiment) <= _CHECKED else experiment.sample(_CHECKED)
             for cell in cells:
                 try:
                     mapped(cell, self.kernel)
@@ -148,7 +148,10 @@ class Guests:
 
     def _run(self, cell: Cell, progress: _native.Progress) -> Measured:
         began = time.perf_counter()
-        plan = mapped(cell, self._engine.kernel)
+        try:
+            plan = mapped(cell, self._engine.kernel)
+        except InputError as error:  # of a sweep too large to be checked as a whole
+            raise RuntimeError(str(error)) from None
         folder = self._runs / f"{os.getpid()}-{next(self._numbers)}"
         folder.mkdir()
         try:
