@@ -141,11 +141,11 @@ struct Frame {
 fn frames(records: &[u8], started: u64) -> Result<Vec<Frame>, RunError> {
     let mut all = Vec::with_capacity(records.len() / PACKET_BYTES);
     for record in records.chunks_exact(PACKET_BYTES) {
-        let (len, payload, gso) = (word(record, 16), word(record, 20), u32::from(half(record, 26)));
+        let (whole, payload, gso) = (word(record, 16), word(record, 20), u32::from(half(record, 26)));
         let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(record[28] & 3)];
         let time = Time(long(record, 0).saturating_sub(started));
         let (flow, seq, id) = (word(record, 8), word(record, 12), half(record, 24));
-        let headers = len.saturating_sub(payload);
+        let headers = whole.saturating_sub(payload);
         let step = if gso > 0 && payload > gso { gso } else { payload };
         let mut offset = 0;
         for number in 0.. {
@@ -245,7 +245,9 @@ fn events(
                         all.push((at, Event::Marked(one.ecn), frame));
                     }
                     all.push((frame.time, Event::Sent(one.time), frame));
-                    let wire = if serial { config.bottleneck.rate.serialise(u64::from(frame.len)) } else { Time::ZERO };
+                    let change = config.rate_changes.iter().rev().find(|change| change.at <= frame.time);
+                    let rate = change.map_or(config.bottleneck.rate, |change| change.rate);
+                    let wire = if serial { rate.serialise(u64::from(frame.len)) } else { Time::ZERO };
                     all.push((frame.time + wire, Event::Departed, frame));
                     break;
                 }
