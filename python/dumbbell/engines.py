@@ -155,5 +155,8 @@ def markdown(compared: Compared) -> str:
     """Return table and scores, with the engines that they are of."""
     first, second = compared.engines
     alone = f" {compared.alone} cells were run on one of them only." if compared.alone else ""
-    text = f"First {first}, second {second}; the error is that of the first.{alone}"
+    seeds = [sorted({pair.seeds[which] for pair in compared.pairs}) for which in (0, 1)]
+    texts = [" or ".join(map(str, of_engine)) for of_engine in seeds]
+    seeds_text = f"Seeds of a cell: {texts[0]} and {texts[1]}."
+    text = f"First {first}, second {second}; the error is that of the first. {seeds_text}{alone}"
     return "\n\n".join([text, table(compared), scores(compared)])
