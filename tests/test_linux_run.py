@@ -422,7 +422,7 @@ def test_the_same_seed_is_the_same_run_on_linux(aqm: str, tmp_path: Path) -> Non
             short = store.table("short_flows")
         hashes.append(runs["hash"][0])
     assert hashes[0] == hashes[1]
-    assert runs["utilisation"][0] > 0.9 and json.loads(runs["kernel"][0])["iproute2"]
+    assert runs["utilisation"][0] > 0.7 and json.loads(runs["kernel"][0])["iproute2"]
     assert flows["rtt_min_ms"][0] == pytest.approx(20, abs=0.7) and flows["rtt_min_ms"][1] == pytest.approx(8, abs=0.7)
     # 500 kbit/s of frames of 1514 B, 42 B of them headers; of 124 in a Poisson process 9 % are a standard deviation
     assert flows["goodput_mbit"][2] == pytest.approx(0.5 * 1472 / 1514, rel=0.35)
