@@ -225,7 +225,7 @@ def test_counters_of_tc_are_summed_over_tins() -> None:
         {"kind": "htb", "handle": "1:", "drops": 9},
         {"kind": "cake", "handle": "2:", "drops": 4, "options": {}, "tins": tins},
     ]
-    assert linux.counters(json.dumps(said), "cake") == {"drops": 8, "ecn_mark": 6}
+    assert linux.counters(json.dumps(said), "cake") == {"drops": 4, "ecn_mark": 6}
     with pytest.raises(RuntimeError, match="no pie with the handle 2:"):
         linux.counters(json.dumps(said), "pie")
 

@@ -90,7 +90,7 @@ pub struct Observation<'a> {
     pub flow_queues: bool,
     /// Packets that fit into the queue: what is dropped while so many are queued did not fit.
     pub limit: u64,
-    /// Counters of the queue discipline itself, by name.
+    /// Counters of the queue discipline itself at the end of the run, by name. `drops` helps to find drops.
     pub counters: BTreeMap<String, u64>,
 }
 
@@ -212,7 +212,8 @@ enum Event {
 }
 
 /// Everything that happened at the queue, in order of time: packets that arrived are found again among those that left. What waits in one
-/// queue leaves in the order in which it came, so that those in between were dropped; what came after the last that left is still queued.
+/// queue leaves in the order in which it came, so that those in between were dropped. What came after the last that left is still queued, unless
+/// the queue discipline counts more drops than were found.
 fn events(
     observed: &Observation,
     config: &RunConfig,
@@ -262,6 +263,14 @@ fn events(
             }
         }
     }
+    // of what never left, so many as the queue says that it dropped besides: the oldest
+    let over = config.run.duration;
+    let seen = all.iter().filter(|&&(time, event, _)| matches!(event, Event::Dropped) && time <= over).count() as u64;
+    let told = observed.counters.get("drops").copied().unwrap_or(0);
+    let mut left: Vec<Frame> = waiting.into_iter().flatten().filter(|frame| frame.time <= over).collect();
+    left.sort_by_key(|frame| frame.time);
+    let dropped = usize::try_from(told.saturating_sub(seen)).unwrap_or(usize::MAX);
+    all.extend(left.into_iter().take(dropped).map(|frame| (frame.time, Event::Dropped, frame)));
     // stable: at one instant a packet arrives, then it is dropped or sent
     all.sort_by_key(|&(time, ..)| time);
     Ok(all)

@@ -241,11 +241,11 @@ def counters(said: str, kind: str) -> dict[str, int]:
     ours = [one for one in json.loads(said) if one.get("kind") == kind and one.get("handle") == "2:"]
     if not ours:
         raise RuntimeError(f"tc qdisc show: no {kind} with the handle 2:")
-    found = _integers(ours[0])
+    found: dict[str, int] = {}
     for tin in ours[0].get("tins", []):
         for name, value in _integers(tin).items():
             found[name] = found.get(name, 0) + value
-    return found
+    return found | _integers(ours[0])
 
 
 def _integers(stats: dict[str, Any]) -> dict[str, int]:

@@ -176,6 +176,24 @@ fn bursts_are_as_many_frames() {
 }
 
 #[test]
+fn packets_that_never_left_were_dropped_if_the_queue_says_so() {
+    // three of flow 0 arrive in the first three seconds and none leaves; the queue dropped two of them
+    let arrived: Vec<u8> =
+        (1..=3).flat_map(|second| record(&Packet { len: 74, ..Packet::EMPTY }, Time::from_secs(second))).collect();
+    let found = |drops: u64| {
+        let counters = BTreeMap::from([("drops".to_owned(), drops)]);
+        let observed = Observation { arrived: &arrived, flow_queues: true, limit: 100, counters, ..Observation::default() };
+        let config =
+            json!({"duration": 5_000_000_000_u64, "bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "reno"}}]});
+        let outcome = measure(&config, &observed).expect("observations");
+        let queued = outcome.tables.queue_series.int("backlog_packets").expect("a column").to_vec();
+        (outcome.summary["drops_aqm"].as_u64(), queued)
+    };
+    assert_eq!(found(0), (Some(0), vec![0, 1, 2, 3, 3]));
+    assert_eq!(found(2), (Some(2), vec![0, 0, 0, 1, 1]));
+}
+
+#[test]
 fn what_does_not_fit_together_is_an_error() {
     let config = config(json!({"name": "codel"}), 20, "htb");
     let sent = record(&Packet { flow: 1, ..Packet::EMPTY }, Time(5));
