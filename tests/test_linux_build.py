@@ -171,7 +171,7 @@ def command(*arguments: str, pace: float = 0) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, "it has not happened"
@@ -374,7 +374,7 @@ def test_a_killed_build_leaves_no_process_and_goes_on(home: Path, package: str, 
     wait_for(at)
     child.send_signal(signal.SIGKILL)
     child.communicate()
-    wait_for(lambda: not processes_in(home), 5)
+    wait_for(lambda: not processes_in(home), 20)
     there = {path: path.stat().st_mtime_ns for path in objects.rglob("*.o")}
     output = command(*build).communicate()[0]
     assert "default: Linux 9.9.1" in output, output
@@ -383,11 +383,11 @@ def test_a_killed_build_leaves_no_process_and_goes_on(home: Path, package: str, 
 
 
 def test_an_interrupt_ends_the_compilers_and_says_so(home: Path, tree: Path) -> None:
-    child = command("build", "--tree", str(tree), pace=5)
+    child = command("build", "--tree", str(tree), pace=60)
     wait_for(lambda: bool(processes_in(home / ".build" / "default" / "objects")))
     wait_for(lambda: "CC" in (home / ".build/default/log").read_text())
     child.send_signal(signal.SIGINT)
-    output = child.communicate(timeout=4)[0]
+    output = child.communicate(timeout=30)[0]
     assert child.returncode == 130
     assert "interrupted; the same command goes on from here" in output
     assert not processes_in(home)
@@ -448,6 +448,10 @@ def test_list_remove_and_dry_run(home: Path, tree: Path, capsys: pytest.CaptureF
     assert [line.split()[:2] for line in lines[1:]] == [["a", "9.9.1"], ["b", "9.9.1"]]
     with pytest.raises(InputError, match="allowed: a, b"):
         remove(["c"])
+    (home / "runs").mkdir()
+    with pytest.raises(InputError, match="is no kernel"):
+        remove(["runs"])
+    assert "is no kernel" in refused(name="runs", tree=tree)
     remove(["a"])
     assert [kernel.name for kernel in kernels.installed()] == ["b"]
     assert not (home / ".build" / "a").exists()

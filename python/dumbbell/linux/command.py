@@ -104,7 +104,7 @@ def remove(
     if not names and not source_packages:
         raise InputError("linux remove", "", "nothing", "names of kernels, or --sources")
     for name in names or []:
-        place, folder = kernels.home() / kernels.check_name(name), building.place_of(name)
+        place, folder = kernels.folder_of(name), building.place_of(name)
         if not place.exists() and not folder.exists():
             known = [kernel.name for kernel in kernels.installed()]
             raise InputError(

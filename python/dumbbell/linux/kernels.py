@@ -52,6 +52,17 @@ def check_name(name: str) -> str:
     return name
 
 
+def folder_of(name: str) -> Path:
+    """Return the folder of the kernel `name`, whether it is there or not.
+
+    Raises InputError if no kernel may be called so, or if something else is there.
+    """
+    place = home() / check_name(name)
+    if place.exists() and not any((place / file).exists() for file in ("kernel.json", "linux", "config")):
+        raise InputError("linux", "name", f"{name}: {place} is no kernel", "a name that is free")
+    return place
+
+
 def load(name: str | None = None) -> Kernel:
     """Return the kernel called `name` ("default" without one); raises InputError if it is not built or damaged."""
     name = check_name(name or DEFAULT)
