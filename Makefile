@@ -1,5 +1,6 @@
 # make demo   set up .venv, build, run published experiments and print the results beside the published ones
 # make validation  what agrees with what: runs linux, sce and a closed form, writes docs/validation.md
+# make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md
 # make linux  every measured cell of real Linux beside the simulator: writes docs/validation-linux.md
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
@@ -29,7 +30,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo validation linux linux-runs sce abe l4s l4s-questions csaqm bbr check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree validation linux linux-runs sce abe l4s l4s-questions csaqm bbr check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -87,6 +88,11 @@ csaqm: build
 	@$(BIN)/dumbbell paper csaqm csaqm.duckdb -o csaqm > csaqm.md
 	@$(BIN)/dumbbell claims csaqm.duckdb --markdown > csaqm/claims.md
 	$(BIN)/python docs/findings_coexistence.py csaqm.duckdb csaqm-questions.duckdb docs/findings/coexistence.md
+
+agree: build
+	$(BIN)/dumbbell run engines/agree -o agree.duckdb
+	$(BIN)/dumbbell run engines/agree -o agree.duckdb --engine linux
+	$(BIN)/python docs/engines.py agree.duckdb
 
 check-bbr: build
 	@$(BIN)/python docs/findings_bbr_suite.py check-bbr > docs/findings/bbr-suite.md

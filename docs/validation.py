@@ -264,7 +264,8 @@ def document(rows: list[Row]) -> str:
     """Return docs/validation.md."""
     lines = [
         "# What agrees with what\n",
-        "Written by `make validation`. [validation-linux.md](validation-linux.md) has every cell of Linux;",
+        "Written by `make validation`. [validation-linux.md](validation-linux.md) has every cell of Linux,",
+        "[validation-engines.md](validation-engines.md) 48 cells on both engines (`make agree`);",
         "[lab-book.md](lab-book.md) says how Linux was measured, what was off and what mended it.",
         "A cell is one queue, one set of congestion controls, one rate and one base RTT.",
         "Errors are median / p90 / worst in per cent: of the rate for goodput, of the reference otherwise.\n",

@@ -14,6 +14,7 @@ from dumbbell._native import engine_version
 from dumbbell.errors import InputError
 from dumbbell.errors import shown as _shown
 from dumbbell.experiment import Experiment, load, parse
+from dumbbell.linux.engine import engine as _linux_engine
 from dumbbell.results import Results
 
 __all__ = ["Experiment", "InputError", "Results", "engine_version", "load", "open", "parse", "run"]
@@ -22,7 +23,8 @@ __all__ = ["Experiment", "InputError", "Results", "engine_version", "load", "ope
 def open(path: str | PathLike[str], *, engine: str | None = None) -> Results:  # noqa: A001  as in dumbbell.open
     """Return the results in a file; raises InputError if it is none.
 
-    They are those of the newest engine that the file has runs of; `engine` asks for another version, or for "all".
+    They are those of the newest simulator that the file has runs of, or of another engine if it has none of that;
+    `engine` asks for "sim", "linux", a version, or "all".
     """
     return Results(_path(path), engine=engine)
 
@@ -34,6 +36,7 @@ def run(
     output: str | PathLike[str] | None = None,
     jobs: int | None = None,
     cluster: str | None = None,
+    engine: str = "sim",
     progress: bool | Callable[[int, int], None] | None = None,
 ) -> Results:
     """Run an experiment and return what its runs measured: a file, a shipped one by name, or the table of such a file.
@@ -41,8 +44,8 @@ def run(
     `overrides` replace keys, `{"bottleneck.rate": "40Mbit"}` or `["bottleneck.rate=40Mbit"]`. Results go to the file
     `output`, which may hold some of them already; without it they last as long as the object that is returned. Runs
     are carried out on `jobs` cores (all by default) or by the workers of the Dask scheduler whose address is
-    `cluster`. `progress` is whether to show a bar, by default in terminals and notebooks, or a function of runs done
-    and runs in all.
+    `cluster`; by the simulator or, if `engine` is "linux" or "linux:NAME", on a kernel. `progress` is whether to show
+    a bar, by default in terminals and notebooks, or a function of runs done and runs in all.
 
     Raises InputError (a ValueError of one line) on bad input, RuntimeError if a run fails and KeyboardInterrupt,
     after keeping what is finished, on Ctrl-C.
@@ -61,7 +64,10 @@ def run(
     folder = None if output is not None else tempfile.TemporaryDirectory(prefix="dumbbell-")
     path = _path(output) if output is not None else str(Path(str(folder and folder.name)) / "results.duckdb")
     keys: list[str] = []
-    report = _sweep.run([checked], path, jobs=jobs, cluster=cluster, progress=progress, keys=keys)
+    linux = _linux_engine(engine)
+    if linux is not None:
+        linux.prepare([checked])
+    report = _sweep.run([checked], path, jobs=jobs, cluster=cluster, linux=linux, progress=progress, keys=keys)
     if report.interrupted:
         raise KeyboardInterrupt
     if report.failed:

@@ -14,6 +14,7 @@ from dumbbell._native import engine_version
 from dumbbell.commands import add_commands
 from dumbbell.errors import InputError, nearest, one_line
 from dumbbell.linux.command import linux
+from dumbbell.linux.engine import engine as linux_engine
 from dumbbell.store import Alike
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -61,6 +62,12 @@ def run(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key of the files.")
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine", metavar="ENGINE", help="What runs them: sim, linux or linux:NAME, a kernel of dumbbell linux."
+        ),
+    ] = "sim",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check, try out a few runs, and say how many, how long, how large.")
     ] = False,
@@ -68,15 +75,20 @@ def run(
     """Run experiments; what the results file has already is not run again."""
     if jobs is not None and cluster is not None:
         raise InputError("run", "", "--jobs and --cluster", "one of them")
+    guests = linux_engine(engine)
+    if guests is not None and cluster is not None:
+        raise InputError("run", "", "--cluster and --engine linux", "one of them")
     experiments = [experiment.load(file, settings) for file in files]
+    for note in guests.prepare(experiments) if guests else ():
+        print(f"not quite the same on Linux: {note}", file=sys.stderr)
     if dry_run:
         workers = sweep.slots(jobs, cluster)
-        plan = sweep.estimate(experiments, output, workers)
+        plan = sweep.estimate(experiments, output, workers, guests)
         kept = f", {plan.kept} of them already in {output}" if plan.kept else ""
         costs = f"about {_duration(plan.seconds)} on {workers} cores, {_size(plan.size)} in {output}"
         print(f"{plan.runs} runs{kept}; {costs}")
         return
-    report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, on_failure=_failure)
+    report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, linux=guests, on_failure=_failure)
     counts = f"{report.done} runs done, {report.kept} kept from before, {len(report.failed)} failed"
     print(f"{counts}{', interrupted' if report.interrupted else ''}: {output}", file=sys.stderr)
     if report.interrupted:

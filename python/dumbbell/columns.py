@@ -64,6 +64,7 @@ _RUNS = [
         "JSON: all that the engine was given, in ns, bit/s and bytes, no key missing.",
     ),
     Column("engine_version", "", "engine", "Version of the engine and a hash of its sources."),
+    Column("kernel", "", "kernel", "JSON: kernel, patches and tools, of a run on Linux."),
     Column("wall_s", "s", "time of computation", "Seconds that one core took for the run."),
     Column("hash", "", "hash", "Digest of everything that was measured, but not of the seed: equal for equal results."),
     Column(

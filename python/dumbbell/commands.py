@@ -29,7 +29,12 @@ MeanOver = Annotated[
     list[str] | None, typer.Option("--mean-over", metavar="KEY", help="Take means over the values of this key.")
 ]
 Engine = Annotated[
-    str | None, typer.Option("--engine", metavar="VERSION", help="Runs of this engine; by default the newest. Or: all.")
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="VERSION",
+        help="Runs of this engine: a version, sim, linux or all; by default the newest of sim.",
+    ),
 ]
 Of = Annotated[str | None, typer.Option(help=f"Whose figures: {', '.join(PARTS)}, runs.")]
 
@@ -90,19 +95,34 @@ def table(
 
 def compare(
     results: File,
-    reference: Annotated[str, typer.Argument(help="CSV of published results, or sce, linux-6.12 and so on.")],
+    reference: Annotated[
+        str,
+        typer.Argument(help="CSV of published results, or sce, linux-6.12 and so on; with --engines, other results."),
+    ] = "",
     where: Where = None,
     engine: Engine = None,
+    engines: Annotated[
+        bool, typer.Option("--engines", help="The same cells on the simulator and on Linux, side by side.")
+    ] = False,
     scores_only: Annotated[bool, typer.Option("--scores", help="Scores alone, no cells.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="One compared figure a row.")] = False,
     any_length: Annotated[bool, typer.Option("--any-length", help="Match runs of any duration.")] = False,
 ) -> None:
-    """Print results beside published ones, cell by cell, with errors and scores."""
+    """Print results beside published ones, or two engines' beside each other, cell by cell, with errors and scores."""
     from dumbbell import by_class, by_flow
     from dumbbell import compare as comparing
+    from dumbbell import engines as beside
 
     if scores_only and as_csv:
         raise InputError("compare", "", "--scores and --csv", "one of them")
+    if engines:
+        if where or engine or as_csv or any_length:
+            raise InputError("compare", "", "--engines with another option", "--engines alone, or with --scores")
+        both = beside.compare(results, reference or None)
+        print(beside.scores(both) if scores_only else beside.markdown(both))
+        return
+    if not reference:
+        raise InputError("compare", "REFERENCE", "nothing", "a CSV of published results, or --engines")
     reference = _reference(reference)
     found = _results(results, where, engine)
     table = comparing.grids

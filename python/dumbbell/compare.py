@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell._native import engine_version
 from dumbbell.dimensions import seedless, unlike
 from dumbbell.errors import InputError, shown
 from dumbbell.matrix import path_text
 from dumbbell.registry import Param, registry
 from dumbbell.tables import aligned, number
 from dumbbell.units import parse
+from dumbbell.versions import chosen
 
 # reference column → column of `flows` or `runs`
 METRICS = {
@@ -247,8 +247,8 @@ def compare(
 
 def latest_engine(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return those of the current engine version or, if there are none, of the version that comes last."""
-    versions = [row.get("engine_version") for row in rows]
-    wanted = engine_version() if engine_version() in versions else next(reversed(versions), None)
+    versions = [str(row.get("engine_version")) for row in rows]
+    wanted = chosen(versions, "sim") or next(reversed(versions), None)
     return [row for row, version in zip(rows, versions, strict=True) if version == wanted]
 
 

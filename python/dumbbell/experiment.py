@@ -7,7 +7,7 @@ import json
 import random
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
@@ -42,6 +42,7 @@ class Cell:
     matrix: dict[str, str]
     seed: int
     groups: dict[str, Any]
+    engine: str = field(default_factory=lambda: _native.engine_version())
 
     @property
     def config(self) -> str:
@@ -51,7 +52,7 @@ class Cell:
     @cached_property
     def key(self) -> str:
         """Hash of the resolved parameters, the seed and the engine version."""
-        return _digest(f"{_native.engine_version()}\n{self.config}")
+        return _digest(f"{self.engine}\n{self.config}")
 
     @cached_property
     def cell_key(self) -> str:
@@ -141,6 +142,8 @@ class Experiment:
     overrides: tuple[_Override, ...]
     settings: tuple[tuple[keys.Path, Any], ...]
     files: Files
+    engine: str = ""
+    """Version of the engine that makes the runs; that of the simulator if empty."""
 
     @property
     def name(self) -> str:
@@ -160,7 +163,8 @@ class Experiment:
         for position in self.matrix.positions():
             first = self._resolve(position, self.seeds[0])
             for seed in self.seeds:
-                yield Cell(first.experiment, first.title, first.matrix, seed, first.groups | {"seed": seed})
+                groups = first.groups | {"seed": seed}
+                yield Cell(first.experiment, first.title, first.matrix, seed, groups, first.engine)
 
     def sample(self, most: int) -> list[Cell]:
         """Return up to `most` runs, one drawn at random from each of as many equal parts; the same ones every time."""
@@ -188,7 +192,8 @@ class Experiment:
         except InputError as error:
             raise error.within(self.file) from None
         labels = {key: label(value) for key, _, value in self.matrix.settings(position)}
-        return _Resolved(Cell(self.name, self.title, labels, seed, groups), plain, chosen)
+        engine = self.engine or _native.engine_version()
+        return _Resolved(Cell(self.name, self.title, labels, seed, groups, engine), plain, chosen)
 
     def _set_last(self, table: dict[str, Any]) -> None:
         for path, value in self.settings:

@@ -15,12 +15,12 @@ import polars as pl
 
 from dumbbell import dimensions as dims
 from dumbbell import matrix, schema
-from dumbbell._native import engine_version
 from dumbbell.dimensions import Dimension
 from dumbbell.errors import InputError, nearest
 from dumbbell.experiment import param_of, parse_setting
 from dumbbell.labels import group_labels, numbered
 from dumbbell.store import TABLES, Store
+from dumbbell.versions import chosen
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +49,19 @@ PARTS = {
     "short_flows": ("short flow", ("class",)),
 }
 OF_RUN = ("experiment", "title", "seed", "engine_version")
-_DESCRIPTIVE = ("key", "cell", "experiment", "title", "seed", "matrix", "config", "engine_version", "hash", "wall_s")
+_DESCRIPTIVE = (
+    "key",
+    "cell",
+    "experiment",
+    "title",
+    "seed",
+    "matrix",
+    "config",
+    "engine_version",
+    "kernel",
+    "hash",
+    "wall_s",
+)
 _REMEDY = 'nothing in them is random; a start such as { uniform = ["0s", "1s"] } or jitter draws'
 _OUTSIDE_PARENTHESES = re.compile(r",(?![^(]*\))")
 
@@ -121,11 +133,12 @@ class Results:
         rows = self._all
         if rows.is_empty():
             raise InputError(str(self.path), "", "no finished run", "results of at least one run")
-        versions = rows["engine_version"].unique(maintain_order=True).to_list()
+        # the one that made the last run comes last
+        versions = rows["engine_version"].reverse().unique(maintain_order=True).to_list()[::-1]
         if self._engine != "all":
-            wanted = self._engine or (engine_version() if engine_version() in versions else rows["engine_version"][-1])
-            if wanted not in versions:
-                raise InputError(str(self.path), "engine_version", wanted, ", ".join([*versions, "all"]))
+            wanted = chosen(versions, self._engine) if self._engine else (chosen(versions, "sim") or versions[-1])
+            if wanted is None:
+                raise InputError(str(self.path), "engine_version", str(self._engine), ", ".join([*versions, "all"]))
             rows = rows.filter(pl.col("engine_version") == wanted)
         if rows["engine_version"].n_unique() > 1:
             rows = rows.with_columns(cell=pl.col("cell") + " " + pl.col("engine_version"))

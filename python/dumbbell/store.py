@@ -42,6 +42,8 @@ class Measured:
 
     wall_s: float
     result: _native.Result
+    kernel: str = ""
+    """JSON: kernel and tools, of a run on Linux."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ def tables(runs: list[Finished]) -> dict[str, pa.Table]:
         "seed": pa.array([cell.seed for cell in cells], pa.int64()),
         "matrix": [json.dumps(cell.matrix, ensure_ascii=False) for cell in cells],
         "config": [cell.config for cell in cells],
-        "engine_version": [_native.engine_version()] * len(cells),
+        "engine_version": [cell.engine for cell in cells],
+        "kernel": pa.array([run.run.kernel or None for run in runs], pa.string()),
         "cell": pa.array([cell.cell_key for cell in cells], pa.string()),
         "wall_s": [run.run.wall_s for run in runs],
     }
@@ -231,7 +234,7 @@ class Store:
             query = "SELECT key FROM runs WHERE key IN (SELECT unnest(?::VARCHAR[]))"
             return {row[0] for row in self._connection.execute(query, [list(keys)]).fetchall()}
 
-    def alike(self, experiments: Iterable[str]) -> Alike:
+    def alike(self, experiments: Iterable[str], engine: str) -> Alike:
         """Return in how many cells of these experiments, run by this engine, the seed made no difference."""
         with _clear_errors(self.path):
             cells = (
@@ -239,7 +242,7 @@ class Store:
                 " WHERE engine_version = ? AND experiment IN (SELECT unnest(?::VARCHAR[])) GROUP BY cell"
             )
             query = f"SELECT count(*) FILTER (hashes = 1), count(*), max(seeds) FROM ({cells}) WHERE seeds > 1"
-            found = self._connection.execute(query, [_native.engine_version(), list(experiments)]).fetchall()
+            found = self._connection.execute(query, [engine, list(experiments)]).fetchall()
         same, of, seeds = found[0]
         return Alike(same, of, seeds or 0)
 
@@ -334,7 +337,9 @@ class Store:
         self._connection.unregister("batch")
 
 
-def _connect(path: Path, *, read_only: bool = False, **settings: str | int) -> duckdb.DuckDBPyConnection:
+def _connect(
+    path: Path, *, read_only: bool = False, **settings: str | bool | int | float | list[str]
+) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(str(path), read_only=read_only, config=settings)
     # with `python -m` DuckDB takes the session for an interactive one, and draws bars into what commands print
     connection.execute("SET enable_progress_bar = false")

@@ -2,6 +2,7 @@
 
 import bisect
 import contextlib
+import dataclasses
 import heapq
 import itertools
 import math
@@ -16,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -26,6 +27,9 @@ from dumbbell.errors import InputError, one_line
 from dumbbell.experiment import Cell, Experiment
 from dumbbell.schema import SENDERS
 from dumbbell.store import Alike, Finished, Measured, Store
+
+if TYPE_CHECKING:
+    from dumbbell.linux.engine import Engine
 
 PACKETS_PER_SECOND = 8.0e6  # of one core, where no run can be tried out: in the middle of the cases of make bench
 _TRIALS = 24  # runs that an estimate tries out
@@ -133,12 +137,14 @@ def _speed(cells: list[Cell], jobs: int) -> float:
     return len(costs) / sum(costs) if costs else PACKETS_PER_SECOND
 
 
-def estimate(experiments: list[Experiment], output: str | Path, jobs: int) -> Estimate:
+def estimate(experiments: list[Experiment], output: str | Path, jobs: int, linux: "Engine | None" = None) -> Estimate:
     """Return what `run` would do; reads the store if there is one and writes nothing. Raises InputError.
 
     Exact in the number of runs, apart from those that several files of a large sweep share. How long they take is
     reckoned from a few that are tried out for some seconds. Neither time nor memory grows with the number of runs.
     """
+    if linux is not None:
+        experiments = [dataclasses.replace(experiment, engine=linux.version) for experiment in experiments]
     total = sum(map(len, experiments))
     work, longest, size, kept, runs = 0.0, 0.0, 0.0, 0.0, float(total)
     with contextlib.ExitStack() as stack:
@@ -147,11 +153,12 @@ def estimate(experiments: list[Experiment], output: str | Path, jobs: int) -> Es
         for part in _parts(experiments, store):
             runs -= part.repeated
             kept += part.scale * part.kept
-            work += part.scale * sum(cell.packets for cell in part.left)
-            longest = max(longest, *(cell.packets for cell in part.left), 0.0)
+            costs = [cell.packets if linux is None else linux.seconds(cell) for cell in part.left]
+            work += part.scale * sum(costs)
+            longest = max(longest, *costs, 0.0)
             size += part.scale * sum(_bytes(cell) for cell in part.left)
             tried += part.left
-    speed = _speed(tried, jobs)
+    speed = _speed(tried, jobs) if linux is None else 1.0
     return Estimate(round(runs), round(kept), max(work / jobs, longest) / speed, size)
 
 
@@ -348,7 +355,11 @@ def _signals(report: Report) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _workers(jobs: int | None, cluster: str | None) -> Workers:
+def _workers(jobs: int | None, cluster: str | None, linux: "Engine | None" = None) -> Workers:
+    if linux is not None:
+        from dumbbell.linux.engine import Guests
+
+        return Guests(linux, jobs or cores())
     if cluster is None:
         return Threads(jobs or cores())
     from dumbbell.cluster import Cluster
@@ -370,18 +381,21 @@ def run(
     *,
     jobs: int | None = None,
     cluster: str | None = None,
+    linux: "Engine | None" = None,
     progress: ProgressTold = None,
     on_failure: Callable[[Cell, str], None] = lambda _cell, _text: None,
     keys: list[str] | None = None,
 ) -> Report:
     """Run whatever of `experiments` is not in the results file `output` yet.
 
-    Runs are carried out on `jobs` cores of this machine (all by default) or, if `cluster` is the address of a Dask
-    scheduler, by its workers. Finished runs are committed about every two seconds. Ctrl-C stops at once; what is
-    finished is kept. A failed run does not stop the others. `keys` takes the keys of all runs, kept ones too. Raises
-    InputError if `output` or `cluster` cannot be used.
+    Runs are carried out on `jobs` cores of this machine (all by default), in guests if `linux` is an engine; or, if
+    `cluster` is the address of a Dask scheduler, by its workers. Finished runs are committed about every two seconds.
+    Ctrl-C stops at once; what is finished is kept. A failed run does not stop the others. `keys` takes the keys of
+    all runs, kept ones too. Raises InputError if `output` or `cluster` cannot be used.
     """
     report = Report()
+    engine = _native.engine_version() if linux is None else linux.version
+    experiments = [dataclasses.replace(experiment, engine=engine) for experiment in experiments]
     running: dict[Future[Measured], tuple[Cell, _native.Progress]] = {}
     done: queue.SimpleQueue[Future[Measured]] = queue.SimpleQueue()
     waiting: list[Finished] = []
@@ -424,7 +438,7 @@ def run(
         waiting.clear()
 
     with (
-        _workers(jobs, cluster) as workers,
+        _workers(jobs, cluster, linux) as workers,
         Store.open(output, write=True) as store,
         _Bar(experiments, store, progress) as bar,
         _signals(report),
@@ -452,5 +466,5 @@ def run(
         finally:
             workers.stop()
             commit()
-        report.alike = store.alike({experiment.name for experiment in experiments})
+        report.alike = store.alike({experiment.name for experiment in experiments}, engine)
     return report

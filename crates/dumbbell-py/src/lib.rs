@@ -1,6 +1,8 @@
 //! Python bindings of the engine: converts and releases the GIL; holds no logic.
 
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
+use dumbbell_sim::config::RunConfig;
+use dumbbell_sim::observed::{Observation, Schedule};
 use dumbbell_sim::table::{Column, Table};
 use dumbbell_sim::{Outcome, RunError, Tables};
 use pyo3::create_exception;
@@ -8,6 +10,7 @@ use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -57,6 +60,11 @@ impl Progress {
     #[getter]
     fn simulated(&self) -> u64 {
         self.simulated.load(Ordering::Relaxed)
+    }
+
+    /// A run on another engine has come to `time`, ns.
+    fn reach(&self, time: u64) {
+        self.simulated.store(time, Ordering::Relaxed);
     }
 }
 
@@ -203,6 +211,43 @@ fn link_rate(schedule: &str) -> PyResult<u64> {
     LinkTrace::from_schedule("", schedule).map(|trace| trace.mean_rate().bits()).map_err(trace_error)
 }
 
+/// When everything of a canonical configuration begins, drawn from its seed, as JSON: `{"flows": [ns], "udp": [ns], "web": [[process, ns, bytes]]}`.
+///
+/// Raises ValueError (`key: found …, allowed: …`) on a bad configuration.
+#[pyfunction]
+fn schedule(config: &str) -> PyResult<String> {
+    let config = RunConfig::from_json(&parse(config)?).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(Schedule::new(&config).to_json().to_string())
+}
+
+/// What a run on another engine measured, from what was captured there; the formats are those of `dumbbell_sim::observed`.
+///
+/// `started` is the clock of the captures when the run began, ns; `counters` those of the queue discipline, by name. Raises ValueError on a bad
+/// configuration, RuntimeError if the observations do not fit together.
+#[pyfunction]
+#[pyo3(signature = (config, *, arrived, sent, samples, started, signals_on_arrival, flow_queues, limit, counters))]
+#[allow(clippy::too_many_arguments)] // all of them by name
+fn measure(
+    py: Python<'_>,
+    config: &str,
+    arrived: &[u8],
+    sent: &[u8],
+    samples: &[u8],
+    started: u64,
+    signals_on_arrival: bool,
+    flow_queues: bool,
+    limit: u64,
+    counters: BTreeMap<String, u64>,
+) -> PyResult<Result> {
+    let config = parse(config)?;
+    let observed = Observation { arrived, sent, samples, started, signals_on_arrival, flow_queues, limit, counters };
+    let outcome = py.detach(|| dumbbell_sim::observed::measure(&config, &observed)).map_err(|error| match error {
+        RunError::Config(error) => PyValueError::new_err(error.to_string()),
+        other => PyRuntimeError::new_err(other.to_string()),
+    })?;
+    Ok(Result(outcome))
+}
+
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Interrupted", module.py().get_type::<Interrupted>())?;
@@ -215,5 +260,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(link_schedule, module)?)?;
     module.add_function(wrap_pyfunction!(link_rate, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule, module)?)?;
+    module.add_function(wrap_pyfunction!(measure, module)?)?;
     module.add_function(wrap_pyfunction!(gather, module)?)
 }

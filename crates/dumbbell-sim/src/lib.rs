@@ -8,6 +8,7 @@ pub mod config;
 mod engine;
 mod measure;
 mod min_tree;
+pub mod observed;
 mod outcome;
 mod short_flows;
 pub mod table;
@@ -40,6 +41,9 @@ pub enum RunError {
     /// Something that must always hold did not: a bug.
     #[error("invariant broken: {0}")]
     Invariant(String),
+    /// What was observed of a run does not fit together.
+    #[error("observed: {0}")]
+    Observation(String),
     /// The caller asked to stop.
     #[error("cancelled")]
     Cancelled,

@@ -1,0 +1,252 @@
+"""Runs on Linux: one guest a run, each a process group on one core, with the clock of the guest as virtual time."""
+
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from dumbbell import _native
+from dumbbell.errors import InputError, one_line
+from dumbbell.experiment import Cell, Experiment
+from dumbbell.linux import guest, kernels
+from dumbbell.linux.changes import SEED_VARIABLE
+from dumbbell.linux.kernels import Kernel
+from dumbbell.linux.mapping import VERSION, Mapped, mapped, notes
+from dumbbell.store import Measured
+
+MEMORY_MB, SENDER_MB, MOST_MB = 384, 2, 4096  # of a guest, and for each sender; what it does not use it does not take
+START = 1_700_000_000  # of the guest's clock, seconds since 1970: any fixed time will do
+BOOT_S, PACKETS_PER_SECOND = 1.5, 8000.0  # what a run costs: make agree, one core
+STALL_S = 120.0  # without 200 ms of virtual time, and as long again for each 100000 packets that these hold
+_LOOK_S = 0.02
+_CHECKED = 4096  # runs of an experiment that are checked before the first one, or a sample of as many
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Linux, as a kernel that was built here runs it."""
+
+    kernel: Kernel
+
+    @property
+    def version(self) -> str:
+        """Part of every run's key: kernel, guest program and mapping."""
+        ours = hashlib.blake2b(f"{guest.digest()} {VERSION}".encode(), digest_size=4).hexdigest()
+        return f"linux-{self.kernel.release}+{self.kernel.digest[:8]}.{ours}"
+
+    @property
+    def described(self) -> str:
+        """JSON: what the kernel and the tools are."""
+        tools = {"iproute2": _iproute2(), "guest": guest.digest(), "mapping": VERSION}
+        return json.dumps({"kernel": self.kernel.described, **tools}, sort_keys=True)
+
+    @staticmethod
+    def seconds(cell: Cell) -> float:
+        """Return about how many seconds of a core a run takes."""
+        return BOOT_S + cell.packets / PACKETS_PER_SECOND
+
+    def prepare(self, experiments: list[Experiment]) -> list[str]:
+        """Check every run, and return what Linux does only nearly as the simulator; raises InputError."""
+        _iproute2()
+        said: dict[str, None] = {}
+        for experiment in experiments:
+            cells = list(experiment.cells()) if len(experiment) <= _CHECKED else experiment.sample(_CHECKED)
+            for cell in cells:
+                try:
+                    mapped(cell, self.kernel)
+                except InputError as error:
+                    raise error.within(experiment.file) from None
+            said |= dict.fromkeys(notes(cells, self.kernel))
+        return list(said)
+
+
+def engine(text: str) -> Engine | None:
+    """Return what `--engine` names: "sim" (None), "linux" or "linux:NAME"; raises InputError."""
+    kind, _, name = text.partition(":")
+    if text == "sim":
+        return None
+    if kind != "linux" or (":" in text and not name):
+        raise InputError("--engine", "", one_line(text) or "nothing", "sim, linux, linux:NAME")
+    return Engine(kernels.load(name or None))
+
+
+def _iproute2() -> str:
+    try:
+        said = subprocess.run(["tc", "-V"], check=True, capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        raise InputError("tc", "", "no such program", "iproute2: apt-get install iproute2") from None
+    return (re.search(r"iproute2-([0-9.]+\S*?)[,\s]", said) or re.search(r"(.+)", said))[1]  # type: ignore[index]
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove what processes left in `folder` that were killed: its folders begin with their numbers."""
+    for left in folder.glob("*-*"):
+        process = left.name.partition("-")[0]
+        if process.isdigit() and not _alive(int(process)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OverflowError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+class Guests:
+    """The cores of this machine with a guest on each; the same face as `sweep.Threads`."""
+
+    def __init__(self, chosen: Engine, jobs: int) -> None:
+        """Compile the guest's program and clear what a killed sweep left behind; raises InputError."""
+        self.slots = jobs
+        self._engine = chosen
+        self._runs = kernels.home() / "runs"
+        try:
+            self._runs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(str(self._runs), "", error.strerror or str(error), "a folder to write to") from None
+        clear_leftovers(self._runs)
+        self._program = guest.program(kernels.home() / "programs")
+        self._numbers = itertools.count()
+        self._stopped = threading.Event()
+        self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="guest")
+        self._described = chosen.described
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._pool.shutdown()
+
+    def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
+        """Begin a run, or put it behind those that wait for a core."""
+        return self._pool.submit(self._run, cell, progress)
+
+    def stop(self) -> None:
+        """End what runs and what waits."""
+        self._stopped.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, cell: Cell, progress: _native.Progress) -> Measured:
+        began = time.perf_counter()
+        try:
+            plan = mapped(cell, self._engine.kernel)
+        except InputError as error:  # of a sweep too large to be checked as a whole
+            raise RuntimeError(str(error)) from None
+        folder = self._runs / f"{os.getpid()}-{next(self._numbers)}"
+        folder.mkdir()
+        try:
+            (folder / "plan").write_text(plan.plan, encoding="ascii")
+            with self._guest(cell, plan, folder) as child:
+                self._wait(child, cell, folder, progress)
+            result = _measured(cell, plan, folder)
+        except OSError as error:
+            raise RuntimeError(f"{error.filename or folder}: {error.strerror or error}") from None
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return Measured(time.perf_counter() - began, result, self._described)
+
+    @contextlib.contextmanager
+    def _guest(self, cell: Cell, plan: Mapped, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+        """Begin a guest. Its keeper ends it when the pipe to us is closed, however that comes about."""
+        memory = min(MEMORY_MB + SENDER_MB * plan.senders, MOST_MB)
+        command = [
+            str(self._program), "keep", str(self._engine.kernel.binary), f"mem={memory}M",
+            "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={self._program}",
+            "con=null", "con0=null,fd:1", "quiet", "panic=-1", "time-travel=inf-cpu", f"time-travel-start={START}",
+            f"uml_dir={folder}", "umid=guest", *plan.arguments, "--", str(folder),
+        ]  # fmt: skip
+        environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(folder), SEED_VARIABLE: str(cell.seed)}
+        if os.access("/dev/shm", os.W_OK):  # where programs may run, unlike some /tmp
+            environment["TMPDIR"] = "/dev/shm"
+        with open(folder / "console", "wb") as console:  # noqa: PTH123
+            child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=console, stderr=console, env=environment, start_new_session=True
+            )
+        try:
+            yield child
+        finally:
+            assert child.stdin is not None
+            child.stdin.close()
+            try:
+                child.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+
+    def _wait(self, child: subprocess.Popen[bytes], cell: Cell, folder: Path, progress: _native.Progress) -> None:
+        patience = STALL_S * (1 + cell.packets * 2e8 / max(cell.duration, 1) / 1e5)
+        reached, since = -1, time.monotonic()
+        while child.poll() is None:
+            if self._stopped.is_set():
+                raise _native.Interrupted
+            with contextlib.suppress(OSError):
+                now = int.from_bytes((folder / "progress").read_bytes()[:8], sys.byteorder)
+                if now != reached:
+                    reached, since = now, time.monotonic()
+                    progress.reach(now)
+            if time.monotonic() - since > patience:
+                at = f"at {reached / 1e9:.1f} s" if reached >= 0 else "before the start"
+                raise RuntimeError(f"the guest stood still for {patience:.0f} s {at}")
+            self._stopped.wait(_LOOK_S)
+        if self._stopped.is_set() and not (folder / "done").exists():
+            raise _native.Interrupted
+
+
+def _measured(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
+    if (failed := folder / "failed").exists():
+        raise RuntimeError(one_line(failed.read_text(errors="replace")))
+    if not (folder / "done").exists():
+        lines = (folder / "console").read_text(errors="replace").split("\n")
+        telling = [
+            line.strip()
+            for line in lines
+            if re.search(r"(?i)panic|denied|not permitted|fail|error|no space|memory", line)
+        ]
+        raise RuntimeError(f"the guest ended too early: {one_line((telling or ['it said nothing'])[0])}")
+    return _native.measure(
+        cell.config,
+        arrived=(folder / "arrived").read_bytes(),
+        sent=(folder / "sent").read_bytes(),
+        samples=(folder / "samples").read_bytes(),
+        started=int((folder / "done").read_text()),
+        signals_on_arrival=plan.qdisc.signals_on_arrival,
+        flow_queues=plan.qdisc.flow_queues,
+        limit=plan.qdisc.limit,
+        counters=counters((folder / "counters").read_text(), plan.qdisc.kind),
+    )
+
+
+def counters(said: str, kind: str) -> dict[str, int]:
+    """Return the counters of the discipline `kind` in the output of tc -s -j qdisc; those of Cake's tins are summed."""
+    ours = [one for one in json.loads(said) if one.get("kind") == kind and one.get("handle") == "2:"]
+    if not ours:
+        raise RuntimeError(f"tc qdisc show: no {kind} with the handle 2:")
+    found: dict[str, int] = {}
+    for tin in ours[0].get("tins", []):
+        for name, value in _integers(tin).items():
+            found[name] = found.get(name, 0) + value
+    return found | _integers(ours[0])
+
+
+def _integers(stats: dict[str, Any]) -> dict[str, int]:
+    return {name: value for name, value in stats.items() if type(value) is int and value >= 0}

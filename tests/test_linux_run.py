@@ -1,0 +1,429 @@
+"""`dumbbell run --engine linux`: the mapping to Linux, guests that fail, and, where a kernel is built, real ones."""
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dumbbell
+from conftest import parsed
+from dumbbell import _native, engines, sweep
+from dumbbell.errors import InputError
+from dumbbell.experiment import Cell
+from dumbbell.linux import engine as linux
+from dumbbell.linux import kernels
+from dumbbell.linux.mapping import cc_names, mapped, notes
+from dumbbell.store import Finished, Measured, Store
+
+QDISCS = ("bfifo", "cake", "codel", "dualpi2", "fq", "fq_codel", "fq_pie", "htb", "netem", "pfifo", "pie", "red")
+CONTROLS = ("reno", "cubic", "dctcp", "bbr")
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+needs_tc = pytest.mark.skipif(shutil.which("tc") is None, reason="no tc (iproute2)")
+
+
+def kernel(folder: Path, script: str = "exit 1", **described: Any) -> kernels.Kernel:
+    """Return a kernel that is a shell script: $last is the folder of its run."""
+    place = folder / "default"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "linux").write_text(f'#!/bin/sh\nfor last; do :; done\ncd "$last" || exit 9\n{script}\n')
+    (place / "linux").chmod(0o755)
+    whole = {"release": "6.12.1", "digest": "d" * 64, "congestion_controls": CONTROLS, "qdiscs": QDISCS, "recipe": {}}
+    (place / "kernel.json").write_text(json.dumps(whole | described))
+    return kernels.load()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DUMBBELL_LINUX", str(tmp_path / "linux"))
+    return tmp_path / "linux"
+
+
+def cell(aqm: Any = "codel", *, bottleneck: dict[str, Any] | None = None, **changes: Any) -> Cell:
+    table = {"rate": "10Mbit", "aqm": aqm, "shaper": "htb"} | (bottleneck or {})
+    return parsed(bottleneck=table, **changes).cell(0)
+
+
+def plan(home: Path, one: Cell) -> list[str]:
+    return mapped(one, kernel(home)).plan.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("aqm", "options"),
+    [
+        ({"name": "pfifo", "limit": 50}, "pfifo limit 50"),
+        ({"name": "bfifo", "limit": "30kB"}, "bfifo limit 30000"),
+        ({"name": "codel", "ecn": True}, "codel limit 1000 target 5000us interval 100000us ecn"),
+        (
+            {"name": "codel", "limit": 7, "target": "1ms", "interval": "20ms", "ce_threshold": "500us"},
+            "codel limit 7 target 1000us interval 20000us noecn ce_threshold 500us",
+        ),
+        ({"name": "step", "threshold": "3ms"}, "codel limit 1000 target 100s interval 1000s ecn ce_threshold 3000us"),
+        (
+            {"name": "fq_codel", "flows": 64, "ce_threshold": "1ms", "ce_threshold_selector": "ect1"},
+            "fq_codel limit 10240 flows 64 quantum 1514 memory_limit 33554432 drop_batch 64 target 5000us"
+            " interval 100000us ecn ce_threshold 1000us ce_threshold_selector 0x1/0x3",
+        ),
+        (
+            {"name": "pie", "target": "20ms"},
+            "pie limit 1000 target 20000us alpha 2 beta 20 noecn nobytemode no_dq_rate_estimator",
+        ),
+        (
+            {"name": "fq_pie", "ecn": True, "ecn_prob": 50},
+            "fq_pie limit 10240 flows 1024 quantum 1514 target 15000us tupdate 15000us alpha 2 beta 20 ecn_prob 50"
+            " ecn nobytemode no_dq_rate_estimator",
+        ),
+        (
+            {"name": "red", "limit": "100kB", "min": "10kB", "max": "30kB", "ecn": True},
+            "red limit 100000 min 10000 max 30000 avpkt 1000 probability 0.02 bandwidth 10000000bit ecn",
+        ),
+        (
+            {"name": "cake", "diffserv": "besteffort", "isolation": "flowblind", "overhead": "18B", "framing": "atm"},
+            "cake bandwidth 10000000bit besteffort flowblind rtt 100000us overhead 18 atm mpu 0 no-split-gso",
+        ),
+        (
+            {"name": "dualpi2", "step_thresh": "2ms"},
+            "dualpi2 coupling_factor 2 step_thresh 2000us drop_on_overload drop_dequeue",
+        ),
+    ],
+)
+def test_queue_disciplines_in_the_words_of_tc(home: Path, aqm: Any, options: str) -> None:
+    place = "root" if aqm["name"] == "cake" else "parent 1:1"
+    assert f"command tc -n M qdisc add dev m1 {place} handle 2: {options}" in plan(home, cell(aqm))
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"aqm": "csaqm"}, "bottleneck.aqm: found csaqm, which Linux does not have, allowed: pfifo"),
+        ({"aqm": "pi2"}, "bottleneck.aqm: found pi2, which Linux does not have"),
+        (
+            {"aqm": {"name": "cake", "sce": "on"}},
+            "bottleneck.aqm.sce: found on, which has no counterpart in Linux, allowed: off",
+        ),
+        ({"aqm": {"name": "codel", "control_law": "rfc8289"}}, "bottleneck.aqm.control_law: found rfc8289"),
+        (
+            {"aqm": {"name": "codel", "target": "1500ns"}},
+            "bottleneck.aqm.target: found 1500 ns, allowed: whole microseconds",
+        ),
+        ({"aqm": {"name": "red", "wlog": 0}}, "bottleneck.aqm.wlog: found 0, which"),
+        ({"bottleneck": {"path": ["loss"]}}, "bottleneck.path: found stages, which have no counterpart"),
+        ({"flows": [{"cc": "prague"}]}, r"flows\[0\].cc: found prague, which this kernel does not have, allowed: reno"),
+        ({"flows": [{"cc": "cubic", "jitter": "1ms"}]}, r"flows\[0\].jitter: found 1ms, which has no counterpart"),
+        (
+            {"flows": [{"cc": {"name": "reno", "abe": True}}]},
+            r"flows\[0\].cc.abe: found true, which has no counterpart",
+        ),
+        (
+            {"flows": [{"cc": {"name": "cubic", "beta": 600}}, {"cc": {"name": "cubic", "beta": 700}}]},
+            r"flows\[1\].cc.beta: found two values in one run",
+        ),
+        (
+            {"hosts": {"prr": "rfc6937"}},
+            "hosts.prr: found rfc6937, which has no counterpart in Linux, allowed: rfc6937bis",
+        ),
+        ({"hosts": {"opener": "receiver"}}, "hosts.opener: found receiver, which has no counterpart"),
+        ({"record": {"trace": "1s"}}, "record.trace: found a trace"),
+        ({"flows": [{"cc": "cubic", "count": 60_000}]}, "flows: found 60000 flows in one run, allowed: at most 50000"),
+    ],
+)
+def test_what_linux_lacks_is_refused_before_anything_runs(home: Path, changes: dict[str, Any], found: str) -> None:
+    with pytest.raises(InputError, match=f"^{found}"):
+        mapped(cell(**changes), kernel(home))
+
+
+def test_each_base_rtt_has_its_own_delays(home: Path) -> None:
+    flows = [{"cc": "cubic", "base_rtt": f"{rtt}ms", "ecn": rtt % 2 == 0} for rtt in (20, 7, 20)]
+    lines = plan(home, cell(flows=flows))
+    assert "command tc -n D qdisc add dev d1 parent 1:1 netem delay 3500.000us limit 10000000" in lines
+    assert "command tc -n D qdisc add dev d0 parent 1:2 netem delay 10000.000us limit 10000000" in lines
+    assert (
+        "command tc -n D filter add dev d0 protocol ip prio 1 parent 1: u32 match u16 0x0001 0x000f at 20 flowid 1:2"
+        in lines
+    )
+    # number, start, stop, size, source, target (10.3: with ECN), port (of the RTT), congestion control, type of service
+    senders = [line for line in lines if line.startswith("tcp ")]
+    assert senders == [
+        "tcp 0 0 -1 -1 10.1.0.1 10.3.0.1 16385 cubic 0",
+        "tcp 1 0 -1 -1 10.1.0.1 10.2.0.1 16384 cubic 0",
+        "tcp 2 0 -1 -1 10.1.0.1 10.3.0.1 16385 cubic 0",
+    ]
+    # more than 16 need two levels of bands
+    many = plan(home, cell(flows=[{"cc": "cubic", "base_rtt": f"{rtt}ms"} for rtt in range(1, 19)]))
+    assert "command tc -n D qdisc add dev d1 parent 11:2 netem delay 9000.000us limit 10000000" in many
+    assert (
+        "command tc -n D filter add dev d1 protocol ip prio 1 parent 1: u32 match u16 0x0010 0x00f0 at 22 flowid 1:2"
+        in many
+    )
+
+
+def test_starts_and_short_flows_are_those_of_the_simulator(home: Path) -> None:
+    flows = [{"cc": "cubic", "start": {"uniform": ["0s", "1s"]}}]
+    one = cell(
+        flows=flows,
+        web=[{"cc": "reno", "arrivals": "20/s", "stop": "1s"}],
+        udp=[{"rate": "1Mbit", "ecn": "ect1", "dscp": 46}],
+    )
+    lines = plan(home, one)
+    with Store.open(_simulated(home, one)) as store:
+        start = store.table("flows")["start_s"][0]
+        short = store.table("short_flows").sort("flow")
+    senders = [line.split() for line in lines if line.startswith("tcp ")]
+    assert float(senders[0][2]) / 1e9 == pytest.approx(start, abs=1e-9)
+    assert [(int(s[1]), int(s[4])) for s in senders[1:]] == list(zip(short["flow"], short["size_bytes"], strict=True))
+    assert [float(s[2]) / 1e9 for s in senders[1:]] == pytest.approx(short["start_s"].to_list(), abs=1e-9)
+    # 1514 B at 1 Mbit/s are 12.112 ms apart; 1514 - 42 B of payload; DSCP 46 and ECT(1) are 46 * 4 + 1
+    assert "udp 1 0 -1 12112000.0 1472 0 10.1.0.1 10.2.0.1 49152 185" in lines
+    assert "sink R 0.0.0.0 49152" in lines
+
+
+def _simulated(home: Path, *cells: Cell) -> Path:
+    path = home.parent / "simulated.duckdb"
+    with Store.open(path, write=True) as store:
+        store.add(Finished(one, Measured(0.1, _native.run(one.config, _native.Cancel()))) for one in cells)
+    return path
+
+
+def test_shapers_rate_changes_and_hosts(home: Path) -> None:
+    bottleneck = {"shaper": "link", "rate_changes": [{"at": "1s", "rate": "5Mbit"}]}
+    hosts = {"offload": "gso", "delayed_ack": False, "frto": False, "mss": "1000B", "pacing": "fq", "initial_window": 4}
+    lines = plan(home, cell("pfifo", bottleneck=bottleneck, hosts=hosts))
+    htb = "rate 10000000bit ceil 10000000bit burst 1514 cburst 1514 quantum 1514"
+    assert f"command tc -n M class add dev m1 parent 1: classid 1:1 htb {htb}" in lines
+    assert "command tc -n L qdisc add dev l1 root handle 1: netem rate 10000000bit limit 10000000" in lines
+    change = next(line for line in lines if line.startswith("at 1000000000 "))
+    assert htb.replace("10000000", "5000000") in change and "netem rate 5000000bit" in change
+    assert "offload L l0 1 1 1" in lines and "mss 1000" in lines
+    text = "\n".join(lines)
+    assert "mtu 1052" in text and "initcwnd 4" in text and "quickack 1" in text and "dev s0 root fq" in text
+    assert "echo 0 >/proc/sys/net/ipv4/tcp_frto" in text
+    # bursts of the sender alone: they are cut where they leave it
+    alone = plan(home, cell(hosts={"offload": "tso"}))
+    assert "offload S s0 0 0 0" in alone and "gso_max_segs" not in " ".join(alone)
+    assert "command ip -n S link set dev s0 gso_max_segs 1" in plan(home, cell(hosts={"offload": "none"}))
+
+
+def test_what_is_nearly_the_same_is_said_and_names_follow_the_kernel(home: Path) -> None:
+    plain, other = cell(), cell({"name": "step"}, hosts={"profile": "linux-5.4"}, bottleneck={"shaper": "link"})
+    assert notes([plain], kernel(home)) == []
+    assert len(notes([plain, other], kernel(home))) == 3
+    assert cc_names(kernel(home))["bbr1"] == "bbr"
+    assert cc_names(kernel(home, recipe={"patches": ["0002-BBR3.patch"]}))["bbr3"] == "bbr"
+    tuned = cell(flows=[{"cc": {"name": "cubic", "hystart": "off", "beta": 614}}])
+    assert mapped(tuned, kernel(home)).arguments == ("tcp_cubic.beta=614", "tcp_cubic.hystart=0")
+
+
+def test_counters_of_tc_are_summed_over_tins() -> None:
+    tins = [{"drops": 1, "ecn_mark": 2, "bulk": "x"}, {"drops": 3, "ecn_mark": 4}]
+    said = [
+        {"kind": "htb", "handle": "1:", "drops": 9},
+        {"kind": "cake", "handle": "2:", "drops": 4, "options": {}, "tins": tins},
+    ]
+    assert linux.counters(json.dumps(said), "cake") == {"drops": 4, "ecn_mark": 6}
+    with pytest.raises(RuntimeError, match="no pie with the handle 2:"):
+        linux.counters(json.dumps(said), "pie")
+
+
+def test_keys_depend_on_kernel_program_and_mapping(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = linux.Engine(kernel(home)).version
+    assert first.startswith("linux-6.12.1+dddddddd.")
+    assert linux.Engine(kernel(home, digest="e" * 64)).version != first
+    monkeypatch.setattr(linux, "VERSION", 0)
+    assert linux.Engine(kernel(home)).version != first
+    monkeypatch.undo()
+    monkeypatch.setattr("dumbbell.linux.guest.digest", lambda: "other")
+    assert linux.Engine(kernels.load()).version != first if kernels.home().exists() else True
+    one = cell()
+    assert dataclasses.replace(one, engine=first).key != one.key
+    assert dataclasses.replace(one, engine=first).cell_key == one.cell_key
+
+
+# guests that are shell scripts
+
+
+def run(home: Path, script: str, **options: Any) -> sweep.Report:
+    chosen = linux.Engine(kernel(home, script))
+    return sweep.run([parsed()], home.parent / "r.duckdb", jobs=1, linux=chosen, progress=False, **options)
+
+
+@needs_cc
+@needs_tc
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("printf 'tc qdisc add x: Error: Unknown\\nqdisc' >failed", r"tc qdisc add x: Error: Unknown\nqdisc"),
+        (
+            "echo 'Kernel panic - not syncing: no init'",
+            "the guest ended too early: Kernel panic - not syncing: no init",
+        ),
+        ("exit 3", "the guest ended too early: it said nothing"),
+        ("echo 5 >done; echo '[]' >counters; touch arrived sent samples", "tc qdisc show: no codel with the handle 2:"),
+        (
+            """echo 5 >done; echo '[{"kind": "codel", "handle": "2:"}]' >counters
+            head -c 32 /dev/zero >sent; touch arrived samples""",
+            "observed: flow 0: a packet left the queue at 0s that had not arrived",
+        ),
+        ("echo 5 >done", r"arrived: No such file or directory"),
+    ],
+)
+def test_guests_that_fail_say_why_in_one_line_and_leave_nothing(home: Path, script: str, said: str) -> None:
+    failures: list[str] = []
+    report = run(home, script, on_failure=lambda _, text: failures.append(text))
+    assert report.done == 0 and len(failures) == 1 and said in failures[0].replace("\n", r"\n")
+    assert list((home / "runs").iterdir()) == []
+
+
+@needs_cc
+@needs_tc
+def test_a_guest_that_stands_still_is_ended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linux, "STALL_S", 0.2)
+    failures: list[str] = []
+    run(home, "sleep 1000", on_failure=lambda _, text: failures.append(text))
+    assert (
+        len(failures) == 1
+        and failures[0].startswith("the guest stood still for ")
+        and "before the start" in failures[0]
+    )
+    assert list((home / "runs").iterdir()) == []
+
+
+@needs_cc
+@needs_tc
+@pytest.mark.parametrize("signal", ["INT", "KILL"])
+def test_nothing_is_left_of_a_sweep_that_ends(home: Path, signal: str) -> None:
+    kernel(home, "echo $$ >../child; exec sleep 1000")
+    text = "duration = '2s'\n[bottleneck]\naqm = 'codel'\n[[flows]]\ncc = 'cubic'\n"
+    (home.parent / "one.toml").write_text(text)
+    command = [sys.executable, "-m", "dumbbell", "run", "one.toml", "--engine", "linux", "-o", "r.duckdb"]
+    process = subprocess.Popen(command, cwd=home.parent, stderr=subprocess.DEVNULL)
+    child = home / "runs" / "child"
+    _until(lambda: child.exists() and child.read_text().strip() != "")
+    guest = int(child.read_text())
+    process.send_signal(getattr(__import__("signal"), f"SIG{signal}"))
+    process.wait(timeout=20)
+    _until(lambda: not _running(guest))
+    left = [one for one in (home / "runs").iterdir() if one.name != "child"]
+    assert len(left) == (1 if signal == "KILL" else 0)
+    linux.clear_leftovers(home / "runs")
+    assert not [one for one in (home / "runs").iterdir() if one.name != "child"]
+
+
+def _until(holds: Any, seconds: float = 90.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def _running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_folders_of_processes_that_run_stay(tmp_path: Path) -> None:
+    for name in (f"{os.getpid()}-0", "999999999-3", "notes-1", "1"):
+        (tmp_path / name).mkdir()
+    linux.clear_leftovers(tmp_path)
+    assert {one.name for one in tmp_path.iterdir()} == {f"{os.getpid()}-0", "notes-1", "1"}
+
+
+@pytest.mark.parametrize("text", ["", "lnx", "linux:", "Linux", "sim:x"])
+def test_engines_that_there_are_not(text: str) -> None:
+    with pytest.raises(InputError, match=r"--engine: found .*, allowed: sim, linux, linux:NAME"):
+        linux.engine(text)
+
+
+def test_from_python_the_engine_is_named_alike(home: Path) -> None:
+    kernel(home)
+    described = {"duration": "1s", "bottleneck": {"aqm": "csaqm"}, "flows": [{"cc": "cubic"}]}
+    with pytest.raises(InputError, match=r"experiment: bottleneck.aqm: found csaqm, which Linux does not have"):
+        dumbbell.run(described, engine="linux")
+
+
+def test_without_a_kernel_the_remedy_is_said(home: Path) -> None:
+    with pytest.raises(InputError, match="no such kernel, allowed: first: dumbbell linux build"):
+        linux.engine("linux")
+    assert linux.engine("sim") is None
+    assert not home.exists()
+
+
+# results of two engines
+
+
+def test_two_engines_in_one_file_are_told_apart_and_compared(tmp_path: Path) -> None:
+    cells = list(parsed(matrix={"flows[0].cc": ["cubic", "bbr1"]}).cells())
+    path = tmp_path / "r.duckdb"
+    ran = {one.key: _native.run(one.config, _native.Cancel()) for one in cells}
+    with Store.open(path, write=True) as store:
+        store.add(Finished(one, Measured(0.1, ran[one.key])) for one in cells)
+        others = [dataclasses.replace(one, engine="linux-6.12.1+a.b") for one in cells]
+        store.add(Finished(one, Measured(0.1, ran[cells[n].key], '{"kernel": 1}')) for n, one in enumerate(others))
+    assert dumbbell.open(path).engines == [dumbbell.engine_version()]
+    assert dumbbell.open(path).engine("linux").engines == ["linux-6.12.1+a.b"]
+    assert dumbbell.open(path).engine("sim").engines == [dumbbell.engine_version()]
+    assert len(dumbbell.open(path).engine("all")) == 4
+    with Store.open(path) as store:
+        assert store.table("runs")["kernel"].null_count() == 2
+    compared = engines.compare(path)
+    assert compared.engines == (dumbbell.engine_version(), "linux-6.12.1+a.b") and compared.alone == 0
+    assert [pair.with_bbr for pair in compared.pairs] == [False, True]
+    assert all(pair.error(index) == 0 for pair in compared.pairs for index in range(3))
+    assert "100 % within 6 %" in engines.scores(compared) and "bbr1" in engines.table(compared)
+    with pytest.raises(InputError, match="--engines: found no runs of live, allowed: runs of two engines; there are"):
+        engines.compare(path, engines=("sim", "live"))
+
+
+def test_errors_are_over_the_rate_or_the_second_engine() -> None:
+    pair = engines.Pair("c", ("reno",), 10.0, (9.0, 30.0, 4.0), (9.5, 25.0, 5.0), (1, 1))
+    # (9 - 9.5) / 10; (30 - 25) / 25; (4 - 5) / 5
+    assert [pair.error(index) for index in range(3)] == pytest.approx([-0.05, 0.2, -0.2])
+
+
+# real guests
+
+
+def built() -> bool:
+    try:
+        return bool(kernels.load().qdiscs)
+    except InputError:
+        return False
+
+
+needs_kernel = pytest.mark.skipif(not built(), reason="no kernel is built (dumbbell linux build)")
+
+
+@needs_kernel
+@needs_cc
+@needs_tc
+@pytest.mark.parametrize("aqm", ["pie", "fq_codel"])
+def test_the_same_seed_is_the_same_run_on_linux(aqm: str, tmp_path: Path) -> None:
+    one = parsed(
+        duration="3s",
+        bottleneck={"rate": "10Mbit", "aqm": aqm, "shaper": "htb"},
+        flows=[{"cc": "cubic", "base_rtt": "20ms"}, {"cc": "reno", "base_rtt": "8ms", "stop": "2s"}],
+        web=[{"cc": "cubic", "arrivals": "5/s", "size": "20kB", "stop": "2s"}],
+        udp=[{"rate": "500kbit", "spacing": "poisson"}],
+    )
+    chosen = linux.Engine(kernels.load())
+    hashes = []
+    for name in ("a", "b"):
+        report = sweep.run([one], tmp_path / name, jobs=1, linux=chosen, progress=False)
+        assert report.done == 1, report.failed
+        with Store.open(tmp_path / name) as store:
+            runs, flows = store.table("runs"), store.table("flows")
+            short = store.table("short_flows")
+        hashes.append(runs["hash"][0])
+    assert hashes[0] == hashes[1]
+    assert runs["utilisation"][0] > 0.7 and json.loads(runs["kernel"][0])["iproute2"]
+    assert flows["rtt_min_ms"][0] == pytest.approx(20, abs=0.7) and flows["rtt_min_ms"][1] == pytest.approx(8, abs=0.7)
+    # 500 kbit/s of frames of 1514 B, 42 B of them headers; of 124 in a Poisson process 9 % are a standard deviation
+    assert flows["goodput_mbit"][2] == pytest.approx(0.5 * 1472 / 1514, rel=0.35)
+    assert short["completion_s"].is_not_nan().all()
