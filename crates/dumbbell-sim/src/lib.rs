@@ -2,7 +2,7 @@
 //!
 //! [`run`] takes a run's configuration and gives its measures; equal configurations give equal bits.
 
-mod bottleneck;
+pub mod bottleneck;
 mod classes;
 pub mod config;
 mod engine;
