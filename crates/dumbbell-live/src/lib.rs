@@ -1,7 +1,21 @@
 //! The bottleneck of the simulator on the real clock: frames between network namespaces pass the same queue disciplines.
 //!
-//! [`direction`] decides when frames leave, without any I/O.
+//! [`direction`] decides when frames leave, without any I/O. [`forwarder`] is the thread that moves them between two [`port`]s.
 
 pub mod direction;
 pub mod frame;
 pub mod frames;
+pub mod lateness;
+
+#[cfg(target_os = "linux")]
+pub mod clock;
+#[cfg(target_os = "linux")]
+pub mod forwarder;
+#[cfg(target_os = "linux")]
+pub mod namespaces;
+#[cfg(target_os = "linux")]
+mod netlink;
+#[cfg(target_os = "linux")]
+pub mod packet_socket;
+#[cfg(target_os = "linux")]
+pub mod port;

@@ -165,15 +165,15 @@ fn arrivals() -> Vec<(u64, u16, u8, usize)> {
 fn simulated<A: Aqm>(aqm: A, shaper: Shaper) -> Vec<(u64, u64, &'static str)> {
     let mut link = queue(aqm, shaper, Story::default());
     (0..4).for_each(|flow| link.flow_starts(flow, &tuple(flow as u16).key(0), 0));
-    let run = |link: &mut Bottleneck<A, Story>, until: u64| loop {
-        let now = link.next.min(link.aqm.next_timer());
+    let run = |one: &mut Bottleneck<A, Story>, until: u64| loop {
+        let now = one.next.min(one.aqm.next_timer());
         if now.0 >= until {
             return;
         }
-        if link.next == now {
-            link.advance(now);
+        if one.next == now {
+            one.advance(now);
         } else {
-            link.on_aqm_timer(now);
+            one.on_aqm_timer(now);
         }
     };
     for (seq, (at, flow, ecn, len)) in (0..).zip(arrivals()) {
