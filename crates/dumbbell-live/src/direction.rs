@@ -7,7 +7,8 @@ use crate::frame::{write_ecn, Headers, Tuple};
 use crate::frames::Frames;
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::log::{At, DropReason, Log, Place};
-use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::packet::Packet;
+use dumbbell_core::tcp::receiver::ReceiverStats;
 use dumbbell_core::units::Time;
 use dumbbell_sim::bottleneck::Bottleneck;
 use std::collections::{HashMap, VecDeque};
@@ -72,6 +73,8 @@ struct Flow {
     tuple: Tuple,
     line: u32,
     arrived: u64,
+    /// Of what left the queue.
+    received: ReceiverStats,
 }
 
 /// Most flows that are told apart at a time: as many as a port has numbers.
@@ -121,7 +124,7 @@ impl<A: Aqm> Direction<A> {
     }
 
     fn take_slot(&mut self, slot: u32, tuple: Tuple, treatment: &Treatment) {
-        let flow = Flow { tuple, line: self.line(treatment.delay), arrived: 0 };
+        let flow = Flow { tuple, line: self.line(treatment.delay), arrived: 0, received: ReceiverStats::default() };
         match self.flows.get_mut(slot as usize) {
             Some(place) => *place = flow,
             None => self.flows.push(flow),
@@ -241,6 +244,7 @@ impl<A: Aqm> Direction<A> {
     fn leave_queue(&mut self, packet: Packet, now: Time) {
         let frame = packet.seq as u32;
         write_ecn(self.frames.get_mut(frame), packet.ecn);
+        self.flows[packet.flow as usize].received.count(&packet);
         self.enter_line(packet.flow, frame, now);
     }
 
@@ -294,6 +298,11 @@ impl<A: Aqm> Direction<A> {
         self.flows.get(slot as usize).map_or(0, |flow| flow.arrived)
     }
 
+    /// What left the queue of the flow in `slot`.
+    pub fn received(&self, slot: u32) -> ReceiverStats {
+        self.flows.get(slot as usize).map_or_else(ReceiverStats::default, |flow| flow.received)
+    }
+
     /// Flows in slots that were announced.
     pub fn announced(&self) -> usize {
         self.announced
@@ -334,11 +343,6 @@ impl<A: Aqm> Direction<A> {
 /// Whether a queue discipline cannot be used on frames: it needs what no header carries.
 pub fn needs_values(aqm: &str) -> bool {
     aqm == dumbbell_core::aqm::csaqm::NAME
-}
-
-/// ECN as it stands in a frame.
-pub fn ecn_of(frame: &[u8]) -> Option<Ecn> {
-    Headers::read(frame).map(|headers| headers.ecn)
 }
 
 #[cfg(test)]

@@ -84,12 +84,12 @@ impl<A: Aqm, P: Port> Forwarder<A, P> {
         Forwarder { ports, directions, lateness, effort: Effort::default(), patience: Patience(SPIN[0]) }
     }
 
-    /// Forwards until `stop` is set.
+    /// Forwards until one of `stops` is set.
     ///
     /// # Errors
     /// An interface is gone.
-    pub fn run(&mut self, clock: &Clock, stop: &AtomicBool, watch: &mut impl Watch<A>) -> io::Result<()> {
-        while !stop.load(Ordering::Relaxed) {
+    pub fn run(&mut self, clock: &Clock, stops: &[&AtomicBool], watch: &mut impl Watch<A>) -> io::Result<()> {
+        while !stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
             self.effort.rounds += 1;
             let busy = self.round(clock, watch)?;
             if !busy {

@@ -10,6 +10,8 @@ pub mod lateness;
 #[cfg(target_os = "linux")]
 pub mod clock;
 #[cfg(target_os = "linux")]
+pub mod flows;
+#[cfg(target_os = "linux")]
 pub mod forwarder;
 #[cfg(target_os = "linux")]
 pub mod namespaces;
@@ -19,3 +21,9 @@ mod netlink;
 pub mod packet_socket;
 #[cfg(target_os = "linux")]
 pub mod port;
+#[cfg(target_os = "linux")]
+mod priority;
+#[cfg(target_os = "linux")]
+pub mod run;
+#[cfg(target_os = "linux")]
+mod tcp_info;

@@ -283,3 +283,23 @@ fn offloads_off(index: u32) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Joins the two interfaces of the middle by a bridge of the kernel's: what forwarding costs without us. To be called in the middle.
+///
+/// # Errors
+/// What the kernel says.
+pub fn bridge() -> io::Result<()> {
+    const BRIDGE: u32 = INTERFACE + 2;
+    let mut netlink = Netlink::open()?;
+    let mut link = LinkMessage::default();
+    link.header.index = BRIDGE;
+    link.attributes = vec![LinkAttribute::IfName(name(BRIDGE)), LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Bridge)])];
+    netlink.create(RouteNetlinkMessage::NewLink(link))?;
+    for port in [INTERFACE, INTERFACE + 1] {
+        let mut member = LinkMessage::default();
+        member.header.index = port;
+        member.attributes = vec![LinkAttribute::Controller(BRIDGE)];
+        netlink.change(RouteNetlinkMessage::SetLink(member))?;
+    }
+    up(BRIDGE)
+}

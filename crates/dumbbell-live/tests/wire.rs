@@ -76,7 +76,7 @@ fn a_bottleneck_carries_its_rate_and_marks_those_that_ask_for_it() {
         let stop = AtomicBool::new(false);
         let received = std::thread::scope(|scope| {
             let (forwarder, stop) = (&mut forwarder, &stop);
-            let thread = scope.spawn(move || forwarder.run(&Clock::start(), stop, &mut ()));
+            let thread = scope.spawn(move || forwarder.run(&Clock::start(), &[stop], &mut ()));
             let received = download(&wire, to, Duration::from_secs(seconds));
             stop.store(true, Ordering::Relaxed);
             thread.join().expect("a forwarder").expect("no error");

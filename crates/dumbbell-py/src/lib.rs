@@ -1,5 +1,8 @@
 //! Python bindings of the engine: converts and releases the GIL; holds no logic.
 
+#[cfg(target_os = "linux")]
+mod live;
+
 use dumbbell_sim::table::{Column, Table};
 use dumbbell_sim::{Outcome, RunError, Tables};
 use pyo3::create_exception;
@@ -188,6 +191,8 @@ fn run(py: Python<'_>, config: &str, cancel: &Cancel, progress: Option<&Progress
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    #[cfg(target_os = "linux")]
+    live::add(module)?;
     module.add("Interrupted", module.py().get_type::<Interrupted>())?;
     module.add_class::<Cancel>()?;
     module.add_class::<Progress>()?;

@@ -13,12 +13,12 @@ pub mod endpoint;
 mod lines;
 mod setup;
 mod ways;
-mod web;
+pub mod web;
 
 use crate::bottleneck::Bottleneck;
 use crate::classes::Totals;
 use crate::config::{Classes, RunConfig, UdpConfig};
-use crate::measure::{FlowResult, Measures};
+use crate::measure::{Backlog, FlowResult, Measures, Seen};
 use crate::min_tree::MinTree;
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
@@ -389,7 +389,7 @@ impl<A: Aqm, L: Log> Engine<A, L> {
         self.arena.timers.set(slot as usize, timer);
         if started && origin == Origin::Listed {
             let listed = self.arena.listed(self.config.flows.len());
-            self.measures.flow_started(now, listed);
+            self.measures.flow_started(now, listed.filter(|one| one.tcp().is_some()).map(Endpoint::payload));
         }
         Ok(())
     }
@@ -478,18 +478,21 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             Due::Sample(line) => self.sample(line, now)?,
             Due::Series => {
                 let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
-                self.measures.point(now, listed, &self.entrance.bottleneck);
+                let Bottleneck { aqm, counters, .. } = &self.entrance.bottleneck;
+                let backlog = Backlog { packets: aqm.packets() as u64, bytes: aqm.bytes() };
+                self.measures.point(now, listed.map(Seen::from), counters.queue, backlog);
                 self.clock.took_point(now);
             }
             Due::End => {
                 self.clock.set(Due::End, Time::NEVER);
                 self.queue_over = true;
-                self.measures.finish_queue(&self.entrance.bottleneck);
+                let Bottleneck { aqm, counters, .. } = &self.entrance.bottleneck;
+                self.measures.finish_queue(counters, aqm.counters());
             }
             Due::Arrival(process) => self.on_arrival(process, now)?,
             Due::Begin => {
                 self.clock.set(Due::Begin, Time::NEVER);
-                self.measures.begin_queue(&mut self.entrance.bottleneck);
+                self.measures.begin_queue(&mut self.entrance.bottleneck.counters);
             }
         }
         Ok(())

@@ -9,6 +9,7 @@ mod engine;
 mod measure;
 mod min_tree;
 mod outcome;
+pub mod reported;
 mod short_flows;
 pub mod table;
 mod trace;

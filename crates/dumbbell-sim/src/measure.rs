@@ -1,14 +1,11 @@
 //! What a run measures while it is on its way; [`outcome`](crate::outcome) makes tables of it.
 
-use crate::bottleneck::Bottleneck;
 use crate::config::RunConfig;
 use crate::engine::endpoint::{Endpoint, Tcp, Transport};
 use crate::short_flows::ShortFlows;
 use crate::trace::Trace;
-use dumbbell_core::aqm::Aqm;
 use dumbbell_core::histogram::{CompactHistogram, Count, Histogram};
-use dumbbell_core::log::Log;
-use dumbbell_core::record::{FlowCounters, QueueCounters};
+use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
 use dumbbell_core::tcp::receiver::ReceiverStats;
 use dumbbell_core::tcp::sender::{Sender, SenderStats};
 use dumbbell_core::units::Time;
@@ -27,7 +24,11 @@ pub struct Samples {
 impl Samples {
     /// Takes a sample as `ss` would print it. A flow that has no RTT yet gives none.
     pub fn take(&mut self, sender: &Sender) {
-        let (srtt, cwnd) = (sender.conn.rtt.srtt_us(), sender.conn.cwnd);
+        self.add(sender.conn.rtt.srtt_us(), sender.conn.cwnd);
+    }
+
+    /// Takes a sample: smoothed RTT in us, 0 for none, and window in segments.
+    pub fn add(&mut self, srtt: u32, cwnd: u32) {
         if srtt == 0 {
             return;
         }
@@ -212,6 +213,47 @@ pub struct QueueSeries {
     pub drops: Vec<u64>,
 }
 
+/// What the time series sees of a listed endpoint.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    /// Payload that has arrived: acknowledged for TCP, received for UDP; bytes.
+    pub payload: u64,
+    /// The rest, of TCP.
+    pub tcp: Option<SeenTcp>,
+}
+
+/// What the time series sees of a TCP sender.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SeenTcp {
+    pub srtt_us: u32,
+    /// Segments.
+    pub cwnd: u32,
+    pub ssthresh: u32,
+    pub in_flight: u32,
+    /// Since the start.
+    pub retransmissions: u64,
+}
+
+impl From<&Endpoint> for Seen {
+    fn from(endpoint: &Endpoint) -> Seen {
+        let tcp = endpoint.tcp().map(|tcp| SeenTcp {
+            srtt_us: tcp.sender.conn.rtt.srtt_us(),
+            cwnd: tcp.sender.conn.cwnd,
+            ssthresh: tcp.sender.conn.ssthresh,
+            in_flight: tcp.sender.conn.in_flight(),
+            retransmissions: tcp.sender.stats.retransmissions,
+        });
+        Seen { payload: endpoint.payload(), tcp }
+    }
+}
+
+/// What is queued at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Backlog {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
 /// What a listed flow had at the last point of the series.
 #[derive(Clone, Copy, Default)]
 struct Before {
@@ -287,45 +329,38 @@ impl Measures {
         }
     }
 
-    /// A flow of `[[flows]]` started at `now`. From the start of the last one on, convergence is measured.
-    pub fn flow_started<'a>(&mut self, now: Time, listed: impl Iterator<Item = &'a Endpoint>) {
+    /// A flow of `[[flows]]` started at `now`. From the start of the last one on, convergence is measured. `payloads` are those of the listed flows.
+    pub fn flow_started(&mut self, now: Time, payloads: impl Iterator<Item = u64>) {
         self.waiting -= 1;
         if self.waiting == 0 {
-            self.last_start = Some((now, listed.filter_map(Endpoint::tcp).map(|tcp| tcp.sender.bytes_acked()).collect()));
+            self.last_start = Some((now, payloads.collect()));
         }
     }
 
     /// A point of the time series at `now`, over the listed endpoints in order.
-    pub fn point<'a, A: Aqm, L: Log>(
-        &mut self,
-        now: Time,
-        listed: impl Iterator<Item = &'a Endpoint>,
-        bottleneck: &Bottleneck<A, L>,
-    ) {
+    pub fn point(&mut self, now: Time, listed: impl Iterator<Item = Seen>, counts: QueueCounters, backlog: Backlog) {
         let seconds = self.interval.as_secs_f64();
         let time_s = now.as_secs_f64();
         let series = &mut self.flow_series;
         let first = series.goodput_mbit.len();
         let mut tcp_flows = 0;
         let mut since_entry = Vec::new();
-        for (number, endpoint) in listed.enumerate() {
-            let payload = endpoint.payload();
-            let sender = endpoint.tcp().map(|tcp| &tcp.sender);
-            if sender.is_some() {
+        for (number, Seen { payload, tcp }) in listed.enumerate() {
+            if tcp.is_some() {
                 if let (Some((_, at_entry)), None) = (&self.last_start, self.convergence_cumulative) {
                     since_entry.push((payload - at_entry[number]) as f64);
                 }
                 tcp_flows += 1;
             }
-            let retransmissions = sender.map_or(0, |sender| sender.stats.retransmissions);
+            let retransmissions = tcp.map_or(0, |tcp| tcp.retransmissions);
             let before = &mut self.before[number];
             series.time_s.push(time_s);
             series.flow.push(number as u64);
             series.goodput_mbit.push((payload - before.payload) as f64 * 8e-6 / seconds);
-            series.srtt_ms.push(sender.map_or(f64::NAN, |sender| f64::from(sender.conn.rtt.srtt_us()) / 1e3));
-            series.cwnd.push(sender.map_or(0, |sender| u64::from(sender.conn.cwnd)));
-            series.ssthresh.push(sender.map_or(0, |sender| u64::from(sender.conn.ssthresh)));
-            series.in_flight.push(sender.map_or(0, |sender| u64::from(sender.conn.in_flight())));
+            series.srtt_ms.push(tcp.map_or(f64::NAN, |tcp| f64::from(tcp.srtt_us) / 1e3));
+            series.cwnd.push(tcp.map_or(0, |tcp| u64::from(tcp.cwnd)));
+            series.ssthresh.push(tcp.map_or(0, |tcp| u64::from(tcp.ssthresh)));
+            series.in_flight.push(tcp.map_or(0, |tcp| u64::from(tcp.in_flight)));
             series.retransmissions.push(retransmissions - before.retransmissions);
             *before = Before { payload, retransmissions };
         }
@@ -340,14 +375,13 @@ impl Measures {
                 self.convergence_cumulative = Some(since);
             }
         }
-        let counts = bottleneck.counters.queue;
         let before = std::mem::replace(&mut self.queue_before, counts);
         let since = |of: fn(&QueueCounters) -> u64| of(&counts) - of(&before);
         let (sojourn_ns, sent) = (since(|queue| queue.sojourn_ns), since(|queue| queue.sent));
         let queue_series = &mut self.queue_series;
         queue_series.time_s.push(time_s);
-        queue_series.backlog_packets.push(bottleneck.aqm.packets() as u64);
-        queue_series.backlog_bytes.push(bottleneck.aqm.bytes());
+        queue_series.backlog_packets.push(backlog.packets);
+        queue_series.backlog_bytes.push(backlog.bytes);
         queue_series.sojourn_mean_ms.push(if sent > 0 { sojourn_ns as f64 / sent as f64 / 1e6 } else { 0.0 });
         queue_series.throughput_mbit.push(since(|queue| queue.bytes) as f64 * 8e-6 / seconds);
         queue_series.ce_marks.push(since(|queue| queue.ce_marks));
@@ -362,9 +396,9 @@ impl Measures {
     }
 
     /// The measured time of the queue begins.
-    pub fn begin_queue<A: Aqm, L: Log>(&mut self, bottleneck: &mut Bottleneck<A, L>) {
-        self.queue_begun = bottleneck.counters.queue;
-        bottleneck.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
+    pub fn begin_queue(&mut self, counters: &mut Counters) {
+        self.queue_begun = counters.queue;
+        counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
     }
 
     /// The measured time of listed endpoint `number`, of `listed` in all, is over.
@@ -376,9 +410,8 @@ impl Measures {
         };
     }
 
-    /// The measured time of the queue is over.
-    pub fn finish_queue<A: Aqm, L: Log>(&mut self, bottleneck: &Bottleneck<A, L>) {
-        let log = &bottleneck.counters;
+    /// The measured time of the queue is over. `of_discipline` are the counters that the queue discipline itself keeps, by name.
+    pub fn finish_queue(&mut self, log: &Counters, of_discipline: impl IntoIterator<Item = (String, u64)>) {
         let internal = log.internal.iter().flat_map(|(name, of)| {
             let counts = [("packets", of.packets), ("ce_marks", of.ce_marks), ("sce_marks", of.sce_marks), ("drops", of.drops)];
             counts.map(|(what, count)| (format!("{name}_{what}"), count))
@@ -386,7 +419,7 @@ impl Measures {
         self.queue = QueueResult {
             sojourn: log.flows.sojourn.clone(),
             all: log.queue.after(&self.queue_begun),
-            counters: bottleneck.aqm.counters().into_iter().chain(internal).collect(),
+            counters: of_discipline.into_iter().chain(internal).collect(),
         };
     }
 }

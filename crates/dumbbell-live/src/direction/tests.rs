@@ -4,6 +4,7 @@ use super::*;
 use crate::frame::tests::ipv4;
 use dumbbell_core::aqm::{self, AnyAqm, QueueContext};
 use dumbbell_core::log::{Mark, MarkReason};
+use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::Rate;
 use dumbbell_core::with_aqm;
 use dumbbell_sim::config::Shaper;
@@ -204,7 +205,7 @@ fn lived<A: Aqm>(aqm: A, shaper: Shaper) -> (Vec<(u64, u64)>, Vec<u64>, Counts) 
             let bytes = direction.bytes(frame);
             let number = u64::from(u16::from_be_bytes([bytes[18], bytes[19]]));
             left.push((due.0, number));
-            if ecn_of(bytes) == Some(Ecn::Ce) {
+            if Headers::read(bytes).is_some_and(|headers| headers.ecn == Ecn::Ce) {
                 marked.push(number);
             }
             direction.gone(frame);
