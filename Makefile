@@ -29,7 +29,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo validation linux linux-runs sce abe l4s l4s-questions csaqm bbr check-bbr reference build test fuzz lint wheel wheel-test bench bench-live clean tools nightly
+.PHONY: demo validation linux linux-runs sce abe l4s l4s-questions csaqm bbr check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -157,6 +157,7 @@ bench:
 	BENCH_HISTORY=$(BENCH_HISTORY) cargo bench --quiet -p dumbbell-sim --bench packets
 
 # frames per second of the live engine, beside a bridge of the kernel's
+.PHONY: bench-live
 bench-live:
 	cargo run --quiet --release -p dumbbell-live --example forward
 

@@ -1,8 +1,5 @@
 //! Python bindings of the engine: converts and releases the GIL; holds no logic.
 
-#[cfg(target_os = "linux")]
-mod live;
-
 use dumbbell_sim::table::{Column, Table};
 use dumbbell_sim::{Outcome, RunError, Tables};
 use pyo3::create_exception;
@@ -12,6 +9,9 @@ use pyo3::types::PyBytes;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+
+#[cfg(target_os = "linux")]
+mod live;
 
 create_exception!(dumbbell._native, Interrupted, PyException, "The run was cancelled.");
 
