@@ -67,29 +67,36 @@ def test_a_run_measures_what_the_simulator_does() -> None:
     assert summary["frames_lost"] == 0
     assert summary["ce_marks"] > 0
     assert abs(summary["goodput_total_mbit"] - simulated["goodput_total_mbit"]) < 0.03 * 20
-    tables = {name: dict((column, kind) for column, kind, _ in columns) for name, (_, columns) in _native.gather([result])}
+    tables = {name: {column: kind for column, kind, _ in of} for name, (_, of) in _native.gather([result])}
     assert tables["runs"]["lateness_p99_ms"] == "f64"
     assert "probes" not in tables["flows"]
 
 
-def _processes(parent: int) -> list[int]:
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True, check=False).stdout
-    return [int(word) for word in found.split()]
+def _children(parent: int) -> list[int]:
+    tasks = Path(f"/proc/{parent}/task").glob("*/children")
+    return [int(word) for task in tasks for word in task.read_text().split()]
+
+
+BEGIN = """
+import json, sys
+from dumbbell import _native
+from dumbbell.experiment import Cell
+from dumbbell.live import engine as live
+
+with live.Lab(live.Engine()) as lab:
+    lab.submit(Cell("a", "", {}, 1, json.loads(sys.argv[1])), _native.Progress()).result()
+"""
 
 
 def test_the_process_of_a_run_ends_with_the_one_that_began_it(tmp_path: Path) -> None:
     measured(cell(duration="1s"))  # skips where it is not allowed
     script = tmp_path / "begin.py"
-    script.write_text(
-        "import sys\nfrom dumbbell import _native\nfrom dumbbell.live import engine as live\nfrom dumbbell.experiment import Cell\n"
-        "one = Cell('a', '', {}, 1, __import__('json').loads(sys.argv[1]))\n"
-        "with live.Lab(live.Engine()) as lab:\n    lab.submit(one, _native.Progress()).result()\n"
-    )
+    script.write_text(BEGIN)
     one = cell(duration="60s")
     parent = subprocess.Popen([sys.executable, str(script), one.config], env=dict(os.environ))
     try:
         deadline = time.monotonic() + 20
-        while not (children := _processes(parent.pid)) and time.monotonic() < deadline:
+        while not (children := _children(parent.pid)) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert len(children) == 1
         time.sleep(1.0)

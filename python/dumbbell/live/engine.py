@@ -51,6 +51,10 @@ class Engine:
                 check(cell, experiment.file)
         return []
 
+    def workers(self, _jobs: int) -> "Lab":
+        """Return where runs are carried out: one at a time, whatever is asked for."""
+        return Lab(self)
+
 
 def engine(text: str) -> Engine | None:
     """Return the engine if `--engine` names this one; raises InputError where it cannot work at all."""
@@ -154,9 +158,10 @@ def reason(result: _native.Result) -> str:
     late, allowed = summary["lateness_p99_ms"], summary["lateness_allowed_ms"]
     if summary["valid"]:
         return ""
+    remedy = "use a lower rate or an idle machine"
     if late > allowed:
-        return f"1 % of the frames left more than {late:.3g} ms late, allowed: {allowed:.3g} ms; use a lower rate or an idle machine"
-    return f"{summary['frames_lost']} frames were lost outside the bottleneck, allowed: none; use a lower rate or an idle machine"
+        return f"1 % of the frames left more than {late:.3g} ms late, allowed: {allowed:.3g} ms; {remedy}"
+    return f"{summary['frames_lost']} frames were lost outside the bottleneck, allowed: none; {remedy}"
 
 
 def _loudly(cell: Cell, text: str) -> None:
