@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// Namespaces are not allowed.
-    #[error("found no permission for network namespaces ({0}), allowed: root, or user namespaces (sysctl user.max_user_namespaces above 0, kernel.apparmor_restrict_unprivileged_userns and a container's seccomp profile permitting)")]
+    #[error("found no permission for network namespaces ({0}), allowed: root, or user namespaces (sysctl user.max_user_namespaces and user.max_net_namespaces above 0, kernel.apparmor_restrict_unprivileged_userns and a container's seccomp profile permitting)")]
     NotAllowed(io::Error),
     /// Something else failed.
     #[error("{what}: found {source}, allowed: a kernel with network namespaces, veth and packet sockets")]
