@@ -13,7 +13,7 @@ use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Time;
 use dumbbell_core::with_aqm;
 use dumbbell_sim::bottleneck::Bottleneck;
-use dumbbell_sim::config::{cc_name, EcnEcho, RunConfig};
+use dumbbell_sim::config::{cc_name, Classes, EcnEcho, FlowConfig, RunConfig};
 use dumbbell_sim::reported::{Counted, Flow, Recorder};
 use dumbbell_sim::Outcome;
 use serde_json::{json, Value};
@@ -204,7 +204,7 @@ pub fn run(config: &Value, cancel: &Arc<AtomicBool>, progress: &Arc<AtomicU64>) 
 
 /// The flows of a run, as the kernel is to carry them out.
 fn plans(config: &RunConfig) -> Plans {
-    let plan = |(number, flow): (usize, &dumbbell_sim::config::FlowConfig)| Plan {
+    let plan = |(number, flow): (usize, &FlowConfig)| Plan {
         cc: kernel_name(cc_name(&flow.cc)).to_owned(),
         start: flow.start.draw(config.run.seed, "start", number),
         stop: flow.params.stop,
@@ -216,16 +216,16 @@ fn plans(config: &RunConfig) -> Plans {
 }
 
 /// Both directions: data through the queue, acknowledgements through a line of the base RTT, as in the simulator.
-fn directions<A: Aqm>(config: &RunConfig, plans: &Plans, classes: &[u16], of_flow: &[u16], aqm: A) -> [Direction<A>; 2] {
+fn directions<A: Aqm>(config: &RunConfig, plans: &Plans, classes: &Classes, aqm: A) -> [Direction<A>; 2] {
     let bottleneck = &config.bottleneck;
     let queue =
-        Bottleneck::new(aqm, classes.len(), bottleneck.rate, bottleneck.shaper, bottleneck.burst, Dropped::default());
+        Bottleneck::new(aqm, classes.list.len(), bottleneck.rate, bottleneck.shaper, bottleneck.burst, Dropped::default());
     let mut data = Direction::new(Some(queue), Treatment::default(), MOST_FRAMES);
     let mut acks = Direction::new(None, Treatment::default(), MOST_FRAMES);
     for ((number, tuple), flow) in (0..).zip(plans.tuples()).zip(&config.flows) {
         let params = &flow.params;
         let key = FlowKey { src_host: params.src_host, dst_host: params.dst_host, ports: number, dscp: params.dscp };
-        data.announce(tuple, &Treatment { key, class: of_flow[number as usize], delay: Time::ZERO });
+        data.announce(tuple, &Treatment { key, class: classes.of_flow[number as usize], delay: Time::ZERO });
         acks.announce(tuple.reversed(), &Treatment { delay: params.base_rtt, ..Treatment::default() });
     }
     [data, acks]
@@ -239,9 +239,7 @@ fn carry_out<A: Aqm + Send>(
 ) -> Result<Outcome, LiveError> {
     let (plans, over) = (plans(config), Arc::new(AtomicBool::new(false)));
     let mut director = Director::new(config, &over, progress);
-    let classes = director.recorder.classes().clone();
-    let numbers: Vec<u16> = (0..classes.list.len() as u16).collect();
-    let directions = directions(config, &plans, &numbers, &classes.of_flow, aqm);
+    let directions = directions(config, &plans, director.recorder.classes(), aqm);
     let wire = Wire::new()?;
     let mut ports = Vec::new();
     for index in wire.interfaces() {
