@@ -37,6 +37,10 @@ def measured(one: Cell, said: list[str] | None = None) -> _native.Result:
             pytest.skip(str(error))
 
 
+def live_cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
 @pytest.mark.parametrize(
     ("change", "key"),
     [
@@ -44,7 +48,7 @@ def measured(one: Cell, said: list[str] | None = None) -> _native.Result:
         ({"udp": [{}]}, "udp"),
         ({"aqm": "csaqm"}, "bottleneck.aqm"),
         ({"flows": [{"cc": "cubic", "loss": 0.01}]}, "flows[0].path"),
-        ({"flows": [{"cc": "cubic"}, {"cc": "cubic_sce"}]}, "flows[1].cc"),
+        ({"flows": [{"cc": "cubic"}, {"cc": "cubic-sce"}]}, "flows[1].cc"),
         ({"flows": [{"cc": "cubic", "app_rate": "1Mbit"}]}, "flows[0].app_rate"),
         ({"hosts": {"mss": "1kB"}}, "hosts.mss"),
     ],
@@ -62,10 +66,10 @@ def test_a_run_measures_what_the_simulator_does() -> None:
     result = measured(one, said)
     summary, simulated = json.loads(result.summary), json.loads(_native.run(one.config, _native.Cancel()).summary)
     assert (summary["valid"] == 0) == bool(said)
-    if said:
-        pytest.skip(f"this machine is too busy: {said[0]}")
     assert summary["frames_lost"] == 0
     assert summary["ce_marks"] > 0
+    if said or os.getloadavg()[0] > live_cores():
+        pytest.skip(f"this machine is too busy to compare: load {os.getloadavg()[0]:.1f}, {said}")
     assert abs(summary["goodput_total_mbit"] - simulated["goodput_total_mbit"]) < 0.03 * 20
     tables = {name: {column: kind for column, kind, _ in of} for name, (_, of) in _native.gather([result])}
     assert tables["runs"]["lateness_p99_ms"] == "f64"

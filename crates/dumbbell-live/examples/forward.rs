@@ -24,6 +24,7 @@ const TIME: Duration = Duration::from_secs(2);
 fn frame(length: usize) -> Vec<u8> {
     let mut frame = vec![0; length];
     frame[..6].copy_from_slice(&[0x02, 0, 0, 0, 0, 9]);
+    frame[6..12].copy_from_slice(&[0x02, 0, 0, 0, 0, 1]);
     frame[12..14].copy_from_slice(&[0x08, 0x00]);
     frame[14..34].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 200, 0, 1, 10, 200, 0, 2]);
     frame[16..18].copy_from_slice(&((length - 14) as u16).to_be_bytes());

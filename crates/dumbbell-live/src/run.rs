@@ -8,6 +8,7 @@ use crate::lateness::{allowed, Lateness};
 use crate::namespaces::{Doing, SetupError, Wire};
 use crate::packet_socket::PacketSocket;
 use crate::port::Port;
+use crate::priority;
 use dumbbell_core::aqm::{self, Aqm, FlowKey, QueueContext};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Time;
@@ -262,15 +263,19 @@ fn carry_out<A: Aqm + Send>(
             }
             result
         };
-        let receiving = scope.spawn(move || ending(receivers.run(stop)));
+        let receiving = scope.spawn(move || {
+            priority::raise(priority::ENDS);
+            ending(receivers.run(stop))
+        });
         let sending = scope.spawn(move || {
+            priority::raise(priority::ENDS);
             let mut flows = Vec::new();
             let done = wire.left.enter().and_then(|()| plans.send(clock, duration, series, stop)).map(|found| flows = found);
             ending(done).map(|()| flows)
         });
         let (forwarder, director, over) = (&mut forwarder, &mut director, &over);
         let forwarding = scope.spawn(move || {
-            crate::priority::raise();
+            priority::raise(priority::FORWARDER);
             let done = forwarder.run(clock, &[stop, over], director);
             ending(done)
         });
