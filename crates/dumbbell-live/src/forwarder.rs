@@ -18,7 +18,7 @@ const LONGEST_SLEEP: Time = Time::from_millis(20);
 /// Times that the kernel may refuse to take a frame, as it does if its memory for us is full, before the frame is given up.
 const TRIES: u32 = 1000;
 /// Bounds of [`Patience`]: what a sleep is shortened by at least and at most.
-const SPIN: [Time; 2] = [Time::from_micros(20), Time::from_micros(500)];
+const SPIN: [Time; 2] = [Time::from_micros(20), Time::from_micros(100)];
 
 /// Looks at a run while it goes on, or steers it: series, changes of rate, a live view.
 pub trait Watch<A: Aqm> {
@@ -44,6 +44,11 @@ impl<A: Aqm> Watch<A> for () {
 struct Patience(Time);
 
 impl Patience {
+    /// It did not sleep: what it learnt fades by 1 ns a round, since without a sleep it learns nothing new. A round takes about 1 us.
+    fn stayed_awake(&mut self) {
+        self.0 = Time(self.0 .0 - 1).max(SPIN[0]);
+    }
+
     fn overslept(&mut self, by: Time) {
         // a late awakening counts at once, and is forgotten over some hundreds of timely ones
         let faded = self.0 .0 - self.0 .0 / 256;
@@ -160,6 +165,7 @@ impl<A: Aqm, P: Port> Forwarder<A, P> {
         let now = clock.now();
         let awake = next.saturating_sub(self.patience.0);
         if awake <= now {
+            self.patience.stayed_awake();
             return Ok(());
         }
         let target = awake.min(now + LONGEST_SLEEP);
@@ -186,13 +192,16 @@ mod tests {
     #[test]
     fn patience_grows_at_once_and_shrinks_slowly() {
         let mut patience = Patience(SPIN[0]);
-        patience.overslept(Time::from_micros(80));
-        assert_eq!(patience.0, Time::from_micros(100));
+        patience.overslept(Time::from_micros(64));
+        assert_eq!(patience.0, Time::from_micros(80));
         patience.overslept(Time::ZERO);
-        assert_eq!(patience.0, Time(100_000 - 390));
+        assert_eq!(patience.0, Time(80_000 - 312));
         (0..1000).for_each(|_| patience.overslept(Time::ZERO));
         assert_eq!(patience.0, SPIN[0]);
         patience.overslept(Time::from_secs(1));
         assert_eq!(patience.0, SPIN[1]);
+        // it must not spin for ever after one bad moment
+        (0..80_000).for_each(|_| patience.stayed_awake());
+        assert_eq!(patience.0, SPIN[0]);
     }
 }
