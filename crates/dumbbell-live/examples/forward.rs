@@ -7,6 +7,7 @@ use dumbbell_core::units::Rate;
 use dumbbell_live::clock::Clock;
 use dumbbell_live::direction::{Direction, Dropped, Treatment};
 use dumbbell_live::forwarder::Forwarder;
+use dumbbell_live::frame::updated;
 use dumbbell_live::namespaces::{bridge, gain_permission, Wire, INTERFACE};
 use dumbbell_live::packet_socket::PacketSocket;
 use dumbbell_live::port::{Port, BATCH};
@@ -28,6 +29,10 @@ fn frame(length: usize) -> Vec<u8> {
     frame[12..14].copy_from_slice(&[0x08, 0x00]);
     frame[14..34].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 200, 0, 1, 10, 200, 0, 2]);
     frame[16..18].copy_from_slice(&((length - 14) as u16).to_be_bytes());
+    // a bridge that asks the packet filter looks at the checksum
+    let words: Vec<u16> = frame[14..34].chunks(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
+    let checksum = words.into_iter().fold(0xffff, |sum, word| updated(sum, 0, word));
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
     frame
 }
 
@@ -62,7 +67,10 @@ fn flood(wire: &Wire, length: usize) -> io::Result<(u64, f64)> {
 fn say(what: &str, length: usize, frames: u64, computed: f64) {
     let rate = frames as f64 / TIME.as_secs_f64();
     let each = if frames > 0 { computed / frames as f64 * 1e9 } else { f64::NAN };
-    println!("{what:24} {length:5} B  {rate:9.0} frames/s  {:6.2} Gbit/s  {each:6.0} ns of a core each", rate * length as f64 * 8e-9);
+    println!(
+        "{what:24} {length:5} B  {rate:9.0} frames/s  {:6.2} Gbit/s  {each:6.0} ns of a core each",
+        rate * length as f64 * 8e-9
+    );
 }
 
 fn forwarded<A: Aqm + Send>(what: &str, aqm: A, length: usize) -> Result<(), Box<dyn Error>> {
@@ -73,8 +81,7 @@ fn forwarded<A: Aqm + Send>(what: &str, aqm: A, length: usize) -> Result<(), Box
     }
     let ports: [PacketSocket; 2] = ports.try_into().map_err(|_| "two ports")?;
     let queue = Bottleneck::new(aqm, 1, Rate::from_mbit(100_000), Shaper::Link, 1514, Dropped::default());
-    let directions =
-        [Direction::new(Some(queue), Treatment::default(), 4096), Direction::new(None, Treatment::default(), 4096)];
+    let directions = [Direction::new(Some(queue), Treatment::default(), 4096), Direction::new(None, Treatment::default(), 4096)];
     let mut forwarder = Forwarder::new(ports, directions);
     let stop = AtomicBool::new(false);
     let spent = std::thread::scope(|scope| -> io::Result<f64> {
