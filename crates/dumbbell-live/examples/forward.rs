@@ -109,9 +109,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let each = alone / sent.max(1) as f64;
         wire.middle.within(bridge)?;
         let before = received(&wire)?;
-        let (sent, both) = flood(&wire, length)?;
+        let (bridged, both) = flood(&wire, length)?;
         // the bridge works in the sender's time
-        say("kernel's bridge", length, received(&wire)? - before, both - each * sent as f64);
+        say("kernel's bridge", length, received(&wire)? - before, both - each * bridged as f64);
         forwarded("forwarder, pfifo", pfifo::State::new(pfifo::Params::default(), &context), length)?;
         forwarded("forwarder, codel", codel::State::new(codel::Params::default(), &context), length)?;
     }
