@@ -160,6 +160,11 @@ BENCH_HISTORY := $(shell git describe --always --dirty 2>/dev/null)
 bench:
 	BENCH_HISTORY=$(BENCH_HISTORY) cargo bench --quiet -p dumbbell-sim --bench packets
 
+# frames per second of the live engine, beside a bridge of the kernel's
+.PHONY: bench-live
+bench-live:
+	cargo run --quiet --release -p dumbbell-live --example forward
+
 clean:
 	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
 		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-questions.md l4s-questions csaqm.duckdb csaqm-questions.duckdb csaqm.md csaqm bbr.duckdb check-bbr python/dumbbell/_native*.so

@@ -249,7 +249,7 @@ def test_keys_depend_on_kernel_program_and_mapping(home: Path, monkeypatch: pyte
 
 def run(home: Path, script: str, **options: Any) -> sweep.Report:
     chosen = linux.Engine(kernel(home, script))
-    return sweep.run([parsed()], home.parent / "r.duckdb", jobs=1, linux=chosen, progress=False, **options)
+    return sweep.run([parsed()], home.parent / "r.duckdb", jobs=1, engine=chosen, progress=False, **options)
 
 
 @needs_cc
@@ -415,7 +415,7 @@ def test_the_same_seed_is_the_same_run_on_linux(aqm: str, tmp_path: Path) -> Non
     chosen = linux.Engine(kernels.load())
     hashes = []
     for name in ("a", "b"):
-        report = sweep.run([one], tmp_path / name, jobs=1, linux=chosen, progress=False)
+        report = sweep.run([one], tmp_path / name, jobs=1, engine=chosen, progress=False)
         assert report.done == 1, report.failed
         with Store.open(tmp_path / name) as store:
             runs, flows = store.table("runs"), store.table("flows")

@@ -17,9 +17,10 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-fn main() -> io::Result<()> {
+/// A hash of all sources in these folders, in hexadecimal.
+fn hash(folders: &[&str]) -> io::Result<String> {
     let mut found = Vec::new();
-    for folder in ["../dumbbell-core/src", "../dumbbell-sim/src"] {
+    for folder in folders {
         println!("cargo:rerun-if-changed={folder}");
         sources(Path::new(folder), &mut found)?;
     }
@@ -29,6 +30,12 @@ fn main() -> io::Result<()> {
         hasher.write(path.to_string_lossy().as_bytes());
         hasher.write(&fs::read(path)?);
     }
-    println!("cargo:rustc-env=DUMBBELL_ENGINE_SOURCES={:08x}", hasher.finish() as u32);
+    Ok(format!("{:08x}", hasher.finish() as u32))
+}
+
+fn main() -> io::Result<()> {
+    let [core, sim, live] = ["../dumbbell-core/src", "../dumbbell-sim/src", "../dumbbell-live/src"];
+    println!("cargo:rustc-env=DUMBBELL_ENGINE_SOURCES={}", hash(&[core, sim])?);
+    println!("cargo:rustc-env=DUMBBELL_LIVE_SOURCES={}", hash(&[core, sim, live])?);
     Ok(())
 }

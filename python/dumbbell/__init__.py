@@ -15,6 +15,7 @@ from dumbbell.errors import InputError
 from dumbbell.errors import shown as _shown
 from dumbbell.experiment import Experiment, load, parse
 from dumbbell.linux.engine import engine as _linux_engine
+from dumbbell.live.engine import engine as _live_engine
 from dumbbell.results import Results
 
 __all__ = ["Experiment", "InputError", "Results", "engine_version", "load", "open", "parse", "run"]
@@ -44,8 +45,8 @@ def run(
     `overrides` replace keys, `{"bottleneck.rate": "40Mbit"}` or `["bottleneck.rate=40Mbit"]`. Results go to the file
     `output`, which may hold some of them already; without it they last as long as the object that is returned. Runs
     are carried out on `jobs` cores (all by default) or by the workers of the Dask scheduler whose address is
-    `cluster`; by the simulator or, if `engine` is "linux" or "linux:NAME", on a kernel. `progress` is whether to show
-    a bar, by default in terminals and notebooks, or a function of runs done and runs in all.
+    `cluster`; by the simulator or, if `engine` is "linux", "linux:NAME" or "live", by a kernel. `progress` is whether
+    to show a bar, by default in terminals and notebooks, or a function of runs done and runs in all.
 
     Raises InputError (a ValueError of one line) on bad input, RuntimeError if a run fails and KeyboardInterrupt,
     after keeping what is finished, on Ctrl-C.
@@ -64,10 +65,10 @@ def run(
     folder = None if output is not None else tempfile.TemporaryDirectory(prefix="dumbbell-")
     path = _path(output) if output is not None else str(Path(str(folder and folder.name)) / "results.duckdb")
     keys: list[str] = []
-    linux = _linux_engine(engine)
-    if linux is not None:
-        linux.prepare([checked])
-    report = _sweep.run([checked], path, jobs=jobs, cluster=cluster, linux=linux, progress=progress, keys=keys)
+    other = _live_engine(engine) or _linux_engine(engine)
+    if other is not None:
+        other.prepare([checked])
+    report = _sweep.run([checked], path, jobs=jobs, cluster=cluster, engine=other, progress=progress, keys=keys)
     if report.interrupted:
         raise KeyboardInterrupt
     if report.failed:

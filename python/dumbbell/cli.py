@@ -15,6 +15,7 @@ from dumbbell.commands import add_commands
 from dumbbell.errors import InputError, nearest, one_line
 from dumbbell.linux.command import linux
 from dumbbell.linux.engine import engine as linux_engine
+from dumbbell.live.engine import engine as live_engine
 from dumbbell.store import Alike
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -65,7 +66,9 @@ def run(
     engine: Annotated[
         str,
         typer.Option(
-            "--engine", metavar="ENGINE", help="What runs them: sim, linux or linux:NAME, a kernel of dumbbell linux."
+            "--engine",
+            metavar="ENGINE",
+            help="What runs them: sim, live, linux or linux:NAME, a kernel of dumbbell linux.",
         ),
     ] = "sim",
     dry_run: Annotated[
@@ -75,20 +78,20 @@ def run(
     """Run experiments; what the results file has already is not run again."""
     if jobs is not None and cluster is not None:
         raise InputError("run", "", "--jobs and --cluster", "one of them")
-    guests = linux_engine(engine)
-    if guests is not None and cluster is not None:
-        raise InputError("run", "", "--cluster and --engine linux", "one of them")
+    other = live_engine(engine) or linux_engine(engine)
+    if other is not None and cluster is not None:
+        raise InputError("run", "", f"--cluster and --engine {engine}", "one of them")
     experiments = [experiment.load(file, settings) for file in files]
-    for note in guests.prepare(experiments) if guests else ():
+    for note in other.prepare(experiments) if other else ():
         print(f"not quite the same on Linux: {note}", file=sys.stderr)
     if dry_run:
         workers = sweep.slots(jobs, cluster)
-        plan = sweep.estimate(experiments, output, workers, guests)
+        plan = sweep.estimate(experiments, output, workers, other)
         kept = f", {plan.kept} of them already in {output}" if plan.kept else ""
         costs = f"about {_duration(plan.seconds)} on {workers} cores, {_size(plan.size)} in {output}"
         print(f"{plan.runs} runs{kept}; {costs}")
         return
-    report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, linux=guests, on_failure=_failure)
+    report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, engine=other, on_failure=_failure)
     counts = f"{report.done} runs done, {report.kept} kept from before, {len(report.failed)} failed"
     print(f"{counts}{', interrupted' if report.interrupted else ''}: {output}", file=sys.stderr)
     if report.interrupted:

@@ -51,6 +51,34 @@ def _rtt(whose: str) -> list[Column]:
 _KEY = Column("key", "", "run", "Key of the run, as in table runs: it joins the tables.")
 _CLASS = Column("class", "", "class", "Number of the class of traffic in its run, as in table classes.")
 
+_LATE = "How late frames left against their schedule, in that direction whose P99 is the larger. Live runs only."
+_LIVE = [
+    Column("lateness_p50_ms", "ms", "lateness, P50", f"Median. {_LATE}"),
+    Column("lateness_p99_ms", "ms", "lateness, P99", f"What 99 % of the frames did not exceed. {_LATE}"),
+    Column("lateness_max_ms", "ms", "lateness, maximum", f"Maximum. {_LATE}"),
+    Column(
+        "lateness_allowed_ms",
+        "ms",
+        "lateness allowed",
+        "P99 of the lateness up to which the run is valid: a tenth of the smallest of base RTT, target of the queue "
+        "discipline and ten packet times. Live runs only.",
+    ),
+    Column(
+        "frames_lost",
+        "frames",
+        "frames lost outside the queue",
+        "Frames that found no room in a ring or buffer of the engine. Live runs only.",
+    ),
+    Column(
+        "valid",
+        "",
+        "valid",
+        "1 if the lateness was allowed and no frame was lost outside the queue, else 0: then the run says little. "
+        "Live runs only.",
+    ),
+    Column("forwarder", "", "forwarder", "JSON: what the forwarding thread did. Live runs only."),
+]
+
 _RUNS = [
     Column("key", "", "run", "Hash of configuration, seed and engine version: equal runs have equal keys."),
     Column("experiment", "", "experiment", "Name of the experiment: that of its file, without the ending."),
@@ -161,6 +189,7 @@ _RUNS = [
         "of cake, l and c of dualpi2): NAME_packets, NAME_ce_marks, NAME_sce_marks and NAME_drops.",
     ),
     Column("events", "events", "events", "Events that the engine handled: a measure of its work."),
+    *_LIVE,
     Column(
         "rate_ratio",
         "",

@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -27,9 +27,6 @@ from dumbbell.errors import InputError, one_line
 from dumbbell.experiment import Cell, Experiment
 from dumbbell.schema import SENDERS
 from dumbbell.store import Alike, Finished, Measured, Store
-
-if TYPE_CHECKING:
-    from dumbbell.linux.engine import Engine
 
 PACKETS_PER_SECOND = 8.0e6  # of one core, where no run can be tried out: in the middle of the cases of make bench
 _TRIALS = 24  # runs that an estimate tries out
@@ -137,14 +134,14 @@ def _speed(cells: list[Cell], jobs: int) -> float:
     return len(costs) / sum(costs) if costs else PACKETS_PER_SECOND
 
 
-def estimate(experiments: list[Experiment], output: str | Path, jobs: int, linux: "Engine | None" = None) -> Estimate:
+def estimate(experiments: list[Experiment], output: str | Path, jobs: int, engine: "Engine | None" = None) -> Estimate:
     """Return what `run` would do; reads the store if there is one and writes nothing. Raises InputError.
 
     Exact in the number of runs, apart from those that several files of a large sweep share. How long they take is
     reckoned from a few that are tried out for some seconds. Neither time nor memory grows with the number of runs.
     """
-    if linux is not None:
-        experiments = [dataclasses.replace(experiment, engine=linux.version) for experiment in experiments]
+    if engine is not None:
+        experiments = [dataclasses.replace(experiment, engine=engine.version) for experiment in experiments]
     total = sum(map(len, experiments))
     work, longest, size, kept, runs = 0.0, 0.0, 0.0, 0.0, float(total)
     with contextlib.ExitStack() as stack:
@@ -153,12 +150,12 @@ def estimate(experiments: list[Experiment], output: str | Path, jobs: int, linux
         for part in _parts(experiments, store):
             runs -= part.repeated
             kept += part.scale * part.kept
-            costs = [cell.packets if linux is None else linux.seconds(cell) for cell in part.left]
+            costs = [cell.packets if engine is None else engine.seconds(cell) for cell in part.left]
             work += part.scale * sum(costs)
             longest = max(longest, *costs, 0.0)
             size += part.scale * sum(_bytes(cell) for cell in part.left)
             tried += part.left
-    speed = _speed(tried, jobs) if linux is None else 1.0
+    speed = _speed(tried, jobs) if engine is None else 1.0
     return Estimate(round(runs), round(kept), max(work / jobs, longest) / speed, size)
 
 
@@ -292,6 +289,23 @@ class Threads:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
+class Engine(Protocol):
+    """An engine beside the simulator: Linux in virtual time, or the real clock."""
+
+    @property
+    def version(self) -> str:
+        """Part of every run's key."""
+
+    def prepare(self, experiments: list[Experiment]) -> list[str]:
+        """Check every cell, and return what the engine does only nearly as the simulator; raises InputError."""
+
+    def seconds(self, cell: Cell) -> float:
+        """Return about how many seconds of a core a run takes."""
+
+    def workers(self, jobs: int) -> Workers:
+        """Return where runs are carried out, up to `jobs` at a time; raises InputError."""
+
+
 # whether a bar is shown, by default where somebody can see it; or who is told how many runs are done, and of how many
 ProgressTold = bool | Callable[[int, int], None] | None
 
@@ -355,11 +369,9 @@ def _signals(report: Report) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _workers(jobs: int | None, cluster: str | None, linux: "Engine | None" = None) -> Workers:
-    if linux is not None:
-        from dumbbell.linux.engine import Guests
-
-        return Guests(linux, jobs or cores())
+def _workers(jobs: int | None, cluster: str | None, engine: "Engine | None" = None) -> Workers:
+    if engine is not None:
+        return engine.workers(jobs or cores())
     if cluster is None:
         return Threads(jobs or cores())
     from dumbbell.cluster import Cluster
@@ -381,21 +393,21 @@ def run(
     *,
     jobs: int | None = None,
     cluster: str | None = None,
-    linux: "Engine | None" = None,
+    engine: "Engine | None" = None,
     progress: ProgressTold = None,
     on_failure: Callable[[Cell, str], None] = lambda _cell, _text: None,
     keys: list[str] | None = None,
 ) -> Report:
     """Run whatever of `experiments` is not in the results file `output` yet.
 
-    Runs are carried out on `jobs` cores of this machine (all by default), in guests if `linux` is an engine; or, if
+    Runs are carried out on `jobs` cores of this machine (all by default), by `engine` if there is one; or, if
     `cluster` is the address of a Dask scheduler, by its workers. Finished runs are committed about every two seconds.
     Ctrl-C stops at once; what is finished is kept. A failed run does not stop the others. `keys` takes the keys of
     all runs, kept ones too. Raises InputError if `output` or `cluster` cannot be used.
     """
     report = Report()
-    engine = _native.engine_version() if linux is None else linux.version
-    experiments = [dataclasses.replace(experiment, engine=engine) for experiment in experiments]
+    version = _native.engine_version() if engine is None else engine.version
+    experiments = [dataclasses.replace(experiment, engine=version) for experiment in experiments]
     running: dict[Future[Measured], tuple[Cell, _native.Progress]] = {}
     done: queue.SimpleQueue[Future[Measured]] = queue.SimpleQueue()
     waiting: list[Finished] = []
@@ -438,7 +450,7 @@ def run(
         waiting.clear()
 
     with (
-        _workers(jobs, cluster, linux) as workers,
+        _workers(jobs, cluster, engine) as workers,
         Store.open(output, write=True) as store,
         _Bar(experiments, store, progress) as bar,
         _signals(report),
@@ -466,5 +478,5 @@ def run(
         finally:
             workers.stop()
             commit()
-        report.alike = store.alike({experiment.name for experiment in experiments}, engine)
+        report.alike = store.alike({experiment.name for experiment in experiments}, version)
     return report

@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
+#[cfg(target_os = "linux")]
+mod live;
+
 create_exception!(dumbbell._native, Interrupted, PyException, "The run was cancelled.");
 
 /// A flag that runs check all the time: `cancel()` ends every run that was given it.
@@ -250,6 +253,8 @@ fn measure(
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    #[cfg(target_os = "linux")]
+    live::add(module)?;
     module.add("Interrupted", module.py().get_type::<Interrupted>())?;
     module.add_class::<Cancel>()?;
     module.add_class::<Progress>()?;

@@ -2,7 +2,7 @@
 //!
 //! [`run`] takes a run's configuration and gives its measures; equal configurations give equal bits.
 
-mod bottleneck;
+pub mod bottleneck;
 mod classes;
 pub mod config;
 mod engine;
@@ -10,6 +10,7 @@ mod measure;
 mod min_tree;
 pub mod observed;
 mod outcome;
+pub mod reported;
 mod short_flows;
 pub mod table;
 mod trace;

@@ -58,6 +58,10 @@ class Engine:
         """Return about how many seconds of a core a run takes."""
         return BOOT_S + cell.packets / PACKETS_PER_SECOND
 
+    def workers(self, jobs: int) -> "Guests":
+        """Return the cores of this machine, with a guest on each; raises InputError."""
+        return Guests(self, jobs)
+
     def prepare(self, experiments: list[Experiment]) -> list[str]:
         """Check every run, and return what Linux does only nearly as the simulator; raises InputError."""
         _iproute2()
@@ -79,7 +83,7 @@ def engine(text: str) -> Engine | None:
     if text == "sim":
         return None
     if kind != "linux" or (":" in text and not name):
-        raise InputError("--engine", "", one_line(text) or "nothing", "sim, linux, linux:NAME")
+        raise InputError("--engine", "", one_line(text) or "nothing", "sim, linux, linux:NAME, live")
     return Engine(kernels.load(name or None))
 
 

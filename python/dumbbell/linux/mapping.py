@@ -164,9 +164,9 @@ class _Plan:
                     raise InputError(
                         "", f"{kind}[{number}].stop", "a stop of a flow with a size", "one of them with Linux"
                     )
-        for key in ("path", "behind"):
+        for key, what in (("trace", "a link's trace"), ("path", "a stage"), ("behind", "a stage")):
             if self.bottleneck[key]:
-                raise InputError("", f"bottleneck.{key}", "stages, which have no counterpart in Linux", "none")
+                raise InputError("", f"bottleneck.{key}", f"{what}, which has no counterpart in Linux", "none")
         if self.groups["record"]["trace"] is not None:
             raise InputError("", "record.trace", "a trace, which Linux does not keep", "none")
         flows = sum(map(len, self.schedule.values()))

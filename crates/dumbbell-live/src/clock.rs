@@ -1,0 +1,59 @@
+//! The real clock of a run.
+
+use dumbbell_core::units::Time;
+use nix::time::{clock_gettime, ClockId};
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    // these clocks exist on every Linux, and are after 1970
+    clock_gettime(clock).map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+/// Time since the start of a run, by the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    started: u64,
+}
+
+impl Clock {
+    /// A run that starts now.
+    pub fn start() -> Clock {
+        Clock { started: nanoseconds(ClockId::CLOCK_MONOTONIC) }
+    }
+
+    /// The time since the start.
+    pub fn now(&self) -> Time {
+        Time(nanoseconds(ClockId::CLOCK_MONOTONIC) - self.started)
+    }
+
+    /// How wall-clock times are turned into times of the run, as the two clocks stand now.
+    pub fn stamps(&self) -> Stamps {
+        Stamps { now: self.now(), wall: nanoseconds(ClockId::CLOCK_REALTIME) }
+    }
+}
+
+/// What the clock of the run and that of the wall showed at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamps {
+    now: Time,
+    wall: u64,
+}
+
+impl Stamps {
+    /// The time of the run at `wall`, ns since 1970, of something that has happened: never later than the moment of these stamps.
+    pub fn time(&self, wall: u64) -> Time {
+        self.now.saturating_sub(Time(self.wall.saturating_sub(wall)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_as_long_ago_on_both_clocks() {
+        let stamps = Stamps { now: Time(500), wall: 10_000 };
+        let of = |wall| stamps.time(wall);
+        // 100 ns ago; in the future, after a step of the wall clock; before the start
+        assert_eq!((of(9_900), of(10_700), of(9)), (Time(400), Time(500), Time::ZERO));
+    }
+}

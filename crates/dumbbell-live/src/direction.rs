@@ -1,0 +1,349 @@
+//! One direction between two ends: a queue discipline and its link, then a line of the base RTT. Free of I/O.
+//!
+//! Frames come in with the time at which they arrived, and [`Direction::advance`] lets everything happen that was due since: as in the
+//! simulator, an event happens at its own time, however late the caller is. So a late thread delays single frames, but not the link.
+
+use crate::frame::{write_ecn, Headers, Tuple};
+use crate::frames::Frames;
+use dumbbell_core::aqm::{Aqm, FlowKey};
+use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::packet::Packet;
+use dumbbell_core::tcp::receiver::ReceiverStats;
+use dumbbell_core::units::Time;
+use dumbbell_sim::bottleneck::Bottleneck;
+use std::collections::{HashMap, VecDeque};
+
+/// Hears which frames the queue dropped; [`Packet::seq`] is the number of the frame.
+#[derive(Default)]
+pub struct Dropped(Vec<u32>);
+
+impl Log for Dropped {
+    fn dropped(&mut self, packet: &Packet, _reason: DropReason, _place: Place, _at: At) {
+        self.0.push(packet.seq as u32);
+    }
+}
+
+/// A queue discipline and its link, of which [`Dropped`] hears.
+pub type Queue<A> = Bottleneck<A, Dropped>;
+
+/// What a direction does with the frames of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Treatment {
+    /// Identity for queues that tell flows apart.
+    pub key: FlowKey,
+    /// Connection class.
+    pub class: u16,
+    /// Propagation in this direction, behind the queue.
+    pub delay: Time,
+}
+
+/// A frame that is to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// When it should.
+    pub due: Time,
+    /// Its number: see [`Direction::bytes`].
+    pub frame: u32,
+}
+
+/// All flows of one delay; their frames leave in the order in which they came.
+struct Line {
+    delay: Time,
+    waiting: VecDeque<Departure>,
+}
+
+/// What a direction has counted, frames. They only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Arrived.
+    pub arrived: u64,
+    /// Of these, carried no IP: they are not queued.
+    pub foreign: u64,
+    /// Of these, were too long, or found no buffer, or were of one flow too many.
+    pub refused: u64,
+    /// Were dropped by the queue.
+    pub dropped: u64,
+    /// Left.
+    pub left: u64,
+}
+
+/// A flow that was seen or announced.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    tuple: Tuple,
+    line: u32,
+    arrived: u64,
+    /// Of what left the queue.
+    received: ReceiverStats,
+}
+
+/// Most flows that are told apart at a time: as many as a port has numbers.
+const MOST_FLOWS: usize = 1 << 16;
+/// Slots that are looked at for one that can be given to another flow.
+const LOOKS: usize = 64;
+
+/// One direction.
+pub struct Direction<A: Aqm> {
+    queue: Option<Queue<A>>,
+    flows: Vec<Flow>,
+    slots: HashMap<Tuple, u32>,
+    /// So many flows were announced; their slots are never given away.
+    announced: usize,
+    hand: usize,
+    /// Of flows that nobody announced.
+    others: Treatment,
+    lines: Vec<Line>,
+    frames: Frames,
+    now: Time,
+    counts: Counts,
+}
+
+impl<A: Aqm> Direction<A> {
+    /// A direction through `queue`, if there is one, for at most `most_frames` frames at a time. `others` is how flows are treated that
+    /// nobody announced; their keys come from their headers.
+    pub fn new(queue: Option<Queue<A>>, others: Treatment, most_frames: usize) -> Direction<A> {
+        Direction {
+            queue,
+            flows: Vec::new(),
+            slots: HashMap::new(),
+            announced: 0,
+            hand: 0,
+            others,
+            lines: Vec::new(),
+            frames: Frames::new(most_frames),
+            now: Time::ZERO,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Frames of `tuple` are to be treated so. Flows have the slots 0, 1, ... in the order in which they are announced, before the first frame.
+    pub fn announce(&mut self, tuple: Tuple, treatment: &Treatment) {
+        let slot = self.flows.len() as u32;
+        self.take_slot(slot, tuple, treatment);
+        self.announced = self.flows.len();
+    }
+
+    fn take_slot(&mut self, slot: u32, tuple: Tuple, treatment: &Treatment) {
+        let flow = Flow { tuple, line: self.line(treatment.delay), arrived: 0, received: ReceiverStats::default() };
+        match self.flows.get_mut(slot as usize) {
+            Some(place) => *place = flow,
+            None => self.flows.push(flow),
+        }
+        self.slots.insert(tuple, slot);
+        if let Some(queue) = &mut self.queue {
+            queue.flow_starts(slot, &treatment.key, treatment.class);
+        }
+    }
+
+    fn line(&mut self, delay: Time) -> u32 {
+        let known = self.lines.iter().position(|line| line.delay == delay);
+        known.unwrap_or_else(|| {
+            self.lines.push(Line { delay, waiting: VecDeque::new() });
+            self.lines.len() - 1
+        }) as u32
+    }
+
+    /// The slot of the flow with these headers, which may begin with them; `None` if there are too many flows.
+    fn slot(&mut self, headers: &Headers) -> Option<u32> {
+        if let Some(&slot) = self.slots.get(&headers.tuple) {
+            return Some(slot);
+        }
+        let slot = if self.flows.len() < MOST_FLOWS { self.flows.len() as u32 } else { self.free_slot()? };
+        let treatment = Treatment { key: headers.tuple.key(headers.dscp), ..self.others };
+        self.take_slot(slot, headers.tuple, &treatment);
+        Some(slot)
+    }
+
+    /// A slot whose flow has nothing queued, taken from that flow.
+    fn free_slot(&mut self) -> Option<u32> {
+        let others = self.flows.len() - self.announced;
+        for _ in 0..LOOKS.min(others) {
+            self.hand = (self.hand + 1) % others;
+            let slot = (self.announced + self.hand) as u32;
+            let queued = self.queue.as_ref().map_or(0, |queue| queue.counters.flows.of(slot).queued());
+            if queued == 0 {
+                self.slots.remove(&self.flows[slot as usize].tuple);
+                if let Some(queue) = &mut self.queue {
+                    queue.counters.flows.forget(slot);
+                }
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// A frame arrives at `at`, or, if that is before what has happened already, now. Time goes on to then.
+    pub fn arrive(&mut self, frame: &[u8], at: Time) {
+        let at = at.max(self.now);
+        // what is due at that instant comes after the frame, as in the simulator
+        self.happen(|time| time < at);
+        self.now = at;
+        self.counts.arrived += 1;
+        let headers = Headers::read(frame);
+        let slot = match &headers {
+            Some(headers) => self.slot(headers),
+            None => None,
+        };
+        if headers.is_none() {
+            self.counts.foreign += 1;
+        }
+        let kept = if headers.is_some() && slot.is_none() { None } else { self.frames.keep(frame) };
+        let Some(number) = kept else {
+            self.counts.refused += 1;
+            return;
+        };
+        match (slot, headers, &mut self.queue) {
+            (Some(flow), Some(Headers { ecn, .. }), queue) => {
+                self.flows[flow as usize].arrived += 1;
+                let Some(queue) = queue else { return self.enter_line(flow, number, at) };
+                let packet = Packet { seq: u64::from(number), flow, len: frame.len() as u16, ecn, ..Packet::EMPTY };
+                queue.arrive(packet, at);
+                self.forget_dropped();
+            }
+            _ => {
+                let line = self.line(self.others.delay);
+                self.enter(line, number, at);
+            }
+        }
+    }
+
+    fn enter_line(&mut self, flow: u32, frame: u32, at: Time) {
+        self.enter(self.flows[flow as usize].line, frame, at);
+    }
+
+    fn enter(&mut self, line: u32, frame: u32, at: Time) {
+        let line = &mut self.lines[line as usize];
+        line.waiting.push_back(Departure { due: at + line.delay, frame });
+    }
+
+    fn forget_dropped(&mut self) {
+        let Some(queue) = &mut self.queue else { return };
+        self.counts.dropped += queue.listener.0.len() as u64;
+        for frame in queue.listener.0.drain(..) {
+            self.frames.release(frame);
+        }
+    }
+
+    /// Lets the queue do everything that it is to do at times that `is_due`.
+    fn happen(&mut self, is_due: impl Fn(Time) -> bool) {
+        while let Some(queue) = &mut self.queue {
+            let (link, timer) = (queue.next, queue.aqm.next_timer());
+            let now = link.min(timer);
+            if now == Time::NEVER || !is_due(now) {
+                return;
+            }
+            if link > now {
+                queue.on_aqm_timer(now);
+            } else if let Some(packet) = queue.advance(now) {
+                self.leave_queue(packet, now);
+            }
+            self.forget_dropped();
+        }
+    }
+
+    fn leave_queue(&mut self, packet: Packet, now: Time) {
+        let frame = packet.seq as u32;
+        write_ecn(self.frames.get_mut(frame), packet.ecn);
+        self.flows[packet.flow as usize].received.count(&packet);
+        self.enter_line(packet.flow, frame, now);
+    }
+
+    /// Lets everything happen that is due until `now`, that instant included.
+    pub fn advance(&mut self, now: Time) {
+        self.happen(|time| time <= now);
+        self.now = self.now.max(now);
+    }
+
+    /// When the queue has something to do next, or a frame is to leave; [`Time::NEVER`] if nothing is there.
+    pub fn next_wakeup(&self) -> Time {
+        let queue = self.queue.as_ref().map_or(Time::NEVER, |queue| queue.next.min(queue.aqm.next_timer()));
+        self.lines.iter().filter_map(|line| line.waiting.front()).fold(queue, |first, head| first.min(head.due))
+    }
+
+    /// The next frame that is to leave until `now`, the earliest first. Its bytes are there until [`Direction::gone`].
+    pub fn depart(&mut self, now: Time) -> Option<Departure> {
+        let due = |line: &&mut Line| line.waiting.front().is_some_and(|head| head.due <= now);
+        let first = self.lines.iter_mut().filter(due).min_by_key(|line| line.waiting.front().map(|head| head.due))?;
+        self.counts.left += 1;
+        first.waiting.pop_front()
+    }
+
+    /// The bytes of a frame that departs.
+    pub fn bytes(&self, frame: u32) -> &[u8] {
+        self.frames.get(frame)
+    }
+
+    /// A frame that departed has been sent.
+    pub fn gone(&mut self, frame: u32) {
+        self.frames.release(frame);
+    }
+
+    /// The queue, if there is one.
+    pub fn queue(&self) -> Option<&Queue<A>> {
+        self.queue.as_ref()
+    }
+
+    /// The same, to be changed: its rate, its counters.
+    pub fn queue_mut(&mut self) -> Option<&mut Queue<A>> {
+        self.queue.as_mut()
+    }
+
+    /// What has been counted.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Frames of the flow in `slot` that arrived.
+    pub fn arrived(&self, slot: u32) -> u64 {
+        self.flows.get(slot as usize).map_or(0, |flow| flow.arrived)
+    }
+
+    /// What left the queue of the flow in `slot`.
+    pub fn received(&self, slot: u32) -> ReceiverStats {
+        self.flows.get(slot as usize).map_or_else(ReceiverStats::default, |flow| flow.received)
+    }
+
+    /// Flows in slots that were announced.
+    pub fn announced(&self) -> usize {
+        self.announced
+    }
+
+    /// Every frame that arrived was refused, dropped, left or is still held, and each that is held has a buffer. Frames that departed
+    /// must be [gone](Direction::gone).
+    ///
+    /// # Errors
+    /// The sum that does not come out.
+    pub fn check_conservation(&self) -> Result<(), String> {
+        let Counts { arrived, refused, dropped, left, .. } = self.counts;
+        let in_lines: usize = self.lines.iter().map(|line| line.waiting.len()).sum();
+        let held = in_lines as u64 + self.queue.as_ref().map_or(0, Queue::held);
+        let sums = [
+            ("frames arrived = refused + dropped + left + held", arrived, refused + dropped + left + held),
+            ("frames with a buffer = held", self.frames.kept() as u64, held),
+        ];
+        match sums.iter().find(|(_, one, other)| one != other) {
+            Some((what, one, other)) => Err(format!("{what}: {one} is not {other}")),
+            None => self.check_flows(),
+        }
+    }
+
+    fn check_flows(&self) -> Result<(), String> {
+        let Some(queue) = &self.queue else { return Ok(()) };
+        for (slot, flow) in (0..).zip(&self.flows) {
+            let counters = queue.counters.flows.of(slot);
+            if flow.arrived != counters.arrived || counters.gone() > counters.arrived {
+                let [there, gone] = [counters.arrived, counters.gone()];
+                return Err(format!("flow {slot}: of {} frames {there} were queued and {gone} are gone", flow.arrived));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a queue discipline cannot be used on frames: it needs what no header carries.
+pub fn needs_values(aqm: &str) -> bool {
+    aqm == dumbbell_core::aqm::csaqm::NAME
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! When frames leave and what is written into them, held against the simulator's bottleneck.
+
+use super::*;
+use crate::frame::tests::ipv4;
+use dumbbell_core::aqm::{self, AnyAqm, QueueContext};
+use dumbbell_core::log::{Mark, MarkReason};
+use dumbbell_core::packet::Ecn;
+use dumbbell_core::units::Rate;
+use dumbbell_core::with_aqm;
+use dumbbell_sim::config::{BottleneckParams, Shaper};
+use serde_json::{json, Value};
+
+/// Time of a full frame at 10 Mbit/s: 1514 * 8 / 10^7 s.
+const FRAME: u64 = 1_211_200;
+
+fn built(aqm: &Value) -> AnyAqm {
+    let context = QueueContext { rate: Rate::from_mbit(10), seed: 1 };
+    aqm::build(aqm.as_object().expect("a table"), &context).expect("a queue discipline")
+}
+
+fn queue<A: Aqm, L: Log>(aqm: A, shaper: Shaper, listener: L) -> Bottleneck<A, L> {
+    Bottleneck::new(aqm, 1, &BottleneckParams { rate: Rate::from_mbit(10), shaper, ..BottleneckParams::default() }, listener)
+}
+
+fn treatment(delay_ms: u64) -> Treatment {
+    Treatment { delay: Time::from_millis(delay_ms), ..Treatment::default() }
+}
+
+fn tuple(port: u16) -> Tuple {
+    Headers::read(&ipv4(port, 0, 66)).expect("IPv4").tuple
+}
+
+/// Lets `direction` work until it is empty; due time, port and ECN of what leaves.
+fn departures<A: Aqm>(direction: &mut Direction<A>) -> Vec<(u64, u16, Ecn)> {
+    let mut left = Vec::new();
+    while direction.next_wakeup() != Time::NEVER {
+        let now = direction.next_wakeup();
+        direction.advance(now);
+        while let Some(Departure { due, frame }) = direction.depart(now) {
+            let headers = Headers::read(direction.bytes(frame)).expect("IPv4");
+            left.push((due.0, headers.tuple.src_port, headers.ecn));
+            direction.gone(frame);
+        }
+        // a discipline with a clock of its own has always something to do
+        if direction.counts().arrived == direction.counts().left + direction.counts().dropped {
+            break;
+        }
+    }
+    left
+}
+
+fn fifo(delay_ms: u64) -> Direction<aqm::pfifo::State> {
+    let AnyAqm::Pfifo(fifo) = built(&json!({"name": "pfifo", "limit": 3})) else { unreachable!() };
+    Direction::new(Some(queue(fifo, Shaper::Link, Dropped::default())), treatment(delay_ms), 1000)
+}
+
+#[test]
+fn a_frame_leaves_after_its_time_on_the_link_and_the_delay() {
+    let mut link = fifo(5);
+    (0..3).for_each(|port| link.arrive(&ipv4(port, 0, 1514), Time(1_000)));
+    assert_eq!(link.next_wakeup(), Time(1_000 + FRAME));
+    let at = |n: u64| 1_000 + n * FRAME + 5_000_000;
+    assert_eq!(departures(&mut link), [(at(1), 0, Ecn::NotEct), (at(2), 1, Ecn::NotEct), (at(3), 2, Ecn::NotEct)]);
+    link.check_conservation().expect("conserved");
+}
+
+#[test]
+fn a_late_caller_does_not_slow_the_link_down() {
+    let mut link = fifo(0);
+    (0..3).for_each(|port| link.arrive(&ipv4(port, 0, 1514), Time::ZERO));
+    // nobody looks for a second
+    link.advance(Time::from_secs(1));
+    let due: Vec<u64> = std::iter::from_fn(|| link.depart(Time::from_secs(1))).map(|one| one.due.0).collect();
+    assert_eq!(due, [FRAME, 2 * FRAME, 3 * FRAME]);
+    // a frame that arrived meanwhile, but is heard of only now, cannot have been queued before
+    link.arrive(&ipv4(9, 0, 1514), Time(5));
+    assert_eq!(departures(&mut link), [(1_000_000_000 + FRAME, 9, Ecn::NotEct)]);
+}
+
+#[test]
+fn flows_have_delays_of_their_own_and_leave_in_order_of_time() {
+    let mut lines: Direction<aqm::pfifo::State> = Direction::new(None, treatment(0), 1000);
+    lines.announce(tuple(1), &treatment(20));
+    lines.announce(tuple(2), &treatment(5));
+    for (port, at) in [(1, 0), (2, 16), (3, 18), (1, 19), (2, 1)] {
+        lines.arrive(&ipv4(port, 0, 66), Time::from_millis(at));
+    }
+    // the last came late: it enters when the one before it did
+    let ms: Vec<(u64, u16)> = departures(&mut lines).iter().map(|&(due, port, _)| (due / 1_000_000, port)).collect();
+    assert_eq!(ms, [(18, 3), (20, 1), (21, 2), (24, 2), (39, 1)]);
+    assert_eq!([0, 1, 2].map(|slot| lines.arrived(slot)), [2, 2, 1]);
+}
+
+#[test]
+fn what_overflows_gives_its_buffer_back() {
+    let mut link = fifo(0);
+    (0..10).for_each(|port| link.arrive(&ipv4(port, 0, 1514), Time::ZERO));
+    // one on the wire, three queued
+    assert_eq!(link.counts(), Counts { arrived: 10, dropped: 6, ..Counts::default() });
+    link.check_conservation().expect("conserved");
+    assert_eq!(departures(&mut link).len(), 4);
+    link.check_conservation().expect("conserved");
+}
+
+#[test]
+fn frames_without_ip_pass_the_queue_by() {
+    let mut link = fifo(2);
+    link.arrive(&ipv4(1, 0, 1514), Time::ZERO);
+    link.arrive(&[0; 60], Time::ZERO);
+    link.arrive(&[0; 9000], Time::ZERO);
+    let now = Time::from_secs(1);
+    link.advance(now);
+    let next = || link.depart(now).map(|one| (one.due.0, link.bytes(one.frame).len()));
+    let left: Vec<(u64, usize)> = std::iter::from_fn(next).collect();
+    assert_eq!(left, [(2_000_000, 60), (FRAME + 2_000_000, 1514)]);
+    assert_eq!((link.counts().foreign, link.counts().refused), (2, 1));
+}
+
+#[test]
+fn slots_of_flows_that_have_nothing_queued_are_given_away() {
+    let mut lines: Direction<aqm::pfifo::State> = Direction::new(None, treatment(0), 1000);
+    lines.announce(tuple(1), &treatment(1));
+    for round in 0..3_u8 {
+        for port in 0..=u16::MAX {
+            let mut frame = ipv4(port, 0, 66);
+            frame[29] = round; // another source
+            lines.arrive(&frame, Time::ZERO);
+            lines.depart(Time::from_secs(1)).map(|one| lines.gone(one.frame)).expect("it leaves");
+        }
+    }
+    assert_eq!((lines.flows.len(), lines.slots.len(), lines.counts().refused), (MOST_FLOWS, MOST_FLOWS, 0));
+    assert_eq!(lines.slots[&tuple(1)], 0);
+}
+
+/// What a bottleneck of the simulator did, in order: departures, drops and marks, with the number of the packet.
+#[derive(Default)]
+struct Story(Vec<(u64, u64, &'static str)>);
+
+impl Log for Story {
+    fn departed(&mut self, packet: &Packet, now: Time) {
+        self.0.push((now.0, packet.seq, "left"));
+    }
+    fn dropped(&mut self, packet: &Packet, _: DropReason, _: Place, at: At) {
+        self.0.push((at.now.0, packet.seq, "dropped"));
+    }
+    fn marked(&mut self, packet: &Packet, before: Ecn, _: Mark, _: MarkReason, at: At) {
+        if before != packet.ecn {
+            self.0.push((at.now.0, packet.seq, "marked"));
+        }
+    }
+}
+
+/// Arrivals that fill the queue and let it drain: (time, flow, ECN bits, length).
+fn arrivals() -> Vec<(u64, u16, u8, usize)> {
+    let mut random = dumbbell_core::rng::Rng::stream(7, "arrivals", 0);
+    let mut now = 0;
+    let arrival = |n: u64| {
+        // 1.4 times the rate for two seconds, then 0.7 times
+        now += random.below(if n < 2_300 { 1_700_000 } else { 3_400_000 });
+        let flow = random.below(4) as u16;
+        (now, flow, [0b10, 0b00, 0b01, 0b10][usize::from(flow)], if random.below(5) == 0 { 200 } else { 1514 })
+    };
+    (0..4_000).map(arrival).collect()
+}
+
+fn simulated<A: Aqm>(aqm: A, shaper: Shaper) -> Vec<(u64, u64, &'static str)> {
+    let mut link = queue(aqm, shaper, Story::default());
+    (0..4).for_each(|flow| link.flow_starts(flow, &tuple(flow as u16).key(0), 0));
+    let run = |one: &mut Bottleneck<A, Story>, until: u64| loop {
+        let now = one.next.min(one.aqm.next_timer());
+        if now.0 >= until {
+            return;
+        }
+        if one.next == now {
+            one.advance(now);
+        } else {
+            one.on_aqm_timer(now);
+        }
+    };
+    for (seq, (at, flow, ecn, len)) in (0..).zip(arrivals()) {
+        run(&mut link, at);
+        let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn)];
+        link.arrive(Packet { seq, flow: u32::from(flow), len: len as u16, ecn, ..Packet::EMPTY }, Time(at));
+    }
+    run(&mut link, 20_000_000_000);
+    assert_eq!(link.held(), 0, "everything left");
+    link.listener.0
+}
+
+/// The same on frames; the number of a packet is in the identification field, and a caller that comes every 700 us is late all the time.
+fn lived<A: Aqm>(aqm: A, shaper: Shaper) -> (Vec<(u64, u64)>, Vec<u64>, Counts) {
+    let mut direction = Direction::new(Some(queue(aqm, shaper, Dropped::default())), treatment(0), 10_000);
+    let arrivals = arrivals();
+    (0..4).for_each(|port| direction.announce(tuple(port), &Treatment { key: tuple(port).key(0), ..treatment(0) }));
+    let (mut left, mut marked, mut next) = (Vec::new(), Vec::new(), 0);
+    for now in (0..20_000_000_000).step_by(700_000) {
+        while let Some(&(at, flow, ecn, len)) = arrivals.get(next).filter(|&&(at, ..)| at <= now) {
+            let mut frame = ipv4(flow, ecn, len);
+            frame[18..20].copy_from_slice(&(next as u16).to_be_bytes());
+            direction.arrive(&frame, Time(at));
+            next += 1;
+        }
+        direction.advance(Time(now));
+        while let Some(Departure { due, frame }) = direction.depart(Time(now)) {
+            let bytes = direction.bytes(frame);
+            let number = u64::from(u16::from_be_bytes([bytes[18], bytes[19]]));
+            left.push((due.0, number));
+            if Headers::read(bytes).is_some_and(|headers| headers.ecn == Ecn::Ce) {
+                marked.push(number);
+            }
+            direction.gone(frame);
+        }
+        direction.check_conservation().expect("conserved");
+    }
+    (left, marked, direction.counts())
+}
+
+#[test]
+fn every_queue_discipline_does_on_frames_what_it_does_in_the_simulator() {
+    for spec in aqm::specs() {
+        let table = json!({"name": spec.name});
+        if built_for(&table).is_none() {
+            continue;
+        }
+        for shaper in [Shaper::Link, Shaper::Htb] {
+            let story = with_aqm!(built(&table), aqm => simulated(aqm, shaper));
+            let (left, marked, counts) = with_aqm!(built(&table), aqm => lived(aqm, shaper));
+            let of =
+                |what: &str| story.iter().filter(|event| event.2 == what).map(|event| (event.0, event.1)).collect::<Vec<_>>();
+            assert_eq!(left, of("left"), "{}: departures", spec.name);
+            let gone: Vec<u64> = of("left").iter().map(|event| event.1).collect();
+            let mut expected: Vec<u64> = of("marked").iter().map(|event| event.1).filter(|seq| gone.contains(seq)).collect();
+            let mut found = marked;
+            expected.sort_unstable();
+            found.sort_unstable();
+            assert_eq!(found, expected, "{}: marks", spec.name);
+            assert_eq!(counts.dropped, of("dropped").len() as u64, "{}: drops", spec.name);
+        }
+    }
+}
+
+/// Queue disciplines that work on what headers carry.
+fn built_for(table: &Value) -> Option<AnyAqm> {
+    let name = table["name"].as_str()?;
+    (!needs_values(name)).then(|| built(table))
+}
+
+#[test]
+fn the_arrivals_make_most_disciplines_mark_or_drop() {
+    let acts = |name: &str| {
+        let story = with_aqm!(built(&json!({"name": name})), aqm => simulated(aqm, Shaper::Link));
+        ["marked", "dropped"].map(|what| story.iter().any(|event| event.2 == what))
+    };
+    // a test in which nothing is marked or dropped would show little
+    for name in ["codel", "fq_codel", "pie", "dualpi2", "step"] {
+        assert!(acts(name).contains(&true), "{name}: {:?}", acts(name));
+    }
+}

@@ -1,0 +1,320 @@
+//! TCP flows of the kernel between the two ends: senders in one thread, receivers in another.
+
+use crate::clock::Clock;
+use crate::frame::{Tuple, TCP};
+use crate::namespaces::{LEFT, RIGHT, RIGHT_ECN};
+use crate::tcp_info::TcpInfo;
+use dumbbell_core::units::Time;
+use dumbbell_sim::config::SAMPLE_INTERVAL;
+use dumbbell_sim::reported::{Flow, Sample};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, ErrorKind, Write};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Port of the first sender; the others follow.
+const FIRST_PORT: u16 = 10_000;
+/// Port of the receivers of the first congestion control; the others follow.
+const RECEIVER_PORT: u16 = 5_001;
+/// Most flows of a run: two threads serve them all.
+pub const MOST_FLOWS: usize = 1_000;
+/// What is written at a time, as iperf3 writes.
+const WRITE: usize = 128 << 10;
+/// Unsent bytes in a socket whose flow stops before the run is over: what is in it then still leaves.
+const UNSENT: u32 = 16 << 10;
+/// How often a flow that has written all is asked whether it has arrived.
+const LOOK: Time = Time::from_millis(1);
+/// What a receiver takes at a time; it is thrown away in the kernel.
+const READ: usize = 1 << 20;
+
+/// A flow to be carried out.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The kernel's name of the congestion control.
+    pub cc: String,
+    /// When it connects.
+    pub start: Time,
+    /// Nothing new is written from then on.
+    pub stop: Option<Time>,
+    /// Payload, bytes; as much as it can if unset.
+    pub size: Option<u64>,
+    /// Whether it asks for ECN.
+    pub ecn: bool,
+    /// Differentiated-services codepoint.
+    pub dscp: u8,
+}
+
+/// All flows of a run.
+pub struct Plans {
+    plans: Vec<Plan>,
+    /// Congestion controls; the receivers of each have a port of their own, since some answer in their own way (DCTCP).
+    ccs: Vec<String>,
+}
+
+impl Plans {
+    /// At most [`MOST_FLOWS`] of them.
+    pub fn new(plans: Vec<Plan>) -> Plans {
+        let mut ccs: Vec<String> = Vec::new();
+        plans.iter().for_each(|plan| {
+            if !ccs.contains(&plan.cc) {
+                ccs.push(plan.cc.clone());
+            }
+        });
+        Plans { plans, ccs }
+    }
+
+    fn receiver(&self, plan: &Plan) -> SocketAddrV4 {
+        let number = self.ccs.iter().position(|cc| *cc == plan.cc).unwrap_or(0);
+        SocketAddrV4::new(if plan.ecn { RIGHT_ECN } else { RIGHT }, RECEIVER_PORT + number as u16)
+    }
+
+    fn sender(number: usize) -> SocketAddrV4 {
+        SocketAddrV4::new(LEFT, FIRST_PORT + number as u16)
+    }
+
+    /// What names the flows on the wire, in order.
+    pub fn tuples(&self) -> impl Iterator<Item = Tuple> + '_ {
+        self.plans.iter().enumerate().map(|(number, plan)| {
+            let (from, to) = (Plans::sender(number), self.receiver(plan));
+            let mapped = |address: &Ipv4Addr| u128::from(address.to_ipv6_mapped());
+            Tuple { src: mapped(from.ip()), dst: mapped(to.ip()), src_port: from.port(), dst_port: to.port(), protocol: TCP }
+        })
+    }
+
+    /// Opens what the flows connect to; to be called in the namespace of the receivers.
+    ///
+    /// # Errors
+    /// A congestion control that the kernel does not have, among others.
+    pub fn listen(&self) -> io::Result<Receivers> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let mut sockets = Vec::new();
+        for (number, cc) in self.ccs.iter().enumerate() {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+            socket.set_tcp_congestion(cc.as_bytes())?;
+            let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, RECEIVER_PORT + number as u16);
+            socket.bind(&any.into())?;
+            socket.listen(MOST_FLOWS as i32)?;
+            epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, sockets.len() as u64))?;
+            sockets.push(socket);
+        }
+        Ok(Receivers { listeners: sockets.len(), sockets, epoll })
+    }
+
+    /// Carries out all flows until `duration`, or until `stop` is set; to be called in the namespace of the senders. `series` is the interval
+    /// of the time series, for samples at its points.
+    ///
+    /// # Errors
+    /// A flow could not be opened.
+    pub fn send(&self, clock: &Clock, duration: Time, series: Option<Time>, stop: &AtomicBool) -> io::Result<Vec<Flow>> {
+        let mut senders = Senders {
+            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
+            senders: self.plans.iter().map(|_| Sender::default()).collect(),
+            flows: vec![Flow::default(); self.plans.len()],
+            plans: self,
+        };
+        senders.run(clock, duration, series, stop)?;
+        Ok(senders.flows)
+    }
+}
+
+/// Takes whatever comes.
+pub struct Receivers {
+    epoll: Epoll,
+    listeners: usize,
+    sockets: Vec<Socket>,
+}
+
+impl Receivers {
+    /// Receives until `stop` is set.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
+        let mut events = [EpollEvent::empty(); 64];
+        let mut room = vec![MaybeUninit::uninit(); READ];
+        while !stop.load(Ordering::Relaxed) {
+            let count = wait(&self.epoll, &mut events, 20)?;
+            for event in &events[..count] {
+                let number = event.data() as usize;
+                if number < self.listeners {
+                    self.accept(number)?;
+                } else {
+                    // TCP throws away what is received with MSG_TRUNC, without copying it (tcp(7))
+                    match self.sockets[number].recv_with_flags(&mut room, libc::MSG_TRUNC) {
+                        Ok(1..) => {}
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                        // over, or reset
+                        _ => self.epoll.delete(&self.sockets[number])?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, listener: usize) -> io::Result<()> {
+        match self.sockets[listener].accept() {
+            Ok((socket, _)) => {
+                socket.set_nonblocking(true)?;
+                self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, self.sockets.len() as u64))?;
+                self.sockets.push(socket);
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Waits for events for at most `ms`; an interrupted wait has none.
+fn wait(epoll: &Epoll, events: &mut [EpollEvent], ms: u16) -> io::Result<usize> {
+    match epoll.wait(events, EpollTimeout::from(ms)) {
+        Err(nix::errno::Errno::EINTR) => Ok(0),
+        other => Ok(other?),
+    }
+}
+
+#[derive(Default)]
+struct Sender {
+    socket: Option<Socket>,
+    written: u64,
+    /// Nothing will be written any more.
+    is_silent: bool,
+}
+
+struct Senders<'a> {
+    epoll: Epoll,
+    senders: Vec<Sender>,
+    flows: Vec<Flow>,
+    plans: &'a Plans,
+}
+
+impl Senders<'_> {
+    fn run(&mut self, clock: &Clock, duration: Time, series: Option<Time>, stop: &AtomicBool) -> io::Result<()> {
+        let payload = vec![0; WRITE];
+        let mut events = [EpollEvent::empty(); 64];
+        let (mut regular, mut point) = (SAMPLE_INTERVAL, series.unwrap_or(Time::NEVER));
+        while !stop.load(Ordering::Relaxed) {
+            let now = clock.now();
+            if regular.min(point) <= now {
+                // samples of the last instant of the run count, too
+                let at = regular.min(point).min(duration);
+                self.sample(at, regular <= now);
+                if regular <= now {
+                    regular += SAMPLE_INTERVAL;
+                }
+                if point <= now {
+                    point += series.unwrap_or(Time::NEVER);
+                }
+                continue;
+            }
+            if now >= duration {
+                self.sample(duration, false);
+                return Ok(());
+            }
+            let next = self.start_and_stop(now)?.min(regular).min(point).min(duration);
+            // rounded up, so that it does not turn on the spot
+            let ms = next.saturating_sub(now).0.div_ceil(1_000_000).min(20) as u16;
+            let count = wait(&self.epoll, &mut events, ms)?;
+            for event in &events[..count] {
+                self.write(event.data() as usize, &payload)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts and stops what is to, and sees what is over. Returns when there is something to do next.
+    fn start_and_stop(&mut self, now: Time) -> io::Result<Time> {
+        let mut next = Time::NEVER;
+        for number in 0..self.senders.len() {
+            let plan = &self.plans.plans[number];
+            let stop = plan.stop.unwrap_or(Time::NEVER);
+            let sender = &mut self.senders[number];
+            if self.flows[number].start.is_none() {
+                if plan.start.max(now) >= stop {
+                    continue;
+                }
+                if plan.start <= now {
+                    self.open(number)?;
+                    self.flows[number].start = Some(now);
+                } else {
+                    next = next.min(plan.start);
+                }
+                next = next.min(stop);
+                continue;
+            }
+            if let (Some(socket), false) = (&sender.socket, sender.is_silent) {
+                if stop <= now {
+                    sender.is_silent = true;
+                    self.epoll.delete(socket)?;
+                } else {
+                    next = next.min(stop);
+                }
+            }
+            if let (Some(size), true, Some(socket)) = (plan.size, sender.is_silent, &sender.socket) {
+                if self.flows[number].finished.is_none() {
+                    let info = TcpInfo::of(socket.as_fd())?;
+                    if info.acknowledged() >= size {
+                        self.flows[number].finished = Some(now);
+                        self.flows[number].samples.push(info.sample(now, false));
+                        sender.socket = None;
+                    } else {
+                        next = next.min(now + LOOK);
+                    }
+                }
+            }
+        }
+        Ok(next)
+    }
+
+    fn open(&mut self, number: usize) -> io::Result<()> {
+        let plan = &self.plans.plans[number];
+        let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+        socket.set_tcp_congestion(plan.cc.as_bytes())?;
+        socket.set_tos_v4(u32::from(plan.dscp) << 2)?;
+        if plan.stop.is_some() {
+            socket.set_tcp_notsent_lowat(UNSENT)?;
+        }
+        socket.bind(&Plans::sender(number).into())?;
+        match socket.connect(&self.plans.receiver(plan).into()) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
+            _ => {}
+        }
+        self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLOUT, number as u64))?;
+        self.senders[number].socket = Some(socket);
+        Ok(())
+    }
+
+    /// The socket of a flow has room.
+    fn write(&mut self, number: usize, payload: &[u8]) -> io::Result<()> {
+        let sender = &mut self.senders[number];
+        let Some(socket) = &mut sender.socket else { return Ok(()) };
+        let left = self.plans.plans[number].size.map_or(u64::MAX, |size| size - sender.written);
+        let part = &payload[..payload.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+        match socket.write(part) {
+            Ok(written) => sender.written += written as u64,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        if self.plans.plans[number].size == Some(sender.written) {
+            sender.is_silent = true;
+            self.epoll.delete(&*socket)?;
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, time: Time, is_regular: bool) {
+        for (sender, flow) in self.senders.iter().zip(&mut self.flows) {
+            let said = sender.socket.as_ref().and_then(|socket| TcpInfo::of(socket.as_fd()).ok());
+            match (said, flow.samples.last()) {
+                (Some(info), _) => flow.samples.push(info.sample(time, is_regular)),
+                // over: it stays as it was, but is not looked at by ss any more
+                (None, Some(&last)) if flow.finished.is_none() => flow.samples.push(Sample { time, is_regular: false, ..last }),
+                _ => {}
+            }
+        }
+    }
+}

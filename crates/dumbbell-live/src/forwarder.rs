@@ -1,0 +1,207 @@
+//! The thread between two ports: takes frames in, lets both directions work, and sends what is due.
+
+use crate::clock::Clock;
+use crate::direction::{Departure, Direction};
+use crate::lateness::Lateness;
+use crate::port::{Port, BATCH};
+use dumbbell_core::aqm::Aqm;
+use dumbbell_core::units::Time;
+use nix::poll::{ppoll, PollFd, PollFlags};
+use nix::sys::time::TimeSpec;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Frames that are taken from a port before due frames are sent again.
+const TAKEN_AT_ONCE: usize = 64;
+/// Longest sleep, after which the thread looks whether it shall end.
+const LONGEST_SLEEP: Time = Time::from_millis(20);
+/// Times that the kernel may refuse to take a frame, as it does if its memory for us is full, before the frame is given up.
+const TRIES: u32 = 1000;
+/// Bounds of [`Patience`]: what a sleep is shortened by at least and at most.
+const SPIN: [Time; 2] = [Time::from_micros(20), Time::from_micros(100)];
+
+/// Looks at a run while it goes on, or steers it: series, changes of rate, a live view.
+pub trait Watch<A: Aqm> {
+    /// When it wants to look next; [`Time::NEVER`] for no more.
+    fn next(&self) -> Time;
+
+    /// That time, `now`, has come; what was due until then has happened.
+    fn look(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]);
+}
+
+/// Watches nothing.
+impl<A: Aqm> Watch<A> for () {
+    fn next(&self) -> Time {
+        Time::NEVER
+    }
+
+    fn look(&mut self, _now: Time, _directions: &mut [Direction<A>; 2], _lateness: &mut [Lateness; 2]) {}
+}
+
+/// How long before its time a sleeper wants to be woken, so that it is there in time: somewhat longer than it overslept of late. The
+/// rest of the time it spins.
+#[derive(Clone, Copy, Debug)]
+struct Patience(Time);
+
+impl Patience {
+    /// It did not sleep: what it learnt fades by 1 ns a round, since without a sleep it learns nothing new. A round takes about 1 us.
+    fn stayed_awake(&mut self) {
+        self.0 = Time(self.0 .0 - 1).max(SPIN[0]);
+    }
+
+    fn overslept(&mut self, by: Time) {
+        // a late awakening counts at once, and is forgotten over some hundreds of timely ones
+        let faded = self.0 .0 - self.0 .0 / 256;
+        self.0 = Time(faded.max(by.0 + by.0 / 4)).clamp(SPIN[0], SPIN[1]);
+    }
+}
+
+/// What the thread did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Effort {
+    /// Rounds of its loop.
+    pub rounds: u64,
+    /// Of these, rounds in which it slept.
+    pub sleeps: u64,
+    /// Tries to send after which the kernel had taken nothing.
+    pub refused_sends: u64,
+    /// Frames that were given up after many tries: they are lost.
+    pub unsent: u64,
+}
+
+/// Two ports and what lies between them: frames of port 0 go through direction 0 to port 1, those of port 1 through direction 1 to port 0.
+pub struct Forwarder<A: Aqm, P: Port> {
+    /// Both interfaces.
+    pub ports: [P; 2],
+    /// What lies between them.
+    pub directions: [Direction<A>; 2],
+    /// Of the frames of both directions.
+    pub lateness: [Lateness; 2],
+    /// What was done.
+    pub effort: Effort,
+    patience: Patience,
+}
+
+impl<A: Aqm, P: Port> Forwarder<A, P> {
+    /// Nothing has been forwarded yet.
+    pub fn new(ports: [P; 2], directions: [Direction<A>; 2]) -> Forwarder<A, P> {
+        let lateness = Default::default();
+        Forwarder { ports, directions, lateness, effort: Effort::default(), patience: Patience(SPIN[0]) }
+    }
+
+    /// Forwards until one of `stops` is set.
+    ///
+    /// # Errors
+    /// An interface is gone.
+    pub fn run(&mut self, clock: &Clock, stops: &[&AtomicBool], watch: &mut impl Watch<A>) -> io::Result<()> {
+        while !stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
+            self.effort.rounds += 1;
+            let busy = self.round(clock, watch)?;
+            if !busy {
+                self.wait(clock, watch.next())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what has arrived and sends what is due. Returns whether there was anything.
+    fn round(&mut self, clock: &Clock, watch: &mut impl Watch<A>) -> io::Result<bool> {
+        let mut busy = false;
+        let stamps = clock.stamps();
+        for (port, direction) in self.ports.iter_mut().zip(&mut self.directions) {
+            busy |= port.receive(TAKEN_AT_ONCE, &mut |frame, wall| direction.arrive(frame, stamps.time(wall)))? > 0;
+        }
+        let now = clock.now();
+        while watch.next() <= now {
+            let at = watch.next();
+            self.directions.iter_mut().for_each(|direction| direction.advance(at));
+            watch.look(at, &mut self.directions, &mut self.lateness);
+        }
+        for from in 0..2 {
+            self.directions[from].advance(now);
+            busy |= self.send_due(from, now, clock)?;
+        }
+        Ok(busy)
+    }
+
+    /// Sends what is due in direction `from` until `now`. Returns whether there was anything.
+    fn send_due(&mut self, from: usize, now: Time, clock: &Clock) -> io::Result<bool> {
+        let (direction, port) = (&mut self.directions[from], &mut self.ports[1 - from]);
+        let mut any = false;
+        loop {
+            let mut batch = [Departure { due: Time::ZERO, frame: 0 }; BATCH];
+            let mut count = 0;
+            while count < BATCH {
+                let Some(departure) = direction.depart(now) else { break };
+                batch[count] = departure;
+                count += 1;
+            }
+            if count == 0 {
+                return Ok(any);
+            }
+            any = true;
+            let mut frames: [&[u8]; BATCH] = [&[]; BATCH];
+            for (place, departure) in frames.iter_mut().zip(&batch[..count]) {
+                *place = direction.bytes(departure.frame);
+            }
+            let (mut sent, mut tries) = (0, 0);
+            while sent < count && tries < TRIES {
+                let more = port.send(&frames[sent..count])?;
+                // when the call returns the other end has them: the kernel does its work within it
+                let after = clock.now();
+                batch[sent..sent + more].iter().for_each(|one| self.lateness[from].record(after.saturating_sub(one.due)));
+                tries += u32::from(more == 0);
+                sent += more;
+            }
+            self.effort.refused_sends += u64::from(tries);
+            self.effort.unsent += (count - sent) as u64;
+            batch[..count].iter().for_each(|one| direction.gone(one.frame));
+        }
+    }
+
+    /// Sleeps until a frame arrives or shortly before something is due.
+    fn wait(&mut self, clock: &Clock, watched: Time) -> io::Result<()> {
+        let next = self.directions.iter().map(Direction::next_wakeup).fold(watched, Time::min);
+        let now = clock.now();
+        let awake = next.saturating_sub(self.patience.0);
+        if awake <= now {
+            self.patience.stayed_awake();
+            return Ok(());
+        }
+        let target = awake.min(now + LONGEST_SLEEP);
+        let sleep = target - now;
+        let [first, second] = &self.ports;
+        let mut polled = [PollFd::new(first.fd(), PollFlags::POLLIN), PollFd::new(second.fd(), PollFlags::POLLIN)];
+        let woken =
+            match ppoll(&mut polled, Some(TimeSpec::new((sleep.0 / 1_000_000_000) as _, (sleep.0 % 1_000_000_000) as _)), None) {
+                Err(nix::errno::Errno::EINTR) => return Ok(()),
+                other => other?,
+            };
+        self.effort.sleeps += 1;
+        if woken == 0 {
+            self.patience.overslept(clock.now().saturating_sub(target));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_grows_at_once_and_shrinks_slowly() {
+        let mut patience = Patience(SPIN[0]);
+        patience.overslept(Time::from_micros(64));
+        assert_eq!(patience.0, Time::from_micros(80));
+        patience.overslept(Time::ZERO);
+        assert_eq!(patience.0, Time(80_000 - 312));
+        (0..1000).for_each(|_| patience.overslept(Time::ZERO));
+        assert_eq!(patience.0, SPIN[0]);
+        patience.overslept(Time::from_secs(1));
+        assert_eq!(patience.0, SPIN[1]);
+        // it must not spin for ever after one bad moment
+        (0..80_000).for_each(|_| patience.stayed_awake());
+        assert_eq!(patience.0, SPIN[0]);
+    }
+}

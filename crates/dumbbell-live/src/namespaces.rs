@@ -1,0 +1,305 @@
+//! Network namespaces that only this process holds: whatever ends the process takes them away, with all that is in them.
+//!
+//! A namespace has no name in the file system. It is an open file; threads enter it.
+#![allow(unsafe_code)] // one ioctl, for which there is no safe interface
+
+use crate::netlink::Netlink;
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use nix::sched::{setns, unshare, CloneFlags};
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// Why there is no network to work in.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// Namespaces are not allowed.
+    #[error("found no permission for network namespaces ({0}), allowed: root, or user namespaces (sysctl user.max_user_namespaces and user.max_net_namespaces above 0, kernel.apparmor_restrict_unprivileged_userns and a container's seccomp profile permitting)")]
+    NotAllowed(io::Error),
+    /// Something else failed.
+    #[error("{what}: found {source}, allowed: a kernel with network namespaces, veth and packet sockets")]
+    Failed {
+        /// What was to be done.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Says what was to be done when an error came.
+pub trait Doing<T> {
+    /// The result, or [`SetupError::Failed`].
+    ///
+    /// # Errors
+    /// The same, with `what`.
+    fn doing(self, what: &'static str) -> Result<T, SetupError>;
+}
+
+impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
+    fn doing(self, what: &'static str) -> Result<T, SetupError> {
+        self.map_err(|error| SetupError::Failed { what, source: error.into() })
+    }
+}
+
+/// A network namespace.
+pub struct Namespace(File);
+
+impl Namespace {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::PermissionDenied`] where this needs more rights.
+    pub fn new() -> io::Result<Namespace> {
+        // in a thread of its own, so that the caller stays where it is
+        let made = || {
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            File::open("/proc/thread-self/ns/net")
+        };
+        std::thread::spawn(made).join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map(Namespace)
+    }
+
+    /// The calling thread goes there and stays there; sockets that it opens belong there for ever.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn enter(&self) -> io::Result<()> {
+        Ok(setns(&self.0, CloneFlags::CLONE_NEWNET)?)
+    }
+
+    /// What `work` returns in a thread within the namespace.
+    ///
+    /// # Errors
+    /// Those of `work`, and that the namespace cannot be entered.
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                self.enter()?;
+                work()
+            });
+            worker.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+        })
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Sees to it that this process may make network namespaces: nothing is done for root, others get a user namespace of their own, in which
+/// they are root over nothing else. The process must have one thread only.
+///
+/// # Errors
+/// [`SetupError::NotAllowed`] with what the kernel said.
+pub fn gain_permission() -> Result<(), SetupError> {
+    if Namespace::new().is_ok() {
+        return Ok(());
+    }
+    let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
+    let enter = || {
+        unshare(CloneFlags::CLONE_NEWUSER)?;
+        // user_namespaces(7): without CAP_SETGID the group is mapped only where setgroups is denied
+        std::fs::write("/proc/self/setgroups", "deny")?;
+        std::fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
+        std::fs::write("/proc/self/gid_map", format!("0 {group} 1"))?;
+        Namespace::new().map(drop)
+    };
+    enter().map_err(SetupError::NotAllowed)
+}
+
+/// Number of the interface in every namespace that has one towards the bottleneck, and of the first of the bottleneck's own.
+pub const INTERFACE: u32 = 10;
+/// Address of the left end.
+pub const LEFT: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 1);
+/// Address of the right end.
+pub const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 2);
+/// Another address of the right end. Connections from the left to there ask for ECN, connections to [`RIGHT`] do not.
+pub const RIGHT_ECN: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 3);
+/// Length of the prefix of all these.
+const PREFIX: u8 = 24;
+
+/// Two ends that see each other only through what moves frames between the two interfaces in the middle.
+pub struct Wire {
+    /// Where [`LEFT`] is.
+    pub left: Namespace,
+    /// Where [`RIGHT`] and [`RIGHT_ECN`] are.
+    pub right: Namespace,
+    /// Where the frames pass: interface [`INTERFACE`] leads to the left, the one after it to the right.
+    pub middle: Namespace,
+}
+
+impl Wire {
+    /// Makes everything.
+    ///
+    /// # Errors
+    /// What could not be made.
+    pub fn new() -> Result<Wire, SetupError> {
+        let made = || Namespace::new().doing("a network namespace");
+        let wire = Wire { left: made()?, middle: made()?, right: made()? };
+        for (place, end) in (0..).zip([&wire.left, &wire.right]) {
+            wire.middle.within(|| cable(INTERFACE + place, end)).doing("a pair of veth interfaces")?;
+            wire.middle.within(|| prepare(INTERFACE + place)).doing("an interface of the bottleneck")?;
+        }
+        wire.left.within(|| end(0, &[LEFT], &[RIGHT, RIGHT_ECN])).doing("the left end's interface")?;
+        wire.right.within(|| end(1, &[RIGHT, RIGHT_ECN], &[LEFT])).doing("the right end's interface")?;
+        Ok(wire)
+    }
+
+    /// Indices of the two interfaces in the middle.
+    pub fn interfaces(&self) -> [u32; 2] {
+        [INTERFACE, INTERFACE + 1]
+    }
+}
+
+/// Hardware address of the end in `place`: locally administered (IEEE 802 section 8.4).
+fn hardware_address(place: u32) -> Vec<u8> {
+    vec![0x02, 0, 0, 0, 0, place as u8 + 1]
+}
+
+fn name(index: u32) -> String {
+    format!("db{index}")
+}
+
+/// A veth pair between this namespace, where it gets number `index`, and `end`, where it gets [`INTERFACE`] and its hardware address.
+fn cable(index: u32, end: &Namespace) -> io::Result<()> {
+    let link = |number: u32, more: Vec<LinkAttribute>| {
+        let mut made = LinkMessage::default();
+        made.header.index = number;
+        made.attributes = vec![LinkAttribute::IfName(name(number))];
+        made.attributes.extend(more);
+        made
+    };
+    let address = LinkAttribute::Address(hardware_address(index - INTERFACE));
+    let peer = link(INTERFACE, vec![address, LinkAttribute::NetNsFd(end.as_fd().as_raw_fd())]);
+    let kind = vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)))];
+    Netlink::open()?.create(RouteNetlinkMessage::NewLink(link(index, vec![LinkAttribute::LinkInfo(kind)])))
+}
+
+/// Switches off what interface `index` would do to frames, and IPv6, and then switches the interface on.
+fn prepare(index: u32) -> io::Result<()> {
+    offloads_off(index)?;
+    up(index)
+}
+
+fn up(index: u32) -> io::Result<()> {
+    let mut netlink = Netlink::open()?;
+    let mut link = LinkMessage::default();
+    link.header.index = index;
+    // without an address of its own IPv6 stays silent; a kernel without IPv6 refuses, which is as good
+    let silent = vec![AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(In6AddrGenMode::None)])];
+    let mut quiet = link.clone();
+    quiet.attributes = vec![LinkAttribute::AfSpecUnspec(silent)];
+    let _ = netlink.change(RouteNetlinkMessage::SetLink(quiet));
+    (link.header.flags, link.header.change_mask) = (LinkFlags::Up, LinkFlags::Up);
+    netlink.change(RouteNetlinkMessage::SetLink(link))
+}
+
+/// The interface of an end: its addresses, and where the others are, so that no ARP is needed.
+fn end(place: u32, own: &[Ipv4Addr], others: &[Ipv4Addr]) -> io::Result<()> {
+    prepare(INTERFACE)?;
+    up(1)?;
+    let mut netlink = Netlink::open()?;
+    for &one in own {
+        let mut address = AddressMessage::default();
+        address.header.family = AddressFamily::Inet;
+        address.header.prefix_len = PREFIX;
+        address.header.index = INTERFACE;
+        address.attributes = vec![AddressAttribute::Local(IpAddr::V4(one)), AddressAttribute::Address(IpAddr::V4(one))];
+        netlink.create(RouteNetlinkMessage::NewAddress(address))?;
+    }
+    for &one in others {
+        let mut neighbour = NeighbourMessage::default();
+        neighbour.header.family = AddressFamily::Inet;
+        neighbour.header.ifindex = INTERFACE;
+        neighbour.header.state = NeighbourState::Permanent;
+        let address = NeighbourAttribute::LinkLayerAddress(hardware_address(1 - place));
+        neighbour.attributes = vec![NeighbourAttribute::Destination(NeighbourAddress::Inet(one)), address];
+        netlink.create(RouteNetlinkMessage::NewNeighbour(neighbour))?;
+        if one == RIGHT_ECN {
+            netlink.create(RouteNetlinkMessage::NewRoute(ecn_route(one)))?;
+        }
+    }
+    Ok(())
+}
+
+/// A route that asks for ECN (`features ecn` of ip-route(8)): so it is a property of the flow, not of the namespace (tcp_ecn).
+fn ecn_route(to: Ipv4Addr) -> RouteMessage {
+    let mut route = RouteMessage::default();
+    route.header = RouteHeader {
+        address_family: AddressFamily::Inet,
+        destination_prefix_length: 32,
+        table: RouteHeader::RT_TABLE_MAIN,
+        protocol: RouteProtocol::Static,
+        scope: RouteScope::Link,
+        kind: RouteType::Unicast,
+        ..RouteHeader::default()
+    };
+    route.attributes = vec![
+        RouteAttribute::Destination(RouteAddress::Inet(to)),
+        RouteAttribute::Oif(INTERFACE),
+        // RTAX_FEATURE_ECN (linux/rtnetlink.h)
+        RouteAttribute::Metrics(vec![RouteMetric::Features(1)]),
+    ];
+    route
+}
+
+/// Commands of the ethtool ioctl (linux/ethtool.h): checksums of what is sent, scatter-gather follows; segmentation in and before the
+/// interface; merging of what is received.
+const OFFLOADS: [u32; 4] = [0x17, 0x1f, 0x24, 0x2c];
+
+/// Switches off everything that would make frames of interface `index` other than they would be on a wire.
+fn offloads_off(index: u32) -> io::Result<()> {
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
+    for command in OFFLOADS {
+        let mut value = Value { command, data: 0 };
+        // SAFETY: all zero is a valid ifreq: a name and a union of integers and pointers.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(name(index).bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut value).cast();
+        // SAFETY: `request` and the value that it points to outlive the call; these commands read an ethtool_value, which `Value` is.
+        if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) } < 0 {
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() != Some(libc::EOPNOTSUPP) {
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Joins the two interfaces of the middle by a bridge of the kernel's: what forwarding costs without us. To be called in the middle.
+///
+/// # Errors
+/// What the kernel says.
+pub fn bridge() -> io::Result<()> {
+    const BRIDGE: u32 = INTERFACE + 2;
+    let mut netlink = Netlink::open()?;
+    let mut link = LinkMessage::default();
+    link.header.index = BRIDGE;
+    link.attributes = vec![LinkAttribute::IfName(name(BRIDGE)), LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Bridge)])];
+    netlink.create(RouteNetlinkMessage::NewLink(link))?;
+    for port in [INTERFACE, INTERFACE + 1] {
+        let mut member = LinkMessage::default();
+        member.header.index = port;
+        member.attributes = vec![LinkAttribute::Controller(BRIDGE)];
+        netlink.change(RouteNetlinkMessage::SetLink(member))?;
+    }
+    up(BRIDGE)
+}

@@ -1,0 +1,71 @@
+//! TCP_INFO of a socket (tcp(7), `struct tcp_info` of linux/tcp.h).
+#![allow(unsafe_code)] // one getsockopt, for which there is no safe interface
+
+use dumbbell_core::units::Time;
+use dumbbell_sim::reported::Sample;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Room for the structure: 248 bytes in Linux 6.12, and it has only ever grown.
+const ROOM: usize = 512;
+
+/// The structure as the kernel gives it: fields are at fixed places, and those that it does not have yet are zero.
+pub struct TcpInfo([u8; ROOM]);
+
+impl TcpInfo {
+    /// Of a socket, now.
+    ///
+    /// # Errors
+    /// It is no TCP socket.
+    pub fn of(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+        let mut info = TcpInfo([0; ROOM]);
+        let mut length = ROOM as libc::socklen_t;
+        // SAFETY: the pointers are to the bytes of `info` and to their number, so that the kernel writes no further.
+        let done = unsafe {
+            libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, info.0.as_mut_ptr().cast(), &mut length)
+        };
+        if done < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(info)
+    }
+
+    fn half(&self, at: usize) -> u16 {
+        u16::from_ne_bytes([self.0[at], self.0[at + 1]])
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        u32::from_ne_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
+    }
+
+    fn long(&self, at: usize) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.0[at..at + 8]);
+        u64::from_ne_bytes(bytes)
+    }
+
+    /// Payload that was acknowledged, bytes: tcpi_bytes_acked, which counts the SYN as one.
+    pub fn acknowledged(&self) -> u64 {
+        self.long(120).saturating_sub(1)
+    }
+
+    /// What the results keep of it, at `time`.
+    pub fn sample(&self, time: Time, is_regular: bool) -> Sample {
+        let [unacked, sacked, lost, retrans] = [24, 28, 32, 36].map(|at| self.word(at));
+        Sample {
+            time,
+            is_regular,
+            srtt_us: self.word(68),
+            min_rtt_us: self.word(148),
+            cwnd: self.word(80),
+            ssthresh: self.word(76),
+            // tcp_packets_in_flight
+            in_flight: (unacked + retrans).saturating_sub(sacked + lost),
+            payload: self.acknowledged(),
+            sent: u64::from(self.word(156)),
+            retransmissions: u64::from(self.word(100)),
+            // tcpi_total_rto, since Linux 6.7
+            timeouts: u64::from(self.half(240)),
+        }
+    }
+}

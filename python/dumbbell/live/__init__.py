@@ -1,0 +1,1 @@
+"""Experiments in real time: kernel TCP between network namespaces, through the bottleneck of the simulator."""

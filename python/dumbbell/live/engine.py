@@ -1,0 +1,189 @@
+"""Runs in real time, one after the other: each in a process of its own, which takes its network namespaces with it."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Self
+
+from dumbbell import _native
+from dumbbell.errors import InputError, one_line
+from dumbbell.experiment import Cell, Experiment
+from dumbbell.linux.keys import refuse_rest
+from dumbbell.registry import registry
+from dumbbell.store import Measured
+
+SET_UP_S = 0.5  # what a run takes beside its duration, about: a process, namespaces
+PATIENCE_S = 30.0  # beyond the duration of a run, after which it is given up
+_CHECKED = 512  # runs of a sweep that are checked before the first
+_HOSTS = ("profile", "ecn", "mss")  # that the live engine minds, or refuses by itself
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The bottleneck on the real clock, between kernel TCP of this machine."""
+
+    @property
+    def version(self) -> str:
+        """Part of every run's key: our sources, and the kernel that sends."""
+        return f"live-{_native.live_version()}.{platform.release()}"
+
+    @property
+    def described(self) -> str:
+        """JSON: the machine that runs it."""
+        machine = {"release": platform.release(), "machine": platform.machine(), "cores": os.cpu_count()}
+        return json.dumps({"kernel": machine}, sort_keys=True)
+
+    @staticmethod
+    def seconds(cell: Cell) -> float:
+        """Return about how many seconds a run takes."""
+        return SET_UP_S + cell.duration / 1e9
+
+    def prepare(self, experiments: list[Experiment]) -> list[str]:
+        """Check every cell; raises InputError for what cannot be run live."""
+        for experiment in experiments:
+            cells = list(experiment.cells()) if len(experiment) <= _CHECKED else experiment.sample(_CHECKED)
+            for cell in cells:
+                check(cell, experiment.file)
+        return []
+
+    def workers(self, _jobs: int) -> "Lab":
+        """Return where runs are carried out: one at a time, whatever is asked for."""
+        return Lab(self)
+
+
+def engine(text: str) -> Engine | None:
+    """Return the engine if `--engine` names this one; raises InputError where it cannot work at all."""
+    if text != "live":
+        return None
+    if not hasattr(_native, "live_run"):
+        raise InputError("--engine", "", "live on a system that is not Linux", "Linux, or --engine sim")
+    return Engine()
+
+
+def check(cell: Cell, file: str) -> None:
+    """Raise InputError, said of `file`, if a run cannot be carried out live."""
+    try:
+        _native.live_check(cell.config)
+    except ValueError as error:
+        raise _input_error(file, str(error)) from None
+    try:
+        _kernel_like(cell.groups)
+    except InputError as error:
+        raise error.within(file) from None
+
+
+def _kernel_like(groups: dict[str, Any]) -> None:
+    """Raise InputError for a switch of the hosts or of a congestion control: this kernel is as it is."""
+    hosts, known = groups["hosts"], registry()
+    profile = known.profiles[hosts["profile"]]
+    switches = {key: value for key, value in hosts.items() if key not in _HOSTS}
+    refuse_rest("hosts", switches, known.sections["hosts"], profile.hosts)
+    for number, flow in enumerate(groups["flows"]):
+        control = flow["cc"]
+        name = control["name"]
+        params = {key: value for key, value in control.items() if key != "name"}
+        refuse_rest(f"flows[{number}].cc", params, known.cc[name].params, profile.cc.get(name, {}))
+
+
+def _input_error(file: str, text: str) -> InputError:
+    """Return the error that `text` says, `KEY: found X, allowed: Y`, of `file`."""
+    key, _, rest = text.rpartition("found ")
+    found, _, allowed = rest.partition(", allowed: ")
+    return InputError(file, key.removesuffix(": "), found, allowed)
+
+
+class Lab:
+    """One run at a time, since each needs the whole machine; the same face as `sweep.Threads`."""
+
+    slots = 1
+
+    def __init__(self, chosen: Engine, on_invalid: Callable[[Cell, str], None] | None = None) -> None:
+        """`on_invalid` is told of runs whose timing was too bad for them to count; by default standard error is."""
+        self._described = chosen.described
+        self._on_invalid = on_invalid or _loudly
+        self._stopped = threading.Event()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="live")
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._pool.shutdown()
+
+    def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
+        """Begin a run, or put it behind those that wait."""
+        return self._pool.submit(self._run, cell, progress)
+
+    def stop(self) -> None:
+        """End what runs and what waits."""
+        self._stopped.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if (child := self._child) is not None:
+            child.kill()
+
+    def _run(self, cell: Cell, progress: _native.Progress) -> Measured:
+        began = time.perf_counter()
+        command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("child.py")), str(_native.__file__)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+            self._child = child
+            timer = threading.Timer(cell.duration / 1e9 + PATIENCE_S, child.kill)
+            timer.start()
+            try:
+                assert child.stdin is not None and child.stdout is not None
+                if self._stopped.is_set():
+                    raise _native.Interrupted
+                child.stdin.write(cell.config.encode() + b"\n")
+                child.stdin.flush()
+                result = self._result(child.stdout, progress)
+            except BrokenPipeError:
+                raise RuntimeError("the process of the run ended before it began") from None
+            finally:
+                timer.cancel()
+                self._child = None
+                child.kill()
+        if invalid := reason(result):
+            self._on_invalid(cell, invalid)
+        return Measured(time.perf_counter() - began, result, self._described)
+
+    def _result(self, output: IO[bytes], progress: _native.Progress) -> _native.Result:
+        for line in output:
+            word, _, rest = line.decode(errors="replace").rstrip("\n").partition(" ")
+            if word == "progress" and hasattr(progress, "reach"):
+                progress.reach(int(rest))
+            elif word == "done":
+                return _native.Result.from_bytes(output.read(int(rest)))
+            elif word == "failed":
+                kind, _, text = rest.partition(" ")
+                if kind == "OSError":  # no run can be carried out here
+                    raise _input_error("--engine live", text)
+                raise RuntimeError(one_line(text))
+        if self._stopped.is_set():
+            raise _native.Interrupted
+        raise RuntimeError("the process of the run ended too early")
+
+
+def reason(result: _native.Result) -> str:
+    """Return why the timing of a run was too bad for it to count; empty if it was not."""
+    summary = json.loads(result.summary)
+    late, allowed = summary["lateness_p99_ms"], summary["lateness_allowed_ms"]
+    if summary["valid"]:
+        return ""
+    remedy = "use a lower rate or an idle machine"
+    if late > allowed:
+        return f"1 % of the frames left more than {late:.3g} ms late, allowed: {allowed:.3g} ms; {remedy}"
+    return f"{summary['frames_lost']} frames were lost outside the bottleneck, allowed: none; {remedy}"
+
+
+def _loudly(cell: Cell, text: str) -> None:
+    place = "".join(f", {key} = {value}" for key, value in cell.matrix.items())
+    print(one_line(f"{cell.experiment}: INVALID: {text} (seed = {cell.seed}{place})"), file=sys.stderr)
