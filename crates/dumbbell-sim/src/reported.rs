@@ -227,8 +227,7 @@ mod tests {
             counters: FlowCounters { arrived: 300, departed: 300, ..FlowCounters::default() },
             received: ReceiverStats { frame_bytes: 300 * 1514, ..ReceiverStats::default() },
         };
-        let mut counters = Counters::default();
-        counters.queue = of(300);
+        let counters = Counters { queue: of(300), ..Counters::default() };
         recorder.end(&counters, vec![("new_flows".into(), 7)], vec![counted]);
         let flow = Flow {
             start: Some(Time::ZERO),
@@ -246,7 +245,7 @@ mod tests {
         assert_eq!((row("rtt_mean_ms"), row("start_s")), (35.0, 0.0));
         assert_eq!(row("throughput_mbit"), 300.0 * 1514.0 * 8e-6 / 2.0);
         let series = found.tables.series.real("goodput_mbit").expect("a column");
-        assert!(series.iter().zip([0.8, 2.4]).all(|(found, expected)| (found - expected).abs() < 1e-12), "{series:?}");
+        assert!(series.iter().zip([0.8, 2.4]).all(|(real, expected)| (real - expected).abs() < 1e-12), "{series:?}");
         assert_eq!(found.tables.queue_series.int("backlog_packets"), Some(&[3, 0][..]));
         assert_eq!(found.summary["utilisation"].as_f64(), Some(300.0 * 1514.0 * 8.0 / 2e7));
         assert_eq!(found.summary["aqm_counters"]["new_flows"], json!(7));
