@@ -86,9 +86,12 @@ def run(
         print(f"not quite the same on Linux: {note}", file=sys.stderr)
     if dry_run:
         workers = sweep.slots(jobs, cluster)
+        if other is not None:
+            workers = other.at_once(workers)
         plan = sweep.estimate(experiments, output, workers, other)
         kept = f", {plan.kept} of them already in {output}" if plan.kept else ""
-        costs = f"about {_duration(plan.seconds)} on {workers} cores, {_size(plan.size)} in {output}"
+        where = f"on {workers} cores" if workers > 1 else "one after the other"
+        costs = f"about {_duration(plan.seconds)} {where}, {_size(plan.size)} in {output}"
         print(f"{plan.runs} runs{kept}; {costs}")
         return
     report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, engine=other, on_failure=_failure)

@@ -302,6 +302,9 @@ class Engine(Protocol):
     def seconds(self, cell: Cell) -> float:
         """Return about how many seconds of a core a run takes."""
 
+    def at_once(self, jobs: int) -> int:
+        """Return how many runs go on at once where `jobs` are allowed."""
+
     def workers(self, jobs: int) -> Workers:
         """Return where runs are carried out, up to `jobs` at a time; raises InputError."""
 

@@ -58,6 +58,11 @@ class Engine:
         """Return about how many seconds of a core a run takes."""
         return BOOT_S + cell.packets / PACKETS_PER_SECOND
 
+    @staticmethod
+    def at_once(jobs: int) -> int:
+        """Return how many runs go on at once where `jobs` are allowed."""
+        return jobs
+
     def workers(self, jobs: int) -> "Guests":
         """Return the cores of this machine, with a guest on each; raises InputError."""
         return Guests(self, jobs)

@@ -54,6 +54,11 @@ class Engine:
                 check(cell, experiment.file)
         return []
 
+    @staticmethod
+    def at_once(_jobs: int) -> int:
+        """Return 1: each run needs the whole machine."""
+        return 1
+
     def workers(self, _jobs: int) -> "Lab":
         """Return where runs are carried out: one at a time, whatever is asked for."""
         return Lab(self)
