@@ -163,7 +163,7 @@ class Lab:
     def _result(self, output: IO[bytes], progress: _native.Progress) -> _native.Result:
         for line in output:
             word, _, rest = line.decode(errors="replace").rstrip("\n").partition(" ")
-            if word == "progress" and hasattr(progress, "reach"):
+            if word == "progress":
                 progress.reach(int(rest))
             elif word == "done":
                 return _native.Result.from_bytes(output.read(int(rest)))
