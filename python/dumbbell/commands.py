@@ -102,7 +102,7 @@ def compare(
     where: Where = None,
     engine: Engine = None,
     engines: Annotated[
-        bool, typer.Option("--engines", help="The same cells on the simulator and on Linux, side by side.")
+        bool, typer.Option("--engines", help="The same cells on the simulator and on another engine, side by side.")
     ] = False,
     scores_only: Annotated[bool, typer.Option("--scores", help="Scores alone, no cells.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="One compared figure a row.")] = False,
@@ -116,9 +116,9 @@ def compare(
     if scores_only and as_csv:
         raise InputError("compare", "", "--scores and --csv", "one of them")
     if engines:
-        if where or engine or as_csv or any_length:
-            raise InputError("compare", "", "--engines with another option", "--engines alone, or with --scores")
-        both = beside.compare(results, reference or None)
+        if where or as_csv or any_length:
+            raise InputError("compare", "", "--engines with another option", "--engines, --engine and --scores")
+        both = beside.compare(results, reference or None, ("sim", engine))
         print(beside.scores(both) if scores_only else beside.markdown(both))
         return
     if not reference:

@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::direction::{Departure, Direction};
 use crate::lateness::Lateness;
 use crate::port::{Port, BATCH};
+use crate::priority::Turns;
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::units::Time;
 use nix::poll::{ppoll, PollFd, PollFlags};
@@ -94,8 +95,10 @@ impl<A: Aqm, P: Port> Forwarder<A, P> {
     /// # Errors
     /// An interface is gone.
     pub fn run(&mut self, clock: &Clock, stops: &[&AtomicBool], watch: &mut impl Watch<A>) -> io::Result<()> {
+        let mut turns = Turns::new(clock);
         while !stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
             self.effort.rounds += 1;
+            turns.look(clock.now());
             let busy = self.round(clock, watch)?;
             if !busy {
                 self.wait(clock, watch.next())?;

@@ -22,7 +22,7 @@ pub mod packet_socket;
 #[cfg(target_os = "linux")]
 pub mod port;
 #[cfg(target_os = "linux")]
-mod priority;
+pub mod priority;
 #[cfg(target_os = "linux")]
 pub mod run;
 #[cfg(target_os = "linux")]

@@ -200,6 +200,7 @@ impl<A: Aqm> Watch<A> for Director {
 /// A configuration that cannot be used, no network to work in, a broken invariant, or cancellation.
 pub fn run(config: &Value, cancel: &Arc<AtomicBool>, progress: &Arc<AtomicU64>) -> Result<Outcome, LiveError> {
     check(config)?;
+    priority::own_session();
     let config = Arc::new(RunConfig::from_json(config)?);
     let context = QueueContext { rate: config.bottleneck.rate, seed: config.run.seed };
     let any = aqm::build(&config.aqm, &context).map_err(|error| error.within("bottleneck.aqm"))?;
