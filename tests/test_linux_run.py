@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import dumbbell
@@ -379,6 +380,30 @@ def test_two_engines_in_one_file_are_told_apart_and_compared(tmp_path: Path) -> 
     assert "100 % within 6 %" in engines.scores(compared) and "bbr1" in engines.table(compared)
     with pytest.raises(InputError, match="--engines: found no runs of live, allowed: runs of two engines; there are"):
         engines.compare(path, engines=("sim", "live"))
+
+
+def test_runs_in_real_time_that_were_too_late_are_not_compared(tmp_path: Path) -> None:
+    cells = list(parsed(seeds=[1, 2], matrix={"flows[0].cc": ["cubic", "reno"]}).cells())
+    path = tmp_path / "r.duckdb"
+    ran = {one.key: _native.run(one.config, _native.Cancel()) for one in cells}
+    others = [dataclasses.replace(one, engine=f"{kind}-a") for kind in ("live", "linux") for one in cells]
+    with Store.open(path, write=True) as store:
+        store.add(Finished(one, Measured(0.1, ran[one.key])) for one in cells)
+        store.add(Finished(one, Measured(0.1, ran[cells[n % 4].key])) for n, one in enumerate(others))
+    with pytest.raises(InputError, match="--engines: found runs of linux and of live, allowed: --engine with one of"):
+        engines.compare(path)
+    # one run of the first cell, and both of the second
+    late = [others[n].key for n in (1, 2, 3)]
+    with duckdb.connect(path) as file:
+        file.execute("ALTER TABLE runs ADD COLUMN valid INTEGER")
+        file.execute("UPDATE runs SET valid = CASE WHEN list_contains(?, key) THEN 0 ELSE 1 END", [late])
+    compared = engines.compare(path, engines=("sim", "live"))
+    assert [(pair.ccs, pair.seeds) for pair in compared.pairs] == [(("cubic", "reno"), (2, 1))]
+    assert compared.invalid == 3 and compared.alone == 1
+    assert "3 runs in real time were too late to count" in engines.markdown(compared)
+    assert "100 % within 10 %" in engines.scores(compared) and "100 % within 3 %" in engines.scores(compared)
+    compared = engines.compare(path, engines=("sim", "linux"))
+    assert compared.invalid == 0 and [pair.seeds for pair in compared.pairs] == [(2, 2), (2, 2)]
 
 
 def test_errors_are_over_the_rate_or_the_second_engine() -> None:

@@ -16,6 +16,7 @@ from dumbbell import _native
 from dumbbell.errors import InputError
 from dumbbell.experiment import Cell
 from dumbbell.live import engine as live
+from dumbbell.store import Finished, Measured, tables
 
 pytestmark = pytest.mark.skipif(not hasattr(_native, "live_run"), reason="live runs need Linux")
 
@@ -37,10 +38,6 @@ def measured(one: Cell, said: list[str] | None = None) -> _native.Result:
             pytest.skip(str(error))
 
 
-def live_cores() -> int:
-    return len(os.sched_getaffinity(0))
-
-
 @pytest.mark.parametrize(
     ("change", "key"),
     [
@@ -60,20 +57,32 @@ def test_what_cannot_be_run_live_is_refused_with_its_key(change: dict[str, Any],
     assert caught.value.file == "a.toml"
 
 
-def test_a_run_measures_what_the_simulator_does() -> None:
-    one = cell(duration="4s")
+TRIES = 3
+
+
+@pytest.mark.parametrize("cc", ["cubic", "reno"])
+def test_a_run_measures_what_the_simulator_does(cc: str) -> None:
+    one = cell("50Mbit", "5s", flows=[{"cc": cc, "base_rtt": "20ms"}])
     said: list[str] = []
-    result = measured(one, said)
-    summary, simulated = json.loads(result.summary), json.loads(_native.run(one.config, _native.Cancel()).summary)
-    assert (summary["valid"] == 0) == bool(said)
-    assert summary["frames_lost"] == 0
+    for tries in range(1, TRIES + 1):
+        result = measured(one, said)
+        summary = json.loads(result.summary)
+        assert (summary["valid"] == 0) == (len(said) == tries)
+        if summary["valid"]:
+            break
+    else:
+        pytest.skip(f"this machine is too late, {TRIES} times: {said}")
+    simulated = _native.run(one.config, _native.Cancel())
+    expected = json.loads(simulated.summary)
+    assert summary["lateness_p99_ms"] < 0.25 and summary["frames_lost"] == 0
     assert summary["ce_marks"] > 0
-    if said or os.getloadavg()[0] > live_cores():
-        pytest.skip(f"this machine is too busy to compare: load {os.getloadavg()[0]:.1f}, {said}")
-    assert abs(summary["goodput_total_mbit"] - simulated["goodput_total_mbit"]) < 0.03 * 20
-    tables = {name: {column: kind for column, kind, _ in of} for name, (_, of) in _native.gather([result])}
-    assert tables["runs"]["lateness_p99_ms"] == "f64"
-    assert "probes" not in tables["flows"]
+    assert abs(summary["goodput_total_mbit"] - expected["goodput_total_mbit"]) < 0.03 * 50
+    live_tables, others = (tables([Finished(one, Measured(1.0, found))]) for found in (result, simulated))
+    assert live_tables["flows"]["rtt_mean_ms"][0].as_py() == pytest.approx(
+        others["flows"]["rtt_mean_ms"][0].as_py(), rel=0.10
+    )
+    assert live_tables["runs"]["lateness_p99_ms"].type == "double"
+    assert "probes" not in live_tables["flows"].column_names
 
 
 def _children(parent: int) -> list[int]:

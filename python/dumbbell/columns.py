@@ -64,6 +64,13 @@ _LIVE = [
         "discipline and ten packet times. Live runs only.",
     ),
     Column(
+        "ends_waited_ms",
+        "ms",
+        "wait of the ends for a core",
+        "How long senders or receivers, those that waited longer, waited on average for a core when they had something "
+        "to do; null where the kernel does not count it. Live runs only.",
+    ),
+    Column(
         "frames_lost",
         "frames",
         "frames lost outside the queue",
@@ -73,8 +80,8 @@ _LIVE = [
         "valid",
         "",
         "valid",
-        "1 if the lateness was allowed and no frame was lost outside the queue, else 0: then the run says little. "
-        "Live runs only.",
+        "1 if P99 of the lateness and wait of the ends were allowed and no frame was lost outside the queue, else 0: "
+        "then the run says little. Live runs only.",
     ),
     Column("forwarder", "", "forwarder", "JSON: what the forwarding thread did. Live runs only."),
 ]

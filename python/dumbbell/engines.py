@@ -113,7 +113,8 @@ def compare(
 ) -> Compared:
     """Return the cells that both engines ran, of one results file or of one for each; raises InputError.
 
-    The second engine may be unset: it is the one beside the simulator then. Runs in real time count if their timing was good enough.
+    The second engine may be unset: it is the one beside the simulator then. Of runs in real time those count whose
+    timing was good enough.
     """
     frames, versions, invalid = [], [], 0
     for place, named in zip((path, path if other is None else other), engines, strict=True):

@@ -75,11 +75,7 @@ const MOST: Duration = Duration::from_millis(800);
 #[derive(Debug)]
 pub struct Turns {
     priority: libc::c_int,
-    began: Time,
-    /// CPU time of the thread at that moment.
-    computed: Duration,
-    next: Time,
-    is_back: bool,
+    turn: Turn,
 }
 
 impl Turns {
@@ -90,35 +86,92 @@ impl Turns {
         let mut parameters = libc::sched_param { sched_priority: 0 };
         // SAFETY: the pointer is to `parameters`, which outlives the call (sched_getparam(2): 0 is the caller).
         unsafe { libc::sched_getparam(0, &mut parameters) };
-        let now = clock.now();
-        let is_real_time = policy >= 0 && policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO;
-        let next = if is_real_time { now + STEP_BACK } else { Time::NEVER };
-        Turns { priority: parameters.sched_priority, began: now, computed: computed(), next, is_back: false }
+        let mut turn = Turn::default();
+        turn.begin(clock.now(), computed());
+        if policy < 0 || policy & !libc::SCHED_RESET_ON_FORK != libc::SCHED_FIFO {
+            turn.next = Time::NEVER;
+        }
+        Turns { priority: parameters.sched_priority, turn }
     }
 
     /// To be called often, with the time that it is.
     #[inline]
     pub fn look(&mut self, now: Time) {
-        if now >= self.next {
-            self.turn(now);
+        if now >= self.turn.next {
+            let priority = if self.turn.look(now, computed()) { 0 } else { self.priority };
+            set_real_time(priority);
         }
     }
+}
 
-    fn turn(&mut self, now: Time) {
+/// One turn: real time at first, and no more after [`STEP_BACK`] if the thread has not slept.
+#[derive(Debug, Default)]
+struct Turn {
+    began: Time,
+    /// CPU time of the thread at that moment.
+    computed: Duration,
+    /// When there is something to decide.
+    next: Time,
+}
+
+impl Turn {
+    fn begin(&mut self, now: Time, computed: Duration) {
+        *self = Turn { began: now, computed, next: now + STEP_BACK };
+    }
+
+    /// It is time to decide, and the thread has computed for so long in all. Returns whether it steps back.
+    fn look(&mut self, now: Time, computed: Duration) -> bool {
         let over = self.began + TURN;
-        if now < over && computed().saturating_sub(self.computed) >= MOST {
-            self.is_back = set_real_time(0);
+        if now < over && computed.saturating_sub(self.computed) >= MOST {
             self.next = over;
-            return;
+            return true;
         }
-        if self.is_back {
-            self.is_back = !set_real_time(self.priority);
-        }
-        (self.began, self.computed, self.next) = (now, computed(), now + STEP_BACK);
+        self.begin(now, computed);
+        false
     }
 }
 
 /// CPU time of the calling thread.
 fn computed() -> Duration {
     nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+/// How long the calling thread has waited for a core on average each time that it had something to do, while others had it
+/// (/proc/PID/schedstat of proc(5): ns on the core, ns waiting for it, times on it); `None` where the kernel does not count that.
+pub fn waited() -> Option<Time> {
+    mean_wait(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+}
+
+fn mean_wait(schedstat: &str) -> Option<Time> {
+    let mut numbers = schedstat.split_whitespace().skip(1).map(str::parse::<u64>);
+    let (waited, times) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    Some(Time(waited.checked_div(times)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_does_not_sleep_steps_back_once_a_turn() {
+        let mut turn = Turn::default();
+        turn.begin(Time::from_millis(100), Duration::from_millis(10));
+        assert_eq!(turn.next, Time::from_millis(1020));
+        // 910 ms of CPU time: back until the turn is over, then a new one
+        assert!(turn.look(Time::from_millis(1020), Duration::from_millis(920)));
+        assert_eq!(turn.next, Time::from_millis(1100));
+        assert!(!turn.look(Time::from_millis(1101), Duration::from_millis(990)));
+        assert_eq!(turn.next, Time::from_millis(2021));
+        // 700 ms: it slept enough
+        assert!(!turn.look(Time::from_millis(2021), Duration::from_millis(1690)));
+        assert_eq!(turn.next, Time::from_millis(2941));
+        // after a stop of its own the turn is over anyhow
+        assert!(!turn.look(Time::from_millis(3100), Duration::from_millis(2690)));
+    }
+
+    #[test]
+    fn what_the_kernel_counts_of_waiting() {
+        assert_eq!(mean_wait("3146326244 298723793 114704\n"), Some(Time(2604)));
+        assert_eq!((mean_wait("1 2 0\n"), mean_wait("0 0"), mean_wait("")), (None, None, None));
+    }
 }

@@ -268,13 +268,13 @@ fn carry_out<A: Aqm + Send>(
         };
         let receiving = scope.spawn(move || {
             priority::raise(priority::ENDS);
-            ending(receivers.run(stop))
+            ending(receivers.run(stop)).map(|()| priority::waited())
         });
         let sending = scope.spawn(move || {
             priority::raise(priority::ENDS);
             let mut flows = Vec::new();
             let done = wire.left.enter().and_then(|()| plans.send(clock, duration, series, stop)).map(|found| flows = found);
-            ending(done).map(|()| flows)
+            ending(done).map(|()| (flows, priority::waited()))
         });
         let (forwarder, director, over) = (&mut forwarder, &mut director, &over);
         let forwarding = scope.spawn(move || {
@@ -298,17 +298,18 @@ fn carry_out<A: Aqm + Send>(
     }
     let panicked = || io::Error::other("a thread that ended early");
     forwarded.unwrap_or_else(|_| Err(panicked())).doing("to forward frames")?;
-    received.unwrap_or_else(|_| Err(panicked())).doing("to receive")?;
-    let flows = sent.unwrap_or_else(|_| Err(panicked())).doing("to send")?;
-    finish(config, director.recorder, &mut forwarder, &flows)
+    let received = received.unwrap_or_else(|_| Err(panicked())).doing("to receive")?;
+    let (flows, sent) = sent.unwrap_or_else(|_| Err(panicked())).doing("to send")?;
+    finish(config, director.recorder, &mut forwarder, &flows, sent.max(received))
 }
 
-/// Checks what must hold, and makes the tables.
+/// Checks what must hold, and makes the tables. `waited` is the mean time that senders or receivers waited for a core.
 fn finish<A: Aqm, P: Port>(
     config: &RunConfig,
     recorder: Recorder,
     forwarder: &mut Forwarder<A, P>,
     flows: &[Flow],
+    waited: Option<Time>,
 ) -> Result<Outcome, LiveError> {
     for direction in &forwarder.directions {
         direction.check_conservation().map_err(LiveError::Invariant)?;
@@ -328,8 +329,9 @@ fn finish<A: Aqm, P: Port>(
     outcome.summary["lateness_p99_ms"] = json!(ms(p99));
     outcome.summary["lateness_max_ms"] = json!(ms(max));
     outcome.summary["lateness_allowed_ms"] = json!(ms(allowed));
+    outcome.summary["ends_waited_ms"] = json!(waited.map(ms));
     outcome.summary["frames_lost"] = json!(lost);
-    outcome.summary["valid"] = json!(u64::from(p99 <= allowed && lost == 0));
+    outcome.summary["valid"] = json!(u64::from(p99.max(waited.unwrap_or_default()) <= allowed && lost == 0));
     outcome.summary["forwarder"] = json!(described(&forwarder.effort));
     Ok(outcome)
 }

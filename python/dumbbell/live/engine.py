@@ -186,6 +186,8 @@ def reason(result: _native.Result) -> str:
     remedy = "use a lower rate or an idle machine"
     if late > allowed:
         return f"1 % of the frames left more than {late:.3g} ms late, allowed: {allowed:.3g} ms; {remedy}"
+    if (waited := summary["ends_waited_ms"] or 0.0) > allowed:
+        return f"senders or receivers waited {waited:.3g} ms for a core on average, allowed: {allowed:.3g} ms; {remedy}"
     return f"{summary['frames_lost']} frames were lost outside the bottleneck, allowed: none; {remedy}"
 
 
