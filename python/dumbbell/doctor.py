@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumbbell.errors import InputError, nearest, one_line
+from dumbbell.scratch import Scratch
 
 if TYPE_CHECKING:
     from dumbbell.linux.kernels import Kernel
@@ -98,9 +98,9 @@ def _boots(kernel: Kernel) -> Check:
     from dumbbell.linux import trial
 
     what = f"kernel {kernel.name}"
-    with tempfile.TemporaryDirectory(prefix="dumbbell-doctor-") as place:
+    with Scratch() as place:
         try:
-            said = trial.boot(kernel.binary, Path(place), seed=1)
+            said = trial.boot(kernel.binary, place, seed=1)
         except InputError as error:
             return Check(what, error.found, error.allowed)
         except OSError as error:
