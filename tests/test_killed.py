@@ -92,7 +92,11 @@ def processes() -> dict[int, str]:
 def namespaces(process: int | str) -> dict[int, str]:
     """Return the network namespaces that a process holds, by its threads or open files: inode numbers and where."""
     found = {}
-    for place in [*Path(f"/proc/{process}/task").glob("*/ns/net"), *Path(f"/proc/{process}/fd").glob("*")]:
+    places = []
+    with contextlib.suppress(OSError):
+        places += [task / "ns" / "net" for task in Path(f"/proc/{process}/task").iterdir()]
+        places += Path(f"/proc/{process}/fd").iterdir()
+    for place in places:
         with contextlib.suppress(OSError):
             if match := re.fullmatch(r"net:\[(\d+)\]", str(place.readlink())):
                 found[int(match[1])] = str(place)
@@ -117,6 +121,11 @@ class Place:
         self.shared, self.interfaces, self.mounts = self._shared(), self._interfaces(), self._mounts()
 
     @property
+    def said(self) -> Path:
+        """The output of the last command."""
+        return self.root / "said"
+
+    @property
     def work(self) -> Path:
         return self.root / "work"
 
@@ -126,20 +135,22 @@ class Place:
 
     def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
         """Start a command in a session of its own, in which signals do what they do by default."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "dumbbell", *arguments],
-            cwd=self.work,
-            env=self.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored below a shell's &
-        )
+        with self.said.open("wb") as said:  # no pipe: nobody waits for who still has it
+            return subprocess.Popen(
+                [sys.executable, "-m", "dumbbell", *arguments],
+                cwd=self.work,
+                env=self.environment(),
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored below a shell's &
+            )
 
     def run(self, *arguments: str) -> str:
         """Run a command to its end and return what it said; skips where there are no namespaces for it."""
         child = self.start(*arguments)
-        said = child.communicate(timeout=PATIENCE_S * 2)[0].decode()
+        child.wait(timeout=PATIENCE_S * 2)
+        said = self.said.read_text()
         if child.returncode and "no permission for network namespaces" in said:
             pytest.skip(said)
         assert child.returncode == 0, said
@@ -172,9 +183,7 @@ class Place:
     def files(self) -> set[str]:
         """Return the files and folders that nobody ordered."""
         found = {str(path.relative_to(self.root)) for path in self.root.rglob("*")}
-        ordered = (
-            r"home|tmp|work|linux|work/[\w-]+\.(toml|duckdb)|linux/default|linux/(programs(/guest-[0-9a-f]{32})?|runs)"
-        )
+        ordered = r"said|home|tmp|work(/[\w-]+\.(toml|duckdb))?|linux(/(default|programs(/guest-[0-9a-f]{32})?|runs))?"
         return {name for name in found if not re.fullmatch(ordered, name)}
 
     def left(self, output: Path | None = None) -> dict[str, object]:
@@ -240,24 +249,28 @@ def kept(output: Path) -> int:
         return store.table("runs").height
 
 
-def kill(place: Place, command: list[str], moment: float, number: int, whole: bool) -> tuple[str, int]:
-    """Start a command, kill it after `moment` seconds, and return what it said, and how many namespaces it had."""
+def kill(
+    place: Place, command: list[str], moment: float, way: tuple[int, bool], following: list[str]
+) -> tuple[str, int]:
+    """Start a command, kill it after `moment` seconds, and run the `following` one at once.
+
+    Return what the command said, and how many network namespaces it had.
+    """
     child = place.start(*command)
     try:
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(timeout=moment)
         with held(child.pid) as spaces:
             if child.poll() is None:
-                (os.killpg if whole else os.kill)(child.pid, number)
+                (os.killpg if way[1] else os.kill)(child.pid, way[0])
             child.wait(timeout=PATIENCE_S)
-            said = child.stdout.read().decode() if child.stdout else ""  # also waits for whoever could still write
-            assert not holders(spaces), f"network namespaces in use by {holders(spaces)}"
+            said = place.said.read_text()
+            place.run(*following)
+            assert holders(spaces) == [], f"network namespaces of {command}"
             return said, len(spaces)
     finally:
         child.kill()
         child.wait()
-        if child.stdout:
-            child.stdout.close()
 
 
 def chosen(engine: str) -> sweep.Engine | None:
@@ -299,15 +312,15 @@ def test_nothing_is_left_of_a_killed_run_once_the_next_command_has_started(engin
     ]
     spaces, unfinished = 0, 0
     for number, moment in enumerate(moments):
-        ended, group = WAYS[number % len(WAYS)]
+        way = ended, group = WAYS[number % len(WAYS)]
         output = place.work / f"r{number}.duckdb"
         told = f"kill {number} by {ended.name} of {'all' if group else 'one'} after {moment:.3f} s, seed {SEED}"
         if engine == "linux" and number % 3 == 2:  # so that some are killed while they compile it
             for program in (place.root / "linux" / "programs").iterdir():
                 program.unlink()
-        said, of_run = kill(place, ["run", plan.name, "--engine", engine, "-o", output.name], moment, ended, group)
+        command = ["run", plan.name, "--engine", engine, "-o", output.name]
+        said, of_run = kill(place, command, moment, way, following[number % len(following)])
         spaces += of_run
-        place.run(*following[number % len(following)])
         assert place.left(output) == {}, told
         runs = kept(output)
         unfinished += runs < seeds

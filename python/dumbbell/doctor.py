@@ -78,8 +78,14 @@ def linux() -> Iterator[Check]:
     yield from _building(bool(found))
 
 
-# An engine on the real clock comes here as one more function.
-ENGINES: dict[str, Callable[[], Iterator[Check]]] = {"sim": sim, "linux": linux}
+def live() -> Iterator[Check]:
+    """Yield what runs in real time need, and how well this machine keeps time now."""
+    from dumbbell.live import needs
+
+    yield from needs.checks()
+
+
+ENGINES: dict[str, Callable[[], Iterator[Check]]] = {"sim": sim, "linux": linux, "live": live}
 
 
 def _kernels() -> Check:
@@ -205,7 +211,7 @@ def table(checks: dict[str, list[Check]]) -> str:
 
 
 def doctor(
-    engine: Annotated[str, typer.Argument(metavar="[ENGINE]", help="sim or linux; all by default.")] = "",
+    engine: Annotated[str, typer.Argument(metavar="[ENGINE]", help="sim, linux or live; all by default.")] = "",
 ) -> None:
     """Say what each engine needs, what is missing on this machine, and how to mend it.
 
