@@ -12,6 +12,7 @@
 # make reference  every key of experiment files and every column of results: writes docs/reference.md
 # make test   cargo test and pytest
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
+# make killed  kills 20 runs on each engine at random moments: nothing is left, and the sweep goes on
 # make lint   rustfmt, clippy, ruff, mypy; do the fuzz targets compile
 # make wheel  the package as a wheel in target/wheels, with experiments and references in it
 # make wheel-test  installs that wheel in a fresh environment and runs its commands in an empty folder
@@ -108,6 +109,10 @@ build: $(STAMPS)/native
 test: $(STAMPS)/native $(STAMPS)/dev
 	cargo test --workspace --quiet
 	$(BIN)/python -m pytest
+
+.PHONY: killed
+killed: $(STAMPS)/native $(STAMPS)/dev
+	DUMBBELL_KILLS=20 $(BIN)/python -m pytest tests/test_killed.py
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := config aqm receiver_sender simulation

@@ -1,14 +1,19 @@
 """`dumbbell doctor`: what is there, what is missing, and how to mend it."""
 
+import errno
 import os
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from dumbbell import doctor
+from dumbbell import _native, doctor
 from dumbbell.doctor import Check
 from dumbbell.errors import InputError
 from dumbbell.linux import kernels
+from dumbbell.live import needs
 
 SAID = 'dumbbell-trial {"release": "9.9.1", "controls": ["reno"], "random": "00"}'
 
@@ -119,12 +124,138 @@ def test_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "--shm-size" in doctor._shared_memory().remedy
 
 
+needs_live = pytest.mark.skipif(not hasattr(_native, "live_run"), reason="live runs need Linux")
+ALL_WELL: dict[str, Any] = {
+    "permission": "to this user",
+    "namespace": None,
+    "packets": None,
+    "veth": [],
+    "controls": ["reno", "cubic", "dctcp", "bbr"],
+    "clock": 50e-9,
+    "real time": None,
+    "overslept": [10e-6] * 247 + [90e-6] * 3,
+}
+
+
+def judged(said: dict[str, Any] | None = None, machine: Path | None = None) -> dict[str, Check]:
+    with pytest.MonkeyPatch.context() as patch:
+        if machine:
+            patch.setattr(needs, "_PROC", machine / "proc")
+            patch.setattr(needs, "_SYS", machine / "sys")
+            patch.setattr(needs, "_MODULES", machine / "modules")
+        return {check.what: check for check in needs.judged(ALL_WELL | (said or {}))}
+
+
+def error(number: int) -> dict[str, Any]:
+    return {"error": os.strerror(number), "number": number}
+
+
+def sysctl(machine: Path, name: str, value: str) -> None:
+    place = machine / "proc" / name.replace(".", "/")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(value + "\n")
+
+
+@needs_live
+def test_the_live_engine_is_tried_on_this_machine() -> None:
+    checks = {check.what: check for check in needs.checks()}
+    assert next(iter(checks)) == "namespaces"
+    if checks["namespaces"].state == "missing":
+        assert set(checks) == {"namespaces", "clock", "real-time priority", "timer", "cores", "load"}
+        pytest.skip(f"{checks['namespaces'].found}: the rest cannot be tried")
+    assert [*checks] == [
+        "namespaces", "packet sockets", "veth", "congestion controls", "clock", "real-time priority", "timer",
+        "cores", "load", "trial",
+    ]  # fmt: skip
+    assert "reno" in checks["congestion controls"].found
+    lateness = re.search(r"P99 of lateness (\d+) us, allowed: 500 us", checks["trial"].found)  # a tenth of CoDel's 5 ms
+    assert lateness and (int(lateness[1]) <= 500 or checks["trial"].remedy)
+
+
+def test_where_all_is_well_there_is_nothing_to_do() -> None:
+    checks = judged()
+    assert {check.state for check in checks.values()} == {"ok"}
+    assert checks["timer"].found == "sleeps last 10 us too long, 1 % of them more than 90 us"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "root", "remedy"),
+    [
+        ("user.max_user_namespaces", "0", False, "as root: sysctl user.max_user_namespaces=10000"),
+        ("user.max_net_namespaces", "0", True, "as root: sysctl user.max_net_namespaces=10000"),
+        ("user.max_net_namespaces", "5", True, "in a container: docker run"),
+        ("kernel.unprivileged_userns_clone", "0", False, "as root: sysctl kernel.unprivileged_userns_clone=1"),
+        (
+            "kernel.apparmor_restrict_unprivileged_userns",
+            "1",
+            False,
+            "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+        ("kernel.apparmor_restrict_unprivileged_userns", "0", False, "root; in a container: docker run"),
+    ],
+)
+def test_what_forbids_namespaces_is_named(
+    name: str, value: str, root: bool, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sysctl(tmp_path, name, value)
+    monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000)
+    refused = {"error": "found no permission for network namespaces (no), allowed: root, or others"}
+    checks = judged({"permission": refused}, tmp_path)
+    assert checks["namespaces"].found == "no permission for network namespaces (no)"
+    assert checks["namespaces"].remedy.startswith(remedy)
+    assert checks["namespaces"].state == "missing" and "veth" not in checks
+
+
+def test_a_right_and_a_module_are_different_remedies() -> None:
+    for what, key in (("packet sockets", "packets"), ("veth", "veth")):
+        assert "NET_ADMIN" in judged({key: error(errno.EPERM)})[what].remedy
+        lacking = judged({key: error(errno.EOPNOTSUPP)})[what]
+        assert (lacking.state, lacking.remedy) == (
+            "missing",
+            f"as root: modprobe {'veth' if key == 'veth' else 'af_packet'}",
+        )
+    assert judged({"veth": ["gro"]})["veth"].found == "offloads that cannot be switched off: gro"
+
+
+def test_congestion_controls_are_loaded_allowed_or_built(tmp_path: Path) -> None:
+    sysctl(tmp_path, "net.ipv4.tcp_available_congestion_control", "reno cubic")
+    module = tmp_path / "modules" / os.uname().release / "kernel/net/ipv4/tcp_dctcp.ko.xz"
+    module.parent.mkdir(parents=True)
+    module.touch()
+    check = judged({"controls": ["reno"]}, tmp_path)["congestion controls"]
+    assert check.found == "reno; not cubic, dctcp, bbr"
+    assert check.remedy == (
+        "as root: modprobe -a tcp_dctcp; as root: sysctl net.ipv4.tcp_allowed_congestion_control='reno cubic';"
+        " a kernel with CONFIG_TCP_CONG_BBR"
+    )
+    assert check.state == "optional"
+
+
+def test_slow_clocks_and_late_timers(tmp_path: Path) -> None:
+    place = tmp_path / "sys/devices/system/clocksource/clocksource0"
+    place.mkdir(parents=True)
+    (place / "current_clocksource").write_text("hpet\n")
+    (place / "available_clocksource").write_text("kvm-clock hpet acpi_pm\n")
+    check = judged({"clock": 1.5e-6}, tmp_path)["clock"]
+    assert (check.found, check.state) == ("hpet, 1500 ns to read", "optional")
+    assert check.remedy == f"as root: echo kvm-clock > {place}/current_clocksource"
+    assert judged({"overslept": [10e-6] * 247 + [101e-6] * 3})["timer"].state == "optional"
+    assert judged({"real time": error(errno.EPERM)})["real-time priority"].state == "optional"
+
+
+def test_a_probe_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needs, "_native", SimpleNamespace(live_run=None, __file__=str(tmp_path / "none.so")))
+    (check,) = needs.checks()
+    assert (check.state, check.what) == ("missing", "namespaces")
+    assert "none.so" in check.found
+
+
 def test_the_simulator_works_and_decides_the_status(capsys: pytest.CaptureFixture[str]) -> None:
     doctor.doctor("sim")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "sim: works"
     assert "1 s of one flow" in lines[1]
-    with pytest.raises(InputError, match="found simm, allowed: sim, linux"):
+    with pytest.raises(InputError, match="found simm, allowed: sim, linux, live"):
         doctor.doctor("simm")
 
 

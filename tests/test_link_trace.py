@@ -164,6 +164,41 @@ def test_settings_name_a_trace_and_the_command_says_what_is_wrong(command: Comma
     assert "bottleneck.trace = none (trace)" in command("describe", "bottleneck.trace").stdout
 
 
+def set_bottleneck(folder: Path, keys: dict[str, Any], *settings: str) -> dict[str, Any]:
+    (folder / "a.trace").write_text("1\n")
+    table = described(bottleneck={"aqm": "codel"} | keys)
+    found = experiment.parse(table, str(folder / "test.toml"), [f"bottleneck.{setting}" for setting in settings])
+    bottleneck: dict[str, Any] = found.cell(0).groups["bottleneck"]
+    return bottleneck
+
+
+def test_a_setting_of_trace_or_rate_replaces_what_the_file_has_of_the_other(tmp_path: Path) -> None:
+    change = [{"at": "1s", "rate": "5Mbit"}]
+    with_rate = {"rate": "10Mbit", "shaper": "htb", "burst": "3kB", "rate_changes": change}
+    traced = set_bottleneck(tmp_path, with_rate, "trace=a.trace")
+    assert traced == set_bottleneck(tmp_path, {"trace": "a.trace"})
+    assert traced["rate"] == 12_112_000
+    assert set_bottleneck(tmp_path, {"trace": "a.trace"}, "rate=5Mbit") == set_bottleneck(tmp_path, {"rate": "5Mbit"})
+    # no trace replaces nothing
+    assert set_bottleneck(tmp_path, with_rate, "trace=none") == set_bottleneck(tmp_path, with_rate)
+    for keys, settings in (
+        ({}, ("trace=a.trace", "rate=5Mbit")),
+        (with_rate, ("trace=a.trace", "shaper=htb")),
+        ({"trace": "a.trace"}, ("burst=3kB",)),
+    ):
+        with pytest.raises(InputError, match=r"this key beside bottleneck\.trace, allowed: one of the two"):
+            set_bottleneck(tmp_path, keys, *settings)
+
+
+def test_a_trace_beside_a_matrix_of_rates_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.trace").write_text("1\n")
+    table = described(matrix={"bottleneck.rate": ["5Mbit", "6Mbit"]})
+    with pytest.raises(
+        InputError, match=r'matrix."bottleneck.rate"\[1\]: found "5Mbit" and "6Mbit", which make the same run'
+    ):
+        experiment.parse(table, str(tmp_path / "test.toml"), ["bottleneck.trace=a.trace"])
+
+
 def test_cake_does_not_shape_at_the_mean_rate_of_a_trace(tmp_path: Path) -> None:
     """Half of the time the link has twice its mean rate, which is used only by a queue without that rate as its own."""
     content = "".join(f"{ms}\n" for ms in range(1000) for _ in (0, 1)) + "2000\n"

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import pytest
 
 import dumbbell
 from conftest import parsed
-from dumbbell import _native, engines, sweep
+from dumbbell import _native, engines, scratch, sweep
 from dumbbell.errors import InputError
 from dumbbell.experiment import Cell
 from dumbbell.linux import engine as linux
@@ -311,7 +310,7 @@ def test_nothing_is_left_of_a_sweep_that_ends(home: Path, signal: str) -> None:
     _until(lambda: not _running(guest))
     left = [one for one in (home / "runs").iterdir() if one.name != "child"]
     assert len(left) == (1 if signal == "KILL" else 0)
-    linux.clear_leftovers(home / "runs")
+    scratch.clear(home / "runs")
     assert not [one for one in (home / "runs").iterdir() if one.name != "child"]
 
 
@@ -327,13 +326,6 @@ def _running(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def test_folders_of_processes_that_run_stay(tmp_path: Path) -> None:
-    for name in (f"{os.getpid()}-0", "999999999-3", "notes-1", "1"):
-        (tmp_path / name).mkdir()
-    linux.clear_leftovers(tmp_path)
-    assert {one.name for one in tmp_path.iterdir()} == {f"{os.getpid()}-0", "notes-1", "1"}
 
 
 @pytest.mark.parametrize("text", ["", "lnx", "linux:", "Linux", "sim:x"])

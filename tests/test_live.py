@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conftest import parsed
+from conftest import Command, parsed
 from dumbbell import _native
 from dumbbell.errors import InputError
 from dumbbell.experiment import Cell
@@ -83,6 +83,17 @@ def test_a_run_measures_what_the_simulator_does(cc: str) -> None:
     )
     assert live_tables["runs"]["lateness_p99_ms"].type == "double"
     assert "probes" not in live_tables["flows"].column_names
+
+
+def test_a_dry_run_and_workers_go_one_after_the_other(tmp_path: Path, command: Command) -> None:
+    assert live.Engine().at_once(8) == 1
+    with live.Engine().workers(8) as lab:
+        assert lab.slots == 1
+    plain = tmp_path / "plain.toml"
+    plain.write_text('duration = "10s"\nseeds = [1, 2, 3, 4]\n[bottleneck]\naqm = "codel"\n[[flows]]\ncc = "reno"\n')
+    done = command("run", plain, "--engine", "live", "--dry-run", "--jobs", "8")
+    # four runs of 10 s and half a second to set each up
+    assert done.stdout.startswith("4 runs; about 42 s one after the other, "), done.stderr
 
 
 def _children(parent: int) -> list[int]:

@@ -3,10 +3,8 @@
 `dumbbell.run` runs an experiment, `dumbbell.open` reads a results file; both return `Results`.
 """
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 
 from dumbbell import sweep as _sweep
@@ -17,6 +15,7 @@ from dumbbell.experiment import Experiment, load, parse
 from dumbbell.linux.engine import engine as _linux_engine
 from dumbbell.live.engine import engine as _live_engine
 from dumbbell.results import Results
+from dumbbell.scratch import Scratch
 
 __all__ = ["Experiment", "InputError", "Results", "engine_version", "load", "open", "parse", "run"]
 
@@ -62,8 +61,11 @@ def run(
             checked = parse(dict(experiment), "experiment", overrides)
         case _:
             checked = load(_path(experiment), overrides)
-    folder = None if output is not None else tempfile.TemporaryDirectory(prefix="dumbbell-")
-    path = _path(output) if output is not None else str(Path(str(folder and folder.name)) / "results.duckdb")
+    folder = None
+    if output is None:
+        folder = Scratch()
+        output = folder.path / "results.duckdb"
+    path = _path(output)
     keys: list[str] = []
     other = _live_engine(engine) or _linux_engine(engine)
     if other is not None:

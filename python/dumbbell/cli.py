@@ -9,10 +9,11 @@ from typing import Annotated, Never
 
 import typer
 
-from dumbbell import experiment, json_schema, reference, registry, shipped, sweep
+from dumbbell import experiment, json_schema, reference, registry, scratch, shipped, sweep
 from dumbbell._native import engine_version
 from dumbbell.commands import add_commands
 from dumbbell.errors import InputError, nearest, one_line
+from dumbbell.linux import kernels
 from dumbbell.linux.command import linux
 from dumbbell.linux.engine import engine as linux_engine
 from dumbbell.live.engine import engine as live_engine
@@ -45,7 +46,7 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print versions and leave.")
     ] = False,
 ) -> None:
-    pass
+    scratch.clear(*kernels.scratch_places())
 
 
 @app.command()

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumbbell.errors import InputError, nearest, one_line
+from dumbbell.scratch import Scratch
 
 if TYPE_CHECKING:
     from dumbbell.linux.kernels import Kernel
@@ -78,8 +78,14 @@ def linux() -> Iterator[Check]:
     yield from _building(bool(found))
 
 
-# An engine on the real clock comes here as one more function.
-ENGINES: dict[str, Callable[[], Iterator[Check]]] = {"sim": sim, "linux": linux}
+def live() -> Iterator[Check]:
+    """Yield what runs in real time need, and how well this machine keeps time now."""
+    from dumbbell.live import needs
+
+    yield from needs.checks()
+
+
+ENGINES: dict[str, Callable[[], Iterator[Check]]] = {"sim": sim, "linux": linux, "live": live}
 
 
 def _kernels() -> Check:
@@ -98,9 +104,9 @@ def _boots(kernel: Kernel) -> Check:
     from dumbbell.linux import trial
 
     what = f"kernel {kernel.name}"
-    with tempfile.TemporaryDirectory(prefix="dumbbell-doctor-") as place:
+    with Scratch() as place:
         try:
-            said = trial.boot(kernel.binary, Path(place), seed=1)
+            said = trial.boot(kernel.binary, place, seed=1)
         except InputError as error:
             return Check(what, error.found, error.allowed)
         except OSError as error:
@@ -205,7 +211,7 @@ def table(checks: dict[str, list[Check]]) -> str:
 
 
 def doctor(
-    engine: Annotated[str, typer.Argument(metavar="[ENGINE]", help="sim or linux; all by default.")] = "",
+    engine: Annotated[str, typer.Argument(metavar="[ENGINE]", help="sim, linux or live; all by default.")] = "",
 ) -> None:
     """Say what each engine needs, what is missing on this machine, and how to mend it.
 

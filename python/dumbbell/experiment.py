@@ -198,6 +198,16 @@ class Experiment:
     def _set_last(self, table: dict[str, Any]) -> None:
         for path, value in self.settings:
             keys.set_path(table, path, value)
+        # a link has a trace or a rate: whoever sets one means it instead of the other
+        given = {path[1:]: value for path, value in self.settings if path[:1] == ("bottleneck",)}
+        replaced: tuple[str, ...] = ()
+        if given.get(("trace",), "none") != "none":
+            replaced = schema.WITHOUT_TRACE
+        elif ("rate",) in given:
+            replaced = ("trace",)
+        for key in replaced:
+            if (key,) not in given and isinstance(table.get("bottleneck"), dict):
+                table["bottleneck"].pop(key, None)
 
     def check(self, *, overrides: bool) -> None:
         """Check every value of every axis, and all cells of a small matrix; raises InputError.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ from dumbbell.dimensions import Dimension
 from dumbbell.errors import InputError, nearest
 from dumbbell.experiment import param_of, parse_setting
 from dumbbell.labels import group_labels, numbered
+from dumbbell.scratch import Scratch
 from dumbbell.store import TABLES, Store
 from dumbbell.versions import chosen
 
@@ -101,7 +101,7 @@ class Results:
         keys: Iterable[str] | None = None,
         engine: str | None = None,
         report: Report | None = None,
-        folder: tempfile.TemporaryDirectory[str] | None = None,
+        folder: Scratch | None = None,
     ) -> None:
         self.path = Path(path)
         self.report = report

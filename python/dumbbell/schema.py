@@ -365,12 +365,15 @@ def resolve(table: dict[str, Any], seed: int, files: Files | None = None) -> dic
     return run | {"seed": seed}
 
 
+WITHOUT_TRACE = ("rate", "shaper", "burst", "rate_changes")  # of a bottleneck
+
+
 def _apply_trace(given: set[str], bottleneck: dict[str, Any]) -> None:
     """Make the rate of a bottleneck with a trace that of the trace; InputError if a key is `given` that it replaces."""
     trace = bottleneck["trace"]
     if trace is None:
         return
-    for key in ("rate", "shaper", "burst", "rate_changes"):
+    for key in WITHOUT_TRACE:
         if key in given and bottleneck[key] != []:
             allowed = "one of the two: the trace says when the link sends, and its mean rate is the rate"
             raise InputError("", f"bottleneck.{key}", "this key beside bottleneck.trace", allowed)

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from dumbbell import _native
 from dumbbell.errors import InputError
 from dumbbell.experiment import Cell
+from dumbbell.scratch import Scratch, appear
 
 FORMAT = 5
 _CACHE = "32MB"  # of the file, in memory after every eighth commit
@@ -33,7 +34,7 @@ _LOCKED = "Could not set lock"  # of DuckDB, about a file that another process h
 _PATIENCE_S = 1.0  # with others that read a file at the moment at which it is to be written
 _ATTEMPTS, _AGAIN_S = 40, 0.05  # to copy a file between two commits that change it
 _SETTLED_NS = 20_000_000  # the clock of a file's times ticks every few ms: what was written just now may be again
-_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_FULL = {number: os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Store:
         self,
         path: Path,
         connection: duckdb.DuckDBPyConnection,
-        snapshot: tempfile.TemporaryDirectory[str] | None = None,
+        snapshot: Scratch | None = None,
     ) -> None:
         self.path, self._connection, self._snapshot = path, connection, snapshot
         self._commits = 0
@@ -161,11 +162,11 @@ class Store:
                 raise
             # locks of this process are no conflict: another one has it, and to close a descriptor here harms nobody
             with contextlib.ExitStack() as undo:
-                folder = tempfile.TemporaryDirectory(prefix="dumbbell-")
-                undo.callback(folder.cleanup)
-                if not _snapshot(path, Path(folder.name)):
+                folder = Scratch()
+                undo.callback(folder.close)
+                if not _snapshot(path, folder.path):
                     raise
-                connection = cls._checked(Path(folder.name) / path.name, path)
+                connection = cls._checked(folder.path / path.name, path)
                 undo.pop_all()
                 return cls(path, connection, folder)
 
@@ -191,29 +192,10 @@ class Store:
         log = _log_of(path)
         if log.exists():
             raise InputError(str(log), "", "the log of another results file", "no such file beside a new one")
-        draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-        try:
-            with contextlib.closing(_connect(draft)) as connection:
-                connection.execute(f"CREATE TABLE dumbbell AS SELECT {FORMAT} AS format")
-                connection.execute(
-                    "CREATE TABLE runs (key VARCHAR PRIMARY KEY, experiment VARCHAR, title VARCHAR, seed BIGINT,"
-                    " matrix VARCHAR, config VARCHAR, engine_version VARCHAR, cell VARCHAR,"
-                    " wall_s DOUBLE, hash VARCHAR)"
-                )
-                for table in TABLES[1:]:
-                    connection.execute(f"CREATE TABLE {table} (key VARCHAR)")
-                # close() would say nothing if the disk is full, and leave tables in a log that is not renamed
-                connection.execute("CHECKPOINT")
-            try:
-                # unlike rename() not over a file that another sweep has made and opened meanwhile
-                os.link(draft, path)
-            except FileExistsError:
-                return
-            except OSError:  # a file system without links
-                draft.rename(path)
-        finally:
-            draft.unlink(missing_ok=True)
-            _log_of(draft).unlink(missing_ok=True)
+        empty = _empty()
+        # not over a file that another sweep has made and opened meanwhile
+        with contextlib.suppress(FileExistsError):
+            appear(path, empty)
 
     def __enter__(self) -> Self:
         return self
@@ -226,7 +208,7 @@ class Store:
         with contextlib.suppress(duckdb.Error):
             self._connection.close()
         if self._snapshot is not None:
-            self._snapshot.cleanup()
+            self._snapshot.close()
 
     def kept(self, keys: Iterable[str]) -> set[str]:
         """Return those of `keys` whose runs are kept."""
@@ -337,6 +319,24 @@ class Store:
         self._connection.unregister("batch")
 
 
+def _empty() -> bytes:
+    """Return a results file without runs."""
+    with _clear_errors(Path(tempfile.gettempdir())), Scratch() as folder:
+        draft = folder / "empty.duckdb"
+        with contextlib.closing(_connect(draft)) as connection:
+            connection.execute(f"CREATE TABLE dumbbell AS SELECT {FORMAT} AS format")
+            connection.execute(
+                "CREATE TABLE runs (key VARCHAR PRIMARY KEY, experiment VARCHAR, title VARCHAR, seed BIGINT,"
+                " matrix VARCHAR, config VARCHAR, engine_version VARCHAR, cell VARCHAR,"
+                " wall_s DOUBLE, hash VARCHAR)"
+            )
+            for table in TABLES[1:]:
+                connection.execute(f"CREATE TABLE {table} (key VARCHAR)")
+            # close() would say nothing if the disk is full, and leave tables in the log
+            connection.execute("CHECKPOINT")
+        return draft.read_bytes()
+
+
 def _connect(
     path: Path, *, read_only: bool = False, **settings: str | bool | int | float | list[str]
 ) -> duckdb.DuckDBPyConnection:
@@ -398,10 +398,13 @@ def _clear_errors(path: Path) -> Iterator[None]:
             process = text.partition("(PID ")[2].partition(")")[0]
             by = f" by process {process}" if process else ""
             raise InputError(str(path), "", f"a file in use{by}", "a results file that nothing else has open") from None
-        if reason := next((reason for reason in _FULL if reason in text), None):
+        if reason := next((reason for reason in _FULL.values() if reason in text), None):
             raise InputError(str(path), "", f"no room for more ({reason.lower()})", "a disk with free space") from None
         if "not a valid DuckDB database file" in text:
             raise InputError(str(path), "", "another kind of file", _ALLOWED) from None
         raise InputError(str(path), "", f"a file that cannot be used ({text})", _ALLOWED) from None
     except OSError as error:
-        raise InputError(str(path), "", (error.strerror or str(error)).lower(), _ALLOWED) from None
+        reason = (error.strerror or str(error)).lower()
+        if error.errno in _FULL:
+            raise InputError(str(path), "", f"no room for more ({reason})", "a disk with free space") from None
+        raise InputError(str(path), "", reason, _ALLOWED) from None

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -256,29 +257,53 @@ class Workers(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-class Threads:
-    """The cores of this machine: a thread each, which do not hold Python's lock while they simulate."""
+class Local(ABC):
+    """A thread of this machine for each run at a time; `run` says what the thread does."""
 
-    def __init__(self, jobs: int) -> None:
-        self.slots = jobs
-        self._cancel = _native.Cancel()
-        self._switch = sys.getswitchinterval()
-        self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="run")
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self.stopped = threading.Event()
+        self._pool = ThreadPoolExecutor(slots, thread_name_prefix="run")
+
+    @abstractmethod
+    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+        """Carry out a run; raises `_native.Interrupted` soon after `stopped` is set."""
+
+    def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
+        """Begin a run, or put it behind those that wait."""
+        return self._pool.submit(self.run, cell, progress)
+
+    def stop(self) -> None:
+        """End what runs and what waits."""
+        self.stopped.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def __enter__(self) -> Self:
-        sys.setswitchinterval(SWITCH_S)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
         self._pool.shutdown()
+
+
+class Threads(Local):
+    """The cores of this machine: a thread each, which do not hold Python's lock while they simulate."""
+
+    def __init__(self, jobs: int) -> None:
+        super().__init__(jobs)
+        self._cancel = _native.Cancel()
+        self._switch = sys.getswitchinterval()
+
+    def __enter__(self) -> Self:
+        sys.setswitchinterval(SWITCH_S)
+        return super().__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
         sys.setswitchinterval(self._switch)
 
-    def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
-        """Begin a run, or put it behind those that wait for a core."""
-        return self._pool.submit(self._run, cell, progress)
-
-    def _run(self, cell: Cell, progress: _native.Progress) -> Measured:
+    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+        """Simulate."""
         started = time.perf_counter()
         result = _native.run(cell.config, self._cancel, progress)
         return Measured(time.perf_counter() - started, result)
@@ -286,7 +311,7 @@ class Threads:
     def stop(self) -> None:
         """End what runs and what waits."""
         self._cancel.cancel()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        super().stop()
 
 
 class Engine(Protocol):

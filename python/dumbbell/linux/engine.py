@@ -2,21 +2,17 @@
 
 import contextlib
 import hashlib
-import itertools
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from dumbbell import _native
 from dumbbell.errors import InputError, one_line
@@ -25,13 +21,18 @@ from dumbbell.linux import guest, kernels
 from dumbbell.linux.changes import SEED_VARIABLE
 from dumbbell.linux.kernels import Kernel
 from dumbbell.linux.mapping import VERSION, Mapped, mapped, notes
+from dumbbell.scratch import SHARED_MEMORY, Scratch
 from dumbbell.store import Measured
+from dumbbell.sweep import Local
 
 MEMORY_MB, SENDER_MB, MOST_MB = 384, 2, 4096  # of a guest, and for each sender; what it does not use it does not take
 START = 1_700_000_000  # of the guest's clock, seconds since 1970: any fixed time will do
 BOOT_S, PACKETS_PER_SECOND = 1.5, 8000.0  # what a run costs: make agree, one core
 STALL_S = 120.0  # without 200 ms of virtual time, and as long again for each 100000 packets that these hold
 _LOOK_S = 0.02
+# The folder of a run, as its guest finds it through the host's /proc. The command line of a kernel is part of the seed
+# of its random numbers (random_init_early in drivers/char/random.c), so nothing in it may differ between processes.
+_HERE, _PROGRAM = "/proc/self/cwd", "program"
 _CHECKED = 4096  # runs of an experiment that are checked before the first one, or a sample of as many
 
 
@@ -100,78 +101,32 @@ def _iproute2() -> str:
     return (re.search(r"iproute2-([0-9.]+\S*?)[,\s]", said) or re.search(r"(.+)", said))[1]  # type: ignore[index]
 
 
-def clear_leftovers(folder: Path) -> None:
-    """Remove what processes left in `folder` that were killed: its folders begin with their numbers."""
-    for left in folder.glob("*-*"):
-        process = left.name.partition("-")[0]
-        if process.isdigit() and not _alive(int(process)):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OverflowError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-class Guests:
-    """The cores of this machine with a guest on each; the same face as `sweep.Threads`."""
+class Guests(Local):
+    """The cores of this machine with a guest on each."""
 
     def __init__(self, chosen: Engine, jobs: int) -> None:
-        """Compile the guest's program and clear what a killed sweep left behind; raises InputError."""
-        self.slots = jobs
+        """Compile the guest's program; raises InputError."""
+        super().__init__(jobs)
         self._engine = chosen
-        self._runs = kernels.home() / "runs"
-        try:
-            self._runs.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(str(self._runs), "", error.strerror or str(error), "a folder to write to") from None
-        clear_leftovers(self._runs)
-        self._program = guest.program(kernels.home() / "programs")
-        self._numbers = itertools.count()
-        self._stopped = threading.Event()
-        self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="guest")
+        self._program = guest.program()
         self._described = chosen.described
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-        self._pool.shutdown()
-
-    def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
-        """Begin a run, or put it behind those that wait for a core."""
-        return self._pool.submit(self._run, cell, progress)
-
-    def stop(self) -> None:
-        """End what runs and what waits."""
-        self._stopped.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _run(self, cell: Cell, progress: _native.Progress) -> Measured:
+    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+        """Carry out a run in a guest."""
         began = time.perf_counter()
         try:
             plan = mapped(cell, self._engine.kernel)
         except InputError as error:  # of a sweep too large to be checked as a whole
             raise RuntimeError(str(error)) from None
-        folder = self._runs / f"{os.getpid()}-{next(self._numbers)}"
-        folder.mkdir()
         try:
-            (folder / "plan").write_text(plan.plan, encoding="ascii")
-            with self._guest(cell, plan, folder) as child:
-                self._wait(child, cell, folder, progress)
-            result = _measured(cell, plan, folder)
+            with Scratch(kernels.runs()) as folder:
+                (folder / "plan").write_text(plan.plan, encoding="ascii")
+                (folder / _PROGRAM).symlink_to(self._program)
+                with self._guest(cell, plan, folder) as child:
+                    self._wait(child, cell, folder, progress)
+                result = _measured(cell, plan, folder)
         except OSError as error:
-            raise RuntimeError(f"{error.filename or folder}: {error.strerror or error}") from None
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            raise RuntimeError(f"{error.filename or kernels.runs()}: {error.strerror or error}") from None
         return Measured(time.perf_counter() - began, result, self._described)
 
     @contextlib.contextmanager
@@ -180,33 +135,40 @@ class Guests:
         memory = min(MEMORY_MB + SENDER_MB * plan.senders, MOST_MB)
         command = [
             str(self._program), "keep", str(self._engine.kernel.binary), f"mem={memory}M",
-            "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={self._program}",
+            "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={_HERE}/{_PROGRAM}",
             "con=null", "con0=null,fd:1", "quiet", "panic=-1", "time-travel=inf-cpu", f"time-travel-start={START}",
-            f"uml_dir={folder}", "umid=guest", *plan.arguments, "--", str(folder),
+            "uml_dir=.", "umid=guest", *plan.arguments, "--", _HERE,
         ]  # fmt: skip
         environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(folder), SEED_VARIABLE: str(cell.seed)}
-        if os.access("/dev/shm", os.W_OK):  # where programs may run, unlike some /tmp
-            environment["TMPDIR"] = "/dev/shm"
-        with open(folder / "console", "wb") as console:  # noqa: PTH123
-            child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=console, stderr=console, env=environment, start_new_session=True
-            )
-        try:
-            yield child
-        finally:
-            assert child.stdin is not None
-            child.stdin.close()
+        with contextlib.ExitStack() as undo:
+            if os.access(SHARED_MEMORY, os.W_OK):  # where programs may run, unlike some /tmp
+                environment["TMPDIR"] = str(undo.enter_context(Scratch(SHARED_MEMORY)))
+            with open(folder / "console", "wb") as console:  # noqa: PTH123
+                child = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    stdin=subprocess.PIPE,
+                    stdout=console,
+                    stderr=console,
+                    env=environment,
+                    start_new_session=True,
+                )
             try:
-                child.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
+                yield child
+            finally:
+                assert child.stdin is not None
+                child.stdin.close()
+                try:
+                    child.wait(timeout=10)
+                except subprocess.TimeoutExpired:
+                    os.killpg(child.pid, signal.SIGKILL)
+                    child.wait()
 
     def _wait(self, child: subprocess.Popen[bytes], cell: Cell, folder: Path, progress: _native.Progress) -> None:
         patience = STALL_S * (1 + cell.packets * 2e8 / max(cell.duration, 1) / 1e5)
         reached, since = -1, time.monotonic()
         while child.poll() is None:
-            if self._stopped.is_set():
+            if self.stopped.is_set():
                 raise _native.Interrupted
             with contextlib.suppress(OSError):
                 now = int.from_bytes((folder / "progress").read_bytes()[:8], sys.byteorder)
@@ -216,8 +178,8 @@ class Guests:
             if time.monotonic() - since > patience:
                 at = f"at {reached / 1e9:.1f} s" if reached >= 0 else "before the start"
                 raise RuntimeError(f"the guest stood still for {patience:.0f} s {at}")
-            self._stopped.wait(_LOOK_S)
-        if self._stopped.is_set() and not (folder / "done").exists():
+            self.stopped.wait(_LOOK_S)
+        if self.stopped.is_set() and not (folder / "done").exists():
             raise _native.Interrupted
 
 

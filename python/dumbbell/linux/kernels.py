@@ -3,11 +3,13 @@
 import json
 import os
 import re
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dumbbell.errors import InputError, nearest, one_line
+from dumbbell.scratch import SHARED_MEMORY
 
 DEFAULT = "default"
 
@@ -41,6 +43,21 @@ def home() -> Path:
     cache = os.environ.get("XDG_CACHE_HOME", "")
     # the XDG base directory specification ignores paths that are not absolute
     return (Path(cache) if cache.startswith("/") else Path.home() / ".cache") / "dumbbell" / "linux"
+
+
+def runs() -> Path:
+    """Return the folder of what runs need while they last; raises InputError if it cannot be made."""
+    place = home() / "runs"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(str(place), "", error.strerror or str(error), "a folder to write to") from None
+    return place
+
+
+def scratch_places() -> list[Path]:
+    """Return the folders in which a killed dumbbell may have left something."""
+    return [Path(tempfile.gettempdir()), SHARED_MEMORY, home() / "runs"]
 
 
 def check_name(name: str) -> str:

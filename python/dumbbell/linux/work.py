@@ -110,14 +110,14 @@ class Work:
         with self.log.open("ab", buffering=0) as log:
             log.write(f"$ {' '.join(command)}\n".encode(errors="replace"))
             child = subprocess.Popen(
-                ["sh", "-c", _TOGETHER, "sh", *command],
+                together(command),
                 cwd=folder,
                 env=_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_ends_with_parent,
+                preexec_fn=end_with_parent,
                 pass_fds=(self._lock.fileno(),),
             )
             try:
@@ -173,7 +173,12 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not theirs.match(name)} | {"LC_ALL": "C"}
 
 
-def _ends_with_parent() -> None:
+def together(command: list[str]) -> list[str]:
+    """Return a command that carries out `command` in a session of its own, and ends all of it when told to end."""
+    return ["sh", "-c", _TOGETHER, "sh", *command]
+
+
+def end_with_parent() -> None:
     """Have the kernel end this child when its parent dies, however it dies."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 

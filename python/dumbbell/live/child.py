@@ -10,7 +10,6 @@ import importlib.util
 import os
 import sys
 import threading
-import time
 from typing import Any
 
 REPORT_S = 0.2  # between two reports of progress
@@ -34,9 +33,8 @@ def _say(text: str) -> None:
     os.write(1, text.encode() + b"\n")
 
 
-def _report(progress: Any) -> None:
-    while True:
-        time.sleep(REPORT_S)
+def _report(progress: Any, over: threading.Event) -> None:
+    while not over.wait(REPORT_S):
         _say(f"progress {progress.simulated}")
 
 
@@ -56,8 +54,12 @@ def main() -> None:
         native.live_permission()
         progress = native.Progress()
         threading.Thread(target=_end_with_input, daemon=True).start()
-        threading.Thread(target=_report, args=(progress,), daemon=True).start()
+        over = threading.Event()
+        reporter = threading.Thread(target=_report, args=(progress, over), daemon=True)
+        reporter.start()
         result = native.live_run(config, native.Cancel(), progress).to_bytes()
+        over.set()
+        reporter.join()  # so that no report is in the middle of the result
     except (OSError, RuntimeError, ValueError) as error:
         _say(f"failed {type(error).__name__} {error}")
         return

@@ -8,10 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 from dumbbell import _native
 from dumbbell.errors import InputError, one_line
@@ -19,6 +18,7 @@ from dumbbell.experiment import Cell, Experiment
 from dumbbell.linux.keys import refuse_rest
 from dumbbell.registry import registry
 from dumbbell.store import Measured
+from dumbbell.sweep import Local
 
 SET_UP_S = 0.5  # what a run takes beside its duration, about: a process, namespaces
 PATIENCE_S = 30.0  # beyond the duration of a run, after which it is given up
@@ -105,47 +105,34 @@ def _input_error(file: str, text: str) -> InputError:
     return InputError(file, key.removesuffix(": "), found, allowed)
 
 
-class Lab:
-    """One run at a time, since each needs the whole machine; the same face as `sweep.Threads`."""
-
-    slots = 1
+class Lab(Local):
+    """One run at a time, since each needs the whole machine."""
 
     def __init__(self, chosen: Engine, on_invalid: Callable[[Cell, str], None] | None = None) -> None:
         """`on_invalid` is told of runs whose timing was too bad for them to count; by default standard error is."""
+        super().__init__(1)
         self._described = chosen.described
         self._on_invalid = on_invalid or _loudly
-        self._stopped = threading.Event()
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="live")
         self._child: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-        self._pool.shutdown()
-
-    def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
-        """Begin a run, or put it behind those that wait."""
-        return self._pool.submit(self._run, cell, progress)
 
     def stop(self) -> None:
         """End what runs and what waits."""
-        self._stopped.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        super().stop()
         if (child := self._child) is not None:
             child.kill()
 
-    def _run(self, cell: Cell, progress: _native.Progress) -> Measured:
+    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+        """Carry out a run in a process of its own."""
         began = time.perf_counter()
         command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("child.py")), str(_native.__file__)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        # a group of its own: a Ctrl-C in the terminal is for us, and we end the child
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0) as child:
             self._child = child
             timer = threading.Timer(cell.duration / 1e9 + PATIENCE_S, child.kill)
             timer.start()
             try:
                 assert child.stdin is not None and child.stdout is not None
-                if self._stopped.is_set():
+                if self.stopped.is_set():
                     raise _native.Interrupted
                 child.stdin.write(cell.config.encode() + b"\n")
                 child.stdin.flush()
@@ -172,7 +159,7 @@ class Lab:
                 if kind == "OSError":  # no run can be carried out here
                     raise _input_error("--engine live", text)
                 raise RuntimeError(one_line(text))
-        if self._stopped.is_set():
+        if self.stopped.is_set():
             raise _native.Interrupted
         raise RuntimeError("the process of the run ended too early")
 

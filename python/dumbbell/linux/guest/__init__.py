@@ -2,11 +2,15 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
 
 from dumbbell.errors import InputError, one_line
+from dumbbell.linux import kernels
+from dumbbell.linux.work import end_with_parent, together
+from dumbbell.scratch import Scratch
 
 SOURCE = Path(__file__).with_name("guest.c")
 _COMPILER = ("cc", "-O2", "-Wall")
@@ -18,18 +22,28 @@ def digest() -> str:
     return hashlib.blake2b(SOURCE.read_bytes(), digest_size=16).hexdigest()
 
 
-def program(folder: Path) -> Path:
-    """Return the compiled program, which is kept in `folder`; raises InputError if it cannot be compiled."""
+def program() -> Path:
+    """Return the compiled program, which is kept beside the kernels; raises InputError if it cannot be compiled."""
+    folder = kernels.home() / "programs"
     binary = folder / f"guest-{digest()}"
     if binary.exists():
         return binary
-    draft = folder / f"{binary.name}.{os.getpid()}.new"
+    if shutil.which(_COMPILER[0]) is None:
+        raise InputError("cc", "", "no such program", "a C compiler: apt-get install gcc libc6-dev")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run([*_COMPILER, "-o", draft, SOURCE, "-lm"], check=True, capture_output=True, text=True)
-        draft.replace(binary)
-    except FileNotFoundError:
-        raise InputError("cc", "", "no such program", "a C compiler: apt-get install gcc libc6-dev") from None
+        with Scratch(kernels.runs()) as scratch:
+            draft = scratch / binary.name
+            subprocess.run(
+                together([*_COMPILER, "-o", str(draft), str(SOURCE), "-lm"]),
+                check=True,
+                capture_output=True,
+                text=True,
+                env={**os.environ, "TMPDIR": str(scratch)},
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
+            draft.replace(binary)
     except OSError as error:
         raise InputError(str(folder), "", error.strerror or str(error), "a folder to write to") from None
     except subprocess.CalledProcessError as error:
@@ -37,6 +51,4 @@ def program(folder: Path) -> Path:
         raise InputError(
             "cc", "", one_line(first.strip()), "a C compiler and the headers of Linux: linux-libc-dev"
         ) from None
-    finally:
-        draft.unlink(missing_ok=True)
     return binary

@@ -717,10 +717,11 @@ static int keep(char **command) {
 
 int main(int count, char **arguments) {
     if (count > 2 && !strcmp(arguments[1], "keep")) return keep(arguments + 2);
-    if (count < 2 || chdir(arguments[1])) return 2;  // UML puts arguments of its own behind ours
+    static char folder[4096];  // PATH_MAX
+    if (count < 2 || chdir(arguments[1]) || !getcwd(folder, sizeof folder)) return 2;  // UML puts arguments of its own behind ours
     setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
     // the rest of the disk is the host's and cannot be written
-    if (mount("none", arguments[1], "hostfs", 0, arguments[1]) || chdir(arguments[1])) return 3;
+    if (mount("none", folder, "hostfs", 0, folder) || chdir(folder)) return 3;
     mount_at("proc", "/proc");
     mount_at("sysfs", "/sys");
     mount_at("tmpfs", "/run");

@@ -1,0 +1,121 @@
+"""Folders for what a process needs only while it runs. They go with it; if it is killed, the next command removes them.
+
+A process holds a lock on each of its folders. The kernel releases it when the process ends, however it ends. So a
+folder without a lock is a leftover. Process numbers would not tell: containers that share a folder have different ones.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+import weakref
+from pathlib import Path
+
+SHARED_MEMORY = Path("/dev/shm")
+_PREFIX = "dumbbell-scratch-"  # mkdtemp adds eight characters; nobody calls a folder of his own so
+_NAME = re.compile(_PREFIX + r"[a-z0-9_]{8}")
+_ATTEMPTS, _AGAIN_S = 40, 0.05  # to remove a folder to which a child of the killed process may still write for a moment
+
+
+class Scratch:
+    """A new folder in `parent`, by default that of temporary files; a context manager that yields its path."""
+
+    def __init__(self, parent: Path | None = None) -> None:
+        """Make the folder, and remove what killed processes left in `parent`. Raises OSError."""
+        parent = parent or Path(tempfile.gettempdir())
+        clear(parent)
+        path, file = _made(parent)
+        self.path = path
+        self._end = weakref.finalize(self, _remove, path, file)
+
+    def close(self) -> None:
+        """Remove the folder."""
+        self._end()
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _made(parent: Path) -> tuple[Path, int]:
+    """Return a new folder and an open file of it that is locked."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:  # taken for a leftover, since it was not locked yet
+            continue
+        with contextlib.suppress(OSError):  # a file system without locks, where `clear` removes nothing
+            fcntl.flock(file, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file), path.stat()):
+                return path, file
+        os.close(file)
+
+
+def _remove(path: Path, file: int) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    os.close(file)
+
+
+def clear(*parents: Path) -> None:
+    """Remove the folders that killed processes of this user left in `parents`."""
+    for parent in parents:
+        with contextlib.suppress(OSError), os.scandir(parent) as entries:
+            for name in [entry.name for entry in entries if _NAME.fullmatch(entry.name)]:
+                with contextlib.suppress(OSError):
+                    _clear(parent / name)
+
+
+def _clear(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(file).st_uid != os.geteuid():
+            return
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError: in use
+        for _ in range(_ATTEMPTS):
+            shutil.rmtree(path, ignore_errors=True)
+            if not path.exists():
+                return
+            time.sleep(_AGAIN_S)
+    finally:
+        os.close(file)
+
+
+def appear(path: Path, content: bytes) -> None:
+    """Make a file, complete at the moment at which it appears. Raises OSError, FileExistsError if there is one."""
+    try:
+        _appear_from_nowhere(path, content)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system or a system without files that have no name
+        draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+        try:
+            draft.write_bytes(content)
+            try:
+                os.link(draft, path)  # unlike rename() not over another file
+            except FileExistsError:
+                raise
+            except OSError:  # a file system without links
+                draft.rename(path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _appear_from_nowhere(path: Path, content: bytes) -> None:
+    """Do so without another name before, so that a kill leaves nothing: open(2) on O_TMPFILE."""
+    nameless = getattr(os, "O_TMPFILE", None)
+    if nameless is None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+    with open(os.open(path.parent, nameless | os.O_WRONLY, 0o666), "wb") as file:  # noqa: PTH123
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+        # src_dir_fd has no part in an absolute path, but only with it does Python follow the link
+        os.link(f"/proc/self/fd/{file.fileno()}", path, src_dir_fd=file.fileno())

@@ -1,0 +1,136 @@
+"""Folders for the time of a process, and files that appear whole."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from dumbbell.scratch import Scratch, appear, clear
+
+HOLD = """
+import sys
+from pathlib import Path
+from dumbbell.scratch import Scratch
+held = Scratch(Path(sys.argv[1]))
+(held.path / "file").touch()
+print(held.path, flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_folder_stays_while_its_process_runs_and_goes_when_the_next_one_clears(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout
+        path = Path(child.stdout.readline().strip())
+        clear(tmp_path)
+        assert (path / "file").exists(), "it is in use"
+        child.kill()
+        child.wait()
+    assert (path / "file").exists(), "the process could not remove it"
+    clear(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_folder_clears_its_place_and_goes_with_its_process(tmp_path: Path) -> None:
+    (tmp_path / "dumbbell-scratch-abcd_123").mkdir()
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    done = subprocess.run(command, input="\n", capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"{tmp_path}/dumbbell-scratch-")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_called_otherwise_stays(tmp_path: Path) -> None:
+    names = {"dumbbell-main", "dumbbell-scratch-", "dumbbell-scratch-mine", "scratch", "dumbbell-scratch-ABCDEFGH"}
+    for name in names:
+        (tmp_path / name).mkdir()
+    elsewhere = tmp_path / "scratch" / "file"
+    elsewhere.touch()
+    (tmp_path / "dumbbell-scratch-abcdefgh").symlink_to(elsewhere.parent)
+    (tmp_path / "dumbbell-scratch-abcdefg1").write_text("a file")
+    clear(tmp_path, tmp_path / "nowhere", elsewhere)
+    assert {path.name for path in tmp_path.iterdir()} == names | {
+        "dumbbell-scratch-abcdefgh",
+        "dumbbell-scratch-abcdefg1",
+    }
+    assert elsewhere.exists()
+
+
+def test_what_another_user_has_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dumbbell-scratch-abcdefgh").mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    clear(tmp_path)
+    assert (tmp_path / "dumbbell-scratch-abcdefgh").exists()
+
+
+def test_a_folder_that_is_cleared_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, times = fcntl.flock, iter(range(100))
+
+    def late(file: int, how: int) -> None:
+        if how == fcntl.LOCK_EX and next(times) < 2:
+            clear(tmp_path)
+        real(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with Scratch(tmp_path) as path:
+        assert next(times) == 3
+        assert list(tmp_path.iterdir()) == [path]
+        clear(tmp_path)
+        assert path.exists()
+
+
+def test_many_that_make_and_clear_at_once_keep_what_is_theirs(tmp_path: Path) -> None:
+    lost: list[Path] = []
+
+    def work() -> None:
+        for _ in range(50):
+            with Scratch(tmp_path) as path:
+                (path / "file").write_text("x")
+                clear(tmp_path)
+                if not (path / "file").exists():
+                    lost.append(path)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (lost, list(tmp_path.iterdir())) == ([], [])
+
+
+@pytest.mark.parametrize("nameless", [True, False])
+def test_a_file_appears_whole_and_never_over_another(
+    nameless: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    appear(tmp_path / "new", b"content")
+    assert (tmp_path / "new").read_bytes() == b"content"
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o666 & ~umask()
+    with pytest.raises(FileExistsError):
+        appear(tmp_path / "new", b"other")
+    assert (tmp_path / "new").read_bytes() == b"content"
+    with pytest.raises(FileNotFoundError):
+        appear(tmp_path / "nowhere" / "new", b"content")
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_without_links_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refuse)
+    appear(tmp_path / "new", b"content")
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
