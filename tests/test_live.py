@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conftest import parsed
+from conftest import TRACE, parsed
 from dumbbell import _native
 from dumbbell.errors import InputError
 from dumbbell.experiment import Cell
@@ -74,6 +74,20 @@ def test_a_run_measures_what_the_simulator_does() -> None:
     tables = {name: {column: kind for column, kind, _ in of} for name, (_, of) in _native.gather([result])}
     assert tables["runs"]["lateness_p99_ms"] == "f64"
     assert "probes" not in tables["flows"]
+
+
+def test_a_link_that_follows_a_trace_carries_as_much_as_in_the_simulator() -> None:
+    flows = [{"cc": "cubic", "base_rtt": "40ms"}]
+    experiment = parsed(duration="8s", bottleneck={"trace": TRACE, "aqm": CODEL}, flows=flows)
+    one = next(iter(experiment.cells()))
+    said: list[str] = []
+    result = measured(one, said)
+    summary, simulated = json.loads(result.summary), json.loads(_native.run(one.config, _native.Cancel()).summary)
+    assert summary["capacity_mbit"] == simulated["capacity_mbit"]
+    assert summary["throughput_mbit"] <= summary["capacity_mbit"]
+    if said or os.getloadavg()[0] > live_cores():
+        pytest.skip(f"this machine is too busy to compare: load {os.getloadavg()[0]:.1f}, {said}")
+    assert abs(summary["throughput_mbit"] - simulated["throughput_mbit"]) < 0.05 * simulated["throughput_mbit"]
 
 
 def _children(parent: int) -> list[int]:

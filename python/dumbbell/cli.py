@@ -16,6 +16,8 @@ from dumbbell.errors import InputError, nearest, one_line
 from dumbbell.linux.command import linux
 from dumbbell.linux.engine import engine as linux_engine
 from dumbbell.live.engine import engine as live_engine
+from dumbbell.live.shell import shell
+from dumbbell.live.watch import watch
 from dumbbell.store import Alike
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -167,6 +169,8 @@ def schema_() -> None:
 
 
 add_commands(app)
+app.command()(shell)
+app.command()(watch)
 app.add_typer(linux, name="linux")
 
 
