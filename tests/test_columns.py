@@ -17,7 +17,10 @@ COMING = {
 }
 # of runs in real time, which other runs do not have
 LATE = {f"lateness_{which}_ms" for which in ("p50", "p99", "max", "allowed")}
-LIVE = {"runs": LATE | {"frames_lost", "valid", "forwarder"}}
+LIVE = {
+    "runs": LATE | {"frames_lost", "valid", "forwarder", "flows_seen"},
+    "flows": {"source", "destination"},
+}
 
 
 def test_every_column_of_a_sweep_is_described_and_none_is_made_up(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from dumbbell.linux import kernels
 from dumbbell.linux.command import linux
 from dumbbell.linux.engine import engine as linux_engine
 from dumbbell.live.engine import engine as live_engine
+from dumbbell.live.shell import shell
+from dumbbell.live.watch import watch
 from dumbbell.store import Alike
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -168,6 +170,8 @@ def schema_() -> None:
 
 
 add_commands(app)
+app.command()(shell)
+app.command()(watch)
 app.add_typer(linux, name="linux")
 
 

@@ -84,6 +84,7 @@ _LIVE = [
         "then the run says little. Live runs only.",
     ),
     Column("forwarder", "", "forwarder", "JSON: what the forwarding thread did. Live runs only."),
+    Column("flows_seen", "", "flows seen", "JSON: how many flows were seen, by protocol. dumbbell shell only."),
 ]
 
 _RUNS = [
@@ -222,7 +223,8 @@ _FLOWS = [
         "goodput_mbit",
         "Mbit/s",
         "goodput",
-        f"Payload that was acknowledged (UDP: received) over the measured time. {_MEASURED}",
+        "Payload that was acknowledged (UDP: received; dumbbell shell: that left the link) over the measured time. "
+        f"{_MEASURED}",
     ),
     Column(
         "throughput_mbit",
@@ -268,6 +270,8 @@ _FLOWS = [
     Column("drops", "packets", "drops", "Packets of the flow that the queue dropped, for whatever reason."),
     Column("drops_overflow", "packets", "drops, overflow", "Packets of the flow dropped because the queue was full."),
     Column("drops_aqm", "packets", "drops, AQM", "Packets of the flow dropped by the AQM."),
+    Column("source", "", "source", "Address and port that the flow came from. dumbbell shell only."),
+    Column("destination", "", "destination", "Address and port that it went to. dumbbell shell only."),
 ]
 
 _CLASSES = [
@@ -346,7 +350,8 @@ _SERIES = [
         "goodput_mbit",
         "Mbit/s",
         "goodput",
-        "Payload that was acknowledged (UDP: received) in the interval over its length.",
+        "Payload that was acknowledged (UDP: received; dumbbell shell: that left the link) in the interval over its "
+        "length.",
     ),
     Column("srtt_ms", "ms", "smoothed RTT", "Smoothed RTT of the sender at this time; 0 before the first sample."),
     Column("cwnd", "segments", "congestion window", "Congestion window at this time."),

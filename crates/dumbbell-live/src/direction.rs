@@ -3,7 +3,7 @@
 //! Frames come in with the time at which they arrived, and [`Direction::advance`] lets everything happen that was due since: as in the
 //! simulator, an event happens at its own time, however late the caller is. So a late thread delays single frames, but not the link.
 
-use crate::frame::{write_ecn, Headers, Tuple};
+use crate::frame::{payload, write_ecn, Headers, Tuple};
 use crate::frames::Frames;
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::log::{At, DropReason, Log, Place};
@@ -72,6 +72,8 @@ pub struct Counts {
 struct Flow {
     tuple: Tuple,
     line: u32,
+    /// When its first frame arrived, and its last one so far.
+    lifetime: [Time; 2],
     arrived: u64,
     /// Of what left the queue.
     received: ReceiverStats,
@@ -90,8 +92,9 @@ pub struct Direction<A: Aqm> {
     /// So many flows were announced; their slots are never given away.
     announced: usize,
     hand: usize,
-    /// Of flows that nobody announced.
+    /// Of flows that nobody announced, and what class each is of.
     others: Treatment,
+    class_of: fn(&Tuple) -> u16,
     lines: Vec<Line>,
     frames: Frames,
     now: Time,
@@ -109,11 +112,17 @@ impl<A: Aqm> Direction<A> {
             announced: 0,
             hand: 0,
             others,
+            class_of: |_| 0,
             lines: Vec::new(),
             frames: Frames::new(most_frames),
             now: Time::ZERO,
             counts: Counts::default(),
         }
+    }
+
+    /// Flows that nobody announces are of the class that `class_of` gives.
+    pub fn classed(self, class_of: fn(&Tuple) -> u16) -> Direction<A> {
+        Direction { class_of, ..self }
     }
 
     /// Frames of `tuple` are to be treated so. Flows have the slots 0, 1, ... in the order in which they are announced, before the first frame.
@@ -124,7 +133,8 @@ impl<A: Aqm> Direction<A> {
     }
 
     fn take_slot(&mut self, slot: u32, tuple: Tuple, treatment: &Treatment) {
-        let flow = Flow { tuple, line: self.line(treatment.delay), arrived: 0, received: ReceiverStats::default() };
+        let line = self.line(treatment.delay);
+        let flow = Flow { tuple, line, lifetime: [self.now; 2], arrived: 0, received: ReceiverStats::default() };
         match self.flows.get_mut(slot as usize) {
             Some(place) => *place = flow,
             None => self.flows.push(flow),
@@ -149,7 +159,8 @@ impl<A: Aqm> Direction<A> {
             return Some(slot);
         }
         let slot = if self.flows.len() < MOST_FLOWS { self.flows.len() as u32 } else { self.free_slot()? };
-        let treatment = Treatment { key: headers.tuple.key(headers.dscp), ..self.others };
+        let class = (self.class_of)(&headers.tuple);
+        let treatment = Treatment { key: headers.tuple.key(headers.dscp), class, ..self.others };
         self.take_slot(slot, headers.tuple, &treatment);
         Some(slot)
     }
@@ -194,7 +205,9 @@ impl<A: Aqm> Direction<A> {
         };
         match (slot, headers, &mut self.queue) {
             (Some(flow), Some(Headers { ecn, .. }), queue) => {
-                self.flows[flow as usize].arrived += 1;
+                let of_flow = &mut self.flows[flow as usize];
+                of_flow.arrived += 1;
+                of_flow.lifetime[1] = at;
                 let Some(queue) = queue else { return self.enter_line(flow, number, at) };
                 let packet = Packet { seq: u64::from(number), flow, len: frame.len() as u16, ecn, ..Packet::EMPTY };
                 queue.arrive(packet, at);
@@ -243,8 +256,11 @@ impl<A: Aqm> Direction<A> {
 
     fn leave_queue(&mut self, packet: Packet, now: Time) {
         let frame = packet.seq as u32;
-        write_ecn(self.frames.get_mut(frame), packet.ecn);
-        self.flows[packet.flow as usize].received.count(&packet);
+        let bytes = self.frames.get_mut(frame);
+        write_ecn(bytes, packet.ecn);
+        let received = &mut self.flows[packet.flow as usize].received;
+        received.bytes += u64::from(payload(bytes));
+        received.count(&packet);
         self.enter_line(packet.flow, frame, now);
     }
 
@@ -301,6 +317,11 @@ impl<A: Aqm> Direction<A> {
     /// What left the queue of the flow in `slot`.
     pub fn received(&self, slot: u32) -> ReceiverStats {
         self.flows.get(slot as usize).map_or_else(ReceiverStats::default, |flow| flow.received)
+    }
+
+    /// Of each slot in order: what names its flow, and when the first and the last of its frames arrived.
+    pub fn flows(&self) -> impl Iterator<Item = (Tuple, [Time; 2])> + '_ {
+        self.flows.iter().map(|flow| (flow.tuple, flow.lifetime))
     }
 
     /// Flows in slots that were announced.

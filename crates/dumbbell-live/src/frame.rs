@@ -110,6 +110,27 @@ impl Headers {
     }
 }
 
+/// Payload of TCP or UDP that a frame carries, bytes; 0 for all else, for IPv6 with extension headers, and for fragments but the first.
+pub fn payload(frame: &[u8]) -> u32 {
+    let Some(ip) = frame.get(ETHERNET..) else { return 0 };
+    // where the transport's header is, and how long it and what follows are
+    let (at, length, protocol) = match (word(frame, 12), word(ip, 2), word(ip, 4), word(ip, 6)) {
+        (Some(IPV4), Some(total), _, Some(fragment)) if fragment & 0x1fff == 0 && ip.len() >= 20 => {
+            let header = usize::from(ip[0] & 0xf) * 4;
+            (header, usize::from(total).saturating_sub(header), ip[9])
+        }
+        (Some(IPV6), _, Some(length), Some(next)) => (40, usize::from(length), (next >> 8) as u8),
+        _ => return 0,
+    };
+    let header = match (protocol, ip.get(at + 12)) {
+        // data offset (RFC 9293 section 3.1)
+        (TCP, Some(offset)) => usize::from(offset >> 4) * 4,
+        (UDP, _) => 8,
+        _ => return 0,
+    };
+    length.saturating_sub(header) as u32
+}
+
 /// Writes the ECN field of a frame that [`Headers::read`] has read, and brings the checksum of an IPv4 header up to date.
 pub fn write_ecn(frame: &mut [u8], ecn: Ecn) {
     let is_ipv4 = word(frame, 12) == Some(IPV4);
@@ -213,6 +234,28 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn payload_is_what_follows_the_headers() {
+        // 66 bytes in all, of which 14 + 20 are before TCP, whose header says 8 words: nothing; 100 more are payload
+        for (len, expected) in [(66, 0), (166, 100)] {
+            let mut frame = ipv4(40_000, 0, len);
+            frame[46] = 8 << 4;
+            assert_eq!(payload(&frame), expected);
+            // the second fragment has no header, and what is padded to 60 bytes is not counted
+            frame[20..22].copy_from_slice(&[0, 9]);
+            assert_eq!(payload(&frame), 0);
+        }
+        let mut short = ipv4(40_000, 0, 66);
+        short[16..18].copy_from_slice(&41_u16.to_be_bytes());
+        short[46] = 5 << 4;
+        assert_eq!(payload(&short), 1);
+        // a length of 8 is that of UDP's header
+        let mut udp = ipv6(0);
+        assert_eq!(payload(&udp), 0);
+        udp[19] = 9;
+        assert_eq!(payload(&udp), 1);
+    }
+
+    #[test]
     fn fragments_share_a_flow_without_ports() {
         for flags in [0x2000_u16, 0x00b9, 0x20b9] {
             let mut frame = ipv4(40_000, 0, 66);
@@ -236,6 +279,7 @@ pub(crate) mod tests {
                 place.copy_from_slice(&[IPV4, IPV6][kind as usize].to_be_bytes());
             }
             let headers = Headers::read(&frame);
+            prop_assert!(payload(&frame) <= 65_535);
             write_ecn(&mut frame, Ecn::Ce);
             if headers.is_some() {
                 prop_assert_eq!(Headers::read(&frame).map(|found| found.ecn), Some(Ecn::Ce));

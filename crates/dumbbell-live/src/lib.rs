@@ -24,6 +24,12 @@ pub mod port;
 #[cfg(target_os = "linux")]
 pub mod priority;
 #[cfg(target_os = "linux")]
+pub mod programs;
+#[cfg(target_os = "linux")]
+pub mod relay;
+#[cfg(target_os = "linux")]
 pub mod run;
+#[cfg(target_os = "linux")]
+pub mod shell;
 #[cfg(target_os = "linux")]
 mod tcp_info;

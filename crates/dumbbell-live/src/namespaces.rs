@@ -67,6 +67,14 @@ impl Namespace {
         std::thread::spawn(made).join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map(Namespace)
     }
 
+    /// The same namespace, held once more.
+    ///
+    /// # Errors
+    /// Too many open files.
+    pub fn try_clone(&self) -> io::Result<Namespace> {
+        self.0.try_clone().map(Namespace)
+    }
+
     /// The calling thread goes there and stays there; sockets that it opens belong there for ever.
     ///
     /// # Errors
@@ -97,7 +105,7 @@ impl AsFd for Namespace {
 }
 
 /// Sees to it that this process may make network namespaces: nothing is done for root, others get a user namespace of their own, in which
-/// they are root over nothing else. The process must have one thread only.
+/// they have the rights of root over nothing else. The process must have one thread only.
 ///
 /// # Errors
 /// [`SetupError::NotAllowed`] with what the kernel said.
@@ -110,8 +118,9 @@ pub fn gain_permission() -> Result<(), SetupError> {
         unshare(CloneFlags::CLONE_NEWUSER)?;
         // user_namespaces(7): without CAP_SETGID the group is mapped only where setgroups is denied
         std::fs::write("/proc/self/setgroups", "deny")?;
-        std::fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
-        std::fs::write("/proc/self/gid_map", format!("0 {group} 1"))?;
+        // the same numbers within: programs that are started there see themselves as they are, and lose the rights of root (capabilities(7))
+        std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+        std::fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
         Namespace::new().map(drop)
     };
     enter().map_err(SetupError::NotAllowed)
@@ -125,7 +134,11 @@ pub const LEFT: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 1);
 pub const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 2);
 /// Another address of the right end. Connections from the left to there ask for ECN, connections to [`RIGHT`] do not.
 pub const RIGHT_ECN: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 3);
-/// Length of the prefix of all these.
+/// What the left end reaches the host's 127.0.0.1 by, where there is a way out of the right end.
+pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 200, 1, 1);
+/// Likewise the host's resolver, if that is one that only the host itself reaches.
+pub const DNS: Ipv4Addr = Ipv4Addr::new(10, 200, 1, 2);
+/// Length of the prefix of the ends' addresses.
 const PREFIX: u8 = 24;
 
 /// Two ends that see each other only through what moves frames between the two interfaces in the middle.
@@ -153,6 +166,46 @@ impl Wire {
         wire.left.within(|| end(0, &[LEFT], &[RIGHT, RIGHT_ECN])).doing("the left end's interface")?;
         wire.right.within(|| end(1, &[RIGHT, RIGHT_ECN], &[LEFT])).doing("the right end's interface")?;
         Ok(wire)
+    }
+
+    /// Makes all addresses those of the right end, and lets the left end reach them there; with `ecn` its connections ask for ECN.
+    ///
+    /// # Errors
+    /// What could not be made.
+    pub fn lead_everywhere(&self, ecn: bool) -> Result<(), SetupError> {
+        let route = |header: RouteHeader, attributes: Vec<RouteAttribute>| {
+            let mut route = RouteMessage::default();
+            route.header = RouteHeader {
+                address_family: AddressFamily::Inet,
+                table: RouteHeader::RT_TABLE_MAIN,
+                protocol: RouteProtocol::Static,
+                ..header
+            };
+            route.attributes = attributes;
+            Netlink::open()?.create(RouteNetlinkMessage::NewRoute(route))
+        };
+        let everything = || {
+            let header = RouteHeader { scope: RouteScope::Host, kind: RouteType::Local, ..RouteHeader::default() };
+            route(header, vec![RouteAttribute::Oif(1)])
+        };
+        self.right.within(everything).doing("the right end's routes")?;
+        let to_the_right = || {
+            let header = RouteHeader { scope: RouteScope::Universe, kind: RouteType::Unicast, ..RouteHeader::default() };
+            let mut attributes = vec![RouteAttribute::Oif(INTERFACE), RouteAttribute::Gateway(RouteAddress::Inet(RIGHT))];
+            if ecn {
+                attributes.push(asks_for_ecn());
+                Netlink::open()?.create(RouteNetlinkMessage::NewRoute(ecn_route(RIGHT)))?;
+            }
+            route(header, attributes)
+        };
+        self.left.within(to_the_right).doing("the left end's routes")?;
+        for end in [&self.left, &self.right] {
+            // conveniences, which a container may refuse: ports below 1024 and ping(8) without root (ip-sysctl.rst)
+            let group = nix::unistd::getegid();
+            let _ = end.within(|| std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0"));
+            let _ = end.within(|| std::fs::write("/proc/sys/net/ipv4/ping_group_range", format!("{group} {group}")));
+        }
+        Ok(())
     }
 
     /// Indices of the two interfaces in the middle.
@@ -244,13 +297,13 @@ fn ecn_route(to: Ipv4Addr) -> RouteMessage {
         kind: RouteType::Unicast,
         ..RouteHeader::default()
     };
-    route.attributes = vec![
-        RouteAttribute::Destination(RouteAddress::Inet(to)),
-        RouteAttribute::Oif(INTERFACE),
-        // RTAX_FEATURE_ECN (linux/rtnetlink.h)
-        RouteAttribute::Metrics(vec![RouteMetric::Features(1)]),
-    ];
+    route.attributes = vec![RouteAttribute::Destination(RouteAddress::Inet(to)), RouteAttribute::Oif(INTERFACE), asks_for_ecn()];
     route
+}
+
+/// RTAX_FEATURE_ECN (linux/rtnetlink.h).
+fn asks_for_ecn() -> RouteAttribute {
+    RouteAttribute::Metrics(vec![RouteMetric::Features(1)])
 }
 
 /// Commands of the ethtool ioctl (linux/ethtool.h): checksums of what is sent, scatter-gather follows; segmentation in and before the

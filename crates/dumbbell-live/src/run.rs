@@ -9,7 +9,7 @@ use crate::namespaces::{Doing, SetupError, Wire};
 use crate::packet_socket::PacketSocket;
 use crate::port::Port;
 use crate::priority;
-use dumbbell_core::aqm::{self, Aqm, FlowKey, QueueContext};
+use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Time;
 use dumbbell_core::with_aqm;
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// Frames that are held at a time in each direction: 100 MB, and more than any queue's limit and what waits in a line of 1 s at 1 Gbit/s.
-const MOST_FRAMES: usize = 1 << 16;
+pub(crate) const MOST_FRAMES: usize = 1 << 16;
 /// Payload of a full segment at an MTU of 1500 with time stamps, the one that the interfaces have.
 const MSS: u32 = dumbbell_core::packet::MSS as u32;
 
@@ -36,6 +36,17 @@ pub enum LiveError {
     /// There is no network to work in.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// A program cannot be started.
+    #[error("{0}")]
+    Program(io::Error),
+    /// A server ended before it listened.
+    #[error("server {number} ended with status {status}")]
+    Server {
+        /// Its place among the servers.
+        number: usize,
+        /// Its exit status.
+        status: i32,
+    },
     /// Something that must always hold did not: a bug.
     #[error("invariant broken: {0}")]
     Invariant(String),
@@ -75,9 +86,6 @@ fn readable(config: &RunConfig) -> Result<(), ParamError> {
     let name = config.aqm.get("name").and_then(Value::as_str).unwrap_or("");
     if needs_values(name) {
         return refuse("bottleneck.aqm", name, "a queue discipline that works on what headers carry");
-    }
-    if config.bottleneck.trace.is_some() {
-        return refuse("bottleneck.trace", "a link's trace", "a rate");
     }
     if config.has_shared_stages() {
         return refuse("bottleneck.path", "stages of a path", "none");
@@ -202,8 +210,7 @@ pub fn run(config: &Value, cancel: &Arc<AtomicBool>, progress: &Arc<AtomicU64>) 
     check(config)?;
     priority::own_session();
     let config = Arc::new(RunConfig::from_json(config)?);
-    let context = QueueContext { rate: config.bottleneck.rate, seed: config.run.seed };
-    let any = aqm::build(&config.aqm, &context).map_err(|error| error.within("bottleneck.aqm"))?;
+    let any = dumbbell_sim::queue_discipline(&config)?;
     with_aqm!(any, aqm => carry_out(&config, aqm, cancel, progress))
 }
 
@@ -314,15 +321,25 @@ fn finish<A: Aqm, P: Port>(
     for direction in &forwarder.directions {
         direction.check_conservation().map_err(LiveError::Invariant)?;
     }
+    let events: u64 = forwarder.directions.iter().map(|direction| direction.counts().arrived).sum();
+    let mut outcome = recorder.finish(flows, events);
+    let target = config.aqm.get("target").and_then(Value::as_u64).map(Time);
+    let allowed = allowed(config.flows.iter().map(|flow| flow.params.base_rtt), target, config.bottleneck.rate);
+    judge(&mut outcome, forwarder, allowed)?;
+    Ok(outcome)
+}
+
+/// Adds to a summary how late frames were, how many were lost outside the queue, and whether the run is valid: a P99 of `allowed` is.
+pub(crate) fn judge<A: Aqm, P: Port>(
+    outcome: &mut Outcome,
+    forwarder: &mut Forwarder<A, P>,
+    allowed: Time,
+) -> Result<(), LiveError> {
     let mut lost = forwarder.effort.unsent;
     for port in &mut forwarder.ports {
         lost += port.overrun().doing("to ask a packet socket what it lost")?;
     }
     lost += forwarder.directions.iter().map(|direction| direction.counts().refused).sum::<u64>();
-    let events: u64 = forwarder.directions.iter().map(|direction| direction.counts().arrived).sum();
-    let mut outcome = recorder.finish(flows, events);
-    let target = config.aqm.get("target").and_then(Value::as_u64).map(Time);
-    let allowed = allowed(config.flows.iter().map(|flow| flow.params.base_rtt), target, config.bottleneck.rate);
     let [p50, p99, max] = worse(&forwarder.lateness);
     let ms = |time: Time| time.0 as f64 / 1e6;
     outcome.summary["lateness_p50_ms"] = json!(ms(p50));
@@ -333,7 +350,7 @@ fn finish<A: Aqm, P: Port>(
     outcome.summary["frames_lost"] = json!(lost);
     outcome.summary["valid"] = json!(u64::from(p99.max(waited.unwrap_or_default()) <= allowed && lost == 0));
     outcome.summary["forwarder"] = json!(described(&forwarder.effort));
-    Ok(outcome)
+    Ok(())
 }
 
 fn described(effort: &Effort) -> Value {

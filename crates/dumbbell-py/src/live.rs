@@ -2,8 +2,12 @@
 
 use super::{parse, Cancel, Interrupted, Progress, Result};
 use dumbbell_live::run::LiveError;
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use dumbbell_live::{namespaces, programs, shell};
+use pyo3::exceptions::{PyChildProcessError, PyFileNotFoundError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::time::Duration;
 
 /// Version of the live engine: that of the package and a hash of the sources of core, simulator and live engine.
 #[pyfunction]
@@ -32,12 +36,85 @@ fn live_run(py: Python<'_>, config: &str, cancel: &Cancel, progress: Option<&Pro
     let flag = &cancel.flag;
     let reached = progress.map_or_else(Default::default, |p| p.simulated.clone());
     let done = py.detach(|| parse(config).map(|config| dumbbell_live::run::run(&config, flag, &reached)))?;
-    done.map(Result).map_err(|error| match error {
+    done.map(Result).map_err(said)
+}
+
+fn said(error: LiveError) -> PyErr {
+    match error {
         LiveError::Config(error) => PyValueError::new_err(error.to_string()),
         LiveError::Setup(error) => PyOSError::new_err(error.to_string()),
+        LiveError::Program(error) => match error.kind() {
+            std::io::ErrorKind::NotFound => PyFileNotFoundError::new_err(error.to_string()),
+            _ => PyPermissionError::new_err(error.to_string()),
+        },
+        LiveError::Server { .. } => PyChildProcessError::new_err(error.to_string()),
         LiveError::Cancelled => Interrupted::new_err("cancelled"),
-        other @ LiveError::Invariant(_) => PyRuntimeError::new_err(other.to_string()),
-    })
+        LiveError::Invariant(_) => PyRuntimeError::new_err(error.to_string()),
+    }
+}
+
+/// Checks that programs can be put behind the bottleneck of a canonical configuration; ValueError as `key: found …, allowed: …`.
+#[pyfunction]
+fn shell_check(config: &str) -> PyResult<()> {
+    shell::check(&parse(config)?).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Ends all processes below this one, which are given `seconds` to do so by themselves.
+#[pyfunction]
+fn end_descendants(py: Python<'_>, seconds: f64) {
+    py.detach(|| programs::end_descendants(Duration::from_secs_f64(seconds)));
+}
+
+/// From now on what descendants of this process leave behind are its children.
+#[pyfunction]
+fn adopt_descendants() {
+    programs::adopt();
+}
+
+/// Namespaces with a bottleneck in between, for programs; `live_permission` comes before.
+#[pyclass(frozen)]
+struct Shell(shell::Shell);
+
+#[pymethods]
+impl Shell {
+    /// `up` and `down` are the canonical configurations of the two directions, `servers` lines for the shell of the far end, `files` path and content
+    /// of what the command finds in place of the host's; `resolver` is an address that only the host reaches. ValueError and OSError as for `live_run`.
+    #[new]
+    #[pyo3(signature = (up, down, servers, files, *, way_out, resolver))]
+    fn new(
+        up: &str,
+        down: &str,
+        servers: Vec<OsString>,
+        files: Vec<(String, String)>,
+        way_out: bool,
+        resolver: Option<IpAddr>,
+    ) -> PyResult<Shell> {
+        let configs = [parse(up)?, parse(down)?];
+        let resolver = match resolver {
+            Some(IpAddr::V4(address)) => Some(address),
+            _ => None,
+        };
+        shell::Shell::new(shell::Job { configs, servers, files, way_out, resolver }).map(Shell).map_err(said)
+    }
+
+    /// Runs a command until it is over: its exit status, what was measured on the way up and down, and servers that ended before, with their
+    /// status. FileNotFoundError or PermissionError for a command that cannot be started, ChildProcessError for a server that ends at once.
+    #[allow(clippy::type_complexity)]
+    fn run(&self, py: Python<'_>, command: Vec<OsString>) -> PyResult<(i32, Result, Result, Vec<(usize, i32)>)> {
+        let ended = py.detach(|| self.0.run(&command)).map_err(said)?;
+        let [up, down] = ended.measured;
+        Ok((ended.status, Result(up), Result(down), ended.servers))
+    }
+
+    /// What was seen so far, JSON.
+    fn look(&self) -> String {
+        self.0.look().to_string()
+    }
+
+    /// Ends the command by a signal.
+    fn end(&self, signal: i32) {
+        self.0.end(signal);
+    }
 }
 
 /// Adds these functions to the extension module.
@@ -45,5 +122,11 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(live_version, module)?)?;
     module.add_function(wrap_pyfunction!(live_check, module)?)?;
     module.add_function(wrap_pyfunction!(live_permission, module)?)?;
-    module.add_function(wrap_pyfunction!(live_run, module)?)
+    module.add_function(wrap_pyfunction!(live_run, module)?)?;
+    module.add_function(wrap_pyfunction!(shell_check, module)?)?;
+    module.add_function(wrap_pyfunction!(adopt_descendants, module)?)?;
+    module.add_function(wrap_pyfunction!(end_descendants, module)?)?;
+    module.add_class::<Shell>()?;
+    let addresses = [("far", namespaces::RIGHT), ("host", namespaces::HOST), ("resolver", namespaces::DNS)];
+    module.add("SHELL_ADDRESSES", addresses.map(|(name, address)| (name, address.to_string())))
 }

@@ -11,6 +11,7 @@ mod min_tree;
 pub mod observed;
 mod outcome;
 pub mod reported;
+pub mod seen;
 mod short_flows;
 pub mod table;
 mod trace;
@@ -174,6 +175,14 @@ fn build(config: &RunConfig) -> Result<(AnyAqm, Vec<AnyCc>), ParamError> {
         controls.push(chosen.build(&CcContext { seed: config.run.seed, flow: index as u64 }));
         last = Some((flow, chosen));
     }
+    Ok((queue_discipline(config)?, controls))
+}
+
+/// Builds the queue discipline of `config`, which learns the rate that it is to know.
+///
+/// # Errors
+/// The first key below `bottleneck.aqm` that cannot be used.
+pub fn queue_discipline(config: &RunConfig) -> Result<AnyAqm, ParamError> {
     let context = QueueContext { rate: config.bottleneck.rate, seed: config.run.seed };
     let mut any = aqm::build(&config.aqm, &context).map_err(|e| e.within("bottleneck.aqm"))?;
     if config.bottleneck.trace.is_some() {
@@ -182,7 +191,7 @@ fn build(config: &RunConfig) -> Result<(AnyAqm, Vec<AnyCc>), ParamError> {
             aqm.set_rate(Rate::UNLIMITED, Time::ZERO);
         });
     }
-    Ok((any, controls))
+    Ok(any)
 }
 
 /// An endpoint, looked at while a run is paused.

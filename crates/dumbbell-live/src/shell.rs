@@ -1,0 +1,436 @@
+//! Programs behind a bottleneck: a command in the left namespace, servers and the way out in the right one, a queue in each direction.
+
+use crate::clock::Clock;
+use crate::direction::{needs_values, Direction, Dropped, Treatment};
+use crate::forwarder::{Forwarder, Watch};
+use crate::frame::{Tuple, TCP, UDP};
+use crate::lateness::{allowed, Lateness};
+use crate::namespaces::{Doing, Namespace, Wire};
+use crate::packet_socket::PacketSocket;
+use crate::priority;
+use crate::programs::{self, end_descendants, Files, News};
+use crate::relay::{Gate, Outside};
+use crate::run::{judge, LiveError, MOST_FRAMES};
+use dumbbell_core::aqm::{AnyAqm, Aqm};
+use dumbbell_core::param::ParamError;
+use dumbbell_core::record::QueueCounters;
+use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::with_aqm;
+use dumbbell_sim::bottleneck::Bottleneck;
+use dumbbell_sim::config::RunConfig;
+use dumbbell_sim::reported::Counted;
+use dumbbell_sim::seen::{self, Observer};
+use dumbbell_sim::Outcome;
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::Pid;
+use serde_json::{json, Value};
+use std::any::Any;
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Names of the directions, in the order of the forwarder: port 0 is the command's.
+pub const DIRECTIONS: [&str; 2] = ["up", "down"];
+/// How often what is seen is put where [`Shell::look`] finds it.
+const LOOK: Time = Time::from_millis(50);
+/// How long servers may take until they listen.
+const SERVER_PATIENCE: Duration = Duration::from_secs(10);
+/// How long programs may take to end once they have been asked to.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+/// Base RTT of a path that no flow describes: the default of `flows.base_rtt`.
+const BASE_RTT: Time = Time::from_millis(20);
+
+/// What is to be carried out, beside the command.
+#[derive(Debug, Default)]
+pub struct Job {
+    /// Canonical JSON of the bottleneck in each direction, in the order of [`DIRECTIONS`].
+    pub configs: [Value; 2],
+    /// Commands of the far end, lines for the shell.
+    pub servers: Vec<OsString>,
+    /// What the command finds in place of files of the host.
+    pub files: Files,
+    /// Whether there is a way out, to the host and its network.
+    pub way_out: bool,
+    /// What [`DNS`](crate::namespaces::DNS) stands for.
+    pub resolver: Option<Ipv4Addr>,
+}
+
+/// Checks that programs can be put behind the bottleneck of `config`, canonical JSON.
+///
+/// # Errors
+/// The first key that cannot be used.
+pub fn check(config: &Value) -> Result<(), ParamError> {
+    dumbbell_sim::check(config)?;
+    usable(&RunConfig::from_json(config)?)
+}
+
+fn usable(config: &RunConfig) -> Result<(), ParamError> {
+    let refuse = |key: &str, found: &str, allowed: &str| Err(ParamError::new(key, found, format!("{allowed} behind a shell")));
+    let name = config.aqm.get("name").and_then(Value::as_str).unwrap_or("");
+    if needs_values(name) {
+        return refuse("bottleneck.aqm", name, "a queue discipline that works on what headers carry");
+    }
+    if config.has_shared_stages() {
+        return refuse("bottleneck.path", "stages of a path", "none");
+    }
+    match config.flows.first() {
+        Some(flow) if !(flow.stages.path.is_empty() && flow.stages.ack_path.is_empty()) => {
+            refuse("flows[0].path", "stages of a path", "none")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The base RTT of the path: that of the first flow, or else of the first process of short flows.
+fn base_rtt(config: &RunConfig) -> Time {
+    let of_web = || config.web.first().map(|web| web.params.base_rtt);
+    config.flows.first().map(|flow| flow.params.base_rtt).or_else(of_web).unwrap_or(BASE_RTT)
+}
+
+/// How a session ended.
+pub struct Ended {
+    /// Exit status of the command; 128 and the number of the signal that ended it.
+    pub status: i32,
+    /// What was measured in each direction, in the order of [`DIRECTIONS`].
+    pub measured: [Outcome; 2],
+    /// Servers that ended before the command did, by number, with their status.
+    pub servers: Vec<(usize, i32)>,
+}
+
+/// Namespaces that are ready for programs.
+pub struct Shell {
+    job: Job,
+    configs: [RunConfig; 2],
+    wire: Wire,
+    outside: Option<Outside>,
+    live: Mutex<Value>,
+    /// The command shall end with this signal.
+    ending: AtomicI32,
+}
+
+impl Shell {
+    /// Makes everything but the programs. The process must be allowed to make network namespaces, and be in the host's.
+    ///
+    /// # Errors
+    /// A configuration that cannot be used, no network to work in.
+    pub fn new(job: Job) -> Result<Shell, LiveError> {
+        let mut configs = Vec::new();
+        for config in &job.configs {
+            check(config)?;
+            configs.push(RunConfig::from_json(config)?);
+        }
+        let Ok(configs) = <[RunConfig; 2]>::try_from(configs) else {
+            return Err(LiveError::Invariant("two directions".to_owned()));
+        };
+        let wire = Wire::new()?;
+        wire.lead_everywhere(configs[0].hosts.ecn)?;
+        programs::adopt();
+        let outside = job.way_out.then(|| Outside::start(job.resolver));
+        Ok(Shell { job, configs, wire, outside, live: Mutex::default(), ending: AtomicI32::new(0) })
+    }
+
+    /// What was seen so far, JSON: `time_s`, and for each direction counters that only grow, what is queued, and the rate.
+    pub fn look(&self) -> Value {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the command by `signal`, and by SIGKILL if it does not mind.
+    pub fn end(&self, signal: i32) {
+        self.ending.store(signal, Ordering::Relaxed);
+    }
+
+    /// Runs `command`, at least one word, until it is over, and returns what came through. No process that it began is left then.
+    ///
+    /// # Errors
+    /// The command cannot be started, or frames cannot be forwarded.
+    pub fn run(&self, command: &[OsString]) -> Result<Ended, LiveError> {
+        let [up, down] = &self.configs;
+        let of_up = dumbbell_sim::queue_discipline(up)?;
+        let of_down = dumbbell_sim::queue_discipline(down)?;
+        let result = with_aqm!(of_up, aqm => match alike(of_down, &aqm) {
+            Some(other) => self.carry_out([aqm, other], command),
+            None => Err(ParamError::new("bottleneck.aqm", "another one for the way up", "the same, with other values").into()),
+        });
+        end_descendants(END_PATIENCE);
+        result
+    }
+
+    fn carry_out<A: Aqm + Send>(&self, aqms: [A; 2], command: &[OsString]) -> Result<Ended, LiveError> {
+        let mut ports = Vec::new();
+        for (index, outside) in self.wire.interfaces().into_iter().zip([None, self.outside.clone()]) {
+            let port = self.wire.middle.within(|| PacketSocket::open(index)).doing("a packet socket")?;
+            ports.push(Gate::new(port, outside));
+        }
+        let mut directions = Vec::new();
+        for (config, aqm) in self.configs.iter().zip(aqms) {
+            let queue = Bottleneck::new(aqm, seen::KINDS.len(), &config.bottleneck, Dropped::default());
+            let others = Treatment { delay: Time(base_rtt(config).0 / 2), ..Treatment::default() };
+            directions.push(Direction::new(Some(queue), others, MOST_FRAMES).classed(kind_of));
+        }
+        let (Ok(ports), Ok(directions)) = (<[_; 2]>::try_from(ports), <[_; 2]>::try_from(directions)) else {
+            return Err(LiveError::Invariant("two ports and two directions".to_owned()));
+        };
+        let mut forwarder = Forwarder::new(ports, directions);
+        let mut observing = Observing::new(&self.configs, &self.live);
+        let clock = Clock::start();
+        let stop = AtomicBool::new(false);
+        let (programs, forwarded) = thread::scope(|scope| {
+            let (forwarder, observing, clock, stop) = (&mut forwarder, &mut observing, &clock, &stop);
+            let forwarding = scope.spawn(move || {
+                priority::raise(priority::FORWARDER);
+                // sockets that the gate opens are at the far end
+                let done = self.wire.right.enter().and_then(|()| forwarder.run(clock, &[stop], observing));
+                stop.store(true, Ordering::Relaxed);
+                done
+            });
+            let programs = self.run_programs(command, stop);
+            stop.store(true, Ordering::Relaxed);
+            (programs, forwarding.join())
+        });
+        let duration = clock.now();
+        let panicked = || Err(std::io::Error::other("a thread that ended early"));
+        forwarded.unwrap_or_else(|_| panicked()).doing("to forward frames")?;
+        let (status, servers) = programs?;
+        let measured = self.finish(&mut forwarder, observing, duration)?;
+        Ok(Ended { status: status_of(status), measured, servers })
+    }
+
+    /// Runs servers and command until the command is over, or `stop` is set.
+    fn run_programs(&self, command: &[OsString], stop: &AtomicBool) -> Result<(ExitStatus, Vec<(usize, i32)>), LiveError> {
+        let mut servers = Vec::new();
+        for line in &self.job.servers {
+            let program = programs::server(line).doing("standard error for a server")?;
+            servers.push(self.start(program, false));
+        }
+        let began = Instant::now();
+        let ended_early = |news: &Receiver<News>| match news.try_iter().last() {
+            Some(News::Ended(status)) => Some(Ok(status_of(status))),
+            Some(News::Refused(error)) => Some(Err(error)),
+            _ => None,
+        };
+        let is_waiting = || began.elapsed() < SERVER_PATIENCE && !programs::listen_at(&self.wire.right, servers.len());
+        while !servers.is_empty() && is_waiting() {
+            for (number, news) in servers.iter().enumerate() {
+                match ended_early(news) {
+                    Some(Ok(status)) => return Err(LiveError::Server { number, status }),
+                    Some(Err(error)) => return Err(LiveError::Program(error)),
+                    None => {}
+                }
+            }
+            if self.ending.load(Ordering::Relaxed) != 0 {
+                return Err(LiveError::Cancelled);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        let mut program = Command::new(command.first().cloned().unwrap_or_default());
+        program.args(&command[1..]);
+        let news = self.start(program, true);
+        let status = self.wait(&news, stop)?;
+        let early = servers.iter().enumerate().filter_map(|(number, of)| Some((number, ended_early(of)?.ok()?)));
+        Ok((status, early.collect()))
+    }
+
+    /// Starts a program in a thread of its own, at the left end or the right one.
+    fn start(&self, mut program: Command, is_left: bool) -> Receiver<News> {
+        let (sender, news) = channel();
+        let end: &Namespace = if is_left { &self.wire.left } else { &self.wire.right };
+        match end.try_clone() {
+            Err(error) => drop(sender.send(News::Refused(error))),
+            Ok(place) => {
+                let files = self.job.files.clone();
+                thread::spawn(move || programs::run(&place, &files, &mut program, &sender));
+            }
+        }
+        news
+    }
+
+    fn wait(&self, news: &Receiver<News>, stop: &AtomicBool) -> Result<ExitStatus, LiveError> {
+        let mut process = None;
+        let mut asked: Option<Instant> = None;
+        loop {
+            match news.recv_timeout(Duration::from_millis(20)) {
+                Ok(News::Began(pid)) => process = Some(Pid::from_raw(pid)),
+                Ok(News::Refused(error)) => return Err(LiveError::Program(error)),
+                Ok(News::Ended(status)) => return Ok(status),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(LiveError::Invariant("a command that nobody waits for".to_owned()))
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let signal = match self.ending.load(Ordering::Relaxed) {
+                // nothing moves any more
+                0 if stop.load(Ordering::Relaxed) => libc::SIGTERM,
+                signal => signal,
+            };
+            let (Some(pid), true) = (process, signal != 0) else { continue };
+            match asked {
+                None => {
+                    let asking = [Signal::try_from(signal).unwrap_or(Signal::SIGTERM), Signal::SIGHUP, Signal::SIGCONT];
+                    for one in asking {
+                        let _ = kill(pid, one);
+                    }
+                    asked = Some(Instant::now());
+                }
+                Some(since) if since.elapsed() > END_PATIENCE => {
+                    let _ = kill(pid, Signal::SIGKILL);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Checks what must hold, and makes the tables of both directions.
+    fn finish<A: Aqm>(
+        &self,
+        forwarder: &mut Forwarder<A, Gate<PacketSocket>>,
+        observing: Observing<'_>,
+        duration: Time,
+    ) -> Result<[Outcome; 2], LiveError> {
+        let mut outcomes = Vec::new();
+        for (number, observer) in observing.observers.into_iter().enumerate() {
+            let (direction, config) = (&forwarder.directions[number], &self.configs[number]);
+            direction.check_conservation().map_err(LiveError::Invariant)?;
+            let Some(queue) = direction.queue() else { continue };
+            let mut outcome =
+                observer.finish(duration, flows(direction), &queue.counters, queue.aqm.counters(), direction.counts().arrived);
+            let target = config.aqm.get("target").and_then(Value::as_u64).map(Time);
+            let most = allowed([base_rtt(config)], target, config.bottleneck.rate);
+            judge(&mut outcome, forwarder, most)?;
+            outcomes.push(outcome);
+        }
+        <[Outcome; 2]>::try_from(outcomes).map_err(|_| LiveError::Invariant("two queues".to_owned()))
+    }
+}
+
+/// `any`, if it is of the type of `like`.
+fn alike<A: Aqm + 'static>(any: AnyAqm, _like: &A) -> Option<A> {
+    let boxed: Box<dyn Any> = with_aqm!(any, aqm => Box::new(aqm));
+    boxed.downcast::<A>().ok().map(|aqm| *aqm)
+}
+
+fn status_of(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+/// Index in [`seen::KINDS`].
+fn kind_of(tuple: &Tuple) -> u16 {
+    match tuple.protocol {
+        TCP => 0,
+        UDP => 1,
+        _ => 2,
+    }
+}
+
+/// Address and port, or protocol where there are no ports.
+fn shown(address: u128, port: u16, protocol: u8) -> String {
+    let address = match std::net::Ipv6Addr::from(address) {
+        mapped if mapped.to_ipv4_mapped().is_some() => mapped.to_ipv4_mapped().map_or(IpAddr::V6(mapped), IpAddr::V4),
+        other => IpAddr::V6(other),
+    };
+    match (address, protocol) {
+        (_, TCP | UDP) => std::net::SocketAddr::new(address, port).to_string(),
+        _ => format!("{address} protocol {protocol}"),
+    }
+}
+
+fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<seen::Flow> {
+    let Some(queue) = direction.queue() else { return Vec::new() };
+    (0..)
+        .zip(direction.flows())
+        .map(|(slot, (tuple, [start, end]))| seen::Flow {
+            slot,
+            kind: kind_of(&tuple),
+            source: shown(tuple.src, tuple.src_port, tuple.protocol),
+            destination: shown(tuple.dst, tuple.dst_port, tuple.protocol),
+            start,
+            end,
+            counted: Counted { counters: queue.counters.flows.of(slot), received: direction.received(slot) },
+        })
+        .collect()
+}
+
+/// Takes down both directions: points of their series, changes of rate, and what [`Shell::look`] shows.
+struct Observing<'a> {
+    observers: [Observer; 2],
+    /// Of each direction: the interval of its series.
+    intervals: [Option<Time>; 2],
+    points: [Time; 2],
+    /// Changes of rate to come, the next at the end.
+    changes: [Vec<(Time, Rate)>; 2],
+    rates: [Rate; 2],
+    look: Time,
+    live: &'a Mutex<Value>,
+}
+
+impl<'a> Observing<'a> {
+    fn new(configs: &'a [RunConfig; 2], live: &'a Mutex<Value>) -> Observing<'a> {
+        let of = |config: &RunConfig| Observer::new(config, base_rtt(config));
+        let interval = |config: &RunConfig| config.record.series.then_some(config.record.interval);
+        let changes = |config: &RunConfig| config.rate_changes.iter().rev().map(|change| (change.at, change.rate)).collect();
+        let [up, down] = configs;
+        let intervals = [interval(up), interval(down)];
+        Observing {
+            observers: [of(up), of(down)],
+            intervals,
+            points: intervals.map(|interval| interval.unwrap_or(Time::NEVER)),
+            changes: [changes(up), changes(down)],
+            rates: [up.bottleneck.rate, down.bottleneck.rate],
+            look: Time::ZERO,
+            live,
+        }
+    }
+
+    fn next_change(&self, number: usize) -> Time {
+        self.changes[number].last().map_or(Time::NEVER, |&(at, _)| at)
+    }
+
+    fn show<A: Aqm>(&self, now: Time, directions: &[Direction<A>; 2], lateness: &[Lateness; 2]) {
+        let mut shown = json!({"time_s": now.as_secs_f64()});
+        for (number, name) in DIRECTIONS.into_iter().enumerate() {
+            let Some(queue) = directions[number].queue() else { continue };
+            let QueueCounters { sent, sojourn_ns, packets, bytes, ce_marks, sce_marks, drops_overflow, drops_aqm } =
+                queue.counters.queue;
+            shown[name] = json!({
+                "rate": self.rates[number].bits(), "sent": sent, "sojourn_ns": sojourn_ns, "packets": packets, "bytes": bytes,
+                "ce_marks": ce_marks, "sce_marks": sce_marks, "drops": drops_overflow + drops_aqm,
+                "backlog_packets": queue.aqm.packets(), "backlog_bytes": queue.aqm.bytes(),
+                "lateness_p99_ns": lateness[number].p50_p99_max()[1].0,
+            });
+        }
+        *self.live.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+    }
+}
+
+impl<A: Aqm> Watch<A> for Observing<'_> {
+    fn next(&self) -> Time {
+        let of = |number: usize| self.points[number].min(self.next_change(number));
+        self.look.min(of(0)).min(of(1))
+    }
+
+    fn look(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
+        for (number, direction) in directions.iter_mut().enumerate() {
+            if self.next_change(number) <= now {
+                if let (Some((_, rate)), Some(queue)) = (self.changes[number].pop(), direction.queue_mut()) {
+                    queue.set_rate(rate, now);
+                    self.rates[number] = rate;
+                }
+            }
+            if let (true, Some(interval), Some(queue)) = (self.points[number] <= now, self.intervals[number], direction.queue()) {
+                let queued = [queue.aqm.packets() as u64, queue.aqm.bytes()];
+                let payload = (0..direction.flows().count() as u32).map(|slot| (slot, direction.received(slot).bytes));
+                self.observers[number].point(now, queue.counters.queue, queued, payload);
+                self.points[number] += interval;
+            }
+        }
+        if self.look <= now {
+            self.show(now, directions, lateness);
+            self.look = now + LOOK;
+        }
+    }
+}
