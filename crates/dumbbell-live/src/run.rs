@@ -325,15 +325,17 @@ fn finish<A: Aqm, P: Port>(
     let mut outcome = recorder.finish(flows, events);
     let target = config.aqm.get("target").and_then(Value::as_u64).map(Time);
     let allowed = allowed(config.flows.iter().map(|flow| flow.params.base_rtt), target, config.bottleneck.rate);
-    judge(&mut outcome, forwarder, allowed)?;
+    judge(&mut outcome, forwarder, allowed, waited)?;
     Ok(outcome)
 }
 
-/// Adds to a summary how late frames were, how many were lost outside the queue, and whether the run is valid: a P99 of `allowed` is.
+/// Adds to a summary how late frames were, how many were lost outside the queue, and whether the run is valid:
+/// a P99 of `allowed` is. `waited` is the mean time that the ends waited for a core, if that is known.
 pub(crate) fn judge<A: Aqm, P: Port>(
     outcome: &mut Outcome,
     forwarder: &mut Forwarder<A, P>,
     allowed: Time,
+    waited: Option<Time>,
 ) -> Result<(), LiveError> {
     let mut lost = forwarder.effort.unsent;
     for port in &mut forwarder.ports {

@@ -301,7 +301,7 @@ impl Shell {
                 observer.finish(duration, flows(direction), &queue.counters, queue.aqm.counters(), direction.counts().arrived);
             let target = config.aqm.get("target").and_then(Value::as_u64).map(Time);
             let most = allowed([base_rtt(config)], target, config.bottleneck.rate);
-            judge(&mut outcome, forwarder, most)?;
+            judge(&mut outcome, forwarder, most, None)?;
             outcomes.push(outcome);
         }
         <[Outcome; 2]>::try_from(outcomes).map_err(|_| LiveError::Invariant("two queues".to_owned()))
