@@ -29,6 +29,17 @@ fn pin(priority: libc::c_int, cores: &[usize]) {
     }
 }
 
+/// For a thread that the forwarder's has begun, which inherits its core, but not its priority: it keeps to all others.
+pub fn leave_core() {
+    let here = cores();
+    let mut elsewhere = CpuSet::new();
+    for core in (0..CpuSet::count()).filter(|core| !here.contains(core)) {
+        let _ = elsewhere.set(core);
+    }
+    // of cores that are not there or not ours the kernel takes no notice; it refuses if none is left
+    let _ = sched_setaffinity(Pid::from_raw(0), &elsewhere);
+}
+
 /// Asks for `priority`, a real-time one; 0 is for none. Returns whether that was allowed.
 fn set_real_time(priority: libc::c_int) -> bool {
     let (policy, wanted) = if priority > 0 { (libc::SCHED_FIFO, priority) } else { (libc::SCHED_OTHER, 0) };
@@ -167,6 +178,30 @@ mod tests {
         assert_eq!(turn.next, Time::from_millis(2941));
         // after a stop of its own the turn is over anyhow
         assert!(!turn.look(Time::from_millis(3100), Duration::from_millis(2690)));
+    }
+
+    #[test]
+    fn a_thread_of_the_forwarder_goes_to_another_core() {
+        let all = cores();
+        let after = |begin: fn()| {
+            std::thread::spawn(move || {
+                begin();
+                std::thread::spawn(|| {
+                    leave_core();
+                    cores()
+                })
+                .join()
+            })
+            .join()
+            .and_then(|found| found)
+            .expect("no panic")
+        };
+        if let Some((_, others)) = all.split_last().filter(|_| all.len() > 1) {
+            assert_eq!(after(|| pin(FORWARDER, &cores())), others);
+            assert_eq!(after(|| pin(ENDS, &cores())), all[all.len() - 1..]);
+        }
+        // with no other core it stays where it is
+        assert_eq!(after(|| ()), all);
     }
 
     #[test]

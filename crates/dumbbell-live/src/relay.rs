@@ -8,6 +8,7 @@
 use crate::frame::{TCP, UDP};
 use crate::namespaces::{DNS, HOST, LEFT, RIGHT, RIGHT_ECN};
 use crate::port::Port;
+use crate::priority;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Write};
@@ -152,6 +153,7 @@ fn open_tcp(at: SocketAddrV4, outside: Sender<Errand>) -> io::Result<()> {
     socket.listen(BACKLOG)?;
     let listener = TcpListener::from(socket);
     thread::spawn(move || {
+        priority::leave_core();
         for stream in listener.incoming().flatten() {
             if outside.send(Errand::Connect(stream, at)).is_err() {
                 return;
@@ -164,6 +166,7 @@ fn open_tcp(at: SocketAddrV4, outside: Sender<Errand>) -> io::Result<()> {
 fn open_udp(at: SocketAddrV4, outside: Sender<Errand>) -> io::Result<()> {
     let door = UdpSocket::from(bind(Type::DGRAM, at)?);
     thread::spawn(move || -> io::Result<()> {
+        priority::leave_core();
         let mut room = vec![0; DATAGRAM];
         let mut clients: HashMap<SocketAddr, (Arc<UdpSocket>, Instant)> = HashMap::new();
         loop {
