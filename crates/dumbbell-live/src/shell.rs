@@ -389,7 +389,7 @@ impl<'a> Observing<'a> {
         Observing {
             observers: [of(up), of(down)],
             intervals,
-            points: intervals.map(|interval| interval.unwrap_or(Time::NEVER)),
+            points: intervals.map(|first| first.unwrap_or(Time::NEVER)),
             changes: [changes(up), changes(down)],
             rates: [up.bottleneck.rate, down.bottleneck.rate],
             look: Time::ZERO,
