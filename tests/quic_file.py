@@ -8,7 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from aioquic.asyncio import connect, serve
+from aioquic.asyncio.client import connect
+from aioquic.asyncio.server import serve
 from aioquic.quic.configuration import QuicConfiguration
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization

@@ -76,7 +76,7 @@ def run(link: Path) -> Shell:
 
     def of(*arguments: str | Path, **options: Any) -> "subprocess.CompletedProcess[bytes]":
         command = line("shell", link, *arguments)
-        done = subprocess.run(command, cwd=link.parent, capture_output=True, timeout=60, check=False, **options)
+        done = subprocess.run(command, cwd=link.parent, capture_output=True, timeout=100, check=False, **options)
         _skip_where_forbidden(done.returncode, done.stderr.decode())
         return done
 
@@ -104,8 +104,8 @@ def test_a_download_over_http_passes_the_bottleneck(run: Shell, tmp_path: Path) 
     runs, flows = measured(tmp_path / "results.duckdb")
     down = runs["down"]
     # 2 MB take 2 s at 8 Mbit/s, headers not counted: nothing went past the link
-    assert down["wall_s"] > 2.0
-    assert 2.0 < down["throughput_mbit"] <= 8.0
+    assert 2.0 < down["wall_s"] < 20.0
+    assert down["throughput_mbit"] <= 8.0
     assert down["ce_marks"] > 0
     assert runs["up"]["throughput_mbit"] < 1.0
     flow = flows.filter(pl.col("direction") == "down").row(0, named=True)
@@ -122,22 +122,24 @@ def test_a_download_over_http_passes_the_bottleneck(run: Shell, tmp_path: Path) 
 
 @pytest.mark.skipif(importlib.util.find_spec("aioquic") is None, reason="needs aioquic, of requirements-dev.txt")
 def test_a_quic_transfer_passes_the_bottleneck(run: Shell, tmp_path: Path) -> None:
-    sent = content(1_000_000)
+    sent = content(500_000)
     (tmp_path / "file").write_bytes(sent)
     script = HERE / "quic_file.py"
     server = f"exec {PYTHON} {script} serve file 4433"
-    done = run("--server", server, "--", PYTHON, script, "fetch", "far", "4433", "got")
+    # a short queue, since QUIC of this kind knows no ECN
+    narrow = ["--set", "bottleneck.rate=2Mbit", "--set", 'bottleneck.aqm={ name = "pfifo", limit = 10 }']
+    done = run(*narrow, "--server", server, "--", PYTHON, script, "fetch", "far", "4433", "got")
     assert done.returncode == 0, done.stderr.decode()
     assert hashlib.sha256((tmp_path / "got").read_bytes()).digest() == hashlib.sha256(sent).digest()
     runs, flows = measured(tmp_path / "results.duckdb")
-    assert runs["down"]["wall_s"] > 1.0
-    assert 1.0 < runs["down"]["throughput_mbit"] <= 8.0
-    # QUIC of this kind knows no ECN, so that congestion is drops
     assert runs["down"]["drops"] > 0
     assert flows["cc"].unique().to_list() == ["udp"]
     flow = flows.filter(pl.col("direction") == "down").row(0, named=True)
     assert flow["source"] == "10.200.0.2:4433"
     assert flow["drops"] == runs["down"]["drops"]
+    # the file and what QUIC adds to it, over the lifetime of the flow
+    assert 0.5 < flow["goodput_mbit"] < 2.0
+    assert runs["down"]["throughput_mbit"] <= 2.0
 
 
 def test_status_folder_environment_and_user_are_those_of_the_command(run: Shell, tmp_path: Path) -> None:
@@ -298,12 +300,20 @@ def test_watch_shows_what_goes_on(link: Path, run: Shell) -> None:
     run("--", "true")
     (link.parent / "file").write_bytes(content(3_000_000))
     server = f"exec {PYTHON} -m http.server 8080 --bind 0.0.0.0"
-    began = line("shell", link, "-o", "watched.duckdb", "--server", server, *fetched("http://far:8080/file"))
-    with subprocess.Popen(began, cwd=link.parent, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as session:
-        path = link.parent / "watched.duckdb"
-        assert until(lambda: [one for one in watch.running() if one.about["output"] == str(path.resolve())])
+    ask = 'while [ ! -e go ]; do sleep 0.1; done; exec "$@"'
+    began = line("shell", link, "-o", "watched.duckdb", "--server", server, "--", "sh", "-c", ask, "sh")
+    path = link.parent / "watched.duckdb"
+    with subprocess.Popen(
+        [*began, *fetched("http://far:8080/file")[1:]], cwd=link.parent, stdout=subprocess.DEVNULL
+    ) as session:
+        assert until(lambda: [one for one in watch.running() if one.about["output"] == str(path.resolve())], 60)
         command = line("watch", path, "--csv", "--interval", "200ms")
-        seen = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+            assert watching.stdout is not None
+            seen = watching.stdout.readline() + watching.stdout.readline()
+            (link.parent / "go").touch()
+            seen += watching.stdout.read()
+            assert watching.wait() == 0
         assert session.wait(20) == 0
     rows = list(csv.DictReader(seen.splitlines()))
     down = [row for row in rows if row["direction"] == "down"]

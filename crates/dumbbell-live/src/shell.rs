@@ -153,15 +153,19 @@ impl Shell {
         let [up, down] = &self.configs;
         let of_up = dumbbell_sim::queue_discipline(up)?;
         let of_down = dumbbell_sim::queue_discipline(down)?;
-        let result = with_aqm!(of_up, aqm => match alike(of_down, &aqm) {
-            Some(other) => self.carry_out([aqm, other], command),
-            None => Err(ParamError::new("bottleneck.aqm", "another one for the way up", "the same, with other values").into()),
+        let result = self.start_servers().and_then(|servers| {
+            let (status, measured) = with_aqm!(of_up, aqm => match alike(of_down, &aqm) {
+                Some(other) => self.carry_out([aqm, other], command),
+                None => Err(ParamError::new("bottleneck.aqm", "another one for the way up", "the same, with other values").into()),
+            })?;
+            let early = servers.iter().enumerate().filter_map(|(number, news)| Some((number, ended_early(news)?.ok()?)));
+            Ok(Ended { status, measured, servers: early.collect() })
         });
         end_descendants(END_PATIENCE);
         result
     }
 
-    fn carry_out<A: Aqm + Send>(&self, aqms: [A; 2], command: &[OsString]) -> Result<Ended, LiveError> {
+    fn carry_out<A: Aqm + Send>(&self, aqms: [A; 2], command: &[OsString]) -> Result<(i32, [Outcome; 2]), LiveError> {
         let mut ports = Vec::new();
         for (index, outside) in self.wire.interfaces().into_iter().zip([None, self.outside.clone()]) {
             let port = self.wire.middle.within(|| PacketSocket::open(index)).doing("a packet socket")?;
@@ -180,7 +184,7 @@ impl Shell {
         let mut observing = Observing::new(&self.configs, &self.live);
         let clock = Clock::start();
         let stop = AtomicBool::new(false);
-        let (programs, forwarded) = thread::scope(|scope| {
+        let (status, forwarded) = thread::scope(|scope| {
             let (forwarder, observing, clock, stop) = (&mut forwarder, &mut observing, &clock, &stop);
             let forwarding = scope.spawn(move || {
                 priority::raise(priority::FORWARDER);
@@ -189,31 +193,26 @@ impl Shell {
                 stop.store(true, Ordering::Relaxed);
                 done
             });
-            let programs = self.run_programs(command, stop);
+            let status = self.run_command(command, stop);
             stop.store(true, Ordering::Relaxed);
-            (programs, forwarding.join())
+            (status, forwarding.join())
         });
         let duration = clock.now();
         let panicked = || Err(std::io::Error::other("a thread that ended early"));
         forwarded.unwrap_or_else(|_| panicked()).doing("to forward frames")?;
-        let (status, servers) = programs?;
+        let status = status?;
         let measured = self.finish(&mut forwarder, observing, duration)?;
-        Ok(Ended { status: status_of(status), measured, servers })
+        Ok((status_of(status), measured))
     }
 
-    /// Runs servers and command until the command is over, or `stop` is set.
-    fn run_programs(&self, command: &[OsString], stop: &AtomicBool) -> Result<(ExitStatus, Vec<(usize, i32)>), LiveError> {
+    /// Starts the servers, and waits until they listen.
+    fn start_servers(&self) -> Result<Vec<Receiver<News>>, LiveError> {
         let mut servers = Vec::new();
         for line in &self.job.servers {
             let program = programs::server(line).doing("standard error for a server")?;
             servers.push(self.start(program, false));
         }
         let began = Instant::now();
-        let ended_early = |news: &Receiver<News>| match news.try_iter().last() {
-            Some(News::Ended(status)) => Some(Ok(status_of(status))),
-            Some(News::Refused(error)) => Some(Err(error)),
-            _ => None,
-        };
         let is_waiting = || began.elapsed() < SERVER_PATIENCE && !programs::listen_at(&self.wire.right, servers.len());
         while !servers.is_empty() && is_waiting() {
             for (number, news) in servers.iter().enumerate() {
@@ -228,12 +227,15 @@ impl Shell {
             }
             thread::sleep(Duration::from_millis(10));
         }
-        let mut program = Command::new(command.first().cloned().unwrap_or_default());
-        program.args(&command[1..]);
-        let news = self.start(program, true);
-        let status = self.wait(&news, stop)?;
-        let early = servers.iter().enumerate().filter_map(|(number, of)| Some((number, ended_early(of)?.ok()?)));
-        Ok((status, early.collect()))
+        Ok(servers)
+    }
+
+    /// Runs the command until it is over, or `stop` is set.
+    fn run_command(&self, command: &[OsString], stop: &AtomicBool) -> Result<ExitStatus, LiveError> {
+        let mut words = command.iter();
+        let mut program = Command::new(words.next().cloned().unwrap_or_default());
+        program.args(words);
+        self.wait(&self.start(program, true), stop)
     }
 
     /// Starts a program in a thread of its own, at the left end or the right one.
@@ -314,6 +316,15 @@ fn alike<A: Aqm + 'static>(any: AnyAqm, _like: &A) -> Option<A> {
     boxed.downcast::<A>().ok().map(|aqm| *aqm)
 }
 
+/// How a program ended of which `news` come, if it did.
+fn ended_early(news: &Receiver<News>) -> Option<std::io::Result<i32>> {
+    match news.try_iter().last() {
+        Some(News::Ended(status)) => Some(Ok(status_of(status))),
+        Some(News::Refused(error)) => Some(Err(error)),
+        _ => None,
+    }
+}
+
 fn status_of(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
@@ -378,7 +389,7 @@ impl<'a> Observing<'a> {
         Observing {
             observers: [of(up), of(down)],
             intervals,
-            points: intervals.map(|interval| interval.unwrap_or(Time::NEVER)),
+            points: intervals.map(|first| first.unwrap_or(Time::NEVER)),
             changes: [changes(up), changes(down)],
             rates: [up.bottleneck.rate, down.bottleneck.rate],
             look: Time::ZERO,

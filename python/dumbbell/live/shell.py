@@ -69,7 +69,9 @@ class Ended:
 def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
     """Return the bottleneck of each direction; raises InputError."""
     cells = {}
-    for direction, own in (("up", [*settings, *up]), ("down", settings)):
+    replaced = {one.partition("=")[0].strip() for one in up}
+    kept = [one for one in settings if one.partition("=")[0].strip() not in replaced]
+    for direction, own in (("up", [*kept, *up]), ("down", settings)):
         path = file if Path(file).exists() else shipped.find(Path(file).as_posix()) or file
         table = experiment.read_toml(path, known=shipped.experiments())
         if not any(table.get(sender) for sender in ("flows", "web", "udp")):
