@@ -126,6 +126,10 @@ def test_queue_disciplines_in_the_words_of_tc(home: Path, aqm: Any, options: str
             "bottleneck.aqm.target: found 1500 ns, allowed: whole microseconds",
         ),
         ({"aqm": {"name": "red", "wlog": 0}}, "bottleneck.aqm.wlog: found 0, which"),
+        (
+            {"bottleneck": {"aqm": {"name": "red", "adaptive": True}}},
+            "bottleneck.aqm.adaptive: found true, which Linux shows but does not do",
+        ),
         ({"bottleneck": {"path": ["loss"]}}, "bottleneck.path: found a stage, which has no counterpart"),
         ({"flows": [{"cc": "prague"}]}, r"flows\[0\].cc: found prague, which this kernel does not have, allowed: reno"),
         ({"flows": [{"cc": "cubic", "jitter": "1ms"}]}, r"flows\[0\].jitter: found 1ms, which has no counterpart"),
