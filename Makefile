@@ -1,6 +1,6 @@
 # make demo   set up .venv, build, run published experiments and print the results beside the published ones
 # make validation  what agrees with what: runs linux, sce and a closed form, writes docs/validation.md
-# make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md
+# make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md and a section of docs/validation.md
 # make linux  every measured cell of real Linux beside the simulator: writes docs/validation-linux.md
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/

@@ -2,6 +2,8 @@
 
 python docs/validation.py linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb        make linux
 the same, and sce.duckdb abe.duckdb                                                        make validation
+
+One section of docs/validation.md is written by docs/engines.py (make agree), and stays as it is.
 """
 
 import json
@@ -14,6 +16,8 @@ import agreement
 import agreement_bbr
 import agreement_flows
 import agreement_l4s
+import engines
+import sections
 from agreement import Cell, Judged
 
 from dumbbell import by_flow
@@ -260,12 +264,12 @@ def of_theory(abe: str) -> Row:
     return row
 
 
-def document(rows: list[Row]) -> str:
-    """Return docs/validation.md."""
+def document(rows: list[Row], before: str = "") -> str:
+    """Return docs/validation.md; `before` is the page so far, which has the section of the engines."""
+    beside = sections.section(before, engines.HEADING) or f"## {engines.HEADING}\n\nNot measured: `make agree`."
     lines = [
         "# What agrees with what\n",
-        "Written by `make validation`. [validation-linux.md](validation-linux.md) has every cell of Linux,",
-        "[validation-engines.md](validation-engines.md) 48 cells on both engines (`make agree`);",
+        "Written by `make validation`. [validation-linux.md](validation-linux.md) has every cell of Linux;",
         "[lab-book.md](lab-book.md) says how Linux was measured, what was off and what mended it.",
         "A cell is one queue, one set of congestion controls, one rate and one base RTT.",
         "Errors are median / p90 / worst in per cent: of the rate for goodput, of the reference otherwise.\n",
@@ -274,7 +278,8 @@ def document(rows: list[Row]) -> str:
         *(row.line() for row in rows),
         "\nBars:\n",
         *(f"- {name}: {text}." for name, text in BARS.items()),
-        "\n## What does not agree\n",
+        f"\n{beside}\n",
+        "## What does not agree\n",
         "The largest error of a flow is shown.\n",
     ]
     for row in rows:
@@ -303,7 +308,9 @@ def main(linux: str, two: str, l4s: str, bbr: str, *rest: str) -> None:
     if rest:
         sce, abe = rest
         rows += [*of_sce(sce), linux_beside_sce(), of_theory(abe)]
-        (ROOT / "docs" / "validation.md").write_text(document(rows), encoding="utf-8")
+        page = ROOT / "docs" / "validation.md"
+        before = page.read_text(encoding="utf-8") if page.exists() else ""
+        page.write_text(document(rows, before), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -54,6 +54,19 @@ def plan(home: Path, one: Cell) -> list[str]:
     return mapped(one, kernel(home)).plan.splitlines()
 
 
+def test_the_guest_runs_the_tools_that_path_has(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tc = tmp_path / "tc"
+    tc.write_text("#!/bin/sh\n")
+    tc.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    lines = plan(home, cell(bottleneck={"rate_changes": [{"at": "1s", "rate": "5Mbit"}]}))
+    texts = [line for line in lines if line.startswith(("command", "at ", "counters"))]
+    assert not [line for line in texts if " tc -n" in line]
+    assert f"counters {tc} -n M -s -j qdisc show dev m1" in lines
+    assert any(line.startswith(f"at 1000000000 {tc} -n M class change") for line in lines)
+    assert any(line.startswith("command ip -n") for line in lines)
+
+
 @pytest.mark.parametrize(
     ("aqm", "options"),
     [
@@ -113,6 +126,10 @@ def test_queue_disciplines_in_the_words_of_tc(home: Path, aqm: Any, options: str
             "bottleneck.aqm.target: found 1500 ns, allowed: whole microseconds",
         ),
         ({"aqm": {"name": "red", "wlog": 0}}, "bottleneck.aqm.wlog: found 0, which"),
+        (
+            {"bottleneck": {"aqm": {"name": "red", "adaptive": True}}},
+            "bottleneck.aqm.adaptive: found true, which Linux shows but does not do",
+        ),
         ({"bottleneck": {"path": ["loss"]}}, "bottleneck.path: found a stage, which has no counterpart"),
         ({"flows": [{"cc": "prague"}]}, r"flows\[0\].cc: found prague, which this kernel does not have, allowed: reno"),
         ({"flows": [{"cc": "cubic", "jitter": "1ms"}]}, r"flows\[0\].jitter: found 1ms, which has no counterpart"),

@@ -280,7 +280,7 @@ def test_a_shell_of_its_own_has_a_terminal_and_job_control(link: Path, run: Shel
         time.sleep(0.5)
         os.write(terminal, b"\x1a")
         assert comes(b"Stopped"), said
-        os.write(terminal, b"kill %1; echo in the ba''ckground\n")
+        os.write(terminal, b"kill -9 %1; wait; echo in the ba''ckground\n")
         assert comes(b"in the background"), said
         os.write(terminal, b"exit 7\n")
         assert comes(b"exit"), said

@@ -7,13 +7,15 @@ from types import ModuleType
 
 import pytest
 
+from dumbbell import engines
+
 ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
 def validation(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    for name in ("agreement", "agreement_flows", "validation"):
+    for name in ("agreement", "agreement_flows", "engines", "sections", "validation"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return importlib.import_module("validation")
 
@@ -28,6 +30,32 @@ def test_a_row_counts_cells_and_names_those_outside(validation: ModuleType) -> N
     text = validation.document([row])
     assert line in text
     assert "**two flows** (Linux): 1 of 2." in text and "- second: goodput -6.0 %" in text and "- first" not in text
+
+
+def test_two_commands_write_one_page_and_leave_each_other_s_parts_alone(
+    validation: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = engines.Pair("10Mbit, pie, 20ms, reno", ("reno",), 10.0, (9.0, 30.0, 4.0), (9.5, 25.0, 5.0), (1, 1))
+    good = engines.Pair("10Mbit, pie, 20ms, bbr1", ("bbr1",), 10.0, (9.0, 30.0, 4.0), (9.0, 30.0, 4.0), (1, 1))
+    monkeypatch.setattr(engines, "compare", lambda _: engines.Compared(("0.1", "linux-6.12"), [pair, good], 0))
+    written = importlib.import_module("engines")
+    page = tmp_path / "validation.md"
+    monkeypatch.setattr(written, "SUMMARY", page)
+    monkeypatch.setattr(written, "PAGE", tmp_path / "validation-engines.md")
+    first, second = validation.Row("one", "Linux", "A", "make linux"), validation.Row("two", "Linux", "A", "make linux")
+    page.write_text(validation.document([first]), encoding="utf-8")
+    assert "Not measured: `make agree`." in page.read_text(encoding="utf-8")
+    written.main("any")
+    text = page.read_text(encoding="utf-8")
+    # (9.0 - 9.5) / 10, 30 / 25 - 1, 4 / 5 - 1
+    row = "| 10Mbit, pie, 20ms |  -5.0 / +20.0 / -20.0 | +0.0 / +0.0 / +0.0 |"
+    assert row.replace(" ", "") in text.replace(" ", "") and first.line() in text and "Not measured" not in text
+    assert "0 % within the bars" in text and "100 % within the bars" in text
+    page.write_text(again := validation.document([second], text), encoding="utf-8")
+    assert second.line() in again and first.line() not in again and row.replace(" ", "") in again.replace(" ", "")
+    written.main("any")
+    assert page.read_text(encoding="utf-8") == again
+    assert "## What does not agree" in again and "## Elsewhere" in again
 
 
 def test_a_cell_agrees_within_its_bars(validation: ModuleType) -> None:

@@ -56,6 +56,12 @@ class Pair:
         return (first - second) / over if over else math.nan
 
     @property
+    def agrees(self) -> bool:
+        """Whether every error that there is lies within its bar."""
+        errors = (self.error(index) for index in range(len(MEASURES)))
+        return all(math.isnan(one) or abs(one) <= measure.bar for one, measure in zip(errors, MEASURES, strict=True))
+
+    @property
     def with_bbr(self) -> bool:
         """Whether a flow runs some BBR, whose random phases make single runs differ."""
         return any(cc.startswith("bbr") for cc in self.ccs)
@@ -185,6 +191,11 @@ def scores(compared: Compared) -> str:
             figures = [f"{100 * value:.1f} %" for value in (*np.quantile(sizes, (0.5, 0.9)), worst)]
             bar = f"{100 * within:.0f} % within {100 * allowed:.0f} %"
             rows.append([f"{measure.name}, {over}, {name}", str(len(sizes)), *figures, bar, where.cell])
+        if pairs:
+            within = sum(pair.agrees for pair in pairs) / len(pairs)
+            rows.append(
+                [f"all of them, {name}", str(len(pairs)), "", "", "", f"{100 * within:.0f} % within the bars", ""]
+            )
     return aligned(["error", "cells", "median", "p90", "worst", "bar", "worst cell"], rows, words=(0, 5, 6))
 
 

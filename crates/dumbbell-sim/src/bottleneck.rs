@@ -10,6 +10,7 @@ use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::End;
 use dumbbell_core::record::{Counters, FlowLog, InternalLog};
 use dumbbell_core::units::{Rate, Time};
+use std::collections::VecDeque;
 
 /// A token bucket as Linux HTB keeps it: tokens are nanoseconds of transmission; a packet may leave while there is no
 /// debt, and then runs into debt, so that two may follow each other after an idle time.
@@ -49,6 +50,8 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     pub listener: L,
     /// Packet on the wire.
     in_service: Option<Packet>,
+    /// Packets that leave a token bucket behind it at the same instant.
+    following: VecDeque<Packet>,
     /// When the link needs attention.
     pub next: Time,
     pace: Pace,
@@ -80,6 +83,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             counters,
             listener,
             in_service: None,
+            following: VecDeque::new(),
             next: Time::NEVER,
             pace,
             rate,
@@ -107,6 +111,21 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         }
         if self.next == Time::NEVER {
             self.serve(now);
+        } else if self.in_service.is_some() {
+            self.follow(now);
+        }
+    }
+
+    /// Packets leave a token bucket as they arrive while it has tokens, and never count as queued: Linux runs a queue discipline after each
+    /// packet that it takes (`__dev_xmit_skb`). One that leaves at this instant is in service already.
+    #[inline]
+    fn follow(&mut self, now: Time) {
+        let Pace::Bucket(bucket) = &mut self.pace else { return };
+        while (self.leaving || bucket.debt(now) == Time::ZERO) && self.aqm.packets() > 0 {
+            let Dequeue::Packet(packet) = self.aqm.dequeue(now, &mut (&mut self.counters, &mut self.listener)) else { return };
+            bucket.tokens -= self.rate.serialise(u64::from(packet.len)).0 as i64;
+            self.leaving = packet.has(flag::MORE);
+            self.following.push_back(packet);
         }
     }
 
@@ -189,7 +208,10 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         if let Some(packet) = &packet {
             (&mut self.counters, &mut self.listener).departed(packet, now);
         }
-        self.serve(now);
+        match self.following.pop_front() {
+            Some(next) => self.in_service = Some(next),
+            None => self.serve(now),
+        }
         packet
     }
 
@@ -214,7 +236,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
 
     /// Packets in the queue and on the wire.
     pub fn held(&self) -> u64 {
-        self.aqm.packets() as u64 + u64::from(self.in_service.is_some())
+        self.aqm.packets() as u64 + u64::from(self.in_service.is_some()) + self.following.len() as u64
     }
 
     /// The rate changes; what is on the wire goes on at the old one.

@@ -579,7 +579,9 @@ impl<A: Aqm + Send, L: Log + Send> Run for Engine<A, L> {
                     break;
                 }
                 now = packets_at;
-                if line_at <= link_at {
+                // At one instant a packet leaves before another arrives. Ties are common, because ACKs are as far apart as the
+                // departures that caused them. A real host takes a moment to answer, so that its packet arrives after the tie.
+                if line_at < link_at {
                     match line.checked_sub(self.lines.all.len()) {
                         None => self.on_ack(line, line_at),
                         Some(stage) => self.on_shared(stage == 1, line_at),

@@ -270,26 +270,26 @@ fn a_link_that_follows_a_trace_is_as_it_was() {
 
 const TRACE: &str = "\
 queue      cc      use    RTT  P99 ms  marks  drops
-pfifo      cubic 0.999  280.9     583      0     34
+pfifo      cubic 0.999  283.6     583      0     34
 pfifo      bbr1  0.969  179.1     317      0      0
-bfifo      cubic 0.991  121.0     186      0     37
-bfifo      bbr1  0.924  136.1     215      0   1388
-red        cubic 0.981  117.0     171     24      0
-red        bbr1  0.970  175.1     312   5304      0
+bfifo      cubic 0.990  121.3     186      0     31
+bfifo      bbr1  0.927  114.3     209      0   1435
+red        cubic 0.969  113.7     158     25      0
+red        bbr1  0.960  177.3     321   5243      0
 step       cubic 0.089   50.9      35    677      0
 step       bbr1  0.972  187.4     363  14306      0
-codel      cubic 0.804   65.0      78    121      0
+codel      cubic 0.819   65.2      76    122      0
 codel      bbr1  0.969  173.4     292   3672     46
-fq_codel   cubic 0.804   65.0      78    121      0
+fq_codel   cubic 0.819   65.2      76    122      0
 fq_codel   bbr1  0.969  173.4     292   3672     46
-pie        cubic 0.901   84.2     104     28     16
-pie        bbr1  0.848   80.6     163      4   1752
-fq_pie     cubic 0.905   70.9      83     35      6
-fq_pie     bbr1  0.763   76.8     152     63   1408
-pi2        cubic 0.654   60.2      45     97      0
+pie        cubic 0.902   76.2     102     26      7
+pie        bbr1  0.895   78.5     135     29   2115
+fq_pie     cubic 0.887   81.2     101     29      9
+fq_pie     bbr1  0.764   77.2     152     64   1480
+pi2        cubic 0.621   61.5      65    339      0
 pi2        bbr1  0.965  189.1     338  11004     14
-dualpi2    cubic 0.795   55.9      57     63     17
-dualpi2    bbr1  0.887   58.9      72    906   2124
+dualpi2    cubic 0.792   55.4      58     55     15
+dualpi2    bbr1  0.896   59.6      67   1083   2451
 cake       cubic 0.672   55.3      40    119      0
 cake       bbr1  0.970  176.5     359   8837     18
 csaqm      cubic 0.146   62.2      49    331      2
@@ -384,53 +384,53 @@ fq_codel    20 reno-sce        10      9.19      -      40.8      -        61   
 fq_codel    20 dctcp-sce       10      9.19      -      40.8      -        61      -         0      -
 fq_codel    20 cubic-sce       10      9.47      -      24.7      -        25      -         0      -
 fq_codel    20 constant        10      5.77      -      20.0      -         0      -         0      -
-pie         20 reno            60      9.44   9.43      39.5   39.4        87     88       507    521
+pie         20 reno            60      9.45   9.43      39.2   39.4        89     88       508    521
 pie         20 cubic           60      9.55   9.56      36.2   36.4        79     80         0      0
-pie         20 dctcp           10      8.72      -      54.9      -       205      -       492      -
+pie         20 dctcp           10      9.12      -      54.6      -       219      -       494      -
 pie         20 prague          10      8.87      -      65.9      -       139      -      4356      -
 pie         20 bbr1            10      9.52      -      30.2      -         0      -         0      -
 pie         20 bbr2            10      9.45      -      22.2      -         0      -         0      -
 pie         20 bbr3            10      9.39      -      26.2      -         0      -         0      -
 pie         20 bbr-draft       10      9.39      -      26.1      -         0      -         0      -
-pie         20 reno-sce        10      8.50      -      65.0      -        28      -       551      -
-pie         20 dctcp-sce       10      8.50      -      65.0      -        28      -       551      -
+pie         20 reno-sce        10      8.67      -      62.6      -        29      -       569      -
+pie         20 dctcp-sce       10      8.67      -      62.6      -        29      -       569      -
 pie         20 cubic-sce       10      9.51      -      37.5      -        15      -         0      -
 pie         20 constant        10      5.77      -      20.0      -         0      -         0      -
-fq_pie      20 reno            10      8.62      -      56.0      -        16      -       559      -
-fq_pie      20 cubic           60      9.56   9.56      36.4   36.5        80     79         0      0
-fq_pie      20 dctcp           10      8.97      -      54.6      -       217      -       522      -
+fq_pie      20 reno            10      8.86      -      55.2      -        16      -       564      -
+fq_pie      20 cubic           60      9.56   9.56      36.5   36.5        80     79         0      0
+fq_pie      20 dctcp           10      9.06      -      55.0      -       187      -       526      -
 fq_pie      20 prague          10      8.90      -      58.8      -       189      -       214      -
 fq_pie      20 bbr1            10      9.52      -      30.2      -         0      -         0      -
 fq_pie      20 bbr2            10      9.45      -      22.2      -         0      -         0      -
 fq_pie      20 bbr3            10      9.39      -      26.2      -         0      -         0      -
 fq_pie      20 bbr-draft       10      9.39      -      26.1      -         0      -         0      -
-fq_pie      20 reno-sce        10      8.39      -      65.7      -        32      -       489      -
-fq_pie      20 dctcp-sce       10      8.39      -      65.7      -        32      -       489      -
+fq_pie      20 reno-sce        10      8.57      -      64.0      -        30      -       510      -
+fq_pie      20 dctcp-sce       10      8.57      -      64.0      -        30      -       510      -
 fq_pie      20 cubic-sce       10      9.52      -      36.8      -        16      -         0      -
 fq_pie      20 constant        10      5.77      -      20.0      -         0      -         0      -
-pi2         20 reno            10      9.00      -      28.8      -        90      -         0      -
-pi2         20 cubic           10      9.48      -      31.1      -        25      -         0      -
-pi2         20 dctcp           10      9.48      -      42.5      -       445      -         0      -
-pi2         20 prague          10      9.43      -      65.5      -      1912      -         0      -
-pi2         20 bbr1            10      9.52      -      30.1      -       163      -         0      -
-pi2         20 bbr2            10      9.45      -      22.2      -       116      -         0      -
-pi2         20 bbr3            10      9.39      -      26.3      -       141      -         0      -
-pi2         20 bbr-draft       10      9.39      -      26.0      -         0      -         4      -
-pi2         20 reno-sce        10      8.58      -      31.9      -       435      -         0      -
-pi2         20 dctcp-sce       10      8.58      -      31.9      -       435      -         0      -
-pi2         20 cubic-sce       10      9.48      -      29.7      -        25      -         0      -
+pi2         20 reno            10      9.04      -      27.7      -        88      -         0      -
+pi2         20 cubic           10      9.50      -      29.9      -        27      -         0      -
+pi2         20 dctcp           10      9.47      -      42.6      -       444      -         0      -
+pi2         20 prague          10      9.44      -      43.7      -       671      -         0      -
+pi2         20 bbr1            10      9.52      -      30.1      -       161      -         0      -
+pi2         20 bbr2            10      9.45      -      22.2      -       117      -         0      -
+pi2         20 bbr3            10      9.39      -      26.3      -       134      -         0      -
+pi2         20 bbr-draft       10      9.39      -      26.6      -         0      -         4      -
+pi2         20 reno-sce        10      8.63      -      32.6      -       437      -         0      -
+pi2         20 dctcp-sce       10      8.63      -      32.6      -       437      -         0      -
+pi2         20 cubic-sce       10      9.47      -      29.2      -        25      -         0      -
 pi2         20 constant        10      5.77      -      20.0      -         0      -         0      -
-dualpi2     20 reno            10      9.36      -      35.6      -        52      -         4      -
-dualpi2     20 cubic           10      9.50      -      36.3      -        21      -         0      -
-dualpi2     20 dctcp           10      9.50      -      38.3      -       474      -         4      -
+dualpi2     20 reno            10      9.36      -      35.8      -        55      -         4      -
+dualpi2     20 cubic           10      9.50      -      36.7      -        22      -         0      -
+dualpi2     20 dctcp           10      9.51      -      38.5      -       454      -         4      -
 dualpi2     20 prague          10      9.26      -      21.7      -      2184      -         0      -
 dualpi2     20 bbr1            10      9.52      -      30.1      -        13      -         0      -
-dualpi2     20 bbr2            10      9.45      -      22.3      -         9      -         0      -
+dualpi2     20 bbr2            10      9.45      -      22.2      -         9      -         0      -
 dualpi2     20 bbr3            10      9.39      -      26.2      -         7      -         0      -
-dualpi2     20 bbr-draft       10      9.35      -      26.1      -         0      -         5      -
-dualpi2     20 reno-sce        10      8.90      -      37.3      -       116      -       206      -
-dualpi2     20 dctcp-sce       10      8.90      -      37.3      -       116      -       206      -
-dualpi2     20 cubic-sce       10      9.50      -      36.3      -        21      -         0      -
+dualpi2     20 bbr-draft       10      9.39      -      26.6      -         0      -         7      -
+dualpi2     20 reno-sce        10      8.98      -      37.1      -        96      -       203      -
+dualpi2     20 dctcp-sce       10      8.98      -      37.1      -        96      -       203      -
+dualpi2     20 cubic-sce       10      9.45      -      35.6      -        19      -         0      -
 dualpi2     20 constant        10      5.77      -      20.0      -         0      -         0      -
 cake        20 reno            60      9.00   9.00      25.3   25.3       166    166         0      0
 cake        20 cubic           60      9.42   9.42      24.7   24.7       145    145         0      0
@@ -497,8 +497,8 @@ codel       20 cubic/cubic-sce 10      4.91      -      30.7      -        70   
 codel       20 cubic-sce/cubic 10      4.61      -      30.9      -        70      -         0      -
 codel       20 cubic/constant  10      5.36      -      28.2      -        59      -         0      -
 codel       20 constant/cubic  10      4.16      -      28.5      -        59      -         0      -
-fq_codel    20 cubic/reno      60      4.93   4.93      28.8   28.8       415    416         0      0
-fq_codel    20 reno/cubic      60      4.60   4.60      29.5   29.6       415    416         0      0
+fq_codel    20 cubic/reno      60      4.93   4.93      28.6   28.8       418    416         0      0
+fq_codel    20 reno/cubic      60      4.60   4.60      29.6   29.6       418    416         0      0
 fq_codel    20 cubic/cubic     10      4.75      -      30.7      -        71      -         0      -
 fq_codel    20 cubic/cubic     10      4.78      -      29.2      -        71      -         0      -
 fq_codel    20 cubic/dctcp     10      4.75      -      30.7      -       576      -         0      -
@@ -507,18 +507,18 @@ fq_codel    20 cubic/prague    10      4.74      -      30.7      -       737   
 fq_codel    20 prague/cubic    10      4.75      -      44.1      -       737      -         0      -
 fq_codel    20 cubic/bbr1      10      4.74      -      30.5      -      2368      -         0      -
 fq_codel    20 bbr1/cubic      10      4.79      -      61.3      -      2368      -         0      -
-fq_codel    20 cubic/bbr2      10      4.77      -      30.5      -       110      -         0      -
-fq_codel    20 bbr2/cubic      10      4.75      -      28.8      -       110      -         0      -
-fq_codel    20 cubic/bbr3      10      4.78      -      30.5      -       406      -         0      -
-fq_codel    20 bbr3/cubic      10      4.73      -      38.7      -       406      -         0      -
+fq_codel    20 cubic/bbr2      10      4.78      -      30.3      -       125      -         0      -
+fq_codel    20 bbr2/cubic      10      4.72      -      30.7      -       125      -         0      -
+fq_codel    20 cubic/bbr3      10      4.78      -      30.9      -       361      -         0      -
+fq_codel    20 bbr3/cubic      10      4.73      -      38.4      -       361      -         0      -
 fq_codel    20 cubic/bbr-draft 10      4.82      -      30.8      -        38      -        76      -
 fq_codel    20 bbr-draft/cubic 10      4.69      -      30.5      -        38      -        76      -
-fq_codel    20 cubic/reno-sce  10      4.78      -      31.1      -       104      -         0      -
-fq_codel    20 reno-sce/cubic  10      4.74      -      47.7      -       104      -         0      -
-fq_codel    20 cubic/dctcp-sce 10      4.78      -      31.1      -       104      -         0      -
-fq_codel    20 dctcp-sce/cubic 10      4.74      -      47.7      -       104      -         0      -
-fq_codel    20 cubic/cubic-sce 10      4.75      -      31.0      -        71      -         0      -
-fq_codel    20 cubic-sce/cubic 10      4.78      -      29.5      -        71      -         0      -
+fq_codel    20 cubic/reno-sce  10      4.79      -      30.5      -       104      -         0      -
+fq_codel    20 reno-sce/cubic  10      4.73      -      48.0      -       104      -         0      -
+fq_codel    20 cubic/dctcp-sce 10      4.79      -      30.5      -       104      -         0      -
+fq_codel    20 dctcp-sce/cubic 10      4.73      -      48.0      -       104      -         0      -
+fq_codel    20 cubic/cubic-sce 10      4.74      -      30.7      -        71      -         0      -
+fq_codel    20 cubic-sce/cubic 10      4.78      -      29.3      -        71      -         0      -
 fq_codel    20 cubic/constant  10      4.74      -      30.6      -        38      -         0      -
 fq_codel    20 constant/cubic  10      4.79      -      24.1      -        38      -         0      -
 cake blind  20 cubic/reno      60      4.83   5.00      27.1   26.9       473    479         0      0
@@ -545,28 +545,28 @@ cake blind  20 cubic/cubic-sce 10      4.65      -      27.2      -        74   
 cake blind  20 cubic-sce/cubic 10      4.84      -      27.3      -        74      -         0      -
 cake blind  20 cubic/constant  10      5.18      -      27.1      -        52      -         0      -
 cake blind  20 constant/cubic  10      4.32      -      27.2      -        52      -         0      -
-dualpi2     20 cubic/reno      10      4.59      -      37.0      -        65      -         0      -
-dualpi2     20 reno/cubic      10      4.93      -      37.2      -        65      -         0      -
-dualpi2     20 cubic/cubic     10      5.32      -      36.8      -        56      -         0      -
-dualpi2     20 cubic/cubic     10      4.21      -      37.4      -        56      -         0      -
-dualpi2     20 cubic/dctcp     10      1.63      -      45.7      -       468      -         0      -
-dualpi2     20 dctcp/cubic     10      7.90      -      38.8      -       468      -         0      -
-dualpi2     20 cubic/prague    10      6.73      -      36.8      -       826      -         0      -
-dualpi2     20 prague/cubic    10      2.74      -      23.2      -       826      -         0      -
-dualpi2     20 cubic/bbr1      10      1.16      -      45.1      -      1345      -       163      -
-dualpi2     20 bbr1/cubic      10      8.37      -      40.4      -      1345      -       163      -
-dualpi2     20 cubic/bbr2      10      1.37      -      44.9      -       525      -         0      -
-dualpi2     20 bbr2/cubic      10      8.13      -      38.9      -       525      -         0      -
-dualpi2     20 cubic/bbr3      10      1.48      -      45.1      -       556      -         0      -
-dualpi2     20 bbr3/cubic      10      8.01      -      39.3      -       556      -         0      -
-dualpi2     20 cubic/bbr-draft 10      2.95      -      39.5      -        55      -        99      -
-dualpi2     20 bbr-draft/cubic 10      6.50      -      37.0      -        55      -        99      -
-dualpi2     20 cubic/reno-sce  10      3.63      -      38.3      -       132      -        31      -
-dualpi2     20 reno-sce/cubic  10      5.73      -      38.3      -       132      -        31      -
-dualpi2     20 cubic/dctcp-sce 10      3.63      -      38.3      -       132      -        31      -
-dualpi2     20 dctcp-sce/cubic 10      5.73      -      38.3      -       132      -        31      -
-dualpi2     20 cubic/cubic-sce 10      4.18      -      37.5      -        52      -         0      -
-dualpi2     20 cubic-sce/cubic 10      5.35      -      37.1      -        52      -         0      -
-dualpi2     20 cubic/constant  10      6.38      -      37.0      -        31      -         0      -
-dualpi2     20 constant/cubic  10      3.15      -      37.7      -        31      -         0      -
+dualpi2     20 cubic/reno      10      4.91      -      37.4      -        70      -         0      -
+dualpi2     20 reno/cubic      10      4.61      -      37.5      -        70      -         0      -
+dualpi2     20 cubic/cubic     10      4.53      -      37.3      -        51      -         0      -
+dualpi2     20 cubic/cubic     10      5.00      -      37.3      -        51      -         0      -
+dualpi2     20 cubic/dctcp     10      1.47      -      45.9      -       478      -         0      -
+dualpi2     20 dctcp/cubic     10      8.05      -      38.5      -       478      -         0      -
+dualpi2     20 cubic/prague    10      6.86      -      36.7      -       778      -         0      -
+dualpi2     20 prague/cubic    10      2.62      -      23.5      -       778      -         0      -
+dualpi2     20 cubic/bbr1      10      1.09      -      45.5      -      1346      -       175      -
+dualpi2     20 bbr1/cubic      10      8.44      -      40.6      -      1346      -       175      -
+dualpi2     20 cubic/bbr2      10      1.18      -      45.9      -       693      -         0      -
+dualpi2     20 bbr2/cubic      10      8.29      -      39.3      -       693      -         0      -
+dualpi2     20 cubic/bbr3      10      1.81      -      43.7      -       345      -         0      -
+dualpi2     20 bbr3/cubic      10      7.67      -      38.2      -       345      -         0      -
+dualpi2     20 cubic/bbr-draft 10      3.33      -      38.6      -        36      -        92      -
+dualpi2     20 bbr-draft/cubic 10      6.14      -      36.3      -        36      -        92      -
+dualpi2     20 cubic/reno-sce  10      3.55      -      37.9      -       136      -        34      -
+dualpi2     20 reno-sce/cubic  10      5.79      -      38.7      -       136      -        34      -
+dualpi2     20 cubic/dctcp-sce 10      3.55      -      37.9      -       136      -        34      -
+dualpi2     20 dctcp-sce/cubic 10      5.79      -      38.7      -       136      -        34      -
+dualpi2     20 cubic/cubic-sce 10      4.69      -      37.6      -        61      -         0      -
+dualpi2     20 cubic-sce/cubic 10      4.84      -      37.5      -        61      -         0      -
+dualpi2     20 cubic/constant  10      6.35      -      37.1      -        30      -         0      -
+dualpi2     20 constant/cubic  10      3.18      -      37.9      -        30      -         0      -
 ";

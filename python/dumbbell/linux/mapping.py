@@ -10,6 +10,8 @@ Every link but the bottleneck is infinitely fast. What has no counterpart is ref
 
 import itertools
 import json
+import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +29,7 @@ FIRST_PORT = 10_000  # guest.c: a sender's port is this plus its number
 MOST_SENDERS = 50_000
 _RECEIVER_PORT, _VARIANTS = 16_384, 128  # 256 ports, one a base RTT, for each variant of receivers
 _BANDS = 16  # TCQ_PRIO_BANDS, pkt_sched.h
+_GUEST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # guest.c
 _NETEM_LIMIT = 10_000_000  # packets; more than are ever under way
 _MS = 1_000_000
 
@@ -427,6 +430,16 @@ def _rate(rate: int, burst: int) -> str:
     return f"rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} quantum 1514"
 
 
+def _by_path(line: str) -> str:
+    """Name tc and ip of a line by their files, where PATH has others than the guest finds by itself."""
+
+    def file(found: re.Match[str]) -> str:
+        first = shutil.which(found[2])
+        return found[1] + (found[2] if first in (None, shutil.which(found[2], path=_GUEST_PATH)) else first)
+
+    return re.sub(r"(^command |^at \d+ |^counters |&& )(tc|ip)(?= )", file, line)
+
+
 def mapped(cell: Cell, kernel: Kernel) -> Mapped:
     """Return a run as the guest carries it out; raises InputError, without a file, for what has no counterpart."""
     plan = _Plan(cell, kernel)
@@ -438,4 +451,5 @@ def mapped(cell: Cell, kernel: Kernel) -> Mapped:
     plan.senders()
     arguments = tuple(f"{name}={value}" for name, value in sorted(plan.arguments.items()))
     senders = sum(map(len, plan.schedule.values()))
-    return Mapped("\n".join(plan.lines) + "\n", arguments, plan.qdisc, senders)
+    text = "".join(f"{_by_path(line)}\n" for line in plan.lines)
+    return Mapped(text, arguments, plan.qdisc, senders)

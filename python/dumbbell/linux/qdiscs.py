@@ -128,8 +128,12 @@ def _fq_pie(options: _Options) -> Qdisc:
 
 
 def _red(options: _Options) -> Qdisc:
+    if options.take("adaptive"):
+        # tc (q_red.c) asks for it in TCA_RED_FLAGS; __red_change starts the timer for the flags of tc_red_qopt alone
+        found = "true, which Linux shows but does not do: its timer is never started"
+        raise InputError("", "bottleneck.aqm.adaptive", found, "false, or --engine sim")
     options.number("limit", "min", "max", "avpkt", "burst", "probability")
-    options.word(f"bandwidth {options.take('bandwidth')}bit").flag("ecn", "harddrop", "nodrop", "adaptive")
+    options.word(f"bandwidth {options.take('bandwidth')}bit").flag("ecn", "harddrop", "nodrop")
     return Qdisc("red", options.done(), True)
 
 

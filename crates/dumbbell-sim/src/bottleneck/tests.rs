@@ -73,6 +73,24 @@ fn a_token_bucket_passes_two_after_an_idle_time_then_one_a_frame() {
 }
 
 #[test]
+fn packets_that_a_token_bucket_passes_at_once_take_no_place_in_the_queue() {
+    let rate = Rate::from_mbit(10);
+    let two = pfifo::Params { limit: 2 };
+    let mut bucket = Bottleneck::new(
+        pfifo::State::new(two, &QueueContext { rate, seed: 1 }),
+        1,
+        &BottleneckParams { rate, shaper: Shaper::Htb, burst: 1514, trace: None },
+        (),
+    );
+    bucket.flow_starts(0, &FlowKey::default(), 0);
+    // a full bucket passes two of five; two fit into the queue, and the last does not
+    (0..5).for_each(|seq| bucket.arrive(packet(seq), Time(1_000)));
+    assert_eq!((bucket.aqm.packets(), bucket.held(), bucket.counters.queue.drops_overflow), (2, 4, 1));
+    assert_eq!(departures(&mut bucket), [(1_000, 0), (1_000, 1), (1_000 + FRAME, 2), (1_000 + 2 * FRAME, 3)]);
+    assert_eq!(bucket.held(), 0);
+}
+
+#[test]
 fn a_deeper_bucket_passes_more() {
     let mut bucket = bottleneck(Shaper::Htb, 3 * 1514);
     (0..6).for_each(|seq| bucket.arrive(packet(seq), Time::ZERO));

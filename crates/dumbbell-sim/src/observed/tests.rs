@@ -155,7 +155,7 @@ fn a_capture_of_a_simulation_gives_its_tables() {
     let shifted = ["series", "convergence_s", "convergence_cumulative_s"];
     check(&config(json!({"name": "codel", "ecn": true}), 20, "htb"), &shifted);
     // a packet that PIE marked and that is still queued at the end was not seen to be marked
-    let marked_and_queued = ["series", "convergence_s", "convergence_cumulative_s", "ce_marks"];
+    let marked_and_queued = ["series", "convergence_s", "convergence_cumulative_s", "ce_marks", "mark_share"];
     check(&config(json!({"name": "pie", "ecn": true}), 20, "link"), &marked_and_queued);
     check(&config(json!({"name": "pfifo", "limit": 40}), 20, "htb"), &shifted);
 }
