@@ -234,7 +234,7 @@ mod tests {
         // an "other" first, then TCP: kinds come in their order, and there is no UDP
         let flows = vec![flow(0, 2, [1, 2], 100), flow(1, 0, [0, 4], 200)];
         let found = observer.finish(Time::from_secs(4), flows, &counters, Vec::new(), 300);
-        let text = |name: &str| found.tables.flows.columns.iter().find(|(of, _)| of == name).expect("a column").1.clone();
+        let text = |name: &str| found.tables.flows.columns.iter().find(|(column, _)| column == name).expect("a column").1.clone();
         assert_eq!(text("cc"), Column::Text(vec!["tcp".into(), "other".into()]));
         assert_eq!(text("source"), Column::Text(vec!["a:1".into(), "a:0".into()]));
         // 200 * 1448 B in 4 s, 100 * 1448 B in 1 s
