@@ -254,6 +254,11 @@ impl<A: Aqm> Direction<A> {
         self.now = self.now.max(now);
     }
 
+    /// The time up to which everything has happened.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
     /// When the queue has something to do next, or a frame is to leave; [`Time::NEVER`] if nothing is there.
     pub fn next_wakeup(&self) -> Time {
         let queue = self.queue.as_ref().map_or(Time::NEVER, |queue| queue.next.min(queue.aqm.next_timer()));
