@@ -11,7 +11,8 @@ use dumbbell_core::packet::Packet;
 use dumbbell_core::tcp::receiver::ReceiverStats;
 use dumbbell_core::units::Time;
 use dumbbell_sim::bottleneck::Bottleneck;
-use std::collections::{HashMap, VecDeque};
+use foldhash::{HashMap, HashMapExt};
+use std::collections::VecDeque;
 
 /// Hears which frames the queue dropped; [`Packet::seq`] is the number of the frame.
 #[derive(Default)]
