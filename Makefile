@@ -165,7 +165,7 @@ BENCH_HISTORY := $(shell git describe --always --dirty 2>/dev/null)
 bench:
 	BENCH_HISTORY=$(BENCH_HISTORY) cargo bench --quiet -p dumbbell-sim --bench packets
 
-# frames per second of the live engine, beside a bridge of the kernel's
+# frames per second of the live engine by several ways to get at frames, beside a bridge of the kernel's: 1 minute
 .PHONY: bench-live
 bench-live:
 	cargo run --quiet --release -p dumbbell-live --example forward

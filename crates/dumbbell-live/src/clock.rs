@@ -34,8 +34,10 @@ impl Clock {
 /// What the clock of the run and that of the wall showed at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamps {
-    now: Time,
-    wall: u64,
+    /// By the clock of the run.
+    pub now: Time,
+    /// By that of the wall, ns since 1970.
+    pub wall: u64,
 }
 
 impl Stamps {

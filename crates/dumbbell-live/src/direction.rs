@@ -11,7 +11,8 @@ use dumbbell_core::packet::Packet;
 use dumbbell_core::tcp::receiver::ReceiverStats;
 use dumbbell_core::units::Time;
 use dumbbell_sim::bottleneck::Bottleneck;
-use std::collections::{HashMap, VecDeque};
+use foldhash::{HashMap, HashMapExt};
+use std::collections::VecDeque;
 
 /// Hears which frames the queue dropped; [`Packet::seq`] is the number of the frame.
 #[derive(Default)]
@@ -268,6 +269,11 @@ impl<A: Aqm> Direction<A> {
     pub fn advance(&mut self, now: Time) {
         self.happen(|time| time <= now);
         self.now = self.now.max(now);
+    }
+
+    /// The time up to which everything has happened.
+    pub fn now(&self) -> Time {
+        self.now
     }
 
     /// When the queue has something to do next, or a frame is to leave; [`Time::NEVER`] if nothing is there.

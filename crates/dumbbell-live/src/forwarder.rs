@@ -1,6 +1,6 @@
 //! The thread between two ports: takes frames in, lets both directions work, and sends what is due.
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Stamps};
 use crate::direction::{Departure, Direction};
 use crate::lateness::Lateness;
 use crate::port::{Port, BATCH};
@@ -18,6 +18,8 @@ const TAKEN_AT_ONCE: usize = 64;
 const LONGEST_SLEEP: Time = Time::from_millis(20);
 /// Times that the kernel may refuse to take a frame, as it does if its memory for us is full, before the frame is given up.
 const TRIES: u32 = 1000;
+/// A round without work takes below 1 us, of which most are looks at the clock.
+const LONGEST_IDLE: Time = Time::from_micros(20);
 /// Bounds of [`Patience`]: what a sleep is shortened by at least and at most.
 const SPIN: [Time; 2] = [Time::from_micros(20), Time::from_micros(100)];
 
@@ -64,6 +66,9 @@ pub struct Effort {
     pub rounds: u64,
     /// Of these, rounds in which it slept.
     pub sleeps: u64,
+    /// Time of rounds in which there was nothing to do, without the sleeps: the thread spun. A round that took longer than
+    /// [`LONGEST_IDLE`] was interrupted and does not count.
+    pub idle: Time,
     /// Tries to send after which the kernel had taken nothing.
     pub refused_sends: u64,
     /// Frames that were given up after many tries: they are lost.
@@ -96,46 +101,59 @@ impl<A: Aqm, P: Port> Forwarder<A, P> {
     /// An interface is gone.
     pub fn run(&mut self, clock: &Clock, stops: &[&AtomicBool], watch: &mut impl Watch<A>) -> io::Result<()> {
         let mut turns = Turns::new(clock);
+        // when the last round began, if it had nothing to do and did not sleep
+        let mut spun_since = None;
         while !stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
             self.effort.rounds += 1;
-            turns.look(clock.now());
-            let busy = self.round(clock, watch)?;
-            if !busy {
-                self.wait(clock, watch.next())?;
+            let began = clock.stamps();
+            let spun = spun_since.map_or(Time::ZERO, |since| began.now - since);
+            if spun <= LONGEST_IDLE {
+                self.effort.idle += spun;
             }
+            turns.look(began.now);
+            let is_idle = !self.round(clock, began, watch)? && !self.wait(clock, watch.next())?;
+            spun_since = is_idle.then_some(began.now);
         }
         Ok(())
     }
 
-    /// Takes in what has arrived and sends what is due. Returns whether there was anything.
-    fn round(&mut self, clock: &Clock, watch: &mut impl Watch<A>) -> io::Result<bool> {
-        let mut busy = false;
-        let stamps = clock.stamps();
-        for (port, direction) in self.ports.iter_mut().zip(&mut self.directions) {
-            busy |= port.receive(TAKEN_AT_ONCE, &mut |frame, wall| direction.arrive(frame, stamps.time(wall)))? > 0;
+    /// Takes in what has arrived and sends what is due, in a round that began at `began`. Returns whether there was anything.
+    fn round(&mut self, clock: &Clock, began: Stamps, watch: &mut impl Watch<A>) -> io::Result<bool> {
+        let (mut busy, mut behind) = (false, [false; 2]);
+        for ((port, direction), is_behind) in self.ports.iter_mut().zip(&mut self.directions).zip(&mut behind) {
+            let taken = port.receive(TAKEN_AT_ONCE, &mut |frame, wall| direction.arrive(frame, began.time(wall)))?;
+            (busy, *is_behind) = (busy | (taken > 0), taken == TAKEN_AT_ONCE);
         }
-        let now = clock.now();
-        while watch.next() <= now {
+        let now = if busy { clock.now() } else { began.now };
+        // Frames that are still in a ring arrived after those that were taken. Nothing may happen before they are in.
+        let mut until = [now; 2];
+        for (end, (direction, is_behind)) in until.iter_mut().zip(self.directions.iter().zip(behind)) {
+            if is_behind {
+                *end = direction.now();
+            }
+        }
+        let both = until[0].min(until[1]);
+        while watch.next() <= both {
             let at = watch.next();
             self.directions.iter_mut().for_each(|direction| direction.advance(at));
             watch.look(at, &mut self.directions, &mut self.lateness);
         }
-        for from in 0..2 {
-            self.directions[from].advance(now);
-            busy |= self.send_due(from, now, clock)?;
+        for (from, end) in until.into_iter().enumerate() {
+            self.directions[from].advance(end);
+            busy |= self.send_due(from, end, clock)?;
         }
         Ok(busy)
     }
 
-    /// Sends what is due in direction `from` until `now`. Returns whether there was anything.
-    fn send_due(&mut self, from: usize, now: Time, clock: &Clock) -> io::Result<bool> {
+    /// Sends what is due in direction `from` until `until`. Returns whether there was anything.
+    fn send_due(&mut self, from: usize, until: Time, clock: &Clock) -> io::Result<bool> {
         let (direction, port) = (&mut self.directions[from], &mut self.ports[1 - from]);
         let mut any = false;
         loop {
             let mut batch = [Departure { due: Time::ZERO, frame: 0 }; BATCH];
             let mut count = 0;
             while count < BATCH {
-                let Some(departure) = direction.depart(now) else { break };
+                let Some(departure) = direction.depart(until) else { break };
                 batch[count] = departure;
                 count += 1;
             }
@@ -162,14 +180,14 @@ impl<A: Aqm, P: Port> Forwarder<A, P> {
         }
     }
 
-    /// Sleeps until a frame arrives or shortly before something is due.
-    fn wait(&mut self, clock: &Clock, watched: Time) -> io::Result<()> {
+    /// Sleeps until a frame arrives or shortly before something is due. Returns whether it slept.
+    fn wait(&mut self, clock: &Clock, watched: Time) -> io::Result<bool> {
         let next = self.directions.iter().map(Direction::next_wakeup).fold(watched, Time::min);
         let now = clock.now();
         let awake = next.saturating_sub(self.patience.0);
         if awake <= now {
             self.patience.stayed_awake();
-            return Ok(());
+            return Ok(false);
         }
         let target = awake.min(now + LONGEST_SLEEP);
         let sleep = target - now;
@@ -177,20 +195,68 @@ impl<A: Aqm, P: Port> Forwarder<A, P> {
         let mut polled = [PollFd::new(first.fd(), PollFlags::POLLIN), PollFd::new(second.fd(), PollFlags::POLLIN)];
         let woken =
             match ppoll(&mut polled, Some(TimeSpec::new((sleep.0 / 1_000_000_000) as _, (sleep.0 % 1_000_000_000) as _)), None) {
-                Err(nix::errno::Errno::EINTR) => return Ok(()),
+                Err(nix::errno::Errno::EINTR) => return Ok(true),
                 other => other?,
             };
         self.effort.sleeps += 1;
         if woken == 0 {
             self.patience.overslept(clock.now().saturating_sub(target));
         }
-        Ok(())
+        Ok(true)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::direction::Treatment;
+    use crate::frame::tests::ipv4;
+    use dumbbell_core::aqm::pfifo;
+    use std::collections::VecDeque;
+    use std::fs::File;
+    use std::os::fd::{AsFd, BorrowedFd};
+
+    /// Frames that have arrived at an interface, and when; nothing that is sent goes anywhere.
+    struct Arrived(VecDeque<u64>, File);
+
+    impl Port for Arrived {
+        fn receive(&mut self, most: usize, take: &mut dyn FnMut(&[u8], u64)) -> io::Result<usize> {
+            let taken = self.0.len().min(most);
+            self.0.drain(..taken).for_each(|wall| take(&ipv4(40_000, 0, 66), wall));
+            Ok(taken)
+        }
+
+        fn send(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
+            Ok(frames.len())
+        }
+
+        fn fd(&self) -> BorrowedFd<'_> {
+            self.1.as_fd()
+        }
+
+        fn overrun(&mut self) -> io::Result<u64> {
+            Ok(0)
+        }
+    }
+
+    #[test]
+    fn after_a_stall_every_frame_counts_from_its_own_arrival() {
+        let clock = Clock::start();
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        // the first frame came 20 ms ago, and the others 10 us after each other
+        let began = clock.stamps();
+        let frames = 5 * TAKEN_AT_ONCE as u64;
+        let walls = (0..frames).map(|number| began.wall - 20_000_000 + 10_000 * number).collect();
+        let ports = [walls, VecDeque::new()].map(|walls| Arrived(walls, File::open("/dev/null").expect("a file")));
+        let line =
+            || Direction::<pfifo::State>::new(None, Treatment { delay: Time::from_secs(3600), ..Treatment::default() }, 4096);
+        let mut forwarder = Forwarder::new(ports, [line(), line()]);
+        while forwarder.round(&clock, began, &mut ()).expect("no error") {}
+        let due: Vec<Time> =
+            std::iter::from_fn(|| forwarder.directions[0].depart(Time::from_secs(7200)).map(|one| one.due)).collect();
+        let arrived = (0..frames).map(|number| began.now - Time::from_millis(20) + Time::from_micros(10 * number));
+        assert_eq!(due, arrived.map(|at| at + Time::from_secs(3600)).collect::<Vec<_>>());
+    }
 
     #[test]
     fn patience_grows_at_once_and_shrinks_slowly() {

@@ -1,8 +1,8 @@
 //! A port by a packet socket (packet(7)): a ring in shared memory to receive from, sendmmsg(2) to send.
 //!
 //! The ring is TPACKET_V2: a frame can be seen the moment it is there, without a system call. TPACKET_V3 hands over blocks of frames, after
-//! a millisecond at the earliest if they are not full. A ring to send from would be no gain: what it sends stays in the ring until the
-//! receiving application has read it, and a slow reader would stop all others.
+//! a millisecond at the earliest if they are not full. In a ring to send from, frames are
+//! shared with whoever receives them, so that when a place is free depends on the reader.
 #![allow(unsafe_code)] // the ring is memory that is shared with the kernel, and structures of the kernel's are arguments
 
 use crate::port::{Port, BATCH};
@@ -34,9 +34,17 @@ pub struct PacketSocket {
     /// The frame that is taken next.
     head: usize,
     overrun: u64,
+    outgoing: Box<Outgoing>,
 }
 
-// SAFETY: the ring is memory of this socket alone, which is read and written by `&mut self` only.
+/// Arguments of sendmmsg, kept so that not each call clears 2.5 KB.
+struct Outgoing {
+    parts: [libc::iovec; BATCH],
+    messages: [libc::mmsghdr; BATCH],
+}
+
+// SAFETY: the ring is memory of this socket alone, which is read and written by `&mut self` only. The pointers of `outgoing` are followed
+// by `send` only, which sets them before.
 unsafe impl Send for PacketSocket {}
 
 fn set<T>(socket: RawFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
@@ -86,7 +94,9 @@ impl PacketSocket {
         let length = NonZeroUsize::new(FRAMES * FRAME).ok_or(io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping at an address that the kernel chooses; `Drop` unmaps it, and nothing of it is borrowed for longer than a call.
         let ring = unsafe { mmap(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, &socket, 0)? };
-        let opened = PacketSocket { socket, ring, head: 0, overrun: 0 };
+        // SAFETY: all zero is a valid iovec and a valid mmsghdr: null pointers with lengths of 0.
+        let outgoing = Box::new(Outgoing { parts: unsafe { zeroed() }, messages: unsafe { zeroed() } });
+        let opened = PacketSocket { socket, ring, head: 0, overrun: 0, outgoing };
         opened.bind(index)?;
         Ok(opened)
     }
@@ -139,15 +149,14 @@ impl Port for PacketSocket {
 
     fn send(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
         let count = frames.len().min(BATCH);
-        // SAFETY: all zero is a valid iovec and a valid mmsghdr: null pointers with lengths of 0.
-        let (mut parts, mut messages): ([libc::iovec; BATCH], [libc::mmsghdr; BATCH]) = unsafe { (zeroed(), zeroed()) };
-        for ((frame, part), message) in frames.iter().zip(&mut parts).zip(&mut messages) {
+        let Outgoing { parts, messages } = &mut *self.outgoing;
+        for ((frame, part), message) in frames.iter().zip(parts).zip(messages.iter_mut()) {
             *part = libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() };
             message.msg_hdr.msg_iov = part;
             message.msg_hdr.msg_iovlen = 1;
         }
         // SAFETY: the first `count` messages point to parts, and these to frames, all of which outlive the call. sendmmsg does not write into
-        // what the parts point to.
+        // what the parts point to. Of earlier calls nothing is left among them, and the kernel writes msg_len only.
         let sent =
             unsafe { libc::sendmmsg(self.socket.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, libc::MSG_DONTWAIT) };
         if sent >= 0 {
