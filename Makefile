@@ -1,6 +1,7 @@
 # make demo   set up .venv, build, run published experiments and print the results beside the published ones
 # make validation  what agrees with what: runs linux, sce and a closed form, writes docs/validation.md
 # make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md and a section of docs/validation.md
+# make agree-live  30 cells on the simulator and on the real clock, 6 minutes: writes docs/validation-live.md
 # make linux  every measured cell of real Linux beside the simulator: writes docs/validation-linux.md
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
@@ -31,7 +32,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo agree validation linux linux-runs sce abe l4s l4s-questions csaqm bbr check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree agree-live validation linux linux-runs sce abe l4s l4s-questions csaqm bbr check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -94,6 +95,11 @@ agree: build
 	$(BIN)/dumbbell run engines/agree -o agree.duckdb
 	$(BIN)/dumbbell run engines/agree -o agree.duckdb --engine linux
 	$(BIN)/python docs/engines.py agree.duckdb
+
+agree-live: build
+	$(BIN)/dumbbell run engines/live -o live.duckdb
+	$(BIN)/dumbbell run engines/live -o live.duckdb --engine live
+	$(BIN)/python docs/engines.py --live live.duckdb
 
 check-bbr: build
 	@$(BIN)/python docs/findings_bbr_suite.py check-bbr > docs/findings/bbr-suite.md
@@ -171,7 +177,7 @@ bench-live:
 	cargo run --quiet --release -p dumbbell-live --example forward
 
 clean:
-	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
+	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb agree.duckdb live.duckdb linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
 		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-questions.md l4s-questions csaqm.duckdb csaqm-questions.duckdb csaqm.md csaqm bbr.duckdb check-bbr python/dumbbell/_native*.so
 
 tools:

@@ -1,6 +1,7 @@
-"""The same cells on both engines: writes docs/validation-engines.md and its section of docs/validation.md.
+"""The same cells on two engines.
 
-python docs/engines.py agree.duckdb        make agree
+python docs/engines.py agree.duckdb        make agree: docs/validation-engines.md and its section of docs/validation.md
+python docs/engines.py --live live.duckdb  make agree-live: docs/validation-live.md
 """
 
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import sections
 
 from dumbbell import engines
+from dumbbell.store import Store
 from dumbbell.tables import aligned
 
 PAGE = Path(__file__).with_name("validation-engines.md")
@@ -52,6 +54,53 @@ Errors of goodput, mean RTT and mean sojourn, in per cent:
 """
 
 
+LIVE = PAGE.with_name("validation-live.md")
+LIVE_TEXT = """\
+# Simulator and real time: one file, two engines
+
+Written by `make agree-live`: the 30 cells of [experiments/engines/live.toml](../experiments/engines/live.toml), one
+flow of 10 s each, from the same file on the simulator and on the real clock, with kernel TCP ([live.md](live.md)).
+"""
+_LATENESS = """
+    SELECT json_extract_string(config, '$.bottleneck.rate') AS rate, count(*),
+        min(lateness_p50_ms), max(lateness_p50_ms),
+        median(lateness_p99_ms), max(lateness_p99_ms), max(lateness_max_ms), any_value(lateness_allowed_ms),
+        max(ends_waited_ms), sum(frames_lost), sum(1 - valid)
+    FROM runs WHERE valid IS NOT NULL GROUP BY 1 ORDER BY CAST(rate AS DOUBLE)
+"""
+
+
+def lateness(results: str) -> str:
+    """Return how late the frames of all runs in real time were, a row for each rate, times in microseconds."""
+    with Store.open(results) as store:
+        found = store.read(_LATENESS)
+    rows = []
+    for rate, runs, *times, lost, invalid in found.iter_rows():
+        low, high, median, most, longest, allowed, waited = (1e3 * value for value in times)
+        texts = [f"{low:.1f} to {high:.1f}", *(f"{value:.0f}" for value in (median, most, longest, allowed))]
+        rows.append([f"{float(rate) / 1e6:g} Mbit/s", str(runs), *texts, f"{waited:.1f}", str(lost), str(invalid)])
+    header = [
+        "rate",
+        "runs",
+        "P50",
+        "P99, median",
+        "P99, largest",
+        "largest",
+        "P99 allowed",
+        "ends waited",
+        "lost",
+        "invalid",
+    ]
+    return aligned(header, rows, words=(0,))
+
+
+def live(results: str) -> None:
+    """Compare runs in real time with the simulator."""
+    compared = engines.compare(results, engines=("sim", "live"))
+    late = f"How late frames were, us, over all runs:\n\n{lateness(results)}"
+    LIVE.write_text(f"{LIVE_TEXT}\n{engines.markdown(compared)}\n\n{late}\n", encoding="utf-8")
+
+
 def main(results: str) -> None:
     """Compare the two engines of a results file."""
     compared = engines.compare(results)
@@ -61,4 +110,7 @@ def main(results: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--live":
+        live(sys.argv[2])
+    else:
+        main(sys.argv[1])
