@@ -18,7 +18,7 @@ COMING = {
 # of runs in real time, which other runs do not have
 LATE = {f"lateness_{which}_ms" for which in ("p50", "p99", "max", "allowed")}
 LIVE = {
-    "runs": LATE | {"frames_lost", "valid", "forwarder", "flows_seen"},
+    "runs": LATE | {"ends_waited_ms", "frames_lost", "valid", "forwarder", "flows_seen"},
     "flows": {"source", "destination"},
 }
 
