@@ -73,6 +73,23 @@ pub fn own_session() {
     }
 }
 
+/// Cores do not sleep as long as this lives, if that is allowed, as it is to root: an idle core waits in a loop for what is to be done. To
+/// wake one up takes some ten microseconds, on a virtual machine up to milliseconds, and whoever wakes it up waits for part of that
+/// (Documentation/power/pm_qos_interface.rst of Linux: the latency that is allowed, 32 bits, holds while the file is open).
+pub struct Awake(#[allow(dead_code)] Option<std::fs::File>);
+
+impl Awake {
+    /// From now on.
+    pub fn new() -> Awake {
+        let ask = || {
+            let mut file = std::fs::OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
+            std::io::Write::write_all(&mut file, &0_i32.to_ne_bytes())?;
+            Ok::<_, std::io::Error>(file)
+        };
+        Awake(ask().ok())
+    }
+}
+
 /// How long a turn of [`Turns`] is: the period in which the kernel counts real-time threads (sched(7), sched_rt_period_us).
 const TURN: Time = Time::from_millis(1000);
 /// When in its turn the thread steps back.
