@@ -80,7 +80,7 @@ pub struct Awake(#[allow(dead_code)] Option<std::fs::File>);
 
 impl Awake {
     /// From now on.
-    pub fn new() -> Awake {
+    pub fn keep() -> Awake {
         let ask = || {
             let mut file = std::fs::OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
             std::io::Write::write_all(&mut file, &0_i32.to_ne_bytes())?;

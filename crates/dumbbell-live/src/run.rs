@@ -251,7 +251,7 @@ fn carry_out<A: Aqm + Send>(
     let (plans, over) = (plans(config), Arc::new(AtomicBool::new(false)));
     let mut director = Director::new(config, &over, progress);
     let directions = directions(config, &plans, director.recorder.classes(), aqm);
-    let _awake = priority::Awake::new();
+    let _awake = priority::Awake::keep();
     let wire = Wire::new()?;
     let mut ports = Vec::new();
     for index in wire.interfaces() {

@@ -182,7 +182,7 @@ impl Shell {
         };
         let mut forwarder = Forwarder::new(ports, directions);
         let mut observing = Observing::new(&self.configs, &self.live);
-        let _awake = priority::Awake::new();
+        let _awake = priority::Awake::keep();
         let clock = Clock::start();
         let stop = AtomicBool::new(false);
         let (status, forwarded) = thread::scope(|scope| {

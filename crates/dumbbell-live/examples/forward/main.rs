@@ -148,7 +148,7 @@ fn measure(way: &str, load: &Load) -> Result<(), Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     gain_permission()?;
     // as in a run
-    let _awake = priority::Awake::new();
+    let _awake = priority::Awake::keep();
     priority::own_session();
     let (numbers, mut ways): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|word| word.parse::<usize>().is_ok());
