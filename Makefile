@@ -118,7 +118,7 @@ test: $(STAMPS)/native $(STAMPS)/dev
 
 .PHONY: killed
 killed: $(STAMPS)/native $(STAMPS)/dev
-	DUMBBELL_KILLS=20 $(BIN)/python -m pytest tests/test_killed.py
+	DUMBBELL_KILLS=20 $(BIN)/python -m pytest tests/test_killed.py tests/test_shell.py
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := config aqm receiver_sender simulation
