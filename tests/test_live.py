@@ -138,6 +138,8 @@ def test_the_process_of_a_run_ends_with_the_one_that_began_it(tmp_path: Path) ->
         while not (children := _children(parent.pid)) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert len(children) == 1
+        # without a session of its own it would get no larger share of the cores than others
+        assert os.getsid(children[0]) == children[0]
         time.sleep(1.0)
     finally:
         parent.send_signal(signal.SIGKILL)

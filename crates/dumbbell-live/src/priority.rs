@@ -68,7 +68,9 @@ pub fn raise(priority: libc::c_int) {
 /// The process is to have a session of its own, and that the largest share of the cores that a session can have (sched(7), autogroup):
 /// what counts as long as its threads have no real-time priority. Where sessions have no shares, or without permission, nothing changes.
 pub fn own_session() {
-    if nix::unistd::setsid().is_ok() {
+    // refused to a process that leads a session already, and to one that leads only a group: then the session is others', too
+    let _ = nix::unistd::setsid();
+    if nix::unistd::getsid(None) == Ok(nix::unistd::getpid()) {
         let _ = std::fs::write("/proc/self/autogroup", "-20");
     }
 }

@@ -125,8 +125,8 @@ class Lab(Local):
         """Carry out a run in a process of its own."""
         began = time.perf_counter()
         command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("child.py")), str(_native.__file__)]
-        # a group of its own: a Ctrl-C in the terminal is for us, and we end the child
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0) as child:
+        # a session of its own: a Ctrl-C in the terminal is for us, and it gets its own share of the cores (priority.rs)
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as child:
             self._child = child
             timer = threading.Timer(cell.duration / 1e9 + PATIENCE_S, child.kill)
             timer.start()

@@ -280,7 +280,8 @@ def _say(session: Session, ended: Ended) -> None:
             f"{summary['ce_marks']} marks, {summary['drops']} drops"
         )
     print(f"dumbbell shell: {'; '.join(texts)}: {session.output}", file=sys.stderr)
-    if invalid := reason(ended.results["down"]):
+    # both were forwarded by one thread, but the faster link allows less
+    if invalid := reason(ended.results["down"]) or reason(ended.results["up"]):
         print(one_line(f"dumbbell shell: INVALID: {invalid}"), file=sys.stderr)
 
 
