@@ -66,7 +66,8 @@ def test_a_trial_says_what_the_whole_run_costs() -> None:
     for flows in (None, [late, late | {"cc": "reno"}]):
         long = next(parsed(bottleneck=rate, duration="36000s", **({"flows": flows} if flows else {})).cells())
         found = sweep._Trial(long).seconds_per_packet()
-        assert found is not None and cost / 2 < found < cost * 2
+        # other work on the machine costs up to a factor of two; a trial that counts wrongly is off by more
+        assert found is not None and cost / 4 < found < cost * 4
     assert time.monotonic() - started < 60
     short = sweep._Trial(next(parsed().cells()))
     assert short.seconds_per_packet() is not None and short._whole
