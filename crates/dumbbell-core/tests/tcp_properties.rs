@@ -201,7 +201,8 @@ fn check_sender(sender: &Sender) -> Result<(), TestCaseError> {
     prop_assert!(gone <= all, "in flight would be {} - {}", all, gone);
     prop_assert_eq!(conn.in_flight(), all - gone);
     prop_assert!(conn.cwnd >= 1 && conn.cwnd <= conn.cwnd_clamp, "cwnd {}", conn.cwnd);
-    prop_assert!(conn.ssthresh >= 1, "ssthresh {}", conn.ssthresh);
+    // Prague rounds it down when its segments grow, as the module does; it reads it as "slow start is over" only
+    prop_assert!(conn.ssthresh >= 1 || matches!(sender.cc, AnyCc::Prague(_)), "ssthresh {}", conn.ssthresh);
     Ok(())
 }
 

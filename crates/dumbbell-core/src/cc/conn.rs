@@ -77,7 +77,7 @@ pub struct Conn {
     pub cwnd: u32,
     /// Progress towards the next +1 of `cwnd`.
     pub cwnd_cnt: u32,
-    /// Slow-start threshold.
+    /// Slow-start threshold. 0 is possible with Prague: it rounds it down when its segments grow.
     pub ssthresh: u32,
     /// `cwnd` at the start of the last reduction.
     pub prior_cwnd: u32,
