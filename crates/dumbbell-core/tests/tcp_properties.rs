@@ -317,6 +317,7 @@ proptest! {
         transfer.run_all()?;
     }
 
+    // but for tail loss probes: a first burst that takes longer than twice the round trip of the handshake and 2 ms is probed
     #[test]
     fn a_clean_path_sees_every_segment_once(transfer in transfer(0..1), marked in any::<u64>()) {
         let host = HostParams { rto_min: Time::from_millis(200), ..transfer.host };
@@ -324,8 +325,9 @@ proptest! {
         let clean = Transfer { host, data, acks: Vec::new(), ..transfer };
         for spec in cc::specs() {
             let (sender, receiver) = clean.run(spec.name)?.1;
-            prop_assert_eq!((sender.timeouts, receiver.duplicates), (0, 0), "{}", spec.name);
-            prop_assert_eq!(sender.retransmissions, 0, "{}", spec.name);
+            prop_assert_eq!(sender.timeouts, 0, "{}", spec.name);
+            prop_assert!(sender.retransmissions <= sender.probes, "{}: {:?}", spec.name, sender);
+            prop_assert!(receiver.duplicates <= sender.probes, "{}: {:?}", spec.name, receiver);
         }
     }
 }
