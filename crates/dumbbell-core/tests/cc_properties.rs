@@ -339,7 +339,7 @@ impl Sender {
         if cause == Congestion::Timeout {
             self.cc.cwnd_event(conn, CaEvent::Loss);
             conn.cwnd = 1;
-        } else {
+        } else if self.cc.control() != Control::Both {
             // half of the reduction at once, the rest when it is complete
             conn.cwnd = conn.cwnd.min(conn.ssthresh + conn.cwnd.saturating_sub(conn.ssthresh) / 2);
         }
