@@ -143,6 +143,7 @@ def judged(said: dict[str, Any] | None = None, machine: Path | None = None) -> d
             patch.setattr(needs, "_PROC", machine / "proc")
             patch.setattr(needs, "_SYS", machine / "sys")
             patch.setattr(needs, "_MODULES", machine / "modules")
+        patch.setattr(needs, "_AWAKE", machine / "awake" if machine else Path(os.devnull))
         return {check.what: check for check in needs.judged(ALL_WELL | (said or {}))}
 
 
@@ -161,11 +162,11 @@ def test_the_live_engine_is_tried_on_this_machine() -> None:
     checks = {check.what: check for check in needs.checks()}
     assert next(iter(checks)) == "namespaces"
     if checks["namespaces"].state == "missing":
-        assert set(checks) == {"namespaces", "clock", "real-time priority", "timer", "cores", "load"}
+        assert set(checks) == {"namespaces", "clock", "real-time priority", "timer", "idle cores", "cores", "load"}
         pytest.skip(f"{checks['namespaces'].found}: the rest cannot be tried")
     assert [*checks] == [
         "namespaces", "packet sockets", "veth", "congestion controls", "clock", "real-time priority", "timer",
-        "cores", "load", "trial",
+        "idle cores", "cores", "load", "trial",
     ]  # fmt: skip
     assert "reno" in checks["congestion controls"].found
     lateness = re.search(r"P99 of lateness (\d+) us, allowed: 500 us", checks["trial"].found)  # a tenth of CoDel's 5 ms
@@ -176,6 +177,15 @@ def test_where_all_is_well_there_is_nothing_to_do() -> None:
     checks = judged()
     assert {check.state for check in checks.values()} == {"ok"}
     assert checks["timer"].found == "sleeps last 10 us too long, 1 % of them more than 90 us"
+
+
+def test_cores_that_sleep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judged(machine=tmp_path)["idle cores"].found == f"may sleep: there is no {tmp_path / 'awake'}"
+    (tmp_path / "awake").touch()
+    assert judged(machine=tmp_path)["idle cores"] == Check("idle cores", "are kept awake during a run")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write whatever the mode says
+    assert judged(machine=tmp_path)["idle cores"].remedy == f"as root: chmod o+w {tmp_path / 'awake'}"
+    assert judged(machine=tmp_path)["idle cores"].state == "optional"
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ _FORBIDDING = (
     ("kernel.unprivileged_userns_clone", "0", "1"),
     ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
 )
+_AWAKE = Path("/dev/cpu_dma_latency")  # as long as it is open for writing, no core sleeps
 _TRIAL = {
     "duration": "1s",
     "bottleneck": {"rate": "10Mbit", "aqm": "codel"},
@@ -84,6 +85,7 @@ def judged(said: dict[str, Any]) -> Iterator[Check]:
     )
     yield Check("real-time priority", refused or "allowed", allow, needed=False)
     yield _timer(said["overslept"])
+    yield _idle_cores()
 
 
 def _refused(said: dict[str, Any], what: str) -> str:
@@ -160,6 +162,14 @@ def _timer(overslept: list[float]) -> Check:
     found = f"sleeps last {half:.0f} us too long, 1 % of them more than {late:.0f} us"
     idle = f"an idle machine; up to {SPUN_S * 1e6:.0f} us harm nothing"
     return Check("timer", found, "" if late <= SPUN_S * 1e6 else idle, needed=False)
+
+
+def _idle_cores() -> Check:
+    if os.access(_AWAKE, os.W_OK):
+        return Check("idle cores", "are kept awake during a run")
+    if _AWAKE.exists():
+        return Check("idle cores", "sleep, and wake up late", f"as root: chmod o+w {_AWAKE}", needed=False)
+    return Check("idle cores", f"may sleep: there is no {_AWAKE}", "a container that has the device", needed=False)
 
 
 def _machine() -> Iterator[Check]:
