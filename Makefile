@@ -1,7 +1,7 @@
 # make demo   set up .venv, build, run published experiments and print the results beside the published ones
 # make validation  what agrees with what: runs linux, sce and a closed form, writes docs/validation.md
 # make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md and a section of docs/validation.md
-# make agree-live  30 cells on the simulator and on the real clock, 6 minutes: writes docs/validation-live.md
+# make agree-live  30 cells on the simulator and on the real clock, 24 minutes: writes docs/validation-live.md
 # make linux  every measured cell of real Linux beside the simulator: writes docs/validation-linux.md
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
@@ -124,7 +124,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := config aqm receiver_sender simulation
 CARGO_FUZZ := target/tools/bin/cargo-fuzz
 
-# There is no unsafe code: sanitizers would find nothing and cost a factor of ten.
+# What is fuzzed has no unsafe code: sanitizers would find nothing and cost a factor of ten.
 fuzz: nightly $(CARGO_FUZZ)
 	@status=0; for target in $(FUZZ_TARGETS); do \
 		echo "$$target: $(FUZZ_SECONDS) s"; \
