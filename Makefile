@@ -124,7 +124,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := config aqm receiver_sender simulation
 CARGO_FUZZ := target/tools/bin/cargo-fuzz
 
-# What is fuzzed has no unsafe code: sanitizers would find nothing and cost a factor of ten.
+# What is fuzzed has no unsafe code but prefetches: sanitizers would find nothing and cost a factor of ten.
 fuzz: nightly $(CARGO_FUZZ)
 	@status=0; for target in $(FUZZ_TARGETS); do \
 		echo "$$target: $(FUZZ_SECONDS) s"; \
