@@ -9,8 +9,15 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Room for the structure: 248 bytes in Linux 6.12, and it has only ever grown.
 const ROOM: usize = 512;
 
+/// Where tcpi_total_rto is, which is there since Linux 6.7.
+const TIMEOUTS: usize = 240;
+
 /// The structure as the kernel gives it: fields are at fixed places, and those that it does not have yet are zero.
-pub struct TcpInfo([u8; ROOM]);
+pub struct TcpInfo {
+    bytes: [u8; ROOM],
+    /// So many bytes the kernel has.
+    length: usize,
+}
 
 impl TcpInfo {
     /// Of a socket, now.
@@ -18,29 +25,29 @@ impl TcpInfo {
     /// # Errors
     /// It is no TCP socket.
     pub fn of(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
-        let mut info = TcpInfo([0; ROOM]);
+        let mut bytes = [0_u8; ROOM];
         let mut length = ROOM as libc::socklen_t;
-        // SAFETY: the pointers are to the bytes of `info` and to their number, so that the kernel writes no further.
+        // SAFETY: the pointers are to `bytes` and to their number, so that the kernel writes no further.
         let done = unsafe {
-            libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, info.0.as_mut_ptr().cast(), &mut length)
+            libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &mut length)
         };
         if done < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(info)
+        Ok(TcpInfo { bytes, length: length as usize })
     }
 
     fn half(&self, at: usize) -> u16 {
-        u16::from_ne_bytes([self.0[at], self.0[at + 1]])
+        u16::from_ne_bytes([self.bytes[at], self.bytes[at + 1]])
     }
 
     fn word(&self, at: usize) -> u32 {
-        u32::from_ne_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
+        u32::from_ne_bytes([self.bytes[at], self.bytes[at + 1], self.bytes[at + 2], self.bytes[at + 3]])
     }
 
     fn long(&self, at: usize) -> u64 {
         let mut bytes = [0; 8];
-        bytes.copy_from_slice(&self.0[at..at + 8]);
+        bytes.copy_from_slice(&self.bytes[at..at + 8]);
         u64::from_ne_bytes(bytes)
     }
 
@@ -64,8 +71,7 @@ impl TcpInfo {
             payload: self.acknowledged(),
             sent: u64::from(self.word(156)),
             retransmissions: u64::from(self.word(100)),
-            // tcpi_total_rto, since Linux 6.7
-            timeouts: u64::from(self.half(240)),
+            timeouts: (self.length >= TIMEOUTS + 2).then(|| u64::from(self.half(TIMEOUTS))),
         }
     }
 }

@@ -40,8 +40,8 @@ pub struct Sample {
     pub sent: u64,
     /// Of these, retransmissions.
     pub retransmissions: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
+    /// Retransmission timeouts; none where the kernel does not count them.
+    pub timeouts: Option<u64>,
 }
 
 /// A flow of `[[flows]]`, as its sender saw it.
@@ -146,7 +146,9 @@ impl Recorder {
             self.measures.finish_flow(number as u32, flows.len(), result);
         }
         let mut found = outcome(self.measures, &self.config, &self.classes, events);
-        found.tables.flows.columns.retain(|(name, _)| !NOT_REPORTED.contains(&name.as_str()));
+        let timed_out = flows.iter().flat_map(|flow| &flow.samples).all(|sample| sample.timeouts.is_some());
+        let left_out = |name: &str| NOT_REPORTED.contains(&name) || (name == "timeouts" && !timed_out);
+        found.tables.flows.columns.retain(|(name, _)| !left_out(name));
         found
     }
 
@@ -196,7 +198,7 @@ fn result(flow: &Flow, counted: Option<&Counted>, from: Time, now: Time, ahead: 
         sender: SenderStats {
             sent: last.sent,
             retransmissions: last.retransmissions,
-            timeouts: last.timeouts,
+            timeouts: last.timeouts.unwrap_or(0),
             ..SenderStats::default()
         },
         ..common
@@ -210,7 +212,8 @@ mod tests {
 
     fn sample(ms: u64, payload: u64, srtt_us: u32, is_regular: bool) -> Sample {
         let time = Time::from_millis(ms);
-        Sample { time, is_regular, payload, srtt_us, min_rtt_us: 20_000, cwnd: 10, sent: payload / 1448, ..Sample::default() }
+        let (sent, timeouts) = (payload / 1448, Some(2));
+        Sample { time, is_regular, payload, srtt_us, min_rtt_us: 20_000, cwnd: 10, sent, timeouts, ..Sample::default() }
     }
 
     #[test]
@@ -240,6 +243,7 @@ mod tests {
         };
         let found = recorder.finish(&[flow], 600);
         let row = |name: &str| found.tables.flows.real(name).expect("a column")[0];
+        assert_eq!(found.tables.flows.int("timeouts"), Some(&[2][..]));
         // 400 kB in 2 s; the mean of 30 and 40 ms: the last sample is none of those every 200 ms
         assert!((row("goodput_mbit") - 1.6).abs() < 1e-12);
         assert_eq!((row("rtt_mean_ms"), row("start_s")), (35.0, 0.0));
@@ -250,6 +254,19 @@ mod tests {
         assert_eq!(found.summary["utilisation"].as_f64(), Some(300.0 * 1514.0 * 8.0 / 2e7));
         assert_eq!(found.summary["aqm_counters"]["new_flows"], json!(7));
         assert!(found.tables.flows.columns.iter().all(|(name, _)| !NOT_REPORTED.contains(&name.as_str())));
+    }
+
+    #[test]
+    fn a_kernel_that_counts_no_timeouts_has_no_column_of_them() {
+        let config = json!({"duration": 1_000_000_000_u64,
+            "bottleneck": {"rate": 10_000_000, "aqm": {"name": "codel"}},
+            "flows": [{"cc": {"name": "cubic"}, "base_rtt": 20_000_000, "start": {"min": 0, "max": 0}, "count": 1}]});
+        let mut recorder = Recorder::new(Arc::new(RunConfig::from_json(&config).expect("a configuration")));
+        recorder.end(&Counters::default(), Vec::new(), vec![Counted::default()]);
+        let samples = vec![Sample { timeouts: None, ..sample(200, 10_000, 30_000, true) }, sample(400, 20_000, 30_000, true)];
+        let found = recorder.finish(&[Flow { start: Some(Time::ZERO), finished: None, samples }], 0);
+        assert_eq!(found.tables.flows.int("timeouts"), None);
+        assert!(found.tables.flows.int("retransmissions").is_some());
     }
 
     #[test]
