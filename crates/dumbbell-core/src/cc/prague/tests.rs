@@ -379,10 +379,10 @@ fn below_two_segments_in_25_ms_they_get_smaller() {
     state.fit_segments(&mut conn);
     assert_eq!((state.mtu, state.window, conn.cwnd, conn.ssthresh), (938, SEGMENT / 2 * 1500 / 938, 2, 4));
     // they grow again: 2 * 202 / 1500 leaves no threshold (the module does not bound it), and no slow start
-    let (mut state, mut conn) = prague(json!({}), 80_000, 30.0);
-    (state.mtu, conn.mss, conn.cwnd, conn.ssthresh) = (202, 150, 30, 2);
-    state.fit_segments(&mut conn);
-    assert_eq!((state.mtu, conn.cwnd, conn.ssthresh, conn.in_slow_start()), (1500, 5, 0, false));
+    let (mut grown, mut small) = prague(json!({}), 80_000, 30.0);
+    (grown.mtu, small.mss, small.cwnd, small.ssthresh) = (202, 150, 30, 2);
+    grown.fit_segments(&mut small);
+    assert_eq!((grown.mtu, small.cwnd, small.ssthresh, small.in_slow_start()), (1500, 5, 0, false));
     // where the transport cannot
     let (mut whole, mut fixed) = prague(json!({}), 80_000, 0.5);
     fixed.least_mss = fixed.mss;
