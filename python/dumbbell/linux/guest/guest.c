@@ -461,7 +461,7 @@ static void start_udp(struct sender *one) {
 
 static void send_udp(struct sender *one) {
     uint64_t expired;
-    if (one->over || read(one->at.file, &expired, sizeof expired) < 0) return;
+    if (read(one->at.file, &expired, sizeof expired) < 0 || one->over) return;  // a timer that is not read stays ready
     for (int64_t now = elapsed(); one->due <= (double)now;) {
         if ((int64_t)one->due >= one->stop) {
             finish(one, END);
