@@ -462,3 +462,22 @@ def test_the_same_seed_is_the_same_run_on_linux(aqm: str, tmp_path: Path) -> Non
     # 500 kbit/s of frames of 1514 B, 42 B of them headers; of 124 in a Poisson process 9 % are a standard deviation
     assert flows["goodput_mbit"][2] == pytest.approx(0.5 * 1472 / 1514, rel=0.35)
     assert short["completion_s"].is_not_nan().all()
+
+
+@needs_kernel
+@needs_cc
+@needs_tc
+def test_flows_without_a_socket_count_no_timeouts() -> None:
+    flows = [{"cc": "reno", "base_rtt": "20ms"}, {"cc": "reno", "base_rtt": "20ms", "start": {"uniform": ["0s", "1s"]}}]
+    cells = [
+        parsed(duration="500ms", bottleneck={"rate": "10Mbit", "aqm": "pfifo"}, flows=flows[:count], udp=udp).cell(0)
+        for count in (1, 2)
+        for udp in ([], [{"rate": "1Mbit"}])
+    ]
+    with linux.Engine(kernels.load()).workers(1) as guests:
+        futures = [guests.submit(one, _native.Progress()) for one in cells]
+        results = [future.result().result for future in futures]
+    # runs go into the store together, so all have the same columns; the second flow begins too late
+    _, columns = dict(_native.gather(results))["flows"]
+    found = {name: buffers[0] for name, _, buffers in columns if name in ("timeouts", "start_s")}
+    assert max(memoryview(found["start_s"]).cast("d")) == 0.5 and not any(found["timeouts"])

@@ -306,7 +306,7 @@ struct sample_record {
 _Static_assert(sizeof(struct sample_record) == 64, "as observed.rs reads it");
 
 static void sample(const struct sender *one, uint32_t flags, int64_t time) {
-    struct sample_record record = {.time = time, .flow = one->number, .flags = flags, .timeouts = UINT32_MAX};
+    struct sample_record record = {.time = time, .flow = one->number, .flags = flags};
     union {
         struct tcp_info info;
         unsigned char bytes[512];
@@ -326,7 +326,7 @@ static void sample(const struct sender *one, uint32_t flags, int64_t time) {
         record.delivered_ce = info->tcpi_delivered_ce;
         // after tcpi_snd_wnd: tcpi_rcv_wnd and tcpi_rehash, since 6.2, and the 16 bits of tcpi_total_rto, since 6.7
         size_t timeouts = offsetof(struct tcp_info, tcpi_snd_wnd) + 12;
-        if (length >= timeouts + 8) record.timeouts = told.bytes[timeouts] | told.bytes[timeouts + 1] << 8;
+        record.timeouts = length < timeouts + 8 ? UINT32_MAX : told.bytes[timeouts] | told.bytes[timeouts + 1] << 8;
     }
     put(&samples, &record, sizeof record);
 }
