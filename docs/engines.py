@@ -44,8 +44,8 @@ def summary(compared: engines.Compared) -> str:
     return f"""\
 Written by `make agree`: 48 cells of one flow from the same file on the simulator ({first}) and on the kernel itself
 ({second}). [validation-engines.md](validation-engines.md) has the values. The bars are to hold in 90 % of the cells
-without BBR and in 80 % of those with it. Reno over the step at 20 Mbit/s differs by ties in time, which the simulator
-decides for all seeds at once (lab book, 46).
+without BBR and in 80 % of those with it. Reno over the step at 20 Mbit/s differs mostly by ties in time, which the
+simulator decides for all seeds at once (lab book, 46).
 
 {engines.scores(compared)}
 
