@@ -1,5 +1,7 @@
 """What columns.py says of the results, held against what runs write."""
 
+import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,47 @@ def test_units_are_those_of_the_names() -> None:
             for end, unit in ends.items():
                 assert not column.name.endswith(end) or column.unit == unit, (table, column)
             assert column.label and column.doc.endswith("."), (table, column)
+
+
+def test_quantiles_alone_are_read_from_histograms() -> None:
+    # short flows have their own values; percentiles of those of classes, by size, come from histograms
+    binned = {column.name for of_table in columns.COLUMNS.values() for column in of_table.values() if column.least_bin}
+    named = {name for of_table in columns.COLUMNS.values() for name in of_table if re.search(r"_p\d+(_ms|_s)?$", name)}
+    assert binned == named and len(named) == 7 + 2 + 3 + 2 + 3 + 3
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "width"),
+    [
+        # 2^29 ns = 536.9 ms is the octave of 605.6 ms; a bin is 1/64 of it
+        ("runs", "sojourn_p99_ms", 605.6, 2**29 / 64 / 1e6),
+        ("runs", "sojourn_p99_ms", 0.05, 0.001024),
+        ("runs", "sojourn_p99_ms", 0.131, 0.001024),
+        ("runs", "sojourn_p99_ms", 0.1311, 0.002048),
+        ("runs", "sojourn_p99_ms", 0.0, 0.001024),
+        ("slowdowns", "completion_p50_s", 0.6056, 2**29 / 64 / 1e9),
+        ("slowdowns", "slowdown_p99", 3.0, 2**21 / 64 / 1e6),
+        ("runs", "sojourn_p99_ms", None, None),
+        ("runs", "sojourn_p99_ms", float("nan"), None),
+        ("runs", "sojourn_mean_ms", 605.6, None),
+        ("runs", "sojourn_max_ms", 605.6, None),
+        ("short_flows", "slowdown", 3.0, None),
+    ],
+)
+def test_the_width_of_a_bin(table: str, column: str, value: float | None, width: float | None) -> None:
+    assert columns.COLUMNS[table][column].resolution(value) == (None if width is None else pytest.approx(width))
+
+
+def test_bins_are_those_of_the_engine(tmp_path: Path) -> None:
+    found = dumbbell.run(described(bottleneck={"rate": "10Mbit", "aqm": "pfifo"}), output=tmp_path / "r.duckdb")
+    column = columns.COLUMNS["runs"]["sojourn_p99_ms"]
+    ends = sorted(found.sojourn["from_ms"].to_list())
+    assert len(ends) > 20
+    for start, following in itertools.pairwise(ends):
+        width = column.resolution(start * (1 + 1e-12))
+        assert width is not None and start / width == pytest.approx(round(start / width), abs=1e-6)
+        assert following >= start + width * (1 - 1e-6) or following == start
+    assert any(b == pytest.approx(a + (column.resolution(a * (1 + 1e-12)) or 0)) for a, b in itertools.pairwise(ends))
 
 
 @pytest.mark.parametrize(

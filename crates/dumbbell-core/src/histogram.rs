@@ -279,6 +279,11 @@ impl<C: Count> CompactHistogram<C> {
         self.counts.iter().map(|(_, count)| count).sum()
     }
 
+    /// Exact smallest and largest value. `None` without any.
+    pub fn range(&self) -> Option<(Time, Time)> {
+        (self.min <= self.max).then_some((self.min, self.max))
+    }
+
     /// The values below or at which these shares (0..=1) of all values lie: the middles of their buckets, but not outside of what was
     /// recorded. `None` without any.
     pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> Option<[Time; N]> {
@@ -396,8 +401,12 @@ mod tests {
     #[test]
     fn a_constant_value_is_exact() {
         for nanos in [0, 1, 20_000_000, 20_121_000, u64::MAX - 1] {
-            assert_eq!(compact([Time(nanos); 3]).quantiles([0.0, 0.5, 1.0]), Some([Time(nanos); 3]));
+            let three = compact([Time(nanos); 3]);
+            assert_eq!(three.quantiles([0.0, 0.5, 1.0]), Some([Time(nanos); 3]));
+            assert_eq!(three.range(), Some((Time(nanos), Time(nanos))));
         }
+        assert_eq!(compact([]).range(), None);
+        assert_eq!(compact([ms(3), ms(1), ms(2)]).range(), Some((ms(1), ms(3))));
     }
 
     #[test]

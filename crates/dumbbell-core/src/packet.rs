@@ -56,10 +56,10 @@ pub struct Packet {
     pub seq: u64,
     /// Index of its flow in the run.
     pub flow: u32,
-    /// TCP timestamp of the sender, ms.
+    /// TCP timestamp of the sender, ms. Of UDP, see [`Packet::stamp`].
     pub tsval: u32,
     /// How much older than `tsval` the timestamp is that the packet echoes (TSecr, RFC 7323), ms; [`NO_TSECR`] if that or older, or
-    /// if it echoes none.
+    /// if it echoes none. Of UDP, see [`Packet::stamp`].
     pub tsecr_age: u16,
     /// Packet value of core-stateless AQM; 0 if not marked at the edge.
     pub value: u16,
@@ -89,6 +89,21 @@ impl Packet {
     #[inline]
     pub fn has(&self, bit: u8) -> bool {
         self.flags & bit != 0
+    }
+
+    /// Writes into a packet of UDP that it was sent at `time`, modulo 2^48 ns (78 h). UDP has no timestamps of its own: they
+    /// lie where TCP has its timestamps, so that the packet does not become larger.
+    #[inline]
+    pub fn stamp(&mut self, time: Time) {
+        self.tsval = time.0 as u32;
+        self.tsecr_age = (time.0 >> 32) as u16;
+    }
+
+    /// How long ago a packet with a [`stamp`](Packet::stamp) was sent, modulo 2^48 ns.
+    #[inline]
+    pub fn age(&self, now: Time) -> Time {
+        let sent = u64::from(self.tsecr_age) << 32 | u64::from(self.tsval);
+        Time(now.0.wrapping_sub(sent) & ((1 << 48) - 1))
     }
 
     /// Sets CE if the packet is ECN-capable, as the Linux helper does: a packet that is CE already counts as marked.
@@ -123,5 +138,16 @@ mod tests {
     fn a_packet_is_one_half_cache_line() {
         assert_eq!(std::mem::size_of::<Packet>(), 32);
         assert_eq!(MSS + HEADERS, MTU_FRAME);
+    }
+
+    #[test]
+    fn a_stamp_says_how_long_ago_a_packet_was_sent() {
+        for sent in [0, 1, (1 << 32) - 1, 1 << 32, (1 << 48) - 1, 1 << 48, 3 * (1 << 48) + 12_345] {
+            for age in [0, 1, 20_000_000, 1 << 32, (1 << 48) - 1] {
+                let mut packet = Packet::EMPTY;
+                packet.stamp(Time(sent));
+                assert_eq!(packet.age(Time(sent + age)), Time(age), "sent at {sent}");
+            }
+        }
     }
 }

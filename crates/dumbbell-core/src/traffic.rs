@@ -268,7 +268,7 @@ impl UdpSource {
     #[inline]
     pub fn send(&mut self) -> Packet {
         self.packet.seq = self.sent;
-        self.packet.tsval = self.next.as_millis() as u32;
+        self.packet.stamp(self.next);
         self.sent += 1;
         self.elapsed_ns += match self.spacing {
             Spacing::Constant => self.gap_ns,

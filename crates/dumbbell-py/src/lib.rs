@@ -1,6 +1,7 @@
 //! Python bindings of the engine: converts and releases the GIL; holds no logic.
 
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
+use dumbbell_core::param::ParamError;
 use dumbbell_sim::config::RunConfig;
 use dumbbell_sim::observed::{Observation, Schedule};
 use dumbbell_sim::table::{Column, Table};
@@ -158,8 +159,16 @@ fn words<'py, const N: usize>(py: Python<'py>, values: impl ExactSizeIterator<It
     })
 }
 
+/// The ValueError for a configuration that cannot be used, with the attributes `key`, `found` and `allowed`.
+fn refused(error: ParamError) -> PyErr {
+    let raised = PyValueError::new_err(error.to_string());
+    let fields = [("key", error.key), ("found", error.found), ("allowed", error.allowed)];
+    Python::attach(|py| fields.into_iter().try_for_each(|(name, text)| raised.value(py).setattr(name, text)))
+        .map_or_else(|failed| failed, |()| raised)
+}
+
 fn parse(config: &str) -> PyResult<Value> {
-    serde_json::from_str(config).map_err(|error| PyValueError::new_err(format!("config: found {error}, allowed: JSON")))
+    serde_json::from_str(config).map_err(|error| refused(ParamError::new("config", error, "JSON")))
 }
 
 /// Everything that a configuration can hold, described, as JSON.
@@ -174,15 +183,15 @@ fn engine_version() -> String {
     format!("{}.{}", dumbbell_sim::ENGINE_VERSION, env!("DUMBBELL_ENGINE_SOURCES"))
 }
 
-/// Checks a canonical configuration without running it; ValueError as `key: found …, allowed: …`.
+/// Checks a canonical configuration without running it; ValueError with `key`, `found` and `allowed`.
 #[pyfunction]
 fn check(config: &str) -> PyResult<()> {
-    dumbbell_sim::check(&parse(config)?).map_err(|error| PyValueError::new_err(error.to_string()))
+    dumbbell_sim::check(&parse(config)?).map_err(refused)
 }
 
 /// Runs one canonical configuration without holding the GIL.
 ///
-/// Raises ValueError (`key: found …, allowed: …`) on a bad configuration, RuntimeError if an invariant fails,
+/// Raises ValueError (with `key`, `found` and `allowed`) on a bad configuration, RuntimeError if an invariant fails,
 /// Interrupted if cancelled.
 #[pyfunction]
 #[pyo3(signature = (config, cancel, progress=None))]
@@ -191,7 +200,7 @@ fn run(py: Python<'_>, config: &str, cancel: &Cancel, progress: Option<&Progress
     let simulated = progress.map_or_else(Arc::default, |p| p.simulated.clone());
     let outcome =
         py.detach(|| parse(config).map(|config| dumbbell_sim::run(&config, flag, &simulated)))?.map_err(|error| match error {
-            RunError::Config(error) => PyValueError::new_err(error.to_string()),
+            RunError::Config(error) => refused(error),
             RunError::Cancelled => Interrupted::new_err("cancelled"),
             other => PyRuntimeError::new_err(other.to_string()),
         })?;
@@ -216,10 +225,10 @@ fn link_rate(schedule: &str) -> PyResult<u64> {
 
 /// When everything of a canonical configuration begins, drawn from its seed, as JSON: `{"flows": [ns], "udp": [ns], "web": [[process, ns, bytes]]}`.
 ///
-/// Raises ValueError (`key: found …, allowed: …`) on a bad configuration.
+/// Raises ValueError (with `key`, `found` and `allowed`) on a bad configuration.
 #[pyfunction]
 fn schedule(config: &str) -> PyResult<String> {
-    let config = RunConfig::from_json(&parse(config)?).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let config = RunConfig::from_json(&parse(config)?).map_err(refused)?;
     Ok(Schedule::new(&config).to_json().to_string())
 }
 
@@ -245,7 +254,7 @@ fn measure(
     let config = parse(config)?;
     let observed = Observation { arrived, sent, samples, started, signals_on_arrival, flow_queues, limit, counters };
     let outcome = py.detach(|| dumbbell_sim::observed::measure(&config, &observed)).map_err(|error| match error {
-        RunError::Config(error) => PyValueError::new_err(error.to_string()),
+        RunError::Config(error) => refused(error),
         other => PyRuntimeError::new_err(other.to_string()),
     })?;
     Ok(Result(outcome))

@@ -1,9 +1,9 @@
 //! Bindings of the engine on the real clock.
 
-use super::{parse, Cancel, Interrupted, Progress, Result};
+use super::{parse, refused, Cancel, Interrupted, Progress, Result};
 use dumbbell_live::run::LiveError;
 use dumbbell_live::{namespaces, programs, shell};
-use pyo3::exceptions::{PyChildProcessError, PyFileNotFoundError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyChildProcessError, PyFileNotFoundError, PyOSError, PyPermissionError, PyRuntimeError};
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -15,10 +15,10 @@ fn live_version() -> String {
     format!("{}.{}", dumbbell_sim::ENGINE_VERSION, env!("DUMBBELL_LIVE_SOURCES"))
 }
 
-/// Checks that a canonical configuration can be run live on this machine; ValueError as `key: found …, allowed: …`.
+/// Checks that a canonical configuration can be run live on this machine; ValueError with `key`, `found` and `allowed`.
 #[pyfunction]
 fn live_check(config: &str) -> PyResult<()> {
-    dumbbell_live::run::check(&parse(config)?).map_err(|error| PyValueError::new_err(error.to_string()))
+    dumbbell_live::run::check(&parse(config)?).map_err(refused)
 }
 
 /// Lets this process, which must have one thread only, make network namespaces; OSError says why it may not.
@@ -41,7 +41,7 @@ fn live_run(py: Python<'_>, config: &str, cancel: &Cancel, progress: Option<&Pro
 
 fn said(error: LiveError) -> PyErr {
     match error {
-        LiveError::Config(error) => PyValueError::new_err(error.to_string()),
+        LiveError::Config(error) => refused(error),
         LiveError::Setup(error) => PyOSError::new_err(error.to_string()),
         LiveError::Program(error) => match error.kind() {
             std::io::ErrorKind::NotFound => PyFileNotFoundError::new_err(error.to_string()),
@@ -53,10 +53,10 @@ fn said(error: LiveError) -> PyErr {
     }
 }
 
-/// Checks that programs can be put behind the bottleneck of a canonical configuration; ValueError as `key: found …, allowed: …`.
+/// Checks that programs can be put behind the bottleneck of a canonical configuration; ValueError with `key`, `found` and `allowed`.
 #[pyfunction]
 fn shell_check(config: &str) -> PyResult<()> {
-    shell::check(&parse(config)?).map_err(|error| PyValueError::new_err(error.to_string()))
+    shell::check(&parse(config)?).map_err(refused)
 }
 
 /// Ends all processes below this one, which are given `seconds` to do so by themselves.

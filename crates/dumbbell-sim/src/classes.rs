@@ -3,6 +3,7 @@
 use crate::config::{Class, ClassKind};
 use crate::measure::{ms, rtt_percentiles_ms, FlowResult};
 use crate::table::{Column, Table};
+use crate::transit::{self, Delays};
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::units::Time;
 use serde_json::{json, Value};
@@ -17,6 +18,7 @@ pub struct Totals {
     /// Members that have an RTT.
     with_rtt: f64,
     rtt_samples: CompactHistogram<u64>,
+    delays: Delays,
     waited_ms: f64,
     packets: f64,
     ce: f64,
@@ -37,6 +39,9 @@ impl Totals {
         }
         if let Some(samples) = &flow.rtt_samples {
             self.rtt_samples.merge(samples);
+        }
+        if let Some(transit) = &flow.transit {
+            self.delays.merge(&transit.delays);
         }
         if counters.departed > 0 {
             self.waited_ms += flow.sojourn_mean_ms() * counters.departed as f64;
@@ -67,6 +72,7 @@ impl Totals {
 ///
 /// `throughput_mbit`, `goodput_mbit` and `rtt_mean_ms` are means over the members, each over its own lifetime; `rtt_p50_ms`
 /// and the like are of the RTT samples of all members together, NaN for short flows, which record none;
+/// `delay_mean_ms` and the like are of all packets of UDP that arrived, and NaN for others;
 /// `total_throughput_mbit` is what all of them together brought through the link in `duration`. The others are shares of
 /// the packets of the class, and for flows of `[[flows]]`
 /// - `relative_throughput`: throughput over (rate / number of such flows);
@@ -104,8 +110,9 @@ pub fn table(classes: &[Class], sums: &[Totals], queue: Table, rate: f64, durati
         ("window_kb", of_flows(&|class, totals| totals.window_kb(class))),
         ("normalised_window", of_flows(&|class, totals| totals.window_kb(class) / fair_kb)),
     ]);
+    let delays = transit::columns(sums.iter().map(|totals| Some(&totals.delays)));
     let of_queue = queue.columns.into_iter().filter(|(name, _)| name != "class");
-    Table { columns: own.columns.into_iter().chain(of_queue).collect() }
+    Table { columns: own.columns.into_iter().chain(of_queue).chain(delays).collect() }
 }
 
 /// The ratios of mean rate and mean window of the first class of flows to the second; null unless there are two.

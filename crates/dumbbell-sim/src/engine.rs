@@ -22,6 +22,7 @@ use crate::measure::{Backlog, FlowResult, Measures, Seen};
 use crate::min_tree::MinTree;
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
+use crate::transit::Transit;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, Due};
 use dumbbell_core::aqm::Aqm;
@@ -185,8 +186,8 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             let stages = build_stages(stages, seed, number as usize)?;
             let slot = self.arena.add(|slot| {
                 let source = UdpSource::new(slot, params.rate, params.size, params.ecn.into(), params.spacing, rng);
-                let transport =
-                    Transport::Udp(Box::new(Udp { source, received: ReceiverStats::default(), started: false, stopped: None }));
+                let (received, transit) = (ReceiverStats::default(), Transit::default());
+                let transport = Transport::Udp(Box::new(Udp { source, received, transit, started: false, stopped: None }));
                 let stop = params.stop.unwrap_or(Time::NEVER);
                 Endpoint { stages, ..Endpoint::new(transport, Origin::Listed, number, class, line, start, stop) }
             });
@@ -528,8 +529,8 @@ impl<A: Aqm, L: Log> Engine<A, L> {
             match endpoint.origin {
                 Origin::Listed => {
                     let counters = self.entrance.bottleneck.counters.flows.of(slot);
-                    let rtt_samples = endpoint.take_rtt_samples();
-                    let result = FlowResult { rtt_samples, ..FlowResult::new(endpoint, &counters, now) };
+                    let (rtt_samples, transit) = (endpoint.take_rtt_samples(), endpoint.take_transit());
+                    let result = FlowResult { rtt_samples, transit, ..FlowResult::new(endpoint, &counters, now) };
                     self.measures.finish_flow(endpoint.number, listed, result);
                 }
                 Origin::Web { .. } => self.measure_short_flow(slot, now),

@@ -4,6 +4,7 @@ use crate::config::RunConfig;
 use crate::engine::endpoint::{Endpoint, Tcp, Transport};
 use crate::short_flows::ShortFlows;
 use crate::trace::Trace;
+use crate::transit::Transit;
 use dumbbell_core::histogram::{CompactHistogram, Count, Histogram};
 use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
 use dumbbell_core::tcp::receiver::ReceiverStats;
@@ -55,6 +56,8 @@ pub struct FlowResult {
     pub samples: Samples,
     /// Every sample of the RTT estimator; of listed TCP flows only.
     pub rtt_samples: Option<CompactHistogram>,
+    /// Of UDP.
+    pub transit: Option<Box<Transit>>,
     pub sender: SenderStats,
     pub receiver: ReceiverStats,
     pub counters: FlowCounters,

@@ -10,6 +10,7 @@ use crate::engine::web::WebProcess;
 use crate::measure::{Backlog, FlowResult, Measures, Seen, SeenTcp};
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
+use crate::transit::Transit;
 use crate::{Outcome, RunError};
 use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use dumbbell_core::packet::{Ecn, Packet, UDP_HEADERS};
@@ -208,7 +209,10 @@ enum Event {
     Marked(Ecn),
     /// It had arrived then.
     Sent(Time),
-    Departed,
+    /// It left the link, so long after it had arrived at the queue.
+    Departed {
+        delay: Time,
+    },
 }
 
 /// Everything that happened at the queue, in order of time: packets that arrived are found again among those that left. What waits in one
@@ -233,6 +237,7 @@ fn events(
         waiting[queue_of(&frame)].push_back(frame);
         all.push((frame.time, Event::Arrived, frame));
     }
+    let mut free = Time::ZERO;
     for frame in sent {
         if frame.flow as usize >= senders {
             return Err(stranger(&frame));
@@ -249,7 +254,11 @@ fn events(
                     let change = config.rate_changes.iter().rev().find(|change| change.at <= frame.time);
                     let rate = change.map_or(config.bottleneck.rate, |change| change.rate);
                     let wire = if serial { rate.serialise(u64::from(frame.len)) } else { Time::ZERO };
-                    all.push((frame.time + wire, Event::Departed, frame));
+                    // A token bucket with a burst of one frame may let two frames out at once; the link behind it sends one by one. Only
+                    // delays are told apart that finely: what is counted departs as if the link had been free.
+                    free = free.max(frame.time) + wire;
+                    let delay = free.saturating_sub(one.time);
+                    all.push((frame.time + wire, Event::Departed { delay }, frame));
                     break;
                 }
                 Some(one) if one.time <= frame.time => {
@@ -298,6 +307,8 @@ struct Replay<'a> {
     samples: Vec<Vec<Sample>>,
     counters: Counters,
     received: Vec<ReceiverStats>,
+    /// Of each source of UDP.
+    transits: Vec<Transit>,
     held: Backlog,
     measures: Measures,
     limit: u64,
@@ -322,7 +333,7 @@ impl Replay<'_> {
     }
 
     fn count(&mut self, time: Time, event: Event, frame: &Frame) {
-        let of_udp = self.config.flows.len()..self.listed();
+        let udp = (frame.flow as usize).checked_sub(self.config.flows.len());
         let packet = Packet { flow: frame.flow, len: frame.len, ecn: frame.ecn, ..Packet::EMPTY };
         let log = &mut self.counters;
         let bytes = u64::from(frame.len);
@@ -342,12 +353,14 @@ impl Replay<'_> {
                 self.held = Backlog { packets: self.held.packets - 1, bytes: self.held.bytes - bytes };
                 log.sent(&Packet { enqueue_time: since, ..packet }, At::time(time));
             }
-            Event::Departed => {
+            Event::Departed { delay } => {
                 log.departed(&packet, time);
                 let received = &mut self.received[frame.flow as usize];
                 received.count(&packet);
-                if of_udp.contains(&(frame.flow as usize)) {
+                if let Some(transit) = udp.and_then(|number| self.transits.get_mut(number)) {
                     received.bytes += u64::from(frame.len.saturating_sub(UDP_HEADERS));
+                    // between a sender of UDP and the queue there is nothing
+                    transit.arrived(delay);
                 }
             }
         }
@@ -393,11 +406,11 @@ impl Replay<'_> {
         let counters = self.counters.flows.of(number as u32);
         let received = self.received[number];
         let common = FlowResult { start, end: now, min_rtt_us: u32::MAX, counters, receiver: received, ..FlowResult::default() };
-        let is_udp = (self.config.flows.len()..self.listed()).contains(&number);
-        if is_udp {
+        if let Some(transit) = number.checked_sub(self.config.flows.len()).and_then(|udp| self.transits.get(udp)) {
+            let transit = Some(Box::new(transit.clone()));
             let end = self.flagged(number, sampled::END).map_or(now, |one| one.time.min(now));
             let sender = SenderStats { sent: counters.arrived, ..SenderStats::default() };
-            return FlowResult { end, payload: received.bytes, sender, ..common };
+            return FlowResult { end, payload: received.bytes, sender, transit, ..common };
         }
         let Some(sample) = sample else { return common };
         let mut samples = crate::measure::Samples::default();
@@ -436,6 +449,11 @@ impl Replay<'_> {
             Due::Flow { flow, over: false } => {
                 let before = self.result(flow as usize, self.last(flow as usize, self.config.measured_from()), now);
                 self.measures.begin_flow(flow, listed, before, now);
+                if let Some(transit) =
+                    (flow as usize).checked_sub(self.config.flows.len()).and_then(|udp| self.transits.get_mut(udp))
+                {
+                    transit.forget();
+                }
             }
             Due::Flow { flow, over: true } => {
                 let number = flow as usize;
@@ -528,6 +546,7 @@ pub fn measure(config: &Value, observed: &Observation) -> Result<Outcome, RunErr
         samples,
         counters,
         received: vec![ReceiverStats::default(); senders],
+        transits: vec![Transit::default(); config.udp.len()],
         held: Backlog::default(),
         measures,
         limit: observed.limit,

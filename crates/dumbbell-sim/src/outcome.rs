@@ -5,6 +5,7 @@ use crate::config::{cc_name, Classes, RunConfig};
 use crate::measure::{jain, mean, ms, FlowResult, Measures, QueueResult};
 use crate::table::{Column, Table};
 use crate::trace::Trace;
+use crate::transit::{self, Delays, DELAYS, JITTER};
 use crate::{Outcome, Tables};
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::units::Time;
@@ -20,6 +21,7 @@ fn sojourn_by_class(queue: &QueueResult) -> (Table, Table) {
         ("sojourn_p25_ms", quantile(0.25)),
         ("sojourn_p50_ms", quantile(0.5)),
         ("sojourn_p75_ms", quantile(0.75)),
+        ("sojourn_p95_ms", quantile(0.95)),
         ("sojourn_p99_ms", quantile(0.99)),
         ("sojourn_p999_ms", quantile(0.999)),
         ("sojourn_max_ms", Column::F64(of_classes().map(|(_, of_class)| ms(of_class.max())).collect())),
@@ -46,9 +48,11 @@ fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], events: u64
     let mut all = Histogram::default();
     measures.queue.sojourn.iter().for_each(|of_class| all.merge(of_class));
     let quantile = |q: f64| ms(all.quantile(q));
+    let mut delays = Delays::default();
+    measures.results.iter().filter_map(|flow| flow.transit.as_ref()).for_each(|transit| delays.merge(&transit.delays));
     let drops = queue.drops_overflow + queue.drops_aqm;
     let offered = (queue.packets + drops).max(1) as f64;
-    json!({
+    let mut summary = json!({
         "utilisation": queue.bytes as f64 * 8.0 / capacity,
         "capacity_mbit": capacity * 1e-6 / duration,
         "throughput_mbit": queue.bytes as f64 * 8e-6 / duration,
@@ -63,6 +67,7 @@ fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], events: u64
         "sojourn_p25_ms": quantile(0.25),
         "sojourn_p50_ms": quantile(0.5),
         "sojourn_p75_ms": quantile(0.75),
+        "sojourn_p95_ms": quantile(0.95),
         "sojourn_p99_ms": quantile(0.99),
         "sojourn_p999_ms": quantile(0.999),
         "sojourn_max_ms": ms(all.max()),
@@ -78,7 +83,11 @@ fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], events: u64
         "short_flows_kept": measures.short_flows.kept(),
         "aqm_counters": measures.queue.counters,
         "events": events,
-    })
+    });
+    for (name, value) in DELAYS.into_iter().zip(delays.figures_ms()) {
+        summary[name] = json!(value);
+    }
+    summary
 }
 
 /// One row a listed flow or source of UDP.
@@ -92,7 +101,7 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
     let real_at = |of: &dyn Fn(usize) -> f64| Column::F64((0..count).map(of).collect());
     let int = |of: &dyn Fn(&FlowResult) -> u64| Column::U64(results.iter().map(of).collect());
     let percentiles: Vec<[f64; 3]> = results.iter().map(FlowResult::rtt_percentiles_ms).collect();
-    Table::new(vec![
+    let mut table = Table::new(vec![
         ("flow", Column::U64((0..count as u64).collect())),
         ("class", Column::U64(class_of.iter().map(|&class| u64::from(class)).collect())),
         ("cc", Column::Text((0..count).map(cc).collect())),
@@ -128,7 +137,11 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
         ("drops", int(&FlowResult::drops)),
         ("ce_marks", int(&|flow| flow.counters.ce)),
         ("sce_marks", int(&|flow| flow.counters.sce)),
-    ])
+        (JITTER, real(&|flow| flow.transit.as_ref().map_or(f64::NAN, |transit| transit.jitter_ms()))),
+    ]);
+    let delays = results.iter().map(|flow| flow.transit.as_ref().map(|transit| &transit.delays));
+    table.columns.extend(transit::columns(delays));
+    table
 }
 
 /// Tables and summary of what `measures` holds after `events` events.

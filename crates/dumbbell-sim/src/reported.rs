@@ -2,19 +2,19 @@
 //! gives, by the same code.
 //!
 //! What the simulator knows and a sender's TCP_INFO does not is left out of the tables ([`NOT_REPORTED`]), or has no value: samples of
-//! the RTT estimator.
+//! the RTT estimator. Such a run has no UDP, and so no column of its one-way delay.
 
 use crate::config::{Classes, RunConfig};
 use crate::measure::{Backlog, FlowResult, Measures, Samples, Seen, SeenTcp};
 use crate::outcome::outcome;
-use crate::Outcome;
+use crate::{transit, Outcome};
 use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
 use dumbbell_core::tcp::receiver::ReceiverStats;
 use dumbbell_core::tcp::sender::SenderStats;
 use dumbbell_core::units::Time;
 use std::sync::Arc;
 
-/// Columns of `flows` that are not in the tables of such a run.
+/// Columns of `flows` that are not in the tables of such a run, beside those of one-way delays.
 pub const NOT_REPORTED: [&str; 5] = ["probes", "ecn_reductions", "loss_reductions", "undone_reductions", "duplicates"];
 
 /// What a TCP sender said of itself (TCP_INFO, linux/tcp.h).
@@ -149,6 +149,7 @@ impl Recorder {
         let timed_out = flows.iter().flat_map(|flow| &flow.samples).all(|sample| sample.timeouts.is_some());
         let left_out = |name: &str| NOT_REPORTED.contains(&name) || (name == "timeouts" && !timed_out);
         found.tables.flows.columns.retain(|(name, _)| !left_out(name));
+        transit::leave_out(&mut found);
         found
     }
 
@@ -208,6 +209,7 @@ fn result(flow: &Flow, counted: Option<&Counted>, from: Time, now: Time, ahead: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::Table;
     use serde_json::json;
 
     fn sample(ms: u64, payload: u64, srtt_us: u32, is_regular: bool) -> Sample {
@@ -254,6 +256,13 @@ mod tests {
         assert_eq!(found.summary["utilisation"].as_f64(), Some(300.0 * 1514.0 * 8.0 / 2e7));
         assert_eq!(found.summary["aqm_counters"]["new_flows"], json!(7));
         assert!(found.tables.flows.columns.iter().all(|(name, _)| !NOT_REPORTED.contains(&name.as_str())));
+        for table in [&found.tables.flows, &found.tables.classes, &Table::row(&found.summary)] {
+            assert!(table.columns.len() > 10);
+            assert!(
+                table.columns.iter().all(|(name, _)| !name.starts_with("delay_") && !name.starts_with("jitter_")),
+                "{table:?}"
+            );
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::measure::{Backlog, FlowResult, Measures};
 use crate::outcome::outcome;
 use crate::reported::Counted;
 use crate::table::Column;
-use crate::Outcome;
+use crate::{transit, Outcome};
 use dumbbell_core::record::{Counters, QueueCounters};
 use dumbbell_core::units::Time;
 use serde_json::{json, Map, Value};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Kinds of traffic, each a class of its own; a flow is of one of them, by number.
 pub const KINDS: [&str; 3] = ["tcp", "udp", "other"];
 
-/// Columns of `flows` and `classes` and figures of `runs` that are not in the tables of such a run.
+/// Columns of `flows` and `classes` and figures of `runs` that are not in the tables of such a run, beside those of one-way delays.
 pub const NOT_SEEN: [&str; 24] = [
     "acks",
     "completion_s",
@@ -156,6 +156,8 @@ impl Observer {
             summary.retain(|name, _| !NOT_SEEN.contains(&name.as_str()) && !name.starts_with("convergence"));
             summary.insert("flows_seen".to_owned(), Value::Object(seen));
         }
+        // a middlebox does not know when a packet was sent
+        transit::leave_out(&mut found);
         let tables = &mut found.tables;
         for table in [&mut tables.flows, &mut tables.classes] {
             table.columns.retain(|(name, _)| !NOT_SEEN.contains(&name.as_str()));
@@ -203,6 +205,7 @@ impl Observer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::Table;
     use dumbbell_core::record::FlowCounters;
     use dumbbell_core::tcp::receiver::ReceiverStats;
 
@@ -251,5 +254,11 @@ mod tests {
         assert_eq!(found.tables.series.real("goodput_mbit"), Some(&[8.0, 2.0][..]));
         assert_eq!(found.tables.classes.height(), 2);
         assert!(found.tables.flows.columns.iter().all(|(name, _)| !NOT_SEEN.contains(&name.as_str())));
+        for table in [&found.tables.flows, &found.tables.classes, &Table::row(&found.summary)] {
+            assert!(
+                table.columns.iter().all(|(name, _)| !name.starts_with("delay_") && !name.starts_with("jitter_")),
+                "{table:?}"
+            );
+        }
     }
 }

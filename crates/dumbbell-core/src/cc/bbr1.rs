@@ -1,5 +1,6 @@
-//! BBRv1 of Linux: paces at the largest delivery rate of ten rounds, probes it in eight phases of a round trip, keeps twice the
-//! bandwidth-delay product in flight, and answers neither losses nor ECN but by a round of packet conservation.
+//! BBRv1 of Linux 6.1, changed by the patches of BBRv2, which size its bursts; mainline Linux has it without them. It paces at the largest delivery
+//! rate of ten rounds, probes it in eight phases of a round trip, keeps twice the bandwidth-delay product in flight, and answers neither losses
+//! nor ECN but by a round of packet conservation.
 
 use super::bbr::{
     bdp, bytes_per_sec, fixed, in_network, payload_rate, rate_floor, scaled, Aggregation, Bursts, Pacing, AGGREGATION_ROUNDS,
@@ -13,11 +14,11 @@ use crate::units::Time;
 /// Name in experiment files.
 pub const NAME: &str = "bbr1";
 /// One line.
-pub const TITLE: &str = "BBRv1, as Linux 6.1 has it";
+pub const TITLE: &str = "BBRv1 of Linux 6.1, changed by the patches of BBRv2, which size its bursts";
 /// Specification and deviations.
 pub const SOURCE: &str =
-    "tcp_bbr.c of Linux 6.1 with the patches of BBRv2 (CachyOS/kernel-patches 6.1/0001-bbr2.patch), in which the control sizes \
-    bursts by itself. Not modelled: a delayed ACK of a single small segment is not told apart (is_ack_delayed)";
+    "tcp_bbr.c of Linux 6.1, changed by the patches of BBRv2 (google/bbr, branch v2alpha; CachyOS/kernel-patches 6.1/0001-bbr2.patch), \
+    in which the control sizes bursts by itself. Mainline Linux has BBRv1 without these patches. Not modelled: a delayed ACK of a single small segment is not told apart (is_ack_delayed)";
 
 crate::params! {
     /// Parameters.

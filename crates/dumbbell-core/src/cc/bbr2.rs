@@ -1,4 +1,4 @@
-//! BBRv2 of Linux, as google/bbr's v2alpha and distributions' patches of Linux 6.1 have it: bounds by loss and ECN, and a cycle of UP, DOWN, CRUISE and
+//! BBRv2 of google/bbr, branch v2alpha, on Linux 6.1; no mainline Linux has it: bounds by loss and ECN, and a cycle of UP, DOWN, CRUISE and
 //! REFILL. The machine that it shares with v3 is in [`probing`](super::bbr::probing); here is what v2 does otherwise.
 
 use super::bbr::probing::{settings, FullBw, Machine, Settings, Version, FULL_BW_ROUNDS};
@@ -10,9 +10,9 @@ use crate::units::Time;
 /// Name in experiment files.
 pub const NAME: &str = "bbr2";
 /// One line.
-pub const TITLE: &str = "BBRv2, as Linux 6.1 with google/bbr's v2alpha has it";
+pub const TITLE: &str = "BBRv2 of google/bbr, branch v2alpha, on Linux 6.1";
 /// Specification and deviations.
-pub const SOURCE: &str = "tcp_bbr2.c of google/bbr v2alpha on Linux 6.1 (CachyOS/kernel-patches 6.1/0001-bbr2.patch). Not modelled: \
+pub const SOURCE: &str = "tcp_bbr2.c of google/bbr, branch v2alpha, on Linux 6.1 (CachyOS/kernel-patches 6.1/0001-bbr2.patch). Not modelled: \
     fast_ack_mode, whose pace of ACKs is the usual one; a delayed ACK of a single small segment is not told apart (is_ack_delayed)";
 
 crate::params! {

@@ -1,4 +1,4 @@
-//! BBRv3 of Linux, as google/bbr's v3 branch and distributions' patches of Linux 6.12 have it. The machine that it shares with v2 is in
+//! BBRv3 of google/bbr, branch v3, on Linux 6.12; no mainline Linux has it. The machine that it shares with v2 is in
 //! [`probing`](super::bbr::probing); here is what v3 does otherwise.
 
 use super::bbr::probing::{settings, FullBw, Machine, Settings, Version, FULL_BW_ROUNDS};
@@ -10,9 +10,9 @@ use crate::units::Time;
 /// Name in experiment files.
 pub const NAME: &str = "bbr3";
 /// One line.
-pub const TITLE: &str = "BBRv3, as Linux 6.12 with google/bbr's v3 has it";
+pub const TITLE: &str = "BBRv3 of google/bbr, branch v3, on Linux 6.12";
 /// Specification and deviations.
-pub const SOURCE: &str = "tcp_bbr.c of google/bbr v3 on Linux 6.12 (CachyOS/kernel-patches 6.12/0002-bbr3.patch). Not modelled: PLB, off by \
+pub const SOURCE: &str = "tcp_bbr.c of google/bbr, branch v3, on Linux 6.12 (CachyOS/kernel-patches 6.12/0002-bbr3.patch). Not modelled: PLB, off by \
     default; fast_ack_mode, whose pace of ACKs is the usual one; a delayed ACK of a single small segment is not told apart (is_ack_delayed)";
 
 crate::params! {

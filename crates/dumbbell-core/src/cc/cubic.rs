@@ -32,7 +32,7 @@ use crate::units::Time;
 /// Name in experiment files.
 pub const NAME: &str = "cubic";
 /// One line.
-pub const TITLE: &str = "CUBIC with HyStart, as Linux: cubic growth around the last maximum, 0.7 on congestion";
+pub const TITLE: &str = "CUBIC with HyStart, as Linux 6.12: cubic growth around the last maximum, 0.7 on congestion";
 /// Specification and deviations.
 pub const SOURCE: &str = "RFC 9438; Ha and Rhee, Taming the elephants (2011); Linux 6.12 net/ipv4/tcp_cubic.c, whose integer \
     arithmetic is followed except for an exact cube root";

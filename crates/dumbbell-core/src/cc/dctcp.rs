@@ -33,7 +33,7 @@ use crate::packet::Ecn;
 /// Name in experiment files.
 pub const NAME: &str = "dctcp";
 /// One line.
-pub const TITLE: &str = "DCTCP, as Linux: the window is cut by half the fraction of marked data, once a round trip";
+pub const TITLE: &str = "DCTCP, as Linux since 5.1: the window is cut by half the fraction of marked data, once a round trip";
 /// Specification and deviations.
 pub const SOURCE: &str = "RFC 8257; Linux >= 5.1 net/ipv4/tcp_dctcp.c, whose integer arithmetic is followed; switches for \
     3.18 to 5.0, the SCE tree of 2019 (chromi/sce c54f3c5a) and the modules of the L4S testbed (L4STeam/l4sdemo)";

@@ -18,7 +18,11 @@
 //! rounds; the round trip is counted in units of 128 us; there is no rate mode; bursts have two segments at the least (`tcp_min_tso_segs`); a
 //! peer that echoes ECE as RFC 3168 will do.
 //!
-//! Not modelled: detection of classic queues (`ecn_fallback` of 0.6, off by default); the other text with version 0.6 (L4STeam/linux 02573a21), which leaves its window behind in slow start.
+//! What 0.5 (L4STeam/linux b256daed, of the 5.4 line) does otherwise than 0.6: its window grows even if it is not the limit, as long as the
+//! application has more to send (taken as always so here); its behaviour never becomes independent of the round trip (`prague_rtt_scaling`
+//! = 0), which is `rtt_transition` at its largest value here; a burst may be one segment; there is no fallback to RFC 3168 feedback.
+//!
+//! Not modelled: detection of classic queues (`prague_ecn_fallback` of 0.5 and 0.6, off by default); the other text with version 0.6 (L4STeam/linux 02573a21), which leaves its window behind in slow start.
 
 use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, Echo, EcnUse, RateSample};
@@ -31,7 +35,8 @@ pub const NAME: &str = "prague";
 /// One line.
 pub const TITLE: &str = "TCP Prague, as its Linux modules: scalable, paced, independent of the RTT below 25 ms";
 /// Specification and deviations.
-pub const SOURCE: &str = "tcp_prague.c 0.7 (minuscat/rpi-6.18.y 330b511a), 0.6 (ij1/linux-accecn 06e9a045); \
+pub const SOURCE: &str =
+    "tcp_prague.c 0.7 (minuscat/rpi-6.18.y 330b511a), 0.6 (ij1/linux-accecn 06e9a045), 0.5 (L4STeam/linux b256daed); \
     draft-briscoe-iccrg-prague-congestion-control";
 
 crate::choice! {
@@ -41,6 +46,8 @@ crate::choice! {
         V07 = "0.7",
         /// 0.6, of the 5.10 kernel with which DualPI2's authors measured in 2021.
         V06 = "0.6",
+        /// 0.5, of the 5.4 kernel with which heistp/l4s-tests measured in 2020.
+        V05 = "0.5",
     }
 }
 
@@ -74,7 +81,7 @@ crate::params! {
         /// What the first mark does.
         first_mark: FirstMark = FirstMark::Halves, unit "", source "prague_alpha_mode = 0; alpha of 0.6 starts at 1";
         /// Rounds outside slow start before the increase no longer depends on the round trip.
-        rtt_transition: u32 = 4, unit "rounds", range 0u32, 1_000_000u32, source "prague_rtt_transition = 4; 0.6: 500";
+        rtt_transition: u32 = 4, unit "rounds", range 0u32, NEVER, source "prague_rtt_transition = 4; 0.6: 500; 0.5: never, as prague_rtt_scaling = 0";
         /// Round trip as which shorter ones count.
         rtt_target: Time = Time::from_millis(25), unit "", range Time::from_micros(1), Time::from_secs(1), source "prague_rtt_target = 25000 us";
         /// What is controlled.
@@ -103,10 +110,15 @@ impl Params {
                 min_burst: 2,
                 ..Params::default()
             },
+            Version::V05 => {
+                Params { version, first_mark: FirstMark::Alpha, rtt_transition: NEVER, mode: Mode::Window, ..Params::default() }
+            }
         })
     }
 }
 
+/// More rounds than a run has: 0.5 never becomes independent of the round trip.
+const NEVER: u32 = 1_000_000;
 /// One segment of [`State::window`]. Linux `ONE_CWND`.
 const SEGMENT: u64 = 1 << 20;
 /// alpha moves by 1/16. Linux `PRAGUE_SHIFT_G`.
@@ -216,8 +228,14 @@ impl State {
         }
     }
 
+    /// Of the line of 0.6, whose window is `cwnd` and a carry.
     fn old(&self) -> bool {
-        self.params.version == Version::V06
+        self.params.version != Version::V07
+    }
+
+    /// Whether the window may grow. 0.5 asks for the window to be the limit only where it does not pace itself, since pacing hides the limit.
+    fn may_grow(&self, conn: &Conn) -> bool {
+        self.params.version == Version::V05 || conn.cwnd_limited()
     }
 
     /// log2 of alpha = 1. Linux `PRAGUE_ALPHA_BITS`.
@@ -396,7 +414,7 @@ impl State {
             self.saw_ce = true;
             unmarked -= i64::from(sample.newly_marked);
         }
-        if unmarked > 0 && !self.in_loss && conn.cwnd_limited() {
+        if unmarked > 0 && !self.in_loss && self.may_grow(conn) {
             let mut acked = unmarked as u32;
             if conn.in_slow_start() {
                 acked = super::slow_start(conn, acked);
@@ -521,7 +539,13 @@ impl CongestionControl for State {
     const CONTROL: Control = Control::Both;
 
     fn ecn(&self) -> EcnUse {
-        EcnUse { required: true, codepoint: Ecn::Ect1, echo: Echo::Accurate, only_accurate: !self.old(), ..EcnUse::default() }
+        EcnUse {
+            required: true,
+            codepoint: Ecn::Ect1,
+            echo: Echo::Accurate,
+            only_accurate: self.params.version != Version::V06,
+            ..EcnUse::default()
+        }
     }
 
     fn init(&mut self, conn: &mut Conn) {

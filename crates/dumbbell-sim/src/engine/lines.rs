@@ -103,7 +103,7 @@ impl Lines {
         let line = endpoint.line;
         let receiver = match &mut endpoint.transport {
             Transport::Tcp(tcp) => &mut tcp.receiver,
-            Transport::Udp(udp) => return udp.on_packet(packet),
+            Transport::Udp(udp) => return udp.on_packet(packet, now),
             Transport::Vacant => return,
         };
         let ack = receiver.on_packet(packet, now);

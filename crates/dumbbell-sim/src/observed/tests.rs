@@ -194,6 +194,24 @@ fn packets_that_never_left_were_dropped_if_the_queue_says_so() {
 }
 
 #[test]
+fn two_frames_that_leave_a_bucket_at_once_go_one_by_one_over_the_link() {
+    // 1250 B at 10 Mbit/s: 1 ms. The first two arrive and leave together, the third after both are gone
+    let at = [10, 10, 20].map(Time::from_millis);
+    let packet = |seq| Packet { seq, len: 1250, ..Packet::EMPTY };
+    let records: Vec<u8> = (0..).zip(at).flat_map(|(seq, now)| record(&packet(seq), now)).collect();
+    let delays = |shaper: &str| {
+        let bottleneck = json!({"rate": 10_000_000, "shaper": shaper, "aqm": {"name": "pfifo"}});
+        let config = json!({"duration": 1_000_000_000_u64, "bottleneck": bottleneck, "udp": [{"size": 1250}]});
+        let observed = Observation { arrived: &records, sent: &records, started: 7, limit: 100, ..Observation::default() };
+        let found = measure(&config, &observed).expect("observations").tables.flows;
+        ["delay_min_ms", "delay_max_ms", "delay_mean_ms", "jitter_ms"].map(|name| found.real(name).expect("a column")[0])
+    };
+    // |D| is 1 ms twice: J = 1/16, then 1/16 + 15/256
+    assert_eq!(delays("link"), [1.0, 2.0, 4.0 / 3.0, 0.121_093_75]);
+    assert_eq!(delays("htb"), [0.0; 4]);
+}
+
+#[test]
 fn what_does_not_fit_together_is_an_error() {
     let config = config(json!({"name": "codel"}), 20, "htb");
     let sent = record(&Packet { flow: 1, ..Packet::EMPTY }, Time(5));

@@ -1,4 +1,4 @@
-//! What BBRv1, v2 and v3 of Linux share: their fixed point, pacing, bursts and the measure of aggregated ACKs. What only v2 and v3 share is in [`probing`].
+//! What BBRv1, v2 and v3 for Linux share: their fixed point, pacing, bursts and the measure of aggregated ACKs. What only v2 and v3 share is in [`probing`].
 //!
 //! Units as in the kernel: rates ("bw") in segments per microsecond times 2^24, gains times 2^8, volumes in segments.
 

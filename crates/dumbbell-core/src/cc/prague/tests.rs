@@ -219,6 +219,21 @@ fn module_0_6_counts_round_trips_in_128_us() {
 }
 
 #[test]
+fn only_module_0_5_grows_where_its_window_is_not_the_limit() {
+    for (version, grows) in [("0.7", false), ("0.6", false), ("0.5", true)] {
+        let (mut state, mut conn) = prague(json!({"version": version}), 80_000, 10.0);
+        conn.is_cwnd_limited = false;
+        let (window, carry) = (state.window, state.carry);
+        state.update_window(&mut conn, &sample(1, 0));
+        assert_eq!(state.window > window || state.carry > carry, grows, "{version}");
+        // one unmarked segment of a window of ten
+        if grows {
+            assert_eq!(state.carry, (SEGMENT as i64 + 5) / 10);
+        }
+    }
+}
+
+#[test]
 fn module_0_6_carries_what_is_less_than_a_segment() {
     let (mut state, mut conn) = prague(json!({"version": "0.6"}), 80_000, 10.0);
     // alpha of 3/8 takes 10 * 3/16 = 1.875 segments of 10: one at once, the rest when there is a whole one
@@ -413,6 +428,10 @@ fn a_version_sets_what_is_not_given() {
     assert_eq!((old.rtt_transition, old.min_burst, old.first_mark), (500, 1, FirstMark::Alpha));
     assert_eq!(
         Value::from(Params::versions()),
-        json!({"0.7": {}, "0.6": {"first_mark": "alpha", "rtt_transition": 500, "mode": "window", "min_burst": 2}})
+        json!({
+            "0.7": {},
+            "0.6": {"first_mark": "alpha", "rtt_transition": 500, "mode": "window", "min_burst": 2},
+            "0.5": {"first_mark": "alpha", "rtt_transition": 1_000_000, "mode": "window"}
+        })
     );
 }
