@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import InputError, one_line
+from dumbbell.errors import Conflict, Failed, InputError, Needs, Unreadable, one_line
 from dumbbell.linux import changes, configuration, kernels, needs, sources, trial
 from dumbbell.linux.kernels import Kernel
 from dumbbell.linux.work import Told, Work, lock
@@ -56,7 +56,7 @@ class Inputs:
     def __init__(self, wanted: Wanted) -> None:
         kernels.folder_of(wanted.name)
         if wanted.tree is not None and wanted.version is not None:
-            raise InputError("linux build", "", "--tree and --version", "one of them")
+            raise Conflict("linux build", "", "--tree and --version", "one of them")
         self.name, self.wanted = wanted.name, wanted
         self.patches = [(patch, _read(patch, "--patch")) for patch in wanted.patches]
         self.fragment = _read(wanted.fragment, "--config").decode(errors="replace") if wanted.fragment else ""
@@ -123,7 +123,7 @@ def _read(path: Path, option: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InputError("linux build", option, f"{path}: {(error.strerror or str(error)).lower()}", "a file") from None
+        raise Unreadable("linux build", option, f"{path}: {(error.strerror or str(error)).lower()}", "a file") from None
 
 
 def _hash(value: Any) -> str:
@@ -171,8 +171,8 @@ def build(wanted: Wanted, told: Told) -> Kernel:
     if kernel := ready(inputs):
         return kernel
     if packages := needs.missing_packages(needs.BUILD_TOOLS):
-        remedy = f"first: {needs.install_command(packages)} (or: --install)"
-        raise InputError("linux build", "", f"no {', '.join(packages)} on this machine", remedy)
+        remedy = f"{needs.install_command(packages)} (or --install)"
+        raise Needs("linux build", "", ", ".join(packages), remedy)
     with Work(place_of(inputs.name), told) as work:
         return ready(inputs) or _Build(inputs, work).run()
 
@@ -299,7 +299,7 @@ class _Build:
         command = ["patch", "-p1", "-N", "--no-backup-if-mismatch", "-r", "-", "-i", str(patch.absolute())]
         if self.work.run(command, folder=self.tree, line=lines.append):
             allowed = f"a patch for Linux {sources.release_of(self.tree)} (log: {self.work.log})"
-            raise InputError(str(patch), *_rejected(lines), allowed)
+            raise Failed(str(patch), *_rejected(lines), allowed)
         loose = sum(" with fuzz " in line for line in lines)
         return [f"{loose} hunks with fuzz: see the log"] if loose else []
 
@@ -356,7 +356,7 @@ class _Build:
             found = self.work.complaint(_ERROR, start)
             if self.work.complaint(_NO_SPACE, start).find(_NO_SPACE) >= 0:
                 found = _NO_SPACE.lower()
-            raise InputError("linux build", self.inputs.name, found, f"sources that compile (log: {self.work.log})")
+            raise Failed("linux build", self.inputs.name, found, f"sources that compile (log: {self.work.log})")
 
     def _installed(self, made: dict[str, bool], seconds: float, objects: int) -> Kernel:
         inputs, binary = self.inputs, self.objects / "linux"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.errors import InputError, nearest
+from dumbbell.errors import Missing, UnknownName
 from dumbbell.linux import build as building
 from dumbbell.linux import kernels, needs, sources
 from dumbbell.linux.work import Told, Work
@@ -71,18 +71,19 @@ def build(
 
 @linux.command("list")
 def list_() -> None:
-    """List the kernels: name, release, what they were made from, size, congestion controls."""
+    """List the kernels: name, release, digest, size, what they were made from, congestion controls."""
     found = kernels.installed()
     if not found:
         print("no kernels: dumbbell linux build")
         return
-    rows = [("name", "release", "size", "made from", "congestion controls")]
+    rows = [("name", "release", "digest", "size", "made from", "congestion controls")]
     for kernel in found:
         size = f"{kernel.described.get('bytes', 0) / 1e6:.0f} MB"
         rows.append(
             (
                 kernel.name,
                 kernel.release,
+                kernel.digest[:8],
                 size,
                 building.origin_of(kernel.described),
                 " ".join(kernel.congestion_controls),
@@ -91,6 +92,14 @@ def list_() -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+@linux.command("keys")
+def keys_() -> None:
+    """Print which keys of an experiment reach the kernel, what it is told in any case, and what is refused."""
+    from dumbbell.linux import reach
+
+    print(reach.markdown(), end="")
 
 
 @linux.command()
@@ -102,14 +111,12 @@ def remove(
 ) -> None:
     """Remove kernels and what was built for them."""
     if not names and not source_packages:
-        raise InputError("linux remove", "", "nothing", "names of kernels, or --sources")
+        raise Missing("linux remove", "NAME", "names of kernels, or --sources")
     for name in names or []:
         place, folder = kernels.folder_of(name), building.place_of(name)
         if not place.exists() and not folder.exists():
             known = [kernel.name for kernel in kernels.installed()]
-            raise InputError(
-                "linux remove", "", name, ", ".join(known) or "nothing: there are no kernels", nearest(name, known)
-            )
+            raise UnknownName("linux remove", "", name, known or "there are no kernels", what="kernel")
         with Work(folder, Told()):
             shutil.rmtree(place, ignore_errors=True)
             shutil.rmtree(folder, ignore_errors=True)

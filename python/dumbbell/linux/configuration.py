@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from dumbbell.errors import InputError, shown
+from dumbbell.errors import Failed, WrongValue, shown
 
 OURS = Path(__file__).with_name("kernel.config")
 _ALGORITHM = re.compile(r"^\s*config\s+((?:TCP_CONG|NET_SCH)_\w+)", re.MULTILINE)
@@ -24,7 +24,7 @@ def parse(text: str, where: str) -> dict[str, str]:
         elif match := re.fullmatch(r"# CONFIG_(\w+) is not set", line.strip()):
             values[match[1]] = "n"
         elif line.strip() and not line.lstrip().startswith("#"):
-            raise InputError(
+            raise WrongValue(
                 where, f"line {number}", shown(line.strip()), "CONFIG_NAME=VALUE, or # CONFIG_NAME is not set"
             )
     return values
@@ -57,8 +57,8 @@ def check_taken(final: str, fragment: str, where: str) -> None:
     have = parse(final, "")
     for symbol, asked in parse(fragment, where).items():
         if have.get(symbol, "n") != asked:
-            found = f"{asked}; the kernel takes {have.get(symbol, 'n')}"
-            raise InputError(where, f"CONFIG_{symbol}", found, "symbols of this kernel, with what they depend on")
+            found = f"{asked} is asked for, {have.get(symbol, 'n')} is what the kernel takes"
+            raise Failed(where, f"CONFIG_{symbol}", found, "symbols of this kernel, with what they depend on")
 
 
 def algorithms(tree: Path, final: str) -> tuple[list[str], list[str]]:

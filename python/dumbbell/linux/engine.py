@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell import _native
-from dumbbell.errors import InputError, one_line
+from dumbbell.errors import InputError, Needs, UnknownName, one_line
 from dumbbell.experiment import Cell, Experiment
 from dumbbell.linux import guest, kernels
 from dumbbell.linux.changes import SEED_VARIABLE
 from dumbbell.linux.kernels import Kernel
-from dumbbell.linux.mapping import VERSION, Mapped, mapped, notes
+from dumbbell.linux.mapping import VERSION, Mapped, by_path, mapped, notes
 from dumbbell.scratch import SHARED_MEMORY, Scratch
 from dumbbell.store import Measured
 from dumbbell.sweep import Local
@@ -33,6 +33,7 @@ _LOOK_S = 0.02
 # The folder of a run, as its guest finds it through the host's /proc. The command line of a kernel is part of the seed
 # of its random numbers (random_init_early in drivers/char/random.c), so nothing in it may differ between processes.
 _HERE, _PROGRAM = "/proc/self/cwd", "program"
+_UNLIMITED = 2**62  # packets
 _CHECKED = 4096  # runs of an experiment that are checked before the first one, or a sample of as many
 
 
@@ -44,9 +45,17 @@ class Engine:
 
     @property
     def version(self) -> str:
-        """Part of every run's key: kernel, guest program and mapping."""
+        """Part of every run's key, beside its plan: kernel, guest program and mapping."""
         ours = hashlib.blake2b(f"{guest.digest()} {VERSION}".encode(), digest_size=4).hexdigest()
         return f"linux-{self.kernel.release}+{self.kernel.digest[:8]}.{ours}"
+
+    def plan_of(self, cell: Cell) -> str:
+        """Return all that the kernel is told of a run: part of its key, so that other commands are another run."""
+        try:
+            plan = mapped(cell, self.kernel)
+        except InputError as error:  # of a sweep too large to be checked as a whole; its run will fail
+            return str(error)
+        return "\n".join([*plan.arguments, plan.plan])
 
     @property
     def described(self) -> str:
@@ -89,7 +98,9 @@ def engine(text: str) -> Engine | None:
     if text == "sim":
         return None
     if kind != "linux" or (":" in text and not name):
-        raise InputError("--engine", "", one_line(text) or "nothing", "sim, linux, linux:NAME, live")
+        raise UnknownName(
+            "--engine", "", one_line(text) or "nothing", ("sim", "linux", "linux:NAME", "live"), what="engine"
+        )
     return Engine(kernels.load(name or None))
 
 
@@ -97,7 +108,7 @@ def _iproute2() -> str:
     try:
         said = subprocess.run(["tc", "-V"], check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        raise InputError("tc", "", "no such program", "iproute2: apt-get install iproute2") from None
+        raise Needs("", "--engine linux", "the program tc (iproute2)", "apt-get install iproute2") from None
     return (re.search(r"iproute2-([0-9.]+\S*?)[,\s]", said) or re.search(r"(.+)", said))[1]  # type: ignore[index]
 
 
@@ -120,7 +131,7 @@ class Guests(Local):
             raise RuntimeError(str(error)) from None
         try:
             with Scratch(kernels.runs()) as folder:
-                (folder / "plan").write_text(plan.plan, encoding="ascii")
+                (folder / "plan").write_text(by_path(plan.plan), encoding="ascii")
                 (folder / _PROGRAM).symlink_to(self._program)
                 with self._guest(cell, plan, folder) as child:
                     self._wait(child, cell, folder, progress)
@@ -194,6 +205,7 @@ def _measured(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
             if re.search(r"(?i)panic|denied|not permitted|fail|error|no space|memory", line)
         ]
         raise RuntimeError(f"the guest ended too early: {one_line((telling or ['it said nothing'])[0])}")
+    said = discipline((folder / "counters").read_text(), plan.qdisc.kind)
     return _native.measure(
         cell.config,
         arrived=(folder / "arrived").read_bytes(),
@@ -202,21 +214,34 @@ def _measured(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
         started=int((folder / "done").read_text()),
         signals_on_arrival=plan.qdisc.signals_on_arrival,
         flow_queues=plan.qdisc.flow_queues,
-        limit=plan.qdisc.limit,
-        counters=counters((folder / "counters").read_text(), plan.qdisc.kind),
+        limit=_limit(plan, said),
+        counters=counters(said),
     )
 
 
-def counters(said: str, kind: str) -> dict[str, int]:
-    """Return the counters of the discipline `kind` in the output of tc -s -j qdisc; those of Cake's tins are summed."""
+def _limit(plan: Mapped, said: dict[str, Any]) -> int:
+    """Return how many packets fit, as the kernel says; 0 where all drops are because it is full."""
+    if plan.qdisc.full == "at limit":
+        return int(said["options"]["limit"])
+    return 0 if plan.qdisc.full == "at drops" else _UNLIMITED
+
+
+def discipline(said: str, kind: str) -> dict[str, Any]:
+    """Return what tc -s -j qdisc says of the discipline `kind` of the bottleneck."""
     ours = [one for one in json.loads(said) if one.get("kind") == kind and one.get("handle") == "2:"]
     if not ours:
         raise RuntimeError(f"tc qdisc show: no {kind} with the handle 2:")
+    found: dict[str, Any] = ours[0]
+    return found
+
+
+def counters(said: dict[str, Any]) -> dict[str, int]:
+    """Return the counters of a discipline; those of Cake's tins are summed."""
     found: dict[str, int] = {}
-    for tin in ours[0].get("tins", []):
+    for tin in said.get("tins", []):
         for name, value in _integers(tin).items():
             found[name] = found.get(name, 0) + value
-    return found | _integers(ours[0])
+    return found | _integers(said)
 
 
 def _integers(stats: dict[str, Any]) -> dict[str, int]:

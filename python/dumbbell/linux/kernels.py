@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import InputError, nearest, one_line
+from dumbbell.errors import InputError, UnknownName, Unreadable, Unwritable, WrongValue, nearest, one_line, shown
 from dumbbell.scratch import SHARED_MEMORY
 
 DEFAULT = "default"
@@ -51,7 +51,7 @@ def runs() -> Path:
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(str(place), "", error.strerror or str(error), "a folder to write to") from None
+        raise Unwritable(str(place), "", error.strerror or str(error), "a folder to write to") from None
     return place
 
 
@@ -63,9 +63,7 @@ def scratch_places() -> list[Path]:
 def check_name(name: str) -> str:
     """Return `name` if a kernel may be called so; raises InputError."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", name):
-        raise InputError(
-            "linux", "name", one_line(name) or "nothing", "letters, digits and . _ + - (a letter or digit first)"
-        )
+        raise WrongValue("linux", "name", shown(name), "letters, digits and . _ + - (a letter or digit first)")
     return name
 
 
@@ -76,7 +74,7 @@ def folder_of(name: str) -> Path:
     """
     place = home() / check_name(name)
     if place.exists() and not any((place / file).exists() for file in ("kernel.json", "linux", "config")):
-        raise InputError("linux", "name", f"{name}: {place} is no kernel", "a name that is free")
+        raise Unwritable("linux", "name", f"{place} is no kernel", "another name")
     return place
 
 
@@ -87,8 +85,8 @@ def load(name: str | None = None) -> Kernel:
     if not (place / "kernel.json").exists():
         remedy = "dumbbell linux build" + ("" if name == DEFAULT else f" --name {name}")
         others = [kernel.name for kernel in installed()]
-        known = f"one of {', '.join(others)}, or first: {remedy}" if others else f"first: {remedy}"
-        raise InputError("linux", name, "no such kernel", known, nearest(name, others))
+        known = f"known are {', '.join(others)}; {remedy} makes it" if others else f"{remedy} makes it"
+        raise UnknownName("linux", "", name, known, nearest(name, others), what="kernel")
     return _read(place)
 
 
@@ -118,7 +116,9 @@ def _read(place: Path) -> Kernel:
             qdiscs=tuple(described["qdiscs"]),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(str(place / "kernel.json"), "", one_line(str(error)), remedy) from None
+        raise Unreadable(
+            str(place / "kernel.json"), "", f"it cannot be read ({one_line(str(error))})", remedy
+        ) from None
     if not os.access(binary, os.X_OK):
-        raise InputError(str(binary), "", "no program there", remedy)
+        raise Unreadable(str(binary), "", "there is no program", remedy)
     return kernel

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from dumbbell.errors import InputError
+from dumbbell.errors import Unsupported, flag
 from dumbbell.registry import Param
 from dumbbell.schema import show_value
 
@@ -23,6 +23,4 @@ def refuse_rest(section: str, values: dict[str, Any], params: dict[str, Param], 
         if value != wanted:
             found = show_value(param, value) if param else str(value)
             allowed = show_value(param, wanted) if param else "none"
-            raise InputError(
-                "", f"{section}.{key}", f"{found}, which has no counterpart in Linux", f"{allowed}, or --engine sim"
-            )
+            raise Unsupported("", f"{section}.{key}", found, f"{allowed}, or {flag('engine')} sim", where="Linux")

@@ -17,33 +17,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from dumbbell import _native
-from dumbbell.errors import InputError
+from dumbbell.errors import Conflict, InputError, TooMany, Unsupported, WrongValue
 from dumbbell.experiment import Cell
 from dumbbell.linux.kernels import Kernel
 from dumbbell.linux.keys import refuse_rest
 from dumbbell.linux.qdiscs import Qdisc, approximated, qdisc
 from dumbbell.registry import registry
 
-VERSION = 1  # changes whenever a run may come out otherwise: part of every run's key
+VERSION = 2  # changes whenever a run may come out otherwise though its plan is the same: part of every run's key
 FIRST_PORT = 10_000  # guest.c: a sender's port is this plus its number
 MOST_SENDERS = 50_000
 _RECEIVER_PORT, _VARIANTS = 16_384, 128  # 256 ports, one a base RTT, for each variant of receivers
 _BANDS = 16  # TCQ_PRIO_BANDS, pkt_sched.h
 _GUEST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # guest.c
 _NETEM_LIMIT = 10_000_000  # packets; more than are ever under way
-_MS = 1_000_000
+_US, _MS = 1_000, 1_000_000
 
 # what the simulator calls a kernel's congestion control, module parameters by our names, and how values become theirs
-_MODULES: dict[str, dict[str, tuple[str, Callable[[Any], int]]]] = {
+MODULES: dict[str, dict[str, tuple[str, Callable[[Any], int]]]] = {
     "cubic": {
         "beta": ("tcp_cubic.beta", int),
         "bic_scale": ("tcp_cubic.bic_scale", int),
         "fast_convergence": ("tcp_cubic.fast_convergence", int),
         "tcp_friendliness": ("tcp_cubic.tcp_friendliness", int),
-        "hystart": ("tcp_cubic.hystart", lambda word: int(word != "off")),
+        "hystart": ("tcp_cubic.hystart", lambda word: int(word != "off")),  # of which version: _hystart
         "hystart_detect": ("tcp_cubic.hystart_detect", {"train": 1, "delay": 2, "both": 3}.__getitem__),
         "hystart_low_window": ("tcp_cubic.hystart_low_window", int),
-        "hystart_ack_delta": ("tcp_cubic.hystart_ack_delta_us", lambda time: time // 1000),
+        "hystart_ack_delta": ("tcp_cubic.hystart_ack_delta_us", lambda time: whole(time, _US)),
     },
     "dctcp": {
         "shift_g": ("tcp_dctcp.dctcp_shift_g", int),
@@ -51,18 +51,19 @@ _MODULES: dict[str, dict[str, tuple[str, Callable[[Any], int]]]] = {
     },
     "bbr2": {
         "ecn": ("tcp_bbr2.ecn_enable", int),
-        "ecn_max_rtt": ("tcp_bbr2.ecn_max_rtt_us", lambda time: time // 1000),
+        "ecn_max_rtt": ("tcp_bbr2.ecn_max_rtt_us", lambda time: whole(time, _US)),
     },
 }
-# switches of hosts that are sysctls; without one the kernel is as it is
-_SYSCTLS: dict[str, tuple[str, Callable[[Any], int]]] = {
-    "tso_rtt": ("tcp_tso_rtt_log", lambda on: 9 if on else 0),
-    "sack_compression": ("tcp_comp_sack_nr", lambda on: 44 if on else 0),
-    "syn_linear_timeouts": ("tcp_syn_linear_timeouts", int),
-    "frto": ("tcp_frto", lambda on: 2 if on else 0),
-    "slow_start_after_idle": ("tcp_slow_start_after_idle", int),
-    "pacing_ss_ratio": ("tcp_pacing_ss_ratio", int),
-    "pacing_ca_ratio": ("tcp_pacing_ca_ratio", int),
+# Switches of hosts that are sysctls, how values become theirs, and what a kernel without the sysctl does; a switch that
+# is not given is as the kernel has it.
+_SYSCTLS: dict[str, tuple[str, Callable[[Any], int], int | None]] = {
+    "tso_rtt": ("tcp_tso_rtt_log", lambda on: 9 if on else 0, 0),
+    "sack_compression": ("tcp_comp_sack_nr", lambda on: 44 if on else 0, 0),
+    "syn_linear_timeouts": ("tcp_syn_linear_timeouts", int, 0),
+    "frto": ("tcp_frto", lambda on: 2 if on else 0, None),
+    "slow_start_after_idle": ("tcp_slow_start_after_idle", int, None),
+    "pacing_ss_ratio": ("tcp_pacing_ss_ratio", int, None),
+    "pacing_ca_ratio": ("tcp_pacing_ca_ratio", int, None),
 }
 # keys of hosts that become routes, options of devices and sockets
 _HOSTS = (
@@ -92,7 +93,7 @@ class Mapped:
     """A run as the guest carries it out."""
 
     plan: str
-    """What guest.c reads."""
+    """What guest.c reads, with `by_path`."""
     arguments: tuple[str, ...]
     """For the kernel's command line."""
     qdisc: Qdisc
@@ -133,16 +134,24 @@ class _Plan:
 
     def __init__(self, cell: Cell, kernel: Kernel) -> None:
         self.groups, self.kernel, self.lines = cell.groups, kernel, list[str]()
+        self.given = cell.given
         self.hosts = cell.groups["hosts"]
+        self.hosts_given = self.given.get("hosts", {})
         self.bottleneck = cell.groups["bottleneck"]
         self.schedule = json.loads(_native.schedule(cell.config))
-        self.qdisc = qdisc(self.bottleneck["aqm"], self.bottleneck["rate"], kernel.qdiscs)
+        self.qdisc = qdisc(
+            self.bottleneck["aqm"],
+            self.given.get("bottleneck", {}).get("aqm", {}),
+            self.bottleneck["rate"],
+            kernel.qdiscs,
+        )
         self.serial = self.bottleneck["shaper"] == "link" and not self.qdisc.shapes
-        tcp = [*self.groups["flows"], *self.groups["web"]]
-        self.rtts = sorted({one["base_rtt"] for one in tcp} | ({0} if self.groups["udp"] else set()))
+        self.all_tcp = [*self.groups["flows"], *self.groups["web"]]
+        self.given_tcp = [*self.given.get("flows", []), *self.given.get("web", [])]
+        self.rtts = sorted({one["base_rtt"] for one in self.all_tcp} | ({0} if self.groups["udp"] else set()))
         if len(self.rtts) > _BANDS**2:
-            raise InputError("", "base_rtt", f"{len(self.rtts)} different ones", f"at most {_BANDS**2}")
-        everyone = [*tcp, *self.groups["udp"]]
+            raise TooMany("", "base_rtt", f"{len(self.rtts)} different ones", f"at most {_BANDS**2}")
+        everyone = [*self.all_tcp, *self.groups["udp"]]
         self.sources = {host: n for n, host in enumerate(sorted({one["src_host"] for one in everyone}), start=1)}
         self.targets = {host: n for n, host in enumerate(sorted({one["dst_host"] for one in everyone}), start=1)}
         self.receivers: dict[tuple[str, str], int] = {}
@@ -164,17 +173,15 @@ class _Plan:
                 left = {key: value for key, value in one.items() if key not in taken}
                 refuse_rest(f"{kind}[{number}]", left, sections[kind], {})
                 if one["stop"] is not None and one.get("size") is not None and kind == "flows":
-                    raise InputError(
-                        "", f"{kind}[{number}].stop", "a stop of a flow with a size", "one of them with Linux"
-                    )
-        for key, what in (("trace", "a link's trace"), ("path", "a stage"), ("behind", "a stage")):
+                    raise Conflict("", f"{kind}[{number}].stop", "a stop and a size", "one of them with Linux")
+        for key, what in (("trace", "trace of a link"), ("path", "stages of a path"), ("behind", "stages of a path")):
             if self.bottleneck[key]:
-                raise InputError("", f"bottleneck.{key}", f"{what}, which has no counterpart in Linux", "none")
+                raise Unsupported("", f"bottleneck.{key}", what, "none", where="Linux")
         if self.groups["record"]["trace"] is not None:
-            raise InputError("", "record.trace", "a trace, which Linux does not keep", "none")
+            raise Unsupported("", "record.trace", "trace of a sender", "none", where="Linux")
         flows = sum(map(len, self.schedule.values()))
         if flows > MOST_SENDERS:
-            raise InputError(
+            raise TooMany(
                 "",
                 "flows",
                 f"{flows} flows in one run",
@@ -185,20 +192,36 @@ class _Plan:
         """Return the kernel's name of a congestion control; its parameters become those of the module."""
         name = cc["name"]
         if name not in self.names:
-            raise InputError("", f"{where}.cc", f"{name}, which this kernel does not have", ", ".join(self.names))
-        params, taken = registry().cc[name].params, _MODULES.get(name, {})
+            raise Unsupported("", f"{where}.cc", name, list(self.names), where="this kernel")
+        params, taken = registry().cc[name].params, MODULES.get(name, {})
         profile = registry().profiles[self.hosts["profile"]].cc.get(name, {})
         left = {key: value for key, value in cc.items() if key != "name" and key not in taken}
         refuse_rest(f"{where}.cc", left, params, profile)
         for key, (module, convert) in taken.items():
-            if cc[key] == profile.get(key, params[key].default):
+            alike = [one["cc"] for one in self.all_tcp if one["cc"]["name"] == name]
+            if not any(key in one["cc"] for one in self.given_tcp if one["cc"]["name"] == name):
                 continue
-            value = convert(cc[key])
-            if self.arguments.setdefault(module, value) != value:
-                raise InputError(
+            if any(one[key] != cc[key] for one in alike):
+                raise Conflict(
                     "", f"{where}.cc.{key}", "two values in one run", "one: it is a parameter of the kernel's module"
                 )
+            if key == "hystart" and not self._hystart(where, cc[key], profile.get(key)):
+                continue
+            try:
+                self.arguments[module] = convert(cc[key])
+            except InputError as error:
+                raise error.moved("", f"{where}.cc.{key}") from None
         return self.names[name]
+
+    def _hystart(self, where: str, wanted: str, of_profile: str | None) -> bool:
+        """Return whether to tell the kernel; raises InputError if its HyStart is of another version than `wanted`."""
+        major, minor = map(int, re.findall(r"\d+", self.kernel.release)[:2])
+        own = "5.6" if (major, minor) >= (5, 6) else "5.5"
+        if wanted in ("off", own):
+            return True
+        if wanted == of_profile:  # the kernel is as it is, which is said
+            return False
+        raise Unsupported("", f"{where}.cc.hystart", wanted, ("off", own), where="this kernel")
 
     # the network
 
@@ -236,13 +259,19 @@ class _Plan:
 
     def _routes(self, space: str, number: int, last: int) -> None:
         forth, back = f"via 10.0.{number}.2", f"via 10.0.{number - 1}.1"
-        rto = f" rto_min {self.hosts['rto_min'] // _MS}ms"
-        window = self.hosts["initial_window"]
+        rto, window = "", ""
+        if "rto_min" in self.hosts_given:
+            try:
+                rto = f" rto_min {whole(self.hosts['rto_min'], _MS)}ms"
+            except InputError as error:
+                raise error.moved("", "hosts.rto_min") from None
+        if "initial_window" in self.hosts_given:
+            window = f" initcwnd {self.hosts['initial_window']}"
         if number == 0:
             self.command(
                 *(f"ip -n S addr add {_address(1, host)}/32 dev lo" for host in self.sources.values()),
-                f"ip -n S route add 10.2.0.0/16 {forth} initcwnd {window}{rto}",
-                f"ip -n S route add 10.3.0.0/16 {forth} initcwnd {window}{rto} features ecn",
+                f"ip -n S route add 10.2.0.0/16 {forth}{window}{rto}",
+                f"ip -n S route add 10.3.0.0/16 {forth}{window}{rto} features ecn",
             )
         elif number == last:
             quick = "" if self.hosts["delayed_ack"] else " quickack 1"
@@ -264,21 +293,24 @@ class _Plan:
             self._sysctls(space)
 
     def _sysctls(self, space: str) -> None:
-        profile = registry().profiles[self.hosts["profile"]].hosts
-        params = registry().sections["hosts"]
-        wanted: dict[str, Any] = {
-            "ipv4/tcp_ecn": 2,  # accept it; the route of a flow asks for it
-            "ipv4/tcp_no_metrics_save": 1,
-            "ipv4/tcp_rmem": f"4096 131072 {self.hosts['receive_buffer']}",
-            "ipv4/tcp_wmem": f"4096 16384 {self.hosts['send_buffer']}",
-        }
-        for key, (name, convert) in _SYSCTLS.items():
-            if self.hosts[key] != profile.get(key, params[key].default):
-                wanted[f"ipv4/{name}"] = convert(self.hosts[key])
-        words = "; ".join(f"echo {value} >/proc/sys/net/{name} || exit 1" for name, value in wanted.items())
+        lines = [
+            "echo 2 >ipv4/tcp_ecn",  # accept it; the route of a flow asks for it
+            "echo 1 >ipv4/tcp_no_metrics_save",
+            # the kernel's own largest buffers follow from the memory of the guest
+            *(
+                f"set -- $(cat ipv4/{name}); echo $1 $2 {self.hosts[key]} >ipv4/{name}"
+                for name, key in (("tcp_rmem", "receive_buffer"), ("tcp_wmem", "send_buffer"))
+            ),
+        ]
+        for key, (name, convert, without) in _SYSCTLS.items():
+            if key in self.hosts_given:
+                value = convert(self.hosts[key])
+                known = f"[ ! -e ipv4/{name} ] || " if value == without else ""
+                lines.append(f"{known}echo {value} >ipv4/{name}")
+        words = "; ".join(f"{line} || exit 1" for line in lines)
         # a new hash with every timeout would move a flow to another flow queue, as no router does; since Linux 5.19
-        more = "if [ -e /proc/sys/net/core/txrehash ]; then echo 0 >/proc/sys/net/core/txrehash; fi"
-        self.command(f"ip netns exec {space} sh -c '{words}; {more}'")
+        more = "if [ -e core/txrehash ]; then echo 0 >core/txrehash; fi"
+        self.command(f"ip netns exec {space} sh -c 'cd /proc/sys/net && {words}; {more}'")
 
     def _memory(self) -> str:
         pages = max(1, self.hosts["memory"] // 4096)
@@ -344,7 +376,7 @@ class _Plan:
         """Return the receivers' port for a base RTT and for a listener's congestion control and that of its sockets."""
         variant = self.receivers.setdefault((cc, accepted), len(self.receivers))
         if variant >= _VARIANTS:
-            raise InputError("", "flows", f"more than {_VARIANTS} kinds of receivers", "fewer congestion controls")
+            raise TooMany("", "flows", f"more than {_VARIANTS} kinds of receivers", "fewer congestion controls")
         return _RECEIVER_PORT + 256 * variant + self.band(one["base_rtt"])
 
     def band(self, rtt: int) -> int:
@@ -355,9 +387,7 @@ class _Plan:
         cc = self.control(where, one["cc"])
         echo = one["ecn_echo"]
         if echo == "accecn" or (echo == "dctcp" and "dctcp" not in self.names):
-            raise InputError(
-                "", f"{where}.ecn_echo", f"{echo}, which has no counterpart in this kernel", "auto, classic"
-            )
+            raise Unsupported("", f"{where}.ecn_echo", echo, ("auto", "classic"), where="this kernel")
         listening = "dctcp" if echo == "dctcp" else cc
         accepted = "cubic" if echo == "classic" and cc == "dctcp" else "-"
         ecn = self.hosts["ecn"] if one["ecn"] is None else one["ecn"]
@@ -418,6 +448,13 @@ class _Plan:
         ]
 
 
+def whole(time: int, unit: int) -> int:
+    """Return a time in milliseconds or microseconds; raises InputError, without a key, if it is no whole number."""
+    if time % unit:
+        raise WrongValue("", "", f"{time} ns", f"whole {'ms' if unit == _MS else 'us'}: the kernel has no finer ones")
+    return time // unit
+
+
 def _address(net: int, host: int) -> str:
     return f"10.{net}.{host >> 8}.{host & 255}"
 
@@ -430,14 +467,14 @@ def _rate(rate: int, burst: int) -> str:
     return f"rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} quantum 1514"
 
 
-def _by_path(line: str) -> str:
-    """Name tc and ip of a line by their files, where PATH has others than the guest finds by itself."""
+def by_path(plan: str) -> str:
+    """Name tc and ip of a plan by their files, where PATH has others than the guest finds by itself."""
 
     def file(found: re.Match[str]) -> str:
         first = shutil.which(found[2])
         return found[1] + (found[2] if first in (None, shutil.which(found[2], path=_GUEST_PATH)) else first)
 
-    return re.sub(r"(^command |^at \d+ |^counters |&& )(tc|ip)(?= )", file, line)
+    return re.sub(r"(?m)(^command |^at \d+ |^counters |&& )(tc|ip)(?= )", file, plan)
 
 
 def mapped(cell: Cell, kernel: Kernel) -> Mapped:
@@ -451,5 +488,5 @@ def mapped(cell: Cell, kernel: Kernel) -> Mapped:
     plan.senders()
     arguments = tuple(f"{name}={value}" for name, value in sorted(plan.arguments.items()))
     senders = sum(map(len, plan.schedule.values()))
-    text = "".join(f"{_by_path(line)}\n" for line in plan.lines)
+    text = "".join(f"{line}\n" for line in plan.lines)
     return Mapped(text, arguments, plan.qdisc, senders)

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 
-from dumbbell.errors import InputError
+from dumbbell.errors import Failed, Needs
 
 # program: Debian's package that has it; asked for as Documentation/process/changes.rst of the kernel lists them
 BUILD_TOOLS = {
@@ -44,7 +44,7 @@ def install(packages: list[str]) -> None:
     """Install `packages`; raises InputError without root, and if apt-get fails."""
     command = install_command(packages)
     if os.geteuid() != 0:
-        raise InputError("linux build", "--install", "no root", f"first: {command}")
+        raise Needs("", "linux build --install", "root", f"first {command}")
     for arguments in (["update", "-q"], ["install", "-y", "-q", "--no-install-recommends", *packages]):
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
         done = subprocess.run(
@@ -53,7 +53,7 @@ def install(packages: list[str]) -> None:
         )  # fmt: skip
         if done.returncode and arguments[0] == "install":  # old lists may do
             errors = [line for line in (done.stderr + done.stdout).splitlines() if line.startswith("E:")]
-            raise InputError("linux build", "--install", (errors or ["a failure"])[0], f"what works by hand: {command}")
+            raise Failed("linux build", "--install", (errors or ["it failed"])[0], f"what works by hand: {command}")
 
 
 def cores() -> int:

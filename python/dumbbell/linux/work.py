@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dumbbell.errors import InputError, one_line
+from dumbbell.errors import InUse, one_line
 
 TICK_S = 0.25  # between looks at the progress of a child
 GRACE_S = 5.0  # for children to end when told to
@@ -85,8 +85,8 @@ class Work:
         try:
             lock(self._lock.fileno(), LOCK_WAIT_S)
         except TimeoutError:
-            allowed = f"one at a time; it ends, or you end it (log: {self.log})"
-            raise InputError("linux build", self.place.name, "another build of this kernel at work", allowed) from None
+            allowed = f"wait for its end, or end it (log: {self.log})"
+            raise InUse("linux build", self.place.name, "another build of this kernel", allowed) from None
         self.place.mkdir(exist_ok=True)
         self.log.write_bytes(b"")
         return self

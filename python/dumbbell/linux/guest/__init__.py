@@ -7,7 +7,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from dumbbell.errors import InputError, one_line
+from dumbbell.errors import Failed, Needs, Unwritable, one_line
 from dumbbell.linux import kernels
 from dumbbell.linux.work import end_with_parent, together
 from dumbbell.scratch import Scratch
@@ -29,7 +29,7 @@ def program() -> Path:
     if binary.exists():
         return binary
     if shutil.which(_COMPILER[0]) is None:
-        raise InputError("cc", "", "no such program", "a C compiler: apt-get install gcc libc6-dev")
+        raise Needs("", "--engine linux", "a C compiler, cc", "apt-get install gcc libc6-dev")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with Scratch(kernels.runs()) as scratch:
@@ -45,10 +45,10 @@ def program() -> Path:
             )
             draft.replace(binary)
     except OSError as error:
-        raise InputError(str(folder), "", error.strerror or str(error), "a folder to write to") from None
+        raise Unwritable(str(folder), "", error.strerror or str(error), "a folder to write to") from None
     except subprocess.CalledProcessError as error:
         first = next((line for line in error.stderr.splitlines() if "error" in line), error.stderr)
-        raise InputError(
+        raise Failed(
             "cc", "", one_line(first.strip()), "a C compiler and the headers of Linux: linux-libc-dev"
         ) from None
     return binary
