@@ -1,8 +1,12 @@
-"""A file over QUIC, by aioquic: `quic_file.py serve FILE PORT`, and `quic_file.py fetch HOST PORT FILE`."""
+"""A file over QUIC, by aioquic: `quic_file.py serve FILE PORT`, and `quic_file.py fetch HOST PORT FILE`.
+
+The server writes qlog into the folder QLOGDIR, if the environment has it.
+"""
 
 import asyncio
 import datetime
 import ipaddress
+import os
 import ssl
 import sys
 import tempfile
@@ -11,6 +15,7 @@ from pathlib import Path
 from aioquic.asyncio.client import connect
 from aioquic.asyncio.server import serve
 from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.logger import QuicFileLogger
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -48,7 +53,8 @@ async def _serve(file: Path, port: int) -> None:
         tasks.add(asyncio.get_running_loop().create_task(answer(reader, writer)))
 
     tasks: set[asyncio.Task[None]] = set()
-    configuration = QuicConfiguration(is_client=False, alpn_protocols=PROTOCOL)
+    logger = QuicFileLogger(os.environ["QLOGDIR"]) if "QLOGDIR" in os.environ else None
+    configuration = QuicConfiguration(is_client=False, alpn_protocols=PROTOCOL, quic_logger=logger)
     with tempfile.TemporaryDirectory() as folder:
         configuration.load_cert_chain(*_certificate(Path(folder)))
         await serve("0.0.0.0", port, configuration=configuration, stream_handler=begin)

@@ -35,7 +35,14 @@ def trace(*parts: tuple[str, float, dict[str, Any]], step: float = 0.01, **commo
         "pacing_gain": 1.0,
         "cwnd_gain": 2.0,
     }
+    usual |= dict.fromkeys(
+        ("bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm", "probe_up_step"), float("nan")
+    )
     usual |= {
+        "srtt_ms": 100.0,
+        "extra_acked": 0,
+        "idle_restart": 0,
+        "undone": 0,
         "full_bw_now": 0,
         "full_bw_reached": 0,
         "lost": 0,
@@ -386,8 +393,9 @@ def test_a_trace_comes_back_from_qlog_and_is_judged_alike(tmp_path: Path, comman
     case = CASES["drain-inflight"]
     run = case.prepare(Lab(Point(10_000_000, 0.02), {"name": "bbr-draft"}))
     file = tmp_path / "one.sqlog"
-    qlog.write(file, run, "a title", "bbr-draft")
-    read, header = qlog.read(file)
+    qlog.write(file, run, "a title", "bbr-draft", case.key)
+    log = qlog.read(file)
+    read, header = log.trace, log.header
     assert (header["rate_bit"], header["rtt_s"]) == (10_000_000, 0.02)
     assert [one.state for one in read.phases] == [one.state for one in run.trace.phases]
     assert case.verdict(Run(read, run.setup)) == case.verdict(run)
@@ -396,7 +404,7 @@ def test_a_trace_comes_back_from_qlog_and_is_judged_alike(tmp_path: Path, comman
     said = command("check", "bbr", "--trace", file, "--case", "3")
     assert said.returncode == 0 and said.stdout.startswith("3. Exiting DRAIN Based on Inflight: passed")
     wrong = command("check", "bbr", "--trace", file, "--case", "14", "--rate", "64kbit", "--rtt", "1ms", "--json")
-    assert wrong.returncode == 1 and json.loads(wrong.stdout)["result"] == FAILED
+    assert wrong.returncode == 1 and json.loads(wrong.stdout)["results"][0]["result"] == FAILED
 
 
 @pytest.mark.parametrize(
@@ -419,24 +427,36 @@ def test_a_failing_case_is_drawn_with_its_states(tmp_path: Path) -> None:
     case, point = CASES["up-plateau"], Point(10_000_000, 0.02)
     (one,) = suite.check([{"name": "bbr2"}], [case.key], [point], jobs=1, wanted=suite.Wanted(failing=True)).results
     assert one.verdict.result == FAILED and one.run is not None
-    drawn = figure.draw(one.run, case, one.verdict, "bbr2")
+    drawn = figure.draw(one.run, case, one.verdict.result, "bbr2")
     names = [label for label, _ in drawn.entries]
     assert {"probe_up", "probe_down", "max_bw", "cwnd", "inflight", "BBRInflight(1.0)"} <= set(names)
-    assert figure.save(one.run, case, one.verdict, "bbr2", tmp_path).stat().st_size > 10_000
+    assert figure.save(one.run, case, one.verdict.result, "bbr2", tmp_path).stat().st_size > 10_000
 
 
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        (["bbq"], 'found "bbq", allowed: bbr (nearest: bbr)'),
-        (["bbr", "--cc", "bbr4"], 'check: --cc: found "bbr4"'),
-        (["bbr", "--cc", "{ name = 'bbr3', beta = 2 }"], "check: --cc: beta: found 2"),
-        (["bbr", "--case", "23"], 'check: --case: found "23"'),
-        (["bbr", "--rate", "100Gbit", "--rtt", "1s"], "check: --rate, --rtt: found 100Gbit, 1s"),
-        (["bbr", "--rate", "10"], 'check: --rate: found "10"'),
+        (["bbq"], 'check: unknown check "bbq"; did you mean "bbr"?'),
+        (["bbr", "--cc", "bbr4"], 'check: --cc: unknown cc "bbr4"'),
+        (["bbr", "--cc", "{ name = 'bbr3', beta = 2 }"], "check: --cc: beta is 2"),
+        (["bbr", "--case", "23"], 'check: --case: unknown case "23"'),
+        (["bbr", "--rate", "100Gbit", "--rtt", "1s"], "check: --rate, --rtt is 100Gbit, 1s"),
+        (["bbr", "--rate", "10"], 'check: --rate is "10"'),
         (["bbr", "--json", "--markdown"], "--json and --markdown"),
-        (["bbr", "--at", "x=1s"], "--at: found no --trace"),
-        (["bbr", "--trace", "none.sqlog", "--case", "1"], "none.sqlog: found"),
+        (["bbr", "--at", "x=1s"], "check: --trace is missing; it must be a FILE: --at is of one trace"),
+        (["bbr", "--trace", "none.sqlog", "--case", "1"], "none.sqlog: no such file"),
+        (["bbr", "--rate", "0bit"], 'check: --rate is "0bit"; it must be from 1kbit to 10Tbit'),
+        (["bbr", "--rtt", "2h"], 'check: --rtt is "2h"'),
+        (["bbr", "--state", "x=drain"], "--state is of one trace"),
+        (["bbr", "--trace", "/dev/null", "--rate", "1Mbit", "--rtt", "1ms"], "/dev/null: the file is empty"),
+        (["bbr", "--trace", "x", "--cc", "bbr3"], "check: --cc and --trace do not go together"),
+        (["bbr", "--trace", "x", "--rate", "1Mbit", "--rate", "2Mbit"], "--rate: 2 values are too many"),
+        (["bbr", "--trace", "x", "--at", "rate fals=1s"], 'did you mean "rate falls"?'),
+        (["bbr", "--trace", "x", "--value", "batch=nan"], '--value is "nan"; it must be NAME=NUMBER'),
+        (["bbr", "--trace", "x", "--state", "Up=up"], '--state: unknown state "up"; '),
+        (["bbr", "--known", "a", "--baseline", "b"], "--known and --baseline"),
+        (["bbr", "--known", "none"], "none: no such file"),
+        (["bbr", "--junit", "none/x.xml"], "--junit: it cannot be written: no folder none"),
     ],
 )
 def test_mistakes_get_one_line_and_status_2(command: Command, line: list[str], found: str) -> None:

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+import time
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dumbbell.errors import InputError, nearest, shown
+from dumbbell.errors import (
+    Conflict,
+    InputError,
+    Missing,
+    OutOfRange,
+    TooMany,
+    UnknownName,
+    Unwritable,
+    WrongValue,
+    nearest,
+    shown,
+)
 
-PASSED, FAILED = 0, 1
+if TYPE_CHECKING:
+    from dumbbell.check import judge
+
 Option = typer.Option
+# those of bottleneck.rate and of flows.base_rtt, in bit/s and ns
+_LIMITS = {"--rate": (1_000, 10_000_000_000_000), "--rtt": (0, 60_000_000_000)}
+_LINE_EVERY = 10.0  # seconds between two lines of progress where stderr is no terminal
 
 
 def check(
@@ -25,7 +44,8 @@ def check(
         ),
     ] = None,
     case: Annotated[
-        list[str] | None, Option("--case", metavar="CASE", help="Number or key of a case; all by default.")
+        list[str] | None,
+        Option("--case", metavar="CASE", help="Number or key of a case; all by default, or all that a trace shows."),
     ] = None,
     rate: Annotated[
         list[str] | None, Option("--rate", help="Rate of the link, such as 10Mbit; several are allowed.")
@@ -34,7 +54,7 @@ def check(
         list[str] | None, Option("--rtt", help="Round-trip propagation, such as 20ms; several are allowed.")
     ] = None,
     trace: Annotated[
-        str | None, Option("--trace", metavar="FILE", help="Judge this qlog file by one case instead of a run.")
+        str | None, Option("--trace", metavar="FILE", help="Judge this qlog file instead of runs of our own.")
     ] = None,
     at: Annotated[
         list[str] | None,
@@ -45,53 +65,112 @@ def check(
     value: Annotated[
         list[str] | None, Option("--value", metavar="NAME=NUMBER", help="With --trace: the same of its values.")
     ] = None,
+    state: Annotated[
+        list[str] | None,
+        Option("--state", metavar="THEIRS=OURS", help="With --trace: what a state of the file is; - passes it over."),
+    ] = None,
     jobs: Annotated[int | None, Option(min=1, help="Parts at a time; all cores by default.")] = None,
     as_json: Annotated[bool, Option("--json", help="Every verdict with all that was looked at, as JSON.")] = False,
     as_markdown: Annotated[bool, Option("--markdown", help="Tables for a page.")] = False,
+    known: Annotated[
+        str | None, Option("--known", metavar="FILE", help="Expected failures: only what differs from them fails.")
+    ] = None,
+    baseline: Annotated[
+        str | None, Option("--baseline", metavar="JSON", help="A report of before: only what got worse fails.")
+    ] = None,
+    junit: Annotated[str | None, Option("--junit", metavar="FILE", help="Write JUnit's XML, too.")] = None,
+    github: Annotated[bool, Option("--github", help="Print annotations of GitHub Actions, too.")] = False,
     qlog: Annotated[str | None, Option("--qlog", metavar="DIR", help="Write the trace of every run as qlog.")] = None,
     figures: Annotated[
-        str | None, Option("--figures", metavar="DIR", help="Draw the trace of every case that failed.")
+        str | None,
+        Option(
+            "--figures", metavar="DIR", help="Draw the trace of every case that failed; with --trace the whole file."
+        ),
     ] = None,
     listed: Annotated[bool, Option("--list", help="List the cases.")] = False,
 ) -> None:
     """Put congestion controls through the test cases of the BBR draft, over a grid of rates and RTTs.
 
-    The status is 0 if all applicable cases passed, constants aside, 1 if one failed, 2 for bad input.
+    The status is 0 if all applicable cases passed, constants aside, 1 if one failed, 2 for bad input, 3 if nothing
+    could be judged or a judge cannot tell.
     """
-    from dumbbell.check import report, suite
+    from dumbbell.check import ci, judge, report, suite
     from dumbbell.check.cases import CASES
 
     if what != "bbr":
-        raise InputError("check", "", shown(what), "bbr", nearest(what, ["bbr"]))
-    if as_json and as_markdown:
-        raise InputError("check", "", "--json and --markdown", "one of them")
+        raise UnknownName("check", "", shown(what), ["bbr"], what="check")
+    for one, other in (
+        (("--json", as_json), ("--markdown", as_markdown)),
+        (("--known", known), ("--baseline", baseline)),
+        (("--github", github), ("--json", as_json)),
+    ):
+        if one[1] and other[1]:
+            raise Conflict("check", "", f"{one[0]} and {other[0]}", "one of them")
+    # before anything runs for minutes
+    expected = ci.expected(Path(known)) if known else None
+    before = ci.before(Path(baseline)) if baseline else None
+    if junit is not None and not Path(junit).parent.is_dir():
+        raise Unwritable("check", "--junit", f"no folder {Path(junit).parent}", "a file in a folder that exists")
     cases = _cases(case or [])
     if listed:
         print(
             "\n".join(f"{CASES[key].number:3} {key:20} {CASES[key].heading}\n    {CASES[key].expects}" for key in cases)
         )
         return
-    points, left_out = suite.grid(
-        [_quantity("rate", "--rate", one) for one in rate or []] or suite.RATES,
-        [_quantity("time", "--rtt", one) / 1e9 for one in rtt or []] or suite.RTTS,
-    )
-    if not points:
-        largest = next(iter(left_out.items()))
-        raise InputError("check", "--rate, --rtt", f"{largest[0]}: {largest[1]}", "a point of fewer segments")
-    if trace is not None:
-        _judge_file(trace, cases, points if rate and rtt else [], at or [], value or [], as_json=as_json)
-        return
-    if at or value:
-        raise InputError("check", "--at" if at else "--value", "no --trace", "--trace FILE beside it")
-    folders = [_folder(option, name) for option, name in (("--qlog", qlog), ("--figures", figures))]
-    wanted = suite.Wanted(traces=qlog is not None, failing=figures is not None)
-    controls = [_control(one) for one in cc or suite.VERSIONS]
-    found = suite.check(controls, cases, points, jobs=jobs, wanted=wanted, progress=_progress)
-    found = suite.Report(found.results, left_out, found.seconds, found.core_seconds)
-    print(report.as_json(found) if as_json else report.markdown(found) if as_markdown else report.text(found))
-    _keep(found, *folders)
-    if any(one.verdict.result == "failed" for one in found.results):
-        raise typer.Exit(FAILED)
+    rates = [_quantity("rate", "--rate", one) for one in rate or []]
+    rtts = [_quantity("time", "--rtt", one) / 1e9 for one in rtt or []]
+    others: dict[str, Any] = {}
+    lines: list[str] = []
+    if trace is None:
+        for option, words in (("--at", at), ("--value", value), ("--state", state)):
+            if words:
+                raise Missing("check", "--trace", f"a FILE: {option} is of one trace")
+        points, left_out = suite.grid(rates or suite.RATES, rtts or suite.RTTS)
+        if not points:
+            largest = next(iter(left_out.items()))
+            raise OutOfRange("check", "--rate, --rtt", f"{largest[0]}: {largest[1]}", "a point of fewer segments")
+        folders = [_folder(option, name) for option, name in (("--qlog", qlog), ("--figures", figures))]
+        wanted = suite.Wanted(traces=qlog is not None, failing=figures is not None)
+        controls = [_control(one) for one in cc or suite.VERSIONS]
+        found = suite.check(controls, cases, points, jobs=jobs, wanted=wanted, progress=_Progress())
+        found = suite.Report(found.results, left_out, found.seconds, found.core_seconds)
+        text = report.text(found)
+        _keep(found, *folders)
+    else:
+        for option, given in (("--cc", cc), ("--jobs", jobs), ("--qlog", qlog)):
+            if given:
+                raise Conflict("check", "", f"{option} and --trace", "one of them: a trace is judged as it is")
+        for option, several in (("--rate", rates), ("--rtt", rtts)):
+            if len(several) > 1:
+                raise TooMany("check", option, f"{len(several)} values", "one: that of the trace")
+        told = judge.Told(
+            next(iter(rates), None),
+            next(iter(rtts), None),
+            _times(at or []),
+            _values(value or []),
+            _states(state or []),
+            cases if case else None,
+        )
+        judged = judge.file(Path(trace), told)
+        found, others = judged.report, {"file": trace, "not_judged": judged.not_judged, "reading": judged.notes}
+        lines = [f"{trace}: {note}" for note in judged.notes]
+        text = report.one_by_one(found, judged.not_judged)
+        if figures is not None:
+            _draw_file(judged, Path(trace), figures)
+    gate = ci.gate(found, expected, before)
+    if known or baseline:
+        others["gate"] = ci.as_json(gate)
+        lines += gate.lines() or [f"nothing differs from {known or baseline}"]
+    if as_json:
+        print(report.as_json(found, **others))
+    else:
+        print("\n".join([report.markdown(found) if as_markdown else text, *lines]).rstrip("\n"))
+    if junit is not None:
+        _write(junit, ci.junit(found, gate))
+    if github:
+        print("\n".join(ci.github(found, gate)))
+    if status := ci.status(found, gate):
+        raise typer.Exit(status)
 
 
 def _cases(names: list[str]) -> list[str]:
@@ -103,8 +182,14 @@ def _cases(names: list[str]) -> list[str]:
     for name in names:
         keys = [key for key, one in CASES.items() if name in (key, one.number, one.number.rstrip("ab"))]
         if not keys:
-            allowed = ", ".join(f"{one.number} {key}" for key, one in CASES.items())
-            raise InputError("check", "--case", shown(name), allowed, nearest(name, CASES))
+            raise UnknownName(
+                "check",
+                "--case",
+                shown(name),
+                [f"{one.number} {key}" for key, one in CASES.items()],
+                nearest(name, CASES),
+                what="case",
+            )
         wanted += keys
     return list(dict.fromkeys(wanted))
 
@@ -113,9 +198,13 @@ def _quantity(kind: str, option: str, text: str) -> int:
     from dumbbell import units
 
     try:
-        return int(units.parse(kind, text))
+        value = int(units.parse(kind, text))
     except InputError as error:
         raise error.within("check", option) from None
+    if option in _LIMITS and not _LIMITS[option][0] <= value <= _LIMITS[option][1]:
+        least, most = (units.show(kind, limit) for limit in _LIMITS[option])
+        raise OutOfRange("check", option, shown(text), f"from {least} to {most}")
+    return value
 
 
 def _control(text: str) -> dict[str, Any]:
@@ -125,14 +214,14 @@ def _control(text: str) -> dict[str, Any]:
     try:
         table = tomllib.loads(f"cc = {text}")["cc"] if text.lstrip().startswith("{") else {"name": text}
     except tomllib.TOMLDecodeError:
-        raise InputError(
+        raise WrongValue(
             "check", "--cc", shown(text), 'a name, or a table such as { name = "bbr-draft", beta = 0.5 }'
         ) from None
     try:
         control(json.dumps(table))
     except InputError as error:
         key = error.key.removeprefix("flows[0].cc").removeprefix(".name").removeprefix(".")
-        raise InputError("check", f"--cc{': ' * bool(key)}{key}", error.found, error.allowed, error.nearest) from None
+        raise error.moved("check", f"--cc{': ' * bool(key)}{key}") from None
     assert isinstance(table, dict)
     return table
 
@@ -144,15 +233,34 @@ def _folder(option: str, name: str | None) -> Path | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
+        raise Unwritable(
             "check", option, f"{name}: {(error.strerror or str(error)).lower()}", "a folder to write to"
         ) from None
     return folder
 
 
-def _progress(done: int, of: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{done} of {of} parts", end="" if done < of else "\n", file=sys.stderr, flush=True)
+class _Progress:
+    """How many parts are done: a line that is written over on a terminal, elsewhere one every ten seconds."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._began = self._last = time.monotonic()
+
+    def __call__(self, done: int, of: int) -> None:
+        now = time.monotonic()
+        if self._terminal:
+            print(f"\r{done} of {of} parts", end="" if done < of else "\n", file=sys.stderr, flush=True)
+        elif now - self._last >= _LINE_EVERY and done < of:
+            self._last = now
+            print(f"{done} of {of} parts after {now - self._began:.0f} s", file=sys.stderr, flush=True)
+
+
+def _write(name: str, text: str) -> None:
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Unwritable("check", "--junit", f"{name}: {reason}", "a file to write to") from None
 
 
 def _keep(found: Any, logs: Path | None, drawings: Path | None) -> None:
@@ -166,67 +274,66 @@ def _keep(found: Any, logs: Path | None, drawings: Path | None) -> None:
         case = CASES[one.case]
         title = f"{case.number}. {case.heading}: {one.verdict.result}"
         if logs is not None:
-            qlog.write(logs / f"{figure.file_name(case, one.control, one.run)}.sqlog", one.run, title, one.control)
+            path = logs / f"{figure.file_name(case, one.control, one.run)}.sqlog"
+            qlog.write(path, one.run, title, one.control, one.case)
         if drawings is not None and one.verdict.result == "failed":
-            print(figure.save(one.run, case, one.verdict, one.control, drawings), file=sys.stderr)
+            print(figure.save(one.run, case, one.verdict.result, one.control, drawings), file=sys.stderr)
 
 
-def _judge_file(
-    file: str, cases: list[str], points: list[Any], at: list[str], value: list[str], *, as_json: bool
-) -> None:
-    """Judge a trace of whatever origin by one case."""
-    from dumbbell.check import qlog, report
+def _draw_file(judged: judge.Judged, path: Path, name: str) -> None:
+    from dumbbell.check import figure
     from dumbbell.check.cases import CASES
-    from dumbbell.check.lab import Point, Run, Setup
 
-    if len(cases) != 1:
-        raise InputError("check", "--trace", f"{len(cases)} cases", "--case CASE beside it, one")
-    trace, header = qlog.read(Path(file))
-    if points:
-        point = points[0]
-    elif {"rate_bit", "rtt_s"} <= set(header):
-        point = Point(int(header["rate_bit"]), float(header["rtt_s"]))
-    else:
-        raise InputError(file, "", "no rate_bit and rtt_s in its header", "--rate and --rtt beside it")
-    times = dict(header.get("times_s", {})) | {
-        name: _quantity("time", "--at", text) / 1e9 for name, text in map(_named, at)
-    }
-    values = dict(header.get("values", {})) | {name: _real(text) for name, text in map(_named, value)}
-    case = CASES[cases[0]]
-    try:
-        verdict = case.verdict(Run(trace, Setup(point, times, values)))
-    except KeyError as missing:
-        raise InputError(
-            file,
-            "",
-            f"nothing that says {missing.args[0]!r}",
-            f"--at {missing.args[0]!r}=TIME, or --value for a number",
-        ) from None
-    if as_json:
-        print(
-            json.dumps(
-                {"number": case.number, "case": case.key, "heading": case.heading} | report.plain(verdict), indent=1
-            )
-        )
-    else:
-        lines = [
-            f"  {'+' if one.held else 'c' if one.constant else 'F'} {one.what}: {one.found}" for one in verdict.checks
-        ]
-        reason = f": {verdict.reason}" if verdict.result == "not applicable" else ""
-        print("\n".join([f"{case.number}. {case.heading}: {verdict.result}{reason}", *lines]))
-    if verdict.result == "failed":
-        raise typer.Exit(FAILED)
+    folder = _folder("--figures", name)
+    assert folder is not None
+    print(figure.save_file(judged.run, path.name, folder), file=sys.stderr)
+    for one in judged.report.results:
+        if one.verdict.result == "failed" and one.run is not None:
+            print(figure.save(one.run, CASES[one.case], one.verdict.result, one.control, folder), file=sys.stderr)
 
 
-def _named(text: str) -> tuple[str, str]:
+def _times(words: list[str]) -> dict[str, float]:
+    from dumbbell.check.cases import TIMES
+
+    named = [_named("--at", "NAME=TIME", text, TIMES) for text in words]
+    return {name: _quantity("time", "--at", text) / 1e9 for name, text in named}
+
+
+def _values(words: list[str]) -> dict[str, float]:
+    from dumbbell.check.cases import VALUES
+
+    return {name: _real(text) for name, text in (_named("--value", "NAME=NUMBER", one, VALUES) for one in words)}
+
+
+def _states(words: list[str]) -> dict[str, str]:
+    from dumbbell.check import states
+    from dumbbell.check.trace import STATES
+
+    found = {}
+    for text in words:
+        theirs, equals, ours = text.rpartition("=")
+        if not equals or not states.normal(theirs):
+            raise WrongValue("check", "--state", shown(text), "THEIRS=OURS, such as Up=probe_up")
+        if ours not in (*STATES, states.IGNORED):
+            raise UnknownName("check", "--state", shown(ours), (*STATES, "-"), what="state")
+        found[theirs] = ours
+    return found
+
+
+def _named(option: str, form: str, text: str, allowed: Iterable[str]) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise InputError("check", "--at", shown(text), "NAME=TIME")
+        raise WrongValue("check", option, shown(text), form)
+    if name not in allowed:
+        raise UnknownName("check", option, shown(name), list(allowed))
     return name, value
 
 
 def _real(text: str) -> float:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        raise InputError("check", "--value", shown(text), "NAME=NUMBER") from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise WrongValue("check", "--value", shown(text), "NAME=NUMBER")
+    return value

@@ -9,8 +9,8 @@ import polars as pl
 
 from dumbbell import figures
 from dumbbell.check.lab import FRAME, Run
-from dumbbell.check.model import Case, Verdict
-from dumbbell.figures.over_time import Band
+from dumbbell.check.model import Case
+from dumbbell.errors import Nothing
 
 _BANDWIDTHS = {"max_bw_mbit": "max_bw", "bw_shortterm_mbit": "bw_shortterm", "pacing_rate_mbit": "pacing rate"}
 _VOLUMES = {
@@ -20,11 +20,12 @@ _VOLUMES = {
     "inflight_longterm": "inflight_longterm",
     "inflight_shortterm": "inflight_shortterm",
 }
+_RTTS = {"srtt_ms": "smoothed RTT", "min_rtt_ms": "min_rtt"}
 _MOST_ROUNDS = 60  # that are drawn around what happens
 
 
-def draw(run: Run, case: Case, verdict: Verdict, control: str) -> figures.Picture:
-    """Draw a run with its states as bands, the times at which it was disturbed as lines."""
+def draw(run: Run, case: Case, result: str, control: str) -> figures.Picture:
+    """Draw a run with its states, the times at which it was disturbed as lines."""
     trace, setup = run.trace, run.setup
     start, end = _window(run)
     rows = trace.rows(start, end)
@@ -46,22 +47,49 @@ def draw(run: Run, case: Case, verdict: Verdict, control: str) -> figures.Pictur
             steps=True,
             levels=[(point.bdp, "BDP")] if point.bdp >= 1 else [],
         ),
-        figures.Series(
-            pl.DataFrame({"time_s": trace.time[rows], "value": trace["backlog_bytes"][rows] / FRAME}),
-            "value",
-            None,
-            "queue, packets",
-            steps=True,
-        ),
     ]
-    bands = [
-        Band(max(one.start, start), min(one.end, end), one.state)
-        for one in trace.phases
+    if trace.has("backlog_bytes"):
+        queue = pl.DataFrame({"time_s": trace.time[rows], "value": trace["backlog_bytes"][rows] / FRAME})
+        panels.append(figures.Series(queue, "value", None, "queue, packets", steps=True))
+    marks = [(time, name) for name, time in setup.times.items() if start <= time <= end]
+    title = f"{case.number}. {case.heading}: {control}, {point}, {result}"
+    return figures.stacked_series(panels, marks=marks, states={control: _states(run, start, end)}, title=title)
+
+
+def draw_file(run: Run, name: str) -> figures.Picture:
+    """Draw a whole trace: states, bandwidths, window and what is in flight, RTT; what it has of these."""
+    trace, point = run.trace, run.setup.point
+    end = float(trace.time[-1])
+    rows = slice(0, len(trace))
+    panels = []
+    for columns, title, level in (
+        (_BANDWIDTHS, "bandwidth, Mbit/s", (point.goodput, "link")),
+        (_VOLUMES, "segments", (point.bdp, "BDP")),
+        (_RTTS, "RTT, ms", (point.rtt * 1e3, "base RTT")),
+    ):
+        values = _long(run, rows, columns)
+        if len(values):
+            panels.append(figures.Series(values, "value", "what", title, steps=True, levels=[level]))
+    if not panels:
+        raise Nothing(name, "--figures", "no bandwidth, window or RTT", "a trace with one of them")
+    marks = [(time, what) for what, time in run.setup.times.items() if time <= end]
+    states = {name: _states(run, 0.0, end)}
+    return figures.stacked_series(panels, marks=marks, states=states, title=f"{name}: {point}")
+
+
+def save_file(run: Run, name: str, folder: Path) -> Path:
+    """Draw a whole trace into a file of a folder."""
+    path = folder / f"{name.partition('.')[0] or 'trace'}-trace.png"
+    figures.save(draw_file(run, name), str(path))
+    return path
+
+
+def _states(run: Run, start: float, end: float) -> list[figures.Band]:
+    return [
+        figures.Band(max(one.start, start), min(one.end, end), one.state)
+        for one in run.trace.phases
         if one.end > start and one.start < end
     ]
-    marks = [(time, name) for name, time in setup.times.items() if start <= time <= end]
-    title = f"{case.number}. {case.heading}\n{control}, {point}: {verdict.result}"
-    return figures.stacked_series(panels, marks=marks, bands=bands, title=title)
 
 
 def _long(run: Run, rows: slice, names: dict[str, str]) -> pl.DataFrame:
@@ -95,8 +123,8 @@ def file_name(case: Case, control: str, run: Run) -> str:
     return f"{case.number}-{case.key}-{words}-{rate / 1e6:g}mbit-{rtt * 1e3:g}ms"
 
 
-def save(run: Run, case: Case, verdict: Verdict, control: str, folder: Path) -> Path:
+def save(run: Run, case: Case, result: str, control: str, folder: Path) -> Path:
     """Draw a run into a file of a folder."""
     path = folder / f"{file_name(case, control, run)}.png"
-    figures.save(draw(run, case, verdict, control), str(path))
+    figures.save(draw(run, case, result, control), str(path))
     return path

@@ -187,7 +187,10 @@ class Lab:
             rows = max(ns(point.round / _ROWS_IN_ROUND), ns(duration / MOST_ROWS))
             config["record"] |= {"trace": rows, "series": False}
             self.packets += packets
-            self._runs[kind] = known = (duration, traced(config))
+            try:
+                self._runs[kind] = known = (duration, traced(config))
+            except ValueError as limit:  # such as a batch of more than a minute
+                raise NotApplicable(f"the engine has no such path: {limit}") from None
         return known[1]
 
     def until(

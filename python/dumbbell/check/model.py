@@ -2,69 +2,120 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from dumbbell.check import fields
 from dumbbell.check.lab import PAYLOAD, Lab, NotApplicable, Run, Setup
 from dumbbell.check.trace import Phase, Trace
 
 SPECIFICATION = "draft-ietf-ccwg-bbr at 4ce5e87 (2026-08-03), appendix BBR Example Test Cases"
-PASSED, CONSTANT, FAILED, NOT_APPLICABLE = "passed", "constant", "failed", "not applicable"
+PASSED, CONSTANT, FAILED = "passed", "constant", "failed"
+CANNOT_TELL, NOT_APPLICABLE = "cannot tell", "not applicable"
 # what the results mean, best first
 MEANING = {
-    PASSED: "all that the case expects was seen",
-    CONSTANT: "the behaviour is that of the case, and only a constant or a flag differs from the draft's",
+    PASSED: "everything that the case expects was seen",
+    CONSTANT: "the behaviour is as expected; only a constant or a flag differs from the draft's",
     FAILED: "something that the case expects was not seen",
-    NOT_APPLICABLE: "the case makes no sense there, for a reason that is given",
+    CANNOT_TELL: "the trace lacks a field that the judge needs; the fields to log are named",
+    NOT_APPLICABLE: "the case makes no sense there, for the reason given",
 }
+_NOT_KNOWN = re.compile(r"(?<![a-z])nan(?![a-z])")  # a number that is not known there, as text
 
 
 @dataclass(frozen=True)
 class Check:
-    """One expectation: what it is, whether it held, what was found.
+    """One expectation: what it is, whether it held (None: cannot tell), what was found.
 
-    `constant`: only a constant or a flag of the draft is compared.
+    `constant`: only a constant or a flag of the draft is compared. `needs`: the columns that the trace lacks for it.
     """
 
     what: str
-    held: bool
+    held: bool | None
     found: str
     constant: bool = False
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a judge says of a case: its result, why, and every expectation that was looked at."""
+    """What a judge says of a case: its result, why, and every expectation that was looked at.
+
+    `log`: columns that the case needs and the trace lacks, if the judge cannot tell.
+    """
 
     result: str
     reason: str
     checks: tuple[Check, ...] = ()
+    log: tuple[str, ...] = ()
 
 
 class Checks:
     """Expectations of a case as they are looked at, in the order of the draft's steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, trace: Trace) -> None:
         self.all: list[Check] = []
+        self._trace = trace
 
-    def see(self, what: str, held: bool | np.bool_, found: str, *, constant: bool = False) -> bool:
-        """Note an expectation; return whether it held."""
+    def see(
+        self,
+        what: str,
+        held: bool | np.bool_,
+        found: str,
+        *,
+        needs: tuple[str, ...] = (),
+        unless: tuple[str, ...] = (),
+        constant: bool = False,
+    ) -> bool:
+        """Note an expectation; return whether it held.
+
+        Nobody can tell without the columns that it `needs`, nor if a number in `found` is not known. Without those of
+        `unless` nobody can tell that it failed.
+        """
+        lacking = self._lacking(needs if held else (*needs, *unless))
+        if lacking:
+            self.all.append(Check(what, None, f"needs {fields.to_log(lacking)}", constant, lacking))
+            return False
+        if _NOT_KNOWN.search(found):
+            known = _NOT_KNOWN.sub("not known", found)
+            self.all.append(Check(what, None, known, constant, self._lacking(unless)))
+            return False
         self.all.append(Check(what, bool(held), found, constant))
         return bool(held)
 
-    def near(self, what: str, value: float, expected: float, tolerance: float, unit: str = "") -> bool:
-        """Note that a constant of the draft is the expected one, within a share of it."""
+    def near(self, what: str, column: str, row: int, expected: float, tolerance: float) -> bool:
+        """Note that a constant of the draft, found in a row of a column, is as expected, within a share of it."""
+        value = float(self._trace[column][row])
         held = abs(value - expected) <= tolerance * expected
-        return self.see(what, held, f"{value:.4g}{unit}", constant=True)
+        return self.see(what, held, f"{value:.4g}", needs=(column,), constant=True)
+
+    def require(self, what: str, *needs: str) -> None:
+        """End the case if the trace lacks any of these columns, without which `what` cannot be looked at."""
+        if self._lacking(needs):
+            self.see(what, False, "", needs=needs)
+            raise Ended
+
+    def _lacking(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for name in columns if self._trace.lacks(name)))
 
     def verdict(self) -> Verdict:
-        """Return the result of all of them."""
-        broken = [check for check in self.all if not check.held]
+        """Return the result of all of them.
+
+        A constant or a flag that cannot be compared does not keep a case from passing; the reason names it.
+        """
+        broken = [check for check in self.all if check.held is False]
         reason = "; ".join(f"{check.what}: {check.found}" for check in broken)
         if any(not check.constant for check in broken):
             return Verdict(FAILED, reason, tuple(self.all))
+        unknown = [check for check in self.all if check.held is None]
+        open_ = "; ".join(f"{check.what}: {check.found}" for check in unknown)
+        if any(not check.constant for check in unknown):
+            return Verdict(CANNOT_TELL, open_, tuple(self.all))
+        reason = "; ".join(part for part in (reason, f"not compared: {open_}" if open_ else "") if part)
         return Verdict(CONSTANT if broken else PASSED, reason, tuple(self.all))
 
 
@@ -83,6 +134,11 @@ class Case:
     `number` counts the headings of the appendix, `heading` is the heading itself. `note` says what there is to know
     of the case as the draft has it.
     `without` are controls that lack what the case is about, and why.
+
+    For traces of others: `setup` is what has to be done to the flow, `times` and `values` what the judge must be told
+    of it by name, `told` what else may be said of it. `columns` is what the trace must have beside its states, `flags`
+    what is compared if it has it. `shown` says why a trace does not show the set-up, or nothing. `real` says how to
+    give a real stack these conditions.
     """
 
     number: str
@@ -91,21 +147,37 @@ class Case:
     expects: str
     prepare: Prepare
     judge: Judge
+    setup: str
+    real: str
+    columns: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    shown: Callable[[Trace, Setup], str] = lambda _trace, _setup: ""
     note: str = ""
     without: Mapping[str, str] = field(default_factory=dict)
 
     def verdict(self, run: Run) -> Verdict:
         """Judge a run."""
-        checks = Checks()
-        try:
-            if not any(run.trace.state):
-                raise NotApplicable("the control reports no states")
-            self.judge(run.trace, run.setup, checks)
-        except NotApplicable as reason:
-            return Verdict(NOT_APPLICABLE, str(reason), tuple(checks.all))
-        except Ended:
-            pass
-        return checks.verdict()
+        trace = run.trace
+        checks = Checks(trace)
+        if trace.lacks("state"):
+            checks.see("states", False, "", needs=("state",))
+        else:
+            try:
+                if not any(trace.state):
+                    raise NotApplicable("the control reports no states")
+                with np.errstate(all="ignore"):
+                    self.judge(trace, run.setup, checks)
+            except NotApplicable as reason:
+                return Verdict(NOT_APPLICABLE, _NOT_KNOWN.sub("not known", str(reason)), tuple(checks.all))
+            except Ended:
+                pass
+        found = checks.verdict()
+        if found.result != CANNOT_TELL:
+            return found
+        return replace(found, log=tuple(name for name in ("state", *self.columns) if trace.lacks(name)))
 
 
 def phase(
@@ -135,8 +207,10 @@ def phase(
 _PASSED_THROUGH = {"drain": ("probe_down", "probe_cruise"), "probe_down": ("probe_cruise",)}
 
 
-def follows(trace: Trace, checks: Checks, before: Phase, states: tuple[str, ...]) -> Phase:
-    """Return the phase after another, whose state must be one of these.
+def follows(
+    trace: Trace, checks: Checks, before: Phase, states: tuple[str, ...], unless: tuple[str, ...] = ()
+) -> Phase:
+    """Return the phase after another, whose state must be one of these; without the columns `unless` it may be another.
 
     DRAIN and PROBE_DOWN may begin and end with one ACK, if little is in flight; a trace then has the state after them.
     """
@@ -145,13 +219,15 @@ def follows(trace: Trace, checks: Checks, before: Phase, states: tuple[str, ...]
     if after is None:
         checks.see(f"{before.state} → {name}", False, "→ nothing")
         raise Ended
+    needs: tuple[str, ...] = ()
     held, found = after.state in states, f"→ {after.state}"
     if not held and any(after.state in _PASSED_THROUGH.get(state, ()) for state in states):
         row = after.rows.start
         target = max(float(trace["inflight_bdp"][row]), float(trace["inflight_bdp"][row - 1]))
         held = bool(trace["in_flight"][row] <= target + 4)
         found = f"→ {after.state}, {trace['in_flight'][row]:.0f} in flight, BBRInflight(1.0) {target:.0f}"
-    checks.see(f"{before.state} → {name}", held, found)
+        needs = ("in_flight", "inflight_bdp")
+    checks.see(f"{before.state} → {name}", held, found, needs=needs, unless=unless)
     return after
 
 
@@ -164,11 +240,13 @@ def burst(trace: Trace, row: int, setup: Setup) -> float:
     """Return the segments that a burst may add to what is in flight.
 
     A row is written after the control's answer was sent. A burst is what the pacing rate sends in 1 ms, from 2 segments
-    to 64 KB; up to 64 KB whatever the rate on paths shorter than about 5 ms (Linux tcp_tso_autosize).
+    to 64 KB; up to 64 KB whatever the rate on paths shorter than about 5 ms (Linux tcp_tso_autosize). A pacing rate
+    that is not known is taken for that of the link.
     """
     most = 65_536 / PAYLOAD
-    paced = trace["pacing_rate_mbit"][row]
-    segments = float(np.clip(paced * 1e6 / 8 * 1e-3 / PAYLOAD, 2, most)) if np.isfinite(paced) else 2.0
+    known = float(trace["pacing_rate_mbit"][row])
+    paced = known if np.isfinite(known) else setup.point.goodput
+    segments = float(np.clip(paced * 1e6 / 8 * 1e-3 / PAYLOAD, 2, most))
     if setup.point.rtt < 0.005:
         segments = most
     # Linux takes a burst that is on its way out of what is in flight: at a gain below one it takes longer to leave
@@ -211,4 +289,9 @@ def loss_in_round(trace: Trace, row: int, since: int) -> float:
 
 def a_round_before(trace: Trace, row: int, count: int = 1) -> int:
     """Return the row at which the round began that was `count` rounds ago."""
-    return int(np.searchsorted(trace["round"], trace["round"][row] - count))
+    return min(int(np.searchsorted(trace["round"], trace["round"][row] - count)), row)
+
+
+def bound(value: float) -> str:
+    """Return a bound in words: one that is not set is unbounded."""
+    return "unset" if math.isnan(value) else f"{value:.4g}"

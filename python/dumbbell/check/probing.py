@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from dumbbell.check.lab import BULK, Change, Lab, NotApplicable, Run, Setup
-from dumbbell.check.model import Case, Checks, burst, follows, loss_in_round, phase, rounds, target
+from dumbbell.check.model import Case, Checks, bound, burst, follows, loss_in_round, phase, rounds, target
+from dumbbell.check.shown import LONG, bulk_in, limited_in, loses_in_probe_up, state_at
 from dumbbell.check.startup import (
     APP_SHARE,
     FULL_BW,
     FULL_BW_ROUNDS,
+    INFLIGHT_COLUMNS,
+    LOSS_COLUMNS,
     LOSS_SEEN,
+    less,
     limited,
     on_link,
     probing_starts,
@@ -18,13 +22,13 @@ from dumbbell.check.startup import (
 from dumbbell.check.trace import Phase, Trace
 
 DOWN_GAIN = 0.9
+TARGET_COLUMNS = ("cwnd", "bw_mbit", "min_rtt_ms")  # of target()
 BETA, HEADROOM = 0.7, 0.15
 PROBE_WAIT, PROBE_ROUNDS = (
     (2.0, 3.0),
     63,
 )  # until the next probe: seconds, or rounds to coexist with Reno (section Time Scale for Probing)
 MIN_PIPE_CWND = 4
-LONG = 20  # rounds that stand for "indefinitely"
 
 
 def cycle(lab: Lab) -> float:
@@ -73,15 +77,26 @@ def _judge_up_plateau(trace: Trace, _: Setup, checks: Checks) -> None:
     up = phase(trace, checks, "probe_up")
     first, row = up.rows.start, up.rows.stop
     lost = trace["lost"][row] - trace["lost"][first]
-    checks.see("no loss", not lost > 0, f"{lost:.0f} lost")
+    checks.see("no loss", not lost > 0, f"{lost:.0f} lost", needs=("lost",))
     used = float(np.max(trace["in_flight"][up.rows]))
     bdp = float(trace["inflight_bdp"][first])
-    checks.see("it sends the BDP and more", used >= bdp, f"{used:.0f} in flight, BDP {bdp:.0f}")
+    checks.see("it sends the BDP and more", used >= bdp, f"{used:.0f} in flight, BDP {bdp:.0f}", needs=INFLIGHT_COLUMNS)
     growth = float(trace["max_bw_mbit"][row] / trace["max_bw_mbit"][first])
-    checks.see("the delivery rate does not grow", growth < FULL_BW, f"by {growth:.3g}")
+    checks.see("the delivery rate does not grow", growth < FULL_BW, f"by {growth:.3g}", needs=("max_bw_mbit",))
     passed = rounds(trace, first, row)
-    checks.see(f"it ends after {FULL_BW_ROUNDS} rounds without growth", passed >= FULL_BW_ROUNDS, f"after {passed:.0f}")
-    checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}", constant=True)
+    checks.see(
+        f"it ends after {FULL_BW_ROUNDS} rounds without growth",
+        passed >= FULL_BW_ROUNDS,
+        f"after {passed:.0f}",
+        needs=("round",),
+    )
+    checks.see(
+        "full_bw_now is set",
+        trace["full_bw_now"][row] == 1,
+        f"{trace['full_bw_now'][row]:g}",
+        needs=("full_bw_now",),
+        constant=True,
+    )
     follows(trace, checks, up, ("probe_down",))
 
 
@@ -132,7 +147,12 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     since = setup.times["loss begins"]
     start = trace.rows(setup.times["PROBE_UP"], since)
     share = float(np.mean(trace["app_limited"][start])) if start.stop > start.start else 0.0
-    checks.see("application-limited when the loss begins", share > 0.5, f"in {share:.0%} of the time before")
+    checks.see(
+        "application-limited when the loss begins",
+        share > 0.5,
+        f"in {share:.0%} of the time before",
+        needs=("app_limited",),
+    )
     row = trace.at(since)
     if trace.state[row] == "probe_rtt":
         raise NotApplicable("PROBE_RTT is due before the loss begins")
@@ -147,18 +167,20 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     after = follows(trace, checks, up, ("probe_down",))
     end = after.rows.start
     lost = loss_in_round(trace, end, row)
-    checks.see("loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight")
+    checks.see("loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight", needs=LOSS_COLUMNS)
     first = trace.when(lambda found: found["lost"] > found["lost"][row], since)
     seen = first if first is not None else since
     passed = rounds(trace, trace.at(seen), end)
-    checks.see("within three rounds of the first loss", passed <= 3, f"after {passed:.0f}")
+    checks.see("within three rounds of the first loss", passed <= 3, f"after {passed:.0f}", needs=("lost", "round"))
     before, now = float(trace["inflight_longterm"][row]), float(trace["inflight_longterm"][end])
     least = BETA * target(trace, row) - 1
     kept = np.isnan(now) if np.isnan(before) else abs(now - before) < 0.5
     checks.see(
         "inflight_longterm is kept, or at least Beta times the target",
         kept or now >= least,
-        f"{before:.0f} → {now:.0f}, at least {least:.0f}",
+        f"{bound(before)} → {bound(now)}" + ("" if kept else f", at least {least:.0f}"),
+        needs=("inflight_longterm",),
+        unless=TARGET_COLUMNS,
     )
 
 
@@ -174,11 +196,13 @@ def _limited_startup(lab: Lab) -> Run:
 def _judge_limited_startup(trace: Trace, _: Setup, checks: Checks) -> None:
     _without_loss(trace, checks, 0)
     share = float(np.mean(trace["app_limited"]))
-    checks.see("application-limited", share > 0.5, f"in {share:.0%} of the time")
+    checks.see("application-limited", share > 0.5, f"in {share:.0%} of the time", needs=("app_limited",))
     passed = rounds(trace, 0, len(trace) - 1)
     others = [one for one in trace.phases if one.state not in ("startup", "probe_rtt")]
     left = f"→ {others[0].state} at {others[0].start:.4g} s" if others else f"{passed:.0f} rounds"
-    checks.see(f"STARTUP for {LONG} rounds", passed >= LONG and not others, left)
+    # whatever the rounds, it has left
+    needs = () if others else ("round",)
+    checks.see(f"STARTUP for {LONG} rounds", passed >= LONG and not others, left, needs=needs)
 
 
 def _limited_up(lab: Lab) -> Run:
@@ -193,35 +217,37 @@ def _judge_limited_up(trace: Trace, setup: Setup, checks: Checks) -> None:
         raise NotApplicable("the flow is not in PROBE_UP")
     _without_loss(trace, checks, up.rows.start)
     share = float(np.mean(trace["app_limited"][up.rows]))
-    checks.see("application-limited", share > 0.5, f"in {share:.0%} of the time")
+    checks.see("application-limited", share > 0.5, f"in {share:.0%} of the time", needs=("app_limited",))
     last = up.rows.stop - 1
     after = trace.next(up)
     passed = rounds(trace, up.rows.start, last)
     if after is not None and after.state == "probe_rtt":
-        checks.see("PROBE_UP until PROBE_RTT is due", True, f"{passed:.0f} rounds")
+        checks.see("PROBE_UP until PROBE_RTT is due", True, f"{up.seconds:.3g} s")
         return
-    found = f"{passed:.0f} rounds{f', then {after.state}' if after else ''}"
-    checks.see(f"PROBE_UP for {LONG} rounds", after is None and passed >= LONG, found)
+    if after is not None:
+        checks.see(f"PROBE_UP for {LONG} rounds", False, f"{up.seconds:.3g} s, then {after.state}")
+        return
+    checks.see(f"PROBE_UP for {LONG} rounds", passed >= LONG, f"{passed:.0f} rounds", needs=("round",))
 
 
 def _without_loss(trace: Trace, checks: Checks, row: int) -> None:
     lost = trace["lost"][-1] - trace["lost"][row]
-    checks.see("no loss", not lost > 0, f"{lost:.0f} lost")
+    checks.see("no loss", not lost > 0, f"{lost:.0f} lost", needs=("lost",))
 
 
 # 8
 
 
-def _headroom(bound: float) -> float:
+def _headroom(longterm: float) -> float:
     """BBRInflightWithHeadroom()."""
-    return np.inf if np.isnan(bound) else max(bound - max(HEADROOM * bound, 1), MIN_PIPE_CWND)
+    return np.inf if np.isnan(longterm) else max(longterm - max(HEADROOM * longterm, 1), MIN_PIPE_CWND)
 
 
 def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
     up = phase(trace, checks, "probe_up")
     down = phase(trace, checks, "probe_down", up.start)
     first, row = down.rows.start, down.rows.stop
-    checks.near("ProbeDownPacingGain is 0.90", float(trace["pacing_gain"][first]), DOWN_GAIN, 0.002)
+    checks.near("ProbeDownPacingGain is 0.90", "pacing_gain", first, DOWN_GAIN, 0.002)
     after = trace.next(down)
     if (
         after is not None
@@ -229,15 +255,28 @@ def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
         and rounds(trace, first, row) >= min(PROBE_ROUNDS, target(trace, first)) - 2
     ):
         raise NotApplicable("it is time for the next probe, in rounds, before inflight is down")
-    follows(trace, checks, down, ("probe_cruise",))
+    # the next probe may be due by the count of rounds
+    follows(trace, checks, down, ("probe_cruise",), unless=("round", *TARGET_COLUMNS))
     in_flight, bdp = float(trace["in_flight"][row]), float(trace["inflight_bdp"][row])
-    bound, room = _headroom(float(trace["inflight_longterm"][row])), burst(trace, row, setup)
-    checks.see("inflight <= BBRInflight(1.0)", in_flight <= bdp + room, f"{in_flight:.0f} of {bdp:.0f}")
-    checks.see("inflight <= BBRInflightWithHeadroom()", in_flight <= bound + room, f"{in_flight:.0f} of {bound:.0f}")
+    headroom, room = _headroom(float(trace["inflight_longterm"][row])), burst(trace, row, setup)
+    checks.see(
+        "inflight <= BBRInflight(1.0)",
+        in_flight <= bdp + room,
+        f"{in_flight:.0f} of {bdp:.0f}",
+        needs=INFLIGHT_COLUMNS,
+    )
+    bounds = ("in_flight", "inflight_longterm")
+    checks.see(
+        "inflight <= BBRInflightWithHeadroom()",
+        in_flight <= headroom + room,
+        f"{in_flight:.0f} of {headroom:.0f}",
+        needs=bounds,
+    )
     inside = slice(first + 1, row)
     least = np.minimum(trace["inflight_bdp"][inside], [_headroom(one) for one in trace["inflight_longterm"][inside]])
     low = float(np.min(trace["in_flight"][inside] - least)) if row > first + 1 else 0.0
-    checks.see("and not before", low >= -room, f"down to {low:+.0f}")
+    needs = (*INFLIGHT_COLUMNS, "inflight_longterm")
+    checks.see("and not before", low >= -room, f"down to {low:+.0f}", needs=needs)
 
 
 # 9
@@ -275,6 +314,9 @@ def _late_down(lab: Lab) -> Run:
 
 def _judge_late_down(trace: Trace, setup: Setup, checks: Checks) -> None:
     down = phase(trace, checks, "probe_down", setup.times["rate falls"] - 1e-9)
+    checks.require(
+        "whether inflight falls below the bounds before it is time to probe", *INFLIGHT_COLUMNS, "inflight_longterm"
+    )
     first, row = down.rows.start, down.rows.stop
     after = trace.next(down)
     inside = slice(first, row)
@@ -283,20 +325,22 @@ def _judge_late_down(trace: Trace, setup: Setup, checks: Checks) -> None:
     passed = rounds(trace, first, row)
     if after is not None and after.state == "probe_cruise" and low <= burst(trace, row, setup):
         raise NotApplicable(
-            f"{setup.values['decrease']:.0%} less does not keep inflight above BBRInflight(1.0) until it is "
-            f"time to probe: PROBE_DOWN paces at 0.9 times 0.99, and the queue of "
+            f"inflight does not stay above BBRInflight(1.0) until it is time to probe{less(setup)}: "
+            f"PROBE_DOWN paces at 0.9 times 0.99, and the queue of "
             f"PROBE_UP is gone after {passed:.0f} rounds, {down.seconds:.3g} s"
         )
     follows(trace, checks, down, ("probe_refill",))
     due = min(PROBE_ROUNDS, float(trace["inflight_bdp"][first]), float(trace["cwnd"][first])) - 2
     waited = down.seconds >= PROBE_WAIT[0] or passed >= due
-    found = f"after {down.seconds:.3g} s, {passed:.0f} rounds"
-    checks.see("not before bw_probe_wait, 2 to 3 s, or the rounds for Reno", waited, found)
+    counted = "" if trace.lacks("round") else f", {passed:.0f} rounds"
+    found = f"after {down.seconds:.3g} s{counted}"
+    checks.see("not before bw_probe_wait, 2 to 3 s, or the rounds for Reno", waited, found, unless=("round", "cwnd"))
     most = PROBE_WAIT[1] + 2 * setup.point.round
     checks.see(
         "and then at once",
-        down.seconds <= most + 0.1 * setup.point.round + 3 * float(trace["srtt_ms"][row]) / 1e3,
+        down.seconds <= most + 0.1 * setup.point.round + 3 * float(np.nan_to_num(trace["srtt_ms"][row])) / 1e3,
         found,
+        unless=("srtt_ms",),
     )
 
 
@@ -334,23 +378,36 @@ def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
     up = phase(trace, checks, "probe_up", setup.times["PROBE_UP"] - 1e-9)
     first, row = up.rows.start, up.rows.stop
     before = float(trace["inflight_longterm"][first])
-    checks.see("inflight_longterm is set before", np.isfinite(before), f"{before:.0f}")
+    checks.see("inflight_longterm is set before", np.isfinite(before), bound(before), needs=("inflight_longterm",))
     full = trace["full_bw_now"][row - 1]
     # BBRv2 keeps that of STARTUP
-    checks.see("no plateau before the loss", full != 1 or trace["full_bw_now"][first] == 1, f"full_bw_now {full:g}")
+    checks.see(
+        "no plateau before the loss",
+        full != 1 or trace["full_bw_now"][first] == 1,
+        f"full_bw_now {full:g}",
+        needs=("full_bw_now",),
+    )
     after = follows(trace, checks, up, ("probe_down",))
     lost = loss_in_round(trace, row, first)
-    checks.see("loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight")
+    checks.see("loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight", needs=LOSS_COLUMNS)
     seen = trace.when(lambda found: found["lost"] > found["lost"][first], up.start)
     passed = rounds(trace, trace.at(seen if seen is not None else up.start), row)
-    checks.see("at once", passed <= 2, f"{passed:.0f} rounds after the first loss")
-    highest = float(np.nanmax(trace["inflight_longterm"][up.rows]))
+    checks.see("at once", passed <= 2, f"{passed:.0f} rounds after the first loss", needs=("lost", "round"))
+    highest = float(np.fmax.reduce(trace["inflight_longterm"][up.rows]))
     now = float(trace["inflight_longterm"][after.rows.start])
     least = BETA * target(trace, row - 1) - 1
     checks.see(
-        "inflight_longterm is not raised by it", now <= highest + burst(trace, row, setup), f"{highest:.0f} → {now:.0f}"
+        "inflight_longterm is not raised by it",
+        now <= highest + burst(trace, row, setup),
+        f"{bound(highest)} → {bound(now)}",
+        needs=("inflight_longterm",),
     )
-    checks.see("and is at least Beta times the target", now >= least, f"{now:.0f}, at least {least:.0f}")
+    checks.see(
+        "and is at least Beta times the target",
+        now >= least,
+        f"{bound(now)}, at least {least:.0f}",
+        needs=("inflight_longterm", *TARGET_COLUMNS),
+    )
 
 
 # 22
@@ -389,14 +446,15 @@ def _judge_idle_refill(trace: Trace, setup: Setup, checks: Checks) -> None:
     refill = phase(trace, checks, "probe_refill", setup.times["application limits"])
     first, row = refill.rows.start, refill.rows.stop
     share = _limited_in(trace, refill)
-    checks.see("application-limited during PROBE_REFILL", share > 0.9, f"in {share:.0%} of it")
+    checks.see("application-limited during PROBE_REFILL", share > 0.9, f"in {share:.0%} of it", needs=("app_limited",))
     before, now = float(trace["max_bw_mbit"][first]), float(trace["max_bw_mbit"][row])
-    checks.see("max_bw is not lowered", now >= 0.999 * before, f"{before:.4g} → {now:.4g} Mbit/s")
+    known = ("max_bw_mbit",)
+    checks.see("max_bw is not lowered", now >= 0.999 * before, f"{before:.4g} → {now:.4g} Mbit/s", needs=known)
     after = follows(trace, checks, refill, ("probe_up",))
     passed = rounds(trace, first, row)
-    checks.see("after one round", passed <= 2, f"after {passed:.0f}")
+    checks.see("after one round", passed <= 2, f"after {passed:.0f}", needs=("round",))
     held = float(np.min(trace["max_bw_mbit"][after.rows]))
-    checks.see("max_bw is kept while it probes", held >= 0.999 * before, f"{held:.4g} Mbit/s")
+    checks.see("max_bw is kept while it probes", held >= 0.999 * before, f"{held:.4g} Mbit/s", needs=known)
 
 
 _NO_PHASES = "BBRv1 has a fixed cycle of gains, without REFILL, bounds and rules that end a probe"
@@ -409,6 +467,11 @@ PROBING_CASES = (
         "three rounds of less than 25 % growth set full_bw_now and lead to PROBE_DOWN",
         _one_probe,
         _judge_up_plateau,
+        setup="a bulk transfer for some seconds, without loss",
+        real="as case 1",
+        columns=("lost", "in_flight", "inflight_bdp", "max_bw_mbit", "round"),
+        flags=("full_bw_now",),
+        shown=bulk_in("probe_up"),
         without=_V1,
     ),
     Case(
@@ -418,6 +481,21 @@ PROBING_CASES = (
         "an application at half of the rate; loss above 2 % leads to PROBE_DOWN",
         _lossy_probe,
         _judge_lossy_probe,
+        setup="an application at half of the rate from PROBE_BW on; random loss above 8 % from a time in PROBE_UP on",
+        real="as case 2",
+        columns=(
+            "app_limited",
+            "lost",
+            "in_flight",
+            "inflight_bdp",
+            "round",
+            "inflight_longterm",
+            "cwnd",
+            "bw_mbit",
+            "min_rtt_ms",
+        ),
+        times=("PROBE_UP", "loss begins"),
+        told=("loss",),
         note="The case wants inflight_longterm updated regardless of the application limit. The draft's "
         "HandleInflightTooHigh() does not lower it where the sample "
         "is application-limited, so either is accepted: it is kept, or set to at least Beta times the target.",
@@ -430,6 +508,10 @@ PROBING_CASES = (
         f"STARTUP: an application at half of the rate stays there; {LONG} rounds stand for ever",
         _limited_startup,
         _judge_limited_startup,
+        setup="an application at half of the rate from the first packet on, for more than 20 round trips",
+        real="your application, behind `dumbbell shell`",
+        columns=("lost", "app_limited", "round"),
+        shown=limited_in("startup", LONG),
     ),
     Case(
         "7b",
@@ -438,6 +520,12 @@ PROBING_CASES = (
         f"PROBE_UP: the same; {LONG} rounds, or until PROBE_RTT is due",
         _limited_up,
         _judge_limited_up,
+        setup="an application at half of the rate from PROBE_BW on, until more than 20 round trips after a "
+        "PROBE_UP began",
+        real="your application, behind `dumbbell shell`",
+        columns=("lost", "app_limited", "round"),
+        times=("PROBE_UP",),
+        shown=limited_in("probe_up", LONG),
         without=_V1,
     ),
     Case(
@@ -447,6 +535,11 @@ PROBING_CASES = (
         "pacing gain 0.90; PROBE_CRUISE when inflight is at most BBRInflightWithHeadroom() and BBRInflight(1.0)",
         _one_down,
         _judge_down_inflight,
+        setup="as case 5",
+        real="as case 1",
+        columns=("in_flight", "inflight_bdp", "inflight_longterm", "round", "cwnd", "bw_mbit", "min_rtt_ms"),
+        flags=("pacing_gain",),
+        shown=bulk_in("probe_down"),
         without=_V1,
     ),
     Case(
@@ -456,6 +549,12 @@ PROBING_CASES = (
         "the link gets slower as PROBE_DOWN begins; PROBE_REFILL without PROBE_CRUISE when it is time to probe",
         _late_down,
         _judge_late_down,
+        setup="a bulk transfer; the link loses 10 % of its rate when PROBE_DOWN begins",
+        real="as case 4, at the time of PROBE_DOWN",
+        columns=("in_flight", "inflight_bdp", "inflight_longterm", "round", "cwnd", "srtt_ms"),
+        times=("rate falls",),
+        told=("decrease",),
+        shown=state_at("rate falls", "probe_down"),
         note="PROBE_DOWN paces at 0.9 of the estimate less a margin of 1 %, which is 1 % less than what is "
         "left of the link: inflight falls all the same, by about "
         "1 % of the BDP a round trip. Where the queue of PROBE_UP is gone before it is time to probe, the case "
@@ -469,6 +568,12 @@ PROBING_CASES = (
         "loss before the plateau: inflight_longterm by Beta, PROBE_DOWN at once",
         _loss_below_bound,
         _judge_loss_below_bound,
+        setup="a bulk transfer; random loss for a round trip of one PROBE_UP, then again in a later one",
+        real="as case 2",
+        columns=("inflight_longterm", "full_bw_now", "lost", "in_flight", "round", "cwnd", "bw_mbit", "min_rtt_ms"),
+        times=("PROBE_UP",),
+        told=("first loss", "second loss", "loss"),
+        shown=loses_in_probe_up,
         without=_V1,
     ),
     Case(
@@ -478,6 +583,11 @@ PROBING_CASES = (
         "an application at 0.3 of the rate during PROBE_REFILL: max_bw is kept, PROBE_UP follows",
         _idle_refill,
         _judge_idle_refill,
+        setup="a bulk transfer that becomes an application at 0.3 of the rate before a PROBE_REFILL",
+        real="your application, behind `dumbbell shell`",
+        columns=("app_limited", "max_bw_mbit", "round"),
+        times=("application limits",),
+        told=("share",),
         note="The application goes on slowly instead of pausing: without acknowledgements no round trip would end.",
         without=_V1,
     ),

@@ -1,62 +1,57 @@
-"""Traces as qlog: JSON text sequences (RFC 7464) of draft-ietf-quic-qlog-main-schema.
+"""Traces as qlog, written as JSON text sequences (RFC 7464) of draft-ietf-quic-qlog-main-schema.
 
 Events are those of draft-ietf-quic-qlog-quic-events. `quic:congestion_state_updated` has the state of the control,
 `quic:recovery_metrics_updated` the metrics of QUIC's schema and, beside them, the variables of BBR under the draft's
-names. Volumes are segments where their name says nothing else; `congestion_window` and `bytes_in_flight` are bytes of
-payload. A file may have any of these fields: what is missing is unknown to the judge.
+names (`fields.FIELDS`). A file may have any of these fields: what is missing is unknown to the judge. `qlog_file` says
+which forms of files are read.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dumbbell.check.lab import PAYLOAD, Run
-from dumbbell.check.trace import NEEDED, NUMBERS, Trace
-from dumbbell.errors import InputError
+from dumbbell.check import states
+from dumbbell.check.fields import BY_COLUMN, COUNT, FIELDS, FLAG
+from dumbbell.check.lab import Run
+from dumbbell.check.qlog_file import Event, events
+from dumbbell.check.trace import Trace
+from dumbbell.errors import Nothing, UnknownName, WrongValue, shown
 
 _SEPARATOR = "\x1e"
-# of recovery_metrics_updated: our column, and by what it is multiplied
-_METRICS = {
-    "min_rtt": ("min_rtt_ms", 1.0),
-    "smoothed_rtt": ("srtt_ms", 1.0),
-    "congestion_window": ("cwnd", float(PAYLOAD)),
-    "bytes_in_flight": ("in_flight", float(PAYLOAD)),
-    "pacing_rate": ("pacing_rate_mbit", 1e6),
-}
-# beside them: the draft's names, and ours
-_VARIABLES = {
-    "bbr_max_bw": ("max_bw_mbit", 1e6),
-    "bbr_bw": ("bw_mbit", 1e6),
-    "bbr_bw_shortterm": ("bw_shortterm_mbit", 1e6),
-    "bbr_inflight_shortterm": ("inflight_shortterm", 1.0),
-    "bbr_inflight_longterm": ("inflight_longterm", 1.0),
-    "bbr_inflight": ("inflight_bdp", 1.0),
-    "bbr_probe_up_step": ("probe_up_step", 1.0),
-    "bbr_pacing_gain": ("pacing_gain", 1.0),
-    "bbr_cwnd_gain": ("cwnd_gain", 1.0),
-    "bbr_round_count": ("round", 1.0),
-    "bbr_extra_acked": ("extra_acked", 1.0),
-    "bbr_full_bw_now": ("full_bw_now", 1.0),
-    "bbr_full_bw_reached": ("full_bw_reached", 1.0),
-    "bbr_idle_restart": ("idle_restart", 1.0),
-    "delivered": ("delivered", 1.0),
-    "lost": ("lost", 1.0),
-    "sent": ("sent", 1.0),
-    "timeouts": ("timeouts", 1.0),
-    "undone": ("undone", 1.0),
-    "app_limited": ("app_limited", 1.0),
-    "queue_bytes": ("backlog_bytes", 1.0),
-}
-FIELDS = _METRICS | _VARIABLES
 _STATE, _METRIC = "congestion_state_updated", "recovery_metrics_updated"
-_ALLOWED = "a qlog file: one JSON object a line, or a JSON text sequence"
+# events that have a state, metrics or both: those of the draft, qlog's names before version 0.3, mvfst's
+# (QLoggerTypes.cpp: metric_update has the RTTs) and s2n-quic's (events/connection.rs)
+_EVENTS = (_STATE, _METRIC, "metrics_updated", "metric_update", "congestion_metric_update", "bbr_state_changed")
+_STATE_KEYS, _PHASE_KEYS = ("new", "state"), ("phase", "cycle_phase")
+_MOST_NAMED = 8  # unknown states that an error names
+# what loss recovery is called in `recovery_state`, without case and separators: Linux's names and those of mvfst
+_RECOVERY = {"open", "disorder", "cwr", "recovery", "loss"}
+_NAMES = {name: (one, by) for one in FIELDS for name, by in one.names().items()}
+# what has no value before its first event: nothing was counted, and no flag set
+_ZERO_AT_FIRST = {one.column for one in FIELDS if one.unit in (COUNT, FLAG)}
 
 
-def write(path: Path, run: Run, title: str, control: str) -> None:
-    """Write a trace; the path and its changes are in the header."""
+@dataclass
+class Log:
+    """What a file says: the trace, what its header knows of the path, and what there is to know of the reading."""
+
+    trace: Trace
+    header: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def cut(self) -> bool:
+        """Whether the file is cut off: whoever wrote it did not come to the end."""
+        return any("cut off" in note for note in self.notes)
+
+
+def write(path: Path, run: Run, title: str, control: str, case: str) -> None:
+    """Write a trace; the path, its changes and the case are in the header."""
     trace, setup = run.trace, run.setup
     header = {
         "file_schema": "urn:ietf:params:qlog:file:sequential",
@@ -71,6 +66,8 @@ def write(path: Path, run: Run, title: str, control: str) -> None:
                 "reference_time": {"clock_type": "monotonic", "epoch": "unknown"},
             },
             "event_schemas": ["urn:ietf:params:qlog:events:quic-12"],
+            "case": case,
+            "control": control,
             "rate_bit": setup.point.rate,
             "rtt_s": setup.point.rtt,
             "times_s": setup.times,
@@ -79,7 +76,8 @@ def write(path: Path, run: Run, title: str, control: str) -> None:
     }
     with path.open("w", encoding="utf-8") as file:
         _record(file, header)
-        columns = {name: trace[column] * factor for name, (column, factor) in FIELDS.items() if trace.has(column)}
+        # a column of nothing but NaN, too: null says that it is known and not set
+        columns = {one.name: trace[one.column] * one.factor for one in FIELDS if not trace.lacks(one.column)}
         before: dict[str, float | None] = {}
         state = ca_state = ""
         for row in range(len(trace)):
@@ -89,11 +87,7 @@ def write(path: Path, run: Run, title: str, control: str) -> None:
                 change = {"old": state, "new": now, "recovery_state": ca_now}
                 _record(file, {"time": time, "name": f"quic:{_STATE}", "data": change})
                 state, ca_state = now, ca_now
-            data = {
-                name: None if math.isnan(value) else float(value)
-                for name, column in columns.items()
-                for value in (column[row],)
-            }
+            data = {name: None if math.isnan(column[row]) else float(column[row]) for name, column in columns.items()}
             changed = {name: value for name, value in data.items() if before.get(name, math.inf) != value}
             if changed:
                 _record(file, {"time": time, "name": f"quic:{_METRIC}", "data": changed})
@@ -104,68 +98,109 @@ def _record(file: Any, value: dict[str, Any]) -> None:
     file.write(f"{_SEPARATOR}{json.dumps(value)}\n")
 
 
-def read(path: Path) -> tuple[Trace, dict[str, Any]]:
-    """Return the trace of a file, and what its header says of the path.
+def read(path: Path, own_states: Mapping[str, str] | None = None) -> Log:
+    """Return the trace of a file, what its header says of the path, and notes on the reading.
 
-    A metric holds until the next event that has it. Events other than these two are passed over. Raises InputError.
+    `own_states` are names of states that the user declares, and ours for them. A metric holds until the next event
+    that has it. Other events are passed over. Raises InputError.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # the separator would be an end of a line to splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            str(path), "", getattr(error, "strerror", None) or "a file that is no text", _ALLOWED
-        ) from None
-    rows: list[tuple[float, str, str, dict[str, Any]]] = []
-    header: dict[str, Any] = {}
-    known: dict[str, Any] = {}
-    state, ca_state = "", "open"
-    for number, line in enumerate(lines, 1):
-        text = line.strip(_SEPARATOR + " \t\r")
-        if not text:
-            continue
-        try:
-            value = json.loads(text)
-        except ValueError:
-            raise InputError(str(path), f"line {number}", text[:40], _ALLOWED) from None
-        if not isinstance(value, dict):
-            raise InputError(str(path), f"line {number}", text[:40], "a JSON object")
-        if "name" not in value:
-            header |= value.get("trace", {}) if isinstance(value.get("trace"), dict) else {}
-            continue
-        name, data, time = str(value["name"]).rpartition(":")[2], value.get("data"), value.get("time")
-        if not isinstance(data, dict) or not isinstance(time, int | float):
-            raise InputError(str(path), f"line {number}", text[:40], "an event with time and data")
-        if name == _STATE:
-            state, ca_state = str(data.get("new", state)), str(data.get("recovery_state", ca_state))
-        elif name in (_METRIC, "metrics_updated"):
-            known |= data
-        else:
-            continue
-        if rows and rows[-1][0] == time:
-            rows.pop()
-        rows.append((float(time), state, ca_state, dict(known)))
-    if not rows:
-        raise InputError(str(path), "", "no event of congestion control", f"events {_STATE} and {_METRIC}")
-    columns: dict[str, Any] = {
-        "time_s": [row[0] / 1e3 for row in rows],
-        "state": [row[1] for row in rows],
-        "ca_state": [row[2] for row in rows],
-    }
-    for field, (column, factor) in FIELDS.items():
-        if column in NUMBERS and any(field in row[3] for row in rows):
-            columns[column] = [_number(path, field, row[3].get(field)) / factor for row in rows]
-    missing = [name for name in NEEDED if name not in columns]
-    if missing:
-        names = {column: field for field, (column, _) in FIELDS.items()}
-        raise InputError(
-            str(path), "", f"no {', '.join(names.get(name, name) for name in missing)}", "a trace with these"
+    file = events(path, _EVENTS)
+    rows = _Rows(path, {states.normal(theirs): ours for theirs, ours in (own_states or {}).items()})
+    for event in file.events:
+        rows.take(event)
+    if not rows.times:
+        raise Nothing(str(path), "", "no event of congestion control", f"events {_STATE} and {_METRIC}")
+    if rows.has_unknown():
+        found = ", ".join(shown(name) for name in list(rows.unknown)[:_MOST_NAMED])
+        example = shown(next(iter(rows.unknown)))
+        raise UnknownName(
+            str(path),
+            "",
+            found,
+            f"known are {states.ALLOWED}; or --state {example}=STATE, --state {example}=- to pass it over",
+            what="state",
         )
-    return Trace(columns), header
+    return Log(Trace(rows.columns()), file.header, file.notes)
 
 
-def _number(path: Path, field: str, value: Any) -> float:
-    if value is None:
-        return math.nan
-    if isinstance(value, bool | int | float):
-        return float(value)
-    raise InputError(str(path), field, str(value)[:40], "a number")
+class _Rows:
+    """Rows of a trace as they come from events."""
+
+    def __init__(self, path: Path, own: dict[str, str]) -> None:
+        self.times: list[float] = []
+        self.unknown: dict[str, None] = {}
+        self._path, self._own = path, own
+        self._states: list[str] = []
+        self._recoveries: list[str] = []
+        self._metrics: list[dict[str, float]] = []
+        self._state, self._recovery = "", "open"
+        self._known: dict[str, float] = {}
+        self._has_states = self._has_recovery = self._alone = False
+
+    def take(self, event: Event) -> None:
+        """Add what an event says."""
+        for key, value in event.data.items():
+            known = _NAMES.get(key)
+            if known is not None:
+                one, by = known
+                scale = event.unit if one.unit == "ms" else 1.0
+                self._known[one.column] = one.ours(self._number(key, value) * scale / by)
+        # congestion_metric_update has both; recovery_metrics_updated has no states
+        if event.name not in (_METRIC, "metrics_updated", "metric_update"):
+            self._take_state(event.data)
+        state = self._state
+        alone = state == states.PROBE_BW_ALONE
+        if alone:
+            state = states.by_gain(self._known.get("pacing_gain", 1.0))
+            self._alone = True
+        # a row of the same time is replaced, but for a state that lasted no time
+        if self.times and self.times[-1] == event.time and (self._states[-1] == state or alone):
+            for column in (self.times, self._states, self._recoveries, self._metrics):
+                column.pop()
+        self.times.append(event.time)
+        self._states.append(state)
+        self._recoveries.append(self._recovery)
+        self._metrics.append(dict(self._known))
+
+    def has_unknown(self) -> bool:
+        """Whether there are states of which nothing is known: PROBE_BW without phase and gain is one."""
+        if self._alone and "pacing_gain" not in self._known:
+            self.unknown.setdefault(states.PROBE_BW_ALONE)
+        return bool(self.unknown)
+
+    def _take_state(self, data: dict[str, Any]) -> None:
+        recovery = data.get("recovery_state")
+        if isinstance(recovery, str) and states.normal(recovery) in _RECOVERY:
+            self._recovery, self._has_recovery = states.normal(recovery), True
+        name = next((data[key] for key in _STATE_KEYS if isinstance(data.get(key), str)), None)
+        if not name:
+            return
+        phase = next((data[key] for key in _PHASE_KEYS if isinstance(data.get(key), str)), "")
+        found = states.ours(name + phase, self._own) or states.ours(name, self._own)
+        if found is None:
+            self.unknown.setdefault(name)
+        elif found != states.IGNORED:
+            self._state, self._has_states = found, True
+
+    def _number(self, key: str, value: Any) -> float:
+        if value is None:
+            return math.nan
+        if isinstance(value, bool | int | float):
+            try:
+                return float(value)
+            except OverflowError:
+                return math.inf
+        raise WrongValue(str(self._path), key, shown(value, 40), "a number")
+
+    def columns(self) -> dict[str, Any]:
+        """Return what a trace is made of."""
+        found: dict[str, Any] = {"time_s": self.times}
+        if self._has_states:
+            found["state"] = self._states
+        if self._has_recovery:
+            found["ca_state"] = self._recoveries
+        for column in BY_COLUMN:
+            if any(column in row for row in self._metrics):
+                first = 0.0 if column in _ZERO_AT_FIRST else math.nan
+                found[column] = [row.get(column, first) for row in self._metrics]
+        return found

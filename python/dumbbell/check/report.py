@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dumbbell import units
+from dumbbell.check import fields
 from dumbbell.check.cases import CASES
 from dumbbell.check.lab import Point
-from dumbbell.check.model import CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED, SPECIFICATION, Verdict
+from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED, SPECIFICATION, Verdict
 from dumbbell.check.suite import Report, Result
 
-_SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", NOT_APPLICABLE: "."}
+_SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", CANNOT_TELL: "?", NOT_APPLICABLE: "."}
+_CHECK_SIGNS = {True: "+", False: "F", None: "?"}
 _MOST_REASONS = 3  # of a case and a control
 
 
@@ -25,18 +27,25 @@ class Count:
     constant: int
     failed: int
     of: int  # points at which it applies
+    unknown: int = 0
 
     @classmethod
     def of_results(cls, results: Sequence[Result]) -> Count:
         """Count results."""
         found = [one.verdict.result for one in results]
         return cls(
-            found.count(PASSED), found.count(CONSTANT), found.count(FAILED), len(found) - found.count(NOT_APPLICABLE)
+            found.count(PASSED),
+            found.count(CONSTANT),
+            found.count(FAILED),
+            len(found) - found.count(NOT_APPLICABLE),
+            found.count(CANNOT_TELL),
         )
 
     def __str__(self) -> str:
         if not self.of:
             return "-"
+        if self.failed == 0 and self.unknown:
+            return f"cannot tell {self.unknown} of {self.of}"
         if self.failed == 0:
             return f"{'passed' if not self.constant else 'constant'} {self.of}"
         return f"failed {self.failed} of {self.of}"
@@ -88,11 +97,37 @@ def _legend() -> str:
     return "\n".join(f"{sign} {result}: {MEANING[result]}" for result, sign in _SIGNS.items())
 
 
+def totals(report: Report) -> str:
+    """Return how many verdicts there are of each result, in words."""
+    found = [one.verdict.result for one in report.results]
+    return ", ".join(f"{found.count(result)} {result}" for result in MEANING if result in found)
+
+
+def seconds(value: float) -> str:
+    """Return a duration in words, with a digit after the point below ten seconds."""
+    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
+
+
 def _summary(report: Report) -> str:
-    words = [f"{len(report.results)} verdicts in {report.seconds:.0f} s, {report.core_seconds:.0f} s of one core"]
-    for point, reason in report.left_out.items():
-        words.append(f"left out: {point} ({reason})")
-    return "\n".join(words)
+    count = len(report.results)
+    lines = [f"{count} verdict{'s' * (count != 1)} in {seconds(report.seconds)}: {totals(report)}"]
+    for name in controls(report):
+        found = [one.verdict for one in report.results if one.control == name]
+        if all(one.result == NOT_APPLICABLE for one in found):
+            lines.append(f"{name}: nothing could be judged: {found[0].reason}")
+    lines += [f"left out: {point} ({reason})" for point, reason in report.left_out.items()]
+    return "\n".join(lines)
+
+
+def judged(report: Report) -> list[str]:
+    """Return the keys of the cases that applied somewhere, in order."""
+    found = {one.case for one in report.results if one.verdict.result != NOT_APPLICABLE}
+    return [key for key in cases(report) if key in found]
+
+
+def notes(report: Report) -> list[str]:
+    """Return what is known of the cases that were judged."""
+    return [f"{CASES[key].number}. {CASES[key].note}" for key in judged(report) if CASES[key].note]
 
 
 def reasons(results: Sequence[Result], result: str) -> list[str]:
@@ -101,7 +136,8 @@ def reasons(results: Sequence[Result], result: str) -> list[str]:
     for one in results:
         if one.verdict.result == result:
             # the figures differ from point to point, what was expected does not
-            key = "; ".join(check.what for check in one.verdict.checks if not check.held) or one.verdict.reason
+            held = None if result == CANNOT_TELL else False
+            key = "; ".join(check.what for check in one.verdict.checks if check.held is held) or one.verdict.reason
             found.setdefault(key, []).append(f"{one.point}: {one.verdict.reason}")
     lines = []
     for places in sorted(found.values(), key=len, reverse=True)[:_MOST_REASONS]:
@@ -110,9 +146,8 @@ def reasons(results: Sequence[Result], result: str) -> list[str]:
     return lines
 
 
-def text(report: Report, *, reasons_too: bool = True) -> str:
+def text(report: Report) -> str:
     """Return the tables as plain text."""
-    width = max(len(CASES[key].heading) for key in cases(report)) + 5
     names = controls(report)
     parts = [f"{SPECIFICATION}.", _legend(), _axes(report)]
     lines = []
@@ -120,17 +155,36 @@ def text(report: Report, *, reasons_too: bool = True) -> str:
         lines.append(f"{CASES[key].number + '.':4} {CASES[key].heading}")
         lines += [f"     {name:{max(map(len, names))}}  {_by_rate(_select(report, key, name))}" for name in names]
     parts.append("\n".join(lines))
-    if reasons_too:
-        parts += [why for key in cases(report) for name in names if (why := _why(report, key, name, width))]
-        notes = [f"{CASES[key].number}. {CASES[key].note}" for key in cases(report) if CASES[key].note]
-        parts.append("\n".join(["Notes on cases:", *notes])) if notes else None
+    parts += [why for key in cases(report) for name in names if (why := _why(report, key, name))]
+    if of_cases := notes(report):
+        parts.append("\n".join(["Notes on cases:", *of_cases]))
     return "\n\n".join([*parts, _summary(report)])
 
 
-def _why(report: Report, key: str, name: str, _: int) -> str:
+def _why(report: Report, key: str, name: str) -> str:
     results = _select(report, key, name)
-    lines = [f"  {line}" for result in (FAILED, CONSTANT) for line in reasons(results, result)]
+    lines = [f"  {line}" for result in (FAILED, CANNOT_TELL, CONSTANT) for line in reasons(results, result)]
     return "\n".join([f"{CASES[key].number}. {CASES[key].heading}, {name}:", *lines]) if lines else ""
+
+
+def one_by_one(report: Report, not_judged: Mapping[str, str]) -> str:
+    """Return the verdicts of a trace with all that was looked at, and why other cases were not judged."""
+    lines = []
+    for one in report.results:
+        case, verdict = CASES[one.case], one.verdict
+        reason = f": {verdict.reason}" if verdict.result == NOT_APPLICABLE else ""
+        lines.append(f"{case.number}. {case.heading}: {verdict.result}{reason}")
+        for check in verdict.checks:
+            sign = "c" if check.held is False and check.constant else _CHECK_SIGNS[check.held]
+            lines.append(f"  {sign} {check.what}: {check.found}")
+        if verdict.log:
+            lines.append(f"  log {fields.to_log(verdict.log)}")
+    if not_judged:
+        lines += ["", "Not judged:"]
+        lines += [f"  {CASES[key].number}. {CASES[key].heading}: {why}" for key, why in not_judged.items()]
+    if of_cases := notes(report):
+        lines += ["", "Notes on cases:", *(f"  {line}" for line in of_cases)]
+    return "\n".join([*lines, "", totals(report) or "nothing could be judged"])
 
 
 def _row(key: str, cells: Sequence[str]) -> str:
@@ -155,9 +209,9 @@ def markdown(report: Report) -> str:
     parts = [
         f"Cases of {SPECIFICATION}. A number is of the points at which a case applies. Passed: "
         f"{MEANING[PASSED]}. Constant: {MEANING[CONSTANT]}. "
-        f"Failed: {MEANING[FAILED]}. -: {MEANING[NOT_APPLICABLE]}.",
+        f"Failed: {MEANING[FAILED]}. Cannot tell: {MEANING[CANNOT_TELL]}. -: {MEANING[NOT_APPLICABLE]}.",
         summary(report),
-        f"Point by point: `+` passed, `c` constant, `F` failed, `.` not applicable. {_axes(report)}",
+        f"Point by point: `+` passed, `c` constant, `F` failed, `?` cannot tell, `.` not applicable. {_axes(report)}",
         "\n".join(
             [
                 f"| | {' | '.join(names)} |\n|---|{'---|' * len(names)}",
@@ -167,6 +221,7 @@ def markdown(report: Report) -> str:
     ]
     for title, result in (
         ("What failed", FAILED),
+        ("Where nobody can tell", CANNOT_TELL),
         ("Where a constant differs", CONSTANT),
         ("Where a case does not apply", NOT_APPLICABLE),
     ):
@@ -180,24 +235,26 @@ def markdown(report: Report) -> str:
                 ]
         if lines:
             parts.append("\n".join([f"{title}, with the first point of each kind:", "", *lines]))
-    notes = [f"- {CASES[key].number}: {CASES[key].note}" for key in cases(report) if CASES[key].note]
-    if notes:
-        parts.append("\n".join(["Notes on cases:", "", *notes]))
+    if of_cases := notes(report):
+        parts.append("\n".join(["Notes on cases:", "", *(f"- {line}" for line in of_cases)]))
     if report.left_out:
         parts.append(f"Left out: {'; '.join(f'{point} ({reason})' for point, reason in report.left_out.items())}.")
     return "\n\n".join(parts) + "\n"
 
 
 def plain(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as JSON has it."""
+    """Return a verdict as JSON has it; `held` is null where nobody can tell."""
     checks = [
-        {"what": one.what, "held": one.held, "found": one.found, "constant": one.constant} for one in verdict.checks
+        {"what": one.what, "held": one.held, "found": one.found, "constant": one.constant}
+        | ({"needs": [fields.name(column) for column in one.needs]} if one.needs else {})
+        for one in verdict.checks
     ]
-    return {"result": verdict.result, "reason": verdict.reason, "checks": checks}
+    log = {"log": [fields.name(column) for column in verdict.log]} if verdict.log else {}
+    return {"result": verdict.result, "reason": verdict.reason} | log | {"checks": checks}
 
 
-def as_json(report: Report) -> str:
-    """Return all verdicts as JSON."""
+def as_json(report: Report, **others: Any) -> str:
+    """Return all verdicts as JSON, and `others` beside them."""
     results = [
         {
             "number": CASES[one.case].number,
@@ -213,7 +270,6 @@ def as_json(report: Report) -> str:
     left_out = [
         {"rate_bit": point.rate, "rtt_s": point.rtt, "reason": reason} for point, reason in report.left_out.items()
     ]
-    notes = {key: CASES[key].note for key in cases(report) if CASES[key].note}
-    return json.dumps(
-        {"specification": SPECIFICATION, "results": results, "notes": notes, "left_out": left_out}, indent=1
-    )
+    of_cases = {key: CASES[key].note for key in judged(report) if CASES[key].note}
+    whole = {"specification": SPECIFICATION, "results": results, "notes": of_cases, "left_out": left_out} | others
+    return json.dumps(whole, indent=1)

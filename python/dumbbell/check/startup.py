@@ -15,6 +15,7 @@ from dumbbell.check.model import (
     phase,
     rounds,
 )
+from dumbbell.check.shown import bulk_in, limited_in, state_at
 from dumbbell.check.trace import PROBE_BW, Phase, Trace
 
 FULL_BW = 1.25  # growth in a round below which the pipe may be full, and the rounds of it (section Startup)
@@ -25,6 +26,8 @@ LOST_RANGES = 6  # separate holes in a round that STARTUP takes for congestion: 
 DRAIN_GAIN = 0.5
 _MOST_WINDOW = 8000  # segments
 APP_SHARE = 0.5  # of the link's rate, of applications that are the limit
+INFLIGHT_COLUMNS = ("in_flight", "inflight_bdp")
+LOSS_COLUMNS = ("lost", "in_flight", "round")  # of loss_in_round()
 _MARGIN = 0.99  # of the estimated bandwidth, that is paced: BBR.PacingMarginPercent
 
 
@@ -102,9 +105,10 @@ def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
         "max_bw within 2 % of the link",
         -0.02 <= error <= 0.02 + late_acks(setup),
         f"{bandwidth:.4g} of {expected:.4g} Mbit/s",
+        needs=("max_bw_mbit",),
     )
-    checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}", constant=True)
-    checks.see("full_bw_reached is set", trace["full_bw_reached"][row] == 1, f"{trace['full_bw_reached'][row]:g}")
+    full_bw(trace, checks, row)
+    growth_needs = ("max_bw_mbit", "round")
     # the first of these rounds begins right after the last growth, which Linux looks for at every ACK
     before = a_round_before(trace, row, FULL_BW_ROUNDS - 1)
     growth = bandwidth / max(trace["max_bw_mbit"][before], 1e-12)
@@ -112,6 +116,7 @@ def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
         f"less than 25 % growth at {FULL_BW_ROUNDS} starts of rounds",
         growth < FULL_BW,
         f"by {growth:.3g} since the first",
+        needs=growth_needs,
     )
     near = int(np.argmax(trace["max_bw_mbit"] > bandwidth / FULL_BW))
     passed = rounds(trace, near, row)
@@ -119,6 +124,23 @@ def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
         f"not before {FULL_BW_ROUNDS} such rounds",
         passed >= FULL_BW_ROUNDS,
         f"{passed:.0f} rounds after the last growth of 25 %",
+        needs=growth_needs,
+    )
+
+
+def full_bw(trace: Trace, checks: Checks, row: int) -> None:
+    """Note that both flags of a full pipe are set.
+
+    Without full_bw_reached STARTUP could not end: where a trace does not have it, it is a flag like any other.
+    """
+    now, reached = trace["full_bw_now"][row], trace["full_bw_reached"][row]
+    checks.see("full_bw_now is set", now == 1, f"{now:g}", needs=("full_bw_now",), constant=True)
+    checks.see(
+        "full_bw_reached is set",
+        reached == 1,
+        f"{reached:g}",
+        needs=("full_bw_reached",),
+        constant=trace.lacks("full_bw_reached"),
     )
 
 
@@ -155,13 +177,17 @@ def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
         return
     before = trace.rows(since - setup.point.round, since)
     share = float(np.mean(trace["app_limited"][before])) if before.stop > before.start else 0.0
-    checks.see("application-limited when the loss begins", share > 0.5, f"in {share:.0%} of the round before")
+    checks.see(
+        "application-limited when the loss begins",
+        share > 0.5,
+        f"in {share:.0%} of the round before",
+        needs=("app_limited",),
+    )
     row = startup.rows.stop
     lost = loss_in_round(trace, row, trace.at(since))
-    checks.see("loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight")
+    checks.see("loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight", needs=LOSS_COLUMNS)
     follows(trace, checks, startup, ("drain",))
-    checks.see("full_bw_now is set", trace["full_bw_now"][row] == 1, f"{trace['full_bw_now'][row]:g}", constant=True)
-    checks.see("full_bw_reached is set", trace["full_bw_reached"][row] == 1, f"{trace['full_bw_reached'][row]:g}")
+    full_bw(trace, checks, row)
 
 
 # 3
@@ -171,12 +197,13 @@ def _judge_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
     _needs_drain(trace)
     drain = phase(trace, checks, "drain")
     first, last = drain.rows.start, drain.rows.stop - 1
-    checks.near("DrainPacingGain is 0.5", float(trace["pacing_gain"][first]), DRAIN_GAIN, 0.002)
+    checks.near("DrainPacingGain is 0.5", "pacing_gain", first, DRAIN_GAIN, 0.002)
     paced, expected = trace["pacing_rate_mbit"][last], trace["pacing_gain"][last] * trace["bw_mbit"][last] * _MARGIN
     checks.see(
         "paced at that gain",
         abs(paced / expected - 1) < 0.02,
         f"{paced:.4g} Mbit/s, gain times bandwidth is {expected:.4g}",
+        needs=("pacing_rate_mbit", "pacing_gain", "bw_mbit"),
     )
     after = follows(trace, checks, drain, PROBE_BW)
     row = after.rows.start
@@ -187,10 +214,11 @@ def _judge_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
         "it ends at inflight <= BBRInflight(1.0)",
         in_flight[row] <= least + room,
         f"{in_flight[row]:.0f} of {least:.0f}",
+        needs=INFLIGHT_COLUMNS,
     )
     inside = slice(first + 1, last + 1)
     low = float(np.min(in_flight[inside] - target[inside])) if last > first else 0.0
-    checks.see("and not before", low >= -room, f"down to {low:+.0f}")
+    checks.see("and not before", low >= -room, f"down to {low:+.0f}", needs=INFLIGHT_COLUMNS)
 
 
 def _needs_drain(trace: Trace) -> None:
@@ -245,22 +273,28 @@ def _judge_late_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
     after = trace.next(cut) if cut is not None else None
     if cut is not None and after is not None and after.state == "probe_rtt":
         passed = rounds(trace, cut.rows.start, cut.rows.stop)
-        if checks.see("DRAIN ends after 3 rounds", passed <= 4, f"after {passed:.0f}, with PROBE_RTT"):
+        found = f"after {passed:.0f}, with PROBE_RTT"
+        if checks.see("DRAIN ends after 3 rounds", passed <= 4, found, needs=("round",)):
             raise NotApplicable(f"PROBE_RTT is due after {passed:.0f} rounds of DRAIN")
         return
     drain = phase(trace, checks, "drain")
     after = follows(trace, checks, drain, PROBE_BW)
     first, row = drain.rows.start, after.rows.start
-    decrease = setup.values["decrease"]
     passed = rounds(trace, first, row)
     in_flight, target = trace["in_flight"][row], trace["inflight_bdp"][row]
     room = burst(trace, row, setup)
     checks.see(
-        f"inflight is still above BBRInflight(1.0), at {decrease:.0%} less",
+        f"inflight is still above BBRInflight(1.0){less(setup)}",
         in_flight > target + room,
         f"{in_flight:.0f}, {target:.0f} when it ends",
+        needs=INFLIGHT_COLUMNS,
     )
-    checks.see("DRAIN ends after 3 rounds", 3 <= passed <= 4, f"after {passed:.0f}")
+    checks.see("DRAIN ends after 3 rounds", 3 <= passed <= 4, f"after {passed:.0f}", needs=("round",))
+
+
+def less(setup: Setup) -> str:
+    """Return by how much a link got slower, in words; nothing if the judge was not told."""
+    return f", at {setup.values['decrease']:.0%} less" if "decrease" in setup.values else ""
 
 
 # 12
@@ -301,14 +335,16 @@ def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> N
         "extra_acked is that of a batch",
         0.5 * in_batch <= extra <= 2.5 * in_batch,
         f"{extra:.0f}, a batch has {in_batch:.0f}",
+        needs=("extra_acked",),
     )
     cwnd = float(np.max(trace["cwnd"][startup.rows]))
-    checks.see("cwnd > 2 BDP", cwnd > 2 * point.bdp, f"{cwnd:.0f}, BDP {point.bdp:.0f}")
+    checks.see("cwnd > 2 BDP", cwnd > 2 * point.bdp, f"{cwnd:.0f}, BDP {point.bdp:.0f}", needs=("cwnd",))
     bandwidth = trace["max_bw_mbit"][last]
     checks.see(
         "max_bw finds the link's rate",
         bandwidth >= 0.95 * point.goodput,
         f"{bandwidth:.4g} of {point.goodput:.4g} Mbit/s",
+        needs=("max_bw_mbit",),
     )
     # a sample is over an ACK interval that begins and ends with a batch: it may hold a batch more than the link sends
     # in its time
@@ -317,6 +353,7 @@ def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> N
         "and not more than the batches explain",
         bandwidth <= over * point.goodput,
         f"{bandwidth:.4g}, at most {over * point.goodput:.4g} Mbit/s",
+        needs=("max_bw_mbit",),
     )
 
 
@@ -362,7 +399,13 @@ def _judge_slow_startup(trace: Trace, _: Setup, checks: Checks) -> None:
     before = [one.state for one in trace.phases if one.start < probe.start]
     checks.see("only STARTUP before", set(before) == {"startup"}, ", ".join(dict.fromkeys(before)))
     reached = trace["full_bw_reached"][probe.rows.start]
-    checks.see("full_bw_reached is not set", reached == 0, f"{reached:g}")
+    checks.see(
+        "full_bw_reached is not set",
+        reached == 0,
+        f"{reached:g}",
+        needs=("full_bw_reached",),
+        constant=trace.lacks("full_bw_reached"),
+    )
     follows(trace, checks, probe, ("startup",))
 
 
@@ -376,6 +419,11 @@ STARTUP_CASES = (
         "full_bw_reached and DRAIN",
         _plateau,
         _judge_plateau,
+        setup="a bulk transfer from its first packet on, over a queue of two BDP or more",
+        real="`dumbbell shell` with a long tail drop queue",
+        columns=("max_bw_mbit", "round"),
+        flags=("full_bw_now", "full_bw_reached"),
+        shown=bulk_in("startup"),
         note="Below 300 kbit/s delayed ACKs come with their timer, and single samples of few packets are up to "
         "a third too large. The maximum may be so as well.",
     ),
@@ -386,6 +434,13 @@ STARTUP_CASES = (
         "an application at half of the rate; loss in many places of every round ends STARTUP",
         _lossy_startup,
         _judge_lossy_startup,
+        setup="an application at half of the rate from the first packet on; 5 to 30 % of random loss from a"
+        " time in STARTUP on",
+        real="loss is yours to add (`tc qdisc … netem loss`); `dumbbell shell` has none",
+        columns=("app_limited", "lost", "in_flight", "inflight_bdp", "round"),
+        flags=("full_bw_now", "full_bw_reached"),
+        times=("loss begins",),
+        told=("loss",),
         without={"bbr1": _NO_LOSS_EXIT},
     ),
     Case(
@@ -395,6 +450,10 @@ STARTUP_CASES = (
         "pacing gain 0.5; PROBE_BW when inflight is at most BBRInflight(1.0)",
         _plateau,
         _judge_drain,
+        setup="as case 1",
+        real="as case 1",
+        columns=("in_flight", "inflight_bdp", "pacing_gain", "pacing_rate_mbit", "bw_mbit"),
+        shown=bulk_in("drain"),
     ),
     Case(
         "4",
@@ -403,6 +462,13 @@ STARTUP_CASES = (
         "the link gets slower as DRAIN begins; PROBE_BW after three rounds though inflight is above the BDP",
         _late_drain,
         _judge_late_drain,
+        setup="a bulk transfer; the link loses 10 % of its rate (60 % in our runs, see the note) when DRAIN begins",
+        real="`dumbbell shell` with `rate_changes` at the time of DRAIN, which a first session shows; try "
+        "again until DRAIN begins within a round trip of it",
+        columns=("in_flight", "inflight_bdp", "round"),
+        times=("rate falls",),
+        told=("decrease",),
+        shown=state_at("rate falls", "drain"),
         note="The draft's decrease of 10 % does not keep inflight above BBRInflight(1.0): DRAIN paces at half "
         "of the estimated bandwidth, so that the queue of "
         "STARTUP, at most one BDP with a window gain of 2, falls by 0.4 BDP a round trip and is gone before "
@@ -417,6 +483,11 @@ AGGREGATION = Case(
     "ACKs in batches: extra_acked is right, cwnd above 2 BDP, and STARTUP finds the full bandwidth",
     _startup_over_batches,
     _judge_startup_over_batches,
+    setup="a bulk transfer; acknowledgements come in batches, one each quarter of a round trip, over a "
+    "queue of eight BDP",
+    real="a link that aggregates, such as Wi-Fi; `dumbbell shell` has none",
+    columns=("extra_acked", "cwnd", "max_bw_mbit"),
+    values=("batch",),
 )
 SLOW_STARTUP = Case(
     "20",
@@ -425,4 +496,10 @@ SLOW_STARTUP = Case(
     "an application keeps the flow in STARTUP until PROBE_RTT is due, and the flow returns to STARTUP",
     _slow_startup,
     _judge_slow_startup,
+    setup="an application at half of the rate from the first packet on, for 15 s; after three round trips "
+    "the path gets 2 % longer",
+    real="your application; delay is yours to add (`tc qdisc … netem delay`)",
+    flags=("full_bw_reached",),
+    times=("path gets longer",),
+    shown=limited_in("startup"),
 )

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dumbbell.errors import InputError
+from dumbbell.errors import Missing
 
 STATES = ("startup", "drain", "probe_down", "probe_cruise", "probe_refill", "probe_up", "probe_rtt")
 PROBE_BW = ("probe_down", "probe_cruise", "probe_refill", "probe_up")
 WORDS = ("state", "ca_state")
-# what every trace must have, and what is unknown (NaN, 0) where it has no such column
-NEEDED = ("time_s", "state", "cwnd", "in_flight")
+NEEDED = ("time_s",)  # what every trace must have; what else it has not is unknown to a judge
 NUMBERS = (
     "time_s",
     "max_bw_mbit",
@@ -64,15 +63,21 @@ class Phase:
 
 
 class Trace:
-    """Columns of numbers by name, and `state` and `ca_state` as words; rows in order of time."""
+    """Columns of numbers by name, and `state` and `ca_state` as words; rows in order of time.
+
+    A column that it lacks is NaN in every row. NaN in a column that it has is a bound that is not set, or a value
+    that is not known yet.
+    """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         for name in NEEDED:
             if name not in columns:
-                raise InputError("trace", name, "no such column", f"columns {', '.join(NEEDED)}")
+                raise Missing("trace", f"column {name}", f"there beside {', '.join(NEEDED)}")
         self.time = np.asarray(columns["time_s"], dtype=float)
         self._columns = {name: np.asarray(columns[name], dtype=float) for name in NUMBERS if name in columns}
         self.words = {name: np.asarray(columns[name]) for name in WORDS if name in columns}
+        self._given = {*self._columns, *self.words}
+        self.words.setdefault("state", np.full(len(self.time), ""))
         self.words.setdefault("ca_state", np.full(len(self.time), "open"))
         self._phases: list[Phase] | None = None
 
@@ -88,6 +93,22 @@ class Trace:
     def has(self, name: str) -> bool:
         """Whether the trace has values in this column."""
         return name in self._columns and bool(np.isfinite(self._columns[name]).any())
+
+    def lacks(self, name: str) -> bool:
+        """Whether the trace was made without this column."""
+        return name not in self._given
+
+    def only(self, names: Iterable[str]) -> Trace:
+        """Return the trace without all other columns."""
+        wanted = {*NEEDED, *names}
+        columns = self._columns | self.words
+        return Trace({name: columns[name] for name in self._given & wanted})
+
+    def until(self, time: float) -> Trace:
+        """Return the rows before a time."""
+        columns = self._columns | self.words
+        end = int(np.searchsorted(self.time, time))
+        return Trace({name: columns[name][:end] for name in self._given})
 
     @property
     def state(self) -> np.ndarray[Any, Any]:

@@ -1,0 +1,135 @@
+"""A trace file of any implementation, judged by every case whose set-up it shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dumbbell.check import qlog, suite
+from dumbbell.check.cases import CASES, TIMES, VALUES
+from dumbbell.check.lab import Point, Run, Setup
+from dumbbell.check.model import Case
+from dumbbell.check.trace import Trace
+from dumbbell.errors import Missing, OutOfRange, UnknownName, WrongValue, shown
+
+# values of paths that are so from the first packet on: nothing of such a trace is of a plain path
+_FROM_THE_START = {"batch", "token rate", "bucket", "rate before", "buffer"}
+_RATES, _RTTS = (1e3, 1e13), (0.0, 60.0)  # bit/s and s: those of experiment files
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the user says of a trace: path, times and values by name, names of states; and the cases, if not all."""
+
+    rate: int | None = None
+    rtt: float | None = None
+    times: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
+    cases: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdicts of a file, why the other cases were not judged, what there is to know of the reading."""
+
+    report: suite.Report
+    run: Run
+    not_judged: dict[str, str]
+    notes: list[str]
+
+
+def file(path: Path, told: Told) -> Judged:
+    """Judge a trace file. Raises InputError."""
+    log = qlog.read(path, told.states)
+    setup = _setup(path, log.header, told)
+    run = Run(log.trace, setup)
+    of_header = log.header.get("case")
+    control = log.header.get("control")
+    control = control if isinstance(control, str) and control.isprintable() else path.name.partition(".")[0]
+    results, not_judged = [], {}
+    for key in told.cases if told.cases is not None else CASES:
+        case, judged = CASES[key], run
+        missing = _missing(case, setup)
+        if told.cases is not None:
+            if missing:
+                raise Missing(str(path), " and ".join(missing), f"given to judge case {case.key}")
+        elif key != of_header or log.cut:
+            judged, reason = _shown(case, run, missing)
+            if reason:
+                not_judged[key] = reason
+                continue
+        results.append(suite.Result(key, control, "", setup.point, case.verdict(judged), judged))
+    return Judged(suite.Report(results, {}, 0.0, 0.0), run, not_judged, log.notes)
+
+
+def _missing(case: Case, setup: Setup) -> list[str]:
+    """Return what has to be said of a set-up beside what is known, as options."""
+    times = [f"--at {shown(name)}=TIME" for name in case.times if name not in setup.times]
+    return times + [f"--value {shown(name)}=NUMBER" for name in case.values if name not in setup.values]
+
+
+def _shown(case: Case, run: Run, missing: list[str]) -> tuple[Run, str]:
+    """Return what of a run a case is judged by, and why it is not, if so."""
+    trace, setup = run.trace, run.setup
+    if missing:
+        return run, f"needs {' and '.join(missing)}"
+    given = {*setup.times, *setup.values}
+    if not (case.times or case.values) and given:
+        # a plain path until the first change of it
+        changed = sorted(given & _FROM_THE_START)
+        if changed or not setup.times:
+            return run, f"the path is not a plain one ({', '.join(changed or sorted(given))})"
+        first = min(setup.times.values())
+        run = Run(trace.until(first), Setup(setup.point))
+        if not len(run.trace):
+            return run, f"nothing is before the first change, at {first:.4g} s"
+    elif others := sorted(given - {*case.times, *case.values, *case.told}):
+        return run, f"the set-up is that of another case ({', '.join(others)})"
+    # without states nobody can tell: the verdict says so, and what to log
+    if run.trace.lacks("state"):
+        return run, ""
+    with np.errstate(all="ignore"):
+        return run, case.shown(run.trace, run.setup)
+
+
+def _setup(path: Path, header: dict[str, Any], told: Told) -> Setup:
+    rate = told.rate if told.rate is not None else _number(path, header, "rate_bit", _RATES, "--rate RATE")
+    rtt = told.rtt if told.rtt is not None else _number(path, header, "rtt_s", _RTTS, "--rtt TIME")
+    return Setup(
+        Point(round(rate), rtt),
+        _named(path, header, "times_s", TIMES) | dict(told.times),
+        _named(path, header, "values", VALUES) | dict(told.values),
+    )
+
+
+def _number(path: Path, header: dict[str, Any], key: str, limits: tuple[float, float], option: str) -> float:
+    least, most = limits
+    if key not in header:
+        raise Missing(str(path), key, f"in its header, or {option} beside it")
+    value = header[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise OutOfRange(str(path), key, shown(value), f"a number from {least:g} to {most:g}")
+    return float(value)
+
+
+def _named(path: Path, header: dict[str, Any], key: str, allowed: Mapping[str, str]) -> dict[str, float]:
+    table = header.get(key, {})
+    if not isinstance(table, dict):
+        raise WrongValue(str(path), key, shown(table), "numbers by name")
+    for name, value in table.items():
+        if name not in allowed:
+            raise UnknownName(str(path), key, shown(name), list(allowed))
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
+            raise WrongValue(str(path), f"{key}: {name}", shown(value), "a number")
+    return {name: float(value) for name, value in table.items()}
+
+
+def states(trace: Trace) -> list[str]:
+    """Return the states of a trace in the order in which they come first."""
+    return list(dict.fromkeys(one.state for one in trace.phases))
