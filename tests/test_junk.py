@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from conftest import TRACE, described
 from dumbbell import cli, experiment
-from dumbbell.errors import InputError
+from dumbbell.errors import OPTION, Conflict, InputError, Unreadable, flag, one_line
 from dumbbell.registry import Param, registry
 
 pytestmark = pytest.mark.junk
@@ -40,18 +40,32 @@ VALUES = st.recursive(
 )
 
 
-def is_clear(error: InputError) -> bool:
+def is_clear(error: InputError, file: str = "") -> bool:
+    """Whether each error is a kind of its own, a line long, and says file and key."""
     text = str(error)
-    return len(text.splitlines()) == 1 and "found " in text and "allowed: " in text and len(text) < 3000
+
+    def spelt(file: str) -> str:
+        return flag(file) if OPTION.match(file) else file
+
+    single = all(type(one) is not InputError and len(str(one).splitlines()) == 1 for one in error.errors)
+    named = all(
+        one_line(one.key.rpartition(": ")[2]) in str(one) and spelt(one.file) in str(one) for one in error.errors
+    )
+    right = all(one.found and (one.allowed or isinstance(one, Conflict | Unreadable)) for one in error.errors)
+    whole = text.splitlines() == list(map(str, error.errors))
+    told = all(one.file == file for one in error.errors) if file else True
+    return single and named and right and whole and told and all(len(str(one)) < 1000 for one in error.errors)
 
 
 @settings(max_examples=400, deadline=None)
 @given(st.dictionaries(KEYS, VALUES, max_size=6))
+@example({"--0": None})
+@example({"--only": None})
 def test_any_table_is_an_experiment_or_one_line(table: dict[str, Any]) -> None:
     try:
         experiment.parse(table, "junk.toml")
     except InputError as error:
-        assert is_clear(error) and error.file == "junk.toml"
+        assert is_clear(error, "junk.toml")
 
 
 @settings(max_examples=400, deadline=None)
@@ -77,7 +91,8 @@ def test_any_bytes_end_with_status_2(
     with pytest.raises(SystemExit) as leave:
         cli.main()
     assert leave.value.code == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines and all(line.startswith(f"{path}:") for line in lines)
     assert not (tmp_path / "out.duckdb").exists()
 
 
@@ -133,7 +148,7 @@ def test_any_text_like_toml_is_an_experiment_or_one_line(tmp_path: Path, lines: 
     try:
         experiment.load(path)
     except InputError as error:
-        assert is_clear(error) and error.file == str(path)
+        assert is_clear(error, str(path))
 
 
 NUMBERS = st.sampled_from(["0", "1", "10", "0.5", "1500", "9" * 19, "1" + "0" * 29])

@@ -1,9 +1,43 @@
-"""Errors that speak to the user: which file, which key, what was found, what is allowed."""
+"""Errors that speak to the user: one kind for each thing that can be wrong, and one sentence each.
 
+Every error has its place (`file`, `line`, `column`, `key`) and what the sentence is made from (`found`, `allowed`,
+`known`, `nearest`) as attributes. The nearest name comes first, before any list.
+"""
+
+import contextlib
+import copy
 import difflib
 import json
-from collections.abc import Iterable
-from typing import Any
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Self
+
+MOST_NAMED = 12  # names that a sentence lists
+
+MOST_TOLD = 20  # errors that are shown together
+_AROUND = 60  # characters of a line before and after a wrong place
+# options that Python does not call as the command line does
+_IN_PYTHON = {"set": "overrides", "linear-x": "log_x", "linear-y": "log_y"}
+_spelt = {"on the command line": False}
+OPTION = re.compile(r"--[a-z]{2}")
+
+
+@contextlib.contextmanager
+def on_command_line() -> Iterator[None]:
+    """Let errors speak of options as the command line has them, `--mean-over`, and not as Python does, `mean_over`."""
+    before = _spelt["on the command line"]
+    _spelt["on the command line"] = True
+    try:
+        yield
+    finally:
+        _spelt["on the command line"] = before
+
+
+def flag(name: str) -> str:
+    """Return what the user calls an option: `--mean-over` on the command line, `mean_over` in Python."""
+    name = name.removeprefix("--")
+    return f"--{name}" if _spelt["on the command line"] else _IN_PYTHON.get(name, name.replace("-", "_"))
 
 
 def one_line(text: str) -> str:
@@ -31,24 +65,371 @@ def shown(value: Any, limit: int = 60) -> str:
     return text if len(text) <= limit else text[:limit] + "..."
 
 
-def nearest(word: Any, words: Iterable[str]) -> str | None:
+def _columns(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def listed(names: Sequence[str], most: int = MOST_NAMED) -> str:
+    """Return names as a list in a sentence: at most `most`, then how many there are."""
+    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])}, … ({len(names)} in all)"
+
+
+def closest_first(word: str, names: Sequence[str]) -> str:
+    """Return names as a list in a sentence: all of a few; of many those that are most like `word`, and how many."""
+    if len(names) <= MOST_NAMED:
+        return listed(names)
+    word = word.strip('"')
+
+    def likeness(name: str) -> float:
+        last = name.rpartition(".")[2]
+        return max(difflib.SequenceMatcher(None, word, one).ratio() for one in (name, last))
+
+    return listed(sorted(names, key=likeness, reverse=True))
+
+
+def nearest(word: Any, words: Iterable[str], cutoff: float = 0.5) -> str | None:
     """Return the one of `words` that `word` is most likely a misspelling of, if any."""
     if not isinstance(word, str):
         return None
     by_folded = {w.casefold().replace("-", "_"): w for w in words}
-    close = difflib.get_close_matches(word[:100].casefold().replace("-", "_"), by_folded, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word[:100].casefold().replace("-", "_"), by_folded, n=1, cutoff=cutoff)
     return by_folded[close[0]] if close else None
 
 
 class InputError(ValueError):
-    """Bad input; its text is one line: `FILE: KEY: found X, allowed: Y (nearest: Z)`."""
+    """Bad input; its text is one line, `FILE:LINE:COLUMN: SENTENCE`. Raise one of the kinds below.
 
-    def __init__(self, file: str, key: str, found: str, allowed: str, nearest: str | None = None) -> None:
-        self.file, self.key, self.found, self.allowed, self.nearest = file, key, found, allowed, nearest
-        parts = [part for part in (file, key) if part]
-        tail = f" (nearest: {nearest})" if nearest else ""
-        super().__init__(one_line(": ".join([*parts, f"found {found}, allowed: {allowed}{tail}"])))
+    `allowed` is what would be right, in words or as a list of names; the nearest of these is found if none is given.
+    """
 
-    def within(self, file: str, prefix: str = "") -> "InputError":
+    line: int | None = None
+    column: int | None = None
+    source: str = ""
+    """The line of the file; the wrong part of it begins at `column` and has `width` characters."""
+    width: int = 1
+    in_sentence = False
+    """Whether the sentence says the key, so that it is no part of the place before it."""
+
+    def __init__(
+        self,
+        file: str,
+        key: str,
+        found: str = "",
+        allowed: str | Iterable[str] = "",
+        nearest: str | None = None,
+        *,
+        what: str = "name",
+        also: str = "",
+    ) -> None:
+        super().__init__()
+        self.file, self.key, self.found, self.what, self.also = file, key, found, what, also
+        self.known = () if isinstance(allowed, str) else tuple(allowed)
+        self.allowed = allowed if isinstance(allowed, str) else ", ".join(self.known)
+        self.nearest = nearest or self._nearest()
+
+    def _nearest(self) -> str | None:
+        return nearest(self.found.strip('"'), self.known)
+
+    def __str__(self) -> str:
+        where = f":{self.line}:{self.column}" if self.line is not None else ""
+        context, _, key = self.key.rpartition(": ")
+        place = [f"{self._spelt(self.file)}{where}", *context.split(": ")]
+        if self.in_sentence and not key:
+            place, key = ([where], self.file) if self.file.startswith("--") else (place, "")
+        elif not self.in_sentence:
+            place.append(self._spelt_key(key))
+        return one_line(": ".join([*(part for part in place if part), self.sentence(self._spelt_key(key))]))
+
+    def sentence(self, key: str) -> str:
+        """Return what is wrong, of `key`, in one sentence."""
+        raise NotImplementedError
+
+    def within(self, file: str, prefix: str = "") -> Self:
         """Return the same error, said of `file`, with `prefix` before its key."""
-        return InputError(file, prefix + self.key, self.found, self.allowed, self.nearest)
+        other = copy.copy(self)
+        other.file, other.key = file, prefix + self.key
+        return other
+
+    def moved(self, file: str, key: str) -> Self:
+        """Return the same error, said of another file and key."""
+        other = copy.copy(self)
+        other.file, other.key = file, key
+        return other
+
+    @property
+    def errors(self) -> "tuple[InputError, ...]":
+        """The single errors of which this one tells."""
+        return (self,)
+
+    @property
+    def excerpt(self) -> str:
+        """The wrong line of the file with a mark under the place, two lines; nothing if the place is not known."""
+        if self.line is None or self.column is None:
+            return ""
+        first = max(0, self.column - 1 - _AROUND)
+        before, marked, after = (
+            "".join(c if c.isprintable() else " " for c in self.source[start:end])
+            for start, end in (
+                (first, self.column - 1),
+                (self.column - 1, self.column - 1 + self.width),
+                (self.column - 1 + self.width, first + 2 * _AROUND),
+            )
+        )
+        marked = marked[: 2 * _AROUND]
+        number = str(self.line)
+        return (
+            f"{number} | {before}{marked}{after}\n"
+            f"{' ' * len(number)} | {' ' * _columns(before)}{'^' * max(_columns(marked), 1)}"
+        )
+
+    def _spelt(self, place: str) -> str:
+        return flag(place) if OPTION.match(place) else place
+
+    def _spelt_key(self, key: str) -> str:
+        return self._spelt(key)
+
+    def _meant(self) -> str:
+        """Return the question after the nearest name, or nothing."""
+        if not self.nearest:
+            return ""
+        quoted = self.found.startswith('"') and not self.nearest.startswith('"')
+        return f"did you mean {json.dumps(self.nearest, ensure_ascii=False) if quoted else self.nearest}?"
+
+    def _one_of(self) -> str:
+        """Return what is allowed, as what follows "it must be"."""
+        match self.known:
+            case ():
+                return self.allowed
+            case (one,):
+                return one
+            case (one, other):
+                return f"{one} or {other}"
+        return f"one of {listed(self.known)}"
+
+    def _told(self, what: str, must: str) -> str:
+        """Return the sentence: what is wrong, the nearest name if there is one, and what `must` be."""
+        if meant := self._meant():
+            return f"{what}; {meant}" + (f" {must[:1].upper()}{must[1:]}" if must else "")
+        return f"{what}; {must}" if must else what
+
+    def __reduce__(self) -> Any:
+        return _again, (type(self), self.__dict__)
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows instead of a traceback; IPython calls this."""
+        return str(self).splitlines()
+
+
+def _again(kind: type[InputError], attributes: dict[str, Any]) -> InputError:
+    error = kind.__new__(kind)
+    error.__dict__.update(attributes)
+    return error
+
+
+class UnknownKey(InputError):
+    """A key that there is not."""
+
+    in_sentence = True
+
+    def sentence(self, key: str) -> str:
+        """`unknown key bottleneck.targte; did you mean bottleneck.aqm.target?`."""
+        if self.nearest:
+            return f"unknown key {key or self.found}; did you mean {self.nearest}?"
+        return self._told(
+            f"unknown key {key or self.found}", f"known are {listed(self.known)}" if self.known else self.allowed
+        )
+
+    def _nearest(self) -> str | None:
+        return nearest(self.key.rpartition(".")[2], self.known)
+
+    def _spelt_key(self, key: str) -> str:
+        return key  # it may begin as an option does, and is none
+
+
+class UnknownName(InputError):
+    """A name of something (`what`) that there is not."""
+
+    def sentence(self, key: str) -> str:
+        """`unknown aqm "fq_codle"; did you mean "fq_codel"? Known are pfifo, …`."""
+        if self.known == (self.nearest,):
+            return f"unknown {self.what} {self.found}; {self._meant()}"
+        must = f"known are {closest_first(self.found, self.known)}" if self.known else self.allowed or "there are none"
+        must += f"; {self.also}" if self.also else ""
+        return self._told(f"unknown {self.what} {self.found}", must)
+
+
+class WrongValue(InputError):
+    """A value of the wrong kind or form."""
+
+    in_sentence = True
+
+    def sentence(self, key: str) -> str:
+        """`duration is 20; did you mean "20ms"? It must be a time such as …`."""
+        return self._told(f"{key or 'the value'} is {self.found}", f"it must be {self._one_of()}")
+
+
+class OutOfRange(WrongValue):
+    """A value of the right kind that is too small or too large."""
+
+
+class TooMany(InputError):
+    """More things than there may be."""
+
+    def sentence(self, key: str) -> str:
+        """`facet: 40 panels are too many; there may be at most 36`."""
+        return f"{self.found} are too many; there may be {self.allowed}"
+
+
+class Missing(InputError):
+    """What has to be given and is not."""
+
+    in_sentence = True
+
+    def __init__(self, file: str, key: str, allowed: str | Iterable[str] = "", *, found: str = "nothing") -> None:
+        super().__init__(file, key, found, allowed)
+
+    def sentence(self, key: str) -> str:
+        """`flows[0].base_rtt is missing; it must be a time`."""
+        return f"{key or 'something'} is missing; it must be {self._one_of()}"
+
+    def _nearest(self) -> str | None:
+        return None
+
+
+class Conflict(InputError):
+    """Things that are right each, but not together."""
+
+    def sentence(self, key: str) -> str:
+        """`run: --jobs and --cluster do not go together; use one of them`."""
+        return self._told(f"{self.found} do not go together", f"use {self._one_of()}" if self.allowed else "")
+
+
+class Unfit(InputError):
+    """What is asked for does not fit what there is; `found` says so in a clause."""
+
+    def sentence(self, key: str) -> str:
+        """`--mean-over: nothing differs in rate; use a key by which runs differ`."""
+        return self._told(self.found, f"use {self._one_of()}" if self.allowed else "")
+
+
+class Unsupported(InputError):
+    """What an engine (`where`) does not have."""
+
+    def __init__(self, file: str, key: str, found: str, allowed: str | Iterable[str], *, where: str) -> None:
+        super().__init__(file, key, found, allowed)
+        self.where = where
+
+    def sentence(self, key: str) -> str:
+        """`bottleneck.aqm: Linux has no csaqm; use one of pfifo, bfifo, …`."""
+        return self._told(f"{self.where} has no {self.found}", f"use {self._one_of()}")
+
+    def _nearest(self) -> str | None:
+        return None
+
+
+class Unreadable(InputError):
+    """A file that is not what it should be; `found` says what it is in a clause."""
+
+    def sentence(self, key: str) -> str:
+        """`results.duckdb: this is a directory; it must be a results file written by dumbbell run`."""
+        return self._told(self.found, f"it must be {self._one_of()}" if self.allowed else "")
+
+
+class Unwritable(InputError):
+    """A file that cannot be written."""
+
+    def sentence(self, key: str) -> str:
+        """`out/p.png: it cannot be written: no folder out; choose a folder that exists`."""
+        return self._told(f"it cannot be written: {self.found}", f"choose {self.allowed}" if self.allowed else "")
+
+
+class Needs(InputError):
+    """A program, package or permission is missing; `allowed` is what mends that."""
+
+    in_sentence = True
+
+    def sentence(self, key: str) -> str:
+        """`linux build needs flex and bison: sudo apt-get install flex bison`."""
+        return f"{key or self.file} needs {self.found}: {self.allowed}"
+
+    def __str__(self) -> str:
+        return one_line(self.sentence(self._spelt(self.key)))
+
+
+class Nothing(InputError):
+    """Nothing is left, or nothing there, to work on; `found` says so."""
+
+    def sentence(self, key: str) -> str:
+        """`results.duckdb: no finished run; it needs results of at least one run`."""
+        return self._told(self.found, f"it needs {self._one_of()}" if self.allowed else "")
+
+    def _nearest(self) -> str | None:
+        return None
+
+
+class Failed(InputError):
+    """A program or service that was asked did not do its work; `found` is what it said."""
+
+    def sentence(self, key: str) -> str:
+        """`linux build: download of linux-source-6.12: no route to host; it needs a connection`."""
+        return f"{self.found}; it needs {self.allowed}"
+
+
+class InUse(InputError):
+    """Something that another process uses."""
+
+    def sentence(self, key: str) -> str:
+        """`results.duckdb: it is in use by process 9508; it needs …`."""
+        return f"it is in use{self.found and ' by '}{self.found}; {self.allowed}"
+
+
+class Several(InputError):
+    """Errors that are shown together, a line each."""
+
+    def __init__(self, errors: Iterable[InputError]) -> None:
+        self._errors = tuple(errors)
+        first = self._errors[0]
+        super().__init__(first.file, first.key, first.found, first.allowed, first.nearest)
+
+    @property
+    def errors(self) -> tuple[InputError, ...]:
+        """The errors, in the order of their places."""
+        return self._errors
+
+    def __str__(self) -> str:
+        more = len(self._errors) - MOST_TOLD
+        lines = [*map(str, self._errors[:MOST_TOLD]), *([f"{one_line(self.file)}: {more} more"] if more > 0 else [])]
+        return "\n".join(lines)
+
+    def within(self, file: str, prefix: str = "") -> "Several":
+        """Return the same errors, said of `file`, with `prefix` before their keys."""
+        return Several(error.within(file, prefix) for error in self._errors)
+
+
+def several(errors: Sequence[InputError]) -> InputError:
+    """Return one error as it is, and more as one that tells of all."""
+    return errors[0] if len(errors) == 1 else Several(errors)
+
+
+def of_machine(file: str, text: str) -> InputError:
+    """Return what an engine says of a machine on which it cannot work, `PLACE: found X, allowed: Y`."""
+    key, _, rest = text.rpartition("found ")
+    found, _, allowed = rest.partition(", allowed: ")
+    return Failed(file, key.removesuffix(": "), found, allowed)
+
+
+def of_engine(file: str, said: ValueError | str) -> InputError:
+    """Return what an engine says of a configuration that it cannot run.
+
+    Its ValueError has `key`, `found` and `allowed`; from another process comes the text, `KEY: found X, allowed: Y`.
+    """
+    if hasattr(said, "allowed"):
+        key, found, allowed = (str(getattr(said, name)) for name in ("key", "found", "allowed"))
+    else:
+        key, _, rest = str(said).rpartition("found ")
+        found, _, allowed = rest.partition(", allowed: ")
+        key = key.removesuffix(": ")
+    if found == "this key":
+        return UnknownKey(file, key, key, allowed.split(", "))
+    return WrongValue(file, key, found, allowed)

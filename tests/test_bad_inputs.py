@@ -1,0 +1,86 @@
+"""Every command that reads or writes a file, with files that are not what they should be: one line, status 2."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from conftest import SMALL
+from dumbbell import cli
+
+BAD = ("missing", "folder", "empty", "sqlite", "text", "bytes")
+READ = {
+    "run": ["run", "BAD", "--dry-run"],
+    "run -o": ["run", "GOOD.toml", "-o", "BAD", "--jobs", "1"],
+    "table": ["table", "BAD"],
+    "plot": ["plot", "BAD", "-o", "NEW.png"],
+    "diff": ["diff", "BAD", "BAD"],
+    "compare": ["compare", "BAD", "--engines"],
+    "draft": ["draft", "sce", "BAD"],
+    "paper": ["paper", "abe", "BAD"],
+    "claims": ["claims", "BAD", "BAD"],
+    "export": ["export", "BAD", "-o", "NEW"],
+    "store check": ["store", "check", "BAD"],
+    "store save": ["store", "save", "BAD", "-o", "NEW.duckdb"],
+    "check": ["check", "bbr", "--trace", "BAD", "--rate", "10Mbit", "--rtt", "20ms"],
+    "check --known": ["check", "bbr", "--known", "BAD"],
+    "check --baseline": ["check", "bbr", "--baseline", "BAD"],
+}
+# what these files are right for: an empty list of known failures, and a sweep that makes its file
+RIGHT = {("check --known", "empty"), ("run -o", "missing")}
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty").touch()
+    (tmp_path / "text").write_text("one two three\n" * 1000)
+    (tmp_path / "bytes").write_bytes(bytes(range(256)) * 100)
+    with sqlite3.connect(tmp_path / "sqlite") as other:
+        other.execute("CREATE TABLE runs (key TEXT)")
+    (tmp_path / "GOOD.toml").write_text(SMALL)
+    return tmp_path
+
+
+def said(
+    line: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[object, list[str]]:
+    monkeypatch.setattr("sys.argv", ["dumbbell", *line])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    return left.value.code, capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("name", READ)
+def test_a_file_that_is_not_what_it_should_be_is_one_line(
+    name: str, kind: str, bad: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if (name, kind) in RIGHT:
+        pytest.skip("a file that is right for this")
+    monkeypatch.chdir(bad)
+    before = {path.name: path.read_bytes() for path in bad.iterdir() if path.is_file()}
+    status, lines = said([kind if word == "BAD" else word for word in READ[name]], monkeypatch, capsys)
+    assert (status, len(lines)) == (2, 1), lines
+    assert kind in lines[0] and "Traceback" not in lines[0] and len(lines[0]) < 600
+    # nothing is written, and nothing that was there is changed
+    assert {path.name: path.read_bytes() for path in bad.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize("output", ["nowhere/NEW", "empty/NEW"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["run", "GOOD.toml", "-o", "NEW"],
+        ["check", "bbr", "--junit", "NEW"],
+        ["check", "bbr", "--case", "1", "--rate", "1Mbit", "--rtt", "20ms", "--qlog", "NEW"],
+    ],
+)
+def test_a_place_that_cannot_be_written_is_one_line(
+    line: list[str], output: str, bad: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "--qlog" in line and output.startswith("nowhere"):
+        pytest.skip("folders are made")
+    monkeypatch.chdir(bad)
+    status, lines = said([output if word == "NEW" else word for word in line], monkeypatch, capsys)
+    assert (status, len(lines)) == (2, 1) and output.split("/")[0] in lines[0], lines
