@@ -1,16 +1,19 @@
 # make demo   set up .venv, build, run published experiments and print the results beside the published ones
 # make validation  what agrees with what: runs linux, sce and a closed form, writes docs/validation.md
-# make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md and a section of docs/validation.md
+# make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md
 # make agree-live  30 cells on the simulator and on the real clock, 24 minutes: writes docs/validation-live.md
 # make linux  every measured cell of real Linux beside the simulator: writes docs/validation-linux.md
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
-# make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md and the figures into abe/
+# make sce-questions  what the draft leaves open: runs experiments/sce/findings-*, writes docs/findings/sce.md and its figures
+# make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md, the figures into abe/, and docs/findings/abe.md
 # make l4s    DualPI2 as in its authors' reports: runs experiments/l4s, writes l4s.md, the figures into l4s/ and docs/findings/dualpi2-versions.md
-# make l4s-questions  figures and tables of docs/findings/dualpi2.md: writes l4s-questions.md and l4s-questions/
-# make csaqm  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop: runs experiments/csaqm, writes csaqm.md, all figures and csaqm/claims.md (which of the paper's claims hold), and tables of docs/findings/coexistence.md
-# make check-bbr  the test cases of the BBR draft for all versions: writes docs/findings/bbr-suite.md, and figures of what failed into check-bbr/
-# make bbr    BBR beside others: runs experiments/bbr, writes tables and figures of docs/findings/bbr.md
-# make reference  every key of experiment files and every column of results: writes docs/reference.md
+# make l4s-questions  six questions about L4S: writes docs/findings/dualpi2.md and its figures
+# make l4s-classic  Prague in a queue of RFC 3168: writes docs/findings/l4s-classic.md and its figures; dumbbell linux build comes first
+# make csaqm  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop: runs experiments/csaqm for hours, writes csaqm.md, all figures and csaqm/claims.md (which of the paper's claims hold), and docs/findings/coexistence.md with its figures
+# make check-bbr  the test cases of the BBR draft for all versions: writes docs/findings/bbr-suite.md and its evidence, and figures of what failed into check-bbr/
+# make bbr    BBR beside others: runs experiments/bbr, writes docs/findings/bbr.md and its figures
+# make bbr-traces  states of one BBR flow on Linux and in the simulator: writes docs/findings/bbr-traces.md and its figures
+# make reference  every key of experiment files and every column of results: writes docs/reference.md, and docs/linux-keys.md
 # make test   cargo test and pytest
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
 # make killed  kills 20 runs on each engine at random moments: nothing is left, and the sweep goes on
@@ -32,7 +35,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo agree agree-live validation linux linux-runs sce abe l4s l4s-questions csaqm bbr check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree agree-live validation linux linux-runs sce sce-questions abe l4s l4s-questions l4s-classic csaqm bbr bbr-traces check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -47,12 +50,12 @@ demo: build
 
 validation: linux-runs sce
 	$(BIN)/dumbbell run experiments/abe/closed-form.toml -o abe.duckdb
-	$(BIN)/python docs/validation.py linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb abe.duckdb
+	$(BIN)/dumbbell study page validation linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb abe.duckdb
 
 # every cell of real Linux beside the simulator
 LINUX := one-flow one-flow-cake one-flow-aqm one-flow-pie two-flows-aqm two-flows-pie many-flows short-flows short-flows-100kb
 linux: linux-runs
-	$(BIN)/python docs/validation.py linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb
+	$(BIN)/python -m studies.validation.rows linux.duckdb two.duckdb
 
 BBR := one-flow two-flows elsewhere two-elsewhere gigabit-two gigabit-ten
 linux-runs: build
@@ -67,48 +70,71 @@ sce: build
 	@$(BIN)/dumbbell draft sce sce.duckdb --csv > sce.csv
 	@$(BIN)/dumbbell compare sce.duckdb references/sce.csv --scores
 
+SCE_QUESTIONS := trains window scale parts ramp defer rtt rtt-bursts fair-pair fair-alone fair-parts fair-target fair-alone-parts
+sce-questions: build
+	$(BIN)/dumbbell run $(foreach cells,$(SCE_QUESTIONS),experiments/sce/findings-$(cells).toml) -o sce-questions.duckdb
+	$(BIN)/dumbbell study page sce sce-questions.duckdb
+
 abe: build
 	$(BIN)/dumbbell run $(addprefix experiments/abe/,$(addsuffix .toml,gain convergence coexistence slow-start short closed-form)) -o abe.duckdb
 	@$(BIN)/dumbbell paper abe abe.duckdb -o abe > abe.md
+	$(BIN)/dumbbell run experiments/linux/cubic-beta.toml -o abe-beta.duckdb
+	$(BIN)/dumbbell run experiments/abe/closed-form.toml --set hosts.ecn_reduction=prr -o abe-prr.duckdb
+	$(BIN)/dumbbell run experiments/abe/closed-form.toml --set hosts.pacing=cc -o abe-unpaced.duckdb
+	$(BIN)/dumbbell study page abe abe.duckdb abe-beta.duckdb abe-prr.duckdb abe-unpaced.duckdb
 
 L4S := equal-rtt equal-rtt-web mixed-rtt overload counts alone
 l4s: build
 	$(BIN)/dumbbell run $(foreach kind,$(L4S),experiments/l4s/versions-$(kind).toml experiments/l4s/2021-$(kind).toml) -o l4s.duckdb
 	@$(BIN)/dumbbell paper l4s l4s.duckdb -o l4s > l4s.md
 	$(BIN)/dumbbell run $(addprefix experiments/l4s/versions-diff,.toml -web.toml -overload.toml) -o l4s-versions.duckdb
-	$(BIN)/python docs/dualpi2_versions.py l4s-versions.duckdb
+	$(BIN)/dumbbell study page dualpi2_versions l4s-versions.duckdb
 
 l4s-questions: build
-	$(BIN)/dumbbell run $(addprefix experiments/l4s/,$(addsuffix .toml,$(addprefix questions-,rtt burst protection any-ect fq) stability)) -o l4s-questions.duckdb
-	@$(BIN)/python docs/findings_l4s.py l4s-questions.duckdb l4s-questions > l4s-questions.md
+	$(BIN)/dumbbell run $(addprefix experiments/l4s/,$(addsuffix .toml,$(addprefix questions-,rtt rtt-rates rtt-step burst protection any-ect fq) stability)) -o l4s-questions.duckdb
+	$(BIN)/dumbbell study page dualpi2 l4s-questions.duckdb
+
+# the cells of DCTCP need dumbbell linux build once
+CLASSIC := published hosts map marks tunnel many time dctcp
+l4s-classic: build
+	$(BIN)/dumbbell run $(foreach cells,$(CLASSIC),experiments/l4s/classic-$(cells).toml) -o l4s-classic.duckdb
+	$(BIN)/dumbbell run experiments/l4s/classic-dctcp.toml -o l4s-classic-linux.duckdb --engine linux
+	$(BIN)/dumbbell study page l4s_classic l4s-classic.duckdb l4s-classic-linux.duckdb
 
 # mono-10g.toml (no figure and no claim needs it) runs by itself
-CSAQM := equal-1g equal-1g-small equal-1g-taildrop limit-1g rtts-1g rtts-1g-small rtts-mixed-1g rtts-mixed-1g-small mixed-10g
+CSAQM := equal-1g equal-1g-small equal-1g-taildrop limit-1g rtts-1g rtts-1g-small rtts-mixed-1g rtts-mixed-1g-small
 csaqm: build
-	$(BIN)/dumbbell run $(foreach cells,$(CSAQM),experiments/csaqm/$(cells).toml) -o csaqm.duckdb
+	$(BIN)/dumbbell run $(foreach cells,$(CSAQM),experiments/csaqm/$(cells).toml) -o csaqm.duckdb --set 'seeds=[1,2,3]'
+	$(BIN)/dumbbell run experiments/csaqm/mixed-10g.toml -o csaqm.duckdb
 	$(BIN)/dumbbell run $(wildcard experiments/csaqm/questions-*.toml) $(wildcard experiments/linux/coexistence*.toml) -o csaqm-questions.duckdb
 	@$(BIN)/dumbbell paper csaqm csaqm.duckdb -o csaqm > csaqm.md
 	@$(BIN)/dumbbell claims csaqm.duckdb --markdown > csaqm/claims.md
-	$(BIN)/python docs/findings_coexistence.py csaqm.duckdb csaqm-questions.duckdb docs/findings/coexistence.md
+	$(BIN)/dumbbell study page coexistence csaqm.duckdb csaqm-questions.duckdb
 
 agree: build
 	$(BIN)/dumbbell run engines/agree -o agree.duckdb
 	$(BIN)/dumbbell run engines/agree -o agree.duckdb --engine linux
-	$(BIN)/python docs/engines.py agree.duckdb
+	$(BIN)/python -m studies.validation.engines agree.duckdb
 
 agree-live: build
 	$(BIN)/dumbbell run engines/live -o live.duckdb
 	$(BIN)/dumbbell run engines/live -o live.duckdb --engine live
-	$(BIN)/python docs/engines.py --live live.duckdb
+	$(BIN)/python -m studies.validation.engines --live live.duckdb
 
 check-bbr: build
-	@$(BIN)/python docs/findings_bbr_suite.py check-bbr > docs/findings/bbr-suite.md
+	$(BIN)/python docs/findings_bbr_suite.py --figures check-bbr
+	$(BIN)/dumbbell study page bbr-suite
 bbr: build
 	$(BIN)/dumbbell run experiments/bbr/*.toml -o bbr.duckdb
-	$(BIN)/python docs/findings_bbr.py bbr.duckdb docs/findings/bbr.md
+	$(BIN)/dumbbell study page bbr bbr.duckdb
+
+bbr-traces: build
+	$(BIN)/dumbbell run experiments/linux/bbr-traces.toml -o bbr-traces.duckdb
+	$(BIN)/dumbbell study page bbr-traces bbr-traces.duckdb
 
 reference: build
 	$(BIN)/dumbbell describe --all > docs/reference.md
+	$(BIN)/dumbbell linux keys > docs/linux-keys.md
 
 build: $(STAMPS)/native
 
@@ -145,8 +171,8 @@ lint: $(STAMPS)/dev
 	@if command -v c++ >/dev/null; then echo "cargo check of the fuzz targets"; \
 		cargo check --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz-check; \
 	else echo "no C++ compiler, which libFuzzer needs: the fuzz targets are not checked"; fi
-	$(BIN)/ruff check --quiet python tests docs
-	$(BIN)/ruff format --check --quiet python tests docs
+	$(BIN)/ruff check --quiet python tests studies docs
+	$(BIN)/ruff format --check --quiet python tests studies docs
 	$(BIN)/mypy
 
 # The name of the wheel says which glibc it needs: 2.17 if zig is there (pip install ziglang), otherwise one as new as this machine's.
@@ -177,8 +203,8 @@ bench-live:
 	cargo run --quiet --release -p dumbbell-live --example forward
 
 clean:
-	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb agree.duckdb live.duckdb linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb sce.md sce.csv sce abe.duckdb \
-		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-questions.md l4s-questions csaqm.duckdb csaqm-questions.duckdb csaqm.md csaqm bbr.duckdb check-bbr python/dumbbell/_native*.so
+	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb agree.duckdb live.duckdb linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb sce-questions.duckdb sce.md sce.csv sce abe.duckdb abe-beta.duckdb abe-prr.duckdb abe-unpaced.duckdb \
+		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-classic.duckdb l4s-classic-linux.duckdb csaqm.duckdb csaqm-questions.duckdb csaqm.md csaqm bbr.duckdb bbr-traces.duckdb check-bbr python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }

@@ -1,41 +1,143 @@
-"""The table of docs/findings/bbr-suite.md: the test cases of the BBR draft for all versions.
+"""The evidence of docs/findings/bbr-suite.md: the test cases of the BBR draft for all versions, and traces of Linux.
 
-python docs/findings_bbr_suite.py [FOLDER]
+python docs/findings_bbr_suite.py [--figures FOLDER] [--report JSON] [--linux CSV]
 
-Runs the suite, prints the page, and writes its first table into docs/findings/bbr.md; figures of one failing case of
-each kind are written into FOLDER.
+Runs the suite, or reads the report that `dumbbell check bbr --json` wrote, and keeps what the page rests on in
+studies/bbr-suite/evidence; `dumbbell study page bbr-suite` then makes the page. `--figures` draws one failing case of
+each kind. `--linux` is a file of traces of BBRv2 and v3 on Linux: what TCP_INFO and TCP_CC_INFO say every 20 to 40 ms
+and at each change of phase (version, ecn, qdisc, rate_mbit, t_s, rtt_us, phase, pacing_gain). Without it the tables
+that were made from one stay as they are.
 """
 
+import argparse
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
-from questions import fill
+import polars as pl
 
+from dumbbell import _native
 from dumbbell.check import figure, report, suite
 from dumbbell.check.cases import CASES
-from dumbbell.check.model import FAILED
+from dumbbell.check.lab import Lab, Point
+from dumbbell.check.model import FAILED, NOT_APPLICABLE
+from dumbbell.pages import Evidence, find
 
-PAGE = Path(__file__).parent / "findings" / "bbr.md"
-HEAD = """# BBR in four versions and the draft's own test cases
+STUDY = "bbr-suite"
+KEPT_OF_TRACE = (
+    "time_s",
+    "cwnd",
+    "in_flight",
+    "inflight_bdp",
+    "inflight_longterm",
+    "inflight_shortterm",
+    "max_bw_mbit",
+    "bw_shortterm_mbit",
+    "pacing_rate_mbit",
+)
+UP, GAINS = 4, {2: "drain", 5: "probe_down"}  # Linux's bbr_phase: BBR_BW_PROBE_UP; those whose gains are compared
 
-Written by `make check-bbr` (`docs/findings_bbr_suite.py`); [check-bbr.md](../check-bbr.md) says how the suite works.
-"""
+
+def tables(results: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
+    """Return every result, how many there are of each kind, and why."""
+    rows = [{key: one[key] for key in ("number", "case", "control", "rate_bit", "rtt_s", "result")} for one in results]
+    counts, reasons = [], []
+    controls = list(dict.fromkeys(one["control"] for one in results))
+    for key in CASES:
+        for control in controls:
+            own = [one for one in results if (one["case"], one["control"]) == (key, control)]
+            place = {"number": CASES[key].number, "case": key, "control": control}
+            found = [one["result"] for one in own]
+            numbers = {name: found.count(name) for name in ("passed", "constant", "failed")}
+            counts.append(place | numbers | {"applies": len(found) - found.count(NOT_APPLICABLE)})
+            reasons += [place | {"result": result, "reason": text} for result, text in _reasons(own)]
+    return {"results": pl.DataFrame(rows), "counts": pl.DataFrame(counts), "reasons": pl.DataFrame(reasons)}
+
+
+def _reasons(results: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return each result with its reasons: points that share a reason in one, of cases that do not apply the first."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in results:
+        if one["reason"]:
+            what = "; ".join(check["what"] for check in one["checks"] if check["held"] is False)
+            kind = "" if one["result"] == NOT_APPLICABLE else what or one["reason"]
+            place = Point(one["rate_bit"], one["rtt_s"])
+            found.setdefault((one["result"], kind), []).append(f"{place}: {one['reason']}")
+    ordered = sorted(found.items(), key=lambda entry: -len(entry[1]))
+    return [
+        (result, texts[0] + (f" (and at {len(texts) - 1} more)" if len(texts) > 1 else ""))
+        for (result, _), texts in ordered
+    ]
+
+
+def drawn() -> dict[str, pl.DataFrame]:
+    """Return the trace of the failure that the page draws, a row for each half of a percent of it."""
+    key, control, point = find(STUDY).program.DRAWN
+    run = CASES[key].prepare(Lab(point, {"name": control}))
+    trace, since = run.trace, next(iter(run.setup.times.values()))
+    rows = range(trace.at(since - 0.15), trace.at(since + 0.6))
+    columns: dict[str, Any] = {name: trace[name][rows] for name in KEPT_OF_TRACE}
+    frame = pl.DataFrame(columns | {"state": trace.state[rows]})
+    frame = frame.filter(pl.int_range(pl.len()) % max(len(frame) // 250, 1) == 0)
+    times = pl.DataFrame([{"name": name, "time_s": time} for name, time in run.setup.times.items()])
+    return {"trace": frame, "times": times, "drawn": pl.DataFrame([{"result": CASES[key].verdict(run).result}])}
+
+
+def linux(path: Path) -> dict[str, pl.DataFrame]:
+    """Return how long PROBE_UP lasted on Linux, in round trips, and its gains."""
+    frame = pl.read_csv(path, infer_schema_length=None).filter(pl.col("version") != "bbr1")
+    probes, gains = [], []
+    for (version, ecn, queue, rate), rows in frame.group_by(
+        "version", "ecn", "qdisc", "rate_mbit", maintain_order=True
+    ):
+        start: dict[str, Any] | None = None
+        for row in rows.iter_rows(named=True):
+            if row["phase"] == UP and start is None:
+                start = row
+            elif row["phase"] != UP and start is not None:
+                lasted = (row["t_s"] - start["t_s"]) * 1e6 / start["rtt_us"]
+                probes.append(
+                    {"version": version, "ecn": ecn, "queue": queue, "rate_mbit": rate, "round_trips": lasted}
+                )
+                start = None
+    for (version, phase), rows in frame.group_by("version", "phase", maintain_order=True):
+        if phase in GAINS:
+            gain = rows["pacing_gain"].mode().sort()[0] / 256
+            gains.append({"version": version, "phase": GAINS[int(phase)], "gain": gain})
+    return {"linux_probes": pl.DataFrame(probes), "linux_gains": pl.DataFrame(gains)}
 
 
 def main() -> None:
-    """Print the page."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-    found = suite.check([{"name": name} for name in suite.VERSIONS], wanted=suite.Wanted(failing=folder is not None))
-    print(f"{HEAD}\n{report.markdown(found)}", end="")
-    PAGE.write_text(fill(PAGE.read_text(), {"suite": report.summary(found)}))
-    if folder is None:
+    """Make the evidence."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--figures", type=Path, metavar="FOLDER")
+    parser.add_argument("--report", type=Path, metavar="JSON")
+    parser.add_argument("--linux", type=Path, metavar="CSV")
+    given = parser.parse_args()
+    found = None
+    if given.report:
+        results = json.loads(given.report.read_text(encoding="utf-8"))["results"]
+    else:
+        controls = [{"name": name} for name in suite.VERSIONS]
+        found = suite.check(controls, wanted=suite.Wanted(failing=given.figures is not None))
+        results = json.loads(report.as_json(found))["results"]
+    folder = find(STUDY).folder / "evidence"
+    of_linux = linux(given.linux) if given.linux else {}
+    if not of_linux:
+        kept = Evidence.load(folder)
+        of_linux = {name: kept[name] for name in ("linux_probes", "linux_gains")}
+    made = {"suite": {"runs": len(results), "seeds": [1], "engines": [_native.engine_version()], "setup": {}}}
+    Evidence(tables(results) | drawn() | of_linux, made).save(folder)
+    if given.figures is None or found is None:
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    drawn = set()
+    given.figures.mkdir(parents=True, exist_ok=True)
+    done = set()
     for one in found.results:
-        if one.verdict.result == FAILED and one.run is not None and (one.case, one.control) not in drawn:
-            drawn.add((one.case, one.control))
-            print(figure.save(one.run, CASES[one.case], one.verdict, one.control, folder), file=sys.stderr)
+        if one.verdict.result == FAILED and one.run is not None and (one.case, one.control) not in done:
+            done.add((one.case, one.control))
+            path = figure.save(one.run, CASES[one.case], one.verdict.result, one.control, given.figures)
+            print(path, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def test_a_folder_of_figures_and_tables(results: Path, tmp_path: Path, command: 
     text = abe.tables(abe.Results(results))
     assert text.count("### ") == 7 and "| reno | codel | 10   | 0.8  |" in text
     wrong = command("paper", "abc", str(results))
-    assert wrong.returncode == 2 and "allowed: abe" in wrong.stderr
+    assert wrong.returncode == 2 and "did you mean abe? Known are abe, " in wrong.stderr
     runs = tmp_path / "other.duckdb"
     (tmp_path / "other.toml").write_text(
         'duration = "1s"\n[bottleneck]\naqm = "codel"\n[[flows]]\ncc = "dctcp"\nbase_rtt = "5ms"\n'
@@ -124,6 +124,30 @@ def test_a_folder_of_figures_and_tables(results: Path, tmp_path: Path, command: 
     dumbbell.run(tmp_path / "other.toml", output=runs)
     with pytest.raises(InputError, match="no run with ABE"):
         abe.Results(runs)
+
+
+def test_a_paper_shows_what_there_are_runs_for(results: Path, tmp_path: Path, command: Command) -> None:
+    some = tmp_path / "some.duckdb"
+    dumbbell.run(results.with_name("gain.toml"), output=some)
+    found = abe.Results(some)
+    assert found.missing == ["convergence", "coexistence", "slow-start", "short"]
+    said = command("paper", "abe", str(some), "-o", str(tmp_path / "figures"), "--format", "png,pdf")
+    assert said.returncode == 0, said.stderr
+    assert "Gain in goodput" in said.stdout and "no runs of convergence, coexistence, slow-start, short" in said.stdout
+    assert "abe-gain.png" in {path.name for path in (tmp_path / "figures").iterdir()}
+    wrong = command("paper", "abe", str(some), "--only", "abe-gian")
+    assert wrong.returncode == 2 and "did you mean abe-gain" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
+
+
+def test_conditions_choose_the_runs_of_a_paper(results: Path, command: Command) -> None:
+    some = command("paper", "abe", str(results), "--where", "experiment=gain", "--where", "flows[0].cc.abe=true")
+    assert some.returncode == 0, some.stderr
+    assert "no runs of convergence, coexistence, slow-start, short" in some.stdout
+    assert command("paper", "abe", str(results)).stdout.count("\n") > some.stdout.count("\n")
+    part = command("paper", "abe", str(results), "--where", "flow=0")
+    assert (part.returncode, len(part.stderr.splitlines())) == (2, 1) and "a paper holds whole runs" in part.stderr
+    other = command("paper", "abe", str(results), "--engine", "live")
+    assert (other.returncode, len(other.stderr.splitlines())) == (2, 1) and "live" in other.stderr
 
 
 def test_runs_that_no_figure_tells_apart_are_refused(results: Path, tmp_path: Path) -> None:

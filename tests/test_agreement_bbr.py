@@ -1,7 +1,6 @@
 """Which cells of BBR on Linux a run answers, and whether it is like them."""
 
 import importlib
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 import dumbbell
+from dumbbell.pages import study
 
 ROOT = Path(__file__).parent.parent
 CELLS = ROOT / "references" / "linux-bbr.csv"
@@ -18,11 +18,7 @@ CELLS = ROOT / "references" / "linux-bbr.csv"
 def agreement() -> Any:
     if not CELLS.exists():
         pytest.skip("references/linux-bbr.csv is not there")
-    sys.path.insert(0, str(ROOT / "docs"))
-    try:
-        return importlib.import_module("agreement_bbr")
-    finally:
-        sys.path.remove(str(ROOT / "docs"))
+    return importlib.import_module(f"{study.find('validation').program.__name__}.agreement_bbr")
 
 
 def test_flows_start_together_where_a_handshake_takes_longer_than_the_time_between_starts(agreement: Any) -> None:

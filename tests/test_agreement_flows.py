@@ -1,7 +1,6 @@
 """The count of cells in which many flows and short flows agree with Linux."""
 
-import importlib.util
-import sys
+import importlib
 from pathlib import Path
 from statistics import fmean
 from types import ModuleType
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 import dumbbell
+from dumbbell.pages import study
 
 ROOT = Path(__file__).parent.parent
 MANY = ROOT / "references" / "linux-6.12-many.csv"
@@ -18,12 +18,7 @@ SHORT = ROOT / "references" / "linux-6.12-short.csv"
 
 @pytest.fixture(scope="module")
 def agreement() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("agreement_flows", ROOT / "docs" / "agreement_flows.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module(f"{study.find('validation').program.__name__}.agreement_flows")
 
 
 def test_the_references_have_twelve_cells_each(agreement: ModuleType) -> None:

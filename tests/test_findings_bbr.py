@@ -1,91 +1,100 @@
-"""The figures and tables of docs/findings/bbr.md."""
+"""The evidence of docs/findings/bbr.md: made of runs, and the model it is compared with."""
 
-import importlib
-import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 import dumbbell
 from dumbbell import experiment
 from dumbbell.errors import InputError
+from dumbbell.pages import study
+from dumbbell.results import Results
 
 ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
-def findings(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    for one in ("findings_bbr", "bbr_runs", "bbr_queues"):
-        monkeypatch.delitem(sys.modules, one, raising=False)
-    return importlib.import_module("findings_bbr")
+def runs() -> ModuleType:
+    return study.find("bbr").program.runs  # type: ignore[no-any-return]
 
 
 def small(name: str) -> dict[str, Any]:
     """Return an experiment short and with few of its cells, of the middle of each list."""
     table = tomllib.loads((ROOT / f"experiments/bbr/{name}.toml").read_text())
-    table |= {"duration": "82s" if name == "latecomer" else "12s", "seeds": [1, 2]}
+    table |= {"duration": "92s" if name.startswith("latecomer") else "12s", "seeds": [1, 2]}
+    if "from" in table["record"]:
+        table["record"]["from"] = "4s"
     kept = {
-        "bottleneck.aqm.limit": ["125kB", "250kB", "500kB", "2MB"] if name == "share-by-buffer" else None,
+        "bottleneck.aqm.limit": ["125kB", "250kB", "500kB", "2MB"] if name.startswith("share") else None,
         "flows[0].count, flows[1].count": [[1, 1], [1, 3], [1, 9]],
         "flows[1].base_rtt": ["10ms", "40ms"],
         "flows[0].count": [1, 4] if name == "ecn-limit" else [2, 10],
         "bottleneck.path[0].burst": ["10kB", "50kB"],
         "flows[*].base_rtt": ["4.9ms", "5ms", "5.1ms"] if name == "ecn-limit" else None,
+        "flows[1].cc, record.from": [["cubic", "4s"]],
+        "flows[1].cc, record.from, bottleneck.rate, flows[*].base_rtt, bottleneck.aqm.limit": [
+            ["cubic", "4s", "10Mbit", "40ms", "51200B"],
+            ["reno", "4s", "10Mbit", "40ms", "204800B"],
+        ],
     }
     table["matrix"] = {key: kept.get(key) or values for key, values in table["matrix"].items()}
+    if name == "gigabit":
+        table["duration"] = "2s"
+        table["matrix"]["bottleneck.aqm"] = table["matrix"]["bottleneck.aqm"][:2]
+    if name == "as-linux":
+        *_, last = table["matrix"]
+        table["matrix"] = {last: [[*row[:-1], "12s"] for row in table["matrix"][last]]}
     return table
 
 
-def test_figures_and_tables(findings: ModuleType, tmp_path: Path) -> None:
+def test_every_table_comes_from_runs(runs: ModuleType, tmp_path: Path) -> None:
     output = tmp_path / "bbr.duckdb"
-    for name in findings.EXPERIMENTS[:2]:
+    for name in runs.EXPERIMENTS[:2]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
-    with pytest.raises(InputError, match="no runs of rtt"):
-        findings.Found(str(output))
-    for name in findings.EXPERIMENTS[2:]:
+    with pytest.raises(InputError, match="no runs of mechanisms, probe-end"):
+        runs.Found(Results(output))
+    for name in runs.EXPERIMENTS[2:]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
-    page = tmp_path / "bbr.md"
-    page.write_text("no place")
-    with pytest.raises(InputError, match="no place for this table"):
-        findings.main(str(output), str(page))
-    places = "".join(f"<!-- table {name} -->\nold\n<!-- end -->\ntext\n" for name in findings.TABLES)
-    page.write_text(places)
-    findings.main(str(output), str(page))
-    text, drawn = page.read_text(), {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
-    assert sorted(drawn) == sorted(f"bbr-{name}.png" for name in findings.FIGURES)
-    assert "old" not in text and text.count("text\n") == len(findings.TABLES) and "| BBRv1 | as it is" in text
-    # twice is the same
-    findings.main(str(output), str(page))
-    assert page.read_text() == text
-    assert drawn == {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
+    found = study.find("bbr")
+    tables = found.program.evidence(Results(output))
+    kept = found.evidence()
+    assert {name: frame.columns for name, frame in tables.items()} == {
+        name: frame.columns for name, frame in kept.tables.items()
+    }
     # BBRv1 leaves CUBIC little in a shallow buffer
-    shares = findings.Found(str(output)).shares("share-by-buffer")
-    v1 = shares.filter(pl.col("cc") == "BBRv1", pl.col("second") == "CUBIC", pl.col("depth") == 0.5)
+    v1 = tables["share"].filter(pl.col("cc") == "BBRv1", pl.col("second") == "CUBIC", pl.col("depth") == 0.5)
     assert len(v1) == 2 and (v1["share"] > 0.7).all()
+    # a run without loss is one of 0 %
+    assert tables["shallow"]["loss"].null_count() == 0
 
 
-def test_the_page_has_a_place_for_every_table_and_figure(findings: ModuleType) -> None:
-    text = (ROOT / "docs/findings/bbr.md").read_text()
-    for name in findings.TABLES:
-        assert f"<!-- table {name} -->" in text
-    for name in findings.FIGURES:
-        assert f"](bbr-{name}.png)" in text
-        assert (ROOT / f"docs/findings/bbr-{name}.png").exists()
+def test_a_run_without_loss_counts_in_the_mean_and_has_a_place_in_the_figure() -> None:
+    found = study.find("bbr")
+    loss = found.evidence()["shallow"].filter(pl.col("cc") == "BBRv1", pl.col("count") == 2, pl.col("depth") == 2.0)
+    assert loss["loss"].min() == 0 < loss["loss"].max()  # type: ignore[operator]
+    drawn = found.figures["bbr-shallow"](found.evidence())
+    (axes,) = (axes for key, axes in drawn.panels.items() if key == ("2 flows",))
+    line = next(line for line in axes.get_lines() if line.get_label() == "BBRv1")
+    assert float(np.asarray(line.get_ydata())[-1]) == pytest.approx(loss["loss"].mean())
+    assert axes.get_yscale() == "symlog"
 
 
-def test_the_model_of_the_cap(findings: ModuleType) -> None:
-    # 4 products: p = 1/2 - 1/8, in PROBE_RTT for 160 + 200 + 40 of 10,000 ms
-    assert findings.in_flight_cap(4) == pytest.approx((1 - 0.375) * 0.96)
-    # nobody else has a place in a buffer of one product
-    assert findings.in_flight_cap(1) == pytest.approx(1 - 0.028)
+def test_the_model_of_the_cap(runs: ModuleType) -> None:
+    # 4 BDP of 40 ms at 50 Mbit/s are 160 ms and 660.5 frames: p = 1/2 - 1/8 - 4/660.5
+    # PROBE_RTT takes 160 + 200 + 40 of 10,000 ms
+    assert runs.model(4, 50, 40) == pytest.approx((1 - 0.375 + 4 / 660.5) * 0.96, rel=1e-4)
+    # nobody else has a place in a buffer of one BDP
+    assert runs.model(1, 50, 40) == pytest.approx(1 - 0.028)
+    # the packets that many flows keep in flight raise what they see as the base RTT
+    assert runs.model(4, 50, 40, flows=32) > runs.model(4, 50, 40) + 0.15
 
 
-def test_cells_of_linux(findings: ModuleType) -> None:
-    pairs = findings.linux_pairs()
+def test_cells_of_linux(runs: ModuleType) -> None:
+    pairs = runs.linux_pairs()
     assert set(pairs["cc"]) == {"BBRv1", "BBRv2", "BBRv3"} and set(pairs["depth"]) == {0.5, 2, 8}
-    assert pairs["linux"].is_between(0, 1).all()
+    assert pairs["share"].is_between(0, 1).all()

@@ -1,8 +1,5 @@
-"""The tables of docs/findings/coexistence.md."""
+"""The study of BBRv2 and DCTCP: what it makes of runs and of the cells of Linux."""
 
-import importlib
-import re
-import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -12,37 +9,63 @@ import polars as pl
 import pytest
 
 import dumbbell
-from dumbbell import coexistence, experiment
+from dumbbell import experiment
+from dumbbell.claims import language
+from dumbbell.pages import Evidence, study
+from dumbbell.pages.values import Rows
+from dumbbell.results import Results
 
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture
-def findings(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    for one in ("findings_coexistence", "questions"):
-        monkeypatch.delitem(sys.modules, one, raising=False)
-    return importlib.import_module("findings_coexistence")
+@pytest.fixture(scope="module")
+def program() -> ModuleType:
+    return study.find("coexistence").program
 
 
-def test_what_linux_did_is_read_as_cells(findings: ModuleType) -> None:
-    cells = findings.linux_cells()
-    place = {"mix": "dctcp", "limit": "", "n": 2, "rtt": 5.0, "step": 106_250, "small": False}
+def test_what_linux_did_is_read_as_cells(program: ModuleType) -> None:
+    cells = program.runs.linux.cells()
+    place = {"mix": "dctcp", "limit": "", "n": 2, "rtt": 5, "step": 106_250, "small": False}
     one = cells.filter(**place)
-    assert one.height == 1 and 0.45 < one["use"][0] < 0.56 and one["share"][0] == 0
-    mixed = cells.filter(mix="bbr2+dctcp", limit="0", n=10, rtt=5.0, step=312_500)
+    assert one.height == 1 and 0.45 < one["use"][0] < 0.56 and one["share"][0] == 0 and one["starts"][0] > 1
+    mixed = cells.filter(mix="bbr2+dctcp", limit="0", n=10, rtt=5, step=312_500)
     # five flows of each: DCTCP has two thirds and more
     assert mixed.height == 1 and 0.2 < mixed["share"][0] < 0.34
 
 
-def test_hosts_are_named_by_what_was_changed(findings: ModuleType) -> None:
-    named = findings._host
+def test_what_linux_did_is_read_as_the_paper_has_it(program: ModuleType) -> None:
+    frames = program.runs.linux.paper()
+    place = {"variant": "no limit", "rtt": "5", "n": "10", "k": 0.5, "mix": "both"}
+    classes = frames["classes"].filter(**place, buffer="500 ms")
+    by = dict(classes.select("cls", "relative_throughput").rows())
+    assert 2 < by["dctcp-5"] / by["bbr2-5"] < 2.4  # 129 and 60 Mbit/s
+    # goodput is without headers, the share of the link with them
+    assert frames["runs"].filter(**place)["utilisation"][0] == pytest.approx(0.942123 * 1514 / 1448)
+    every = frames["runs"].filter(rtt="5+50")
+    assert set(every["n"]) == {"2-2-8-8"} and set(every["k"]) == {0.1, 0.17, 2.0, 5.0}
+
+
+def test_what_claims_say_of_linux_is_what_its_cells_show() -> None:
+    found = study.find("coexistence").evidence()["claims"]
+    fails = dict(found.select("id", "linux_fails").rows())
+    said = {one.id: one.linux_fails for one in language.load("csaqm").claims if one.linux_fails is not None}
+    assert said and {name: fails[name] for name in said} == said
+
+
+def test_hosts_are_named_by_what_was_changed(program: ModuleType) -> None:
+    named = program.runs.host
     assert named("linux-5.4", "rfc6937", "tso", False, "cc", 0.0, 0.0) == "5.4"
     offload = named("linux-5.4", "rfc6937bis", "tso", False, "cc", 50.0, 0.0)
     assert offload == "5.4, PRR of 5.15 on, receive offload, 50 us"
     batches = named("linux-6.1", "rfc6937", "tso", True, "fq", 0.0, 50.0)
     assert batches == "6.1, the old PRR, paced by fq, ACKs in batches of 50 us"
     assert named("linux-6.1", "rfc6937bis", "none", True, "cc", 0.0, 0.0) == "6.1, no bursts"
+
+
+def test_cells_that_fail_are_counted_by_where_they_are(program: ModuleType) -> None:
+    cells = ("aqm PI2, n 10, k 0.5", "aqm PI2, n 40, k 0.5", "aqm STEP, n 10, k 1")
+    assert program.runs.spread(cells) == "over PI2 (2), STEP (1); N = 10 (2), 40 (1)"
+    assert program.runs.spread(("k 0.5",)) == ""
 
 
 def small(name: str, kept: dict[str, list[Any]]) -> dict[str, Any]:
@@ -54,43 +77,127 @@ def small(name: str, kept: dict[str, list[Any]]) -> dict[str, Any]:
     return table
 
 
-def test_tables_of_questions(findings: ModuleType, tmp_path: Path) -> None:
-    output = tmp_path / "q.duckdb"
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return results of every question, short, and few cells of each."""
+    output = tmp_path_factory.mktemp("coexistence") / "q.duckdb"
     step = {"name": "red", "min": "106250B", "max": "106250B", "wlog": 0, "ecn": True, "limit": "62500000B"}
     slow = {"bottleneck.rate, bottleneck.aqm.limit": [["10Mbit", "1MB"]]}
+    place = {"flows[*].base_rtt, bottleneck.aqm, duration": [["5ms", step, "1s"]]}
     tables = {
         "questions-hosts": small("questions-hosts", {"bottleneck.aqm": [step], "flows[*].count": [2]}),
         "questions-weights": small("questions-weights", slow),
         "questions-classes": small("questions-classes", slow),
-        "coexistence": small(
-            "coexistence",
-            {"flows[*].count": [1], "flows[*].base_rtt, bottleneck.aqm, duration": [["5ms", step, "1s"]]},
-        ),
+        "questions-starts": small("questions-starts", place),
+        "questions-marks": small("questions-marks", {"bottleneck.aqm": [step], "flows[*].count": [5]}),
+        "questions-starts-rtts": small("questions-starts-rtts", {}) | {"duration": "1.5s"},
+        "coexistence": small("coexistence", {"flows[*].count": [1, 5], **place}),
+        "coexistence-rtts": small("coexistence-rtts", {}),
     }
-    tables["coexistence-rtts"] = small("coexistence-rtts", {})
     for name, table in tables.items():
         dumbbell.run(experiment.parse(table, f"{name}.toml"), output=output)
-    found = findings.Found(str(output), findings.EXPERIMENTS, findings._place)
-    hosts = findings.hosts(found).splitlines()
+    return output
+
+
+def test_tables_of_questions(program: ModuleType, questions: Path, tmp_path: Path) -> None:
+    Evidence(program.runs.questions(Results(questions)), {"x": {}}).save(tmp_path)
+    found = Evidence.load(tmp_path)
+    hosts = program.hosts_table(found).splitlines()
     assert len(hosts) == 2 + 10 and hosts[0].endswith("0.17 |")
     assert all(0 <= int(line.split("|")[-2]) <= 100 for line in hosts[2:])
-    linux = findings.linux(found)
-    assert linux["linux"].count("\n") == 1 + 4 and re.search(r"use within 3 points +\| +\d of 4", linux["linux-scores"])
-    rtts = findings.linux_rtts(found).splitlines()
-    assert len(rtts) == 2 + 4 and rtts[4].split("|")[2].strip().startswith("2.")  # K = 2, BBRv2 of 50 ms on Linux
-    weights = findings.weights(found, "questions-weights").splitlines()
+    cells = program.beside(found)
+    assert sorted(cells.select("kind", "n", "limit").rows()) == [
+        *(("bbr2", n, "0") for n in (2, 10)),
+        *(("both", n, limit) for n in (2, 10) for limit in ("0", "5")),
+        *(("dctcp", n, "") for n in (2, 10)),
+    ]
+    assert cells.filter(n=10, kind="both")["share_started"].null_count() == 0
+    assert cells.filter(n=2)["share_started"].null_count() == 4
+    scores = program.scores_table(found).splitlines()
+    assert len(scores) == 2 + 6 and scores[2].split("|")[4].strip() == "-"
+    assert found["marks"].select("bursts", "n", "k").rows() == [(False, 10, 0.17), (True, 10, 0.17)]
+    assert all(0 < balance <= 1 for balance in found["marks"]["balance"])
+    rtts = program.linux_rtts_table(found).splitlines()
+    assert len(rtts) == 2 + 4 and rtts[4].split("|")[2].strip().startswith("2.66 /")  # K = 2, BBRv2 of 50 ms on Linux
+    weights = program.weights_table(found).splitlines()
     assert len(weights) == 2 + 18 + 1 and "of 18" in weights[-1]
-    assert findings.weights(found, "questions-classes").splitlines()[-1].count("of 4") == 2
+    assert program.classes_table(found).splitlines()[-1].count("of 4") == 2
 
 
-def test_acceptance_counts_the_cells_where_others_fail(findings: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_without_runs_is_named(program: ModuleType, questions: Path) -> None:
+    results = Results(questions)
+    keys = results.runs.filter(pl.col("experiment") != "questions-starts")["key"]
+    with pytest.raises(dumbbell.InputError, match="no runs of questions-starts"):
+        program.runs.questions(Results(questions, keys=keys))
+
+
+def test_means_are_over_seeds_that_every_cell_has(program: ModuleType, tmp_path: Path) -> None:
+    table = small("questions-hosts", {"flows[*].count": [2]})
+    key = next(name for name in table["matrix"] if name.startswith("hosts.profile"))
+    step = {"name": "red", "min": "106250B", "max": "106250B", "wlog": 0, "ecn": True, "limit": "62500000B"}
+    table["matrix"] |= {key: table["matrix"][key][:2], "bottleneck.aqm": [step]}
+    output = tmp_path / "r.duckdb"
+    dumbbell.run(experiment.parse(table, "questions-hosts.toml"), output=output)
+    table["matrix"][key] = table["matrix"][key][:1]
+    dumbbell.run(experiment.parse(table | {"seeds": [1, 2]}, "questions-hosts.toml"), output=output)
+    results = Results(output)
+    assert results.runs.height == 3 and set(program.runs.whole_seeds(results).runs["seed"]) == {1}
+    assert program.runs.whole_seeds(results, {"questions-hosts": 2}).runs.height == 2
+    with pytest.raises(dumbbell.InputError, match="no finished run"):
+        assert program.runs.whole_seeds(results, {"questions-hosts": 3}).runs
+    assert program.runs.cells_of("csaqm")["rtts-mixed-1g"] == 54
+
+
+def test_acceptance_counts_the_cells_where_others_fail(program: ModuleType) -> None:
     rows = [
-        (1.0, "5", k, aqm, jain)
+        ("both", 1.0, "5", "2", k, aqm, jain)
         for k, by in {0.1: (0.5, 0.6, 0.96), 0.5: (0.5, 0.85, 0.5), 1.0: (0.79, 0.1, 0.9)}.items()
         for aqm, jain in zip(("STEP", "PI2", "CSAQM"), by, strict=True)
     ]
-    frame = pl.DataFrame(rows, ["rate_gbit", "rtt", "k", "aqm", "jain"], orient="row")
-    frame = frame.with_columns(n=pl.lit("2"), mix=pl.lit("both"), buffer=pl.lit("500 ms"), variant=pl.lit("no limit"))
-    monkeypatch.setattr(coexistence, "runs", lambda _: frame)
-    cells = [cell.strip() for cell in findings.acceptance(None).splitlines()[2].split("|")]
-    assert cells[1:-1] == ["1", "5", "2", "1", "2", "0.90"]
+    names = ["mix", "gbit", "rtt", "n", "k", "aqm", "jain"]
+    frame = pl.DataFrame(rows, names, orient="row").with_columns(seeds=pl.lit(1))
+    line = program.acceptance_table(Evidence({"runs": frame})).splitlines()[2]
+    assert [cell.strip() for cell in line.split("|")][1:-1] == ["1", "5", "2", "1", "2", "0.90"]
+
+
+def test_failing_claims_are_told_apart_by_what_is_known(program: ModuleType) -> None:
+    frame = pl.DataFrame(
+        {
+            "id": ["a", "b", "c", "d"],
+            "counted": [True, True, True, True],
+            "verdict": ["fails", "fails", "fails", "holds"],
+            "aqms": ["PI2", "PI2", "STEP, PI2", "PI2"],
+            "linux_fails": [True, None, False, True],
+        }
+    )
+    kinds = program.failing(Evidence({"claims": frame})).select("id", "kind").rows()
+    assert kinds == [("a", "Linux"), ("b", "PI2"), ("c", "other")]
+
+
+def test_places_and_seeds_are_said_from_the_rows(program: ModuleType) -> None:
+    cells = [
+        *(("5", "2", k, 3) for k in (0.5, 1.0, 2.0)),
+        ("5", "10", 1.0, 3),
+        *(("50", "2", k, 3) for k in (0.1, 1, 2)),
+    ]
+    frame = pl.DataFrame([(1.0, *cell) for cell in cells], ["gbit", "rtt", "n", "k", "seeds"], orient="row")
+    assert program.places(Rows("x", frame)) == (
+        "1 Gbit/s, 5 ms: N = 2 (K = 0.5 to 2), 10 (K = 1); 1 Gbit/s, 50 ms: N = 2 (K = 0.1, 1, 2)"
+    )
+    other = pl.DataFrame({"gbit": [1.0, 1.0, 10.0], "seeds": [2, 3, 1]})
+    assert program.based(Rows("x", other)) == "1 Gbit/s, two to three seeds; 10 Gbit/s, one seed"
+
+
+def test_controls_are_apart_where_no_seed_of_one_is_among_those_of_the_other(program: ModuleType) -> None:
+    rows = [
+        ("bbr2-5", 0.1, 0.9, 1.1),
+        ("dctcp-5", 0.1, 0.5, 0.8),
+        ("bbr2-5", 1.0, 0.9, 1.1),
+        ("dctcp-5", 1.0, 1.0, 1.2),
+    ]
+    frame = pl.DataFrame(rows, ["cls", "k", "low", "high"], orient="row").with_columns(
+        *(pl.lit(value).alias(name) for name, value in {"mix": "both", "rtt": "5", "n": "2", "aqm": "PI2"}.items()),
+        gbit=1.0,
+        seeds=3,
+    )
+    assert program.apart(Evidence({"classes": frame})).select("k", "apart").rows() == [(0.1, True), (1.0, False)]

@@ -1,39 +1,33 @@
 """The figures of docs/findings/dualpi2.md and the linear model of DualPI2's controller."""
 
-import importlib
 import math
-import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import dumbbell
 from dumbbell import experiment
 from dumbbell.errors import InputError
+from dumbbell.pages import Evidence, study
+from dumbbell.results import Results
 
 ROOT = Path(__file__).parent.parent
 
 
-def fresh(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return a module of docs."""
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    for one in ("pi2_margins", "findings_l4s"):
-        monkeypatch.delitem(sys.modules, one, raising=False)
-    return importlib.import_module(name)
+@pytest.fixture
+def findings() -> ModuleType:
+    return study.find("dualpi2").program
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    return fresh("pi2_margins", monkeypatch)
-
-
-@pytest.fixture
-def findings(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    return fresh("findings_l4s", monkeypatch)
+def model(findings: ModuleType) -> ModuleType:
+    found: ModuleType = findings.pi2_margins
+    return found
 
 
 def test_flows_in_equilibrium(model: ModuleType) -> None:
@@ -87,6 +81,7 @@ def small(name: str) -> dict[str, Any]:
     table |= {"duration": "24s" if name == "questions-burst" else "3s", "seeds": [1, 2], "override": []}
     kept = {
         "bottleneck.rate": ["40Mbit"],
+        "flows[0].count, flows[1].count": [[1, 1]],
         "flows[0].base_rtt": ["5ms", "10ms"],
         "flows[1].base_rtt": ["5ms", "10ms"],
         "flows[*].base_rtt": ["5ms", "10ms"],
@@ -101,25 +96,21 @@ def small(name: str) -> dict[str, Any]:
     return {key: value for key, value in table.items() if value}
 
 
-def test_figures_and_tables(findings: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_and_tables(findings: ModuleType, tmp_path: Path) -> None:
     output = tmp_path / "l4s.duckdb"
-    for name in findings.EXPERIMENTS[:2]:
+    for name in findings.EXPERIMENTS[:3]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
-    with pytest.raises(InputError, match="no runs of questions-protection"):
-        findings.Found(str(output))
-    for name in findings.EXPERIMENTS[2:]:
+    with pytest.raises(InputError, match="no runs of questions-burst"):
+        findings.runs_of(Results(str(output)))
+    for name in findings.EXPERIMENTS[3:]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
-    findings.main(str(output), str(tmp_path / "figures"))
-    drawn = sorted(path.stem for path in (tmp_path / "figures").iterdir())
-    assert drawn == sorted(f"l4s-{name}" for name in findings.FIGURES)
-    text = capsys.readouterr().out
-    assert text.count("## ") == len(findings.TABLES) and "| Prague 0.7 |" in text
-    found = findings.Found(str(output))
-    swings = findings.swings(found)
-    # two rates, two base RTTs, three kinds of traffic; at 3 s few queues are held, and the others have no value
-    assert len(swings) == 12 and (swings["swing"] > 0).all()
-    assert swings.filter(swings["mean"] < findings.HELD * findings.TARGET_MS)["held"].null_count() == len(
-        swings.filter(swings["mean"] < findings.HELD * findings.TARGET_MS)
-    )
-    cells = findings.means(found.of("questions-rtt"), ["version", "rtt", "second_rtt"], "rate_ratio")
-    assert len(cells) == 8 and (cells["n"] == 2).all()
+    found = Evidence(findings.evidence(Results(str(output))))
+    assert "| Prague" in findings.fq_table(found).splitlines()[0]
+    for name in ("l4s-rtt", "l4s-burst", "l4s-fq-delay", "l4s-stability"):
+        assert findings.FIGURES[name](found).panels, name
+    swings = found["swings"]
+    # two rates, two base RTTs, three kinds of traffic
+    assert len(swings) == 12 and (swings["swing"].drop_nulls() > 0).all()
+    assert swings.filter(pl.col("flows") == 2)["period"].null_count() == 4  # of CUBIC alone only
+    cells = findings.spread(found["rtt"], "version", "rtt", "second_rtt", value="ratio")
+    assert len(cells.filter(pl.col("second_rtt") < 20)) == 8 and (cells["low"] <= cells["high"]).all()

@@ -1,6 +1,5 @@
 """Figures and tables of DualPI2 as its authors' reports have them, and version against version."""
 
-import importlib
 from pathlib import Path
 from types import ModuleType
 
@@ -12,6 +11,8 @@ import dumbbell
 from conftest import Command
 from dumbbell import figures, l4s
 from dumbbell.errors import InputError
+from dumbbell.pages import Evidence, study
+from dumbbell.results import Results
 from dumbbell.store import Store
 
 ROOT = Path(__file__).parent.parent
@@ -248,8 +249,18 @@ def test_published_values_stand_beside_their_cells_only(store: Path, tmp_path: P
     text = l4s.tables(beside)
     assert "(0.5)" in text and "In parentheses: published." in text
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(InputError, match="--reference"):
+    with pytest.raises(InputError, match=r"^reference: .*other.csv has other columns"):
         l4s.Results(store, tmp_path / "other.csv")
+
+
+def test_an_interval_narrower_than_a_bin_says_so() -> None:
+    # 605.6 ms lie in the octave of 2^29 ns, of whose bins there are 64
+    row = {"value": 605.6, "high": 605.6, "published": 600.0}
+    assert l4s._cell(row | {"what": "C, P99"}) == "605.6 ± <8.4 (600)"
+    assert l4s._cell(row | {"what": "C, P99", "high": 615.6}) == "605.6 ± 10 (600)"
+    assert l4s._cell(row | {"what": "C, P99", "high": None}) == "605.6 (600)"
+    assert l4s._cell(row | {"what": "C, mean"}) == "605.6 (equal) (600)"
+    assert l4s._cell(row | {"what": l4s.RATIO, "high": 605.65}) == "605.6 ± 0.05 (600)"
 
 
 def test_a_folder_of_figures_and_tables(store: Path, tmp_path: Path, command: Command) -> None:
@@ -285,13 +296,12 @@ def test_runs_that_no_figure_tells_apart_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def versions(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    return importlib.import_module("dualpi2_versions")
+def versions() -> ModuleType:
+    return study.find("dualpi2_versions").program
 
 
 def test_versions_are_held_against_each_other_seed_by_seed(store: Path, versions: ModuleType) -> None:
-    values = versions.read(store)
+    values = versions.read(Results(str(store)))
     mixed = values.filter(pl.col("workload") == "one flow each", pl.col("rate") == 40)
     found = versions._held(mixed, "tsfifo", "wrr")
     assert "2 cells in both, n = 2; paired seed by seed" in found.lines[-1]
@@ -304,20 +314,17 @@ def test_versions_are_held_against_each_other_seed_by_seed(store: Path, versions
     )
     by_seed = one.pivot("version", index="seed", values="value")
     assert row["difference"] == pytest.approx((by_seed["wrr"] - by_seed["tsfifo"]).mean())
-    text = versions.tables(
-        values, [("tsfifo", "wrr", "one against another"), ("tsfifo", "tsfifo", "one against itself")]
-    )
-    assert "| C: mean time in queue, ms" in text and "One flow each and short flows: 1 cell in both" in text
-    assert text.endswith("pairs of runs are the same to the last bit.")
+    found = versions.evidence(Results(str(store)))
+    changes, alike = found["changes"], found["alike"]
+    chosen = changes.filter(pl.col("b") == "wrr", pl.col("workload") == "one flow each", pl.col("what") == "C, mean")
+    assert chosen["cells"].item() > 0 and chosen["change"].item() is not None
+    assert (
+        alike.filter(pl.col("runs") == 0).height == len(versions.PAIRS) - 1
+    )  # versions that this store has no runs of
+    assert "| C: mean time in queue, ms" in versions.table(Evidence(found), "tsfifo", "wrr", "one flow each")
 
 
-def test_the_page_of_versions_keeps_what_stands_around_its_tables(
-    store: Path, versions: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n\n{versions.BEGIN}\nold\n{versions.END}\nafter\n")
-    monkeypatch.setattr(versions, "PAGE", page)
-    versions.main(str(store))
-    text = page.read_text()
-    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
-    assert "## DUALPI2WRR against the time-shifted FIFO" in text and "No runs of both." in text
+def test_a_version_against_itself_is_the_same_to_the_last_bit(store: Path, versions: ModuleType) -> None:
+    values = versions.read(Results(str(store)))
+    same, runs = versions._identical(values, "tsfifo", "tsfifo")
+    assert same == runs > 0

@@ -1,0 +1,173 @@
+"""A study: a folder with a page's template, the program that makes its tables and figures, and the evidence.
+
+    studies/NAME/page.md      the template
+    studies/NAME/study.py     what it is made of, below
+    studies/NAME/evidence/    small tables, written from results by `Study.gather`
+
+`study.py` has
+
+    PAGE                      where the page goes, from the root of the repository; its figures go beside it
+    RESULTS                   names of the results files that it is made of, in the order of `evidence`'s arguments
+    evidence(*results)        polars frames by name, from `dumbbell.results.Results`
+    facts(evidence)           what else the template may name, as a dict (optional)
+    TABLES, FIGURES           functions of evidence by name: Markdown text; a `Picture`, saved as NAME.png
+    PARTS                     templates by file: the part of it between `<!-- NAME -->` and `<!-- /NAME -->`, with the
+                              name of the study (optional)
+    NAMES                     patterns of names with digits that are no results (optional)
+
+Other modules of the folder are imported as `from .other import name`.
+"""
+
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+import polars as pl
+
+from dumbbell import shipped
+from dumbbell.errors import UnknownName, Unreadable, WrongValue
+from dumbbell.figures import Picture, save
+from dumbbell.pages import evidence as kept
+from dumbbell.pages import prose
+from dumbbell.pages.evidence import Evidence
+from dumbbell.pages.template import render
+from dumbbell.pages.values import PageError
+from dumbbell.results import Results
+
+TEMPLATE, PROGRAM, EVIDENCE = "page.md", "study.py", "evidence"
+FORMATS = (".png", ".pdf", ".svg")
+
+
+@dataclass
+class Study:
+    """A study's folder and its program."""
+
+    folder: Path
+    program: ModuleType
+    root: Path = field(default_factory=lambda: shipped.REPOSITORY)
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.folder.name
+
+    @property
+    def page(self) -> Path:
+        """Where its page is."""
+        return self.root / str(self.program.PAGE)
+
+    @property
+    def figures(self) -> dict[str, Callable[[Evidence], Picture]]:
+        """Its figures, by name."""
+        return dict(getattr(self.program, "FIGURES", {}))
+
+    def gather(self, results: Sequence[str]) -> None:
+        """Make the evidence from results files and keep it."""
+        wanted = list(self.program.RESULTS)
+        if len(results) != len(wanted):
+            raise WrongValue(self.name, "RESULTS", f"{len(results)} files", f"{len(wanted)}: {', '.join(wanted)}")
+        opened = [Results(path) for path in results]
+        Evidence(self.program.evidence(*opened), kept.made(opened)).save(self.folder / EVIDENCE)
+
+    def evidence(self) -> Evidence:
+        """Return the evidence that is kept."""
+        return Evidence.load(self.folder / EVIDENCE)
+
+    def text(self, evidence: Evidence | None = None) -> str:
+        """Return the page. Raises ContradictedError if a statement does not hold."""
+        return self._rendered(TEMPLATE, self.evidence() if evidence is None else evidence)
+
+    def texts(self) -> dict[Path, str]:
+        """Return the page and every other file that has a part of this study, as they are to be."""
+        found = self.evidence()
+        texts = {self.page: self.text(found)}
+        for name, template in getattr(self.program, "PARTS", {}).items():
+            path = self.root / name
+            part = re.compile(rf"(<!-- {self.name} -->\n).*?(<!-- /{self.name} -->)", re.DOTALL)
+            before = path.read_text(encoding="utf-8")
+            if not part.search(before):
+                raise PageError(f"{path}: no <!-- {self.name} --> and <!-- /{self.name} -->")
+            made = self._rendered(template, found)
+            texts[path] = part.sub(lambda match, made=made: match[1] + made + match[2], before)  # type: ignore[misc]
+        return texts
+
+    def _rendered(self, template: str, found: Evidence) -> str:
+        facts = self.program.facts(found) if hasattr(self.program, "facts") else {}
+        tables = getattr(self.program, "TABLES", {})
+
+        def table(name: str) -> str:
+            if name not in tables:
+                raise PageError(f"no table {name!r}, only {', '.join(tables)}")
+            return str(tables[name](found))
+
+        text = (self.folder / template).read_text(encoding="utf-8")
+        given = {"table": table, "validation": validation, **facts}
+        return render(text, found, given, str(self.folder / template))
+
+    def draw(
+        self, only: str | None = None, folder: Path | None = None, formats: Sequence[str] = (".png",)
+    ) -> list[Path]:
+        """Draw its figures, or one, beside the page or into a folder; return their files."""
+        if only is not None and only not in self.figures:
+            raise UnknownName(self.name, "", only, list(self.figures) or "there are none", what="figure")
+        place, found, made = folder or self.page.parent, self.evidence(), []
+        for name, make in self.figures.items():
+            if only in (None, name):
+                picture = make(found)
+                for ending in formats:
+                    save(picture, str(place / f"{name}{ending}"))
+                    made.append(place / f"{name}{ending}")
+        return made
+
+    def problems(self) -> list[prose.Problem]:
+        """Return what the template says by hand."""
+        names = getattr(self.program, "NAMES", ())
+        texts = [(self.folder / one) for one in (TEMPLATE, *getattr(self.program, "PARTS", {}).values())]
+        return [problem for path in texts for problem in prose.problems(path.read_text(encoding="utf-8"), names)]
+
+
+def validation(*names: str) -> str:
+    """Return how many cells of these rows of docs/validation.md agree, and the worst that does not, as a list."""
+    found = Evidence.load(place() / "validation" / EVIDENCE)
+    lines = []
+    for name in names:
+        row = next(iter(found.rows("rows")(name=name)))
+        line = f"- {row['what']} ({row['reference']}): {row['agree']} of {row['cells']} cells agree"
+        outside = found["outside"].filter(pl.col("name") == name).head(1).to_dicts()
+        lines.append(line + "".join(f"; the worst, {one['cell']}: {one['off']}" for one in outside) + ".")
+    return "\n".join(lines)
+
+
+def place() -> Path:
+    """Return the folder of the studies that come with dumbbell."""
+    return shipped.folder("studies")
+
+
+def names() -> list[str]:
+    """Return the names of the studies that come with dumbbell."""
+    return sorted(path.parent.name for path in place().glob(f"*/{PROGRAM}"))
+
+
+def find(name: str) -> Study:
+    """Return a study by its name or its folder; its program is run."""
+    here = [Path(name), place() / name, place() / name.replace("-", "_")]  # Python has no packages with a hyphen
+    folder = next((one for one in here if (one / PROGRAM).is_file()), place() / name)
+    program = folder / PROGRAM
+    if not program.is_file():
+        raise UnknownName("study", "", name, names(), what="study", also=f"a folder with {PROGRAM}")
+    module_name = f"dumbbell_study_{re.sub(r'[^a-zA-Z0-9]', '_', folder.resolve().name)}"
+    for loaded in [one for one in sys.modules if one.partition(".")[0] == module_name]:
+        del sys.modules[loaded]  # another folder of this name
+    spec = importlib.util.spec_from_file_location(
+        module_name, program, submodule_search_locations=[str(folder.resolve())]
+    )
+    if spec is None or spec.loader is None:
+        raise Unreadable(str(program), "", "this is no Python", "a program")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # `from .other import` looks there
+    spec.loader.exec_module(module)
+    return Study(folder, module)

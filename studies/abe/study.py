@@ -1,0 +1,290 @@
+"""What the page on Alternative Backoff with ECN rests on: experiments/abe, and CUBIC's beta on Linux."""
+
+import json
+import math
+from typing import Any
+
+import polars as pl
+from scipy.stats import mannwhitneyu
+
+from dumbbell import abe, shipped
+from dumbbell.aggregate import LEVEL, half_width
+from dumbbell.figures import Picture
+from dumbbell.pages import Evidence
+from dumbbell.pages.values import Rows
+from dumbbell.results import Results
+from dumbbell.tables import aligned
+
+PAGE = "docs/findings/abe.md"
+RESULTS = ("abe.duckdb", "abe-beta.duckdb", "abe-prr.duckdb", "abe-unpaced.duckdb")
+NAMES = (r"6\.12", r"RFC 8511's", r"beta²")
+LINUX = "linux-cubic-beta.csv"
+CCS = {"reno": "NewReno", "cubic": "CUBIC"}
+AQMS = {"codel": "CoDel", "pie": "PIE"}
+
+
+def evidence(results: Results, beta: Results, prr: Results, unpaced: Results) -> dict[str, pl.DataFrame]:
+    """Return one row per run, the distributions and series that figures show, and cells beside theory and Linux."""
+    found = abe.Results(results.path)
+    overshoots = found.overshoots().select("key", "reductions", "peak", "left")
+    done = found.table("flows", found.of("short")["key"]).select("key", "completion_s")
+    runs = found.runs.join(overshoots, on="key", how="left").join(done, on="key", how="left", nulls_equal=False)
+    runs = runs.sort("experiment", "cc", "aqm", "rate", "rtt", "size", "reduction", "beta", "ecn", "rival_ecn", "seed")
+    runs = runs.with_row_index("number")
+    chosen = runs.filter(pl.col("key").is_in(_shown(found)["key"].implode()))
+    own = chosen.select("key", "number")
+    series = found.table("series", chosen["key"]).select("key", "time_s", "cwnd", "ssthresh")
+    queue = found.table("queue_series", chosen["key"]).select("key", "time_s", "sojourn_mean_ms")
+    closed = {"as theory": results, "spread over a round trip": prr, "not paced": unpaced}
+    return {
+        "runs": runs.drop("key").with_columns(pl.col("hash").str.head(6)),
+        "sojourn": _distribution(found),
+        "windows": series.join(own, on="key").drop("key").sort("number", "time_s"),
+        "queues": queue.join(own, on="key").drop("key").sort("number", "time_s"),
+        "closed": pl.concat([_closed(name, one) for name, one in closed.items()]),
+        "linux": _linux(beta),
+    }
+
+
+def _shown(found: abe.Results) -> pl.DataFrame:
+    """Return the runs whose slow start is drawn."""
+    return pl.concat([run for _, run in abe.slow_starts(found)])
+
+
+def _distribution(found: abe.Results) -> pl.DataFrame:
+    """Return histograms of the time in queue at 80 ms and 10 Mbit/s; a bin has 0.5 % of the packets or more."""
+    runs = abe.shown_sojourns(found)
+    bins = found.table("sojourn", runs["key"]).join(runs.select("key", "cc", "aqm", "beta"), on="key")
+    by = ["cc", "aqm", "beta"]
+    sums = bins.group_by(*by, "from_ms").agg(pl.col("packets").sum()).sort(*by, "from_ms")
+    share = (pl.col("packets").cum_sum() / pl.col("packets").sum() * 200).floor().over(by)
+    return (
+        sums.with_columns(part=share)
+        .group_by(*by, "part", maintain_order=True)
+        .agg(pl.col("from_ms").min(), pl.col("packets").sum())
+        .drop("part")
+    )
+
+
+def _closed(name: str, results: Results) -> pl.DataFrame:
+    """Return the utilisation of runs of closed-form.toml beside what theory gives an AIMD flow."""
+    rows = []
+    for run in results.runs.iter_rows(named=True):
+        config = json.loads(run["config"])
+        if run["experiment"] != "closed-form":
+            continue
+        control, least = config["flows"][0]["cc"], config["bottleneck"]["aqm"]["min"]
+        beta = control["beta_ecn"] if control["abe"] else 0.5
+        bdp = config["bottleneck"]["rate"] * config["flows"][0]["base_rtt"] / 8e9
+        depth = 0.0 if least == 1 else least / bdp
+        once, twice = (theory(one, depth) for one in (beta, beta**2))
+        rows.append({"hosts": name, "beta": beta, "depth": depth, "utilisation": run["utilisation"], "theory": once})
+        rows[-1] |= {"twice": twice}
+    return pl.DataFrame(rows).sort("beta", "depth")
+
+
+def theory(beta: float, depth: float) -> float:
+    """Return the utilisation of a flow that keeps `beta` after a mark at `depth` BDPs of queue.
+
+    Its window runs from a = beta m to m = 1 + depth, one segment a round trip.
+    """
+    kept = 1 - beta * (1 + depth)
+    return 1 - kept**2 / (2 * kept + (1 + depth) ** 2 - 1) if kept > 0 else 1.0
+
+
+def _linux(results: Results) -> pl.DataFrame:
+    """Return goodput and marks of CUBIC with another beta beside one run of Linux, over the starts of the simulator."""
+    rows = []
+    for run in results.runs.iter_rows(named=True):
+        config = json.loads(run["config"])
+        flow = config["flows"][0]
+        rows.append(
+            {
+                "rate": config["bottleneck"]["rate"] / 1e6,
+                "rtt": flow["base_rtt"] / 1e6,
+                "beta": round(flow["cc"]["beta"] / 1024, 2),
+            }
+            | {"goodput": run["goodput_total_mbit"], "marks": run["ce_marks"]}
+        )
+    goodput = pl.col("goodput")
+    simulated = (
+        pl.DataFrame(rows)
+        .group_by("rate", "rtt", "beta")
+        .agg(pl.col("goodput", "marks").mean(), low=goodput.min(), high=goodput.max(), starts=pl.len())
+    )
+    measured = pl.read_csv(
+        shipped.folder("references") / LINUX, schema_overrides={"rate_mbit": pl.Float64, "delay_ms": pl.Float64}
+    )
+    measured = measured.rename(
+        {"rate_mbit": "rate", "delay_ms": "rtt", "goodput_mbit": "linux", "marks": "linux_marks"}
+    )
+    return measured.join(simulated, on=["rate", "rtt", "beta"]).sort("rate", "rtt", "beta")
+
+
+class Kept(abe.Results):
+    """The runs of experiments/abe from the evidence, as `dumbbell.abe` draws them."""
+
+    def __init__(self, found: Evidence) -> None:
+        self.notes = []
+        runs = found["runs"].with_columns(key=pl.col("number").cast(pl.String))
+        self.runs = runs
+        flows = runs.filter(experiment="short").select("key", "completion_s")
+        series, queue = (
+            found[name].with_columns(key=pl.col("number").cast(pl.String)) for name in ("windows", "queues")
+        )
+        self._tables = {"flows": flows, "series": series, "queue_series": queue, "sojourn": pl.DataFrame()}
+        self._sojourns = found["sojourn"]
+
+    def sojourns(self) -> pl.DataFrame:
+        """Return the histograms of the time in queue."""
+        return self._sojourns
+
+    def overshoots(self) -> pl.DataFrame:
+        """Return the runs of slow-start.toml with their reductions."""
+        return self.of("slow-start")
+
+
+def _mean(frame: pl.DataFrame, by: list[str], value: str) -> pl.DataFrame:
+    """Return means of a column with half of the 95 % interval."""
+    column = pl.col(value)
+    means = frame.group_by(by).agg(mean=column.mean(), deviation=column.std(), n=column.count())
+    return means.with_columns(half=half_width(pl.col("deviation"), pl.col("n"))).drop("deviation").sort(by)
+
+
+def facts(found: Evidence) -> dict[str, Any]:
+    """Return what the template asks for beside the runs."""
+    gains = Kept(found).gains().with_columns(half=pl.col("high") - pl.col("gain"))
+    linux = found["linux"].with_columns(
+        error=(pl.col("goodput") - pl.col("linux")) / pl.col("rate"),
+        marks_error=pl.col("marks") - pl.col("linux_marks"),
+    )
+    closed = found["closed"].with_columns(
+        error=pl.col("utilisation") / pl.col("theory") - 1, error_twice=pl.col("utilisation") / pl.col("twice") - 1
+    )
+    return {
+        "within": abe.WITHIN_S,
+        "level": LEVEL,
+        "gains": Rows("gains", gains),
+        "beside": Rows(
+            "beside", linux.with_columns(near=(pl.col("error").abs() <= 0.001) & (pl.col("marks_error").abs() <= 1))
+        ),
+        "theory": Rows("theory", closed),
+        "ratios": Rows("ratios", _ratios(found)),
+        "waits": Rows("waits", waits(found)),
+        "completions": Rows("completions", abe.completions(Kept(found))),
+        "steps": lambda beta, factor: math.log(1 / factor) / math.log(beta),
+        "ranks": lambda cc, aqm, rtt: _ranks(found, cc, aqm, rtt),
+        "slow": Rows("slow", _slow(found)),
+    }
+
+
+def _slow(found: Evidence) -> pl.DataFrame:
+    runs = found["runs"].filter(experiment="slow-start")
+    capacity = pl.col("rate") * 1e3 * pl.col("rtt") / 8 / 1514
+    return runs.select("beta", "reduction", "rtt", "reductions", peak_bdp=pl.col("peak") / capacity)
+
+
+def _ratios(found: Evidence) -> pl.DataFrame:
+    """Return throughput ratios of CUBIC with ABE to CUBIC without: means over RTTs, with and without the shortest."""
+    runs = found["runs"].filter(experiment="coexistence", cc="cubic")
+    each = runs.group_by("aqm", "rival_ecn", "beta", "rtt").agg(pl.col("rate_ratio").mean())
+    by = ["aqm", "rival_ecn", "beta"]
+    all_rtts = each.group_by(by).agg(mean=pl.col("rate_ratio").mean())
+    longer = each.filter(pl.col("rtt") > 20).group_by(by).agg(longer=pl.col("rate_ratio").mean())
+    short = each.filter(rtt=20.0).select(*by, shortest="rate_ratio")
+    return all_rtts.join(longer, on=by).join(short, on=by).sort(by)
+
+
+def waits(found: Evidence) -> pl.DataFrame:
+    """Return the median time to convergence; a run that does not converge counts as longer than all others."""
+    runs = found["runs"].filter(experiment="convergence")
+    by = ["cc", "aqm", "beta", "abe", "rtt"]
+    late = pl.col("convergence").fill_null(math.inf)
+    return (
+        runs.group_by(by)
+        .agg(median=late.median().replace(math.inf, None), runs=pl.len(), late=pl.col("convergence").null_count())
+        .sort(by)
+    )
+
+
+def _ranks(found: Evidence, cc: str, aqm: str, rtt: float) -> float:
+    """Return p of the rank-sum test between times to convergence with RFC 8511's factor and without ABE."""
+    runs = found["runs"].filter(experiment="convergence", cc=cc, aqm=aqm, rtt=rtt)
+    times = pl.col("convergence").fill_null(1e9)
+    one, other = (runs.filter(beta=beta).select(times)["convergence"] for beta in (abe.DEFAULTS[cc], abe.STANDARD[cc]))
+    return float(mannwhitneyu(one, other).pvalue)
+
+
+# Tables
+
+
+def closed_table(found: Evidence) -> str:
+    """Return utilisation, simulated (theory), of a flow that is paced and reduced at once."""
+    own = found["closed"].filter(hosts="as theory")
+    depths = sorted(set(own["depth"].round(3)))
+    shown = {
+        (r["beta"], round(r["depth"], 3)): f"{r['utilisation']:.3f} ({r['theory']:.3g})"
+        for r in own.iter_rows(named=True)
+    }
+    betas = sorted(set(own["beta"]))
+    rows = [[f"{beta:g}", *(shown[beta, depth] for depth in depths)] for beta in betas]
+    return aligned(["beta \\ threshold / BDP", *(f"{depth:g}" for depth in depths)], rows)
+
+
+def gain_table(found: Evidence) -> str:
+    """Return the gain of RFC 8511's factors, per cent."""
+    gains = Kept(found).gains().filter(pl.col("beta") == pl.col("cc").replace_strict(abe.DEFAULTS))
+    rows = []
+    for cc, aqm, rate in [
+        ("reno", "codel", 10),
+        ("reno", "pie", 10),
+        *(("cubic", aqm, rate) for rate in (10, 20) for aqm in AQMS),
+    ]:
+        cells = gains.filter(cc=cc, aqm=aqm, rate=float(rate)).sort("rtt")
+        texts = []
+        for row in cells.iter_rows(named=True):
+            half = row["high"] - row["gain"]
+            texts.append(f"{row['gain']:.1f}" + (f" ± {half:.1f}" if half >= 0.05 else ""))
+        rows.append([f"{CCS[cc]}, {AQMS[aqm]}, {rate} Mbit/s", *texts])
+    return aligned(["gain, %", "20 ms", "80 ms", "160 ms", "320 ms"], rows)
+
+
+def linux_table(found: Evidence) -> str:
+    """Return goodput and marks of the simulator and of Linux."""
+    rows = []
+    for (rate, rtt), own in found["linux"].group_by("rate", "rtt", maintain_order=True):
+        cells = [
+            f"{r['goodput']:.2f} / {r['linux']:.2f}, {r['marks']:.0f} / {r['linux_marks']:.0f}"
+            for r in own.iter_rows(named=True)
+        ]
+        rows.append([f"{rate:g} Mbit/s, {rtt:g} ms", *cells])
+    return aligned(["", *(f"beta {beta:g}" for beta in sorted(set(found["linux"]["beta"])))], rows)
+
+
+def waits_table(found: Evidence) -> str:
+    """Return the median time to convergence without ABE and with RFC 8511's factor."""
+    frame = waits(found)
+    rows = []
+    for aqm in AQMS:
+        for cc in CCS:
+            for beta in (abe.STANDARD[cc], abe.DEFAULTS[cc]):
+                own = frame.filter(cc=cc, aqm=aqm, beta=beta, rtt=pl.col("rtt")).filter(pl.col("rtt") >= 80).sort("rtt")
+                texts = [
+                    ("-" if r["median"] is None else f"{r['median']:.1f}") + (f", {r['late']} not" if r["late"] else "")
+                    for r in own.iter_rows(named=True)
+                ]
+                rows.append([f"{CCS[cc]}, {beta:g}, {AQMS[aqm]}", *texts])
+    return aligned(["median of 20 runs, s", "80 ms", "160 ms", "320 ms"], rows)
+
+
+TABLES = {"closed": closed_table, "gain": gain_table, "linux": linux_table, "waits": waits_table}
+
+
+def _figure(name: str) -> Any:
+    def draw(found: Evidence) -> Picture:
+        return abe.FIGURES[name](Kept(found))
+
+    return draw
+
+
+FIGURES = {f"abe-{name}": _figure(name) for name in abe.FIGURES}

@@ -1,0 +1,138 @@
+"""BBR in four versions and the draft's own test cases: the page of `make check-bbr`.
+
+The evidence is made by docs/findings_bbr_suite.py from the report of the suite and from traces of Linux.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from dumbbell import units
+from dumbbell.check import figure
+from dumbbell.check.cases import CASES
+from dumbbell.check.lab import Point, Run, Setup
+from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED, SPECIFICATION
+from dumbbell.check.trace import Trace
+from dumbbell.figures import Picture
+from dumbbell.pages import Evidence
+
+PAGE = "docs/findings/bbr-suite.md"
+RESULTS = ()
+NAMES = (r"Linux's", r"PROBE_\w+")
+SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", CANNOT_TELL: "?", NOT_APPLICABLE: "."}
+PROBE_LIMIT = 2  # round trips; the case asks for three rounds or more
+DRAWN = ("spurious-recovery", "bbr3", Point(10_000_000, 0.04))
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
+
+
+def _controls(found: Evidence) -> list[str]:
+    return list(dict.fromkeys(found["counts"]["control"].to_list()))
+
+
+def count(row: dict[str, Any]) -> str:
+    """Return the results of a case and a control in words."""
+    if not row["applies"]:
+        return "-"
+    if row["failed"]:
+        return f"**failed {row['failed']} of {row['applies']}**"
+    return f"{'constant' if row['constant'] else 'passed'} {row['applies']}"
+
+
+def summary(found: Evidence) -> str:
+    """Return who passes what where."""
+    names = _controls(found)
+    rows = []
+    for key, case in CASES.items():
+        cells = {row["control"]: row for row in found["counts"].filter(pl.col("case") == key).iter_rows(named=True)}
+        rows.append([case.number, case.heading, *(count(cells[name]) for name in names)])
+    return _table(["", "case", *names], rows)
+
+
+def points(found: Evidence) -> str:
+    """Return a sign for every point, rates apart."""
+    names = _controls(found)
+    signs: dict[tuple[str, str], dict[int, str]] = {}
+    for row in found["results"].iter_rows(named=True):
+        of_rates = signs.setdefault((row["case"], row["control"]), {})
+        of_rates[row["rate_bit"]] = of_rates.get(row["rate_bit"], "") + SIGNS[row["result"]]
+    rows = [[CASES[key].number, *(f"`{' '.join(signs[key, name].values())}`" for name in names)] for key in CASES]
+    return _table(["", *names], rows)
+
+
+def axes(found: Evidence) -> str:
+    """Return which rates and RTTs the signs stand for."""
+    frame = found["results"]
+    rates = ", ".join(units.show("rate", one) for one in frame["rate_bit"].unique(maintain_order=True))
+    rtts = ", ".join(units.show("time", round(one * 1e9)) for one in frame["rtt_s"].unique(maintain_order=True))
+    return f"Groups are rates: {rates}; signs in a group are RTTs: {rtts}."
+
+
+def _reasons(found: Evidence, result: str) -> str:
+    rows = found["reasons"].filter(pl.col("result") == result).iter_rows(named=True)
+    return "\n".join(f"- {row['number']}, {row['control']}: {row['reason']}" for row in rows)
+
+
+def notes(_: Evidence) -> str:
+    """Return what is known of cases."""
+    return "\n".join(f"- {case.number}: {case.note}" for case in CASES.values() if case.note)
+
+
+def meanings(_: Evidence) -> str:
+    """Return what the results mean."""
+    return "\n".join(f"- {result}: {text}." for result, text in MEANING.items())
+
+
+def spurious(found: Evidence) -> Picture:
+    """Draw a flow whose bounds are not restored."""
+    key, control, point = DRAWN
+    frame = found["trace"]
+    columns = {name: frame[name].cast(pl.Float64, strict=False).to_numpy() for name in frame.columns if name != "state"}
+    times = {row["name"]: row["time_s"] for row in found["times"].iter_rows(named=True)}
+    run = Run(Trace(columns | {"state": frame["state"].to_numpy()}), Setup(point, times))
+    result = next(row for row in found["drawn"].iter_rows(named=True))["result"]
+    return figure.draw(run, CASES[key], result, control)
+
+
+def facts(found: Evidence) -> dict[str, Any]:
+    """Return what the template asks for beside the tables."""
+
+    def cell(case: str, control: str) -> dict[str, Any]:
+        return dict(
+            found["counts"].row(by_predicate=(pl.col("case") == case) & (pl.col("control") == control), named=True)
+        )
+
+    def said(case: str, control: str) -> str:
+        one = cell(case, control)
+        return f"{one['failed']} of {one['applies']}"
+
+    draft = found["counts"].filter(pl.col("control") == "bbr-draft")
+    return {
+        "cell": cell,
+        "said": said,
+        "specification": SPECIFICATION,
+        "verdicts": found["results"].height,
+        "draft_passed": draft["passed"].sum(),
+        "draft_applies": draft["applies"].sum(),
+        "failing": found["counts"].filter(pl.col("failed") > 0)["case"].unique(maintain_order=True).to_list(),
+        "headings": len({case.heading for case in CASES.values()}),
+        "heading": lambda key: f"{CASES[key].number}. {CASES[key].heading}",
+        "drawn_at": f"{DRAWN[2].rate / 1e6:g} Mbit/s and {DRAWN[2].rtt * 1e3:g} ms",
+        "probe_limit": PROBE_LIMIT,
+        "engine": found.made["suite"]["engines"][0],
+    }
+
+
+TABLES = {
+    "summary": summary,
+    "points": points,
+    "axes": axes,
+    "failed": lambda found: _reasons(found, FAILED),
+    "constants": lambda found: _reasons(found, CONSTANT),
+    "elsewhere": lambda found: _reasons(found, NOT_APPLICABLE),
+    "notes": notes,
+    "meanings": meanings,
+}
+FIGURES = {"bbr-suite-spurious": spurious}

@@ -1,0 +1,574 @@
+"""docs/findings/bbr.md: what BBR does to others."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from dumbbell import figures
+from dumbbell.figures import Picture, Series
+from dumbbell.pages import Evidence
+from dumbbell.pages.values import Rows
+from dumbbell.results import Results
+from dumbbell.tables import aligned
+
+from . import queues, tables
+from .runs import BBR, FIVE, Found, cross, means, named, ordered, percent, two_digits
+
+PAGE = "docs/findings/bbr.md"
+RESULTS = ("bbr",)
+NAMES = (r"ECT\(0\)", r"bbr[123]", r"google/bbr", r"4ce5e87", r"arXiv 2505\.07741", r"6e321d1c986a")
+DEPTH = "buffer, BDP"
+HALF = "equal shares"
+
+
+def evidence(bbr: Results) -> dict[str, pl.DataFrame]:
+    """Return the page's tables from runs of experiments/bbr."""
+    return tables.tables(Found(bbr))
+
+
+# 1
+
+
+def share(found: Evidence) -> Picture:
+    """Draw the share of one BBR flow against one CUBIC flow over the depth of the buffer."""
+    return _share(found, "CUBIC", linux=True)
+
+
+def share_reno(found: Evidence) -> Picture:
+    """Draw the same against one Reno flow."""
+    return _share(found, "Reno", linux=False)
+
+
+def _share(found: Evidence, second: str, *, linux: bool) -> Picture:
+    values = means(found["share"].filter(pl.col("second") == second), ["cc", "depth"], "share")
+    measured = found["linux"].group_by("cc", "depth").agg(linux=pl.col("share").mean())
+    picture = figures.lines(
+        values.join(measured, on=["cc", "depth"], how="left").with_columns(ordered("cc", FIVE)),
+        "depth",
+        "share",
+        low="low",
+        high="high",
+        by="cc",
+        log_x=True,
+        reference="linux" if linux else None,
+        reference_name="Linux",
+        x_label=DEPTH,
+        y_label="share of the first flow",
+        title=f"Share of one flow sharing with one {second} flow\n"
+        "50 Mbit/s, 40 ms, tail drop; mean and min-max of 4 runs of 120 s",
+    )
+    picture.level(0.5, HALF, "--")
+    return picture.arrange()
+
+
+def share_late(found: Evidence) -> Picture:
+    """Draw the share against CUBIC in whole runs of 120 s and in the long run."""
+    spans = {"short": "first 120 s", "long": "600 to 1000 s"}
+    short = found["share"].filter(pl.col("second") == "CUBIC", pl.col("cc").is_in(BBR), pl.col("depth") >= 0.5)
+    both = pl.concat(
+        [
+            short.select("cc", "depth", "share", span=pl.lit("short")),
+            found["late"].select("cc", "depth", "share", span=pl.lit("long")),
+        ]
+    )
+    picture = figures.lines(
+        means(both, ["span", "cc", "depth"], "share").with_columns(ordered("cc", BBR), named("span", spans)),
+        "depth",
+        "share",
+        low="low",
+        high="high",
+        by="cc",
+        facet="span",
+        log_x=True,
+        x_label=DEPTH,
+        y_label="share of BBR",
+        title="Share of one BBR flow sharing with one CUBIC flow, early and late\n"
+        "50 Mbit/s, 40 ms, tail drop; mean and min-max of 4 and 3 runs",
+    )
+    picture.level(0.5, HALF, "--")
+    return picture.arrange()
+
+
+def share_loss(found: Evidence) -> Picture:
+    """Draw the loss in the runs of 120 s."""
+    shares = found["share"].with_columns(shown=pl.format("with {}", "second"))
+    return figures.lines(
+        means(shares, ["shown", "cc", "depth"], "loss").with_columns(ordered("cc", FIVE)),
+        "depth",
+        "loss",
+        low="low",
+        high="high",
+        by="cc",
+        facet="shown",
+        log_x=True,
+        log_y=True,
+        x_label=DEPTH,
+        y_label="packets dropped, %",
+        title="Loss of two flows that share a link\n50 Mbit/s, 40 ms, tail drop; mean and min-max of 4 runs of 120 s",
+    )
+
+
+def share_table(found: Evidence) -> str:
+    """Return the shares against CUBIC and against Reno."""
+    rows = []
+    for second in ("CUBIC", "Reno"):
+        values = means(found["share"].filter(pl.col("second") == second), ["cc", "depth"], "share")
+        rows += [[second, *row] for row in cross(values, "depth", "cc", FIVE, lambda row: percent(row, "share"))]
+    return aligned(["sharing with", "BDP", *FIVE], rows)
+
+
+def late_table(found: Evidence) -> str:
+    """Return the shares against CUBIC in the long run."""
+    values = means(found["late"], ["cc", "depth"], "share")
+    return aligned(["BDP", *BBR], cross(values, "depth", "cc", BBR, lambda row: percent(row, "share")))
+
+
+def linux_table(found: Evidence) -> str:
+    """Return shares and loss of the runs of 120 s next to those measured on Linux."""
+    runs = found["share"].filter(pl.col("second") == "CUBIC")
+    values = means(runs, ["cc", "depth"], "share", "loss")
+    rows = []
+    for (cc, depth), part in (
+        found["linux"].sort("cc", "depth", "stagger").group_by(["cc", "depth"], maintain_order=True)
+    ):
+        row = values.filter(pl.col("cc") == cc, pl.col("depth") == depth).row(0, named=True)
+        measured = ", ".join(f"{100 * one:.0f}" for one in part["share"])
+        losses = f"{sum(part['loss']) / len(part):.2f}"
+        rows.append([str(cc), f"{depth:g}", percent(row, "share"), measured, f"{row['loss']:.2f}", losses])
+    return aligned(["", "BDP", "share, %", "Linux", "dropped, %", "Linux"], rows)
+
+
+def mechanisms_table(found: Evidence) -> str:
+    """Return the shares with single parameters changed, and how long a flow probes upwards."""
+    values = means(found["mechanisms"], ["cc", "changed", "depth"], "share", "up")
+    depths = sorted(values["depth"].unique())
+    rows = []
+    for (cc, changed), part in (
+        values.with_columns(ordered("cc", BBR)).sort("cc", "changed").group_by(["cc", "changed"], maintain_order=True)
+    ):
+        of = {row["depth"]: row for row in part.iter_rows(named=True)}
+        cells = [percent(of[depth], "share") for depth in depths]
+        rows.append([str(cc), str(changed), *cells, f"{100 * of[1.0]['up']:.0f}"])
+    rows.sort(key=lambda row: (BBR.index(row[0]), row[1] != "as it is"))
+    header = ["", "changed", *(f"share at {depth:g} BDP, %" for depth in depths), "time in UP at 1 BDP, %"]
+    return aligned(header, rows, words=(0, 1))
+
+
+def ware(found: Evidence) -> Picture:
+    """Draw the share of one BBRv1 flow where its model was validated: simulator, Linux of two sources, model."""
+    rows = found["ware_sources"].with_columns(
+        shown=pl.format("{}, {} Mbit/s, {} ms", "second", pl.col("rate").cast(pl.Int64), pl.col("rtt").cast(pl.Int64))
+    )
+    sources = {
+        "model": "model of Ware et al.",
+        "share": "simulator",
+        "sarpkaya": "Linux 5.13 (Sarpkaya et al.)",
+        "linux": "Linux 6.12 (ours)",
+    }
+    long = rows.unpivot(
+        list(sources), index=["shown", "bdps", "low", "high"], variable_name="source", value_name="value"
+    )
+    simulated = pl.col("source") == "share"
+    long = long.filter(pl.col("value").is_not_null()).with_columns(
+        low=pl.when(simulated).then("low").otherwise("value"), high=pl.when(simulated).then("high").otherwise("value")
+    )
+    picture = figures.lines(
+        long.with_columns(named("source", sources)),
+        "bdps",
+        "value",
+        low="low",
+        high="high",
+        by="source",
+        facet="shown",
+        log_x=True,
+        x_label=DEPTH,
+        y_label="share of BBRv1",
+        title="Share of one BBRv1 flow where its model was validated\n"
+        "Last 400 s (CUBIC) or 200 s (Reno) of 1000 s, tail drop",
+    )
+    picture.level(0.5, HALF, "--")
+    return picture.arrange()
+
+
+def ware_table(found: Evidence) -> str:
+    """Return the share of one BBRv1 flow by model, simulator and Linux."""
+    rows = []
+    for row in found["ware_sources"].iter_rows(named=True):
+        own = "-" if row["linux"] is None else f"{100 * row['linux']:.0f}"
+        rows.append(
+            [
+                row["second"],
+                f"{row['rate']:g}; {row['rtt']:g}",
+                f"{row['bdps']:g}",
+                f"{100 * row['model']:.0f}",
+                percent(row, "share"),
+                f"{100 * row['sarpkaya']:.0f}",
+                own,
+            ]
+        )
+    return aligned(
+        ["sharing with", "Mbit/s; ms", "BDP", "model", "simulator", "Linux 5.13", "Linux 6.12"], rows, words=(0, 1)
+    )
+
+
+# 2
+
+
+def rtt(found: Evidence) -> Picture:
+    """Draw the share of a flow of 10 ms sharing with one of another RTT."""
+    buffers = {62_500: "buffer of 10 ms", 1_250_000: "buffer of 200 ms"}
+    picture = figures.lines(
+        means(found["rtt"], ["bytes", "cc", "second_rtt"], "share").with_columns(
+            ordered("cc", FIVE), named("bytes", buffers)
+        ),
+        "second_rtt",
+        "share",
+        low="low",
+        high="high",
+        by="cc",
+        facet="bytes",
+        log_x=True,
+        x_label="base RTT of the second flow, ms",
+        y_label="share of the flow of 10 ms",
+        title="Share of a flow of 10 ms sharing with one of the same control and a longer RTT\n"
+        "50 Mbit/s, tail drop; mean and min-max of 4 runs",
+    )
+    picture.level(0.5, HALF, "--")
+    return picture.arrange()
+
+
+def rtt_table(found: Evidence) -> str:
+    """Return the second flow's goodput over the first's, time in queue and loss."""
+    rows = []
+    for limit, name in ((62_500, "10 ms"), (1_250_000, "200 ms")):
+        values = means(found["rtt"].filter(pl.col("bytes") == limit), ["cc", "second_rtt"], "share", "sojourn", "loss")
+
+        def text(row: dict[str, Any]) -> str:
+            return f"{two_digits(1 / row['share'] - 1)}; {row['sojourn']:.0f} ms; {two_digits(row['loss'])} %"
+
+        rows += [[name, *row] for row in cross(values, "second_rtt", "cc", FIVE, text)]
+    return aligned(["buffer", "RTT, ms", *FIVE], rows)
+
+
+# 3
+
+
+def groups(found: Evidence) -> Picture:
+    """Draw the share of the group of BBR over the share of the flows that they are."""
+    order = {flows: f"{flows} flows" for flows in sorted(found["groups"]["flows"].unique())}
+    shares = found["groups"].with_columns(
+        of_flows=pl.col("count") / pl.col("flows"),
+        shown=pl.format("buffer of {} BDP", pl.col("depth").cast(pl.Int64)),
+        all=named("flows", order),
+    )
+    picture = figures.lines(
+        means(shares, ["shown", "cc", "all", "of_flows"], "share").with_columns(ordered("cc", BBR)),
+        "of_flows",
+        "share",
+        low="low",
+        high="high",
+        by="all",
+        facet="shown",
+        columns="cc",
+        log_x=False,
+        x_label="share of the flows that are BBR, the others CUBIC",
+        y_label="share of the link",
+        title="Share of a group of BBR flows among CUBIC flows\n"
+        "100 Mbit/s, 40 ms, tail drop; mean and min-max of 2 runs of 90 s",
+    )
+    for axes in picture.panels.values():
+        axes.plot([0, 1], [0, 1], color="0.45", linewidth=0.9, linestyle="--", label="_equal")
+    return picture.arrange()
+
+
+def one_of_many(found: Evidence) -> Picture:
+    """Draw the share of a single BBR flow over the number of CUBIC flows, and how often a fair share that is."""
+    single = (
+        found["groups"]
+        .filter(pl.col("count") == 1)
+        .with_columns(others=pl.col("flows") - 1, shown=pl.format("buffer of {} BDP", pl.col("depth").cast(pl.Int64)))
+    )
+    measures = {"share": "share of the link", "times": "share, times a fair share"}
+    long = single.with_columns(times=pl.col("share") * pl.col("flows")).unpivot(
+        ["share", "times"], index=["shown", "cc", "others", "seed"], variable_name="measure", value_name="value"
+    )
+    pictured = means(long, ["measure", "shown", "cc", "others"], "value").with_columns(
+        ordered("cc", BBR), named("measure", measures)
+    )
+    return figures.lines(
+        pictured,
+        "others",
+        "value",
+        low="low",
+        high="high",
+        by="cc",
+        facet="shown",
+        each="measure",
+        log_x=True,
+        log_y=True,
+        x_label="CUBIC flows",
+        title="One BBR flow among several CUBIC flows\n"
+        "100 Mbit/s, 40 ms, tail drop; mean and min-max of 2 runs of 90 s",
+    )
+
+
+# 4
+
+AMONG = {"like": "among 4 of its kind", "cubic": "among 4 CUBIC", "bbr": "CUBIC among 4 of BBR"}
+
+
+def latecomer(found: Evidence) -> Picture:
+    """Draw what a flow that comes late gets over time."""
+    late = found["latecomer"].with_columns(
+        named("kind", AMONG), ordered("cc", FIVE), shown=pl.format("buffer of {} BDP", pl.col("depth").cast(pl.Int64))
+    )
+    picture = figures.lines(
+        late,
+        "time",
+        "fair",
+        low="low",
+        high="high",
+        by="cc",
+        facet="shown",
+        columns="kind",
+        log_x=False,
+        x_label="time since its start, s",
+        y_label="goodput over a fifth of the link",
+        title="Goodput of a flow that comes 10 to 30 s late\n"
+        "50 Mbit/s, 40 ms, tail drop; means of 5 s; mean and min-max of 8 runs",
+    )
+    picture.level(1, "fair", "--")
+    return picture.arrange()
+
+
+def latecomer_table(found: Evidence) -> str:
+    """Return how soon the late flow has four fifths of its fair share over 5 s, and what it has from 50 to 60 s."""
+    values = (
+        found["latecomers"]
+        .group_by("depth", "kind", "cc")
+        .agg(
+            reached=pl.col("reached").cast(pl.Float64).fill_null(math.inf).median(),
+            count=pl.col("reached").count(),
+            n=pl.len(),
+            end=pl.col("end").mean(),
+        )
+    )
+    rows = []
+    for depth in sorted(values["depth"].unique()):
+        for kind, name in AMONG.items():
+            here = {
+                row["cc"]: row
+                for row in values.filter(pl.col("depth") == depth, pl.col("kind") == kind).iter_rows(named=True)
+            }
+            rows.append([f"{depth:g}", name, *(_reached(here.get(cc)) for cc in FIVE)])
+    return aligned(["BDP", "", *FIVE], rows, words=(0, 1))
+
+
+def _reached(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    time = f"{row['reached']:.0f} s" if math.isfinite(row["reached"]) else "never"
+    some = "" if row["count"] in (0, row["n"]) else f" ({row['count']} of {row['n']})"
+    return f"{time}{some}; {row['end']:.2f}"
+
+
+# 5
+
+NO_LOSS = 1e-3  # %; below it the axis is linear, so that no loss has a place
+
+
+def shallow(found: Evidence) -> Picture:
+    """Draw the loss rate over the depth of the buffer; runs without loss count as 0."""
+    counts = {count: f"{count} flow{'s' * (count > 1)}" for count in sorted(found["shallow"]["count"].unique())}
+    values = means(found["shallow"], ["count", "cc", "depth"], "loss").with_columns(
+        ordered("cc", FIVE), named("count", counts)
+    )
+    picture = figures.lines(
+        values,
+        "depth",
+        "loss",
+        low="low",
+        high="high",
+        by="cc",
+        facet="count",
+        columns=4,
+        log_x=True,
+        x_label=DEPTH,
+        y_label="packets dropped, %",
+        title="Loss in shallow buffers, all flows of one control\n"
+        "50 Mbit/s, 40 ms, tail drop; mean and min-max of 3 runs from 10 to 60 s",
+    )
+    ticks = [0, 1e-3, 1e-2, 1e-1, 1, 10]
+    for axes in picture.panels.values():
+        axes.set_yscale("symlog", linthresh=NO_LOSS, linscale=0.5)
+        axes.set_ylim(-1e-4, 40)
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+    return picture.arrange()
+
+
+def shallow_table(found: Evidence) -> str:
+    """Return loss and utilisation in shallow buffers."""
+    values = means(found["shallow"], ["count", "cc", "depth"], "loss", "utilisation")
+    rows = []
+    for count in sorted(values["count"].unique()):
+        here = values.filter(pl.col("count") == count, pl.col("depth").is_in([0.05, 0.2, 0.5, 1, 2]))
+
+        def text(row: dict[str, Any]) -> str:
+            return f"{two_digits(row['loss'])}; {100 * row['utilisation']:.1f}"
+
+        rows += [[str(count), *row] for row in cross(here, "depth", "cc", FIVE, text)]
+    return aligned(["flows", "BDP", *FIVE], rows)
+
+
+# 6
+
+POLICED = [*FIVE, "Reno"]
+
+
+def policer(found: Evidence) -> Picture:
+    """Draw goodput and retransmissions of a flow through a policer over the depth of the bucket."""
+    measures = {"goodput_mbit": "goodput, Mbit/s", "lost": "retransmissions, % of packets"}
+    long = found["policer"].unpivot(
+        list(measures), index=["cc", "bucket", "seed"], variable_name="measure", value_name="value"
+    )
+    frame = means(long, ["measure", "cc", "bucket"], "value").with_columns(
+        ordered("cc", POLICED), named("measure", measures)
+    )
+    return figures.lines(
+        frame,
+        "bucket",
+        "value",
+        low="low",
+        high="high",
+        by="cc",
+        each="measure",
+        log_x=True,
+        x_label="depth of the bucket, kB",
+        title="One flow through a policer of 10 Mbit/s\n40 ms; mean and min-max of 4 runs of 60 s",
+    )
+
+
+def policer_time(found: Evidence) -> Picture:
+    """Draw what BBRv1 and v3 believe and lose behind a policer over time."""
+    estimates = {"max_bw_mbit": "maximum of the filter", "bw_mbit": "estimate in use"}
+    believed = found["policer_believed"].unpivot(
+        list(estimates), index=["cc", "time"], variable_name="what", value_name="bandwidth"
+    )
+    return figures.stacked_series(
+        [
+            Series(believed.with_columns(named("what", estimates)), "bandwidth", "what", "estimate, Mbit/s"),
+            Series(found["policer_lost"], "lost", None, "loss in 0.5 s, %", counts=True),
+        ],
+        x="time",
+        columns="cc",
+        x_label="time, s",
+        title="What BBRv1 and v3 believe and lose behind a policer\n10 Mbit/s, bucket of 50 kB, 40 ms; one run each",
+    )
+
+
+def facts(found: Evidence) -> dict[str, Any]:
+    """Return means over seeds by cell for the template, with `low` and `high`, and how far the model is off."""
+
+    def of(table: str, by: tuple[str, ...], value: str) -> Rows:
+        rows = found.rows(table)
+        return rows.group(*by, mean=(value, "mean"), low=(value, "min"), high=(value, "max"))
+
+    sources = found["ware_sources"].with_columns(
+        off=pl.col("model") - pl.col("share"),
+        off_linux=pl.col("model") - pl.col("sarpkaya"),
+        to_linux=(pl.col("share") - pl.col("sarpkaya")).abs(),
+        to_own=(pl.col("share") - pl.col("linux")).abs(),
+    )
+    cells = (
+        found["ware"]
+        .group_by("second", "rate", "count", "bdps", maintain_order=True)
+        .agg(pl.col("share").mean(), pl.col("model").first(), pl.col("fill").mean(), pl.col("window_used").mean())
+    )
+    cells = cells.with_columns(
+        off=pl.col("model") - pl.col("share"), relative=(pl.col("model") / pl.col("share") - 1).abs()
+    )
+    aside = found.rows("as_linux").group(
+        "kind", "cc", "rtt", "linux", mean=("value", "mean"), low=("value", "min"), high=("value", "max")
+    )
+    return {
+        "shares": of("share", ("cc", "second", "depth"), "share"),
+        "losses": of("share", ("cc", "second", "depth"), "loss"),
+        "lates": of("late", ("cc", "depth"), "share"),
+        "changes": of("mechanisms", ("cc", "changed", "depth"), "share"),
+        "changed_losses": of("mechanisms", ("cc", "changed", "depth"), "loss"),
+        "model": Rows("model", sources),
+        "cells": Rows("cells", cells),
+        "rtts": of("rtt", ("cc", "bytes", "second_rtt"), "share"),
+        "rtt_losses": of("rtt", ("cc", "bytes", "second_rtt"), "loss"),
+        "grouped": Rows(
+            "grouped",
+            found["groups"]
+            .group_by("cc", "depth", "count", "flows", maintain_order=True)
+            .agg(mean=pl.col("share").mean(), times=(pl.col("share") * pl.col("flows") / pl.col("count")).mean()),
+        ),
+        "lost": of("shallow", ("cc", "count", "depth"), "loss"),
+        "used": of("shallow", ("cc", "count", "depth"), "utilisation"),
+        "ended": of("latecomers", ("depth", "kind", "cc"), "end"),
+        "policed": of("policer", ("cc", "bucket"), "goodput_mbit"),
+        "resent": of("policer", ("cc", "bucket"), "lost"),
+        "queued": of("fair_queue", ("second", "ecn", "cc", "queue"), "own_mean"),
+        "fair": of("fair_queue", ("second", "ecn", "cc", "queue"), "share"),
+        "others": of("fair_queue", ("second", "ecn", "cc", "queue"), "other_mean"),
+        "thin": of("fair_queue", ("second", "ecn", "cc", "queue"), "thin_p99"),
+        "steps": of("ecn", ("version", "count", "rtt"), "sojourn"),
+        "marks": of("ecn", ("version", "count", "rtt"), "mark_share"),
+        "aside": aside,
+        "short": found.rows("short_path").group(
+            "cc",
+            "rtt",
+            cwnd=("cwnd", "mean"),
+            twice_bdp=("twice_bdp", "mean"),
+            bursts=("bursts", "mean"),
+            limited=("limited", "mean"),
+        ),
+        "gigabits": found.rows("gigabit").group(
+            "source", "limited", "threshold", share=("share", "mean"), min_rtt=("min_rtt", "median")
+        ),
+        "percents_of": lambda values: [f"{100 * one:.0f} %" for one in values],
+        "three": of("dualpi2", ("mask", "rtt", "version", "role"), "goodput_mbit"),
+        "delays": of("dualpi2", ("mask", "rtt", "version", "role"), "queue_ms"),
+        "answered": of("answers", ("version", "changed", "role"), "goodput_mbit"),
+    }
+
+
+FIGURES: dict[str, Callable[[Evidence], Picture]] = {
+    "bbr-share": share,
+    "bbr-share-late": share_late,
+    "bbr-share-reno": share_reno,
+    "bbr-share-loss": share_loss,
+    "bbr-ware": ware,
+    "bbr-rtt": rtt,
+    "bbr-groups": groups,
+    "bbr-one-of-many": one_of_many,
+    "bbr-latecomer": latecomer,
+    "bbr-shallow": shallow,
+    "bbr-policer": policer,
+    "bbr-policer-time": policer_time,
+    "bbr-fair-queue": queues.fair_queue,
+    "bbr-thin-flow": queues.thin_flow,
+    "bbr-ecn-limit": queues.ecn_limit,
+    "bbr-dualpi2": queues.dualpi2,
+}
+TABLES: dict[str, Callable[[Evidence], str]] = {
+    "share": share_table,
+    "late": late_table,
+    "linux": linux_table,
+    "mechanisms": mechanisms_table,
+    "ware": ware_table,
+    "rtt": rtt_table,
+    "latecomer": latecomer_table,
+    "shallow": shallow_table,
+    "fair-queue": queues.fair_queue_table,
+    "ecn": queues.ecn_table,
+    "as-linux": queues.as_linux_table,
+    "dualpi2": queues.dualpi2_table,
+    "answers": queues.answers_table,
+}

@@ -1,0 +1,503 @@
+"""BBRv2 and DCTCP over STEP, PI2 and CSAQM, from experiments/csaqm and the cells of Linux."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from dumbbell import coexistence, figures
+from dumbbell.figures import Picture
+from dumbbell.pages import Evidence
+from dumbbell.pages.values import Rows
+from dumbbell.pages.words import count, listed
+from dumbbell.results import Results
+from dumbbell.tables import aligned, number
+
+from . import runs
+
+PAGE = "docs/findings/coexistence.md"
+RESULTS = ("csaqm.duckdb", "csaqm-questions.duckdb")
+NAMES = (
+    r"\b\d+(?:-\d+){1,3}\b",  # N of unlike RTTs: 2-2-8-8
+    r"1\.33 K",
+    r"Linux (?:since )?4\.17",
+    r"(?:before|until|of|as in) 5\.\d+",
+    r"November 2019 on 5\.4-rc6",
+    r"v2alpha on 6\.1",
+    r"\b[13]:[13]\b",
+)
+USE, SHARE, RTT = 0.03, 0.08, 0.10  # bars of a cell beside Linux: of the rate, of the goodput, relative
+AQMS = pl.Enum(["STEP", "PI2", "CSAQM"])
+UNFAIR, GOOD = 0.8, 0.95  # Jain's index, as in claims.toml: acceptable and good
+KS = (0.05, 0.1, 0.17, 0.25, 0.5, 1.0, 2.0)  # of equal RTTs
+CLASSES = {"bbr2": "BBRv2", "dctcp": "DCTCP"}
+
+
+def evidence(matrix: Results, questions: Results) -> dict[str, pl.DataFrame]:
+    """Return the page's tables from the paper's matrix and from the questions."""
+    return runs.matrix(matrix) | runs.questions(questions)
+
+
+# What the template asks for beside the tables
+
+
+def facts(found: Evidence) -> dict[str, Any]:
+    """Return failing claims by what is known of them, cells beside Linux, and mixed cells."""
+    counted = found["claims"].filter(pl.col("counted"))
+    decided = counted.filter(pl.col("linux_fails").is_not_null(), pl.col("fails_there").is_not_null())
+    differ = decided.filter(pl.col("linux_fails") != pl.col("fails_there"))
+    return {
+        "counted": Rows("counted", counted),
+        "failing": Rows("failing", failing(found)),
+        "decided": Rows("decided", decided),
+        "agreeing": decided.height - differ.height,
+        "differing": ", ".join(f"`{name}`" for name in differ["id"]),
+        "beside": Rows("beside", beside(found)),
+        "hard": Rows("hard", hard(found)),
+        "balance": Rows("balance", balance(found)),
+        "limits": Rows("limits", found["limit"].with_columns(pl.col("rtt", "n").cast(pl.Int64), gbit=pl.lit(1.0))),
+        "bar": {"use": USE, "share": SHARE, "rtt": RTT, "points": runs.POINTS, "unfair": UNFAIR, "good": GOOD},
+        "counted_or_not": Rows("claims", found["claims"]),
+        "rtts_within": found["linux_rtts"].filter(pl.col("linux").is_between("low", "high")).height,
+        "used": [name for name in found.made if name != "mixed-10g" or (found["runs"]["gbit"] == 10).any()],
+        "rates": [f"{gbit:g}" for gbit in sorted(set(found["runs"]["gbit"]))],
+        "disjoint": Rows("disjoint", apart(found)),
+        "several": min(balance(found).filter(pl.col("gbit") == 1)["seeds"]) > 1,
+        "based": based,
+        "seeds": lambda rows: seeds(rows.seeds.only),
+        "rows_where": rows_where,
+        "counts_of": lambda rows: sorted(set(rows.n)),
+        "spread_of": lambda rows: float(rows.frame["ratio"].log().std()),
+        "all_with": lambda rows, column, word: all(word in value for value in rows[column]),
+        "places": places,
+        "named": lambda rows: listed(f"`{name}`" for name in rows["id"]),
+    }
+
+
+def rows_where(rows: Rows, column: str, above: float, below: float) -> Rows:
+    """Return the rows in which a column is above one number and below another."""
+    return Rows(rows.name, rows.frame.filter(pl.col(column) > above, pl.col(column) < below))
+
+
+def based(rows: Rows) -> str:
+    """Return the rates that rows are of, with the number of seeds: `1 Gbit/s, 3 seeds; 10 Gbit/s, one seed`."""
+    by = rows.frame.group_by("gbit").agg(least=pl.col("seeds").min(), most=pl.col("seeds").max()).sort("gbit")
+    parts = []
+    for gbit, least, most in by.rows():
+        parts.append(f"{gbit:g} Gbit/s, {f'{count(least)} to ' if least < most else ''}{seeds(most)}")
+    return "; ".join(parts)
+
+
+def seeds(number_of: int) -> str:
+    """Return `one seed`, `three seeds`."""
+    return f"{count(number_of)} seed{'' if number_of == 1 else 's'}"
+
+
+def places(rows: Rows) -> str:
+    """Return where cells of equal RTT are: `5 ms: N = 2 (K = 0.05 to 0.25), 10 (K = 0.05); 50 ms: …`."""
+    parts = []
+    for (gbit, rtt), part in rows.frame.sort("gbit", pl.col("rtt").cast(pl.Int64)).group_by(
+        "gbit", "rtt", maintain_order=True
+    ):
+        names = []
+        for (n,), cells in part.sort(pl.col("n").cast(pl.Int64)).group_by("n", maintain_order=True):
+            ks = sorted(cells["k"])
+            whole = len(ks) > 2 and ks == [k for k in KS if ks[0] <= k <= ks[-1]]
+            names.append(f"{n} (K = {f'{ks[0]:g} to {ks[-1]:g}' if whole else ', '.join(f'{k:g}' for k in ks)})")
+        parts.append(f"{gbit:g} Gbit/s, {rtt} ms: N = {', '.join(names)}")
+    return "; ".join(parts) or "none"
+
+
+def failing(found: Evidence) -> pl.DataFrame:
+    """Return the claims that fail, with `kind`: also on Linux, about CSAQM alone, about PI2 alone, or other."""
+    alone = pl.col("aqms").is_in(["CSAQM", "PI2"])
+    kind = pl.when(pl.col("linux_fails").fill_null(False)).then(pl.lit("Linux")).when(alone).then(pl.col("aqms"))
+    chosen = found["claims"].filter(pl.col("counted"), pl.col("verdict") == "fails")
+    return chosen.with_columns(kind=kind.otherwise(pl.lit("other")))
+
+
+def beside(found: Evidence) -> pl.DataFrame:
+    """Return the cells of Linux with what is within the bars, and the kind of cell."""
+
+    def within(suffix: str) -> dict[str, pl.Expr]:
+        def off(name: str) -> pl.Expr:
+            return pl.col(f"{name}_{suffix}") - pl.col(name)
+
+        return {
+            "use": off("use").abs() <= USE,
+            "share": off("share").abs() <= SHARE,
+            "rtt": (off("srtt") / pl.col("srtt")).abs() <= RTT,
+        }
+
+    mixed = pl.col("mix").str.contains("+", literal=True)
+    kind = pl.when(mixed).then(pl.lit("both")).otherwise("mix")
+    random = {f"{name}_ok": ok for name, ok in within("sim").items()}
+    started = {f"{name}_ok_started": ok for name, ok in within("started").items()}
+    marked = found["linux"].with_columns(kind=kind, limit=pl.col("limit").cast(pl.String).fill_null(""))
+    every = marked.with_columns(**random, **started)
+    out = ~(pl.col("use_ok") & pl.col("rtt_ok") & (pl.col("share_ok") | ~mixed))
+    share = pl.col("share")
+    return every.with_columns(
+        out=out, off=(pl.col("share_sim") - share).abs(), off_started=(pl.col("share_started") - share).abs()
+    )
+
+
+def hard(found: Evidence) -> pl.DataFrame:
+    """Return the mixed cells in which Jain's index is below 0.8 over STEP and over PI2, with that over CSAQM."""
+    place = ["gbit", "rtt", "n", "k"]
+    mixed = found["runs"].filter(pl.col("mix") == "both")
+    wide = mixed.pivot("aqm", index=[*place, "seeds"], values="jain").drop_nulls()
+    return wide.filter(pl.col("STEP") < UNFAIR, pl.col("PI2") < UNFAIR)
+
+
+def balance(found: Evidence) -> pl.DataFrame:
+    """Return the ratio of DCTCP's relative throughput to BBRv2's in cells of equal RTT."""
+    mixed = found["classes"].filter(pl.col("mix") == "both", pl.col("rtt") != "5+50")
+    wide = mixed.with_columns(cc=pl.col("cls").str.split("-").list.first())
+    wide = wide.pivot("cc", index=["gbit", "rtt", "n", "k", "aqm", "seeds"], values="relative")
+    return wide.with_columns(ratio=pl.col("dctcp") / pl.col("bbr2"))
+
+
+def apart(found: Evidence) -> pl.DataFrame:
+    """Return mixed cells of equal RTT, and whether the seeds of both controls lie apart."""
+    mixed = found["classes"].filter(pl.col("mix") == "both", pl.col("rtt") != "5+50")
+    bbr2, dctcp = (mixed.filter(pl.col("cls").str.starts_with(cc)) for cc in ("bbr2", "dctcp"))
+    both = bbr2.join(dctcp, on=["gbit", "rtt", "n", "k", "aqm"], suffix="_dctcp")
+    distance = (pl.col("high") < pl.col("low_dctcp")) | (pl.col("high_dctcp") < pl.col("low"))
+    return both.select("gbit", "rtt", "n", "k", "aqm", "seeds", apart=distance)
+
+
+# Tables
+
+
+def claims_table(found: Evidence) -> str:
+    """Return how many of the paper's claims hold by section."""
+    every = found["claims"].with_columns(
+        title=pl.when("counted").then("section").otherwise(pl.format("{} (not counted)", "section"))
+    )
+    rows = []
+    for (title,), part in every.group_by("title", maintain_order=True):
+        rows.append([str(title), *_verdicts(part)])
+    rows.append(["all counted", *_verdicts(every.filter(pl.col("counted")))])
+    return aligned(["section", "hold", "fail", "of which on Linux too", "no data"], rows)
+
+
+def _verdicts(part: pl.DataFrame) -> list[str]:
+    fails = pl.col("verdict") == "fails"
+    also = part.filter(fails, pl.col("linux_fails").fill_null(False)).height
+    counts = [part.filter(pl.col("verdict") == one).height for one in ("holds", "fails", "no data")]
+    return [str(one) for one in (*counts[:2], also, counts[2])]
+
+
+def failing_table(found: Evidence) -> str:
+    """Return the claims that fail: what was found, where, what Linux does, and why."""
+    rows = []
+    for one in failing(found).iter_rows(named=True):
+        here = _cells(one["mean"], one["held"], one["cells"], one["value"])
+        there = "-"
+        if one["linux_cells"]:
+            held = _cells(one["mean"], one["linux_held"], one["linux_cells"], one["linux_value"])
+            there = f"{held}: {'fails' if one['linux_fails'] else 'holds'}"
+        rows.append([f"`{one['id']}`", one["says"], here, one["where"] or "-", there, one["reason"] or "not explained"])
+    head = ["claim", "it says", "holds in", "where not (cells)", "Linux, its cells", "why"]
+    return aligned(head, rows, words=tuple(range(len(head))))
+
+
+def _cells(mean: bool, held: int, cells: int, value: float) -> str:
+    return f"mean {number(value)}" if mean else f"{held} of {cells} cells"
+
+
+def hosts_table(found: Evidence) -> str:
+    """Return the utilisation of DCTCP over STEP by what of the host was changed."""
+    frame = found["hosts"].with_columns(pl.col("host").cast(pl.String))
+    ks = sorted(set(frame["k"]))
+    cells = {(row["n"], row["host"], row["k"]): row["use"] for row in frame.iter_rows(named=True)}
+    lines = sorted({(row["n"], row["host"]) for row in frame.iter_rows(named=True)})
+    rows = [[str(n), host, *(f"{100 * cells[n, host, k]:.0f}" for k in ks)] for n, host in lines]
+    return aligned(["N", "host", *(f"{k:g}" for k in ks)], rows, words=(0, 1))
+
+
+def linux_hosts_table(found: Evidence) -> str:
+    """Return the same of Linux for two flows at the recommended threshold."""
+    rows = [
+        [row["host"], str(row["starts"]), f"{row['seconds']}", f"{100 * row['use']:.0f}"]
+        for row in found["linux_hosts"].with_columns(pl.col("host").cast(pl.String)).iter_rows(named=True)
+    ]
+    return aligned(["Linux", "starts", "seconds", "goodput, % of the link"], rows, words=(0,))
+
+
+_KINDS = {"dctcp": "DCTCP", "bbr2": "BBRv2", "both": "half each"}
+
+
+def scores_table(found: Evidence) -> str:
+    """Return how many cells beside Linux are within each bar, by kind of cell and number of flows."""
+    rows = []
+    every = beside(found)
+    for kind, name in _KINDS.items():
+        for (n,), part in every.filter(pl.col("kind") == kind).sort("n").group_by("n", maintain_order=True):
+            shares = f"{part['share_ok'].sum()} of {part.height}" if kind == "both" else "-"
+            whole = [f"{part[column].sum()} of {part.height}" for column in ("use_ok", "rtt_ok")]
+            rows.append([f"{name}, {n}", *whole, shares, f"{(~part['out']).sum()} of {part.height}"])
+    head = ["flows", f"utilisation within {100 * USE:.0f} points", f"mean RTT within {100 * RTT:.0f} %"]
+    return aligned([*head, f"BBRv2's share within {SHARE:g}", "all"], rows, words=(0,))
+
+
+def outside_table(found: Evidence) -> str:
+    """Return the cells that miss a bar: Linux / simulator, min-max of its seeds [with Linux's starts]."""
+    rows = []
+    for row in beside(found).filter(pl.col("out")).iter_rows(named=True):
+        limit = {"": "", "0": ", no limit", "5": ", limit 5 ms"}[row["limit"]]
+        mixed = row["kind"] == "both"
+        cells = [_held(row, "use", 100, 0), _held(row, "share", 1, 2) if mixed else "-", _held(row, "srtt", 1, 1)]
+        buffer = ", buffer 1.33 K" if row["small"] else ""
+        rows.append([f"{row['n']}, {_KINDS[row['kind']]}{limit}{buffer}", str(row["rtt"]), f"{row['k']:g}", *cells])
+    return aligned(["flows", "RTT, ms", "K", "utilisation, %", "BBRv2's share", "mean RTT, ms"], rows, words=(0,))
+
+
+def _held(row: dict[str, Any], name: str, scale: float, places: int) -> str:
+    """Return Linux / simulator (min-max), and in brackets the simulator with Linux's starts."""
+    low, high = (f"{scale * row[f'{name}_{end}']:.{places}f}" for end in ("low", "high"))
+    ends = low if low == high else f"{low}-{high}"
+    started = "" if row[f"{name}_started"] is None else f" [{scale * row[f'{name}_started']:.{places}f}]"
+    return f"{scale * row[name]:.{places}f} / {ends}{started}"
+
+
+def linux_rtts_table(found: Evidence) -> str:
+    """Return relative throughput by class where controls and RTTs differ: Linux / simulator [with Linux's starts]."""
+    frame = found["linux_rtts"]
+    order = [("bbr2", 50), ("dctcp", 50), ("bbr2", 5), ("dctcp", 5)]
+    cells = {
+        (
+            row["k"],
+            row["cc"],
+            row["rtt"],
+        ): f"{row['linux']:.2f} / {row['low']:.2f}-{row['high']:.2f} [{row['started']:.2f}]"
+        for row in frame.iter_rows(named=True)
+    }
+    rows = [[f"{k:g}", *(cells[k, cc, rtt] for cc, rtt in order)] for k in sorted(set(frame["k"]))]
+    return aligned(["K", *(f"{CLASSES[cc]}, {rtt} ms" for cc, rtt in order)], rows)
+
+
+def limit_table(found: Evidence) -> str:
+    """Return BBRv2's relative throughput beside DCTCP over STEP with and without its limit on ECN."""
+    frame = found["limit"].with_columns(pl.col("rtt", "n").cast(pl.String))
+    ks = sorted(set(frame["k"]))
+    cells = {(row["rtt"], row["n"], row["variant"], row["k"]): row["relative"] for row in frame.iter_rows(named=True)}
+    lines = sorted(
+        {key[:3] for key in cells}, key=lambda one: (int(one[0]), int(one[1]), one[2] != coexistence.NO_LIMIT)
+    )
+    rows = [[f"{rtt} ms", n, variant, *(f"{cells[rtt, n, variant, k]:.2f}" for k in ks)] for rtt, n, variant in lines]
+    return aligned(["RTT", "N", "answers ECN", *(f"K = {k:g}" for k in ks)], rows, words=(0, 2))
+
+
+def acceptance_table(found: Evidence) -> str:
+    """Return, of mixed cells in which STEP and PI2 are below 0.8, how many CSAQM shares at 0.95 or better."""
+    col = pl.col("CSAQM")
+    by = (
+        hard(found)
+        .with_columns(pl.col("rtt").cast(pl.String))
+        .group_by("gbit", "rtt")
+        .agg(cells=pl.len(), good=(col >= GOOD).sum(), fair=(col >= UNFAIR).sum(), least=col.min())
+        .sort("gbit", pl.col("rtt").str.len_chars(), "rtt")
+    )
+    rows = [
+        [f"{row['gbit']:g}", row["rtt"], *(str(row[name]) for name in ("cells", "good", "fair")), f"{row['least']:.2f}"]
+        for row in by.iter_rows(named=True)
+    ]
+    rows.append(["all", "", *(str(by[name].sum()) for name in ("cells", "good", "fair")), f"{min(by['least']):.2f}"])
+    head = ["Gbit/s", "RTT, ms", f"cells below {UNFAIR:g} over STEP and PI2"]
+    return aligned([*head, f"CSAQM {GOOD:g} or better", f"{UNFAIR:g} or better", "least"], rows)
+
+
+def _weights(found: Evidence, experiment: str) -> str:
+    """Return the first class's share in percent, and how many cells are within 5 points of the weights."""
+    frame = found["weights"].filter(pl.col("experiment") == experiment)
+    columns = sorted(set(frame.select("window", "rate").rows()), key=lambda column: (-column[0], column[1]))
+    rows: dict[tuple[str, str], dict[tuple[float, float], dict[str, Any]]] = {}
+    for row in frame.sort("mix", "weights").iter_rows(named=True):
+        rows.setdefault((row["mix"], row["weights"]), {})[row["window"], row["rate"]] = row
+
+    def shown(row: dict[str, Any]) -> str:
+        return f"{100 * row['share']:.1f}{'' if row['off'] <= runs.POINTS else ' *'}"
+
+    body = [[mix, by, *(shown(cells[column]) for column in columns)] for (mix, by), cells in rows.items()]
+    held = [sum(cells[column]["off"] <= runs.POINTS for cells in rows.values()) for column in columns]
+    body.append([f"within {100 * runs.POINTS:.0f} points", "", *(f"{count} of {len(rows)}" for count in held)])
+    header = [f"{rate:g} Mbit/s, window {window:g} ms" for window, rate in columns]
+    return aligned(["flows", "weights", *header], body, words=(0, 1))
+
+
+def weights_table(found: Evidence) -> str:
+    """Return the shares of two classes of four flows by weight."""
+    return _weights(found, "questions-weights")
+
+
+def classes_table(found: Evidence) -> str:
+    """Return the shares of two classes of customers by weight."""
+    return _weights(found, "questions-classes")
+
+
+# Figures: K across, a panel for each number of flows
+
+
+def _runs_of(frame: pl.DataFrame) -> str:
+    """Return the words for how many runs a point is the mean of."""
+    seeds = frame["seeds"].max()
+    return "one run of 180 s a point" if seeds == 1 else f"mean and min-max of {seeds!s} runs of 180 s"
+
+
+def _ends(frame: pl.DataFrame, low: str, high: str) -> dict[str, Any]:
+    """Return the columns of the interval, if there is one."""
+    return {"low": low, "high": high} if (frame["seeds"] > 1).any() else {}
+
+
+def _counted(frame: pl.DataFrame) -> pl.DataFrame:
+    named = frame.with_columns(pl.col("aqm").cast(AQMS), pl.col("n").cast(pl.String))
+    used = [n for n in coexistence.COUNTS if n in set(named["n"])]
+    names = pl.Enum([f"N = {n}" for n in used])
+    return named.with_columns(flows=pl.format("N = {}", "n").cast(names))
+
+
+def utilisation(found: Evidence) -> Picture:
+    """Draw the utilisation of DCTCP alone at 5 ms (figure 1 of the paper)."""
+    rtt = pl.col("rtt").cast(pl.String) == "5"
+    shown = _counted(found["runs"].filter(pl.col("mix") == "dctcp", rtt, pl.col("gbit") == 1))
+    return figures.lines(
+        shown.sort("k"),
+        "k",
+        "utilisation",
+        **_ends(shown, "use_low", "use_high"),
+        by="aqm",
+        columns=["flows"],
+        log_x=True,
+        x_label="K (delay target over base RTT)",
+        y_label="utilisation",
+        title=f"Utilisation of N DCTCP flows by queue discipline\n1 Gbit/s, 5 ms, buffer 500 ms; {_runs_of(shown)}",
+    )
+
+
+def _throughput(found: Evidence, mix: str, rtt: str, title: str, order: Iterable[tuple[str, str]]) -> Picture:
+    """Draw relative throughput of the classes of a mix: queue disciplines down, numbers of flows across."""
+    order = list(order)
+    several = len({rtt for _, rtt in order}) > 1
+    names = {f"{cc}-{ms}": f"{CLASSES[cc]}, {ms} ms" if several else CLASSES[cc] for cc, ms in order}
+    chosen = found["classes"].filter(
+        pl.col("mix") == mix, pl.col("rtt").cast(pl.String) == rtt, pl.col("gbit") == 1, pl.col("relative") > 0
+    )
+    shown = _counted(chosen).with_columns(
+        who=pl.col("cls").replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values())))
+    )
+    picture = figures.lines(
+        shown.sort("k"),
+        "k",
+        "relative",
+        **_ends(shown, "low", "high"),
+        by="who",
+        facet=["flows" if several else "aqm"],
+        columns=["aqm" if several else "flows"],
+        log_x=True,
+        log_y=True,
+        x_label="K (delay target over the shorter base RTT)" if several else "K (delay target over base RTT)",
+        y_label="throughput over the fair share",
+        title=f"{title}\n1 Gbit/s, buffer 500 ms; {_runs_of(shown)}",
+    )
+    picture.level(1.0)
+    return picture
+
+
+def near(found: Evidence) -> Picture:
+    """Draw BBRv2 and DCTCP at 5 ms (figure 8)."""
+    return _throughput(found, "both", "5", "BBRv2 and DCTCP, half each, at 5 ms", [("bbr2", "5"), ("dctcp", "5")])
+
+
+def far(found: Evidence) -> Picture:
+    """Draw BBRv2 and DCTCP at 50 ms (figure 11)."""
+    return _throughput(found, "both", "50", "BBRv2 and DCTCP, half each, at 50 ms", [("bbr2", "50"), ("dctcp", "50")])
+
+
+def dctcp_rtts(found: Evidence) -> Picture:
+    """Draw DCTCP of 5 and 50 ms (figure 14)."""
+    return _throughput(found, "dctcp", "5+50", "DCTCP of 50 ms and of 5 ms", [("dctcp", "50"), ("dctcp", "5")])
+
+
+def bbr_rtts(found: Evidence) -> Picture:
+    """Draw BBRv2 of 5 and 50 ms (figure 15)."""
+    return _throughput(found, "bbr2", "5+50", "BBRv2 of 50 ms and of 5 ms", [("bbr2", "50"), ("bbr2", "5")])
+
+
+def both_rtts(found: Evidence) -> Picture:
+    """Draw both controls of 5 and 50 ms (figure 16)."""
+    order = [("bbr2", "50"), ("dctcp", "50"), ("bbr2", "5"), ("dctcp", "5")]
+    return _throughput(found, "both", "5+50", "BBRv2 and DCTCP of 50 ms and of 5 ms", order)
+
+
+def beside_linux(found: Evidence) -> Picture:
+    """Draw BBRv2's share beside DCTCP over STEP in the simulator, by starts, and on Linux."""
+    mixed = beside(found).filter(pl.col("kind") == "both")
+    places = pl.format("{} ms, N = {}", "rtt", "n")
+    order = mixed.select(place=places, rtt="rtt", n="n").unique().sort("rtt", "n")["place"].to_list()
+    random = mixed.select(
+        *("limit", "k", "share", "rtt", "n"),
+        value="share_sim",
+        low="share_low",
+        high="share_high",
+        starts=pl.lit("random"),
+    )
+    none = pl.lit(None, pl.Float64)
+    started = mixed.filter(pl.col("share_started").is_not_null()).select(
+        *("limit", "k", "rtt", "n"),
+        share=none,
+        value="share_started",
+        low=none,
+        high=none,
+        starts=pl.lit("as on Linux"),
+    )
+    limits = {"0": "no limit", "5": "limit 5 ms"}
+    shown = pl.concat([random, started.select(random.columns)]).with_columns(
+        limit=pl.col("limit").replace_strict(limits, return_dtype=pl.String).cast(pl.Enum(list(limits.values()))),
+        place=pl.format("{} ms, N = {}", "rtt", "n").cast(pl.Enum(order)),
+        starts=pl.format("simulator, starts {}", "starts").cast(
+            pl.Enum(["simulator, starts random", "simulator, starts as on Linux"])
+        ),
+    )
+    return figures.lines(
+        shown.sort("k"),
+        "k",
+        "value",
+        low="low",
+        high="high",
+        by="starts",
+        facet=["limit"],
+        columns=["place"],
+        log_x=True,
+        reference="share",
+        reference_name="Linux",
+        x_label="K (step over base RTT)",
+        y_label="BBRv2's share of goodput",
+        title="BBRv2 beside as many DCTCP flows over STEP, simulator and Linux\n"
+        "1 Gbit/s, 20 s at 5 ms, 30 s at 50 ms; mean and min-max of 3 seeds; Linux: one start",
+    )
+
+
+TABLES = {
+    "claims": claims_table,
+    "failing": failing_table,
+    "hosts": hosts_table,
+    "linux-hosts": linux_hosts_table,
+    "scores": scores_table,
+    "outside": outside_table,
+    "linux-rtts": linux_rtts_table,
+    "limit": limit_table,
+    "acceptance": acceptance_table,
+    "weights": weights_table,
+    "classes": classes_table,
+}
+FIGURES = {
+    "coexistence-01": utilisation,
+    "coexistence-linux": beside_linux,
+    "coexistence-08": near,
+    "coexistence-11": far,
+    "coexistence-14": dctcp_rtts,
+    "coexistence-15": bbr_rtts,
+    "coexistence-16": both_rtts,
+}

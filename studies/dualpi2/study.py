@@ -1,0 +1,791 @@
+"""Six questions about L4S, from experiments/l4s/questions-*.toml and stability.toml."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+import polars.selectors as cs
+
+from dumbbell import figures, shipped, units
+from dumbbell.errors import Nothing
+from dumbbell.figures import Picture, Series
+from dumbbell.pages import Evidence
+from dumbbell.pages.values import Rows
+from dumbbell.results import Results
+from dumbbell.tables import aligned
+
+from . import pi2_margins
+
+PAGE = "docs/findings/dualpi2.md"
+RESULTS = ("l4s-questions.duckdb",)
+# constants of the algorithms and formulas; headings
+NAMES = (
+    r"(?:[Uu]p to|[Bb]e(?:yond|low)|in|/) 25 ms",  # RTT up to which Prague's growth does not depend on it
+    *(r"p'² > 25 %", r"not 15\.", r"60 s \(", r"3 Gbit/s", r"15 s\)"),
+    *(r"wherever 10", r"100 ms\. The model has"),
+    *(r"0\.[67]\b", r"ect1", r"PI2", r"10⁵", r"\bp'²", r"[12] p'", r"100 (?:CUBIC )?flows", r"P99\.9"),
+    *(r"Six questions", r"\*\*(?:Not decided|Does it hold)[^*]*\*\*", r"burst of 100 short flows", r"The third queue"),
+    *(
+        r"100 kbit/s",
+        r"25 ms\)², ?",
+        r"\(RTT / 25 ms\)²",
+        r"2 \(1 - [pb]\)",
+        r"1\.33/?p?'?",
+        r"0\.75 \(RTT[^)]*\)(?: / 25 ms)?",
+    ),
+    *(
+        r"15 ms of queue",
+        r"once in 25 ms",
+        r"3 ms of the link",
+        r"with 1 ms",
+        r"step of 1 ms",
+        r"2 s after",
+        r"protected 10 %",
+        r"1\.2 ms",
+    ),
+    *(
+        r"> 25 %",
+        r"above 1/2",
+        r"sqrt\(1\.76 / p\)",
+        r"\b1/(?:W|R|RTT)\b",
+        r"after 10 s",
+        r"holds 5 ms and not 15",
+        r"200 ms or more",
+    ),
+    *(
+        r"second half",
+        r"runs of 60 s \(3 Gbit/s 40 s, 10 Gbit/s 15 s\)",
+        r"0\.2 to 0\.5 is packets",
+        r"1 to 3 ms, and windows",
+    ),
+    *(
+        r"30 % of its",
+        r"√2",
+        r"g 0\.80",
+        r"\^\(1/3\)",
+        r"below -15°",
+        r"above 20°",
+        r"gain is 1",
+        r"holds 15 ms",
+        r"of two flows",
+    ),
+)
+TARGET_MS = 1e3 * pi2_margins.TARGET
+HELD = 1 / 3  # of the target; a mean delay below it is no queue that a controller holds
+EXPERIMENTS = (
+    "questions-rtt",
+    "questions-rtt-rates",
+    "questions-rtt-step",
+    "questions-burst",
+    "questions-protection",
+    "questions-any-ect",
+    "questions-fq",
+    "stability",
+)
+DUALPI2, FQ_CODEL, FQ_STEP = "DualPI2", "FQ-CoDel", "FQ-CoDel, ce_threshold 1 ms"
+KINDS = [DUALPI2, FQ_CODEL, FQ_STEP]
+LOADS = {0.0: "none", 0.25: "low (10 flows/s)", 2.5: "high (100 flows/s)", 7.5: "three times high"}
+WEB = {"prague": "short flows are Prague", "cubic": "short flows are CUBIC, no ECN"}
+BURST_S = (20.0, 30.0)  # of the figure
+BEFORE_S = 10.0  # that it shows ahead of the burst, and behind it
+PAIRS = {
+    ("prague", "cubic", True, "l4s_ect"): "Prague, CUBIC+ECN in C",
+    ("prague", "cubic", True, "any_ect"): "Prague, CUBIC+ECN in L",
+    ("cubic", "cubic", True, "any_ect"): "CUBIC in C, CUBIC+ECN in L",
+    ("prague", "reno", True, "any_ect"): "Prague, Reno+ECN in L",
+}
+TRAFFIC = {2: "1 Prague, 1 CUBIC", 10: "10 CUBIC", 100: "100 CUBIC"}
+SIZES = (1000, 10_000, 50_000, 200_000)
+
+
+def named(column: str, names: dict[Any, str]) -> pl.Expr:
+    """Return the names of a column's values, in the order of `names`."""
+    return pl.col(column).replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values())))
+
+
+def runs_of(results: Results) -> pl.DataFrame:
+    """Return the runs of this page's experiments with what tells them apart; raises InputError if one has none."""
+    rows = [_place(row) for row in results.runs.iter_rows(named=True) if row["experiment"] in EXPERIMENTS]
+    missing = [name for name in EXPERIMENTS if name not in {row["experiment"] for row in rows}]
+    if missing:
+        raise Nothing(str(results.path), "", f"no runs of {', '.join(missing)}", "results of every question")
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _place(row: dict[str, Any]) -> dict[str, Any]:
+    config = json.loads(row["config"])
+    first, second = config["flows"]
+    aqm, web, udp = config["bottleneck"]["aqm"], config["web"], config["udp"]
+    return {
+        "key": row["key"],
+        "seed": row["seed"],
+        "experiment": row["experiment"],
+        "duration": config["duration"] / 1e9,
+        "rate": config["bottleneck"]["rate"] / 1e6,
+        "rtt": first["base_rtt"] / 1e6,
+        "second_rtt": second["base_rtt"] / 1e6,
+        "cc": first["cc"]["name"],
+        "version": f"Prague {first['cc'].get('version')}",
+        "count": first["count"],
+        "flows": sum(flow["count"] for flow in config["flows"]),
+        "second": second["cc"]["name"],
+        "second_ecn": second["ecn"] is not False,
+        "queue": DUALPI2 if aqm["name"] == "dualpi2" else FQ_STEP if aqm.get("ce_threshold") else FQ_CODEL,
+        "protection": aqm.get("classic_protection"),
+        "mask": aqm.get("ecn_mask"),
+        "step": None if aqm.get("step_thresh") is None else aqm["step_thresh"] / 1e6,
+        "web": web[0]["cc"]["name"] if web else None,
+        "arrivals": web[0]["arrivals"].get("per_mbit", 0.0) if web else None,
+        "web_start": web[0]["start"]["min"] / 1e9 if web else None,
+        "udp": udp[0]["rate"] / 1e6 if udp else None,
+        "ratio": row["rate_ratio"],
+        "utilisation": row["utilisation"],
+    }
+
+
+def _delays(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Return goodput, delays, marks and window of each class, one row per run and class."""
+    columns = ["mean", "p50", "p99", "p999"]
+    kept = {name: f"sojourn_{name}_ms" for name in columns}
+    return rows.select(
+        *by,
+        "class",
+        "seed",
+        **kept,
+        goodput=pl.col("goodput_mbit"),
+        share=pl.col("total_throughput_mbit") / pl.col("rate"),
+        marks=pl.col("mark_share"),
+        window=pl.col("window_kb") * 1e3 / 1514,
+    ).sort(*by, "class", "seed", nulls_last=True)
+
+
+def evidence(results: Results) -> dict[str, pl.DataFrame]:
+    """Return what the page rests on."""
+    runs = runs_of(results)
+    classes = results.frame("classes").drop("cc", strict=False)
+
+    def of(name: str) -> pl.DataFrame:
+        return runs.filter(pl.col("experiment") == name)
+
+    # a run that both experiments have is in the store once, so these are chosen by what they are
+    default = runs.filter(pl.col("experiment").is_in(["questions-rtt", "questions-rtt-rates"]))
+    alone = default.filter(pl.col("rate") == 40, pl.col("flows") == 2, ~pl.col("second_ecn"))
+    rtt = alone.select("version", "rtt", "second_rtt", "seed", "ratio")
+    rates = default.filter(
+        pl.col("version") == "Prague 0.7",
+        pl.col("second_rtt") == 20,
+        pl.col("rtt").is_in([1.0, 5.0, 10.0, 20.0, 50.0, 100.0]),
+    ).join(classes.filter(pl.col("class") == 0), on="key")
+    rates = rates.select("rate", "rtt", "count", "second_ecn", "seed", "ratio", prague=pl.col("goodput_mbit"))
+    steps = of("questions-rtt-step").join(classes.filter(pl.col("class") == 0), on="key")
+    burst = of("questions-burst").filter(pl.col("web_start") == 0).join(classes, on="key")
+    protection = of("questions-protection").join(classes, on="key")
+    ect = of("questions-any-ect").join(classes, on="key")
+    fq = of("questions-fq")
+    slow = fq.filter(pl.col("rate") == 40, pl.col("rtt") == 10).join(results.frame("slowdowns"), on="key")
+    slow = slow.group_by("queue", "web", "from_bytes").agg(
+        mean=pl.col("slowdown_mean").mean(),
+        mean_low=pl.col("slowdown_mean").min(),
+        mean_high=pl.col("slowdown_mean").max(),
+        p99=pl.col("slowdown_p99").mean(),
+    )
+    return {
+        "rtt": rtt.sort("version", "rtt", "second_rtt", "seed"),
+        "rates": rates.sort("rate", "count", "second_ecn", "rtt", "seed"),
+        "steps": steps.select("step", "rtt", "seed", "ratio", prague=pl.col("goodput_mbit")).sort(
+            "step", "rtt", "seed"
+        ),
+        "burst": _delays(burst, "web", "arrivals").select(
+            "web", "arrivals", "class", "seed", "p50", "p99", "p999", "goodput"
+        ),
+        "burst_series": _burst_series(results, of("questions-burst")),
+        "protection": _delays(protection, "count", "udp", "protection").select(
+            "count", "udp", "protection", "class", "seed", "mean", "p99", "share", "goodput"
+        ),
+        "any_ect": _delays(ect, "cc", "second", "second_ecn", "mask", "rtt").select(
+            "cc", "second", "second_ecn", "mask", "rtt", "class", "seed", "goodput", "marks", "window", "mean"
+        ),
+        "fq": fq.filter(pl.col("web") == "prague")
+        .select("queue", "rate", "rtt", "seed", "ratio", "utilisation")
+        .sort("queue", "rate", "rtt", "seed"),
+        "fq_delay": _delays(
+            fq.filter(pl.col("web") == "prague").join(classes, on="key"), "queue", "rate", "rtt"
+        ).select("queue", "rate", "rtt", "class", "seed", "mean", "p99"),
+        "short": slow.sort("web", "queue", "from_bytes"),
+        "swings": _swings(results, of("stability")),
+        "margins": _margins(of("stability")),
+        "linux": _linux(),
+    }
+
+
+def _linux() -> pl.DataFrame:
+    """Return the ratio of Prague 0.7 to CUBIC with ECN at 40 Mbit/s on Linux 6.18, by RTT and seed."""
+    rows = pl.read_csv(shipped.folder("references") / "linux-6.18-l4s.csv", infer_schema_length=None)
+    chosen = rows.filter(
+        pl.col("options") == "default", pl.col("ccs") == "prague+cubic", pl.col("rate_mbit") == 40, pl.col("ecn") == 1
+    ).with_columns(rtt=pl.col("rtts_ms").cast(pl.String))
+    both = chosen.pivot("flow", index=["rtt", "seed"], values="goodput_mbit", aggregate_function="first")
+    return both.select("rtt", "seed", ratio=pl.col("1") / pl.col("2")).sort("rtt", "seed")
+
+
+def _series(results: Results, runs: pl.DataFrame, table: str = "series") -> pl.DataFrame:
+    return runs.join(Results(results.path, keys=runs["key"]).frame(table), on="key")
+
+
+def _burst_series(results: Results, runs: pl.DataFrame) -> pl.DataFrame:
+    """Return 5 %, 50 % and 95 % of each flow's delay in half seconds over all seeds, and its mean goodput."""
+    begin, end = BURST_S
+    chosen = runs.filter(pl.col("arrivals") == 2.5, pl.col("web_start") == begin)
+    series = _series(results, chosen).filter(
+        pl.col("flow") < 2, pl.col("time_s").is_between(begin - BEFORE_S, end + BEFORE_S)
+    )
+    delay = pl.col("srtt_ms") - pl.col("rtt")
+    return (
+        series.with_columns(delay=delay, time_s=(pl.col("time_s") * 2).ceil() / 2)
+        .group_by("web", "flow", "time_s")
+        .agg(
+            p5=pl.col("delay").quantile(0.05),
+            p50=pl.col("delay").quantile(0.5),
+            p95=pl.col("delay").quantile(0.95),
+            goodput=pl.col("goodput_mbit").mean(),
+        )
+        .sort("web", "flow", "time_s")
+    )
+
+
+def _swings(results: Results, runs: pl.DataFrame) -> pl.DataFrame:
+    """Return mean, deviation over target and largest swing of the C queue's delay in the second half of each run.
+
+    CUBIC alone: from the queue's own series. With Prague that counts both queues: there it is CUBIC's smoothed RTT
+    less the base RTT, and no period is given. `period` is that of the strongest frequency, `within` the share of the
+    power within 25 % of it.
+    """
+    queue = _series(results, runs.filter(pl.col("cc") == "cubic"), "queue_series")
+    queue = queue.with_columns(delay=pl.col("sojourn_mean_ms"))
+    flow = _series(results, runs.filter(pl.col("cc") == "prague")).filter(pl.col("flow") == 1)
+    flow = flow.with_columns(delay=pl.col("srtt_ms") - pl.col("rtt"))
+    both = pl.concat([queue, flow], how="diagonal_relaxed").filter(pl.col("time_s") > pl.col("duration") / 2)
+    rows = []
+    for (rate, rtt, flows, cc), part in both.sort("time_s").group_by(
+        ["rate", "rtt", "flows", "cc"], maintain_order=True
+    ):
+        delays, times = part["delay"].fill_nan(None).drop_nulls().to_numpy(), part["time_s"].to_numpy()
+        period = within = None
+        if cc == "cubic" and len(delays) == len(times) > 4 and times[1] > times[0] and delays.std() > 0:
+            power = np.abs(np.fft.rfft(delays - delays.mean()))[1:] ** 2
+            periods = 1 / np.fft.rfftfreq(len(delays), times[1] - times[0])[1:]
+            period = float(periods[int(np.argmax(power))])
+            near = np.abs(np.log(periods / period)) < math.log(1.25)
+            within = float(power[near].sum() / power.sum())
+        swing = {"mean": float(delays.mean()), "swing": float(delays.std() / TARGET_MS)} if len(delays) else {}
+        rows.append({"rate": rate, "rtt": rtt, "flows": flows, **swing, "period": period, "within": within})
+    return pl.DataFrame(rows, infer_schema_length=None).sort("flows", "rate", "rtt")
+
+
+def _margins(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return phase margins and periods that the linear model has for the links of CUBIC alone."""
+    places = runs.filter(pl.col("cc") == "cubic").select("rate", "rtt", "flows").unique().sort("flows", "rate", "rtt")
+    rows = []
+    for rate, rtt, flows in places.iter_rows():
+        found = pi2_margins.of_link(1e6 * rate, rtt / 1e3, flows)
+        margin = {"phase": found.phase_deg, "model_period": found.period_s} if found else {}
+        rows.append({"rate": rate, "rtt": rtt, "flows": flows, **margin})
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def spread(frame: pl.DataFrame, *by: str, value: str) -> pl.DataFrame:
+    """Return mean, least and largest of a column over seeds as `value`, `low` and `high`."""
+    col = pl.col(value)
+    return frame.group_by(by, maintain_order=True).agg(col.mean(), low=col.min(), high=col.max())
+
+
+def facts(found: Evidence) -> dict[str, Any]:
+    """Return means over seeds, what the model has beside the swings, and formulas of the page."""
+    swings = found["swings"].join(found["margins"], on=["rate", "rtt", "flows"], how="left")
+    held = swings.filter(pl.col("mean") >= HELD * TARGET_MS)
+    reno = {rtt: pi2_margins.of_link(400e6, rtt / 1e3, 10, "reno") for rtt in (50, 100)}
+    second = found["any_ect"].filter(pl.col("class") == 1, pl.col("mask") == "any_ect", pl.col("cc") == "prague")
+    windows = second.filter(pl.col("second") == "cubic", pl.col("second_ecn")).group_by("rtt").agg(cs.numeric().mean())
+    friendly = (3 / (1 + pi2_margins.CUBIC_KEEPS) / pl.col("marks")).sqrt()
+    return {
+        "DUALPI2": DUALPI2,
+        "FQ_CODEL": FQ_CODEL,
+        "FQ_STEP": FQ_STEP,
+        "target": TARGET_MS,
+        "equal": Rows("equal", found["rtt"].filter(pl.col("rtt") == pl.col("second_rtt"))),
+        "held": Rows("held", held),
+        "reno_margin": {rtt: margin.phase_deg for rtt, margin in reno.items() if margin},
+        "spread_of": spread_of,
+        "disjoint": disjoint,
+        "windows": Rows("windows", windows.with_columns(friendly=friendly).sort("rtt")),
+    }
+
+
+def spread_of(rows: Rows) -> Rows:
+    """Return by link, number of flows and ECN the largest mean rate of Prague at any RTT over its least."""
+    rate = pl.col("prague")
+    grouped = rows.frame.group_by("rate", "count", "second_ecn", maintain_order=True).agg(
+        spread=rate.max() / rate.min()
+    )
+    return Rows("spreads", grouped)
+
+
+def disjoint(rows: Rows) -> list[str]:
+    """Return at which equal RTTs the ratios of the seeds of both versions do not overlap."""
+    ends = rows.frame.group_by("rtt", "version").agg(low=pl.col("ratio").min(), high=pl.col("ratio").max())
+    both = (
+        ends.filter(pl.col("version") == "Prague 0.7")
+        .join(ends.filter(pl.col("version") == "Prague 0.6"), on="rtt")
+        .sort("rtt")
+    )
+    apart = (pl.col("low") > pl.col("high_right")) | (pl.col("high") < pl.col("low_right"))
+    return [f"{value:g}" for value in both.filter(apart)["rtt"]]
+
+
+def rates_table(found: Evidence) -> str:
+    """Return how much Prague's rate depends on its RTT from 1 to 20 ms: the largest mean over the least."""
+    near = (
+        found["rates"]
+        .filter(pl.col("rtt") <= 20)
+        .group_by("rate", "count", "second_ecn", "rtt")
+        .agg(cs.numeric().mean())
+    )
+    of = {
+        (r["rate"], r["count"], r["second_ecn"]): r["spread"]
+        for r in spread_of(Rows("rates", near)).frame.iter_rows(named=True)
+    }
+    kinds = [(1, False), (1, True), (4, False), (4, True)]
+    names = [f"{count} each, {'ECN' if ecn else 'no ECN'}" for count, ecn in kinds]
+    rates = sorted({key[0] for key in of})
+    rows = [[f"{rate:g} Mbit/s", *(f"{of[rate, count, ecn]:.2f}" for count, ecn in kinds)] for rate in rates]
+    return aligned(["", *names], rows, words=(0,))
+
+
+# 1
+
+
+def rtt(found: Evidence) -> Picture:
+    """Draw the ratio of rates over the base RTT of both flows."""
+    equal = found["rtt"].filter(pl.col("rtt") == pl.col("second_rtt"))
+    shown = spread(equal, "version", "rtt", value="ratio")
+    picture = figures.lines(
+        shown,
+        "rtt",
+        "ratio",
+        low="low",
+        high="high",
+        by="version",
+        log_x=True,
+        x_label="base RTT of both, ms",
+        y_label="rate of Prague over that of CUBIC",
+        title="How Prague shares with CUBIC over DualPI2\n40 Mbit/s; mean and min-max of 5 seeds",
+    )
+    picture.level(1)
+    return picture
+
+
+def rtt_map(found: Evidence) -> Picture:
+    """Draw the ratio of rates of Prague 0.7 as a map over both RTTs."""
+    ratios = spread(found["rtt"].filter(pl.col("version") == "Prague 0.7"), "rtt", "second_rtt", value="ratio")
+    return figures.heat(
+        ratios,
+        "second_rtt",
+        "rtt",
+        "ratio",
+        kind="ratio",
+        x_label="base RTT of CUBIC, ms",
+        y_label="base RTT of Prague, ms",
+        label="rate of Prague over that of CUBIC",
+        title="How Prague shares with CUBIC of another RTT\nDualPI2, 40 Mbit/s, Prague 0.7; mean of 5 seeds",
+    )
+
+
+def rtt_rates(found: Evidence) -> Picture:
+    """Draw the rate of Prague over its RTT, relative to that at 10 ms, by link rate, numbers of flows and ECN."""
+    base = (
+        found["rates"]
+        .filter(pl.col("rtt") == 10)
+        .group_by("rate", "count", "second_ecn")
+        .agg(base=pl.col("prague").mean())
+    )
+    shown = (
+        found["rates"]
+        .join(base, on=["rate", "count", "second_ecn"])
+        .with_columns(
+            relative=pl.col("prague") / pl.col("base"),
+            beside=pl.format(
+                "{}, {}",
+                pl.col("count").replace_strict(
+                    {1: "1 Prague, 1 CUBIC", 4: "4 Prague, 4 CUBIC"}, return_dtype=pl.String
+                ),
+                pl.when(pl.col("second_ecn")).then(pl.lit("ECN")).otherwise(pl.lit("no ECN")),
+            ),
+            at=pl.format("{} Mbit/s", pl.col("rate").cast(pl.Int64)).cast(
+                pl.Enum(["10 Mbit/s", "40 Mbit/s", "120 Mbit/s", "400 Mbit/s"])
+            ),
+        )
+    )
+    picture = figures.lines(
+        spread(shown, "at", "beside", "rtt", value="relative"),
+        "rtt",
+        "relative",
+        low="low",
+        high="high",
+        by="beside",
+        facet="at",
+        columns=2,
+        log_x=True,
+        x_label="base RTT of Prague, ms",
+        y_label="rate over that at 10 ms",
+        title="How Prague's rate depends on its own RTT\nDualPI2, CUBIC at 20 ms; mean and min-max of 5 seeds",
+    )
+    picture.level(1)
+    return picture
+
+
+# 2
+
+
+def burst(found: Evidence) -> Picture:
+    """Draw the delay of both queues over time, as the long flows see it, before, in and after a burst."""
+    flows = {0: "Prague (L queue)", 1: "CUBIC (C queue)"}
+    shown = found["burst_series"].with_columns(who=named("flow", flows), shown=named("web", WEB))
+    tails = pl.concat(
+        [
+            shown.select("time_s", "shown", "who", delay=at, part=pl.format("{}, {}", "who", pl.lit(name)))
+            for at, name in (("p50", "median"), ("p95", "P95"))
+        ]
+    )
+    return figures.stacked_series(
+        [
+            Series(tails.filter(pl.col("who") == flows[0]), "delay", "part", "delay of Prague, ms"),
+            Series(tails.filter(pl.col("who") == flows[1]), "delay", "part", "delay of CUBIC, ms"),
+            Series(shown, "goodput", "who", "goodput, Mbit/s"),
+        ],
+        columns="shown",
+        marks=[(BURST_S[0], "burst"), (BURST_S[1], "end")],
+        title="A burst of 100 short flows a second against both queues\n"
+        "DualPI2, 40 Mbit/s, 10 ms; smoothed RTT less base RTT in half seconds of 5 seeds",
+    )
+
+
+def burst_table(found: Evidence) -> str:
+    """Return percentiles of the delay of each class while short flows come."""
+    shown = ("p50", "p99", "p999")
+    values = found["burst"].group_by("web", "arrivals", "class", maintain_order=True).agg(pl.col(*shown).mean())
+    rows = []
+    for (web, load), cells in values.group_by(["web", "arrivals"], maintain_order=True):
+        each = {row["class"]: " / ".join(f"{row[name]:.2g}" for name in shown) for row in cells.iter_rows(named=True)}
+        if load == 0 and web == "cubic":
+            continue
+        name = LOADS[float(str(load))]
+        rows.append(
+            [WEB[str(web)] if load else "no short flows", name, each[0], each[1], each.get(2, "") if load else ""]
+        )
+    return aligned(["short flows", "load", "Prague P50 / P99 / P99.9, ms", "CUBIC", "short flows"], rows, words=(0, 1))
+
+
+# 3
+
+
+def _load(rate: float) -> str:
+    return "no UDP" if rate < 0.1 else f"UDP in L: {rate:g} Mbit/s"
+
+
+def _protection(found: Evidence, value: str, of: int) -> pl.DataFrame:
+    chosen = found["protection"].filter(pl.col("class") == of)
+    loads = {rate: _load(rate) for rate in sorted(chosen["udp"].unique())}
+    return spread(
+        chosen.with_columns(
+            shown=named("count", {1: "1 Prague, 1 CUBIC", 8: "8 Prague, 1 CUBIC"}),
+            load=named("udp", loads),
+            share=100 * pl.col("share"),
+        ),
+        "shown",
+        "load",
+        "protection",
+        value=value,
+    )
+
+
+def protection_delay(found: Evidence) -> Picture:
+    """Draw the delay of Prague over classic protection."""
+    return figures.lines(
+        _protection(found, "p99", 0),
+        "protection",
+        "p99",
+        low="low",
+        high="high",
+        by="load",
+        facet="shown",
+        log_x=True,
+        log_y=True,
+        x_label="classic protection, %",
+        y_label="P99 of Prague's delay, ms",
+        title="What classic protection costs the L queue\nDualPI2, 40 Mbit/s, 10 ms; mean and min-max of 5 seeds",
+    )
+
+
+def protection_share(found: Evidence) -> Picture:
+    """Draw what CUBIC has of the link over classic protection."""
+    picture = figures.lines(
+        _protection(found, "share", 1),
+        "protection",
+        "share",
+        low="low",
+        high="high",
+        by="load",
+        facet="shown",
+        log_x=True,
+        x_label="classic protection, %",
+        y_label="CUBIC's share of the link, %",
+        title="What classic protection buys CUBIC\nDualPI2, 40 Mbit/s, 10 ms; mean and min-max of 5 seeds",
+    )
+    points = [float(share) for share in range(1, 51)]
+    picture.curve(points, points, "what is protected")
+    return picture.arrange()
+
+
+def protection_table(found: Evidence) -> str:
+    """Return shares and delays over classic protection."""
+    values = (
+        found["protection"]
+        .group_by("count", "udp", "protection", "class", maintain_order=True)
+        .agg(cs.numeric().mean())
+    )
+    rows = []
+    for (count, load, share), part in values.group_by(["count", "udp", "protection"], maintain_order=True):
+        if share not in (1, 10, 50) or (count == 1 and float(str(load)) > 0.1):
+            continue
+        each = part.sort("class").head(2)
+        cells = [f"{100 * r['share']:.1f} %, {r['mean']:.2g} / {r['p99']:.2g}" for r in each.iter_rows(named=True)]
+        rows.append([f"{count} Prague", _load(float(str(load))), f"{share}", *cells])
+    head = ["", "", "protection, %", "Prague together: share, mean / P99 ms", "CUBIC"]
+    return aligned(head, rows, words=(0, 1))
+
+
+# 4
+
+
+def _pairs(found: Evidence) -> pl.DataFrame:
+    parts = [
+        found["any_ect"]
+        .filter(pl.col("cc") == cc, pl.col("second") == second, pl.col("second_ecn") == ecn, pl.col("mask") == mask)
+        .with_columns(pair=pl.lit(name))
+        for (cc, second, ecn, mask), name in PAIRS.items()
+    ]
+    return pl.concat(parts).with_columns(pl.col("pair").cast(pl.Enum(list(PAIRS.values()))))
+
+
+def any_ect(found: Evidence) -> Picture:
+    """Draw the goodput of both flows where ECN of a classic flow lands in either queue."""
+    values = spread(_pairs(found), "pair", "rtt", "class", value="goodput").with_columns(
+        named("class", {0: "the first of the two", 1: "the classic flow with ECN"}),
+        rtt=pl.format("{} ms", pl.col("rtt").cast(pl.Int64)),
+    )
+    order = [f"{value} ms" for value in sorted({int(text.split()[0]) for text in values["rtt"]})]
+    return figures.bars(
+        values.with_columns(pl.col("rtt").cast(pl.Enum(order))),
+        "rtt",
+        "goodput",
+        low="low",
+        high="high",
+        group="class",
+        facet="pair",
+        columns=2,
+        x_label="base RTT of both",
+        y_label="goodput, Mbit/s",
+        title="A classic flow with ECN in the C and in the L queue\nDualPI2, 40 Mbit/s; mean and min-max of 5 seeds",
+    )
+
+
+def any_ect_table(found: Evidence) -> str:
+    """Return marks and window of CUBIC in the L queue, beside the window that Reno-friendly CUBIC has at them."""
+    both = found["any_ect"].filter(
+        pl.col("cc") == "prague", pl.col("second") == "cubic", pl.col("second_ecn"), pl.col("mask") == "any_ect"
+    )
+    rows = []
+    for row in (
+        both.filter(pl.col("class") == 1).group_by("rtt").agg(cs.numeric().mean()).sort("rtt").iter_rows(named=True)
+    ):
+        friendly = (3 / (1 + pi2_margins.CUBIC_KEEPS) / row["marks"]) ** 0.5
+        beside = both.filter(pl.col("class") == 0, pl.col("rtt") == row["rtt"])["goodput"]
+        cells = [f"{100 * row['marks']:.1f}", f"{row['window']:.1f}", f"{friendly:.1f}", f"{row['goodput']:.1f}"]
+        rows.append([f"{row['rtt']:g} ms", *cells, f"{beside.sum() / beside.len():.1f}"])
+    head = ["base RTT", "marked, %", "window, segments", "sqrt(1.76 / p)", "CUBIC, Mbit/s", "Prague, Mbit/s"]
+    return aligned(head, rows)
+
+
+# 5
+
+
+def fq_delay(found: Evidence) -> Picture:
+    """Draw the delay of Prague beside a CUBIC flow and short flows: every seed."""
+    prague = found["fq_delay"].filter(pl.col("class") == 0)
+    rates = sorted(prague["rate"].unique())
+    middle = prague.group_by("queue", "rate", "rtt", maintain_order=True).agg(
+        pl.col("p99").median(), low=pl.col("p99").min(), high=pl.col("p99").max()
+    )
+    return figures.lines(
+        middle.with_columns(
+            pl.col("queue").cast(pl.Enum(KINDS)),
+            rate=named("rate", {rate: f"{rate:g} Mbit/s" for rate in rates}),
+        ),
+        "rtt",
+        "p99",
+        low="low",
+        high="high",
+        by="queue",
+        facet="rate",
+        log_x=True,
+        log_y=True,
+        x_label="base RTT, ms",
+        y_label="P99 of Prague's delay, ms",
+        title="How long Prague's packets wait with and without a queue per flow\n"
+        "One CUBIC flow and short flows beside it; median and min-max of 8 seeds",
+    )
+
+
+def fq_short(found: Evidence) -> Picture:
+    """Draw the slow-down of short flows by size."""
+    shown = found["short"].with_columns(
+        pl.col("queue").cast(pl.Enum(KINDS)), shown=named("web", WEB), size=pl.col("from_bytes") / 1e3
+    )
+    return figures.lines(
+        shown.sort("shown", "queue", "size"),
+        "size",
+        "mean",
+        low="mean_low",
+        high="mean_high",
+        by="queue",
+        facet="shown",
+        log_x=True,
+        x_label="size, kB (bins from …)",
+        y_label="slow-down, mean",
+        title="Completion time of short flows over size/rate + base RTT\n"
+        "40 Mbit/s, 10 ms, 10 short flows a second; mean and min-max of 8 seeds",
+    )
+
+
+def fq_table(found: Evidence) -> str:
+    """Return ratio of rates and delays of the three queues; for Prague the P99 of every seed."""
+    ratios = found["fq"].filter(pl.col("rate") == 40).group_by("queue", "rtt").agg(cs.numeric().mean())
+    delays = found["fq_delay"].filter(pl.col("rate") == 40)
+    rows = []
+    for kind in KINDS:
+        for row in (
+            ratios.filter(pl.col("queue") == kind, pl.col("rtt").is_in([10.0, 100.0])).sort("rtt").iter_rows(named=True)
+        ):
+            here = delays.filter(pl.col("queue") == kind, pl.col("rtt") == row["rtt"])
+            seeds = ", ".join(
+                f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+                for value in sorted(here.filter(pl.col("class") == 0)["p99"])
+            )
+            means = here.group_by("class").agg(pl.col("mean", "p99").mean()).sort("class")
+            cells = [f"{one['mean']:.2g} / {one['p99']:.3g}" for one in means.iter_rows(named=True)]
+            rows.append(
+                [kind, f"{row['rtt']:g}", f"{row['ratio']:.2f}", f"{row['utilisation']:.3f}", seeds, *cells[1:]]
+            )
+    head = ["queue", "RTT, ms", "Prague / CUBIC", "utilisation", "Prague: P99 of each seed, ms"]
+    return aligned([*head, "CUBIC: mean / P99, ms", "short flows"], rows, words=(0, 4))
+
+
+def short_table(found: Evidence) -> str:
+    """Return mean and P99 of the slow-down of short flows of some sizes."""
+    of = {(r["web"], r["queue"], r["from_bytes"]): r for r in found["short"].iter_rows(named=True)}
+    rows = [
+        [name, kind, *(f"{of[web, kind, size]['mean']:.1f} / {of[web, kind, size]['p99']:.1f}" for size in SIZES)]
+        for web, name in WEB.items()
+        for kind in KINDS
+    ]
+    return aligned(["", "queue", *(f"from {size // 1000} kB" for size in SIZES)], rows, words=(0, 1))
+
+
+# 6
+
+
+def _rates(frame: pl.DataFrame) -> pl.DataFrame:
+    order = [units.show("rate", int(1e6 * rate)) for rate in sorted(frame["rate"].unique())]
+    shown = pl.col("rate").map_elements(lambda rate: units.show("rate", int(1e6 * rate)), return_dtype=pl.String)
+    return frame.with_columns(rate=shown.cast(pl.Enum(order)))
+
+
+def stability(found: Evidence) -> Picture:
+    """Draw how much the delay of the C queue swings."""
+    held = pl.when(pl.col("mean") >= HELD * TARGET_MS).then(pl.col("swing"))
+    return figures.heat(
+        _rates(found["swings"].with_columns(held=held, shown=named("flows", TRAFFIC)).sort("flows", "rate", "rtt")),
+        "rtt",
+        "rate",
+        "held",
+        facet="shown",
+        kind="plain",
+        x_label="base RTT, ms",
+        y_label="rate",
+        label="standard deviation over target",
+        title="How much the delay of the C queue swings\none seed; hatched: on average below a third of the target",
+    )
+
+
+def phase_margins(found: Evidence) -> Picture:
+    """Draw the phase margins that the linear model has for the same links, negated: what is positive swings."""
+    shown = found["margins"].with_columns(
+        lacking=-pl.col("phase"), shown=named("flows", {10: "10 CUBIC", 100: "100 CUBIC"})
+    )
+    return figures.heat(
+        _rates(shown),
+        "rtt",
+        "rate",
+        "lacking",
+        facet="shown",
+        x_label="base RTT, ms",
+        y_label="rate",
+        label="phase that lacks to stability, degrees",
+        title="Where the linear model swings\nabove 0: unstable; hatched: fair windows below 2 segments",
+    )
+
+
+def swing_table(found: Evidence) -> str:
+    """Return period and strength of the largest swing of 100 CUBIC flows, beside what the linear model has."""
+    both = found["swings"].join(found["margins"], on=["rate", "rtt", "flows"])
+    chosen = both.filter(
+        pl.col("flows") == 100,
+        pl.col("rate") >= 100,
+        pl.col("rtt") >= 50,
+        pl.col("phase").is_not_null(),
+        pl.col("mean") >= HELD * TARGET_MS,
+    )
+    rows = []
+    for row in chosen.sort("rtt", "rate").iter_rows(named=True):
+        cells = [f"{row['mean']:.1f}", f"{row['swing']:.2f}", f"{row['period']:.1f}", f"{100 * row['within']:.0f}"]
+        rows.append(
+            [f"{row['rate']:g} Mbit/s", f"{row['rtt']:g}", *cells, f"{row['phase']:.0f}", f"{row['model_period']:.1f}"]
+        )
+    head = ["", "RTT, ms", "mean, ms", "deviation / target", "period, s", "within 25 % of it, % of power"]
+    return aligned([*head, "model: phase margin, degrees", "model: period, s"], rows)
+
+
+FIGURES = {
+    "l4s-rtt": rtt,
+    "l4s-rtt-map": rtt_map,
+    "l4s-rtt-rates": rtt_rates,
+    "l4s-burst": burst,
+    "l4s-protection-delay": protection_delay,
+    "l4s-protection-share": protection_share,
+    "l4s-any-ect": any_ect,
+    "l4s-fq-delay": fq_delay,
+    "l4s-fq-short": fq_short,
+    "l4s-stability": stability,
+    "l4s-margins": phase_margins,
+}
+TABLES = {
+    "rates": rates_table,
+    "burst": burst_table,
+    "protection": protection_table,
+    "any-ect": any_ect_table,
+    "fq": fq_table,
+    "short": short_table,
+    "swings": swing_table,
+}

@@ -1,0 +1,228 @@
+"""Version against version of DualPI2, from experiments/l4s/versions-diff*.toml.
+
+Every comparison pairs runs of one cell and seed; means of a cell's change count all cells alike.
+"""
+
+import json
+from typing import Any
+
+import polars as pl
+
+from dumbbell import diff, figures, l4s
+from dumbbell.errors import Nothing
+from dumbbell.figures import Picture
+from dumbbell.pages import Evidence
+from dumbbell.pages.values import Rows
+from dumbbell.results import Results
+from dumbbell.tables import aligned, number
+
+PAGE = "docs/findings/dualpi2-versions.md"
+RESULTS = ("l4s-versions.duckdb",)
+# versions, and constants of the algorithms and of the statistics
+NAMES = (
+    *(r"0952823", r"cbd8653", r"4e82fd8", r"DUALPI2WRRB?", r"by 6 bits", r"by 127", r"40 ms older", r"95 % interval"),
+    *(r"[Tt]hree (?:commits|workloads)", r"all (?:cells|rows)", r"The two part"),
+)
+SHIFTED = "4e82fd8, terms shifted"
+# each version against the one before it, and the name of its figure
+PAIRS = (
+    ("tsfifo", "wrr", "DUALPI2WRR against the time-shifted FIFO"),
+    ("tsfifo", "wrrb", "DUALPI2WRRB against the time-shifted FIFO"),
+    ("0952823", "cbd8653", "cbd8653 (statistics are reset) against 0952823"),
+    ("cbd8653", "4e82fd8", "4e82fd8 (sign preserved) against cbd8653"),
+    (SHIFTED, "4e82fd8", "4e82fd8 against itself with the terms of its controller shifted by 6 bits"),
+)
+WORKLOADS = ("one flow each", "one flow each and short flows", "five flows each and UDP")
+_SHORT = ("L, slow-down of short flows", "C, slow-down of short flows")
+MEASURES = (l4s.USE, l4s.RATIO, l4s.WINDOW_RATIO, *l4s.RATES, *l4s.DELAYS, *l4s.SIGNALS, *_SHORT)
+_UNITS = {"rate": "Mbit/s", "mean": "ms", "P99": "ms", "marks": "%", "drops": "%"}
+_WORDS = {"mean": "mean time in queue", "P99": "P99 time in queue"}
+_CELL = ["workload", "cc", "rate", "rtt_l", "rtt_c", "flows_l", "flows_c", "udp", "udp_in"]
+
+
+def read(found: Results) -> pl.DataFrame:
+    """Return every value of every run, one a row, with version, workload and cell."""
+    rows = []
+    for run in found.runs.iter_rows(named=True):
+        place = l4s.describe(run)
+        if place is not None:
+            aqm = json.loads(run["config"])["bottleneck"]["aqm"]
+            version = aqm["version"] if aqm["arithmetic"] is None else SHIFTED
+            workload = WORKLOADS[2 if place["udp_in"] else l4s.LOADS.index(place["load"])]
+            rows.append({**place, "version": version, "workload": workload})
+    if not rows:
+        raise Nothing(
+            str(found.path), "", "no run of DualPI2's versions", "results of experiments/l4s/versions-diff*.toml"
+        )
+    runs = pl.DataFrame(rows, infer_schema_length=None)
+    finished = pl.col("finished")
+    short = (
+        found.frame("slowdowns")
+        .join(found.classes.select("key", "class", "cc"), on=["key", "class"])
+        .with_columns(
+            what=pl.when(pl.col("cc").is_in(l4s.SCALABLE)).then(pl.lit(_SHORT[0])).otherwise(pl.lit(_SHORT[1]))
+        )
+        .filter(finished > 0)
+        .group_by("key", "what")
+        .agg(value=(pl.col("slowdown_mean") * finished).sum() / finished.sum())
+    )
+    values = pl.concat([l4s.values(found.runs, found.classes), short]).filter(pl.col("what").is_in(MEASURES))
+    return runs.join(values, on="key")
+
+
+def _held(values: pl.DataFrame, first: str, second: str) -> diff.Diff:
+    """Return what differs between two versions in the same cells."""
+    cells = values.select(_CELL).unique().sort(_CELL).with_row_index("pair")
+    long = values.join(cells, on=_CELL).select(
+        pl.col("pair").cast(pl.Int64),
+        "version",
+        pl.format("{} {} Mbit/s {}/{} ms", "cc", "rate", "rtt_l", "rtt_c").alias("where"),
+        pl.lit("").alias("table"),
+        pl.col("what").alias("measure"),
+        pl.lit("").alias("part"),
+        "seed",
+        "hash",
+        "value",
+    )
+    sides = [long.filter(pl.col("version") == version).drop("version") for version in (first, second)]
+    return diff.held(sides[0], sides[1], (first, second))
+
+
+def name_of(what: str) -> str:
+    """Return a measure in words with its unit."""
+    side, _, measure = what.partition(", ")
+    if not measure or what == l4s.USE:
+        return what
+    unit = _UNITS.get(measure)
+    return f"{side}: {_WORDS.get(measure, measure)}" + (f", {unit}" if unit else "")
+
+
+def _identical(values: pl.DataFrame, first: str, second: str) -> tuple[int, int]:
+    """Return how many runs of two versions are the same to the last bit, and how many there are of both."""
+    runs = values.select(*_CELL, "version", "seed", "hash").unique()
+    sides = [runs.filter(pl.col("version") == version).drop("version") for version in (first, second)]
+    both = sides[0].join(sides[1], on=[*_CELL, "seed"], suffix="_b")
+    return both.filter(pl.col("hash") == pl.col("hash_b")).height, both.height
+
+
+def evidence(results: Results) -> dict[str, pl.DataFrame]:
+    """Return changes of every measure by pair and workload, means of every cell, and how many runs are alike."""
+    values = read(results)
+    changes, alike = [], []
+    for first, second, _ in PAIRS:
+        same, runs = _identical(values, first, second)
+        alike.append({"a": first, "b": second, "same": same, "runs": runs})
+        for workload in WORKLOADS if same < runs else ():
+            here = values.filter(pl.col("workload") == workload)
+            if not {first, second} <= set(here["version"]):
+                continue
+            for row in _held(here, first, second).measures.iter_rows(named=True):
+                wanted = ("change", "change_low", "change_high", "differs", "differing", "cells")
+                kept = {name: row[name] for name in wanted}
+                means = {"mean_a": row["a"], "mean_b": row["b"]}
+                changes.append({"a": first, "b": second, "workload": workload, "what": row["measure"], **means, **kept})
+    names = {"tsfifo": "tsfifo", "wrr": "wrr", "wrrb": "wrrb", "4e82fd8": "divided", SHIFTED: "shifted"}
+    cells = (
+        values.filter(pl.col("version").is_in(list(names)))
+        .group_by("workload", *_CELL[1:], "what", "version", maintain_order=True)
+        .agg(pl.col("value").mean())
+        .with_columns(version=pl.col("version").replace_strict(names))
+        .pivot("version", index=["workload", *_CELL[1:], "what"], values="value")
+    )
+    keys = ["workload", "cc", "rate", "rtt_l", "rtt_c", "udp_in", "udp", "what"]
+    return {
+        "changes": pl.DataFrame(changes, infer_schema_length=None),
+        "alike": pl.DataFrame(alike),
+        "cells": cells.sort(keys, nulls_last=True),
+    }
+
+
+def facts(found: Evidence) -> dict[str, Any]:
+    """Return measures under their names for the template."""
+    return {
+        "workloads": WORKLOADS,
+        "shifted": SHIFTED,
+        "short": _SHORT,
+        "ratio": l4s.RATIO,
+        "use": l4s.USE,
+        "change": lambda a, b, workload, what: Rows(
+            "change",
+            found["changes"].filter(
+                pl.col("a") == a, pl.col("b") == b, pl.col("workload") == workload, pl.col("what") == what
+            ),
+        ),
+    }
+
+
+def table(found: Evidence, first: str, second: str, workload: str) -> str:
+    """Return every measure with the mean change of a cell, its interval and the verdict, as Markdown."""
+    chosen = found["changes"].filter(pl.col("a") == first, pl.col("b") == second, pl.col("workload") == workload)
+    rows = {row["what"]: row for row in chosen.iter_rows(named=True)}
+    body = []
+    for what in MEASURES:
+        row = rows.get(what)
+        if row is None or row["mean_a"] == row["mean_b"] == 0:
+            continue
+        ends = row["change_low"], row["change_high"]
+        body.append(
+            [
+                name_of(what),
+                number(row["mean_a"]),
+                number(row["mean_b"]),
+                "-" if row["change"] is None else diff.percent(row["change"]),
+                "-" if None in ends else diff.interval(*ends, diff.percent),
+                "**yes**" if row["differs"] else "no",
+                f"{row['differing']} of {row['cells']}",
+            ]
+        )
+    header = ["measure", first, second, "mean change of a cell", "95 % interval", "differs", "cells that differ"]
+    return aligned(header, body, words=(0, 5))
+
+
+def data(found: Evidence) -> str:
+    """Return the tables of all comparisons in which something differs."""
+    parts = []
+    for first, second, title in PAIRS:
+        chosen = found["changes"].filter(pl.col("a") == first, pl.col("b") == second)
+        if chosen.height:
+            parts.append(f"## {title}")
+            parts += [
+                f"{workload[0].upper()}{workload[1:]}:\n\n{table(found, first, second, workload)}"
+                for workload in WORKLOADS
+            ]
+    return "\n\n".join(parts)
+
+
+def _forest(first: str, second: str, title: str) -> Any:
+    def draw(found: Evidence) -> Picture:
+        chosen = found["changes"].filter(pl.col("a") == first, pl.col("b") == second, pl.col("change").is_not_null())
+        names = [name_of(what).split(", ms")[0].removesuffix(", %").removesuffix(", Mbit/s") for what in MEASURES]
+        shown = chosen.with_columns(
+            name=pl.col("what").replace_strict(dict(zip(MEASURES, names, strict=True))).cast(pl.Enum(names)),
+            workload=pl.col("workload").cast(pl.Enum(WORKLOADS)),
+            **{name: 100 * pl.col(name) for name in ("change", "change_low", "change_high")},
+        )
+        return figures.forest(
+            shown,
+            "name",
+            "change",
+            low="change_low",
+            high="change_high",
+            sure="differs",
+            facet="workload",
+            columns=3,
+            limits=(-60.0, 60.0),
+            x_label="mean change of a cell, %",
+            title=f"{title}\n95 % intervals over 6 seeds; filled: differs for sure; arrows: beyond the scale",
+        )
+
+    return draw
+
+
+FIGURES = {
+    "dualpi2-versions-wrr": _forest("tsfifo", "wrr", "WRR against the time-shifted FIFO"),
+    "dualpi2-versions-wrrb": _forest("tsfifo", "wrrb", "WRRB against the time-shifted FIFO"),
+    "dualpi2-versions-shifted": _forest(SHIFTED, "4e82fd8", "Terms divided by 127 against terms shifted by 6 bits"),
+}
+TABLES = {"data": data}
+PARTS = {"docs/findings/dualpi2-versions-data.md": "data.md"}

@@ -1,0 +1,405 @@
+"""Prague beside CUBIC and Reno in one queue of RFC 3168, from experiments/l4s/classic-*.toml."""
+
+import json
+from typing import Any
+
+import polars as pl
+import polars.selectors as cs
+
+from dumbbell import figures
+from dumbbell.figures import Picture, Series
+from dumbbell.pages import Evidence
+from dumbbell.pages.values import Rows
+from dumbbell.results import Results
+from dumbbell.tables import aligned
+
+PAGE = "docs/findings/l4s-classic.md"
+RESULTS = ("l4s-classic.duckdb", "l4s-classic-linux.duckdb")
+# versions, headings, what is in the figures, formulas and the published set-up
+NAMES = (
+    *(
+        r"Prague 0\.\d",
+        r"and 0\.7 has",
+        r"(?:of|\() ?0\.[57]\b",
+        r"Linux 5\.4",
+        r"ect1",
+        r"W is about 2",
+        r"1/√p",
+        r"August 2020",
+    ),
+    *(
+        r"\*\*Not decided\.\*\*",
+        r"\*\*Another scalable control[^*]*\*\*",
+        r"six queues, three versions",
+        r"of two CUBIC flows",
+    ),
+    *(
+        r"a third CUBIC flow",
+        r"mean of 40 s",
+        r"eight seeds",
+        r"never starts the timer",
+        r"scenario [56]",
+        r"Section 3",
+        r"of two starts",
+    ),
+)
+
+# throughput of Prague and of the other flow in Mbit/s at 50 Mbit/s, 20 ms: github.com/heistp/l4s-tests e21cd91,
+# README, "Scenario 6 Fairness Table"; one run each
+PUBLISHED = {
+    ("CUBIC", True): [(45.70, 1.94), (45.94, 1.68), (45.69, 1.98), (45.41, 2.23), (45.93, 1.69), (45.62, 2.05)],
+    ("CUBIC", False): [(45.81, 1.81), (45.76, 1.83), (45.57, 2.01), (45.63, 2.00), (46.02, 1.57), (45.80, 1.81)],
+    ("Reno", True): [(46.60, 1.10), (46.34, 1.25), (46.94, 0.78), (45.86, 1.77), (45.86, 1.73), (45.90, 1.80)],
+    ("Reno", False): [(46.49, 1.17), (46.01, 1.59), (46.67, 0.96), (46.36, 1.32), (46.27, 1.34), (45.74, 1.87)],
+}
+QUEUES = ("fq_codel, 1 queue", "fq_codel, 1 queue, 1 ms", "PIE", "PIE, 5 ms, 100 packets", "RED, 150 kB", "RED, 400 kB")
+AGREES = 1.25  # a published ratio agrees if it lies within the seeds' range, widened by this factor
+CONTROLS = {"cubic": "CUBIC", "reno": "Reno", "prague": "Prague", "dctcp": "DCTCP"}
+HOSTS_AS_ABOVE = "as above"
+HOSTS = {
+    ("linux-6.12", "tso", "polling", "auto"): HOSTS_AS_ABOVE,
+    ("linux-5.4", "tso", "polling", "auto"): "hosts of Linux 5.4",
+    ("linux-6.12", "gso", "polling", "auto"): "bursts stay together",
+    ("linux-6.12", "tso", "blocking", "auto"): "blocking writes",
+    ("linux-6.12", "tso", "polling", "accecn"): "Accurate ECN",
+    ("linux-5.4", "gso", "blocking", "accecn"): "all four",
+}
+
+
+MARKS = ("CoDel", "PIE", "CoDel that drops", "PIE that drops", "tail drop", "FQ-CoDel", "DualPI2")
+
+
+def queue_of(aqm: dict[str, Any]) -> str:
+    """Return the name of a queue in words."""
+    name = aqm["name"]
+    if name in ("codel", "pie", "red") and not aqm["ecn"]:
+        return f"{ {'codel': 'CoDel', 'pie': 'PIE', 'red': 'RED'}[name] } that drops"
+    if name == "fq_codel" and aqm["flows"] == 1:
+        return QUEUES[0] if aqm["target"] == 5_000_000 else QUEUES[1]
+    if name == "pie":
+        return QUEUES[2] if aqm["limit"] > 100 else QUEUES[3]
+    if name == "red":
+        return f"RED, {aqm['limit'] // 1000} kB"
+    if name == "cake":
+        return f"Cake, {aqm['isolation']}"
+    return str({"codel": "CoDel", "pfifo": "tail drop", "fq_codel": "FQ-CoDel", "dualpi2": "DualPI2"}[name])
+
+
+def pairs_of(results: Results, engine: str) -> pl.DataFrame:
+    """Return one row a run of two classes: shares, signals, windows and times in queue of both."""
+    rows = []
+    for run in results.runs.iter_rows(named=True):
+        config = json.loads(run["config"])
+        first, second = config["flows"][:2]
+        hosts = config["hosts"]
+        rows.append(
+            {
+                "key": run["key"],
+                "experiment": run["experiment"],
+                "engine": engine,
+                "queue": queue_of(config["bottleneck"]["aqm"]),
+                "rate": config["bottleneck"]["rate"] / 1e6,
+                "rtt": first["base_rtt"] / 1e6,
+                "first": CONTROLS[first["cc"]["name"]],
+                "version": f"{CONTROLS[first['cc']['name']]} {first['cc'].get('version', '')}".strip(),
+                "second": CONTROLS[second["cc"]["name"]],
+                "ecn": second["ecn"] is not False,
+                "counts": f"{first['count']}:{second['count']}",
+                "seconds": config["duration"] / 1e9,
+                "firsts": first["count"],
+                "hosts": HOSTS.get((hosts["profile"], hosts["offload"], hosts["writes"], second["ecn_echo"])),
+                "seed": run["seed"],
+            }
+        )
+    runs = pl.DataFrame(rows, infer_schema_length=None)
+    signals = pl.col("ce_marks") + pl.col("drops")
+    flows = results.frame("flows").select(
+        "key",
+        "flow",
+        goodput="goodput_mbit",
+        signals=signals / (pl.col("packets") + pl.col("drops")),
+        window="cwnd_mean",
+        delay="sojourn_mean_ms",
+    )
+    which = pl.when(pl.col("flow") < pl.col("firsts")).then(0).when(pl.col("flow") == 2, pl.col("counts") == "1:1")
+    sides = flows.join(runs.select("key", "counts", "firsts"), on="key").with_columns(side=which.then(2).otherwise(1))
+    means = sides.group_by("key", "side").agg(pl.col("goodput", "signals", "window", "delay").mean())
+    found = runs
+    for side in (0, 1, 2):
+        of = means.filter(pl.col("side") == side).drop("side")
+        renamed = of.rename({name: f"{name}_{side + 1}" for name in of.columns if name != "key"})
+        found = found.join(renamed, on="key", how="left")
+    both = pl.col("goodput_1") + pl.col("goodput_2")
+    return found.with_columns(
+        ratio=pl.col("goodput_1") / pl.col("goodput_2"),
+        share=pl.col("goodput_2") / both,
+        per_round_1=pl.col("signals_1") * pl.col("window_1"),
+        per_round_2=pl.col("signals_2") * pl.col("window_2"),
+    )
+
+
+def evidence(simulated: Results, linux: Results) -> dict[str, pl.DataFrame]:
+    """Return what the page rests on; see the columns of `pairs_of`."""
+    pairs = pairs_of(simulated, "simulator")
+
+    # a run that two experiments have is in the store once, so they are chosen by what they are
+    prague, lab = pl.col("first") == "Prague", (pl.col("rate") == 50) & (pl.col("rtt") == 20)
+    one_each, short, long = pl.col("counts") == "1:1", pl.col("seconds") == 58, pl.col("seconds") == 100
+    newest, three = pl.col("version").is_in(["Prague 0.7", "CUBIC"]), pl.col("seed") <= 3
+    queue = pl.col("queue")
+    chosen = {
+        "published": short & prague & lab & (pl.col("hosts") == HOSTS_AS_ABOVE),
+        "hosts": short & (pl.col("version") == "Prague 0.5") & pl.col("ecn") & queue.is_in([QUEUES[0], QUEUES[2]]),
+        "map": long & newest & one_each & three & pl.col("ecn") & queue.is_in(["CoDel", "PIE", "RED, 400 kB"]),
+        "marks": long & prague & lab & one_each & queue.is_in(MARKS),
+        "tunnel": queue.str.starts_with("Cake"),
+        "many": long & prague & lab & pl.col("ecn") & (pl.col("second") == "CUBIC") & queue.is_in(["CoDel", "PIE"]),
+    }
+
+    def of(name: str, *columns: str) -> pl.DataFrame:
+        rows = pairs.filter(chosen[name]).select(*columns)
+        return rows.sort(*(column for column in columns if column not in ("ratio", "share")))
+
+    detail = ("goodput_1", "goodput_2", "signals_1", "signals_2", "per_round_1", "per_round_2", "delay_1", "delay_2")
+    published = of("published", "queue", "version", "second", "ecn", "seed", "ratio", "share", *detail)
+    theirs = [
+        {"queue": queue, "second": second, "ecn": ecn, "prague_mbit": prague, "other_mbit": other}
+        for (second, ecn), values in PUBLISHED.items()
+        for queue, (prague, other) in zip(QUEUES, values, strict=True)
+    ]
+    measured = pl.DataFrame(theirs).with_columns(ratio=pl.col("prague_mbit") / pl.col("other_mbit"))
+    dctcp = pl.concat([pairs.filter(pl.col("first") == "DCTCP"), pairs_of(linux, "Linux")])
+    time = simulated.runs.filter(pl.col("experiment") == "classic-time", pl.col("seed") == 1)
+    series = Results(simulated.path, keys=time["key"]).frame("series").join(time.select("key", "config"), on="key")
+    joins = pl.col("config").map_elements(
+        lambda text: CONTROLS[json.loads(text)["flows"][1]["cc"]["name"]], return_dtype=pl.String
+    )
+    return {
+        "published": published,
+        "measured": measured,
+        "hosts": of("hosts", "queue", "second", "hosts", "seed", "ratio"),
+        "map": of("map", "queue", "rate", "rtt", "first", "second", "seed", "share", "delay_1"),
+        "marks": of("marks", "queue", "second", "ecn", "seed", "share", "ratio"),
+        "tunnel": of(
+            "tunnel", "queue", "first", "second", "ecn", "seed", "goodput_1", "goodput_2", "goodput_3", "share"
+        ),
+        "many": of("many", "queue", "counts", "seed", "goodput_1", "goodput_2", "ratio"),
+        "dctcp": dctcp.select("engine", "queue", "second", "seed", "ratio", "share").sort(
+            "engine", "queue", "second", "seed"
+        ),
+        "time": series.with_columns(joins=joins)
+        .select("joins", "flow", "time_s", "goodput_mbit", "srtt_ms")
+        .sort("joins", "flow", "time_s"),
+    }
+
+
+def verdicts(found: Evidence) -> pl.DataFrame:
+    """Return each published ratio beside the range of the seeds of each version, and whether they agree."""
+    ranges = (
+        found["published"]
+        .group_by("queue", "second", "ecn", "version")
+        .agg(middle=pl.col("ratio").median(), low=pl.col("ratio").min(), high=pl.col("ratio").max())
+    )
+    both = ranges.join(
+        found["measured"].select("queue", "second", "ecn", theirs="ratio"), on=["queue", "second", "ecn"]
+    )
+    within = pl.col("theirs").is_between(pl.col("low") / AGREES, pl.col("high") * AGREES)
+    return both.with_columns(agrees=within, off=pl.col("theirs") / pl.col("middle")).sort(
+        "second", "ecn", "queue", "version"
+    )
+
+
+def facts(found: Evidence) -> dict[str, Any]:
+    """Return what the template asks for beside the tables."""
+    medians = found["map"].group_by("queue", "rate", "rtt", "first", "second").agg(pl.col("share", "delay_1").median())
+    held = verdicts(found).pivot("version", index=["second", "ecn", "queue"], values="middle")
+    oldest = held.with_columns(ratio=pl.col("Prague 0.5") / pl.col("Prague 0.7"))
+    return {
+        "oldest": Rows("oldest", oldest),
+        "verdicts": Rows("verdicts", verdicts(found)),
+        "map_median": Rows("map_median", medians),
+        "agrees_at": AGREES,
+    }
+
+
+def against_published(found: Evidence) -> str:
+    """Return the ratios beside the published ones."""
+    rows = []
+    of = {(r["queue"], r["second"], r["ecn"], str(r["version"])): r for r in verdicts(found).iter_rows(named=True)}
+    versions = sorted({key[3] for key in of}, reverse=True)
+    for second, ecn in PUBLISHED:
+        for queue in QUEUES:
+            cells = [of[queue, second, ecn, version] for version in versions]
+            shown = [f"{c['middle']:.0f} ({c['low']:.0f} to {c['high']:.0f})" for c in cells]
+            verdict = ["yes" if c["agrees"] else f"no: {c['off']:.1f} times" for c in cells]
+            name = f"{second}, {'ECN' if ecn else 'no ECN'}"
+            rows.append([name, queue, f"{cells[0]['theirs']:.0f}", *shown, verdict[0], verdict[-1]])
+    head = ["beside Prague", "queue", "published", *versions]
+    return aligned([*head, f"{versions[0]} agrees", f"{versions[-1]} agrees"], rows, words=(0, 1, 6, 7))
+
+
+def _spread(frame: pl.DataFrame, *by: str, value: str = "ratio") -> pl.DataFrame:
+    col = pl.col(value)
+    return frame.group_by(by, maintain_order=True).agg(col.median(), low=col.min(), high=col.max())
+
+
+def hosts_table(found: Evidence) -> str:
+    """Return what each part of the published set-up does to the ratio."""
+    ranges = {
+        (r["hosts"], r["queue"], r["second"]): r
+        for r in _spread(found["hosts"], "hosts", "queue", "second").iter_rows(named=True)
+    }
+    rows = []
+    for name in HOSTS.values():
+        keys = [(queue, second) for queue in (QUEUES[0], QUEUES[2]) for second in ("CUBIC", "Reno")]
+        cells = [ranges[name, *key] for key in keys]
+        rows.append([name, *(f"{c['ratio']:.0f} ({c['low']:.0f} to {c['high']:.0f})" for c in cells)])
+    return aligned(["hosts", f"{QUEUES[0]}: CUBIC", "Reno", "PIE: CUBIC", "Reno"], rows, words=(0,))
+
+
+def marks_table(found: Evidence) -> str:
+    """Return the share of the classic flow by queue, with and without ECN of its own."""
+    ranges = {
+        (r["queue"], r["second"], r["ecn"]): r
+        for r in _spread(found["marks"], "queue", "second", "ecn", value="share").iter_rows(named=True)
+    }
+    rows = []
+    for queue in MARKS:
+        cells = [ranges[queue, second, ecn] for second in ("CUBIC", "Reno") for ecn in (True, False)]
+        rows.append(
+            [queue, *(f"{100 * c['share']:.0f} ({100 * c['low']:.0f} to {100 * c['high']:.0f})" for c in cells)]
+        )
+    return aligned(["queue", "CUBIC, ECN", "CUBIC, no ECN", "Reno, ECN", "Reno, no ECN"], rows, words=(0,))
+
+
+def signals_table(found: Evidence) -> str:
+    """Return signals per packet and per round trip of both flows, medians over seeds."""
+    rows = []
+    chosen = found["published"].filter(pl.col("version") == "Prague 0.7", pl.col("ecn"), pl.col("second") == "CUBIC")
+    means = chosen.group_by("queue", maintain_order=True).agg(cs.numeric().median())
+    of = {row["queue"]: row for row in means.iter_rows(named=True)}
+    for queue in QUEUES:
+        r = of[queue]
+        cells = [f"{100 * r['signals_1']:.1f}", f"{100 * r['signals_2']:.1f}"]
+        rows.append([queue, *cells, f"{r['per_round_1']:.1f}", f"{r['per_round_2']:.2f}", f"{r['delay_1']:.1f}"])
+    head = [
+        "queue",
+        "Prague: marked, %",
+        "CUBIC: marked, %",
+        "Prague: marks a round trip",
+        "CUBIC",
+        "time in queue, ms",
+    ]
+    return aligned(head, rows, words=(0,))
+
+
+def tunnel_table(found: Evidence) -> str:
+    """Return goodput in and outside of the tunnel."""
+    rows = []
+    means = (
+        found["tunnel"]
+        .filter(pl.col("ecn"))
+        .group_by("queue", "first", "second", maintain_order=True)
+        .agg(cs.numeric().mean())
+    )
+    names = {"Cake, srchost": "tunnel", "Cake, flows": "no tunnel"}
+    for r in means.sort("queue", "first", "second", descending=[True, True, False]).iter_rows(named=True):
+        cells = [f"{r[f'goodput_{side}']:.1f}" for side in (1, 2, 3)]
+        rows.append([names[r["queue"]], f"{r['first']}, {r['second']}", *cells])
+    return aligned(["", "inside", "first, Mbit/s", "second", "CUBIC outside"], rows, words=(0, 1))
+
+
+def dctcp_table(found: Evidence) -> str:
+    """Return the ratio of DCTCP to a classic flow on Linux and in the simulator."""
+    rows = []
+    ranges = _spread(found["dctcp"], "queue", "second", "engine")
+    of = {(r["queue"], r["second"], r["engine"]): r for r in ranges.iter_rows(named=True)}
+    for queue, second in dict.fromkeys((r["queue"], r["second"]) for r in ranges.iter_rows(named=True)):
+        cells = [of[queue, second, engine] for engine in ("simulator", "Linux")]
+        rows.append([second, queue, *(f"{c['low']:.1f} to {c['high']:.1f}" for c in cells)])
+    return aligned(["beside DCTCP", "queue", "simulator", "Linux 6.12"], rows, words=(0, 1))
+
+
+def by_rate(found: Evidence) -> Picture:
+    """Draw the share of the classic flow over the rate."""
+    chosen = found["map"].filter(pl.col("second") == "CUBIC", pl.col("rtt").is_in([5.0, 20.0, 100.0]))
+    shown = chosen.with_columns(
+        beside=pl.format("beside {}", "first").cast(pl.Enum(["beside Prague", "beside CUBIC"])),
+        at=pl.format("{} ms", pl.col("rtt").cast(pl.Int64)).cast(pl.Enum(["5 ms", "20 ms", "100 ms"])),
+        share=100 * pl.col("share"),
+    )
+    return figures.lines(
+        _spread(shown, "queue", "at", "beside", "rate", value="share").sort("queue", "at", "beside", "rate"),
+        "rate",
+        "share",
+        low="low",
+        high="high",
+        by="beside",
+        facet=["queue", "at"],
+        log_x=True,
+        x_label="rate, Mbit/s",
+        y_label="CUBIC's share, %",
+        title="What a CUBIC flow gets beside Prague in one queue with ECN\nmedian and min-max of 3 seeds",
+    )
+
+
+def ratios(found: Evidence) -> Picture:
+    """Draw simulated and published ratios by queue."""
+    sources = [f"Prague {version}" for version in ("0.7", "0.6", "0.5")]
+    ours = found["published"].with_columns(source=pl.col("version"))
+    spread = _spread(ours, "queue", "second", "ecn", "source")
+    theirs = found["measured"].select("queue", "second", "ecn", "ratio")
+    theirs = theirs.with_columns(source=pl.lit("measured in 2020"), low=pl.lit(None), high=pl.lit(None))
+    both = pl.concat([spread, theirs.select(spread.columns).cast(spread.schema)])
+    names = {True: "with ECN", False: "without ECN"}
+    return figures.bars(
+        both.with_columns(
+            pl.col("queue").cast(pl.Enum(QUEUES)),
+            source=pl.col("source").cast(pl.Enum([*sources, "measured in 2020"])),
+            beside=pl.format("{} {}", "second", pl.col("ecn").replace_strict(names, return_dtype=pl.String)),
+        ).sort("beside", "queue", "source"),
+        "queue",
+        "ratio",
+        low="low",
+        high="high",
+        group="source",
+        facet="beside",
+        columns=2,
+        x_label="",
+        y_label="goodput of Prague over that of the other",
+        title="Prague beside a classic flow in one queue with ECN\n50 Mbit/s, 20 ms; median and min-max of 8 seeds",
+    )
+
+
+def over_time(found: Evidence) -> Picture:
+    """Draw goodput and RTT of two CUBIC flows that Prague, or a third CUBIC flow, joins."""
+    names = {0: "CUBIC 1", 1: "CUBIC 2", 2: "the flow that joins"}
+    shown = (
+        found["time"]
+        .filter((pl.col("flow") != 2) | pl.col("time_s").is_between(30, 91, closed="right"))
+        .with_columns(
+            srtt_ms=pl.col("srtt_ms").replace(0.0, None),  # before the first ACK
+            who=pl.col("flow").replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values()))),
+            shown=pl.format("{} joins", "joins").cast(pl.Enum(["Prague joins", "CUBIC joins"])),
+        )
+    )
+    return figures.stacked_series(
+        [
+            Series(shown, "goodput_mbit", "who", "goodput, Mbit/s"),
+            Series(shown, "srtt_ms", "who", "smoothed RTT, ms"),
+        ],
+        columns="shown",
+        marks=[(30.0, "joins"), (90.0, "stops")],
+        title="Prague joins two CUBIC flows in one queue of fq_codel with ECN\n50 Mbit/s, 20 ms, one seed",
+    )
+
+
+FIGURES = {"l4s-classic-ratios": ratios, "l4s-classic-rate": by_rate, "l4s-classic-time": over_time}
+TABLES = {
+    "published": against_published,
+    "hosts": hosts_table,
+    "marks": marks_table,
+    "signals": signals_table,
+    "tunnel": tunnel_table,
+    "dctcp": dctcp_table,
+}

@@ -1,0 +1,443 @@
+"""What the page on the SCE draft's open questions rests on: experiments/sce/findings-*.toml."""
+
+import json
+from typing import Any
+
+import polars as pl
+
+from dumbbell import figures
+from dumbbell.figures import Picture, Series
+from dumbbell.pages import Evidence
+from dumbbell.pages.evidence import members
+from dumbbell.pages.values import Rows
+from dumbbell.results import Results
+from dumbbell.tables import aligned
+
+PAGE = "docs/findings/sce.md"
+RESULTS = ("sce-questions.duckdb",)
+NAMES = (r"draft-heist-tsvwg-sce-one-and-two-flow-tests-00", r"version B", r"2/\(W\+2\)", r"1/\(1\+√W\)")
+EXPERIMENTS = (
+    *("trains", "window", "scale", "parts", "ramp", "defer", "rtt", "rtt-bursts"),
+    *("fair-pair", "fair-alone", "fair-parts", "fair-target", "fair-alone-parts"),
+)
+PLACE = (
+    *("experiment", "cc", "divisor", "rate", "rtt", "target", "ramp", "pacing", "delayed_ack", "feedback", "prr"),
+    *("offload", "seconds"),
+)
+MEASURES = (
+    *("utilisation", "goodput", "flow_goodput", "jain", "sojourn", "sojourn_max", "cwnd_mean", "srtt", "beyond"),
+    *("packets", "sce_marks"),
+)
+PAYLOAD = 1448 / 1514  # goodput of a link that is full of full frames
+SCE = {"dctcp-sce": "DCTCP-SCE", "reno-sce": "Reno-SCE", "dctcp": "DCTCP", "reno": "Reno"}
+CHANGES = ("as published", "paced", "divisor 1448", "both", "target 20 ms")
+PACING = {"cc": "as the control asks", "fq": "paced"}
+
+
+def evidence(results: Results) -> dict[str, pl.DataFrame]:
+    """Return the means over seeds of every cell, and two time series."""
+    flows = results.frame("flows").filter(pl.col("flow") == 0)
+    own = flows.select("key", "cwnd_mean", flow_goodput="goodput_mbit", srtt="rtt_mean_ms")
+    rows = pl.DataFrame([_place(row) for row in results.runs.iter_rows(named=True)], infer_schema_length=None)
+    rows = rows.join(members(f"sce/findings-{name}" for name in EXPERIMENTS), on="cell").drop("cell")
+    runs = rows.join(own, on="key").with_columns(beyond=pl.col("srtt") - pl.col("rtt"))
+    trains = runs.filter(experiment="findings-trains", pacing="cc", delayed_ack=False)
+    shown = runs.filter(
+        experiment="findings-rtt", seconds=300.0, seed=1, delayed_ack=True, feedback=True, target=5.0
+    ).select("key", "cc")
+    return {
+        "runs": runs.group_by(PLACE).agg(pl.col(MEASURES).mean(), seeds=pl.len()).sort(PLACE),
+        "trains": _series(results, trains.select("key", "cc"), "backlog_packets", "throughput_mbit").filter(
+            pl.col("time_s").is_between(50, 50.4)
+        ),
+        "sojourn": _series(results, shown, "sojourn_mean_ms"),
+    }
+
+
+def _place(row: dict[str, Any]) -> dict[str, Any]:
+    config = json.loads(row["config"])
+    flows, hosts, bottleneck = config["flows"], config["hosts"], config["bottleneck"]
+    cc = flows[0]["cc"]
+    return {
+        "key": row["key"],
+        "cell": row["cell"],
+        "seed": row["seed"],
+        "seconds": config["duration"] / 1e9,
+        "cc": cc["name"],
+        "divisor": cc.get("mss_divisor"),
+        "rate": bottleneck["rate"] / 1e6,
+        "rtt": flows[0]["base_rtt"] / 1e6,
+        "target": bottleneck["aqm"]["rtt"] / 20e6,  # Cake: a twentieth of what it takes for the RTT
+        "ramp": f"{bottleneck['aqm']['sce']} {bottleneck['aqm']['sce_thresh']}",
+        "pacing": hosts["pacing"],
+        "delayed_ack": hosts["delayed_ack"],
+        "feedback": hosts["sce_feedback"],
+        "prr": hosts["prr"],
+        "offload": hosts["offload"],
+        "utilisation": row["utilisation"],
+        "goodput": row["goodput_total_mbit"],
+        "jain": row["jain"],
+        "sojourn": row["sojourn_mean_ms"],
+        "sojourn_max": row["sojourn_max_ms"],
+        "packets": row["packets"],
+        "sce_marks": row["sce_marks"],
+    }
+
+
+def _series(results: Results, runs: pl.DataFrame, *values: str) -> pl.DataFrame:
+    table = Results(results.path, keys=runs["key"]).frame("queue_series")
+    return table.join(runs, on="key").select("cc", "time_s", *values).sort("cc", "time_s")
+
+
+def means(found: Evidence, experiment: str, *keys: str) -> pl.DataFrame:
+    """Return an experiment's cells by the keys that tell them apart."""
+    runs = found["runs"].filter(experiment=experiment)
+    measures = [
+        "utilisation",
+        "goodput",
+        "flow_goodput",
+        "jain",
+        "sojourn",
+        "sojourn_max",
+        "cwnd_mean",
+        "srtt",
+        "beyond",
+    ]
+    return runs.group_by(keys).agg(pl.col(measures).mean()).sort(keys)
+
+
+def part(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add `part`, what a run changed."""
+    paced, divided, high = pl.col("pacing") == "fq", pl.col("divisor") == 1448, pl.col("target") == 20
+    said = (
+        pl.when(paced & divided)
+        .then(pl.lit("both"))
+        .when(paced)
+        .then(pl.lit("paced"))
+        .when(divided)
+        .then(pl.lit("divisor 1448"))
+        .when(high)
+        .then(pl.lit("target 20 ms"))
+        .otherwise(pl.lit("as published"))
+    )
+    return frame.with_columns(part=said.cast(pl.Enum(CHANGES)))
+
+
+def facts(found: Evidence) -> dict[str, Any]:
+    """Return what the template asks for beside the runs: parts by name, pairs with what they have alone."""
+    parts = part(means(found, "findings-parts", "cc", "divisor", "pacing", "target", "rate", "rtt"))
+    fair = part(means(found, "findings-fair-parts", "cc", "divisor", "pacing", "target", "rate", "rtt"))
+    alone = part(means(found, "findings-fair-alone-parts", "cc", "divisor", "pacing", "target", "rate", "rtt"))
+    text = pl.col("part").cast(pl.String)
+    ramps = found["runs"].filter(experiment="findings-ramp")["ramp"].unique()
+    return {
+        "means_of": lambda experiment, *keys: Rows(experiment, means(found, experiment, *keys)),
+        "ramp_on": next(ramp for ramp in ramps if ramp.startswith("on")),
+        "parts": Rows("parts", parts.with_columns(part=text)),
+        "fair_parts": Rows("fair_parts", fair.with_columns(part=text)),
+        "alone_parts": Rows("alone_parts", alone.with_columns(part=text)),
+        "waits": Rows("waits", waits(found)),
+        "predicted": Rows("predicted", predicted(found)),
+        "window": Rows("window", means(found, "findings-window", "cc", "rate", "rtt", "pacing", "delayed_ack")),
+    }
+
+
+def predicted(found: Evidence) -> pl.DataFrame:
+    """Return Jain's index of each pair, and that if the flow took what it takes alone and the other filled the link."""
+    keys = ["cc", "rate", "rtt"]
+    pair = means(found, "findings-fair-pair", *keys)
+    alone = means(found, "findings-fair-alone", *keys).with_columns(rate=2 * pl.col("rate"))
+    both = pair.join(alone.select(*keys, alone="flow_goodput"), on=keys)
+    first, second = pl.col("alone"), PAYLOAD * pl.col("rate") - pl.col("alone")
+    return both.with_columns(expected=(first + second) ** 2 / (2 * (first**2 + second**2))).with_columns(
+        miss=pl.col("jain") - pl.col("expected")
+    )
+
+
+def _pair(
+    frame: pl.DataFrame, rows: str, order: tuple[str, ...], column: str, columns: list[float], value: str
+) -> list[list[str]]:
+    """Return cells "DCTCP-SCE / Reno-SCE" of a value."""
+    shown = {(str(r[rows]), r[column], r["cc"]): f"{r[value]:.2f}" for r in frame.iter_rows(named=True)}
+    return [
+        [name, *(f"{shown[name, one, 'dctcp-sce']} / {shown[name, one, 'reno-sce']}" for one in columns)]
+        for name in order
+    ]
+
+
+def parts_table(found: Evidence) -> str:
+    """Return the utilisation at 80 ms with one change at a time."""
+    frame = part(means(found, "findings-parts", "cc", "divisor", "pacing", "target", "rate", "rtt").filter(rtt=80.0))
+    rates = [1.0, 2.0, 5.0, 10.0, 25.0]
+    head = ["80 ms, DCTCP-SCE / Reno-SCE", *(f"{rate:g} Mbit/s" for rate in rates)]
+    return aligned(head, _pair(frame, "part", CHANGES, "rate", rates, "utilisation"))
+
+
+def fair_parts_table(found: Evidence) -> str:
+    """Return Jain's index of pairs at 80 ms with one change at a time."""
+    keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
+    frame = part(means(found, "findings-fair-parts", *keys).filter(rtt=80.0))
+    rates = [2.0, 5.0, 10.0, 20.0]
+    head = ["80 ms, DCTCP-SCE / Reno-SCE against CUBIC", *(f"{rate:g} Mbit/s" for rate in rates)]
+    return aligned(head, _pair(frame, "part", CHANGES[:4], "rate", rates, "jain"))
+
+
+def _alone(found: Evidence) -> pl.DataFrame:
+    keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
+    alone = part(means(found, "findings-fair-alone-parts", *keys).filter(rtt=80.0, rate=2.5))
+    return alone.select("cc", "part", alone="flow_goodput")
+
+
+def _longer(found: Evidence) -> pl.DataFrame:
+    keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
+    every = means(found, "findings-fair-target", *keys)
+    longer, longest = (
+        part(every.filter(target=target)).select("cc", "part", "flow_goodput") for target in (7.25, 10.0)
+    )
+    return longer.join(longest, on=["cc", "part"], suffix="_10").rename(
+        {"flow_goodput": "longer", "flow_goodput_10": "longest"}
+    )
+
+
+def waits(found: Evidence) -> pl.DataFrame:
+    """Return what a flow of 5 Mbit/s and 80 ms takes in the pair, alone at half the rate, and with longer targets."""
+    pair = part(means(found, "findings-fair-parts", "cc", "divisor", "pacing", "target", "rate", "rtt"))
+    own = pair.filter(rtt=80.0, rate=5.0).select("cc", "part", "flow_goodput")
+    both = own.join(_alone(found), on=["cc", "part"]).join(_longer(found), on=["cc", "part"])
+    return both.with_columns(pl.col("part").cast(pl.String)).sort("cc", "part")
+
+
+def alone_parts_table(found: Evidence) -> str:
+    """Return the goodput at 5 Mbit/s and 80 ms, in the pair and alone at half the rate, with one change at a time."""
+    keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
+    pair = part(means(found, "findings-fair-parts", *keys).filter(rtt=80.0, rate=5.0))
+    both = pair.join(_alone(found), on=["cc", "part"]).join(_longer(found), on=["cc", "part"]).sort("cc", "part")
+    rows = [
+        [
+            SCE[row["cc"]],
+            row["part"],
+            f"{row['flow_goodput']:.2f}",
+            *(f"{row[name]:.2f}" for name in ("alone", "longer", "longest")),
+        ]
+        for row in both.iter_rows(named=True)
+    ]
+    head = ["5 Mbit/s, 80 ms", "changed", "in the pair, Mbit/s", "alone on a link of its share"]
+    return aligned([*head, "pair, target 7.25 ms", "pair, target 10 ms"], rows, words=(0, 1))
+
+
+def scale_table(found: Evidence) -> str:
+    """Return the utilisation with rate, RTT and target in proportion, and not."""
+    frame = means(found, "findings-scale", "cc", "rate", "rtt", "target")
+    shown = {(r["rate"], r["rtt"], r["target"], r["cc"]): r["utilisation"] for r in frame.iter_rows(named=True)}
+    pipes = [
+        (5.0, 80.0, 5.0),
+        (10.0, 40.0, 2.5),
+        (25.0, 16.0, 1.0),
+        (50.0, 8.0, 0.5),
+        (50.0, 8.0, 5.0),
+        (50.0, 80.0, 0.5),
+    ]
+    rows = [
+        [*(f"{one:g}" for one in pipe), *(f"{shown[*pipe, cc]:.3f}" for cc in ("dctcp-sce", "reno-sce"))]
+        for pipe in pipes
+    ]
+    return aligned(["Mbit/s", "RTT, ms", "target, ms", "DCTCP-SCE", "Reno-SCE"], rows)
+
+
+def _beyond(frame: pl.DataFrame, **where: Any) -> tuple[float, float] | None:
+    own = frame.filter(**where)
+    return None if own.is_empty() else (own["beyond"].mean(), own["sojourn"].mean())  # type: ignore[return-value]
+
+
+def rtt_table(found: Evidence) -> str:
+    """Return RTT beyond the base RTT and mean sojourn of Reno and Reno-SCE."""
+    frame = found["runs"].filter(experiment="findings-rtt", seconds=300.0)
+    cases = {
+        "delayed ACKs": {"delayed_ack": True, "feedback": True, "target": 5.0},
+        "every packet acknowledged": {"delayed_ack": False, "feedback": True, "target": 5.0},
+        "without ESCE feedback": {"delayed_ack": True, "feedback": False, "target": 5.0},
+        "target 2.5 ms": {"delayed_ack": True, "feedback": True, "target": 2.5},
+        "target 10 ms": {"delayed_ack": True, "feedback": True, "target": 10.0},
+    }
+    rows = []
+    for name, where in cases.items():
+        plain, sce = (_beyond(frame, cc=cc, **where) for cc in ("reno", "reno-sce"))
+        assert plain and sce
+        if name == "without ESCE feedback":  # Reno-SCE hears nothing then
+            rows.append([name, f"{plain[0]:.2f} ({plain[1]:.2f})", "-", "-"])
+            continue
+        cells = [f"{one[0]:.2f} ({one[1]:.2f})" for one in (plain, sce)]
+        rows.append([name, *cells, f"{sce[0] - plain[0]:+.2f} ({sce[1] - plain[1]:+.2f})"])
+    return aligned(["RTT - base RTT (mean time in queue), ms", "Reno", "Reno-SCE", "difference"], rows)
+
+
+def order_table(found: Evidence) -> str:
+    """Return the same of DCTCP-SCE and DCTCP."""
+    frame = found["runs"].filter(experiment="findings-rtt", feedback=True, target=5.0)
+    rows = []
+    for delayed in (True, False):
+        for seconds in (300.0, 150.0):
+            name = f"{seconds:g} s" + ("" if delayed else ", every packet acknowledged")
+            pair = [_beyond(frame, cc=cc, delayed_ack=delayed, seconds=seconds) for cc in ("dctcp-sce", "dctcp")]
+            rows.append([name, *(f"{one[0]:.2f} ({one[1]:.2f})" for one in pair if one)])
+    return aligned(["RTT - base RTT (mean time in queue), ms", "DCTCP-SCE", "DCTCP"], rows)
+
+
+def bursts_table(found: Evidence) -> str:
+    """Return what the old PRR and bursts do to the queue of DCTCP."""
+    frame = means(found, "findings-rtt-bursts", "cc", "prr", "offload")
+    names = {
+        ("rfc6937", "tso"): "as in the draft's kernel",
+        ("rfc6937bis", "tso"): "PRR of Linux 5.15 on",
+        ("rfc6937", "none"): "no segmentation offload",
+    }
+    rows = []
+    for place, name in names.items():
+        own = {r["cc"]: r for r in frame.filter(prr=place[0], offload=place[1]).iter_rows(named=True)}
+        longest = f"{own['dctcp']['sojourn_max']:.1f}"
+        rows.append([name, *(f"{own[cc]['srtt']:.2f}" for cc in ("dctcp", "dctcp-sce")), longest])
+    return aligned(["hosts", "mean RTT of DCTCP, ms", "of DCTCP-SCE, ms", "longest time in queue of DCTCP, ms"], rows)
+
+
+def fair_table(found: Evidence) -> str:
+    """Return goodput of DCTCP-SCE in the pair and alone, Jain's index and what was predicted."""
+    frame = predicted(found).filter(cc="dctcp-sce")
+    rtts = [20.0, 40.0, 80.0, 160.0]
+    rows = []
+    for (rate,), own in frame.group_by("rate", maintain_order=True):
+        by_rtt = {r["rtt"]: r for r in own.iter_rows(named=True)}
+        cells = [by_rtt[rtt] for rtt in rtts]
+        texts = [f"{c['flow_goodput']:.2f} / {c['alone']:.2f} ({c['jain']:.2f} / {c['expected']:.2f})" for c in cells]
+        rows.append([f"{rate:g} Mbit/s", *texts])
+    head = "DCTCP-SCE: in the pair / alone, Mbit/s (Jain's index / predicted)"
+    return aligned([head, *(f"{rtt:g} ms" for rtt in rtts)], rows)
+
+
+TABLES = {
+    "scale": scale_table,
+    "parts": parts_table,
+    "rtt": rtt_table,
+    "order": order_table,
+    "bursts": bursts_table,
+    "fair": fair_table,
+    "fair-parts": fair_parts_table,
+    "alone-parts": alone_parts_table,
+}
+
+
+# Figures
+
+
+def _named(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(pl.col("cc").replace(SCE).cast(pl.Enum(list(SCE.values()))))
+
+
+def trains(found: Evidence) -> Picture:
+    """Draw the backlog of one flow and what the link carries, millisecond by millisecond."""
+    frame = found["trains"]
+    used = found["runs"].filter(experiment="findings-trains", pacing="cc", delayed_ack=False)["utilisation"][0]
+    return figures.stacked_series(
+        [
+            Series(frame, "backlog_packets", None, "packets in the queue"),
+            Series(frame, "throughput_mbit", None, "link, Mbit/s", steps=True),
+        ],
+        title=f"One DCTCP-SCE flow sends in trains: the link is used to {100 * used:.0f} %",
+    ).arrange()
+
+
+def window(found: Evidence) -> Picture:
+    """Draw the mean window over the base RTT."""
+    frame = means(found, "findings-window", "cc", "rate", "rtt", "pacing", "delayed_ack")
+    shown = frame.filter(cc="dctcp-sce", delayed_ack=False).with_columns(
+        pacing=pl.col("pacing").replace(PACING),
+        link=pl.format("{} Mbit/s", pl.col("rate").cast(pl.Int64)),
+    )
+    return figures.lines(
+        shown,
+        "rtt",
+        "cwnd_mean",
+        by="pacing",
+        facet="link",
+        log_x=True,
+        x_label="base RTT, ms",
+        y_label="mean cwnd, segments",
+        title="Window of DCTCP-SCE over the base RTT, every packet acknowledged",
+    )
+
+
+def parts(found: Evidence) -> Picture:
+    """Draw the utilisation over the rate with one change at a time."""
+    frame = part(means(found, "findings-parts", "cc", "divisor", "pacing", "target", "rate", "rtt").filter(rtt=80.0))
+    return figures.lines(
+        _named(frame),
+        "rate",
+        "utilisation",
+        by="part",
+        facet="cc",
+        log_x=True,
+        x_label="rate, Mbit/s",
+        y_label="utilisation",
+        title="What leaves the link idle at 80 ms: one change at a time",
+    )
+
+
+def rtt(found: Evidence) -> Picture:
+    """Draw the time in queue over time of four controls, each in a panel of its own."""
+    frame = _named(found["sojourn"])
+    return figures.stacked_series(
+        [Series(frame, "sojourn_mean_ms", "cc", "mean time in queue, ms", log_y=True)],
+        title="Time in queue at 100 Mbit/s and 160 ms",
+    ).arrange()
+
+
+def fair(found: Evidence) -> Picture:
+    """Draw the goodput of DCTCP-SCE in the pair and alone."""
+    frame = predicted(found).filter(cc="dctcp-sce")
+    long = pl.concat(
+        [
+            frame.select("rate", "rtt", goodput=pl.col("flow_goodput") / pl.col("rate"), where=pl.lit("beside CUBIC")),
+            frame.select(
+                "rate", "rtt", goodput=pl.col("alone") / pl.col("rate"), where=pl.lit("alone on a link of its share")
+            ),
+        ]
+    ).with_columns(link=pl.format("{} Mbit/s", pl.col("rate").cast(pl.Int64)))
+    picture = figures.lines(
+        long,
+        "rtt",
+        "goodput",
+        by="where",
+        facet="link",
+        log_x=True,
+        x_label="base RTT, ms",
+        y_label="goodput / rate",
+        title="DCTCP-SCE beside CUBIC under fair queueing, and alone on a link of its share",
+    )
+    picture.level(PAYLOAD / 2, "half of the link", "--")
+    return picture.arrange()
+
+
+def fair_parts(found: Evidence) -> Picture:
+    """Draw Jain's index over the rate with one change at a time."""
+    keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
+    frame = part(means(found, "findings-fair-parts", *keys).filter(rtt=80.0))
+    return figures.lines(
+        _named(frame),
+        "rate",
+        "jain",
+        by="part",
+        facet="cc",
+        log_x=True,
+        x_label="rate, Mbit/s",
+        y_label="Jain's index",
+        title="What brings fairness back beside CUBIC at 80 ms",
+    )
+
+
+FIGURES = {
+    "sce-trains": trains,
+    "sce-window": window,
+    "sce-parts": parts,
+    "sce-rtt": rtt,
+    "sce-fair": fair,
+    "sce-fair-parts": fair_parts,
+}

@@ -1,0 +1,98 @@
+"""The same cells on two engines.
+
+python -m studies.validation.engines agree.duckdb        make agree: docs/validation-engines.md
+python -m studies.validation.engines --live live.duckdb  make agree-live: docs/validation-live.md
+"""
+
+import sys
+from pathlib import Path
+
+from dumbbell import engines
+from dumbbell.store import Store
+from dumbbell.tables import aligned
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation-engines.md"
+TEXT = """\
+# Simulator and Linux: one file, two engines
+
+Written by `make agree`: the 48 cells of [experiments/engines/agree.toml](../experiments/engines/agree.toml), one flow
+each, from the same file on the simulator and on the kernel itself, in virtual time ([linux.md](linux.md)). Cells are
+means over their seeds. The bars are to hold in 90 % of the cells without BBR and in 80 % of those with it.
+Reno over the step at 20 Mbit/s differs mostly by ties in time, which the simulator decides for all seeds at once
+([lab book](lab-book.md), 46).
+"""
+
+
+def short(compared: engines.Compared) -> str:
+    """Return errors alone: one row for each queue, rate and base RTT, one column for each congestion control."""
+    rows: dict[str, dict[str, str]] = {}
+    for pair in compared.pairs:
+        place, _, cc = pair.cell.rpartition(", ")
+        errors = (f"{100 * pair.error(index):+.1f}" for index in range(len(engines.MEASURES)))
+        rows.setdefault(place, {})[cc] = " / ".join(errors)
+    ccs = list(dict.fromkeys(cc for row in rows.values() for cc in row))
+    return aligned(
+        ["cell", *ccs], [[place, *(row.get(cc, "") for cc in ccs)] for place, row in rows.items()], words=(0,)
+    )
+
+
+LIVE = PAGE.with_name("validation-live.md")
+LIVE_TEXT = """\
+# Simulator and real time: one file, two engines
+
+Written by `make agree-live`: the 30 cells of [experiments/engines/live.toml](../experiments/engines/live.toml), one
+flow of 10 s each, from the same file on the simulator and on the real clock, with kernel TCP ([live.md](live.md)).
+Reno over PIE differs by ties in time, which only virtual time has ([lab book](lab-book.md), 46).
+"""
+_LATENESS = """
+    SELECT json_extract_string(config, '$.bottleneck.rate') AS rate, count(*),
+        min(lateness_p50_ms), max(lateness_p50_ms),
+        median(lateness_p99_ms), max(lateness_p99_ms), max(lateness_max_ms), any_value(lateness_allowed_ms),
+        max(ends_waited_ms), sum(frames_lost), sum(1 - valid)
+    FROM runs WHERE valid IS NOT NULL GROUP BY 1 ORDER BY CAST(rate AS DOUBLE)
+"""
+
+
+def lateness(results: str) -> str:
+    """Return how late the frames of all runs in real time were, a row for each rate, times in microseconds."""
+    with Store.open(results) as store:
+        found = store.read(_LATENESS)
+    rows = []
+    for rate, runs, *times, lost, invalid in found.iter_rows():
+        low, high, median, most, longest, allowed, waited = (1e3 * value for value in times)
+        texts = [f"{low:.1f} to {high:.1f}", *(f"{value:.0f}" for value in (median, most, longest, allowed))]
+        rows.append([f"{float(rate) / 1e6:g} Mbit/s", str(runs), *texts, f"{waited:.1f}", str(lost), str(invalid)])
+    header = [
+        "rate",
+        "runs",
+        "P50",
+        "P99, median",
+        "P99, largest",
+        "largest",
+        "P99 allowed",
+        "ends waited",
+        "lost",
+        "invalid",
+    ]
+    return aligned(header, rows, words=(0,))
+
+
+def live(results: str) -> None:
+    """Compare runs in real time with the simulator."""
+    compared = engines.compare(results, engines=("sim", "live"))
+    late = f"How late frames were, us, over all runs:\n\n{lateness(results)}"
+    LIVE.write_text(f"{LIVE_TEXT}\n{engines.markdown(compared)}\n\n{late}\n", encoding="utf-8")
+
+
+def main(results: str) -> None:
+    """Compare the two engines of a results file."""
+    compared = engines.compare(results)
+    errors = f"Errors of goodput, mean RTT and mean sojourn, in per cent:\n\n{short(compared)}"
+    PAGE.write_text(f"{TEXT}\n{errors}\n\n{engines.markdown(compared)}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--live":
+        live(sys.argv[2])
+    else:
+        main(sys.argv[1])

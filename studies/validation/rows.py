@@ -1,0 +1,228 @@
+"""Counts the cells that agree: simulator against Linux, against publications, against theory."""
+
+import json
+import math
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dumbbell import by_flow
+from dumbbell.compare import Figure, compare, latest_engine, read_reference, where
+from dumbbell.store import Store
+
+from . import agreement, agreement_bbr, agreement_flows, agreement_l4s
+from .agreement import Cell, Judged
+
+ROOT = Path(__file__).resolve().parents[2]
+LINUX_PAGE = ROOT / "docs" / "validation-linux.md"
+LINUX = str(ROOT / "references" / "linux-6.12.csv")
+MANY, SHORT = (str(ROOT / "references" / f"linux-6.12-{name}.csv") for name in ("many", "short"))
+L4S = str(ROOT / "references" / "linux-6.18-l4s.csv")
+BBR = str(ROOT / "references" / "linux-bbr.csv")
+SCE = str(ROOT / "references" / "sce.csv")
+CLOSED_FORM = "Use of the link by a deterministic AIMD flow"
+PUBLISHED = "SCE draft"
+KERNELS = "Linux 6.1, 6.12"
+
+NARROW = {"goodput": 0.02, "RTT": 0.06}  # of the rate, of the reference
+
+
+@dataclass
+class Row:
+    """One line of the table: what was compared, and each cell that is outside its bar with its largest error."""
+
+    name: str
+    what: str
+    reference: str
+    bar: str
+    command: str
+    why: str = ""  # what is known of the cells that are outside
+    cells: int = 0
+    narrow: int = 0  # cells within the narrowest bars, NARROW
+    errors: dict[str, list[float]] = field(default_factory=dict)
+    outside: list[tuple[str, float, str]] = field(default_factory=list)  # cell, size of the error, what is off
+
+    def add(self, name: str, errors: dict[str, list[float]], agrees: bool, more: str = "") -> None:
+        """Count a cell; errors are signed shares."""
+        self.cells += 1
+        worst = {}
+        self.narrow += all(abs(error) <= NARROW.get(m, math.inf) for m, found in errors.items() for error in found)
+        for measure, values in errors.items():
+            self.errors.setdefault(measure, []).extend(map(abs, values))
+            worst[measure] = max(values, key=abs)
+        if not agrees:
+            off = ", ".join(f"{measure} {100 * value:+.1f} %" for measure, value in worst.items()) + more
+            self.outside.append((name, max(map(abs, worst.values())), off))
+
+
+def place(cell: Cell) -> str:
+    """Return the name of a cell."""
+    ccs = " and ".join(str(cell[c]) for c in ("cc1", "cc2") if cell[c])
+    queue = cell["qdisc"] if cell.get("queue") in (None, "cake") else cell["queue"]
+    return f"{ccs}, {queue}, {cell['rate_mbit']:g} Mbit/s, {cell['delay_ms']:g} ms"
+
+
+def linux_row(row: Row, cells: list[Judged]) -> Row:
+    """Count cells of one and two flows on Linux."""
+    for one in cells:
+        errors = {"goodput": list(map(one.goodput, one.flows)), "RTT": list(map(one.rtt, one.flows))}
+        signals = "" if one.same else f", drops and marks {one.signals[0]:.0f} (Linux {one.signals[1]:.0f})"
+        row.add(place(one.cell), errors, one.good and one.same, signals)
+    return row
+
+
+def of_linux(linux: str, two: str) -> list[Row]:
+    """Return the rows of Linux; writes docs/validation-linux.md."""
+
+    def plain(cell: Cell) -> bool:
+        return not cell["cc2"] and cell["queue"] in ("pfifo", "codel", "cake")
+
+    tabled = agreement.judged(linux, LINUX, agreement.tabled)
+    one = [cell for cell in tabled if not cell.cell["cc2"] and not plain(cell.cell)]
+    pairs = [cell for cell in tabled if cell.cell["cc2"]]
+    beside = agreement.judged(two, LINUX, lambda cell: bool(cell["cc2"]) and cell["queue"] == "cake")
+    flows, many, short = agreement_flows.document(MANY, SHORT, linux)
+    fixed = ("Linux 6.12", "A", "make linux")
+    rows = [
+        linux_row(Row("one-flow", "one flow: tail drop, CoDel, Cake", *fixed), agreement.judged(linux, LINUX, plain)),
+        linux_row(Row("one-flow-aqm", "one flow: FQ-CoDel, PIE, FQ-PIE, RED", *fixed), one),
+        linux_row(Row("two-flows", "CUBIC and Reno: CoDel, FQ-CoDel, PIE, FQ-PIE, RED", *fixed), pairs),
+        linux_row(Row("two-flows-cake", "pairs of CUBIC, Reno and DCTCP in one Cake queue", *fixed), beside),
+    ]
+    rows.append(Row("many-flows", "5, 10 and 50 flows: FQ-CoDel", *fixed))
+    for verdict in many:
+        rows[-1].add(verdict.name, {"goodput": verdict.goodput, "RTT": verdict.rtt}, verdict.agrees)
+    what = "flows of 10 kB to 1 MB beside one CUBIC flow: tail drop, CoDel, FQ-CoDel"
+    rows.append(Row("short-flows", what, "Linux 6.12", "B", "make linux"))
+    for verdict in short:
+        errors = {"mean": [verdict.completion[0]], "P95": [verdict.completion[1]]}
+        rows[-1].add(verdict.name, errors, verdict.agrees)
+    LINUX_PAGE.write_text(agreement.document(tabled) + flows, encoding="utf-8")
+    return rows
+
+
+def of_l4s(results: str) -> list[Row]:
+    """Return the rows of DualPI2 on Linux 6.18."""
+    with Store.open(results) as store:
+        compared = by_flow.compare(store.table("runs"), store.table("flows"), by_flow.read(L4S))
+    rows = [
+        Row("dualpi2", "classic flows and DCTCP, one and two: DualPI2", "Linux 6.18", "A", "make linux"),
+        Row("prague", "TCP Prague, alone and beside others: DualPI2", "Linux 6.18", "E", "make linux"),
+    ]
+    for cell, pairs in agreement_l4s.by_cell(compared).items():
+        ccs = str(dict(cell)["ccs"])
+        prague, flows = "prague" in ccs, 1 + ccs.count("+")
+        bars = {"goodput_mbit": 0.02 if flows == 1 else 0.03, "share": 0.05, "rtt_ms": 0.06, "signals": 0.25}
+        bars.pop("goodput_mbit" if prague and flows > 1 else "share")
+        errors: dict[str, list[float]] = {}
+        for (_, _, metric), pair in pairs.items():
+            if metric in bars:
+                errors.setdefault(metric, []).append(pair.error)
+        agrees = all(abs(error) <= bars[metric] for metric, found in errors.items() for error in found)
+        names = {"goodput_mbit": "goodput", "rtt_ms": "RTT", "signals": "marks and drops"}
+        rows[prague].add(where(cell), {names.get(metric, metric): found for metric, found in errors.items()}, agrees)
+    return rows
+
+
+def of_bbr(results: str) -> list[Row]:
+    """Return the rows of BBR on Linux; none, with a message, if its cells are not there."""
+    if not Path(BBR).exists():
+        print(f"{BBR}: no file; BBR is not compared with Linux")
+        return []
+    rows: dict[str, Row] = {}
+    for one in agreement_bbr.judged(results, BBR)[0]:
+        what, kind = one.cell.version.replace("bbr", "BBRv"), agreement_bbr.KINDS[one.cell.kind].split(",")[0]
+        if not any("bbr" in cc for cc in one.cell.ccs):
+            what = "DCTCP"
+        name = f"{what.lower().replace('bbrv', 'bbr')}-{kind.replace(' ', '-').replace('1-Gbit/s', 'gigabit')}"
+        row = rows.setdefault(f"{kind} {what}", Row(name, f"{what}, {kind}", KERNELS, "F", "make linux"))
+        goodput, share, rtt = {"one flow": (0.02, 1, 0.06), "two flows": (1, 0.06, 0.08)}.get(kind, (0.03, 0.08, 0.10))
+        errors = {"goodput": [one.use], "RTT": one.rtts if len(one.cell.ccs) == 2 else [one.rtt]}
+        if one.share is not None and (kind == "two flows" or len(one.cell.classes) == 2):
+            errors["share"] = [one.share]
+        agrees = abs(one.use) <= goodput and all(abs(error) <= rtt for error in errors["RTT"])
+        row.add(one.cell.name, errors, agrees and all(abs(error) <= share for error in errors.get("share", [])))
+    return [row for _, row in sorted(rows.items())]
+
+
+def of_sce(sce: str) -> list[Row]:
+    """Return the rows of the SCE draft."""
+    with Store.open(sce) as store:
+        pairs = compare(store.table("runs"), store.table("flows"), read_reference(SCE)).pairs
+    rows = [
+        Row("sce-one", "one flow: Cake, SCE and not", PUBLISHED, "C", "make sce"),
+        Row("sce-two", "two flows: Cake, SCE and not", PUBLISHED, "C", "make sce"),
+        Row("sce-plain", "one flow: Reno and CUBIC alone", PUBLISHED, "C", "make sce"),
+    ]
+    errors = [(pair.figure, pair.error) for pair in pairs]
+    count(rows, errors)
+    plain = [(figure, error) for figure, error in errors if dict(figure.cell)["cc1"] in ("reno", "cubic")]
+    count(rows[2:], [(figure, error) for figure, error in plain if not dict(figure.cell)["cc2"]])
+    return rows
+
+
+def count(rows: list[Row], errors: Iterable[tuple[Figure, float]]) -> None:
+    """Count published cells: those of one flow in the first row, those of two in the second."""
+    cells: dict[tuple[Any, ...], dict[str, list[float]]] = {}
+    for figure, error in errors:
+        measure = {"throughput_mbit": "goodput", "rtt_ms": "RTT"}.get(figure.metric)
+        if measure:
+            cells.setdefault(figure.cell, {}).setdefault(measure, []).append(error)
+    for items, found in cells.items():
+        good = all(abs(error) <= 0.05 for error in found.get("goodput", []))
+        good &= all(abs(error) <= 0.10 for error in found.get("RTT", []))
+        cell = dict(items)
+        rows[bool(cell["cc2"])].add(place(cell), dict(found), good)
+
+
+def linux_beside_sce() -> Row:
+    """Return the row of Linux itself beside the draft, in the cells that were measured on it."""
+    linux = {}
+    for figure in read_reference(LINUX):
+        cell = dict(figure.cell)
+        if cell["qdisc"] == "cake" and not cell["cc2"]:
+            measure = figure.metric.replace("goodput", "throughput")
+            linux[cell["cc1"], cell["rate_mbit"], cell["delay_ms"], measure] = figure.value
+    errors = []
+    for figure in read_reference(SCE):
+        cell = dict(figure.cell)
+        key = cell["cc1"], cell["rate_mbit"], cell["delay_ms"], figure.metric
+        if not cell["cc2"] and key in linux:
+            scale = figure.value if figure.metric == "rtt_ms" else cell["rate_mbit"]
+            errors.append((figure, (linux[key] - figure.value) / scale))
+    row = Row(
+        "sce-plain-linux", "the same cells: Linux 6.12 itself, not the simulator", PUBLISHED, "C", "make validation"
+    )
+    count([row], errors)
+    return row
+
+
+def utilisation(beta: float, depth: float) -> float:
+    """Return the use of the link that theory gives a flow which keeps `beta` after a mark at `depth` BDPs of queue."""
+    kept = 1 - beta * (1 + depth)
+    return 1 - kept**2 / (2 * kept + (1 + depth) ** 2 - 1) if kept > 0 else 1.0
+
+
+def of_theory(abe: str) -> Row:
+    """Return the row of AIMD's closed form."""
+    row = Row(
+        "closed-form", "one AIMD flow at a step: 5 reductions, 5 thresholds", "closed form", "D", "make validation"
+    )
+    with Store.open(abe) as store:
+        runs = latest_engine(store.table("runs").to_dicts())
+    for run in runs:
+        config = json.loads(run["config"])
+        if run["title"] != CLOSED_FORM or config["hosts"]["ecn_reduction"] != "immediate":
+            continue
+        control, least = config["flows"][0]["cc"], config["bottleneck"]["aqm"]["min"]
+        beta = control["beta_ecn"] if control["abe"] else 0.5
+        depth = 0 if least == 1 else 8e9 * least / (config["bottleneck"]["rate"] * config["flows"][0]["base_rtt"])
+        error = run["utilisation"] / utilisation(beta, depth) - 1
+        row.add(f"beta {beta:g}, threshold {depth:g} BDP", {"utilisation": [error]}, abs(error) <= 0.01)
+    return row
+
+
+if __name__ == "__main__":
+    of_linux(*sys.argv[1:])

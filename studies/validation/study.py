@@ -1,0 +1,117 @@
+"""What agrees with what: the cells of docs/validation.md, docs/validation-linux.md and of README's section on trust."""
+
+from typing import Any
+
+import polars as pl
+
+from dumbbell.pages import Evidence
+from dumbbell.results import Results
+from dumbbell.tables import aligned
+
+from . import rows as counting
+from .agreement_flows import percentile
+from .rows import Row
+
+PAGE = "docs/validation.md"
+RESULTS = ("linux.duckdb", "two.duckdb", "linux-l4s.duckdb", "linux-bbr.duckdb", "sce.duckdb", "abe.duckdb")
+NAMES = (r"Prague's",)
+SHOWN = 5  # cells named of those that do not agree
+
+BARS = {
+    "A": "goodput of each flow within 2 % of the rate (two flows 3 %, many 3 % of a fair share), mean RTT within 6 %, "
+    "drops and marks together within 25 %",
+    "B": "mean completion time within 5 %, 95th percentile within 15 %",
+    "C": "goodput of each flow within 5 % of the rate, mean RTT within 10 %",
+    "D": "utilisation within 1 %",
+    "E": "the first flow's share within 0.05 (one flow: goodput within 2 % of the rate), mean RTT within 6 %, marks "
+    "and drops together within 25 %",
+    "F": "one flow: goodput within 2 % of the rate, mean RTT within 6 %; two: the first flow's share within 0.06, RTT "
+    "within 8 %; 1 Gbit/s: utilisation within 3 percentage points, the share of a class within 0.08, RTT within 10 %",
+}
+
+
+def evidence(*results: Results) -> dict[str, pl.DataFrame]:
+    """Count the cells of six results files; writes docs/validation-linux.md, which has every cell of some tables."""
+    linux, two, l4s, bbr, sce, abe = (str(one.path) for one in results)
+    rows = [
+        *counting.of_linux(linux, two),
+        *counting.of_l4s(l4s),
+        *counting.of_bbr(bbr),
+        *counting.of_sce(sce),
+        counting.linux_beside_sce(),
+    ]
+    return tables([*rows, counting.of_theory(abe)])
+
+
+def tables(rows: list[Row]) -> dict[str, pl.DataFrame]:
+    """Return the rows, their errors by measure, and the cells outside their bars, worst first."""
+    counts, errors, outside = [], [], []
+    for row in rows:
+        agree = row.cells - len(row.outside)
+        narrow = {"narrow": row.narrow if "goodput" in row.errors else None}
+        counts.append(
+            {"name": row.name, "what": row.what, "reference": row.reference, "bar": row.bar, "command": row.command}
+            | {"cells": row.cells, "agree": agree, "share": agree / row.cells, **narrow}
+        )
+        for measure, values in row.errors.items():
+            quantiles = {name: percentile(values, at) for name, at in (("median", 0.5), ("p90", 0.9), ("worst", 1))}
+            errors.append({"name": row.name, "measure": measure, **quantiles})
+        worst = sorted(row.outside, key=lambda one: -one[1])
+        outside += [{"name": row.name, "cell": cell, "size": size, "off": off} for cell, size, off in worst]
+    return {"rows": pl.DataFrame(counts), "errors": pl.DataFrame(errors), "outside": pl.DataFrame(outside)}
+
+
+def summary(found: Evidence) -> str:
+    """Return the table of what was compared."""
+    lines = []
+    for row in found["rows"].iter_rows(named=True):
+        errors = found["errors"].filter(pl.col("name") == row["name"]).iter_rows(named=True)
+        shown = "; ".join(
+            f"{one['measure']} {' / '.join(per_cent(one[at]) for at in ('median', 'p90', 'worst'))}" for one in errors
+        )
+        narrow = "-" if row["narrow"] is None else str(row["narrow"])
+        agree = f"**{row['agree']} of {row['cells']}**"
+        lines.append([row["what"], row["reference"], agree, row["bar"], narrow, shown, f"`{row['command']}`"])
+    head = ["compared", "with", "cells that agree", "bar", "within 2 % and 6 %", "errors, %", "command"]
+    return aligned(head, lines, words=(0, 1, 3, 5, 6))
+
+
+def bars(_: Evidence) -> str:
+    """Return what each bar asks for."""
+    return "\n".join(f"- {name}: {text}." for name, text in BARS.items())
+
+
+def outside(found: Evidence, name: str) -> str:
+    """Return how many cells of a row are outside its bar, and the worst."""
+    row = found["rows"].row(by_predicate=pl.col("name") == name, named=True)
+    cells = found["outside"].filter(pl.col("name") == name)
+    some = f", the worst {SHOWN}" if cells.height > SHOWN else ""
+    head = f"**{row['what']}** ({row['reference']}): {cells.height} of {row['cells']}{some}."
+    listed = [f"- {one['cell']}: {one['off']}" for one in cells.head(SHOWN).iter_rows(named=True)]
+    return "\n".join([head, "", *listed])
+
+
+def per_cent(value: float) -> str:
+    """Return a share in per cent."""
+    return f"{100 * value:.2f}" if value < 0.00995 else f"{100 * value:.1f}"
+
+
+def facts(found: Evidence) -> dict[str, Any]:
+    """Return what the templates ask for beside the tables."""
+    return {"outside_of": lambda name: outside(found, name), "per_cent": per_cent}
+
+
+def trust(found: Evidence) -> str:
+    """Return the rows for README: against Linux the best and the worst, and all against publications."""
+    rows = found["rows"].sort("share", "cells", descending=True)
+    linux = rows.filter(pl.col("reference").str.starts_with("Linux"))
+    lab = rows.filter(pl.col("reference") == counting.PUBLISHED)
+    chosen = pl.concat([linux.head(3), linux.tail(4), lab])
+    lines = [
+        [row["what"], row["reference"], f"{row['agree']} of {row['cells']}"] for row in chosen.iter_rows(named=True)
+    ]
+    return aligned(["cells", "reference", "agree"], lines, words=(0, 1))
+
+
+TABLES = {"summary": summary, "bars": bars, "trust": trust}
+PARTS = {"README.md": "readme.md"}

@@ -1,0 +1,221 @@
+"""Pages of findings: statements are conditions, numbers come from evidence, and a page is what its evidence gives."""
+
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from dumbbell.pages import ContradictedError, Evidence, prose, study, words
+from dumbbell.pages.template import render
+from dumbbell.pages.values import PageError
+
+STUDIES = study.names()
+
+SHARE = pl.DataFrame(
+    {
+        "cc": ["BBRv1"] * 3 + ["BBRv3"] * 3,
+        "depth": [0.5, 1.0, 8.0] * 2,
+        "share": [0.89, 0.88, 0.36, 0.56, 0.61, 0.49],
+    }
+)
+
+
+def rendered(text: str, **facts: object) -> str:
+    return render(text, Evidence({"share": SHARE}), facts).rstrip("\n")
+
+
+def test_a_number_is_an_expression() -> None:
+    assert rendered('{{ percents(share(cc="BBRv1", depth=between(0, 1)).share) }}') == "88 to 89 %"
+    assert rendered('{{ percent(share(cc="BBRv3", depth=8).share.only) }}') == "49 %"
+    assert rendered('{{ count(share(cc="BBRv3").share.n) }}') == "three"
+
+
+def test_a_statement_that_holds_is_text() -> None:
+    text = '{% says (share(cc="BBRv1", depth=between(0, 1)).share > 0.8).every %}BBRv1 starves CUBIC.{% endsays %}'
+    assert rendered(text) == "BBRv1 starves CUBIC."
+
+
+def test_a_statement_that_does_not_hold_is_named_with_its_condition() -> None:
+    text = (
+        "{% says (share.share > 0.3).every %}All are above.{% endsays %}\n"
+        '{% says (share(cc="BBRv1").share > 0.8).every %}It starves in every buffer.{% endsays %}\n'
+        "{% says share.share.max < 0.5 %}None has the half.{% endsays %}\n"
+    )
+    with pytest.raises(ContradictedError) as caught:
+        rendered(text)
+    assert [(line, said) for line, said, _ in caught.value.statements] == [
+        (2, "It starves in every buffer."),
+        (3, "None has the half."),
+    ]
+    assert 'not (share(cc="BBRv1").share > 0.8).every' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('{{ share(cc="BBRv9").share.max }}', "no rows"),
+        ("{{ share.goodput.max }}", "no column 'goodput'"),
+        ("{{ nothing.at_all }}", "nothing"),
+        ('{% says share(cc="BBRv1").share > 0.8 %}x{% endsays %}', "is no condition"),
+        ('{% says share(cc="BBRv1").share.max %}x{% endsays %}', "is no condition"),
+        ("{% if share.share > 0.8 %}x{% endif %}", "say .every"),
+        ("{{ share.share.only }}", "6 values where one is meant"),
+        ('{{ quoted("40 %", "") }}', "names its source"),
+        ('{{ setup("share", "bottleneck.rate") }}', "no experiment 'share'"),
+        ("{% says true %}x", "end of template"),
+        ("{{ 1 / 0 }}", "ZeroDivisionError: division by zero"),
+        ('{{ share("BBRv1") }}', "TypeError"),
+    ],
+)
+def test_a_page_asks_for_what_is_there(text: str, error: str) -> None:
+    with pytest.raises(PageError, match=error.replace("(", r"\(")):
+        rendered(text)
+
+
+def test_a_statement_at_the_end_of_a_paragraph_leaves_the_paragraph() -> None:
+    text = "{% says true %}One.{% endsays %}\n\n{% why %}Two.{% endwhy %}\n{% if true %}\nThree.\n{% endif %}\n"
+    assert rendered(text) == "One.\n\nTwo.\nThree."
+
+
+def test_a_place_is_one_that_runs_have() -> None:
+    assert rendered('{{ at("0.5 to 8 BDP") }}') == "0.5 to 8 BDP"
+    with pytest.raises(PageError, match="no run has 4"):
+        rendered('{{ at("4 BDP") }}')
+
+
+def test_a_missing_value_is_no_number() -> None:
+    rows = pl.DataFrame({"loss": [0.0, None]})
+    with pytest.raises(PageError, match="1 of 2 are missing"):
+        render("{{ loss.loss.mean }}", Evidence({"loss": rows}), {})
+
+
+def test_pairs_need_every_counterpart() -> None:
+    both = 'pairs(share(cc="BBRv1"), share(cc="BBRv3"), "depth", "share")'
+    assert rendered(f"{{{{ fixed({both}.ratio.max, 2) }}}}") == "1.59"
+    with pytest.raises(PageError, match="3 and 2 rows, 2 pairs"):
+        rendered('{{ pairs(share(cc="BBRv1"), share(cc="BBRv3", depth=other(8)), "depth", "share") }}')
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (words.number(0.0468), "0.047"),
+        (words.number(9.99), "10"),
+        (words.number(12.6), "13"),
+        (words.number(25_600), "25 600"),
+        (words.fixed(-0.004, 2), "0.00"),
+        (words.times(2.02), "twice"),
+        (words.times(2.31), "2.3 times"),
+        (words.times(5.95), "six times"),
+        (words.span([0.26, 0.264], 2), "0.26"),
+        (words.listed(["a", "b", "c"]), "a, b and c"),
+        (words.count(0), "no"),
+    ],
+)
+def test_words(found: str, text: str) -> None:
+    assert found == text
+
+
+@pytest.mark.parametrize(
+    ("text", "by_hand"),
+    [
+        ("BBRv1 has 88 % of the link.", ["88"]),
+        ("It takes twice as much.", ["twice"]),
+        ("It does so in every row.", ["every row"]),
+        ("1. BBRv1 starves CUBIC", ["1. BBRv1"]),
+        ("**BBRv1 starves CUBIC in deep buffers.**", ["**BBRv1 starves CUBIC in deep buffers.**"]),
+        ("{% says true %}in 3 of four cells{% endsays %}", ["3"]),
+        ('{{ "88 %" }}', ["88 %"]),
+        ("| 2 | 0.36 |", ["2", "0.36"]),
+        ("{% why %}The window is twice the BDP.{% endwhy %}", []),
+        ("{% says true %}It takes twice as much.{% endsays %}", []),
+        ("1. {% says true %}**BBRv1 starves CUBIC.**{% endsays %}", []),
+        ("BBRv3 and DualPI2 on Linux 6.12 (RFC 9332, section 4.2), P99, ECT(1), (IMC 2019).", []),
+        ("## 3. Loss\n\n    make bbr   # 2788 runs\n\n`limit = 100` [x](a-1.md)", []),
+        ('{{ percent(0.3) }} of {{ quoted("40 %", "Ware et al.") }}', []),
+    ],
+)
+def test_what_is_typed_by_hand_is_found(text: str, by_hand: list[str]) -> None:
+    assert [problem.text for problem in prose.problems(text)] == by_hand
+
+
+def test_evidence_is_the_same_after_it_was_kept(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"cc": ["a", None], "value": [1 / 3, float("nan")], "n": [1, 2]})
+    Evidence({"one": frame}, {"x": {"runs": 1}}).save(tmp_path)
+    first = Evidence.load(tmp_path)
+    assert first["one"].to_dicts() == [{"cc": "a", "value": 0.333333, "n": 1}, {"cc": None, "value": None, "n": 2}]
+    first.save(tmp_path / "again")
+    assert (tmp_path / "again" / "one.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_page_is_what_its_evidence_gives(name: str) -> None:
+    for path, text in study.find(name).texts().items():
+        assert text == path.read_text(encoding="utf-8"), f"dumbbell study page {name} makes {path.name} again"
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_no_number_of_a_page_is_typed_by_hand(name: str) -> None:
+    assert [str(problem) for problem in study.find(name).problems()] == []
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_page_shows_every_figure_and_no_other(name: str) -> None:
+    found = study.find(name)
+    text = found.page.read_text(encoding="utf-8")
+    for figure in found.figures:
+        assert f"({figure}.png)" in text, figure
+        assert (found.page.parent / f"{figure}.png").is_file(), figure
+
+
+# a statement of each page, and what of its evidence would contradict it: table, column, factor, words of the statement
+FALSIFIED: list[tuple[str, str, str, float, str]] = [
+    ("abe", "runs", "rate_ratio", 0.5, "Most of what standard TCP without ECN loses"),
+    ("abe", "runs", "convergence", -1.0, "A new flow waits longer for its share"),
+    ("abe", "closed", "utilisation", 1.02, "% low"),
+    ("bbr-suite", "counts", "applies", 2.0, "v1, v2 and v3 fail it wherever it applies."),
+    ("bbr-suite", "linux_probes", "round_trips", 3.0, "On Linux, PROBE_UP of BBRv2 over tail drop is over"),
+    ("sce", "runs", "utilisation", 0.3, "The idle link at low rates"),
+    ("sce", "runs", "sojourn", -1.0, "The higher RTT with SCE is the queue"),
+    ("validation", "rows", "share", 1.5, "agrees with the lab's tables"),
+    ("bbr_traces", "cells", "within", 1.5, "of 20 cells agree within 2 round trips"),
+    ("bbr_traces", "cells", "beyond", 3.0, "of Linux's waits"),
+    ("bbr", "share", "share", 0.7, "BBRv1 starves CUBIC in buffers of one BDP and less"),
+    ("bbr", "late", "share", 0.8, "In the long run BBRv3 and the draft"),
+    ("bbr", "ware_sources", "model", 1.1, "is close from 8 to 32 BDP"),
+    ("bbr", "ware_sources", "sarpkaya", 0.9, "within"),
+    ("bbr", "believes", "bw", 0.5, "What stays with BBRv2"),
+    ("bbr", "as_linux", "linux", 1.2, "has the share of Linux"),
+    ("bbr", "fair_queue", "share", 1.1, "Flow queues make two flows"),
+    ("l4s_classic", "published", "ratio", 0.2, "Prague takes nearly all"),
+    ("l4s_classic", "marks", "share", 3.0, "It is the marks"),
+    ("l4s_classic", "tunnel", "share", 4.0, "A tunnel takes the protection"),
+    ("l4s_classic", "dctcp", "ratio", 0.2, "Linux shows it as the simulator does"),
+    ("dualpi2", "any_ect", "goodput", 3.0, "CUBIC starves, not Prague"),
+    ("dualpi2", "fq", "ratio", 2.0, "With the threshold it works"),
+    ("dualpi2", "protection", "share", 4.0, "Under overload of L"),
+    ("coexistence", "hosts", "use", 0.5, "leave half empty is a flaw that Linux has mended"),
+    ("coexistence", "marks", "balance", 0.8, "STEP marks both controls differently because of bursts"),
+    ("coexistence", "linux", "share", 0.5, "The simulator agrees with real Linux"),
+    ("coexistence", "limit", "relative", 0.7, "limit of 5 ms for ECN was lifted"),
+    ("coexistence", "runs", "jain", 0.7, "or better over CSAQM"),
+    ("coexistence", "classes", "relative", 8.0, "Between RTTs DCTCP starves the longer one"),
+    ("coexistence", "weights", "off", 3.0, "CSAQM keeps weights"),
+    ("dualpi2_versions", "changes", "change", -1.0, "Dividing the terms of the controller"),
+    ("dualpi2_versions", "alike", "same", 0.5, "The commits"),
+]
+
+
+@pytest.mark.parametrize(("name", "table", "column", "factor", "said"), FALSIFIED)
+def test_results_that_contradict_a_headline_are_refused(
+    name: str, table: str, column: str, factor: float, said: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / name
+    shutil.copytree(study.place() / name, folder)
+    path = folder / study.EVIDENCE / f"{table}.csv"
+    frame = pl.read_csv(path, infer_schema_length=None)
+    frame.with_columns(pl.col(column) * factor).write_csv(path)
+    with pytest.raises(ContradictedError) as caught:
+        study.find(str(folder)).text()
+    assert any(said in statement for _, statement, _ in caught.value.statements), caught.value
