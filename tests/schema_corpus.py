@@ -15,17 +15,17 @@ from dumbbell.errors import InputError
 
 # what JSON Schema cannot say: the reason, and the line of the error
 EXCEPTIONS = {
-    "nan and inf are no JSON": r"found (nan|-?inf), ",
-    "how many there are in all": r"flows and sources of UDP, allowed: at most",
-    "an index depends on the length of a list": r"allowed: an index (from 0 to|into)",
-    "two values contradict each other": r"allowed: (an earliest time that is not after|a size above min)",
-    "the same run twice": r"which make the same run, allowed: values that differ",
-    "times after the end of the run": r"allowed: a time before the end of the run",
-    "an override that no run meets": r"found a condition that no run meets",
-    "an override of what the matrix sets": r"allowed: a key that the matrix does not set",
-    "a file of sizes has to be read": r"size\.csv: found ",
-    "a trace of a link has to be read": r"bottleneck\.trace\"?(\[[0-9]+\])?: found .* \(.*\), allowed: ",
-    "a trace replaces other keys": r"found this key beside bottleneck\.trace",
+    "nan and inf are no JSON": r" is (nan|-?inf); ",
+    "how many there are in all": r"flows and sources of UDP are too many",
+    "an index depends on the length of a list": r"unknown key \S+; (the last of \S+|\S+) is ",
+    "two values contradict each other": r"it must be (an earliest time that is not after|a size above min)",
+    "the same run twice": r"make the same run; use values that differ",
+    "times after the end of the run": r"it must be a time before the end of the run",
+    "an override that no run meets": r"no run meets this condition",
+    "an override of what the matrix sets": r"override\[\d+\]\.set: \S+ and the matrix's ",
+    "a file of sizes has to be read": r"size\.csv: ",
+    "a trace of a link has to be read": r"bottleneck\.trace\"?(\[[0-9]+\])?: .* \(.*\); it must be ",
+    "a trace replaces other keys": r"and trace do not go together",
 }
 
 

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +13,7 @@ from conftest import Command
 from dumbbell import by_flow, experiment
 from dumbbell.compare import Cell, Comparison, Figure, Pair
 from dumbbell.errors import InputError
+from dumbbell.pages import study
 from dumbbell.results import Results
 
 ROOT = Path(__file__).parent.parent
@@ -151,10 +151,8 @@ def test_experiments_run_every_kind_of_cell() -> None:
 
 
 @pytest.fixture
-def agreement(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    monkeypatch.delitem(sys.modules, "agreement_l4s", raising=False)
-    return importlib.import_module("agreement_l4s")
+def agreement() -> ModuleType:
+    return importlib.import_module(f"{study.find('validation').program.__name__}.agreement_l4s")
 
 
 def pair(ccs: str, flow: int, metric: str, error: float, rate: float = 10.0) -> Pair:

@@ -300,39 +300,45 @@ def test_seeds_that_only_some_cells_have() -> None:
 @pytest.mark.parametrize(
     ("claim", "message"),
     [
-        ({"where": {"aqm": "STEPP"}}, 'claim c: where.aqm: found "STEPP", allowed: STEP, PI2, X (nearest: STEP)'),
-        ({"where": {"aqn": "STEP"}}, "claim c: where.aqn: found this column, allowed: mix, variant, aqm, n, k, cls"),
-        ({"where": {"k": 0.3}}, "claim c: where.k: found 0.3, allowed: 0.1, 0.2, 1, 2"),
-        ({"where": {"k": "> 2"}}, 'claim c: where.k: found "> 2", allowed: a range with some of 0.1'),
-        ({"where": {"k": "<= smal"}}, 'claim c: where.k: found "smal", allowed: a number, or a word: good, small'),
-        ({"where": {"variant": "old"}}, "claim c: where: found no cell of the matrix, allowed: a selection with"),
-        ({"measure": "usage"}, 'claim c: measure: found "usage", allowed: use, fair, share (nearest: use)'),
-        ({"measure": "fair", "where": {"cls": "a"}}, 'claim c: measure: found "fair", allowed: a measure that goes'),
-        ({"is": "= 3"}, 'claim c: is: found "= 3", allowed: < X, <= X'),
-        ({"is": "within 3"}, 'claim c: is: found "within 3", allowed: < X'),
-        ({"is": 3}, "claim c: is: found 3, allowed: < X"),
-        ({"cells": "mosst"}, 'claim c: cells: found "mosst", allowed: every, some, mean, most, generally (nearest: mo'),
-        ({"section": "VI"}, 'claim c: section: found "VI", allowed: V, own'),
-        ({"set": "alone2"}, 'claim c: set: found "alone2", allowed: alone'),
-        ({"along": {"k": "slope"}}, 'claim c: along.k: found "slope", allowed: mean, least'),
-        ({"along": {"n": "least at"}}, 'claim c: along.n: found "least at", allowed: a column of numbers'),
-        ({"over": {"aqm": ["STEP"]}}, 'claim c: over.aqm: found ["STEP"], allowed: one column with two values'),
-        ({"over": {"aqm": ["STEP", "X"], "n": ["2", "10"]}}, "claim c: over: found {aqm = "),
-        ({"against": {"aqm": "STEP"}}, 'claim c: against.aqm: found "STEP", allowed: a value, and one or more'),
+        ({"where": {"aqm": "STEPP"}}, 'claim c: where.aqm is "STEPP"; did you mean "STEP"? It must be STEP, PI2'),
+        (
+            {"where": {"aqn": "STEP"}},
+            "claim c: where.aqn: unknown column aqn; did you mean aqm? Known are mix, variant",
+        ),
+        ({"where": {"k": 0.3}}, "claim c: where.k is 0.3; it must be 0.1, 0.2, 1, 2"),
+        ({"where": {"k": "> 2"}}, 'claim c: where.k is "> 2"; it must be a range with some of 0.1'),
+        ({"where": {"k": "<= smal"}}, 'claim c: where.k is "smal"; did you mean "small"? It must be a number'),
+        ({"where": {"variant": "old"}}, "claim c: where: no cell of the matrix is left; it needs a selection with"),
+        ({"measure": "usage"}, 'claim c: measure is "usage"; did you mean "use"? It must be one of use, fair, share'),
+        ({"measure": "fair", "where": {"cls": "a"}}, 'claim c: measure is "fair"; it must be a measure that goes'),
+        ({"is": "= 3"}, 'claim c: is is "= 3"; it must be < X, <= X'),
+        ({"is": "within 3"}, 'claim c: is is "within 3"; it must be < X'),
+        ({"is": 3}, "claim c: is is 3; it must be < X"),
+        (
+            {"cells": "mosst"},
+            'claim c: cells is "mosst"; did you mean "most"? It must be one of every, some, mean, most',
+        ),
+        ({"section": "VI"}, 'claim c: section is "VI"; did you mean "V"? It must be V or own'),
+        ({"set": "alone2"}, 'claim c: set is "alone2"; did you mean "alone"? It must be alone'),
+        ({"along": {"k": "slope"}}, 'claim c: along.k is "slope"; it must be one of mean, least'),
+        ({"along": {"n": "least at"}}, 'claim c: along.n is "least at"; it must be a column of numbers'),
+        ({"over": {"aqm": ["STEP"]}}, 'claim c: over.aqm is ["STEP"]; it must be one column with two values'),
+        ({"over": {"aqm": ["STEP", "X"], "n": ["2", "10"]}}, "claim c: over is {aqm = "),
+        ({"against": {"aqm": "STEP"}}, 'claim c: against.aqm is "STEP"; it must be a value, and one or more'),
         (
             {"against": {"aqm": ["STEP", "PI2", "X"]}, "is": "within 0..1"},
-            "claim c: against.aqm: found [",
+            "claim c: against.aqm is [",
         ),
         (
             {"along": {"k": "mean"}, "against": {"k": [1, 2]}},
-            'claim c: over, along, against: found "k, k", allowed: each column once',
+            'claim c: over, along, against is "k, k"; it must be each column once',
         ),
-        ({"given": [{"measure": "fair"}]}, "claim c: given[0].is: found nothing, allowed: this key, which is req"),
-        ({"given": [{"measure": "share", "is": "> 0"}]}, 'claim c: given[0].measure: found "share", allowed: a mea'),
-        ({"says": None}, "claim c: says: found nothing, allowed: one sentence"),
-        ({"figures": 3}, "claim c: figures: found this key, allowed: id, section, figure"),
-        ({"linux": {"fails": "yes"}}, 'claim c: linux.fails: found "yes", allowed: true or false'),
-        ({"id": ""}, 'claims[0].id: found "", allowed: a short name'),
+        ({"given": [{"measure": "fair"}]}, "claim c: given[0].is is missing; it must be given"),
+        ({"given": [{"measure": "share", "is": "> 0"}]}, 'claim c: given[0].measure is "share"; it must be a mea'),
+        ({"says": None}, "claim c: says is nothing; it must be one sentence"),
+        ({"figures": 3}, "claim c: unknown key figures; did you mean figure?"),
+        ({"linux": {"fails": "yes"}}, 'claim c: linux.fails is "yes"; it must be true or false'),
+        ({"id": ""}, 'claims[0].id is ""; it must be a short name'),
     ],
 )
 def test_errors_name_the_claim_the_key_and_what_is_allowed(claim: dict[str, Any], message: str) -> None:
@@ -344,14 +350,17 @@ def test_errors_name_the_claim_the_key_and_what_is_allowed(claim: dict[str, Any]
 @pytest.mark.parametrize(
     ("top", "message"),
     [
-        ({"wrds": {}}, "wrds: found this key, allowed: title, frames, tables, words"),
-        ({"words": {"good": 0.9}}, "words.good: found 0.9, allowed: a table with value, reason"),
-        ({"words": {"good": {"value": "x", "reason": ""}}}, 'words.good.value: found "x", allowed: a number'),
-        ({"shares": {"some": {"at_least": 0.5, "reason": ""}}}, "shares.some: found this name, allowed: another than"),
-        ({"shares": {"all": {"at_least": 5, "reason": ""}}}, "shares.all: found 5.0, allowed: a share from 0 to 1"),
-        ({"shares": 5}, "shares: found 5, allowed: a table of tables"),
-        ({"cells": [FILE["cells"][0], {"mix": "b"}]}, "cells[1].variant: found nothing, allowed: this key, which is"),
-        ({"sets": {"b": {"mix": "c"}}}, 'sets.b.mix: found "c", allowed: a, both'),
+        ({"wrds": {}}, "unknown key wrds; did you mean words?"),
+        ({"words": {"good": 0.9}}, "words.good is 0.9; it must be a table with value, reason"),
+        ({"words": {"good": {"value": "x", "reason": ""}}}, 'words.good.value is "x"; it must be a number'),
+        (
+            {"shares": {"some": {"at_least": 0.5, "reason": ""}}},
+            "shares.some: this name and that of every, some, mean, which every file has, do not go",
+        ),
+        ({"shares": {"all": {"at_least": 5, "reason": ""}}}, "shares.all is 5.0; it must be a share from 0 to 1"),
+        ({"shares": 5}, "shares is 5; it must be a table of tables"),
+        ({"cells": [FILE["cells"][0], {"mix": "b"}]}, "cells[1].variant is missing; it must be given"),
+        ({"sets": {"b": {"mix": "c"}}}, 'sets.b.mix is "c"; it must be a, both'),
     ],
 )
 def test_errors_of_the_head_name_the_key(top: dict[str, Any], message: str) -> None:
@@ -361,9 +370,9 @@ def test_errors_of_the_head_name_the_key(top: dict[str, Any], message: str) -> N
 
 
 def test_two_claims_have_two_names_and_a_default_leaves_one_variant() -> None:
-    with pytest.raises(InputError, match="claim c: id: found this name twice"):
+    with pytest.raises(InputError, match="claim c: id: two claims with this name do not go together"):
         read({}, {})
-    with pytest.raises(InputError, match=r"claim c: where: found cells that differ in variant alone \(new and old\)"):
+    with pytest.raises(InputError, match=r"claim c: where: the cells differ in variant alone \(new and old\)"):
         read({"where": {"mix": "both"}}, defaults={"variant": ["new", "old"]})
 
 
@@ -371,19 +380,19 @@ def test_frames_have_the_columns_and_one_run_of_a_cell_and_seed() -> None:
     claims = read({})
     good = frame(KEYS, {"use": lambda *_: 1.0, "fair": lambda *_: 1.0}, [1])
     classes = frame([*KEYS, "cls"], {"share": lambda *_: 1.0, "use": lambda *_: 1.0}, [1])
-    with pytest.raises(InputError, match=r"test.toml: tables.runs.measures: found fair, allowed: seed, mix"):
+    with pytest.raises(InputError, match=r"test.toml: tables.runs.measures: unknown column fair; .*nown are seed, mix"):
         claiming.judge(claims, {"runs": good.drop("fair"), "classes": classes})
-    with pytest.raises(InputError, match=r"test.toml: tables.classes.keys: found cls, allowed"):
+    with pytest.raises(InputError, match=r"test.toml: tables.classes.keys: unknown column cls; "):
         claiming.judge(claims, {"runs": good, "classes": classes.drop("cls")})
     twice = pl.concat([good, good.with_columns(use=pl.lit(2.0))])
-    with pytest.raises(InputError, match=r"runs: mix a, .*, k 0.1, seed 1: found two runs that differ"):
+    with pytest.raises(InputError, match=r"runs: mix a, .*, k 0.1, seed 1: two runs that differ do not go together"):
         claiming.judge(claims, {"runs": twice, "classes": classes})
     assert claiming.judge(claims, {"runs": pl.concat([good, good]), "classes": classes})[0].verdict == "holds"
 
 
 def test_frames_come_from_a_module_of_dumbbell() -> None:
-    for name, message in [("os.path", 'frames: found "os.path"'), ("nowhere", 'frames: found "nowhere"')]:
-        with pytest.raises(InputError, match=f"test.toml: {message}, allowed: a module of dumbbell with runs"):
+    for name, message in [("os.path", 'frames is "os.path"'), ("nowhere", 'frames is "nowhere"')]:
+        with pytest.raises(InputError, match=f"test.toml: {message}; it must be a module of dumbbell with runs"):
             claiming.tables_of(read({}, frames=name), None)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"tables.runs: found no such function"):
+    with pytest.raises(InputError, match=r"tables: unknown function runs"):
         claiming.tables_of(read({}, frames="units"), None)  # type: ignore[arg-type]

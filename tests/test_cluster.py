@@ -113,7 +113,7 @@ def test_workers_of_another_engine_are_refused(
     monkeypatch.setattr(_native, "engine_version", lambda: "0.0.0+other")
     with pytest.raises(InputError) as error:
         sweep.run([experiment.load(small)], tmp_path / "r.duckdb", cluster=dask.address, progress=False)
-    assert f"with engine {here}, allowed: workers with engine 0.0.0+other, as here" in str(error.value)
+    assert f"has engine {here}; use workers with engine 0.0.0+other, as here" in str(error.value)
 
 
 def test_an_interrupted_sweep_ends_its_runs_in_the_workers(dask: Dask, small: Path, tmp_path: Path) -> None:

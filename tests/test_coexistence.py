@@ -243,6 +243,17 @@ def test_means_over_seeds_have_intervals(found: Results) -> None:
     assert row["high"] - row["value"] == pytest.approx(half, rel=1e-3) and row["aqm"] == "STEP"
 
 
+def test_an_interval_narrower_than_a_bin_of_the_paper_says_so() -> None:
+    row = {"aqm": "PI2", "n": "2", "rtt": "10 and 50 ms", "value": 0.4, "low": 0.4, "k": 0.5}
+
+    def cell(measure: str) -> str:
+        figure = paper._Figure("", measure, ("10+50",), ("both",), facet=("rtt",))
+        return paper._grid(figure, pl.DataFrame([row])).splitlines()[-1].split("|")[-2].strip()
+
+    # bins of 1 ms, and a target of half of 10 ms
+    assert cell("delay_whole") == "0.4 ± <0.2" and cell("delay") == "0.4 (equal)"
+
+
 def test_the_papers_figures_and_tables(found: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = {
         "01": paper._Figure("Utilisation", "utilisation", ("10",), ("dctcp",), 0.1),
@@ -276,6 +287,6 @@ def test_a_logarithmic_axis_leaves_out_what_reaches_0() -> None:
 
 def test_the_command_names_its_papers(command: Command) -> None:
     done = command("paper", "csaqn", "none.duckdb")
-    assert done.returncode == 2 and "abe, csaqm, l4s" in done.stderr and "nearest: csaqm" in done.stderr
+    assert done.returncode == 2 and "abe, csaqm, l4s" in done.stderr and "did you mean csaqm?" in done.stderr
     done = command("paper", "csaqm", "none.duckdb", "--reference", "x.csv")
     assert done.returncode == 2 and "--reference" in done.stderr

@@ -37,7 +37,7 @@ def test_a_higher_target_of_codel_shows_in_the_sojourn_first(tmp_path: Path) -> 
     # more than a microsecond of queue for each of target: most of the difference arrives
     assert 0.4 < first["difference"] < 1.5
     assert "time in queue" in found.markdown().split("\n\n")[1]
-    with pytest.raises(InputError, match=r"--by: found .* with one value"):
+    with pytest.raises(InputError, match=r"by: .* has one value"):
         results.where("target=5ms").diff(by="target")
 
 
@@ -113,7 +113,7 @@ def test_what_only_one_side_has_is_named(tmp_path: Path) -> None:
     b = made(tmp_path / "b.duckdb", **common, matrix={"bottleneck.rate": ["10Mbit", "15Mbit", "20Mbit"]})
     text = a.diff(b).markdown()
     assert "1 cells only in A, 2 only in B" in text and "1 cell in both" in text
-    with pytest.raises(InputError, match="none in both"):
+    with pytest.raises(InputError, match="of 1 and 3 cells none is in both"):
         a.where("rate=5Mbit").diff(b)
 
 
@@ -200,3 +200,24 @@ def test_a_change_of_nothing_has_no_size(tmp_path: Path) -> None:
     (row,) = [line for line in found.markdown().splitlines() if line.startswith("| CE marks, packets | run")]
     assert found.measures["change"][0] is not None
     assert "mean change of a cell" in found.markdown() and "%" not in row, row
+
+
+def test_an_interval_narrower_than_a_bin_says_so(tmp_path: Path) -> None:
+    """Quantiles of unlike runs in one bin have no spread; that is not certainty to the last digit."""
+    matrix = {"bottleneck.rate": ["10Mbit", "20Mbit"]}
+    a = run(tmp_path / "a.duckdb", seeds=[1, 2, 3], matrix=matrix, duration="1s")
+    b = run(tmp_path / "b.duckdb", seeds=[1, 2, 3], matrix=matrix, duration="1s")
+    for results, value in ((a, 605.6), (b, 700.0)):
+        with duckdb.connect(str(results.path)) as connection:
+            connection.execute("UPDATE runs SET sojourn_p99_ms = ?, sojourn_max_ms = ?", [value, value])
+    found = a.where("bottleneck.rate=10Mbit").diff(b.where("bottleneck.rate=10Mbit"), values=["sojourn_p99"])
+    (row,) = [line for line in found.markdown().splitlines() if line.startswith("| time in queue")]
+    # both lie in the octave of 2^29 ns, of whose bins there are 64: 8.39 ms
+    assert "| 94.4 | ± <8.389 |" in " ".join(row.split()) and "± <w: the interval is narrower" in found.markdown()
+    assert found.frame["resolution"].to_list() == [2**29 / 64e6] and found.frame["half"].to_list() == [0.0]
+    whole = a.diff(b, values=["sojourn_p99"])
+    # of the mean of 605.6 and 700 ms: 8.39 / 652.8
+    (row,) = [line for line in whole.markdown().splitlines() if line.startswith("| time in queue")]
+    assert "| +16 % | ± <1.3 % |" in " ".join(row.split()), row
+    exact = a.diff(b, values=["sojourn_max"])
+    assert "± <" not in exact.markdown() and exact.frame["resolution"].null_count() == 2

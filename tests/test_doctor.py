@@ -56,7 +56,7 @@ def test_a_bare_machine_is_told_what_to_install() -> None:
     assert checks["iproute2"].remedy == "apt-get install iproute2"
     assert checks["compiler"].remedy == "sudo apt-get install gcc"
     assert checks["build tools"].remedy == "sudo apt-get install gcc make flex bison bc patch xz-utils tar"
-    assert checks["kernel source"].remedy == "a kernel's sources by --tree PATH"
+    assert checks["kernel source"].remedy == "give a kernel's sources by --tree PATH"
     assert {checks[what].state for what in ("kernels", "iproute2", "compiler", "build tools", "kernel source")} == {
         "missing"
     }
@@ -265,7 +265,7 @@ def test_the_simulator_works_and_decides_the_status(capsys: pytest.CaptureFixtur
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "sim: works"
     assert "1 s of one flow" in lines[1]
-    with pytest.raises(InputError, match="found simm, allowed: sim, linux, live"):
+    with pytest.raises(InputError, match=r"unknown engine simm; did you mean sim. Known are sim, linux, live"):
         doctor.doctor("simm")
 
 

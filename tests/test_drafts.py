@@ -11,7 +11,7 @@ import pytest
 import dumbbell
 from conftest import Command, parsed
 from dumbbell.compare import Figure, read_reference
-from dumbbell.drafts import DRAFTS, fill
+from dumbbell.drafts import fill
 from dumbbell.drafts.sce import SCE
 from dumbbell.errors import InputError
 
@@ -146,7 +146,7 @@ def test_cells_by_hand() -> None:
 
 @pytest.mark.parametrize("only", ["", "0", "112", "1-112", "5-4", "one", "1,,2", "-3"])
 def test_tables_that_are_not_there(only: str) -> None:
-    with pytest.raises(InputError, match="allowed: numbers from 1 to 111"):
+    with pytest.raises(InputError, match="it must be numbers from 1 to 111"):
         fill.chosen(SCE.tables, only)
 
 
@@ -176,14 +176,27 @@ def test_the_command(stores: tuple[Path, Path], tmp_path: Path, command: Command
     assert float(simulated[0]["simulated"]) > 1
 
 
+def test_conditions_choose_the_runs_of_a_draft(stores: tuple[Path, Path], command: Command) -> None:
+    def simulated(*conditions: str) -> set[str]:
+        done = command("draft", "sce", stores[1], "--csv", *conditions)
+        assert done.returncode == 0, done.stderr
+        return {row["table"] for row in csv.DictReader(io.StringIO(done.stdout)) if row["simulated"]}
+
+    assert simulated() == simulated("--where", "seed=1") != set()
+    none = command("draft", "sce", stores[1], "--where", "bottleneck.rate=1Gbit")
+    assert (none.returncode, len(none.stderr.splitlines())) == (2, 1) and "bottleneck.rate" in none.stderr
+    part = command("draft", "sce", stores[1], "--where", "flow=0")
+    assert (part.returncode, len(part.stderr.splitlines())) == (2, 1) and "draft holds whole runs" in part.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["sec", "STORE"], f"draft: found sec, allowed: {', '.join(DRAFTS)} (nearest: sce)"),
+        (["sec", "STORE"], "draft: unknown draft sec; did you mean sce?"),
         (["sce", "none.duckdb"], "none.duckdb: "),
-        (["sce", "STORE", "--only", "x"], "--only: "),
+        (["sce", "STORE", "--only", "x"], "--only is "),
         (["sce", "STORE", "--reference", "none.csv"], "none.csv: "),
-        (["sce", "STORE", "--only", "13"], "STORE: found no run that answers a cell"),
+        (["sce", "STORE", "--only", "13"], "STORE: no run that answers a cell"),
         (["sce", "STORE", "--heat-maps", "STORE"], "STORE: "),
     ],
 )

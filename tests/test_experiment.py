@@ -11,7 +11,7 @@ from dumbbell import _native, experiment
 from dumbbell.errors import InputError
 
 FLOW = {"cc": "reno", "base_rtt": "20ms"}
-NOTHING = "found nothing that sends, allowed: one [[flows]], [[web]] or [[udp]] or more"
+NOTHING = "nothing sends; it needs one [[flows]], [[web]] or [[udp]] or more"
 
 
 def line(**changes: Any) -> str:
@@ -23,100 +23,104 @@ def line(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"duration": 20}, 'duration: found 20, allowed: a time such as "20ms", "1.5s" or "100us" (nearest: "20ms")'),
-        ({"duration": 0}, "duration: found 0, allowed: a time from 1ns to 86400s"),
-        ({"duration": "25h"}, 'duration: found "25h", allowed: a time from 1ns to 86400s'),
+        ({"duration": 20}, 'duration is 20; did you mean "20ms"? It must be a time such as "20ms", "1.5s" or "100us"'),
+        ({"duration": 0}, "duration is 0; it must be a time from 1ns to 86400s"),
+        ({"duration": "25h"}, 'duration is "25h"; it must be a time from 1ns to 86400s'),
         ({"flows": []}, f"flows: {NOTHING}"),
         ({"flows": None}, f"flows: {NOTHING}"),
-        ({"flows": 3}, "flows: found 3, allowed: a list"),
-        ({"flows": ["reno"]}, 'flows[0]: found "reno", allowed: a table'),
+        ({"flows": 3}, "flows is 3; it must be a list"),
+        ({"flows": ["reno"]}, 'flows[0] is "reno"; it must be a table'),
         (
             {"flows": [FLOW | {"count": 10**9}]},
-            "flows[0].count: found 1000000000, allowed: an integer from 1 to 1000000",
+            "flows[0].count is 1000000000; it must be an integer from 1 to 1000000",
         ),
-        ({"flows": [FLOW, FLOW | {"count": 0}]}, "flows[1].count: found 0, allowed: an integer from 1 to 1000000"),
+        ({"flows": [FLOW, FLOW | {"count": 0}]}, "flows[1].count is 0; it must be an integer from 1 to 1000000"),
         (
             {"flows": [FLOW | {"count": 600_000}], "udp": [{"count": 400_001}]},
-            "flows: found 1000001 flows and sources of UDP, allowed: at most 1000000",
+            "flows: 1000001 flows and sources of UDP are too many; there may be at most 1000000",
         ),
         (
             {"flows": [FLOW | {"base_rtt": "1h"}]},
-            'flows[0].base_rtt: found "1h", allowed: a time from 0ns to 60s',
+            'flows[0].base_rtt is "1h"; it must be a time from 0ns to 60s',
         ),
-        ({"flows": [FLOW | {"loss": 1.5}]}, "flows[0].loss: found 1.5, allowed: a number from 0.0 to 1.0"),
-        ({"flows": [FLOW | {"loss": float("nan")}]}, "flows[0].loss: found nan, allowed: a number from 0.0 to 1.0"),
-        ({"flows": [FLOW | {"dscp": True}]}, "flows[0].dscp: found true, allowed: an integer from 0 to 63"),
+        ({"flows": [FLOW | {"loss": 1.5}]}, "flows[0].loss is 1.5; it must be a number from 0.0 to 1.0"),
+        ({"flows": [FLOW | {"loss": float("nan")}]}, "flows[0].loss is nan; it must be a number from 0.0 to 1.0"),
+        ({"flows": [FLOW | {"dscp": True}]}, "flows[0].dscp is true; it must be an integer from 0 to 63"),
         (
             {"flows": [FLOW | {"start": {"uniform": ["2s", "1s"]}}]},
-            'flows[0].start: found {uniform = ["2s", "1s"]}, allowed: an earliest time that is not after the latest',
+            'flows[0].start is {uniform = ["2s", "1s"]}; it must be an earliest time that is not after the latest',
         ),
         (
             {"bottleneck": {"rate": "-5Mbit", "aqm": "codel"}},
-            'bottleneck.rate: found "-5Mbit", allowed: a rate such as "10Mbit", "500kbit" or "1Gbit"',
+            'bottleneck.rate is "-5Mbit"; it must be a rate such as "10Mbit", "500kbit" or "1Gbit"',
         ),
         (
             {"bottleneck": {"rate": "999bit", "aqm": "codel"}},
-            'bottleneck.rate: found "999bit", allowed: a rate from 1kbit to 10Tbit',
+            'bottleneck.rate is "999bit"; it must be a rate from 1kbit to 10Tbit',
         ),
         (
             {"bottleneck": {"rate_changes": [{"at": "5s", "rate": "x"}], "aqm": "codel"}},
-            'bottleneck.rate_changes[0].rate: found "x", allowed: a rate such as "10Mbit", "500kbit" or "1Gbit"',
+            'bottleneck.rate_changes[0].rate is "x"; it must be a rate such as "10Mbit", "500kbit" or "1Gbit"',
         ),
-        ({"seeds": []}, "seeds: found [], allowed: a list of different integers of 0 or more, such as [1, 2, 3]"),
+        ({"seeds": []}, "seeds is []; it must be a list of different integers of 0 or more, such as [1, 2, 3]"),
         (
             {"seeds": [1, 1]},
-            "seeds: found [1, 1], allowed: a list of different integers of 0 or more, such as [1, 2, 3]",
+            "seeds is [1, 1]; it must be a list of different integers of 0 or more, such as [1, 2, 3]",
         ),
-        ({"matrix": {}}, "matrix: found an empty table, allowed: at least one key and its values"),
-        ({"matrix": 3}, "matrix: found 3, allowed: a table"),
-        ({"matrix": {"duration": "3s"}}, 'matrix.duration: found "3s", allowed: a list'),
-        ({"matrix": {"duration": []}}, 'matrix."duration": found an empty list, allowed: at least one value'),
+        ({"matrix": {}}, "matrix: it has no key; it needs one or more, each with its values"),
+        ({"matrix": 3}, "matrix is 3; it must be a table"),
+        ({"matrix": {"duration": "3s"}}, 'matrix.duration is "3s"; it must be a list'),
+        ({"matrix": {"duration": []}}, 'matrix."duration": the list is empty; it needs at least one value'),
         (
             {"matrix": {"flows[5].cc": ["reno"]}},
-            "flows[5]: found 2 at flows, allowed: an index from 0 to 1",
+            "unknown key flows[5]; the last of flows is flows[1]",
         ),
         (
             {"matrix": {"flows[": ["reno"]}},
-            'matrix: found "flows[", allowed: a key such as "bottleneck.rate" or "flows[*].base_rtt"',
+            'matrix."flows[" is "flows["; it must be a key such as "bottleneck.rate" or "flows[*].base_rtt"',
         ),
         (
             {"matrix": {"duration": ["1s", "2x"]}},
-            'matrix."duration"[1]: duration: found "2x", allowed: a time such as "20ms", "1.5s" or "100us"',
+            'matrix."duration"[1]: duration is "2x"; it must be a time such as "20ms", "1.5s" or "100us"',
         ),
         (
             {"matrix": {"flows[0].cc, flows[1].cc": [["reno"]]}},
-            'matrix."flows[0].cc, flows[1].cc"[0]: found ["reno"], allowed: a list of 2 values, one for each key',
+            'matrix."flows[0].cc, flows[1].cc"[0] is ["reno"]; it must be a list of 2 values, one for each key',
         ),
         (
             {"override": [{"when": {"bottleneck.rate": ["fast"]}, "set": {"duration": "1s"}}]},
-            'override[0].when."bottleneck.rate": found "fast", allowed: a rate such as "10Mbit", "500kbit" or "1Gbit"',
+            'override[0].when."bottleneck.rate" is "fast"; it must be a rate such as "10Mbit", "500kbit" or "1Gbit"',
         ),
         (
             {"override": [{"when": {"bottleneck.rtae": "1Mbit"}, "set": {"duration": "1s"}}]},
-            'override[0].when."bottleneck.rtae": found this key, '
-            "allowed: a key of a run, such as bottleneck.rate or flows[*].base_rtt",
+            'unknown key override[0].when."bottleneck.rtae"; did you mean bottleneck.rate?',
         ),
         (
             {"override": [{"when": {}, "set": {"duration": "1s"}}]},
-            "override[0].when: found an empty table, allowed: at least one key",
+            "override[0].when: it has no key; it needs one or more",
         ),
-        ({"title": 3}, "title: found 3, allowed: a string"),
+        ({"title": 3}, "title is 3; it must be a string"),
     ],
 )
-def test_one_line_says_file_key_found_and_allowed(changes: dict[str, Any], expected: str) -> None:
+def test_one_sentence_says_file_key_and_what_is_right(changes: dict[str, Any], expected: str) -> None:
     assert line(**changes) == f"test.toml: {expected}"
 
 
 def test_misspellings_name_the_nearest() -> None:
-    assert line(duraton="2s").endswith("(nearest: duration)")
-    assert line(bottleneck={"aqm": "codle"}).endswith("(nearest: codel)")
-    assert line(bottleneck={"aqm": {"name": "codel", "traget": "1ms"}}).endswith("(nearest: target)")
-    assert line(bottleneck={"aqm": {"name": "codel", "traget": "1ms"}}).startswith(
-        "test.toml: bottleneck.aqm.traget: found"
+    assert line(duraton="2s").endswith("unknown key duraton; did you mean duration?")
+    assert 'bottleneck.aqm: unknown aqm "codle"; did you mean "codel"? Known are pfifo, ' in line(
+        bottleneck={"aqm": "codle"}
     )
-    assert line(flows=[{"cc": "cubci"}]).endswith("(nearest: cubic)")
-    assert line(flows=[{"cc": "cubic", "base-rtt": "1ms"}]).endswith("(nearest: base_rtt)")
-    assert line(hosts={"ofload": "tso"}).endswith("(nearest: offload)")
+    assert line(bottleneck={"aqm": {"name": "codel", "traget": "1ms"}}).endswith(
+        "unknown key bottleneck.aqm.traget; did you mean bottleneck.aqm.target?"
+    )
+    assert line(bottleneck={"aqm": "codel", "targte": "1ms"}) == (
+        "test.toml: unknown key bottleneck.targte; did you mean bottleneck.aqm.target?"
+    )
+    assert line(hosts={"ecm": True}) == "test.toml: unknown key hosts.ecm; did you mean hosts.ecn?"
+    assert 'flows[0].cc: unknown cc "cubci"; did you mean "cubic"? Known are reno, ' in line(flows=[{"cc": "cubci"}])
+    assert line(flows=[{"cc": "cubic", "base-rtt": "1ms"}]).endswith("did you mean flows[0].base_rtt?")
+    assert line(hosts={"ofload": "tso"}).endswith("did you mean hosts.offload?")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +141,7 @@ def test_files_that_are_no_experiment(content: bytes, tmp_path: Path, command: C
     path.write_bytes(content)
     done = command("run", path)
     assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith(f"{path}: ")
+    assert done.stderr and all(line.startswith(f"{path}:") for line in done.stderr.splitlines())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.toml"]
 
 

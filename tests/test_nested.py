@@ -90,5 +90,5 @@ def test_one_key_has_one_line_of_names() -> None:
 def test_what_cannot_be_drawn() -> None:
     with pytest.raises(InputError, match="several rows of k"):
         figures.nested(cells(), ("k", "n", "aqm"), "y")
-    with pytest.raises(InputError, match="x: found 4 keys, allowed: 1 to 3"):
+    with pytest.raises(InputError, match="x is 4 keys; it must be 1 to 3"):
         figures.nested(cells(), ("k", "n", "aqm", "cls"), "y")

@@ -3,9 +3,11 @@
 How a figure is drawn is in test_figures.py; here each function of `dumbbell.figures` notes what it is given.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import polars as pl
 import pytest
@@ -14,6 +16,7 @@ import dumbbell
 from conftest import described
 from dumbbell import aggregate, experiment, figures, plotting, sweep
 from dumbbell.errors import InputError
+from dumbbell.plotting import over_time
 from dumbbell.results import Results
 from test_results import RANDOM, SHORT, made
 
@@ -46,10 +49,20 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[Drawn]:
     yield noted
 
 
+class Note(str):
+    """What stands for a figure: its kind."""
+
+    panels: ClassVar[dict[Any, Any]] = {}
+    around = SimpleNamespace(title=None)
+
+    def titled(self, _: str | None) -> "Note":
+        return self
+
+
 def noting(kind: str, noted: Drawn) -> Any:
-    def note(*args: Any, **options: Any) -> str:
+    def note(*args: Any, **options: Any) -> Note:
         noted.kind, noted.args, noted.options = kind, args, options
-        return kind
+        return Note(kind)
 
     return note
 
@@ -110,7 +123,7 @@ def test_a_big_matrix_is_lines_and_panels_or_heat(tmp_path: Path, drawn: Drawn) 
         and drawn["x_label"] == "base RTT, ms"
     )
     assert drawn["title"] is None, "one seed has no interval to speak of"
-    with pytest.raises(InputError, match=r"panels, of .*allowed: at most 36"):
+    with pytest.raises(InputError, match=r"panels, of .* are too many; there may be at most 36"):
         results.plot("bars", value="rtt", facet=["aqm", "flow", "flows[*].base_rtt", "rate"], against="seed")
 
 
@@ -153,28 +166,29 @@ def test_a_difference_from_the_baseline_is_taken_seed_by_seed(matrix: Results, d
     deviation = of_five.std()
     assert isinstance(deviation, float)
     assert (shown["high"] - shown["mean"])[0] == pytest.approx(4.3027 * deviation / 3**0.5, rel=1e-4)
-    with pytest.raises(InputError, match=r"^--baseline: rate: found 11Mbit, allowed: 5Mbit"):
+    with pytest.raises(InputError, match=r"^baseline: rate: unknown value 11Mbit; .*nown are 5Mbit"):
         matrix.plot(baseline="rate=11Mbit")
-    with pytest.raises(InputError, match=r"^--baseline: found cdf"):
+    with pytest.raises(InputError, match=r"^baseline: cdf has no baseline"):
         matrix.plot("cdf", baseline="rate=5Mbit")
 
 
 def test_flows_that_are_alike_are_lines_of_their_own_or_a_mean(single: Results, tmp_path: Path, drawn: Drawn) -> None:
     single.plot(value="goodput")
     (panel,) = drawn.args[0]
-    assert panel.by == [plotting._WHICH] and not panel.frame.select("time_s", plotting._WHICH).is_duplicated().any()
-    assert panel.frame[plotting._WHICH].unique(maintain_order=True).to_list() == ["flow #1", "flow #2", "flow #3"]
-    assert panel.frame.sort(plotting._WHICH, "time_s")["goodput_mbit"].to_list() == (
+    assert panel.by == [over_time.WHICH] and not panel.frame.select("time_s", over_time.WHICH).is_duplicated().any()
+    assert panel.frame[over_time.WHICH].unique(maintain_order=True).to_list() == ["flow #1", "flow #2", "flow #3"]
+    assert panel.frame.sort(over_time.WHICH, "time_s")["goodput_mbit"].to_list() == (
         single.series.sort("flow", "time_s")["goodput_mbit"].to_list()
     )
-    assert str(single.plot("shares")) == "shares" and drawn["by"] == [plotting._WHICH]
+    assert str(single.plot("shares")) == "shares" and drawn["by"] == [over_time.WHICH]
     many = [
         {"cc": cc, "base_rtt": "20ms", "count": 5, "start": {"uniform": ["0s", "50ms"]}} for cc in ("cubic", "reno")
     ]
     results = made(tmp_path / "r.duckdb", flows=many)
     results.plot("series", value="goodput")
     (panel,) = drawn.args[0]
-    assert drawn["title"] == "seed 1 of 3; each line of flows the mean of 5 alike" and panel.by == ["flow"]
+    said = "seed 1 of 3; each line of flows the mean of 5 alike, of those that have begun"
+    assert drawn["title"] == said and panel.by == ["flow"]
     one = results.where("seed=1").series.filter(pl.col("flow") < 5, pl.col("time_s") == 0.1)["goodput_mbit"].mean()
     assert panel.frame.filter(pl.col("flow") == "cubic", time_s=0.1)["goodput_mbit"].item() == pytest.approx(one)
     # shares are of the sum over flows, not of the mean of each kind
@@ -184,7 +198,7 @@ def test_flows_that_are_alike_are_lines_of_their_own_or_a_mean(single: Results, 
     reno = results.flows.filter(cc="reno")["goodput_mbit"].sum()
     assert drawn.frame["mean"].sum() == pytest.approx(whole)
     assert drawn.frame.filter(pl.col("flow") == "reno")["mean"].item() == pytest.approx(reno)
-    with pytest.raises(InputError, match="found flows that are all alike"):
+    with pytest.raises(InputError, match="the flows are all alike"):
         made(tmp_path / "t.duckdb", flows=[ALIKE[0] | {"count": 30}]).plot("shares")
 
 
@@ -196,9 +210,9 @@ def test_time_series_of_several_runs_stand_side_by_side(traffic: Results, drawn:
     assert drawn["columns"] is None and drawn.args[0][0].by == ["bottleneck.aqm", "flow"]
     traffic.plot("series", value="sojourn", facet="aqm")
     assert drawn["columns"] == "bottleneck.aqm"
-    with pytest.raises(InputError, match="--facet: found flow, allowed: a key of runs"):
+    with pytest.raises(InputError, match=r"facet: flow is not of runs, .*; use a key of runs"):
         traffic.plot("series", facet="flow")
-    with pytest.raises(InputError, match="--time: found no point"):
+    with pytest.raises(InputError, match="time: no point"):
         traffic.plot(time=(100, 200))
 
 
@@ -211,7 +225,71 @@ def test_one_signal_is_named_at_its_axis_and_no_rtt_is_no_point(tmp_path: Path, 
     srtt, signals = drawn.args[0]
     assert signals.y_label == "drops an interval"
     assert srtt.frame.filter(pl.col("flow") == "reno")["time_s"].min() > 1 and srtt.frame["srtt_ms"].min() > 0
-    assert drawn["marks"] == [(0.5, "1Mbit")]
+    assert drawn["marks"] == [(0.5, "1 Mbit/s")]
+
+
+def test_a_flow_is_drawn_from_its_start_to_its_end(tmp_path: Path, drawn: Drawn) -> None:
+    cubic, short = (
+        {"cc": "cubic", "base_rtt": "20ms"},
+        {"cc": "bbr1", "base_rtt": "20ms", "start": "1s", "size": "50kB"},
+    )
+    alike = {"cc": "reno", "base_rtt": "20ms", "count": 2, "start": {"uniform": ["200ms", "1500ms"]}}
+    many = {"cc": "dctcp", "base_rtt": "20ms", "count": 7, "start": {"uniform": ["200ms", "1500ms"]}}
+    table = {"duration": "2s", "seeds": [1], "record": {"interval": "100ms"}}
+    link = {"rate": "10Mbit", "aqm": "fq_codel"}
+    flows = [cubic, short, alike]
+    results = made(tmp_path / "r.duckdb", **table, bottleneck=link, flows=flows, udp=[{"rate": "1Mbit"}])
+    begins = results.flows["start_s"].to_list()
+    ended = 1 + results.flows["completion_s"][1]
+    results.plot(value=["goodput", "cwnd", "srtt"])
+    for panel in drawn.args[0]:
+        rows = panel.frame.filter(flow="bbr1")
+        assert 1 < rows["time_s"].min() <= 1.2 and ended <= rows["time_s"].max() < ended + 0.1
+        for number in (1, 2):
+            rows = panel.frame.filter(pl.col("flow") == "reno", pl.col(over_time.WHICH) == f"#{number}")
+            assert 0 < rows["time_s"].min() - begins[1 + number] <= (0.2 if panel.y == "srtt_ms" else 0.1)
+        assert set(panel.frame["flow"]) == {"cubic", "bbr1", "reno"} | ({"udp"} if panel.y == "goodput_mbit" else set())
+    # a mean is over those that have begun
+    results = made(tmp_path / "s.duckdb", **table, bottleneck=link, flows=[cubic, many])
+    results.plot(value="cwnd")
+    (panel,) = drawn.args[0]
+    rows = results.series.join(results.flows.select("flow", "start_s", "cc"), on="flow").filter(cc="dctcp", time_s=0.8)
+    begun = rows.filter(pl.col("start_s") < 0.8)
+    assert 0 < begun.height < 7
+    assert panel.frame.filter(pl.col("flow") == "dctcp", time_s=0.8)["cwnd"].item() == begun["cwnd"].mean()
+    late = made(tmp_path / "t.duckdb", **table, bottleneck=link, flows=[cubic | {"start": "1s"}])
+    with pytest.raises(InputError, match="value: no flow has cwnd in this time"):
+        late.plot(value="cwnd", time=(0, 0.9))
+
+
+@pytest.mark.usefixtures("drawn")
+def test_too_few_points_of_a_sawtooth_are_said_with_what_draws_it(tmp_path: Path) -> None:
+    reno = {"cc": "reno", "base_rtt": "20ms"}
+    link: dict[str, Any] = {"rate": "10Mbit", "aqm": {"name": "pfifo", "limit": 20}}
+
+    def hint(name: str, flow: dict[str, Any], interval: str, **options: Any) -> str | None:
+        record = {"interval": interval}
+        results = made(tmp_path / name, duration="20s", seeds=[1], flows=[flow], bottleneck=link, record=record)
+        return getattr(results.plot("series", **options), "hint", None)
+
+    coarse = hint("a.duckdb", reno, "1s")
+    cycle = 20 / dumbbell.open(tmp_path / "a.duckdb").flows["loss_reductions"][0]
+    assert 0.3 < cycle < 2
+    assert coarse is not None
+    found = re.fullmatch(
+        r"a point every 1s is too few for a sawtooth of ([0-9.]+)m?s: "
+        r"dumbbell run --set record.interval=([0-9]+)ms draws it",
+        coarse,
+    )
+    assert found
+    assert float(found[1]) in (pytest.approx(cycle, rel=0.06), pytest.approx(1e3 * cycle, rel=0.06))
+    assert cycle / 20 < float(found[2]) / 1e3 <= cycle / 8
+    assert hint("b.duckdb", reno, f"{found[2]}ms") is None, "what is proposed is enough"
+    assert hint("c.duckdb", reno, "1s", value=["goodput", "signals"]) is None, "sums of an interval have no sawtooth"
+    assert hint("d.duckdb", {"cc": "bbr1", "base_rtt": "200ms"}, "100ms") is None, "a point a round trip is enough"
+    link["aqm"] = "pfifo"  # of 1000 packets, which BBR never fills
+    rounds = hint("e.duckdb", {"cc": "bbr1", "base_rtt": "20ms"}, "1s")
+    assert rounds is not None and re.search("for a round trip of .*record.interval=[0-9]+ms", rounds)
 
 
 def test_results_stand_beside_a_reference(tmp_path: Path, drawn: Drawn) -> None:
@@ -232,12 +310,69 @@ def test_results_stand_beside_a_reference(tmp_path: Path, drawn: Drawn) -> None:
     assert frame["published"].to_list() == [4.5, 4.0]
     assert str(results.plot(value="goodput", reference=reference)) == "heat"
     expected = (frame["simulated"] - frame["published"]) / 5  # errors of goodput are in units of the rate
-    assert drawn.frame.sort("delay_ms")["error"].to_list() == pytest.approx(expected.to_list())
+    assert drawn.frame.sort("delay_ms")["error"].to_list() == pytest.approx((100 * expected).to_list())
     for wrong in ({"by": "rate"}, {"baseline": "rate=5Mbit"}, {"of": "flows"}):
         with pytest.raises(InputError, match="which has its own axes"):
             results.plot(reference=reference, **wrong)
-    with pytest.raises(InputError, match="--kind: found bars with --reference"):
+    with pytest.raises(InputError, match="kind: bars and reference"):
         results.plot("bars", reference=reference)
+
+
+def test_several_values_are_panels_or_refused(matrix: Results, drawn: Drawn) -> None:
+    for kind in ("lines", "bars", "box"):
+        matrix.plot(kind, value=["goodput", "sojourn_p99"], by="aqm")
+        assert drawn["each"] == "measure" and drawn.frame["measure"].unique(maintain_order=True).to_list() == [
+            "goodput, Mbit/s",
+            "time in queue, P99, ms",
+        ]
+        for name, value in (("goodput, Mbit/s", "goodput"), ("time in queue, P99, ms", "sojourn_p99")):
+            own = drawn.frame.filter(pl.col("measure") == name)
+            column = "value" if kind == "box" else "mean"
+            alone = aggregate.means(matrix, value, ["aqm"]).frame
+            assert own[column].mean() == pytest.approx(alone["mean"].mean())
+            # what is of the whole run is no flow's
+            assert set(own["flow"]) == ({"cubic", "reno"} if value == "goodput" else {"whole run"})
+    matrix.plot("cdf", value=["sojourn", "rtt"])
+    bins = {"time in queue, ms": matrix.sojourn["packets"].sum(), "RTT, ms": matrix.rtt["samples"].sum()}
+    assert dict(drawn.frame.group_by(pl.col("measure").cast(pl.String)).agg(pl.col("count").sum()).rows()) == bins
+    matrix.plot("cdf", value=["goodput", "rtt_mean_ms"], mean_over="aqm")
+    assert drawn["each"] == "measure" and drawn.args[1] == "value" and drawn["weight"] is None
+    matrix.plot("lines", value="goodput")
+    assert drawn["each"] is None and drawn["y_label"] == "goodput, Mbit/s"
+    for kind in ("heat", "shares"):
+        with pytest.raises(
+            InputError, match=f"value: goodput, jain are too many; there may be one for {kind}; several for lines"
+        ):
+            matrix.plot(kind, value=["goodput", "jain"])
+    with pytest.raises(InputError, match="sojourn, goodput, of which sojourn are counts of packets"):
+        matrix.plot("cdf", value=["sojourn", "goodput"])
+    with pytest.raises(InputError, match="goodput, Mbit/s and goodput, Mbit/s do not go together"):
+        matrix.plot("lines", value=["goodput", "goodput_mbit"])
+
+
+def test_a_distribution_of_one_class_says_whose_it_is(tmp_path: Path, drawn: Drawn) -> None:
+    flows, udp = [{"cc": "cubic", "base_rtt": "20ms"}], [{"rate": "1Mbit"}]
+    results = made(tmp_path / "r.duckdb", flows=flows, udp=udp, seeds=[1])
+    results.plot("cdf", value=["sojourn", "rtt"])
+    rows = drawn.frame.select(pl.col("measure", "which").cast(pl.String)).unique().rows()
+    assert set(rows) == {("time in queue, ms", "flows"), ("time in queue, ms", "udp"), ("RTT, ms", "flows")}
+
+
+def test_queue_disciplines_share_a_panel_in_the_order_of_the_matrix(tmp_path: Path, drawn: Drawn) -> None:
+    keys = {"bottleneck.aqm": ["pie", "codel", "pfifo"], "bottleneck.rate": ["20Mbit", "5Mbit"]}
+    results = made(tmp_path / "r.duckdb", matrix=keys, seeds=[1])
+    results.plot("cdf", by="aqm", mean_over="class")
+    assert drawn["by"] == ["aqm"] and drawn["facet"] == ["bottleneck.rate"]
+    assert drawn["title"] == "1 run together, over class"
+    order = ["pie", "codel", "pfifo"]
+    assert drawn.frame.schema["aqm"] == pl.Enum(order)
+    for kind, key in (("lines", "bottleneck.aqm"), ("bars", "bottleneck.aqm"), ("box", "bottleneck.aqm")):
+        results.plot(kind)
+        assert drawn.frame.schema[key] == pl.Enum(order), kind
+    results.plot("series", by="aqm", value="sojourn")
+    assert drawn.args[0][0].frame.schema["bottleneck.aqm"] == pl.Enum(order)
+    assert results.table("goodput", "aqm").frame["aqm"].unique(maintain_order=True).to_list() == order
+    assert list(dict.fromkeys(results.tidy()["bottleneck.aqm"])) == order
 
 
 def test_udp_is_no_flow_of_a_congestion_control(traffic: Results) -> None:
@@ -248,16 +383,16 @@ def test_udp_is_no_flow_of_a_congestion_control(traffic: Results) -> None:
 
 
 def test_what_cannot_be_drawn_says_why(matrix: Results, single: Results) -> None:
-    with pytest.raises(InputError, match="--rows: found flow, while jain is of the whole run"):
+    with pytest.raises(InputError, match="rows: flow tells parts apart, while jain is of the whole run"):
         matrix.table("jain", "flow")
-    with pytest.raises(InputError, match=r"slowdown_mean of each .* have none, allowed: runs with \[\[web\]\]"):
+    with pytest.raises(InputError, match=r"these runs have no .* slowdown_mean is; it needs runs with \[\[web\]\]"):
         matrix.table("slowdown")
-    with pytest.raises(InputError, match=r"found rtae, .*\(nearest: rate\)"):
+    with pytest.raises(InputError, match=r"unknown key rtae; did you mean rate\?"):
         matrix.plot(against="rtae")
     with pytest.raises(InputError) as raised:
         matrix.table("rtt", of="runs")
     assert raised.value.nearest != "rtt"
-    with pytest.raises(InputError, match="runs that differ in nothing"):
+    with pytest.raises(InputError, match="the runs differ in nothing"):
         single.plot("lines")
 
 
@@ -281,3 +416,67 @@ def test_changes_of_rate_are_written_with_units(tmp_path: Path) -> None:
     assert set(key.ordered) == {"1Mbit at 50ms", "1Mbit at 100ms", "none"}
     zero = made(tmp_path / "z.duckdb", matrix={"flows[*].base_rtt": ["0ms", "5ms"]})
     assert zero.key("flows[*].base_rtt").ordered == ["0ms", "5ms"] and len(zero.where("base_rtt=0")) == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "refused"),
+    [
+        ("lines", {"log_y": True}, None),
+        ("lines", {"log_x": True}, None),
+        ("bars", {"log_y": True}, None),
+        ("bars", {"log_x": True}, "log_x: the axis has no numbers to scale"),
+        ("box", {"log_y": True}, None),
+        ("cdf", {"log_x": False}, None),
+        ("ccdf", {"log_y": False}, "log_y: the axis is logarithmic for this kind"),
+        ("heat", {"log_x": True}, "log_x: the axis has no numbers to scale"),
+        ("series", {"log_x": True}, "log_x: the axis has no numbers to scale"),
+        ("shares", {"log_y": True}, "log_y: the axis has no numbers"),
+        *((kind, {"width": 6.0}, None) for kind in ("lines", "bars", "box", "cdf", "heat", "series", "shares")),
+        *((kind, {"font_size": 10.0}, None) for kind in ("lines", "bars", "box", "cdf", "heat", "series", "shares")),
+        *((kind, {"title": "Mine"}, None) for kind in ("lines", "bars", "box", "cdf", "heat", "series", "shares")),
+        ("lines", {"height": 5.0}, None),
+    ],
+)
+def test_an_option_changes_the_figure_or_is_refused(
+    matrix: Results, kind: str, options: dict[str, Any], refused: str | None
+) -> None:
+    chosen = matrix.where("seed=1") if kind == "series" else matrix
+    usual = plotting.plot(chosen, kind)
+    if refused:
+        with pytest.raises(InputError, match=refused):
+            plotting.plot(chosen, kind, **options)
+        return
+    drawn = plotting.plot(chosen, kind, **options)
+    assert drawn._repr_png_() != usual._repr_png_()
+    if "width" in options:
+        assert abs(drawn.get_size_inches()[0] - 6) < 0.06
+    if "title" in options:
+        written = [text.get_text() for text in drawn.texts]
+        assert ("Mine" in written) == (options["title"] == "Mine")
+
+
+def test_a_title_is_that_of_the_experiment_with_what_is_drawn_below(tmp_path: Path) -> None:
+    titled = made(tmp_path / "r.duckdb", title="Two queues", matrix=MATRIX)
+    subject, _, setting = (plotting.plot(titled, "lines").around.title or "").partition("\n")
+    assert subject == "Two queues" and setting.startswith("mean and 95 % interval")
+    assert (plotting.plot(titled, "lines", title="Mine").around.title or "").startswith("Mine\nmean and")
+    assert plotting.plot(titled, "lines", title="").around.title is None
+    without = made(tmp_path / "s.duckdb", matrix=MATRIX)
+    assert (plotting.plot(without, "lines").around.title or "").startswith("\nmean and 95 % interval")
+
+
+def test_goodput_above_the_rate_is_explained(tmp_path: Path, drawn: Drawn) -> None:
+    table = {
+        "duration": "5s",
+        "seeds": [1],
+        "flows": [{"cc": "cubic", "base_rtt": "40ms"}],
+        "record": {"interval": "50ms"},
+    }
+    lossy = dumbbell.run(
+        described(**table, bottleneck={"rate": "20Mbit", "aqm": "codel"}), output=tmp_path / "r.duckdb"
+    )
+    assert lossy.series["goodput_mbit"].max() > 20.5  # a hole that is filled frees what waited behind it
+    lossy.plot("series", value="goodput")
+    assert "a hole was filled" in drawn["title"]
+    lossy.plot("series", value="cwnd")
+    assert drawn["title"] is None

@@ -71,7 +71,9 @@ def test_one_name_is_described(name: str, expected: str) -> None:
 def test_unknown_names_are_one_line_with_the_nearest(name: str, near: str | None) -> None:
     with pytest.raises(InputError) as error:
         reference.describe(name)
-    assert error.value.nearest == near and str(error.value).startswith(f'describe: found "{name}", allowed: a table, ')
+    assert error.value.nearest == near and str(error.value).startswith(
+        f'describe: unknown table, key, algorithm, profile or column "{name}"; '
+    )
 
 
 def test_describe_takes_a_name_or_all(command: Command) -> None:
@@ -80,4 +82,4 @@ def test_describe_takes_a_name_or_all(command: Command) -> None:
     assert command("describe", "--all").stdout == reference.markdown()
     for line in (["describe"], ["describe", "codel", "--all"]):
         done = command(*line)
-        assert done.returncode == 2 and done.stderr.startswith("describe: found ")
+        assert done.returncode == 2 and done.stderr.startswith("describe: ")

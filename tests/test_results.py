@@ -57,7 +57,7 @@ def test_a_mean_over_unlike_runs_is_taken_if_it_is_asked_for(three_sweeps: Resul
     assert own.frame.sort("bottleneck.rate")["mean"].to_list() == pytest.approx(runs["jain"].to_list())
     assert set(own.frame["n"]) == {3}, "seeds, not runs"
     assert "mean over hosts.ecn" in str(three_sweeps.table("jain", mean_over=["hosts.ecn", "target"]))
-    with pytest.raises(InputError, match=r"--mean-over: found hosts.ecm, allowed: .* \(nearest: hosts.ecn\)"):
+    with pytest.raises(InputError, match=r"mean_over: unknown key hosts.ecm; did you mean hosts.ecn\?"):
         three_sweeps.table("jain", mean_over=["hosts.ecm"])
 
 
@@ -72,7 +72,7 @@ def test_runs_of_an_older_engine_are_left_out_and_named(tmp_path: Path) -> None:
     both = dumbbell.open(results.path, engine="all")
     assert len(both) == 6 and both.notes == [] and both.dimensions[0].name == "engine_version"
     assert both.table("jain").frame.height == 2
-    with pytest.raises(InputError, match=r"engine_version: found new, allowed: .*old"):
+    with pytest.raises(InputError, match=r"unknown engine new; .*nown are .*old"):
         len(dumbbell.open(results.path, engine="new"))
 
 
@@ -138,11 +138,11 @@ def test_units_count_in_conditions(three_sweeps: Results) -> None:
     assert len(three_sweeps.where("aqm=codel")) == 12, "as a table shows it: with the default target"
     assert len(three_sweeps.where("aqm=codel(target=20ms)")) == 6
     for text, message in (
-        ("rate=30Mbit", "--where: rate: found 30Mbit, allowed: 10Mbit, 20Mbit"),
-        ("rate=20ms", '--where: rate: found "20ms", allowed: a rate'),
-        ("seed=9", "--where: seed: found 9, allowed: 1, 2, 3"),
-        ("rate", "--where: found rate, allowed: KEY=VALUE"),
-        ("rte=20Mbit", r"--where: found rte, allowed"),
+        ("rate=30Mbit", "where: rate: unknown value 30Mbit; did you mean 20Mbit? Known are 10Mbit, 20Mbit"),
+        ("rate=20ms", 'where: rate is "20ms"; it must be a rate'),
+        ("seed=9", "where: seed: unknown value 9; known are 1, 2, 3"),
+        ("rate", 'where is "rate"; it must be KEY=VALUE'),
+        ("rte=20Mbit", r"where: unknown key rte; did you mean rate"),
     ):
         with pytest.raises(InputError) as error:
             three_sweeps.where(text)
@@ -153,12 +153,12 @@ def test_conditions_on_flows_keep_flows_and_are_refused_for_measures_of_runs(thr
     reno = three_sweeps.where("cc=reno", "hosts.ecn=true", "target=5ms")
     assert reno.flows["cc"].unique().to_list() == ["reno"] and reno.flows.height == 6
     assert reno.series["flow"].unique().to_list() == [1]
-    with pytest.raises(InputError, match="which some flows have, while jain is of the whole run"):
+    with pytest.raises(InputError, match="cc=reno keeps parts of runs, while jain is of the whole run"):
         reno.table("jain")
 
 
 def test_what_belongs_to_a_run_is_not_shown_as_a_flows(three_sweeps: Results) -> None:
-    with pytest.raises(InputError, match="--rows: found cc, in which the flows of a run differ, while jain"):
+    with pytest.raises(InputError, match="rows: the flows of a run differ in cc, while jain"):
         three_sweeps.table("jain", "cc")
     assert three_sweeps.measure("drops").table == "runs"
     assert three_sweeps.measure("flows.drops_aqm").table == "flows"
@@ -225,9 +225,9 @@ def test_sql_sees_these_runs_and_frames_of_the_caller(three_sweeps: Results) -> 
         == 6
     )
     assert some.sql("SELECT count(*) AS n FROM mine", mine=pa.table({"x": [1, 2]}))["n"][0] == 2
-    with pytest.raises(InputError, match=r"sql: found .*, allowed: a query"):
+    with pytest.raises(InputError, match=r"sql is .*; it must be a query"):
         some.sql("SELECT nothing FROM nowhere")
-    with pytest.raises(InputError, match=r"sql: found .*Conversion"):
+    with pytest.raises(InputError, match=r"sql is .*Conversion"):
         some.sql("SELECT CAST(cc AS INTEGER) FROM flows")
     assert some.arrow("runs").num_rows == 6 and isinstance(some.arrow(), pa.Table)
 
@@ -260,9 +260,9 @@ def test_paths_bytes_and_numbers_do_what_is_expected(tmp_path: Path, small: Path
     results = dumbbell.run(small, {"seeds": [np.int64(1)], "duration": "100ms", "bottleneck.rate": "5Mbit"})
     assert results.runs["seed"].to_list() == [1, 1]
     assert len(dumbbell.run(str(small).encode(), {"duration": "100ms"}, output=tmp_path / "r.duckdb")) == 8
-    with pytest.raises(ValueError, match="allowed: a file name or a path"):
+    with pytest.raises(ValueError, match="it must be a file name or a path"):
         dumbbell.run(3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no file"):
+    with pytest.raises(ValueError, match="there is no such file"):
         dumbbell.open(tmp_path / "none.duckdb")
 
 

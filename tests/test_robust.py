@@ -71,7 +71,7 @@ def used(path: Path, plan: experiment.Experiment) -> int | None:
             assert all(store.table(name) is not None for name in TABLES)
         report = sweep.run([plan], path)
     except InputError as error:
-        assert len(str(error).splitlines()) == 1 and str(error).startswith(f"{path}: found ")
+        assert len(str(error).splitlines()) == 1 and str(error).startswith(f"{path}: ")
         return None
     assert (report.kept, report.done, report.failed) == (kept, len(plan) - kept, [])
     return kept
@@ -120,7 +120,10 @@ def test_a_full_disk_is_one_line_and_what_is_finished_is_kept(most: int, tmp_pat
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     place = output if most > 274_432 else tempfile.gettempdir()  # where an empty file is made first
-    assert done.stderr == f"{place}: found no room for more (file too large), allowed: a disk with free space\n"
+    assert (
+        done.stderr
+        == f"{place}: it cannot be written: no room for more (file too large); choose a disk with free space\n"
+    )
     left = {path.name for path in tmp_path.iterdir()} - {"many.toml"}
     if most < 274_432:
         # not even an empty file has room: none is left that looks like one
@@ -141,7 +144,7 @@ def test_a_second_sweep_on_one_file_is_refused(tmp_path: Path, command: Command)
         wait_for(output.exists, first)
         second = command("run", plan, "-o", output)
         assert second.returncode == 2
-        assert second.stderr.startswith(f"{output}: found a file in use by process {first.pid}, allowed: ")
+        assert second.stderr.startswith(f"{output}: it is in use by process {first.pid}; ")
         assert len(second.stderr.splitlines()) == 1
         assert first.poll() is None, "the first is not disturbed"
         first.send_signal(signal.SIGINT)
@@ -151,7 +154,7 @@ def test_a_second_sweep_on_one_file_is_refused(tmp_path: Path, command: Command)
 
 def test_results_are_read_while_a_sweep_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan, output, folder = tmp_path / "many.toml", tmp_path / "r.duckdb", tmp_path / "snapshots"
-    plan.write_text(MANY.replace('"20s"', '"200s"'))
+    plan.write_text(MANY.replace('"20s"', '"400s"'))
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     line = [sys.executable, "-c", f"{OFTEN}; {RUN}", str(plan), "-o", str(output), "--jobs", "1"]
@@ -165,12 +168,16 @@ def test_results_are_read_while_a_sweep_writes_them(tmp_path: Path, monkeypatch:
             assert flows.height == 2 * runs.height, "whole commits"
             if runs.height > (seen[-1] if seen else 0):
                 seen.append(runs.height)
-            return len(seen) == 3
+            return len(seen) == 2
 
         wait_for(grown, writer)
+        writer.send_signal(signal.SIGSTOP)  # so that it does not end meanwhile
         assert writer.poll() is None, "the sweep has not ended"
-        with pytest.raises(InputError, match=f"a file in use by process {writer.pid}"):
-            Store.open(output, write=True)
+        try:
+            with pytest.raises(InputError, match=f"it is in use by process {writer.pid}"):
+                Store.open(output, write=True)
+        finally:
+            writer.send_signal(signal.SIGCONT)
         assert writer.wait(timeout=60) == 0
     assert list(folder.iterdir()) == [], "snapshots are removed"
     assert contents(output)["runs"].height == 24 > seen[-1]

@@ -144,7 +144,7 @@ def refused(path: Path, command: Command, small: Path, word: str) -> None:
         done = command(*line)
         assert done.returncode == 2, (line, done)
         assert len(done.stderr.splitlines()) == 1 and word in done.stderr, done.stderr
-        assert done.stderr.startswith(f"{path}: found ")
+        assert done.stderr.startswith(f"{path}: ")
         assert path.read_bytes() == before
 
 
@@ -154,7 +154,7 @@ def test_files_that_are_no_results_are_left_alone(small: Path, tmp_path: Path, c
     refused(text, command, small, "another kind of file")
     empty = tmp_path / "empty"
     empty.touch()
-    refused(empty, command, small, "another kind of file")
+    refused(empty, command, small, "this is an empty file")
     other = tmp_path / "other.duckdb"
     with contextlib.closing(duckdb.connect(str(other))) as connection:
         connection.execute("CREATE TABLE mine AS SELECT 1")
@@ -165,7 +165,12 @@ def test_results_of_an_earlier_format_are_left_alone(small: Path, tmp_path: Path
     old = tmp_path / "old.duckdb"
     with contextlib.closing(duckdb.connect(str(old))) as connection:
         connection.execute("CREATE TABLE dumbbell AS SELECT 2 AS format")
-    refused(old, command, small, "results in format 2, allowed: format 5; run the experiment again with this version")
+    refused(
+        old,
+        command,
+        small,
+        "results in format 2; it must be results in format 5; run the experiment again with this version",
+    )
 
 
 def test_damaged_results_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:
@@ -181,7 +186,7 @@ def test_damaged_results_are_left_alone(small: Path, tmp_path: Path, command: Co
     for name, damaged in damages.items():
         path = tmp_path / f"{name}.duckdb"
         path.write_bytes(damaged)
-        refused(path, command, small, "a file that cannot be used")
+        refused(path, command, small, "it is damaged")
 
 
 def test_results_in_use_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:
@@ -194,7 +199,7 @@ def test_results_in_use_are_left_alone(small: Path, tmp_path: Path, command: Com
         holder.stdout.readline()
         done = command("run", small, "-o", path)
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
-        assert done.stderr.startswith(f"{path}: found a file in use by process {holder.pid}, allowed: ")
+        assert done.stderr.startswith(f"{path}: it is in use by process {holder.pid}; ")
         for reading in (["run", small, "-o", path, "--dry-run"], ["table", path]):
             assert command(*reading).returncode == 0, "what only reads goes on"
         holder.stdin.close()
@@ -203,9 +208,9 @@ def test_results_in_use_are_left_alone(small: Path, tmp_path: Path, command: Com
 def test_results_in_use_by_the_same_process_stay_locked(small: Path, tmp_path: Path, command: Command) -> None:
     path = tmp_path / "r.duckdb"
     with Store.open(path, write=True):
-        with pytest.raises(InputError, match="a file in use"):
+        with pytest.raises(InputError, match="it is in use; "):
             Store.open(path)
-        assert "a file in use" in command("run", small, "-o", path).stderr
+        assert "it is in use" in command("run", small, "-o", path).stderr
 
 
 def test_a_log_without_its_file_is_left_alone(small: Path, tmp_path: Path, command: Command) -> None:

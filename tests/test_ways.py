@@ -26,64 +26,61 @@ def line(settings: list[str] | None = None, **changes: Any) -> str:
     [
         (
             {"matrix": {"bottleneck.rate": ["1Mbit", "2Mbit", "1000kbit"]}},
-            'matrix."bottleneck.rate"[2]: found "1Mbit" and "1000kbit", which make the same run, allowed: values that '
-            "differ",
+            'matrix."bottleneck.rate"[2]: "1Mbit" and "1000kbit" make the same run; use values that differ',
         ),
         (
             {"matrix": {"flows[0].cc, flows[1].cc": [["reno", "cubic"], ["reno", {"name": "cubic"}]]}},
-            'matrix."flows[0].cc, flows[1].cc"[1]: found ["reno", "cubic"] and ["reno", {name = "cubic"}], which make '
-            "the same run, allowed: values that differ",
+            'matrix."flows[0].cc, flows[1].cc"[1]: ["reno", "cubic"] and ["reno", {name = "cubic"}] make '
+            "the same run; use values that differ",
         ),
         (
             {"flows": [FLOW, FLOW | {"start": "2s"}]},
-            'flows[1].start: found "2s" in a run of 2s, allowed: a time before the end of the run',
+            'flows[1].start is "2s" in a run of 2s; it must be a time before the end of the run',
         ),
         (
             {"udp": [{"start": {"uniform": ["3s", "4s"]}}]},
-            'udp[0].start: found "3s" in a run of 2s, allowed: a time before the end of the run',
+            'udp[0].start is "3s" in a run of 2s; it must be a time before the end of the run',
         ),
         (
             {
                 "matrix": {"duration": ["9s", "5s"]},
                 "bottleneck": {"aqm": "codel", "rate_changes": [{"at": "6s", "rate": "1Mbit"}]},
             },
-            'matrix."duration"[1]: bottleneck.rate_changes[0].at: found "6s" in a run of 5s, allowed: a time before '
+            'matrix."duration"[1]: bottleneck.rate_changes[0].at is "6s" in a run of 5s; it must be a time before '
             "the end of the run",
         ),
         (
             {"matrix": {"bottleneck": {"rate": ["1Mbit"]}}},
-            'matrix: found the key bottleneck.rate without quotes, allowed: keys in quotes: "bottleneck.rate" = [...]',
+            'matrix: the key bottleneck.rate is without quotes; use keys in quotes: "bottleneck.rate" = [...]',
         ),
         (
             {"override": [{"when": {"bottleneck": {"rate": "1Mbit"}}, "set": {"duration": "1s"}}]},
-            'override[0].when."bottleneck": found the key bottleneck.rate without quotes, allowed: keys in quotes, '
+            'override[0].when."bottleneck": the key bottleneck.rate is without quotes; use keys in quotes, '
             'such as "bottleneck.rate"',
         ),
         (
             {"override": [{"when": {"duration": "2s"}, "set": {"hosts": {"ecn": False}}}]},
-            "override[0].set: found the key hosts.ecn without quotes, allowed: keys in quotes, "
+            "override[0].set: the key hosts.ecn is without quotes; use keys in quotes, "
             'such as "bottleneck.rate"; a table is never set as a whole',
         ),
         (
             {"override": [{"when": {"bottleneck.rate": "3Mbit"}, "set": {"duration": "1s"}}]},
-            "override[0].when: found a condition that no run meets, "
-            "allowed: keys and values of some runs of the matrix",
+            "override[0].when: no run meets this condition; it needs keys and values of some runs of the matrix",
         ),
         (
             {
                 "matrix": {"bottleneck.rate": ["1Mbit", "2Mbit"]},
                 "override": [{"when": {"bottleneck.rate": "1Mbit"}, "set": {"bottleneck.rate": "3Mbit"}}],
             },
-            "override[0].set: found bottleneck.rate, "
-            'allowed: a key that the matrix does not set: "bottleneck.rate" does',
+            'override[0].set: bottleneck.rate and the matrix\'s "bottleneck.rate" do not go together; use another key',
         ),
-        ({"title": {1, 2}}, "title: found {1, 2} (set), allowed: text, a number, true, false, a list or a table"),
+        ({"title": {1, 2}}, "title is {1, 2} (set); it must be text, a number, true, false, a list or a table"),
         (
             {"duration": datetime.date(2026, 1, 2)},
-            "duration: found 2026-01-02 (date), allowed: text, a number, true, false, a list or a table",
+            "duration is 2026-01-02 (date); it must be text, a number, true, false, a list or a table",
         ),
-        ({"hosts": {1: True}}, "hosts: found the key 1 (int), allowed: keys that are text"),
-        ({"title": b"\xff"}, "title: found b'\\xff', allowed: text, or bytes that are UTF-8"),
+        ({"hosts": {1: True}}, "hosts: a key is 1 (int); it must be text"),
+        ({"title": b"\xff"}, "title is b'\\xff'; it must be text, or bytes that are UTF-8"),
     ],
 )
 def test_one_line_says_what_is_wrong(changes: dict[str, Any], expected: str) -> None:
@@ -98,7 +95,7 @@ def test_values_that_make_one_run_in_some_cells_only_are_different() -> None:
     }
     assert len({cell.key for cell in parsed(matrix=matrix).cells()}) == 3
     one_profile = {"flows[*].cc": matrix["flows[*].cc"]}
-    assert "which make the same run" in line(matrix=one_profile, hosts={"profile": "linux-5.4"})
+    assert "make the same run" in line(matrix=one_profile, hosts={"profile": "linux-5.4"})
 
 
 def test_large_matrices_are_checked_for_overrides_too() -> None:
@@ -107,7 +104,7 @@ def test_large_matrices_are_checked_for_overrides_too() -> None:
     met = {"when": {"flows[0].base_rtt": "200us", "flows[1].base_rtt": "200us"}, "set": {"duration": "1s"}}
     assert len(parsed(matrix=matrix, override=[met])) == 40_000
     unmet = met | {"when": {"flows[0].base_rtt": "200us", "flows[1].base_rtt": "201us"}}
-    assert "override[0].when: found a condition that no run meets" in line(matrix=matrix, override=[unmet])
+    assert "override[0].when: no run meets this condition" in line(matrix=matrix, override=[unmet])
 
 
 @pytest.mark.parametrize(
@@ -123,10 +120,8 @@ def test_large_matrices_are_checked_for_overrides_too() -> None:
 )
 def test_a_setting_that_would_make_labels_lie_names_the_axis(matrix: dict[str, Any], setting: str, axis: str) -> None:
     key = setting.partition("=")[0]
-    allowed = f"a key that the matrix does not set, or its whole axis, {axis}=[...]"
-    assert line([setting], matrix=matrix) == f"test.toml: --set: found {key}, allowed: {allowed}".replace(
-        "test.toml: --set", "--set"
-    )
+    allowed = f"another key, or the whole axis, {axis}=[...]"
+    assert line([setting], matrix=matrix) == f"overrides: {key} and the matrix do not go together; use {allowed}"
 
 
 def test_settings_beside_the_matrix_are_kept() -> None:
@@ -139,7 +134,10 @@ def test_settings_beside_the_matrix_are_kept() -> None:
     only_slow = [{"when": {"bottleneck.rate": "1Mbit"}, "set": {"duration": "1s"}}]
     slow = described(matrix={"bottleneck.rate": ["1Mbit", "2Mbit"]}, override=only_slow)
     assert len(experiment.parse(slow, "f", ["bottleneck.rate=40Mbit"])) == 1, "an override may have nothing left to do"
-    assert line(["duration=1s", "duration=2s"]) == '--set: found "duration" twice, allowed: each key once'
+    assert (
+        line(["duration=1s", "duration=2s"])
+        == 'overrides: two values of "duration" do not go together; use each key once'
+    )
 
 
 def test_python_values_are_read_as_what_they_mean(tmp_path: Path) -> None:
@@ -161,21 +159,21 @@ def test_python_values_are_read_as_what_they_mean(tmp_path: Path) -> None:
 
 
 def test_bad_input_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match="duration: found 3"):
+    with pytest.raises(ValueError, match="duration is 3; did you mean"):
         parsed(duration=3)
 
 
 def test_an_empty_file_is_one_good_line(tmp_path: Path, command: Command) -> None:
     path = tmp_path / "empty.toml"
     path.write_text("# nothing yet\n")
-    expected = f"{path}: found nothing in it, allowed: an experiment, such as dumbbell list experiments names\n"
+    expected = f"{path}: there is nothing in it; it must be an experiment, such as dumbbell list experiments names\n"
     assert command("run", path).stderr == expected
 
 
 def test_unquoted_keys_of_a_file(tmp_path: Path, command: Command) -> None:
     path = tmp_path / "bad.toml"
     path.write_text(SMALL.partition("[matrix]")[0] + '[matrix]\nbottleneck.rate = ["1Mbit"]\n')
-    assert 'allowed: keys in quotes: "bottleneck.rate" = [...]' in command("run", path).stderr
+    assert 'use keys in quotes: "bottleneck.rate" = [...]' in command("run", path).stderr
 
 
 def test_the_version_is_that_of_package_and_engine(command: Command) -> None:

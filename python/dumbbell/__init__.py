@@ -9,7 +9,7 @@ from typing import Any
 
 from dumbbell import sweep as _sweep
 from dumbbell._native import engine_version
-from dumbbell.errors import InputError
+from dumbbell.errors import Conflict, InputError, WrongValue
 from dumbbell.errors import shown as _shown
 from dumbbell.experiment import Experiment, load, parse
 from dumbbell.linux.engine import engine as _linux_engine
@@ -24,7 +24,7 @@ def open(path: str | PathLike[str], *, engine: str | None = None) -> Results:  #
     """Return the results in a file; raises InputError if it is none.
 
     They are those of the newest simulator that the file has runs of, or of another engine if it has none of that;
-    `engine` asks for "sim", "linux", a version, or "all".
+    `engine` asks for "sim", "linux" (all kernels), "linux:NAME", a version, or "all".
     """
     return Results(_path(path), engine=engine)
 
@@ -53,8 +53,8 @@ def run(
     match experiment:
         case Experiment():
             if overrides:
-                raise InputError(
-                    "run", "", "overrides of a checked experiment", "overrides where it is read: load, parse"
+                raise Conflict(
+                    "run", "", "overrides and a checked experiment", "overrides where it is read, in load or parse"
                 )
             checked = experiment
         case Mapping():
@@ -84,5 +84,5 @@ def _path(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:
     try:
         name = fspath(path)
     except TypeError:
-        raise InputError("file", "", _shown(path), "a file name or a path") from None
+        raise WrongValue("", "file", _shown(path), "a file name or a path") from None
     return name.decode(errors="surrogateescape") if isinstance(name, bytes) else name

@@ -2,18 +2,18 @@
 
 import json
 import math
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-from matplotlib.lines import Line2D
-from matplotlib.text import Annotation
 
 from dumbbell import figures, results
 from dumbbell.aggregate import half_width, times
 from dumbbell.compare import alike, only_flows
-from dumbbell.errors import InputError
+from dumbbell.errors import Nothing
 from dumbbell.figures import Picture, Series
 from dumbbell.tables import aligned
 
@@ -21,8 +21,12 @@ TARGET_MS = 5.0  # of CoDel; a queue below it is drained
 STANDARD = {"reno": 0.5, "cubic": 0.7}
 DEFAULTS = {"reno": 0.8, "cubic": 0.85}  # RFC 8511 section 3.1
 SLIDES = (1.25, 2.0)  # mean throughput ratio of CUBIC with 0.7 to 0.85 to standard TCP, as the slides have it
+_EMPTY_MS = 0.05  # a packet that waits less met an empty queue
 WITHIN_S = 60.0  # longest time for convergence: what convergence.toml leaves after the latest entry
-_WITHOUT_ABE = "Standard TCP, without ABE: beta " + ", ".join(f"{beta:g} ({cc})" for cc, beta in STANDARD.items())
+_NAMES = {"cc": {"reno": "NewReno", "cubic": "CUBIC"}, "aqm": {"codel": "CoDel", "pie": "PIE"}}
+_WITHOUT_ABE = "Standard TCP, without ABE: beta " + ", ".join(
+    f"{beta:g} ({_NAMES['cc'][cc]})" for cc, beta in STANDARD.items()
+)
 _PLACE = ("aqm", "rate", "rtt")
 _MEASURES = {
     "goodput_total_mbit": "goodput_total_mbit",
@@ -83,28 +87,34 @@ EXPERIMENTS = ("gain", "convergence", "coexistence", "slow-start", "short")
 class Results:
     """Runs of experiments/abe with what tells them apart.
 
-    Raises InputError if runs of a file are missing, or if runs differ in something that no figure shows.
+    Raises InputError if there are none, or if runs differ in something that no figure shows; `notes` say what lacks.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        found = results.Results(path)
+    def __init__(self, source: str | Path | results.Results) -> None:
+        found = results.Results.opened(source)
         rows = [row for row in found.runs.iter_rows(named=True) if _has_abe(json.loads(row["config"]))]
         if not rows:
-            raise InputError(str(path), "", "no run with ABE", "results of experiments/abe/*.toml")
+            raise Nothing(str(found.path), "", "no run with ABE", "results of experiments/abe/*.toml")
         self.notes = found.notes
         self.runs = pl.DataFrame([_describe(row) for row in rows], infer_schema_length=None)
-        missing = [name for name in EXPERIMENTS if self.of(name).is_empty()]
-        if missing:
-            runs = f"no runs of {', '.join(missing)} by the latest engine that the file has runs of"
-            raise InputError(str(path), "", runs, "results of experiments/abe/*.toml")
+        if self.missing:
+            left = f"no runs of {', '.join(self.missing)}, nor figures of them: experiments/abe/*.toml make them"
+            self.notes = [*self.notes, left]
         places = self.runs.select(pl.exclude("key", "seed", "hash", "convergence", *_MEASURES)).columns
         configs = {row["key"]: row for row in rows}
         for (experiment, *_), keys in self.runs.group_by("experiment", *(p for p in places if p != "experiment")):
             if experiment in EXPERIMENTS:
                 alike([configs[key] for key in keys["key"]], f"one place of {experiment}.toml")
-        overshooting = results.Results(path, keys=self.of("slow-start")["key"])  # no figure shows series of the others
         self._tables = {name: found.frame(name) for name in ("flows", "sojourn")}
-        self._tables |= {name: overshooting.frame(name) for name in ("series", "queue_series")}
+        overshoots = self.of("slow-start")["key"]  # no figure shows series of the others
+        if not overshoots.is_empty():
+            overshooting = found.only(overshoots)
+            self._tables |= {name: overshooting.frame(name) for name in ("series", "queue_series")}
+
+    @property
+    def missing(self) -> list[str]:
+        """Files of experiments/abe that have no runs here."""
+        return [name for name in EXPERIMENTS if self.of(name).is_empty()]
 
     def of(self, experiment: str) -> pl.DataFrame:
         """Return the runs of one file of experiments/abe."""
@@ -113,6 +123,11 @@ class Results:
     def table(self, name: str, keys: pl.Series) -> pl.DataFrame:
         """Return the rows of a table that belong to runs."""
         return self._tables[name].filter(pl.col("key").is_in(keys.implode()))
+
+    def sojourns(self) -> pl.DataFrame:
+        """Return the histograms of the time in queue that are drawn."""
+        runs = shown_sojourns(self)
+        return self.table("sojourn", runs["key"]).join(runs, on="key")
 
     def gains(self) -> pl.DataFrame:
         """Return goodput and sojourn of one flow beside those without ABE seed by seed: means, interval of `gain`.
@@ -149,8 +164,14 @@ class Results:
 
 def _in_order(runs: pl.DataFrame) -> pl.DataFrame:
     """Return rows with the names that figures show: congestion controls in the slides' order, units in the keys."""
-    return runs.with_columns(pl.col("cc").cast(pl.Enum(list(STANDARD)))).rename(
-        {"beta": "beta_ecn", "rtt": "rtt_ms", "rate": "rate_mbit"}, strict=False
+    return _called(runs, "cc", "aqm").rename({"beta": "beta_ecn", "rtt": "rtt_ms", "rate": "rate_mbit"}, strict=False)
+
+
+def _called(runs: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """Return rows with the usual names of congestion controls and queue disciplines, in the slides' order."""
+    names = pl.Enum([name for key in keys for name in _NAMES[key].values()])
+    return runs.with_columns(
+        pl.col(key).cast(pl.String).replace_strict(_NAMES[key], return_dtype=names) for key in keys
     )
 
 
@@ -161,7 +182,7 @@ def _named_rtts(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _gain(results: Results) -> Picture:
     gains = _in_order(results.gains().filter(pl.col("abe")))
-    shown = gains.filter((pl.col("rate_mbit") == 10) | (pl.col("cc") == "cubic"))  # as in the slides
+    shown = gains.filter((pl.col("rate_mbit") == 10) | (pl.col("cc") == "CUBIC"))  # as in the slides
     picture = figures.lines(
         _named_rtts(shown),
         "rtt_ms",
@@ -173,30 +194,33 @@ def _gain(results: Results) -> Picture:
         columns="aqm",
         x_label="base RTT",
         y_label="gain in goodput, %",
-        title=f"Means of {times(shown['n'])} runs and their 95 % intervals",
+        title="Gain in goodput over the same control without ABE\n"
+        f"one flow; means of {times(shown['n'])} starts, 95 % intervals",
     )
     picture.level(0)
     return picture
 
 
-def _sojourn(results: Results) -> Picture:
-    runs = results.of("gain").filter(pl.col("rate") == 10, pl.col("ecn"))
+def shown_sojourns(results: Results) -> pl.DataFrame:
+    """Return the runs whose time in queue is drawn: 80 ms and 10 Mbit/s, standard, RFC 8511's factor and 0.95."""
+    runs = results.of("gain").filter(pl.col("rate") == 10, pl.col("rtt") == 80, pl.col("ecn"))
     chosen = [(pl.col("cc") == cc) & pl.col("beta").is_in([STANDARD[cc], DEFAULTS[cc], 0.95]) for cc in STANDARD]
-    runs = runs.filter(pl.any_horizontal(chosen))
-    bins = _in_order(results.table("sojourn", runs["key"]).join(runs, on="key"))
-    picture = figures.cdf(
-        bins,
+    return runs.filter(pl.any_horizontal(chosen))
+
+
+def _sojourn(results: Results) -> Picture:
+    return figures.cdf(
+        _in_order(results.sojourns().with_columns(pl.col("from_ms").clip(_EMPTY_MS))),
         "from_ms",
         weight="packets",
         by="beta_ecn",
-        facet=["cc", "aqm"],
-        columns="rtt_ms",
-        x_label="sojourn, ms",
+        facet="cc",
+        columns="aqm",
+        log_x=True,
+        x_label="time in queue, ms",
         y_label="share of packets",
-        title=_WITHOUT_ABE,
+        title=f"Time in queue with and without ABE\n10 Mbit/s, 80 ms, six starts; {_WITHOUT_ABE}",
     )
-    next(iter(picture.panels.values())).set_xlim(0, 50)  # all panels have one axis
-    return picture.arrange()
 
 
 def convergences(results: Results) -> pl.DataFrame:
@@ -207,46 +231,27 @@ def convergences(results: Results) -> pl.DataFrame:
 
 
 def _convergence(results: Results) -> Picture:
-    mean = _in_order(convergences(results))
-    rtts = sorted(mean["rtt_ms"].unique())
+    runs = results.of("convergence")
+    place = ["cc", "aqm", "beta", "rtt"]
+    counts = runs.group_by(place).agg(runs=pl.len())
+    reached = runs.filter(pl.col("convergence").is_not_null()).join(counts, on=place).sort("convergence")
+    ranks = reached.with_columns(share=(pl.int_range(pl.len()) + 1).over(place) / pl.col("runs"))
+    begins = counts.with_columns(convergence=pl.lit(0.0), share=pl.lit(0.0))
+    curves = pl.concat([begins, ranks.select(begins.columns)]).unique([*place, "convergence"], keep="last")
     picture = figures.lines(
-        _named_rtts(mean),
-        "rtt_ms",
+        _in_order(curves.filter(pl.col("rtt") >= 80)),
         "convergence",
-        low="low",
-        high="high",
+        "share",
         by="beta_ecn",
-        facet="cc",
-        columns="aqm",
-        x_label="base RTT",
-        y_label="time to Jain 0.95, s",
-        title=f"{_WITHOUT_ABE}. Means of those of {times(mean['runs'])} runs that reach 0.95, 95 % intervals",
+        facet=["cc", "aqm"],
+        columns="rtt_ms",
+        log_x=False,
+        x_label="time to Jain's index 0.95, s",
+        y_label="share of runs",
+        title=f"Convergence of a new flow\n{times(counts['runs'])} runs; within {WITHIN_S:g} s; {_WITHOUT_ABE}",
     )
-    # at the upper edge, above all points and one below another, how many do not
-    late = mean.filter(pl.col("reached") < pl.col("runs")).sort("beta_ecn")
-    most = max(late.group_by("cc", "aqm", "rtt_ms").len()["len"].to_list(), default=0)
-    first = next(iter(picture.panels.values()))  # all panels have one axis
-    bottom, top = first.get_ylim()
-    first.set_ylim(bottom, bottom + (top - bottom) / (1 - 0.08 * most))
-    for row in late.iter_rows(named=True):
-        axes = picture.panels[row["cc"], row["aqm"]]
-        colour = picture.colours[figures.said("beta_ecn", row["beta_ecn"])]
-        place = rtts.index(row["rtt_ms"])
-        earlier = sum(note.xy[0] == place for note in axes.texts if isinstance(note, Annotation))
-        axes.annotate(
-            f"\N{WHITE CIRCLE} {row['runs'] - row['reached']} of {row['runs']}",
-            (place, 1),
-            xycoords=axes.get_xaxis_transform(),
-            xytext=(0, -12 * earlier),
-            textcoords="offset points",
-            va="top",
-            fontsize="small",
-            color=colour,
-        )
-        picture.entry(
-            f"runs not within {WITHIN_S:g} s", Line2D([], [], linestyle="none", marker="o", mfc="white", mec="0.2")
-        )
-    return picture.arrange()
+    picture.level(1)
+    return picture
 
 
 def _ratio(results: Results) -> Picture:
@@ -268,7 +273,7 @@ def _ratio(results: Results) -> Picture:
         .otherwise(pl.lit("standard TCP without ECN")),
     )
     picture = figures.lines(
-        mean,
+        _called(mean, "aqm"),
         "beta",
         "rate_ratio",
         low="low",
@@ -276,9 +281,10 @@ def _ratio(results: Results) -> Picture:
         by="rtt",
         facet="standard",
         columns="aqm",
-        x_label="beta_ecn",
+        x_label="beta with ABE",
         y_label="throughput ratio",
-        title=f"Means of {times(mean['n'])} runs and their 95 % intervals",
+        title="Throughput of 10 CUBIC flows with ABE over that of 10 without\n"
+        f"10 Mbit/s; means of {times(mean['n'])} runs, 95 % intervals",
     )
     for line in (line for axes in picture.panels.values() for line in axes.lines if line.get_label() == "mean"):
         line.set_linewidth(3)
@@ -286,14 +292,21 @@ def _ratio(results: Results) -> Picture:
     return picture.arrange()
 
 
-def _slow_start(results: Results) -> Picture:
-    overshoots = results.overshoots()
-    windows, queues, titles = [], [], []
+def slow_starts(results: Results) -> list[tuple[str, pl.DataFrame]]:
+    """Return a standard flow, an unlucky and a lucky one with ABE: what they are called, and their runs."""
+    overshoots, found = results.overshoots(), []
     for beta, best in ((0.5, False), (0.8, False), (0.8, True)):
         here = overshoots.filter(pl.col("beta") == beta, pl.col("reduction") == "immediate")
-        chosen = here.sort("goodput_total_mbit", descending=best).row(0, named=True)
-        own = pl.Series([chosen["key"]])
         luck = "standard" if beta == 0.5 else "lucky" if best else "unlucky"
+        found.append((luck, here.sort("goodput_total_mbit", descending=best).head(1)))
+    return found
+
+
+def _slow_start(results: Results) -> Picture:
+    windows, queues, titles = [], [], []
+    for luck, one in slow_starts(results):
+        chosen = one.row(0, named=True)
+        beta, own = chosen["beta"], pl.Series([chosen["key"]])
         titles.append(f"{luck}, beta {beta:g}, {chosen['rtt']:g} ms: {chosen['goodput_total_mbit']:.2f} Mbit/s")
         run = pl.lit(titles[-1])
         flow = results.table("series", own).select("time_s", pl.col("cwnd").cast(pl.Float64))
@@ -310,11 +323,12 @@ def _slow_start(results: Results) -> Picture:
                 pl.concat(queues).with_columns(runs),
                 "sojourn_mean_ms",
                 None,
-                "sojourn, ms",
+                "time in queue, ms",
                 levels=[(TARGET_MS, "target")],
             ),
         ],
         columns="run",
+        title="Window and queue after slow start\nNewReno, CoDel, reduced at once",
     )
 
 
@@ -331,9 +345,10 @@ def _reductions(results: Results) -> Picture:
         low="low",
         high="high",
         by="reduction",
-        x_label="beta_ecn",
-        y_label="reductions until the queue is drained",
-        title="Mean, smallest and largest over base RTTs",
+        x_label="beta with ABE",
+        y_label="reductions",
+        title="Reductions after slow start until the queue is drained\n"
+        "NewReno, CoDel; mean, least and largest over base RTTs",
     )
     betas = [0.5 + 0.005 * n for n in range(91)]
     picture.curve(betas, [math.log(0.5) / math.log(beta) for beta in betas], "log(0.5) / log(beta)")
@@ -367,9 +382,10 @@ def _completion(results: Results) -> Picture:
         by="beta_ecn",
         facet="cc",
         columns="aqm",
+        log_y=True,
         x_label="size",
         y_label="completion time / standard",
-        title="Mean, smallest and largest over base RTTs",
+        title="Completion time of short flows over that without ABE\nmean, least and largest over base RTTs",
     )
     picture.level(1)
     return picture
@@ -384,21 +400,25 @@ FIGURES = {
     "reductions": _reductions,
     "completion": _completion,
 }
+# the file of experiments/abe that each needs
+_NEEDS = {
+    "gain": "gain",
+    "sojourn": "gain",
+    "convergence": "convergence",
+    "ratio": "coexistence",
+    "slow-start": "slow-start",
+    "reductions": "slow-start",
+    "completion": "short",
+}
 
 
-def draw(results: Results, folder: str | Path) -> list[Path]:
-    """Draw every figure as `abe-….png` in `folder`; raises InputError if that cannot be written."""
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(str(folder), "", error.strerror or str(error), "a folder that can be written to") from None
-    paths = []
-    for name, figure in FIGURES.items():
-        try:
-            paths.append(figures.save(figure(results), Path(folder) / f"abe-{name}.png"))
-        except InputError as error:
-            raise error if error.file else error.within(f"abe-{name}") from None
-    return paths
+def draw(
+    results: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".png",)
+) -> list[Path]:
+    """Draw every figure that there are runs for, or one, as `abe-….png` in `folder`; raises InputError."""
+    there = {name: figure for name, figure in FIGURES.items() if _NEEDS[name] not in results.missing}
+    made = {f"abe-{name}": partial(figure, results) for name, figure in there.items()}
+    return figures.save_all(made, folder, only, formats)
 
 
 def _by(frame: pl.DataFrame, rows: list[str], column: str, value: str, form: str) -> str:
@@ -422,27 +442,34 @@ def _by(frame: pl.DataFrame, rows: list[str], column: str, value: str, form: str
 
 
 def tables(results: Results) -> str:
-    """Return the figures' numbers as Markdown tables, base RTT across."""
-    gains = results.gains()
-    abe = gains.filter(pl.col("abe"))
-    overshoots = results.overshoots().with_columns(pl.col("reductions").cast(pl.Float64))
-    coexistence = results.of("coexistence").with_columns(
-        standard=pl.when("rival_ecn").then(pl.lit("ECN")).otherwise(pl.lit("no ECN"))
-    )
-    flat = completions(results)
-    parts = [
-        (
-            f"Gain in goodput, %: means of {times(abe['n'])} runs",
-            _by(abe, ["cc", "aqm", "rate", "beta"], "rtt", "gain", "+.1f"),
-        ),
-        ("Sojourn P50 - standard, ms", _by(abe, ["cc", "aqm", "rate", "beta"], "rtt", "p50", "+.1f")),
-        ("Sojourn P99 / standard", _by(abe, ["cc", "aqm", "rate", "beta"], "rtt", "p99", ".2f")),
-        (
-            f"Time to Jain 0.95, s: mean of the runs that reach it within {WITHIN_S:g} s, and how many do if not all",
-            _by(results.of("convergence"), ["cc", "aqm", "beta"], "rtt", "convergence", ".1f"),
-        ),
-        ("Throughput ratio", _by(coexistence, ["cc", "aqm", "standard", "beta"], "rtt", "rate_ratio", ".2f")),
-        ("Reductions until drained", _by(overshoots, ["reduction", "beta"], "rtt", "reductions", ".0f")),
-        ("Completion time / standard, by size in kB", _by(flat, ["cc", "aqm", "beta"], "size", "ratio", ".3f")),
-    ]
-    return "\n\n".join(f"### {title}\n\n{table}" for title, table in parts)
+    """Return the figures' numbers as Markdown tables, base RTT across; those that there are runs for."""
+    place, by_rtt = ["cc", "aqm", "rate", "beta"], "rtt"
+    parts = []
+    if "gain" not in results.missing:
+        gains = results.gains()
+        own = gains.filter(pl.col("abe"))
+        parts += [
+            (f"Gain in goodput, %: means of {times(own['n'])} runs", _by(own, place, by_rtt, "gain", "+.1f")),
+            ("Time in queue, P50 - standard, ms", _by(own, place, by_rtt, "p50", "+.1f")),
+            ("Time in queue, P99 / standard", _by(own, place, by_rtt, "p99", ".2f")),
+        ]
+    if "convergence" not in results.missing:
+        title = f"Time to Jain 0.95, s: mean of the runs that reach it within {WITHIN_S:g} s; how many, if not all"
+        rows = results.of("convergence")
+        parts.append((title, _by(rows, ["cc", "aqm", "beta"], by_rtt, "convergence", ".1f")))
+    if "coexistence" not in results.missing:
+        coexistence = results.of("coexistence").with_columns(
+            standard=pl.when("rival_ecn").then(pl.lit("ECN")).otherwise(pl.lit("no ECN"))
+        )
+        parts.append(
+            ("Throughput ratio", _by(coexistence, ["cc", "aqm", "standard", "beta"], by_rtt, "rate_ratio", ".2f"))
+        )
+    if "slow-start" not in results.missing:
+        overshoots = results.overshoots().with_columns(pl.col("reductions").cast(pl.Float64))
+        parts.append(("Reductions until drained", _by(overshoots, ["reduction", "beta"], by_rtt, "reductions", ".0f")))
+    if "short" not in results.missing:
+        flat = completions(results)
+        parts.append(
+            ("Completion time / standard, by size in kB", _by(flat, ["cc", "aqm", "beta"], "size", "ratio", ".3f"))
+        )
+    return "\n\n".join([*(f"### {title}\n\n{table}" for title, table in parts), *results.notes])

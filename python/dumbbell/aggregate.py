@@ -9,8 +9,9 @@ import polars as pl
 from scipy.special import stdtrit
 
 from dumbbell import dimensions as dims
-from dumbbell.dimensions import Dimension
-from dumbbell.errors import InputError, nearest
+from dumbbell import parts, selecting
+from dumbbell.dimensions import NOTHING, Dimension
+from dumbbell.errors import Conflict, Nothing, Unfit, UnknownName, flag, nearest
 from dumbbell.results import PARTS, Measure, Results
 
 LEVEL = 0.95
@@ -67,7 +68,9 @@ class Axis:
 
 
 SEED = "seed of the run"
-_PART_COLUMNS = {"base_rtt": "base_rtt_ms", "which": "part"}
+# keys of parts of runs → the column of `Results.parts` that has them
+_OF_PARTS = {"flow": "flow", "class": "class", "kind": "kind", "cc": "cc_text", "base_rtt": "base_rtt_ms"}
+_OF_PARTS |= {"which": "part", "base_rtt_ms": "base_rtt_ms", "from_bytes": "from_bytes"}
 
 
 def _column(name: str) -> str:
@@ -77,12 +80,12 @@ def _column(name: str) -> str:
 
 def _part_column(measure: Measure, name: str) -> str | None:
     """Return the column of parts of runs that `name` means."""
-    column = _PART_COLUMNS.get(name, name)
-    if measure.table == "series":
-        return column if column in ("part", "flow") else None
-    if measure.table not in PARTS:
+    column = _OF_PARTS.get(name)
+    if column is None or (column == "from_bytes" and measure.table != "slowdowns"):
         return None
-    return column if column == "part" or column in PARTS[measure.table][1] else None
+    if measure.table in parts.OF_FLOWS:
+        return column
+    return column if measure.table in parts.OF_CLASSES and column != "flow" else None
 
 
 @dataclass
@@ -132,20 +135,18 @@ def samples(
     axes, in their order; after them come all other keys by which the runs differ, unless they follow from `keys` or are
     in `mean_over`. Raises InputError.
     """
-    columns = [_PART_COLUMNS.get(name, name) for name in keys]
-    only_parts = [c for c in columns if c in ("flow", "class", "from_bytes", "kind")]
+    only_parts = [name for name in keys if name in ("flow", "class", "from_bytes", "kind")]
     unlike = [
-        c for name, c in zip(keys, columns, strict=True) if name in ("cc", "base_rtt") and not results.is_of_runs(name)
+        {"base_rtt": "base_rtt_ms"}.get(name, name)
+        for name in keys
+        if name in ("cc", "base_rtt") and not results.is_of_runs(name)
     ]
     measure = results.measure(value, of, by_part=[*only_parts, *unlike])
-    if measure.table not in PARTS and results.of_parts:
-        found = f"{', '.join(results.of_parts)}, which some flows have, while {measure.column} is of the whole run"
-        raise InputError("--where", "", found, f"a measure of {', '.join(PARTS)}, or keys of runs")
     axes, named, over = _with_axes(results, measure, [measure.column], keys, mean_over, option)
     kept = [axis.name for axis in axes]
     if named.is_empty() and measure.table in ("slowdowns", "short_flows"):
-        found = f"{measure.column} of each {measure.of}, of which these runs have none"
-        raise InputError(str(results.path), "--value", found, "runs with [[web]]")
+        found = f"these runs have no {measure.of}, of which {measure.column} is"
+        raise Nothing(str(results.path), "", found, "runs with [[web]]")
     value_of = pl.col(measure.column).cast(pl.Float64)
     each = named.group_by(*kept, SEED, "key", "hash", maintain_order=True).agg(
         value=value_of.sum() if total else value_of.mean()
@@ -166,18 +167,38 @@ def _with_axes(
     option: str,
 ) -> tuple[list[Axis], pl.DataFrame, list[str]]:
     """Return the axes of a table's rows, the rows with a column of text for each, and what means are taken over."""
+    for name in keys:
+        if keys.count(name) > 1:
+            raise Conflict(option, "", f"{name} and {name}", "each key in one place")
+    if measure.table not in (*parts.OF_FLOWS, *parts.OF_CLASSES):
+        results.require_whole_runs(
+            f"{measure.column} is of the whole run", f"a measure of {', '.join(PARTS)}, or keys of runs"
+        )
     rows = results.parts(measure.table, columns)
+    if rows.is_empty() and results.of_parts:
+        found = f"table {measure.table} has no rows of {' and '.join(results.of_parts)}"
+        raise Nothing("--where", "", found, f"other flows or classes, or {flag('of')} classes")
     cells = rows["cell"].unique(maintain_order=True).to_list()
     axes: list[Axis] = []
     given: list[Dimension] = []
+    over = [_over(results, measure, name, rows, keys) for name in mean_over]
     for name in keys:
         axis, dimension, rows = _axis(results, measure, name, rows, option)
+        for other, before in zip(given, axes, strict=False):
+            if dimension is not None and other.texts == dimension.only(cells).texts and other.path == dimension.path:
+                found = f"{name} and {before.name}, which are the same key,"
+                raise Conflict(option, "", found, "each key in one place")
         axes.append(axis)
         if dimension is not None:
             given.append(dimension.only(cells))
-    over = [_over(results, measure, name) for name in mean_over]
-    rest = [one.only(cells) for one in results.dimensions if one.name not in over]
-    for dimension in dims.undetermined(rest, given, cells):
+    rest = [one.only(cells) for one in results.dimensions]
+    needed = dims.undetermined([one for one in rest if one.name not in over], given, cells)
+    for name in over:
+        one = next((one for one in rest if one.name == name), None)
+        if one is not None and not dims.undetermined([one], [*given, *needed], cells):
+            found = f"the keys that are shown determine {name}"
+            raise Unfit("--mean-over", "", found, "a key by which the runs that are shown together differ")
+    for dimension in needed:
         axis, _, rows = _axis(results, measure, dimension.name, rows, option)
         axes.append(axis)
     if "part" in rows.columns:
@@ -201,18 +222,34 @@ def means(
 
 
 def from_baseline(found: Samples, key: str, texts: Sequence[str], *, ratio: bool = False) -> Samples:
-    """Return the differences from the runs whose `key` is in `texts`, or their ratio to them, seed by seed."""
-    rest = [axis.name for axis in found.axes if axis.name != key]
+    """Return the differences from the runs whose `key` is in `texts`, or their ratio to them, seed by seed.
+
+    Those of these runs themselves, 0 or 1, are among them.
+    """
+    # what follows from the key, as its other name does, differs with it
+    rest = [
+        axis.name
+        for axis in found.axes
+        if axis.name != key and found.frame.select(key, axis.name).n_unique() > found.frame[key].n_unique()
+    ]
     base = found.frame.filter(pl.col(key).is_in(list(texts))).select(*rest, SEED, pl.col("value").alias("base"))
     base = base.group_by(*rest, SEED, maintain_order=True).agg(pl.col("base").mean())
-    others = found.frame.filter(~pl.col(key).is_in(list(texts))).join(
-        base, on=[*rest, SEED], how="inner", nulls_equal=True, maintain_order="left"
-    )
+    others = found.frame.join(base, on=[*rest, SEED], how="inner", nulls_equal=True, maintain_order="left")
     value = pl.col("value") / pl.col("base") if ratio else pl.col("value") - pl.col("base")
     frame = others.with_columns(value=value).drop("base")
-    if frame.is_empty():
+    if frame.filter(~pl.col(key).is_in(list(texts))).is_empty():
         allowed = "runs that differ in this key alone, with the same seeds"
-        raise InputError("--baseline", key, f"{', '.join(texts)}, which no other runs answer", allowed)
+        raise Nothing("--baseline", key, f"no other run answers {', '.join(texts)}", allowed)
+    return _of_rows(found, frame)
+
+
+def without(found: Samples, key: str, texts: Sequence[str]) -> Samples:
+    """Return samples without those whose `key` is in `texts`."""
+    return _of_rows(found, found.frame.filter(~pl.col(key).is_in(list(texts))))
+
+
+def _of_rows(found: Samples, frame: pl.DataFrame) -> Samples:
+    """Return samples with the rows of `frame` and the values of axes that these have."""
     axes = [
         Axis(axis.name, kept, axis.numbers, axis.unit)
         for axis in found.axes
@@ -273,17 +310,32 @@ def in_order(axes: Sequence[Axis], frame: pl.DataFrame) -> pl.DataFrame:
     return frame.sort(orders, maintain_order=True) if orders else frame
 
 
-def _over(results: Results, measure: Measure, name: str) -> str:
-    """Return the name of a key to take means over; InputError if runs do not differ in it."""
+def _over(results: Results, measure: Measure, name: str, rows: pl.DataFrame, keys: Sequence[str]) -> str:
+    """Return the name of a key to take means over; InputError if it would make no difference."""
     known = [one.name for one in results.dimensions]
-    if name in known or (measure.table in PARTS and name in ("which", *PARTS[measure.table][1])):
-        return name
-    ends = [one for one in known if one.rpartition(".")[2] == name]
-    if len(ends) == 1:
-        return ends[0]
-    if name == "flow" and measure.table in PARTS:
-        return "which"
-    raise InputError(str(results.path), "--mean-over", name, ", ".join([*known, "flow"]), nearest(name, known))
+    ends = [one for one in known if name in (one, one.rpartition(".")[2])]
+    found = name if name in known else ends[0] if len(ends) == 1 else None
+    part = _part_column(measure, name)
+    if found is None and name == "flow" and "part" in rows.columns:
+        part = "part"
+    if found is None and part is None:
+        allowed = [*known, *(("flow",) if measure.table in (*parts.OF_FLOWS, *parts.OF_CLASSES) else ())]
+        also = "" if allowed else "the runs differ in no key but their seeds"
+        raise UnknownName(str(results.path), "--mean-over", name, allowed, nearest(name, known), what="key", also=also)
+    path = results.key(found).path if found else None
+    of_runs = [key for key in keys if path and key not in _OF_PARTS and key != "seed"]
+    shown = [key for key in keys if key in (name, found)]
+    shown += [key for key in of_runs if results.key(key, "--rows").path == path]
+    if shown:
+        raise Conflict(
+            "--mean-over", "", f"{name} here and as {shown[0]} in the table or figure", "a key that is not shown"
+        )
+    if found is not None:
+        return found
+    column = "part" if part in ("flow", None) else part
+    if rows[column].n_unique() < 2:
+        raise Unfit("--mean-over", "", f"nothing differs in {name}", "a key by which runs or flows differ")
+    return name
 
 
 def _axis(
@@ -300,34 +352,37 @@ def _axis(
         axis, rows = _axis_of_parts(name, "seed", rows)
         return axis, None, rows
     if name in ("flow", "class", "from_bytes", "kind") and not results.has_key(name):
-        found = f"{name}, while {measure.column} is of the whole {measure.of}"
-        raise InputError(option, "", found, "a key of runs, or a measure of parts of runs, such as goodput")
+        found = f"{name} tells parts apart, while {measure.column} is of the whole {measure.of}"
+        raise Unfit(option, "", found, "a key of runs, or a measure of parts of runs, such as goodput")
     dimension = results.key(name, option).only(rows["cell"].unique(maintain_order=True).to_list())
-    if measure.table not in PARTS and name in ("cc", "base_rtt") and not results.is_of_runs(name):
-        found = f"{name}, in which the flows of a run differ, while {measure.column} is of the whole run"
+    if part is None and name in ("cc", "base_rtt") and not results.is_of_runs(name):
+        found = f"the flows of a run differ in {name}, while {measure.column} is of the whole run"
         own = [key for key in results.matrix_keys if key.endswith(f".{name}")]
-        raise InputError(option, "", found, ", ".join(own) or "a key of runs")
+        raise Unfit(option, "", found, own or "a key of runs")
+    if dimension.ordered == [NOTHING]:
+        why = selecting.switched_off(dimension, results.configurations) or "a key that some of the runs have"
+        raise Unfit(option, "", f"{name} has no value in these runs", why)
     rows = rows.with_columns(
         pl.col("cell").replace_strict(dimension.texts, return_dtype=pl.String).alias(_column(name))
     )
-    numeric = dimension.is_numeric
-    numbers = {text: float(dimension.values[cell]) for cell, text in dimension.texts.items()} if numeric else None
-    scale = dims.scale_of(dimension.path) if dimension.path and numeric else None
-    return Axis(name, dimension.ordered, numbers, scale.unit if scale else ""), dimension, rows
+    scale = dims.scale_of(dimension.path) if dimension.path and dimension.is_numeric else None
+    return Axis(name, dimension.ordered, dimension.numbers, scale.unit if scale else ""), dimension, rows
 
 
 def _axis_of_parts(name: str, column: str, rows: pl.DataFrame) -> tuple[Axis, pl.DataFrame]:
     """Return a column of `rows` as an axis: numbers ascending, texts as they come first."""
-    values = rows[column].unique(maintain_order=True).to_list()
+    values = rows[column].drop_nulls().unique(maintain_order=True).to_list()
     numeric = all(isinstance(value, int | float) for value in values)
     if numeric:
         values = sorted(values)
     unit = {"base_rtt_ms": "ms", "from_bytes": "bytes"}.get(column, "")
     texts = {value: f"{value:g}ms" if unit == "ms" else str(value) for value in values}
+    if rows[column].null_count():
+        texts[None] = NOTHING
     rows = rows.with_columns(
         pl.Series(_column(name), [texts[value] for value in rows[column].to_list()], dtype=pl.String)
     )
-    numbers = {text: float(value) for value, text in texts.items()} if numeric else None
+    numbers = {text: float(value) for value, text in texts.items() if text != NOTHING} if numeric else None
     return Axis(name, list(dict.fromkeys(texts.values())), numbers, unit), rows
 
 
@@ -335,14 +390,25 @@ def _part_axes(
     measure: Measure, axes: list[Axis], rows: pl.DataFrame, over: list[str]
 ) -> tuple[list[Axis], pl.DataFrame]:
     """Return the axes with those that tell the parts of a run apart, where the keys do not do so already."""
-    whole = "flow" if measure.table in ("flows", "series") else "class"
+    whole = "flow" if measure.table in parts.OF_FLOWS else "class"
     for name, column in (("from_bytes", "from_bytes"), (whole, "part")):
         names = {axis.name for axis in axes}
-        if column not in rows.columns or {name, column} & {*names, *over} or rows[column].n_unique() < 2:
+        if column not in rows.columns or {name, column} & names or rows[column].n_unique() < 2:
             continue
+        if column in over or (column == "part" and {"flow", "class", "which"} & set(over)):
+            continue
+        # of parts that differ in a key to take means over, what else tells them apart
+        other = [key for key in ("cc", "base_rtt", "kind") if key not in over and _part_column(measure, key)]
+        merged = [_OF_PARTS[key] for key in other] if {"cc", "base_rtt", "kind"} & set(over) else [column]
         placed = ["cell", *map(_column, names)]
-        if column == "part" and rows.select(*placed, column).n_unique() == rows.select(placed).n_unique():
-            continue  # keys such as cc tell the parts apart
-        axis, rows = _axis_of_parts(name, column, rows)
-        axes = [*axes, axis]
+        for one in merged:
+            if rows.select(*placed, one).n_unique() == rows.select(placed).n_unique():
+                continue  # keys such as cc tell the parts apart
+            called = name if one == "part" else next(key for key in other if _OF_PARTS[key] == one)
+            axis, rows = _axis_of_parts(called, one, rows)
+            axes = [*axes, axis]
+            placed.append(_column(axis.name))
+        if merged != [column] and rows.select(placed).n_unique() == rows.select(*placed, column).n_unique():
+            found = f"not over {', '.join(over)} alone: {', '.join(other)} tell the same {whole}s apart"
+            raise Unfit("--mean-over", "", found, f"{whole}, for means over all that a run has")
     return axes, rows

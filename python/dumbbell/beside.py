@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from dumbbell.errors import InputError
+from dumbbell.errors import UnknownName
 
 if TYPE_CHECKING:
     from dumbbell.compare import Comparison
@@ -22,7 +22,9 @@ def pairs(compared: Comparison, metric: str) -> tuple[pl.DataFrame, str]:
     found = [p for p in compared.pairs if p.figure.metric == metric and not math.isnan(p.error)]
     if not found:
         known = sorted({p.figure.metric for p in compared.pairs})
-        raise InputError("--value", "", metric, ", ".join(known) or "a reference that some run answers")
+        raise UnknownName(
+            "--value", "", metric, known or "the reference has no cell that a run answers", what="measure"
+        )
     cells = [dict(p.figure.cell) for p in found]
     others = [c for c in dict.fromkeys(key for cell in cells for key in cell) if c not in _PLACE]
     unlike = [c for c in others if len({cell.get(c) for cell in cells}) > 1]
@@ -53,23 +55,29 @@ def _facets(frame: pl.DataFrame) -> list[str]:
     return [name for name in ahead if frame[name].n_unique() > 1] or ahead[:1]
 
 
+_BAR = 6.0  # per cent, at which colours end: what a mean RTT may be off in docs/validation.md, so that white agrees
+
+
 def errors(frame: pl.DataFrame, score: str) -> Picture:
-    """Return heat maps of errors, rate by base RTT, from `pairs`; `score` says what an error is."""
+    """Return heat maps of errors in per cent, rate by base RTT, from `pairs`; `score` says what an error is."""
     from dumbbell import figures
 
-    signed = re.sub(r"\|(.*)\|", r"(\1)", score)
+    signed = figures.printed(re.sub(r"\|(.*)\|", r"(\1)", score))
+    signed = signed.replace("sim ", "simulated ").replace("pub", "reference")
     facets = _facets(frame)
     return figures.heat(
-        frame,
+        frame.with_columns(pl.col("error") * 100),
         "delay_ms",
         "rate_mbit",
         "error",
+        limit=_BAR,
         facet=facets,
         most_panels=MOST_MAPS,
         columns=min(4, frame.select(facets).n_unique()),
         x_label="base RTT, ms",
         y_label="rate, Mbit/s",
-        label=signed,
+        label=f"{signed}, %",
+        title=f"colours end at {_BAR:g} %; hatched: nothing to compare",
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from dumbbell.compare import Cell, Comparison, Figure, Pair, alike, has_columns, latest_engine, where
-from dumbbell.errors import InputError
+from dumbbell.errors import Unreadable
 from dumbbell.tables import aligned, number
 
 COLUMNS = frozenset(
@@ -70,11 +70,11 @@ def read(path: str | Path) -> list[Figure]:
                 try:
                     figures += _figures(row)
                 except (KeyError, TypeError, ValueError) as error:
-                    raise InputError(
-                        str(path), f"line {line}", str(error), "a class, a statistic and numbers"
+                    raise Unreadable(
+                        str(path), f"line {line}", f"this cannot be read ({error})", "a class, a statistic and numbers"
                     ) from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(str(path), "", str(error), "a CSV file of published results") from None
+        raise Unreadable(str(path), "", f"it cannot be read ({error})", "a CSV file of published results") from None
     return figures
 
 

@@ -29,7 +29,7 @@ from dumbbell.compare import (
     scored,
     where,
 )
-from dumbbell.errors import InputError
+from dumbbell.errors import Unreadable
 from dumbbell.tables import aligned, number
 
 COLUMNS = frozenset(("qdisc", "ecn", "ccs", "rate_mbit", "rtts_ms", "seconds", "seed", "flow", "cc", "goodput_mbit"))
@@ -74,14 +74,16 @@ def read(path: str | Path) -> list[Figure]:
                         runs.append([])
                     runs[-1].append({c: _checked(c, v) for c, v in row.items() if c})
                 except (IndexError, KeyError, TypeError, ValueError) as error:
-                    raise InputError(name, f"line {line}", str(error), "a number in every numeric column") from None
+                    raise Unreadable(
+                        name, f"line {line}", f"this cannot be read ({error})", "a number in every numeric column"
+                    ) from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(name, "", str(error), "a CSV file of measured flows") from None
+        raise Unreadable(name, "", f"it cannot be read ({error})", "a CSV file of measured flows") from None
     repeats: dict[tuple[Cell, int, str], list[float]] = {}
     for rows in runs:
         if len(rows) != rows[0]["ccs"].count("+") + 1:
             found = f"{len(rows)} rows of {rows[0]['ccs']}, seed {rows[0]['seed']}"
-            raise InputError(name, "flow", found, "a row for each flow of a run")
+            raise Unreadable(name, "flow", f"there are {found}", "a row for each flow of a run")
         flows = [_Flow(_sent_as(row), rtt) for row, rtt in zip(rows, _rtts(rows), strict=True)]
         cell = _cell(rows[0], flows)
         for (flow, measure), value in _measures(rows, flows).items():

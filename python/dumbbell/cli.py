@@ -1,27 +1,35 @@
 """The command line: `dumbbell run`, `table`, `compare` and so on."""
 
+import codecs
 import contextlib
 import importlib.metadata
 import json
 import os
+import shutil
 import sys
-from typing import Annotated, Never
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Annotated, Any, Never
 
 import typer
 
-from dumbbell import experiment, json_schema, reference, registry, scratch, shipped, sweep
+from dumbbell import experiment, json_schema, reference, registry, salvage, scratch, shipped, sweep
 from dumbbell._native import engine_version
 from dumbbell.commands import add_commands
-from dumbbell.errors import InputError, nearest, one_line
-from dumbbell.linux import kernels
+from dumbbell.errors import MOST_TOLD, Conflict, InputError, Missing, UnknownName, on_command_line, one_line
+from dumbbell.linux import commands, kernels
 from dumbbell.linux.command import linux
+from dumbbell.linux.engine import Engine as LinuxEngine
 from dumbbell.linux.engine import engine as linux_engine
 from dumbbell.live.engine import engine as live_engine
 from dumbbell.live.shell import shell
 from dumbbell.live.watch import watch
+from dumbbell.pages.command import study
 from dumbbell.store import Alike
 
-DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+_LARGE = 10e9  # bytes of results of which a user is told before they are made
+DONE, FAILED, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 70, 130  # 70 is EX_SOFTWARE of sysexits.h
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -77,16 +85,25 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check, try out a few runs, and say how many, how long, how large.")
     ] = False,
+    show_commands: Annotated[
+        bool,
+        typer.Option("--show-commands", help="With --engine linux: print what each cell tells the kernel, and leave."),
+    ] = False,
 ) -> None:
     """Run experiments; what the results file has already is not run again."""
     if jobs is not None and cluster is not None:
-        raise InputError("run", "", "--jobs and --cluster", "one of them")
+        raise Conflict("run", "", "--jobs and --cluster", "one of them")
     other = live_engine(engine) or linux_engine(engine)
     if other is not None and cluster is not None:
-        raise InputError("run", "", f"--cluster and --engine {engine}", "one of them")
+        raise Conflict("run", "", f"--cluster and --engine {engine}", "one of them")
+    if show_commands and not isinstance(other, LinuxEngine):
+        raise Conflict("run", "", f"--show-commands and --engine {engine}", "--engine linux")
     experiments = [experiment.load(file, settings) for file in files]
     for note in other.prepare(experiments) if other else ():
         print(f"not quite the same on Linux: {note}", file=sys.stderr)
+    if isinstance(other, LinuxEngine) and show_commands:
+        print("\n\n".join(commands.shown(experiments, other.kernel)))
+        return
     if dry_run:
         workers = sweep.slots(jobs, cluster)
         if other is not None:
@@ -97,6 +114,9 @@ def run(
         costs = f"about {_duration(plan.seconds)} {where}, {_size(plan.size)} in {output}"
         print(f"{plan.runs} runs{kept}; {costs}")
         return
+    if (size := sweep.size(experiments)) > _LARGE:
+        advice = "a longer record.interval or record.series = false makes it smaller"
+        print(f"{output}: this may take up to {_size(size)}{_free(output)}; {advice}", file=sys.stderr)
     report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, engine=other, on_failure=_failure)
     counts = f"{report.done} runs done, {report.kept} kept from before, {len(report.failed)} failed"
     print(f"{counts}{', interrupted' if report.interrupted else ''}: {output}", file=sys.stderr)
@@ -106,6 +126,13 @@ def run(
         print(_alike(report.alike), file=sys.stderr)
     if report.failed:
         raise typer.Exit(FAILED)
+
+
+def _free(output: str) -> str:
+    """Return how much room the disk of a file has, if that can be told."""
+    with contextlib.suppress(OSError):
+        return f", {_size(shutil.disk_usage(Path(output).absolute().parent).free)} are free"
+    return ""
 
 
 def _failure(cell: experiment.Cell, text: str) -> None:
@@ -138,7 +165,7 @@ def list_(what: Annotated[str, typer.Argument(metavar="[aqm|cc|stage|experiments
     """List queue disciplines, congestion controls, stages of paths and the experiments that come with dumbbell."""
     kinds = ("aqm", "cc", "stage", "experiments")
     if what and what not in kinds:
-        raise InputError("list", "", what, ", ".join(kinds), nearest(what, kinds))
+        raise UnknownName("list", "", what, kinds, what="kind")
     known = registry.registry()
     for kind, algorithms in (("aqm", known.aqm), ("cc", known.cc), ("stage", known.stage)):
         if what in ("", kind):
@@ -159,7 +186,11 @@ def describe(
 ) -> None:
     """Say what a key, table or algorithm of experiment files takes, or what a column of the results is."""
     if everything == bool(name):
-        raise InputError("describe", "", f"{name} and --all" if name else "no name", "a name, or --all")
+        raise (
+            Conflict("describe", "", f"{name} and --all", "one of them")
+            if name
+            else Missing("describe", "NAME", "a name, or --all")
+        )
     print(reference.markdown() if everything else reference.describe(name), end="" if everything else "\n")
 
 
@@ -173,18 +204,31 @@ add_commands(app)
 app.command()(shell)
 app.command()(watch)
 app.add_typer(linux, name="linux")
+app.add_typer(study, name="study")
+app.add_typer(salvage.command, name="store")
 
 
 def main() -> None:
-    """Run the command line and leave with its exit status: 0 done, 1 runs failed, 2 bad input, 130 interrupted."""
+    """Run the command line and leave with its exit status.
+
+    0 done, 1 runs failed, 2 bad input, 70 a fault of dumbbell, 130 interrupted.
+    """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started this
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115  for the rest of the process
+        _write_anything(getattr(sys, name))
+    with on_command_line():
+        status = _carried_out()
+    _leave(status or DONE)
+
+
+def _carried_out() -> int:
+    """Carry out the command and return its exit status; leaves with a line on standard error if there is an error."""
     try:
-        status = app(sys.argv[1:] or ["--help"], standalone_mode=False, prog_name="dumbbell")
+        status: int = app(sys.argv[1:] or ["--help"], standalone_mode=False, prog_name="dumbbell")
         sys.stdout.flush()
     except InputError as error:
-        _leave(BAD_INPUT, str(error))
+        _leave(BAD_INPUT, _told(error))
     except typer.TyperException as error:
         _leave(BAD_INPUT, f"dumbbell: {one_line(error.format_message())} (dumbbell --help says more)")
     except (KeyboardInterrupt, typer.Abort):
@@ -193,8 +237,49 @@ def main() -> None:
         _leave(FAILED)
     except OSError as error:
         place = one_line(str(error.filename or "standard output"))
-        _leave(BAD_INPUT, f"{place}: found {(error.strerror or str(error)).lower()}, allowed: a place to write to")
-    _leave(status or DONE)
+        _leave(BAD_INPUT, f"{place}: it cannot be written: {(error.strerror or str(error)).lower()}")
+    except Exception as error:
+        if os.environ.get("DUMBBELL_TRACEBACK"):
+            raise
+        _leave(FAULT, _fault(error))
+    return status
+
+
+def _told(error: InputError) -> str:
+    """Return the lines of an error, on a terminal with the place in the file below each."""
+    if not sys.stderr.isatty() or not any(one.excerpt for one in error.errors):
+        return str(error)
+    shown = error.errors[:MOST_TOLD]
+    lines = [part for one in shown for part in (str(one), one.excerpt) if part]
+    return "\n".join([*lines, *str(error).splitlines()[len(shown) :]])
+
+
+def _fault(error: Exception) -> str:
+    """Return one line for an error that nobody foresaw, and keep how it came about in a file."""
+    what = one_line(f"{type(error).__name__}: {error}")[:200]
+    said = f"dumbbell: a fault of dumbbell itself, not of what it was given: {what}"
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="dumbbell-", suffix=".log", delete=False, encoding="utf-8") as log:
+            log.write(f"dumbbell {sys.argv[1:]}\n{''.join(traceback.format_exception(error))}")
+    except OSError:
+        return f"{said} (DUMBBELL_TRACEBACK=1 shows where)"
+    return f"{said} (where it happened is in {log.name})"
+
+
+_PLAIN = {"±": "+-", "µ": "u", "–": "-", "…": "...", "×": "x", "²": "^2"}  # noqa: RUF001  what they are written as
+
+
+def _write_anything(stream: Any) -> None:
+    """Let a stream write what its encoding lacks in other words, or escaped."""
+
+    def plain(error: UnicodeError) -> tuple[str, int]:
+        assert isinstance(error, UnicodeEncodeError)
+        found = error.object[error.start : error.end]
+        return "".join(_PLAIN.get(c, c.encode("ascii", "backslashreplace").decode()) for c in found), error.end
+
+    codecs.register_error("dumbbell.plain", plain)
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="dumbbell.plain")
 
 
 def _leave(status: int, line: str = "") -> Never:

@@ -11,7 +11,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from dumbbell import _native
-from dumbbell.errors import InputError, one_line
+from dumbbell.errors import Failed, InputError, Needs, Unfit, WrongValue, one_line, shown
 from dumbbell.experiment import Cell
 from dumbbell.store import Measured
 
@@ -78,8 +78,7 @@ class Cluster:
         try:
             distributed = importlib.import_module("distributed")
         except ImportError:
-            found, allowed = "no package distributed", "an installation with it: pip install distributed"
-            raise InputError("--cluster", "", found, allowed) from None
+            raise Needs("", "--cluster", "the package distributed", "pip install distributed") from None
         self._levels = {name: logging.getLogger(name).level for name in _LOGS}
         try:
             parts = urlsplit(address if "://" in address else f"tcp://{address}")
@@ -87,7 +86,7 @@ class Cluster:
         except ValueError:
             good = False
         if not good:
-            raise InputError("--cluster", "", address, "the address of a Dask scheduler, tcp://HOST:PORT")
+            raise WrongValue("", "--cluster", shown(address), "the address of a Dask scheduler, tcp://HOST:PORT")
         self._quiet(True)
         try:
             with ThreadPoolExecutor(1) as thread:  # the caller's may have an event loop of its own
@@ -106,7 +105,7 @@ class Cluster:
             raise
 
     def _unusable(self, found: str) -> InputError:
-        return InputError(self._address, "", found, "a Dask scheduler whose workers have this engine")
+        return Failed(self._address, "", found, "a Dask scheduler whose workers have this engine")
 
     def _quiet(self, quiet: bool) -> None:
         """Keep the client's own messages away, or let them be as they were: what matters becomes an InputError."""
@@ -128,8 +127,8 @@ class Cluster:
                 raise self._other(version, worker)
 
     def _other(self, version: str, worker: str = "") -> InputError:
-        of = f"a worker{', ' + worker + ',' if worker else ''} with engine {version}"
-        return InputError(self._address, "", of, f"workers with engine {_native.engine_version()}, as here")
+        of = f"a worker{', ' + worker + ',' if worker else ''} has engine {version}"
+        return Unfit(self._address, "", of, f"workers with engine {_native.engine_version()}, as here")
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import InputError
+from dumbbell.errors import Nothing
 from dumbbell.results import Results
 
 AQMS = ("STEP", "PI2", "CSAQM", "TailDrop")
@@ -115,7 +115,7 @@ def _described(results: Results) -> pl.DataFrame:
         if place := describe(json.loads(row["config"])):
             rows.append({name: row[name] for name in ("key", "seed", "hash", "experiment")} | place)
     if not rows:
-        raise InputError(str(results.path), "", "no run of DCTCP or BBRv2 over STEP, PI2, CSAQM or tail drop", _ALLOWED)
+        raise Nothing(str(results.path), "", "no run of DCTCP or BBRv2 over STEP, PI2, CSAQM or tail drop", _ALLOWED)
     return pl.DataFrame(rows, infer_schema_length=None)
 
 

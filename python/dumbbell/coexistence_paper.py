@@ -4,8 +4,10 @@ The paper's 18 figures, and beside them what it speaks of without a figure: harm
 drop and BBRv2's own limit on ECN.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -14,9 +16,8 @@ from dumbbell import coexistence, figures, results
 from dumbbell.aggregate import half_width, times
 from dumbbell.coexistence import AQMS, DROP, LARGE, LIMIT, MIXES, NO_LIMIT, PLACE, SMALL
 from dumbbell.compare import alike
-from dumbbell.errors import InputError
 from dumbbell.figures import Picture
-from dumbbell.tables import aligned, number
+from dumbbell.tables import aligned, bins_note, half_text, number
 
 # measures, their words at an axis and where the axis begins and ends, if that is fixed
 _MEASURES: dict[str, tuple[str, float | None, float | None]] = {
@@ -127,8 +128,8 @@ _FACETS = {
 class Results:
     """Runs of experiments/csaqm; raises InputError if there is none, or if one cell has runs of two kinds."""
 
-    def __init__(self, path: str | Path) -> None:
-        found = results.Results(path)
+    def __init__(self, source: str | Path | results.Results) -> None:
+        found = results.Results.opened(source)
         self.notes = found.notes
         self.runs, self.classes = coexistence.runs(found), coexistence.classes(found)
         configs = dict(found.runs.select("key", "config").rows())
@@ -166,19 +167,13 @@ class Results:
 _ORDER_OF_N = (pl.col("n").str.contains("-", literal=True), pl.col("flows"))
 
 
-def draw(found: Results, folder: str | Path) -> list[Path]:
-    """Draw every figure that there are runs for as `NAME.png` in `folder`; raises InputError."""
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(str(folder), "", error.strerror or str(error), "a folder that can be written to") from None
-    paths = []
-    for name, figure in FIGURES.items():
-        frame = found.of(figure)
-        if not frame.is_empty():
-            file = f"figure-{name}" if name in PAPER else name
-            paths.append(figures.save(picture(figure, frame), Path(folder) / f"{file}.png"))
-    return paths
+def draw(found: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".png",)) -> list[Path]:
+    """Draw every figure that there are runs for, or one, as `NAME.png` in `folder`; raises InputError."""
+    frames = {
+        f"figure-{name}" if name in PAPER else name: (figure, found.of(figure)) for name, figure in FIGURES.items()
+    }
+    made = {name: partial(picture, *one) for name, one in frames.items() if not one[1].is_empty()}
+    return figures.save_all(made, folder, only, formats)
 
 
 def picture(figure: _Figure, frame: pl.DataFrame) -> Picture:
@@ -235,7 +230,7 @@ def tables(found: Results) -> str:
         note = "" if frame["runs"].max() == 1 else f"{_note(frame)[2:].capitalize()}, ± half of the 95 % interval. "
         measure = _MEASURES[figure.measure][0].capitalize()
         parts.append(f"## {title}\n\n{measure}. {note}Down: AQM and N; across: K.\n\n{_grid(figure, frame)}")
-    return "\n\n".join([*parts, *found.notes])
+    return "\n\n".join([*parts, *bins_note(parts), *found.notes])
 
 
 def _grid(figure: _Figure, frame: pl.DataFrame) -> str:
@@ -243,9 +238,11 @@ def _grid(figure: _Figure, frame: pl.DataFrame) -> str:
     ks = frame["k"].unique().sort().to_list()
     lines: dict[tuple[str, ...], dict[float, str]] = {}
     for row in frame.iter_rows(named=True):
-        text = number(row["value"])
-        if row["low"] is not None:
-            text += f" ± {row['value'] - row['low']:.2g}"
+        # the paper's histogram has bins of 1 ms, and the target is K times the smallest base RTT
+        rtts = map(float, re.findall(r"[\d.]+", row["rtt"]))
+        width = 1 / (row["k"] * min(rtts)) if figure.measure == "delay_whole" else None
+        half = None if row["low"] is None else row["value"] - row["low"]
+        text = number(row["value"]) + half_text(half, width)
         lines.setdefault(tuple(row[key] for key in keys), {})[row["k"]] = text
     heads = [_HEADS.get(key, key) for key in keys]
     body = [[*line, *(cells.get(k, "-") for k in ks)] for line, cells in lines.items()]

@@ -1,26 +1,60 @@
 """Every column of the results: unit, words for an axis, and what exactly was measured."""
 
+import math
 from dataclasses import dataclass
+
+# the engine's histograms (`crates/dumbbell-core/src/histogram.rs`): bins for every doubling, and the width of the
+# narrowest, in ms or as a ratio
+BINS, LEAST_BIN = 64, 0.001024
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table; `unit` is empty for words, JSON, indexes and ratios."""
+    """One column of a table; `unit` is empty for words, JSON, indexes and ratios.
+
+    `least_bin` is set where values are read from a histogram: the width of its narrowest bin.
+    """
 
     name: str
     unit: str
     label: str
     doc: str
+    least_bin: float | None = None
+
+    def resolution(self, value: float | None) -> float | None:
+        """Return the width of the histogram's bin at `value`; None of a column whose values are exact."""
+        if self.least_bin is None or value is None or not math.isfinite(value):
+            return None
+        doublings = math.frexp(value / self.least_bin)[1] - 1
+        return self.least_bin * 2.0 ** max(0, doublings - int(math.log2(BINS)))
+
+
+def _quantile(name: str, unit: str, label: str, doc: str) -> Column:
+    """Return a column whose values are read from a histogram of times or ratios."""
+    least, text = {
+        "ms": (LEAST_BIN, "1.024 us"),
+        "s": (LEAST_BIN / 1000, "1.024 us"),
+        "": (LEAST_BIN, f"{LEAST_BIN:g}"),
+    }[unit]
+    bins = f"Read from a histogram whose bins are {text} or 1/64 of the value wide, whichever is wider."
+    return Column(name, unit, label, f"{doc} {bins}", least)
 
 
 _IN_QUEUE = "from entering the queue until leaving it for the link"
-_BINS = "Read from a histogram whose bins are 1.024 us or 1/64 of the value wide, whichever is wider."
 _MEASURED = "A flow is measured from its start until it is complete, or else until the run ends."
 _SAMPLED = "Sampled every 200 ms once it has an RTT, as ss shows it, and at the end of the measured time."
 _NO_MODEL = "Empty for a control without a model of its path."
 _NAN = "NaN for a control without a model."
 _ZERO = "0 for a control without a model."
 _RTT_SAMPLES = "Over every RTT sample that the sender took."
+_ONE_WAY = (
+    "From sending until the last bit arrives at the receiver: path, queue and link. UDP has no propagation of its own. "
+    "NaN without UDP. Not of live runs and dumbbell shell, which do not know when a packet was sent."
+)
+_JITTER = (
+    "RFC 3550, section 6.4.1: J += (|D| - J) / 16, where D is the difference between the one-way delays of two packets "
+    "that arrive one after the other; J is 0 at the start. NaN without two packets of UDP."
+)
 _FRAMES = "Ethernet frames without FCS are counted."
 
 
@@ -29,16 +63,16 @@ def _sojourn(packets: str, rule: str) -> list[Column]:
     columns = [
         Column("sojourn_mean_ms", "ms", "time in queue, mean", f"Mean time in queue of {packets}, {_IN_QUEUE}. {rule}")
     ]
-    for name, share in (("p1", 1), ("p25", 25), ("p50", 50), ("p75", 75), ("p99", 99), ("p999", 99.9)):
-        doc = f"Time in queue that {share:g} % of {packets} did not exceed. {_BINS}"
-        columns.append(Column(f"sojourn_{name}_ms", "ms", f"time in queue, P{share:g}", doc))
+    for name, share in (("p1", 1), ("p25", 25), ("p50", 50), ("p75", 75), ("p95", 95), ("p99", 99), ("p999", 99.9)):
+        doc = f"Time in queue that {share:g} % of {packets} did not exceed."
+        columns.append(_quantile(f"sojourn_{name}_ms", "ms", f"time in queue, P{share:g}", doc))
     doc = f"Longest time in queue of {packets}; exact."
     return [*columns, Column("sojourn_max_ms", "ms", "time in queue, maximum", doc)]
 
 
 def _rtt(whose: str) -> list[Column]:
     return [
-        Column(
+        _quantile(
             f"rtt_p{share}_ms",
             "ms",
             f"RTT, P{share}",
@@ -48,13 +82,39 @@ def _rtt(whose: str) -> list[Column]:
     ]
 
 
+def _delay(packets: str, jitter: str) -> list[Column]:
+    """Return one-way delay and mean jitter of `packets`; `jitter` says whose jitter the mean is of."""
+    one_way = "one-way delay of UDP"
+    quantiles = [
+        _quantile(
+            f"delay_p{share}_ms",
+            "ms",
+            f"{one_way}, P{share}",
+            f"One-way delay that {share} % of {packets} did not exceed, of those that arrived. {_ONE_WAY}",
+        )
+        for share in (95, 99)
+    ]
+    return [
+        Column("delay_mean_ms", "ms", f"{one_way}, mean", f"Mean one-way delay of {packets} that arrived. {_ONE_WAY}"),
+        Column("delay_min_ms", "ms", f"{one_way}, minimum", f"Smallest one-way delay of {packets}; exact. {_ONE_WAY}"),
+        *quantiles,
+        Column("delay_max_ms", "ms", f"{one_way}, maximum", f"Largest one-way delay of {packets}; exact. {_ONE_WAY}"),
+        Column(
+            "jitter_mean_ms",
+            "ms",
+            "jitter of UDP, mean",
+            f"Mean over {packets} that arrived of the jitter after each, {jitter}. {_JITTER}",
+        ),
+    ]
+
+
 _KEY = Column("key", "", "run", "Key of the run, as in table runs: it joins the tables.")
 _CLASS = Column("class", "", "class", "Number of the class of traffic in its run, as in table classes.")
 
 _LATE = "How late frames left against their schedule, in that direction whose P99 is the larger. Live runs only."
 _LIVE = [
-    Column("lateness_p50_ms", "ms", "lateness, P50", f"Median. {_LATE}"),
-    Column("lateness_p99_ms", "ms", "lateness, P99", f"What 99 % of the frames did not exceed. {_LATE}"),
+    _quantile("lateness_p50_ms", "ms", "lateness, P50", f"Median. {_LATE}"),
+    _quantile("lateness_p99_ms", "ms", "lateness, P99", f"What 99 % of the frames did not exceed. {_LATE}"),
     Column("lateness_max_ms", "ms", "lateness, maximum", f"Maximum. {_LATE}"),
     Column(
         "lateness_allowed_ms",
@@ -92,6 +152,7 @@ _RUNS = [
     Column("experiment", "", "experiment", "Name of the experiment: that of its file, without the ending."),
     Column("title", "", "title", "Title of the experiment."),
     Column("seed", "", "seed", "Seed of every random stream of the run."),
+    Column("number", "", "run", "Number of the run in its sweep, from 0: the order of files and matrices."),
     Column("matrix", "", "matrix", "JSON: the keys of the matrix and what each was in this run, as text."),
     Column(
         "config",
@@ -101,8 +162,17 @@ _RUNS = [
     ),
     Column("engine_version", "", "engine", "Version of the engine and a hash of its sources."),
     Column("kernel", "", "kernel", "JSON: kernel, patches and tools, of a run on Linux."),
+    Column(
+        "given", "", "given", "JSON: keys that the experiment sets, of a run on Linux; others are the kernel's own."
+    ),
     Column("wall_s", "s", "time of computation", "Seconds that one core took for the run."),
-    Column("hash", "", "hash", "Digest of everything that was measured, but not of the seed: equal for equal results."),
+    Column(
+        "hash",
+        "",
+        "hash",
+        "Digest of what was measured, but not of the seed: equal for equal results. Measures that came later (P95 of "
+        "the time in queue, one-way delay and jitter of UDP) are left out, so that it can be compared between engines.",
+    ),
     Column(
         "cell",
         "",
@@ -160,6 +230,7 @@ _RUNS = [
         "Mean number of packets in the queue over the run, by Little's law: time in queue times packets over duration.",
     ),
     *_sojourn("all packets", "Over all packets of the whole run that the queue gave to the link."),
+    *_delay("all packets of UDP", "that of its own flow"),
     Column(
         "ce_marks",
         "packets",
@@ -265,6 +336,8 @@ _FLOWS = [
         "time in queue, mean",
         f"Mean time in queue of the packets of the flow, {_IN_QUEUE}; NaN if none left it.",
     ),
+    *_delay("the packets of the flow", "as its receiver reckons it"),
+    Column("jitter_ms", "ms", "jitter of UDP", f"Jitter after the last packet of the flow. {_JITTER}"),
     Column("ce_marks", "packets", "CE marks", "Packets of the flow that the queue turned into CE."),
     Column("sce_marks", "packets", "SCE marks", "Packets of the flow that the queue turned into SCE (ECT(1))."),
     Column("drops", "packets", "drops", "Packets of the flow that the queue dropped, for whatever reason."),
@@ -281,7 +354,7 @@ _CLASSES = [
         "",
         "class",
         "Number of the class in its run. Flows are one class if congestion control, base RTT and ECN are equal; each "
-        "[[web]] is one; UDP is one.",
+        "[[web]] is one; UDP is one if rate, size, ECN field and DSCP are equal.",
     ),
     Column("kind", "", "kind", "flows, web or udp."),
     Column("cc", "", "congestion control", 'Congestion control of the members; "udp" for UDP.'),
@@ -315,6 +388,7 @@ _CLASSES = [
     ),
     *_rtt("all members"),
     *_sojourn("the packets of the class", "Over the packets of all members."),
+    *_delay("the packets of the class", "that of its own flow"),
     Column(
         "mark_share", "", "share of CE marks", "Packets received with CE over packets that left the link, of the class."
     ),
@@ -431,17 +505,17 @@ _SLOWDOWNS = [
     Column("finished", "flows", "short flows finished", "How many of them were complete before the run ended."),
     Column("completion_mean_s", "s", "completion time, mean", "Mean completion time of those that finished."),
     *(
-        Column(
+        _quantile(
             f"completion_p{share}_s",
             "s",
             f"completion time, P{share}",
-            f"Completion time that {share} % of those that finished did not exceed. {_BINS}",
+            f"Completion time that {share} % of those that finished did not exceed.",
         )
         for share in (50, 95, 99)
     ),
     Column("slowdown_mean", "", "slow-down, mean", "Mean of completion time over size/rate + base RTT."),
     *(
-        Column(
+        _quantile(
             f"slowdown_p{share}",
             "",
             f"slow-down, P{share}",

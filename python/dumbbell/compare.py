@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from dumbbell.dimensions import seedless, unlike
-from dumbbell.errors import InputError, shown
+from dumbbell.errors import InputError, Unfit, Unreadable, flag, shown
 from dumbbell.matrix import path_text
 from dumbbell.registry import Param, registry
 from dumbbell.tables import aligned, number
@@ -92,16 +92,22 @@ def read_reference(path: str | Path) -> list[Figure]:
         with Path(path).open(newline="", encoding="utf-8") as stream:
             rows = list(csv.DictReader(stream))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(
-            name, "", getattr(error, "strerror", None) or str(error), "a CSV file of published results"
+        raise Unreadable(
+            name,
+            "",
+            getattr(error, "strerror", None) or f"it cannot be read ({error})",
+            "a CSV file of published results",
         ) from None
     columns = list(rows[0]) if rows else []
     long = {"metric", "value"} <= set(columns)
     measured = [c for c in columns if c in METRICS]
     if not {"cc1", "rate_mbit", "delay_ms"} <= set(columns) or not (long or measured):
-        found = "columns " + shown(columns) if columns else "no rows"
-        raise InputError(
-            name, "", found, "columns cc1, rate_mbit, delay_ms and metric, value or some of " + ", ".join(METRICS)
+        found = "it has columns " + shown(columns) if columns else "it has no rows"
+        raise Unreadable(
+            name,
+            "",
+            found,
+            "a CSV file with columns cc1, rate_mbit, delay_ms and metric, value or some of " + ", ".join(METRICS),
         )
     repeats: dict[tuple[Cell, str, int, str], list[float]] = {}
     for line, row in enumerate(rows, 2):
@@ -118,7 +124,9 @@ def read_reference(path: str | Path) -> list[Figure]:
                     key = (cell, table, 0 if whole else flow, metric)
                     repeats.setdefault(key, []).append(float(value))
         except (TypeError, ValueError) as error:
-            raise InputError(name, f"line {line}", str(error), "a number in every numeric column") from None
+            raise Unreadable(
+                name, f"line {line}", f"this cannot be read ({error})", "a number in every numeric column"
+            ) from None
     return [Figure(*key, statistics.fmean(values)) for key, values in repeats.items()]
 
 
@@ -257,8 +265,8 @@ def alike(rows: list[dict[str, Any]], place: str) -> list[dict[str, Any]]:
     if len({_SEED.sub("", row["config"]) for row in rows}) > 1:
         configs = [seedless(json.loads(row["config"])) for row in rows]
         keys = ", ".join(map(path_text, unlike((), configs)))
-        found = f"runs that differ in {keys} and answer one published cell, {place}"
-        raise InputError("results", "", found, "runs of one kind: --where KEY=VALUE chooses")
+        found = f"runs that differ in {keys} answer one published cell, {place}"
+        raise Unfit("results", "", found, f"runs of one kind: {flag('where')} KEY=VALUE chooses")
     return rows
 
 

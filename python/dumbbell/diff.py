@@ -18,12 +18,12 @@ import polars as pl
 from scipy.special import stdtr
 
 from dumbbell import dimensions as dims
-from dumbbell import matrix
+from dumbbell import matrix, selecting
 from dumbbell.aggregate import students, times
-from dumbbell.columns import axis_label
-from dumbbell.errors import InputError
-from dumbbell.results import PARTS, Results, split_values
-from dumbbell.tables import aligned, number
+from dumbbell.columns import COLUMNS, axis_label
+from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName
+from dumbbell.results import PARTS, Results
+from dumbbell.tables import NARROW, aligned, bins_note, number
 
 _FAMILY = 0.05  # the chance that a comparison of equals says "different"
 _MOST_ROWS = 20
@@ -39,7 +39,8 @@ class Diff:
 
     Columns: `a`, `b` (means), `difference` (b - a) and, of one cell, `half` of its 95 % interval; `change`
     (difference / a) with `change_low` and `change_high`; `n` (pairs of seeds, or seeds of the smaller side); `p`; and
-    `differs`: for sure, all comparisons together.
+    `differs`: for sure, all comparisons together. `resolution` is the width of the histogram's bin from which values
+    are read, null if they are exact: of one cell in the unit of the measure, over several its mean share of the value.
     """
 
     names: tuple[str, str]
@@ -59,9 +60,17 @@ class Diff:
         parts = ["\n".join(self.lines)]
         shown = differ.head(_MOST_ROWS)
         if shown.height:
-            parts.append(aligned(*_rows(shown, self.names, cells=cells), words=(0, 1, 2) if cells else (0, 1)))
+            header, body = _rows(shown, self.names, cells=cells)
+            parts.append(aligned(header, body, words=(0, 1, 2) if cells else (0, 1)))
+            parts += bins_note(text for row in body for text in row)
         if differ.height > shown.height:
             parts.append(f"{differ.height - shown.height} more differ (--csv has all).")
+        if not cells and (opposite := _opposite(shown)):
+            parts.append(
+                f"The means A and B of {', '.join(opposite)} change the other way than the mean change of a cell: each"
+                " cell has the same weight in the mean change, while cells with large values dominate A and B"
+                " (--cells lists them)."
+            )
         return "\n\n".join([*parts, self._verdict()])
 
     def _verdict(self) -> str:
@@ -102,14 +111,34 @@ def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[l
         ]
         if several:
             low, high = (None, None) if nothing else (row["change_low"], row["change_high"])
-            line += [change, interval(low, high, percent)]
+            line += [change, _narrow(low, high, row["resolution"], percent) or interval(low, high, percent)]
             line += [str(row["n"]), f"{row['differing']} of {row['cells']}"]
         else:
             half, middle = row["half"], row["difference"]
             ends = (None, None) if half is None else (middle - half, middle + half)
-            line += [number(middle), interval(ends[0], ends[1], number), change, str(row["n"])]
+            text = _narrow(ends[0], ends[1], row["resolution"], number) or interval(ends[0], ends[1], number)
+            line += [number(middle), text, change, str(row["n"])]
         body.append([*([row["where"]] if cells else []), *line])
     return header, body
+
+
+def _narrow(low: float | None, high: float | None, width: float | None, text: Callable[[float], str]) -> str:
+    """Return ` ± <` and the width of the bin if the interval is narrower, in words by `text`; else nothing."""
+    if low is None or high is None or width is None or (high - low) / 2 >= width:
+        return ""
+    return NARROW + text(width).removeprefix("+")
+
+
+def _resolution(row: dict[str, Any]) -> float | None:
+    """Return the width of the histogram's bin of the larger of two means; None of a measure whose values are exact."""
+    column = COLUMNS.get(row["table"], {}).get(row["measure"])
+    return column.resolution(max(row["a"], row["b"])) if column else None
+
+
+def _opposite(rows: pl.DataFrame) -> list[str]:
+    """Return the measures whose means over all cells change in the other direction than their cells do on average."""
+    several = rows.filter((pl.col("cells") > 1) & ((pl.col("b") - pl.col("a")) * pl.col("change") < 0))
+    return [axis_label(row["measure"], row["table"]).partition(",")[0] for row in several.iter_rows(named=True)]
 
 
 def _count(number: int, what: str) -> str:
@@ -134,16 +163,18 @@ def diff(first: Results, second: Results | None = None, *, by: str | None = None
     default all. Raises InputError if nothing can be compared.
     """
     if (second is None) == (by is None):
-        raise InputError(
-            "diff", "", "a second result and a key" if by else "one result", "a second result or a key, by="
+        raise (
+            Conflict("diff", "", "a second result and a key", "one of them")
+            if by
+            else Missing("diff", "OTHER", "a second result, or a key, by=")
         )
     if second is not None:
         pairs, lines, names = _pairs_of_two(first, second)
         sides = [_long(first, values), _long(second, values)]
     else:
         assert by is not None
-        if by.partition("=")[0].strip() == "engine_version":
-            first = first.engine("all")
+        if engine := engine_of(by):
+            first = first.engine(engine) if first.selected_engine is None else first
         pairs, lines, names = _pairs_by_key(first, by)
         sides = [_long(first, values)] * 2
     a, b = (
@@ -151,6 +182,11 @@ def diff(first: Results, second: Results | None = None, *, by: str | None = None
         for side, name in zip(sides, ("a", "b"), strict=True)
     )
     return held(a, b, names, lines)
+
+
+def engine_of(by: str | None) -> str | None:
+    """Return the engines whose runs a difference by this key is between, where the user names none."""
+    return {"engine_version": "all", "kernel": "linux"}.get((by or "").partition("=")[0].strip())
 
 
 def held(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, str], lines: Sequence[str] = ()) -> Diff:
@@ -161,7 +197,7 @@ def held(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, str], lines: Sequen
     """
     compared = _compared(a, b)
     if compared.is_empty():
-        raise InputError("diff", "", "no measure that both have", "results with the same cells")
+        raise Nothing("diff", "", "both have no measure in common", "results with the same cells")
     frame, measures = _judged(compared, a, b)
     return Diff(names, frame, measures, [*lines, _how(compared)])
 
@@ -185,11 +221,15 @@ def _pairs_of_two(first: Results, second: Results) -> tuple[pl.DataFrame, list[s
     changed = _same_matrix(first, second, same)
     common = [*same, *changed]
     if not common:
-        found = f"{len(of_first)} and {len(of_second)} cells, none in both, by configuration or by matrix"
-        raise InputError(str(second.path), "", found, f"results of cells that {first.path} has")
+        found = f"of {len(of_first)} and {len(of_second)} cells none is in both, by configuration or by matrix"
+        raise Nothing(str(second.path), "", found, f"results of cells that {first.path} has")
     texts = first.cell_texts()
     rows = [(i, a, b, texts[a]) for i, (a, b) in enumerate(common)]
-    lines = [f"A: {first.path}, {_engines(first)}; B: {second.path}, {_engines(second)}."]
+    names = first.engine_texts(), second.engine_texts()
+    if set(names[0].values()) == set(names[1].values()):  # kernels of one name may differ
+        names = {version: version for version in names[0]}, {version: version for version in names[1]}
+    said = [f"{one.path}, engine {', '.join(of.values())}" for one, of in zip((first, second), names, strict=True)]
+    lines = [f"A: {said[0]}; B: {said[1]}."]
     if changed:
         settings = _unlike([(of_first[a], of_second[b]) for a, b in changed])
         lines.append(f"Other settings in {len(changed)} of the cells, which are paired by matrix: {settings}.")
@@ -236,10 +276,6 @@ def _unlike(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-
-
-def _engines(results: Results) -> str:
-    return "engine " + ", ".join(results.engines)
 
 
 def _pairs(rows: list[tuple[int, str, str, str]]) -> pl.DataFrame:
@@ -290,16 +326,16 @@ def _pairs_by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], t
     dimension = results.key(name.strip(), "--by")
     values = dimension.ordered
     if wanted:
-        chosen = [results.where(f"{name.strip()}={part}").key(name.strip()) for part in split_values(wanted)]
-        values = [text for one in chosen for text in one.ordered]
+        values = selecting.of_dimension(dimension, wanted.strip(), results.configurations, "--by")
     if len(values) < 2:
-        raise InputError(
-            str(results.path), "--by", f"{name} with one value, {', '.join(values)}", "a key with two or more"
-        )
+        raise Unfit(str(results.path), "--by", f"{name} has one value, {', '.join(values)}", "a key with two or more")
     if len(values) > 2:
         shown = ", ".join(values)
-        raise InputError(
-            "--by", name, f"{len(values)} values: {shown}", f"two of them, such as {name}={values[0]},{values[1]}"
+        raise Unfit(
+            "--by",
+            name,
+            f"it has {len(values)} values: {shown}",
+            f"two of them, such as {name}={values[0]},{values[1]}",
         )
     cells = [cell for cell, text in dimension.texts.items() if text in values]
     others = dims.undetermined([one.only(cells) for one in results.dimensions], [dimension.only(cells)], cells)
@@ -310,9 +346,7 @@ def _pairs_by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], t
         sides.setdefault(place, {})[dimension.texts[cell]] = cell
     both = {place: side for place, side in sides.items() if len(side) == 2}
     if not both:
-        raise InputError(
-            str(results.path), "--by", f"{name}, with which other keys change", "cells that differ in it alone"
-        )
+        raise Unfit(str(results.path), "--by", f"other keys change with {name}", "cells that differ in it alone")
     rows = [
         (i, side[values[0]], side[values[1]], ", ".join(one.said(t) for one, t in zip(others, place, strict=True)))
         for i, (place, side) in enumerate(both.items())
@@ -348,10 +382,14 @@ def _long(results: Results, values: Sequence[str]) -> pl.DataFrame:
     wanted = [results.measure(value) for value in values]
     parts = []
     for table in _TABLES:
+        if table not in PARTS and results.of_parts and not values:
+            continue
         measures = [m.column for m in wanted if m.table == table] if values else results.measures(table)
         measures = [name for name in measures if name not in _LEFT_OUT or values]
         if not measures:
             continue
+        if table not in PARTS:
+            results.require_whole_runs(f"{', '.join(measures)} is of the whole run", f"measures of {', '.join(PARTS)}")
         rows = results.parts(table, measures)
         if table == "classes" and not values and rows["part"].n_unique() < 2:
             continue  # one class is the whole run
@@ -362,7 +400,7 @@ def _long(results: Results, values: Sequence[str]) -> pl.DataFrame:
         parts.append(long.with_columns(table=pl.lit(table)).drop_nulls("value"))
     if not parts:
         tables = ", ".join(_TABLES)
-        raise InputError("--value", "", ", ".join(values), f"measures of {tables}")
+        raise UnknownName("--value", "", ", ".join(values), f"it must be measures of {tables}", what="measure")
     return pl.concat(parts)
 
 
@@ -442,14 +480,21 @@ _WHOLE = [pl.lit(-1, dtype=pl.Int64).alias("pair"), pl.lit("").alias("where")]
 def _judged(compared: pl.DataFrame, a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the comparisons, and those over all cells, each with interval, p and verdict; surest and largest first."""
     frame = _decided(_tested(compared)).with_columns(cells=pl.lit(1), differing=pl.col("differs").cast(pl.Int64))
+    bins = [_resolution(row) for row in frame.select("table", "measure", "a", "b").iter_rows(named=True)]
+    size = (pl.col("a").abs() + pl.col("b").abs()) / 2
+    size = pl.when(size > 0).then(size).otherwise(1.0)
+    frame = frame.with_columns(pl.Series("resolution", bins, dtype=pl.Float64))
     of_measure = ["table", "measure", "part"]
     counts = frame.group_by(of_measure, maintain_order=True).agg(
-        pl.col("a").mean(), pl.col("b").mean(), cells=pl.len(), differing=pl.col("differs").sum().cast(pl.Int64)
+        pl.col("a").mean(),
+        pl.col("b").mean(),
+        cells=pl.len(),
+        differing=pl.col("differs").sum().cast(pl.Int64),
+        resolution=(pl.col("resolution") / size).mean(),
     )
     several = counts.filter(pl.col("cells") > 1)
     alone = frame.join(counts.filter(pl.col("cells") == 1).select(of_measure), on=of_measure)
-    size = (pl.col("a").abs() + pl.col("b").abs()) / 2
-    sizes = compared.select(*_PLACE, size=pl.when(size > 0).then(size).otherwise(1.0))
+    sizes = compared.select(*_PLACE, size=size)
     # a run that the other side lacks would move the mean over cells of its seed
     shared = [one.join(other, on=[*_PLACE, "seed"], how="semi") for one, other in ((a, b), (b, a))]
     if shared[0]["seed"].n_unique() > 1:

@@ -10,10 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import matrix, schema, units
+from dumbbell import matrix, schema, switches, units
 from dumbbell.experiment import param_of
 from dumbbell.registry import Param, registry
 
+NOTHING = "-"  # the text of a key that a run has not, or that another of its keys turns off
 # keys whose tables say by their `name` what else is in them
 _ALGORITHMS = ("aqm", "cc")
 _CLOCK = ("duration", "start", "stop", "at")  # times of a run, in seconds; all others are in ms
@@ -76,7 +77,10 @@ def scale_of(path: matrix.Path) -> Scale | None:
 
 @dataclass(frozen=True)
 class Dimension:
-    """One key by which runs differ: its name, and the text and the typed value that each cell has for it."""
+    """One key by which runs differ: its name, and the text and the typed value that each cell has for it.
+
+    A cell that has no such key, or in which another key turns it off, has the text `-` and the value None.
+    """
 
     name: str
     path: matrix.Path | None
@@ -92,12 +96,19 @@ class Dimension:
     @property
     def is_numeric(self) -> bool:
         """Whether all its values are numbers."""
-        return self.kinds <= {int, float}
+        return bool(self.kinds) and self.kinds <= {int, float}
 
     @cached_property
     def kinds(self) -> set[type]:
-        """The types of its values."""
-        return set(map(type, self.values.values()))
+        """The types of its values, where it has one."""
+        return set(map(type, self.values.values())) - {type(None)}
+
+    @cached_property
+    def numbers(self) -> dict[str, float] | None:
+        """The number that each text stands for, if all its values are numbers."""
+        if not self.is_numeric:
+            return None
+        return {text: float(self.values[cell]) for cell, text in self.texts.items() if text != NOTHING}
 
     @property
     def word(self) -> str:
@@ -106,15 +117,23 @@ class Dimension:
 
     @property
     def ordered(self) -> list[str]:
-        """Its texts, each once: numbers ascending, the others as they first come."""
+        """Its texts, each once: numbers ascending, the others as they first come, `-` last."""
         cells = list(self.texts)
-        if self.kinds <= {int, float, bool}:
-            cells.sort(key=lambda cell: self.values[cell])
-        return list(dict.fromkeys(self.texts[cell] for cell in cells))
+        if self.kinds and self.kinds <= {int, float, bool}:
+            cells.sort(key=lambda cell: (self.values[cell] is None, self.values[cell] or 0))
+        texts = list(dict.fromkeys(self.texts[cell] for cell in cells))
+        return sorted(texts, key=lambda text: text == NOTHING)
 
     def said(self, text: str) -> str:
         """Return a value with the last word of its key; an algorithm says by itself what it is."""
-        if self.word in _ALGORITHMS or self.name in ("flow", "class", "experiment", "title", "engine_version"):
+        if self.word in _ALGORITHMS or self.name in (
+            "flow",
+            "class",
+            "experiment",
+            "title",
+            "engine_version",
+            "kernel",
+        ):
             return text
         return f"{self.word} {text}"
 
@@ -139,24 +158,44 @@ def typed(path: matrix.Path, value: Any) -> Any:
     return value_text(path, value)
 
 
-def dimension_of(name: str, path: matrix.Path, configs: dict[str, dict[str, Any]]) -> Dimension:
-    """Return what each configuration has at `path`: one value, or the different ones of several places."""
+def dimension_of(
+    name: str, path: matrix.Path, configs: dict[str, dict[str, Any]], *, unused: bool = False
+) -> Dimension:
+    """Return what each configuration has at `path`: one value, or the different ones of several places.
+
+    With `unused`, what another key turns off is said, too.
+    """
     texts: dict[str, str] = {}
     values: dict[str, Any] = {}
     known: dict[str, tuple[str, Any]] = {}
     for cell, config in configs.items():
-        found = matrix.get_path(config, path)
+        found, counts = _held(path, config)
         plain = found[0] if len(found) == 1 else None
         code = repr(found) if not isinstance(plain, int | float | str) else f"{type(plain).__name__} {plain}"
+        code += str(counts)
         if code not in known:
-            different = list(dict.fromkeys(value_text(path, value) for value in found))
-            text = " / ".join(different) or "-"
-            known[code] = (text, typed(path, found[0]) if len(different) == 1 else text)
+            said = [value for value, used in zip(found, counts, strict=True) if used]
+            different = list(dict.fromkeys(value_text(path, value) for value in said))
+            text = " / ".join(different) or NOTHING
+            value = (typed(path, said[0]) if len(different) == 1 else text) if said else None
+            if unused and not said and found:
+                value = text = f"{value_text(path, found[0])} (not used)"
+            known[code] = (text, value)
         texts[cell], values[cell] = known[code]
-    kinds = set(map(type, values.values()))
+    kinds = set(map(type, values.values())) - {type(None)}
     if not kinds <= {int, float} and kinds != {bool}:
-        values = texts
+        values = {cell: text if values[cell] is not None else None for cell, text in texts.items()}
     return Dimension(name, path, texts, values)
+
+
+def _held(path: matrix.Path, config: dict[str, Any]) -> tuple[list[Any], list[bool]]:
+    """Return the values at a path, and of each whether it counts."""
+    last = path[-1]
+    if not isinstance(last, str) or len(path) < 2:
+        found = matrix.get_path(config, path)
+        return found, [True] * len(found)
+    holders = [one for one in matrix.get_path(config, path[:-1]) if isinstance(one, dict) and last in one]
+    return [one[last] for one in holders], [not switches.off(path, one) for one in holders]
 
 
 def seedless(config: dict[str, Any]) -> dict[str, Any]:
@@ -222,8 +261,8 @@ def undetermined(dimensions: Iterable[Dimension], given: Iterable[Dimension], ce
 def dimensions(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[Dimension]:
     """Return the keys that tell cells apart: first experiments, then the keys of matrices, then whatever else differs.
 
-    `cells` has one row a cell: `cell`, `experiment`, `engine_version`, `matrix` (JSON). A key that follows from those
-    before it, as a duration that an override gives to some base RTTs, is left out.
+    `cells` has one row a cell: `cell`, `experiment`, `engine_version`, `matrix` (JSON), `given`. A key that follows
+    from those before it, as a duration that an override gives to some base RTTs, is left out.
     """
     names = cells["cell"].to_list()
     partition = Partition(names)
@@ -240,10 +279,15 @@ def dimensions(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[
         if partition.refine(dimension.texts):
             found.append(dimension)
     if partition.groups < len(names):
-        for path in _unlike_anywhere(cells, configs):
-            dimension = dimension_of(matrix.path_text(path), path, configs)
+        # what is not used tells runs apart only where nothing else does
+        for path, unused in [(path, unused) for unused in (False, True) for path in _unlike_anywhere(cells, configs)]:
+            dimension = dimension_of(matrix.path_text(path), path, configs, unused=unused)
             if partition.refine(dimension.texts):
                 found.append(dimension)
+    if partition.groups < len(names):  # on Linux: one configuration, and other keys of it set
+        dimension = column_of("given", dict(zip(names, cells["given"].to_list(), strict=True)))
+        if partition.refine(dimension.texts):
+            found.append(dimension)
     return found
 
 

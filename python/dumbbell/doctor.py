@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dumbbell.errors import InputError, nearest, one_line
+from dumbbell.errors import InputError, UnknownName, one_line
 from dumbbell.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _building(has_kernel: bool) -> Iterator[Check]:
     except InputError as error:
         known = sources.available()
         remedy = f"dumbbell linux build --version {known[-1]}" if known else error.allowed
-        yield Check("kernel source", error.found, remedy, needed=not has_kernel)
+        yield Check("kernel source", f"no {error.found}", remedy, needed=not has_kernel)
     place = kernels.home()
     while not place.exists():
         place = place.parent
@@ -218,7 +218,7 @@ def doctor(
     The status is 0 if the simulator works, or the engine that is named; else 1.
     """
     if engine and engine not in ENGINES:
-        raise InputError("doctor", "", engine, ", ".join(ENGINES), nearest(engine, ENGINES))
+        raise UnknownName("doctor", "", engine, list(ENGINES), what="engine")
     checks = {name: list(look()) for name, look in ENGINES.items() if engine in ("", name)}
     print(table(checks))
     if any(check.state == "missing" for check in checks[engine or "sim"]):

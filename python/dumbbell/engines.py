@@ -6,14 +6,16 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from dumbbell.errors import InputError
+from dumbbell.errors import Nothing, Unfit, flag
+from dumbbell.matrix import get_path, parse_path
 from dumbbell.store import Store
 from dumbbell.tables import aligned, number
-from dumbbell.versions import OTHERS, chosen, kind
+from dumbbell.versions import OTHERS, Names, chosen, kind, texts
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class Compared:
     pairs: list[Pair]
     alone: int
     invalid: int = 0
+    names: tuple[str, str] | None = None
+    """What the engines are called; their versions if unset."""
 
     def bar(self, measure: Measure) -> float:
         """Return the error up to which the two agree."""
@@ -82,35 +86,53 @@ class Compared:
 
 
 _QUERY = """
-    SELECT r.cell, r.engine_version, any_value(r.matrix) AS matrix, any_value(r.config) AS config, count(*) AS seeds,
+    SELECT r.cell, r.engine_version, r.given, any_value(r.matrix) AS matrix, any_value(r.config) AS config,
+        count(*) AS seeds,
         avg(r.goodput_total_mbit) AS goodput_mbit, avg(f.rtt_mean_ms) AS rtt_mean_ms,
-        avg(r.sojourn_mean_ms) AS sojourn_mean_ms, min(r.rowid) AS place
-    FROM runs r LEFT JOIN (
+        avg(r.sojourn_mean_ms) AS sojourn_mean_ms, min(r.place) AS place
+    FROM (SELECT *{given}, rowid AS place FROM runs) r LEFT JOIN (
         SELECT key, avg(rtt_mean_ms) FILTER (WHERE NOT isnan(rtt_mean_ms)) AS rtt_mean_ms FROM flows GROUP BY key
     ) f USING (key)
     WHERE {counts}
-    GROUP BY r.cell, r.engine_version ORDER BY place
+    GROUP BY r.cell, r.engine_version, r.given ORDER BY place
 """
 
 
-def _cells(path: str | Path) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Return the cells by engine, and of each engine how many runs were too late to count."""
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of a file by engine and by the keys that were set, if that matters to the engine."""
+
+    frame: pl.DataFrame
+    late: dict[str, int]
+    """Of each engine how many runs were too late to count."""
+    names: Names
+
+    @property
+    def versions(self) -> list[str]:
+        return self.frame["engine_version"].unique(maintain_order=True).to_list()
+
+
+def _cells(path: str | Path) -> _Cells:
     with Store.open(path) as store:
-        columns = store.columns("runs")
+        columns, names = store.columns("runs"), store.kernel_names()
         if "goodput_total_mbit" not in columns:
-            raise InputError(str(path), "", "no finished run", "results of at least one run")
+            raise Nothing(str(path), "", "no finished run", "results of at least one run")
+        given = "" if "given" in columns else ", NULL AS given"
         if "valid" not in columns:
-            return store.read(_QUERY.format(counts="true")), {}
+            return _Cells(store.read(_QUERY.format(counts="true", given=given)), {}, names)
         invalid = store.read("SELECT engine_version, count(*) FROM runs WHERE valid = 0 GROUP BY 1")
         # only runs in real time have this column filled
-        return store.read(_QUERY.format(counts="valid IS DISTINCT FROM 0")), dict(invalid.iter_rows())
+        counted = store.read(_QUERY.format(counts="valid IS DISTINCT FROM 0", given=given))
+        return _Cells(counted, dict(invalid.iter_rows()), names)
 
 
 def _other(path: str | Path, found: list[str]) -> str:
     """Return the one kind of engine beside the simulator that has runs."""
     kinds = [other for other in OTHERS if other in map(kind, found)]
     if len(kinds) > 1:
-        raise InputError(str(path), "--engines", f"runs of {' and of '.join(kinds)}", "--engine with one of them")
+        raise Unfit(
+            str(path), "--engines", f"there are runs of {' and of '.join(kinds)}", f"{flag('engine')} with one of them"
+        )
     return kinds[0] if kinds else "another engine"
 
 
@@ -122,38 +144,60 @@ def compare(
     The second engine may be unset: it is the one beside the simulator then. Of runs in real time those count whose
     timing was good enough.
     """
-    frames, versions, invalid = [], [], 0
+    frames, versions, names, invalid = [], list[str](), list[str](), 0
     for place, named in zip((path, path if other is None else other), engines, strict=True):
-        cells, too_late = _cells(place)
-        found = cells["engine_version"].unique(maintain_order=True).to_list()
-        wanted = named or _other(place, found)
-        version = chosen(found, wanted)
+        cells = _cells(place)
+        wanted = named or _other(place, cells.versions)
+        version = chosen(cells.versions, wanted, cells.names)
+        known = texts(cells.versions, cells.names)
         if version is None:
-            some = f"; {sum(too_late.values())} runs were too late to count" if too_late else ""
-            raise InputError(
+            some = f"; {sum(cells.late.values())} runs were too late to count" if cells.late else ""
+            raise Nothing(
                 str(place),
                 "--engines",
                 f"no runs of {wanted}{some}",
-                f"runs of two engines; there are {', '.join(found)}",
+                f"runs of two engines; there are {', '.join(known.values())}",
             )
         versions.append(version)
-        invalid += too_late.get(version, 0)
-        frames.append(
-            {row["cell"]: row for row in cells.filter(pl.col("engine_version") == version).iter_rows(named=True)}
-        )
-    pairs = []
-    for cell, row in frames[0].items():
-        if (second := frames[1].get(cell)) is None:
-            continue
-        config = json.loads(row["config"])
-        label = ", ".join(json.loads(row["matrix"]).values()) or "the only cell"
-        ccs = tuple(one["cc"]["name"] for one in (*config["flows"], *config["web"]))
-        rate_mbit, seeds = config["bottleneck"]["rate"] / 1e6, (row["seeds"], second["seeds"])
-        pairs.append(Pair(label, ccs, rate_mbit, _values(row), _values(second), seeds))
+        names.append(known[version])
+        invalid += cells.late.get(version, 0)
+        frames.append(cells.frame.filter(pl.col("engine_version") == version))
+    if names[0] == names[1]:  # of two files
+        names = versions
+    pairs, found = [], [[row["cell"] for row in frame.iter_rows(named=True)] for frame in frames]
+    seconds: dict[str, list[dict[str, Any]]] = {}
+    for row in frames[1].iter_rows(named=True):
+        seconds.setdefault(row["cell"], []).append(row)
+    for row in _ordered(frames[0]):
+        for second in seconds.get(row["cell"], []):
+            if row["given"] and second["given"] and row["given"] != second["given"]:
+                continue  # two kernels that were told different things
+            config = json.loads(row["config"])
+            label = ", ".join(json.loads(row["matrix"]).values()) or "the only cell"
+            ccs = tuple(one["cc"]["name"] for one in (*config["flows"], *config["web"]))
+            rate_mbit, seeds = config["bottleneck"]["rate"] / 1e6, (row["seeds"], second["seeds"])
+            pairs.append(Pair(label, ccs, rate_mbit, _values(row), _values(second), seeds))
     if not pairs:
-        raise InputError(str(path), "--engines", "no cell that both engines ran", "the same experiment on both")
-    alone = len(frames[0].keys() ^ frames[1].keys())
-    return Compared((versions[0], versions[1]), pairs, alone, invalid)
+        raise Nothing(str(path), "--engines", "no cell that both engines ran", "the same experiment on both")
+    alone = len(set(found[0]) ^ set(found[1]))
+    return Compared((versions[0], versions[1]), pairs, alone, invalid, (names[0], names[1]))
+
+
+def _ordered(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return cells in the order of their keys: 10Mbit before 20Mbit, words as they first come."""
+    rows = list(frame.iter_rows(named=True))
+    first: dict[tuple[str, str], int] = {}
+
+    def place(row: dict[str, Any]) -> list[float]:
+        config = json.loads(row["config"])
+        order = []
+        for key, text in json.loads(row["matrix"]).items():
+            value = next(iter(get_path(config, parse_path(key))), None)
+            order.append(value if isinstance(value, int | float) else first.setdefault((key, text), len(first)))
+        return order
+
+    places = [place(row) for row in rows]
+    return [row for _, _, row in sorted(zip(places, range(len(rows)), rows, strict=True))]
 
 
 def _values(row: dict[str, float | None]) -> tuple[float, ...]:
@@ -201,7 +245,7 @@ def scores(compared: Compared) -> str:
 
 def markdown(compared: Compared) -> str:
     """Return table and scores, with the engines that they are of."""
-    first, second = compared.engines
+    first, second = compared.names or compared.engines
     alone = f" {compared.alone} cells were run on one of them only." if compared.alone else ""
     seeds = [sorted({pair.seeds[which] for pair in compared.pairs}) for which in (0, 1)]
     texts = [" or ".join(map(str, of_engine)) for of_engine in seeds]

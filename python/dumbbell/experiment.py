@@ -1,23 +1,41 @@
 """Experiment files: TOML → checked description → runs, one at a time."""
 
+import codecs
 import copy
 import hashlib
 import itertools
 import json
 import random
+import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeVar
 
-from dumbbell import _native, schema, shipped, traffic, units
+from dumbbell import _native, places, schema, shipped, traffic, units
 from dumbbell import matrix as keys
-from dumbbell.errors import InputError, nearest, one_line, shown
+from dumbbell.errors import (
+    Conflict,
+    InputError,
+    Missing,
+    Nothing,
+    OutOfRange,
+    Unfit,
+    UnknownKey,
+    Unreadable,
+    WrongValue,
+    nearest,
+    of_engine,
+    one_line,
+    several,
+    shown,
+)
 from dumbbell.files import Files
 from dumbbell.registry import Param, registry
 
+T = TypeVar("T")
 MAX_FILE_BYTES = 16 * 2**20
 CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
 _COMPARED = 64  # cells in which two values of an axis are compared
@@ -43,6 +61,12 @@ class Cell:
     seed: int
     groups: dict[str, Any]
     engine: str = field(default_factory=lambda: _native.engine_version())
+    number: int = 0
+    """Of the run in its sweep: what gives tables and figures the order of the files."""
+    given: dict[str, Any] = field(default_factory=dict)
+    """Of `groups` what the experiment sets; everything else has a default."""
+    plan_of: Callable[["Cell"], str] | None = None
+    """What an engine does with this cell, where that does not follow from `groups` alone."""
 
     @property
     def config(self) -> str:
@@ -51,8 +75,9 @@ class Cell:
 
     @cached_property
     def key(self) -> str:
-        """Hash of the resolved parameters, the seed and the engine version."""
-        return _digest(f"{self.engine}\n{self.config}")
+        """Hash of the resolved parameters, the seed, the engine version and the engine's plan, if it has one."""
+        plan = "" if self.plan_of is None else f"\n{self.plan_of(self)}"
+        return _digest(f"{self.engine}\n{self.config}{plan}")
 
     @cached_property
     def cell_key(self) -> str:
@@ -144,6 +169,8 @@ class Experiment:
     files: Files
     engine: str = ""
     """Version of the engine that makes the runs; that of the simulator if empty."""
+    plan_of: Callable[[Cell], str] | None = None
+    """What the engine does with a cell, where that does not follow from its configuration alone: part of its key."""
 
     @property
     def name(self) -> str:
@@ -163,8 +190,7 @@ class Experiment:
         for position in self.matrix.positions():
             first = self._resolve(position, self.seeds[0])
             for seed in self.seeds:
-                groups = first.groups | {"seed": seed}
-                yield Cell(first.experiment, first.title, first.matrix, seed, groups, first.engine)
+                yield replace(first, seed=seed, groups=first.groups | {"seed": seed})
 
     def sample(self, most: int) -> list[Cell]:
         """Return up to `most` runs, one drawn at random from each of as many equal parts; the same ones every time."""
@@ -177,23 +203,46 @@ class Experiment:
         return self._resolve_and_say(position, seed).cell
 
     def _resolve_and_say(self, position: tuple[int, ...], seed: int) -> "_Resolved":
+        chosen: list[int] = []
         try:
             table = copy.deepcopy(self.base)
             for _, path, value in self.matrix.settings(position):
                 keys.set_path(table, path, value)
             self._set_last(table)
-            groups = plain = schema.resolve(table, seed, self.files)
+            groups, given = schema.resolve_and_given(table, seed, self.files)
+            plain = groups
             chosen = [n for n, (when, _) in enumerate(self.overrides) if all(one.holds(plain) for one in when)]
             if chosen:
                 for path, value in itertools.chain.from_iterable(self.overrides[n][1] for n in chosen):
                     keys.set_path(table, path, value)
                 self._set_last(table)
-                groups = schema.resolve(table, seed, self.files)
+                groups, given = schema.resolve_and_given(table, seed, self.files)
         except InputError as error:
-            raise error.within(self.file) from None
+            raise several([self._placed(one, position, chosen) for one in error.errors]) from None
         labels = {key: label(value) for key, _, value in self.matrix.settings(position)}
         engine = self.engine or _native.engine_version()
-        return _Resolved(Cell(self.name, self.title, labels, seed, groups, engine), plain, chosen)
+        cell = Cell(self.name, self.title, labels, seed, groups, engine, given=given, plan_of=self.plan_of)
+        return _Resolved(cell, plain, chosen)
+
+    def _placed(self, error: InputError, position: tuple[int, ...], chosen: list[int]) -> InputError:
+        """Return an error of a run, said of what sets its key: a setting, an override, the matrix or else the file."""
+        try:
+            path = keys.parse_path(error.key)
+        except InputError:
+            return error.within(self.file)
+
+        def sets(other: keys.Path) -> bool:
+            return len(other) <= len(path) and keys.overlap(other, path)
+
+        if any(sets(one) for one, _ in self.settings):
+            return error.within("--set")
+        for number in reversed(chosen):
+            if any(sets(one) for one, _ in self.overrides[number][1]):
+                return error.within(self.file, f"override[{number}].set: ")
+        for axis, digit in zip(self.matrix.axes, position, strict=True):
+            if any(map(sets, axis.paths)):
+                return error.within(self.file, f'matrix."{axis.text}"[{digit}]: ')
+        return error.within(self.file)
 
     def _set_last(self, table: dict[str, Any]) -> None:
         for path, value in self.settings:
@@ -209,42 +258,63 @@ class Experiment:
             if (key,) not in given and isinstance(table.get("bottleneck"), dict):
                 table["bottleneck"].pop(key, None)
 
-    def check(self, *, overrides: bool) -> None:
-        """Check every value of every axis, and all cells of a small matrix; raises InputError.
+    def faults(self, *, overrides: bool) -> Iterator[InputError]:
+        """Yield what is wrong with any value of any axis, and with all cells of a small matrix.
 
         With `overrides`, each of them has to apply to some run.
         """
         origin, seed = (0,) * len(self.matrix.axes), self.seeds[0]
-        first = self._resolve_and_say(origin, seed)
-        self._check_cell(first.cell)
-        met = self._met(first.plain)
+        found: list[InputError] = []
+        first, error = self._tried(origin)
+        if error is not None:
+            found += error.errors
+        met = self._met(first.plain) if first is not None else set()
         for number, axis in enumerate(self.matrix.axes):
-            seen = {_digest(_canonical(first.plain)): 0}
+            seen = {} if first is None else {_digest(_canonical(first.plain)): 0}
             for digit in range(1, len(axis.values)):
-                try:
-                    found = self._resolve_and_say(_moved(origin, number, digit), seed)
-                    self._check_cell(found.cell)
-                except InputError as error:
-                    raise error.within(self.file, f'matrix."{axis.text}"[{digit}]: ') from None
-                met |= self._met(found.plain)
-                alike = seen.setdefault(_digest(_canonical(found.plain)), digit)
+                one, error = self._tried(_moved(origin, number, digit))
+                place = f'matrix."{axis.text}"[{digit}]'
+                if error is not None:
+                    known = {(one.key, str(one)) for one in found}
+                    new = [one for one in error.errors if (one.key, str(one)) not in known]
+                    found += [one if one.key.startswith(place) else one.within(self.file, f"{place}: ") for one in new]
+                if one is None or first is None:
+                    continue
+                met |= self._met(one.plain)
+                alike = seen.setdefault(_digest(_canonical(one.plain)), digit)
                 if alike != digit and self._equal_everywhere(number, alike, digit):
                     values = [
                         axis.values[n][0] if len(axis.keys) == 1 else list(axis.values[n]) for n in (alike, digit)
                     ]
-                    same = f"{shown(values[0])} and {shown(values[1])}, which make the same run"
-                    raise InputError(self.file, f'matrix."{axis.text}"[{digit}]', same, "values that differ")
+                    same = f"{shown(values[0])} and {shown(values[1])} make the same run"
+                    found.append(Unfit(self.file, place, same, "values that differ"))
+        if found:
+            yield from found
+            return
         unmet = set(range(len(self.overrides)))
         for position in itertools.islice(self.matrix.positions(), CHECKED_AHEAD):
-            found = self._resolve_and_say(position, seed)
-            self._check_times(found.cell)
-            unmet.difference_update(found.chosen)
+            try:
+                run = self._resolve_and_say(position, seed)
+                self._check_times(run.cell)
+            except InputError as error:
+                yield from error.errors
+                return
+            unmet.difference_update(run.chosen)
         if self.matrix.size > CHECKED_AHEAD:
             # a condition holds for some value of an axis, or never
             unmet = {n for n in unmet if not all((n, m) in met for m in range(len(self.overrides[n][0])))}
         if unmet and overrides:
-            nothing, allowed = "a condition that no run meets", "keys and values of some runs of the matrix"
-            raise InputError(self.file, f"override[{min(unmet)}].when", nothing, allowed)
+            nothing, allowed = "no run meets this condition", "keys and values of some runs of the matrix"
+            yield Nothing(self.file, f"override[{min(unmet)}].when", nothing, allowed)
+
+    def _tried(self, position: tuple[int, ...]) -> "tuple[_Resolved | None, InputError | None]":
+        """Return the run at a position, or what is wrong with it."""
+        try:
+            found = self._resolve_and_say(position, self.seeds[0])
+            self._check_cell(found.cell)
+        except InputError as error:
+            return None, error
+        return found, None
 
     def _met(self, plain: dict[str, Any]) -> set[tuple[int, int]]:
         """Return the conditions that hold for a run, by the numbers of override and condition."""
@@ -273,7 +343,7 @@ class Experiment:
         for key, time in begins.items():
             if time >= cell.duration:
                 found = f'"{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
-                raise InputError(self.file, key, found, "a time before the end of the run")
+                raise OutOfRange(self.file, key, found, "a time before the end of the run")
 
     def _check_cell(self, cell: Cell) -> None:
         self._check_times(cell)
@@ -281,9 +351,7 @@ class Experiment:
         try:
             _native.check(Cell("", "", {}, cell.seed, cell.groups | few).config)
         except ValueError as error:
-            key, _, rest = str(error).partition(": found ")
-            found, _, allowed = rest.partition(", allowed: ")
-            raise InputError(self.file, key, found, allowed) from None
+            raise of_engine(self.file, error) from None
 
 
 def _moved(position: tuple[int, ...], number: int, digit: int) -> tuple[int, ...]:
@@ -327,22 +395,25 @@ def has_value(path: keys.Path) -> bool:
 def _condition(key: str, wanted: Any, where: str, files: Files) -> _Condition:
     try:
         if isinstance(wanted, dict) and "." not in key:
-            raise InputError("", "", f"the key {_dotted(key, wanted)} without quotes", _IN_QUOTES)
+            raise Unfit("", "", f"the key {_dotted(key, wanted)} is without quotes", _IN_QUOTES)
         path = keys.parse_path(key)
         param = param_of(path)
         values = wanted if isinstance(wanted, list) else [wanted]
         if not values:
-            raise InputError("", "", "an empty list", "at least one value")
+            raise Nothing("", "", "the list is empty", "at least one value")
         if not has_value(path):
-            raise InputError("", "", "this key", "a key of a run, such as bottleneck.rate or flows[*].base_rtt")
+            near = schema.nearest_key(path, {})
+            raise UnknownKey(
+                "", "", key, "it must be a key of a run, such as bottleneck.rate or flows[*].base_rtt", near
+            )
         if path[-1] == "start":
             values = [schema.canonical_start(value)["min"] for value in values]
         elif param is not None:
             values = [schema.canonical(param, value, files) for value in values]
         elif any(not isinstance(value, str | int) for value in values):
-            raise InputError("", "", shown(wanted), "a name, or a list of names")
+            raise WrongValue("", "", shown(wanted), "a name, or a list of names")
     except InputError as error:
-        raise InputError("", f'{where}."{key}"', error.found, error.allowed, error.nearest) from None
+        raise error.moved("", f'{where}."{key}"') from None
     return _Condition(path, tuple(values))
 
 
@@ -357,16 +428,16 @@ def _dotted(key: str, value: Any) -> str:
 def _override(table: schema.Override, where: str, files: Files) -> _Override:
     for name, part in (("when", table.when), ("set", table.set)):
         if not part:
-            raise InputError("", f"{where}.{name}", "an empty table", "at least one key")
+            raise Nothing("", f"{where}.{name}", "it has no key", "one or more")
     sets = []
     for key, value in table.set.items():
         if isinstance(value, dict) and key in TABLES:
-            found = f"the key {_dotted(key, value)} without quotes"
-            raise InputError("", f"{where}.set", found, f"{_IN_QUOTES}; a table is never set as a whole")
+            found = f"the key {_dotted(key, value)} is without quotes"
+            raise Unfit("", f"{where}.set", found, f"{_IN_QUOTES}; a table is never set as a whole")
         try:
             sets.append((keys.parse_path(key), value))
         except InputError as error:
-            raise InputError("", f"{where}.set", error.found, error.allowed) from None
+            raise error.moved("", f"{where}.set") from None
     when = tuple(_condition(key, value, f"{where}.when", files) for key, value in table.when.items())
     return when, tuple(sets)
 
@@ -375,7 +446,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
     """Return key and value of `--set KEY=VALUE`; VALUE is TOML, or a string without quotes. Raises InputError."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise InputError("--set", "", shown(text), "KEY=VALUE, such as bottleneck.rate=40Mbit")
+        raise WrongValue("--set", "", shown(text), "KEY=VALUE, such as bottleneck.rate=40Mbit")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except (ValueError, RecursionError, KeyError):
@@ -402,7 +473,7 @@ def _own(value: Any, key: str = "") -> Any:
             try:
                 return value.decode()
             except UnicodeDecodeError:
-                raise InputError("", key, shown(value), "text, or bytes that are UTF-8") from None
+                raise WrongValue("", key, shown(value), "text, or bytes that are UTF-8") from None
         case PurePath():
             return str(value)
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
@@ -410,12 +481,12 @@ def _own(value: Any, key: str = "") -> Any:
         if type(plain) is not type(value):
             return _own(plain, key)
     found = f"{shown(value)} ({type(value).__name__})"
-    raise InputError("", key, found, "text, a number, true, false, a list or a table")
+    raise WrongValue("", key, found, "text, a number, true, false, a list or a table")
 
 
 def _own_key(key: Any, table: str) -> str:
     if not isinstance(key, str):
-        raise InputError("", table, f"the key {shown(key)} ({type(key).__name__})", "keys that are text")
+        raise WrongValue("", f"{table}: a key".removeprefix(": "), f"{shown(key)} ({type(key).__name__})", "text")
     return key
 
 
@@ -427,7 +498,7 @@ def _pairs(settings: Settings) -> list[tuple[str, Any]]:
     if isinstance(settings, Mapping):
         return [(key, _own(value)) for key, value in settings.items()]
     if isinstance(settings, str):
-        raise InputError("overrides", "", shown(settings), 'a table, or a list such as ["bottleneck.rate=40Mbit"]')
+        raise WrongValue("", "overrides", shown(settings), 'a table, or a list such as ["bottleneck.rate=40Mbit"]')
     return [parse_setting(text) for text in settings or []]
 
 
@@ -438,31 +509,26 @@ def parse(table: dict[str, Any], file: str = "experiment", settings: Settings = 
     except InputError as error:
         raise error if error.file else error.within(file) from None
     except RecursionError:
-        raise InputError(file, "", "tables inside tables without end", "a few levels") from None
+        raise Unreadable(file, "", "it has tables inside tables without end", "a file with a few levels") from None
 
 
 def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) -> Experiment:
     if not table and not settings:
         allowed = "an experiment, such as dumbbell list experiments names"
-        raise InputError("", "", "nothing in it", allowed)
+        raise Unreadable("", "", "there is nothing in it", allowed)
+    found: list[InputError] = []
     known = [*schema.Plan.model_fields, *schema.run_model().model_fields]
-    for key in table:
-        if key not in known:
-            raise InputError("", key, "this key", ", ".join(known), nearest(key, known))
+    for key in [key for key in table if key not in known]:
+        found.append(UnknownKey("", key, shown(key), known, schema.nearest_key((key,), table)))
+        del table[key]
     plan_keys = schema.Plan.model_fields
     for number, (key, value) in enumerate(settings):
         if key in (other for other, _ in settings[:number]):
-            raise InputError("--set", "", f"{shown(key)} twice", "each key once")
+            raise Conflict("--set", "", f"two values of {shown(key)}", "each key once")
         if key in plan_keys:
             table[key] = value
-    axes_given = table.get("matrix")
-    for key, value in axes_given.items() if isinstance(axes_given, dict) else ():
-        if isinstance(value, dict):
-            dotted = _dotted(key, value)
-            found = f"the key {dotted} without quotes"
-            raise InputError("", "matrix", found, f'keys in quotes: "{dotted}" = [...]')
-    plan = schema.validate(schema.Plan, {key: table.pop(key) for key in plan_keys if key in table})
-    assert isinstance(plan, schema.Plan)
+    plan, wrong = _plan(table)
+    found += wrong
     axes = {key: list(values) for key, values in plan.matrix.items()}
     last: list[tuple[keys.Path, Any]] = []
     for key, value in settings:
@@ -472,24 +538,74 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
             try:
                 last.append((keys.parse_path(key), value))
             except InputError as error:
-                raise InputError("--set", "", error.found, error.allowed) from None
+                raise error.moved("--set", "") from None
     if "matrix" in plan.model_fields_set and not axes:
-        raise InputError("", "matrix", "an empty table", "at least one key and its values")
+        found.append(Nothing("", "matrix", "it has no key", "one or more, each with its values"))
     files = Files(Path(file).parent)
-    overrides = tuple(_override(o, f"override[{i}]", files) for i, o in enumerate(plan.override))
-    product = keys.Matrix(tuple(keys.parse_axis(key, values) for key, values in axes.items()))
+    overrides = [
+        one
+        for number, each in enumerate(plan.override)
+        if (one := _kept(found, _override, each, f"override[{number}]", files)) is not None
+    ]
+    axes_read = [
+        axis_read
+        for key, values in axes.items()
+        if (axis_read := _kept(found, keys.parse_axis, key, values)) is not None
+    ]
+    product = keys.Matrix(tuple(axes_read))
     for path, _ in last:
         if axis := product.changed_by(path):
-            allowed = f"a key that the matrix does not set, or its whole axis, {axis.text}=[...]"
-            raise InputError("--set", "", keys.path_text(path), allowed)
+            allowed = f"another key, or the whole axis, {axis.text}=[...]"
+            raise Conflict("--set", "", f"{keys.path_text(path)} and the matrix", allowed)
     for number, (_, sets) in enumerate(overrides):
         for path, _ in sets:
             if axis := product.changed_by(path):
-                found, allowed = keys.path_text(path), f'a key that the matrix does not set: "{axis.text}" does'
-                raise InputError("", f"override[{number}].set", found, allowed)
-    experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, overrides, tuple(last), files)
-    experiment.check(overrides=not settings)  # settings may leave nothing to which one applies
+                both = f'{keys.path_text(path)} and the matrix\'s "{axis.text}"'
+                found.append(Conflict("", f"override[{number}].set", both, "another key"))
+    experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, tuple(overrides), tuple(last), files)
+    # of a file that is not whole only what is there can be wrong, and settings may leave nothing to which one applies
+    rest = experiment.faults(overrides=not (settings or found))
+    found += [one for one in rest if not (wrong and isinstance(one, Missing | Nothing))]
+    if found := _plain(found):
+        raise several([one if one.file else one.within(file) for one in found])
     return experiment
+
+
+def _plan(table: dict[str, Any]) -> tuple[schema.Plan, list[InputError]]:
+    """Take what describes the sweep out of a file; return it, and what is wrong with it, which is then left out."""
+    found: list[InputError] = []
+    given = {key: table.pop(key) for key in schema.Plan.model_fields if key in table}
+    matrix = given.get("matrix")
+    for key, value in list(matrix.items()) if isinstance(matrix, dict) else ():
+        if isinstance(value, dict):
+            dotted = _dotted(key, value)
+            found.append(
+                Unfit("", "matrix", f"the key {dotted} is without quotes", f'keys in quotes: "{dotted}" = [...]')
+            )
+    if not found:
+        try:
+            plan = schema.validate(schema.Plan, given)
+        except InputError as error:
+            found += error.errors
+        else:
+            assert isinstance(plan, schema.Plan)
+            return plan, []
+    return schema.Plan(), found
+
+
+def _kept(found: list[InputError], read: Callable[..., T], *args: Any) -> T | None:
+    """Return what `read` returns; if it raises an InputError, keep that among those `found`."""
+    try:
+        return read(*args)
+    except InputError as error:
+        found += error.errors
+        return None
+
+
+def _plain(found: list[InputError]) -> list[InputError]:
+    """Return errors without those that follow from others: what is missing where a key like it is unknown."""
+    meant = {one.nearest for one in found if isinstance(one, UnknownKey)}
+    return [one for one in found if not (isinstance(one, Missing | Nothing) and one.key in meant)]
 
 
 def read_toml(file: str | Path, kind: str = "an experiment file (TOML)", known: Iterable[str] = ()) -> dict[str, Any]:
@@ -499,19 +615,37 @@ def read_toml(file: str | Path, kind: str = "an experiment file (TOML)", known: 
         with Path(file).open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
     except IsADirectoryError:
-        raise InputError(name, "", "a directory", kind) from None
+        raise Unreadable(name, "", "this is a directory", kind) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         close = nearest(name, known) if isinstance(error, FileNotFoundError) else None
-        raise InputError(name, "", reason.lower(), f"{kind} that can be read", close) from None
+        raise Unreadable(name, "", reason.lower(), f"{kind} that can be read", close) from None
     if len(content) > MAX_FILE_BYTES:
-        raise InputError(name, "", f"more than {MAX_FILE_BYTES >> 20} MiB", f"at most {MAX_FILE_BYTES >> 20} MiB")
+        raise Unreadable(
+            name, "", f"it has more than {MAX_FILE_BYTES >> 20} MiB", f"at most {MAX_FILE_BYTES >> 20} MiB"
+        )
     try:
-        return tomllib.loads(content.decode())
+        return tomllib.loads(places.decoded(content))
     except UnicodeDecodeError as error:
-        raise InputError(name, f"byte {error.start}", "a byte that is not UTF-8", "TOML, which is UTF-8") from None
+        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise Unreadable(name, "", "this is UTF-16", "TOML, which is UTF-8: save it as UTF-8") from None
+        raise Unreadable(name, f"byte {error.start}", "this is not UTF-8", "TOML, which is UTF-8") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(name, "", f"no TOML ({error})", "TOML") from None
+        raise _no_toml(name, content, str(error)) from None
+
+
+def _no_toml(name: str, content: bytes, said: str) -> InputError:
+    """Return the error for a text that is no TOML, with its place if `said` has one."""
+    text = places.decoded(content)
+    what, line, column = said, 0, 1
+    if match := re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", said, re.DOTALL):
+        what = match[1]
+        line, column = (int(match[2]), int(match[3])) if match[2] else (text.count("\n") + 1, 1)
+    error = Unreadable(name, "", f"this is no TOML: {what[:1].lower()}{what[1:]}")
+    if not line:
+        return error
+    begin = sum(len(one) + 1 for one in text.split("\n")[: line - 1])
+    return places.at(error, text, places.Span(begin + column - 1, begin + column))
 
 
 def load(file: str | Path, settings: Settings = None) -> Experiment:
@@ -520,7 +654,9 @@ def load(file: str | Path, settings: Settings = None) -> Experiment:
     If there is no such file, `file` may name an experiment that comes with dumbbell, such as `sce/one-flow`.
     """
     path = file if Path(file).exists() else shipped.find(Path(file).as_posix()) or file
-    return parse(read_toml(path, known=shipped.experiments()), str(path), settings)
+    table = read_toml(path, known=shipped.experiments())
+    with places.told(path):
+        return parse(table, str(path), settings)
 
 
 def title(file: str | Path) -> str:

@@ -8,6 +8,7 @@ after it, and the evaluation of 2021. Their figures are A.1 to A.5 (equal RTT), 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ import polars as pl
 
 from dumbbell import by_class, figures, results
 from dumbbell.aggregate import half_width, times
+from dumbbell.columns import COLUMNS
 from dumbbell.compare import alike
-from dumbbell.errors import InputError
+from dumbbell.errors import Nothing, Unreadable
 from dumbbell.figures import Picture
-from dumbbell.tables import aligned, number
+from dumbbell.tables import aligned, bins_note, half_text, number
 
 SCALABLE = ("dctcp", "prague")  # what goes to the L queue
 # report → what it is about, and its versions of DualPI2 under the names that it has for them
@@ -100,13 +102,13 @@ class Results:
     its 95 % interval, and what was `published` if `reference` names a file of the evaluation of 2021.
     """
 
-    def __init__(self, path: str | Path, reference: str | Path | None = None) -> None:
-        found = results.Results(path)
+    def __init__(self, source: str | Path | results.Results, reference: str | Path | None = None) -> None:
+        found = results.Results.opened(source)
         rows = {row["key"]: row for row in found.runs.iter_rows(named=True)}
         described = [one for row in rows.values() if (one := describe(row))]
         if not described:
-            raise InputError(
-                str(path), "", "no run of these reports", "results of experiments/l4s/2021- or versions-*.toml"
+            raise Nothing(
+                str(found.path), "", "no run of these reports", "results of experiments/l4s/2021- or versions-*.toml"
             )
         self.notes = found.notes
         self.runs = pl.DataFrame(described, infer_schema_length=None)
@@ -114,7 +116,7 @@ class Results:
             alike(
                 [rows[key] for key in part["key"]], ", ".join(str(value) for value in place if value not in ("", 0.0))
             )
-        kept = results.Results(path, keys=self.runs["key"])
+        kept = found.only(self.runs["key"])
         self._tables = {name: kept.frame(name) for name in ("classes", "flows", "short_flows", "sojourn")}
         self._tables["runs"] = found.runs
         self.published = reference is not None
@@ -189,8 +191,11 @@ _KNOWN = ["report", "cc", "load", "rate", "rtt_l", "rtt_c", "flows_l", "flows_c"
 def _reference(path: str | Path) -> pl.DataFrame:
     """Return published statistics of DualPI2 by their places; raises InputError if the file has none."""
     if not by_class.describes(path):
-        raise InputError(
-            "--reference", "", str(path), f"a CSV file with the columns {', '.join(sorted(by_class.COLUMNS))}"
+        raise Unreadable(
+            "--reference",
+            "",
+            f"{path} has other columns",
+            f"a CSV file with the columns {', '.join(sorted(by_class.COLUMNS))}",
         )
     rows: dict[tuple[Any, ...], float] = {}
     for figure in by_class.read(path):
@@ -225,8 +230,8 @@ def _reference(path: str | Path) -> pl.DataFrame:
                 windows = [float(rtt) + float(q or 0) for rtt, q in zip(one[4:6], delays, strict=True)]
                 rows[(*one, WINDOW_RATIO)] = value / other * windows[0] / windows[1]
     if not rows:
-        raise InputError(
-            "--reference", "", f"{path}: nothing of TCP Prague over DualPI2", "statistics of the evaluation of 2021"
+        raise Nothing(
+            "--reference", "", f"{path} has nothing of TCP Prague over DualPI2", "statistics of the evaluation of 2021"
         )
     return pl.DataFrame([(*key, value) for key, value in rows.items()], [*_KNOWN, "what", "published"], orient="row")
 
@@ -475,24 +480,20 @@ def _completion(found: Results, report: str) -> dict[str, Picture]:
     }
 
 
-def draw(found: Results, folder: str | Path) -> list[Path]:
-    """Draw every figure that there are runs for as `REPORT-FIGURE.png` in `folder`; raises InputError."""
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(str(folder), "", error.strerror or str(error), "a folder that can be written to") from None
+def draw(found: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".png",)) -> list[Path]:
+    """Draw every figure that there are runs for, or one, as `REPORT-FIGURE.png` in `folder`; raises InputError."""
     makers: dict[str, Callable[[str], dict[str, Picture]]] = {
         name: lambda report, spec=spec: _lines(found, report, spec)  # type: ignore[misc]
         for name, spec in FIGURES.items()
     }
     makers |= {"ccdf": lambda report: _ccdf(found, report), "completion": lambda report: _completion(found, report)}
-    paths = []
-    for report in found.reports():
-        for name, make in makers.items():
-            for part, picture in make(report).items():
-                file = "-".join(word for word in (report, name, part) if word)
-                paths.append(figures.save(picture, Path(folder) / f"{file}.png"))
-    return paths
+    named = {f"{report}-{name}": partial(make, report) for report in found.reports() for name, make in makers.items()}
+    if only is not None:  # others need not be drawn
+        named = {name: make for name, make in named.items() if only.startswith(name)} or named
+    made = {
+        f"{name}-{part}" if part else name: picture for name, make in named.items() for part, picture in make().items()
+    }
+    return figures.save_all({name: lambda one=one: one for name, one in made.items()}, folder, only, formats)  # type: ignore[misc]
 
 
 # tables
@@ -528,9 +529,11 @@ _INTRODUCTION = (
 
 def _cell(row: dict[str, Any]) -> str:
     """Return a mean, half of its interval and, in parentheses, what was published."""
-    text = number(row["value"])
-    if row["high"] is not None:
-        text += f" ± {row['high'] - row['value']:.2g}"
+    side, _, measure = row["what"].partition(", ")
+    column, scale = _OF_CLASS[measure] if side in ("L", "C") else _OF_RUN[row["what"]]
+    width = COLUMNS["classes" if side in ("L", "C") else "runs"][column].resolution(row["value"] / scale)
+    half = None if row["high"] is None else row["high"] - row["value"]
+    text = number(row["value"]) + half_text(half, None if width is None else width * scale)
     return text + ("" if row["published"] is None else f" ({number(row['published'])})")
 
 
@@ -576,4 +579,4 @@ def tables(found: Results) -> str:
             keys = ["cc", "rate", "rtt_l", "side", "version"]
             table = _grid(named, keys, heads, "kb", lambda row: number(row["value"]))
             parts.append(f"### Completion of short flows by size: (size / rate + 2 base RTT) / time, mean\n\n{table}")
-    return "\n\n".join([*parts, *found.notes])
+    return "\n\n".join([*parts, *bins_note(parts), *found.notes])

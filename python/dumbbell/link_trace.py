@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell import _native
-from dumbbell.errors import InputError, one_line, shown
+from dumbbell.errors import Unreadable, WrongValue, one_line, shown
 from dumbbell.files import Files
 
 MAX_FILE_BYTES = 32 * 2**20
@@ -20,7 +20,7 @@ ALLOWED = "the name of a file in mahimahi's format: a time in whole milliseconds
 def parse(value: Any, files: Files | None) -> dict[str, str]:
     """Return the trace in the file that `value` names, in canonical form; InputError without file and key."""
     if not isinstance(value, str) or files is None:
-        raise InputError("", "", shown(value), ALLOWED)
+        raise WrongValue("", "", shown(value), ALLOWED)
     trace: dict[str, str] = files.read(value, _read)
     return trace
 
@@ -31,15 +31,15 @@ def _read(path: Path) -> dict[str, str]:
             content = stream.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError("", "", f"{reason.lower()} ({path})", ALLOWED) from None
+        raise Unreadable("", "", f"{reason.lower()} ({path})", ALLOWED) from None
     if len(content) > MAX_FILE_BYTES:
         most = f"at most {MAX_FILE_BYTES >> 20} MiB"
-        raise InputError("", "", f"more than {MAX_FILE_BYTES >> 20} MiB ({path})", f"{ALLOWED}, {most}")
+        raise Unreadable("", "", f"it has more than {MAX_FILE_BYTES >> 20} MiB ({path})", f"{ALLOWED}, {most}")
     try:
         schedule = _native.link_schedule(content)
     except ValueError as error:
         found, allowed = error.args
-        raise InputError("", "", f"{found} ({path})", allowed) from None
+        raise Unreadable("", "", f"there is {found} ({path})", allowed) from None
     return {"file": one_line(path.stem), "schedule": schedule}
 
 

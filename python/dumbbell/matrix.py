@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dumbbell.errors import InputError, shown
+from dumbbell.errors import InputError, Nothing, UnknownKey, WrongValue, shown
 
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)|\[(\*|[0-9]{1,7})\]")
 Path = tuple[str | int, ...]
@@ -26,7 +26,7 @@ def parse_path(text: str) -> Path:
             steps.append(match[1] if match[1] is not None else EVERY if match[2] == "*" else int(match[2]))
             position = match.end()
         if position != len(part) or not part or part.startswith("["):
-            raise InputError("", "", shown(text), 'a key such as "bottleneck.rate" or "flows[*].base_rtt"')
+            raise WrongValue("", "", shown(text), 'a key such as "bottleneck.rate" or "flows[*].base_rtt"')
     return tuple(steps)
 
 
@@ -46,17 +46,15 @@ def _items(holder: Any, step: str | int, before: Path) -> range | list[str]:
     here = path_text(before) or "the file"
     if isinstance(step, str):
         if not isinstance(holder, dict):
-            raise InputError("", path_text((*before, step)), f"{shown(holder)} at {here}", "a key of a table")
+            raise UnknownKey("", path_text((*before, step)), str(step), f"{here} is {shown(holder)}")
         return [step]
     if not isinstance(holder, list) or not holder:
         found = "no list" if not isinstance(holder, list) else "an empty list"
-        raise InputError("", path_text((*before, step)), f"{found} at {here}", f"an index into {here}")
+        raise UnknownKey("", path_text((*before, step)), str(step), f"{here} is {found}")
     if step == EVERY:
         return range(len(holder))
     if step >= len(holder):
-        raise InputError(
-            "", path_text((*before, step)), f"{len(holder)} at {here}", f"an index from 0 to {len(holder) - 1}"
-        )
+        raise UnknownKey("", path_text((*before, step)), str(step), f"the last of {here} is {here}[{len(holder) - 1}]")
     return range(step, step + 1)
 
 
@@ -125,14 +123,14 @@ def parse_axis(text: str, values: list[Any]) -> Axis:
         keys = tuple(key.strip() for key in text.split(","))
         paths = tuple(parse_path(key) for key in keys)
     except InputError as error:
-        raise InputError("", "matrix", error.found, error.allowed) from None
+        raise error.moved("", where) from None
     if not values:
-        raise InputError("", where, "an empty list", "at least one value")
+        raise Nothing("", where, "the list is empty", "at least one value")
     if len(keys) == 1:
         return Axis(text, keys, paths, tuple((value,) for value in values))
     for i, value in enumerate(values):
         if not isinstance(value, list) or len(value) != len(keys):
-            raise InputError("", f"{where}[{i}]", shown(value), f"a list of {len(keys)} values, one for each key")
+            raise WrongValue("", f"{where}[{i}]", shown(value), f"a list of {len(keys)} values, one for each key")
     return Axis(text, keys, paths, tuple(tuple(value) for value in values))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dumbbell import columns, json_schema, schema
-from dumbbell.errors import InputError, nearest, shown
+from dumbbell.errors import UnknownName, shown
 from dumbbell.registry import Algorithm, Param, registry
 
 
@@ -81,7 +81,7 @@ _KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Sta
 def _key(param: Param) -> Key:
     unit = f" {param.unit}" if param.unit and not schema.unit_kind(param) else ""
     limited = param.kind in ("time", "rate", "int", "float") and (param.min is not None or param.max is not None)
-    limits = re.search(r"(from|to) .*", schema.allowed_values(param)) if limited else None
+    limits = re.search(r"(from|to) .*", str(schema.allowed_values(param))) if limited else None
     values = f", one of {', '.join(param.choices)}" if param.choices else f", {limits[0]}" if limits else ""
     default = schema.show_value(param, param.default) + unit
     return Key(param.name, default, f"{param.kind}{values}", param.doc, param.source)
@@ -219,8 +219,14 @@ def describe(name: str) -> str:
         return describe(before or _INSIDE[last])
     if not found:
         every = names()
-        some = "a table, key, algorithm or profile of experiment files, or a column of the results"
-        raise InputError("describe", "", shown(name), f"{some} (describe --all prints them all)", nearest(name, every))
+        raise UnknownName(
+            "describe",
+            "",
+            shown(name),
+            every,
+            what="table, key, algorithm, profile or column",
+            also="dumbbell describe --all prints them all",
+        )
     return "\n\n".join(found)
 
 

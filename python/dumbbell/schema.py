@@ -1,7 +1,7 @@
 """The typed schema of an experiment file, made from what the engine describes of itself."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import GenericAlias
 from typing import Annotated, Any, Literal, Union
@@ -15,13 +15,27 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     create_model,
-    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from dumbbell import link_trace, traffic, units
-from dumbbell.errors import InputError, nearest, shown
+from dumbbell.errors import (
+    Conflict,
+    InputError,
+    Missing,
+    Nothing,
+    OutOfRange,
+    TooMany,
+    UnknownKey,
+    UnknownName,
+    WrongValue,
+    listed,
+    nearest,
+    several,
+    shown,
+)
 from dumbbell.files import Files
+from dumbbell.matrix import Path, get_path, path_text
 from dumbbell.registry import Algorithm, Param, registry
 
 MAX_FLOWS = 1_000_000
@@ -29,8 +43,7 @@ DAY = 86_400 * 10**9
 
 
 def _complaint(error: InputError) -> PydanticCustomError:
-    details = {"key": error.key, "found": error.found, "allowed": error.allowed, "nearest": error.nearest or ""}
-    return PydanticCustomError("dumbbell", "found {found}, allowed: {allowed}", details)
+    return PydanticCustomError("dumbbell", "{error}", {"error": error})
 
 
 def unit_kind(param: Param) -> str | None:
@@ -54,13 +67,14 @@ def show_value(param: Param, value: Any) -> str:
     return units.show(kind, value) if kind else shown(value, 200).strip('"')
 
 
-def allowed_values(param: Param) -> str:
-    """Return in words what `param` takes."""
+def allowed_values(param: Param) -> str | tuple[str, ...]:
+    """Return what `param` takes, in words or as a list of words."""
+    none = ("none",) if param.optional else ()
     match param.kind:
         case "bool":
-            allowed = "true, false"
+            return ("true", "false", *none)
         case "choice":
-            allowed = ", ".join(param.choices)
+            return (*param.choices, *none)
         case _:
             thing = {"time": "a time", "rate": "a rate", "float": "a number"}.get(param.kind, "an integer")
             low, high = param.min, param.max
@@ -69,7 +83,7 @@ def allowed_values(param: Param) -> str:
             limits = [f"from {show_value(param, low)}"] if low is not None else []
             limits += [f"to {show_value(param, high)}"] if high is not None else []
             allowed = " ".join([thing, *limits])
-    return f"{allowed}, none" if param.optional else allowed
+    return f"{allowed}, or none" if param.optional else allowed
 
 
 def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
@@ -80,8 +94,8 @@ def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
     if param.optional and (value is None or (value == "none" and "none" not in param.choices)):
         return None
 
-    def wrong() -> InputError:
-        return InputError("", "", shown(value), allowed_values(param))
+    def wrong(kind: type[InputError] = WrongValue) -> InputError:
+        return kind("", "", shown(value), allowed_values(param))
 
     if param.kind == "arrivals":
         return traffic.parse_arrivals(value)
@@ -94,7 +108,7 @@ def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
         result: Any = units.parse(kind, value)
     elif param.kind == "choice":
         if value not in param.choices:
-            raise InputError("", "", shown(value), allowed_values(param), nearest(value, param.choices))
+            raise wrong()
         return value
     elif param.kind == "bool":
         if not isinstance(value, bool):
@@ -111,7 +125,7 @@ def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
     low = 0 if param.min is None and param.kind != "float" else param.min
     high = 2**64 - 1 if param.max is None and param.kind != "float" else param.max
     if (low is not None and result < low) or (high is not None and result > high):
-        raise wrong()
+        raise wrong(OutOfRange)
     return result
 
 
@@ -131,21 +145,9 @@ def _checked(parse: Parse) -> Any:
 
 
 class Section(BaseModel):
-    """A table of an experiment file: unknown keys are errors that name the nearest known one."""
+    """A table of an experiment file: unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def known_keys(cls, value: Any) -> Any:
-        """Refuse a key that is not in the schema."""
-        if not isinstance(value, dict):
-            raise _complaint(InputError("", "", shown(value), "a table"))
-        for key in value:
-            if key not in cls.model_fields:
-                allowed = list(cls.model_fields)
-                raise _complaint(InputError("", f".{key}", "this key", ", ".join(allowed), nearest(key, allowed)))
-        return value
 
 
 def _fields(params: dict[str, Param], *, without: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -168,12 +170,13 @@ def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
     def by_name(value: Any) -> Any:
         table = {"name": value} if isinstance(value, str) else value
         if not isinstance(table, dict):
-            error = InputError("", "", shown(value), f"a name, or a table with a name: {', '.join(names)}")
-            raise _complaint(error)
+            raise _complaint(WrongValue("", "", shown(value), f"a name, or a table with a name: {listed(names)}"))
         name = table.get("name")
         if name not in names:
             key = "" if isinstance(value, str) else ".name"
-            raise _complaint(InputError("", key, shown(name), ", ".join(names), nearest(name, names)))
+            if name is None:
+                raise _complaint(Missing("", key, names))
+            raise _complaint(UnknownName("", key, shown(name), names, what=what))
         return table
 
     union: Any = Union[tuple(models)]  # noqa: UP007  built at run time
@@ -221,10 +224,10 @@ def canonical_start(value: Any) -> dict[str, int]:
         allowed = 'a time, or { uniform = ["0s", "1s"] }'
         ends = value.get("uniform")
         if set(value) != {"uniform"} or not isinstance(ends, list) or len(ends) != 2:
-            raise InputError("", "", shown(value), allowed)
+            raise WrongValue("", "", shown(value), allowed)
         first, last = (canonical(_TIME, end) for end in ends)
         if first > last:
-            raise InputError("", "", shown(value), "an earliest time that is not after the latest")
+            raise WrongValue("", "", shown(value), "an earliest time that is not after the latest")
         return {"min": first, "max": last}
     start = canonical(_TIME, value)
     return {"min": start, "max": start}
@@ -275,13 +278,13 @@ def run_model() -> type[Section]:
 def _seeds(value: Any, _: object = None) -> list[int]:
     good = isinstance(value, list) and value and all(type(seed) is int and 0 <= seed < 2**63 for seed in value)
     if not good or len(set(value)) != len(value):
-        raise InputError("", "", shown(value), "a list of different integers of 0 or more, such as [1, 2, 3]")
+        raise WrongValue("", "", shown(value), "a list of different integers of 0 or more, such as [1, 2, 3]")
     return list(value)
 
 
 def _string(value: Any, _: object = None) -> str:
     if not isinstance(value, str):
-        raise InputError("", "", shown(value), "a string")
+        raise WrongValue("", "", shown(value), "a string")
     return value
 
 
@@ -306,42 +309,100 @@ class Plan(Section):
 
 
 def validate(model: type[Section], table: dict[str, Any], files: Files | None = None) -> Section:
-    """Return `table` as a `model`; InputError with its key, without file, if it does not fit."""
+    """Return `table` as a `model`; InputError without file if it does not fit, of every key that is wrong."""
     try:
         return model.model_validate(table, context=files)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        found = [_told(one, table) for one in error.errors(include_url=False)]
+    raise several(found)
+
+
+def _told(one: Any, table: dict[str, Any]) -> InputError:
+    """Return an error of pydantic as one of ours."""
+    steps = _steps(one["loc"])
+    key = path_text(steps)
+    match one["type"]:
+        case "dumbbell":
+            error: InputError = one["ctx"]["error"]
+            return error.moved("", (key + error.key).removeprefix("."))
+        case "missing":
+            return Missing("", key, _missing(str(steps[-1])))
+        case "extra_forbidden":
+            return UnknownKey("", key, shown(steps[-1]), _names(steps[:-1], table), nearest_key(steps, table))
+        case "list_type":
+            return WrongValue("", key, shown(one["input"]), "a list")
+        case "dict_type" | "model_type" | "model_attributes_type":
+            return WrongValue("", key, shown(one["input"]), "a table")
+    return WrongValue("", key, shown(one["input"]), one["msg"])
+
+
+def _steps(loc: tuple[str | int, ...]) -> Path:
+    """Return the place of an error without the names of the models that pydantic puts in."""
     tags = {"aqm": registry().aqm, "cc": registry().cc} | dict.fromkeys(PATH_KEYS, registry().stage)
-    owner = ""  # what the names of algorithms that come next belong to
-    key = ""
-    for part in first["loc"]:
+    owner: str = ""  # what the names of algorithms that come next belong to
+    steps: list[str | int] = []
+    for part in loc:
         if isinstance(part, int):
-            key += f"[{part}]"
+            steps.append(part)
         elif part in tags.get(owner, ()):
             owner = ""
         else:
-            key += "" if part.startswith(("aqm_", "cc_", "stage_")) else f".{part}"
+            steps.append(part)
             owner = part
-    context = first.get("ctx", {})
-    match first["type"]:
-        case "dumbbell":
-            found, allowed = context["found"], context["allowed"]
-            raise InputError("", (key + context["key"]).removeprefix("."), found, allowed, context["nearest"] or None)
-        case "missing":
-            found, allowed = "nothing", _missing(str(first["loc"][-1]))
-        case "list_type":
-            found, allowed = shown(first["input"]), "a list"
-        case "dict_type":
-            found, allowed = shown(first["input"]), "a table"
-        case _:
-            found, allowed = shown(first["input"]), first["msg"]
-    raise InputError("", key.removeprefix("."), found, allowed)
+    return tuple(steps)
 
 
-def _missing(name: str) -> str:
+def _missing(name: str) -> str | list[str]:
     algorithms = {"aqm": registry().aqm, "cc": registry().cc}
     tables = {"bottleneck": "a table", "when": "a table", "set": "a table"}
-    return ", ".join(algorithms[name]) if name in algorithms else tables.get(name, "a value")
+    return list(algorithms[name]) if name in algorithms else tables.get(name, "a value")
+
+
+def _names(table: Path, given: dict[str, Any]) -> list[str]:
+    """Return the keys of a table of an experiment file; those of an algorithm are of the one that is `given` there."""
+    owner = next((step for step in reversed(table) if isinstance(step, str)), "")
+    algorithms = {"aqm": registry().aqm, "cc": registry().cc} | dict.fromkeys(PATH_KEYS, registry().stage)
+    if owner in algorithms:
+        known = algorithms[owner]
+        named = next((one.get("name") if isinstance(one, dict) else one for one in get_path(given, table)), None)
+        some = [known[named]] if isinstance(named, str) and named in known else known.values()
+        return list(dict.fromkeys(["name", *(name for one in some for name in one.params)]))
+    match owner:
+        case "":
+            return [*Plan.model_fields, *run_model().model_fields]
+        case "rate_changes":
+            return ["at", "rate"]
+        case "override":
+            return list(Override.model_fields)
+        case "bottleneck":
+            own = ["aqm", "rate_changes"]
+        case _:
+            own = list(SENDERS.get(owner, ()))
+    return list(dict.fromkeys([*own, *PATHS.get(owner, ()), *registry().sections.get(owner, ())]))
+
+
+def nearest_key(path: Path, given: dict[str, Any]) -> str | None:
+    """Return the key of an experiment file that an unknown one is most likely a misspelling of: here, or elsewhere.
+
+    `given` is the file: keys of algorithms are those of the algorithm that it names.
+    """
+    table, word = path[:-1], str(path[-1])
+    inside = [(*table, step) for step in ("aqm", "cc") if step in _names(table, given)]
+    if close := _nearest_in([table], word, given, 0.75) or _nearest_in(inside, word, given, 0.75):
+        return close
+    tops: list[Path] = [(), ("bottleneck",), ("hosts",), ("record",), *((name, 0) for name in SENDERS)]
+    elsewhere = [*tops, *((*one, step) for one in tops for step in ("aqm", "cc") if step in _names(one, given))]
+    return _nearest_in(elsewhere, word, given, 0.8) or _nearest_in([table, *inside], word, given, 0.5)
+
+
+def _nearest_in(tables: Sequence[Path], word: str, given: dict[str, Any], cutoff: float) -> str | None:
+    """Return the key of some tables whose last name is nearest to `word`, if one is near enough."""
+    found: dict[str, str] = {}
+    for table in tables:
+        for name in _names(table, given):
+            found.setdefault(name, path_text((*table, name)))
+    close = nearest(word, found, cutoff)
+    return found[close] if close else None
 
 
 def resolve(table: dict[str, Any], seed: int, files: Files | None = None) -> dict[str, Any]:
@@ -351,18 +412,30 @@ def resolve(table: dict[str, Any], seed: int, files: Files | None = None) -> dic
     congestion controls that `table` does not set have the values of the hosts' profile. `files` reads the
     files that it names. Raises InputError.
     """
+    return resolve_and_given(table, seed, files)[0]
+
+
+def resolve_and_given(
+    table: dict[str, Any], seed: int, files: Files | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what `resolve` does, and of it only the keys that `table` sets, in the same tables and lists.
+
+    A profile of hosts and a version of an algorithm that `table` names set what `describe` says of them.
+    """
     model: Any = validate(run_model(), table, files)
     run: dict[str, Any] = model.model_dump()
-    listed = sum(one["count"] for one in (*run["flows"], *run["udp"]))
-    if listed > MAX_FLOWS:
-        raise InputError("", "flows", f"{listed} flows and sources of UDP", f"at most {MAX_FLOWS}")
-    if listed == 0 and not run["web"]:
-        raise InputError("", "flows", "nothing that sends", "one [[flows]], [[web]] or [[udp]] or more")
+    count = sum(one["count"] for one in (*run["flows"], *run["udp"]))
+    if count > MAX_FLOWS:
+        raise TooMany("", "flows", f"{count} flows and sources of UDP", f"at most {MAX_FLOWS}")
+    if count == 0 and not run["web"]:
+        raise Nothing("", "flows", "nothing sends", "one [[flows]], [[web]] or [[udp]] or more")
     for web, one in zip(model.web, run["web"], strict=True):
         one["size"] = web.size  # the same list for all runs, however long it is
     _apply_trace(model.bottleneck.model_fields_set, run["bottleneck"])
-    _apply_profile(model, run)
-    return run | {"seed": seed}
+    given: dict[str, Any] = model.model_dump(exclude_unset=True, exclude={"web": {"__all__": {"size"}}})
+    given = {"hosts": {}, "flows": [], "web": [], "udp": []} | given
+    _apply_profile(run, given)
+    return run | {"seed": seed}, given
 
 
 WITHOUT_TRACE = ("rate", "shaper", "burst", "rate_changes")  # of a bottleneck
@@ -376,22 +449,33 @@ def _apply_trace(given: set[str], bottleneck: dict[str, Any]) -> None:
     for key in WITHOUT_TRACE:
         if key in given and bottleneck[key] != []:
             allowed = "one of the two: the trace says when the link sends, and its mean rate is the rate"
-            raise InputError("", f"bottleneck.{key}", "this key beside bottleneck.trace", allowed)
+            raise Conflict("", f"bottleneck.{key}", f"{key} and trace", allowed)
     bottleneck["rate"] = link_trace.mean_rate(trace["schedule"])
 
 
-def _apply_profile(model: Any, run: dict[str, Any]) -> None:
-    """Give keys that `model` was not given the values of the hosts' profile, then those of the algorithm's version."""
+def _apply_profile(run: dict[str, Any], given: dict[str, Any]) -> None:
+    """Give keys of `run` that are not `given` the values of the hosts' profile, then those of the algorithm's version.
+
+    They count as given if the profile or the version is.
+    """
     known = registry()
     profile = known.profiles[run["hosts"]["profile"]]
-    run["hosts"] |= {key: value for key, value in profile.hosts.items() if key not in model.hosts.model_fields_set}
-    for given, one in zip((*model.flows, *model.web), (*run["flows"], *run["web"]), strict=True):
-        params = profile.cc.get(one["cc"]["name"], {})
-        one["cc"] |= {key: value for key, value in params.items() if key not in given.cc.model_fields_set}
-        _apply_version(given.cc, one["cc"], known.cc)
-    _apply_version(model.bottleneck.aqm, run["bottleneck"]["aqm"], known.aqm)
+    named = "profile" in given["hosts"]
+    _fill(run["hosts"], given["hosts"], profile.hosts, named=named)
+    for own, one in zip((*given["flows"], *given["web"]), (*run["flows"], *run["web"]), strict=True):
+        _fill(one["cc"], own["cc"], profile.cc.get(one["cc"]["name"], {}), named=named)
+        _apply_version(one["cc"], own["cc"], known.cc)
+    _apply_version(run["bottleneck"]["aqm"], given["bottleneck"]["aqm"], known.aqm)
 
 
-def _apply_version(model: Any, config: dict[str, Any], algorithms: dict[str, Algorithm]) -> None:
-    params = algorithms[config["name"]].of_version(config)
-    config |= {key: value for key, value in params.items() if key not in model.model_fields_set}
+def _apply_version(config: dict[str, Any], given: dict[str, Any], algorithms: dict[str, Algorithm]) -> None:
+    algorithm = algorithms[config["name"]]
+    _fill(config, given, algorithm.of_version(config), named=next(iter(algorithm.params), "") in given)
+
+
+def _fill(config: dict[str, Any], given: dict[str, Any], values: dict[str, Any], *, named: bool) -> None:
+    """Set the `values` that are not given; if whatever sets them is `named`, they are given too."""
+    missing = {key: value for key, value in values.items() if key not in given}
+    config |= missing
+    if named:
+        given |= missing

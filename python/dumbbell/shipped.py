@@ -8,7 +8,7 @@ CLAIMS = "claims.toml"  # in a folder of experiments: what a paper says of them
 
 
 def folder(name: str) -> Path:
-    """Return `experiments` or `references` as the package carries it, or else that of the repository."""
+    """Return `experiments`, `references` or `studies` as the package carries it, or else that of the repository."""
     inside = PACKAGE / name
     return inside if inside.is_dir() else REPOSITORY / name
 

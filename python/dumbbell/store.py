@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import duckdb
 import polars as pl
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dumbbell import _native
-from dumbbell.errors import InputError
+from dumbbell.errors import InUse, Unreadable, Unwritable, WrongValue
 from dumbbell.experiment import Cell
 from dumbbell.scratch import Scratch, appear
 
@@ -29,8 +29,8 @@ _CACHE = "32MB"  # of the file, in memory after every eighth commit
 _CACHED_COMMITS = 8
 _LOG = "64MB"  # from which on the log is worked into the file: this costs as much as writing it, and less by the byte
 TABLES = ("runs", "flows", "classes", "series", "queue_series", "sojourn", "rtt", "short_flows", "slowdowns", "trace")
-_ALLOWED = "a results file written by dumbbell run"
-_LOCKED = "Could not set lock"  # of DuckDB, about a file that another process has open
+ALLOWED = "a results file written by dumbbell run"
+LOCKED = "Could not set lock"  # of DuckDB, about a file that another process has open
 _PATIENCE_S = 1.0  # with others that read a file at the moment at which it is to be written
 _ATTEMPTS, _AGAIN_S = 40, 0.05  # to copy a file between two commits that change it
 _SETTLED_NS = 20_000_000  # the clock of a file's times ticks every few ms: what was written just now may be again
@@ -79,10 +79,12 @@ def tables(runs: list[Finished]) -> dict[str, pa.Table]:
         "experiment": [cell.experiment for cell in cells],
         "title": [cell.title for cell in cells],
         "seed": pa.array([cell.seed for cell in cells], pa.int64()),
+        "number": pa.array([cell.number for cell in cells], pa.int64()),
         "matrix": [json.dumps(cell.matrix, ensure_ascii=False) for cell in cells],
         "config": [cell.config for cell in cells],
         "engine_version": [cell.engine for cell in cells],
         "kernel": pa.array([run.run.kernel or None for run in runs], pa.string()),
+        "given": pa.array([_given(cell) if cell.plan_of else None for cell in cells], pa.string()),
         "cell": pa.array([cell.cell_key for cell in cells], pa.string()),
         "wall_s": [run.run.wall_s for run in runs],
     }
@@ -90,6 +92,22 @@ def tables(runs: list[Finished]) -> dict[str, pa.Table]:
         name: _or_null(column) for name, column in zip(found["runs"].column_names, found["runs"].columns, strict=True)
     }
     return found | {"runs": pa.table(measured | described)}
+
+
+def _given(cell: Cell) -> str:
+    """Return the keys that an experiment sets, where it matters: JSON."""
+
+    def found(value: Any, place: str) -> Iterator[str]:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                yield from found(inner, f"{place}.{key}" if place else key)
+        elif isinstance(value, list):
+            for number, inner in enumerate(value):
+                yield from found(inner, f"{place}[{number}]")
+        else:
+            yield place
+
+    return json.dumps(sorted(found(cell.given, "")))
 
 
 def _array(kind: str, buffers: list[bytes], rows: int) -> pa.Array:
@@ -127,15 +145,15 @@ class Store:
         results file, is damaged or, to be written, is in use; it is then left as it is.
         """
         path = Path(path)
-        with _clear_errors(path):
+        with clear_errors(path):
             if path.is_dir():
-                raise InputError(str(path), "", "a directory", _ALLOWED)
+                raise Unreadable(str(path), "", "this is a directory", ALLOWED)
             if path.exists():
                 return cls._write(path) if write else cls._read(path)
             if not write:
-                raise InputError(str(path), "", "no file", _ALLOWED)
+                raise Unreadable(str(path), "", "there is no such file", ALLOWED)
             if not path.parent.is_dir():
-                raise InputError(str(path), "", f"no folder {path.parent}", "a file in a folder that exists")
+                raise Unwritable(str(path), "", f"no folder {path.parent}", "a file in a folder that exists")
             cls._create(path)
             return cls._write(path)
 
@@ -146,9 +164,9 @@ class Store:
             try:
                 cls._checked(path, path).close()
                 # what is written are small commits, in which a second thread would mostly wait for the first
-                return cls(path, _connect(path, threads=1, checkpoint_threshold=_LOG))
+                return cls(path, connect(path, threads=1, checkpoint_threshold=_LOG))
             except duckdb.IOException as error:
-                if _LOCKED not in str(error) or time.monotonic() > patience:
+                if LOCKED not in str(error) or time.monotonic() > patience:
                     raise
             time.sleep(_AGAIN_S)
 
@@ -158,7 +176,7 @@ class Store:
         try:
             return cls(path, cls._checked(path, path))
         except duckdb.IOException as error:
-            if _LOCKED not in str(error):
+            if LOCKED not in str(error):
                 raise
             # locks of this process are no conflict: another one has it, and to close a descriptor here harms nobody
             with contextlib.ExitStack() as undo:
@@ -174,24 +192,28 @@ class Store:
     def _checked(path: Path, said: Path) -> duckdb.DuckDBPyConnection:
         """Return a connection that reads results; errors are said of `said`."""
         with contextlib.ExitStack() as undo:
-            connection = _connect(path, read_only=True, threads=2)
+            connection = connect(path, read_only=True, threads=2)
             undo.callback(connection.close)
             names = {row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
             if "dumbbell" not in names:
-                raise InputError(str(said), "", "a database of something else", _ALLOWED)
+                raise Unreadable(str(said), "", "this is a database of something else", ALLOWED)
             formats = [row[0] for row in connection.execute("SELECT format FROM dumbbell").fetchall()]
             if formats != [FORMAT]:
-                found = f"results in format {', '.join(map(str, formats)) or None}"
-                raise InputError(str(said), "", found, f"format {FORMAT}; run the experiment again with this version")
+                found = f"these are results in format {', '.join(map(str, formats)) or None}"
+                raise Unreadable(
+                    str(said), "", found, f"results in format {FORMAT}; run the experiment again with this version"
+                )
             undo.pop_all()
             return connection
 
     @staticmethod
     def _create(path: Path) -> None:
         """Make an empty results file, complete at the moment at which it appears."""
-        log = _log_of(path)
+        log = log_of(path)
         if log.exists():
-            raise InputError(str(log), "", "the log of another results file", "no such file beside a new one")
+            raise Unwritable(
+                str(log), "", "this is the log of another results file", "a name without such a file beside it"
+            )
         empty = _empty()
         # not over a file that another sweep has made and opened meanwhile
         with contextlib.suppress(FileExistsError):
@@ -212,13 +234,13 @@ class Store:
 
     def kept(self, keys: Iterable[str]) -> set[str]:
         """Return those of `keys` whose runs are kept."""
-        with _clear_errors(self.path):
+        with clear_errors(self.path):
             query = "SELECT key FROM runs WHERE key IN (SELECT unnest(?::VARCHAR[]))"
             return {row[0] for row in self._connection.execute(query, [list(keys)]).fetchall()}
 
     def alike(self, experiments: Iterable[str], engine: str) -> Alike:
         """Return in how many cells of these experiments, run by this engine, the seed made no difference."""
-        with _clear_errors(self.path):
+        with clear_errors(self.path):
             cells = (
                 "SELECT count(*) AS seeds, count(DISTINCT hash) AS hashes FROM runs"
                 " WHERE engine_version = ? AND experiment IN (SELECT unnest(?::VARCHAR[])) GROUP BY cell"
@@ -228,45 +250,71 @@ class Store:
         same, of, seeds = found[0]
         return Alike(same, of, seeds or 0)
 
+    def kernel_names(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of the kernels that made runs here, by the version of the engine."""
+        if "kernel" not in self.columns("runs"):
+            return {}
+        rows = self.read("SELECT DISTINCT engine_version, kernel FROM runs WHERE engine_version LIKE 'linux-%'")
+        names: dict[str, set[str]] = {}
+        for version, text in rows.iter_rows():
+            with contextlib.suppress(ValueError, TypeError, LookupError):  # written by other versions of dumbbell
+                name = str(json.loads(text)["kernel"]["name"])
+                names.setdefault(version, set()).add(name)
+        return {version: tuple(sorted(found)) for version, found in names.items()}
+
     def columns(self, name: str) -> list[str]:
         """Return the names of the columns of a table."""
-        with _clear_errors(self.path):
+        with clear_errors(self.path):
             return [row[0] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()]
 
     def types(self, name: str) -> dict[str, str]:
         """Return the names and SQL types of the columns of a table."""
-        with _clear_errors(self.path):
+        with clear_errors(self.path):
             return {row[0]: row[1] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()}
 
     def read(self, query: str, **frames: pl.DataFrame) -> pl.DataFrame:
         """Return what an SQL query over the tables, and over `frames` by their names, gives."""
-        with _clear_errors(self.path):
+        with clear_errors(self.path):
             for name, frame in frames.items():
                 self._connection.register(name, frame.to_arrow())
             return pl.DataFrame(self._connection.sql(query).to_arrow_table())
 
-    def sql(self, query: str, keys: pl.DataFrame, frames: dict[str, pl.DataFrame]) -> pl.DataFrame:
-        """Return what a user's query gives over the runs in `keys` and over `frames`; InputError if it is no query."""
-        with _clear_errors(self.path):
+    def sql(
+        self,
+        query: str,
+        keys: pl.DataFrame,
+        frames: dict[str, pl.DataFrame],
+        kept: dict[str, pl.DataFrame] | None = None,
+    ) -> pl.DataFrame:
+        """Return what a user's query gives over the runs in `keys` and over `frames`; InputError if it is no query.
+
+        `kept` says of some tables which rows are meant, by the values of a few columns.
+        """
+        with clear_errors(self.path):
             self._connection.register("meant", keys.to_arrow())
             self._connection.execute("CREATE TEMP TABLE meant_keys AS SELECT key FROM meant")
             here = self._connection.execute("SELECT current_database()").fetchone()
             for name in TABLES:
                 of_file = f"{_quoted(str(here and here[0]))}.main.{name}"
-                self._connection.execute(
-                    f"CREATE TEMP VIEW {name} AS SELECT * FROM {of_file} WHERE key IN (SELECT key FROM meant_keys)"
-                )
+                meant = "key IN (SELECT key FROM meant_keys)"
+                if kept and name in kept:
+                    columns = ", ".join(kept[name].columns)
+                    self._connection.register("meant", kept[name].to_arrow())
+                    self._connection.execute(f"CREATE TEMP TABLE kept_{name} AS SELECT * FROM meant")
+                    meant = f"({columns}) IN (SELECT ({columns}) FROM kept_{name})"
+                self._connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {of_file} WHERE {meant}")
             for name, frame in frames.items():
                 self._connection.register(name, frame.to_arrow())
             try:
-                return pl.DataFrame(self._connection.sql(query).to_arrow_table())
+                found = self._connection.sql(query).to_arrow_table()
             except duckdb.Error as error:  # the file is open and readable: what fails now is the query
                 found = " ".join(str(error).split("\n")[0].split())
-                raise InputError("sql", "", found, f"a query over {', '.join(TABLES)}") from None
+                raise WrongValue("", "sql", found, f"a query over {', '.join(TABLES)}") from None
+            return pl.DataFrame(found.rename_columns(_once_each(found.column_names)))
 
     def table(self, name: str) -> pl.DataFrame:
         """Return one of the tables, in an order that does not depend on how the runs were scheduled."""
-        with _clear_errors(self.path):
+        with clear_errors(self.path):
             return self.read(
                 f"SELECT * FROM {name} ORDER BY ALL" if name == "runs" else f"SELECT * FROM {name} ORDER BY key, rowid"
             )
@@ -278,7 +326,7 @@ class Store:
 
     def write(self, rows: dict[str, pa.Table]) -> None:
         """Add rows to tables, all of them or none. A column may be new, and one of integers may turn real."""
-        with _clear_errors(self.path):
+        with clear_errors(self.path):
             self._connection.execute("BEGIN")
             try:
                 for name in TABLES:
@@ -319,11 +367,21 @@ class Store:
         self._connection.unregister("batch")
 
 
+def _once_each(names: list[str]) -> list[str]:
+    """Return names of columns of which those that came before have a number, as DuckDB gives them: `key`, `key_1`."""
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        number = seen[name] = seen.get(name, -1) + 1
+        found.append(f"{name}_{number}" if number else name)
+    return found
+
+
 def _empty() -> bytes:
     """Return a results file without runs."""
-    with _clear_errors(Path(tempfile.gettempdir())), Scratch() as folder:
+    with clear_errors(Path(tempfile.gettempdir())), Scratch() as folder:
         draft = folder / "empty.duckdb"
-        with contextlib.closing(_connect(draft)) as connection:
+        with contextlib.closing(connect(draft)) as connection:
             connection.execute(f"CREATE TABLE dumbbell AS SELECT {FORMAT} AS format")
             connection.execute(
                 "CREATE TABLE runs (key VARCHAR PRIMARY KEY, experiment VARCHAR, title VARCHAR, seed BIGINT,"
@@ -337,16 +395,20 @@ def _empty() -> bytes:
         return draft.read_bytes()
 
 
-def _connect(
+def connect(
     path: Path, *, read_only: bool = False, **settings: str | bool | int | float | list[str]
 ) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(str(path), read_only=read_only, config=settings)
+    """Return a connection to a file, which may be of another kind. Raises duckdb.Error."""
+    # a file of another kind must not make DuckDB fetch an extension from the network
+    alone = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    connection = duckdb.connect(str(path), read_only=read_only, config=alone | settings)
     # with `python -m` DuckDB takes the session for an interactive one, and draws bars into what commands print
     connection.execute("SET enable_progress_bar = false")
     return connection
 
 
-def _log_of(path: Path) -> Path:
+def log_of(path: Path) -> Path:
+    """Return the name of the log that DuckDB keeps beside a file."""
     return path.with_name(path.name + ".wal")
 
 
@@ -357,14 +419,14 @@ def _snapshot(path: Path, folder: Path) -> bool:
     torn at its end belongs to a commit that is not over.
     """
     for _ in range(_ATTEMPTS):
-        before, log_before = _state(path), _state(_log_of(path))
+        before, log_before = _state(path), _state(log_of(path))
         if before is not None and time.time_ns() - before.st_mtime_ns > _SETTLED_NS:
             copy = folder / path.name
             shutil.copyfile(path, copy)
-            _log_of(copy).unlink(missing_ok=True)
+            log_of(copy).unlink(missing_ok=True)
             with contextlib.suppress(FileNotFoundError):
-                shutil.copyfile(_log_of(path), _log_of(copy))
-            after, log_after = _state(path), _state(_log_of(path))
+                shutil.copyfile(log_of(path), log_of(copy))
+            after, log_after = _state(path), _state(log_of(path))
             same = after is not None and _stamp(after) == _stamp(before)
             grown = log_before is None or (
                 log_after is not None
@@ -375,6 +437,22 @@ def _snapshot(path: Path, folder: Path) -> bool:
                 return True
         time.sleep(_AGAIN_S)
     return False
+
+
+def is_other(text: str) -> bool:
+    """Whether DuckDB says of a file that it is none of its own."""
+    return "not a valid DuckDB database file" in text or "sqlite" in text.lower()
+
+
+def kind(path: Path) -> str:
+    """Return what a file that DuckDB does not open is."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        head = file.read(16)
+        if not head:
+            return "an empty file"
+        if head == b"SQLite format 3\0":
+            return "a SQLite database"
+    return "another kind of file"
 
 
 def _state(path: Path) -> os.stat_result | None:
@@ -389,22 +467,25 @@ def _stamp(state: os.stat_result) -> tuple[int, int, int]:
 
 
 @contextlib.contextmanager
-def _clear_errors(path: Path) -> Iterator[None]:
+def clear_errors(path: Path) -> Iterator[None]:
+    """Turn errors of a results file into InputErrors."""
     try:
         yield
     except duckdb.Error as error:
         text = str(error).split("\n")[0]
-        if _LOCKED in text or "same database file with a different configuration" in text:
+        if LOCKED in text or "same database file with a different configuration" in text:
             process = text.partition("(PID ")[2].partition(")")[0]
-            by = f" by process {process}" if process else ""
-            raise InputError(str(path), "", f"a file in use{by}", "a results file that nothing else has open") from None
+            raise InUse(
+                str(path), "", process and f"process {process}", "end it, or choose another results file"
+            ) from None
         if reason := next((reason for reason in _FULL.values() if reason in text), None):
-            raise InputError(str(path), "", f"no room for more ({reason.lower()})", "a disk with free space") from None
-        if "not a valid DuckDB database file" in text:
-            raise InputError(str(path), "", "another kind of file", _ALLOWED) from None
-        raise InputError(str(path), "", f"a file that cannot be used ({text})", _ALLOWED) from None
+            raise Unwritable(str(path), "", f"no room for more ({reason.lower()})", "a disk with free space") from None
+        if is_other(text):
+            raise Unreadable(str(path), "", f"this is {kind(path)}", ALLOWED) from None
+        found = f"it is damaged ({text}); dumbbell store check {path} says what can be read"
+        raise Unreadable(str(path), "", found) from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if error.errno in _FULL:
-            raise InputError(str(path), "", f"no room for more ({reason})", "a disk with free space") from None
-        raise InputError(str(path), "", reason, _ALLOWED) from None
+            raise Unwritable(str(path), "", f"no room for more ({reason})", "a disk with free space") from None
+        raise Unreadable(str(path), "", reason, ALLOWED) from None

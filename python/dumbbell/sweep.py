@@ -41,6 +41,7 @@ AHEAD = (2, 16, 1024)  # runs in flight for each core: at least, before any has 
 LOOK_S = 0.05  # between looks at what has ended: to take short runs one by one would cost more than they do
 COMMIT_EVERY_S = 2.0
 SWITCH_S = 0.0005  # after which a thread gives up Python's lock to one whose run has ended
+_SIZED = 32  # runs of each experiment from which the size of its results is reckoned
 _EXACT = 5000  # runs that an estimate looks at one by one; of more it looks at a sample
 _SAMPLE = 1000
 _FIRST_S = 0.25  # before the first run starts, for finding the longest
@@ -142,7 +143,7 @@ def estimate(experiments: list[Experiment], output: str | Path, jobs: int, engin
     reckoned from a few that are tried out for some seconds. Neither time nor memory grows with the number of runs.
     """
     if engine is not None:
-        experiments = [dataclasses.replace(experiment, engine=engine.version) for experiment in experiments]
+        experiments = _of_engine(experiments, engine)
     total = sum(map(len, experiments))
     work, longest, size, kept, runs = 0.0, 0.0, 0.0, 0.0, float(total)
     with contextlib.ExitStack() as stack:
@@ -191,6 +192,15 @@ def left(experiments: list[Experiment], store: Store) -> tuple[int, float]:
     return runs, sum(part.scale * sum(cell.packets for cell in part.left) for part in parts)
 
 
+def size(experiments: list[Experiment]) -> float:
+    """Return about how many bytes the results of all runs take, from some of each experiment."""
+    total = 0.0
+    for experiment in experiments:
+        some = experiment.sample(_SIZED)
+        total += sum(map(_bytes, some)) * len(experiment) / max(len(some), 1)
+    return total
+
+
 def _bytes(cell: Cell) -> float:
     record = cell.groups["record"]
     intervals: float = cell.duration / record["interval"] if record["series"] else 0
@@ -225,7 +235,8 @@ def _missing(
 ) -> Iterator[Cell]:
     """Yield every run that is neither kept nor begun; whoever has it kept takes its key out of `begun`."""
     cells = itertools.chain.from_iterable(experiment.cells() for experiment in experiments)
-    while some := list(itertools.islice(cells, LOOKED_UP)):
+    numbered = (dataclasses.replace(cell, number=number) for number, cell in enumerate(cells))
+    while some := list(itertools.islice(numbered, LOOKED_UP)):
         known = store.kept(cell.key for cell in some)
         if keys is not None:
             keys += [cell.key for cell in some]
@@ -321,6 +332,10 @@ class Engine(Protocol):
     def version(self) -> str:
         """Part of every run's key."""
 
+    @property
+    def plan_of(self) -> Callable[[Cell], str] | None:
+        """What it does with a cell, where that does not follow from the configuration: part of the run's key."""
+
     def prepare(self, experiments: list[Experiment]) -> list[str]:
         """Check every cell, and return what the engine does only nearly as the simulator; raises InputError."""
 
@@ -332,6 +347,13 @@ class Engine(Protocol):
 
     def workers(self, jobs: int) -> Workers:
         """Return where runs are carried out, up to `jobs` at a time; raises InputError."""
+
+
+def _of_engine(experiments: list[Experiment], engine: Engine | None) -> list[Experiment]:
+    """Return experiments whose cells have the keys of runs on an engine, by default the simulator."""
+    if engine is None:
+        return [dataclasses.replace(one, engine=_native.engine_version()) for one in experiments]
+    return [dataclasses.replace(one, engine=engine.version, plan_of=engine.plan_of) for one in experiments]
 
 
 # whether a bar is shown, by default where somebody can see it; or who is told how many runs are done, and of how many
@@ -435,7 +457,7 @@ def run(
     """
     report = Report()
     version = _native.engine_version() if engine is None else engine.version
-    experiments = [dataclasses.replace(experiment, engine=version) for experiment in experiments]
+    experiments = _of_engine(experiments, engine)
     running: dict[Future[Measured], tuple[Cell, _native.Progress]] = {}
     done: queue.SimpleQueue[Future[Measured]] = queue.SimpleQueue()
     waiting: list[Finished] = []

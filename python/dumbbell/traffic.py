@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell import units
-from dumbbell.errors import InputError, nearest, shown
+from dumbbell.errors import InputError, OutOfRange, TooMany, Unreadable, WrongValue, nearest, shown
 from dumbbell.files import Files
 
 # bounds of the engine (crates/dumbbell-core/src/traffic.rs)
@@ -39,10 +39,10 @@ def parse_arrivals(value: Any) -> dict[str, float]:
         text = value if isinstance(value, str) else "" if isinstance(value, bool) else shown(value)
         number = _NUMBER.match(text)
         unit = "/s/Mbit" if "bit" in text.lower() else "/s"
-        raise InputError("", "", shown(value), ARRIVALS, f'"{number[1]}{unit}"' if number else None)
+        raise WrongValue("", "", shown(value), ARRIVALS, f'"{number[1]}{unit}"' if number else None)
     flows = float(match[1])
     if flows > MAX_ARRIVALS:
-        raise InputError("", "", shown(value), ARRIVALS)
+        raise OutOfRange("", "", shown(value), ARRIVALS)
     return {"per_mbit" if match[2] else "per_second": flows}
 
 
@@ -72,9 +72,11 @@ def _read(path: Path) -> dict[str, Any]:
         rows = list(csv.reader(content.decode("utf-8-sig").splitlines()))
     except (OSError, ValueError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError("", "", f"{reason.lower()} ({path})", allowed) from None
+        raise Unreadable("", "", f"{reason.lower()} ({path})", allowed) from None
     if len(content) > MAX_FILE_BYTES:
-        raise InputError("", "", f"more than {MAX_FILE_BYTES >> 20} MiB in {path}", f"{allowed}, at most 16 MiB")
+        raise Unreadable(
+            "", "", f"there are more than {MAX_FILE_BYTES >> 20} MiB in {path}", f"{allowed}, at most 16 MiB"
+        )
     weights: dict[int, float] = {}
     first = True
     for line, row in enumerate(rows, 1):
@@ -86,11 +88,16 @@ def _read(path: Path) -> dict[str, Any]:
                 weights[size] = weights.get(size, 0.0) + weight
         first = False
     if not weights:
-        raise InputError("", "", f"no size with a weight above 0 in {path}", allowed)
+        raise Unreadable("", "", f"no size has a weight above 0 in {path}", allowed)
     if len(weights) > MAX_SIZES:
-        raise InputError("", "", f"{len(weights)} different sizes in {path}", f"at most {MAX_SIZES} different sizes")
+        raise TooMany("", "", f"{len(weights)} different sizes in {path}", f"at most {MAX_SIZES}")
     if (total := sum(weights.values())) >= MAX_WEIGHT:
-        raise InputError("", "", f"weights of {total:.3g} in all in {path}", f"less than {MAX_WEIGHT:.0e}")
+        raise OutOfRange(
+            "",
+            f": the sum of the weights in {path}",
+            f"{total:.3g}",
+            f"less than {MAX_WEIGHT:.0e}",
+        )
     return {"empirical": [[size, weights[size]] for size in sorted(weights)]}
 
 
@@ -108,11 +115,11 @@ def _number(text: str) -> float | None:
 def _pair(row: list[str], path: Path, line: int) -> tuple[int, float]:
     size, weight = (_number(row[0]), _number(row[1])) if len(row) == 2 else (None, None)
     if size is None or weight is None:
-        raise InputError("", "", f"{shown(','.join(row))} in line {line} of {path}", _LINE)
+        raise Unreadable("", "", f"line {line} of {path} is {shown(','.join(row))}", _LINE)
     if not 1 <= size <= MAX_SIZE or size != int(size):
-        raise InputError("", "", f"size {row[0].strip()} in line {line} of {path}", f"whole bytes from 1 to {MAX_SIZE}")
+        raise OutOfRange("", f": size in line {line} of {path}", row[0].strip(), f"whole bytes from 1 to {MAX_SIZE}")
     if not 0 <= weight < MAX_WEIGHT:
-        raise InputError("", "", f"weight {row[1].strip()} in line {line} of {path}", f"from 0 to {MAX_WEIGHT:.0e}")
+        raise OutOfRange("", f": weight in line {line} of {path}", row[1].strip(), f"from 0 to {MAX_WEIGHT:.0e}")
     return int(size), weight
 
 
@@ -123,7 +130,7 @@ def parse_sizes(value: Any, files: Files | None) -> dict[str, Any]:
         return {"fixed": size}
     if value.keys() == {"csv"}:
         if not isinstance(value["csv"], str) or files is None:
-            raise InputError("", ".csv", shown(value["csv"]), "the name of a CSV file")
+            raise WrongValue("", ".csv", shown(value["csv"]), "the name of a CSV file")
         try:
             sizes: dict[str, Any] = files.read(value["csv"], _read)
         except InputError as error:
@@ -132,12 +139,12 @@ def parse_sizes(value: Any, files: Files | None) -> dict[str, Any]:
     if value.keys() != {"pareto", "min", "max"}:
         known = ("pareto", "min", "max", "csv")
         wrong = next((key for key in value if key not in known), None)
-        raise InputError("", "", shown(value), SIZES, nearest(wrong, known))
+        raise WrongValue("", "", shown(value), SIZES, nearest(wrong, known))
     shape, (low, high) = value["pareto"], (_size(value[key], f".{key}") for key in ("min", "max"))
     if isinstance(shape, bool) or not isinstance(shape, int | float) or not SHAPES[0] <= shape <= SHAPES[1]:
-        raise InputError("", ".pareto", shown(shape), f"a number from {SHAPES[0]} to {SHAPES[1]:g}")
+        raise OutOfRange("", ".pareto", shown(shape), f"a number from {SHAPES[0]} to {SHAPES[1]:g}")
     if low >= high:
-        raise InputError("", ".max", shown(value["max"]), f"a size above min, {units.show('size', low)}")
+        raise OutOfRange("", ".max", shown(value["max"]), f"a size above min, {units.show('size', low)}")
     return {"pareto": float(shape), "min": low, "max": high}
 
 
@@ -145,9 +152,9 @@ def _size(value: Any, key: str) -> int:
     try:
         size = units.parse("size", value)
     except InputError as error:
-        raise InputError("", key, error.found, error.allowed if key else SIZES, error.nearest) from None
+        raise error.moved("", key) if key else WrongValue("", "", error.found, SIZES, error.nearest) from None
     if not 1 <= size <= MAX_SIZE:
-        raise InputError("", key, shown(value), f"a size from 1B to {MAX_SIZE}B")
+        raise OutOfRange("", key, shown(value), f"a size from 1B to {MAX_SIZE}B")
     return size
 
 

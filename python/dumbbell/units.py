@@ -4,7 +4,7 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from dumbbell.errors import InputError, nearest, shown
+from dumbbell.errors import WrongValue, nearest, shown
 
 TIME = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 RATE = {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12}
@@ -36,19 +36,19 @@ def parse(kind: str, value: Any) -> int:
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         hint = f'"{value}{_usual(kind)}"' if type(value) is int and 0 < value < 10**12 else None
-        raise InputError("", "", shown(value), _EXAMPLES[kind], hint)
+        raise WrongValue("", "", shown(value), _EXAMPLES[kind], hint)
     number, word, per_second = match.groups()
     unit = word if word in units else _SPELLINGS[kind].get(word.lower() if kind == "rate" else word)
     if unit is None or (per_second and kind != "rate"):
         close = nearest(word, units)
-        raise InputError("", "", shown(value), _EXAMPLES[kind], f'"{number}{close}"' if close else None)
+        raise WrongValue("", "", shown(value), _EXAMPLES[kind], f'"{number}{close}"' if close else None)
     try:
         exact = Decimal(number) * units[unit]
         whole = int(exact)
     except InvalidOperation:
-        raise InputError("", "", shown(value), _EXAMPLES[kind]) from None
+        raise WrongValue("", "", shown(value), _EXAMPLES[kind]) from None
     if exact != whole:
-        raise InputError("", "", shown(value), f"a multiple of 1{next(iter(units))}")
+        raise WrongValue("", "", shown(value), f"a multiple of 1{next(iter(units))}")
     return whole
 
 

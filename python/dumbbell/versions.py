@@ -1,11 +1,17 @@
-"""Versions of engines. Each begins with what the engine is: `linux-…`, `live-…`; that of the simulator is a number."""
+"""Versions of engines. Each begins with what the engine is: `linux-…`, `live-…`; that of the simulator is a number.
 
-from collections.abc import Iterable
+Kernels have names, too, those that `dumbbell linux build` was given. A name may mean another kernel tomorrow;
+a version, `linux-RELEASE+DIGEST.OURS`, is always the same.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 
 from dumbbell._native import engine_version
 
 OTHERS = ("linux", "live")
 KINDS = ("sim", *OTHERS)
+NOT_LINUX = "-"  # the kernel of a run that had none of ours
+Names = Mapping[str, Sequence[str]]  # of kernels, by version
 
 
 def kind(version: str) -> str:
@@ -13,10 +19,58 @@ def kind(version: str) -> str:
     return next((other for other in OTHERS if version.startswith(f"{other}-")), "sim")
 
 
-def chosen(versions: Iterable[str], wanted: str) -> str | None:
-    """Return the version that `wanted` names: itself, or the newest of a kind; the newest of `versions` is the last."""
-    known = list(versions)
+def meant(versions: Iterable[str], wanted: str, names: Names | None = None) -> list[str]:
+    """Return the versions that `wanted` names; the newest of `versions` is the last.
+
+    That is itself, the newest of a kind, the newest of a kernel (`linux:NAME`, `linux:DIGEST`, `linux:NAME+DIGEST`) or,
+    for `linux`, the newest of each name.
+    """
+    known, of = list(versions), names or {}
     if wanted in known:
-        return wanted
+        return [wanted]
+    if wanted.startswith("linux:"):
+        name, _, digest = wanted.removeprefix("linux:").partition("+")
+        found = [v for v in known if name in of.get(v, ()) and digest_of(v).startswith(digest)]
+        found = found or [v for v in known if kind(v) == "linux" and name and digest_of(v).startswith(name)]
+        return found[-1:]
     of_kind = [version for version in known if wanted in KINDS and kind(version) == wanted]
-    return engine_version() if engine_version() in of_kind else next(reversed(of_kind), None)
+    if wanted == "linux":
+        newest = {tuple(of.get(version, ())): version for version in of_kind}
+        return [version for version in of_kind if version in newest.values()]
+    return [engine_version()] if engine_version() in of_kind else of_kind[-1:]
+
+
+def chosen(versions: Iterable[str], wanted: str, names: Names | None = None) -> str | None:
+    """Return the one version that `wanted` names, the newest of several."""
+    return next(reversed(meant(versions, wanted, names)), None)
+
+
+def digest_of(version: str) -> str:
+    """Return the beginning of the digest of a kernel, as `dumbbell linux list` prints it."""
+    return version.partition("+")[2].partition(".")[0] if kind(version) == "linux" else ""
+
+
+def kernel_texts(versions: Iterable[str], names: Names) -> dict[str, str]:
+    """Return what the kernel of each version is called: its name, with its digest where two of a name meet."""
+    texts: dict[str, str] = {}
+    known = list(dict.fromkeys(versions))
+    plain = {version: " = ".join(names.get(version, ())) for version in known}
+    for version in known:
+        name = plain[version]
+        alike = [other for other in known if plain[other] == name]
+        if kind(version) != "linux":
+            texts[version] = NOT_LINUX
+        elif not name or len({digest_of(other) for other in alike}) < len(alike):
+            texts[version] = version.removeprefix("linux-")
+        else:
+            texts[version] = name if len(alike) == 1 else f"{name}+{digest_of(version)}"
+    return texts
+
+
+def texts(versions: Iterable[str], names: Names) -> dict[str, str]:
+    """Return what each version is called: `linux:NAME` if its kernel has a name, else the version itself."""
+    kernels = kernel_texts(versions, names)
+    return {
+        version: version if kind(version) != "linux" or version.endswith(f"-{kernel}") else f"linux:{kernel}"
+        for version, kernel in kernels.items()
+    }

@@ -13,7 +13,7 @@ from scipy.special import ndtri, stdtrit
 
 from dumbbell.aggregate import LEVEL
 from dumbbell.claims.language import Cell, Claim, Claims, Predicate, Value, label, normal
-from dumbbell.errors import InputError, nearest, shown
+from dumbbell.errors import Conflict, UnknownName, WrongValue, shown
 from dumbbell.results import Results
 
 HOLDS, FAILS, NO_DATA = "holds", "fails", "no data"
@@ -82,14 +82,14 @@ def tables_of(claims: Claims, results: Results) -> dict[str, pl.DataFrame]:
     """Return the frames that the claims speak of, from the module that they name. Raises InputError."""
     allowed = f"a module of dumbbell with {', '.join(f'{name}()' for name in claims.tables)}"
     if not claims.frames.isidentifier():
-        raise InputError(claims.file, "frames", shown(claims.frames), allowed)
+        raise WrongValue(claims.file, "frames", shown(claims.frames), allowed)
     try:
         module = importlib.import_module(f"dumbbell.{claims.frames}")
         makers: dict[str, Callable[[Results], pl.DataFrame]] = {name: getattr(module, name) for name in claims.tables}
     except ModuleNotFoundError:
-        raise InputError(claims.file, "frames", shown(claims.frames), allowed) from None
+        raise WrongValue(claims.file, "frames", shown(claims.frames), allowed) from None
     except AttributeError as error:
-        raise InputError(claims.file, f"tables.{error.name}", "no such function", allowed) from None
+        raise UnknownName(claims.file, "tables", str(error.name), f"there must be {allowed}", what="function") from None
     return {name: make(results) for name, make in makers.items()}
 
 
@@ -109,14 +109,14 @@ def _index(claims: Claims, name: str, frame: pl.DataFrame) -> Index:
     for column in (*keys, "seed", *table.measures):
         if column not in frame.columns:
             where = f"tables.{name}.{'measures' if column in table.measures else 'keys'}"
-            raise InputError(claims.file, where, column, ", ".join(frame.columns), nearest(column, frame.columns))
+            raise UnknownName(claims.file, where, column, frame.columns, what="column")
     index = Index(keys)
     for row in frame.iter_rows(named=True):
         cell = tuple((column, normal(row[column])) for column in keys)
         measures = {one: None if row[one] is None else float(row[one]) for one in table.measures}
         if index.rows.setdefault(cell, {}).setdefault(row["seed"], measures) != measures:
             place = f"{name}: {_text(cell, keys)}, seed {row['seed']}"
-            raise InputError(claims.file, place, "two runs that differ", "one run of each cell and seed")
+            raise Conflict(claims.file, place, "two runs that differ", "one run of each cell and seed")
     return index
 
 

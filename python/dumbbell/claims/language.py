@@ -9,8 +9,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dumbbell import shipped
-from dumbbell.errors import InputError, nearest, shown
+from dumbbell import places, shipped
+from dumbbell.errors import (
+    Conflict,
+    InputError,
+    Missing,
+    Nothing,
+    Unfit,
+    UnknownKey,
+    UnknownName,
+    WrongValue,
+    nearest,
+    shown,
+)
 from dumbbell.experiment import read_toml
 
 Value = str | float
@@ -182,7 +193,7 @@ class Claims:
         known = [*(one.id for one in self.claims), *self.sections]
         for name in names:
             if name not in known:
-                raise InputError("--only", "", shown(name), "id or section of a claim", nearest(name, known))
+                raise UnknownName("--only", "", shown(name), list(known), what="claim or section")
         kept = tuple(one for one in self.claims if not names or one.id in names or one.section in names)
         return replace(self, claims=kept)
 
@@ -201,7 +212,9 @@ def load(name: str | Path) -> Claims:
     """Return the claims of a file, or of those that come with dumbbell, such as `csaqm`. Raises InputError."""
     known = shipped.claims()
     path = name if Path(name).exists() else known.get(str(name), name)
-    return parse(read_toml(path, "a file of claims (TOML)", known), str(path))
+    table = read_toml(path, "a file of claims (TOML)", known)
+    with places.told(path):
+        return parse(table, str(path))
 
 
 def parse(table: dict[str, Any], file: str) -> Claims:
@@ -217,12 +230,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _wrong(key: str, found: Any, allowed: str, names: Sequence[str] | None = None) -> InputError:
-    return InputError("", key, shown(found), allowed, nearest(found, names) if names else None)
+    return WrongValue("", key, shown(found), allowed or names or (), nearest(found, names) if names else None)
 
 
 def _one_of(key: str, value: Any, names: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in names:
-        raise _wrong(key, value, ", ".join(names), names)
+        raise _wrong(key, value, "", names)
     return str(value)
 
 
@@ -238,10 +251,10 @@ def _known(key: str, table: Any, names: Sequence[str], required: Sequence[str] =
     dot = f"{key}." if key else ""
     for name in found:
         if name not in names:
-            raise InputError("", f"{dot}{name}", "this key", ", ".join(names), nearest(name, names))
+            raise UnknownKey("", f"{dot}{name}", name, names)
     for name in required:
         if name not in found:
-            raise InputError("", f"{dot}{name}", "nothing", "this key, which is required")
+            raise Missing("", f"{dot}{name}", "given")
     return found
 
 
@@ -273,7 +286,7 @@ class _Reader:
                 raise _wrong(f"claims[{number}].id", name, "a short name")
             try:
                 if name in claims:
-                    raise InputError("", "id", "this name twice", "a name for each claim")
+                    raise Conflict("", "id", "two claims with this name", "a name for each claim")
                 claims[name] = self._claim(one, sections)
             except InputError as error:
                 raise error.within("", f"claim {name}: ") from None
@@ -306,7 +319,9 @@ class _Reader:
     def _share(self, key: str, one: Any) -> tuple[Quantifier, str]:
         name = key.removeprefix("shares.")
         if name in QUANTIFIERS:
-            raise InputError("", key, "this name", f"another than {', '.join(QUANTIFIERS)}, which every file has")
+            raise Conflict(
+                "", key, f"this name and that of {', '.join(QUANTIFIERS)}, which every file has,", "another name"
+            )
         strict = isinstance(one, dict) and "more_than" in one
         share = self._number_of(key, one, "more_than" if strict else "at_least")
         if not 0 <= share <= 1:
@@ -378,7 +393,7 @@ class _Reader:
 
     def _column(self, key: str, column: str) -> list[Value]:
         if column not in self.columns:
-            raise InputError("", key, "this column", ", ".join(self.columns), nearest(column, self.columns))
+            raise UnknownName("", key, column, self.columns, what="column")
         return self.columns[column]
 
     def _selection(self, key: str, table: Any) -> dict[str, frozenset[Value]]:
@@ -450,7 +465,7 @@ class _Reader:
             if measure in table.measures and fits:
                 return str(name)
         columns = ", ".join(sorted(named & self.own)) or "the columns of this claim"
-        raise InputError("", key, shown(measure), f"a measure that goes with {columns}")
+        raise WrongValue("", key, shown(measure), f"a measure that goes with {columns}")
 
     def _claim(self, one: dict[str, Any], sections: Mapping[str, Section]) -> Claim:
         _known("", one, _CLAIM_KEYS, ("section", "says", "measure", "is", "cells"))
@@ -473,7 +488,7 @@ class _Reader:
         stored = self._stored(keys, implied, Selection(wanted), Selection(left_out) if left_out else None)
         keys = [column for column in keys if column not in implied]
         if not stored:
-            raise InputError("", "where", "no cell of the matrix", "a selection with cells")
+            raise Nothing("", "where", "no cell of the matrix is left", "a selection with cells")
         given = [
             self._given(number, each, set(keys))
             for number, each in enumerate(_as("given", one.get("given", []), list, "a list of tables"))
@@ -531,5 +546,5 @@ class _Reader:
                 cell = tuple(pair for pair in full if pair[0] not in implied)
                 if found.setdefault(cell, full) != full:
                     texts = " and ".join(", ".join(label(dict(one)[c]) for c in implied) for one in (found[cell], full))
-                    raise InputError("", "where", f"cells that differ in {', '.join(implied)} alone ({texts})", "one")
+                    raise Unfit("", "where", f"the cells differ in {', '.join(implied)} alone ({texts})", "one of them")
         return dict(sorted(found.items(), key=lambda item: [place[column][value] for column, value in item[0]]))

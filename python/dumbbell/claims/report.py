@@ -9,7 +9,7 @@ from typing import Any
 
 from dumbbell.claims.judging import FAILS, HOLDS, NO_DATA, Interval, Verdict
 from dumbbell.claims.language import Claims
-from dumbbell.tables import aligned, number
+from dumbbell.tables import aligned, half_text, number
 
 _MOST_NAMED = 4  # cells
 
@@ -17,8 +17,7 @@ _MOST_NAMED = 4  # cells
 def _mean(value: Interval) -> str:
     if math.isnan(value.mean):
         return "-"
-    half = "" if math.isnan(value.low) else f" ± {(value.high - value.low) / 2:.2g}"
-    return f"{number(value.mean)}{half}"
+    return number(value.mean) + half_text((value.high - value.low) / 2)
 
 
 def value(verdict: Verdict) -> str:

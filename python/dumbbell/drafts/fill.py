@@ -13,7 +13,7 @@ import polars as pl
 from dumbbell import beside, figures
 from dumbbell.compare import Cell, Comparison, Figure, Pair, compare
 from dumbbell.drafts.model import Table
-from dumbbell.errors import InputError, shown
+from dumbbell.errors import Unwritable, WrongValue, shown
 from dumbbell.tables import aligned
 
 # metric of a difference → what is subtracted, and whether the rate divides it
@@ -39,7 +39,7 @@ def chosen(tables: Sequence[Table], only: str | None) -> list[Table]:
         match = re.fullmatch(r"\s*([0-9]{1,6})(?:-([0-9]{1,6}))?\s*", part)
         numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
         if not numbers or numbers[0] < tables[0].number or numbers[-1] > tables[-1].number:
-            raise InputError("--only", "", shown(part), f"numbers from 1 to {len(tables)}, such as 12,13 or 22-36")
+            raise WrongValue("", "--only", shown(part), f"numbers from 1 to {len(tables)}, such as 12,13 or 22-36")
         wanted.update(numbers)
     return [table for table in tables if table.number in wanted]
 
@@ -147,7 +147,7 @@ def heat_maps(filled: Sequence[Filled], folder: str | Path) -> list[Path]:
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(str(folder), "", error.strerror or str(error), "a folder that can be written to") from None
+        raise Unwritable(str(folder), "", error.strerror or str(error), "a folder that can be written to") from None
     for path, pairs in drawn.items():
         figures.save(beside.errors(*beside.pairs(Comparison(pairs), pairs[0].figure.metric)), path)
     return list(drawn)

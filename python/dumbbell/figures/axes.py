@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from dumbbell.errors import InputError
+from dumbbell.errors import Unfit
 from dumbbell.figures.canvas import Picture
 from dumbbell.figures.frames import Numbers, plain
 
@@ -26,7 +26,7 @@ def finite(*columns: Numbers) -> Numbers:
 def is_log(asked: bool | None, values: Numbers, option: str) -> bool:
     """Say whether an axis is logarithmic: as asked, else if all values are positive and far apart."""
     if asked and len(values) and values.min() <= 0:
-        raise InputError("", option, f"a value of {plain(float(values.min()))}", "values above 0 on a logarithmic axis")
+        raise Unfit("", option, f"there is a value of {values.min():g}", "values above 0 on a logarithmic axis")
     if asked is not None:
         return asked
     return bool(len(values) and values.min() > 0 and values.max() > WIDE * values.min())
@@ -34,10 +34,13 @@ def is_log(asked: bool | None, values: Numbers, option: str) -> bool:
 
 def scale(axis: Axis, values: Numbers, *, log: bool) -> None:
     """Make an axis linear or logarithmic, with plain numbers."""
+    if not log:
+        axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], min_n_ticks=3))
     if log:
         (axis.axes.set_xscale if isinstance(axis, XAxis) else axis.axes.set_yscale)("log")
         spans = float(values.max() / values.min()) if len(values) else 10.0
-        axis.set_major_locator(LogLocator(subs=(1.0,) if spans > 300 else (1.0, 2.0, 5.0)))
+        subs = (1.0,) if spans > 300 else (1.0, 2.0, 5.0) if spans > 6 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+        axis.set_major_locator(LogLocator(subs=subs))
         axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
 

@@ -3,14 +3,16 @@
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from dumbbell.figures.axes import category, finite, is_log, named, scale
-from dumbbell.figures.canvas import Picture, drawing, spread
+from dumbbell.figures.canvas import Picture, by_measure, drawing, spread
 from dumbbell.figures.frames import (
     Groups,
     Names,
+    Numbers,
     axis_label,
     check,
     check_unique,
@@ -20,6 +22,7 @@ from dumbbell.figures.frames import (
     said,
     taken,
 )
+from dumbbell.figures.lines import handle
 from dumbbell.figures.style import Style, styles
 
 _BAR = 0.13  # inches; narrower where there are many
@@ -44,6 +47,7 @@ def bars(
     log_y: bool = False,
     reference: str | None = None,
     reference_name: str | None = None,
+    each: str | None = None,
     x_label: str | None = None,
     y_label: str | None = None,
     title: str | None = None,
@@ -51,7 +55,8 @@ def bars(
     """Draw `y` as bars: at each `x` one bar, or one for each `group`, or one for each `inner` within each `group`.
 
     The last level has the colours and the legend; the others stand below the axis. `low` to `high` is drawn as an
-    error bar, `reference` as a diamond at the bar. Facets are as for `lines`. Raises InputError as `lines` does.
+    error bar, `reference` as a diamond at the bar. On a logarithmic axis a point stands for each bar. Facets and
+    `each` are as for `lines`. Raises InputError as `lines` does.
     """
     rows = taken(frame)
     check(
@@ -61,9 +66,9 @@ def bars(
         reference=reference,
     )
     over = () if columns is None or isinstance(columns, int) else listed(columns)
-    check(rows, columns=over)
+    check(rows, columns=over, each=each)
     coloured, middle = (inner, group) if inner else (group, None)
-    keys = [*listed(coloured), *listed(middle), *listed(facet), *over, x]
+    keys = [*listed(coloured), *listed(middle), *listed(facet), *over, *listed(each), x]
     check_unique(rows, list(dict.fromkeys(keys)))
     names = ordered(rows[x])
     colours, middles = Groups.of(rows, coloured), Groups.of(rows, middle)
@@ -74,12 +79,15 @@ def bars(
     block = stride * len(middles.keys) + (_APART if middle else 0.0)
     place = {(name, m): i * block + j * stride for i, name in enumerate(names) for j, m in enumerate(middles.keys)}
     whole = block * len(names)
-    picture, panels = spread(rows, facet, columns, wide=bar_width(whole, len(listed(facet)) > 0) * whole)
-    heights = finite(*(numbers(rows[name]) for name in (y, low, high, reference) if name))
-    log = is_log(log_y, heights, "log_y")
-    scale(panels[0].axes.yaxis, heights, log=log)
+    picture, panels = spread(rows, facet, columns, wide=bar_width(whole, len(listed(facet)) > 0) * whole, each=each)
+    spans: dict[int, Numbers] = {}
+    for of_measure, theirs in by_measure(panels):
+        heights = finite(*(numbers(theirs[name]) for name in (y, low, high, reference) if name))
+        log = is_log(log_y, heights, "log_y")
+        scale(of_measure[0].axes.yaxis, heights, log=log)
+        spans[of_measure[0].measure] = heights
     for panel in panels:
-        axes = panel.axes
+        axes, heights = panel.axes, spans[panel.measure]
         for number, (label, part, style) in enumerate(
             zip(colours.labels, colours.parts(panel.rows), drawn, strict=True)
         ):
@@ -87,18 +95,18 @@ def bars(
                 continue
             starts = [place[v, m] for v, m in zip(part[x].to_list(), _keys(part, middles.names), strict=True)]
             at = np.array(starts) + number - (count - 1) / 2
-            made = axes.bar(
-                at,
-                numbers(part[y]),
-                width=0.92,
-                color=style.colour,
-                edgecolor="white",
-                hatch=style.hatch if count > 1 else "",
-                linewidth=0.0,
-                label=label,
-                zorder=2,
-            )
-            made.set_label(label)
+            if log:  # a bar would have no foot
+                axes.plot(
+                    at,
+                    numbers(part[y]),
+                    color=style.colour,
+                    marker=style.marker,
+                    linestyle="none",
+                    label=label,
+                    zorder=3,
+                )
+            else:
+                _bar(axes, at, numbers(part[y]), style, label, hatched=count > 1)
             if low or high:
                 bottom, top = numbers(part[low or y]), numbers(part[high or y])
                 axes.vlines(at, bottom, top, color="0.35", linewidth=1.1, label=f"_{label}, bars", zorder=3)
@@ -128,20 +136,36 @@ def bars(
         _second_line(picture, [category(name) for name in names], place, middles, names)
     if count > 1:
         for label, style in zip(colours.labels, drawn, strict=True):
-            picture.entry(label, _patch(style))
+            picture.entry(label, handle(style, joined=False) if log else _patch(style))
     if reference:
         diamond = Line2D([], [], linestyle="none", marker="D", markersize=5, markerfacecolor="white", color="black")
         picture.entry(reference_name or axis_label(reference), diamond)
     own = f"{', '.join(axis_label(name) for name in middles.names)} within {axis_label(x)}" if middle else ""
     picture.around.title = title
     picture.around.x_label = x_label if x_label is not None else own or axis_label(x)
-    picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
+    if each is None:
+        picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
     return picture
 
 
 def bar_width(bars: float, facets: bool) -> float:
     """Return the width of a bar in inches."""
     return max(_LEAST_BAR, min(_BAR, (_MOST_WIDE / 2 if facets else _MOST_WIDE) / bars))
+
+
+def _bar(axes: Axes, at: Numbers, heights: Numbers, style: Style, label: str, *, hatched: bool) -> None:
+    made = axes.bar(
+        at,
+        heights,
+        width=0.92,
+        color=style.colour,
+        edgecolor="white",
+        hatch=style.hatch if hatched else "",
+        linewidth=0.0,
+        label=label,
+        zorder=2,
+    )
+    made.set_label(label)
 
 
 def _keys(rows: Any, names: tuple[str, ...]) -> list[tuple[Any, ...]]:

@@ -1,9 +1,14 @@
-"""The figure itself: a grid of panels of fixed size, room for every text around it, and the file it goes to."""
+"""The figure itself: a grid of panels, room for every text around it, and the file it goes to.
+
+A figure has the width of one column of a paper or of two (`style.SINGLE`, `style.DOUBLE`), or what `style.asked` says;
+its panels share what the texts leave. The first line of a title says the subject; what follows a line break is the
+set-up, small and grey. The legend stands between title and panels.
+"""
 
 import math
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from io import BytesIO
@@ -21,15 +26,18 @@ from matplotlib.patches import Patch
 from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
 
-from dumbbell.errors import InputError
+from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
-from dumbbell.figures.frames import Groups, Names, listed
+from dumbbell.figures.frames import Groups, Names, listed, ordered
 
-MOST_PANELS = 36
+MOST_PANELS, MOST_ACROSS = 36, 6
 SUFFIXES = (".png", ".svg", ".pdf")
 _EDGE, _GAP, _DPI = 0.1, 0.16, 100.0  # inches, inches, dots an inch while measuring
-_SAVED_DPI = 150.0
+_SAVED_DPI = 200.0
 _LONGEST = 48  # characters of a line of the legend
+_ALONE = 4.7  # inches: a single panel that would be as wide by itself has the width of a column
+_LEAST_WIDE, _LEAST_HIGH = 0.45, 0.5  # inches of a panel
+_PASSES = 4  # in which the panels find their width: what ticks need depends on it, and the other way round
 _MANY_SERIES = 12  # a single panel with more is larger
 
 P = ParamSpec("P")
@@ -44,6 +52,7 @@ class _Around:
     y_labels: list[str] = field(default_factory=list)  # one for all, or one a row
     column_titles: list[str] = field(default_factory=list)
     row_titles: list[str] = field(default_factory=list)
+    x_labels: list[str] = field(default_factory=list)  # one a column, where columns have axes of their own
     bar: Axes | None = None
     bar_label: str = ""
 
@@ -64,7 +73,10 @@ class Picture(Figure):
         self.around = _Around()
         self.grid: list[list[Axes | None]] = [[None] * across for _ in range(down)]
         self.panel_size = size
+        self.rigid = False  # whether panels keep their height, whatever their width
+        self.asked = style.sizes()
         self.title_pad = 6.0  # points
+        self.hint: str | None = None  # what the caller may want to know of it, beside the figure
         self.under: dict[Axes, list[list[Annotation]]] = {}  # lines of names below the ticks, from the top
         self.categories: set[Axes] = set()
         self._texts: list[Text] = []
@@ -88,14 +100,17 @@ class Picture(Figure):
 
     def level(self, value: float, label: str = "", dashes: Literal["-", "--", ":"] = "-") -> None:
         """Draw a horizontal line across every panel, which is no data; `arrange` if it has a label."""
-        with style.look():
+        with style.look(self.asked):
             for axes in self.panels.values():
+                low, high = axes.get_ylim()
+                if not low <= value <= high:  # what the legend names can be seen
+                    axes.set_ylim(min(low, value - 0.05 * (high - value)), max(high, value + 0.05 * (value - low)))
                 axes.axhline(value, color=style.GUIDE, linewidth=0.9, linestyle=dashes, zorder=1.5, label=f"_{label}")
             self.entry(label, Line2D([], [], color=style.GUIDE, linewidth=0.9, linestyle=dashes))
 
     def band(self, low: float, high: float, label: str = "", x: tuple[float, float] | None = None) -> None:
         """Shade what lies between two values in every panel, all over or between two places `x`."""
-        with style.look():
+        with style.look(self.asked):
             for axes in self.panels.values():
                 span = x or (axes.get_xlim() if x is None else x)
                 axes.fill_between(span, low, high, color="0.85", linewidth=0, zorder=0.5, label=f"_{label}")
@@ -103,41 +118,83 @@ class Picture(Figure):
 
     def curve(self, x: Sequence[float], y: Sequence[float], label: str) -> None:
         """Draw a theoretical curve in black in every panel."""
-        with style.look():
+        with style.look(self.asked):
             for axes in self.panels.values():
                 axes.plot(x, y, color="black", linewidth=1.2, label=label, zorder=1.8)
             self.entry(label, Line2D([], [], color="black", linewidth=1.2))
 
     def arrange(self) -> "Picture":
         """Set the size of the figure so that no text is cut off or lies over another; return the figure."""
-        with style.look():
+        with style.look(self.asked):
             _Arrangement(self).make()
         return self
 
+    def titled(self, title: str | None) -> "Picture":
+        """Give the figure another title, or none, and make room for it."""
+        self.around.title = title
+        return self.arrange()
+
+    def draw(self, renderer: Any) -> None:
+        """Draw with the ticks and sizes that room was made for, whatever the user's own settings are."""
+        with style.look(self.asked):
+            super().draw(renderer)
+
+    def savefig(self, *args: Any, **kwargs: Any) -> None:
+        """See `Figure.savefig`; text stays text."""
+        with style.look(self.asked):
+            super().savefig(*args, **kwargs)
+
     def _repr_png_(self) -> bytes:
         out = BytesIO()
-        with style.look():
-            self.savefig(out, format="png", dpi=_DPI)
+        self.savefig(out, format="png", dpi=_DPI)
         return out.getvalue()
 
 
-def save(fig: Figure, path: str | Path) -> Path:
+def save(fig: Picture, path: str | Path) -> Path:
     """Write a figure as PNG, SVG or PDF, which its name says; raises InputError if that is not possible."""
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
-        raise InputError(str(path), "", path.suffix or "no ending", f"a file name that ends in {', '.join(SUFFIXES)}")
+        raise Unfit(
+            str(path),
+            "",
+            f"no figure is written as {path.suffix or 'a file without ending'}",
+            f"a file name that ends in {', '.join(SUFFIXES)}",
+        )
     if not path.parent.is_dir():
-        raise InputError(str(path), "", f"no folder {path.parent}", "a folder that exists")
+        raise Unwritable(str(path), "", f"no folder {path.parent}", "a folder that exists")
     # no date: the same results give the same file
     dated = {"CreationDate": None} if path.suffix.lower() == ".pdf" else {"Date": None}
     metadata: dict[str, Any] = {} if path.suffix.lower() == ".png" else dated
     try:
-        with style.look():
-            fig.savefig(path, dpi=_SAVED_DPI, metadata=metadata)
+        fig.savefig(path, dpi=_SAVED_DPI, metadata=metadata)
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", None) or str(error)
-        raise InputError(str(path), "", found, "a file that can be written") from None
+        raise Unwritable(str(path), "", found, "a file that can be written") from None
     return path
+
+
+def save_all(
+    made: Mapping[str, Callable[[], Picture]],
+    folder: str | Path,
+    only: str | None = None,
+    formats: Sequence[str] = SUFFIXES[:1],
+) -> list[Path]:
+    """Write figures, or one of them, to a folder as NAME.png and so on; raises InputError if that is not possible."""
+    if only is not None and only not in made:
+        raise UnknownName("", "--only", only, list(made) or "there are runs for none of this paper", what="figure")
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unwritable(str(folder), "", error.strerror or str(error), "a folder that can be written to") from None
+    paths = []
+    for name, make in made.items():
+        if only in (None, name):
+            try:
+                picture = make()
+                paths += [save(picture, Path(folder) / f"{name}{ending}") for ending in formats]
+            except InputError as error:
+                raise error if error.file else error.within(name) from None
+    return paths
 
 
 def drawing(draw: Callable[P, Picture]) -> Callable[P, Picture]:
@@ -153,17 +210,25 @@ def drawing(draw: Callable[P, Picture]) -> Callable[P, Picture]:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel: its axes, its rows of the frame and the values of its facets."""
+    """One panel: its axes, its rows of the frame, the values of its facets, and which of several measures it shows."""
 
     axes: Axes
     rows: pl.DataFrame
     key: tuple[Any, ...]
+    measure: int = 0
+
+
+def by_measure(panels: Sequence[Panel]) -> list[tuple[list[Panel], pl.DataFrame]]:
+    """Return the panels of each measure, which have a scale in common, with their rows."""
+    measures = sorted({panel.measure for panel in panels})
+    each = [[panel for panel in panels if panel.measure == number] for number in measures]
+    return [(own, pl.concat([panel.rows for panel in own])) for own in each]
 
 
 def panel_size(across: int, *, wide: float = 0.0, series: int = 1) -> tuple[float, float]:
     """Return width and height of a panel in inches when so many stand side by side; at least `wide`."""
-    sizes = [(4.2, 2.8), (3.1, 2.2), (2.6, 1.9), (2.1, 1.6)]
-    width, height = (5.2, 3.8) if across == 1 and series > _MANY_SERIES else sizes[min(across, 4) - 1]
+    sizes = [(2.9, 2.0), (3.1, 2.1), (2.05, 1.6), (1.55, 1.35)]
+    width, height = (5.2, 3.0) if across == 1 and series > _MANY_SERIES else sizes[min(across, 4) - 1]
     return max(width, wide), height
 
 
@@ -177,13 +242,24 @@ def spread(
     size: Callable[[int], tuple[float, float]] | None = None,
     shared: bool = True,
     most: int = MOST_PANELS,
+    each: str | None = None,
+    across_each: bool = False,
 ) -> tuple[Picture, list[Panel]]:
     """Return a figure with a panel for each combination of `facet`.
 
     `columns` is how many panels stand side by side, or the names of the columns whose values run across while those
     of `facet` run down. Two facets without `columns` run down and across. Panels have common axes if `shared`.
+
+    `each` is a column with names of measures: each has a row of panels with a vertical axis of its own, which its name
+    labels, and facets run across. With `across_each` each has a column and a horizontal axis of its own instead.
     """
     down_names: Sequence[str] = listed(facet)
+    if each is not None:
+        facets = [*down_names, *([] if columns is None or isinstance(columns, int) else listed(columns))]
+        down_names, columns = (facets, [each]) if across_each else ([each], facets)
+        if not across_each and (wanted := len(Groups.of(rows, facets).keys)) > MOST_ACROSS:
+            found = f"{wanted} panels side by side"
+            raise TooMany("", "facet", found, f"at most {MOST_ACROSS} with several measures; filter the rows")
     if columns is None and len(down_names) == 2:
         *down_names, columns = down_names
     if columns is None or isinstance(columns, int):
@@ -209,12 +285,25 @@ def spread(
                     parts.append((upper + key, part))
     panels: list[Panel] = []
     first: Axes | None = None
+    firsts: dict[int, Axes] = {}
     for key, part in parts:
-        axes = picture.add_panel(*places[key], key, share=(first, first))
-        first = first or (axes if shared else None)
+        row, column = places[key]
+        measure = 0 if each is None else column if across_each else row
+        own = firsts.get(measure)
+        share = (own, first) if across_each else (first, own)
+        axes = picture.add_panel(row, column, key, share=share if shared else (None, None))
+        first = first or axes
+        firsts.setdefault(measure, axes)
         if titles.get(key):
             axes.set_title(titles[key])
-        panels.append(Panel(axes, part, key))
+        panels.append(Panel(axes, part, key, measure))
+    if each is not None:
+        names = [str(value) for value in ordered(rows[each])]
+        if across_each:
+            picture.around.x_labels, picture.around.column_titles = names, []
+        else:
+            picture.around.y_labels, picture.around.row_titles = names, []
+            picture.around.column_titles = Groups.of(rows, facets).labels if facets else []
     return picture, panels
 
 
@@ -230,7 +319,7 @@ def _across(count: int, columns: int | None) -> int:
 
 def _check_panels(count: int, most: int) -> None:
     if count > most:
-        raise InputError("", "facet", f"{count} panels", f"at most {most}; filter the rows, or use fewer facets")
+        raise TooMany("", "facet", f"{count} panels", f"at most {most}; filter the rows, or use fewer facets")
 
 
 class _Arrangement:
@@ -252,6 +341,8 @@ class _Arrangement:
         text.set_text(words)
         needed = self._size(text)[1 if upright else 0]
         if needed > room:
+            # a unit stays with what it is the unit of
+            words = re.sub(r"(?<=\d) (?=\S)|(?<=,) (?=\S+$)", "\N{NO-BREAK SPACE}", words)
             text.set_text(textwrap.fill(words, max(8, int(len(words) * room / needed)), break_long_words=False))
             needed = self._size(text)[1 if upright else 0]
             if needed > room:
@@ -264,6 +355,28 @@ class _Arrangement:
 
     def make(self) -> None:
         picture = self.picture
+        natural_w, natural_h = picture.panel_size
+        alone = self.across == 1 and natural_w <= _ALONE
+        wanted = picture.asked.width or (style.SINGLE if alone else style.DOUBLE)
+        self.width = max(_LEAST_WIDE, (wanted - 0.7) / self.across - _GAP)
+        self.height = natural_h
+        for _ in range(_PASSES):
+            if not picture.rigid and picture.asked.height is None:
+                self.height = natural_h * min(1.1, max(0.7, self.width / natural_w))
+            around = self._measure(wanted)
+            missing = wanted - around.width
+            if picture.asked.height is not None:
+                self.height = max(_LEAST_HIGH, self.height + (picture.asked.height - around.height) / self.down)
+            if abs(missing) < 0.01 * self.across and (
+                picture.asked.height is None or abs(picture.asked.height - around.height) < 0.02
+            ):
+                break
+            self.width = max(_LEAST_WIDE, self.width + missing / self.across)
+        self._place(self._measure(wanted))
+
+    def _measure(self, wanted: float) -> "_Room":
+        """Write every text, and return what it needs beside the panels."""
+        picture = self.picture
         for old in [*picture._texts, *picture.legends]:
             old.remove()
         picture._texts = []
@@ -274,8 +387,7 @@ class _Arrangement:
         self._hide_inner_ticks()
         self._fit_ticks()
         self._label_panels()
-        left, right, top, bottom = self._margins()
-        self._place(left, right, top, bottom)
+        return self._room(*self._margins(), wanted)
 
     def _hide_inner_ticks(self) -> None:
         lowest = self.picture.lowest()
@@ -358,7 +470,7 @@ class _Arrangement:
                     1.0 + 0.07 / self.width, 0.5, text, transform=last.transAxes, rotation=270, va="center", ha="left"
                 )
                 name.set_gid("row title")
-                name.set_fontsize(style.TEXT)
+                name.set_fontsize("medium")
                 self._fit(name, self.height, upright=True)
         for _, _, axes in self._places():
             self._fit(axes.title, self.width + 0.05)
@@ -373,6 +485,9 @@ class _Arrangement:
             if last is not None:
                 last.set_xlabel(around.x_label)
                 self._fit(last.xaxis.label, self.width + 0.3)
+        for text, axes in zip(around.x_labels, self.picture.lowest(), strict=False):
+            axes.set_xlabel(text)
+            self._fit(axes.xaxis.label, self.width + 0.1)
 
     def _margins(self) -> tuple[list[float], list[float], list[float], list[float]]:
         left, right = [0.0] * self.across, [0.0] * self.across
@@ -387,53 +502,79 @@ class _Arrangement:
             top[i] = max(top[i], (outer.y1 - inner.y1) / _DPI)
         return left, right, top, bottom
 
-    def _place(self, left: list[float], right: list[float], top: list[float], bottom: list[float]) -> None:
+    def _room(
+        self, left: list[float], right: list[float], top: list[float], bottom: list[float], wanted: float
+    ) -> "_Room":
         picture, around = self.picture, self.picture.around
         body_w = sum(left) + sum(right) + self.across * self.width + (self.across - 1) * _GAP
         body_h = sum(top) + sum(bottom) + self.down * self.height + (self.down - 1) * _GAP
         one_y = around.y_labels[0] if len(around.y_labels) == 1 and self.down > 1 else ""
         y_text = self._text(one_y, rotation=90, va="center", ha="left") if one_y else None
-        x_text = self._text(around.x_label, va="bottom", ha="center") if self.across > 1 and around.x_label else None
+        one_x = around.x_label if self.across > 1 and not around.x_labels else ""
+        x_text = self._text(one_x, va="bottom", ha="center") if one_x else None
         y_room = x_room = 0.0
         if y_text is not None:
             self._fit(y_text, body_h, upright=True)
-            y_room = self._size(y_text)[0] + 0.06
+            y_room = self._size(y_text)[0] + 0.05
         if x_text is not None:
             self._fit(x_text, body_w)
-            x_room = self._size(x_text)[1] + 0.06
-        # colour bar
-        bar_w = bar_right = 0.0
+            x_room = self._size(x_text)[1] + 0.05
+        bar_w = bar_h = bar_right = 0.0
         if around.bar is not None:
             total_w, total_h = picture.get_size_inches()
             bar_h = min(body_h - top[0] - bottom[-1], 3.2)
-            around.bar.set_position((0.1, 0.1, 0.16 / total_w, bar_h / total_h))
+            around.bar.set_position((0.1, 0.1, 0.12 / total_w, bar_h / total_h))
             self._fit(around.bar.yaxis.label, bar_h, upright=True)
             box = around.bar.get_tightbbox(self.renderer)
             inner = around.bar.get_window_extent(self.renderer)
             if box is not None:
                 bar_right = (box.x1 - inner.x1) / _DPI
-            bar_w = 0.2 + 0.16 + bar_right
-        legend_w, legend_h = self._legend(body_h)
-        gap = 0.15 if legend_w else 0.0
-        title = self._text(around.title, va="top", ha="left", fontsize=style.TEXT + 1) if around.title else None
-        total_w = _EDGE + y_room + body_w + bar_w + gap + legend_w + _EDGE
-        title_room = 0.0
-        if title is not None:
-            self._fit(title, total_w - 2 * _EDGE)
-            total_w = max(total_w, self._size(title)[0] + 2 * _EDGE)
-            title_room = self._size(title)[1] + 0.12
-        legend_top = _EDGE + title_room + top[0]
-        total_h = max(
-            _EDGE + title_room + body_h + x_room + _EDGE,
-            legend_h and legend_top + legend_h + _EDGE,
+            bar_w = 0.15 + 0.12 + bar_right
+        width = _EDGE + y_room + body_w + bar_w + _EDGE
+        head = max(width, wanted) - 2 * _EDGE
+        subject, _, setting = (around.title or "").partition("\n")
+        heads = []
+        if subject:
+            heads.append(self._text(subject, va="top", ha="left", fontsize="large"))
+        if setting:
+            heads.append(self._text(setting, va="top", ha="left", fontsize="small", color=style.GUIDE))
+        head_h = 0.0
+        for text in heads:
+            self._fit(text, head)
+            head_h += self._size(text)[1] + 0.05
+        legend_h = self._legend(head)
+        height = _EDGE + head_h + legend_h + body_h + x_room + _EDGE
+        return _Room(
+            width,
+            height,
+            (left, right, top, bottom),
+            (y_text, y_room),
+            (x_text, x_room),
+            (bar_h, bar_w),
+            heads,
+            legend_h,
         )
+
+    def _place(self, room: "_Room") -> None:
+        picture, around = self.picture, self.picture.around
+        left, right, top, bottom = room.margins
+        total_w, total_h = room.width, room.height
         picture.set_size_inches(total_w, total_h)
+        y_text, y_room = room.y
+        x_text, x_room = room.x
+        y = total_h - _EDGE
+        for text in room.heads:
+            text.set_position((_EDGE / total_w, y / total_h))
+            y -= self._size(text)[1] + 0.05
+        if picture.legends:
+            picture.legends[0].set_bbox_to_anchor((_EDGE / total_w, y / total_h), picture.transFigure)
+            y -= room.legend
         xs, x = [], _EDGE + y_room
         for j in range(self.across):
             x += left[j]
             xs.append(x)
             x += self.width + right[j] + _GAP
-        ys, y = [], total_h - _EDGE - title_room
+        ys = []
         for i in range(self.down):
             y -= top[i] + self.height
             ys.append(y)
@@ -443,36 +584,49 @@ class _Arrangement:
                 (xs[j] / total_w, ys[i] / total_h, self.width / total_w, self.height / total_h),
             )
         end, low = xs[-1] + self.width, ys[-1]
-        if title is not None:
-            title.set_position((_EDGE / total_w, 1 - _EDGE / total_h))
         if y_text is not None:
             y_text.set_position((_EDGE / total_w, (ys[0] + self.height + low) / 2 / total_h))
         if x_text is not None:
             x_text.set_position(((xs[0] + end) / 2 / total_w, (low - bottom[-1] - x_room) / total_h))
         if around.bar is not None:
             middle = (ys[0] + self.height + low) / 2
-            at = end + right[-1] + 0.2
-            around.bar.set_position((at / total_w, (middle - bar_h / 2) / total_h, 0.16 / total_w, bar_h / total_h))
-        if picture.legends:
-            at = end + right[-1] + bar_w + gap
-            picture.legends[0].set_bbox_to_anchor((at / total_w, 1 - legend_top / total_h), picture.transFigure)
+            at, bar_h = end + right[-1] + 0.15, room.bar[0]
+            around.bar.set_position((at / total_w, (middle - bar_h / 2) / total_h, 0.12 / total_w, bar_h / total_h))
 
-    def _legend(self, room: float) -> tuple[float, float]:
-        """Make the legend in as many columns as the height needs; return its width and height."""
+    def _legend(self, room: float) -> float:
+        """Make the legend in as many columns as there is room for; return the height that it needs."""
         entries = self.picture.entries
         if not entries:
-            return 0.0, 0.0
+            return 0.0
         labels = [textwrap.fill(label, _LONGEST) for label, _ in entries]
         handles = [handle for _, handle in entries]
-        for columns in range(1, len(entries) + 1):
-            if columns > 1 and math.ceil(len(entries) / columns) == math.ceil(len(entries) / (columns - 1)):
-                continue
+
+        def made(columns: int) -> tuple[float, float]:
             for old in list(self.picture.legends):
                 old.remove()
             legend = self.picture.legend(
                 handles, labels, loc="upper left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0, borderpad=0
             )
-            width, height = self._size(legend)
-            if height <= room or columns >= 6:
-                break
-        return width, height
+            return self._size(legend)
+
+        columns = len(entries)
+        width, height = made(columns)
+        while width > room and columns > 1:  # at least as many fit as of the mean width
+            columns = min(columns - 1, max(1, int(columns * room / width)))
+            columns = math.ceil(len(entries) / math.ceil(len(entries) / columns))  # no emptier last row than needed
+            width, height = made(columns)
+        return height + 0.08
+
+
+@dataclass
+class _Room:
+    """What the figure is made of: its size in inches, margins of the panels, texts and the room that they need."""
+
+    width: float
+    height: float
+    margins: tuple[list[float], list[float], list[float], list[float]]
+    y: tuple[Text | None, float]
+    x: tuple[Text | None, float]
+    bar: tuple[float, float]
+    heads: list[Text]
+    legend: float

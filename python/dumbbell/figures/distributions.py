@@ -6,8 +6,9 @@ import numpy as np
 import polars as pl
 from matplotlib.patches import Patch
 
+from dumbbell.columns import BINS, LEAST_BIN
 from dumbbell.figures.axes import category, finite, from_zero, is_log, named, scale
-from dumbbell.figures.canvas import Picture, drawing, spread
+from dumbbell.figures.canvas import Panel, Picture, by_measure, drawing, spread
 from dumbbell.figures.frames import Groups, Names, Numbers, axis_label, check, listed, numbers, ordered, taken, thinned
 from dumbbell.figures.lines import handle
 from dumbbell.figures.style import styles
@@ -15,8 +16,6 @@ from dumbbell.figures.style import styles
 FEW_POINTS = 10
 MOST_POINTS = 5000
 _BOX, _LEAST_BOX, _MOST_WIDE = 0.17, 0.1, 6.0  # inches: a box, where there are many, all of them before that
-# the engine's histogram has 64 bins for every doubling, none narrower than 1.024 us; the store leaves out empty ones
-_ENGINE_BINS, _LEAST_MS = 64, 0.001024
 
 
 @drawing
@@ -29,6 +28,7 @@ def box(
     facet: Names = None,
     columns: int | Names = None,
     log_y: bool = False,
+    each: str | None = None,
     x_label: str | None = None,
     y_label: str | None = None,
     title: str | None = None,
@@ -37,18 +37,20 @@ def box(
 
     A box reaches from the first to the third quartile with a line at the median, whiskers to the furthest value
     within 1.5 of its length. With ten rows or fewer each is drawn as a point, else only those beyond the whiskers.
+    `each` is as for `lines`.
     """
     rows = taken(frame)
     over = () if columns is None or isinstance(columns, int) else listed(columns)
-    check(rows, ("y",), x=x, y=y, by=by, facet=facet, columns=over)
+    check(rows, ("y",), x=x, y=y, by=by, facet=facet, columns=over, each=each)
     names, groups = ordered(rows[x]), Groups.of(rows, by)
     drawn, count = styles(len(groups.keys)), len(groups.keys)
     stride = count + 0.8
-    picture, panels = spread(rows, facet, columns, wide=_wide(stride * len(names)))
-    heights = finite(numbers(rows[y]))
-    log = is_log(log_y, heights, "log_y")
-    scale(panels[0].axes.yaxis, heights, log=log)
-    from_zero(panels[0].axes, heights, log=log)
+    picture, panels = spread(rows, facet, columns, wide=_wide(stride * len(names)), each=each)
+    for of_measure, theirs in by_measure(panels):
+        heights = finite(numbers(theirs[y]))
+        log = is_log(log_y, heights, "log_y")
+        scale(of_measure[0].axes.yaxis, heights, log=log)
+        from_zero(of_measure[0].axes, heights, log=log)
     for panel in panels:
         axes = panel.axes
         for number, (label, part, style) in enumerate(zip(groups.labels, groups.parts(panel.rows), drawn, strict=True)):
@@ -97,7 +99,8 @@ def box(
             picture.entry(label, patch)
     picture.around.title = title
     picture.around.x_label = axis_label(x) if x_label is None else x_label
-    picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
+    if each is None:
+        picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
     return picture
 
 
@@ -118,6 +121,7 @@ def cdf(
     complementary: bool = False,
     log_x: bool | None = None,
     log_y: bool = False,
+    each: str | None = None,
     x_label: str | None = None,
     y_label: str | None = None,
     title: str | None = None,
@@ -126,38 +130,40 @@ def cdf(
 
     With `weight` a row is a bin of a histogram: `value` is its lower edge, and it reaches to the next in the frame.
     Bins of the store's tables `sojourn` and `rtt` (`from_ms`) reach no further than the engine's bins do, since
-    empty ones are left out. Bins of several runs in one group are added up.
+    empty ones are left out. Bins of several runs in one group are added up. `each` is a column with names of measures:
+    a column of panels and a horizontal axis for each, which its name labels; facets then run down.
     """
     rows = taken(frame)
     over = () if columns is None or isinstance(columns, int) else listed(columns)
-    check(rows, ("value", "weight"), value=value, weight=weight, by=by, facet=facet, columns=over)
+    check(rows, ("value", "weight"), value=value, weight=weight, by=by, facet=facet, columns=over, each=each)
     groups = Groups.of(rows, by)
     drawn = styles(len(groups.keys))
-    picture, panels = spread(rows, facet, columns, series=len(groups.keys))
-    edges = np.unique(finite(numbers(rows[value]))) if weight else np.array([])
-    places = finite(numbers(rows[value]))
-    log = is_log(log_x, places, "log_x")
-    curves = [
-        (panel, number, steps(part, value, weight, edges, complementary=complementary))
-        for panel in panels
-        for number, part in enumerate(groups.parts(panel.rows))
-    ]
+    picture, panels = spread(rows, facet, columns, series=len(groups.keys), each=each, across_each=True)
+    curves: list[tuple[Panel, int, tuple[Numbers, Numbers]]] = []
+    logs: dict[int, bool] = {}
+    for of_measure, theirs in by_measure(panels):
+        places = finite(numbers(theirs[value]))
+        edges = np.unique(places) if weight else np.array([])
+        log = logs[of_measure[0].measure] = is_log(log_x, places, "log_x")
+        scale(of_measure[0].axes.xaxis, places, log=log)
+        curves += [
+            (panel, number, steps(part, value, weight, edges, complementary=complementary))
+            for panel in of_measure
+            for number, part in enumerate(groups.parts(panel.rows))
+        ]
     shares = finite(*(y for _, _, (_, y) in curves))
     shares = shares[shares > 0] if log_y else shares
-    scale(panels[0].axes.xaxis, places, log=log)
     scale(panels[0].axes.yaxis, shares, log=log_y)
     for panel, number, (x, y) in curves:
         if not len(x):
             continue
         style = drawn[number]
-        x, y = thinned(x, y, MOST_POINTS, log=log)
+        x, y = thinned(x, y, MOST_POINTS, log=logs[panel.measure])
         panel.axes.plot(
             x,
             np.where(y > 0, y, np.nan) if log_y else y,
             color=style.colour,
             linestyle=style.dashes,
-            marker=style.marker,
-            markevery=((number % 7) / 60 + 0.02, 0.18),
             drawstyle="default" if weight else "steps-post",
             label=groups.labels[number],
             zorder=3,
@@ -169,7 +175,7 @@ def cdf(
             panel.axes.set_ylim(0, 1.02)
     if len(groups.keys) > 1:
         for label, style in zip(groups.labels, drawn, strict=True):
-            picture.entry(label, handle(style, joined=True))
+            picture.entry(label, handle(style, joined=True, marked=False))
     picture.around.title = title
     picture.around.x_label = axis_label(value) if x_label is None else x_label
     what = weight if weight else "values"
@@ -197,8 +203,8 @@ def steps(
         index = np.searchsorted(edges, start) + 1
         last = float(edges[-1] + (edges[-1] - edges[-2] if len(edges) > 1 else 0.0))
         end = np.append(edges, last)[index]
-        if value == "from_ms":
-            end = np.minimum(end, start + np.maximum(start / _ENGINE_BINS, _LEAST_MS))
+        if value == "from_ms":  # of the engine's histogram, of which the store leaves out empty bins
+            end = np.minimum(end, start + np.maximum(start / BINS, LEAST_BIN))
         total = np.cumsum(counts) / counts.sum()
         x = np.column_stack([start, end]).ravel()
         y = np.column_stack([np.concatenate([[0.0], total[:-1]]), total]).ravel()

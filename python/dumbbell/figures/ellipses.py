@@ -13,7 +13,7 @@ from dumbbell.figures.axes import finite, is_log, scale
 from dumbbell.figures.canvas import Picture, drawing, spread
 from dumbbell.figures.frames import Groups, Names, Numbers, axis_label, check, listed, numbers, taken
 from dumbbell.figures.lines import handle
-from dumbbell.figures.style import SMALL, styles
+from dumbbell.figures.style import styles
 
 _MOST_LABELS = 8
 
@@ -161,7 +161,7 @@ def _beside(picture: Picture, centres: dict[Axes, list[tuple[float, float, str, 
                     textcoords="offset points",
                     ha="left" if aside[0] > 0 else "right" if aside[0] < 0 else "center",
                     va="center",
-                    fontsize=SMALL,
+                    fontsize="small",
                 )
                 box = note.get_window_extent(renderer)
                 text = Bbox.from_extents(box.x0, box.y0, box.x1, box.y1).padded(2)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from dumbbell import units
-from dumbbell.errors import InputError, nearest
+from dumbbell.errors import Nothing, Unfit, UnknownName, WrongValue
 
 Names = str | Sequence[str] | None
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
@@ -38,7 +38,7 @@ def taken(frame: Any) -> pl.DataFrame:
     try:
         return pl.DataFrame(frame)
     except Exception as error:  # polars raises many kinds, none of its own base
-        raise InputError(
+        raise WrongValue(
             "", "frame", f"{type(frame).__name__} ({error})", "a frame of polars, Arrow or pandas"
         ) from None
 
@@ -53,13 +53,12 @@ def check(frame: pl.DataFrame, numeric: Sequence[str] = (), **options: Names) ->
     for option, names in options.items():
         for name in listed(names):
             if name not in frame.columns:
-                close = nearest(name, frame.columns)
-                raise InputError("", option, name, f"a column: {', '.join(frame.columns)}", close)
+                raise UnknownName("", option, name, frame.columns, what="column")
             kind = frame.schema[name]
             if option in numeric and not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
-                raise InputError("", option, f"{name} ({kind})", "a column of numbers")
+                raise WrongValue("", f"{option}: column {name}", f"{kind}", "a column of numbers")
     if frame.is_empty():
-        raise InputError("", "frame", "no rows", "rows to draw")
+        raise Nothing("", "frame", "there are no rows", "rows to draw")
 
 
 def check_unique(frame: pl.DataFrame, names: Sequence[str]) -> None:
@@ -68,8 +67,11 @@ def check_unique(frame: pl.DataFrame, names: Sequence[str]) -> None:
         return
     row = frame.filter(frame.select(names).is_duplicated()).row(0, named=True)
     point = ", ".join(f"{name} {row[name]}" for name in names)
-    raise InputError(
-        "", "frame", f"several rows of {point}", "one row a point; name the column that differs as by or facet"
+    raise Unfit(
+        "",
+        "frame",
+        f"there are several rows of {point}",
+        "one row a point; name the column that differs as by or facet",
     )
 
 
@@ -113,9 +115,14 @@ def ordered(column: pl.Series) -> list[Any]:
     return sorted(values.to_list(), key=_rank)
 
 
+def printed(number: str) -> str:
+    """Return a number as it is printed: with a minus sign (U+2212), which is as wide as a plus, for a hyphen."""
+    return number.replace("-", "\N{MINUS SIGN}")
+
+
 def plain(value: float) -> str:
-    """Return a number without needless digits."""
-    return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.4g}"
+    """Return a number without needless digits, as it is printed."""
+    return printed(f"{value:.6g}" if abs(value) < 1e6 else f"{value:.4g}")
 
 
 def _parted(name: str) -> tuple[str, str]:

@@ -8,18 +8,19 @@ import numpy as np
 from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from dumbbell.errors import InputError
+from dumbbell.errors import UnknownName
 from dumbbell.figures.axes import category, finite, named
 from dumbbell.figures.canvas import MOST_PANELS, Picture, drawing, panel_size, spread
-from dumbbell.figures.frames import Names, axis_label, check, check_unique, listed, numbers, ordered, taken
-from dumbbell.figures.style import MISSING
+from dumbbell.figures.frames import Names, axis_label, check, check_unique, listed, numbers, ordered, printed, taken
+from dumbbell.figures.style import DOUBLE, MISSING
+from dumbbell.figures.style import sizes as asked
 
 Kind = Literal["difference", "ratio", "plain"]
 MOST_WRITTEN = 100
-_DIGIT, _CELL = 0.062, (0.36, 0.25)  # inches of a digit in a cell, and of the smallest cell with a number in it
+_DIGIT, _CELL = 0.055, (0.3, 0.2)  # inches of a digit in a cell, and of the smallest cell with a number in it
 _LEAST = (0.9, 1.1)  # inches of a map, so that the colour bar has room
 _NAME = 0.18  # inches that a name at an axis needs
-_MOST_ABREAST = 17.0  # inches of cells side by side; in a wider figure, their numbers cannot be read on a page
+_AROUND = 1.5  # inches beside the maps: names, label and colour bar
 _MAPS = {"difference": "RdBu_r", "ratio": "RdBu_r", "plain": "cividis"}
 
 
@@ -34,6 +35,7 @@ def heat(
     columns: int | Names = None,
     most_panels: int = MOST_PANELS,
     kind: Kind = "difference",
+    limit: float | None = None,
     x_label: str | None = None,
     y_label: str | None = None,
     label: str | None = None,
@@ -41,15 +43,15 @@ def heat(
 ) -> Picture:
     """Draw a heat map of `value` for each combination of `facet`, all with one colour bar, which `label` describes.
 
-    A "difference" is white at 0, a "ratio" white at 1 on a logarithmic scale, "plain" runs from low to high. Cells
-    without a value are grey. Maps of up to 100 cells have their numbers written into them. Rows and columns stand
-    in order at equal distances.
+    A "difference" is white at 0, a "ratio" white at 1 on a logarithmic scale, "plain" runs from low to high. `limit`
+    is the difference, or the ratio, at which colours end. Cells without a value are hatched. Maps of up to 100 cells
+    have their numbers written into them, where a page has room. Rows and columns stand in order at equal distances.
     """
     rows = taken(frame)
     over = () if columns is None or isinstance(columns, int) else listed(columns)
     check(rows, ("value",), x=x, y=y, value=value, facet=facet, columns=over)
     if kind not in _MAPS:
-        raise InputError("", "kind", str(kind), ", ".join(_MAPS))
+        raise UnknownName("", "kind", str(kind), _MAPS, what="map")
     check_unique(rows, list(dict.fromkeys([*listed(facet), *over, x, y])))
     across, down = ordered(rows[x]), ordered(rows[y])
     column = {name: i for i, name in enumerate(across)}
@@ -62,16 +64,17 @@ def heat(
 
     def size(count: int) -> tuple[float, float]:
         nonlocal written
-        wide = len(across) * max(_CELL[0], _DIGIT * longest + 0.08)
-        written = written and wide * count <= _MOST_ABREAST
+        wide = len(across) * max(_CELL[0], _DIGIT * longest + 0.06)
+        written = written and wide * count <= (asked().width or DOUBLE) - _AROUND
         width, height = panel_size(count)
         cells = (wide, _CELL[1] * len(down)) if written else (0.0, 0.0)
         own = max(cells[0], min(width, 0.7 * len(across))), max(cells[1], min(height, 0.5 * len(down)))
         return max(_LEAST[0], own[0]), max(_LEAST[1], own[1])
 
     picture, panels = spread(rows, facet, columns, size=size, shared=False, most=most_panels)
-    norm = _norm(every, kind)
-    colours: Colormap = mpl.colormaps[_MAPS[kind]].with_extremes(bad=MISSING)
+    picture.rigid = True
+    norm = _norm(every if limit is None else np.array([limit]), kind)
+    colours: Colormap = mpl.colormaps[_MAPS[kind]].with_extremes(bad=(0, 0, 0, 0))
     for panel in panels:
         grid = np.full((len(down), len(across)), np.nan)
         places = panel.rows.select(x, y).rows()
@@ -80,6 +83,7 @@ def heat(
         shown = np.ma.masked_invalid(np.where(grid > 0, grid, np.nan) if kind == "ratio" else grid)
         axes = panel.axes
         axes.set_facecolor(MISSING)
+        axes.patch.set(hatch="////", edgecolor="white", linewidth=0.0)
         image = axes.imshow(shown, cmap=colours, norm=norm, aspect="auto", origin="lower", interpolation="nearest")
         image.set_label(value)
         axes.grid(visible=False)
@@ -90,7 +94,13 @@ def heat(
                 if math.isfinite(number):
                     dark = float(np.dot(shades[i, j, :3], (0.3, 0.59, 0.11))) < 0.5
                     text = axes.text(
-                        j, i, form(number), ha="center", va="center", fontsize=7.5, color="white" if dark else "black"
+                        j,
+                        i,
+                        form(number),
+                        ha="center",
+                        va="center",
+                        fontsize="small",
+                        color="white" if dark else "black",
                     )
                     text.set_in_layout(False)
     # inner panels need none of them, and ticks are slow
@@ -108,7 +118,7 @@ def heat(
     if kind == "ratio":
         bar.yaxis.set_major_locator(FixedLocator(_ratio_ticks(norm)))
         bar.yaxis.set_minor_locator(NullLocator())
-    bar.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:.3g}"))
+    bar.yaxis.set_major_formatter(FuncFormatter(lambda number, _: printed(f"{number:.3g}")))
     bar.set_ylabel(axis_label(value) if label is None else label)
     picture.around.bar = bar
     picture.around.title = title
@@ -152,5 +162,5 @@ def _form(values: Any, kind: Kind) -> Any:
     decimals = 0 if most == 0 else min(max(2 - math.floor(math.log10(most) + 1e-9), 0), 4)
     decimals = min(decimals, 2) if most >= 0.1 else decimals
     if most >= 1e5:
-        return lambda number: f"{number:.1e}"
-    return lambda number: f"{number:z.{decimals}f}"
+        return lambda number: printed(f"{number:.1e}")
+    return lambda number: printed(f"{number:z.{decimals}f}")

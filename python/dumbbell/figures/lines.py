@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from dumbbell.figures.axes import FEW, at_values, category, finite, from_zero, is_log, named, scale
-from dumbbell.figures.canvas import Picture, drawing, spread
+from dumbbell.figures.axes import at_values, category, finite, from_zero, is_log, named, scale
+from dumbbell.figures.canvas import Picture, by_measure, drawing, spread
 from dumbbell.figures.frames import (
     Groups,
     Names,
@@ -26,7 +26,7 @@ from dumbbell.figures.frames import (
 from dumbbell.figures.style import Style, styles
 
 _MOST_MARKERS = 25
-_MOST_BANDS = 8  # more would cover each other where few points have bars as well
+_MOST_BANDS = 3  # intervals of more lines are bars, which are told apart where bands would cover each other
 
 
 @drawing
@@ -44,6 +44,7 @@ def lines(
     log_y: bool = False,
     reference: str | None = None,
     reference_name: str | None = None,
+    each: str | None = None,
     x_label: str | None = None,
     y_label: str | None = None,
     title: str | None = None,
@@ -54,7 +55,8 @@ def lines(
     `log_x` says). Any other `x` has names at equal distances, and its points are not joined. `reference` is a column
     with what was published or measured elsewhere, drawn as hollow markers beside the others; `reference_name` is what
     the legend calls it. `facet` makes a panel of each combination of its values; `columns` is how many stand side by
-    side, or names of columns whose values run across while those of `facet` run down.
+    side, or names of columns whose values run across while those of `facet` run down. `each` is a column with names
+    of measures: a row of panels and a vertical axis for each, which its name labels; facets then run across.
 
     Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
     """
@@ -63,24 +65,22 @@ def lines(
         rows, ("y", "low", "high", "reference"), x=x, y=y, low=low, high=high, by=by, facet=facet, reference=reference
     )
     over = () if columns is None or isinstance(columns, int) else listed(columns)
-    check(rows, columns=over)
-    check_unique(rows, list(dict.fromkeys([*listed(by), *listed(facet), *over, x])))
+    check(rows, columns=over, each=each)
+    check_unique(rows, list(dict.fromkeys([*listed(by), *listed(facet), *over, *listed(each), x])))
     numeric = rows.schema[x].is_numeric()
     groups = _with_values(rows, by, [y, *([reference] if reference else [])])
     names = [] if numeric else ordered(rows[x])
     wide = 0.0 if numeric else 0.3 + len(names) * max(0.4, 0.075 * len(groups.keys) + 0.2)
-    picture, panels = spread(rows, facet, columns, wide=wide, series=len(groups.keys))
-    heights = finite(*(numbers(rows[name]) for name in (y, low, high, reference) if name))
+    picture, panels = spread(rows, facet, columns, wide=wide, series=len(groups.keys), each=each)
     places = finite(numbers(rows[x])) if numeric else np.array([])
     log = numeric and is_log(log_x, places, "log_x")
-    first = panels[0].axes
-    if is_log(log_y, heights, "log_y"):
-        scale(first.yaxis, heights, log=True)
-    else:
-        scale(first.yaxis, heights, log=False)
-        from_zero(first, heights, log=False)
+    for of_measure, theirs in by_measure(panels):
+        heights = finite(*(numbers(theirs[name]) for name in (y, low, high, reference) if name))
+        scale(of_measure[0].axes.yaxis, heights, log=is_log(log_y, heights, "log_y"))
+        from_zero(of_measure[0].axes, heights, log=log_y)
     if numeric:
-        scale(first.xaxis, places, log=log)
+        scale(panels[0].axes.xaxis, places, log=log)
+    marked = not numeric or len(np.unique(places)) <= _MOST_MARKERS
     drawn = styles(len(groups.keys))
     picture.colours = {label: style.colour for label, style in zip(groups.labels, drawn, strict=True)}
     for panel in panels:
@@ -94,17 +94,19 @@ def lines(
                 if numeric
                 else np.array([names.index(v) + shift for v in own[x].to_list()], dtype=float)
             )
-            line = _Line(label, style, number, len(groups.keys), joined=numeric)
+            line = _Line(label, style, len(groups.keys), joined=numeric, marked=marked)
             line.draw(panel.axes, at, own, _Measures(y, low, high, reference))
         if numeric:
             at_values(panel.axes, places)
         else:
             named(picture, panel.axes, [category(name) for name in names])
             panel.axes.set_xlim(-0.5, len(names) - 0.5)
-    _legend(picture, groups, drawn, joined=numeric, reference=reference and (reference_name or axis_label(reference)))
+    named_reference = reference and (reference_name or axis_label(reference))
+    _legend(picture, groups, drawn, joined=numeric, marked=marked, reference=named_reference)
     picture.around.title = title
     picture.around.x_label = axis_label(x) if x_label is None else x_label
-    picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
+    if each is None:
+        picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
     return picture
 
 
@@ -130,13 +132,13 @@ class _Measures(NamedTuple):
 
 @dataclass(frozen=True)
 class _Line:
-    """One line, the `number`th of `of`: what it is called and looks like."""
+    """One line of `of`: what it is called and looks like, and whether its points are marked."""
 
     label: str
     style: Style
-    number: int
     of: int
     joined: bool
+    marked: bool
 
     def draw(self, axes: Axes, x: Numbers, rows: pl.DataFrame, measures: _Measures) -> None:
         """Draw it with its interval and its reference."""
@@ -147,19 +149,20 @@ class _Line:
             numbers(rows[y]),
             color=colour,
             linestyle=self.style.dashes if self.joined else "none",
-            marker=self.style.marker,
-            markevery=self._markers(len(x)),
+            marker=self.style.marker if self.marked else "None",
             label=label,
             zorder=3,
         )
         if low or high:
             bottom, top = numbers(rows[low or y]), numbers(rows[high or y])
-            if self.joined and (self.of <= _MOST_BANDS or len(x) > FEW):
+            if self.joined and (self.of <= _MOST_BANDS or not self.marked):
                 axes.fill_between(x, bottom, top, color=colour, alpha=0.15, linewidth=0, label=f"_{label}, interval")
-            if not self.joined or len(x) <= FEW:
+            else:
                 axes.vlines(x, bottom, top, color=colour, linewidth=1.0, label=f"_{label}, bars", zorder=2.5)
                 for end in (bottom, top):
-                    axes.plot(x, end, linestyle="none", marker="_", color=colour, markersize=5, label=f"_{label}, end")
+                    axes.plot(
+                        x, end, linestyle="none", marker="_", color=colour, markersize=3.5, label=f"_{label}, end"
+                    )
         if reference:
             hollow = axes.plot(
                 x,
@@ -169,31 +172,30 @@ class _Line:
                 markerfacecolor="white",
                 markeredgecolor=colour,
                 label=f"_{label}, reference",
-                markersize=6,
+                markersize=4.5,
+                clip_on=False,  # it stands beside its place, and that may be the last
                 zorder=3.2,
             )[0]
             assert axes.figure is not None
             hollow.set_transform(axes.transData + ScaledTranslation(4 / 72, 0, axes.figure.dpi_scale_trans))
 
-    def _markers(self, points: int) -> tuple[int, int] | None:
-        """Return at which of many points there are markers: others than those of the lines before."""
-        every = -(-points // _MOST_MARKERS)
-        return (self.number * every // 7 % every, every) if self.joined and every > 1 else None
 
-
-def _legend(picture: Picture, groups: Groups, drawn: list[Style], *, joined: bool, reference: str | None) -> None:
+def _legend(
+    picture: Picture, groups: Groups, drawn: list[Style], *, joined: bool, marked: bool, reference: str | None
+) -> None:
     if len(groups.keys) > 1:
         for label, style in zip(groups.labels, drawn, strict=True):
-            picture.entry(label, handle(style, joined=joined))
+            picture.entry(label, handle(style, joined=joined, marked=marked))
     elif reference:
-        picture.entry(groups.labels[0] or "simulated", handle(drawn[0], joined=joined))
+        picture.entry(groups.labels[0] or "simulated", handle(drawn[0], joined=joined, marked=marked))
     if reference:
         hollow = Line2D(
-            [], [], linestyle="none", marker="o", markerfacecolor="white", markeredgecolor="0.2", markersize=6
+            [], [], linestyle="none", marker="o", markerfacecolor="white", markeredgecolor="0.2", markersize=4.5
         )
         picture.entry(reference, hollow)
 
 
-def handle(style: Style, *, joined: bool) -> Line2D:
-    """Return what a legend shows of a line."""
-    return Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.dashes if joined else "none")
+def handle(style: Style, *, joined: bool, marked: bool = True) -> Line2D:
+    """Return what a legend shows of a line; `marked` if its points are data."""
+    dashes: Any = style.dashes if joined else "none"
+    return Line2D([], [], color=style.colour, marker=style.marker if marked else "None", linestyle=dashes)

@@ -8,12 +8,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 
-from dumbbell.errors import InputError
+from dumbbell.errors import OutOfRange
 from dumbbell.figures.axes import category, finite, is_log, named, scale
 from dumbbell.figures.canvas import Picture, drawing, spread
 from dumbbell.figures.frames import Groups, Names, axis_label, check, check_unique, listed, numbers, ordered, taken
 from dumbbell.figures.lines import handle
-from dumbbell.figures.style import GUIDE, SMALL, styles
+from dumbbell.figures.style import GUIDE, styles
 
 _STEP, _NARROW = 0.13, 2.4  # inches from one value of the innermost key to the next, and of the narrowest panel
 _INNER = 7.5  # points, of the names of the innermost key
@@ -51,7 +51,7 @@ def nested(
     """
     rows, keys = taken(frame), tuple(x)
     if not 1 <= len(keys) <= len(_APART):
-        raise InputError("", "x", f"{len(keys)} keys", f"1 to {len(_APART)}")
+        raise OutOfRange("", "x", f"{len(keys)} keys", f"1 to {len(_APART)}")
     check(rows, ("y", "low", "high"), x=keys, y=y, low=low, high=high, by=by, facet=facet)
     check_unique(rows, list(dict.fromkeys([*listed(by), *listed(facet), *keys])))
     names = [ordered(rows[key]) for key in reversed(keys)]  # the outermost first
@@ -148,7 +148,7 @@ def _names(picture: Picture, axes: Axes, names: list[list[Any]], places: dict[_P
             ha="right" if left else "center",
             va="top",
             annotation_clip=False,
-            fontsize=SMALL,
+            fontsize="small",
             fontweight="bold" if left else "normal",
         )
 

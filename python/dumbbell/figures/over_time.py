@@ -1,6 +1,6 @@
 """What happens over time: measures one above another, and shares."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
-from dumbbell.errors import InputError
+from dumbbell.errors import Missing, OutOfRange, TooMany
 from dumbbell.figures.axes import category, finite, from_zero, is_log, named, scale
 from dumbbell.figures.canvas import MOST_PANELS, Picture, drawing, spread
 from dumbbell.figures.frames import (
     Groups,
     Names,
+    Numbers,
     axis_label,
     check,
     check_unique,
@@ -26,14 +27,14 @@ from dumbbell.figures.frames import (
     thinned,
 )
 from dumbbell.figures.lines import handle
-from dumbbell.figures.style import GUIDE, SMALL, Style, styles
+from dumbbell.figures.ribbon import Band, ribbons
+from dumbbell.figures.style import GUIDE, Style, styles
 
 MOST_POINTS = 5000
+_NEAR = 0.05  # of an axis of time, which it does not leave out
 _STEPS = ("cwnd", "ssthresh", "in_flight", "backlog_packets", "backlog_bytes")
 _COUNTS = ("ce_marks", "sce_marks", "drops", "retransmissions")
 _ALONE = Style("#222222", "", "-", "")  # of a panel without groups
-# of bands: the pale colours of Tol (2021), and grey
-_SHADES = ("#BBCCEE", "#CCEEFF", "#CCDDAA", "#EEEEBB", "#FFCCCC", "#DDDDDD", "#E6D5F0", "#F7E1C8")
 _MOST_BARS = 12  # values of x over which shares are bars
 
 
@@ -56,15 +57,6 @@ class Series:
     counts: bool | None = None
 
 
-@dataclass(frozen=True)
-class Band:
-    """A stretch of time with a name, such as a state: all panels have its colour behind their lines."""
-
-    start: float
-    end: float
-    name: str
-
-
 @drawing
 def stacked_series(
     panels: Sequence[Series | tuple[Any, ...]],
@@ -72,21 +64,21 @@ def stacked_series(
     x: str = "time_s",
     columns: str | None = None,
     marks: Sequence[tuple[float, str]] = (),
-    bands: Sequence[Band] = (),
+    states: Mapping[str, Sequence[Band]] | None = None,
     x_label: str | None = None,
     title: str | None = None,
 ) -> Picture:
     """Draw panels one above another over common time; each is a `Series`, or a tuple of its fields in order.
 
     `columns` names a column of all frames whose values stand side by side. `marks` are times and texts of vertical
-    lines, such as changes of rate. `bands` are stretches of time that have the colour of their name behind the lines.
+    lines, such as changes of rate. `states` are stretches of time of each sender, drawn as ribbons above the panels.
     A group has one colour in all panels. A line of more than 5000 points is drawn by
     the first, lowest, highest and last of each pixel column. The keys of `panels` of the figure are the values of
     `columns`, if any, and the number of the panel.
     """
     given = [one if isinstance(one, Series) else Series(*one) for one in panels]
     if not given:
-        raise InputError("", "panels", "none", "one or more")
+        raise Missing("", "panels", "one or more")
     frames = []
     for one in given:
         rows = taken(one.frame)
@@ -100,7 +92,7 @@ def stacked_series(
     over = Groups.of(pl.concat([rows.select(columns) for rows in frames]) if columns else frames[0], columns)
     across, down = len(over.keys), len(given)
     if across * down > MOST_PANELS:
-        raise InputError("", "panels", f"{across * down} panels", f"at most {MOST_PANELS}; filter the rows")
+        raise TooMany("", "panels", f"{across * down} panels", f"at most {MOST_PANELS}; filter the rows")
     picture = Picture(
         down, across, ((6.2, 3.2, 2.6, 2.0)[min(across, 4) - 1], 2.8 if down == 1 else 1.5 if down < 4 else 1.25)
     )
@@ -121,7 +113,7 @@ def stacked_series(
             first = first or axes
             for label, line in zip(own.labels, own.parts(part), strict=True):
                 if not line.is_empty():
-                    _line_of(axes, line, x, one, label, drawn[label], labels)
+                    _line_of(axes, line, x, one, label, drawn[label])
             for value, text in one.levels:
                 axes.axhline(value, color=GUIDE, linewidth=0.9, linestyle="--", zorder=1.5, label=f"_{text}")
                 axes.annotate(
@@ -132,24 +124,32 @@ def stacked_series(
                     textcoords="offset points",
                     va="center",
                     ha="left",
-                    fontsize=SMALL,
+                    fontsize="small",
                     color=GUIDE,
                     annotation_clip=False,
                 ) if j == across - 1 else None
     for axes in picture.panels.values():
         scale(axes.xaxis, times, log=False)
         if len(times) and times.max() > times.min():
-            axes.set_xlim(float(times.min()), float(times.max()))
-    _shade(picture, bands)
+            axes.set_xlim(_beginning(times), float(times.max()))
+    above = ribbons(picture, states or {})
     shown = [(time, text) for time, text in marks if not len(times) or times.min() <= time <= times.max()]
-    picture.title_pad = 6.0 + 12 * _mark(picture, shown)
+    picture.title_pad = 6.0 + 72 * above + 12 * _mark(picture, shown, above)
     if len(labels) > 1:
         for label in labels:
-            picture.entry(label, handle(drawn[label], joined=True))
+            picture.entry(label, handle(drawn[label], joined=True, marked=False))
     picture.around.title = title
     picture.around.x_label = axis_label(x) if x_label is None else x_label
     picture.around.y_labels = [axis_label(one.y) if one.y_label is None else one.y_label for one in given]
     return picture
+
+
+def _beginning(times: Numbers) -> float:
+    """Return where an axis of time begins: at 0 if the first point is of the first interval, or near it, else there."""
+    points = np.unique(times)
+    first = float(points[0])
+    interval = float(np.diff(points).min()) if len(points) > 1 else 0.0
+    return 0.0 if 0 <= first <= max(1.5 * interval, _NEAR * float(points[-1])) else first
 
 
 def _line(one: Series, columns: str | None) -> list[Any]:
@@ -163,47 +163,24 @@ def _together(groups: list[Groups]) -> list[str]:
     return [label for label in dict.fromkeys(every) if label]
 
 
-def _line_of(axes: Axes, rows: pl.DataFrame, x: str, one: Series, label: str, style: Style, labels: list[str]) -> None:
+def _line_of(axes: Axes, rows: pl.DataFrame, x: str, one: Series, label: str, style: Style) -> None:
     rows = rows.sort(x)
     at, heights = thinned(numbers(rows[x]), numbers(rows[one.y]), MOST_POINTS)
     steps = one.steps if one.steps is not None else one.y in _STEPS
     counts = one.counts if one.counts is not None else one.y in _COUNTS
-    marked = label and len(labels) > 1
-    every = max(1, len(at) // 5)
-    offset = labels.index(label) * every // len(labels) if label else 0
     axes.plot(
         at,
         heights,
         color=style.colour,
         linestyle=style.dashes,
-        marker=style.marker if marked else None,
-        markersize=4.5,
-        markevery=(offset, every),
-        linewidth=1.1,
+        linewidth=1.0,
         drawstyle="steps-pre" if counts else "steps-post" if steps else "default",
         label=label,
     )
 
 
-def _shade(picture: Picture, bands: Sequence[Band]) -> None:
-    """Draw stretches of time behind all panels, one colour a name."""
-    names = list(dict.fromkeys(band.name for band in bands))
-    if len(names) > len(_SHADES):
-        raise InputError("", "bands", f"{len(names)} names", f"at most {len(_SHADES)}")
-    colours = dict(zip(names, _SHADES, strict=False))
-    for axes in picture.panels.values():
-        limits = axes.get_xlim()
-        for band in bands:
-            axes.axvspan(
-                band.start, band.end, facecolor=colours[band.name], linewidth=0.0, zorder=0.5, label=f"_{band.name}"
-            )
-        axes.set_xlim(*limits)
-    for name in names:
-        picture.entry(name, Patch(facecolor=colours[name], linewidth=0.0))
-
-
-def _mark(picture: Picture, marks: Sequence[tuple[float, str]]) -> int:
-    """Draw a vertical line at each time, with its text above the highest panel; return how many lines of text.
+def _mark(picture: Picture, marks: Sequence[tuple[float, str]], above: float) -> int:
+    """Draw a vertical line at each time, with its text `above` inches over the highest panel; return how many lines.
 
     Texts that would touch stand one above another.
     """
@@ -223,11 +200,11 @@ def _mark(picture: Picture, marks: Sequence[tuple[float, str]]) -> int:
                 text,
                 (time, 1),
                 xycoords=axes.get_xaxis_transform(),
-                xytext=(0, 2 + 12 * row),
+                xytext=(0, 2 + 72 * above + 12 * row),
                 textcoords="offset points",
                 ha="left",
                 va="bottom",
-                fontsize=SMALL,
+                fontsize="small",
                 color=GUIDE,
                 annotation_clip=False,
             )
@@ -255,7 +232,7 @@ def shares(
     check_unique(rows, keys)
     heights = finite(numbers(rows[y]))
     if len(heights) and heights.min() < 0:
-        raise InputError("", "y", f"{y} of {heights.min():g}", "values of 0 and more")
+        raise OutOfRange("", y, f"{heights.min():g}", "0 or more")
     groups = Groups.of(rows, by)
     drawn = styles(len(groups.keys))
     names = ordered(rows[x])
@@ -274,7 +251,8 @@ def shares(
         with np.errstate(invalid="ignore"):
             table = np.where(whole > 0, table / whole, 0.0)
         base = np.zeros(len(here))
-        for label, style, part, share in zip(groups.labels, drawn, parts, table, strict=True):
+        # the first lies on top, as in the legend
+        for label, style, part, share in reversed(list(zip(groups.labels, drawn, parts, table, strict=True))):
             if not part.is_empty():
                 _share(panel.axes, here, place, base, share, label, style, areas=areas, several=len(parts) > 1)
             base = base + share
@@ -282,12 +260,12 @@ def shares(
         panel.axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
         panel.axes.grid(visible=False)
         if areas:
-            panel.axes.set_xlim(float(names[0]), float(names[-1]))
+            panel.axes.set_xlim(_beginning(np.array(names, dtype=float)), float(names[-1]))
         else:
             named(picture, panel.axes, [category(name) for name in names])
     if areas:
         scale(panels[0].axes.xaxis, np.array(names, dtype=float), log=False)
-    for label, style in reversed(list(zip(groups.labels, drawn, strict=True))):  # as they lie one upon another
+    for label, style in zip(groups.labels, drawn, strict=True):
         picture.entry(label, Patch(facecolor=style.colour, edgecolor="white", hatch=style.hatch, linewidth=0.0))
     picture.around.title = title
     picture.around.x_label = axis_label(x) if x_label is None else x_label

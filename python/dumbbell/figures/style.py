@@ -1,47 +1,76 @@
-"""How every figure looks: colours, markers and line styles that are told apart in grey too, and sizes of text."""
+"""How every figure looks: colours, markers and line styles that are told apart in grey too, and sizes.
+
+A figure is as wide as a column of a paper, or as two, so that its text has the size that it says. `asked` gives other
+sizes to all figures that are drawn within it.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
 
-from dumbbell.errors import InputError
+from dumbbell.errors import TooMany
 
 # Okabe and Ito (2008) without yellow, with grey, and wine from Tol (2021). In this order colours at most two places
 # apart differ in luminance, so that series with one marker (every eighth) are told apart in grey
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#222222", "#56B4E9", "#CC79A7", "#D55E00", "#882255", "#999999")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.6)),
+    (0, (1.2, 1.1)),
+    (0, (6, 1.4, 1.2, 1.4)),
+    (0, (9, 2.2)),
+    (0, (3.2, 1.2, 1, 1.2, 1, 1.2)),
+    (0, (2.4, 3.2)),
+    (0, (12, 1.4, 3, 1.4)),
+)
 HATCHES = ("", "////", "....", "xxxx", "----", "\\\\\\\\", "++++", "oo")
 MOST_SERIES = 56
+SINGLE, DOUBLE = 3.5, 7.16  # inches: a column of an IEEE or ACM page, and both
 MISSING = "0.82"
 GUIDE = "0.45"  # of lines that are no data
 
-TEXT = 10.0
-SMALL = 9.0
+TEXT = 8.0  # points
+SMALL = 7.0
 
 _OWN = {
     "font.size": TEXT,
     "axes.titlesize": TEXT,
     "axes.labelsize": TEXT,
+    "axes.titlepad": 4.0,
+    "axes.labelpad": 2.5,
+    "axes.linewidth": 0.7,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.major.pad": 2.5,
+    "ytick.major.pad": 2.5,
+    "xtick.minor.size": 1.5,
+    "ytick.minor.size": 1.5,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
     "xtick.labelsize": SMALL,
     "ytick.labelsize": SMALL,
     "legend.fontsize": SMALL,
     "legend.frameon": False,
-    "legend.handlelength": 2.6,
+    "legend.handlelength": 2.8,
+    "legend.handletextpad": 0.5,
     "legend.columnspacing": 1.4,
+    "legend.labelspacing": 0.3,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
     "grid.color": "0.9",
-    "grid.linewidth": 0.7,
-    "lines.linewidth": 1.5,
-    "lines.markersize": 5.0,
-    "lines.markeredgewidth": 1.0,
-    "hatch.linewidth": 0.7,
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4.0,
+    "lines.markeredgewidth": 0.8,
+    "hatch.linewidth": 0.5,
+    "svg.hashsalt": "dumbbell",
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
 }
@@ -50,10 +79,48 @@ _LEFT = {"backend", "backend_fallback", "interactive", "toolbar", "timezone", "f
 _LOOK: dict[Any, Any] = {key: value for key, value in mpl.rcParamsDefault.items() if key not in _LEFT} | _OWN
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a user asked of a figure, in inches and points; None leaves it to the figure."""
+
+    width: float | None = None
+    height: float | None = None
+    text: float | None = None
+
+
+_ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
+
+
 @contextmanager
-def look() -> Iterator[None]:
-    """Draw as this package does, whatever the user's own settings are; they are back afterwards."""
-    with mpl.rc_context(_LOOK):
+def asked(width: float | None = None, height: float | None = None, text: float | None = None) -> Iterator[None]:
+    """Give figures drawn here a width and a height in inches, and text of so many points."""
+    token = _ASKED.set(Asked(width, height, text))
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
+def sizes() -> Asked:
+    """Return what was asked."""
+    return _ASKED.get() or Asked()
+
+
+def _scale(of: Asked) -> float:
+    """Return by how much text is larger than usual."""
+    return 1.0 if of.text is None else of.text / TEXT
+
+
+_SIZES = ("font.size", "axes.titlesize", "axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize")
+
+
+@contextmanager
+def look(of: Asked | None = None) -> Iterator[None]:
+    """Draw as this package does, whatever the user's own settings are; they are back afterwards.
+
+    A figure that exists is drawn in the sizes `of` which it was made, as its ticks depend on them.
+    """
+    with mpl.rc_context(_LOOK | {size: _LOOK[size] * _scale(of or sizes()) for size in _SIZES}):
         yield
 
 
@@ -70,12 +137,12 @@ class Style:
 def styles(count: int) -> list[Style]:
     """Return a style for each series; raises InputError if there are too many to tell apart."""
     if count > MOST_SERIES:
-        raise InputError("", "by", f"{count} series", f"at most {MOST_SERIES}; filter, or spread them over facets")
+        raise TooMany("", "by", f"{count} series", f"at most {MOST_SERIES}; filter, or spread them over facets")
     return [
         Style(
             COLOURS[i % len(COLOURS)],
             MARKERS[i % len(MARKERS)],
-            DASHES[i // len(MARKERS) % len(DASHES)],
+            DASHES[i % len(DASHES)],
             HATCHES[i % len(HATCHES)],
         )
         for i in range(count)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dumbbell import _native
-from dumbbell.errors import InputError, one_line
+from dumbbell.errors import InputError, Needs, of_engine, of_machine, one_line
 from dumbbell.experiment import Cell, Experiment
 from dumbbell.linux.keys import refuse_rest
 from dumbbell.registry import registry
@@ -40,6 +40,11 @@ class Engine:
         """JSON: the machine that runs it."""
         machine = {"release": platform.release(), "machine": platform.machine(), "cores": os.cpu_count()}
         return json.dumps({"kernel": machine}, sort_keys=True)
+
+    @property
+    def plan_of(self) -> None:
+        """Nothing: all that a run does follows from its configuration."""
+        return
 
     @staticmethod
     def seconds(cell: Cell) -> float:
@@ -69,7 +74,7 @@ def engine(text: str) -> Engine | None:
     if text != "live":
         return None
     if not hasattr(_native, "live_run"):
-        raise InputError("--engine", "", "live on a system that is not Linux", "Linux, or --engine sim")
+        raise Needs("", "--engine live", "Linux", "or --engine sim")
     return Engine()
 
 
@@ -78,7 +83,7 @@ def check(cell: Cell, file: str) -> None:
     try:
         _native.live_check(cell.config)
     except ValueError as error:
-        raise _input_error(file, str(error)) from None
+        raise of_engine(file, error) from None
     try:
         _kernel_like(cell.groups)
     except InputError as error:
@@ -96,13 +101,6 @@ def _kernel_like(groups: dict[str, Any]) -> None:
         name = control["name"]
         params = {key: value for key, value in control.items() if key != "name"}
         refuse_rest(f"flows[{number}].cc", params, known.cc[name].params, profile.cc.get(name, {}))
-
-
-def _input_error(file: str, text: str) -> InputError:
-    """Return the error that `text` says, `KEY: found X, allowed: Y`, of `file`."""
-    key, _, rest = text.rpartition("found ")
-    found, _, allowed = rest.partition(", allowed: ")
-    return InputError(file, key.removesuffix(": "), found, allowed)
 
 
 class Lab(Local):
@@ -157,7 +155,7 @@ class Lab(Local):
             elif word == "failed":
                 kind, _, text = rest.partition(" ")
                 if kind == "OSError":  # no run can be carried out here
-                    raise _input_error("--engine live", text)
+                    raise of_machine("--engine live", text)
                 raise RuntimeError(one_line(text))
         if self.stopped.is_set():
             raise _native.Interrupted

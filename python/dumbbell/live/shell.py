@@ -20,7 +20,7 @@ from typing import IO, Annotated, Any, NoReturn
 import typer
 
 from dumbbell import _native, experiment, shipped, units
-from dumbbell.errors import InputError, one_line, shown
+from dumbbell.errors import Failed, Needs, TooMany, Unfit, Unwritable, of_engine, one_line, shown
 from dumbbell.experiment import Cell
 from dumbbell.live.engine import Engine, reason
 from dumbbell.store import Finished, Measured, Store
@@ -79,8 +79,8 @@ def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
         found = experiment.parse(table, str(path), own)
         if found.matrix.size > 1:
             axes = ", ".join(f"{axis.text} ({len(axis.values)})" for axis in found.matrix.axes if len(axis.values) > 1)
-            allowed = "one run: --set KEY=VALUE for each key of the matrix"
-            raise InputError(found.file, "matrix", f"{found.matrix.size} cells, by {axes}", allowed)
+            allowed = "one: --set KEY=VALUE for each key of the matrix"
+            raise TooMany(found.file, "matrix", f"{found.matrix.size} cells, by {axes},", allowed)
         cell = found.cell(0)
         cell = dataclasses.replace(
             cell, groups=cell.groups | {"record": cell.groups["record"] | {"from": 0, "trace": None}}
@@ -88,13 +88,13 @@ def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
         try:
             _native.shell_check(cell.config)
         except ValueError as error:
-            key, _, rest = str(error).rpartition("found ")
-            wrong, _, allowed = rest.partition(", allowed: ")
-            raise InputError(found.file, key.removesuffix(": "), wrong, allowed) from None
+            raise of_engine(found.file, error) from None
         cells[direction] = cell
     disciplines = [cells[direction].groups["bottleneck"]["aqm"]["name"] for direction in DIRECTIONS]
     if len(set(disciplines)) > 1:
-        raise InputError("--up", "bottleneck.aqm", disciplines[0], f"{disciplines[1]}, as on the way down")
+        raise Unfit(
+            "--up", "bottleneck.aqm", f"{disciplines[0]} up and {disciplines[1]} down", f"{disciplines[1]} on both ways"
+        )
     return cells
 
 
@@ -202,7 +202,7 @@ def run(session: Session) -> Ended:
                     return Ended(int(status), json.loads(servers), results)
                 elif word == "failed":
                     _fail(session, *rest.split(" ", 1))
-        raise InputError("shell", "", "that the process of the session ended", "that nobody ends it")
+        raise Failed("shell", "", "the process of the session ended", "nobody to end it")
     finally:
         child.close()
 
@@ -227,19 +227,17 @@ def described(cell: Cell) -> str:
 def _fail(session: Session, kind: str, text: str = "") -> NoReturn:
     if kind in ("FileNotFoundError", "PermissionError"):
         found = "no such program" if kind == "FileNotFoundError" else text.partition(" (os error")[0].lower()
-        print(one_line(f"dumbbell shell: {session.command[0]}: found {found}, allowed: a program"), file=sys.stderr)
+        print(one_line(f"dumbbell shell: {session.command[0]}: {found}"), file=sys.stderr)
         raise typer.Exit(NOT_FOUND if kind == "FileNotFoundError" else NOT_RUN)
     if kind == "ChildProcessError":  # server N ended with status S
         words = text.split()
-        found = f"{shown(session.servers[int(words[1])])}, which ended with status {words[-1]}"
-        raise InputError("shell", "--server", found, "a program that listens")
+        found = f"{shown(session.servers[int(words[1])])} ended with status {words[-1]}"
+        raise Failed("shell", "--server", found, "a program that listens")
     if kind == "Interrupted":
         raise KeyboardInterrupt
-    key, _, rest = text.rpartition("found ")
-    found, _, allowed = rest.partition(", allowed: ")
-    if kind == "RuntimeError" or not allowed:
+    if kind == "RuntimeError" or ", allowed: " not in text:
         raise RuntimeError(one_line(text))
-    raise InputError("shell", key.removesuffix(": "), found, allowed)
+    raise of_engine("shell", text)
 
 
 def keep(session: Session, ended: Ended, started: datetime, seconds: float) -> None:
@@ -291,7 +289,7 @@ def _check_output(path: Path) -> None:
         with Store.open(path, write=True):
             pass
     elif not path.parent.is_dir():
-        raise InputError(str(path), "", f"no folder {path.parent}", "a file in a folder that exists")
+        raise Unwritable(str(path), "", f"no folder {path.parent}", "a file in a folder that exists")
 
 
 def _shell() -> str:
@@ -326,7 +324,7 @@ def shell(
     The exit status is that of the command; 2 if there is no network to work in.
     """
     if not hasattr(_native, "Shell"):
-        raise InputError("shell", "", "a system that is not Linux", "Linux")
+        raise Needs("shell", "", "Linux", "this is another system")
     cells = load(file, settings or [], up or [])
     session = Session(cells, command or [_shell()], server or [], output, not alone)
     _check_output(Path(output))

@@ -18,7 +18,7 @@ from typing import IO, Annotated, Any
 import typer
 
 from dumbbell import units
-from dumbbell.errors import InputError
+from dumbbell.errors import InputError, Nothing, OutOfRange, WrongValue, shown
 
 _UNIX = Path("/proc/net/unix")
 _DIRECTIONS = ("down", "up")
@@ -111,7 +111,7 @@ def find(which: str) -> Running:
     allowed = f"the process or results file of one that runs ({named})" if sessions else f"one that runs ({named})"
     if not sessions and "DUMBBELL_SHELL" in os.environ:
         allowed = "dumbbell watch in another terminal, outside of the shell"
-    raise InputError("watch", "", found, allowed)
+    raise Nothing("watch", "", found, allowed)
 
 
 def intervals(session: Running, length_ns: int) -> Iterator[list[Seen]]:
@@ -202,9 +202,9 @@ def watch(
             length_ns = units.parse("time", interval)
         except ValueError as error:
             allowed = error.allowed if isinstance(error, InputError) else "a time, such as 250ms"
-            raise InputError("watch", "--interval", interval, allowed) from None
+            raise WrongValue("watch", "--interval", shown(interval), allowed) from None
         if not 100_000_000 <= length_ns <= 3_600_000_000_000:
-            raise InputError("watch", "--interval", interval, "100ms to 1h")
+            raise OutOfRange("watch", "--interval", shown(interval), "100ms to 1h")
     session = find(which)
     try:
         with contextlib.suppress(KeyboardInterrupt):

@@ -1,0 +1,78 @@
+"""Forest plots: estimates with their intervals, one below another."""
+
+from typing import Any
+
+import numpy as np
+
+from dumbbell.figures.axes import category
+from dumbbell.figures.canvas import Picture, drawing, spread
+from dumbbell.figures.frames import Names, axis_label, check, check_unique, listed, numbers, ordered, taken
+from dumbbell.figures.style import COLOURS, GUIDE
+
+_ROW, _LEAST = 0.21, 1.2  # inches
+
+
+@drawing
+def forest(
+    frame: Any,
+    y: str,
+    x: str,
+    *,
+    low: str,
+    high: str,
+    sure: str | None = None,
+    facet: Names = None,
+    columns: int | Names = None,
+    limits: tuple[float, float] | None = None,
+    x_label: str | None = None,
+    title: str | None = None,
+) -> Picture:
+    """Draw `x` with its interval from `low` to `high` in one row for each `y`, around a line at 0.
+
+    `sure` names a column of truth values: where it is false, marker and interval are pale. What lies beyond `limits`
+    is drawn as an arrow at the edge. Facets are as for `lines`. Raises InputError as `lines` does.
+    """
+    rows = taken(frame)
+    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    check(rows, ("x", "low", "high"), x=x, y=y, low=low, high=high, sure=sure, facet=facet, columns=over)
+    check_unique(rows, [*listed(facet), *over, y])
+    names = ordered(rows[y])
+    place = {name: len(names) - 1 - i for i, name in enumerate(names)}
+    height = max(_LEAST, _ROW * len(names))
+    picture, panels = spread(rows, facet, columns, size=lambda _: (1.7, height))
+    for panel in panels:
+        axes = panel.axes
+        at = np.array([place[name] for name in panel.rows[y].to_list()])
+        middle = numbers(panel.rows[x])
+        ends = [
+            numbers(panel.rows[name]) if limits is None else np.clip(numbers(panel.rows[name]), *limits)
+            for name in (low, high)
+        ]
+        certain = panel.rows[sure].to_numpy() if sure else np.ones(len(at), dtype=bool)
+        axes.axvline(0, color=GUIDE, linewidth=0.9, zorder=1.5, label="_zero")
+        for shown, colour, face in ((certain, COLOURS[0], COLOURS[0]), (~certain, "0.55", "white")):
+            axes.hlines(at[shown], ends[0][shown], ends[1][shown], color=colour, linewidth=1.3, zorder=2)
+            kept = middle if limits is None else np.clip(middle, *limits)
+            for marker, chosen in (("o", kept == middle), ("<", kept > middle), (">", kept < middle)):
+                places = shown & chosen
+                if places.any():
+                    axes.plot(
+                        kept[places],
+                        at[places],
+                        linestyle="none",
+                        marker=marker,
+                        color=colour,
+                        markerfacecolor=face,
+                        markersize=5,
+                        clip_on=False,
+                        zorder=3,
+                    )
+        if limits is not None:
+            axes.set_xlim(*limits)
+        axes.set_ylim(-0.7, len(names) - 0.3)
+        axes.set_yticks(range(len(names)), [category(name) for name in reversed(names)])
+        axes.grid(visible=True, axis="x")
+    picture.around.title = title
+    picture.around.x_label = axis_label(x) if x_label is None else x_label
+    picture.around.y_labels = [""]
+    return picture

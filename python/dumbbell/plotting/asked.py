@@ -1,0 +1,34 @@
+"""What a caller wants of a figure, and how much a figure holds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+FEW_LINES, MOST_LINES = 8, 24  # in a panel: that keys nobody chose may make, and in all
+FEW_PANELS, MOST_PANELS = 9, 36
+MOST_BESIDE = 4  # columns of time series
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the caller wants of a figure."""
+
+    value: tuple[str, ...]
+    against: str | None
+    by: tuple[str, ...]
+    facet: tuple[str, ...]
+    mean_over: tuple[str, ...]
+    of: str | None
+    baseline: str | None
+    time: tuple[float, float] | None
+    log_x: bool | None
+    log_y: bool
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys that are wanted somewhere."""
+        return [*([self.against] if self.against else []), *self.by, *self.facet]
+
+
+def with_facets(asked: Asked, facet: Sequence[str]) -> Asked:
+    """Return what is asked for, with these keys as facets and no others."""
+    return replace(asked, against=None, by=(), facet=tuple(facet))

@@ -1,0 +1,82 @@
+"""Cumulative distributions: of packets, of short flows, of runs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from dumbbell import aggregate, figures
+from dumbbell.aggregate import Samples
+from dumbbell.columns import axis_label
+from dumbbell.errors import Conflict
+from dumbbell.figures import Picture
+from dumbbell.plotting.asked import Asked
+from dumbbell.plotting.measured import measured, seeds_said, y_label
+from dumbbell.plotting.placing import common, joined, placed
+from dumbbell.results import Results
+
+_AT_ONCE_MS = 0.05  # where a logarithmic axis has packets that waited less: they met an empty queue
+_COUNT = "count"
+BINS = {"sojourn": ("sojourn", "from_ms", "packets"), "rtt": ("rtt", "from_ms", "samples")}
+
+
+def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Picture:
+    """Draw the share of packets, round trips, short flows or runs up to each value; above it if `complementary`."""
+    values = asked.value or ("sojourn",)
+    of_bins = [value for value in values if value in BINS]
+    if 0 < len(of_bins) < len(values):
+        found_values = (
+            f"{', '.join(values)}, of which {', '.join(of_bins)} are counts of packets and the others values,"
+        )
+        raise Conflict("--value", "", found_values, f"either of {', '.join(BINS)}, or others")
+    found = [_values(results, asked, value, asked.keys) for value in values]
+    unnamed = len(of_bins) > 1 and not {"class", "which"} & set(asked.keys)
+    if unnamed and any(axis.name == "class" for one, _ in found for axis in one.axes):
+        # RTTs of a single class say whose they are beside times in queue of several
+        found = [_values(results, asked, value, [*asked.keys, "which"]) for value in values]
+    axes = common([one.axes for one, _ in found])
+    by, facet = placed(results, axes, asked, None)
+    frame, each = joined(axes, [(label, one) for one, label in found])
+    frame = frame.drop_nulls("from_ms" if of_bins else "value")
+    if of_bins and asked.log_x is not False:
+        frame = frame.with_columns(pl.col("from_ms").clip(_AT_ONCE_MS))
+    runs = frame.group_by([*(axis.name for axis in axes), *([each] if each else [])] or pl.lit(1))
+    seeds = runs.agg(pl.col("hash").n_unique())["hash"]
+    over = found[0][0].over
+    together = f"{seeds_said(seeds)} together"
+    if over:
+        together = f"{aggregate.times(seeds)} run{'s' * (seeds.max() != 1)} together, over {', '.join(over)}"
+    counted = BINS[values[0]][2] if of_bins else "values"
+    return figures.cdf(
+        frame,
+        "from_ms" if of_bins else "value",
+        weight=_COUNT if of_bins else None,
+        by=by or None,
+        facet=facet or None,
+        complementary=complementary,
+        log_x=asked.log_x,
+        log_y=asked.log_y or complementary,
+        each=each,
+        x_label=found[0][1],
+        y_label=f"share{f' of {counted}' * (not each)} {'above' if complementary else 'up to'} x",
+        title=together if seeds.max() != 1 or over else None,
+    )
+
+
+def _values(results: Results, asked: Asked, value: str, keys: Sequence[str]) -> tuple[Samples, str]:
+    """Return what one distribution is of, as `value`, or as bins with `from_ms` and a count; and what it is called."""
+    if value in BINS:
+        table, column, weight = BINS[value]
+        found = aggregate.rows(results, table, [column, weight], keys, mean_over=asked.mean_over)
+        return replace(found, frame=found.frame.rename({weight: _COUNT})), axis_label(column, table)
+    if value in ("completion", "slowdown", "completion_s"):
+        column = "slowdown" if value == "slowdown" else "completion_s"
+        found = aggregate.rows(results, "short_flows", [column], keys, mean_over=asked.mean_over)
+        return replace(found, frame=found.frame.rename({column: "value"})), axis_label(column, "short_flows")
+    found, _ = measured(results, asked, value)
+    return found, y_label(found, asked)
+
+
+def ccdf(results: Results, asked: Asked) -> Picture:
+    """Draw the share above each value."""
+    return cdf(results, asked, complementary=True)

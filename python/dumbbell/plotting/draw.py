@@ -1,0 +1,193 @@
+"""From results to a figure: what suits their shape, or what is asked for."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from dumbbell import figures
+from dumbbell.errors import Conflict, TooMany, Unfit, UnknownName, flag
+from dumbbell.figures import Picture
+from dumbbell.plotting.asked import FEW_LINES, FEW_PANELS, MOST_BESIDE, Asked
+from dumbbell.plotting.distributions import BINS, ccdf, cdf
+from dumbbell.plotting.ellipses import ellipses
+from dumbbell.plotting.means import bars, box, heat, lines, ratio
+from dumbbell.plotting.over_time import series
+from dumbbell.plotting.placing import is_numeric
+from dumbbell.plotting.reference import beside_reference
+from dumbbell.plotting.shares import shares
+from dumbbell.results import Results
+
+KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "series", "shares")
+_NEEDS_ONE = ("heat", "ratio", "shares")
+
+
+def plot(
+    results: Results,
+    kind: str | None = None,
+    *,
+    value: str | Sequence[str] = (),
+    against: str | None = None,
+    by: str | Sequence[str] = (),
+    facet: str | Sequence[str] = (),
+    mean_over: str | Sequence[str] = (),
+    of: str | None = None,
+    baseline: str | None = None,
+    reference: str | Path | None = None,
+    time: tuple[float, float] | None = None,
+    log_x: bool | None = None,
+    log_y: bool | None = None,
+    title: str | None = None,
+    width: float | None = None,
+    height: float | None = None,
+    font_size: float | None = None,
+) -> Picture:
+    """Return a figure of results: what suits their shape, or what is asked for.
+
+    `kind` is one of `KINDS`; `value` what to draw, several in panels of their own; `against` the key along the
+    horizontal axis, `by` the keys that tell lines, bars or boxes apart, `facet` those that tell panels apart. Every
+    other key by which the runs differ becomes a line or a panel, unless it is in `mean_over`. `baseline`,
+    `KEY=VALUE`, draws the difference from the runs with this value, seed by seed (kind "ratio": the ratio).
+    `reference` is a CSV file of published results: errors as heat maps, or, with kind "lines", both beside each
+    other. `time` is the part of time series to draw, from and to, in seconds.
+
+    `title` is the subject; without it that is the title of the experiment, and "" leaves it out. `width` and `height`
+    are in inches, `font_size` in points; a figure is as wide as one column of a paper, 3.5 in, or as two, 7.16 in.
+
+    Raises InputError if there is no such key or measure, or too much for one figure.
+    """
+    with figures.asked(width, height, font_size):
+        picture = _drawn(
+            results,
+            kind,
+            Asked(
+                _listed(value),
+                against,
+                _listed(by),
+                _listed(facet),
+                _listed(mean_over),
+                of,
+                baseline,
+                time,
+                log_x,
+                bool(log_y),
+            ),
+            reference,
+        )
+        _check_axes(picture, log_x, log_y)
+        if title == "":
+            return picture.titled(None)
+        subject, note = _subject(results) if title is None else title, picture.around.title
+        return picture.titled(f"{subject}\n{note}" if note else subject or None)
+
+
+def _subject(results: Results) -> str:
+    """Return what the figure is of: the title of its experiment, if it has one."""
+    titles = results.runs["title"].drop_nulls().unique().to_list()
+    return titles[0] if len(titles) == 1 else ""
+
+
+def _check_axes(picture: Picture, log_x: bool | None, log_y: bool | None) -> None:
+    """Refuse what was asked of axes if they do not have it."""
+    for wanted, option, name in ((log_x, "x", "xaxis"), (log_y, "y", "yaxis")):
+        logs = {getattr(axes, name).get_scale() == "log" for axes in picture.panels.values()}
+        if wanted is not None and logs != {wanted}:
+            found = "the axis has no numbers to scale" if wanted else "the axis is logarithmic for this kind"
+            raise Unfit(
+                f"--{'log' if wanted else 'linear'}-{option}",
+                "",
+                found,
+                f"an axis of numbers, or another {flag('kind')}",
+            )
+
+
+def _drawn(results: Results, kind: str | None, asked: Asked, reference: str | Path | None) -> Picture:
+    """Draw a figure without its subject."""
+    if kind is not None and kind not in KINDS:
+        raise UnknownName("--kind", "", kind, list(KINDS), what="kind")
+    if reference is not None:
+        return beside_reference(results, reference, kind, asked)
+    kind = kind or suits(results, asked)
+    _check_keys(results, asked, kind)
+    if kind in _NEEDS_ONE and len(asked.value) > 1:
+        raise TooMany(
+            "--value",
+            "",
+            ", ".join(asked.value),
+            f"one for {kind}; several for lines, bars, box, cdf, ccdf and series",
+        )
+    if asked.time is not None and kind not in ("series", "shares"):
+        raise Unfit("--time", "", f"{kind} has no time", "kind series or shares")
+    if asked.baseline is not None and kind not in ("lines", "bars", "box", "heat", "ratio"):
+        raise Unfit("--baseline", "", f"{kind} has no baseline", "kind lines, bars, box, heat or ratio")
+    over_time = kind == "series" or (kind == "shares" and asked.against is None)
+    if asked.of is not None and (
+        over_time or (kind in ("cdf", "ccdf") and {*(asked.value or ("sojourn",))} & BINS.keys())
+    ):
+        raise Conflict("--of", "", f"{asked.of} and kind {kind}", f"{flag('value')}, which names what is drawn")
+    if asked.mean_over and over_time:
+        found = f"{', '.join(asked.mean_over)} and kind {kind}, which shows runs one by one,"
+        raise Conflict("--mean-over", "", found, f"{flag('where')} for some of the runs")
+    draw = {
+        "lines": lines,
+        "bars": bars,
+        "box": box,
+        "cdf": cdf,
+        "ccdf": ccdf,
+        "heat": heat,
+        "ratio": ratio,
+        "ellipses": ellipses,
+        "series": series,
+        "shares": shares,
+    }[kind]
+    return draw(results, asked)
+
+
+def _check_keys(results: Results, asked: Asked, kind: str) -> None:
+    """Refuse keys that this kind of figure has no place for, and a choice that would have to be guessed."""
+    for name in asked.keys:
+        if asked.keys.count(name) > 1:
+            raise Conflict(
+                "--by",
+                "",
+                f"{name} twice among {flag('against')}, {flag('by')} and {flag('facet')}",
+                "each key in one place",
+            )
+    if asked.against is not None and kind in ("cdf", "ccdf", "ellipses", "series"):
+        raise Conflict(
+            "--against",
+            "",
+            f"{asked.against} and kind {kind}",
+            f"{flag('by')} or {flag('facet')}, or kind lines or bars",
+        )
+    experiments = results.unlike_experiments
+    if experiments and not (asked.keys or asked.mean_over) and kind != "series":
+        found = "; ".join(f"{name} ({', '.join(keys) or 'one cell'})" for name, keys in experiments.items())
+        allowed = (
+            f"{flag('where')} experiment=NAME for a figure of one, or {flag('against')}, {flag('by')}, {flag('facet')}"
+        )
+        raise Unfit(str(results.path), "", f"the experiments vary different keys: {found}", allowed)
+
+
+def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def suits(results: Results, asked: Asked) -> str:
+    """Return the kind of figure that suits the shape of the results."""
+    if asked.time is not None:
+        return "series"
+    if asked.against is not None or asked.by or asked.facet:
+        return "lines" if is_numeric(results, asked.against) or asked.baseline else "bars"
+    several = [one for one in results.dimensions if one.name not in asked.mean_over]
+    if results.sessions and not asked.of and not asked.value and len(results) <= MOST_BESIDE:
+        return "series"
+    if not several:
+        has_series = not asked.of and any(config["record"]["series"] for config in results.configurations.values())
+        return "series" if has_series else "box" if len(results) > 4 else "bars"
+    sizes = [len(one.ordered) for one in several]
+    longest = max((size for one, size in zip(several, sizes, strict=True) if one.is_numeric), default=0)
+    if longest < 3:
+        return "bars"
+    if math.prod(sizes) / longest > FEW_LINES * FEW_PANELS and sum(size > 2 for size in sizes) > 1 and not asked.value:
+        return "heat"
+    return "lines"

@@ -1,0 +1,137 @@
+"""Figures of one value a run, or of means over seeds: lines, bars, boxes, maps."""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from dumbbell import figures
+from dumbbell.aggregate import Axis, Means, Samples
+from dumbbell.errors import Missing, Unfit
+from dumbbell.figures import Picture
+from dumbbell.plotting.asked import MOST_LINES, Asked, with_facets
+from dumbbell.plotting.measured import default_measure, measured, note, notes, seeds_said, y_label
+from dumbbell.plotting.placing import common, first_key, in_order, joined, numbered, placed
+from dumbbell.results import Results
+
+_ALL = "all of them"  # a column with one value: what differs in nothing stands in one place
+
+
+def lines(results: Results, asked: Asked) -> Picture:
+    """Draw means over seeds with their intervals along a key."""
+    found = [means for _, means in _each(results, asked, numeric=True)]
+    axes = common([one.axes for one in found])
+    first = first_key(results, _shared(axes, found), asked, numeric=True)
+    by, facet = placed(results, axes, asked, first)
+    frame, each = joined(axes, [(y_label(one, asked), one) for one in found])
+    frame, x, x_label = numbered(first, frame)
+    return figures.lines(
+        frame.drop_nulls("mean"),
+        x,
+        "mean",
+        low="low",
+        high="high",
+        by=by or None,
+        facet=facet or None,
+        log_x=asked.log_x,
+        log_y=asked.log_y,
+        each=each,
+        x_label=x_label,
+        y_label=y_label(found[0], asked),
+        title=notes(found),
+    )
+
+
+def _each(results: Results, asked: Asked, *, numeric: bool = False) -> list[tuple[Samples, Means]]:
+    """Return values and means of every measure that is asked for."""
+    wanted = asked.value or (default_measure(results, asked),)
+    return [measured(results, asked, value, numeric=numeric) for value in wanted]
+
+
+def bars(results: Results, asked: Asked) -> Picture:
+    """Draw means over seeds as bars."""
+    found = [means for _, means in _each(results, asked)]
+    axes = common([one.axes for one in found])
+    first = first_key(results, shared, asked, numeric=False) if (shared := _shared(axes, found)) else None
+    by, facet = placed(results, axes, asked, first, few=MOST_LINES)
+    if len(by) > 2:
+        by, facet = by[:2], [*by[2:], *facet]
+    frame, each = joined(axes, [(y_label(one, asked), one) for one in found])
+    group, inner = (by[0], by[1]) if len(by) > 1 else (by[0] if by else None, None)
+    return figures.bars(
+        frame.drop_nulls("mean").with_columns(pl.lit("all runs").alias(_ALL)),
+        first.name if first else _ALL,
+        "mean",
+        low="low",
+        high="high",
+        group=group,
+        inner=inner,
+        facet=facet or None,
+        log_y=asked.log_y,
+        each=each,
+        x_label=first.label_of_texts if first else "",
+        y_label=y_label(found[0], asked),
+        title=notes(found),
+    )
+
+
+def _shared(axes: Sequence[Axis], found: Sequence[Samples]) -> list[Axis]:
+    """Return the keys that all measures have: one of them is along the horizontal axis."""
+    return [axis for axis in axes if all(axis.name in [own.name for own in one.axes] for one in found)]
+
+
+def box(results: Results, asked: Asked) -> Picture:
+    """Draw quartiles of the seeds."""
+    found, means = zip(*_each(results, asked), strict=True)
+    axes = common([one.axes for one in found])
+    first = first_key(results, shared, asked, numeric=False) if (shared := _shared(axes, found)) else None
+    by, facet = placed(results, axes, asked, first)
+    frame, each = joined(axes, [(y_label(one, asked), one) for one in found])
+    return figures.box(
+        frame.drop_nulls("value").with_columns(pl.lit("all runs").alias(_ALL)),
+        first.name if first else _ALL,
+        "value",
+        by=by or None,
+        facet=facet or None,
+        log_y=asked.log_y,
+        each=each,
+        x_label=first.label_of_texts if first else "",
+        y_label=y_label(found[0], asked),
+        title=seeds_said(pl.concat([one.frame["n"] for one in means])),
+    )
+
+
+def heat(results: Results, asked: Asked, *, ratio: bool = False) -> Picture:
+    """Draw means over two keys as a map; with `ratio`, over those of the baseline."""
+    if ratio and not asked.baseline:
+        raise Missing("", "--baseline", "KEY=VALUE, the runs by which kind ratio divides")
+    _, found = measured(results, asked, asked.value[0] if asked.value else "utilisation", ratio=ratio, numeric=None)
+    several = [axis for axis in found.several if axis.name not in asked.facet]
+    chosen = [axis for axis in several if axis.name in (asked.against, *asked.by)]
+    others = sorted((a for a in several if a not in chosen), key=lambda a: (a.numbers is None, -len(a.texts)))
+    chosen = [*chosen, *others][:2]
+    if len(chosen) < 2:
+        raise Unfit(str(results.path), "", "fewer than two keys differ", "another kind: a heat map has two keys")
+    # delays across and rates up, as published maps have them
+    x, y = chosen if asked.against or "rtt" in chosen[0].name else chosen[::-1]
+    rest = [axis for axis in found.axes if axis not in (x, y)]
+    _, facet = placed(results, rest, with_facets(asked, [axis.name for axis in rest]), None)
+    frame = in_order(found.axes, found.frame)
+    frame, across, _ = numbered(x, frame)
+    frame, up, _ = numbered(y, frame)
+    return figures.heat(
+        frame,
+        across,
+        up,
+        "mean",
+        facet=facet or None,
+        kind="ratio" if ratio else "difference" if asked.baseline else "plain",
+        x_label=x.label,
+        y_label=y.label,
+        label=y_label(found, asked, "ratio" if ratio else ""),
+        title=note(found, ""),
+    )
+
+
+def ratio(results: Results, asked: Asked) -> Picture:
+    """Draw ratios to the baseline as a map."""
+    return heat(results, asked, ratio=True)

@@ -1,0 +1,130 @@
+"""What is drawn of a measure: values or differences from a baseline, their means, and the words for them."""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from dumbbell import aggregate, parts, selecting
+from dumbbell.aggregate import Means, Samples
+from dumbbell.columns import axis_label
+from dumbbell.plotting.asked import Asked
+from dumbbell.plotting.placing import first_key
+from dumbbell.results import Results
+
+
+def measured(
+    results: Results,
+    asked: Asked,
+    value: str,
+    *,
+    ratio: bool = False,
+    total: bool = False,
+    numeric: bool | None = False,
+) -> tuple[Samples, Means]:
+    """Return values of a measure, or their differences from the baseline, and the means.
+
+    The baseline itself, of which the difference is 0 and the ratio 1, is among them where its key is along an axis:
+    horizontally or, if `numeric` is None, in both directions.
+    """
+    keys = asked.keys
+    base, texts = _baseline(results, asked) if asked.baseline else (None, [])
+    if base and base not in keys:
+        keys = [*keys, base]
+    found = aggregate.samples(
+        results, value, keys, of=asked.of, mean_over=asked.mean_over, option="--against", total=total
+    )
+    if base:
+        texts = texts or selecting.texts_of(
+            selecting.parse(asked.baseline or "").text,
+            next(axis for axis in found.axes if axis.name == base).texts,
+            lambda _: [],
+            key=base,
+            option="--baseline",
+        )
+        compared = aggregate.from_baseline(found, base, texts, ratio=ratio)
+        along = numeric is None or first_key(results, compared.axes, asked, numeric=numeric).name == base
+        found = compared if along else aggregate.without(compared, base, texts)
+    return found, aggregate.means_of(found)
+
+
+def _baseline(results: Results, asked: Asked) -> tuple[str, list[str]]:
+    """Return the key of the baseline, as one of those asked for if it is the same, and the texts that are meant.
+
+    There are no texts of a key of flows: the rows have them.
+    """
+    condition = selecting.parse(asked.baseline or "", "--baseline")
+    if condition.key in ("flow", "class", "kind") or (
+        condition.key in ("cc", "base_rtt") and not results.is_of_runs(condition.key)
+    ):
+        named = condition.key == "flow" and not condition.text.replace(",", "").isdigit()
+        return "which" if named and "flow" not in asked.keys else condition.key, []
+    base = results.key(condition.key, "--baseline")
+    meant = selecting.of_dimension(base, condition.text, results.configurations, "--baseline")
+    for name in asked.keys:
+        if name in parts.KEYS and not results.is_of_runs(name):
+            continue
+        other = results.key(name, "--by")
+        pairs = {(base.texts[cell], other.texts[cell]) for cell in base.texts}
+        if len(pairs) == len(base.ordered) == len(other.ordered):
+            return name, [there for own, there in pairs if own in meant]
+    return condition.key, meant
+
+
+def default_measure(results: Results, asked: Asked) -> str:
+    """Return what is drawn if nobody has said; short flows have no goodput that means anything."""
+    return "slowdown" if asked.of in ("slowdowns", "short_flows") else results.default_measures[0]
+
+
+def notes(found: Sequence[Means], what: str = "95 % interval") -> str | None:
+    """Return what is drawn of one measure or several: of how many seeds, what the bands are, what is left out."""
+    said = [note(one, what) for one in found]
+    if len(found) > 1:
+        said = [
+            text if said.count(text) == len(said) else f"{y}: {text}"
+            for y, text in zip(_columns(found), said, strict=True)
+            if text
+        ]
+    return "; ".join(dict.fromkeys(text for text in said if text)) or None
+
+
+def _columns(found: Sequence[Means]) -> list[str]:
+    return [axis_label(one.measure.column, one.measure.table).partition(",")[0] for one in found]
+
+
+def y_label(found: Means | Samples, asked: Asked, kind: str = "") -> str:
+    """Return the name of a measure with its unit, and what it is compared with."""
+    label = axis_label(found.measure.column, found.measure.table)
+    if asked.baseline:
+        label = f"{label}, {'ratio to' if kind == 'ratio' else 'difference from'} {asked.baseline}"
+    return label
+
+
+def note(found: Means, what: str = "95 % interval") -> str | None:
+    """Return what is drawn: of how many seeds, what the bands are, what is left out."""
+    said: list[str] = []
+    counts = found.frame.filter(pl.col("n") > 0)["n"]
+    if max(counts.to_list(), default=0) > 1:
+        said.append(f"mean{' and ' * bool(what)}{what} over {seeds_said(counts)}")
+    if found.over:
+        said.append(f"mean over {', '.join(found.over)}")
+    said += [text for text in (_missing(found),) if text]
+    return "; ".join(said) or None
+
+
+def _missing(found: Means) -> str:
+    """Return of what there is no value: of which parts, else of how many runs."""
+    without = found.frame.filter(pl.col("none") > 0)
+    if without.is_empty():
+        return ""
+    for axis in found.axes:
+        lacking = [text for text in axis.texts if text in set(without[axis.name])]
+        own = found.frame.filter(pl.col(axis.name).is_in(lacking))
+        if len(lacking) < len(axis.texts) and (own["none"] == own["runs"]).all():
+            return f"no value of {', '.join(lacking)}"
+    of = "" if found.measure.of == "run" else f" and {found.measure.of}s"
+    return f"no value in {int(without['none'].sum())} of {int(found.frame['runs'].sum())} runs{of}"
+
+
+def seeds_said(counts: pl.Series) -> str:
+    """Return how many seeds there are: `1 seed`, `2 to 3 seeds`."""
+    return f"{aggregate.times(counts)} seed{'' if counts.max() == 1 else 's'}"

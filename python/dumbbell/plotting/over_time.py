@@ -1,0 +1,268 @@
+"""Time series, one measure above another."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from dumbbell import aggregate, figures, parts, units
+from dumbbell.aggregate import Axis, Samples
+from dumbbell.columns import axis_label
+from dumbbell.errors import InputError, Nothing, TooMany, Unfit, UnknownName, flag
+from dumbbell.figures import Picture
+from dumbbell.plotting.asked import FEW_LINES, MOST_BESIDE, MOST_LINES, Asked
+from dumbbell.plotting.interval import SAWTOOTH, hint
+from dumbbell.plotting.placing import in_order
+from dumbbell.results import Results
+
+_SERIES = ("goodput", "cwnd", "srtt", "sojourn", "signals")
+_OF_SESSIONS = ("throughput", "sojourn", "signals")  # of dumbbell shell: both directions, each a run
+WHICH = "flow of its kind"
+_CAPACITY = "capacity_mbit"
+_PANELS = {
+    "goodput": ("series", "goodput_mbit"),
+    "cwnd": ("series", "cwnd"),
+    "ssthresh": ("series", "ssthresh"),
+    "srtt": ("series", "srtt_ms"),
+    "rtt": ("series", "srtt_ms"),
+    "in_flight": ("series", "in_flight"),
+    "retransmissions": ("series", "retransmissions"),
+    "sojourn": ("queue_series", "sojourn_mean_ms"),
+    "backlog": ("queue_series", "backlog_packets"),
+    "backlog_bytes": ("queue_series", "backlog_bytes"),
+    "throughput": ("queue_series", "throughput_mbit"),
+    "capacity": ("queue_series", _CAPACITY),
+    "marks": ("queue_series", "ce_marks"),
+    "sce_marks": ("queue_series", "sce_marks"),
+    "drops": ("queue_series", "drops"),
+}
+_LIFE = ("start_s", "completion_s")  # of a flow
+_REPAIRED = "goodput above the rate: a hole was filled, and all that waited behind it counts at once"
+
+
+def series(results: Results, asked: Asked) -> Picture:
+    """Draw time series of one seed, one measure above another."""
+    wanted = list(asked.value or (_OF_SESSIONS if results.sessions else _SERIES))
+    panels_of = [_panel(name) for name in wanted]
+    if results.of_parts and asked.value and all(table == "queue_series" for table, _ in panels_of):
+        results.require_whole_runs(
+            f"{', '.join(wanted)} is of the whole queue", f"{flag('value')} goodput, cwnd or srtt, too"
+        )
+    first = one_seed(results)
+    frames: dict[str, Samples] = {}
+    alike = 1
+    for table in ("series", "queue_series"):
+        known = first.measures(table)  # not every engine measures all of it
+        columns = [c for c in dict.fromkeys(column for of, column in _PANELS.values() if of == table) if c in known]
+        keys = [key for key in (*asked.by, *asked.facet) if table == "series" and key in parts.KEYS]
+        of_runs = first if table == "series" else first.whole_runs
+        if not columns:
+            raise no_series(results)
+        found = aggregate.rows(of_runs, table, ["time_s", *columns, *_LIFE * (table == "series")], keys)
+        if found.frame.is_empty() and table == "queue_series":
+            raise no_series(results)
+        if asked.time:
+            found.frame = found.frame.filter(pl.col("time_s").is_between(*asked.time))
+            if found.frame.is_empty() and table == "queue_series":
+                raise Nothing("--time", "", "no point of the time series is in this time", "a time within the runs")
+        if table == "series":
+            found.frame = _while_it_lasts(found.frame, columns)
+            found, alike = of_alike(found, columns)
+        frames[table] = found
+    _check_shown(results, frames, asked)
+    beside = _side_by_side(frames, asked)
+    varies = _varies(frames["queue_series"])
+    if varies and not asked.value and "throughput" not in wanted:
+        wanted.insert(0, "throughput")
+    whole = ", all traffic" * bool(results.of_parts)
+    panels = []
+    for name in wanted:
+        if name == "signals":
+            panels += _signals(frames["queue_series"], beside, whole)
+            continue
+        table, column = _panel(name)
+        found = frames[table]
+        if column not in found.frame.columns:
+            if not asked.value:
+                continue
+            what = f"no {name} in these runs"
+            raise Nothing(str(results.path), "--value", what, "runs of an engine that measures it")
+        several = [axis for axis in found.several if axis.name != beside]
+        by = [axis.name for axis in several]
+        lines = math.prod(len(axis.texts) for axis in several)
+        if lines > MOST_LINES:
+            keys_text = ", ".join(f"{axis.name} ({len(axis.texts)})" for axis in several)
+            raise TooMany(
+                str(results.path),
+                "",
+                f"{lines} lines, of {keys_text},",
+                f"at most {MOST_LINES}: {flag('where')} chooses",
+            )
+        frame = in_order(found.axes, found.frame).drop_nulls(column)
+        if frame.is_empty():
+            if not asked.value:
+                continue
+            raise Nothing("--value", "", f"no flow has {name} in this time", f"another {flag('time')}, or other flows")
+        if column == "throughput_mbit" and varies:
+            panels.append(_beside_capacity(frame, by, beside))
+            continue
+        label = axis_label(column, table) + whole * (table == "queue_series")
+        panels.append(figures.Series(frame, column, by or None, label))
+    said = [f"seed {first.seeds[0]} of {len(results.seeds)}"] * (len(results.seeds) > 1)
+    said += [f"each line of flows the mean of {alike} alike, of those that have begun"] * (alike > 1)
+    said += [_REPAIRED] * ("goodput" in wanted and _above_the_rate(frames["series"], first))
+    title = "; ".join(said) or None
+    picture = figures.stacked_series(panels, columns=beside, marks=_rate_changes(first), title=title)
+    interval = frames["queue_series"].frame["time_s"].unique().sort().diff().min()
+    if isinstance(interval, float) and not results.sessions and {_panel(name)[1] for name in wanted} & {*SAWTOOTH}:
+        picture.hint = hint(first, interval)
+    return picture
+
+
+def _while_it_lasts(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """Return rows of flows without what is no measurement: before a flow begins, after it ends, windows of UDP.
+
+    A point is of the interval before it. The rows stay, so that flows that are alike keep their numbers.
+    """
+    interval = rows["time_s"].unique().sort().diff().min() or 0.0
+    start = pl.col("start_s").fill_null(0.0)
+    end = (start + pl.col("completion_s")).fill_null(float("inf"))
+    lasts = (pl.col("time_s") > start) & (pl.col("time_s") - interval < end)
+    if "srtt_ms" in columns:  # there is no RTT before the first ACK
+        rows = rows.with_columns(pl.col("srtt_ms").replace(0.0, None))
+    senders = lasts & (pl.col("cwnd") > 0) if "cwnd" in columns else lasts  # UDP has no window, which is 0 in its rows
+    return rows.with_columns(
+        pl.when(lasts if column == "goodput_mbit" else senders).then(pl.col(column)).alias(column) for column in columns
+    )
+
+
+def _panel(name: str) -> tuple[str, str]:
+    """Return table and column of what is drawn over time; InputError if there is no such thing."""
+    if name == "signals":
+        return "queue_series", ""
+    found = next((place for key, place in _PANELS.items() if name in (key, place[1])), None)
+    if found is None:
+        known = [*_PANELS, "signals"]
+        raise UnknownName("--value", "", name, known, what="series")
+    return found
+
+
+def no_series(results: Results) -> InputError:
+    """Return the error of runs that recorded no time series."""
+    return Nothing(
+        str(results.path), "", "the runs have no time series, which kind series draws", "runs with record.series = true"
+    )
+
+
+def _check_shown(results: Results, frames: dict[str, Samples], asked: Asked) -> None:
+    """Refuse keys asked for in which nothing that is drawn over time differs."""
+    several = [axis.name for found in frames.values() for axis in found.several]
+    for name in (*asked.by, *asked.facet):
+        if not any(name in (one, one.rpartition(".")[2]) for one in several):
+            if name not in parts.KEYS:
+                results.key(name, "--by")
+            found = f"nothing that is drawn differs in {name}"
+            raise Unfit("--by", "", found, list(dict.fromkeys(several)) or "no key")
+
+
+def one_seed(results: Results) -> Results:
+    """Return the runs of the first seed."""
+    return results.where(f"seed={min(results.seeds)}") if len(results.seeds) > 1 else results
+
+
+def of_alike(found: Samples, columns: Sequence[str], *, total: bool = False) -> tuple[Samples, int]:
+    """Return a line for each of the flows that are alike if they are few, else their mean, and of how many that is.
+
+    With `total` it is their sum.
+    """
+    names = [axis.name for axis in found.axes]
+    place = [*names, aggregate.SEED, "key", "time_s"]
+    numbered = found.frame.with_columns(which=pl.int_range(pl.len()).over(place) + 1)
+    alike: int = max(numbered["which"].to_list(), default=1)
+    if alike == 1:
+        return found, 1
+    if math.prod(len(axis.texts) for axis in found.several) * alike <= FEW_LINES:
+        alone = "" if any(axis.name == "flow" for axis in found.several) else "flow "
+        texts = [f"{alone}#{number}" for number in range(1, alike + 1)]
+        which = (pl.lit(f"{alone}#") + pl.col("which").cast(pl.String)).alias(WHICH)
+        return replace(found, axes=[*found.axes, Axis(WHICH, texts)], frame=numbered.with_columns(which)), 1
+    values = [pl.col(column).sum() if total else pl.col(column).mean() for column in columns]
+    return replace(found, frame=found.frame.group_by(place, maintain_order=True).agg(values)), alike
+
+
+def _side_by_side(frames: dict[str, Samples], asked: Asked) -> str | None:
+    """Return the key of runs whose values stand side by side: the facet asked for, else one where flows differ too."""
+    queue, flows = frames["queue_series"], frames["series"]
+    several = [axis for axis in queue.several if not {axis.name, axis.name.rpartition(".")[2]} & set(asked.by)]
+    of_runs = [axis for axis in several if len(axis.texts) <= MOST_BESIDE]
+    names = [axis.name for axis in of_runs]
+    for name in asked.facet:
+        full = next((one for one in names if name in (one, one.rpartition(".")[2])), None)
+        if full is None:
+            raise Unfit(
+                "--facet",
+                "",
+                f"{name} is not of runs, or has too many values",
+                f"a key of runs with at most {MOST_BESIDE} values: {', '.join(names)}",
+            )
+        return full
+    of_flows = len(flows.several) > len(queue.several)
+    many = math.prod(len(axis.texts) for axis in queue.several) > FEW_LINES
+    return max(of_runs, key=lambda axis: len(axis.texts)).name if of_runs and (of_flows or many) else None
+
+
+def _varies(queue: Samples) -> bool:
+    """Return whether what the link could carry changes within a run."""
+    return _CAPACITY in queue.frame.columns and bool(
+        queue.frame.group_by("key").agg(pl.col(_CAPACITY).round(3).n_unique() > 1)[_CAPACITY].any()
+    )
+
+
+def _beside_capacity(frame: pl.DataFrame, by: Sequence[str], beside: str | None) -> Any:
+    """Return a panel of throughput and of what the link could carry: one line of it if all lines have the same."""
+    place = ["time_s", *([beside] if beside else [])]
+    link = pl.Enum(["throughput", "capacity"])
+    own = frame.select(*place, *by, value="throughput_mbit").with_columns(
+        link=pl.lit(None if by else "throughput", dtype=link)
+    )
+    capacity = frame.select(*place, *by, value=_CAPACITY).with_columns(link=pl.lit("capacity", dtype=link))
+    rounded = capacity.with_columns(pl.col("value").round(3))
+    if rounded.group_by(place).agg(pl.col("value").n_unique())["value"].max() == 1:
+        capacity = capacity.unique(place, keep="first", maintain_order=True).with_columns(
+            pl.lit(None, dtype=capacity.schema[name]).alias(name) for name in by
+        )
+    return figures.Series(pl.concat([own, capacity]), "value", [*by, "link"], "Mbit/s")
+
+
+def _signals(queue: Samples, beside: str | None, whole: str) -> list[Any]:
+    """Return a panel of marks and drops an interval, of those that there are."""
+    names = {"ce_marks": "CE marks", "sce_marks": "SCE marks", "drops": "drops"}
+    there = [name for name in names if queue.frame[name].sum() > 0]
+    if not there:
+        return []
+    kept = [axis.name for axis in queue.several if axis.name != beside]
+    index = ["time_s", *([beside] if beside else [])]
+    if kept:  # a panel for each, so that a run has one line in every panel
+        frame = in_order(queue.axes, queue.frame)
+        return [figures.Series(frame, name, kept, f"{names[name]} an interval{whole}", counts=True) for name in there]
+    frame = in_order(queue.axes, queue.frame).unpivot(there, index=index, variable_name="signal")
+    signals = pl.col("signal").replace_strict(names, return_dtype=pl.String).cast(pl.Enum([names[n] for n in there]))
+    label = f"{names[there[0]] if len(there) == 1 else 'packets'} an interval{whole}"
+    return [figures.Series(frame.with_columns(signals), "value", "signal", label, counts=True)]
+
+
+def _rate_changes(results: Results) -> list[tuple[float, str]]:
+    """Return when the rate of the bottleneck changes, and to what; none if the runs differ in it."""
+    changes = [config["bottleneck"]["rate_changes"] for config in results.configurations.values()]
+    if any(change != changes[0] for change in changes):
+        return []
+    return [(change["at"] / 1e9, figures.said("", units.show("rate", change["rate"])).strip()) for change in changes[0]]
+
+
+def _above_the_rate(flows: Samples, results: Results) -> bool:
+    """Return whether a flow has more goodput in an interval than the link carries: holes were repaired in it."""
+    most = max((config["bottleneck"]["rate"] for config in results.configurations.values()), default=0) / 1e6
+    top = flows.frame["goodput_mbit"].max() if "goodput_mbit" in flows.frame.columns else None
+    return isinstance(top, float) and top > 1.02 * most > 0

@@ -1,0 +1,116 @@
+"""Which key is along the horizontal axis, which tell lines apart and which panels."""
+
+import math
+from collections.abc import Sequence
+
+import polars as pl
+
+from dumbbell.aggregate import Axis, Samples
+from dumbbell.dimensions import NOTHING
+from dumbbell.errors import Conflict, TooMany, Unfit, flag
+from dumbbell.plotting.asked import FEW_LINES, MOST_LINES, MOST_PANELS, Asked
+from dumbbell.results import Results
+
+MEASURE = "measure"  # the column that names one of several measures
+_WHOLE = "whole run"
+
+
+def common(axes: Sequence[Sequence[Axis]]) -> list[Axis]:
+    """Return the keys of several measures: each with all its values, in the order of the measure with most keys."""
+    keys: dict[str, Axis] = {}
+    for axis in (axis for own in sorted(axes, key=len, reverse=True) for axis in own):
+        known = keys.get(axis.name, axis)
+        numbers = None if known.numbers is None or axis.numbers is None else known.numbers | axis.numbers
+        texts = list(dict.fromkeys([*known.texts, *axis.texts]))
+        if numbers is not None and len(texts) > len(known.texts):
+            texts.sort(key=lambda text: numbers.get(text, math.inf))
+        keys[axis.name] = Axis(axis.name, texts, numbers, axis.unit)
+    return list(keys.values())
+
+
+def joined(axes: Sequence[Axis], measures: Sequence[tuple[str, Samples]]) -> tuple[pl.DataFrame, str | None]:
+    """Return the frames of several measures, each with its name, as one, and the column of names; None of one measure.
+
+    A measure of whole runs has no value of a key of flows: beside measures of flows its line is the whole run's.
+    """
+    if len(measures) == 1:
+        return in_order(axes, measures[0][1].frame), None
+    names = [name for name, _ in measures]
+    if len(set(names)) < len(names):
+        raise Conflict("--value", "", f"{names[0]} and {names[0]}", "each value once")
+    whole = []
+    for name, found in measures:
+        lacking = [axis.name for axis in axes if axis.name not in found.frame.columns]
+        fill = lacking[:1] if found.measure.of == "run" else []
+        whole.append(
+            found.frame.with_columns(pl.lit(name).alias(MEASURE), *(pl.lit(_WHOLE).alias(key) for key in fill))
+        )
+    together = pl.concat(whole, how="diagonal")
+    known = [Axis(axis.name, [*axis.texts, _WHOLE], axis.numbers, axis.unit) for axis in axes]
+    frame = in_order(known, together).with_columns(pl.col(MEASURE).cast(pl.Enum(names)))
+    return frame, MEASURE
+
+
+def in_order(axes: Sequence[Axis], frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a frame whose keys have an order."""
+    return frame.with_columns(pl.col(axis.name).cast(pl.Enum(axis.texts)) for axis in axes)
+
+
+def numbered(axis: Axis, frame: pl.DataFrame) -> tuple[pl.DataFrame, str, str | None]:
+    """Return a frame with the numbers of a key, the name of that column, and what to write at the axis."""
+    if axis.numbers is None:
+        return frame, axis.name, axis.label
+    name = f"{axis.name} as a number"
+    frame = frame.filter(pl.col(axis.name).cast(pl.String) != NOTHING)  # it has no place on this axis
+    numbers = pl.col(axis.name).cast(pl.String).replace_strict(axis.numbers, return_dtype=pl.Float64)
+    return frame.with_columns(numbers.alias(name)), name, axis.label
+
+
+def placed(
+    results: Results, axes: Sequence[Axis], asked: Asked, first: Axis | None, *, few: int = FEW_LINES
+) -> tuple[list[str], list[str]]:
+    """Return which keys tell lines apart and which panels; InputError if there are too many of either."""
+    several = [axis for axis in axes if len(axis.texts) > 1 and axis is not first]
+    size = {axis.name: len(axis.texts) for axis in several}
+    if few < MOST_LINES and math.prod(size.values()) > few * MOST_PANELS:
+        few = MOST_LINES
+    by = [axis.name for axis in several if axis.name in asked.by]
+    facet = [axis.name for axis in several if axis.name in asked.facet]
+    rest = [axis for axis in several if axis.name not in (*by, *facet)]
+    for axis in sorted(rest, key=lambda one: (one.name != "flow", len(one.texts))):
+        lines = math.prod(size[name] for name in by) * len(axis.texts)
+        fits = lines <= (MOST_LINES if not by and len(rest) == 1 else few)
+        (by if fits and not (asked.by and not asked.facet) else facet).append(axis.name)
+    lines, panels = (math.prod(size[name] for name in names) for names in (by, facet))
+    if lines > MOST_LINES or panels > MOST_PANELS:
+        what = f"{lines} lines" if lines > MOST_LINES else f"{panels} panels"
+        keys = ", ".join(f"{name} ({size[name]})" for name in (by if lines > MOST_LINES else facet))
+        most = MOST_LINES if lines > MOST_LINES else MOST_PANELS
+        allowed = f"at most {most}: {flag('where')} or {flag('mean-over')} for some keys"
+        raise TooMany(str(results.path), "", f"{what}, of {keys},", allowed)
+    return by, facet
+
+
+def first_key(results: Results, axes: Sequence[Axis], asked: Asked, *, numeric: bool) -> Axis:
+    """Return the key along the horizontal axis: the one asked for, or that with the most values."""
+    if asked.against is not None:
+        return next(axis for axis in axes if axis.name == asked.against)
+    free = [axis for axis in axes if axis.name not in (*asked.by, *asked.facet) and len(axis.texts) > 1]
+    if numeric and any(axis.numbers is not None for axis in free):
+        free = [axis for axis in free if axis.numbers is not None]
+    if not free:
+        if axes:
+            return axes[0]
+        raise Unfit(str(results.path), "", "the runs differ in nothing", "kind series, box or cdf")
+    return max(free, key=lambda axis: len(axis.texts))
+
+
+def is_numeric(results: Results, name: str | None) -> bool:
+    """Return whether a key has numbers that a line may join."""
+    if name is None:
+        return True
+    if name in ("from_bytes", "base_rtt"):
+        return True
+    if name in ("flow", "class"):  # numbers that count nothing
+        return False
+    return results.key(name, "--against").is_numeric

@@ -1,0 +1,43 @@
+"""Results beside published ones."""
+
+from pathlib import Path
+from typing import Any
+
+from dumbbell import beside, compare
+from dumbbell.errors import Conflict, TooMany, flag
+from dumbbell.figures import Picture
+from dumbbell.plotting.asked import Asked
+from dumbbell.results import Results
+
+
+def beside_reference(results: Results, reference: str | Path, kind: str | None, asked: Asked) -> Picture:
+    """Draw results beside published ones: errors as heat maps, or both as lines over the base RTT."""
+    if kind not in (None, "heat", "lines"):
+        raise Conflict("--kind", "", f"{kind} and {flag('reference')}", ("heat", "lines"))
+    if len(asked.value) > 1:
+        raise TooMany("--value", "", ", ".join(asked.value), f"one beside {flag('reference')}")
+    given: dict[str, Any] = {
+        "--against": asked.against,
+        "--by": asked.by,
+        "--facet": asked.facet,
+        "--mean-over": asked.mean_over,
+    }
+    given |= {"--of": asked.of, "--baseline": asked.baseline, "--time": asked.time}
+    for option, value in given.items():
+        if value:
+            raise Conflict(
+                "",
+                "",
+                f"{flag(option)} and {flag('reference')}, which has its own axes and panels,",
+                f"{flag('value')}, {flag('kind')} and {flag('where')}",
+            )
+    results.require_whole_runs("a reference holds whole runs", "keys of runs, such as bottleneck.rate")
+    compared = compare.compare(results.runs, results.flows, compare.read_reference(reference))
+    metric = asked.value[0] if asked.value else "rtt_ms"
+    metric = {"goodput": "goodput_mbit", "throughput": "throughput_mbit", "rtt": "rtt_ms"}.get(metric, metric)
+    known = {pair.figure.metric for pair in compared.pairs}
+    # a publication states one of the two, and scores hold either against the same of the simulation
+    other = {"goodput_mbit": "throughput_mbit", "throughput_mbit": "goodput_mbit"}.get(metric, metric)
+    metric = other if metric not in known and other in known else metric
+    frame, score = beside.pairs(compared, metric)
+    return beside.errors(frame, score) if kind != "lines" else beside.both(frame, metric)

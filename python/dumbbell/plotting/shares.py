@@ -1,0 +1,58 @@
+"""How the goodput is divided."""
+
+import polars as pl
+
+from dumbbell import aggregate, figures
+from dumbbell.errors import Nothing, Unfit, flag
+from dumbbell.figures import Picture
+from dumbbell.plotting.asked import Asked, with_facets
+from dumbbell.plotting.measured import measured, note
+from dumbbell.plotting.over_time import WHICH, no_series, of_alike, one_seed
+from dumbbell.plotting.placing import first_key, in_order, numbered, placed
+from dumbbell.results import Results
+
+
+def shares(results: Results, asked: Asked) -> Picture:
+    """Draw how goodput is divided: over time, or along a key."""
+    if asked.against is None:
+        one = one_seed(results)
+        if not one.measures("series"):
+            raise no_series(results)
+        found = aggregate.rows(one, "series", ["time_s", "goodput_mbit"], asked.keys)
+        if asked.time:
+            found.frame = found.frame.filter(pl.col("time_s").is_between(*asked.time))
+        if found.frame.is_empty():
+            raise Nothing(
+                str(results.path),
+                "",
+                "the runs have no time series, which kind shares draws",
+                f"{flag('against')} KEY, or such runs",
+            )
+        found, _ = of_alike(found, ["goodput_mbit"], total=True)
+        x, y, label = "time_s", "goodput_mbit", "time, s"
+        frame = in_order(found.axes, found.frame)
+        said = f"seed {one.seeds[0]} of {len(results.seeds)}" if len(results.seeds) > 1 else None
+        axes, first = found.axes, None
+    else:
+        _, means = measured(results, asked, asked.value[0] if asked.value else "flows.goodput_mbit", total=True)
+        first = first_key(results, means.axes, asked, numeric=True)
+        frame, x, _ = numbered(first, in_order(means.axes, means.frame))
+        y, label, said, axes = "mean", first.label, note(means), means.axes
+    divided = ("flow", WHICH, *asked.by)
+    by = [axis.name for axis in axes if axis.name in divided and len(axis.texts) > 1]
+    if not by:
+        raise Unfit(
+            str(results.path), "", "the flows are all alike, which kind shares tells apart", "flows that differ, or few"
+        )
+    rest = tuple(axis.name for axis in axes if axis.name not in divided and axis is not first)
+    _, facet = placed(results, [a for a in axes if a.name in rest], with_facets(asked, rest), None)
+    return figures.shares(
+        frame,
+        x,
+        y,
+        by=by or None,
+        facet=facet or None,
+        x_label=label,
+        y_label="share of goodput",
+        title=said,
+    )
