@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -5,10 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from dumbbell import experiment
 from schema_corpus import held_against_parse
 
+# `make test` draws the same examples each time, so that it says the same of the same code; `make search` draws new ones.
+SEARCH = int(os.environ.get("DUMBBELL_SEARCH", "0"))
+settings.register_profile("dumbbell", derandomize=not SEARCH, print_blob=True)
+settings.load_profile("dumbbell")
 TRACE = str(Path(__file__).parents[1] / "experiments" / "trace" / "cellular.trace")
 SMALL = """\
 title = "small"
@@ -32,6 +38,11 @@ start = { uniform = ["0s", "500ms"] }
 "bottleneck.rate" = ["2Mbit", "10Mbit"]
 "flows[*].base_rtt" = ["10ms", "40ms"]
 """
+
+
+def examples(number: int) -> int:
+    """Return how many examples a property test draws: `number`, in a search so many times as many as it says."""
+    return number * max(SEARCH, 1)
 
 
 def described(**changes: Any) -> dict[str, Any]:

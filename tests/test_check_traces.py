@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import Command
+from conftest import Command, examples
 from dumbbell.check import fields, judge, qlog, states
 from dumbbell.check.cases import CASES, TIMES, VALUES
 from dumbbell.check.lab import Lab, NotApplicable, Point, Run, Setup
@@ -388,7 +388,7 @@ def test_what_aioquic_writes_is_read_and_judged(tmp_path: Path, command: Command
 
 
 @given(st.integers(0, 2**32), st.integers(0, 40), st.booleans())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_mangled_file_gives_a_report_or_one_line(tmp_path: Path, seed: int, count: int, one_line: bool) -> None:
     random = np.random.default_rng(seed)
     file = write(tmp_path) if not (tmp_path / "one.sqlog").exists() else tmp_path / "one.sqlog"
@@ -426,7 +426,7 @@ def test_a_mangled_file_gives_a_report_or_one_line(tmp_path: Path, seed: int, co
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_trace_gets_a_verdict(seed: int) -> None:
     random = np.random.default_rng(seed)
     length = int(random.choice([1, 2, 3, 10, 60]))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from conftest import TRACE, described
+from conftest import TRACE, described, examples
 from dumbbell import cli, experiment
 from dumbbell.errors import OPTION, Conflict, InputError, Unreadable, flag, one_line
 from dumbbell.registry import Param, registry
@@ -57,7 +57,7 @@ def is_clear(error: InputError, file: str = "") -> bool:
     return single and named and right and whole and told and all(len(str(one)) < 1000 for one in error.errors)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.dictionaries(KEYS, VALUES, max_size=6))
 @example({"--0": None})
 @example({"--only": None})
@@ -68,7 +68,7 @@ def test_any_table_is_an_experiment_or_one_line(table: dict[str, Any]) -> None:
         assert is_clear(error, "junk.toml")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     st.sampled_from(TOP),
     VALUES,
@@ -80,7 +80,7 @@ def test_any_value_in_a_good_file_is_used_or_one_line(key: str, value: Any) -> N
         assert is_clear(error)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_any_bytes_end_with_status_2(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], content: bytes
@@ -96,7 +96,7 @@ def test_any_bytes_end_with_status_2(
     assert not (tmp_path / "out.duckdb").exists()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.text(max_size=30))
 def test_any_setting_is_used_or_one_line(text: str) -> None:
     try:
@@ -140,7 +140,7 @@ LINES = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(LINES, max_size=12))
 def test_any_text_like_toml_is_an_experiment_or_one_line(tmp_path: Path, lines: list[str]) -> None:
     path = tmp_path / "junk.toml"
@@ -244,7 +244,7 @@ EXPERIMENTS = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(EXPERIMENTS)
 def test_any_experiment_of_the_right_shape_is_checked_whole_or_one_line(table: dict[str, Any]) -> None:
     started = time.monotonic()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import Command
+from conftest import Command, examples
 from dumbbell import cli, experiment, places
 from dumbbell.claims import language
 from dumbbell.errors import InputError, Several, UnknownKey, WrongValue
@@ -245,7 +245,7 @@ def every(value: Any, path: places.Steps = ()) -> dict[places.Steps, Any]:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(documents())
 def test_every_key_of_a_document_is_found_where_it_stands(text: str) -> None:
     wanted = every(tomllib.loads(text))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import TRACE, Command, described
+from conftest import TRACE, Command, described, examples
 from dumbbell import experiment, json_schema, schema, shipped, units
 from dumbbell.errors import InputError
 from dumbbell.registry import Param, registry
@@ -188,7 +188,7 @@ def limited() -> list[Param]:
     return list(quantities.values())
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(st.data())
 def test_a_quantity_is_within_its_limits_if_the_pattern_says_so(data: st.DataObject) -> None:
     param = data.draw(st.sampled_from(limited()))

@@ -110,6 +110,8 @@ class InputError(ValueError):
     width: int = 1
     in_sentence = False
     """Whether the sentence says the key, so that it is no part of the place before it."""
+    of_file = False
+    """Whether the key is one of a file, which may begin as an option does."""
 
     def __init__(
         self,
@@ -148,7 +150,7 @@ class InputError(ValueError):
     def within(self, file: str, prefix: str = "") -> Self:
         """Return the same error, said of `file`, with `prefix` before its key."""
         other = copy.copy(self)
-        other.file, other.key = file, prefix + self.key
+        other.file, other.key, other.of_file = file, prefix + self.key, True
         return other
 
     def moved(self, file: str, key: str) -> Self:
@@ -187,7 +189,7 @@ class InputError(ValueError):
         return flag(place) if OPTION.match(place) else place
 
     def _spelt_key(self, key: str) -> str:
-        return self._spelt(key)
+        return key if self.of_file else self._spelt(key)
 
     def _meant(self) -> str:
         """Return the question after the nearest name, or nothing."""
@@ -242,10 +244,6 @@ class UnknownKey(InputError):
 
     def _nearest(self) -> str | None:
         return nearest(self.key.rpartition(".")[2], self.known)
-
-    def _spelt_key(self, key: str) -> str:
-        return key  # it may begin as an option does, and is none
-
 
 class UnknownName(InputError):
     """A name of something (`what`) that there is not."""
