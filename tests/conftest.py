@@ -11,7 +11,7 @@ from hypothesis import settings
 from dumbbell import experiment
 from schema_corpus import held_against_parse
 
-# `make test` draws the same examples each time, so that it says the same of the same code; `make search` draws new ones.
+# `make test` draws the same examples each time: it says the same of the same code. `make search` draws new ones.
 SEARCH = int(os.environ.get("DUMBBELL_SEARCH", "0"))
 settings.register_profile("dumbbell", derandomize=not SEARCH, print_blob=True)
 settings.load_profile("dumbbell")

@@ -10,8 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from dumbbell import _native, experiment, json_schema
+from dumbbell import _native, experiment
 from dumbbell.errors import InputError
+from dumbbell.experiment import file, json_schema
 
 # what JSON Schema cannot say: the reason, and the line of the error
 EXCEPTIONS = {
@@ -47,12 +48,12 @@ def excused(error: InputError) -> str | None:
 @contextmanager
 def held_against_parse() -> Iterator[None]:
     """Let every table that is parsed fail if the schema accepts what `parse` refuses, or the other way round."""
-    real = experiment._parse
+    real = file._parse
 
-    def held(table: dict[str, Any], file: str, settings: Any, *rest: Any) -> experiment.Experiment:
+    def held(table: dict[str, Any], name: str, settings: Any, *rest: Any) -> experiment.Experiment:
         accepted = bool(settings) or validator().is_valid(copy.deepcopy(table))
         try:
-            found = real(table, file, settings, *rest)
+            found = real(table, name, settings, *rest)
         except InputError as error:
             assert settings or not accepted or excused(error), f"the schema accepts what is refused: {error}"
             raise
@@ -62,5 +63,5 @@ def held_against_parse() -> Iterator[None]:
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiment, "_parse", held)
+        patch.setattr(file, "_parse", held)
         yield

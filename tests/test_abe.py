@@ -7,9 +7,11 @@ import pytest
 
 import dumbbell
 from conftest import Command
-from dumbbell import abe, by_class, experiment
+from dumbbell import experiment
 from dumbbell.errors import InputError
-from dumbbell.store import Store
+from dumbbell.papers import abe
+from dumbbell.published import by_class
+from dumbbell.results.store import Store
 
 ROOT = Path(__file__).parents[1]
 BDP = 625_000  # bytes: 50 Mbit/s * 100 ms

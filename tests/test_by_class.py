@@ -8,8 +8,8 @@ import pytest
 
 import dumbbell
 from conftest import Command
-from dumbbell import by_class
-from dumbbell.compare import Comparison, Pair
+from dumbbell.published import by_class
+from dumbbell.published.compare import Comparison, Pair
 
 HEADER = (
     "experiment,aqm,cc_a,cc_b,link_mbit,rtt_a_ms,rtt_b_ms,flows_a,flows_b,udp_mbit,udp_class,counted,class,statistic,"

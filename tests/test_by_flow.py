@@ -10,11 +10,12 @@ import pytest
 
 import dumbbell
 from conftest import Command
-from dumbbell import by_flow, experiment
-from dumbbell.compare import Cell, Comparison, Figure, Pair
+from dumbbell import experiment
 from dumbbell.errors import InputError
 from dumbbell.pages import study
-from dumbbell.results import Results
+from dumbbell.published import by_flow
+from dumbbell.published.compare import Cell, Comparison, Figure, Pair
+from dumbbell.results.results import Results
 
 ROOT = Path(__file__).parent.parent
 HEADER = (

@@ -9,10 +9,10 @@ import pytest
 
 from conftest import Command
 from dumbbell.check import ci, report
-from dumbbell.check import command as check_command
 from dumbbell.check.lab import Point
 from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, NOT_APPLICABLE, PASSED, Check, Verdict
 from dumbbell.check.suite import Report, Result
+from dumbbell.cli import check as check_command
 from dumbbell.errors import InputError
 
 HERE, THERE = Point(10_000_000, 0.02), Point(1_000_000, 0.1)
@@ -200,7 +200,7 @@ def test_progress_is_a_line_every_ten_seconds_without_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("dumbbell.check.command.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("dumbbell.cli.check.time.monotonic", lambda: now[0])
     progress: Any = check_command._Progress()
     for done in range(1, 31):
         now[0] = float(done)

@@ -16,10 +16,12 @@ import dumbbell
 from a_paper import KEYS, K, by, frame, read
 from conftest import Command, described
 from dumbbell import claims as claiming
-from dumbbell import cli, coexistence, experiment, shipped
+from dumbbell import cli, experiment
 from dumbbell.claims import language, report
 from dumbbell.claims.language import normal
 from dumbbell.errors import InputError
+from dumbbell.experiment import shipped
+from dumbbell.papers import coexistence
 
 ROOT = Path(__file__).parents[1]
 

@@ -15,10 +15,11 @@ import polars as pl
 import pytest
 
 from conftest import SMALL, Command
-from dumbbell import _native, cluster, experiment, sweep
+from dumbbell import _native, experiment
+from dumbbell.engines import cluster, sweep
 from dumbbell.errors import InputError
-from dumbbell.experiment import Cell
-from dumbbell.store import TABLES, Store
+from dumbbell.experiment.file import Cell
+from dumbbell.results.store import TABLES, Store
 
 distributed: Any = pytest.importorskip("distributed", reason="needs the package distributed (pip install distributed)")
 

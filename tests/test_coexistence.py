@@ -8,10 +8,12 @@ import pytest
 
 import dumbbell
 from conftest import Command
-from dumbbell import coexistence, experiment, shipped
-from dumbbell import coexistence_paper as paper
+from dumbbell import experiment
 from dumbbell.errors import InputError
-from dumbbell.results import Results
+from dumbbell.experiment import shipped
+from dumbbell.papers import coexistence
+from dumbbell.papers import coexistence_figures as paper
+from dumbbell.results.results import Results
 
 # at 100 Mbit/s and 10 ms, K RTT C is K times 125000 bytes; 500 ms are 6.25 MB, or 4128 packets of 1514 bytes
 FILE = """\

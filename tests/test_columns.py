@@ -8,8 +8,8 @@ import pytest
 
 import dumbbell
 from conftest import described
-from dumbbell import columns
-from dumbbell.store import TABLES, Store
+from dumbbell.results import columns
+from dumbbell.results.store import TABLES, Store
 
 # described ahead of the engine that measures them
 COMING = {

@@ -6,9 +6,10 @@ import polars as pl
 import pytest
 
 from conftest import Command, parsed
-from dumbbell import compare, engine_version
+from dumbbell import engine_version
 from dumbbell.errors import InputError
-from dumbbell.experiment import Cell
+from dumbbell.experiment.file import Cell
+from dumbbell.published import compare
 
 LONG = """\
 table,kind,qdisc,cc1,cc2,rate_mbit,delay_ms,flow,metric,value

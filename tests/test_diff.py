@@ -9,10 +9,12 @@ import pytest
 
 import dumbbell
 from conftest import Command, described
-from dumbbell import diff, experiment, sweep
+from dumbbell import experiment
+from dumbbell.engines import sweep
 from dumbbell.errors import InputError
-from dumbbell.results import Results
-from dumbbell.store import TABLES
+from dumbbell.results import diff
+from dumbbell.results.results import Results
+from dumbbell.results.store import TABLES
 from test_results import RANDOM, SHORT, made
 
 TWO = [{"cc": "cubic", "base_rtt": "20ms", "count": 2, "start": {"uniform": ["0s", "1s"]}}]

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from dumbbell import _native, doctor
-from dumbbell.doctor import Check
+from dumbbell import _native
+from dumbbell.cli import doctor
+from dumbbell.cli.doctor import Check
+from dumbbell.engines.linux import kernels
+from dumbbell.engines.live import needs
 from dumbbell.errors import InputError
-from dumbbell.linux import kernels
-from dumbbell.live import needs
 
 SAID = 'dumbbell-trial {"release": "9.9.1", "controls": ["reno"], "random": "00"}'
 

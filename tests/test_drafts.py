@@ -10,10 +10,10 @@ import pytest
 
 import dumbbell
 from conftest import Command, parsed
-from dumbbell.compare import Figure, read_reference
-from dumbbell.drafts import fill
-from dumbbell.drafts.sce import SCE
 from dumbbell.errors import InputError
+from dumbbell.published.compare import Figure, read_reference
+from dumbbell.published.drafts import fill
+from dumbbell.published.drafts.sce import SCE
 
 REFERENCE = Path(__file__).parents[1] / "references" / "sce.csv"
 BY_NUMBER = {table.number: table for table in SCE.tables}

@@ -19,9 +19,10 @@ from matplotlib.patches import Ellipse, Patch, PathPatch, Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from dumbbell import abe, figures
+from dumbbell import figures
 from dumbbell.errors import InputError
 from dumbbell.figures import Picture, Series, frames, style
+from dumbbell.papers import abe
 
 CCS = ("cubic", "reno", "bbr", "dctcp-sce")
 AQMS = ("codel", "fq_codel", "pie")

@@ -13,7 +13,7 @@ from dumbbell import experiment
 from dumbbell.claims import language
 from dumbbell.pages import Evidence, study
 from dumbbell.pages.values import Rows
-from dumbbell.results import Results
+from dumbbell.results.results import Results
 
 ROOT = Path(__file__).parent.parent
 

@@ -14,7 +14,7 @@ import dumbbell
 from dumbbell import experiment
 from dumbbell.errors import InputError
 from dumbbell.pages import Evidence, study
-from dumbbell.results import Results
+from dumbbell.results.results import Results
 
 ROOT = Path(__file__).parent.parent
 

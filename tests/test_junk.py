@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from conftest import TRACE, described, examples
 from dumbbell import cli, experiment
 from dumbbell.errors import OPTION, Conflict, InputError, Unreadable, flag, one_line
-from dumbbell.registry import Param, registry
+from dumbbell.experiment.registry import Param, registry
 
 pytestmark = pytest.mark.junk
 

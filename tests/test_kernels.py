@@ -8,10 +8,12 @@ import pytest
 
 import dumbbell
 from conftest import Command, parsed
-from dumbbell import _native, diff, engines, plotting, tables, versions
+from dumbbell import _native, plotting
 from dumbbell.errors import InputError
-from dumbbell.experiment import Cell
-from dumbbell.store import Finished, Measured, Store
+from dumbbell.experiment.file import Cell
+from dumbbell.published import engines
+from dumbbell.results import diff, tables, versions
+from dumbbell.results.store import Finished, Measured, Store
 
 A, B, OLD = "linux-6.12.1+aaaaaaaa.1111", "linux-6.12.1+bbbbbbbb.1111", "linux-6.12.1+cccccccc.1111"
 NAMES = {A: ("default",), B: ("target20",), OLD: ("target20",)}

@@ -19,12 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from dumbbell import _native, experiment, sweep
+from dumbbell import _native, experiment
+from dumbbell.engines import sweep
+from dumbbell.engines.linux import engine as linux
+from dumbbell.engines.linux import kernels
+from dumbbell.engines.live import engine as live
 from dumbbell.errors import InputError
-from dumbbell.linux import engine as linux
-from dumbbell.linux import kernels
-from dumbbell.live import engine as live
-from dumbbell.store import Store
+from dumbbell.results.store import Store
 from test_store import contents, same
 
 KILLS = int(os.environ.get("DUMBBELL_KILLS", "3"))

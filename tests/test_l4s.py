@@ -9,11 +9,12 @@ import pytest
 
 import dumbbell
 from conftest import Command
-from dumbbell import figures, l4s
+from dumbbell import figures
 from dumbbell.errors import InputError
 from dumbbell.pages import Evidence, study
-from dumbbell.results import Results
-from dumbbell.store import Store
+from dumbbell.papers import l4s
+from dumbbell.results.results import Results
+from dumbbell.results.store import Store
 
 ROOT = Path(__file__).parent.parent
 HEAD = """\

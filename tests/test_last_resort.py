@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from conftest import Command
-from dumbbell import cli, commands, experiment
+from dumbbell import experiment
+from dumbbell.cli import program as cli
+from dumbbell.cli import read as commands
 from dumbbell.errors import InputError, UnknownName
-from dumbbell.results import Results
+from dumbbell.results.results import Results
 
 EXPERIMENT = '[bottleneck]\naqm = "codel"\n[[flows]]\ncc = "cubic"\nbase_rtt = "20ms"\n'
 
@@ -20,7 +22,7 @@ def test_a_fault_is_one_line_and_its_traceback_a_file(
         raise KeyError("what nobody foresaw")
 
     monkeypatch.setattr(commands, "Store", broken)
-    monkeypatch.setattr("dumbbell.experiment.load", broken)
+    monkeypatch.setattr("dumbbell.experiment.file.load", broken)
     monkeypatch.setattr("sys.argv", ["dumbbell", "run", "x.toml", "--dry-run"])
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)

@@ -10,8 +10,11 @@ import pytest
 
 import dumbbell
 from conftest import TRACE, Command, described, parsed
-from dumbbell import _native, dimensions, experiment, link_trace, sweep
+from dumbbell import _native, experiment
+from dumbbell.engines import sweep
 from dumbbell.errors import InputError
+from dumbbell.experiment import link_trace
+from dumbbell.results import dimensions
 
 NUMBER = "it must be one whole number of milliseconds a line, 0 to 86400000 (a day), and nothing else"
 NAME = "it must be the name of a file in mahimahi's format: a time in whole milliseconds a line"

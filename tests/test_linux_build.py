@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from dumbbell.engines.linux import build as building
+from dumbbell.engines.linux import changes, configuration, kernels, needs, sources
+from dumbbell.engines.linux.build import Wanted
+from dumbbell.engines.linux.work import Told
 from dumbbell.errors import InputError
-from dumbbell.linux import build as building
-from dumbbell.linux import changes, configuration, kernels, needs, sources
-from dumbbell.linux.build import Wanted
-from dumbbell.linux.work import Told
 
 pytestmark = pytest.mark.skipif(
     any(shutil.which(tool) is None for tool in ("make", "patch", "gcc", "tar", "xz", "bash")),
@@ -398,7 +398,7 @@ def test_an_interrupt_ends_the_compilers_and_says_so(home: Path, tree: Path) -> 
 
 
 def test_one_build_of_a_name_at_a_time(home: Path, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dumbbell.linux.work.LOCK_WAIT_S", 0.2)
+    monkeypatch.setattr("dumbbell.engines.linux.work.LOCK_WAIT_S", 0.2)
     (home / ".build").mkdir(parents=True)
     with (home / ".build" / ".default.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -438,7 +438,7 @@ def test_bad_input_is_one_line(wanted: dict[str, object], said: str) -> None:
 
 
 def test_list_remove_and_dry_run(home: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from dumbbell.linux.command import list_, remove
+    from dumbbell.cli.linux import list_, remove
 
     assert "compile    about" in "\n".join(building.plan(Wanted(name="a", tree=tree)))
     assert not home.exists()

@@ -9,13 +9,13 @@ import pytest
 
 from conftest import Command, parsed
 from dumbbell import _native
+from dumbbell.engines.linux import commands, reach
+from dumbbell.engines.linux import engine as linux
+from dumbbell.engines.linux.kernels import Kernel
+from dumbbell.engines.linux.mapping import mapped, notes
 from dumbbell.errors import InputError
-from dumbbell.experiment import Cell, parse
-from dumbbell.linux import commands, reach
-from dumbbell.linux import engine as linux
-from dumbbell.linux.kernels import Kernel
-from dumbbell.linux.mapping import mapped, notes
-from dumbbell.registry import registry
+from dumbbell.experiment.file import Cell, parse
+from dumbbell.experiment.registry import registry
 
 KERNEL = reach.known_kernel()
 KEYS = {key.name: key for key in reach.every_key()}

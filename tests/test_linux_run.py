@@ -15,14 +15,16 @@ import pytest
 
 import dumbbell
 from conftest import described, parsed
-from dumbbell import _native, engines, scratch, sweep
+from dumbbell import _native, scratch
+from dumbbell.engines import sweep
+from dumbbell.engines.linux import engine as linux
+from dumbbell.engines.linux import kernels, reach
+from dumbbell.engines.linux.mapping import MODULES, by_path, cc_names, mapped, notes
 from dumbbell.errors import InputError
-from dumbbell.experiment import Cell, parse
-from dumbbell.linux import engine as linux
-from dumbbell.linux import kernels, reach
-from dumbbell.linux.mapping import MODULES, by_path, cc_names, mapped, notes
-from dumbbell.registry import registry
-from dumbbell.store import Finished, Measured, Store
+from dumbbell.experiment.file import Cell, parse
+from dumbbell.experiment.registry import registry
+from dumbbell.published import engines
+from dumbbell.results.store import Finished, Measured, Store
 
 QDISCS = ("bfifo", "cake", "codel", "dualpi2", "fq", "fq_codel", "fq_pie", "htb", "netem", "pfifo", "pie", "red")
 CONTROLS = ("reno", "cubic", "dctcp", "bbr")
@@ -266,7 +268,7 @@ def test_keys_depend_on_kernel_program_and_mapping(home: Path, monkeypatch: pyte
     monkeypatch.setattr(linux, "VERSION", 0)
     assert linux.Engine(kernel(home)).version != first
     monkeypatch.undo()
-    monkeypatch.setattr("dumbbell.linux.guest.digest", lambda: "other")
+    monkeypatch.setattr("dumbbell.engines.linux.guest.digest", lambda: "other")
     assert linux.Engine(kernels.load()).version != first if kernels.home().exists() else True
     one = cell()
     assert dataclasses.replace(one, engine=first).key != one.key

@@ -13,10 +13,10 @@ import pytest
 
 from conftest import TRACE, Command, parsed
 from dumbbell import _native
+from dumbbell.engines.live import engine as live
 from dumbbell.errors import InputError
-from dumbbell.experiment import Cell
-from dumbbell.live import engine as live
-from dumbbell.store import Finished, Measured, tables
+from dumbbell.experiment.file import Cell
+from dumbbell.results.store import Finished, Measured, tables
 
 pytestmark = pytest.mark.skipif(not hasattr(_native, "live_run"), reason="live runs need Linux")
 

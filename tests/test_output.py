@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from conftest import SMALL, parsed
-from dumbbell import experiment, sweep
-from dumbbell.store import Alike, Store
+from dumbbell import experiment
+from dumbbell.engines import sweep
+from dumbbell.results.store import Alike, Store
 
 FULL = Path("/dev/full")
 

@@ -7,8 +7,8 @@ import pytest
 
 import dumbbell
 from conftest import Command, described, parsed
-from dumbbell import json_schema
 from dumbbell.errors import InputError
+from dumbbell.experiment import json_schema
 
 
 def test_stages_are_names_or_tables_and_canonical_with_all_their_parameters() -> None:

@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import Command, examples
-from dumbbell import cli, experiment, places
+from dumbbell import experiment
 from dumbbell.claims import language
+from dumbbell.cli import program as cli
 from dumbbell.errors import InputError, Several, UnknownKey, WrongValue
+from dumbbell.experiment import places
 
 FAULTS = """\
 title = '''three

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from conftest import Command, parsed
-from dumbbell import _native, cli, json_schema, schema
+from dumbbell import _native
+from dumbbell.cli import program as cli
 from dumbbell.errors import InputError
-from dumbbell.registry import registry
+from dumbbell.experiment import json_schema, schema
+from dumbbell.experiment.registry import registry
 
 CUBIC = [{"cc": "cubic"}]
 DEFAULTS = {name: param.default for name, param in registry().sections["hosts"].items()}

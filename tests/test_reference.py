@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from conftest import Command
-from dumbbell import columns, json_schema, reference
+from dumbbell.cli import reference
 from dumbbell.errors import InputError
-from dumbbell.registry import registry
+from dumbbell.experiment import json_schema
+from dumbbell.experiment.registry import registry
+from dumbbell.results import columns
 
 
 def keys_of_the_schema() -> set[str]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import dumbbell
-from dumbbell.compare import Pair, compare, read_reference
+from dumbbell.published.compare import Pair, compare, read_reference
 
 ROOT = Path(__file__).parent.parent
 LINUX = ROOT / "references" / "linux-6.12.csv"

@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from conftest import SMALL, Command
-from dumbbell import experiment, store, sweep
+from dumbbell import experiment
+from dumbbell.engines import sweep
 from dumbbell.errors import InputError
-from dumbbell.store import TABLES, Store
+from dumbbell.results import store
+from dumbbell.results.store import TABLES, Store
 from test_store import contents, same
 
 # 24 runs of some hundredths of a second

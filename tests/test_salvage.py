@@ -10,9 +10,12 @@ import polars as pl
 import pytest
 
 from conftest import SMALL, Command
-from dumbbell import commands, experiment, salvage, store, sweep
+from dumbbell import experiment
+from dumbbell.cli import read as commands
+from dumbbell.engines import sweep
 from dumbbell.errors import InputError, Nothing, Unreadable
-from dumbbell.store import Store
+from dumbbell.results import salvage, store
+from dumbbell.results.store import Store
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import TRACE, Command, described, examples
-from dumbbell import experiment, json_schema, schema, shipped, units
+from dumbbell import experiment
 from dumbbell.errors import InputError
-from dumbbell.registry import Param, registry
+from dumbbell.experiment import json_schema, schema, shipped, units
+from dumbbell.experiment.registry import Param, registry
 from schema_corpus import EXCEPTIONS, excused, held_against_parse, validator
 
 FLOW = {"cc": "reno", "base_rtt": "20ms"}

@@ -18,14 +18,18 @@ import pytest
 
 import dumbbell
 from conftest import Command, described
-from dumbbell import aggregate, commands, experiment, figures, plotting, registry, selecting, sweep, switches, tables
+from dumbbell import experiment, figures, plotting
 from dumbbell._native import Cancel, Progress
 from dumbbell._native import run as simulate
-from dumbbell.dimensions import NOTHING
+from dumbbell.cli import read as commands
+from dumbbell.engines import sweep
 from dumbbell.errors import Conflict, InputError
+from dumbbell.experiment import registry, switches
 from dumbbell.figures import Series
 from dumbbell.figures.frames import Groups
-from dumbbell.results import Results
+from dumbbell.results import aggregate, selecting, tables
+from dumbbell.results.dimensions import NOTHING
+from dumbbell.results.results import Results
 
 SHORT = {"duration": "400ms", "seeds": [1, 2], "record": {"interval": "100ms"}}
 START = {"uniform": ["0s", "50ms"]}
@@ -612,7 +616,7 @@ def test_sql_says_what_it_leaves_out(mixed: Results, tmp_path: Path) -> None:
 
 
 def test_diff_says_why_means_and_changes_differ() -> None:
-    from dumbbell.diff import held
+    from dumbbell.results.diff import held
 
     def side(values: list[tuple[float, ...]]) -> pl.DataFrame:
         rows = [

@@ -26,7 +26,8 @@ import pytest
 import dumbbell
 from dumbbell import _native
 from dumbbell.errors import InputError
-from dumbbell.live import shell, watch
+from dumbbell.shell import session as shell
+from dumbbell.shell import watch
 
 pytestmark = pytest.mark.skipif(not hasattr(_native, "Shell"), reason="shells need Linux")
 

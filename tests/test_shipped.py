@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from conftest import SMALL, Command
-from dumbbell import experiment, shipped
+from dumbbell import experiment
 from dumbbell.errors import InputError
+from dumbbell.experiment import shipped
 
 NAME = "sce/one-flow-reno-cubic"
 

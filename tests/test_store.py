@@ -13,9 +13,10 @@ import pytest
 
 import dumbbell
 from conftest import SMALL, Command
-from dumbbell import experiment, sweep
+from dumbbell import experiment
+from dumbbell.engines import sweep
 from dumbbell.errors import InputError
-from dumbbell.store import TABLES, Store
+from dumbbell.results.store import TABLES, Store
 
 # runs that take some tenths of a second each, so that there is a middle to stop in
 SLOW = SMALL.replace('"2s"', '"40s"').replace("[1, 2]", "[1, 2, 3, 4, 5, 6]").replace('"10Mbit"]', '"1Gbit"]')

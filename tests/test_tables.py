@@ -12,11 +12,15 @@ import pytest
 
 import dumbbell
 from conftest import Command, described, parsed
-from dumbbell import cli, experiment, latex, registry, sweep
+from dumbbell import experiment
+from dumbbell.cli import program as cli
+from dumbbell.engines import sweep
 from dumbbell.errors import InputError
-from dumbbell.results import Results
-from dumbbell.store import Store
-from dumbbell.tables import aligned, number, tidy, whole_csv
+from dumbbell.experiment import registry
+from dumbbell.results import latex
+from dumbbell.results.results import Results
+from dumbbell.results.store import Store
+from dumbbell.results.tables import aligned, number, tidy, whole_csv
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 import dumbbell
 from conftest import Command, described, parsed
-from dumbbell import _native, compare, experiment, json_schema, sweep, traffic
+from dumbbell import _native, experiment
+from dumbbell.engines import sweep
 from dumbbell.errors import InputError
-from dumbbell.registry import registry
-from dumbbell.store import Store
+from dumbbell.experiment import json_schema, traffic
+from dumbbell.experiment.registry import registry
+from dumbbell.published import compare
+from dumbbell.results.store import Store
 
 WEB = {"cc": "cubic", "arrivals": "50/s", "size": "10kB"}
 UDP = {"rate": "5Mbit"}

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumbbell import units
 from dumbbell.errors import InputError
+from dumbbell.experiment import units
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from types import ModuleType
 import polars as pl
 import pytest
 
-from dumbbell import engines
 from dumbbell.pages import Evidence, study
+from dumbbell.published import engines
 
 ROOT = Path(__file__).parent.parent
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from conftest import parsed
-from dumbbell import _native, experiment, sweep
+from dumbbell import _native, experiment
+from dumbbell.engines import sweep
 
 # the last axis has as many values as a million has cells to a sample of 1000: every 1000th cell has the same duration
 MILLION = {

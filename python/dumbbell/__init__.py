@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
-from dumbbell import sweep as _sweep
 from dumbbell._native import engine_version
+from dumbbell.engines import sweep as _sweep
+from dumbbell.engines.linux.engine import engine as _linux_engine
+from dumbbell.engines.live.engine import engine as _live_engine
 from dumbbell.errors import Conflict, InputError, WrongValue
 from dumbbell.errors import shown as _shown
-from dumbbell.experiment import Experiment, load, parse
-from dumbbell.linux.engine import engine as _linux_engine
-from dumbbell.live.engine import engine as _live_engine
-from dumbbell.results import Results
+from dumbbell.experiment.file import Experiment, load, parse
+from dumbbell.results.results import Results
 from dumbbell.scratch import Scratch
 
 __all__ = ["Experiment", "InputError", "Results", "engine_version", "load", "open", "parse", "run"]

@@ -1,5 +1,5 @@
 """`python -m dumbbell` is the command `dumbbell`."""
 
-from dumbbell.cli import main
+from dumbbell.cli.program import main
 
 main()

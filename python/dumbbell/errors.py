@@ -245,6 +245,7 @@ class UnknownKey(InputError):
     def _nearest(self) -> str | None:
         return nearest(self.key.rpartition(".")[2], self.known)
 
+
 class UnknownName(InputError):
     """A name of something (`what`) that there is not."""
 

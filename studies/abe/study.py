@@ -7,13 +7,14 @@ from typing import Any
 import polars as pl
 from scipy.stats import mannwhitneyu
 
-from dumbbell import abe, shipped
-from dumbbell.aggregate import LEVEL, half_width
+from dumbbell.experiment import shipped
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence
 from dumbbell.pages.values import Rows
-from dumbbell.results import Results
-from dumbbell.tables import aligned
+from dumbbell.papers import abe
+from dumbbell.results.aggregate import LEVEL, half_width
+from dumbbell.results.results import Results
+from dumbbell.results.tables import aligned
 
 PAGE = "docs/findings/abe.md"
 RESULTS = ("abe.duckdb", "abe-beta.duckdb", "abe-prr.duckdb", "abe-unpaced.duckdb")

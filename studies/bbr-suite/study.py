@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import units
 from dumbbell.check import figure
 from dumbbell.check.cases import CASES
 from dumbbell.check.lab import Point, Run, Setup
 from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED, SPECIFICATION
 from dumbbell.check.trace import Trace
+from dumbbell.experiment import units
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence
 

@@ -7,7 +7,7 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence
-from dumbbell.tables import aligned
+from dumbbell.results.tables import aligned
 
 from .runs import FIVE, cross, means, named, ordered, two_digits
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import shipped
 from dumbbell.errors import Nothing
-from dumbbell.results import Results
+from dumbbell.experiment import shipped
+from dumbbell.results.results import Results
 
 EXPERIMENTS = (
     "share-by-buffer",

@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import shipped
+from dumbbell.experiment import shipped
 
 from .runs import KB, PAYLOAD, SARPKAYA, WARE, Found, linux, linux_pairs, model
 

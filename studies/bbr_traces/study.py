@@ -10,8 +10,8 @@ from dumbbell import figures
 from dumbbell.figures import Picture, Series
 from dumbbell.pages import Evidence
 from dumbbell.pages.values import Rows
-from dumbbell.results import Results
-from dumbbell.tables import aligned
+from dumbbell.results.results import Results
+from dumbbell.results.tables import aligned
 
 from .traces import LINES, STATES, TOLERANCE, Cell, Trace, judge, linux, simulated
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import coexistence, shipped
+from dumbbell.experiment import shipped
+from dumbbell.papers import coexistence
 
 HOSTS = ("5.4 model", "5.10")  # those whose transport is as in Linux 5.4
 MODEL = HOSTS[0]

@@ -6,11 +6,13 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import coexistence, experiment, shipped
+from dumbbell import experiment
 from dumbbell.claims import judging, language
-from dumbbell.coexistence import LARGE, NO_LIMIT
 from dumbbell.errors import Nothing
-from dumbbell.results import Results
+from dumbbell.experiment import shipped
+from dumbbell.papers import coexistence
+from dumbbell.papers.coexistence import LARGE, NO_LIMIT
+from dumbbell.results.results import Results
 
 from . import linux
 

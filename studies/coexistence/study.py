@@ -5,13 +5,14 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import coexistence, figures
+from dumbbell import figures
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence
 from dumbbell.pages.values import Rows
 from dumbbell.pages.words import count, listed
-from dumbbell.results import Results
-from dumbbell.tables import aligned, number
+from dumbbell.papers import coexistence
+from dumbbell.results.results import Results
+from dumbbell.results.tables import aligned, number
 
 from . import runs
 

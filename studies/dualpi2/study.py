@@ -8,13 +8,14 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from dumbbell import figures, shipped, units
+from dumbbell import figures
 from dumbbell.errors import Nothing
+from dumbbell.experiment import shipped, units
 from dumbbell.figures import Picture, Series
 from dumbbell.pages import Evidence
 from dumbbell.pages.values import Rows
-from dumbbell.results import Results
-from dumbbell.tables import aligned
+from dumbbell.results.results import Results
+from dumbbell.results.tables import aligned
 
 from . import pi2_margins
 

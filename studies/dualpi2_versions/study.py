@@ -8,13 +8,15 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import diff, figures, l4s
+from dumbbell import figures
 from dumbbell.errors import Nothing
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence
 from dumbbell.pages.values import Rows
-from dumbbell.results import Results
-from dumbbell.tables import aligned, number
+from dumbbell.papers import l4s
+from dumbbell.results import diff
+from dumbbell.results.results import Results
+from dumbbell.results.tables import aligned, number
 
 PAGE = "docs/findings/dualpi2-versions.md"
 RESULTS = ("l4s-versions.duckdb",)

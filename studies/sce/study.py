@@ -10,8 +10,8 @@ from dumbbell.figures import Picture, Series
 from dumbbell.pages import Evidence
 from dumbbell.pages.evidence import members
 from dumbbell.pages.values import Rows
-from dumbbell.results import Results
-from dumbbell.tables import aligned
+from dumbbell.results.results import Results
+from dumbbell.results.tables import aligned
 
 PAGE = "docs/findings/sce.md"
 RESULTS = ("sce-questions.duckdb",)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from dumbbell.compare import compare, read_reference
-from dumbbell.store import Store
+from dumbbell.published.compare import compare, read_reference
+from dumbbell.results.store import Store
 
 Cell = dict[str, Any]
 

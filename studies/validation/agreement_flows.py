@@ -21,8 +21,8 @@ from typing import Any
 import polars as pl
 
 import dumbbell
-from dumbbell.compare import latest_engine, qdisc_matches
-from dumbbell.store import Store
+from dumbbell.published.compare import latest_engine, qdisc_matches
+from dumbbell.results.store import Store
 
 Key = tuple[Any, ...]
 

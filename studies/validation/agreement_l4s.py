@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dumbbell import by_class, by_flow
-from dumbbell.compare import Cell, Comparison, Pair, where
-from dumbbell.store import Store
+from dumbbell.published import by_class, by_flow
+from dumbbell.published.compare import Cell, Comparison, Pair, where
+from dumbbell.results.store import Store
 
 FACTOR = 1.3  # marks and drops under mixed RTT
 STARVED = 0.1  # of the measured rate

@@ -7,9 +7,9 @@ python -m studies.validation.engines --live live.duckdb  make agree-live: docs/v
 import sys
 from pathlib import Path
 
-from dumbbell import engines
-from dumbbell.store import Store
-from dumbbell.tables import aligned
+from dumbbell.published import engines
+from dumbbell.results.store import Store
+from dumbbell.results.tables import aligned
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation-engines.md"
 TEXT = """\

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dumbbell import by_flow
-from dumbbell.compare import Figure, compare, latest_engine, read_reference, where
-from dumbbell.store import Store
+from dumbbell.published import by_flow
+from dumbbell.published.compare import Figure, compare, latest_engine, read_reference, where
+from dumbbell.results.store import Store
 
 from . import agreement, agreement_bbr, agreement_flows, agreement_l4s
 from .agreement import Cell, Judged

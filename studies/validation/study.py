@@ -5,8 +5,8 @@ from typing import Any
 import polars as pl
 
 from dumbbell.pages import Evidence
-from dumbbell.results import Results
-from dumbbell.tables import aligned
+from dumbbell.results.results import Results
+from dumbbell.results.tables import aligned
 
 from . import rows as counting
 from .agreement_flows import percentile

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dumbbell import units
 from dumbbell.check.cases import CASES
 from dumbbell.check.lab import Point
 from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED
 from dumbbell.check.suite import Report, Result
 from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, nearest, shown
+from dumbbell.experiment import units
 
 _Key = tuple[str, str, Point]
 # what XML 1.0 has no way to say

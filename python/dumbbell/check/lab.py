@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dumbbell import _native, schema, units
+from dumbbell import _native
 from dumbbell.check.trace import Trace
+from dumbbell.experiment import schema, units
 
 FRAME, PAYLOAD = 1514, 1448  # bytes of a full frame without FCS, and of its payload
 MOST_PACKETS = 8e6  # of a run

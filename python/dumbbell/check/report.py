@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dumbbell import units
 from dumbbell.check import fields
 from dumbbell.check.cases import CASES
 from dumbbell.check.lab import Point
 from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED, SPECIFICATION, Verdict
 from dumbbell.check.suite import Report, Result
+from dumbbell.experiment import units
 
 _SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", CANNOT_TELL: "?", NOT_APPLICABLE: "."}
 _CHECK_SIGNS = {True: "+", False: "F", None: "?"}

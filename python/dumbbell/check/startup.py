@@ -5,16 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dumbbell.check.lab import BULK, FRAME, Change, Lab, NotApplicable, Run, Setup, ns
-from dumbbell.check.model import (
-    Case,
-    Checks,
-    a_round_before,
-    burst,
-    follows,
-    loss_in_round,
-    phase,
-    rounds,
-)
+from dumbbell.check.model import Case, Checks, a_round_before, burst, follows, loss_in_round, phase, rounds
 from dumbbell.check.shown import bulk_in, limited_in, state_at
 from dumbbell.check.trace import PROBE_BW, Phase, Trace
 

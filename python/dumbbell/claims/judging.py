@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import polars as pl
 from scipy.special import ndtri, stdtrit
 
-from dumbbell.aggregate import LEVEL
 from dumbbell.claims.language import Cell, Claim, Claims, Predicate, Value, label, normal
 from dumbbell.errors import Conflict, UnknownName, WrongValue, shown
-from dumbbell.results import Results
+from dumbbell.results.aggregate import LEVEL
+from dumbbell.results.results import Results
 
 HOLDS, FAILS, NO_DATA = "holds", "fails", "no data"
 

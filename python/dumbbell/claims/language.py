@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dumbbell import places, shipped
 from dumbbell.errors import (
     Conflict,
     InputError,
@@ -22,7 +21,8 @@ from dumbbell.errors import (
     nearest,
     shown,
 )
-from dumbbell.experiment import read_toml
+from dumbbell.experiment import places, shipped
+from dumbbell.experiment.file import read_toml
 
 Value = str | float
 Cell = tuple[tuple[str, Value], ...]  # what tells a cell apart: columns with their values, in the order of the file

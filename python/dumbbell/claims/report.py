@@ -9,7 +9,7 @@ from typing import Any
 
 from dumbbell.claims.judging import FAILS, HOLDS, NO_DATA, Interval, Verdict
 from dumbbell.claims.language import Claims
-from dumbbell.tables import aligned, half_text, number
+from dumbbell.results.tables import aligned, half_text, number
 
 _MOST_NAMED = 4  # cells
 

@@ -6,12 +6,12 @@ import numpy as np
 import polars as pl
 from matplotlib.patches import Patch
 
-from dumbbell.columns import BINS, LEAST_BIN
 from dumbbell.figures.axes import category, finite, from_zero, is_log, named, scale
 from dumbbell.figures.canvas import Panel, Picture, by_measure, drawing, spread
 from dumbbell.figures.frames import Groups, Names, Numbers, axis_label, check, listed, numbers, ordered, taken, thinned
 from dumbbell.figures.lines import handle
 from dumbbell.figures.style import styles
+from dumbbell.results.columns import BINS, LEAST_BIN
 
 FEW_POINTS = 10
 MOST_POINTS = 5000

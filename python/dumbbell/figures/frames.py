@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell import units
 from dumbbell.errors import Nothing, Unfit, UnknownName, WrongValue
+from dumbbell.experiment import units
 
 Names = str | Sequence[str] | None
 Numbers = np.ndarray[Any, np.dtype[np.float64]]

@@ -6,28 +6,26 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dumbbell.lazy import names_of
+
+__all__ = ["ContradictedError", "Evidence", "Study", "find", "names", "render"]
 
 if TYPE_CHECKING:
     from dumbbell.pages.evidence import Evidence
     from dumbbell.pages.study import Study, find, names
     from dumbbell.pages.template import ContradictedError, render
 
-__all__ = ["ContradictedError", "Evidence", "Study", "find", "names", "render"]
-
-_PLACES = {
-    "ContradictedError": "template",
-    "Evidence": "evidence",
-    "Study": "study",
-    "find": "study",
-    "names": "study",
-    "render": "template",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for: figures take a second, and most commands draw none."""
-    if name not in _PLACES:
-        raise AttributeError(name)
-    return getattr(importlib.import_module(f"dumbbell.pages.{_PLACES[name]}"), name)
+else:
+    __getattr__ = names_of(
+        __name__,
+        {
+            "ContradictedError": "template",
+            "Evidence": "evidence",
+            "Study": "study",
+            "find": "study",
+            "names": "study",
+            "render": "template",
+        },
+    )

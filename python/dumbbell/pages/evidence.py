@@ -14,7 +14,7 @@ import polars as pl
 
 from dumbbell import experiment
 from dumbbell.pages.values import PageError, Rows
-from dumbbell.results import Results
+from dumbbell.results.results import Results
 
 DIGITS = 6
 MADE = "made.json"

@@ -28,15 +28,15 @@ from types import ModuleType
 
 import polars as pl
 
-from dumbbell import shipped
 from dumbbell.errors import UnknownName, Unreadable, WrongValue
+from dumbbell.experiment import shipped
 from dumbbell.figures import Picture, save
 from dumbbell.pages import evidence as kept
 from dumbbell.pages import prose
 from dumbbell.pages.evidence import Evidence
 from dumbbell.pages.template import render
 from dumbbell.pages.values import PageError
-from dumbbell.results import Results
+from dumbbell.results.results import Results
 
 TEMPLATE, PROGRAM, EVIDENCE = "page.md", "study.py", "evidence"
 FORMATS = (".png", ".pdf", ".svg")

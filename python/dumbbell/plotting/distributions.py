@@ -5,15 +5,16 @@ from dataclasses import replace
 
 import polars as pl
 
-from dumbbell import aggregate, figures
-from dumbbell.aggregate import Samples
-from dumbbell.columns import axis_label
+from dumbbell import figures
 from dumbbell.errors import Conflict
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
 from dumbbell.plotting.measured import measured, seeds_said, y_label
 from dumbbell.plotting.placing import common, joined, placed
-from dumbbell.results import Results
+from dumbbell.results import aggregate
+from dumbbell.results.aggregate import Samples
+from dumbbell.results.columns import axis_label
+from dumbbell.results.results import Results
 
 _AT_ONCE_MS = 0.05  # where a logarithmic axis has packets that waited less: they met an empty queue
 _COUNT = "count"

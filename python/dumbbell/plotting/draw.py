@@ -15,7 +15,7 @@ from dumbbell.plotting.over_time import series
 from dumbbell.plotting.placing import is_numeric
 from dumbbell.plotting.reference import beside_reference
 from dumbbell.plotting.shares import shares
-from dumbbell.results import Results
+from dumbbell.results.results import Results
 
 KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "series", "shares")
 _NEEDS_ONE = ("heat", "ratio", "shares")

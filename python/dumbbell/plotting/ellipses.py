@@ -2,14 +2,15 @@
 
 import polars as pl
 
-from dumbbell import aggregate, figures
-from dumbbell.columns import axis_label
+from dumbbell import figures
 from dumbbell.errors import Conflict, InputError, WrongValue, flag
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
 from dumbbell.plotting.measured import seeds_said
 from dumbbell.plotting.placing import in_order, placed
-from dumbbell.results import Measure, Results
+from dumbbell.results import aggregate
+from dumbbell.results.columns import axis_label
+from dumbbell.results.results import Measure, Results
 
 
 def ellipses(results: Results, asked: Asked) -> Picture:

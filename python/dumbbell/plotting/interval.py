@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from dumbbell import units
-from dumbbell.results import Results
+from dumbbell.experiment import units
+from dumbbell.results.results import Results
 
 POINTS = 8  # of a sawtooth, below which its peak and its foot are lost
 ROUNDS = 4  # round trips between points, of a flow without a sawtooth

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.aggregate import Axis, Means, Samples
 from dumbbell.errors import Missing, Unfit
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import MOST_LINES, Asked, with_facets
 from dumbbell.plotting.measured import default_measure, measured, note, notes, seeds_said, y_label
 from dumbbell.plotting.placing import common, first_key, in_order, joined, numbered, placed
-from dumbbell.results import Results
+from dumbbell.results.aggregate import Axis, Means, Samples
+from dumbbell.results.results import Results
 
 _ALL = "all of them"  # a column with one value: what differs in nothing stands in one place
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from dumbbell import aggregate, parts, selecting
-from dumbbell.aggregate import Means, Samples
-from dumbbell.columns import axis_label
 from dumbbell.plotting.asked import Asked
 from dumbbell.plotting.placing import first_key
-from dumbbell.results import Results
+from dumbbell.results import aggregate, parts, selecting
+from dumbbell.results.aggregate import Means, Samples
+from dumbbell.results.columns import axis_label
+from dumbbell.results.results import Results
 
 
 def measured(

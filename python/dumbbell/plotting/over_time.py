@@ -7,15 +7,17 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import aggregate, figures, parts, units
-from dumbbell.aggregate import Axis, Samples
-from dumbbell.columns import axis_label
+from dumbbell import figures
 from dumbbell.errors import InputError, Nothing, TooMany, Unfit, UnknownName, flag
+from dumbbell.experiment import units
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import FEW_LINES, MOST_BESIDE, MOST_LINES, Asked
 from dumbbell.plotting.interval import SAWTOOTH, hint
 from dumbbell.plotting.placing import in_order
-from dumbbell.results import Results
+from dumbbell.results import aggregate, parts
+from dumbbell.results.aggregate import Axis, Samples
+from dumbbell.results.columns import axis_label
+from dumbbell.results.results import Results
 
 _SERIES = ("goodput", "cwnd", "srtt", "sojourn", "signals")
 _OF_SESSIONS = ("throughput", "sojourn", "signals")  # of dumbbell shell: both directions, each a run

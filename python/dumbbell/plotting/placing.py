@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from dumbbell.aggregate import Axis, Samples
-from dumbbell.dimensions import NOTHING
 from dumbbell.errors import Conflict, TooMany, Unfit, flag
 from dumbbell.plotting.asked import FEW_LINES, MOST_LINES, MOST_PANELS, Asked
-from dumbbell.results import Results
+from dumbbell.results.aggregate import Axis, Samples
+from dumbbell.results.dimensions import NOTHING
+from dumbbell.results.results import Results
 
 MEASURE = "measure"  # the column that names one of several measures
 _WHOLE = "whole run"

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from dumbbell import beside, compare
 from dumbbell.errors import Conflict, TooMany, flag
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
-from dumbbell.results import Results
+from dumbbell.published import compare
+from dumbbell.published import pictures as beside
+from dumbbell.results.results import Results
 
 
 def beside_reference(results: Results, reference: str | Path, kind: str | None, asked: Asked) -> Picture:

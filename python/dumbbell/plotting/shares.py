@@ -2,14 +2,15 @@
 
 import polars as pl
 
-from dumbbell import aggregate, figures
+from dumbbell import figures
 from dumbbell.errors import Nothing, Unfit, flag
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked, with_facets
 from dumbbell.plotting.measured import measured, note
 from dumbbell.plotting.over_time import WHICH, no_series, of_alike, one_seed
 from dumbbell.plotting.placing import first_key, in_order, numbered, placed
-from dumbbell.results import Results
+from dumbbell.results import aggregate
+from dumbbell.results.results import Results
 
 
 def shares(results: Results, asked: Asked) -> Picture:

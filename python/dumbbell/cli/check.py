@@ -1,0 +1,339 @@
+"""`dumbbell check bbr`: the test cases of the IETF's draft of BBR, as a program."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dumbbell.errors import (
+    Conflict,
+    InputError,
+    Missing,
+    OutOfRange,
+    TooMany,
+    UnknownName,
+    Unwritable,
+    WrongValue,
+    nearest,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from dumbbell.check import judge
+
+Option = typer.Option
+# those of bottleneck.rate and of flows.base_rtt, in bit/s and ns
+_LIMITS = {"--rate": (1_000, 10_000_000_000_000), "--rtt": (0, 60_000_000_000)}
+_LINE_EVERY = 10.0  # seconds between two lines of progress where stderr is no terminal
+
+
+def check(
+    what: Annotated[str, typer.Argument(metavar="SUITE", help="Which suite: bbr.")],
+    cc: Annotated[
+        list[str] | None,
+        Option(
+            "--cc", metavar="NAME", help="Control, or a table with name and parameters; bbr1, bbr2, bbr3, bbr-draft."
+        ),
+    ] = None,
+    case: Annotated[
+        list[str] | None,
+        Option("--case", metavar="CASE", help="Number or key of a case; all by default, or all that a trace shows."),
+    ] = None,
+    rate: Annotated[
+        list[str] | None, Option("--rate", help="Rate of the link, such as 10Mbit; several are allowed.")
+    ] = None,
+    rtt: Annotated[
+        list[str] | None, Option("--rtt", help="Round-trip propagation, such as 20ms; several are allowed.")
+    ] = None,
+    trace: Annotated[
+        str | None, Option("--trace", metavar="FILE", help="Judge this qlog file instead of runs of our own.")
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        Option(
+            "--at", metavar="NAME=TIME", help="With --trace: when the set-up changed, if its header does not say it."
+        ),
+    ] = None,
+    value: Annotated[
+        list[str] | None, Option("--value", metavar="NAME=NUMBER", help="With --trace: the same of its values.")
+    ] = None,
+    state: Annotated[
+        list[str] | None,
+        Option("--state", metavar="THEIRS=OURS", help="With --trace: what a state of the file is; - passes it over."),
+    ] = None,
+    jobs: Annotated[int | None, Option(min=1, help="Parts at a time; all cores by default.")] = None,
+    as_json: Annotated[bool, Option("--json", help="Every verdict with all that was looked at, as JSON.")] = False,
+    as_markdown: Annotated[bool, Option("--markdown", help="Tables for a page.")] = False,
+    known: Annotated[
+        str | None, Option("--known", metavar="FILE", help="Expected failures: only what differs from them fails.")
+    ] = None,
+    baseline: Annotated[
+        str | None, Option("--baseline", metavar="JSON", help="A report of before: only what got worse fails.")
+    ] = None,
+    junit: Annotated[str | None, Option("--junit", metavar="FILE", help="Write JUnit's XML, too.")] = None,
+    github: Annotated[bool, Option("--github", help="Print annotations of GitHub Actions, too.")] = False,
+    qlog: Annotated[str | None, Option("--qlog", metavar="DIR", help="Write the trace of every run as qlog.")] = None,
+    figures: Annotated[
+        str | None,
+        Option(
+            "--figures", metavar="DIR", help="Draw the trace of every case that failed; with --trace the whole file."
+        ),
+    ] = None,
+    listed: Annotated[bool, Option("--list", help="List the cases.")] = False,
+) -> None:
+    """Put congestion controls through the test cases of the BBR draft, over a grid of rates and RTTs.
+
+    The status is 0 if all applicable cases passed, constants aside, 1 if one failed, 2 for bad input, 3 if nothing
+    could be judged or a judge cannot tell.
+    """
+    from dumbbell.check import ci, judge, report, suite
+    from dumbbell.check.cases import CASES
+
+    if what != "bbr":
+        raise UnknownName("check", "", shown(what), ["bbr"], what="check")
+    for one, other in (
+        (("--json", as_json), ("--markdown", as_markdown)),
+        (("--known", known), ("--baseline", baseline)),
+        (("--github", github), ("--json", as_json)),
+    ):
+        if one[1] and other[1]:
+            raise Conflict("check", "", f"{one[0]} and {other[0]}", "one of them")
+    # before anything runs for minutes
+    expected = ci.expected(Path(known)) if known else None
+    before = ci.before(Path(baseline)) if baseline else None
+    if junit is not None and not Path(junit).parent.is_dir():
+        raise Unwritable("check", "--junit", f"no folder {Path(junit).parent}", "a file in a folder that exists")
+    cases = _cases(case or [])
+    if listed:
+        print(
+            "\n".join(f"{CASES[key].number:3} {key:20} {CASES[key].heading}\n    {CASES[key].expects}" for key in cases)
+        )
+        return
+    rates = [_quantity("rate", "--rate", one) for one in rate or []]
+    rtts = [_quantity("time", "--rtt", one) / 1e9 for one in rtt or []]
+    others: dict[str, Any] = {}
+    lines: list[str] = []
+    if trace is None:
+        for option, words in (("--at", at), ("--value", value), ("--state", state)):
+            if words:
+                raise Missing("check", "--trace", f"a FILE: {option} is of one trace")
+        points, left_out = suite.grid(rates or suite.RATES, rtts or suite.RTTS)
+        if not points:
+            largest = next(iter(left_out.items()))
+            raise OutOfRange("check", "--rate, --rtt", f"{largest[0]}: {largest[1]}", "a point of fewer segments")
+        folders = [_folder(option, name) for option, name in (("--qlog", qlog), ("--figures", figures))]
+        wanted = suite.Wanted(traces=qlog is not None, failing=figures is not None)
+        controls = [_control(one) for one in cc or suite.VERSIONS]
+        found = suite.check(controls, cases, points, jobs=jobs, wanted=wanted, progress=_Progress())
+        found = suite.Report(found.results, left_out, found.seconds, found.core_seconds)
+        text = report.text(found)
+        _keep(found, *folders)
+    else:
+        for option, given in (("--cc", cc), ("--jobs", jobs), ("--qlog", qlog)):
+            if given:
+                raise Conflict("check", "", f"{option} and --trace", "one of them: a trace is judged as it is")
+        for option, several in (("--rate", rates), ("--rtt", rtts)):
+            if len(several) > 1:
+                raise TooMany("check", option, f"{len(several)} values", "one: that of the trace")
+        told = judge.Told(
+            next(iter(rates), None),
+            next(iter(rtts), None),
+            _times(at or []),
+            _values(value or []),
+            _states(state or []),
+            cases if case else None,
+        )
+        judged = judge.file(Path(trace), told)
+        found, others = judged.report, {"file": trace, "not_judged": judged.not_judged, "reading": judged.notes}
+        lines = [f"{trace}: {note}" for note in judged.notes]
+        text = report.one_by_one(found, judged.not_judged)
+        if figures is not None:
+            _draw_file(judged, Path(trace), figures)
+    gate = ci.gate(found, expected, before)
+    if known or baseline:
+        others["gate"] = ci.as_json(gate)
+        lines += gate.lines() or [f"nothing differs from {known or baseline}"]
+    if as_json:
+        print(report.as_json(found, **others))
+    else:
+        print("\n".join([report.markdown(found) if as_markdown else text, *lines]).rstrip("\n"))
+    if junit is not None:
+        _write(junit, ci.junit(found, gate))
+    if github:
+        print("\n".join(ci.github(found, gate)))
+    if status := ci.status(found, gate):
+        raise typer.Exit(status)
+
+
+def _cases(names: list[str]) -> list[str]:
+    from dumbbell.check.cases import CASES
+
+    if not names:
+        return list(CASES)
+    wanted = []
+    for name in names:
+        keys = [key for key, one in CASES.items() if name in (key, one.number, one.number.rstrip("ab"))]
+        if not keys:
+            raise UnknownName(
+                "check",
+                "--case",
+                shown(name),
+                [f"{one.number} {key}" for key, one in CASES.items()],
+                nearest(name, CASES),
+                what="case",
+            )
+        wanted += keys
+    return list(dict.fromkeys(wanted))
+
+
+def _quantity(kind: str, option: str, text: str) -> int:
+    from dumbbell.experiment import units
+
+    try:
+        value = int(units.parse(kind, text))
+    except InputError as error:
+        raise error.within("check", option) from None
+    if option in _LIMITS and not _LIMITS[option][0] <= value <= _LIMITS[option][1]:
+        least, most = (units.show(kind, limit) for limit in _LIMITS[option])
+        raise OutOfRange("check", option, shown(text), f"from {least} to {most}")
+    return value
+
+
+def _control(text: str) -> dict[str, Any]:
+    """Return a control as an experiment file has it; InputError if there is none like this."""
+    from dumbbell.check.lab import control
+
+    try:
+        table = tomllib.loads(f"cc = {text}")["cc"] if text.lstrip().startswith("{") else {"name": text}
+    except tomllib.TOMLDecodeError:
+        raise WrongValue(
+            "check", "--cc", shown(text), 'a name, or a table such as { name = "bbr-draft", beta = 0.5 }'
+        ) from None
+    try:
+        control(json.dumps(table))
+    except InputError as error:
+        key = error.key.removeprefix("flows[0].cc").removeprefix(".name").removeprefix(".")
+        raise error.moved("check", f"--cc{': ' * bool(key)}{key}") from None
+    assert isinstance(table, dict)
+    return table
+
+
+def _folder(option: str, name: str | None) -> Path | None:
+    if name is None:
+        return None
+    folder = Path(name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unwritable(
+            "check", option, f"{name}: {(error.strerror or str(error)).lower()}", "a folder to write to"
+        ) from None
+    return folder
+
+
+class _Progress:
+    """How many parts are done: a line that is written over on a terminal, elsewhere one every ten seconds."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._began = self._last = time.monotonic()
+
+    def __call__(self, done: int, of: int) -> None:
+        now = time.monotonic()
+        if self._terminal:
+            print(f"\r{done} of {of} parts", end="" if done < of else "\n", file=sys.stderr, flush=True)
+        elif now - self._last >= _LINE_EVERY and done < of:
+            self._last = now
+            print(f"{done} of {of} parts after {now - self._began:.0f} s", file=sys.stderr, flush=True)
+
+
+def _write(name: str, text: str) -> None:
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Unwritable("check", "--junit", f"{name}: {reason}", "a file to write to") from None
+
+
+def _keep(found: Any, logs: Path | None, drawings: Path | None) -> None:
+    """Write the traces and figures that are wanted."""
+    from dumbbell.check import figure, qlog
+    from dumbbell.check.cases import CASES
+
+    for one in found.results:
+        if one.run is None:
+            continue
+        case = CASES[one.case]
+        title = f"{case.number}. {case.heading}: {one.verdict.result}"
+        if logs is not None:
+            path = logs / f"{figure.file_name(case, one.control, one.run)}.sqlog"
+            qlog.write(path, one.run, title, one.control, one.case)
+        if drawings is not None and one.verdict.result == "failed":
+            print(figure.save(one.run, case, one.verdict.result, one.control, drawings), file=sys.stderr)
+
+
+def _draw_file(judged: judge.Judged, path: Path, name: str) -> None:
+    from dumbbell.check import figure
+    from dumbbell.check.cases import CASES
+
+    folder = _folder("--figures", name)
+    assert folder is not None
+    print(figure.save_file(judged.run, path.name, folder), file=sys.stderr)
+    for one in judged.report.results:
+        if one.verdict.result == "failed" and one.run is not None:
+            print(figure.save(one.run, CASES[one.case], one.verdict.result, one.control, folder), file=sys.stderr)
+
+
+def _times(words: list[str]) -> dict[str, float]:
+    from dumbbell.check.cases import TIMES
+
+    named = [_named("--at", "NAME=TIME", text, TIMES) for text in words]
+    return {name: _quantity("time", "--at", text) / 1e9 for name, text in named}
+
+
+def _values(words: list[str]) -> dict[str, float]:
+    from dumbbell.check.cases import VALUES
+
+    return {name: _real(text) for name, text in (_named("--value", "NAME=NUMBER", one, VALUES) for one in words)}
+
+
+def _states(words: list[str]) -> dict[str, str]:
+    from dumbbell.check import states
+    from dumbbell.check.trace import STATES
+
+    found = {}
+    for text in words:
+        theirs, equals, ours = text.rpartition("=")
+        if not equals or not states.normal(theirs):
+            raise WrongValue("check", "--state", shown(text), "THEIRS=OURS, such as Up=probe_up")
+        if ours not in (*STATES, states.IGNORED):
+            raise UnknownName("check", "--state", shown(ours), (*STATES, "-"), what="state")
+        found[theirs] = ours
+    return found
+
+
+def _named(option: str, form: str, text: str, allowed: Iterable[str]) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise WrongValue("check", option, shown(text), form)
+    if name not in allowed:
+        raise UnknownName("check", option, shown(name), list(allowed))
+    return name, value
+
+
+def _real(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise WrongValue("check", "--value", shown(text), "NAME=NUMBER")
+    return value

@@ -1,0 +1,127 @@
+"""`dumbbell linux`: kernels for the linux engine."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dumbbell.engines.linux import build as building
+from dumbbell.engines.linux import kernels, needs, sources
+from dumbbell.engines.linux.work import Told, Work
+from dumbbell.errors import Missing, UnknownName
+
+linux = typer.Typer(rich_markup_mode=None)
+Option = typer.Option
+
+
+@linux.callback(invoke_without_command=True)
+def _linux(context: typer.Context) -> None:
+    """Build, list and remove kernels that run as processes on a virtual clock."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@linux.command()
+def build(
+    name: Annotated[str, Option(help="What the kernel will be called: --engine linux:NAME.")] = kernels.DEFAULT,
+    version: Annotated[
+        str | None,
+        Option(
+            metavar="VERSION", help=f"The distribution's linux-source-VERSION; {sources.DEFAULT_VERSION} by default."
+        ),
+    ] = None,
+    tree: Annotated[
+        str | None, Option(metavar="PATH", help="An unpacked kernel tree instead; it is not changed.")
+    ] = None,
+    patch: Annotated[
+        list[str] | None, Option(metavar="FILE", help="A patch (-p1); several are applied in order.")
+    ] = None,
+    config: Annotated[
+        str | None, Option(metavar="FILE", help="More of the configuration: CONFIG_NAME=y lines.")
+    ] = None,
+    jobs: Annotated[int | None, Option(min=1, help="Compilers at a time; all cores by default.")] = None,
+    install: Annotated[bool, Option("--install", help="Install missing tools with apt-get, as root.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Say what there is to do, and leave.")] = False,
+) -> None:
+    """Build a kernel; what an earlier start has done already is not done again.
+
+    All congestion controls (TCP_CONG_*) and queue disciplines (NET_SCH_*) that a tree or patch has are switched on.
+    """
+    wanted = building.Wanted(
+        name=name,
+        version=version,
+        tree=Path(tree) if tree is not None else None,
+        patches=tuple(Path(one) for one in patch or []),
+        fragment=Path(config) if config is not None else None,
+        jobs=jobs,
+    )
+    if dry_run:
+        print("\n".join(building.plan(wanted)))
+        return
+    if install and (packages := needs.missing_packages(needs.BUILD_TOOLS)):
+        told = Told()
+        told.say(f"installing {', '.join(packages)}")
+        needs.install(packages)
+    kernel = building.build(wanted, Told())
+    print(f"{kernel.name}: Linux {kernel.release}, {kernel.binary}")
+
+
+@linux.command("list")
+def list_() -> None:
+    """List the kernels: name, release, digest, size, what they were made from, congestion controls."""
+    found = kernels.installed()
+    if not found:
+        print("no kernels: dumbbell linux build")
+        return
+    rows = [("name", "release", "digest", "size", "made from", "congestion controls")]
+    for kernel in found:
+        size = f"{kernel.described.get('bytes', 0) / 1e6:.0f} MB"
+        rows.append(
+            (
+                kernel.name,
+                kernel.release,
+                kernel.digest[:8],
+                size,
+                building.origin_of(kernel.described),
+                " ".join(kernel.congestion_controls),
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+@linux.command("keys")
+def keys_() -> None:
+    """Print which keys of an experiment reach the kernel, what it is told in any case, and what is refused."""
+    from dumbbell.engines.linux import reach
+
+    print(reach.markdown(), end="")
+
+
+@linux.command()
+def remove(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="Kernels, as dumbbell linux list has them.")
+    ] = None,
+    source_packages: Annotated[bool, Option("--sources", help="Unpacked source packages as well.")] = False,
+) -> None:
+    """Remove kernels and what was built for them."""
+    if not names and not source_packages:
+        raise Missing("linux remove", "NAME", "names of kernels, or --sources")
+    for name in names or []:
+        place, folder = kernels.folder_of(name), building.place_of(name)
+        if not place.exists() and not folder.exists():
+            known = [kernel.name for kernel in kernels.installed()]
+            raise UnknownName("linux remove", "", name, known or "there are no kernels", what="kernel")
+        with Work(folder, Told()):
+            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
+        print(f"{name}: removed")
+    if source_packages:
+        with building.sources_locked(Told()):
+            shutil.rmtree(building.store(), ignore_errors=True)
+        print("sources: removed")

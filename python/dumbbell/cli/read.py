@@ -1,0 +1,521 @@
+"""The commands that read results: `dumbbell table`, `plot`, `diff`, `compare`, `draft`, `claims` and so on."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import re
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+
+from dumbbell.cli.check import check
+from dumbbell.cli.doctor import doctor
+from dumbbell.errors import Conflict, InputError, Missing, Nothing, Unfit, UnknownName, Unwritable, WrongValue, shown
+from dumbbell.experiment import units
+from dumbbell.experiment.shipped import folder as shipped
+from dumbbell.results.results import PARTS, Results
+from dumbbell.results.store import TABLES, Store
+from dumbbell.scratch import Scratch
+
+DIFFERENT = 1
+
+File = Annotated[str, typer.Argument(metavar="RESULTS", help="Results file written by dumbbell run.")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", metavar="KEY=VALUE[,VALUE]", help="Only runs, flows and classes like this: docs/selecting.md."
+    ),
+]
+MeanOver = Annotated[
+    list[str] | None, typer.Option("--mean-over", metavar="KEY", help="Take means over the values of this key.")
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Runs of sim, live, linux (all kernels), linux:NAME, a version, or all; by default the newest of sim.",
+    ),
+]
+Of = Annotated[str | None, typer.Option(help=f"Whose figures: {', '.join(PARTS)}, runs.")]
+
+
+_KEYS_OF_RUNS = "keys of runs, such as flows[*].cc or bottleneck.rate"
+
+
+def _results(path: str, where: list[str] | None = None, engine: str | None = None) -> Results:
+    results = Results(path, engine=engine)
+    if not results.keys:
+        raise Nothing(path, "", "no finished run", "results of at least one run")
+    return results.where(*(where or []))
+
+
+def _whole_runs(path: str, where: list[str] | None, engine: str | None, why: str) -> Results:
+    """Return results of one engine; conditions on flows or classes are refused, and `why` says so."""
+    found = _one_engine(_results(path, where, engine))
+    found.require_whole_runs(why, _KEYS_OF_RUNS)
+    return found
+
+
+def _one_engine(results: Results) -> Results:
+    """Return results that are of one engine; raises InputError for those of several kernels."""
+    if results.selected_engine == "linux" and len(results.engines) > 1:
+        names = results.engine_texts().values()
+        raise Unfit(str(results.path), "--engine", f"linux is {len(names)} kernels", names)
+    return results
+
+
+def _of(of: str | None) -> None:
+    if of is not None and of not in (*PARTS, "runs"):
+        raise UnknownName("--of", "", of, (*PARTS, "runs"), what="part")
+
+
+def table(
+    results: File,
+    rows: Annotated[list[str] | None, typer.Option(help="Key whose values are the rows; several are allowed.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Key whose values are the columns.")] = None,
+    value: Annotated[list[str] | None, typer.Option(help="What to show: goodput, rtt, sojourn_p99, ...")] = None,
+    where: Where = None,
+    mean_over: MeanOver = None,
+    of: Of = None,
+    engine: Engine = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Print no more than so many rows.")] = None,
+    no_spread: Annotated[bool, typer.Option("--no-spread", help="Means without their 95 % intervals.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV: one mean a row, every key a column.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="CSV of the values of every run, not of their means; --csv may stand beside.")
+    ] = False,
+    as_latex: Annotated[bool, typer.Option("--latex", help="LaTeX, with the rules of booktabs.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="An aligned Markdown table (the default).")] = False,
+) -> None:
+    """Print means over seeds with their intervals: any key by any other, all keys that differ.
+
+    Whatever else the runs differ in becomes a row, unless --mean-over names it.
+    """
+    from dumbbell.results import tables
+
+    formats = {"--csv": as_csv or raw, "--latex": as_latex, "--markdown": as_markdown}
+    if sum(formats.values()) > 1:
+        wanted = {"--raw": raw} | formats | {"--csv": as_csv and not raw}
+        raise Conflict("table", "", " and ".join(name for name, given in wanted.items() if given), "one of them")
+    _of(of)
+    found = _results(results, where, engine)
+    values = value or (["slowdown"] if of in ("slowdowns", "short_flows") else found.default_measures)
+    if raw:
+        for name, given in (
+            ("--rows", rows),
+            ("--columns", columns),
+            ("--mean-over", mean_over),
+            ("--no-spread", no_spread),
+            ("--limit", limit),
+        ):
+            if given:
+                allowed = "--raw without it, for every value of every run, or --csv, for the means"
+                raise Conflict("table", "", f"--raw and {name}", allowed)
+        print(tables.tidy(found, values, of).write_csv(), end="")
+        return
+    shown = [
+        tables.table(found, one, rows, columns, of=of, mean_over=mean_over or [], spread=not no_spread, limit=limit)
+        for one in values
+    ]
+    if as_csv:
+        print(tables.whole_csv(shown), end="")
+    else:
+        print("\n\n".join(one.to_latex() if as_latex else one.markdown() for one in shown))
+
+
+def compare(
+    results: File,
+    reference: Annotated[
+        str,
+        typer.Argument(
+            metavar="[REFERENCE]",
+            help="CSV of published results, or sce, linux-6.12 and so on; with --engines, other results "
+            "or two engines.",
+        ),
+    ] = "",
+    where: Where = None,
+    engine: Engine = None,
+    engines: Annotated[
+        bool,
+        typer.Option(
+            "--engines",
+            help="The same cells on the simulator and on another engine, side by side, or on the two that follow: "
+            "--engines linux:a,linux:b.",
+        ),
+    ] = False,
+    scores_only: Annotated[bool, typer.Option("--scores", help="Scores alone, no cells.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One compared figure a row.")] = False,
+    any_length: Annotated[bool, typer.Option("--any-length", help="Match runs of any duration.")] = False,
+) -> None:
+    """Print results beside published ones, or two engines' beside each other, cell by cell, with errors and scores."""
+    from dumbbell.published import by_class, by_flow
+    from dumbbell.published import compare as comparing
+    from dumbbell.published import engines as beside
+
+    if scores_only and as_csv:
+        raise Conflict("compare", "", "--scores and --csv", "one of them")
+    if engines:
+        if where or as_csv or any_length:
+            raise Conflict("compare", "", "--engines and other options", "--engine and --scores beside it alone")
+        pair = reference if "," in reference and not Path(reference).exists() else engine or ""
+        other = None if pair == reference else reference
+        first, comma, second = pair.partition(",")
+        both = beside.compare(results, other or None, (first, second) if comma else ("sim", engine))
+        print(beside.scores(both) if scores_only else beside.markdown(both))
+        return
+    if not reference:
+        raise Missing("compare", "REFERENCE", "a CSV of published results, or --engines")
+    reference = _reference(reference)
+    found = _whole_runs(results, where, engine, "compare holds whole runs")
+    table = comparing.grids
+    if by_class.describes(reference):
+        compared = by_class.compare(found.runs, found.classes, by_class.read(reference))
+        table = by_class.table
+    elif by_flow.describes(reference):
+        compared = by_flow.compare(found.runs, found.flows, by_flow.read(reference))
+        table = by_flow.table
+    else:
+        published = comparing.read_reference(reference)
+        compared = comparing.compare(found.runs, found.flows, published, any_length=any_length)
+    if not compared.pairs:
+        raise Nothing(results, "", "no run that answers a cell", f"runs of cells in {reference}")
+    if as_csv:
+        _print_csv(comparing.tidy_rows(compared))
+        return
+    if not scores_only:
+        print(table(compared), end="\n\n")
+    print("\n\n".join([comparing.scores(compared), *found.notes]))
+
+
+def _reference(name: str) -> str:
+    """Return the path of a reference: a file, or one of those that come with dumbbell, with or without its ending."""
+    if not Path(name).exists():
+        own = shipped("references") / (name if name.endswith(".csv") else f"{name}.csv")
+        if Path(name).name == name and own.exists():
+            return str(own)
+    return name
+
+
+def draft(
+    name: Annotated[str, typer.Argument(metavar="DRAFT", help="Whose tables: sce.")],
+    results: Annotated[list[str], typer.Argument(metavar="RESULTS...", help="Results files.")],
+    only: Annotated[
+        str | None, typer.Option(metavar="NUMBERS", help="Tables to print, such as 12,13 or 22-36.")
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One figure a row.")] = False,
+    maps: Annotated[
+        str | None, typer.Option("--heat-maps", metavar="DIR", help="Draw the errors of every group of tables.")
+    ] = None,
+    reference: Annotated[str | None, typer.Option(metavar="CSV", help="The draft's figures.")] = None,
+    where: Where = None,
+    engine: Engine = None,
+) -> None:
+    """Print a draft's tables in its own order: simulated (published)."""
+    from dumbbell.published import compare as comparing
+    from dumbbell.published.drafts import DRAFTS, fill
+
+    if name not in DRAFTS:
+        raise UnknownName("draft", "", name, list(DRAFTS), what="draft")
+    tables = fill.chosen(DRAFTS[name].tables, only)
+    published = comparing.read_reference(reference or shipped("references") / DRAFTS[name].reference)
+    found = [_whole_runs(file, where, engine, "draft holds whole runs") for file in results]
+    runs, flows = (
+        pl.concat(parts, how="diagonal_relaxed").unique(keys, keep="first", maintain_order=True)
+        for parts, keys in (([f.runs for f in found], ["key"]), ([f.flows for f in found], ["key", "flow"]))
+    )
+    filled = fill.fill(tables, runs, flows, published)
+    if not any(pair.seeds for one in filled for cell in one.cells.values() for pair in cell):
+        raise Nothing(", ".join(results), "", "no run that answers a cell", f"runs of experiments/{name}")
+    if as_csv:
+        _print_csv(fill.tidy_rows(filled))
+    else:
+        print("\n\n".join([fill.markdown(filled), *(note for one in found for note in one.notes)]))
+    if maps is not None:
+        print("\n".join(map(str, fill.heat_maps(filled, maps))), file=sys.stderr)
+
+
+def claims(
+    results: File,
+    file: Annotated[str, typer.Argument(metavar="[CLAIMS]", help="File of claims, or a name: csaqm.")] = "csaqm",
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="ID[,ID]", help="Only these claims or sections.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Every verdict with all its numbers, as JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One claim a row.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="A page: every claim by section.")] = False,
+    fail: Annotated[bool, typer.Option("--fail", help="Leave with 1 if a claim fails.")] = False,
+    where: Where = None,
+    engine: Engine = None,
+) -> None:
+    """Print whether a paper's claims hold in results, with values and intervals.
+
+    Exit status: 0 done, 1 a claim fails (with --fail), 2 bad input.
+    """
+    from dumbbell import claims as claiming
+    from dumbbell.claims import report
+
+    if as_json + as_csv + as_markdown > 1:
+        raise Conflict("claims", "", "--json, --csv and --markdown", "one of them")
+    wanted = claiming.load(file).only([name for names in only or [] for name in names.split(",")])
+    found = _whole_runs(results, where, engine, "claims are of whole runs")
+    verdicts = claiming.judge(wanted, claiming.tables_of(wanted, found))
+    if as_csv:
+        _print_csv([report.row(one) for one in verdicts])
+    else:
+        shape = report.as_json if as_json else report.markdown if as_markdown else report.text
+        print("\n\n".join([shape(wanted, verdicts), *([] if as_json else found.notes)]))
+    if fail and any(one.verdict == claiming.FAILS for one in verdicts):
+        raise typer.Exit(DIFFERENT)
+
+
+def _print_csv(rows: list[dict[str, Any]]) -> None:
+    writer = csv.DictWriter(sys.stdout, list(dict.fromkeys(c for row in rows for c in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+PAPERS = ("abe", "csaqm", "l4s")
+
+
+def paper(
+    name: Annotated[str, typer.Argument(metavar="PAPER", help="Whose figures: abe, csaqm, l4s.")],
+    results: File,
+    output: Annotated[str | None, typer.Option("-o", "--output", metavar="DIR", help="Folder for the figures.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(metavar="CSV", help="Published statistics to show beside l4s.")
+    ] = None,
+    only: Annotated[str | None, typer.Option(metavar="FIGURE", help="Draw one figure, into -o DIR or here.")] = None,
+    formats: Annotated[
+        str, typer.Option("--format", metavar="FORMATS", help="Of figures: png, pdf, svg, or several with commas.")
+    ] = "png",
+    where: Where = None,
+    engine: Engine = None,
+) -> None:
+    """Print a paper's results as tables and, with -o, draw its figures: those that there are runs for."""
+    from dumbbell import figures
+    from dumbbell.papers import abe, l4s
+    from dumbbell.papers import coexistence_figures as coexistence_paper
+
+    if name not in PAPERS:
+        raise UnknownName("paper", "", name, list(PAPERS), what="paper")
+    if reference is not None and name != "l4s":
+        raise Conflict("paper", "", f"--reference and {name}", "it with l4s")
+    endings = [f".{one.strip()}" for one in formats.split(",")]
+    for ending in endings:
+        if ending not in figures.SUFFIXES:
+            known = [one[1:] for one in figures.SUFFIXES]
+            raise UnknownName("paper", "--format", ending[1:], known, what="format")
+    module: Any = {"abe": abe, "csaqm": coexistence_paper, "l4s": l4s}[name]
+    chosen = _whole_runs(results, where, engine, "a paper holds whole runs")
+    found = l4s.Results(chosen, reference) if name == "l4s" else module.Results(chosen)
+    if only is None:
+        print(module.tables(found))
+    folder = output or ("." if only else None)
+    drawn = module.draw(found, folder, only, endings) if folder else []
+    if drawn:
+        print("\n".join(map(str, drawn)), file=sys.stderr)
+
+
+def plot(
+    results: File,
+    output: Annotated[str, typer.Option("-o", "--output", help="Picture: .png, .pdf or .svg.")] = "plot.png",
+    kind: Annotated[
+        str | None,
+        typer.Option(help="How to draw: lines, bars, box, cdf, ccdf, heat, ratio, ellipses, series, shares."),
+    ] = None,
+    value: Annotated[list[str] | None, typer.Option(help="What to draw: goodput, rtt, sojourn, ...")] = None,
+    against: Annotated[str | None, typer.Option(metavar="KEY", help="Key along the horizontal axis.")] = None,
+    by: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Key that tells lines or bars apart.")] = None,
+    facet: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Key that tells panels apart.")] = None,
+    reference: Annotated[str | None, typer.Option(help="Draw beside this CSV of published results.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="KEY=VALUE", help="Draw the difference from the runs with this value.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="FROM..TO", help="Part of time series to draw, such as 20s..21s.")
+    ] = None,
+    where: Where = None,
+    mean_over: MeanOver = None,
+    of: Of = None,
+    engine: Engine = None,
+    width: Annotated[
+        str | None, typer.Option(metavar="WIDTH", help="3.5in, 9cm, 90mm; single or double, columns of a paper.")
+    ] = None,
+    height: Annotated[str | None, typer.Option(metavar="HEIGHT", help="Such as 2.5in; by default what suits.")] = None,
+    font_size: Annotated[float | None, typer.Option(min=4, max=40, help="Of the text, in points.")] = None,
+    log_x: Annotated[bool | None, typer.Option("--log-x/--linear-x", help="Scale of the horizontal axis.")] = None,
+    log_y: Annotated[bool | None, typer.Option("--log-y/--linear-y", help="Scale of the vertical axis.")] = None,
+    title: Annotated[str | None, typer.Option(help="Instead of the title of the experiment.")] = None,
+    no_title: Annotated[bool, typer.Option("--no-title", help="No title: papers have it in the caption.")] = False,
+) -> None:
+    """Draw what suits the results, or what is asked for: lines, bars, distributions, heat maps, time series.
+
+    Experiments that vary different keys have a figure each, NAME-EXPERIMENT.png, unless keys say what to draw.
+    """
+    from dumbbell import figures, plotting
+
+    if no_title and title is not None:
+        raise Conflict("plot", "", "--title and --no-title", "one of them")
+
+    _of(of)
+    found = _results(results, where, engine)
+    draw = partial(
+        plotting.plot,
+        kind=kind,
+        value=value or [],
+        against=against,
+        by=by or [],
+        facet=facet or [],
+        reference=None if reference is None else _reference(reference),
+        baseline=baseline,
+        time=None if time is None else _span(time),
+        mean_over=mean_over or [],
+        of=of,
+        log_x=log_x,
+        log_y=log_y,
+        title="" if no_title else title,
+        width=_inches("--width", width),
+        height=_inches("--height", height),
+        font_size=font_size,
+    )
+    mixed = {} if against or by or facet or mean_over or reference else found.unlike_experiments
+    path, drawn, hints, errors = Path(output), [], [], []
+    for name, own in {name: found.where(experiment=name) for name in mixed}.items() or [("", found)]:
+        try:
+            picture = draw(own)
+            drawn.append(figures.save(picture, path.with_stem(f"{path.stem}-{name}") if name else path))
+            hints += [picture.hint] if picture.hint else []
+        except InputError as error:
+            errors.append(error.within(f"--where experiment={name}") if name else error)
+    if drawn:
+        print("\n".join([*map(str, drawn), *found.notes, *hints, *map(str, errors[1:])]), file=sys.stderr)
+    if errors:
+        raise errors[0]
+
+
+_INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(in|cm|mm)\s*")
+
+
+def _inches(option: str, text: str | None) -> float | None:
+    """Return a length in inches."""
+    from dumbbell.figures import style
+
+    columns = {"single": style.SINGLE, "double": style.DOUBLE}
+    if text is None or (option == "--width" and text in columns):
+        return None if text is None else columns[text]
+    match = _SIZE.fullmatch(text)
+    inches = float(match[1]) * _INCHES[match[2]] if match else 0.0
+    if not 1 <= inches <= 40:
+        raise WrongValue(
+            "", option, shown(text), "1in to 40in, such as 3.5in or 9cm" + ", or single, double" * (option == "--width")
+        )
+    return inches
+
+
+def _span(text: str) -> tuple[float, float]:
+    """Return two times, `20s..21s`, in seconds."""
+    try:
+        start, end = (units.parse("time", part) / 1e9 for part in text.split(".."))
+    except (ValueError, InputError):
+        raise WrongValue("", "--time", shown(text), "FROM..TO, such as 20s..21s") from None
+    if start >= end:
+        raise WrongValue("", "--time", shown(text), "FROM before TO, such as 20s..21s")
+    return start, end
+
+
+def diff(
+    results: File,
+    other: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="Results to hold against the first.")] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="KEY[=A,B]", help="Hold the runs of one value of a key against another.")
+    ] = None,
+    value: Annotated[list[str] | None, typer.Option(help="Measures to compare; by default all.")] = None,
+    where: Where = None,
+    engine: Engine = None,
+    cells: Annotated[bool, typer.Option("--cells", help="Every cell that differs, not only each measure.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One compared cell and measure a row.")] = False,
+) -> None:
+    """Print what differs between two results, surest and largest first.
+
+    Exit status: 0 no difference, 1 different, 2 bad input.
+    """
+    from dumbbell.results import diff as differing
+
+    if (other is None) == (by is None):
+        raise (
+            Missing("diff", "OTHER", "another results file, or --by KEY")
+            if by is None
+            else Conflict("diff", "", "OTHER and --by", "one of them")
+        )
+    if cells and as_csv:
+        raise Conflict("diff", "", "--cells and --csv", "one of them")
+    engine = engine or differing.engine_of(by)
+    first = _results(results, where, engine)
+    second = None if other is None else _results(other, where, engine)
+    found = differing.diff(first, second, by=by, values=value or [])
+    print(found.frame.write_csv() if as_csv else found.markdown(cells=cells), end="" if as_csv else "\n")
+    if found.different:
+        raise typer.Exit(DIFFERENT)
+
+
+def export(
+    results: File,
+    output: Annotated[str, typer.Option("-o", "--output", help="Folder for one file a table.")] = ".",
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV (the default).")] = False,
+    as_parquet: Annotated[bool, typer.Option("--parquet", help="Parquet.")] = False,
+    where: Where = None,
+    engine: Annotated[
+        str, typer.Option("--engine", metavar="ENGINE", help="Runs of this engine, as for table.")
+    ] = "all",
+) -> None:
+    """Write every table of the results as CSV or Parquet; files that exist are not written over."""
+    if as_csv and as_parquet:
+        raise Conflict("export", "", "--csv and --parquet", "one of them")
+    folder, ending = Path(output), "parquet" if as_parquet else "csv"
+    keys = None
+    if where or engine != "all":
+        found = _results(results, where, engine)
+        found.require_whole_runs("export writes whole runs", _KEYS_OF_RUNS)
+        keys = pl.DataFrame({"key": found.keys})
+    paths = {name: folder / f"{name}.{ending}" for name in TABLES}
+    with Store.open(results) as store:
+        for path in paths.values():
+            if path.exists():
+                raise Unwritable(str(path), "", "this file exists", "a name that is free")
+        is_new = not folder.exists()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            # all of them or none: the tables appear when the last one is complete
+            with Scratch(folder) as draft:
+                for name, path in paths.items():
+                    rows = store.table(name)
+                    if keys is not None:
+                        rows = rows.join(keys, on="key", how="semi", maintain_order="left")
+                    if as_parquet:
+                        rows.write_parquet(draft / path.name)
+                    else:
+                        rows.write_csv(draft / path.name)
+                for path in paths.values():
+                    (draft / path.name).rename(path)
+        except BaseException as error:
+            if is_new:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            if not isinstance(error, OSError | pl.exceptions.PolarsError):
+                raise
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise Unwritable(output, "", reason.lower(), "a folder that can be written to, with space") from None
+    print("\n".join(map(str, paths.values())))
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this module to the command line."""
+    for command in (table, plot, diff, compare, draft, paper, claims, export, check, doctor):
+        app.command()(command)

@@ -1,0 +1,301 @@
+"""Every key of an experiment file and every column of the results, in words: `dumbbell describe`, docs/reference.md."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from dumbbell.errors import UnknownName, shown
+from dumbbell.experiment import json_schema, schema
+from dumbbell.experiment.registry import Algorithm, Param, registry
+from dumbbell.results import columns
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of an experiment file; `default` is empty if it must be given, `values` says what it takes."""
+
+    name: str
+    default: str
+    values: str
+    doc: str
+    source: str = ""
+
+    def text(self) -> str:
+        """Return the key as `dumbbell describe` prints it."""
+        head = (
+            f"{self.name} = {self.default} ({self.values})" if self.default else f"{self.name} (needed: {self.values})"
+        )
+        return f"{head}\n    {self.doc}" + (f" [{self.source}]" if self.source else "")
+
+
+@dataclass(frozen=True)
+class Group:
+    """A table of an experiment file, or an algorithm with its parameters."""
+
+    name: str
+    title: str
+    source: str
+    keys: tuple[Key, ...]
+    places: tuple[str, ...] = ()  # other words that may stand ahead of its keys
+    versions: tuple[str, ...] = ()  # of an algorithm: what each sets unlike the defaults, a line
+
+    def text(self) -> str:
+        """Return the group as `dumbbell describe` prints it."""
+        head = f"{self.name}: {self.title}" + (f"\n{self.source}" if self.source else "")
+        versions = ["\n    ".join([_VERSIONS, *self.versions])] * bool(self.versions)
+        return "\n\n".join([head, *(key.text() for key in self.keys), *versions])
+
+
+RUN = "run"  # the name of the group of keys outside of every table
+TITLES = {
+    RUN: "keys outside of every table",
+    "bottleneck": "the queue and the link that all traffic shares",
+    "bottleneck.rate_changes": "changes of the link's rate",
+    "hosts": "how all senders and receivers behave: the profile of a kernel, and single switches",
+    "flows": "[[flows]], TCP connections that are listed one by one",
+    "web": "[[web]], short flows that come and go",
+    "udp": "[[udp]], UDP that listens to nobody",
+    "record": "what is kept of a run",
+    "matrix": "[matrix], a sweep: every combination of the values is a run",
+    "override": "[[override]], other values for some of the combinations",
+}
+_ANYTHING = "any key of an experiment file but title, seeds, matrix and override"
+_TABLES = {
+    "runs": "one row a run",
+    "flows": "one row a flow or source of UDP of a run",
+    "classes": "one row a class of traffic of a run",
+    "series": "one row a flow and interval of a run",
+    "queue_series": "one row an interval of a run: the queue",
+    "sojourn": "one row a class and bin of a run's histogram of the time in queue",
+    "rtt": "one row a class and bin of a run's histogram of round-trip times",
+    "short_flows": "one row a short flow of a run",
+    "slowdowns": "one row a class and range of sizes of a run's short flows",
+    "trace": "one row a flow and change of state, or interval, of a run: what its congestion control believes",
+}
+# keys inside of a value, and what it is the value of
+_INSIDE = {"uniform": "start", "name": "bottleneck.aqm"} | dict.fromkeys(("pareto", "min", "max", "csv"), "web.size")
+_VERSIONS = "What each version sets; keys that the file has override it:"
+_KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Stages of a path"}
+
+
+def _key(param: Param) -> Key:
+    unit = f" {param.unit}" if param.unit and not schema.unit_kind(param) else ""
+    limited = param.kind in ("time", "rate", "int", "float") and (param.min is not None or param.max is not None)
+    limits = re.search(r"(from|to) .*", str(schema.allowed_values(param))) if limited else None
+    values = f", one of {', '.join(param.choices)}" if param.choices else f", {limits[0]}" if limits else ""
+    default = schema.show_value(param, param.default) + unit
+    return Key(param.name, default, f"{param.kind}{values}", param.doc, param.source)
+
+
+def _of_algorithms(algorithms: Iterable[str]) -> str:
+    return f"one of {', '.join(algorithms)}, or a table with its name and parameters"
+
+
+def _section(name: str) -> Group:
+    known = registry()
+    keys = [_key(param) for param in schema.described(name).values()]
+    stages = f"a list of {', '.join(known.stage)}, or of tables with name and parameters"
+    for key, place in schema.PATHS.get(name, {}).items():
+        doc = f"Stages {place}, in this order; dumbbell describe NAME says what each takes."
+        keys.append(Key(key, "[]", stages, doc))
+    if "cc" in schema.SENDERS.get(name, ()):
+        doc = "Congestion control; dumbbell describe NAME says what it takes."
+        keys.insert(0, Key("cc", "", _of_algorithms(known.cc), doc))
+    if name == "bottleneck":
+        doc = "Queue discipline; dumbbell describe NAME says what it takes."
+        keys.insert(0, Key("aqm", "", _of_algorithms(known.aqm), doc))
+        changes = 'a list of tables such as { at = "30s", rate = "5Mbit" }'
+        keys.append(Key("rate_changes", "[]", changes, "When the rate changes, and to what; in any order."))
+    return Group(name, TITLES[name], "", tuple(keys))
+
+
+def sections() -> dict[str, Group]:
+    """Return the tables of an experiment file, in order; `run` holds the keys outside of every table."""
+    known = registry()
+    tables = {name: _section(name) for name in ("bottleneck", "hosts", *schema.SENDERS, "record")}
+    of_tables = [Key(name, "", "a table", f"{TITLES[name].capitalize()}.") for name in ("bottleneck",)]
+    of_tables += [Key(name, "{}", "a table", f"{TITLES[name].capitalize()}.") for name in ("hosts", "record")]
+    of_tables += [
+        Key(name, "[]", "a list of tables", f"{TITLES[name]}; one or more of these three.") for name in schema.SENDERS
+    ]
+    top = [
+        Key("title", '""', "text", "Title of the experiment, in tables and figures."),
+        _key(known.sections["run"]["duration"]),
+        Key("seeds", "[1]", "a list of different integers of 0 or more", "Seeds: every combination is run with each."),
+        *of_tables,
+        Key("matrix", "{}", "a table", "Keys and lists of their values: every combination is a run."),
+        Key("override", "[]", "a list of tables with when and set", "Other values for some of the combinations."),
+    ]
+    changed = (
+        Key("at", "", "time", "When the rate changes."),
+        Key("rate", "", "rate", "The rate from then on, counted as bottleneck.rate."),
+    )
+    joined = Key('"KEY, KEY"', "", "a list of lists", "Keys joined by commas are set in step: a value for each key.")
+    axis = Key(
+        '"KEY"', "", "a list of values", f"{_ANYTHING.capitalize()}, such as bottleneck.rate, flows[*].base_rtt."
+    )
+    override = (
+        Key("when", "", "a table", "Keys and the value, or list of values, that each must have; all must hold."),
+        Key("set", "", "a table", f"Keys and the value that each gets: {_ANYTHING}."),
+    )
+    groups = [
+        Group(RUN, TITLES[RUN], "", tuple(top)),
+        tables.pop("bottleneck"),
+        Group("bottleneck.rate_changes", TITLES["bottleneck.rate_changes"], "", changed),
+        *tables.values(),
+        Group("matrix", TITLES["matrix"], "", (axis, joined)),
+        Group("override", TITLES["override"], "", override),
+    ]
+    return {group.name: group for group in groups}
+
+
+def _of_algorithm(one: Algorithm, places: tuple[str, ...]) -> Group:
+    def line(version: str, values: dict[str, Any]) -> str:
+        shown_values = (f"{key} = {schema.show_value(one.params[key], value)}" for key, value in values.items())
+        return f"{version}: {', '.join(shown_values) or 'the defaults'}"
+
+    versions = tuple(line(*item) for item in one.versions.items())
+    return Group(one.name, one.title, one.source, tuple(map(_key, one.params.values())), places, versions)
+
+
+def algorithms() -> dict[str, list[Group]]:
+    """Return queue disciplines, congestion controls and stages, with the keys that they may stand behind."""
+    known = registry()
+    places = {
+        "aqm": ("bottleneck.aqm", "aqm"),
+        "cc": ("cc", *(f"{name}.cc" for name, taken in schema.SENDERS.items() if "cc" in taken)),
+        "stage": (*schema.PATH_KEYS, *(f"{name}.{key}" for name, keys in schema.PATHS.items() for key in keys)),
+    }
+    described = {"aqm": known.aqm, "cc": known.cc, "stage": known.stage}
+    return {kind: [_of_algorithm(one, places[kind]) for one in of.values()] for kind, of in described.items()}
+
+
+def groups() -> list[Group]:
+    """Return everything that has keys."""
+    return [*sections().values(), *(group for of_kind in algorithms().values() for group in of_kind)]
+
+
+def _column_text(table: str, column: columns.Column) -> str:
+    unit = f" ({column.unit})" if column.unit else ""
+    return f"{column.name}{unit}, column of table {table}: {column.label}\n    {column.doc}"
+
+
+def _table_text(table: str) -> str:
+    parts = [f"table {table} of the results: {_TABLES[table]}"]
+    parts += [_column_text(table, column) for column in columns.COLUMNS[table].values()]
+    return "\n\n".join(parts)
+
+
+def _profile_text(name: str) -> str:
+    return f"{name}" + "".join(f"\n    {line}" for line in schema.profile_lines(name))
+
+
+def describe(name: str) -> str:
+    """Return what is said of everything called `name`; raises InputError if nothing is.
+
+    That may be a table or key of an experiment file (`flows`, `base_rtt`, `flows[*].base_rtt`), an algorithm or a
+    parameter of one (`codel`, `codel.target`), a profile, a table or a column of the results (`goodput_mbit`).
+    """
+    wanted = re.sub(r"\[(\*|[0-9]+)\]", "", name.strip())
+    before, _, last = wanted.rpartition(".")
+    found = []
+    for group in groups():
+        if wanted in (group.name, group.name.rpartition(".")[2]):
+            found.append(group.text())
+        for key in group.keys:
+            if (
+                key.name == last
+                and before in ("", group.name, *group.places)
+                and (group.name, key.name in TITLES) != (RUN, True)
+            ):
+                found.append(key.text() if group.name == RUN else f"{group.name}.{key.text()}")
+    known = registry()
+    if wanted == "hosts":
+        found.append("What each profile sets; keys that the file has override it:")
+    found += [_profile_text(profile) for profile in known.profiles if wanted in (profile, "hosts")]
+    found += [_table_text(table) for table in columns.COLUMNS if table == wanted]
+    found += [_column_text(table, column) for table, column in columns.find(last) if before in ("", table)]
+    if not found and last in _INSIDE:
+        return describe(before or _INSIDE[last])
+    if not found:
+        every = names()
+        raise UnknownName(
+            "describe",
+            "",
+            shown(name),
+            every,
+            what="table, key, algorithm, profile or column",
+            also="dumbbell describe --all prints them all",
+        )
+    return "\n\n".join(found)
+
+
+def names() -> list[str]:
+    """Return everything that `describe` takes."""
+    found: dict[str, None] = {}
+    for group in groups():
+        found[group.name] = None
+        for key in group.keys:
+            if '"' not in key.name:
+                found |= dict.fromkeys([key.name, *([] if group.name == RUN else [f"{group.name}.{key.name}"])])
+    found |= dict.fromkeys(registry().profiles)
+    for table, of_table in columns.COLUMNS.items():
+        found |= dict.fromkeys([table, *of_table, *(f"{table}.{name}" for name in of_table)])
+    return list(found)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def _rows(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    lines += [f"| {' | '.join(map(_cell, row))} |" for row in rows]
+    return "\n".join(lines)
+
+
+def _keys_table(keys: Iterable[Key]) -> str:
+    def row(key: Key) -> tuple[str, ...]:
+        source = f" [{key.source}]" if key.source else ""
+        return f"`{key.name}`", f"`{key.default}`" if key.default else "needed", key.values, key.doc + source
+
+    return _rows(("key", "default", "values", "meaning"), map(row, keys))
+
+
+def markdown() -> str:
+    """Return the whole reference as Markdown."""
+    parts = [
+        "# Reference",
+        "Every key of an experiment file and every column of the results, as `dumbbell describe NAME` prints them. "
+        "This file is generated: `make reference`.",
+        "## Experiment files",
+        "A file is TOML. Times, rates and sizes have a unit: `20ms`, `1.5s`; `10Mbit`, `1Gbit`; `1514B`, `64KiB`; "
+        "a bare `0` needs none. A table such as `[[flows]]` is repeated for each kind of flow.",
+        f"`dumbbell schema` prints a JSON Schema of these files. {json_schema.LIMITS}",
+    ]
+    for group in sections().values():
+        parts += [f"### {group.name}", f"{group.title.capitalize()}." if group.title[0] != "[" else f"{group.title}."]
+        parts.append(_keys_table(group.keys))
+    for kind, of_kind in algorithms().items():
+        parts.append(f"## {_KINDS[kind]}")
+        for group in of_kind:
+            parts += [f"### {group.name}: {group.title}", f"{group.source}."]
+            parts += [_keys_table(group.keys)] * bool(group.keys)
+            parts += ["\n".join([_VERSIONS, "", *(f"- {line}" for line in group.versions)])] * bool(group.versions)
+    parts += ["## Profiles of hosts", "What `hosts.profile` sets; keys that the file has override it."]
+    for name in registry().profiles:
+        lines = "\n".join(f"- {line}" for line in schema.profile_lines(name))
+        parts += [f"### {name}", lines]
+    parts += [
+        "## Results",
+        "One DuckDB file, whose tables are joined by `key`. A missing value is null in `runs`, NaN elsewhere.",
+    ]
+    for table, of_table in columns.COLUMNS.items():
+        rows = ((f"`{c.name}`", c.unit, c.label, c.doc) for c in of_table.values())
+        parts += [
+            f"### Table {table}",
+            f"{_TABLES[table].capitalize()}.",
+            _rows(("column", "unit", "", "meaning"), rows),
+        ]
+    return "\n\n".join(parts) + "\n"

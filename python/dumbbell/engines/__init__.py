@@ -1,0 +1,1 @@
+"""What runs an experiment: `sweep` all runs of it, on the simulator, on `linux` or `live`; `cluster` elsewhere."""

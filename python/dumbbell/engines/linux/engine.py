@@ -1,0 +1,248 @@
+"""Runs on Linux: one guest a run, each a process group on one core, with the clock of the guest as virtual time."""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dumbbell import _native
+from dumbbell.engines.linux import guest, kernels
+from dumbbell.engines.linux.changes import SEED_VARIABLE
+from dumbbell.engines.linux.kernels import Kernel
+from dumbbell.engines.linux.mapping import VERSION, Mapped, by_path, mapped, notes
+from dumbbell.engines.sweep import Local
+from dumbbell.errors import InputError, Needs, UnknownName, one_line
+from dumbbell.experiment.file import Cell, Experiment
+from dumbbell.results.store import Measured
+from dumbbell.scratch import SHARED_MEMORY, Scratch
+
+MEMORY_MB, SENDER_MB, MOST_MB = 384, 2, 4096  # of a guest, and for each sender; what it does not use it does not take
+START = 1_700_000_000  # of the guest's clock, seconds since 1970: any fixed time will do
+BOOT_S, PACKETS_PER_SECOND = 1.5, 8000.0  # what a run costs: make agree, one core
+STALL_S = 120.0  # without 200 ms of virtual time, and as long again for each 100000 packets that these hold
+_LOOK_S = 0.02
+# The folder of a run, as its guest finds it through the host's /proc. The command line of a kernel is part of the seed
+# of its random numbers (random_init_early in drivers/char/random.c), so nothing in it may differ between processes.
+_HERE, _PROGRAM = "/proc/self/cwd", "program"
+_UNLIMITED = 2**62  # packets
+_CHECKED = 4096  # runs of an experiment that are checked before the first one, or a sample of as many
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Linux, as a kernel that was built here runs it."""
+
+    kernel: Kernel
+
+    @property
+    def version(self) -> str:
+        """Part of every run's key, beside its plan: kernel, guest program and mapping."""
+        ours = hashlib.blake2b(f"{guest.digest()} {VERSION}".encode(), digest_size=4).hexdigest()
+        return f"linux-{self.kernel.release}+{self.kernel.digest[:8]}.{ours}"
+
+    def plan_of(self, cell: Cell) -> str:
+        """Return all that the kernel is told of a run: part of its key, so that other commands are another run."""
+        try:
+            plan = mapped(cell, self.kernel)
+        except InputError as error:  # of a sweep too large to be checked as a whole; its run will fail
+            return str(error)
+        return "\n".join([*plan.arguments, plan.plan])
+
+    @property
+    def described(self) -> str:
+        """JSON: what the kernel and the tools are."""
+        tools = {"iproute2": _iproute2(), "guest": guest.digest(), "mapping": VERSION}
+        return json.dumps({"kernel": self.kernel.described, **tools}, sort_keys=True)
+
+    @staticmethod
+    def seconds(cell: Cell) -> float:
+        """Return about how many seconds of a core a run takes."""
+        return BOOT_S + cell.packets / PACKETS_PER_SECOND
+
+    @staticmethod
+    def at_once(jobs: int) -> int:
+        """Return how many runs go on at once where `jobs` are allowed."""
+        return jobs
+
+    def workers(self, jobs: int) -> "Guests":
+        """Return the cores of this machine, with a guest on each; raises InputError."""
+        return Guests(self, jobs)
+
+    def prepare(self, experiments: list[Experiment]) -> list[str]:
+        """Check every run, and return what Linux does only nearly as the simulator; raises InputError."""
+        _iproute2()
+        said: dict[str, None] = {}
+        for experiment in experiments:
+            cells = list(experiment.cells()) if len(experiment) <= _CHECKED else experiment.sample(_CHECKED)
+            for cell in cells:
+                try:
+                    mapped(cell, self.kernel)
+                except InputError as error:
+                    raise error.within(experiment.file) from None
+            said |= dict.fromkeys(notes(cells, self.kernel))
+        return list(said)
+
+
+def engine(text: str) -> Engine | None:
+    """Return what `--engine` names: "sim" (None), "linux" or "linux:NAME"; raises InputError."""
+    kind, _, name = text.partition(":")
+    if text == "sim":
+        return None
+    if kind != "linux" or (":" in text and not name):
+        raise UnknownName(
+            "--engine", "", one_line(text) or "nothing", ("sim", "linux", "linux:NAME", "live"), what="engine"
+        )
+    return Engine(kernels.load(name or None))
+
+
+def _iproute2() -> str:
+    try:
+        said = subprocess.run(["tc", "-V"], check=True, capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        raise Needs("", "--engine linux", "the program tc (iproute2)", "apt-get install iproute2") from None
+    return (re.search(r"iproute2-([0-9.]+\S*?)[,\s]", said) or re.search(r"(.+)", said))[1]  # type: ignore[index]
+
+
+class Guests(Local):
+    """The cores of this machine with a guest on each."""
+
+    def __init__(self, chosen: Engine, jobs: int) -> None:
+        """Compile the guest's program; raises InputError."""
+        super().__init__(jobs)
+        self._engine = chosen
+        self._program = guest.program()
+        self._described = chosen.described
+
+    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+        """Carry out a run in a guest."""
+        began = time.perf_counter()
+        try:
+            plan = mapped(cell, self._engine.kernel)
+        except InputError as error:  # of a sweep too large to be checked as a whole
+            raise RuntimeError(str(error)) from None
+        try:
+            with Scratch(kernels.runs()) as folder:
+                (folder / "plan").write_text(by_path(plan.plan), encoding="ascii")
+                (folder / _PROGRAM).symlink_to(self._program)
+                with self._guest(cell, plan, folder) as child:
+                    self._wait(child, cell, folder, progress)
+                result = _measured(cell, plan, folder)
+        except OSError as error:
+            raise RuntimeError(f"{error.filename or kernels.runs()}: {error.strerror or error}") from None
+        return Measured(time.perf_counter() - began, result, self._described)
+
+    @contextlib.contextmanager
+    def _guest(self, cell: Cell, plan: Mapped, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+        """Begin a guest. Its keeper ends it when the pipe to us is closed, however that comes about."""
+        memory = min(MEMORY_MB + SENDER_MB * plan.senders, MOST_MB)
+        command = [
+            str(self._program), "keep", str(self._engine.kernel.binary), f"mem={memory}M",
+            "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={_HERE}/{_PROGRAM}",
+            "con=null", "con0=null,fd:1", "quiet", "panic=-1", "time-travel=inf-cpu", f"time-travel-start={START}",
+            "uml_dir=.", "umid=guest", *plan.arguments, "--", _HERE,
+        ]  # fmt: skip
+        environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(folder), SEED_VARIABLE: str(cell.seed)}
+        with contextlib.ExitStack() as undo:
+            if os.access(SHARED_MEMORY, os.W_OK):  # where programs may run, unlike some /tmp
+                environment["TMPDIR"] = str(undo.enter_context(Scratch(SHARED_MEMORY)))
+            with open(folder / "console", "wb") as console:  # noqa: PTH123
+                child = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    stdin=subprocess.PIPE,
+                    stdout=console,
+                    stderr=console,
+                    env=environment,
+                    start_new_session=True,
+                )
+            try:
+                yield child
+            finally:
+                assert child.stdin is not None
+                child.stdin.close()
+                try:
+                    child.wait(timeout=10)
+                except subprocess.TimeoutExpired:
+                    os.killpg(child.pid, signal.SIGKILL)
+                    child.wait()
+
+    def _wait(self, child: subprocess.Popen[bytes], cell: Cell, folder: Path, progress: _native.Progress) -> None:
+        patience = STALL_S * (1 + cell.packets * 2e8 / max(cell.duration, 1) / 1e5)
+        reached, since = -1, time.monotonic()
+        while child.poll() is None:
+            if self.stopped.is_set():
+                raise _native.Interrupted
+            with contextlib.suppress(OSError):
+                now = int.from_bytes((folder / "progress").read_bytes()[:8], sys.byteorder)
+                if now != reached:
+                    reached, since = now, time.monotonic()
+                    progress.reach(now)
+            if time.monotonic() - since > patience:
+                at = f"at {reached / 1e9:.1f} s" if reached >= 0 else "before the start"
+                raise RuntimeError(f"the guest stood still for {patience:.0f} s {at}")
+            self.stopped.wait(_LOOK_S)
+        if self.stopped.is_set() and not (folder / "done").exists():
+            raise _native.Interrupted
+
+
+def _measured(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
+    if (failed := folder / "failed").exists():
+        raise RuntimeError(one_line(failed.read_text(errors="replace")))
+    if not (folder / "done").exists():
+        lines = (folder / "console").read_text(errors="replace").split("\n")
+        telling = [
+            line.strip()
+            for line in lines
+            if re.search(r"(?i)panic|denied|not permitted|fail|error|no space|memory", line)
+        ]
+        raise RuntimeError(f"the guest ended too early: {one_line((telling or ['it said nothing'])[0])}")
+    said = discipline((folder / "counters").read_text(), plan.qdisc.kind)
+    return _native.measure(
+        cell.config,
+        arrived=(folder / "arrived").read_bytes(),
+        sent=(folder / "sent").read_bytes(),
+        samples=(folder / "samples").read_bytes(),
+        started=int((folder / "done").read_text()),
+        signals_on_arrival=plan.qdisc.signals_on_arrival,
+        flow_queues=plan.qdisc.flow_queues,
+        limit=_limit(plan, said),
+        counters=counters(said),
+    )
+
+
+def _limit(plan: Mapped, said: dict[str, Any]) -> int:
+    """Return how many packets fit, as the kernel says; 0 where all drops are because it is full."""
+    if plan.qdisc.full == "at limit":
+        return int(said["options"]["limit"])
+    return 0 if plan.qdisc.full == "at drops" else _UNLIMITED
+
+
+def discipline(said: str, kind: str) -> dict[str, Any]:
+    """Return what tc -s -j qdisc says of the discipline `kind` of the bottleneck."""
+    ours = [one for one in json.loads(said) if one.get("kind") == kind and one.get("handle") == "2:"]
+    if not ours:
+        raise RuntimeError(f"tc qdisc show: no {kind} with the handle 2:")
+    found: dict[str, Any] = ours[0]
+    return found
+
+
+def counters(said: dict[str, Any]) -> dict[str, int]:
+    """Return the counters of a discipline; those of Cake's tins are summed."""
+    found: dict[str, int] = {}
+    for tin in said.get("tins", []):
+        for name, value in _integers(tin).items():
+            found[name] = found.get(name, 0) + value
+    return found | _integers(said)
+
+
+def _integers(stats: dict[str, Any]) -> dict[str, int]:
+    return {name: value for name, value in stats.items() if type(value) is int and value >= 0}

@@ -1,0 +1,54 @@
+"""The program in the guest: C, compiled at first use and kept by the hash of its source."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from dumbbell.engines.linux import kernels
+from dumbbell.engines.linux.work import end_with_parent, together
+from dumbbell.errors import Failed, Needs, Unwritable, one_line
+from dumbbell.scratch import Scratch
+
+SOURCE = Path(__file__).with_name("guest.c")
+_COMPILER = ("cc", "-O2", "-Wall")
+
+
+@cache
+def digest() -> str:
+    """Return a hash of the program's source."""
+    return hashlib.blake2b(SOURCE.read_bytes(), digest_size=16).hexdigest()
+
+
+def program() -> Path:
+    """Return the compiled program, which is kept beside the kernels; raises InputError if it cannot be compiled."""
+    folder = kernels.home() / "programs"
+    binary = folder / f"guest-{digest()}"
+    if binary.exists():
+        return binary
+    if shutil.which(_COMPILER[0]) is None:
+        raise Needs("", "--engine linux", "a C compiler, cc", "apt-get install gcc libc6-dev")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with Scratch(kernels.runs()) as scratch:
+            draft = scratch / binary.name
+            subprocess.run(
+                together([*_COMPILER, "-o", str(draft), str(SOURCE), "-lm"]),
+                check=True,
+                capture_output=True,
+                text=True,
+                env={**os.environ, "TMPDIR": str(scratch)},
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
+            draft.replace(binary)
+    except OSError as error:
+        raise Unwritable(str(folder), "", error.strerror or str(error), "a folder to write to") from None
+    except subprocess.CalledProcessError as error:
+        first = next((line for line in error.stderr.splitlines() if "error" in line), error.stderr)
+        raise Failed(
+            "cc", "", one_line(first.strip()), "a C compiler and the headers of Linux: linux-libc-dev"
+        ) from None
+    return binary

@@ -1,0 +1,224 @@
+"""Queue disciplines of experiment files as lines of tc(8), by the names and units of tc-codel(8) and the others."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dumbbell.engines.linux.keys import refuse_rest, unlike
+from dumbbell.errors import Unsupported, WrongValue, flag
+from dumbbell.experiment.registry import registry
+
+
+@dataclass(frozen=True)
+class Qdisc:
+    """A queue discipline as tc takes it, and what a capture on both sides of it has to be told."""
+
+    kind: str
+    """Its name in Linux."""
+    options: str
+    signals_on_arrival: bool
+    """It drops and marks what arrives, not what leaves."""
+    flow_queues: bool = False
+    """Packets of different flows may overtake each other."""
+    full: Literal["at drops", "at limit", "unknown"] = "unknown"
+    """How to tell that it drops because it is full: it drops for nothing else, or by its limit of packets."""
+    shapes: bool = False
+    """It has a rate of its own and needs no shaper."""
+
+    @property
+    def text(self) -> str:
+        """Return the words after `tc qdisc add dev X parent Y`."""
+        return f"{self.kind} {self.options}".rstrip()
+
+
+def _us(key: str, nanoseconds: int) -> str:
+    """Return a time for tc, which reckons in microseconds."""
+    if nanoseconds % 1000:
+        raise WrongValue("", f"bottleneck.aqm.{key}", f"{nanoseconds} ns", "whole microseconds: tc has no finer ones")
+    return f"{nanoseconds // 1000}us"
+
+
+class _Options:
+    """The options of one discipline, put together from the keys that are `given`: for the others the kernel's count.
+
+    What has no option must be as Linux has it.
+    """
+
+    def __init__(self, aqm: dict[str, Any], given: Collection[str]) -> None:
+        self.name, self._left, self._words = aqm["name"], dict(aqm), list[str]()
+        self._given = given
+        del self._left["name"]
+
+    def needed(self, key: str) -> Any:
+        """Take a key that tc needs, given or not."""
+        return self._left.pop(key)
+
+    def take(self, key: str) -> Any:
+        """Take a key; None if it is not given, or given as unset."""
+        value = self._left.pop(key)
+        return value if key in self._given else None
+
+    def peek(self, key: str) -> Any:
+        """Return a key's value, given or not, without taking it."""
+        return self._left[key]
+
+    def is_given(self, key: str) -> bool:
+        """Whether the experiment sets a key."""
+        return key in self._given
+
+    def number(self, *keys: str) -> "_Options":
+        """Numbers that Linux calls as we do."""
+        for key in keys:
+            if (value := self.take(key)) is not None:
+                self._words += [key, str(value)]
+        return self
+
+    def time(self, *keys: str) -> "_Options":
+        for key in keys:
+            if (value := self.take(key)) is not None:
+                self._words += [key, _us(key, value)]
+        return self
+
+    def flag(self, *keys: str, off: str = "no") -> "_Options":
+        for key in keys:
+            if (value := self.take(key)) is not None:
+                self.word(key if value else f"{off}{key}")
+        return self
+
+    def choice(self, key: str, words: dict[Any, str]) -> "_Options":
+        """Take a key of which each value is a word of tc, or nothing."""
+        return self.word(words.get(self.take(key), ""))
+
+    def word(self, *words: str) -> "_Options":
+        self._words += [word for word in words if word]
+        return self
+
+    def done(self, approximated: tuple[str, ...] = ()) -> str:
+        """Return the options; raises InputError if a key that is left differs from its default."""
+        params = registry().aqm[self.name].params
+        left = {key: value for key, value in self._left.items() if key not in approximated}
+        refuse_rest("bottleneck.aqm", left, params, {})
+        return " ".join(self._words)
+
+
+def _fifo(options: _Options) -> Qdisc:
+    return Qdisc(options.name, options.number("limit").done(), True, full="at drops")
+
+
+def _codel(options: _Options) -> Qdisc:
+    options.number("limit").time("target", "interval").flag("ecn").time("ce_threshold")
+    return Qdisc("codel", options.done(), False, full="at limit")
+
+
+def _step(options: _Options) -> Qdisc:
+    """CoDel with nothing but ce_threshold: its own target is never reached (times of CoDel wrap after 73 minutes)."""
+    threshold = _us("threshold", options.needed("threshold"))
+    options.number("limit").word(f"target 100s interval 1000s ecn ce_threshold {threshold}")
+    return Qdisc("codel", options.done(), False, full="at limit")
+
+
+def _fq_codel(options: _Options) -> Qdisc:
+    options.number("limit", "flows", "quantum", "memory_limit", "drop_batch").time("target", "interval")
+    options.flag("ecn").time("ce_threshold")
+    # a mask of the two ECN bits: 0/0 are all packets
+    options.choice(
+        "ce_threshold_selector", {"all": "ce_threshold_selector 0/0", "ect1": "ce_threshold_selector 0x1/0x3"}
+    )
+    return Qdisc("fq_codel", options.done(("stale_when_empty",)), False, flow_queues=True, full="at limit")
+
+
+def _pie(options: _Options) -> Qdisc:
+    options.number("limit").time("target", "tupdate").number("alpha", "beta").flag("ecn", "bytemode")
+    options.flag("dq_rate_estimator", off="no_")
+    return Qdisc("pie", options.done(), True)
+
+
+def _fq_pie(options: _Options) -> Qdisc:
+    options.number("limit", "flows", "quantum").time("target", "tupdate").number("alpha", "beta", "ecn_prob")
+    options.flag("ecn", "bytemode").flag("dq_rate_estimator", off="no_")
+    return Qdisc("fq_pie", options.done(), True, flow_queues=True)
+
+
+def _red(options: _Options) -> Qdisc:
+    if options.take("adaptive"):
+        # tc (q_red.c) asks for it in TCA_RED_FLAGS; __red_change starts the timer for the flags of tc_red_qopt alone
+        found = "true, whose timer is never started,"
+        raise Unsupported("", "bottleneck.aqm.adaptive", found, f"false, or {flag('engine')} sim", where="Linux")
+    # tc makes all of RED's parameters, the kernel has no defaults; these two tc has none for either
+    options.word(f"limit {options.needed('limit')}").number("min", "max")
+    options.word(f"avpkt {options.needed('avpkt')}").number("burst", "probability")
+    if (bandwidth := options.take("bandwidth")) is not None:
+        options.word(f"bandwidth {bandwidth}bit")
+    for word in ("ecn", "harddrop", "nodrop"):  # tc has no word for without
+        options.choice(word, {True: word})
+    return Qdisc("red", options.done(), True)
+
+
+def _dualpi2(options: _Options) -> Qdisc:
+    options.number("limit", "memlimit").time("target", "tupdate").number("alpha", "beta").time("max_rtt", "typical_rtt")
+    options.number("coupling_factor")
+    packets, threshold = options.take("step_packets"), options.take("step_thresh")
+    if packets is not None:
+        options.word(f"step_thresh {packets}packets")
+    elif threshold is not None:
+        options.word(f"step_thresh {_us('step_thresh', threshold)}")
+    options.number("min_qlen_step", "classic_protection")
+    options.choice("overload", {"drop": "drop_on_overload", "overflow": "overflow"})
+    drop, mask = options.peek("drop"), options.peek("ecn_mask")
+    options.choice("drop", {"dequeue": "drop_dequeue", "enqueue": "drop_enqueue"})
+    if mask in ("l4s_ect", "any_ect"):
+        options.choice("ecn_mask", {mask: mask})
+    return Qdisc("dualpi2", options.done(("ramp_range",)), drop == "enqueue", flow_queues=True, full="at limit")
+
+
+def _cake(options: _Options, rate: int) -> Qdisc:
+    bandwidth = options.needed("bandwidth")
+    bandwidth = rate if bandwidth is None else bandwidth
+    options.word(f"bandwidth {bandwidth}bit" if bandwidth else "unlimited")
+    options.word(options.take("diffserv") or "", options.take("isolation") or "").time("rtt")
+    if options.is_given("overhead"):
+        overhead = options.needed("overhead")
+        options.word("raw" if overhead is None else f"overhead {overhead}")
+    options.choice("framing", {"none": "noatm", "atm": "atm", "ptm": "ptm"})
+    options.number("mpu", "memlimit").choice("ingress", {True: "ingress", False: "egress"})
+    options.word("no-split-gso")  # the simulator's Cake takes bursts as they come
+    return Qdisc("cake", options.done(("sce_thresh",)), False, flow_queues=True, shapes=True)
+
+
+_MAPPED: dict[str, Callable[[_Options], Qdisc]] = {
+    "pfifo": _fifo,
+    "bfifo": _fifo,
+    "red": _red,
+    "step": _step,
+    "codel": _codel,
+    "fq_codel": _fq_codel,
+    "pie": _pie,
+    "fq_pie": _fq_pie,
+    "dualpi2": _dualpi2,
+}
+
+
+def qdisc(aqm: dict[str, Any], given: Collection[str], rate: int, available: tuple[str, ...]) -> Qdisc:
+    """Return what Linux has for a queue discipline over a link of `rate` bit/s; raises InputError if it has none.
+
+    Of the keys of `aqm` those that are `given` become options. `available` are the disciplines of the kernel.
+    """
+    name = aqm["name"]
+    if name not in (*_MAPPED, "cake"):
+        raise Unsupported("", "bottleneck.aqm", name, [*_MAPPED, "cake"], where="Linux")
+    options = _Options(aqm, given)
+    found = _cake(options, rate) if name == "cake" else _MAPPED[name](options)
+    if found.kind not in available:
+        known = [one for one in (*_MAPPED, "cake") if one in available or one == "step"]
+        raise Unsupported("", "bottleneck.aqm", name, known, where="this kernel")
+    return found
+
+
+def approximated(aqm: dict[str, Any]) -> list[str]:
+    """Return what of a queue discipline is only nearly the same in Linux, in words."""
+    notes = []
+    if aqm["name"] == "step":
+        notes.append("bottleneck.aqm = step is CoDel's ce_threshold, with a target that is never reached")
+    if unlike(aqm, registry().aqm[aqm["name"]].params, ("stale_when_empty",)):
+        notes.append("bottleneck.aqm.stale_when_empty is as the kernel has it")
+    return notes

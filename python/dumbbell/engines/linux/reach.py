@@ -1,0 +1,270 @@
+"""Which keys of an experiment reach the kernel: found out by setting each of them and looking at the run's plan."""
+
+import copy
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dumbbell.engines.linux.kernels import Kernel
+from dumbbell.engines.linux.mapping import mapped
+from dumbbell.errors import InputError
+from dumbbell.experiment import schema
+from dumbbell.experiment.file import Cell, parse
+from dumbbell.experiment.registry import Param, registry
+
+# what the kernel is told whatever the experiment sets, because without it a run would be another run
+ALWAYS = {
+    "bottleneck.rate": "`htb rate … ceil … quantum 1514`; `netem rate` of a serial link",
+    "bottleneck.burst": "`htb burst … cburst …`",
+    "bottleneck.aqm": "`red`: `limit` and `avpkt`, for which neither tc nor the kernel has a default. `step`: "
+    "`target 100s interval 1000s ecn ce_threshold …`, CoDel without its control law. `cake`: `bandwidth`, and "
+    "`no-split-gso`, because a burst is one packet here",
+    "flows.cc": "the flow's congestion control, by setsockopt(2)",
+    "flows.base_rtt": "`netem delay … limit 10000000` behind a band of `prio`: by itself netem holds 1000 packets",
+    "hosts.mss": "the MTU of every device, from which the kernel has the limit of `bfifo` and quanta",
+    "hosts.offload": 'TSO, GSO and GRO of every device: a veth has all of them on, `"tso"` here none; '
+    '`gso_max_segs 1` with `"none"`',
+    "hosts.ecn": "`features ecn` of the route for flows with ECN; `tcp_ecn = 2`: Linux accepts ECN and asks for none",
+    "hosts.send_buffer": "the last number of `tcp_wmem`: Linux has it from its memory, and a guest has little",
+    "hosts.receive_buffer": "the last number of `tcp_rmem`, for the same reason",
+    "hosts.memory": "`tcp_mem`, for the same reason",
+    "hosts.initial_ssthresh": "`tcp_no_metrics_save = 1`: no flow learns from an earlier one",
+    "hosts.pacing": 'with `"fq"`: `fq flow_limit 1000000 limit 10000000`, so that it drops nothing',
+    "no key": "`txrehash = 0`: a flow stays in its flow queue after a timeout. Addresses, routes, forwarding",
+}
+# what is as the kernel has it, whatever the experiment sets, and is said on standard error if it is set
+LEFT = {
+    "fq_codel.stale_when_empty": "whatever the experiment sets, which is said on standard error",
+    "record.from": "what is measured, not what happens",
+    "record.short_flows": "what is kept, not what happens",
+}
+# what a key needs beside it to mean anything
+_BESIDE: dict[str, dict[str, Any]] = {
+    "red.harddrop": {"ecn": True},
+    "red.nodrop": {"ecn": True},
+    "reno.beta_ecn": {"abe": True},
+    "cubic.beta_ecn": {"abe": True},
+    "fq_codel.ce_threshold_selector": {"ce_threshold": "1ms"},
+    "codel.ce_threshold_selector": {"ce_threshold": "1ms"},
+    "dualpi2.typical_rtt": {"max_rtt": "100ms"},
+    "dualpi2.step_count": {"step_packets": 5},
+    "dualpi2.wrr_ratio": {"scheduler": "wrr-packets"},
+    "dualpi2.ramp_range": {"version": "rfc9332"},
+    "dualpi2.marking": {"version": "rfc9332"},
+    "cake.sce_thresh": {"sce": "thresh"},
+    "flows.connect": {"start": "2s"},
+    "flows.app_rate_from": {"app_rate": "1Mbit"},
+    "flows.app_resume": {"app_pause": "1s"},
+}
+# first words of what the guest's program does itself
+_GUEST = ("tcp", "udp", "duration", "series", "tail", "mss", "listen", "sink")
+# tables whose keys say who sends what over which link, and when: not of the kernel's choosing
+OF_RUN = ("run", "bottleneck", "flows", "web", "udp", "record")
+_BASE: dict[str, Any] = {
+    "duration": "10s",
+    "bottleneck": {"rate": "10Mbit", "aqm": "pfifo"},
+    "flows": [{"cc": "reno"}],
+    "web": [{"cc": "reno"}],
+    "udp": [{}],
+}
+_TRACE = Path(__file__).parents[1] / "experiments" / "trace" / "cellular.trace"
+
+
+def known_kernel() -> Kernel:
+    """Return a kernel with all queue disciplines and congestion controls of the registry: there is no such one."""
+    return Kernel("all", Path(), "6.12", "", {}, (*registry().cc, "bbr"), tuple(registry().aqm))
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key that a user can set."""
+
+    owner: str
+    """Its algorithm, or its table."""
+    param: Param
+    place: str
+    """What stands before it in an experiment file: `bottleneck.aqm.`, `hosts.`."""
+
+    @property
+    def name(self) -> str:
+        """As the reference has it."""
+        return f"{self.owner}.{self.param.name}"
+
+    @property
+    def beside(self) -> dict[str, Any]:
+        """What it needs beside it to mean anything."""
+        return _BESIDE.get(self.name, {})
+
+    def cell(self, **values: Any) -> Cell:
+        """Return a run in which keys beside this one, and maybe this one, are set; raises InputError."""
+        settings: dict[str, Any] = {}
+        if self.owner in registry().aqm or self.owner in registry().cc:
+            settings[self.place.removesuffix(".")] = self.owner
+        return parse(copy.deepcopy(_BASE), "keys", settings | {self.place + k: v for k, v in values.items()}).cell(0)
+
+
+def every_key() -> Iterator[Key]:
+    """Yield every key of a run that a user can set, but for `path`s, whose stages are refused, and rate changes."""
+    known = registry()
+    for algorithms, place in ((known.aqm, "bottleneck.aqm."), (known.cc, "flows[0].cc.")):
+        for algorithm in algorithms.values():
+            yield from (Key(algorithm.name, param, place) for param in algorithm.params.values())
+    for section in known.sections:
+        place = "" if section == "run" else f"{section}{'[0]' * (section in schema.SENDERS)}."
+        for param in schema.described(section).values():
+            if param.name != "seed":  # that of a run is one of `seeds`
+                yield Key(section, param, place)
+
+
+def values(param: Param) -> list[Any]:
+    """Return values, as a file would have them, that are not the default of a key; it need not take all of them."""
+    default, unit = param.default, schema.unit_kind(param)
+    if param.kind in ("arrivals", "sizes", "trace"):
+        return [{"arrivals": "7/s", "sizes": "20kB", "trace": str(_TRACE)}[param.kind]]
+    if param.kind == "bool":
+        found: list[Any] = [not default] if default is not None else [True, False]
+    elif param.kind == "choice":
+        found = [*param.choices]
+    elif unit == "time":
+        found = [f"{time}ns" for time in (2 * (default or 3_500_000), 2_000_000_000)]
+    elif unit == "rate":
+        found = ["5Mbit", "20Mbit"]
+    elif unit == "size":
+        found = [f"{size}B" for size in ((default or 200) // 2, 2 * (default or 10), 1000, 30_000)]
+    elif param.kind == "int":
+        found = [*([default + 1, default - 1] if default is not None else []), 2, 5, 50]
+    else:
+        found = [*([default / 2] if default else []), 0.25, 1.5, 5.0]
+    return [value for value in found if _canonical(param, value) not in (None, default)]
+
+
+def default(param: Param) -> Any:
+    """Return the default of a key as a file would have it; None if it has none."""
+    unit = {"time": "ns", "rate": "bit", "size": "B"}.get(schema.unit_kind(param) or "", "")
+    return f"{param.default}{unit}" if unit and param.default is not None else param.default
+
+
+def _canonical(param: Param, value: Any) -> Any:
+    try:
+        return schema.canonical(param, value)
+    except InputError:
+        return None
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What becomes of a key that is set to `value`: what the kernel is told of it, or why it is refused."""
+
+    key: Key
+    value: Any
+    told: tuple[str, ...] = ()
+    refused: str = ""
+
+
+def reach(key: Key, kernel: Kernel, tried: list[Any] | None = None) -> Reach:
+    """Set a key, by default to values that are not its default, and return what the kernel is told then and not before.
+
+    The first value of which the kernel is told counts, else the first that is refused, else any. Raises LookupError if
+    no value makes a run.
+    """
+    found: list[Reach] = []
+    for value in values(key.param) if tried is None else tried:
+        try:
+            cells = key.cell(**key.beside), key.cell(**key.beside, **{key.param.name: value})
+        except InputError:  # not this value in this run
+            continue
+        try:
+            before, after = (_lines(cell, kernel) for cell in cells)
+        except InputError as error:
+            found.append(Reach(key, value, refused=str(error)))
+            continue
+        found.append(Reach(key, value, _told(before, after)))
+    if not found:
+        raise LookupError(f"{key.name}: no value that makes a run")
+    return next((one for one in found if one.told), next((one for one in found if one.refused), found[0]))
+
+
+def _lines(cell: Cell, kernel: Kernel) -> list[str]:
+    plan = mapped(cell, kernel)
+    return [*plan.arguments, *(piece for line in plan.plan.splitlines() for piece in _pieces(line))]
+
+
+def _pieces(line: str) -> list[str]:
+    """Return each sysctl of a line by itself, as sysctl(8) has it."""
+    if "cd /proc/sys/net" not in line:
+        return [line]
+    return [f"{name.replace('/', '.')} = {value}" for value, name in re.findall(r"echo ([^;>]+) >([\w/]+)", line)]
+
+
+def _told(before: list[str], after: list[str]) -> tuple[str, ...]:
+    """Return the words by which lines of `after` differ from those of `before`, each with the word before a number."""
+    found: dict[str, None] = {}
+    if any(line.split(" ")[0] in _GUEST for line in {*before} ^ {*after}):
+        found["the guest's program"] = None
+    for line in (one for one in after if one not in before and one.split(" ")[0] not in _GUEST):
+        near = difflib.get_close_matches(line, before, 1, 0.8)
+        old, new = (near[0].split() if near else []), line.removeprefix("command ").split()
+        for tag, _, _, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+            if tag in ("insert", "replace"):
+                first = start - 1 if start and new[start][0].isdigit() else start
+                found[" ".join(new[first:end])] = None
+    return tuple(found)
+
+
+def markdown() -> str:
+    """Return the table of all keys: what the kernel is told of each, what it is told in any case, what is refused."""
+    kernel = known_kernel()
+    rows, refused, of_run = [], dict[str, list[str]](), dict[str, list[str]]()
+    for key in every_key():
+        found = reach(key, kernel)
+        if found.refused:
+            refused.setdefault(key.owner, []).append(f"`{key.param.name}`")
+        elif found.told and key.owner in OF_RUN:
+            of_run.setdefault(key.owner, []).append(f"`{key.param.name}`")
+        elif found.told and key.name not in ALWAYS:
+            value = schema.show_value(key.param, _canonical(key.param, found.value))
+            rows.append(f"| `{key.name}` | `{value}` | {', '.join(f'`{one}`' for one in found.told)} |")
+    always = (f"| {name if name == 'no key' else f'`{name}`'} | {what} |" for name, what in ALWAYS.items())
+    return f"""# Which keys reach the kernel
+
+Written by `dumbbell linux keys`, which sets every key, one at a time, and compares what the kernel is told.
+
+## Told if the experiment sets them
+
+Of these the kernel hears nothing unless the experiment sets them: its own defaults count, patched ones too.
+`hosts.profile` and `version` set what `dumbbell describe` says of them. The examples are not the simulator's defaults.
+
+| key | example | the kernel is told |
+| --- | --- | --- |
+{_joined(rows)}
+
+## Told in any case
+
+Here the simulator's default counts where the experiment sets nothing, because Linux has none or one of another kind.
+
+| key | the kernel is told |
+| --- | --- |
+{_joined(always)}
+
+These say who sends what over which link, and when:
+
+{_joined(f"- {owner}: {', '.join(names)}" for owner, names in of_run.items())}
+
+## Refused
+
+With another value than the default these are an error, before anything runs:
+
+{_joined(f"- {owner}: {', '.join(names)}" for owner, names in refused.items())}
+- every stage of a path
+
+## As the kernel has it
+
+{_joined(f"- `{name}`: {why}" for name, why in LEFT.items())}
+"""
+
+
+def _joined(lines: Iterable[str]) -> str:
+    return "\n".join(lines)

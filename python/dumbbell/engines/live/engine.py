@@ -1,0 +1,181 @@
+"""Runs in real time, one after the other: each in a process of its own, which takes its network namespaces with it."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from dumbbell import _native
+from dumbbell.engines.linux.keys import refuse_rest
+from dumbbell.engines.sweep import Local
+from dumbbell.errors import InputError, Needs, of_engine, of_machine, one_line
+from dumbbell.experiment.file import Cell, Experiment
+from dumbbell.experiment.registry import registry
+from dumbbell.results.store import Measured
+
+SET_UP_S = 0.5  # what a run takes beside its duration, about: a process, namespaces
+PATIENCE_S = 30.0  # beyond the duration of a run, after which it is given up
+_CHECKED = 512  # runs of a sweep that are checked before the first
+_HOSTS = ("profile", "ecn", "mss")  # that the live engine minds, or refuses by itself
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The bottleneck on the real clock, between kernel TCP of this machine."""
+
+    @property
+    def version(self) -> str:
+        """Part of every run's key: our sources, and the kernel that sends."""
+        return f"live-{_native.live_version()}.{platform.release()}"
+
+    @property
+    def described(self) -> str:
+        """JSON: the machine that runs it."""
+        machine = {"release": platform.release(), "machine": platform.machine(), "cores": os.cpu_count()}
+        return json.dumps({"kernel": machine}, sort_keys=True)
+
+    @property
+    def plan_of(self) -> None:
+        """Nothing: all that a run does follows from its configuration."""
+        return
+
+    @staticmethod
+    def seconds(cell: Cell) -> float:
+        """Return about how many seconds a run takes."""
+        return SET_UP_S + cell.duration / 1e9
+
+    def prepare(self, experiments: list[Experiment]) -> list[str]:
+        """Check every cell; raises InputError for what cannot be run live."""
+        for experiment in experiments:
+            cells = list(experiment.cells()) if len(experiment) <= _CHECKED else experiment.sample(_CHECKED)
+            for cell in cells:
+                check(cell, experiment.file)
+        return []
+
+    @staticmethod
+    def at_once(_jobs: int) -> int:
+        """Return 1: each run needs the whole machine."""
+        return 1
+
+    def workers(self, _jobs: int) -> "Lab":
+        """Return where runs are carried out: one at a time, whatever is asked for."""
+        return Lab(self)
+
+
+def engine(text: str) -> Engine | None:
+    """Return the engine if `--engine` names this one; raises InputError where it cannot work at all."""
+    if text != "live":
+        return None
+    if not hasattr(_native, "live_run"):
+        raise Needs("", "--engine live", "Linux", "or --engine sim")
+    return Engine()
+
+
+def check(cell: Cell, file: str) -> None:
+    """Raise InputError, said of `file`, if a run cannot be carried out live."""
+    try:
+        _native.live_check(cell.config)
+    except ValueError as error:
+        raise of_engine(file, error) from None
+    try:
+        _kernel_like(cell.groups)
+    except InputError as error:
+        raise error.within(file) from None
+
+
+def _kernel_like(groups: dict[str, Any]) -> None:
+    """Raise InputError for a switch of the hosts or of a congestion control: this kernel is as it is."""
+    hosts, known = groups["hosts"], registry()
+    profile = known.profiles[hosts["profile"]]
+    switches = {key: value for key, value in hosts.items() if key not in _HOSTS}
+    refuse_rest("hosts", switches, known.sections["hosts"], profile.hosts)
+    for number, flow in enumerate(groups["flows"]):
+        control = flow["cc"]
+        name = control["name"]
+        params = {key: value for key, value in control.items() if key != "name"}
+        refuse_rest(f"flows[{number}].cc", params, known.cc[name].params, profile.cc.get(name, {}))
+
+
+class Lab(Local):
+    """One run at a time, since each needs the whole machine."""
+
+    def __init__(self, chosen: Engine, on_invalid: Callable[[Cell, str], None] | None = None) -> None:
+        """`on_invalid` is told of runs whose timing was too bad for them to count; by default standard error is."""
+        super().__init__(1)
+        self._described = chosen.described
+        self._on_invalid = on_invalid or _loudly
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def stop(self) -> None:
+        """End what runs and what waits."""
+        super().stop()
+        if (child := self._child) is not None:
+            child.kill()
+
+    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+        """Carry out a run in a process of its own."""
+        began = time.perf_counter()
+        command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("child.py")), str(_native.__file__)]
+        # a session of its own: a Ctrl-C in the terminal is for us, and it gets its own share of the cores (priority.rs)
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as child:
+            self._child = child
+            timer = threading.Timer(cell.duration / 1e9 + PATIENCE_S, child.kill)
+            timer.start()
+            try:
+                assert child.stdin is not None and child.stdout is not None
+                if self.stopped.is_set():
+                    raise _native.Interrupted
+                child.stdin.write(cell.config.encode() + b"\n")
+                child.stdin.flush()
+                result = self._result(child.stdout, progress)
+            except BrokenPipeError:
+                raise RuntimeError("the process of the run ended before it began") from None
+            finally:
+                timer.cancel()
+                self._child = None
+                child.kill()
+        if invalid := reason(result):
+            self._on_invalid(cell, invalid)
+        return Measured(time.perf_counter() - began, result, self._described)
+
+    def _result(self, output: IO[bytes], progress: _native.Progress) -> _native.Result:
+        for line in output:
+            word, _, rest = line.decode(errors="replace").rstrip("\n").partition(" ")
+            if word == "progress":
+                progress.reach(int(rest))
+            elif word == "done":
+                return _native.Result.from_bytes(output.read(int(rest)))
+            elif word == "failed":
+                kind, _, text = rest.partition(" ")
+                if kind == "OSError":  # no run can be carried out here
+                    raise of_machine("--engine live", text)
+                raise RuntimeError(one_line(text))
+        if self.stopped.is_set():
+            raise _native.Interrupted
+        raise RuntimeError("the process of the run ended too early")
+
+
+def reason(result: _native.Result) -> str:
+    """Return why the timing of a run was too bad for it to count; empty if it was not."""
+    summary = json.loads(result.summary)
+    late, allowed = summary["lateness_p99_ms"], summary["lateness_allowed_ms"]
+    if summary["valid"]:
+        return ""
+    remedy = "use a lower rate or an idle machine"
+    if late > allowed:
+        return f"1 % of the frames left more than {late:.3g} ms late, allowed: {allowed:.3g} ms; {remedy}"
+    if (waited := summary["ends_waited_ms"] or 0.0) > allowed:
+        return f"senders or receivers waited {waited:.3g} ms for a core on average, allowed: {allowed:.3g} ms; {remedy}"
+    return f"{summary['frames_lost']} frames were lost outside the bottleneck, allowed: none; {remedy}"
+
+
+def _loudly(cell: Cell, text: str) -> None:
+    place = "".join(f", {key} = {value}" for key, value in cell.matrix.items())
+    print(one_line(f"{cell.experiment}: INVALID: {text} (seed = {cell.seed}{place})"), file=sys.stderr)

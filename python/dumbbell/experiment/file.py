@@ -1,0 +1,665 @@
+"""Experiment files: TOML → checked description → runs, one at a time."""
+
+import codecs
+import copy
+import hashlib
+import itertools
+import json
+import random
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
+
+from dumbbell import _native
+from dumbbell.errors import (
+    Conflict,
+    InputError,
+    Missing,
+    Nothing,
+    OutOfRange,
+    Unfit,
+    UnknownKey,
+    Unreadable,
+    WrongValue,
+    nearest,
+    of_engine,
+    one_line,
+    several,
+    shown,
+)
+from dumbbell.experiment import matrix as keys
+from dumbbell.experiment import places, schema, shipped, traffic, units
+from dumbbell.experiment.files import Files
+from dumbbell.experiment.registry import Param, registry
+
+T = TypeVar("T")
+MAX_FILE_BYTES = 16 * 2**20
+CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
+_COMPARED = 64  # cells in which two values of an axis are compared
+TABLES = ("bottleneck", "hosts", "record")
+_IN_QUOTES = 'keys in quotes, such as "bottleneck.rate"'
+
+
+def _canonical(groups: dict[str, Any]) -> str:
+    return json.dumps(groups, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: a position in the matrix and a seed, resolved."""
+
+    experiment: str
+    title: str
+    matrix: dict[str, str]
+    seed: int
+    groups: dict[str, Any]
+    engine: str = field(default_factory=lambda: _native.engine_version())
+    number: int = 0
+    """Of the run in its sweep: what gives tables and figures the order of the files."""
+    given: dict[str, Any] = field(default_factory=dict)
+    """Of `groups` what the experiment sets; everything else has a default."""
+    plan_of: Callable[["Cell"], str] | None = None
+    """What an engine does with this cell, where that does not follow from `groups` alone."""
+
+    @property
+    def config(self) -> str:
+        """Canonical JSON, as the engine reads it; identical flows are one entry with their `count`."""
+        return _canonical(self.groups)
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of the resolved parameters, the seed, the engine version and the engine's plan, if it has one."""
+        plan = "" if self.plan_of is None else f"\n{self.plan_of(self)}"
+        return _digest(f"{self.engine}\n{self.config}{plan}")
+
+    @cached_property
+    def cell_key(self) -> str:
+        """Hash of the resolved parameters alone: that of all seeds, and of every version of the engine."""
+        return _digest(_canonical({key: value for key, value in self.groups.items() if key != "seed"}))
+
+    @property
+    def duration(self) -> int:
+        """Simulated time, ns."""
+        return int(self.groups["duration"])
+
+    @property
+    def flow_count(self) -> int:
+        """How many flows and sources of UDP are listed one by one."""
+        return sum(one["count"] for one in (*self.groups["flows"], *self.groups["udp"]))
+
+    def _seconds(self, sender: dict[str, Any]) -> float:
+        """How long a sender sends at most, s."""
+        stop: int = self.duration if sender["stop"] is None else min(sender["stop"], self.duration)
+        start: int = sender["start"]["min"]
+        return max(0.0, (stop - start) / 1e9)
+
+    def _arrivals(self, web: dict[str, Any]) -> float:
+        rate = self.groups["bottleneck"]["rate"]
+        return traffic.flows_per_second(web["arrivals"], rate) * self._seconds(web)
+
+    @property
+    def short_flow_count(self) -> float:
+        """How many short flows arrive, in the mean."""
+        return sum(map(self._arrivals, self.groups["web"]))
+
+    @property
+    def packets(self) -> float:
+        """About how many packets the run will take: what its cost is reckoned from.
+
+        Flows fill the link; short flows and UDP send what they send, even if it is more than the link carries.
+        """
+        changes = [self.groups["bottleneck"]["rate"], *(c["rate"] for c in self.groups["bottleneck"]["rate_changes"])]
+        link = float(max(changes)) * self.duration / 1e9 / (1514 * 8) if self.groups["flows"] else 0.0
+        sent = 0.0
+        for udp in self.groups["udp"]:
+            sent += udp["count"] * udp["rate"] * self._seconds(udp) / (8 * udp["size"])
+        for web in self.groups["web"]:
+            sent += self._arrivals(web) * traffic.mean_size(web["size"]) / self.groups["hosts"]["mss"]
+        return max(link, sent) + 1000 + 10 * (self.flow_count + self.short_flow_count)
+
+
+@dataclass(frozen=True)
+class _Resolved:
+    """A run, the same without overrides, and the numbers of the overrides that apply."""
+
+    cell: Cell
+    plain: dict[str, Any]
+    chosen: list[int]
+
+
+@dataclass(frozen=True)
+class _Condition:
+    path: keys.Path
+    values: tuple[Any, ...]  # canonical
+
+    def holds(self, groups: dict[str, Any]) -> bool:
+        """Whether every value at the path is one of those wanted."""
+        found = keys.get_path(groups, self.path)
+        return bool(found) and all(_comparable(value) in self.values for value in found)
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, dict):
+        at_once = value.keys() == {"min", "max"} and value["min"] == value["max"]
+        return value["min"] if at_once else value.get("name", value)
+    return value
+
+
+_Override = tuple[tuple[_Condition, ...], tuple[tuple[keys.Path, Any], ...]]  # when, set
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A checked experiment file."""
+
+    file: str
+    title: str
+    seeds: tuple[int, ...]
+    base: dict[str, Any]
+    matrix: keys.Matrix
+    overrides: tuple[_Override, ...]
+    settings: tuple[tuple[keys.Path, Any], ...]
+    files: Files
+    engine: str = ""
+    """Version of the engine that makes the runs; that of the simulator if empty."""
+    plan_of: Callable[[Cell], str] | None = None
+    """What the engine does with a cell, where that does not follow from its configuration alone: part of its key."""
+
+    @property
+    def name(self) -> str:
+        """File name without its ending."""
+        return Path(self.file).stem
+
+    def __len__(self) -> int:
+        return self.matrix.size * len(self.seeds)
+
+    def cell(self, index: int) -> Cell:
+        """Return the run at `index`, 0 to len - 1; raises InputError if it cannot be resolved."""
+        position, seed = divmod(index, len(self.seeds))
+        return self._resolve(self.matrix.position(position), self.seeds[seed])
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield every run, made as it is asked for."""
+        for position in self.matrix.positions():
+            first = self._resolve(position, self.seeds[0])
+            for seed in self.seeds:
+                yield replace(first, seed=seed, groups=first.groups | {"seed": seed})
+
+    def sample(self, most: int) -> list[Cell]:
+        """Return up to `most` runs, one drawn at random from each of as many equal parts; the same ones every time."""
+        parts = min(most, len(self))
+        ends = [len(self) * part // parts for part in range(parts + 1)]
+        draw = random.Random(0)
+        return [self.cell(draw.randrange(first, end)) for first, end in itertools.pairwise(ends)]
+
+    def _resolve(self, position: tuple[int, ...], seed: int) -> Cell:
+        return self._resolve_and_say(position, seed).cell
+
+    def _resolve_and_say(self, position: tuple[int, ...], seed: int) -> "_Resolved":
+        chosen: list[int] = []
+        try:
+            table = copy.deepcopy(self.base)
+            for _, path, value in self.matrix.settings(position):
+                keys.set_path(table, path, value)
+            self._set_last(table)
+            groups, given = schema.resolve_and_given(table, seed, self.files)
+            plain = groups
+            chosen = [n for n, (when, _) in enumerate(self.overrides) if all(one.holds(plain) for one in when)]
+            if chosen:
+                for path, value in itertools.chain.from_iterable(self.overrides[n][1] for n in chosen):
+                    keys.set_path(table, path, value)
+                self._set_last(table)
+                groups, given = schema.resolve_and_given(table, seed, self.files)
+        except InputError as error:
+            raise several([self._placed(one, position, chosen) for one in error.errors]) from None
+        labels = {key: label(value) for key, _, value in self.matrix.settings(position)}
+        engine = self.engine or _native.engine_version()
+        cell = Cell(self.name, self.title, labels, seed, groups, engine, given=given, plan_of=self.plan_of)
+        return _Resolved(cell, plain, chosen)
+
+    def _placed(self, error: InputError, position: tuple[int, ...], chosen: list[int]) -> InputError:
+        """Return an error of a run, said of what sets its key: a setting, an override, the matrix or else the file."""
+        try:
+            path = keys.parse_path(error.key)
+        except InputError:
+            return error.within(self.file)
+
+        def sets(other: keys.Path) -> bool:
+            return len(other) <= len(path) and keys.overlap(other, path)
+
+        if any(sets(one) for one, _ in self.settings):
+            return error.within("--set")
+        for number in reversed(chosen):
+            if any(sets(one) for one, _ in self.overrides[number][1]):
+                return error.within(self.file, f"override[{number}].set: ")
+        for axis, digit in zip(self.matrix.axes, position, strict=True):
+            if any(map(sets, axis.paths)):
+                return error.within(self.file, f'matrix."{axis.text}"[{digit}]: ')
+        return error.within(self.file)
+
+    def _set_last(self, table: dict[str, Any]) -> None:
+        for path, value in self.settings:
+            keys.set_path(table, path, value)
+        # a link has a trace or a rate: whoever sets one means it instead of the other
+        given = {path[1:]: value for path, value in self.settings if path[:1] == ("bottleneck",)}
+        replaced: tuple[str, ...] = ()
+        if given.get(("trace",), "none") != "none":
+            replaced = schema.WITHOUT_TRACE
+        elif ("rate",) in given:
+            replaced = ("trace",)
+        for key in replaced:
+            if (key,) not in given and isinstance(table.get("bottleneck"), dict):
+                table["bottleneck"].pop(key, None)
+
+    def faults(self, *, overrides: bool) -> Iterator[InputError]:
+        """Yield what is wrong with any value of any axis, and with all cells of a small matrix.
+
+        With `overrides`, each of them has to apply to some run.
+        """
+        origin, seed = (0,) * len(self.matrix.axes), self.seeds[0]
+        found: list[InputError] = []
+        first, error = self._tried(origin)
+        if error is not None:
+            found += error.errors
+        met = self._met(first.plain) if first is not None else set()
+        for number, axis in enumerate(self.matrix.axes):
+            seen = {} if first is None else {_digest(_canonical(first.plain)): 0}
+            for digit in range(1, len(axis.values)):
+                one, error = self._tried(_moved(origin, number, digit))
+                place = f'matrix."{axis.text}"[{digit}]'
+                if error is not None:
+                    known = {(one.key, str(one)) for one in found}
+                    new = [one for one in error.errors if (one.key, str(one)) not in known]
+                    found += [one if one.key.startswith(place) else one.within(self.file, f"{place}: ") for one in new]
+                if one is None or first is None:
+                    continue
+                met |= self._met(one.plain)
+                alike = seen.setdefault(_digest(_canonical(one.plain)), digit)
+                if alike != digit and self._equal_everywhere(number, alike, digit):
+                    values = [
+                        axis.values[n][0] if len(axis.keys) == 1 else list(axis.values[n]) for n in (alike, digit)
+                    ]
+                    same = f"{shown(values[0])} and {shown(values[1])} make the same run"
+                    found.append(Unfit(self.file, place, same, "values that differ"))
+        if found:
+            yield from found
+            return
+        unmet = set(range(len(self.overrides)))
+        for position in itertools.islice(self.matrix.positions(), CHECKED_AHEAD):
+            try:
+                run = self._resolve_and_say(position, seed)
+                self._check_times(run.cell)
+            except InputError as error:
+                yield from error.errors
+                return
+            unmet.difference_update(run.chosen)
+        if self.matrix.size > CHECKED_AHEAD:
+            # a condition holds for some value of an axis, or never
+            unmet = {n for n in unmet if not all((n, m) in met for m in range(len(self.overrides[n][0])))}
+        if unmet and overrides:
+            nothing, allowed = "no run meets this condition", "keys and values of some runs of the matrix"
+            yield Nothing(self.file, f"override[{min(unmet)}].when", nothing, allowed)
+
+    def _tried(self, position: tuple[int, ...]) -> "tuple[_Resolved | None, InputError | None]":
+        """Return the run at a position, or what is wrong with it."""
+        try:
+            found = self._resolve_and_say(position, self.seeds[0])
+            self._check_cell(found.cell)
+        except InputError as error:
+            return None, error
+        return found, None
+
+    def _met(self, plain: dict[str, Any]) -> set[tuple[int, int]]:
+        """Return the conditions that hold for a run, by the numbers of override and condition."""
+        every = ((n, m, one) for n, (when, _) in enumerate(self.overrides) for m, one in enumerate(when))
+        return {(n, m) for n, m, one in every if one.holds(plain)}
+
+    def _equal_everywhere(self, number: int, first: int, second: int) -> bool:
+        """Return whether two values of an axis make the same run in every cell, or in a sample of many."""
+        draw, size = random.Random(0), self.matrix.size
+        for index in range(size) if size <= _COMPARED else (draw.randrange(size) for _ in range(_COMPARED)):
+            position = self.matrix.position(index)
+            one, other = (self._resolve_and_say(_moved(position, number, n), self.seeds[0]) for n in (first, second))
+            if one.plain != other.plain:
+                return False
+        return True
+
+    def _check_times(self, cell: Cell) -> None:
+        """Refuse what begins or changes after the end of the run."""
+        groups = cell.groups
+        begins = {
+            f"{name}[{n}].start": one["start"]["min"] for name in schema.SENDERS for n, one in enumerate(groups[name])
+        }
+        begins |= {
+            f"bottleneck.rate_changes[{n}].at": c["at"] for n, c in enumerate(groups["bottleneck"]["rate_changes"])
+        }
+        for key, time in begins.items():
+            if time >= cell.duration:
+                found = f'"{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
+                raise OutOfRange(self.file, key, found, "a time before the end of the run")
+
+    def _check_cell(self, cell: Cell) -> None:
+        self._check_times(cell)
+        few = {name: [one | {"count": 1} for one in cell.groups[name]] for name in ("flows", "udp")}
+        try:
+            _native.check(Cell("", "", {}, cell.seed, cell.groups | few).config)
+        except ValueError as error:
+            raise of_engine(self.file, error) from None
+
+
+def _moved(position: tuple[int, ...], number: int, digit: int) -> tuple[int, ...]:
+    """Return `position` with axis `number` at `digit`."""
+    return (*position[:number], digit, *position[number + 1 :])
+
+
+def label(value: Any) -> str:
+    """Return a matrix value in few words: `cake(isolation=flowblind)`."""
+    match value:
+        case str():
+            return value
+        case list():
+            return " + ".join(map(label, value)) or "none"
+        case {"name": str(name), **rest}:
+            return name + (f"({', '.join(f'{k}={label(v)}' for k, v in rest.items())})" if rest else "")
+        case _:
+            return shown(value, 200).strip('"')
+
+
+def param_of(path: keys.Path) -> Param | None:
+    """Return the parameter that the end of `path` names, if the registry has one."""
+    known = registry()
+    last = path[-1]
+    if not isinstance(last, str):
+        return None
+    if len(path) > 1 and path[-2] in ("aqm", "cc"):
+        algorithms = known.aqm if path[-2] == "aqm" else known.cc
+        return next((a.params[last] for a in algorithms.values() if last in a.params), None)
+    if schema.PATH_KEYS.intersection(step for step in path[:-1] if isinstance(step, str)):
+        return next((stage.params[last] for stage in known.stage.values() if last in stage.params), None)
+    section = next((step for step in path[:-1] if step in known.sections), "run")
+    return known.sections[str(section)].get(last)
+
+
+def has_value(path: keys.Path) -> bool:
+    """Return whether the end of `path` names a value, and no table or list of them."""
+    return param_of(path) is not None or path[-1] in ("aqm", "cc", "name", "start", "count")
+
+
+def _condition(key: str, wanted: Any, where: str, files: Files) -> _Condition:
+    try:
+        if isinstance(wanted, dict) and "." not in key:
+            raise Unfit("", "", f"the key {_dotted(key, wanted)} is without quotes", _IN_QUOTES)
+        path = keys.parse_path(key)
+        param = param_of(path)
+        values = wanted if isinstance(wanted, list) else [wanted]
+        if not values:
+            raise Nothing("", "", "the list is empty", "at least one value")
+        if not has_value(path):
+            near = schema.nearest_key(path, {})
+            raise UnknownKey(
+                "", "", key, "it must be a key of a run, such as bottleneck.rate or flows[*].base_rtt", near
+            )
+        if path[-1] == "start":
+            values = [schema.canonical_start(value)["min"] for value in values]
+        elif param is not None:
+            values = [schema.canonical(param, value, files) for value in values]
+        elif any(not isinstance(value, str | int) for value in values):
+            raise WrongValue("", "", shown(wanted), "a name, or a list of names")
+    except InputError as error:
+        raise error.moved("", f'{where}."{key}"') from None
+    return _Condition(path, tuple(values))
+
+
+def _dotted(key: str, value: Any) -> str:
+    """Return the key that TOML reads as a table inside a table if it has no quotes."""
+    while isinstance(value, dict) and len(value) == 1:
+        (inner, value), *_ = value.items()
+        key = f"{key}.{inner}"
+    return one_line(key)
+
+
+def _override(table: schema.Override, where: str, files: Files) -> _Override:
+    for name, part in (("when", table.when), ("set", table.set)):
+        if not part:
+            raise Nothing("", f"{where}.{name}", "it has no key", "one or more")
+    sets = []
+    for key, value in table.set.items():
+        if isinstance(value, dict) and key in TABLES:
+            found = f"the key {_dotted(key, value)} is without quotes"
+            raise Unfit("", f"{where}.set", found, f"{_IN_QUOTES}; a table is never set as a whole")
+        try:
+            sets.append((keys.parse_path(key), value))
+        except InputError as error:
+            raise error.moved("", f"{where}.set") from None
+    when = tuple(_condition(key, value, f"{where}.when", files) for key, value in table.when.items())
+    return when, tuple(sets)
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Return key and value of `--set KEY=VALUE`; VALUE is TOML, or a string without quotes. Raises InputError."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise WrongValue("--set", "", shown(text), "KEY=VALUE, such as bottleneck.rate=40Mbit")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except (ValueError, RecursionError, KeyError):
+        return key.strip(), value.strip()
+
+
+def _own(value: Any, key: str = "") -> Any:
+    """Return a copy of what TOML could hold, in which no table is in two places: a key is set in one.
+
+    Of Python's other types, paths and bytes are text, tuples and arrays lists, numbers of numpy numbers.
+    """
+    match value:
+        case dict():
+            return {
+                _own_key(inner, key): _own(held, f"{key}.{inner}".removeprefix(".")) for inner, held in value.items()
+            }
+        case list() | tuple():
+            return [_own(held, f"{key}[{n}]") for n, held in enumerate(value)]
+        case bool() | None:
+            return value
+        case str() | int() | float():  # and what is derived from them
+            return next(kind(value) for kind in (str, int, float) if isinstance(value, kind))
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise WrongValue("", key, shown(value), "text, or bytes that are UTF-8") from None
+        case PurePath():
+            return str(value)
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        plain = value.tolist()
+        if type(plain) is not type(value):
+            return _own(plain, key)
+    found = f"{shown(value)} ({type(value).__name__})"
+    raise WrongValue("", key, found, "text, a number, true, false, a list or a table")
+
+
+def _own_key(key: Any, table: str) -> str:
+    if not isinstance(key, str):
+        raise WrongValue("", f"{table}: a key".removeprefix(": "), f"{shown(key)} ({type(key).__name__})", "text")
+    return key
+
+
+Settings = Mapping[str, Any] | Sequence[str] | None
+
+
+def _pairs(settings: Settings) -> list[tuple[str, Any]]:
+    """Return keys and values of settings, given as a table or as `KEY=VALUE`."""
+    if isinstance(settings, Mapping):
+        return [(key, _own(value)) for key, value in settings.items()]
+    if isinstance(settings, str):
+        raise WrongValue("", "overrides", shown(settings), 'a table, or a list such as ["bottleneck.rate=40Mbit"]')
+    return [parse_setting(text) for text in settings or []]
+
+
+def parse(table: dict[str, Any], file: str = "experiment", settings: Settings = None) -> Experiment:
+    """Return the experiment that a parsed TOML file describes; raises InputError, said of `file`."""
+    try:
+        return _parse(_own(table), file, _pairs(settings))
+    except InputError as error:
+        raise error if error.file else error.within(file) from None
+    except RecursionError:
+        raise Unreadable(file, "", "it has tables inside tables without end", "a file with a few levels") from None
+
+
+def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) -> Experiment:
+    if not table and not settings:
+        allowed = "an experiment, such as dumbbell list experiments names"
+        raise Unreadable("", "", "there is nothing in it", allowed)
+    found: list[InputError] = []
+    known = [*schema.Plan.model_fields, *schema.run_model().model_fields]
+    for key in [key for key in table if key not in known]:
+        found.append(UnknownKey("", key, shown(key), known, schema.nearest_key((key,), table)))
+        del table[key]
+    plan_keys = schema.Plan.model_fields
+    for number, (key, value) in enumerate(settings):
+        if key in (other for other, _ in settings[:number]):
+            raise Conflict("--set", "", f"two values of {shown(key)}", "each key once")
+        if key in plan_keys:
+            table[key] = value
+    plan, wrong = _plan(table)
+    found += wrong
+    axes = {key: list(values) for key, values in plan.matrix.items()}
+    last: list[tuple[keys.Path, Any]] = []
+    for key, value in settings:
+        if key in axes:
+            axes[key] = value if isinstance(value, list) else [value]
+        elif key not in plan_keys:
+            try:
+                last.append((keys.parse_path(key), value))
+            except InputError as error:
+                raise error.moved("--set", "") from None
+    if "matrix" in plan.model_fields_set and not axes:
+        found.append(Nothing("", "matrix", "it has no key", "one or more, each with its values"))
+    files = Files(Path(file).parent)
+    overrides = [
+        one
+        for number, each in enumerate(plan.override)
+        if (one := _kept(found, _override, each, f"override[{number}]", files)) is not None
+    ]
+    axes_read = [
+        axis_read
+        for key, values in axes.items()
+        if (axis_read := _kept(found, keys.parse_axis, key, values)) is not None
+    ]
+    product = keys.Matrix(tuple(axes_read))
+    for path, _ in last:
+        if axis := product.changed_by(path):
+            allowed = f"another key, or the whole axis, {axis.text}=[...]"
+            raise Conflict("--set", "", f"{keys.path_text(path)} and the matrix", allowed)
+    for number, (_, sets) in enumerate(overrides):
+        for path, _ in sets:
+            if axis := product.changed_by(path):
+                both = f'{keys.path_text(path)} and the matrix\'s "{axis.text}"'
+                found.append(Conflict("", f"override[{number}].set", both, "another key"))
+    experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, tuple(overrides), tuple(last), files)
+    # of a file that is not whole only what is there can be wrong, and settings may leave nothing to which one applies
+    rest = experiment.faults(overrides=not (settings or found))
+    found += [one for one in rest if not (wrong and isinstance(one, Missing | Nothing))]
+    if found := _plain(found):
+        raise several([one if one.file else one.within(file) for one in found])
+    return experiment
+
+
+def _plan(table: dict[str, Any]) -> tuple[schema.Plan, list[InputError]]:
+    """Take what describes the sweep out of a file; return it, and what is wrong with it, which is then left out."""
+    found: list[InputError] = []
+    given = {key: table.pop(key) for key in schema.Plan.model_fields if key in table}
+    matrix = given.get("matrix")
+    for key, value in list(matrix.items()) if isinstance(matrix, dict) else ():
+        if isinstance(value, dict):
+            dotted = _dotted(key, value)
+            found.append(
+                Unfit("", "matrix", f"the key {dotted} is without quotes", f'keys in quotes: "{dotted}" = [...]')
+            )
+    if not found:
+        try:
+            plan = schema.validate(schema.Plan, given)
+        except InputError as error:
+            found += error.errors
+        else:
+            assert isinstance(plan, schema.Plan)
+            return plan, []
+    return schema.Plan(), found
+
+
+def _kept(found: list[InputError], read: Callable[..., T], *args: Any) -> T | None:
+    """Return what `read` returns; if it raises an InputError, keep that among those `found`."""
+    try:
+        return read(*args)
+    except InputError as error:
+        found += error.errors
+        return None
+
+
+def _plain(found: list[InputError]) -> list[InputError]:
+    """Return errors without those that follow from others: what is missing where a key like it is unknown."""
+    meant = {one.nearest for one in found if isinstance(one, UnknownKey)}
+    return [one for one in found if not (isinstance(one, Missing | Nothing) and one.key in meant)]
+
+
+def read_toml(file: str | Path, kind: str = "an experiment file (TOML)", known: Iterable[str] = ()) -> dict[str, Any]:
+    """Return what a TOML file holds; raises InputError, said of `file`, which may be a misspelt name of `known`."""
+    name = str(file)
+    try:
+        with Path(file).open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+    except IsADirectoryError:
+        raise Unreadable(name, "", "this is a directory", kind) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        close = nearest(name, known) if isinstance(error, FileNotFoundError) else None
+        raise Unreadable(name, "", reason.lower(), f"{kind} that can be read", close) from None
+    if len(content) > MAX_FILE_BYTES:
+        raise Unreadable(
+            name, "", f"it has more than {MAX_FILE_BYTES >> 20} MiB", f"at most {MAX_FILE_BYTES >> 20} MiB"
+        )
+    try:
+        return tomllib.loads(places.decoded(content))
+    except UnicodeDecodeError as error:
+        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise Unreadable(name, "", "this is UTF-16", "TOML, which is UTF-8: save it as UTF-8") from None
+        raise Unreadable(name, f"byte {error.start}", "this is not UTF-8", "TOML, which is UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise _no_toml(name, content, str(error)) from None
+
+
+def _no_toml(name: str, content: bytes, said: str) -> InputError:
+    """Return the error for a text that is no TOML, with its place if `said` has one."""
+    text = places.decoded(content)
+    what, line, column = said, 0, 1
+    if match := re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", said, re.DOTALL):
+        what = match[1]
+        line, column = (int(match[2]), int(match[3])) if match[2] else (text.count("\n") + 1, 1)
+    error = Unreadable(name, "", f"this is no TOML: {what[:1].lower()}{what[1:]}")
+    if not line:
+        return error
+    begin = sum(len(one) + 1 for one in text.split("\n")[: line - 1])
+    return places.at(error, text, places.Span(begin + column - 1, begin + column))
+
+
+def load(file: str | Path, settings: Settings = None) -> Experiment:
+    """Return the experiment in `file`, with `KEY=VALUE` settings applied; raises InputError.
+
+    If there is no such file, `file` may name an experiment that comes with dumbbell, such as `sce/one-flow`.
+    """
+    path = file if Path(file).exists() else shipped.find(Path(file).as_posix()) or file
+    table = read_toml(path, known=shipped.experiments())
+    with places.told(path):
+        return parse(table, str(path), settings)
+
+
+def title(file: str | Path) -> str:
+    """Return the title of the experiment in `file`, unchecked; raises InputError."""
+    return one_line(str(read_toml(file).get("title", "")))

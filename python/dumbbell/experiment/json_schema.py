@@ -1,0 +1,353 @@
+"""The JSON Schema of experiment files, made from what the engine describes of itself."""
+
+import json
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any
+
+from dumbbell.experiment import file, schema, traffic, units
+from dumbbell.experiment.matrix import parse_path
+from dumbbell.experiment.registry import Algorithm, Param, registry
+
+LIMITS = (
+    "It accepts what `dumbbell run` accepts and refuses what `run` refuses, but for what JSON Schema cannot say: "
+    "values that contradict each other or the algorithm that the matrix sets, the same run twice, overrides that no "
+    "run meets or of what the matrix sets, times after the end of the run, an index beyond the list, more than a "
+    "million flows in all, the types of values in step, whole numbers written as 1.0, nan, and files of sizes or "
+    "traces that are missing. `run --dry-run` checks all of it."
+)
+SEED = 2**63 - 1
+MAX_WEB = 256  # of the engine (crates/dumbbell-sim/src/config.rs)
+_SPACE = "[ \\t]*"
+_INDEX = "\\[(\\*|[0-9]{1,7})\\]"
+
+Schema = dict[str, Any]
+
+
+def _any_case(word: str) -> str:
+    return "".join(f"[{c.lower()}{c.upper()}]" for c in word)
+
+
+def _unit_words(kind: str) -> dict[str, int]:
+    """Return regular expressions of the units of `kind`, and how large each is."""
+    sizes = units.UNITS[kind]
+    if kind == "rate":
+        return {f"{_any_case(unit)}(/s)?": size for unit, size in sizes.items()}
+    also = {"time": {"us": "[uµ]s"}, "size": {"kB": "[kK]B"}}[kind]
+    return {also.get(unit, unit): size for unit, size in sizes.items()}
+
+
+def _decimals(size: int) -> str:
+    """Return a regular expression of the fraction that a number of units of `size` may have."""
+    twos = (size & -size).bit_length() - 1
+    fives = next(n for n in range(64) if size % 5 ** (n + 1))
+    places = min(twos, fives) or twos
+    return f"(\\.[0-9]{{1,{places}}}0*)?" if places else "(\\.0+)?"
+
+
+def _expand(value: Fraction, *, up: bool, places: int = 12) -> tuple[str, str]:
+    """Return the digits of `value` ahead of the point and those behind it, without zeros at the ends."""
+    scaled = value * 10**places
+    whole = -(-scaled.numerator // scaled.denominator) if up else scaled.numerator // scaled.denominator
+    integer, fraction = divmod(whole, 10**places)
+    return str(integer) if integer else "", f"{fraction:0{places}d}".rstrip("0")
+
+
+def _beyond(digits: str, *, up: bool, rest: str) -> list[str]:
+    """Return regular expressions of digit strings that first differ from `digits` upwards (or downwards)."""
+    found = []
+    for place, digit in enumerate(digits):
+        others = range(int(digit) + 1, 10) if up else range(int(digit))
+        if others:
+            found.append(f"{digits[:place]}[{others[0]}-{others[-1]}]" + rest.format(n=len(digits) - place - 1))
+    return found
+
+
+def at_least(value: Fraction) -> str:
+    """Return a regular expression of the decimals that are not below `value`."""
+    whole, fraction = _expand(value, up=True)
+    found = [f"[1-9][0-9]{{{len(whole)},}}(\\.[0-9]+)?"]
+    found += [f"{part}(\\.[0-9]+)?" for part in _beyond(whole, up=True, rest="[0-9]{{{n}}}")]
+    behind = [*_beyond(fraction, up=True, rest="[0-9]*"), f"{fraction}[0-9]*"]
+    found.append(f"{whole}\\.({'|'.join(behind)})" if fraction else f"{whole}(\\.[0-9]+)?")
+    return f"0*({'|'.join(found)})"
+
+
+def at_most(value: Fraction) -> str:
+    """Return a regular expression of the decimals that are not above `value`."""
+    whole, fraction = _expand(value, up=False)
+    found = [f"[0-9]{{0,{len(whole) - 1}}}(\\.[0-9]+)?"] if whole else []
+    found += [f"{part}(\\.[0-9]+)?" for part in _beyond(whole, up=False, rest="[0-9]{{{n}}}")]
+    behind = [
+        *_beyond(fraction, up=False, rest="[0-9]*"),
+        *(fraction[:n] for n in range(1, len(fraction))),
+        f"{fraction}0*",
+    ]
+    found.append(f"{whole}(\\.({'|'.join(behind)}))?" if fraction else f"{whole}(\\.0*)?")
+    return f"0*({'|'.join(found)})"
+
+
+def _any_unit(parts: Iterable[str]) -> str:
+    return f"^{_SPACE}({'|'.join(parts)}){_SPACE}$"
+
+
+class _Definitions:
+    """What stands in `$defs`, each once."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Schema] = {}
+
+    def add(self, name: str, definition: Schema) -> Schema:
+        self.found.setdefault(name, definition)
+        return {"$ref": f"#/$defs/{name}"}
+
+    def quantity(self, kind: str, low: int | None, high: int | None) -> Schema:
+        """Return the schema of a time, rate or size from `low` to `high`."""
+        words = _unit_words(kind)
+        number = "[0-9]{1,30}"
+        pattern = _any_unit(f"{number}{_decimals(size)}{_SPACE}{word}" for word, size in words.items())
+        parts = [self.add(kind, {"type": "string", "pattern": pattern})]
+        for bound, regex, said in ((low, at_least, "from"), (high, at_most, "to")):
+            if bound:
+                pattern = _any_unit(f"{regex(Fraction(bound, size))}{_SPACE}{word}" for word, size in words.items())
+                parts.append(self.add(f"{kind}_{said}_{units.show(kind, bound)}", {"pattern": pattern}))
+        quantity = {"allOf": parts} if len(parts) > 1 else parts[0]
+        return quantity if low else {"anyOf": [quantity, {"const": 0}]}
+
+    def value(self, param: Param) -> Schema:
+        """Return the schema of what `schema.canonical` takes for `param`."""
+        found: Schema
+        low = 0 if param.min is None and param.kind != "float" else param.min
+        high = 2**64 - 1 if param.max is None and param.kind != "float" else param.max
+        if kind := schema.unit_kind(param):
+            found = self.quantity(kind, low, high)
+        elif param.kind == "arrivals":
+            found = self._arrivals()
+        elif param.kind == "sizes":
+            found = self._sizes()
+        elif param.kind == "trace":
+            found = {"type": "string"}
+        elif param.kind == "choice":
+            found = {"enum": list(param.choices)}
+        else:
+            limits = {"minimum": low, "maximum": high} if param.kind != "bool" else {}
+            found = {"type": {"int": "integer", "float": "number", "bool": "boolean"}[param.kind]}
+            found |= {key: value for key, value in limits.items() if value is not None}
+        return {"anyOf": [found, {"enum": ["none", None]}]} if param.optional else found
+
+    def described(self, param: Param) -> Schema:
+        """Return the same with description and default."""
+        doc = " ".join(part for part in (param.doc, f"Source: {param.source}." * bool(param.source)) if part)
+        if param.kind == "sizes":
+            default = traffic.written_sizes(param.default)
+        else:
+            as_text = schema.unit_kind(param) or param.kind == "arrivals" or param.default is None
+            default = schema.show_value(param, param.default) if as_text else param.default
+        return self.value(param) | {"description": doc, "default": default}
+
+    def _arrivals(self) -> Schema:
+        number = f"{_SPACE}[0-9]{{1,15}}(\\.[0-9]{{1,15}})?"
+        rest = f"{_SPACE}/{_SPACE}s({_SPACE}/{_SPACE}Mbit)?{_SPACE}$"
+        limit = f"^{_SPACE}{at_most(Fraction(traffic.MAX_ARRIVALS))}{_SPACE}/"
+        return {
+            "anyOf": [{"type": "string", "pattern": f"^{number}{rest}", "allOf": [{"pattern": limit}]}, {"const": 0}]
+        }
+
+    def _sizes(self) -> Schema:
+        size = self.quantity("size", 1, traffic.MAX_SIZE)
+        shape = {"type": "number", "minimum": traffic.SHAPES[0], "maximum": traffic.SHAPES[1]}
+        forms = ({"pareto": shape, "min": size, "max": size}, {"csv": {"type": "string"}})
+        return {"anyOf": [size, *(_table(form, required=list(form)) for form in forms)]}
+
+    def time(self) -> Schema:
+        return self.quantity("time", 0, schema.DAY)
+
+    def start(self) -> Schema:
+        ends = {"type": "array", "items": self.time(), "minItems": 2, "maxItems": 2}
+        return {"anyOf": [self.time(), _table({"uniform": ends}, required=["uniform"])]}
+
+    def algorithm(self, kind: str, algorithms: dict[str, Algorithm]) -> Schema:
+        """Return the schema of `aqm`, `cc` or a stage: a name, or a table with a name and parameters."""
+        tables = []
+        for algorithm in algorithms.values():
+            params = {name: self.described(param) for name, param in algorithm.params.items()}
+            table = _table({"name": {"const": algorithm.name}} | params, required=["name"])
+            table["description"] = f"{algorithm.title}. {algorithm.source}"
+            tables.append(self.add(f"{kind}_{algorithm.name}".replace("-", "_"), table))
+        return self.add(kind, {"anyOf": [{"enum": list(algorithms)}, *tables]})
+
+
+def _table(properties: dict[str, Schema], required: list[str] | None = None) -> Schema:
+    found = {"type": "object", "properties": properties, "additionalProperties": False}
+    return found | ({"required": required} if required else {})
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+class _Keys:
+    """Keys of a matrix, and what their values may be."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, list[Schema]] = {}
+
+    def add(self, key: str, value: Schema) -> None:
+        self.found.setdefault(key, []).append(value)
+
+    def patterns(self, value: Callable[[str, Schema], Schema | None]) -> dict[str, Schema]:
+        """Return `patternProperties`: what `value` makes of key and schema, keys that take the same together."""
+        keys: dict[str, list[str]] = {}
+        for key, of in self.found.items():
+            if (made := value(key, of[0] if len(of) == 1 else {"anyOf": of})) is not None:
+                keys.setdefault(json.dumps(made), []).append(key)
+        return {f"^{_SPACE}({'|'.join(alike)}){_SPACE}$": json.loads(made) for made, alike in keys.items()}
+
+    def any(self) -> str:
+        """Return a regular expression of every key: those that begin alike share their beginning."""
+        ends: dict[str, list[str]] = {}
+        for key in self.found:
+            start, dot, end = key.rpartition("\\.")
+            ends.setdefault(start + dot, []).append(end)
+        return "|".join(f"{start}({'|'.join(of)})" for start, of in ends.items())
+
+
+def _algorithm_keys(
+    keys: _Keys, place: str, whole: Schema, algorithms: dict[str, Algorithm], defs: _Definitions
+) -> None:
+    keys.add(place, whole)
+    keys.add(f"{place}\\.name", {"enum": list(algorithms)})
+    for algorithm in algorithms.values():
+        for name, param in algorithm.params.items():
+            if defs.value(param) not in keys.found.get(f"{place}\\.{name}", []):
+                keys.add(f"{place}\\.{name}", defs.value(param))
+
+
+def _has(section: str, inner: str = "") -> Schema:
+    """Return the schema of files whose matrix sets `section`, or `inner` within it."""
+    key = f"(^|,){_SPACE}{section}({inner})?{_SPACE}(,|$)"
+    return {"required": ["matrix"], "properties": {"matrix": {"not": {"propertyNames": {"not": {"pattern": key}}}}}}
+
+
+def _section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
+    """Return the schema of a table of the file; its keys go to `keys`."""
+    known = registry()
+    listed = name in schema.SENDERS
+    place = name + (_INDEX if listed else "")
+    fields: dict[str, Schema] = {}
+    for key, kind, algorithms in (("aqm", "aqm", known.aqm), ("cc", "cc", known.cc)):
+        if (kind == "aqm" and name == "bottleneck") or key in schema.SENDERS.get(name, ()):
+            fields[key] = defs.algorithm(kind, algorithms)
+            _algorithm_keys(keys, f"{place}\\.{key}", fields[key], algorithms, defs)
+    for key, where in schema.PATHS.get(name, {}).items():
+        stage = defs.algorithm("stage", known.stage)
+        fields[key] = _list(stage) | {"description": f"Stages {where}, in this order.", "default": []}
+        keys.add(f"{place}\\.{key}", _list(stage))
+        _algorithm_keys(keys, f"{place}\\.{key}{_INDEX}", stage, known.stage, defs)
+    if name == "bottleneck":
+        rate = defs.value(known.sections[name]["rate"])
+        change = {"at": defs.time(), "rate": rate}
+        changes = _list(defs.add("RateChange", _table(change, required=list(change))))
+        fields["rate_changes"] = changes | {"default": []}
+        keys.add(f"{place}\\.rate_changes", changes)
+        for key, value in change.items():
+            keys.add(f"{place}\\.rate_changes{_INDEX}\\.{key}", value)
+    for key, param in schema.described(name).items():
+        fields[key] = defs.described(param)
+        if key == "start":
+            fields[key] |= defs.start()
+            keys.add(f"{place}\\.start\\.uniform", defs.start()["anyOf"][1]["properties"]["uniform"])
+        keys.add(f"{place}\\.{key}", {k: v for k, v in fields[key].items() if k not in ("description", "default")})
+        if param.kind == "sizes":
+            for end in ("min", "max"):
+                keys.add(f"{place}\\.{key}\\.{end}", defs.quantity("size", 1, traffic.MAX_SIZE))
+            shape = {"type": "number", "minimum": traffic.SHAPES[0], "maximum": traffic.SHAPES[1]}
+            keys.add(f"{place}\\.{key}\\.pareto", shape)
+    one = defs.add(name.capitalize().removesuffix("s" if listed else ""), _table(fields))
+    keys.add(place, one)
+    if listed:
+        keys.add(name, _list(one))
+    limit = {"maxItems": MAX_WEB} if name == "web" else {}
+    return _list(one) | limit | {"default": []} if listed else one
+
+
+def _matrix(keys: _Keys) -> Schema:
+    one = f"{_SPACE}({keys.any()}){_SPACE}"
+    axis = {"type": "array", "minItems": 1}
+    in_step = {
+        f"^[^,]*(,[^,]*){{{n - 1}}}$": axis | {"items": {"type": "array", "minItems": n, "maxItems": n}}
+        for n in range(2, 9)
+    }
+    return {
+        "type": "object",
+        "minProperties": 1,
+        "description": "Key and its values; every combination is a run. Keys joined by commas take lists of values.",
+        "patternProperties": keys.patterns(lambda _, value: axis | {"items": value}) | in_step,
+        "propertyNames": {"pattern": f"^{one}(,{one})*$"},
+    }
+
+
+def _override(keys: _Keys) -> Schema:
+    def condition(key: str, value: Schema) -> Schema | None:
+        if not file.has_value(parse_path(key.replace(_INDEX, "[0]").replace("\\.", "."))):
+            return None
+        wanted = {"type": "string"} if key.endswith(("\\.aqm", "\\.cc")) else value
+        return {"anyOf": [wanted, {"type": "array", "items": wanted, "minItems": 1}]}
+
+    tables = {
+        "when": ("Keys and the value, or list of values, that each must have.", keys.patterns(condition)),
+        "set": (
+            "Keys and the value that each gets.",
+            keys.patterns(lambda key, value: None if key in file.TABLES else value),
+        ),
+    }
+    properties = {
+        key: {"type": "object", "minProperties": 1, "description": doc, "patternProperties": patterns}
+        | {"additionalProperties": False}
+        for key, (doc, patterns) in tables.items()
+    }
+    return _table(properties, required=["when", "set"])
+
+
+def file_schema() -> Schema:
+    """Return the JSON Schema of an experiment file; `LIMITS` says what it cannot say."""
+    defs, keys = _Definitions(), _Keys()
+    duration = registry().sections["run"]["duration"]
+    keys.add("duration", defs.value(duration))
+    sections = {name: _section(name, defs, keys) for name in ("bottleneck", "hosts", *schema.SENDERS, "record")}
+    seed = {"type": "integer", "minimum": 0, "maximum": SEED}
+    properties = {
+        "title": {"type": "string", "description": "Title of the experiment.", "default": ""},
+        "duration": defs.described(duration),
+        "seeds": _list(seed) | {"minItems": 1, "uniqueItems": True, "description": "Every run is made with each."},
+        **sections,
+        "matrix": _matrix(keys),
+        "override": _list(defs.add("Override", _override(keys))),
+    }
+    with_aqm = {"required": ["bottleneck"], "properties": {"bottleneck": {"required": ["aqm"]}}}
+    senders = [name for name, taken in schema.SENDERS.items() if "cc" in taken]
+    complete = [
+        {"anyOf": [with_aqm, _has("bottleneck", "\\.aqm(\\.name)?")]},
+        {"anyOf": [part for name in schema.SENDERS for part in (_some(name), _has(name))]},
+        *(
+            {
+                "anyOf": [
+                    {"properties": {name: {"items": {"required": ["cc"]}}}},
+                    _has(name, f"{_INDEX}(\\.cc(\\.name)?)?"),
+                ]
+            }
+            for name in senders
+        ),
+    ]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Experiment of dumbbell",
+        "description": LIMITS,
+        **_table(properties),
+        "allOf": complete,
+        "$defs": defs.found,
+    }
+
+
+def _some(name: str) -> Schema:
+    return {"required": [name], "properties": {name: {"minItems": 1}}}

@@ -1,0 +1,481 @@
+"""The typed schema of an experiment file, made from what the engine describes of itself."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import GenericAlias
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+)
+from pydantic_core import PydanticCustomError
+
+from dumbbell.errors import (
+    Conflict,
+    InputError,
+    Missing,
+    Nothing,
+    OutOfRange,
+    TooMany,
+    UnknownKey,
+    UnknownName,
+    WrongValue,
+    listed,
+    nearest,
+    several,
+    shown,
+)
+from dumbbell.experiment import link_trace, traffic, units
+from dumbbell.experiment.files import Files
+from dumbbell.experiment.matrix import Path, get_path, path_text
+from dumbbell.experiment.registry import Algorithm, Param, registry
+
+MAX_FLOWS = 1_000_000
+DAY = 86_400 * 10**9
+
+
+def _complaint(error: InputError) -> PydanticCustomError:
+    return PydanticCustomError("dumbbell", "{error}", {"error": error})
+
+
+def unit_kind(param: Param) -> str | None:
+    """Return "time", "rate" or "size" if values of `param` need a unit."""
+    if param.kind in ("time", "rate"):
+        return param.kind
+    return "size" if param.kind == "int" and param.unit == "bytes" else None
+
+
+def show_value(param: Param, value: Any) -> str:
+    """Return a canonical value as it would stand in an experiment file, without quotes."""
+    kind = unit_kind(param)
+    if value is None:
+        return "none"
+    if param.kind == "arrivals":
+        return traffic.show_arrivals(value)
+    if param.kind == "sizes":
+        return traffic.show_sizes(value)
+    if param.kind == "trace":
+        return link_trace.show(value)
+    return units.show(kind, value) if kind else shown(value, 200).strip('"')
+
+
+def allowed_values(param: Param) -> str | tuple[str, ...]:
+    """Return what `param` takes, in words or as a list of words."""
+    none = ("none",) if param.optional else ()
+    match param.kind:
+        case "bool":
+            return ("true", "false", *none)
+        case "choice":
+            return (*param.choices, *none)
+        case _:
+            thing = {"time": "a time", "rate": "a rate", "float": "a number"}.get(param.kind, "an integer")
+            low, high = param.min, param.max
+            if low is None and high is None and param.kind == "int":
+                low, high = 0, 2**64 - 1
+            limits = [f"from {show_value(param, low)}"] if low is not None else []
+            limits += [f"to {show_value(param, high)}"] if high is not None else []
+            allowed = " ".join([thing, *limits])
+    return f"{allowed}, or none" if param.optional else allowed
+
+
+def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
+    """Return `value`, as written in a file, in canonical form; InputError without file and key if it cannot be.
+
+    `files` reads the files that it names.
+    """
+    if param.optional and (value is None or (value == "none" and "none" not in param.choices)):
+        return None
+
+    def wrong(kind: type[InputError] = WrongValue) -> InputError:
+        return kind("", "", shown(value), allowed_values(param))
+
+    if param.kind == "arrivals":
+        return traffic.parse_arrivals(value)
+    if param.kind == "sizes":
+        return traffic.parse_sizes(value, files)
+    if param.kind == "trace":
+        return link_trace.parse(value, files)
+    kind = unit_kind(param)
+    if kind:
+        result: Any = units.parse(kind, value)
+    elif param.kind == "choice":
+        if value not in param.choices:
+            raise wrong()
+        return value
+    elif param.kind == "bool":
+        if not isinstance(value, bool):
+            raise wrong()
+        return value
+    elif param.kind == "int":
+        if type(value) is not int:
+            raise wrong()
+        result = value
+    else:
+        if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300 or math.isnan(value):
+            raise wrong()
+        result = float(value)
+    low = 0 if param.min is None and param.kind != "float" else param.min
+    high = 2**64 - 1 if param.max is None and param.kind != "float" else param.max
+    if (low is not None and result < low) or (high is not None and result > high):
+        raise wrong(OutOfRange)
+    return result
+
+
+Parse = Callable[[Any, Files | None], Any]
+
+
+def _checked(parse: Parse) -> Any:
+    """Return the type of values that `parse` accepts and makes canonical."""
+
+    def validate(value: Any, info: ValidationInfo) -> Any:
+        try:
+            return parse(value, info.context)
+        except InputError as error:
+            raise _complaint(error) from None
+
+    return Annotated[Any, PlainValidator(validate)]
+
+
+class Section(BaseModel):
+    """A table of an experiment file: unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def _fields(params: dict[str, Param], *, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    def field(param: Param) -> Any:
+        default = Field(default_factory=lambda: param.default)
+        return (_checked(lambda value, files: canonical(param, value, files)), default)
+
+    return {name: field(param) for name, param in params.items() if name not in without}
+
+
+def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
+    """Return the type of `aqm`, `cc` and stages of a path: a name, or a table with a name and parameters."""
+    models = []
+    for algorithm in algorithms.values():
+        fields = {"name": (Literal[algorithm.name], ...)} | _fields(algorithm.params)
+        name = f"{what}_{algorithm.name}".replace("-", "_")
+        models.append(create_model(name, __base__=Section, __doc__=f"{algorithm.title}. {algorithm.source}", **fields))
+    names = list(algorithms)
+
+    def by_name(value: Any) -> Any:
+        table = {"name": value} if isinstance(value, str) else value
+        if not isinstance(table, dict):
+            raise _complaint(WrongValue("", "", shown(value), f"a name, or a table with a name: {listed(names)}"))
+        name = table.get("name")
+        if name not in names:
+            key = "" if isinstance(value, str) else ".name"
+            if name is None:
+                raise _complaint(Missing("", key, names))
+            raise _complaint(UnknownName("", key, shown(name), names, what=what))
+        return table
+
+    union: Any = Union[tuple(models)]  # noqa: UP007  built at run time
+    if len(models) > 1:
+        union = Annotated[union, Field(discriminator="name")]
+    return Annotated[union, BeforeValidator(by_name)]
+
+
+_TIME = Param("time", "time", False, "", 0, 0, DAY, (), "", "")
+START = Param(
+    "start", "time", False, "", 0, 0, DAY, (), 'When it starts: a time, or { uniform = ["0s", "1s"] } to draw one.', ""
+)
+COUNT = Param("count", "int", False, "", 1, 1, MAX_FLOWS, (), "How many there are of it.", "")
+# sections whose entries send, and what they take beside the keys that the engine describes
+SENDERS = {"flows": ("cc", "start", "count"), "web": ("cc", "start"), "udp": ("start", "count")}
+# lists of stages that packets or acknowledgements pass, and where they lie
+PATHS = {
+    "flows": {"path": "between the sender and the bottleneck", "ack_path": "between the receiver and the sender"},
+    "web": {"path": "between the sender and the bottleneck", "ack_path": "between the receiver and the sender"},
+    "udp": {"path": "between the sender and the bottleneck"},
+    "bottleneck": {"path": "right ahead of the queue, for all packets", "behind": "behind the link, for all packets"},
+}
+PATH_KEYS = frozenset(key for keys in PATHS.values() for key in keys)
+
+
+def described(section: str) -> dict[str, Param]:
+    """Return what a table of the experiment file takes, but for queue disciplines and congestion controls."""
+    own = {param.name: param for param in (START, COUNT) if param.name in SENDERS.get(section, ())}
+    return own | registry().sections[section]
+
+
+def profile_lines(name: str) -> list[str]:
+    """Return what a profile of hosts sets, `key = value [source]` a line."""
+    known, profile = registry(), registry().profiles[name]
+    values = {key: show_value(known.sections["hosts"][key], value) for key, value in profile.hosts.items()}
+    for cc, params in profile.cc.items():
+        values |= {f"{cc}.{key}": show_value(known.cc[cc].params[key], value) for key, value in params.items()}
+    lines = [f"{key} = {value} [{profile.sources[key]}]" for key, value in values.items()]
+    return lines or ["the defaults"]
+
+
+def canonical_start(value: Any) -> dict[str, int]:
+    """Return the earliest and latest start of a flow, ns; InputError without file and key."""
+    if isinstance(value, dict):
+        allowed = 'a time, or { uniform = ["0s", "1s"] }'
+        ends = value.get("uniform")
+        if set(value) != {"uniform"} or not isinstance(ends, list) or len(ends) != 2:
+            raise WrongValue("", "", shown(value), allowed)
+        first, last = (canonical(_TIME, end) for end in ends)
+        if first > last:
+            raise WrongValue("", "", shown(value), "an earliest time that is not after the latest")
+        return {"min": first, "max": last}
+    start = canonical(_TIME, value)
+    return {"min": start, "max": start}
+
+
+def _model(name: str, fields: dict[str, Any]) -> Any:
+    return create_model(name, __base__=Section, **fields)
+
+
+@cache
+def run_model() -> type[Section]:
+    """Return the model of one run: everything in an experiment file that the engine sees."""
+    sections = registry().sections
+    rate = _fields(sections["bottleneck"])["rate"][0]
+    change = _model("RateChange", {"at": (_fields({"at": _TIME})["at"][0], ...), "rate": (rate, ...)})
+    aqm = {"aqm": (_algorithm_type("aqm", registry().aqm), ...), "rate_changes": (GenericAlias(list, change), [])}
+    stage = _algorithm_type("stage", registry().stage)
+
+    def paths(section: str) -> dict[str, Any]:
+        return {key: (GenericAlias(list, stage), []) for key in PATHS.get(section, ())}
+
+    bottleneck = _model("Bottleneck", aqm | paths("bottleneck") | _fields(sections["bottleneck"]))
+    own = {
+        "cc": (_algorithm_type("cc", registry().cc), ...),
+        "start": (
+            _checked(lambda value, _: canonical_start(value)),
+            Field(default_factory=lambda: {"min": 0, "max": 0}),
+        ),
+        **_fields({"count": COUNT}),
+    }
+    senders: dict[str, Any] = {}
+    for name, taken in SENDERS.items():
+        fields = {key: own[key] for key in taken} | paths(name) | _fields(sections[name])
+        one = _model(name.capitalize().removesuffix("s"), fields)
+        senders[name] = (GenericAlias(list, one), [])
+    record = _model("Record", _fields(sections["record"]))
+    hosts = _model("Hosts", _fields(sections["hosts"]))
+    parts = {
+        "bottleneck": (bottleneck, ...),
+        "hosts": (hosts, Field(default_factory=hosts)),
+        **senders,
+        "record": (record, Field(default_factory=record)),
+    }
+    model: type[Section] = _model("Run", _fields(sections["run"], without=("seed",)) | parts)
+    return model
+
+
+def _seeds(value: Any, _: object = None) -> list[int]:
+    good = isinstance(value, list) and value and all(type(seed) is int and 0 <= seed < 2**63 for seed in value)
+    if not good or len(set(value)) != len(value):
+        raise WrongValue("", "", shown(value), "a list of different integers of 0 or more, such as [1, 2, 3]")
+    return list(value)
+
+
+def _string(value: Any, _: object = None) -> str:
+    if not isinstance(value, str):
+        raise WrongValue("", "", shown(value), "a string")
+    return value
+
+
+_Seeds = _checked(_seeds)
+_String = _checked(_string)
+
+
+class Override(Section):
+    """Other values for some cells of the matrix."""
+
+    when: dict[str, Any]
+    set: dict[str, Any]
+
+
+class Plan(Section):
+    """The keys of an experiment file that describe the sweep rather than a run."""
+
+    title: _String = ""  # type: ignore[valid-type]
+    seeds: _Seeds = [1]  # type: ignore[valid-type]
+    matrix: dict[str, list[Any]] = {}
+    override: list[Override] = []
+
+
+def validate(model: type[Section], table: dict[str, Any], files: Files | None = None) -> Section:
+    """Return `table` as a `model`; InputError without file if it does not fit, of every key that is wrong."""
+    try:
+        return model.model_validate(table, context=files)
+    except ValidationError as error:
+        found = [_told(one, table) for one in error.errors(include_url=False)]
+    raise several(found)
+
+
+def _told(one: Any, table: dict[str, Any]) -> InputError:
+    """Return an error of pydantic as one of ours."""
+    steps = _steps(one["loc"])
+    key = path_text(steps)
+    match one["type"]:
+        case "dumbbell":
+            error: InputError = one["ctx"]["error"]
+            return error.moved("", (key + error.key).removeprefix("."))
+        case "missing":
+            return Missing("", key, _missing(str(steps[-1])))
+        case "extra_forbidden":
+            return UnknownKey("", key, shown(steps[-1]), _names(steps[:-1], table), nearest_key(steps, table))
+        case "list_type":
+            return WrongValue("", key, shown(one["input"]), "a list")
+        case "dict_type" | "model_type" | "model_attributes_type":
+            return WrongValue("", key, shown(one["input"]), "a table")
+    return WrongValue("", key, shown(one["input"]), one["msg"])
+
+
+def _steps(loc: tuple[str | int, ...]) -> Path:
+    """Return the place of an error without the names of the models that pydantic puts in."""
+    tags = {"aqm": registry().aqm, "cc": registry().cc} | dict.fromkeys(PATH_KEYS, registry().stage)
+    owner: str = ""  # what the names of algorithms that come next belong to
+    steps: list[str | int] = []
+    for part in loc:
+        if isinstance(part, int):
+            steps.append(part)
+        elif part in tags.get(owner, ()):
+            owner = ""
+        else:
+            steps.append(part)
+            owner = part
+    return tuple(steps)
+
+
+def _missing(name: str) -> str | list[str]:
+    algorithms = {"aqm": registry().aqm, "cc": registry().cc}
+    tables = {"bottleneck": "a table", "when": "a table", "set": "a table"}
+    return list(algorithms[name]) if name in algorithms else tables.get(name, "a value")
+
+
+def _names(table: Path, given: dict[str, Any]) -> list[str]:
+    """Return the keys of a table of an experiment file; those of an algorithm are of the one that is `given` there."""
+    owner = next((step for step in reversed(table) if isinstance(step, str)), "")
+    algorithms = {"aqm": registry().aqm, "cc": registry().cc} | dict.fromkeys(PATH_KEYS, registry().stage)
+    if owner in algorithms:
+        known = algorithms[owner]
+        named = next((one.get("name") if isinstance(one, dict) else one for one in get_path(given, table)), None)
+        some = [known[named]] if isinstance(named, str) and named in known else known.values()
+        return list(dict.fromkeys(["name", *(name for one in some for name in one.params)]))
+    match owner:
+        case "":
+            return [*Plan.model_fields, *run_model().model_fields]
+        case "rate_changes":
+            return ["at", "rate"]
+        case "override":
+            return list(Override.model_fields)
+        case "bottleneck":
+            own = ["aqm", "rate_changes"]
+        case _:
+            own = list(SENDERS.get(owner, ()))
+    return list(dict.fromkeys([*own, *PATHS.get(owner, ()), *registry().sections.get(owner, ())]))
+
+
+def nearest_key(path: Path, given: dict[str, Any]) -> str | None:
+    """Return the key of an experiment file that an unknown one is most likely a misspelling of: here, or elsewhere.
+
+    `given` is the file: keys of algorithms are those of the algorithm that it names.
+    """
+    table, word = path[:-1], str(path[-1])
+    inside = [(*table, step) for step in ("aqm", "cc") if step in _names(table, given)]
+    if close := _nearest_in([table], word, given, 0.75) or _nearest_in(inside, word, given, 0.75):
+        return close
+    tops: list[Path] = [(), ("bottleneck",), ("hosts",), ("record",), *((name, 0) for name in SENDERS)]
+    elsewhere = [*tops, *((*one, step) for one in tops for step in ("aqm", "cc") if step in _names(one, given))]
+    return _nearest_in(elsewhere, word, given, 0.8) or _nearest_in([table, *inside], word, given, 0.5)
+
+
+def _nearest_in(tables: Sequence[Path], word: str, given: dict[str, Any], cutoff: float) -> str | None:
+    """Return the key of some tables whose last name is nearest to `word`, if one is near enough."""
+    found: dict[str, str] = {}
+    for table in tables:
+        for name in _names(table, given):
+            found.setdefault(name, path_text((*table, name)))
+    close = nearest(word, found, cutoff)
+    return found[close] if close else None
+
+
+def resolve(table: dict[str, Any], seed: int, files: Files | None = None) -> dict[str, Any]:
+    """Return the canonical form of a run whose `flows` and `udp` still have their `count`.
+
+    Every key is present, times are integer ns, rates integer bit/s and sizes integer bytes; keys of hosts and
+    congestion controls that `table` does not set have the values of the hosts' profile. `files` reads the
+    files that it names. Raises InputError.
+    """
+    return resolve_and_given(table, seed, files)[0]
+
+
+def resolve_and_given(
+    table: dict[str, Any], seed: int, files: Files | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what `resolve` does, and of it only the keys that `table` sets, in the same tables and lists.
+
+    A profile of hosts and a version of an algorithm that `table` names set what `describe` says of them.
+    """
+    model: Any = validate(run_model(), table, files)
+    run: dict[str, Any] = model.model_dump()
+    count = sum(one["count"] for one in (*run["flows"], *run["udp"]))
+    if count > MAX_FLOWS:
+        raise TooMany("", "flows", f"{count} flows and sources of UDP", f"at most {MAX_FLOWS}")
+    if count == 0 and not run["web"]:
+        raise Nothing("", "flows", "nothing sends", "one [[flows]], [[web]] or [[udp]] or more")
+    for web, one in zip(model.web, run["web"], strict=True):
+        one["size"] = web.size  # the same list for all runs, however long it is
+    _apply_trace(model.bottleneck.model_fields_set, run["bottleneck"])
+    given: dict[str, Any] = model.model_dump(exclude_unset=True, exclude={"web": {"__all__": {"size"}}})
+    given = {"hosts": {}, "flows": [], "web": [], "udp": []} | given
+    _apply_profile(run, given)
+    return run | {"seed": seed}, given
+
+
+WITHOUT_TRACE = ("rate", "shaper", "burst", "rate_changes")  # of a bottleneck
+
+
+def _apply_trace(given: set[str], bottleneck: dict[str, Any]) -> None:
+    """Make the rate of a bottleneck with a trace that of the trace; InputError if a key is `given` that it replaces."""
+    trace = bottleneck["trace"]
+    if trace is None:
+        return
+    for key in WITHOUT_TRACE:
+        if key in given and bottleneck[key] != []:
+            allowed = "one of the two: the trace says when the link sends, and its mean rate is the rate"
+            raise Conflict("", f"bottleneck.{key}", f"{key} and trace", allowed)
+    bottleneck["rate"] = link_trace.mean_rate(trace["schedule"])
+
+
+def _apply_profile(run: dict[str, Any], given: dict[str, Any]) -> None:
+    """Give keys of `run` that are not `given` the values of the hosts' profile, then those of the algorithm's version.
+
+    They count as given if the profile or the version is.
+    """
+    known = registry()
+    profile = known.profiles[run["hosts"]["profile"]]
+    named = "profile" in given["hosts"]
+    _fill(run["hosts"], given["hosts"], profile.hosts, named=named)
+    for own, one in zip((*given["flows"], *given["web"]), (*run["flows"], *run["web"]), strict=True):
+        _fill(one["cc"], own["cc"], profile.cc.get(one["cc"]["name"], {}), named=named)
+        _apply_version(one["cc"], own["cc"], known.cc)
+    _apply_version(run["bottleneck"]["aqm"], given["bottleneck"]["aqm"], known.aqm)
+
+
+def _apply_version(config: dict[str, Any], given: dict[str, Any], algorithms: dict[str, Algorithm]) -> None:
+    algorithm = algorithms[config["name"]]
+    _fill(config, given, algorithm.of_version(config), named=next(iter(algorithm.params), "") in given)
+
+
+def _fill(config: dict[str, Any], given: dict[str, Any], values: dict[str, Any], *, named: bool) -> None:
+    """Set the `values` that are not given; if whatever sets them is `named`, they are given too."""
+    missing = {key: value for key, value in values.items() if key not in given}
+    config |= missing
+    if named:
+        given |= missing

@@ -1,0 +1,100 @@
+"""Results beside published ones as figures: errors as heat maps, or both as lines over the base RTT."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from dumbbell.errors import UnknownName
+
+if TYPE_CHECKING:
+    from dumbbell.figures import Picture
+    from dumbbell.published.compare import Comparison
+
+MOST_MAPS = 200  # of errors: all pairs of congestion controls of a draft
+
+
+def pairs(compared: Comparison, metric: str) -> tuple[pl.DataFrame, str]:
+    """Return one row a compared figure of `metric`, with what tells its cell apart, and what the error is called."""
+    found = [p for p in compared.pairs if p.figure.metric == metric and not math.isnan(p.error)]
+    if not found:
+        known = sorted({p.figure.metric for p in compared.pairs})
+        raise UnknownName(
+            "--value", "", metric, known or "the reference has no cell that a run answers", what="measure"
+        )
+    cells = [dict(p.figure.cell) for p in found]
+    others = [c for c in dict.fromkeys(key for cell in cells for key in cell) if c not in _PLACE]
+    unlike = [c for c in others if len({cell.get(c) for cell in cells}) > 1]
+    rows = []
+    for pair, cell in zip(found, cells, strict=True):
+        flows = "+".join(cell[c] for c in ("cc1", "cc2") if cell.get(c))
+        flow = f"flow {pair.figure.flow}" if cell.get("cc2") and pair.figure.flow else ""
+        values = (cell["rate_mbit"], cell["delay_ms"], pair.simulated, pair.figure.value, pair.error)
+        rows.append((flows, *(cell.get(c) for c in unlike), flow, *values))
+    measured = ["rate_mbit", "delay_ms", "simulated", "published", "error"]
+    frame = pl.DataFrame(rows, schema=["flows", *unlike, "flow", *measured], orient="row", infer_schema_length=None)
+    texts = [name for name in ("flows", *unlike, "flow") if frame[name].dtype == pl.String]
+    # in the order of the reference
+    enums = [pl.col(name).cast(pl.Enum(frame[name].drop_nulls().unique(maintain_order=True))) for name in texts]
+    frame = frame.with_columns(enums)
+    place = [name for name in frame.columns if name not in ("seconds", "simulated", "published", "error")]
+    if "seconds" in frame.columns and frame.select(*place, "seconds").n_unique() == frame.select(place).n_unique():
+        frame = frame.drop("seconds")  # how long a run is follows from the rest
+    return frame, found[0].score
+
+
+_PLACE = ("cc1", "cc2", "rate_mbit", "delay_ms")
+
+
+def _facets(frame: pl.DataFrame) -> list[str]:
+    """Return the columns ahead of the measured ones that tell panels apart."""
+    ahead = frame.columns[: frame.columns.index("rate_mbit")]
+    return [name for name in ahead if frame[name].n_unique() > 1] or ahead[:1]
+
+
+_BAR = 6.0  # per cent, at which colours end: what a mean RTT may be off in docs/validation.md, so that white agrees
+
+
+def errors(frame: pl.DataFrame, score: str) -> Picture:
+    """Return heat maps of errors in per cent, rate by base RTT, from `pairs`; `score` says what an error is."""
+    from dumbbell import figures
+
+    signed = figures.printed(re.sub(r"\|(.*)\|", r"(\1)", score))
+    signed = signed.replace("sim ", "simulated ").replace("pub", "reference")
+    facets = _facets(frame)
+    return figures.heat(
+        frame.with_columns(pl.col("error") * 100),
+        "delay_ms",
+        "rate_mbit",
+        "error",
+        limit=_BAR,
+        facet=facets,
+        most_panels=MOST_MAPS,
+        columns=min(4, frame.select(facets).n_unique()),
+        x_label="base RTT, ms",
+        y_label="rate, Mbit/s",
+        label=f"{signed}, %",
+        title=f"colours end at {_BAR:g} %; hatched: nothing to compare",
+    )
+
+
+def both(frame: pl.DataFrame, metric: str) -> Picture:
+    """Return lines over the base RTT, simulated beside published."""
+    from dumbbell import figures
+
+    label = {"rtt_ms": "mean RTT, ms", "jain": "Jain's index"}.get(
+        metric, metric.removesuffix("_mbit") + ", Mbit/s" * ("mbit" in metric)
+    )
+    return figures.lines(
+        frame,
+        "delay_ms",
+        "simulated",
+        by="rate_mbit",
+        facet=_facets(frame),
+        reference="published",
+        x_label="base RTT, ms",
+        y_label=label,
+    )

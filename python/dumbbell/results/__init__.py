@@ -1,0 +1,18 @@
+"""Results files and what can be asked of them.
+
+`store` is the file, `results` its reader: which runs, which keys, which frames. `selecting` has the grammar of
+`--where`, `columns` every measure, `aggregate` means over seeds, `tables` their text, `diff` compares two sets of
+runs, `salvage` saves damaged files.
+"""
+
+from typing import TYPE_CHECKING
+
+from dumbbell.lazy import names_of
+
+if TYPE_CHECKING:
+    from dumbbell.results.results import Results as Results
+else:
+    __getattr__ = names_of(
+        __name__,
+        {"Results": "results"},
+    )

@@ -1,0 +1,567 @@
+"""What differs between two results, or between the values of a key: every measure, its interval, how sure, how large.
+
+The same cells are held against each other; cells of other settings if their matrices give them the same values, which
+is then said. Where both have the same seeds, the differences are taken seed by seed
+(common random numbers); otherwise the means are compared with Welch's test. Over several cells, relative differences
+are averaged for each seed, and the interval is over seeds: cells of one sweep draw from the same seeds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from scipy.special import stdtr
+
+from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName
+from dumbbell.experiment import matrix
+from dumbbell.results import dimensions as dims
+from dumbbell.results import selecting
+from dumbbell.results.aggregate import students, times
+from dumbbell.results.columns import COLUMNS, axis_label
+from dumbbell.results.results import PARTS, Results
+from dumbbell.results.tables import NARROW, aligned, bins_note, number
+
+_FAMILY = 0.05  # the chance that a comparison of equals says "different"
+_MOST_ROWS = 20
+_MOST_SETTINGS, _LONGEST = 6, 40  # settings that are listed, and characters of one
+# what a run has done rather than measured, and what it was given
+_LEFT_OUT = ("events", "short_flows_kept", "start_s", "class", "flows")
+_TABLES = ("runs", "flows", "classes")
+
+
+@dataclass
+class Diff:
+    """What differs. `frame` has a row for each cell, measure and part, `measures` one for each measure and part.
+
+    Columns: `a`, `b` (means), `difference` (b - a) and, of one cell, `half` of its 95 % interval; `change`
+    (difference / a) with `change_low` and `change_high`; `n` (pairs of seeds, or seeds of the smaller side); `p`; and
+    `differs`: for sure, all comparisons together. `resolution` is the width of the histogram's bin from which values
+    are read, null if they are exact: of one cell in the unit of the measure, over several its mean share of the value.
+    """
+
+    names: tuple[str, str]
+    frame: pl.DataFrame
+    measures: pl.DataFrame
+    lines: list[str]
+
+    @property
+    def different(self) -> bool:
+        """Whether anything differs more than chance explains."""
+        return bool(self.frame["differs"].any() or self.measures["differs"].any())
+
+    def markdown(self, *, cells: bool = False) -> str:
+        """Return what was compared, the ranking as a table, and the verdict."""
+        rows = self.frame if cells else self.measures
+        differ = rows.filter("differs")
+        parts = ["\n".join(self.lines)]
+        shown = differ.head(_MOST_ROWS)
+        if shown.height:
+            header, body = _rows(shown, self.names, cells=cells)
+            parts.append(aligned(header, body, words=(0, 1, 2) if cells else (0, 1)))
+            parts += bins_note(text for row in body for text in row)
+        if differ.height > shown.height:
+            parts.append(f"{differ.height - shown.height} more differ (--csv has all).")
+        if not cells and (opposite := _opposite(shown)):
+            parts.append(
+                f"The means A and B of {', '.join(opposite)} change the other way than the mean change of a cell: each"
+                " cell has the same weight in the mean change, while cells with large values dominate A and B"
+                " (--cells lists them)."
+            )
+        return "\n\n".join([*parts, self._verdict()])
+
+    def _verdict(self) -> str:
+        count = self.frame.height
+        if not self.different:
+            same = self.frame.filter(pl.col("difference") == 0).height
+            if same == count:
+                return f"No difference: all {count} compared figures are equal."
+            smallest = min(self.frame["p"].drop_nulls().to_list(), default=None)
+            sure = "" if smallest is None else f"; smallest p {smallest:.2g}, which {count} comparisons give by chance"
+            return f"No difference: {same} of {count} compared figures are equal, the others within chance{sure}."
+        cells = self.frame.filter("differs")["pair"].n_unique()
+        measures = int(self.measures["differs"].sum())
+        more = "" if measures else " (--cells lists them)"
+        return (
+            f"Different: {_count(measures, 'measure')} over all cells; single figures in {_count(cells, 'cell')}{more}."
+        )
+
+    def __repr__(self) -> str:
+        return self.markdown()
+
+
+def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[list[str], list[list[str]]]:
+    several = not cells and rows["cells"].max() != 1
+    header = [*(["cell"] if cells else []), "measure", "of", *names]
+    header += ["mean change of a cell", "95 % interval"] if several else ["difference", "95 % interval", "change"]
+    header += ["n"] + ["cells that differ"] * several
+    body = []
+    for row in rows.iter_rows(named=True):
+        nothing = row["a"] == 0  # a change of nothing has no size; cells where both are nothing would give it one
+        change = "-" if nothing or row["change"] is None else percent(row["change"])
+        whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
+        line = [
+            axis_label(row["measure"], row["table"]),
+            f"{whose} {row['part']}".strip(),
+            number(row["a"]),
+            number(row["b"]),
+        ]
+        if several:
+            low, high = (None, None) if nothing else (row["change_low"], row["change_high"])
+            line += [change, _narrow(low, high, row["resolution"], percent) or interval(low, high, percent)]
+            line += [str(row["n"]), f"{row['differing']} of {row['cells']}"]
+        else:
+            half, middle = row["half"], row["difference"]
+            ends = (None, None) if half is None else (middle - half, middle + half)
+            text = _narrow(ends[0], ends[1], row["resolution"], number) or interval(ends[0], ends[1], number)
+            line += [number(middle), text, change, str(row["n"])]
+        body.append([*([row["where"]] if cells else []), *line])
+    return header, body
+
+
+def _narrow(low: float | None, high: float | None, width: float | None, text: Callable[[float], str]) -> str:
+    """Return ` ± <` and the width of the bin if the interval is narrower, in words by `text`; else nothing."""
+    if low is None or high is None or width is None or (high - low) / 2 >= width:
+        return ""
+    return NARROW + text(width).removeprefix("+")
+
+
+def _resolution(row: dict[str, Any]) -> float | None:
+    """Return the width of the histogram's bin of the larger of two means; None of a measure whose values are exact."""
+    column = COLUMNS.get(row["table"], {}).get(row["measure"])
+    return column.resolution(max(row["a"], row["b"])) if column else None
+
+
+def _opposite(rows: pl.DataFrame) -> list[str]:
+    """Return the measures whose means over all cells change in the other direction than their cells do on average."""
+    several = rows.filter((pl.col("cells") > 1) & ((pl.col("b") - pl.col("a")) * pl.col("change") < 0))
+    return [axis_label(row["measure"], row["table"]).partition(",")[0] for row in several.iter_rows(named=True)]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """Return a change in per cent with two significant digits: `+0.65 %`, `+120 %`."""
+    text = f"{100 * share:+.2g}"
+    return f"{float(text):+.0f} %" if "e+" in text else f"{text} %"
+
+
+def interval(low: float | None, high: float | None, text: Callable[[float], str]) -> str:
+    """Return an interval in words, each end by `text`."""
+    return "-" if low is None or high is None else f"{text(low)} to {text(high)}"
+
+
+def diff(first: Results, second: Results | None = None, *, by: str | None = None, values: Sequence[str] = ()) -> Diff:
+    """Return what differs from `first` to `second` or, within `first`, from one value of the key `by` to the others.
+
+    `by` is a key, of which the first value is the one to compare with, or `KEY=A,B`. `values` are measures; by
+    default all. Raises InputError if nothing can be compared.
+    """
+    if (second is None) == (by is None):
+        raise (
+            Conflict("diff", "", "a second result and a key", "one of them")
+            if by
+            else Missing("diff", "OTHER", "a second result, or a key, by=")
+        )
+    if second is not None:
+        pairs, lines, names = _pairs_of_two(first, second)
+        sides = [_long(first, values), _long(second, values)]
+    else:
+        assert by is not None
+        if engine := engine_of(by):
+            first = first.engine(engine) if first.selected_engine is None else first
+        pairs, lines, names = _pairs_by_key(first, by)
+        sides = [_long(first, values)] * 2
+    a, b = (
+        side.join(pairs.select("pair", pl.col(name).alias("cell"), "where"), on="cell", how="inner")
+        for side, name in zip(sides, ("a", "b"), strict=True)
+    )
+    return held(a, b, names, lines)
+
+
+def engine_of(by: str | None) -> str | None:
+    """Return the engines whose runs a difference by this key is between, where the user names none."""
+    return {"engine_version": "all", "kernel": "linux"}.get((by or "").partition("=")[0].strip())
+
+
+def held(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, str], lines: Sequence[str] = ()) -> Diff:
+    """Return what differs from `a` to `b`, which have a row a value.
+
+    Their columns are `pair` (the number of a cell), `where` (it in words), `table`, `measure`, `part`, `seed`, `hash`
+    and `value`. Raises InputError if they have nothing in common.
+    """
+    compared = _compared(a, b)
+    if compared.is_empty():
+        raise Nothing("diff", "", "both have no measure in common", "results with the same cells")
+    frame, measures = _judged(compared, a, b)
+    return Diff(names, frame, measures, [*lines, _how(compared)])
+
+
+def _how(compared: pl.DataFrame) -> str:
+    kinds = compared.select("pair", "paired", "n").unique()
+    way = "paired seed by seed" if kinds["paired"].all() else "means of different seeds, Welch's test"
+    if kinds["paired"].any() and not kinds["paired"].all():
+        way = "paired seed by seed where both have the seeds"
+    return f"{_count(compared['pair'].n_unique(), 'cell')} in both, n = {times(kinds['n'])}; {way}."
+
+
+def _pairs_of_two(first: Results, second: Results) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
+    """Return which cell of one answers which of the other: equal in every key that both know, or in their matrix."""
+    of_first, of_second = first.configurations, second.configurations
+    known = _keys_of(of_first) & _keys_of(of_second)
+    codes: list[dict[str, str]] = []
+    for side in (of_first, of_second):
+        codes.append({_code(config, known): cell for cell, config in side.items()})
+    same = [(codes[0][code], codes[1][code]) for code in codes[0] if code in codes[1]]
+    changed = _same_matrix(first, second, same)
+    common = [*same, *changed]
+    if not common:
+        found = f"of {len(of_first)} and {len(of_second)} cells none is in both, by configuration or by matrix"
+        raise Nothing(str(second.path), "", found, f"results of cells that {first.path} has")
+    texts = first.cell_texts()
+    rows = [(i, a, b, texts[a]) for i, (a, b) in enumerate(common)]
+    names = first.engine_texts(), second.engine_texts()
+    if set(names[0].values()) == set(names[1].values()):  # kernels of one name may differ
+        names = {version: version for version in names[0]}, {version: version for version in names[1]}
+    said = [f"{one.path}, engine {', '.join(of.values())}" for one, of in zip((first, second), names, strict=True)]
+    lines = [f"A: {said[0]}; B: {said[1]}."]
+    if changed:
+        settings = _unlike([(of_first[a], of_second[b]) for a, b in changed])
+        lines.append(f"Other settings in {len(changed)} of the cells, which are paired by matrix: {settings}.")
+    only = len(of_first) - len(common), len(of_second) - len(common)
+    if any(only):
+        lines.append(f"Left out: {only[0]} cells only in A, {only[1]} only in B.")
+    unknown = sorted(_keys_of(of_first) ^ _keys_of(of_second))
+    if unknown:
+        lines.append(f"Keys that only one of them knows: {', '.join(unknown[:10])}.")
+    lines += [f"{side}: {note}." for side, one in (("A", first), ("B", second)) for note in one.notes]
+    return _pairs(rows), lines, ("A", "B")
+
+
+def _same_matrix(first: Results, second: Results, same: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return pairs of the other cells that have the same values of the matrix: first those of one experiment."""
+    found: list[tuple[str, str]] = []
+    for columns in (("experiment", "matrix"), ("matrix",)):
+        taken = [{pair[side] for pair in [*same, *found]} for side in (0, 1)]
+        of_code: list[dict[tuple[str, ...], list[str]]] = [{}, {}]
+        for side, results in enumerate((first, second)):
+            for cell, *code in results.cells.select("cell", *columns).iter_rows():
+                if cell not in taken[side]:
+                    of_code[side].setdefault(tuple(code), []).append(cell)
+        for place, cells in of_code[0].items():
+            others = of_code[1].get(place, [])
+            if len(cells) == len(others) == 1:
+                found.append((cells[0], others[0]))
+    return found
+
+
+def _unlike(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
+    """Return in words in which keys pairs of configurations differ, and from what to what in the first of them."""
+    found: dict[str, str] = {}
+    for a, b in pairs:
+        for path in dims.unlike((), [dims.seedless(a), dims.seedless(b)]):
+            values = [dims.value_text(path, value) for one in (a, b) for value in matrix.get_path(one, path)]
+            found.setdefault(matrix.path_text(path), " to ".join(map(_short, values)))
+    if "hosts.profile" in found:  # it sets other switches, which go without saying
+        found = {key: text for key, text in found.items() if key == "hosts.profile" or not key.startswith("hosts.")}
+    listed = [f"{key} from {text}" for key, text in list(found.items())[:_MOST_SETTINGS]]
+    more = len(found) - len(listed)
+    return ", ".join(listed) + (f" and {more} more" if more else "")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+
+
+def _pairs(rows: list[tuple[int, str, str, str]]) -> pl.DataFrame:
+    schema = {"pair": pl.Int64, "a": pl.String, "b": pl.String, "where": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _keys_of(configs: dict[str, dict[str, Any]]) -> set[str]:
+    """Return the keys of configurations, indexes of lists left out."""
+    found: set[str] = set()
+
+    def walk(value: Any, place: str) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(inner, f"{place}.{key}" if place else key)
+        elif isinstance(value, list):
+            for inner in value:
+                walk(inner, place)
+        else:
+            found.add(place)
+
+    for config in configs.values():
+        walk(config, "")
+    return found
+
+
+def _code(config: dict[str, Any], known: set[str]) -> str:
+    """Return a hash of a configuration without seed and without keys that are not in `known`."""
+
+    def kept(value: Any, place: str) -> Any:
+        if isinstance(value, dict):
+            inner = {key: kept(one, f"{place}.{key}" if place else key) for key, one in value.items() if key != "seed"}
+            return {key: one for key, one in inner.items() if one is not _NOTHING}
+        if isinstance(value, list):
+            return [kept(one, place) for one in value]
+        return value if place in known else _NOTHING
+
+    text = json.dumps(kept(config, ""), sort_keys=True, default=lambda _: None)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+_NOTHING = object()
+
+
+def _pairs_by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
+    """Return which cells differ in the key `by` alone."""
+    name, _, wanted = by.partition("=")
+    dimension = results.key(name.strip(), "--by")
+    values = dimension.ordered
+    if wanted:
+        values = selecting.of_dimension(dimension, wanted.strip(), results.configurations, "--by")
+    if len(values) < 2:
+        raise Unfit(str(results.path), "--by", f"{name} has one value, {', '.join(values)}", "a key with two or more")
+    if len(values) > 2:
+        shown = ", ".join(values)
+        raise Unfit(
+            "--by",
+            name,
+            f"it has {len(values)} values: {shown}",
+            f"two of them, such as {name}={values[0]},{values[1]}",
+        )
+    cells = [cell for cell, text in dimension.texts.items() if text in values]
+    others = dims.undetermined([one.only(cells) for one in results.dimensions], [dimension.only(cells)], cells)
+    # what follows from the key in every pair is part of the difference
+    sides: dict[tuple[str, ...], dict[str, str]] = {}
+    for cell in cells:
+        place = tuple(one.texts[cell] for one in others)
+        sides.setdefault(place, {})[dimension.texts[cell]] = cell
+    both = {place: side for place, side in sides.items() if len(side) == 2}
+    if not both:
+        raise Unfit(str(results.path), "--by", f"other keys change with {name}", "cells that differ in it alone")
+    rows = [
+        (i, side[values[0]], side[values[1]], ", ".join(one.said(t) for one, t in zip(others, place, strict=True)))
+        for i, (place, side) in enumerate(both.items())
+    ]
+    lines = [f"{results.path}: {name.strip()} {values[0]} (A) against {values[1]} (B)."]
+    if len(sides) > len(both):
+        lines.append(f"Left out: {len(sides) - len(both)} cells that only one of the two has.")
+    lines += [f"{note}." for note in results.notes]
+    unlike = _unlike_beside(results, rows, dimension.path)
+    if unlike:
+        lines.append(f"They differ in {', '.join(unlike)} as well.")
+    return _pairs(rows), lines, ("A", "B")
+
+
+def _unlike_beside(results: Results, rows: list[tuple[int, str, str, str]], path: matrix.Path | None) -> list[str]:
+    """Return the keys, other than `path`, in which the cells of the pairs differ."""
+    configs = results.configurations
+    found: dict[str, None] = {}
+    for _, a, b, _ in rows:
+        for other in dims.unlike((), [dims.seedless(configs[a]), dims.seedless(configs[b])]):
+            if path is None or not _inside(other, path):
+                found[matrix.path_text(other)] = None
+    return list(found)
+
+
+def _inside(path: matrix.Path, outer: matrix.Path) -> bool:
+    steps = zip(path, outer, strict=False)
+    return len(path) >= len(outer) and all(a == b or (b == matrix.EVERY and isinstance(a, int)) for a, b in steps)
+
+
+def _long(results: Results, values: Sequence[str]) -> pl.DataFrame:
+    """Return every measure of every run: `cell`, `part`, `table`, `measure`, `seed`, `hash`, `value`."""
+    wanted = [results.measure(value) for value in values]
+    parts = []
+    for table in _TABLES:
+        if table not in PARTS and results.of_parts and not values:
+            continue
+        measures = [m.column for m in wanted if m.table == table] if values else results.measures(table)
+        measures = [name for name in measures if name not in _LEFT_OUT or values]
+        if not measures:
+            continue
+        if table not in PARTS:
+            results.require_whole_runs(f"{', '.join(measures)} is of the whole run", f"measures of {', '.join(PARTS)}")
+        rows = results.parts(table, measures)
+        if table == "classes" and not values and rows["part"].n_unique() < 2:
+            continue  # one class is the whole run
+        rows = rows.with_columns(pl.col(measures).cast(pl.Float64))
+        rows = rows if table in PARTS else rows.with_columns(part=pl.lit(""))
+        each = rows.group_by("cell", "part", "seed", "hash", maintain_order=True).agg(pl.col(measures).mean())
+        long = each.unpivot(measures, index=["cell", "part", "seed", "hash"], variable_name="measure")
+        parts.append(long.with_columns(table=pl.lit(table)).drop_nulls("value"))
+    if not parts:
+        tables = ", ".join(_TABLES)
+        raise UnknownName("--value", "", ", ".join(values), f"it must be measures of {tables}", what="measure")
+    return pl.concat(parts)
+
+
+_PLACE = ["pair", "where", "table", "measure", "part"]
+
+
+def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+    """Return means, mean difference and its variance for each cell, measure and part."""
+    joined = a.select(*_PLACE, "seed", "hash", "value").join(
+        b.select(*_PLACE, "seed", pl.col("value").alias("value_b"), pl.col("hash").alias("hash_b")),
+        on=[*_PLACE, "seed"],
+    )
+    by_seed = joined.group_by(_PLACE, maintain_order=True).agg(
+        a=pl.col("value").mean(),
+        b=pl.col("value_b").mean(),
+        difference=(pl.col("value_b") - pl.col("value")).mean(),
+        variance=(pl.col("value_b") - pl.col("value")).var(),
+        n=pl.len(),
+        unlike=pl.max_horizontal(pl.col("hash").n_unique(), pl.col("hash_b").n_unique()),
+    )
+    by_seed = by_seed.with_columns(
+        # seeds that make the same run say nothing about chance
+        n=pl.when(pl.col("unlike") > 1).then("n").otherwise(1),
+        paired=pl.lit(value=True),
+    ).with_columns(variance=pl.when(pl.col("n") > 1).then(pl.col("variance") / pl.col("n")), freedom=pl.col("n") - 1.0)
+
+    def side(frame: pl.DataFrame) -> pl.DataFrame:
+        found = frame.group_by(_PLACE, maintain_order=True).agg(
+            mean=pl.col("value").mean(), variance=pl.col("value").var(), n=pl.len(), unlike=pl.col("hash").n_unique()
+        )
+        n = pl.when(pl.col("unlike") > 1).then("n").otherwise(1)
+        return found.with_columns(n=n).with_columns(
+            variance=pl.when(pl.col("n") > 1).then(pl.col("variance") / pl.col("n"))
+        )
+
+    means = side(a).join(side(b), on=_PLACE, suffix="_b")
+    v, w = pl.col("variance"), pl.col("variance_b")
+    by_mean = means.select(
+        *_PLACE,
+        a="mean",
+        b="mean_b",
+        difference=pl.col("mean_b") - pl.col("mean"),
+        variance=v + w,
+        n=pl.min_horizontal("n", "n_b"),
+        paired=pl.lit(value=False),
+        freedom=pl.when(v + w > 0)
+        .then((v + w) ** 2 / (v**2 / (pl.col("n") - 1) + w**2 / (pl.col("n_b") - 1)))
+        .otherwise(pl.min_horizontal("n", "n_b") - 1.0),
+    )
+    # seeds in common are better than means; one in common is better than none, unless both sides have several
+    several = by_mean.filter(pl.col("n") > 1).join(by_seed.filter(pl.col("n") > 1), on=_PLACE, how="anti")
+    paired = by_seed.drop("unlike").join(several, on=_PLACE, how="anti")
+    other = by_mean.join(paired, on=_PLACE, how="anti")
+    names = [*_PLACE, "a", "b", "difference", "paired"]
+    columns = [*names, pl.col("n").cast(pl.Int64), pl.col("variance", "freedom").cast(pl.Float64)]
+    return pl.concat([paired.select(columns), other.select(columns)])
+
+
+def _over_cells(side: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
+    """Return the mean over the cells of every measure, in units of its size in each cell, for each seed.
+
+    Cells of one sweep draw from the same seeds, so that they are not independent of each other; the seeds are. Of a
+    sweep with one seed each cell counts as a seed.
+    """
+    scaled = side.join(sizes, on=_PLACE).with_columns(pl.col("value") / pl.col("size"))
+    if side["seed"].n_unique() < 2:
+        return scaled.with_columns(seed=pl.col("pair"), hash=pl.col("hash")).with_columns(_WHOLE)
+    each = scaled.group_by("table", "measure", "part", "seed", maintain_order=True).agg(
+        pl.col("value").mean(), hash=pl.col("hash").str.join("")
+    )
+    return each.with_columns(_WHOLE)
+
+
+_WHOLE = [pl.lit(-1, dtype=pl.Int64).alias("pair"), pl.lit("").alias("where")]
+
+
+def _judged(compared: pl.DataFrame, a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the comparisons, and those over all cells, each with interval, p and verdict; surest and largest first."""
+    frame = _decided(_tested(compared)).with_columns(cells=pl.lit(1), differing=pl.col("differs").cast(pl.Int64))
+    bins = [_resolution(row) for row in frame.select("table", "measure", "a", "b").iter_rows(named=True)]
+    size = (pl.col("a").abs() + pl.col("b").abs()) / 2
+    size = pl.when(size > 0).then(size).otherwise(1.0)
+    frame = frame.with_columns(pl.Series("resolution", bins, dtype=pl.Float64))
+    of_measure = ["table", "measure", "part"]
+    counts = frame.group_by(of_measure, maintain_order=True).agg(
+        pl.col("a").mean(),
+        pl.col("b").mean(),
+        cells=pl.len(),
+        differing=pl.col("differs").sum().cast(pl.Int64),
+        resolution=(pl.col("resolution") / size).mean(),
+    )
+    several = counts.filter(pl.col("cells") > 1)
+    alone = frame.join(counts.filter(pl.col("cells") == 1).select(of_measure), on=of_measure)
+    sizes = compared.select(*_PLACE, size=size)
+    # a run that the other side lacks would move the mean over cells of its seed
+    shared = [one.join(other, on=[*_PLACE, "seed"], how="semi") for one, other in ((a, b), (b, a))]
+    if shared[0]["seed"].n_unique() > 1:
+        a, b = shared
+    scaled = _compared(_over_cells(a, sizes), _over_cells(b, sizes)).join(several.select(of_measure), on=of_measure)
+    scaled = scaled.rename({"difference": "relative", "variance": "relative_variance"}).drop("a", "b")
+    whole = scaled.join(several, on=of_measure).with_columns(difference=pl.col("b") - pl.col("a"))
+    measures = pl.concat([alone, _decided(_tested(whole))], how="diagonal_relaxed")
+    order = ["differs", "at_least", "size"]
+    return frame.sort(order, descending=True), measures.sort(order, descending=True)
+
+
+def _tested(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with half of the interval, change with its interval, p, and how large the difference is at least.
+
+    Rows over several cells come with `relative` and `relative_variance`: differences in units of the mean of both.
+    """
+    quantile = students(pl.col("freedom"))
+    size = (pl.col("a").abs() + pl.col("b").abs()) / 2
+    if "relative" not in rows.columns:
+        rows = rows.with_columns(
+            relative=pl.when(size > 0).then(pl.col("difference") / size).otherwise(0.0),
+            relative_variance=pl.when(size > 0).then(pl.col("variance") / size**2).otherwise(0.0),
+        )
+        rows = rows.with_columns(pl.when(pl.col("variance").is_not_null()).then("relative_variance"))
+    enough = (pl.col("freedom") > 0) & pl.col("relative_variance").is_not_null()
+    rows = rows.with_columns(relative_half=pl.when(enough).then(quantile * pl.col("relative_variance").sqrt()))
+    half = quantile * pl.col("variance").sqrt() if "variance" in rows.columns else pl.lit(None, dtype=pl.Float64)
+    low, high = (pl.col("relative") - pl.col("relative_half")), (pl.col("relative") + pl.col("relative_half"))
+    rows = rows.with_columns(
+        half=pl.when(enough).then(half),
+        change=_of_a(pl.col("relative")),
+        change_low=_of_a(low),
+        change_high=_of_a(high),
+        t=pl.when(enough & (pl.col("relative_variance") > 0)).then(
+            pl.col("relative").abs() / pl.col("relative_variance").sqrt()
+        ),
+    )
+    tail = pl.struct("freedom", "t").map_batches(
+        lambda s: pl.Series(2 * stdtr(s.struct.field("freedom").to_numpy(), -s.struct.field("t").to_numpy())),
+        return_dtype=pl.Float64,
+    )
+    certain = pl.when(pl.col("relative") == 0).then(1.0).otherwise(0.0)  # every pair the same
+    return rows.with_columns(
+        p=pl.when(enough).then(pl.when(pl.col("t").is_not_null()).then(tail).otherwise(certain)),
+        size=pl.col("relative").abs(),
+        at_least=pl.max_horizontal(pl.col("relative").abs() - pl.col("relative_half").fill_null(0.0), pl.lit(0.0)),
+    )
+
+
+def _of_a(relative: pl.Expr) -> pl.Expr:
+    """Return (b - a) / a for (b - a) / ((a + b) / 2), null where a is as good as nothing."""
+    return pl.when(relative.abs() < 1.999).then(relative / (1 - relative / 2))
+
+
+def _decided(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with the verdict of each: Benjamini and Hochberg's procedure (1995) over all of them.
+
+    Of equals it says "different" with the chance that it is given, here half of `_FAMILY`: there are two such lists.
+    What has no interval, one run on either side, differs if it is not equal.
+    """
+    tested = rows.with_row_index("place").filter(pl.col("p").is_not_null()).sort("p")
+    count = tested.height
+    good = (tested["p"] <= pl.Series(range(1, count + 1), dtype=pl.Float64) / max(count, 1) * (_FAMILY / 2)).to_list()
+    last = max((place for place, holds in enumerate(good) if holds), default=-1)
+    decided = {place: number <= last for number, place in enumerate(tested["place"].to_list())}
+    unequal = (rows["difference"] != 0).to_list()
+    verdicts = [decided.get(place, unequal[place]) for place in range(rows.height)]
+    return rows.with_columns(pl.Series("differs", verdicts, dtype=pl.Boolean))

@@ -1,0 +1,299 @@
+"""What tells the runs of a results file apart: the keys of their configurations that differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from dumbbell.experiment import matrix, schema, switches, units
+from dumbbell.experiment.file import param_of
+from dumbbell.experiment.registry import Param, registry
+
+NOTHING = "-"  # the text of a key that a run has not, or that another of its keys turns off
+# keys whose tables say by their `name` what else is in them
+_ALGORITHMS = ("aqm", "cc")
+_CLOCK = ("duration", "start", "stop", "at")  # times of a run, in seconds; all others are in ms
+
+
+def _param(path: matrix.Path) -> Param | None:
+    """Return the parameter of a value, also of the times of `bottleneck.rate_changes`, which no section declares."""
+    if "rate_changes" in path and path[-1] == "at":
+        return registry().sections["run"]["duration"]
+    return param_of(path)
+
+
+def value_text(path: matrix.Path, value: Any) -> str:
+    """Return a canonical value of a run's configuration as an experiment file would have it."""
+    param = _param(path)
+    if param is not None and (param.kind in ("arrivals", "sizes", "trace") or not isinstance(value, dict)):
+        text = schema.show_value(param, value)
+        return text if text != "0ns" else "0s" if path[-1] in _CLOCK else "0ms"
+    if isinstance(value, dict) and "name" in value:
+        known = {**registry().aqm, **registry().cc, **registry().stage}.get(value["name"])
+        params = known.params if known else {}
+        unusual = {k: v for k, v in value.items() if k != "name" and (k not in params or params[k].default != v)}
+        inside = ", ".join(f"{k}={schema.show_value(params[k], v) if k in params else v}" for k, v in unusual.items())
+        return str(value["name"]) + (f"({inside})" if inside else "")
+    if isinstance(value, dict) and value.keys() == {"min", "max"}:
+        first, last = value["min"] / 1e9, value["max"] / 1e9
+        return f"{first:g}s" if first == last else f"{first:g}..{last:g}s"
+    if isinstance(value, list) and path[-1] in schema.PATH_KEYS:
+        return " + ".join(value_text((*path, index), stage) for index, stage in enumerate(value)) or "none"
+    if isinstance(value, list) and path[-1] == "rate_changes":
+        texts = [[value_text((*path, i, key), one[key]) for key in ("rate", "at")] for i, one in enumerate(value)]
+        return " + ".join(f"{rate} at {at}" for rate, at in texts) or "none"
+    if isinstance(value, list) and path[-1] in schema.SENDERS:
+        return (
+            " + ".join(f"{one.get('count', 1)} {one['cc']['name'] if 'cc' in one else 'udp'}" for one in value)
+            or "none"
+        )
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How a parameter's canonical numbers are shown as numbers: divided by `size`, in `unit`."""
+
+    unit: str
+    size: int
+
+
+def scale_of(path: matrix.Path) -> Scale | None:
+    """Return the scale of a time, rate or size; None of everything else."""
+    param = _param(path)
+    if path[-1] == "start":
+        return Scale("s", units.TIME["s"])
+    kind = schema.unit_kind(param) if param else None
+    if kind == "time":
+        unit = "s" if path[-1] in _CLOCK else "ms"
+        return Scale(unit, units.TIME[unit])
+    return {"rate": Scale("mbit", units.RATE["Mbit"]), "size": Scale("bytes", 1)}.get(kind or "")
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One key by which runs differ: its name, and the text and the typed value that each cell has for it.
+
+    A cell that has no such key, or in which another key turns it off, has the text `-` and the value None.
+    """
+
+    name: str
+    path: matrix.Path | None
+    texts: dict[str, str]
+    values: dict[str, Any]
+
+    @property
+    def column(self) -> str:
+        """Name of its column in a frame: the key with the unit of its numbers."""
+        scale = scale_of(self.path) if self.path and self.is_numeric else None
+        return self.name + (f"_{scale.unit}" if scale else "")
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether all its values are numbers."""
+        return bool(self.kinds) and self.kinds <= {int, float}
+
+    @cached_property
+    def kinds(self) -> set[type]:
+        """The types of its values, where it has one."""
+        return set(map(type, self.values.values())) - {type(None)}
+
+    @cached_property
+    def numbers(self) -> dict[str, float] | None:
+        """The number that each text stands for, if all its values are numbers."""
+        if not self.is_numeric:
+            return None
+        return {text: float(self.values[cell]) for cell, text in self.texts.items() if text != NOTHING}
+
+    @property
+    def word(self) -> str:
+        """The last word of the key."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def ordered(self) -> list[str]:
+        """Its texts, each once: numbers ascending, the others as they first come, `-` last."""
+        cells = list(self.texts)
+        if self.kinds and self.kinds <= {int, float, bool}:
+            cells.sort(key=lambda cell: (self.values[cell] is None, self.values[cell] or 0))
+        texts = list(dict.fromkeys(self.texts[cell] for cell in cells))
+        return sorted(texts, key=lambda text: text == NOTHING)
+
+    def said(self, text: str) -> str:
+        """Return a value with the last word of its key; an algorithm says by itself what it is."""
+        if self.word in _ALGORITHMS or self.name in (
+            "flow",
+            "class",
+            "experiment",
+            "title",
+            "engine_version",
+            "kernel",
+        ):
+            return text
+        return f"{self.word} {text}"
+
+    def only(self, cells: Iterable[str]) -> Dimension:
+        """Return the same key of some of the cells."""
+        kept = [cell for cell in cells if cell in self.texts]
+        return Dimension(self.name, self.path, {c: self.texts[c] for c in kept}, {c: self.values[c] for c in kept})
+
+
+def typed(path: matrix.Path, value: Any) -> Any:
+    """Return a canonical value as a number in its unit, a bool or text."""
+    if isinstance(value, dict) and value.keys() == {"min", "max"} and value["min"] == value["max"]:
+        value = value["min"]
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        scale = scale_of(path)
+        if scale is None:
+            return value
+        whole, rest = divmod(value, scale.size)
+        return whole if rest == 0 and scale.unit == "bytes" else value / scale.size
+    return value_text(path, value)
+
+
+def dimension_of(
+    name: str, path: matrix.Path, configs: dict[str, dict[str, Any]], *, unused: bool = False
+) -> Dimension:
+    """Return what each configuration has at `path`: one value, or the different ones of several places.
+
+    With `unused`, what another key turns off is said, too.
+    """
+    texts: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    known: dict[str, tuple[str, Any]] = {}
+    for cell, config in configs.items():
+        found, counts = _held(path, config)
+        plain = found[0] if len(found) == 1 else None
+        code = repr(found) if not isinstance(plain, int | float | str) else f"{type(plain).__name__} {plain}"
+        code += str(counts)
+        if code not in known:
+            said = [value for value, used in zip(found, counts, strict=True) if used]
+            different = list(dict.fromkeys(value_text(path, value) for value in said))
+            text = " / ".join(different) or NOTHING
+            value = (typed(path, said[0]) if len(different) == 1 else text) if said else None
+            if unused and not said and found:
+                value = text = f"{value_text(path, found[0])} (not used)"
+            known[code] = (text, value)
+        texts[cell], values[cell] = known[code]
+    kinds = set(map(type, values.values())) - {type(None)}
+    if not kinds <= {int, float} and kinds != {bool}:
+        values = {cell: text if values[cell] is not None else None for cell, text in texts.items()}
+    return Dimension(name, path, texts, values)
+
+
+def _held(path: matrix.Path, config: dict[str, Any]) -> tuple[list[Any], list[bool]]:
+    """Return the values at a path, and of each whether it counts."""
+    last = path[-1]
+    if not isinstance(last, str) or len(path) < 2:
+        found = matrix.get_path(config, path)
+        return found, [True] * len(found)
+    holders = [one for one in matrix.get_path(config, path[:-1]) if isinstance(one, dict) and last in one]
+    return [one[last] for one in holders], [not switches.off(path, one) for one in holders]
+
+
+def seedless(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration without its seed: that of a cell."""
+    return {key: value for key, value in config.items() if key != "seed"}
+
+
+def unlike(path: matrix.Path, values: Sequence[Any]) -> list[matrix.Path]:
+    """Return the paths below `path` at which `values`, one a cell, are not all the same, as deep as they reach."""
+    first = values[0]
+    if all(value == first for value in values):
+        return []
+    if all(isinstance(value, dict) for value in values) and all(v.keys() == first.keys() for v in values):
+        if first.keys() in ({"min", "max"}, {"file", "schedule"}) or any(
+            v.get("name") != first.get("name") for v in values
+        ):
+            return [path]
+        return [p for key in first for p in unlike((*path, key), [value[key] for value in values])]
+    if all(isinstance(value, list) and len(value) == len(first) for value in values) and path[-1] != "empirical":
+        return [p for i in range(len(first)) for p in unlike((*path, i), [value[i] for value in values])]
+    return [path]
+
+
+def _leaf(path: matrix.Path, configs: dict[str, dict[str, Any]]) -> matrix.Path:
+    """Return the one parameter by which the algorithm at `path` differs; `path` itself if there is not just one."""
+    found = [matrix.get_path(config, path) for config in configs.values()]
+    if path[-1] not in _ALGORITHMS or any(len(values) != 1 or not isinstance(values[0], dict) for values in found):
+        return path
+    leaves = unlike(path, [values[0] for values in found])
+    return leaves[0] if len(leaves) == 1 else path
+
+
+def column_of(name: str, of_cell: dict[str, str]) -> Dimension:
+    """Return a dimension that is no key of the configuration: `experiment`, `engine_version`."""
+    return Dimension(name, None, of_cell, dict(of_cell))
+
+
+class Partition:
+    """Cells put into ever smaller groups by one key after the other."""
+
+    def __init__(self, cells: Sequence[str]) -> None:
+        self._group: dict[str, int] = dict.fromkeys(cells, 0)
+        self.groups = 1 if cells else 0
+
+    def refine(self, values: dict[str, str]) -> bool:
+        """Divide the groups by a key; return whether any was divided."""
+        numbers: dict[tuple[int, Hashable], int] = {}
+        group = {cell: numbers.setdefault((before, values[cell]), len(numbers)) for cell, before in self._group.items()}
+        if len(numbers) == self.groups:
+            return False
+        self._group, self.groups = group, len(numbers)
+        return True
+
+
+def undetermined(dimensions: Iterable[Dimension], given: Iterable[Dimension], cells: Sequence[str]) -> list[Dimension]:
+    """Return those of `dimensions` that tell cells apart which `given` and those before them do not."""
+    partition = Partition(cells)
+    for dimension in given:
+        partition.refine(dimension.texts)
+    return [dimension for dimension in dimensions if partition.refine(dimension.texts)]
+
+
+def dimensions(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[Dimension]:
+    """Return the keys that tell cells apart: first experiments, then the keys of matrices, then whatever else differs.
+
+    `cells` has one row a cell: `cell`, `experiment`, `engine_version`, `matrix` (JSON), `given`. A key that follows
+    from those before it, as a duration that an override gives to some base RTTs, is left out.
+    """
+    names = cells["cell"].to_list()
+    partition = Partition(names)
+    found: list[Dimension] = []
+    for column in ("engine_version", "experiment"):
+        dimension = column_of(column, dict(zip(names, cells[column].to_list(), strict=True)))
+        if partition.refine(dimension.texts):
+            found.append(dimension)
+    of_matrix = dict.fromkeys(key for text in cells["matrix"].unique(maintain_order=True) for key in json.loads(text))
+    for name in of_matrix:
+        path = matrix.parse_path(name)
+        leaf = _leaf(path, configs)
+        dimension = dimension_of(name if leaf == path else matrix.path_text(leaf), leaf, configs)
+        if partition.refine(dimension.texts):
+            found.append(dimension)
+    if partition.groups < len(names):
+        # what is not used tells runs apart only where nothing else does
+        for path, unused in [(path, unused) for unused in (False, True) for path in _unlike_anywhere(cells, configs)]:
+            dimension = dimension_of(matrix.path_text(path), path, configs, unused=unused)
+            if partition.refine(dimension.texts):
+                found.append(dimension)
+    if partition.groups < len(names):  # on Linux: one configuration, and other keys of it set
+        dimension = column_of("given", dict(zip(names, cells["given"].to_list(), strict=True)))
+        if partition.refine(dimension.texts):
+            found.append(dimension)
+    return found
+
+
+def _unlike_anywhere(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[matrix.Path]:
+    """Return the paths at which cells of one experiment differ."""
+    paths: dict[matrix.Path, None] = {}
+    for (_,), own in cells.group_by("experiment", maintain_order=True):
+        paths |= dict.fromkeys(unlike((), [seedless(configs[cell]) for cell in own["cell"]]))
+    return list(paths)

@@ -1,0 +1,56 @@
+"""What tells the flows of one run apart, in few words: "cubic" beside "reno"."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dumbbell.results import dimensions as dims
+
+
+def numbered(labels: Sequence[str]) -> list[str]:
+    """Return labels of which those that occur more than once are numbered: `cubic #1`, `cubic #2`."""
+    several = {label for label in labels if labels.count(label) > 1}
+    seen: dict[str, int] = {}
+    result = []
+    for label in labels:
+        seen[label] = seen.get(label, 0) + 1
+        result.append(f"{label} #{seen[label]}".strip() if label in several else label)
+    return result
+
+
+_LABELS: dict[tuple[str, bool], list[str]] = {}
+
+
+def group_labels(groups: list[dict[str, Any]], *, alone: bool = False) -> list[str]:
+    """Return what tells the groups of flows of one run apart, in few words: "cubic", "reno".
+
+    A group alone has an empty label; with `alone`, that of its congestion control.
+    """
+    code = repr(groups), alone
+    if code not in _LABELS:
+        _LABELS[code] = _group_labels(groups, alone=alone)
+    return _LABELS[code]
+
+
+def _group_labels(groups: list[dict[str, Any]], *, alone: bool) -> list[str]:
+    names = ["udp" if "cc" not in one else dims.value_text(("flows", 0, "cc"), one["cc"]) for one in groups]
+    if len(groups) < 2:
+        return names if alone else [""] * len(groups)
+    labels = names if len(set(names)) > 1 else [""] * len(groups)
+    for key in ("base_rtt", "ecn", "rate", "start", "stop", "app_rate", "size", "path", "ack_path", "jitter", "loss"):
+        longer = [
+            ", ".join(filter(None, (label, _of_group(one, key)))) for label, one in zip(labels, groups, strict=True)
+        ]
+        if len(set(longer)) > len(set(labels)):
+            labels = longer
+    return numbered(labels if any(labels) else names)
+
+
+def _of_group(group: dict[str, Any], key: str) -> str:
+    if key not in group:
+        return ""
+    section = "flows" if "cc" in group else "udp"
+    value = group[key]
+    if key == "ecn":
+        return {True: "ECN", False: "no ECN"}.get(value, "" if value is None else str(value))
+    text = dims.value_text((section, 0, key), value)
+    return text if key in ("base_rtt", "rate") else f"{key} {text}"

@@ -1,0 +1,182 @@
+"""The parts of runs: flows and classes of traffic, what each is called, and which of them conditions mean."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dumbbell.errors import InputError
+from dumbbell.experiment import schema
+from dumbbell.experiment.file import param_of, parse_setting
+from dumbbell.results import dimensions as dims
+from dumbbell.results import selecting
+from dumbbell.results.labels import group_labels, numbered
+from dumbbell.results.selecting import Condition
+from dumbbell.results.store import Store
+
+# what tells parts of a run apart, and the columns that have it; `from_bytes` is of ranges of sizes alone
+KEYS = {
+    "flow": ("flow", "which"),
+    "class": ("class", "class_which"),
+    "kind": ("kind",),
+    "cc": ("cc_text",),
+    "cc.name": ("cc",),
+    "base_rtt": ("base_rtt_ms",),
+}
+OF_FLOWS = ("flows", "series", "trace")  # tables with a row or more for each listed flow
+OF_CLASSES = ("classes", "sojourn", "rtt", "short_flows", "slowdowns")
+_TYPES = {"cell": pl.String, "flow": pl.Int64, "class": pl.Int64, "kind": pl.String, "cc": pl.String}
+_TYPES |= {"base_rtt_ms": pl.Float64, "cc_text": pl.String, "which": pl.String, "class_which": pl.String}
+
+
+def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
+    """Return one row a flow of each cell, and one for each class that has no listed flow.
+
+    `cells` has a run, `key`, of each `cell`: all runs of a cell have the same parts. Columns: `cell`, `flow` (null of a
+    class without), `class`, `kind`, `cc` (the name), `base_rtt_ms`, `cc_text` (with its parameters), `which` and
+    `class_which` (what tells it from the others of its run, in few words).
+    """
+    with Store.open(path) as store:
+        if "class" not in store.columns("classes"):
+            return pl.DataFrame(schema=_TYPES)
+        classes = store.read(
+            "SELECT cell, class, kind, cc, base_rtt_ms FROM classes JOIN cells USING (key) ORDER BY cell, class",
+            cells=cells,
+        )
+        flows = store.read(
+            "SELECT cell, flow, class, cc, base_rtt_ms FROM flows JOIN cells USING (key) ORDER BY cell, flow",
+            cells=cells,
+        )
+    groups, webs = _groups(configs), _webs(configs)
+    flows = flows.sort("flow").join_asof(groups, left_on="flow", right_on="first", by="cell", check_sortedness=False)
+    seen = pl.col("cell").is_in([cell for cell, config in configs.items() if "shell" in config])
+    flows = flows.drop("first").with_columns(
+        # who sends what in a session is not listed in advance
+        cc_text=pl.when(seen).then("cc").otherwise("cc_text"),
+        which=pl.when(seen).then("cc").otherwise("which"),
+    )
+    texts = flows.select("cell", "class", "cc_text").unique(["cell", "class"], keep="first", maintain_order=True)
+    web = pl.col("kind") == "web"
+    number = pl.when(web).then(web.cast(pl.Int64).cum_sum().over("cell"))
+    classes = (
+        classes.with_columns(web=number)
+        .join(texts, on=["cell", "class"], how="left", maintain_order="left")
+        .join(webs, on=["cell", "web"], how="left", maintain_order="left")
+        .with_columns(cc_text=pl.coalesce("cc_text", "web_text", "cc"))
+        .drop("web", "web_text")
+    )
+    classes = classes.join(_class_names(classes), on=["cell", "class"], how="left", maintain_order="left")
+    of_flows = flows.join(classes.select("cell", "class", "kind", "class_which"), on=["cell", "class"], how="left")
+    others = classes.join(flows, on=["cell", "class"], how="anti").with_columns(
+        flow=pl.lit(None, dtype=pl.Int64), which=pl.col("class_which")
+    )
+    columns = [pl.col(name).cast(kind) for name, kind in _TYPES.items()]
+    whole = pl.concat([rows.select(columns) for rows in (of_flows, others)])
+    place = cells.select("cell").with_row_index("place")
+    return whole.join(place, on="cell").sort("place", "class", "flow", nulls_last=True).drop("place")
+
+
+def _groups(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
+    """One row a group of alike flows of a cell: its first flow, what it is called, and its congestion control."""
+    rows = []
+    several = any(len(config["flows"]) + len(config["udp"]) > 1 for config in configs.values())
+    for cell, config in configs.items():
+        groups = [*config["flows"], *config["udp"]]
+        first = 0
+        # one group alone has no label unless other runs have several
+        for one, label in zip(groups, group_labels(groups, alone=several), strict=True):
+            text = dims.value_text(("flows", 0, "cc"), one["cc"]) if "cc" in one else "udp"
+            rows.append((cell, first, label, text))
+            first += one["count"]
+    schema_ = {"cell": pl.String, "first": pl.Int64, "which": pl.String, "cc_text": pl.String}
+    return pl.DataFrame(rows, schema=schema_, orient="row").sort("first")
+
+
+def _webs(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
+    """One row a source of short flows of a cell, numbered from 1: its congestion control with its parameters."""
+    rows = [
+        (cell, number, dims.value_text(("web", 0, "cc"), one["cc"]))
+        for cell, config in configs.items()
+        for number, one in enumerate(config["web"], 1)
+    ]
+    return pl.DataFrame(rows, schema={"cell": pl.String, "web": pl.Int64, "web_text": pl.String}, orient="row")
+
+
+def _class_names(classes: pl.DataFrame) -> pl.DataFrame:
+    """One row a class of a cell, and what tells it from the others there."""
+    labels: list[tuple[str, int, str]] = []
+    for (cell,), own in classes.group_by("cell", maintain_order=True):
+        texts = [[row["cc_text"], f"{row['base_rtt_ms']:g}ms", row["kind"]] for row in own.iter_rows(named=True)]
+        tcp = [text for text in texts if text[2] != "udp"]
+        unlike = [i for i in range(3) if len({text[i] for text in tcp}) > 1] or [2 if len(texts) > 1 else 0]
+        words = [["udp"] if text[2] == "udp" else [text[i] for i in unlike] for text in texts]
+        said = [", ".join(of_class) for of_class in words]
+        labels += zip([cell] * len(texts), own["class"], numbered(said), strict=True)
+    return pl.DataFrame(labels, schema={"cell": pl.String, "class": pl.Int64, "class_which": pl.String}, orient="row")
+
+
+def present(parts: pl.DataFrame, key: str) -> list[str]:
+    """Return the texts that a key of parts has, as tables show them, in the order of the file."""
+    rows = parts.filter(pl.col("flow").is_not_null()) if key == "flow" else parts
+    columns = [rows[column] for column in KEYS[key]][::-1]  # names ahead of numbers
+    texts = [_text(value, key) for column in columns for value in column.unique(maintain_order=True).to_list()]
+    return [text for text in dict.fromkeys(texts) if text]
+
+
+def _text(value: Any, key: str) -> str:
+    if value is None:
+        return ""
+    return f"{value:g}ms" if key == "base_rtt" else str(value)
+
+
+def meant(
+    parts: pl.DataFrame, condition: Condition, ccs: dict[str, dict[str, Any]], *, checked: bool = False
+) -> pl.Series:
+    """Return which parts a condition on one of `KEYS` means; raises InputError for a value that none of them has.
+
+    `ccs` has the parameters of each congestion control. A condition that was `checked` on more runs than these may have
+    values that no part has.
+    """
+    key, there = condition.key, present(parts, condition.key)
+
+    def of(text: str) -> list[str]:
+        return selecting.texts_of(text, there, lambda part: _other(parts, key, part, ccs), key=key)
+
+    if checked and condition.text not in there:
+        wanted = []
+        for text in selecting.split_values(condition.text):
+            with contextlib.suppress(InputError):
+                wanted += of(text)
+    else:
+        wanted = of(condition.text)
+    found = pl.Series([False] * parts.height, dtype=pl.Boolean)
+    for column in KEYS[key]:
+        texts = pl.Series([_text(value, key) for value in parts[column].to_list()], dtype=pl.String)
+        found = found | texts.is_in(wanted)
+    return found & parts["flow"].is_not_null() if key == "flow" else found
+
+
+def _other(parts: pl.DataFrame, key: str, text: str, ccs: dict[str, dict[str, Any]]) -> Sequence[str]:
+    """Return the texts that `text` means where none is like it: another unit, a name, a table of parameters."""
+    name = selecting.unquoted(text)
+    if key == "base_rtt":
+        param = param_of(("flows", 0, "base_rtt"))
+        assert param is not None
+        try:
+            value = schema.canonical(param, f"{name}ms" if name.replace(".", "", 1).isdigit() else name)
+        except InputError as error:
+            raise error.moved("--where", key) from None
+        wanted = f"{value / 1e6:g}ms"
+        return [wanted] if wanted in present(parts, key) else []
+    if key == "cc" and text.startswith("{"):
+        table = parse_setting(f"cc={text}")[1]
+        return [one for one in present(parts, key) if one in ccs and selecting.answers(ccs[one], table, key)]
+    if key in ("cc", "flow", "class"):
+        rows = parts.filter((pl.col("cc") == name) | (pl.col("kind") == name) & pl.lit(key == "class"))
+        rows = rows.filter(pl.col("flow").is_not_null() | pl.lit(key != "flow"))
+        return [one for one in rows[KEYS[key][-1]].unique(maintain_order=True).to_list() if one]
+    return []

@@ -1,0 +1,164 @@
+"""The grammar of conditions, `KEY=VALUE[,VALUE...]`: how texts are cut, and which values of a key they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dumbbell.errors import InputError, Nothing, UnknownKey, UnknownName, WrongValue, shown
+from dumbbell.experiment import matrix, schema, switches
+from dumbbell.experiment.file import param_of, parse_setting
+from dumbbell.experiment.registry import registry
+from dumbbell.results import dimensions as dims
+from dumbbell.results.dimensions import Dimension
+
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_QUOTES = "\"'"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A key, and the text behind its `=`."""
+
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.text}"
+
+
+def parse(text: str, option: str = "--where") -> Condition:
+    """Return the condition that `KEY=VALUE` is; raises InputError."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip() or not value.strip():
+        raise WrongValue("", option, shown(text), "KEY=VALUE, such as bottleneck.rate=10Mbit")
+    return Condition(key.strip(), value.strip())
+
+
+def split_values(text: str) -> list[str]:
+    """Return the parts between commas; commas inside quotes, parentheses, brackets and braces separate nothing."""
+    parts, start, quote = [], 0, ""
+    open_: list[str] = []
+    for place, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in _QUOTES:
+            quote = character
+        elif character in _CLOSING:
+            open_.append(_CLOSING[character])
+        elif open_ and character == open_[-1]:
+            open_.pop()
+        elif character == "," and not open_:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    return [*parts, text[start:].strip()]
+
+
+def unquoted(text: str) -> str:
+    """Return a text without the quotes around it, if there are any."""
+    return text[1:-1] if len(text) > 1 and text[0] in _QUOTES and text[-1] == text[0] else text
+
+
+def unknown(option: str, key: str, text: str, present: Sequence[str]) -> InputError:
+    """Return the error for a value that no run has."""
+    return UnknownName(option, key, text, list(dict.fromkeys(present)), what="value")
+
+
+def texts_of(
+    text: str, present: Sequence[str], other: Callable[[str], Iterable[str]], *, key: str, option: str = "--where"
+) -> list[str]:
+    """Return those of `present` that the value of a condition means: the whole text, or a list of them.
+
+    Each is meant as it is shown or, if nothing is shown like that, as what `other` finds for it. Raises InputError.
+    """
+    if text in present:
+        return [text]
+    squeezed = {one.replace(" ", ""): one for one in present}
+    found: list[str] = []
+    for part in split_values(text):
+        plain = unquoted(part)
+        if plain in present:
+            found.append(plain)
+        elif plain.replace(" ", "") in squeezed:
+            found.append(squeezed[plain.replace(" ", "")])
+        elif others := list(other(part)):
+            found += others
+        else:
+            raise unknown(option, key, plain, present)
+    return list(dict.fromkeys(found))
+
+
+def of_dimension(
+    dimension: Dimension, text: str, configs: dict[str, dict[str, Any]], option: str = "--where"
+) -> list[str]:
+    """Return the texts of a key of runs that the value of a condition means; raises InputError."""
+    try:
+        return texts_of(
+            text,
+            dimension.ordered,
+            lambda part: _same(dimension, part, configs, option),
+            key=dimension.name,
+            option=option,
+        )
+    except InputError:
+        if why := switched_off(dimension, configs):
+            raise Nothing(option, dimension.name, f"no run has {dimension.word}={text}", why) from None
+        raise
+
+
+def switched_off(dimension: Dimension, configs: dict[str, dict[str, Any]]) -> str:
+    """Return what a key needs that some runs have not, so that it has no value there; an empty text if all have it."""
+    path = dimension.path
+    if path is None or len(path) < 2:
+        return ""
+    holders = (holder for config in configs.values() for holder in matrix.get_path(config, path[:-1]))
+    missing = next(filter(None, (switches.off(path, holder) for holder in holders)), "")
+    values = ", ".join(text for text in dimension.ordered if text != dims.NOTHING)
+    return missing and f"{values or 'no value'}; it counts only with {missing}"
+
+
+def _same(dimension: Dimension, text: str, configs: dict[str, dict[str, Any]], option: str) -> list[str]:
+    """Return the texts whose values are `text` in another unit, have this name, or have what this table says."""
+    if dimension.path is None:
+        return []
+    value: Any = parse_setting(f"value={text}")[1]
+    param = param_of(dimension.path)
+    try:
+        if dimension.path[-1] == "start":
+            value = schema.canonical_start(value)
+        elif param is not None:
+            value = schema.canonical(param, value)
+    except InputError as error:
+        raise error.moved(option, dimension.name) from None
+    found = []
+    for cell, of_cell in dimension.texts.items():
+        held = matrix.get_path(configs[cell], dimension.path)
+        if of_cell != dims.NOTHING and held and all(answers(one, value, dimension.name, option) for one in held):
+            found.append(of_cell)
+    return list(dict.fromkeys(found))
+
+
+def answers(held: Any, value: Any, key: str, option: str = "--where") -> bool:
+    """Whether a canonical value is what is wanted: equal, of this name, or with every value of this table."""
+    if held == value:
+        return True
+    if not isinstance(held, dict) or "name" not in held:
+        return False
+    if isinstance(value, str):
+        return bool(held["name"] == value)
+    if not isinstance(value, dict) or value.get("name", held["name"]) != held["name"]:
+        return False
+    known = {**registry().aqm, **registry().cc, **registry().stage}.get(held["name"])
+    params = known.params if known else {}
+    for name, wanted in value.items():
+        if name == "name":
+            continue
+        if name not in params:
+            raise UnknownKey(option, f"{key}.{name}", name, list(params))
+        try:
+            if schema.canonical(params[name], wanted) != held.get(name) or switches.off((name,), held):
+                return False
+        except InputError as error:
+            raise error.moved(option, f"{key}.{name}") from None
+    return True

@@ -1,0 +1,491 @@
+"""Results in one DuckDB file: the tables in `TABLES`, joined by a run's `key`."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dumbbell import _native
+from dumbbell.errors import InUse, Unreadable, Unwritable, WrongValue
+from dumbbell.experiment.file import Cell
+from dumbbell.scratch import Scratch, appear
+
+FORMAT = 5
+_CACHE = "32MB"  # of the file, in memory after every eighth commit
+_CACHED_COMMITS = 8
+_LOG = "64MB"  # from which on the log is worked into the file: this costs as much as writing it, and less by the byte
+TABLES = ("runs", "flows", "classes", "series", "queue_series", "sojourn", "rtt", "short_flows", "slowdowns", "trace")
+ALLOWED = "a results file written by dumbbell run"
+LOCKED = "Could not set lock"  # of DuckDB, about a file that another process has open
+_PATIENCE_S = 1.0  # with others that read a file at the moment at which it is to be written
+_ATTEMPTS, _AGAIN_S = 40, 0.05  # to copy a file between two commits that change it
+_SETTLED_NS = 20_000_000  # the clock of a file's times ticks every few ms: what was written just now may be again
+_FULL = {number: os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one run measured, and the seconds that it took."""
+
+    wall_s: float
+    result: _native.Result
+    kernel: str = ""
+    """JSON: kernel and tools, of a run on Linux."""
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Of `cells` that were run with several seeds, how many measured the same with each; at most `seeds` of them."""
+
+    same: int
+    cells: int
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One finished run: what describes it and what it measured."""
+
+    cell: Cell
+    run: Measured
+
+
+def tables(runs: list[Finished]) -> dict[str, pa.Table]:
+    """Return what is kept of finished runs, table by table, each in one piece: to DuckDB every chunk is a batch."""
+    cells = [run.cell for run in runs]
+    keys = pa.array([cell.key for cell in cells], pa.string())
+    found = {}
+    for name, (of_run, columns) in _native.gather([run.run.result for run in runs]):
+        rows = len(of_run) // 4
+        places = pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(of_run)])
+        named = {column: _array(kind, buffers, rows) for column, kind, buffers in columns}
+        found[name] = pa.table({"key": pa.DictionaryArray.from_arrays(places, keys)} | named)
+    described = {
+        "key": keys,
+        "experiment": [cell.experiment for cell in cells],
+        "title": [cell.title for cell in cells],
+        "seed": pa.array([cell.seed for cell in cells], pa.int64()),
+        "number": pa.array([cell.number for cell in cells], pa.int64()),
+        "matrix": [json.dumps(cell.matrix, ensure_ascii=False) for cell in cells],
+        "config": [cell.config for cell in cells],
+        "engine_version": [cell.engine for cell in cells],
+        "kernel": pa.array([run.run.kernel or None for run in runs], pa.string()),
+        "given": pa.array([_given(cell) if cell.plan_of else None for cell in cells], pa.string()),
+        "cell": pa.array([cell.cell_key for cell in cells], pa.string()),
+        "wall_s": [run.run.wall_s for run in runs],
+    }
+    measured = {
+        name: _or_null(column) for name, column in zip(found["runs"].column_names, found["runs"].columns, strict=True)
+    }
+    return found | {"runs": pa.table(measured | described)}
+
+
+def _given(cell: Cell) -> str:
+    """Return the keys that an experiment sets, where it matters: JSON."""
+
+    def found(value: Any, place: str) -> Iterator[str]:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                yield from found(inner, f"{place}.{key}" if place else key)
+        elif isinstance(value, list):
+            for number, inner in enumerate(value):
+                yield from found(inner, f"{place}[{number}]")
+        else:
+            yield place
+
+    return json.dumps(sorted(found(cell.given, "")))
+
+
+def _array(kind: str, buffers: list[bytes], rows: int) -> pa.Array:
+    types = {"text": pa.string(), "u64": pa.int64(), "f64": pa.float64()}
+    return pa.Array.from_buffers(types[kind], rows, [None, *map(pa.py_buffer, buffers)])
+
+
+def _or_null(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column with null where it is no number."""
+    return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+class Store:
+    """A results file; a context manager. Errors of the file are InputErrors of one line."""
+
+    def __init__(
+        self,
+        path: Path,
+        connection: duckdb.DuckDBPyConnection,
+        snapshot: Scratch | None = None,
+    ) -> None:
+        self.path, self._connection, self._snapshot = path, connection, snapshot
+        self._commits = 0
+        self._known: dict[str, dict[str, str]] = {}  # columns of tables that were written to, and their types
+
+    @classmethod
+    def open(cls, path: str | Path, *, write: bool = False) -> Self:
+        """Open a results file, made anew if it is missing and `write` is true.
+
+        A file that another process writes is read as it was at its last commit. Raises InputError if the file is no
+        results file, is damaged or, to be written, is in use; it is then left as it is.
+        """
+        path = Path(path)
+        with clear_errors(path):
+            if path.is_dir():
+                raise Unreadable(str(path), "", "this is a directory", ALLOWED)
+            if path.exists():
+                return cls._write(path) if write else cls._read(path)
+            if not write:
+                raise Unreadable(str(path), "", "there is no such file", ALLOWED)
+            if not path.parent.is_dir():
+                raise Unwritable(str(path), "", f"no folder {path.parent}", "a file in a folder that exists")
+            cls._create(path)
+            return cls._write(path)
+
+    @classmethod
+    def _write(cls, path: Path) -> Self:
+        patience = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                cls._checked(path, path).close()
+                # what is written are small commits, in which a second thread would mostly wait for the first
+                return cls(path, connect(path, threads=1, checkpoint_threshold=_LOG))
+            except duckdb.IOException as error:
+                if LOCKED not in str(error) or time.monotonic() > patience:
+                    raise
+            time.sleep(_AGAIN_S)
+
+    @classmethod
+    def _read(cls, path: Path) -> Self:
+        # not looked at by other means: to close any descriptor of a file gives up the locks that DuckDB holds on it
+        try:
+            return cls(path, cls._checked(path, path))
+        except duckdb.IOException as error:
+            if LOCKED not in str(error):
+                raise
+            # locks of this process are no conflict: another one has it, and to close a descriptor here harms nobody
+            with contextlib.ExitStack() as undo:
+                folder = Scratch()
+                undo.callback(folder.close)
+                if not _snapshot(path, folder.path):
+                    raise
+                connection = cls._checked(folder.path / path.name, path)
+                undo.pop_all()
+                return cls(path, connection, folder)
+
+    @staticmethod
+    def _checked(path: Path, said: Path) -> duckdb.DuckDBPyConnection:
+        """Return a connection that reads results; errors are said of `said`."""
+        with contextlib.ExitStack() as undo:
+            connection = connect(path, read_only=True, threads=2)
+            undo.callback(connection.close)
+            names = {row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+            if "dumbbell" not in names:
+                raise Unreadable(str(said), "", "this is a database of something else", ALLOWED)
+            formats = [row[0] for row in connection.execute("SELECT format FROM dumbbell").fetchall()]
+            if formats != [FORMAT]:
+                found = f"these are results in format {', '.join(map(str, formats)) or None}"
+                raise Unreadable(
+                    str(said), "", found, f"results in format {FORMAT}; run the experiment again with this version"
+                )
+            undo.pop_all()
+            return connection
+
+    @staticmethod
+    def _create(path: Path) -> None:
+        """Make an empty results file, complete at the moment at which it appears."""
+        log = log_of(path)
+        if log.exists():
+            raise Unwritable(
+                str(log), "", "this is the log of another results file", "a name without such a file beside it"
+            )
+        empty = _empty()
+        # not over a file that another sweep has made and opened meanwhile
+        with contextlib.suppress(FileExistsError):
+            appear(path, empty)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write everything to the file itself and give it free."""
+        with contextlib.suppress(duckdb.Error):
+            self._connection.close()
+        if self._snapshot is not None:
+            self._snapshot.close()
+
+    def kept(self, keys: Iterable[str]) -> set[str]:
+        """Return those of `keys` whose runs are kept."""
+        with clear_errors(self.path):
+            query = "SELECT key FROM runs WHERE key IN (SELECT unnest(?::VARCHAR[]))"
+            return {row[0] for row in self._connection.execute(query, [list(keys)]).fetchall()}
+
+    def alike(self, experiments: Iterable[str], engine: str) -> Alike:
+        """Return in how many cells of these experiments, run by this engine, the seed made no difference."""
+        with clear_errors(self.path):
+            cells = (
+                "SELECT count(*) AS seeds, count(DISTINCT hash) AS hashes FROM runs"
+                " WHERE engine_version = ? AND experiment IN (SELECT unnest(?::VARCHAR[])) GROUP BY cell"
+            )
+            query = f"SELECT count(*) FILTER (hashes = 1), count(*), max(seeds) FROM ({cells}) WHERE seeds > 1"
+            found = self._connection.execute(query, [engine, list(experiments)]).fetchall()
+        same, of, seeds = found[0]
+        return Alike(same, of, seeds or 0)
+
+    def kernel_names(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of the kernels that made runs here, by the version of the engine."""
+        if "kernel" not in self.columns("runs"):
+            return {}
+        rows = self.read("SELECT DISTINCT engine_version, kernel FROM runs WHERE engine_version LIKE 'linux-%'")
+        names: dict[str, set[str]] = {}
+        for version, text in rows.iter_rows():
+            with contextlib.suppress(ValueError, TypeError, LookupError):  # written by other versions of dumbbell
+                name = str(json.loads(text)["kernel"]["name"])
+                names.setdefault(version, set()).add(name)
+        return {version: tuple(sorted(found)) for version, found in names.items()}
+
+    def columns(self, name: str) -> list[str]:
+        """Return the names of the columns of a table."""
+        with clear_errors(self.path):
+            return [row[0] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()]
+
+    def types(self, name: str) -> dict[str, str]:
+        """Return the names and SQL types of the columns of a table."""
+        with clear_errors(self.path):
+            return {row[0]: row[1] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()}
+
+    def read(self, query: str, **frames: pl.DataFrame) -> pl.DataFrame:
+        """Return what an SQL query over the tables, and over `frames` by their names, gives."""
+        with clear_errors(self.path):
+            for name, frame in frames.items():
+                self._connection.register(name, frame.to_arrow())
+            return pl.DataFrame(self._connection.sql(query).to_arrow_table())
+
+    def sql(
+        self,
+        query: str,
+        keys: pl.DataFrame,
+        frames: dict[str, pl.DataFrame],
+        kept: dict[str, pl.DataFrame] | None = None,
+    ) -> pl.DataFrame:
+        """Return what a user's query gives over the runs in `keys` and over `frames`; InputError if it is no query.
+
+        `kept` says of some tables which rows are meant, by the values of a few columns.
+        """
+        with clear_errors(self.path):
+            self._connection.register("meant", keys.to_arrow())
+            self._connection.execute("CREATE TEMP TABLE meant_keys AS SELECT key FROM meant")
+            here = self._connection.execute("SELECT current_database()").fetchone()
+            for name in TABLES:
+                of_file = f"{_quoted(str(here and here[0]))}.main.{name}"
+                meant = "key IN (SELECT key FROM meant_keys)"
+                if kept and name in kept:
+                    columns = ", ".join(kept[name].columns)
+                    self._connection.register("meant", kept[name].to_arrow())
+                    self._connection.execute(f"CREATE TEMP TABLE kept_{name} AS SELECT * FROM meant")
+                    meant = f"({columns}) IN (SELECT ({columns}) FROM kept_{name})"
+                self._connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {of_file} WHERE {meant}")
+            for name, frame in frames.items():
+                self._connection.register(name, frame.to_arrow())
+            try:
+                found = self._connection.sql(query).to_arrow_table()
+            except duckdb.Error as error:  # the file is open and readable: what fails now is the query
+                found = " ".join(str(error).split("\n")[0].split())
+                raise WrongValue("", "sql", found, f"a query over {', '.join(TABLES)}") from None
+            return pl.DataFrame(found.rename_columns(_once_each(found.column_names)))
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return one of the tables, in an order that does not depend on how the runs were scheduled."""
+        with clear_errors(self.path):
+            return self.read(
+                f"SELECT * FROM {name} ORDER BY ALL" if name == "runs" else f"SELECT * FROM {name} ORDER BY key, rowid"
+            )
+
+    def add(self, runs: Iterable[Finished]) -> None:
+        """Keep finished runs, all of them or, if the machine stops, none."""
+        if runs := list(runs):
+            self.write(tables(runs))
+
+    def write(self, rows: dict[str, pa.Table]) -> None:
+        """Add rows to tables, all of them or none. A column may be new, and one of integers may turn real."""
+        with clear_errors(self.path):
+            self._connection.execute("BEGIN")
+            try:
+                for name in TABLES:
+                    if name in rows:
+                        self._insert(name, rows[name])
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._known.clear()
+                with contextlib.suppress(duckdb.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
+        self._commits += 1
+        if self._commits % _CACHED_COMMITS:
+            return
+        # what has been written is not needed in memory again, where it would stay until most of it was full
+        with contextlib.suppress(duckdb.Error):
+            self._connection.execute(f"SET memory_limit = '{_CACHE}'")
+        self._connection.execute("RESET memory_limit")
+
+    def _insert(self, name: str, rows: pa.Table) -> None:
+        if name not in self._known:
+            described = self._connection.execute(f"DESCRIBE {name}").fetchall()
+            self._known[name] = {row[0]: row[1] for row in described}
+        known = self._known[name]
+        for field in rows.schema:
+            kind = {"double": "DOUBLE", "int64": "BIGINT"}.get(str(field.type), "VARCHAR")
+            if field.name not in known:
+                self._connection.execute(f"ALTER TABLE {name} ADD COLUMN {_quoted(field.name)} {kind}")
+            elif (known[field.name], kind) == ("BIGINT", "DOUBLE"):
+                self._connection.execute(f"ALTER TABLE {name} ALTER COLUMN {_quoted(field.name)} TYPE DOUBLE")
+            else:
+                continue
+            known[field.name] = kind
+        if rows.num_rows == 0:  # of no run, but the columns are there for those who ask
+            return
+        self._connection.register("batch", rows)
+        self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
+        self._connection.unregister("batch")
+
+
+def _once_each(names: list[str]) -> list[str]:
+    """Return names of columns of which those that came before have a number, as DuckDB gives them: `key`, `key_1`."""
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        number = seen[name] = seen.get(name, -1) + 1
+        found.append(f"{name}_{number}" if number else name)
+    return found
+
+
+def _empty() -> bytes:
+    """Return a results file without runs."""
+    with clear_errors(Path(tempfile.gettempdir())), Scratch() as folder:
+        draft = folder / "empty.duckdb"
+        with contextlib.closing(connect(draft)) as connection:
+            connection.execute(f"CREATE TABLE dumbbell AS SELECT {FORMAT} AS format")
+            connection.execute(
+                "CREATE TABLE runs (key VARCHAR PRIMARY KEY, experiment VARCHAR, title VARCHAR, seed BIGINT,"
+                " matrix VARCHAR, config VARCHAR, engine_version VARCHAR, cell VARCHAR,"
+                " wall_s DOUBLE, hash VARCHAR)"
+            )
+            for table in TABLES[1:]:
+                connection.execute(f"CREATE TABLE {table} (key VARCHAR)")
+            # close() would say nothing if the disk is full, and leave tables in the log
+            connection.execute("CHECKPOINT")
+        return draft.read_bytes()
+
+
+def connect(
+    path: Path, *, read_only: bool = False, **settings: str | bool | int | float | list[str]
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection to a file, which may be of another kind. Raises duckdb.Error."""
+    # a file of another kind must not make DuckDB fetch an extension from the network
+    alone = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    connection = duckdb.connect(str(path), read_only=read_only, config=alone | settings)
+    # with `python -m` DuckDB takes the session for an interactive one, and draws bars into what commands print
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def log_of(path: Path) -> Path:
+    """Return the name of the log that DuckDB keeps beside a file."""
+    return path.with_name(path.name + ".wal")
+
+
+def _snapshot(path: Path, folder: Path) -> bool:
+    """Copy a results file that another process writes, and its log, to `folder`; False if it never stood still.
+
+    The file itself changes only when the log is worked into it; between two of these times the log only grows. What is
+    torn at its end belongs to a commit that is not over.
+    """
+    for _ in range(_ATTEMPTS):
+        before, log_before = _state(path), _state(log_of(path))
+        if before is not None and time.time_ns() - before.st_mtime_ns > _SETTLED_NS:
+            copy = folder / path.name
+            shutil.copyfile(path, copy)
+            log_of(copy).unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(log_of(path), log_of(copy))
+            after, log_after = _state(path), _state(log_of(path))
+            same = after is not None and _stamp(after) == _stamp(before)
+            grown = log_before is None or (
+                log_after is not None
+                and log_after.st_ino == log_before.st_ino
+                and log_after.st_size >= log_before.st_size
+            )
+            if same and grown:
+                return True
+        time.sleep(_AGAIN_S)
+    return False
+
+
+def is_other(text: str) -> bool:
+    """Whether DuckDB says of a file that it is none of its own."""
+    return "not a valid DuckDB database file" in text or "sqlite" in text.lower()
+
+
+def kind(path: Path) -> str:
+    """Return what a file that DuckDB does not open is."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        head = file.read(16)
+        if not head:
+            return "an empty file"
+        if head == b"SQLite format 3\0":
+            return "a SQLite database"
+    return "another kind of file"
+
+
+def _state(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _stamp(state: os.stat_result) -> tuple[int, int, int]:
+    return state.st_ino, state.st_size, state.st_mtime_ns
+
+
+@contextlib.contextmanager
+def clear_errors(path: Path) -> Iterator[None]:
+    """Turn errors of a results file into InputErrors."""
+    try:
+        yield
+    except duckdb.Error as error:
+        text = str(error).split("\n")[0]
+        if LOCKED in text or "same database file with a different configuration" in text:
+            process = text.partition("(PID ")[2].partition(")")[0]
+            raise InUse(
+                str(path), "", process and f"process {process}", "end it, or choose another results file"
+            ) from None
+        if reason := next((reason for reason in _FULL.values() if reason in text), None):
+            raise Unwritable(str(path), "", f"no room for more ({reason.lower()})", "a disk with free space") from None
+        if is_other(text):
+            raise Unreadable(str(path), "", f"this is {kind(path)}", ALLOWED) from None
+        found = f"it is damaged ({text}); dumbbell store check {path} says what can be read"
+        raise Unreadable(str(path), "", found) from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        if error.errno in _FULL:
+            raise Unwritable(str(path), "", f"no room for more ({reason})", "a disk with free space") from None
+        raise Unreadable(str(path), "", reason, ALLOWED) from None

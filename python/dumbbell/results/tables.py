@@ -1,0 +1,239 @@
+"""Tables of results: any key by any other, means over seeds with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import polars as pl
+
+from dumbbell.errors import UnknownName
+from dumbbell.results import latex
+from dumbbell.results.aggregate import Axis, Means, means, times
+from dumbbell.results.columns import BINS, COLUMNS, axis_label
+from dumbbell.results.results import PARTS, Results
+
+MOST_COLUMNS = 16  # that a table takes from a key which nobody chose
+EQUAL = " (equal)"  # instead of an interval of zero
+NARROW = "± <"  # before the width of a bin that is wider than the interval
+_NARROW_MEANS = (
+    f"{NARROW}w: the interval is narrower than the bin of the histogram from which the value is read; w is the width "
+    "of the bin"
+)
+
+
+def number(value: float | None) -> str:
+    """Return a number with four significant digits, `-` for none."""
+    if value is None or value != value:
+        return "-"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def aligned(header: list[str], rows: list[list[str]], *, words: tuple[int, ...] = (0,)) -> str:
+    """Return a Markdown table whose columns line up: those numbered in `words` to the left, the others to the right."""
+    widths = [max(3, *(len(row[i]) for row in [header, *rows])) for i in range(len(header))]
+
+    def line(cells: list[str]) -> str:
+        padded = zip(range(len(cells)), cells, widths, strict=True)
+        return "| " + " | ".join(cell.ljust(w) if i in words else cell.rjust(w) for i, cell, w in padded) + " |"
+
+    rule = line(["-" * w if i in words else "-" * (w - 1) + ":" for i, w in enumerate(widths)])
+    return "\n".join([line(header), rule, *(line(row) for row in rows)])
+
+
+@dataclass
+class Table:
+    """Means of a measure: `frame` has a row for each combination of keys, with mean, interval and n.
+
+    Keys that are numbers have a column of them beside that of their texts; its name ends in the unit, as in
+    `Results.tidy`: `bottleneck.rate_mbit`. Numbers without a unit stand alone. `n` is how many different runs a mean is
+    of, `runs` how many there are, `none` how many of these have no value. `resolution` is the width of the histogram's
+    bin at the mean, null where values are exact. `plain` is what `to_csv` writes: the rows that are shown, with the
+    texts of those keys alone that are no numbers.
+    """
+
+    title: str
+    frame: pl.DataFrame
+    plain: pl.DataFrame
+    header: list[str]
+    words: int
+    cells: list[list[str]]
+    notes: list[str]
+
+    def markdown(self) -> str:
+        """Return an aligned Markdown table, what it shows above it and what to know of it below."""
+        body = aligned(self.header, self.cells, words=tuple(range(self.words)))
+        return "\n\n".join([self.title, body, *self.notes])
+
+    def to_csv(self) -> str:
+        """Return what the table shows as CSV: one mean a row, every key a column."""
+        return self.plain.write_csv()
+
+    def to_latex(self) -> str:
+        """Return what the table shows as a LaTeX `tabular`, for which a document has to load booktabs."""
+        return latex.tabular(self.title, self.header, self.cells, self.words, self.notes)
+
+    __str__ = markdown
+
+    def __repr__(self) -> str:
+        return self.markdown()
+
+    def _repr_html_(self) -> str:
+        def row(cells: list[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        body = "".join(row(cells, "td") for cells in self.cells)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<p>{escape(self.title)}</p><table>{row(self.header, 'th')}{body}</table>{notes}"
+
+
+def table(
+    results: Results,
+    value: str | None = None,
+    rows: str | Sequence[str] | None = None,
+    columns: str | None = None,
+    *,
+    of: str | None = None,
+    mean_over: Sequence[str] = (),
+    spread: bool = True,
+    limit: int | None = None,
+) -> Table:
+    """Return means of `value` over seeds, as a table with the values of the keys `rows` down and of `columns` across.
+
+    By default it is of goodput or, of sessions of `dumbbell shell`, of the link's throughput. Of more rows than `limit`
+    the first are in text and CSV, all in the frame.
+
+    Every other key by which the runs differ is a row as well, unless it is in `mean_over`. `of` names the table of the
+    store, where several have the measure. With `spread` each mean has half of its 95 % interval. Raises InputError.
+    """
+    names = [rows] if isinstance(rows, str) else list(rows or ())
+    wanted = [*names, *([columns] if columns else [])]
+    found = means(results, value or results.default_measures[0], wanted, of=of, mean_over=mean_over, option="--rows")
+    across = found.axis(columns) if columns else _chosen(found, names)
+    down = [axis for axis in found.axes if axis is not across and (axis.name in names or len(axis.texts) > 1)]
+    if not down and not names and across is None and found.axes:
+        down = [found.axes[0]]
+    column = COLUMNS[found.measure.table][found.measure.column]
+    heads = across.texts if across else [axis_label(found.measure.column, found.measure.table)]
+    by_row: dict[tuple[str, ...], dict[str, str]] = {}
+    places = []
+    bins = [column.resolution(mean) for mean in found.frame["mean"]]
+    found.frame.insert_column(found.frame.columns.index("high") + 1, pl.Series("resolution", bins, dtype=pl.Float64))
+    for row in found.frame.iter_rows(named=True):
+        places.append(tuple(row[axis.name] for axis in down))
+        by_row.setdefault(places[-1], {})[row[across.name] if across else heads[0]] = cell_text(row, spread=spread)
+    shown = list(by_row)[:limit]
+    cells = [[*place, *(by_row[place].get(head, "-") for head in heads)] for place in shown]
+    header = [axis.name for axis in down]
+    if across:
+        header = [*header[:-1], f"{header[-1]} \\ {across.name}"] if header else [f"\\ {across.name}"]
+    header = header or [""]
+    cells = cells if down else [["", *row] for row in cells]
+    notes = list(found.notes)
+    if len(shown) < len(by_row):
+        notes.insert(0, f"{len(shown)} of {len(by_row)} rows; without --limit all")
+    if any(NARROW in text for row in cells for text in row):
+        least = f"{column.least_bin:g} {column.unit}".strip()
+        notes.append(f"{_NARROW_MEANS}, {100 / BINS:.1f} % of the value or less, but at least {least}")
+    frame, labels = _with_numbers(found)
+    plain = frame.filter(pl.Series([place in set(shown) for place in places], dtype=pl.Boolean)).drop(labels)
+    plain = plain if spread else plain.drop("half", "low", "high")
+    return Table(_title(found, spread=spread), frame, plain, [*header, *heads], len(header), cells, notes)
+
+
+def _with_numbers(found: Means) -> tuple[pl.DataFrame, list[str]]:
+    """Return the means with the numbers of every key that has some, and the columns of texts beside them."""
+    columns: dict[str, pl.Expr] = {}
+    labels = []
+    for axis in found.axes:
+        columns[axis.name] = pl.col(axis.name)
+        if axis.numbers is None:
+            continue
+        end = f"_{axis.unit}" if axis.unit else ""
+        name = axis.name if axis.name.endswith(end) else axis.name + end
+        whole = axis.unit in ("", "bytes") and all(value == int(value) for value in axis.numbers.values())
+        kind = pl.Int64 if whole else pl.Float64
+        columns[name] = pl.col(axis.name).replace_strict(axis.numbers, default=None, return_dtype=pl.Float64).cast(kind)
+        labels += [axis.name] if name != axis.name else []
+    rest = [name for name in found.frame.columns if name not in columns and (found.axes or name != "all runs")]
+    exprs = [expr.alias(name) for name, expr in columns.items()]
+    return found.frame.select(*exprs, pl.lit(found.measure.column).alias("measure"), *rest), labels
+
+
+def whole_csv(tables: Sequence[Table]) -> str:
+    """Return what several tables show as one CSV, in which column `measure` tells them apart."""
+    whole = pl.concat([one.plain for one in tables], how="diagonal_relaxed")
+    place = tables[0].plain.columns.index("measure")
+    last = tables[0].plain.columns[place:]
+    return whole.select(pl.exclude(last), *last).write_csv()
+
+
+def _chosen(found: Means, names: list[str]) -> Axis | None:
+    """Return the key that goes across when nobody has said: the last that nobody wants down, if it has few values."""
+    free = [axis for axis in found.several if axis.name not in names]
+    if not free or (len(found.several) < 2 and not names):
+        return None
+    return free[-1] if len(free[-1].texts) <= MOST_COLUMNS else None
+
+
+def cell_text(row: dict[str, Any], *, spread: bool) -> str:
+    """Return a mean, half of its interval, and of how many runs it is if not all have a value."""
+    text = number(row["mean"]) + (half_text(row["half"], row["resolution"]) if spread else "")
+    return text + (f" ({row['runs'] - row['none']} of {row['runs']})" if row["none"] else "")
+
+
+def half_text(half: float | None, width: float | None = None) -> str:
+    """Return half of an interval with a space ahead, such as ` ± 0.53`; nothing for none.
+
+    One that is narrower than the histogram's bin, whose `width` is None where values are exact, is ` ± <` and that. Of
+    exact values that are all equal it is ` (equal)`: no interval is zero.
+    """
+    if half is None or half != half:
+        return ""
+    if half == 0 and width is None:
+        return EQUAL
+    return f" {NARROW}{_two_digits(width)}" if width is not None and half < width else f" ± {_two_digits(half)}"
+
+
+def bins_note(texts: Iterable[str]) -> list[str]:
+    """Return what `± <w` means, if one of `texts` has it."""
+    return [f"{_NARROW_MEANS}."] if any(NARROW in text for text in texts) else []
+
+
+def _two_digits(value: float) -> str:
+    """Return a number with two significant digits, all of them if it is 99.5 or more."""
+    return f"{value:.0f}" if abs(value) >= 99.5 else f"{value:.2g}"
+
+
+def _title(found: Means, *, spread: bool) -> str:
+    """Return what a table shows: of what, over what, how often."""
+    of = found.measure.of
+    text = f"{axis_label(found.measure.column, found.measure.table)}, of each {of}" + " and seed" * any(
+        axis.name == "seed" for axis in found.axes
+    )
+    if found.over:
+        text += f"; mean over {', '.join(found.over)}"
+    if max(found.frame["n"].to_list(), default=0) > 1:
+        text += f"; mean{' ± half of the 95 % interval' if spread else ''} over seeds, n = {times(found.frame['n'])}"
+    return text
+
+
+def tidy(results: Results, values: Sequence[str], of: str | None = None) -> pl.DataFrame:
+    """Return one value a row: every key by which runs differ, seed, flow or class, measure and value."""
+    if of is not None and of not in PARTS:
+        raise UnknownName("--of", "", of, PARTS, what="part")
+    found = []
+    for measure in (results.measure(value, of) for value in values):
+        rows = results.tidy(measure.table)  # type: ignore[arg-type]
+        parts = [c for c in PARTS.get(measure.table, ("", ()))[1] if c in rows.columns]
+        last = rows.columns.index("seed")
+        kept = list(dict.fromkeys([*rows.columns[: last + 1], *parts]))
+        if len(results.engines) > 1:
+            rows = rows.with_columns(pl.col("engine_version").replace_strict(results.engine_texts()))
+            kept.insert(0, "engine_version")
+        value_column = pl.col(measure.column).cast(pl.Float64).alias("value")
+        found.append(rows.select(*kept, pl.lit(measure.column).alias("measure"), value_column))
+    whole = pl.concat(found, how="diagonal_relaxed")
+    return whole.select(*(c for c in whole.columns if c not in ("measure", "value")), "measure", "value")

@@ -1,0 +1,336 @@
+"""`dumbbell shell`: a shell or a command behind the bottleneck of an experiment file, both directions through it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import ipaddress
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Annotated, Any, NoReturn
+
+import typer
+
+from dumbbell import _native, experiment
+from dumbbell.engines.live.engine import Engine, reason
+from dumbbell.errors import Failed, Needs, TooMany, Unfit, Unwritable, of_engine, one_line, shown
+from dumbbell.experiment import shipped, units
+from dumbbell.experiment.file import Cell
+from dumbbell.results.store import Finished, Measured, Store
+
+DIRECTIONS = ("up", "down")  # as seen from the command
+NOT_FOUND, NOT_RUN = 127, 126  # exit statuses of a shell (POSIX, section 2.8.2)
+_FLOW = {"cc": "cubic"}  # of a file without flows: it gives the path its base RTT
+_END_S = 5.0  # that the process of the session may take to end by itself
+_HOSTS, _RESOLVER = Path("/etc/hosts"), Path("/etc/resolv.conf")
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """What a session is about: the bottleneck in each direction, and where its results go."""
+
+    cells: dict[str, Cell]
+    command: list[str]
+    servers: list[str]
+    output: str
+    way_out: bool
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What `dumbbell watch` is told first."""
+        command = shlex.join(self.command)
+        output = str(Path(self.output).resolve())
+        return {"pid": os.getpid(), "experiment": self.cells["down"].experiment, "command": command, "output": output}
+
+    def job(self) -> dict[str, Any]:
+        """Return what the process of the session is told."""
+        resolver = _resolver() if self.way_out else None
+        ways = {direction: cell.config for direction, cell in self.cells.items()}
+        rest = {"servers": self.servers, "way_out": self.way_out, "about": self.about}
+        return ways | rest | {"files": _files(resolver), "resolver": resolver}
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """How a session ended."""
+
+    status: int
+    servers: list[tuple[int, int]]
+    results: dict[str, _native.Result]
+
+
+def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
+    """Return the bottleneck of each direction; raises InputError."""
+    cells = {}
+    replaced = {one.partition("=")[0].strip() for one in up}
+    kept = [one for one in settings if one.partition("=")[0].strip() not in replaced]
+    for direction, own in (("up", [*kept, *up]), ("down", settings)):
+        path = file if Path(file).exists() else shipped.find(Path(file).as_posix()) or file
+        table = experiment.read_toml(path, known=shipped.experiments())
+        if not any(table.get(sender) for sender in ("flows", "web", "udp")):
+            table["flows"] = [_FLOW]
+        found = experiment.parse(table, str(path), own)
+        if found.matrix.size > 1:
+            axes = ", ".join(f"{axis.text} ({len(axis.values)})" for axis in found.matrix.axes if len(axis.values) > 1)
+            allowed = "one: --set KEY=VALUE for each key of the matrix"
+            raise TooMany(found.file, "matrix", f"{found.matrix.size} cells, by {axes},", allowed)
+        cell = found.cell(0)
+        cell = dataclasses.replace(
+            cell, groups=cell.groups | {"record": cell.groups["record"] | {"from": 0, "trace": None}}
+        )
+        try:
+            _native.shell_check(cell.config)
+        except ValueError as error:
+            raise of_engine(found.file, error) from None
+        cells[direction] = cell
+    disciplines = [cells[direction].groups["bottleneck"]["aqm"]["name"] for direction in DIRECTIONS]
+    if len(set(disciplines)) > 1:
+        raise Unfit(
+            "--up", "bottleneck.aqm", f"{disciplines[0]} up and {disciplines[1]} down", f"{disciplines[1]} on both ways"
+        )
+    return cells
+
+
+def _resolver() -> str | None:
+    """Return the address of the host's name server if the host alone reaches it."""
+    try:
+        lines = _RESOLVER.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return None
+    addresses = [line.split()[1] for line in lines if line.split()[:1] == ["nameserver"] and len(line.split()) > 1]
+    with contextlib.suppress(ValueError, IndexError):
+        address = ipaddress.IPv4Address(addresses[0])
+        return str(address) if address.is_loopback else None
+    return None
+
+
+def _files(resolver: str | None) -> list[tuple[str, str]]:
+    """Return what the command finds in place of files of the host: path and content."""
+    addresses = dict(_native.SHELL_ADDRESSES)
+    files = []
+    if _HOSTS.exists():
+        names = "".join(f"{addresses[name]} {name}\n" for name in ("far", "host"))
+        files.append((str(_HOSTS), names + _HOSTS.read_text(errors="replace")))
+    if resolver is not None:
+        others = [line for line in _RESOLVER.read_text().splitlines() if not line.startswith("nameserver")]
+        files.append((str(_RESOLVER), "\n".join([f"nameserver {addresses['resolver']}", *others, ""])))
+    return files
+
+
+class _Child:
+    """The process of a session."""
+
+    def __init__(self, session: Session) -> None:
+        theirs_in, ours_out = os.pipe()
+        ours_in, theirs_out = os.pipe()
+        script, extension = Path(__file__).with_name("shell_child.py"), str(_native.__file__)
+        line = [sys.executable, "-I", "-S", str(script), extension, str(theirs_in), str(theirs_out), *session.command]
+        addresses = {f"DUMBBELL_{name.upper()}": address for name, address in _native.SHELL_ADDRESSES[:2]}
+        names = {"DUMBBELL_SHELL": session.cells["down"].experiment}
+        self.process = subprocess.Popen(line, pass_fds=(theirs_in, theirs_out), env=os.environ | addresses | names)
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self.said: IO[bytes] = os.fdopen(ours_in, "rb")
+        self._orders = os.fdopen(ours_out, "wb", buffering=0)
+
+    def order(self, line: str) -> None:
+        """Tell it something; that it is gone already is seen elsewhere."""
+        with contextlib.suppress(BrokenPipeError):
+            self._orders.write(line.encode() + b"\n")
+
+    def close(self) -> None:
+        """End it, and everything that it has begun."""
+        self._orders.close()
+        try:
+            self.process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        _native.end_descendants(0.0)
+        self.said.close()
+
+
+@contextlib.contextmanager
+def _signals_for(child: _Child) -> Iterator[list[int]]:
+    """Leave signals of the terminal to the command, and hand those on that are for us; yields these as they come."""
+    come: list[int] = []
+
+    def hand_on(number: int, _: Any) -> None:
+        come.append(number)
+        child.order(f"end {number}")
+
+    handlers = {signal.SIGTERM: hand_on, signal.SIGHUP: hand_on} | dict.fromkeys(
+        (signal.SIGINT, signal.SIGQUIT), lambda *_: None
+    )
+    before = {number: signal.getsignal(number) for number in handlers}
+    for number, handler in handlers.items():
+        if before[number] is not signal.SIG_IGN:
+            signal.signal(number, handler)
+    try:
+        yield come
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run(session: Session) -> Ended:
+    """Carry out a session. Raises InputError if it cannot be, or if a server ends at once; Exit for the command."""
+    _native.adopt_descendants()
+    child = _Child(session)
+    try:
+        with _signals_for(child):
+            child.order(json.dumps(session.job()))
+            for line in child.said:
+                word, _, rest = line.decode(errors="replace").rstrip("\n").partition(" ")
+                if word == "ready":
+                    _greet(session)
+                    child.order("go")
+                elif word == "done":
+                    status, servers, *lengths = rest.split(" ")
+                    parts = [child.said.read(int(length)) for length in lengths]
+                    results = {
+                        direction: _native.Result.from_bytes(part)
+                        for direction, part in zip(DIRECTIONS, parts, strict=True)
+                    }
+                    return Ended(int(status), json.loads(servers), results)
+                elif word == "failed":
+                    _fail(session, *rest.split(" ", 1))
+        raise Failed("shell", "", "the process of the session ended", "nobody to end it")
+    finally:
+        child.close()
+
+
+def _greet(session: Session) -> None:
+    if session.command != [_shell()] or not sys.stdin.isatty():
+        return
+    ways = [described(session.cells[direction]) for direction in ("down", "up")]
+    both = ways[0] if ways[0] == ways[1] else f"{ways[0]} down, {ways[1]} up"
+    print(f"behind {both}; dumbbell watch in another terminal shows it, exit ends it", file=sys.stderr)
+
+
+def described(cell: Cell) -> str:
+    """Return a bottleneck in few words: `10Mbit codel 20ms`."""
+    bottleneck, flows = cell.groups["bottleneck"], cell.groups["flows"] or cell.groups["web"]
+    trace = bottleneck["trace"]
+    rate = trace["file"] if trace else units.show("rate", bottleneck["rate"])
+    rtt = units.show("time", flows[0]["base_rtt"]) if flows else "20ms"
+    return f"{rate} {bottleneck['aqm']['name']} {rtt}"
+
+
+def _fail(session: Session, kind: str, text: str = "") -> NoReturn:
+    if kind in ("FileNotFoundError", "PermissionError"):
+        found = "no such program" if kind == "FileNotFoundError" else text.partition(" (os error")[0].lower()
+        print(one_line(f"dumbbell shell: {session.command[0]}: {found}"), file=sys.stderr)
+        raise typer.Exit(NOT_FOUND if kind == "FileNotFoundError" else NOT_RUN)
+    if kind == "ChildProcessError":  # server N ended with status S
+        words = text.split()
+        found = f"{shown(session.servers[int(words[1])])} ended with status {words[-1]}"
+        raise Failed("shell", "--server", found, "a program that listens")
+    if kind == "Interrupted":
+        raise KeyboardInterrupt
+    if kind == "RuntimeError" or ", allowed: " not in text:
+        raise RuntimeError(one_line(text))
+    raise of_engine("shell", text)
+
+
+def keep(session: Session, ended: Ended, started: datetime, seconds: float) -> None:
+    """Add a session to its results file: a run for each direction, of the flows that were seen."""
+    runs = []
+    for direction, result in ended.results.items():
+        cell = session.cells[direction]
+        summary = json.loads(result.summary)
+        path = (cell.groups["flows"] or [{"base_rtt": 20_000_000, "start": {"min": 0, "max": 0}}])[0]
+        flows = [path | {"cc": {"name": kind}, "count": count} for kind, count in summary["flows_seen"].items()]
+        told = {
+            "direction": direction,
+            "command": shlex.join(session.command),
+            "servers": session.servers,
+            "started": started.isoformat(timespec="milliseconds"),
+        }
+        groups = cell.groups | {"duration": int(seconds * 1e9), "flows": flows, "web": [], "udp": [], "shell": told}
+        engine = Engine()
+        # the keys by which sessions are told apart
+        matrix = {f"shell.{key}": str(told[key]) for key in ("direction", "command", "started")}
+        done = dataclasses.replace(cell, matrix=matrix, groups=groups, engine=engine.version)
+        runs.append(Finished(done, Measured(seconds, result, engine.described)))
+    with Store.open(session.output, write=True) as store:
+        store.add(runs)
+
+
+def _say(session: Session, ended: Ended) -> None:
+    for number, status in ended.servers:
+        print(
+            one_line(f"dumbbell shell: server {shown(session.servers[number])} ended early, with status {status}"),
+            file=sys.stderr,
+        )
+    texts = []
+    for direction in ("down", "up"):
+        summary = json.loads(ended.results[direction].summary)
+        texts.append(
+            f"{direction} {summary['throughput_mbit']:.3g} Mbit/s, {summary['sojourn_mean_ms']:.3g} ms in queue, "
+            f"{summary['ce_marks']} marks, {summary['drops']} drops"
+        )
+    print(f"dumbbell shell: {'; '.join(texts)}: {session.output}", file=sys.stderr)
+    # both were forwarded by one thread, but the faster link allows less
+    if invalid := reason(ended.results["down"]) or reason(ended.results["up"]):
+        print(one_line(f"dumbbell shell: INVALID: {invalid}"), file=sys.stderr)
+
+
+def _check_output(path: Path) -> None:
+    """Raise InputError for results that could not be kept; a file that is not there is not made yet."""
+    if path.exists():
+        with Store.open(path, write=True):
+            pass
+    elif not path.parent.is_dir():
+        raise Unwritable(str(path), "", f"no folder {path.parent}", "a file in a folder that exists")
+
+
+def _shell() -> str:
+    return os.environ.get("SHELL") or "/bin/sh"
+
+
+def shell(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Experiment file, or a name from dumbbell list: its bottleneck.")
+    ],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="What to run; by default your shell.")
+    ] = None,
+    output: Annotated[str, typer.Option("-o", "--output", help="Results file.")] = "results.duckdb",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key of the file.")
+    ] = None,
+    up: Annotated[
+        list[str] | None,
+        typer.Option("--up", metavar="KEY=VALUE", help="Replaces a key on the way up, from the command, alone."),
+    ] = None,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COMMAND", help="A server at the far end, which is called far; several are allowed."),
+    ] = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Nothing but the far end can be reached: no host, no Internet.")
+    ] = False,
+) -> None:
+    """Run a shell or a command behind the bottleneck of an experiment file, both directions through it.
+
+    The exit status is that of the command; 2 if there is no network to work in.
+    """
+    if not hasattr(_native, "Shell"):
+        raise Needs("shell", "", "Linux", "this is another system")
+    cells = load(file, settings or [], up or [])
+    session = Session(cells, command or [_shell()], server or [], output, not alone)
+    _check_output(Path(output))
+    started, began = datetime.now().astimezone(), time.monotonic()
+    ended = run(session)
+    keep(session, ended, started, time.monotonic() - began)
+    _say(session, ended)
+    raise typer.Exit(ended.status)

@@ -1,0 +1,216 @@
+"""`dumbbell watch`: what goes on in a running session, in another terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+import re
+import socket
+import sys
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from dumbbell.errors import InputError, Nothing, OutOfRange, WrongValue, shown
+from dumbbell.experiment import units
+
+_UNIX = Path("/proc/net/unix")
+_DIRECTIONS = ("down", "up")
+_SPARKS = " ▁▂▃▄▅▆▇█"
+_HISTORY = 40  # intervals that the picture shows
+_REFRESH_NS = {True: 250_000_000, False: 1_000_000_000}  # of a terminal; of lines
+_PATIENCE_S = 5.0  # with a session that says nothing: it says something every 0.1 s
+COLUMNS = ("time_s", "direction", "rate_mbit", "sojourn_ms", "marks", "drops", "queued_packets", "queued_kb")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One direction in one interval."""
+
+    time_s: float
+    direction: str
+    rate_mbit: float
+    """What left the link."""
+    sojourn_ms: float | None
+    """Mean time in queue; none if nothing left the queue."""
+    marks: int
+    drops: int
+    queued_packets: int
+    queued_kb: float
+    link_mbit: float
+
+    def row(self) -> list[str]:
+        """Return the values of `COLUMNS` as text."""
+        sojourn = "" if self.sojourn_ms is None else f"{self.sojourn_ms:.3f}"
+        counts = [str(self.marks), str(self.drops), str(self.queued_packets), f"{self.queued_kb:.1f}"]
+        return [f"{self.time_s:.2f}", self.direction, f"{self.rate_mbit:.3f}", sojourn, *counts]
+
+
+class Running:
+    """A running session, which is told of by its process."""
+
+    def __init__(self, address: str) -> None:
+        """Raise OSError if it is over, or another user's."""
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(_PATIENCE_S)
+        try:
+            self._socket.connect(address)
+            self._lines: IO[str] = self._socket.makefile("r")
+            self.about: dict[str, Any] = json.loads(self._lines.readline() or "null") or {}
+        except (OSError, ValueError):
+            self.close()
+            raise
+        if not self.about:
+            self.close()
+            raise ConnectionRefusedError
+
+    def close(self) -> None:
+        """Look no longer."""
+        self._socket.close()
+
+    @property
+    def described(self) -> str:
+        """In few words."""
+        return f"{self.about['pid']} ({self.about['experiment']}: {self.about['command']})"
+
+    def looks(self) -> Iterator[dict[str, Any]]:
+        """Yield what was seen so far, again and again, until the session is over."""
+        with contextlib.suppress(OSError, ValueError):
+            for line in self._lines:
+                yield json.loads(line)
+
+
+def running() -> list[Running]:
+    """Return all sessions of this user in this network namespace."""
+    try:
+        text = _UNIX.read_text(errors="replace")
+    except OSError:
+        return []
+    found = []
+    for name in dict.fromkeys(re.findall(rf"@(dumbbell-{os.getuid()}-\d+)$", text, re.MULTILINE)):
+        with contextlib.suppress(OSError, ValueError):
+            found.append(Running(f"\0{name}"))
+    return found
+
+
+def find(which: str) -> Running:
+    """Return the session that `which` names: its process, its results file, or the only one if empty."""
+    sessions = running()
+    path = str(Path(which).resolve())
+    meant = [one for one in sessions if which in ("", str(one.about["pid"])) or one.about["output"] == path]
+    if len(meant) == 1:
+        return meant[0]
+    named = ", ".join(one.described for one in sessions) or "none: dumbbell shell FILE begins one"
+    found = f"{len(meant)} sessions" if meant else "no session" + (f" {which}" if which else "")
+    allowed = f"the process or results file of one that runs ({named})" if sessions else f"one that runs ({named})"
+    if not sessions and "DUMBBELL_SHELL" in os.environ:
+        allowed = "dumbbell watch in another terminal, outside of the shell"
+    raise Nothing("watch", "", found, allowed)
+
+
+def intervals(session: Running, length_ns: int) -> Iterator[list[Seen]]:
+    """Yield both directions, interval by interval."""
+    before: dict[str, Any] | None = None
+    for look in session.looks():
+        if before is None:
+            before = look
+        elif look["time_s"] - before["time_s"] >= 0.95 * length_ns / 1e9:
+            yield [_between(direction, before, look) for direction in _DIRECTIONS]
+            before = look
+
+
+def _between(direction: str, before: dict[str, Any], after: dict[str, Any]) -> Seen:
+    now = after[direction]
+    seconds = after["time_s"] - before["time_s"]
+    since = {name: now[name] - before[direction][name] for name in now}
+    sojourn = since["sojourn_ns"] / since["sent"] / 1e6 if since["sent"] else None
+    queued = (now["backlog_packets"], now["backlog_bytes"] / 1e3)
+    rate = since["bytes"] * 8e-6 / seconds
+    return Seen(
+        after["time_s"], direction, rate, sojourn, since["ce_marks"], since["drops"], *queued, now["rate"] / 1e6
+    )
+
+
+def sparks(values: Iterator[float] | deque[float], top: float) -> str:
+    """Return values from 0 to `top` as a row of small bars."""
+    steps = len(_SPARKS) - 1
+    return "".join(_SPARKS[min(steps, max(0, round(value / top * steps)))] if top > 0 else " " for value in values)
+
+
+def _lines(session: Running, length_ns: int, *, as_csv: bool) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if as_csv:
+        writer.writerow(COLUMNS)
+    for both in intervals(session, length_ns):
+        for one in both:
+            if as_csv:
+                writer.writerow(one.row())
+                continue
+            sojourn = "-" if one.sojourn_ms is None else f"{one.sojourn_ms:.2f}"
+            print(
+                f"{one.time_s:8.2f} s  {one.direction:4}  {one.rate_mbit:8.2f} Mbit/s  {sojourn:>8} ms in queue  "
+                f"{one.marks:5} marks  {one.drops:5} drops  {one.queued_packets:5} packets queued"
+            )
+        sys.stdout.flush()
+
+
+def _screen(session: Running, length_ns: int) -> None:
+    from rich.live import Live
+    from rich.table import Table
+
+    history = {direction: deque([0.0] * _HISTORY, _HISTORY) for direction in _DIRECTIONS}
+    with Live(auto_refresh=False, transient=True) as live:
+        for both in intervals(session, length_ns):
+            table = Table(title=session.described, title_justify="left", box=None, pad_edge=False)
+            table.add_column("")
+            for name in ("Mbit/s", "link", "in queue, ms", "marks/s", "drops/s", "queued"):
+                table.add_column(name, justify="right", min_width=8)
+            table.add_column("share of the link")
+            seconds = length_ns / 1e9
+            for one in both:
+                bars = history[one.direction]
+                bars.append(one.rate_mbit)
+                sojourn = "-" if one.sojourn_ms is None else f"{one.sojourn_ms:.2f}"
+                per_second = [f"{count / seconds:.0f}" for count in (one.marks, one.drops)]
+                numbers = [f"{one.rate_mbit:.2f}", f"{one.link_mbit:.4g}", sojourn, *per_second]
+                table.add_row(one.direction, *numbers, str(one.queued_packets), sparks(bars, one.link_mbit))
+            live.update(table, refresh=True)
+    print(f"{session.described} is over", file=sys.stderr)
+
+
+def watch(
+    which: Annotated[
+        str, typer.Argument(metavar="[PID|RESULTS]", help="Whose session: its process, or its results file.")
+    ] = "",
+    interval: Annotated[str, typer.Option(metavar="TIME", help="Between two updates; 250ms, or 1s for lines.")] = "",
+    as_csv: Annotated[bool, typer.Option("--csv", help="One direction and interval a row, as CSV.")] = False,
+) -> None:
+    """Show rate, time in queue, marks and drops of a running dumbbell shell, in another terminal.
+
+    Without a terminal there is a line for each direction and interval. It ends with the session.
+    """
+    is_screen = sys.stdout.isatty() and not as_csv
+    length_ns = _REFRESH_NS[is_screen]
+    if interval:
+        try:
+            length_ns = units.parse("time", interval)
+        except ValueError as error:
+            allowed = error.allowed if isinstance(error, InputError) else "a time, such as 250ms"
+            raise WrongValue("watch", "--interval", shown(interval), allowed) from None
+        if not 100_000_000 <= length_ns <= 3_600_000_000_000:
+            raise OutOfRange("watch", "--interval", shown(interval), "100ms to 1h")
+    session = find(which)
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            if is_screen:
+                _screen(session, length_ns)
+            else:
+                _lines(session, length_ns, as_csv=as_csv)
+    finally:
+        session.close()
