@@ -9,11 +9,10 @@ import pytest
 
 import dumbbell
 from conftest import Command, described
-from dumbbell import experiment
+from dumbbell import Results, experiment
 from dumbbell.engines import sweep
 from dumbbell.errors import InputError
 from dumbbell.results import diff
-from dumbbell.results.results import Results
 from dumbbell.results.store import TABLES
 from test_results import RANDOM, SHORT, made
 

@@ -11,9 +11,9 @@ import pytest
 
 from dumbbell import _native
 from dumbbell.cli import doctor
-from dumbbell.cli.doctor import Check
 from dumbbell.engines.linux import kernels
 from dumbbell.engines.live import needs
+from dumbbell.engines.needs import Check
 from dumbbell.errors import InputError
 
 SAID = 'dumbbell-trial {"release": "9.9.1", "controls": ["reno"], "random": "00"}'

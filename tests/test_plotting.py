@@ -14,12 +14,11 @@ import pytest
 
 import dumbbell
 from conftest import described
-from dumbbell import experiment, figures, plotting
+from dumbbell import Results, experiment, figures, plotting
 from dumbbell.engines import sweep
 from dumbbell.errors import InputError
 from dumbbell.plotting import over_time
 from dumbbell.results import aggregate
-from dumbbell.results.results import Results
 from test_results import RANDOM, SHORT, made
 
 KINDS = ("lines", "bars", "box", "cdf", "heat", "ellipses", "stacked_series", "shares")

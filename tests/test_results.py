@@ -13,12 +13,11 @@ import pytest
 
 import dumbbell
 from conftest import described
-from dumbbell import experiment
+from dumbbell import Results, experiment
 from dumbbell.engines import sweep
 from dumbbell.errors import InputError
 from dumbbell.results import aggregate
 from dumbbell.results.labels import group_labels
-from dumbbell.results.results import Results
 
 SHORT = {"duration": "200ms", "record": {"interval": "100ms"}}
 RANDOM = [

@@ -18,7 +18,7 @@ import pytest
 
 import dumbbell
 from conftest import Command, described
-from dumbbell import experiment, figures, plotting
+from dumbbell import Results, experiment, figures, plotting
 from dumbbell._native import Cancel, Progress
 from dumbbell._native import run as simulate
 from dumbbell.cli import read as commands
@@ -29,7 +29,6 @@ from dumbbell.figures import Series
 from dumbbell.figures.frames import Groups
 from dumbbell.results import aggregate, selecting, tables
 from dumbbell.results.dimensions import NOTHING
-from dumbbell.results.results import Results
 
 SHORT = {"duration": "400ms", "seeds": [1, 2], "record": {"interval": "100ms"}}
 START = {"uniform": ["0s", "50ms"]}

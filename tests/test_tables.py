@@ -12,13 +12,12 @@ import pytest
 
 import dumbbell
 from conftest import Command, described, parsed
-from dumbbell import experiment
+from dumbbell import Results, experiment
 from dumbbell.cli import program as cli
 from dumbbell.engines import sweep
 from dumbbell.errors import InputError
 from dumbbell.experiment import registry
 from dumbbell.results import latex
-from dumbbell.results.results import Results
 from dumbbell.results.store import Store
 from dumbbell.results.tables import aligned, number, tidy, whole_csv
 

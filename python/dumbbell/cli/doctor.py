@@ -8,12 +8,12 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dumbbell.engines.needs import Check
 from dumbbell.errors import InputError, UnknownName, one_line
 from dumbbell.scratch import Scratch
 
@@ -28,22 +28,6 @@ _TINY = {
     "bottleneck": {"rate": "10Mbit", "aqm": "codel"},
     "flows": [{"cc": "cubic", "base_rtt": "20ms"}],
 }
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that an engine needs: what it is, what was found, and what to do unless all is well."""
-
-    what: str
-    found: str
-    remedy: str = ""
-    needed: bool = True
-    """Whether the engine cannot run without it."""
-
-    @property
-    def state(self) -> str:
-        """Return "ok", "missing", or "optional", which is missing, but the engine runs without it."""
-        return "ok" if not self.remedy else "missing" if self.needed else "optional"
 
 
 def sim() -> Iterator[Check]:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell import _native, experiment
-from dumbbell.cli.doctor import Check
 from dumbbell.engines.live import engine
+from dumbbell.engines.needs import Check
 from dumbbell.errors import InputError, one_line
 
 PROBE_S = 20.0  # for the process that tries things, most of a second on an idle machine
