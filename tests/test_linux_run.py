@@ -15,7 +15,7 @@ import pytest
 
 import dumbbell
 from conftest import described, parsed
-from dumbbell import _native, scratch
+from dumbbell import _native, engines, scratch
 from dumbbell.engines import sweep
 from dumbbell.engines.linux import engine as linux
 from dumbbell.engines.linux import kernels, reach
@@ -374,8 +374,8 @@ def test_from_python_the_engine_is_named_alike(home: Path) -> None:
 
 def test_without_a_kernel_the_remedy_is_said(home: Path) -> None:
     with pytest.raises(InputError, match=r"unknown kernel .*; dumbbell linux build"):
-        linux.engine("linux")
-    assert linux.engine("sim") is None
+        engines.by_name("linux")
+    assert engines.by_name("sim") is None
     assert not home.exists()
 
 

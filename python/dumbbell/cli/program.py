@@ -14,7 +14,7 @@ from typing import Annotated, Any, Never
 
 import typer
 
-from dumbbell import experiment, scratch
+from dumbbell import engines, experiment, scratch
 from dumbbell._native import engine_version
 from dumbbell.cli import reference
 from dumbbell.cli.linux import linux
@@ -23,8 +23,6 @@ from dumbbell.cli.study import study
 from dumbbell.engines import sweep
 from dumbbell.engines.linux import commands, kernels
 from dumbbell.engines.linux.engine import Engine as LinuxEngine
-from dumbbell.engines.linux.engine import engine as linux_engine
-from dumbbell.engines.live.engine import engine as live_engine
 from dumbbell.errors import MOST_TOLD, Conflict, InputError, Missing, UnknownName, on_command_line, one_line
 from dumbbell.experiment import json_schema, registry, shipped
 from dumbbell.results import salvage
@@ -97,7 +95,7 @@ def run(
     """Run experiments; what the results file has already is not run again."""
     if jobs is not None and cluster is not None:
         raise Conflict("run", "", "--jobs and --cluster", "one of them")
-    other = live_engine(engine) or linux_engine(engine)
+    other = engines.by_name(engine)
     if other is not None and cluster is not None:
         raise Conflict("run", "", f"--cluster and --engine {engine}", "one of them")
     if show_commands and not isinstance(other, LinuxEngine):

@@ -20,7 +20,7 @@ from dumbbell.engines.linux.changes import SEED_VARIABLE
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import VERSION, Mapped, by_path, mapped, notes
 from dumbbell.engines.sweep import Local
-from dumbbell.errors import InputError, Needs, UnknownName, one_line
+from dumbbell.errors import InputError, Needs, one_line
 from dumbbell.experiment.file import Cell, Experiment
 from dumbbell.results.store import Measured
 from dumbbell.scratch import SHARED_MEMORY, Scratch
@@ -92,16 +92,9 @@ class Engine:
         return list(said)
 
 
-def engine(text: str) -> Engine | None:
-    """Return what `--engine` names: "sim" (None), "linux" or "linux:NAME"; raises InputError."""
-    kind, _, name = text.partition(":")
-    if text == "sim":
-        return None
-    if kind != "linux" or (":" in text and not name):
-        raise UnknownName(
-            "--engine", "", one_line(text) or "nothing", ("sim", "linux", "linux:NAME", "live"), what="engine"
-        )
-    return Engine(kernels.load(name or None))
+def engine(kernel: str | None = None) -> Engine:
+    """Return the engine with the kernel of this name, or the newest; raises InputError if there is none."""
+    return Engine(kernels.load(kernel))
 
 
 def _iproute2() -> str:

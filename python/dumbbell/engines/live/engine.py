@@ -15,7 +15,7 @@ from typing import IO, Any
 from dumbbell import _native
 from dumbbell.engines.linux.keys import refuse_rest
 from dumbbell.engines.sweep import Local
-from dumbbell.errors import InputError, Needs, of_engine, of_machine, one_line
+from dumbbell.errors import InputError, Needs, UnknownName, of_engine, of_machine, one_line
 from dumbbell.experiment.file import Cell, Experiment
 from dumbbell.experiment.registry import registry
 from dumbbell.results.store import Measured
@@ -69,10 +69,10 @@ class Engine:
         return Lab(self)
 
 
-def engine(text: str) -> Engine | None:
-    """Return the engine if `--engine` names this one; raises InputError where it cannot work at all."""
-    if text != "live":
-        return None
+def engine(which: str | None = None) -> Engine:
+    """Return the engine; raises InputError where it cannot work at all."""
+    if which is not None:
+        raise UnknownName("--engine", "", f"live:{which}", ("live",), what="engine")
     if not hasattr(_native, "live_run"):
         raise Needs("", "--engine live", "Linux", "or --engine sim")
     return Engine()

@@ -1,0 +1,79 @@
+"""`dumbbell.run` and `dumbbell.open`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike, fspath
+from typing import Any
+
+from dumbbell.engines import by_name, sweep
+from dumbbell.errors import Conflict, WrongValue, shown
+from dumbbell.experiment.file import Experiment, load, parse
+from dumbbell.notebook import Results
+from dumbbell.scratch import Scratch
+
+
+def open(path: str | PathLike[str], *, engine: str | None = None) -> Results:  # noqa: A001  as in dumbbell.open
+    """Return the results in a file; raises InputError if it is none.
+
+    They are those of the newest simulator that the file has runs of, or of another engine if it has none of that;
+    `engine` asks for "sim", "linux" (all kernels), "linux:NAME", a version, or "all".
+    """
+    return Results(_path(path), engine=engine)
+
+
+def run(
+    experiment: str | bytes | PathLike[str] | Mapping[str, Any] | Experiment,
+    overrides: Mapping[str, Any] | Sequence[str] = (),
+    *,
+    output: str | PathLike[str] | None = None,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    engine: str = "sim",
+    progress: bool | Callable[[int, int], None] | None = None,
+) -> Results:
+    """Run an experiment and return what its runs measured: a file, a shipped one by name, or the table of such a file.
+
+    `overrides` replace keys, `{"bottleneck.rate": "40Mbit"}` or `["bottleneck.rate=40Mbit"]`. Results go to the file
+    `output`, which may hold some of them already; without it they last as long as the object that is returned. Runs
+    are carried out on `jobs` cores (all by default) or by the workers of the Dask scheduler whose address is
+    `cluster`; by the simulator or, if `engine` is "linux", "linux:NAME" or "live", by a kernel. `progress` is whether
+    to show a bar, by default in terminals and notebooks, or a function of runs done and runs in all.
+
+    Raises InputError (a ValueError of one line) on bad input, RuntimeError if a run fails and KeyboardInterrupt,
+    after keeping what is finished, on Ctrl-C.
+    """
+    match experiment:
+        case Experiment():
+            if overrides:
+                raise Conflict(
+                    "run", "", "overrides and a checked experiment", "overrides where it is read, in load or parse"
+                )
+            checked = experiment
+        case Mapping():
+            checked = parse(dict(experiment), "experiment", overrides)
+        case _:
+            checked = load(_path(experiment), overrides)
+    folder = None
+    if output is None:
+        folder = Scratch()
+        output = folder.path / "results.duckdb"
+    path = _path(output)
+    keys: list[str] = []
+    other = by_name(engine)
+    if other is not None:
+        other.prepare([checked])
+    report = sweep.run([checked], path, jobs=jobs, cluster=cluster, engine=other, progress=progress, keys=keys)
+    if report.interrupted:
+        raise KeyboardInterrupt
+    if report.failed:
+        cell, text = report.failed[0]
+        raise RuntimeError(f"{len(report.failed)} runs failed; the first: {cell.matrix} seed {cell.seed}: {text}")
+    return Results(path, keys=keys, report=report, folder=folder)
+
+
+def _path(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:
+    """Return the name of a file as text; bytes are names as the system has them."""
+    try:
+        name = fspath(path)
+    except TypeError:
+        raise WrongValue("", "file", shown(path), "a file name or a path") from None
+    return name.decode(errors="surrogateescape") if isinstance(name, bytes) else name
