@@ -123,7 +123,7 @@ agree-live: build
 	$(BIN)/python -m studies.validation.engines --live live.duckdb
 
 check-bbr: build
-	$(BIN)/python docs/findings_bbr_suite.py --figures check-bbr
+	$(BIN)/python -m studies.bbr_suite.gather --figures check-bbr
 	$(BIN)/dumbbell study page bbr-suite
 bbr: build
 	$(BIN)/dumbbell run experiments/bbr/*.toml -o bbr.duckdb
@@ -180,8 +180,8 @@ lint: $(STAMPS)/dev
 	@if command -v c++ >/dev/null; then echo "cargo check of the fuzz targets"; \
 		cargo check --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz-check; \
 	else echo "no C++ compiler, which libFuzzer needs: the fuzz targets are not checked"; fi
-	$(BIN)/ruff check --quiet python tests studies docs
-	$(BIN)/ruff format --check --quiet python tests studies docs
+	$(BIN)/ruff check --quiet python tests studies
+	$(BIN)/ruff format --check --quiet python tests studies
 	$(BIN)/mypy
 
 # The name of the wheel says which glibc it needs: 2.17 if zig is there (pip install ziglang), otherwise one as new as this machine's.

@@ -330,7 +330,7 @@ def test_a_trace_is_drawn(tmp_path: Path, command: Command) -> None:
 
 
 def script() -> Any:
-    spec = importlib.util.spec_from_file_location("check_bbr", DOCS / "check_bbr.py")
+    spec = importlib.util.spec_from_file_location("cases_page", DOCS.parent / "studies" / "bbr_suite" / "cases_page.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -339,7 +339,7 @@ def script() -> Any:
 
 def test_the_tables_of_the_page_are_those_of_the_cases() -> None:
     page = (DOCS / "check-bbr.md").read_text(encoding="utf-8")
-    assert script().page(page) == page, "python docs/check_bbr.py makes them"
+    assert script().page(page) == page, "python -m studies.bbr_suite.cases_page makes them"
     assert all(f'--at "{name}=TIME"' in page for name in TIMES) and all(f'"{name}=NUMBER"' in page for name in VALUES)
 
 

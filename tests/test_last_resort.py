@@ -7,7 +7,7 @@ import pytest
 
 from conftest import Command
 from dumbbell import experiment
-from dumbbell.cli import program as cli
+from dumbbell.cli import program, status
 from dumbbell.cli import read as commands
 from dumbbell.errors import InputError, UnknownName
 from dumbbell.results.results import Results
@@ -27,15 +27,15 @@ def test_a_fault_is_one_line_and_its_traceback_a_file(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     with pytest.raises(SystemExit) as left:
-        cli.main()
-    assert left.value.code == cli.FAULT == 70
+        program.main()
+    assert left.value.code == status.FAULT == 70
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("dumbbell: a fault of dumbbell itself") and "KeyError: 'what nobody foresaw'" in line
     [log] = tmp_path.glob("dumbbell-*.log")
     assert str(log) in line and "Traceback" in log.read_text() and "raise KeyError" in log.read_text()
     monkeypatch.setenv("DUMBBELL_TRACEBACK", "1")
     with pytest.raises(KeyError):
-        cli.main()
+        program.main()
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -217,6 +217,6 @@ def test_cake_does_not_shape_at_the_mean_rate_of_a_trace(tmp_path: Path) -> None
 @pytest.mark.parametrize(("name", "seed"), [("cellular", 4), ("cellular-outage", 3)])
 def test_the_shipped_traces_are_what_the_model_makes(name: str, seed: int) -> None:
     root = Path(TRACE).parents[2]
-    model = runpy.run_path(str(root / "docs" / "cellular_trace.py"))
+    model = runpy.run_path(str(root / "studies" / "traces" / "cellular.py"))
     lines = (root / "experiments" / "trace" / f"{name}.trace").read_text().split()
     assert list(map(int, lines)) == list(model["opportunities"](seed, 30))

@@ -15,8 +15,8 @@ import pytest
 
 import dumbbell
 from conftest import described, parsed
-from dumbbell import _native, engines, scratch
-from dumbbell.engines import sweep
+from dumbbell import _native, scratch
+from dumbbell.engines import by_name, sweep
 from dumbbell.engines.linux import engine as linux
 from dumbbell.engines.linux import kernels, reach
 from dumbbell.engines.linux.mapping import MODULES, by_path, cc_names, mapped, notes
@@ -374,8 +374,8 @@ def test_from_python_the_engine_is_named_alike(home: Path) -> None:
 
 def test_without_a_kernel_the_remedy_is_said(home: Path) -> None:
     with pytest.raises(InputError, match=r"unknown kernel .*; dumbbell linux build"):
-        engines.by_name("linux")
-    assert engines.by_name("sim") is None
+        by_name("linux")
+    assert by_name("sim") is None
     assert not home.exists()
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from conftest import Command, examples
 from dumbbell import experiment
 from dumbbell.claims import language
-from dumbbell.cli import program as cli
+from dumbbell.cli import program, status
 from dumbbell.errors import InputError, Several, UnknownKey, WrongValue
 from dumbbell.experiment import places
 
@@ -87,8 +87,8 @@ def test_the_terminal_shows_the_place(
     monkeypatch.setattr("sys.argv", ["dumbbell", "run", str(path), "--dry-run"])
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     with pytest.raises(SystemExit) as left:
-        cli.main()
-    assert left.value.code == cli.BAD_INPUT
+        program.main()
+    assert left.value.code == status.BAD_INPUT
     _, source, mark, _, second, other = capsys.readouterr().err.splitlines()
     assert source == '2 |  aqm = "\u6f22\u5b57" # wide' and mark == "  |        ^^^^^^"
     assert second == "5 | los = 1" and other == "  | ^^^"

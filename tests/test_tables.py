@@ -13,7 +13,8 @@ import pytest
 import dumbbell
 from conftest import Command, described, parsed
 from dumbbell import Results, experiment
-from dumbbell.cli import program as cli
+from dumbbell.cli import known as known_things
+from dumbbell.cli import program
 from dumbbell.engines import sweep
 from dumbbell.errors import InputError
 from dumbbell.experiment import registry
@@ -207,7 +208,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> None:
     """Call the command line in this process: it has to leave with status 2 and one line."""
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as leave:
         patch.setattr("sys.argv", ["dumbbell", *map(str, arguments)])
-        cli.main()
+        program.main()
     shown = capsys.readouterr()
     assert leave.value.code == 2 and shown.out == "" and len(shown.err.splitlines()) == 1, (arguments, shown)
     assert shown.err.count("\n") == 1 and "Traceback" not in shown.err, (arguments, shown.err)
@@ -295,11 +296,11 @@ def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None
 
 def test_everything_registered_is_listed_described_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     known = registry.registry()
-    cli.list_("")
+    known_things.list_("")
     listed = capsys.readouterr().out
     for name in [*known.aqm, *known.cc]:
         assert f"  {name} " in listed
-        cli.describe(name)
+        known_things.describe(name)
     text = capsys.readouterr().out
     assert all(param.doc in text for a in [*known.aqm.values(), *known.cc.values()] for param in a.params.values())
     plan = parsed(duration="1s", matrix={"bottleneck.aqm": list(known.aqm), "flows[0].cc": list(known.cc)})

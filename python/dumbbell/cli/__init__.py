@@ -1,6 +1,7 @@
 """The command `dumbbell`.
 
-`program` runs experiments and lists what there is, `read` reads results; every further command has a file.
+`program` finds the command and says how it ended; `run` runs experiments, `known` lists what there is, `read` reads
+results, and every further command has a file.
 """
 
 from typing import TYPE_CHECKING
@@ -8,10 +9,6 @@ from typing import TYPE_CHECKING
 from dumbbell.lazy import names_of
 
 if TYPE_CHECKING:
-    from dumbbell.cli.program import app as app
     from dumbbell.cli.program import main as main
 else:
-    __getattr__ = names_of(
-        __name__,
-        {"app": "program", "main": "program"},
-    )
+    __getattr__ = names_of(__name__, {"main": "program"})

@@ -13,8 +13,6 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from dumbbell.cli.check import check
-from dumbbell.cli.doctor import doctor
 from dumbbell.errors import Conflict, InputError, Missing, Nothing, Unfit, UnknownName, Unwritable, WrongValue, shown
 from dumbbell.experiment import units
 from dumbbell.experiment.shipped import folder as shipped
@@ -513,9 +511,3 @@ def export(
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             raise Unwritable(output, "", reason.lower(), "a folder that can be written to, with space") from None
     print("\n".join(map(str, paths.values())))
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands of this module to the command line."""
-    for command in (table, plot, diff, compare, draft, paper, claims, export, check, doctor):
-        app.command()(command)

@@ -7,12 +7,11 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Self
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-import typer
 
 from dumbbell.errors import InUse, Nothing, Unreadable, Unwritable
 from dumbbell.results import store
@@ -64,11 +63,11 @@ class Found:
             state = f"{table.lost} of them cannot be read ({table.said})" if table.damaged else "ok"
             lines.append(f"{table.name:{width}}  {table.rows:10} rows  {state}")
         of = self.tables["runs"].rows if "runs" in self.tables else 0
-        lines.append(f"{len(self.whole)} of {of} runs are whole" + ("" if self.is_whole else f"; {_save(self.path)}"))
+        lines.append(f"{len(self.whole)} of {of} runs are whole" + ("" if self.is_whole else f"; {_advice(self.path)}"))
         return "\n".join(lines)
 
 
-def _save(path: Path) -> str:
+def _advice(path: Path) -> str:
     return f"dumbbell store save {path} -o NEW.duckdb keeps them"
 
 
@@ -246,28 +245,3 @@ def save(path: str | Path, new: str | Path) -> Found:
                             saved.write({table.name: rows.filter(pc.is_in(rows["key"], wanted))})
             draft.rename(new)
     return found
-
-
-command = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Check a results file, and save what is readable."
-)
-
-
-@command.command("check")
-def check_(results: Annotated[str, typer.Argument(metavar="FILE", help="Results file.")]) -> None:
-    """Read everything in a results file, and say which runs are whole; status 1 if something is damaged."""
-    found = check(results)
-    print(found.text())
-    if not found.is_whole:
-        raise typer.Exit(1)
-
-
-@command.command("save")
-def save_(
-    results: Annotated[str, typer.Argument(metavar="FILE", help="Results file.")],
-    output: Annotated[str, typer.Option("-o", "--output", help="New results file.")],
-) -> None:
-    """Write every run that can be read whole to a new results file."""
-    found = save(results, output)
-    lost = found.tables["runs"].rows - len(found.whole)
-    print(f"{len(found.whole)} runs saved, {lost} lost: {output}")

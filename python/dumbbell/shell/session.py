@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Annotated, Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import typer
 
@@ -297,40 +297,24 @@ def _shell() -> str:
     return os.environ.get("SHELL") or "/bin/sh"
 
 
-def shell(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Experiment file, or a name from dumbbell list: its bottleneck.")
-    ],
-    command: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="What to run; by default your shell.")
-    ] = None,
-    output: Annotated[str, typer.Option("-o", "--output", help="Results file.")] = "results.duckdb",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key of the file.")
-    ] = None,
-    up: Annotated[
-        list[str] | None,
-        typer.Option("--up", metavar="KEY=VALUE", help="Replaces a key on the way up, from the command, alone."),
-    ] = None,
-    server: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COMMAND", help="A server at the far end, which is called far; several are allowed."),
-    ] = None,
-    alone: Annotated[
-        bool, typer.Option("--alone", help="Nothing but the far end can be reached: no host, no Internet.")
-    ] = False,
-) -> None:
-    """Run a shell or a command behind the bottleneck of an experiment file, both directions through it.
-
-    The exit status is that of the command; 2 if there is no network to work in.
-    """
+def start(
+    file: str,
+    command: list[str],
+    *,
+    settings: list[str],
+    up: list[str],
+    servers: list[str],
+    output: str,
+    alone: bool,
+) -> int:
+    """Run a command, or a shell, behind the bottleneck of a file, keep what was measured, and return its status."""
     if not hasattr(_native, "Shell"):
         raise Needs("shell", "", "Linux", "this is another system")
-    cells = load(file, settings or [], up or [])
-    session = Session(cells, command or [_shell()], server or [], output, not alone)
+    cells = load(file, settings, up)
+    session = Session(cells, command or [_shell()], servers, output, not alone)
     _check_output(Path(output))
     started, began = datetime.now().astimezone(), time.monotonic()
     ended = run(session)
     keep(session, ended, started, time.monotonic() - began)
     _say(session, ended)
-    raise typer.Exit(ended.status)
+    return ended.status

@@ -13,9 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated, Any
-
-import typer
+from typing import IO, Any
 
 from dumbbell.errors import InputError, Nothing, OutOfRange, WrongValue, shown
 from dumbbell.experiment import units
@@ -184,17 +182,8 @@ def _screen(session: Running, length_ns: int) -> None:
     print(f"{session.described} is over", file=sys.stderr)
 
 
-def watch(
-    which: Annotated[
-        str, typer.Argument(metavar="[PID|RESULTS]", help="Whose session: its process, or its results file.")
-    ] = "",
-    interval: Annotated[str, typer.Option(metavar="TIME", help="Between two updates; 250ms, or 1s for lines.")] = "",
-    as_csv: Annotated[bool, typer.Option("--csv", help="One direction and interval a row, as CSV.")] = False,
-) -> None:
-    """Show rate, time in queue, marks and drops of a running dumbbell shell, in another terminal.
-
-    Without a terminal there is a line for each direction and interval. It ends with the session.
-    """
+def follow(which: str, interval: str, *, as_csv: bool) -> None:
+    """Show a running session until it ends; `interval` is between two updates. Raises InputError."""
     is_screen = sys.stdout.isatty() and not as_csv
     length_ns = _REFRESH_NS[is_screen]
     if interval:

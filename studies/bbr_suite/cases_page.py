@@ -1,7 +1,7 @@
 """The tables of docs/check-bbr.md, and its sample file.
 
-python docs/check_bbr.py            write the tables
-python docs/check_bbr.py --sample   make the sample file anew, too
+python -m studies.bbr_suite.cases_page            write the tables
+python -m studies.bbr_suite.cases_page --sample   make the sample file anew, too
 """
 
 import json
@@ -15,8 +15,9 @@ from dumbbell.check.cases import CASES
 from dumbbell.check.lab import Lab, Point
 from dumbbell.check.reference import TABLES
 
-PAGE = Path(__file__).parent / "check-bbr.md"
-SAMPLE = Path(__file__).parent / "check-bbr-sample.sqlog"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "check-bbr.md"
+SAMPLE = DOCS / "check-bbr-sample.sqlog"
 SHOWN = ("startup-plateau", "drain-inflight", "up-plateau", "down-inflight")
 
 

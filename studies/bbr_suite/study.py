@@ -1,6 +1,6 @@
 """BBR in four versions and the draft's own test cases: the page of `make check-bbr`.
 
-The evidence is made by docs/findings_bbr_suite.py from the report of the suite and from traces of Linux.
+The evidence is made by studies/bbr_suite/gather.py from the report of the suite and from traces of Linux.
 """
 
 from typing import Any

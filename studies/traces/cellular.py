@@ -1,4 +1,4 @@
-"""A trace of a made-up cellular link, in mahimahi's format: `python docs/cellular_trace.py SEED SECONDS > FILE`.
+"""A trace of a made-up cellular link, in mahimahi's format: `python studies/traces/cellular.py SEED SECONDS > FILE`.
 
 The model is that of Winstein, Sivaraman, Balakrishnan, "Stochastic Forecasts Achieve High Throughput and Low Delay over
 Cellular Networks" (NSDI 2013, section 3.1), who fitted it to what they measured: opportunities come by a Poisson

@@ -1,0 +1,120 @@
+"""`dumbbell run`."""
+
+import contextlib
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dumbbell import engines
+from dumbbell.cli.status import FAILED, INTERRUPTED
+from dumbbell.engines import sweep
+from dumbbell.engines.linux import commands
+from dumbbell.engines.linux.engine import Engine as LinuxEngine
+from dumbbell.errors import Conflict, one_line
+from dumbbell.experiment.file import Cell, load
+from dumbbell.results.store import Alike
+
+_LARGE = 10e9  # bytes of results of which a user is told before they are made
+
+
+def run(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Experiment files, or names from dumbbell list.")
+    ],
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="Results file; runs that it has are skipped.")
+    ] = "results.duckdb",
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; all cores by default.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler, tcp://HOST:PORT.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key of the files.")
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine",
+            metavar="ENGINE",
+            help="What runs them: sim, live, linux or linux:NAME, a kernel of dumbbell linux.",
+        ),
+    ] = "sim",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check, try out a few runs, and say how many, how long, how large.")
+    ] = False,
+    show_commands: Annotated[
+        bool,
+        typer.Option("--show-commands", help="With --engine linux: print what each cell tells the kernel, and leave."),
+    ] = False,
+) -> None:
+    """Run experiments; what the results file has already is not run again."""
+    if jobs is not None and cluster is not None:
+        raise Conflict("run", "", "--jobs and --cluster", "one of them")
+    other = engines.by_name(engine)
+    if other is not None and cluster is not None:
+        raise Conflict("run", "", f"--cluster and --engine {engine}", "one of them")
+    if show_commands and not isinstance(other, LinuxEngine):
+        raise Conflict("run", "", f"--show-commands and --engine {engine}", "--engine linux")
+    experiments = [load(file, settings) for file in files]
+    for note in other.prepare(experiments) if other else ():
+        print(f"not quite the same on Linux: {note}", file=sys.stderr)
+    if isinstance(other, LinuxEngine) and show_commands:
+        print("\n\n".join(commands.shown(experiments, other.kernel)))
+        return
+    if dry_run:
+        workers = sweep.slots(jobs, cluster)
+        if other is not None:
+            workers = other.at_once(workers)
+        plan = sweep.estimate(experiments, output, workers, other)
+        kept = f", {plan.kept} of them already in {output}" if plan.kept else ""
+        where = f"on {workers} cores" if workers > 1 else "one after the other"
+        costs = f"about {_duration(plan.seconds)} {where}, {_size(plan.size)} in {output}"
+        print(f"{plan.runs} runs{kept}; {costs}")
+        return
+    if (size := sweep.size(experiments)) > _LARGE:
+        advice = "a longer record.interval or record.series = false makes it smaller"
+        print(f"{output}: this may take up to {_size(size)}{_free(output)}; {advice}", file=sys.stderr)
+    report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, engine=other, on_failure=_failure)
+    counts = f"{report.done} runs done, {report.kept} kept from before, {len(report.failed)} failed"
+    print(f"{counts}{', interrupted' if report.interrupted else ''}: {output}", file=sys.stderr)
+    if report.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if report.alike and report.alike.same:
+        print(_alike(report.alike), file=sys.stderr)
+    if report.failed:
+        raise typer.Exit(FAILED)
+
+
+def _free(output: str) -> str:
+    """Return how much room the disk of a file has, if that can be told."""
+    with contextlib.suppress(OSError):
+        return f", {_size(shutil.disk_usage(Path(output).absolute().parent).free)} are free"
+    return ""
+
+
+def _failure(cell: Cell, text: str) -> None:
+    place = ", ".join(f"{key} = {value}" for key, value in cell.matrix.items())
+    print(
+        one_line(f"{cell.experiment}: failed: {text} ({place}{', ' * bool(place)}seed = {cell.seed})"), file=sys.stderr
+    )
+
+
+def _alike(alike: Alike) -> str:
+    """Return what there is to say of cells in which the seed made no difference."""
+    runs = f"in {alike.same} of {alike.cells} cells all seeds (up to {alike.seeds}) made the same run"
+    return (
+        f'{runs}: nothing random mattered in them; start = {{ uniform = ["0s", "1s"] }} or jitter draws from the seed'
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _size(size: float) -> str:
+    return f"{max(size / 1e6, 1):.0f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"

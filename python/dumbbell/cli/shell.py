@@ -1,0 +1,55 @@
+"""`dumbbell shell` and `dumbbell watch`."""
+
+from typing import Annotated
+
+import typer
+
+from dumbbell.shell import session
+from dumbbell.shell import watch as watching
+
+
+def shell(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Experiment file, or a name from dumbbell list: its bottleneck.")
+    ],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="What to run; by default your shell.")
+    ] = None,
+    output: Annotated[str, typer.Option("-o", "--output", help="Results file.")] = "results.duckdb",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key of the file.")
+    ] = None,
+    up: Annotated[
+        list[str] | None,
+        typer.Option("--up", metavar="KEY=VALUE", help="Replaces a key on the way up, from the command, alone."),
+    ] = None,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COMMAND", help="A server at the far end, which is called far; several are allowed."),
+    ] = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Nothing but the far end can be reached: no host, no Internet.")
+    ] = False,
+) -> None:
+    """Run a shell or a command behind the bottleneck of an experiment file, both directions through it.
+
+    The exit status is that of the command; 2 if there is no network to work in.
+    """
+    status = session.start(
+        file, command or [], settings=settings or [], up=up or [], servers=server or [], output=output, alone=alone
+    )
+    raise typer.Exit(status)
+
+
+def watch(
+    which: Annotated[
+        str, typer.Argument(metavar="[PID|RESULTS]", help="Whose session: its process, or its results file.")
+    ] = "",
+    interval: Annotated[str, typer.Option(metavar="TIME", help="Between two updates; 250ms, or 1s for lines.")] = "",
+    as_csv: Annotated[bool, typer.Option("--csv", help="One direction and interval a row, as CSV.")] = False,
+) -> None:
+    """Show rate, time in queue, marks and drops of a running dumbbell shell, in another terminal.
+
+    Without a terminal there is a line for each direction and interval. It ends with the session.
+    """
+    watching.follow(which, interval, as_csv=as_csv)

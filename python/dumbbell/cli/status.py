@@ -1,0 +1,3 @@
+"""Exit statuses of the command line."""
+
+DONE, FAILED, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 70, 130  # 70 is EX_SOFTWARE of sysexits.h
