@@ -36,7 +36,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo agree agree-live validation linux linux-runs sce sce-questions abe l4s l4s-questions l4s-classic csaqm bbr bbr-traces check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree agree-live validation linux sce sce-questions abe l4s l4s-questions l4s-classic csaqm bbr bbr-traces check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -49,21 +49,14 @@ demo: build
 		'    dumbbell plot demo.duckdb --reference references/linux-6.12.csv -o errors.png    # where RTT differs from Linux' \
 		'    dumbbell table demo.duckdb --rows bottleneck.rate --columns base_rtt --value rtt'
 
-validation: linux-runs sce
-	$(BIN)/dumbbell run experiments/abe/closed-form.toml -o abe.duckdb
-	$(BIN)/dumbbell study page validation linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb abe.duckdb
+validation: build
+	$(BIN)/dumbbell study run validation
+	$(BIN)/dumbbell study page validation .
 
 # every cell of real Linux beside the simulator
-LINUX := one-flow one-flow-cake one-flow-aqm one-flow-pie two-flows-aqm two-flows-pie many-flows short-flows short-flows-100kb
-linux: linux-runs
+linux: build
+	$(BIN)/dumbbell study run validation
 	$(BIN)/python -m studies.validation.rows linux.duckdb two.duckdb
-
-BBR := one-flow two-flows elsewhere two-elsewhere gigabit-two gigabit-ten
-linux-runs: build
-	$(BIN)/dumbbell run $(addprefix experiments/linux/,$(addsuffix .toml,$(LINUX))) experiments/sce/one-flow-reno-cubic.toml -o linux.duckdb
-	$(BIN)/dumbbell run experiments/linux/two-flows.toml -o two.duckdb
-	$(BIN)/dumbbell run $(addprefix experiments/linux/l4s-,one-flow.toml two-flows.toml) -o linux-l4s.duckdb
-	$(BIN)/dumbbell run $(foreach cells,$(BBR),experiments/linux/bbr-$(cells).toml) -o linux-bbr.duckdb
 
 sce: build
 	$(BIN)/dumbbell run experiments/sce/one-flow.toml experiments/sce/two-flow.toml -o sce.duckdb
@@ -71,46 +64,36 @@ sce: build
 	@$(BIN)/dumbbell draft sce sce.duckdb --csv > sce.csv
 	@$(BIN)/dumbbell compare sce.duckdb references/sce.csv --scores
 
-SCE_QUESTIONS := trains window scale parts ramp defer rtt rtt-bursts fair-pair fair-alone fair-parts fair-target fair-alone-parts
 sce-questions: build
-	$(BIN)/dumbbell run $(foreach cells,$(SCE_QUESTIONS),experiments/sce/findings-$(cells).toml) -o sce-questions.duckdb
-	$(BIN)/dumbbell study page sce sce-questions.duckdb
+	$(BIN)/dumbbell study run sce
+	$(BIN)/dumbbell study page sce .
 
 abe: build
-	$(BIN)/dumbbell run $(addprefix experiments/abe/,$(addsuffix .toml,gain convergence coexistence slow-start short closed-form)) -o abe.duckdb
+	$(BIN)/dumbbell study run abe
 	@$(BIN)/dumbbell paper abe abe.duckdb -o abe > abe.md
-	$(BIN)/dumbbell run experiments/linux/cubic-beta.toml -o abe-beta.duckdb
-	$(BIN)/dumbbell run experiments/abe/closed-form.toml --set hosts.ecn_reduction=prr -o abe-prr.duckdb
-	$(BIN)/dumbbell run experiments/abe/closed-form.toml --set hosts.pacing=cc -o abe-unpaced.duckdb
-	$(BIN)/dumbbell study page abe abe.duckdb abe-beta.duckdb abe-prr.duckdb abe-unpaced.duckdb
+	$(BIN)/dumbbell study page abe .
 
 L4S := equal-rtt equal-rtt-web mixed-rtt overload counts alone
 l4s: build
 	$(BIN)/dumbbell run $(foreach kind,$(L4S),experiments/l4s/versions-$(kind).toml experiments/l4s/2021-$(kind).toml) -o l4s.duckdb
 	@$(BIN)/dumbbell paper l4s l4s.duckdb -o l4s > l4s.md
-	$(BIN)/dumbbell run $(addprefix experiments/l4s/versions-diff,.toml -web.toml -overload.toml) -o l4s-versions.duckdb
-	$(BIN)/dumbbell study page dualpi2_versions l4s-versions.duckdb
+	$(BIN)/dumbbell study run dualpi2_versions
+	$(BIN)/dumbbell study page dualpi2_versions .
 
 l4s-questions: build
-	$(BIN)/dumbbell run $(addprefix experiments/l4s/,$(addsuffix .toml,$(addprefix questions-,rtt rtt-rates rtt-step burst protection any-ect fq) stability)) -o l4s-questions.duckdb
-	$(BIN)/dumbbell study page dualpi2 l4s-questions.duckdb
+	$(BIN)/dumbbell study run dualpi2
+	$(BIN)/dumbbell study page dualpi2 .
 
 # the cells of DCTCP need dumbbell linux build once
-CLASSIC := published hosts map marks tunnel many time dctcp
 l4s-classic: build
-	$(BIN)/dumbbell run $(foreach cells,$(CLASSIC),experiments/l4s/classic-$(cells).toml) -o l4s-classic.duckdb
-	$(BIN)/dumbbell run experiments/l4s/classic-dctcp.toml -o l4s-classic-linux.duckdb --engine linux
-	$(BIN)/dumbbell study page l4s_classic l4s-classic.duckdb l4s-classic-linux.duckdb
+	$(BIN)/dumbbell study run l4s_classic
+	$(BIN)/dumbbell study page l4s_classic .
 
-# mono-10g.toml (no figure and no claim needs it) runs by itself
-CSAQM := equal-1g equal-1g-small equal-1g-taildrop limit-1g rtts-1g rtts-1g-small rtts-mixed-1g rtts-mixed-1g-small
 csaqm: build
-	$(BIN)/dumbbell run $(foreach cells,$(CSAQM),experiments/csaqm/$(cells).toml) -o csaqm.duckdb --set 'seeds=[1,2,3]'
-	$(BIN)/dumbbell run experiments/csaqm/mixed-10g.toml -o csaqm.duckdb
-	$(BIN)/dumbbell run $(wildcard experiments/csaqm/questions-*.toml) $(wildcard experiments/linux/coexistence*.toml) -o csaqm-questions.duckdb
+	$(BIN)/dumbbell study run coexistence
 	@$(BIN)/dumbbell paper csaqm csaqm.duckdb -o csaqm > csaqm.md
 	@$(BIN)/dumbbell claims csaqm.duckdb --markdown > csaqm/claims.md
-	$(BIN)/dumbbell study page coexistence csaqm.duckdb csaqm-questions.duckdb
+	$(BIN)/dumbbell study page coexistence .
 
 agree: build
 	$(BIN)/dumbbell run engines/agree -o agree.duckdb
@@ -126,12 +109,12 @@ check-bbr: build
 	$(BIN)/python -m studies.bbr_suite.gather --figures check-bbr
 	$(BIN)/dumbbell study page bbr-suite
 bbr: build
-	$(BIN)/dumbbell run experiments/bbr/*.toml -o bbr.duckdb
-	$(BIN)/dumbbell study page bbr bbr.duckdb
+	$(BIN)/dumbbell study run bbr
+	$(BIN)/dumbbell study page bbr .
 
 bbr-traces: build
-	$(BIN)/dumbbell run experiments/linux/bbr-traces.toml -o bbr-traces.duckdb
-	$(BIN)/dumbbell study page bbr-traces bbr-traces.duckdb
+	$(BIN)/dumbbell study run bbr-traces
+	$(BIN)/dumbbell study page bbr-traces .
 
 reference: build
 	$(BIN)/dumbbell describe --all > docs/reference.md

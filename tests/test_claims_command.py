@@ -86,11 +86,11 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     """A results file, and a file of claims on frames of a module that is made up here."""
     results = tmp_path / "results.duckdb"
     dumbbell.run(described(duration="1s"), output=results)
-    module = types.ModuleType("dumbbell.a_paper")
+    module = types.ModuleType("dumbbell.papers.a_paper")
     use = {"use": by("k", K), "fair": by("k", K)}
     module.runs = lambda _: frame(KEYS, use, [1])  # type: ignore[attr-defined]
     module.classes = lambda _: frame([*KEYS, "cls"], {"share": by("k", K), "use": by("k", K)}, [1])  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "dumbbell.a_paper", module)
+    monkeypatch.setitem(sys.modules, "dumbbell.papers.a_paper", module)
     (file := tmp_path / "claims.toml").write_text(EXAMPLE)
     return str(results), str(file)
 

@@ -9,7 +9,7 @@ from scipy.stats import mannwhitneyu
 
 from dumbbell.experiment import shipped
 from dumbbell.figures import Picture
-from dumbbell.pages import Evidence
+from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.values import Rows
 from dumbbell.papers import abe
 from dumbbell.results.aggregate import LEVEL, half_width
@@ -17,7 +17,15 @@ from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
 PAGE = "docs/findings/abe.md"
-RESULTS = ("abe.duckdb", "abe-beta.duckdb", "abe-prr.duckdb", "abe-unpaced.duckdb")
+RUNS = (
+    Sweep(
+        "abe.duckdb",
+        ("abe/gain", "abe/convergence", "abe/coexistence", "abe/slow-start", "abe/short", "abe/closed-form"),
+    ),
+    Sweep("abe-beta.duckdb", ("linux/cubic-beta",)),
+    Sweep("abe-prr.duckdb", ("abe/closed-form",), ("hosts.ecn_reduction=prr",)),
+    Sweep("abe-unpaced.duckdb", ("abe/closed-form",), ("hosts.pacing=cc",)),
+)
 NAMES = (r"6\.12", r"RFC 8511's", r"beta²")
 LINUX = "linux-cubic-beta.csv"
 CCS = {"reno": "NewReno", "cubic": "CUBIC"}

@@ -8,7 +8,7 @@ import polars as pl
 
 from dumbbell import figures
 from dumbbell.figures import Picture, Series
-from dumbbell.pages import Evidence
+from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.values import Rows
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
@@ -17,7 +17,7 @@ from . import queues, tables
 from .runs import BBR, FIVE, Found, cross, means, named, ordered, percent, two_digits
 
 PAGE = "docs/findings/bbr.md"
-RESULTS = ("bbr",)
+RUNS = (Sweep("bbr.duckdb", ("bbr/*",)),)
 NAMES = (r"ECT\(0\)", r"bbr[123]", r"google/bbr", r"4ce5e87", r"arXiv 2505\.07741", r"6e321d1c986a")
 DEPTH = "buffer, BDP"
 HALF = "equal shares"

@@ -8,7 +8,7 @@ import polars as pl
 
 from dumbbell import figures
 from dumbbell.figures import Picture, Series
-from dumbbell.pages import Evidence
+from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.values import Rows
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
@@ -16,7 +16,7 @@ from dumbbell.results.tables import aligned
 from .traces import LINES, STATES, TOLERANCE, Cell, Trace, judge, linux, simulated
 
 PAGE = "docs/findings/bbr-traces.md"
-RESULTS = ("bbr-traces",)
+RUNS = (Sweep("bbr-traces.duckdb", ("linux/bbr-traces",)),)
 FRAME_PER_PAYLOAD = 1514 / 1448
 SHOWN_S = {10.0: 2.0, 50.0: 8.0}  # by rate, Mbit/s
 DRAWN = (

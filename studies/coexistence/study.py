@@ -7,7 +7,7 @@ import polars as pl
 
 from dumbbell import figures
 from dumbbell.figures import Picture
-from dumbbell.pages import Evidence
+from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.values import Rows
 from dumbbell.pages.words import count, listed
 from dumbbell.papers import coexistence
@@ -17,7 +17,15 @@ from dumbbell.results.tables import aligned, number
 from . import runs
 
 PAGE = "docs/findings/coexistence.md"
-RESULTS = ("csaqm.duckdb", "csaqm-questions.duckdb")
+CSAQM = (
+    *("equal-1g", "equal-1g-small", "equal-1g-taildrop", "limit-1g"),
+    *("rtts-1g", "rtts-1g-small", "rtts-mixed-1g", "rtts-mixed-1g-small"),
+)
+RUNS = (  # no figure and no claim needs csaqm/mono-10g
+    Sweep("csaqm.duckdb", tuple(f"csaqm/{name}" for name in CSAQM), ("seeds=[1,2,3]",)),
+    Sweep("csaqm.duckdb", ("csaqm/mixed-10g",)),
+    Sweep("csaqm-questions.duckdb", ("csaqm/questions-*", "linux/coexistence*")),
+)
 NAMES = (
     r"\b\d+(?:-\d+){1,3}\b",  # N of unlike RTTs: 2-2-8-8
     r"1\.33 K",

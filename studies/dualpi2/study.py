@@ -12,7 +12,7 @@ from dumbbell import figures
 from dumbbell.errors import Nothing
 from dumbbell.experiment import shipped, units
 from dumbbell.figures import Picture, Series
-from dumbbell.pages import Evidence
+from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.values import Rows
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
@@ -20,7 +20,7 @@ from dumbbell.results.tables import aligned
 from . import pi2_margins
 
 PAGE = "docs/findings/dualpi2.md"
-RESULTS = ("l4s-questions.duckdb",)
+RUNS = (Sweep("l4s-questions.duckdb", ("l4s/questions-*", "l4s/stability")),)
 # constants of the algorithms and formulas; headings
 NAMES = (
     r"(?:[Uu]p to|[Bb]e(?:yond|low)|in|/) 25 ms",  # RTT up to which Prague's growth does not depend on it

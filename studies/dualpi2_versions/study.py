@@ -11,7 +11,7 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Nothing
 from dumbbell.figures import Picture
-from dumbbell.pages import Evidence
+from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.values import Rows
 from dumbbell.papers import l4s
 from dumbbell.results import diff
@@ -19,7 +19,7 @@ from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned, number
 
 PAGE = "docs/findings/dualpi2-versions.md"
-RESULTS = ("l4s-versions.duckdb",)
+RUNS = (Sweep("l4s-versions.duckdb", ("l4s/versions-diff*",)),)
 # versions, and constants of the algorithms and of the statistics
 NAMES = (
     *(r"0952823", r"cbd8653", r"4e82fd8", r"DUALPI2WRRB?", r"by 6 bits", r"by 127", r"40 ms older", r"95 % interval"),

@@ -8,13 +8,16 @@ import polars.selectors as cs
 
 from dumbbell import figures
 from dumbbell.figures import Picture, Series
-from dumbbell.pages import Evidence
+from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.values import Rows
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
 PAGE = "docs/findings/l4s-classic.md"
-RESULTS = ("l4s-classic.duckdb", "l4s-classic-linux.duckdb")
+RUNS = (
+    Sweep("l4s-classic.duckdb", ("l4s/classic-*",)),
+    Sweep("l4s-classic-linux.duckdb", ("l4s/classic-dctcp",), engine="linux"),
+)
 # versions, headings, what is in the figures, formulas and the published set-up
 NAMES = (
     *(

@@ -7,14 +7,14 @@ import polars as pl
 
 from dumbbell import figures
 from dumbbell.figures import Picture, Series
-from dumbbell.pages import Evidence
+from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.evidence import members
 from dumbbell.pages.values import Rows
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
 PAGE = "docs/findings/sce.md"
-RESULTS = ("sce-questions.duckdb",)
+RUNS = (Sweep("sce-questions.duckdb", ("sce/findings-*",)),)
 NAMES = (r"draft-heist-tsvwg-sce-one-and-two-flow-tests-00", r"version B", r"2/\(W\+2\)", r"1/\(1\+√W\)")
 EXPERIMENTS = (
     *("trains", "window", "scale", "parts", "ramp", "defer", "rtt", "rtt-bursts"),

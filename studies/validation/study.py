@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.pages import Evidence
+from dumbbell.pages import Evidence, Sweep
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
@@ -13,7 +13,19 @@ from .agreement_flows import percentile
 from .rows import Row
 
 PAGE = "docs/validation.md"
-RESULTS = ("linux.duckdb", "two.duckdb", "linux-l4s.duckdb", "linux-bbr.duckdb", "sce.duckdb", "abe.duckdb")
+LINUX = (
+    *("one-flow", "one-flow-cake", "one-flow-aqm", "one-flow-pie", "two-flows-aqm", "two-flows-pie", "many-flows"),
+    *("short-flows", "short-flows-100kb"),
+)
+BBR = ("one-flow", "two-flows", "elsewhere", "two-elsewhere", "gigabit-two", "gigabit-ten")
+RUNS = (
+    Sweep("linux.duckdb", (*(f"linux/{name}" for name in LINUX), "sce/one-flow-reno-cubic")),
+    Sweep("two.duckdb", ("linux/two-flows",)),
+    Sweep("linux-l4s.duckdb", ("linux/l4s-one-flow", "linux/l4s-two-flows")),
+    Sweep("linux-bbr.duckdb", tuple(f"linux/bbr-{name}" for name in BBR)),
+    Sweep("sce.duckdb", ("sce/one-flow", "sce/two-flow")),
+    Sweep("abe.duckdb", ("abe/closed-form",)),
+)
 NAMES = (r"Prague's",)
 SHOWN = 5  # cells named of those that do not agree
 

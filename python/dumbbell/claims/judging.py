@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib
 import math
+import runpy
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import polars as pl
 from scipy.special import ndtri, stdtrit
 
 from dumbbell.claims.language import Cell, Claim, Claims, Predicate, Value, label, normal
-from dumbbell.errors import Conflict, UnknownName, WrongValue, shown
+from dumbbell.errors import Conflict, Unfit, UnknownName, Unreadable, WrongValue, shown
 from dumbbell.results.aggregate import LEVEL
 from dumbbell.results.results import Results
 
@@ -78,18 +80,31 @@ class Index:
         return found or None
 
 
-def tables_of(claims: Claims, results: Results) -> dict[str, pl.DataFrame]:
-    """Return the frames that the claims speak of, from the module that they name. Raises InputError."""
-    allowed = f"a module of dumbbell with {', '.join(f'{name}()' for name in claims.tables)}"
-    if not claims.frames.isidentifier():
+def tables_of(claims: Claims, results: Results, *, run_program: bool = False) -> dict[str, pl.DataFrame]:
+    """Return the frames that the claims speak of: functions of a module of dumbbell, or of a program beside the claims.
+
+    Such a program is run if `run_program` says so. Raises InputError.
+    """
+    functions = ", ".join(f"{name}()" for name in claims.tables)
+    allowed = f"a module of dumbbell.papers with {functions}, or a program beside the claims, NAME.py"
+    if claims.frames.endswith(".py"):
+        program = Path(claims.file).parent / Path(claims.frames).name
+        if not run_program:
+            raise Unfit(claims.file, "frames", f"{program} is a program", "option --run-program, if you trust it")
+        if not program.is_file():
+            raise Unreadable(str(program), "", "there is no such file", f"a program with {functions}")
+        found = runpy.run_path(str(program))
+    elif not claims.frames.isidentifier():
         raise WrongValue(claims.file, "frames", shown(claims.frames), allowed)
-    try:
-        module = importlib.import_module(f"dumbbell.{claims.frames}")
-        makers: dict[str, Callable[[Results], pl.DataFrame]] = {name: getattr(module, name) for name in claims.tables}
-    except ModuleNotFoundError:
-        raise WrongValue(claims.file, "frames", shown(claims.frames), allowed) from None
-    except AttributeError as error:
-        raise UnknownName(claims.file, "tables", str(error.name), f"there must be {allowed}", what="function") from None
+    else:
+        try:
+            found = vars(importlib.import_module(f"dumbbell.papers.{claims.frames}"))
+        except ModuleNotFoundError:
+            raise WrongValue(claims.file, "frames", shown(claims.frames), allowed) from None
+    missing = [name for name in claims.tables if name not in found]
+    if missing:
+        raise UnknownName(claims.file, "tables", missing[0], f"there must be {allowed}", what="function")
+    makers: dict[str, Callable[[Results], pl.DataFrame]] = {name: found[name] for name in claims.tables}
     return {name: make(results) for name, make in makers.items()}
 
 

@@ -248,6 +248,9 @@ def claims(
     as_csv: Annotated[bool, typer.Option("--csv", help="One claim a row.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="A page: every claim by section.")] = False,
     fail: Annotated[bool, typer.Option("--fail", help="Leave with 1 if a claim fails.")] = False,
+    run_program: Annotated[
+        bool, typer.Option("--run-program", help="Run the program that the claims name as frames, NAME.py beside them.")
+    ] = False,
     where: Where = None,
     engine: Engine = None,
 ) -> None:
@@ -262,7 +265,7 @@ def claims(
         raise Conflict("claims", "", "--json, --csv and --markdown", "one of them")
     wanted = claiming.load(file).only([name for names in only or [] for name in names.split(",")])
     found = _whole_runs(results, where, engine, "claims are of whole runs")
-    verdicts = claiming.judge(wanted, claiming.tables_of(wanted, found))
+    verdicts = claiming.judge(wanted, claiming.tables_of(wanted, found, run_program=run_program))
     if as_csv:
         _print_csv([report.row(one) for one in verdicts])
     else:

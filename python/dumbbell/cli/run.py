@@ -14,7 +14,7 @@ from dumbbell.engines import sweep
 from dumbbell.engines.linux import commands
 from dumbbell.engines.linux.engine import Engine as LinuxEngine
 from dumbbell.errors import Conflict, one_line
-from dumbbell.experiment.file import Cell, load
+from dumbbell.experiment.file import Cell, Experiment, load
 from dumbbell.results.store import Alike
 
 _LARGE = 10e9  # bytes of results of which a user is told before they are made
@@ -59,16 +59,30 @@ def run(
     if show_commands and not isinstance(other, LinuxEngine):
         raise Conflict("run", "", f"--show-commands and --engine {engine}", "--engine linux")
     experiments = [load(file, settings) for file in files]
-    for note in other.prepare(experiments) if other else ():
-        print(f"not quite the same on Linux: {note}", file=sys.stderr)
-    if isinstance(other, LinuxEngine) and show_commands:
+    if show_commands and isinstance(other, LinuxEngine):
+        other.prepare(experiments)
         print("\n\n".join(commands.shown(experiments, other.kernel)))
         return
+    carry_out(experiments, output, jobs=jobs, cluster=cluster, engine=other, dry_run=dry_run)
+
+
+def carry_out(
+    experiments: list[Experiment],
+    output: str,
+    *,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    engine: sweep.Engine | None = None,
+    dry_run: bool = False,
+) -> None:
+    """Run experiments, or say what that would take, with what there is to say; leaves if runs fail."""
+    for note in engine.prepare(experiments) if engine else ():
+        print(f"not quite the same on Linux: {note}", file=sys.stderr)
     if dry_run:
         workers = sweep.slots(jobs, cluster)
-        if other is not None:
-            workers = other.at_once(workers)
-        plan = sweep.estimate(experiments, output, workers, other)
+        if engine is not None:
+            workers = engine.at_once(workers)
+        plan = sweep.estimate(experiments, output, workers, engine)
         kept = f", {plan.kept} of them already in {output}" if plan.kept else ""
         where = f"on {workers} cores" if workers > 1 else "one after the other"
         costs = f"about {_duration(plan.seconds)} {where}, {_size(plan.size)} in {output}"
@@ -77,7 +91,7 @@ def run(
     if (size := sweep.size(experiments)) > _LARGE:
         advice = "a longer record.interval or record.series = false makes it smaller"
         print(f"{output}: this may take up to {_size(size)}{_free(output)}; {advice}", file=sys.stderr)
-    report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, engine=other, on_failure=_failure)
+    report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, engine=engine, on_failure=_failure)
     counts = f"{report.done} runs done, {report.kept} kept from before, {len(report.failed)} failed"
     print(f"{counts}{', interrupted' if report.interrupted else ''}: {output}", file=sys.stderr)
     if report.interrupted:

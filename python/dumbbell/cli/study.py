@@ -1,4 +1,4 @@
-"""`dumbbell study`: pages of findings and their figures."""
+"""`dumbbell study`: what is run for a page of findings, the page, and its figures."""
 
 import difflib
 import sys
@@ -10,9 +10,9 @@ import typer
 from dumbbell.errors import Conflict, UnknownName
 from dumbbell.pages.values import PageError
 
-study = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Pages of findings: make them from results.")
+study = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Studies: experiments, a page and figures.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A study of dumbbell study list, or its folder.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A study of dumbbell study list, or your own: ./FOLDER.")]
 
 
 @study.command("list")
@@ -26,10 +26,45 @@ def list_() -> None:
 
 
 @study.command()
+def run(
+    name: Name,
+    output: Annotated[str, typer.Option("-o", "--output", metavar="DIR", help="Folder for the results files.")] = ".",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One seed and what else the study shortens: a look, not evidence.")
+    ] = False,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; all cores by default.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how many runs there are, and how long.")] = False,
+) -> None:
+    """Run a study's experiments; what its results files have already is not run again."""
+    from dumbbell import engines
+    from dumbbell.cli import run as running
+    from dumbbell.pages import study as studies
+
+    found = studies.find(name)
+    folder = Path(output)
+    if not dry_run:
+        folder.mkdir(parents=True, exist_ok=True)
+    for one in found.sweeps:
+        experiments, engine = one.loaded(found.folder, quick=quick), engines.by_name(one.engine)
+        running.carry_out(experiments, str(folder / one.results), jobs=jobs, engine=engine, dry_run=dry_run)
+
+
+@study.command()
+def new(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder that is not there yet.")],
+) -> None:
+    """Make a study of your own: an experiment, claims, a program and the template of a page, ready to be changed."""
+    from dumbbell.pages import new as making
+
+    print("\n".join(map(str, making.make(Path(folder)))))
+
+
+@study.command()
 def page(
     name: Name,
     results: Annotated[
-        list[str] | None, typer.Argument(metavar="[RESULTS]...", help="Results to make its evidence from, anew.")
+        list[str] | None,
+        typer.Argument(metavar="[RESULTS]...", help="Results, or their folder: makes the evidence from them, anew."),
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; leave with 1 if the page is not what its evidence gives.")
@@ -83,8 +118,11 @@ def figure(
     formats: Annotated[
         str, typer.Option("--format", metavar="FORMATS", help="png, pdf, svg, or several with commas.")
     ] = "png",
+    results: Annotated[
+        str | None, typer.Option("--from", metavar="DIR", help="Folder of results of study run, instead of evidence.")
+    ] = None,
 ) -> None:
-    """Draw a study's figures from its evidence: no run is needed."""
+    """Draw a study's figures, from its evidence (no run is needed) or from results."""
     from dumbbell.pages import study as studies
 
     endings = [f".{one.strip().removeprefix('.')}" for one in formats.split(",")]
@@ -96,7 +134,8 @@ def figure(
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        drawn = studies.find(name).draw(which, folder, endings)
+        found = studies.find(name)
+        drawn = found.draw(which, folder, endings, None if results is None else found.found([results]))
     except PageError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None

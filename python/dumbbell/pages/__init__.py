@@ -1,7 +1,8 @@
 """Pages of findings: templates whose every number and comparison is computed from stored results.
 
 `values` are what a template may ask of the results, `evidence` the small tables that are kept beside a page,
-`template` renders, `prose` finds numbers that were typed by hand, `study` is the folder of one page.
+`template` renders, `prose` finds numbers that were typed by hand, `study` is the folder of one page, `sweeps` the
+experiments that it rests on, `new` makes a folder.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from dumbbell.lazy import names_of
 
-__all__ = ["ContradictedError", "Evidence", "Study", "find", "names", "render"]
+__all__ = ["ContradictedError", "Evidence", "Study", "Sweep", "find", "names", "render"]
 
 if TYPE_CHECKING:
     from dumbbell.pages.evidence import Evidence
     from dumbbell.pages.study import Study, find, names
+    from dumbbell.pages.sweeps import Sweep
     from dumbbell.pages.template import ContradictedError, render
 
 else:
@@ -24,6 +26,7 @@ else:
             "ContradictedError": "template",
             "Evidence": "evidence",
             "Study": "study",
+            "Sweep": "sweeps",
             "find": "study",
             "names": "study",
             "render": "template",

@@ -3,12 +3,14 @@
     studies/NAME/page.md      the template
     studies/NAME/study.py     what it is made of, below
     studies/NAME/evidence/    small tables, written from results by `Study.gather`
+    studies/NAME/experiments/ experiment files of its own (optional)
 
 `study.py` has
 
-    PAGE                      where the page goes, from the root of the repository; its figures go beside it
-    RESULTS                   names of the results files that it is made of, in the order of `evidence`'s arguments
-    evidence(*results)        polars frames by name, from `dumbbell.results.Results`
+    PAGE                      where the page goes, from the root of the repository, or of a study of one's own from its
+                              folder; its figures go beside it
+    RUNS                      `Sweep`s: which experiments it rests on, and the results file of each
+    evidence(*results)        polars frames by name, from the `Results` of these files in their order (optional)
     facts(evidence)           what else the template may name, as a dict (optional)
     TABLES, FIGURES           functions of evidence by name: Markdown text; a `Picture`, saved as NAME.png
     PARTS                     templates by file: the part of it between `<!-- NAME -->` and `<!-- /NAME -->`, with the
@@ -34,6 +36,8 @@ from dumbbell.figures import Picture, save
 from dumbbell.pages import evidence as kept
 from dumbbell.pages import prose
 from dumbbell.pages.evidence import Evidence
+from dumbbell.pages.sweeps import Sweep
+from dumbbell.pages.sweeps import names as names_of
 from dumbbell.pages.template import render
 from dumbbell.pages.values import PageError
 from dumbbell.results.results import Results
@@ -65,13 +69,29 @@ class Study:
         """Its figures, by name."""
         return dict(getattr(self.program, "FIGURES", {}))
 
-    def gather(self, results: Sequence[str]) -> None:
-        """Make the evidence from results files and keep it."""
-        wanted = list(self.program.RESULTS)
-        if len(results) != len(wanted):
-            raise WrongValue(self.name, "RESULTS", f"{len(results)} files", f"{len(wanted)}: {', '.join(wanted)}")
+    @property
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """What it runs."""
+        return tuple(getattr(self.program, "RUNS", ()))
+
+    @property
+    def results(self) -> list[str]:
+        """The names of its results files."""
+        return names_of(self.sweeps)
+
+    def found(self, results: Sequence[str | Path]) -> Evidence:
+        """Make the evidence from results files, or from those of its names in one folder."""
+        if len(results) == 1 and Path(results[0]).is_dir():
+            results = [Path(results[0]) / name for name in self.results]
+        if len(results) != len(self.results):
+            wanted = f"{len(self.results)}: {', '.join(self.results) or 'none'}"
+            raise WrongValue(self.name, "RESULTS", f"{len(results)} files", wanted)
         opened = [Results(path) for path in results]
-        Evidence(self.program.evidence(*opened), kept.made(opened)).save(self.folder / EVIDENCE)
+        return Evidence(self.program.evidence(*opened), kept.made(opened))
+
+    def gather(self, results: Sequence[str | Path]) -> None:
+        """Make the evidence from results files and keep it."""
+        self.found(results).save(self.folder / EVIDENCE)
 
     def evidence(self) -> Evidence:
         """Return the evidence that is kept."""
@@ -109,12 +129,16 @@ class Study:
         return render(text, found, given, str(self.folder / template))
 
     def draw(
-        self, only: str | None = None, folder: Path | None = None, formats: Sequence[str] = (".png",)
+        self,
+        only: str | None = None,
+        folder: Path | None = None,
+        formats: Sequence[str] = (".png",),
+        evidence: Evidence | None = None,
     ) -> list[Path]:
         """Draw its figures, or one, beside the page or into a folder; return their files."""
         if only is not None and only not in self.figures:
             raise UnknownName(self.name, "", only, list(self.figures) or "there are none", what="figure")
-        place, found, made = folder or self.page.parent, self.evidence(), []
+        place, found, made = folder or self.page.parent, evidence or self.evidence(), []
         for name, make in self.figures.items():
             if only in (None, name):
                 picture = make(found)
@@ -153,12 +177,19 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Study:
-    """Return a study by its name or its folder; its program is run."""
-    here = [Path(name), place() / name, place() / name.replace("-", "_")]  # Python has no packages with a hyphen
-    folder = next((one for one in here if (one / PROGRAM).is_file()), place() / name)
+    """Return a study by its name, or one's own by its folder, which has a slash (`./mine`); its program is run."""
+    here = [place() / name.replace("-", "_")]  # Python has no packages with a hyphen
+    if is_own := len(Path(name).parts) > 1 or name.startswith("./"):
+        here = [Path(name)]
+    folder = next((one for one in here if (one / PROGRAM).is_file()), None)
+    if folder is None:
+        also = (
+            f"./{name}, whose program runs then"
+            if (Path(name) / PROGRAM).is_file()
+            else f"a folder with {PROGRAM}, such as ./mine"
+        )
+        raise UnknownName("study", "", name, names(), what="study", also=also)
     program = folder / PROGRAM
-    if not program.is_file():
-        raise UnknownName("study", "", name, names(), what="study", also=f"a folder with {PROGRAM}")
     module_name = f"dumbbell_study_{re.sub(r'[^a-zA-Z0-9]', '_', folder.resolve().name)}"
     for loaded in [one for one in sys.modules if one.partition(".")[0] == module_name]:
         del sys.modules[loaded]  # another folder of this name
@@ -170,4 +201,4 @@ def find(name: str) -> Study:
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # `from .other import` looks there
     spec.loader.exec_module(module)
-    return Study(folder, module)
+    return Study(folder, module, folder) if is_own else Study(folder, module)

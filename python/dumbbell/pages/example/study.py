@@ -1,0 +1,74 @@
+"""What the page rests on. Change it to your question; `dumbbell study` with the folder's path runs this file."""
+
+from typing import Any
+
+import polars as pl
+
+from dumbbell import figures
+from dumbbell.figures import Picture
+from dumbbell.pages import Evidence, Sweep
+from dumbbell.results import Results
+from dumbbell.results.tables import aligned
+
+PAGE = "README.md"
+RUNS = (Sweep("results.duckdb", ("shares",), quick=("seeds=[1,2]", "duration=20s")),)
+
+
+def runs(results: Results) -> pl.DataFrame:
+    """Return one row per run: what tells it apart, CUBIC's share of the goodput, and the use of the link.
+
+    The claims read it, too.
+    """
+    rows = results.tidy("flows").rename(
+        {"bottleneck.aqm": "aqm", "flows[*].base_rtt_ms": "rtt", "bottleneck.rate_mbit": "rate"}, strict=False
+    )
+    goodput = pl.col("goodput_mbit")
+    cubic = goodput.filter(pl.col("cc") == "cubic").sum()
+    cells = rows.group_by("aqm", "rtt", "seed")
+    return cells.agg(share=cubic / goodput.sum(), goodput=goodput.sum()).sort("aqm", "rtt", "seed")
+
+
+def evidence(results: Results) -> dict[str, pl.DataFrame]:
+    """Return the small tables that are kept beside the page."""
+    return {"runs": runs(results)}
+
+
+def facts(_: Evidence) -> dict[str, Any]:
+    """Return what else the page may name."""
+    return {"low": 0.45, "high": 0.55}  # shares between them are called fair
+
+
+def _cells(found: Evidence) -> pl.DataFrame:
+    """Return mean, least and largest share per cell, in percent."""
+    share = pl.col("share") * 100
+    cells = found["runs"].group_by("aqm", "rtt", maintain_order=True)
+    return cells.agg(share=share.mean(), low=share.min(), high=share.max())
+
+
+def shares(found: Evidence) -> str:
+    """Return a Markdown table."""
+    head = ["queue", "RTT, ms", "CUBIC's share, %", "least and largest"]
+    rows = [
+        [row["aqm"], f"{row['rtt']:g}", f"{row['share']:.0f}", f"{row['low']:.0f} to {row['high']:.0f}"]
+        for row in _cells(found).iter_rows(named=True)
+    ]
+    return aligned(head, rows)
+
+
+def picture(found: Evidence) -> Picture:
+    """Return the figure."""
+    return figures.bars(
+        _cells(found).with_columns(pl.format("{} ms", pl.col("rtt").cast(pl.Int64)).alias("rtt")),
+        "aqm",
+        "share",
+        low="low",
+        high="high",
+        group="rtt",
+        x_label="",
+        y_label="CUBIC's share, %",
+        title="CUBIC beside Reno\nmean and min-max of the seeds",
+    )
+
+
+TABLES = {"shares": shares}
+FIGURES = {"shares": picture}

@@ -1,0 +1,20 @@
+"""A new study: a copy of a small one that works."""
+
+import shutil
+from pathlib import Path
+
+from dumbbell.errors import Unwritable
+
+EXAMPLE = Path(__file__).with_name("example")
+
+
+def make(folder: Path) -> list[Path]:
+    """Make a folder with a study and return its files; raises InputError if it exists or cannot be made."""
+    if folder.exists():
+        raise Unwritable(str(folder), "", "it exists", "a folder that is not there yet")
+    try:
+        shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__", "evidence", "*.duckdb"))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Unwritable(str(folder), "", reason, "a folder that can be made") from None
+    return sorted(path for path in folder.rglob("*") if path.is_file())

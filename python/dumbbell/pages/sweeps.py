@@ -1,0 +1,50 @@
+"""Which experiments a study rests on, and running them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from dumbbell.errors import UnknownName
+from dumbbell.experiment import Experiment, load, shipped
+
+FOLDER = "experiments"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Experiments whose results go to one file.
+
+    `experiments` are files of the study's own folder `experiments`, or experiments of `dumbbell list`, by name or
+    pattern (`l4s/classic-*`). `settings` replace keys, `KEY=VALUE`; `quick` do so, too, in a quick run.
+    """
+
+    results: str
+    experiments: tuple[str, ...]
+    settings: tuple[str, ...] = ()
+    engine: str = "sim"
+    quick: tuple[str, ...] = ("seeds=[1]",)
+
+    def files(self, folder: Path) -> list[str]:
+        """Return the files and names that the experiments are; `folder` is that of the study."""
+        own = {path.stem: str(path) for path in sorted((folder / FOLDER).glob("*.toml"))}
+        found: dict[str, None] = {}
+        for wanted in self.experiments:
+            for known in (own, {name: name for name in shipped.experiments()}):
+                if names := [name for name in known if fnmatch(name, wanted)]:
+                    found.update(dict.fromkeys(known[name] for name in names))
+                    break
+            else:
+                known_names = [*own, *shipped.experiments()]
+                raise UnknownName(folder.name, "RUNS", wanted, known_names, what="experiment")
+        return list(found)
+
+    def loaded(self, folder: Path, *, quick: bool = False) -> list[Experiment]:
+        """Return the experiments with their settings."""
+        settings = {one.partition("=")[0]: one for one in (*self.settings, *(self.quick if quick else ()))}
+        return [load(file, list(settings.values())) for file in self.files(folder)]
+
+
+def names(sweeps: Sequence[Sweep]) -> list[str]:
+    """Return the results files, each once, in the order of the sweeps."""
+    return list(dict.fromkeys(one.results for one in sweeps))

@@ -1,0 +1,79 @@
+"""What a study runs, and studies of one's own."""
+
+from pathlib import Path
+
+import pytest
+
+from conftest import Command
+from dumbbell.errors import UnknownName
+from dumbbell.experiment import shipped
+from dumbbell.pages import new, study
+from dumbbell.pages.sweeps import Sweep
+
+
+@pytest.mark.parametrize("name", study.names())
+def test_what_a_study_runs_is_there(name: str) -> None:
+    found = study.find(name)
+    for one in found.sweeps:
+        for quick in (False, True):
+            experiments = one.loaded(found.folder, quick=quick)
+            assert experiments and all(len(each) for each in experiments)
+        assert all(len(each.seeds) == 1 for each in experiments)
+    made = {experiment for experiment in found.evidence().made if experiment in _stems(found)}
+    assert made or not found.sweeps, "its evidence is of its own experiments"
+
+
+def _stems(found: study.Study) -> set[str]:
+    return {Path(file).stem for one in found.sweeps for file in one.files(found.folder)}
+
+
+def test_own_experiments_come_before_shipped_ones(tmp_path: Path) -> None:
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "shares.toml").write_text("")
+    assert Sweep("x.duckdb", ("shares", "sce/one-flow-r*")).files(tmp_path) == [
+        str(tmp_path / "experiments" / "shares.toml"),
+        *[name for name in shipped.experiments() if name.startswith("sce/one-flow-r")],
+    ]
+    with pytest.raises(UnknownName, match=r"unknown experiment .*share.*; did you mean .*shares"):
+        Sweep("x.duckdb", ("share",)).files(tmp_path)
+
+
+def test_a_study_of_ones_own(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = command("study", "new", "mine").stdout.split()
+    assert {"mine/study.py", "mine/page.md", "mine/claims.toml", "mine/experiments/shares.toml"} == set(made)
+    assert command("study", "run", "./mine", "-o", "mine", "--quick", "--dry-run").stdout.startswith("12 runs;")
+    command("study", "run", "./mine", "-o", "mine", "--quick")
+    written = command("study", "page", "./mine", "mine").stderr.split()
+    assert written == ["mine/README.md", "mine/shares.png"]
+    page = (tmp_path / "mine" / "README.md").read_text()
+    assert page.startswith("# CUBIC beside Reno\n\n12 runs by ") and "**A fair queue shares fairly:**" in page
+    assert command("study", "page", "./mine", "--check").returncode == 0
+    assert (
+        command("study", "figure", "./mine", "shares", "-o", "drawn", "--from", "mine").stdout == "drawn/shares.png\n"
+    )
+    judged = ("claims", "mine/results.duckdb", "mine/claims.toml")
+    refused = command(*judged)
+    assert refused.returncode == 2 and "mine/study.py is a program; use option --run-program" in refused.stderr
+    said = command(*judged, "--run-program").stdout
+    assert "2 of 2 judged claims hold" in said
+    (tmp_path / "mine" / "claims.toml").write_text(
+        (tmp_path / "mine" / "claims.toml").read_text().replace("0.45..0.55", "0.6..0.7")
+    )
+    assert command(*judged, "--run-program", "--fail").returncode == 1
+    # a page whose statement the results contradict is not written
+    (tmp_path / "mine" / "study.py").write_text(
+        (tmp_path / "mine" / "study.py").read_text().replace('"low": 0.45, "high": 0.55', '"low": 0.6, "high": 0.7')
+    )
+    refused = command("study", "page", "./mine")
+    assert refused.returncode == 1 and "the results contradict '**A fair queue shares fairly:**" in refused.stderr
+
+
+def test_a_folder_here_is_no_study_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    new.make(Path("abe"))
+    assert study.find("abe").folder != Path("abe")  # that of dumbbell; no program here runs unasked
+    Path("abe").rename("mine")
+    with pytest.raises(UnknownName, match=r"unknown study mine; .*\./mine, whose program runs then"):
+        study.find("mine")
+    assert study.find("./mine").page == Path("mine/README.md")
