@@ -120,7 +120,7 @@ BEGIN = """
 import json, sys
 from dumbbell import _native
 from dumbbell.experiment import Cell
-from dumbbell.live import engine as live
+from dumbbell.engines.live import engine as live
 
 with live.Lab(live.Engine()) as lab:
     lab.submit(Cell("a", "", {}, 1, json.loads(sys.argv[1])), _native.Progress()).result()

@@ -42,7 +42,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a results file whose 8 runs are in the log beside it: its sweep was killed."""
     folder = tmp_path_factory.mktemp("killed")
     (folder / "small.toml").write_text(SMALL)
-    code = "import os; from dumbbell.store import Store; Store.close = lambda _: os.kill(os.getpid(), 9)"
+    code = "import os; from dumbbell.results.store import Store; Store.close = lambda _: os.kill(os.getpid(), 9)"
     line = [sys.executable, "-c", f"{OFTEN}; {code}; {RUN}", "small.toml", "-o", "r.duckdb"]
     assert subprocess.run(line, cwd=folder, check=False, timeout=60).returncode == -signal.SIGKILL
     return folder / "r.duckdb"

@@ -193,7 +193,7 @@ def test_damaged_results_are_left_alone(small: Path, tmp_path: Path, command: Co
 def test_results_in_use_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:
     path = tmp_path / "r.duckdb"
     sweep.run([experiment.load(small)], path)
-    code = "import sys; from dumbbell.store import Store; s = Store.open(sys.argv[1], write=True); print(flush=True)"
+    code = "import sys; from dumbbell.results.store import Store; s = Store.open(sys.argv[1], write=True); print(flush=True)"
     line = [sys.executable, "-c", code + "; input()", str(path)]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdin and holder.stdout
@@ -224,7 +224,7 @@ def test_a_log_without_its_file_is_left_alone(small: Path, tmp_path: Path, comma
 def test_no_bars_are_drawn_into_what_is_printed(tmp_path: Path) -> None:
     # a session without a script is an interactive one to DuckDB
     code = """
-from dumbbell.store import Store
+from dumbbell.results.store import Store
 with Store.open("new.duckdb", write=True) as store:
     print(store.read("SELECT current_setting('enable_progress_bar') AS drawn")["drawn"][0])
 with Store.open("new.duckdb") as store:
