@@ -1,4 +1,4 @@
-"""What agrees with what: the cells of docs/validation.md, docs/validation-linux.md and of README's section on trust."""
+"""What agrees with what: the cells of docs/validation.md, docs/validation-linux.md and of the section on trust of docs/index.md."""
 
 from typing import Any
 
@@ -102,7 +102,7 @@ def facts(found: Evidence) -> dict[str, Any]:
 
 
 def trust(found: Evidence) -> str:
-    """Return the rows for README: against Linux the best and the worst, and all against publications."""
+    """Return the rows for the home page: against Linux the best and the worst, and all against publications."""
     rows = found["rows"].sort("share", "cells", descending=True)
     linux = rows.filter(pl.col("reference").str.starts_with("Linux"))
     lab = rows.filter(pl.col("reference") == counting.PUBLISHED)
@@ -114,4 +114,4 @@ def trust(found: Evidence) -> str:
 
 
 TABLES = {"summary": summary, "bars": bars, "trust": trust}
-PARTS = {"README.md": "readme.md"}
+PARTS = {"docs/index.md": "home.md"}
