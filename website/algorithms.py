@@ -158,7 +158,8 @@ def page(name: str) -> str:
     return paragraphs(
         [
             "## Parameters",
-            f"`{key} = \"{name}\"`, or a table with its name and some of these keys. `dumbbell describe {name}` prints them.",
+            f'`{key} = "{name}"`, or a table with its name and some of these keys. '
+            f"`dumbbell describe {name}` prints them.",
             *_parameters(name),
             "## As it is implemented",
             f"*{cell(one.source)}.* What follows is the comment at the head of "

@@ -1,4 +1,4 @@
-"""The gallery: every experiment that comes with dumbbell, its question, its command, its size, its page and a figure."""
+"""The gallery: every experiment that comes with dumbbell, its question, command, size, page and figure."""
 
 import re
 import tomllib
@@ -88,6 +88,7 @@ class Entry:
         return self.name.partition("/")[2].replace("/", "-")
 
 
+@cache
 def contents(file: Path) -> dict[str, Any]:
     """Return an experiment file as a table."""
     return tomllib.loads(file.read_text(encoding="utf-8"))
@@ -134,12 +135,9 @@ def folders() -> dict[str, list[Entry]]:
 
 
 def _count(number: float) -> str:
-    """Return a number of packets in two digits: 93 million, 7.5 thousand million."""
-    if number >= 1e9:
-        return f"{float(f'{number / 1e9:.2g}'):g} thousand million"
-    if number >= 1e6:
-        return f"{float(f'{number / 1e6:.2g}'):g} million"
-    return f"{float(f'{number:.2g}'):,.0f}"
+    """Return a number of packets in two digits, in millions from a million on."""
+    digits = float(f"{number:.2g}")
+    return f"{digits / 1e6:,g} million" if number >= 1e6 else f"{digits:,.0f}"
 
 
 def size(entry: Entry) -> str:
@@ -160,7 +158,7 @@ def _entry(entry: Entry, sized: bool) -> Iterator[str]:
         yield f"[{picture}](../{entry.figure})"
     yield entry.question.replace("<", "&lt;")
     yield f"    dumbbell run {entry.name}"
-    told = [size(entry)] * sized
+    told = [size(entry)] if sized else []
     told += [f"[`{entry.name}.toml`](../{FILES}/experiments/{entry.name}.toml)"]
     told += [f"results and figures: [{entry.page}](../{entry.page})"] * bool(entry.page)
     yield "; ".join(told) + "."
@@ -176,10 +174,7 @@ def page(folder: str, *, sized: bool = True) -> str:
 
 def index() -> str:
     """Return the table of all folders, and of all experiments."""
-    rows = [
-        [f"[{FOLDERS[folder]}]({folder}.md)", str(len(found))]
-        for folder, found in folders().items()
-    ]
+    rows = [[f"[{FOLDERS[folder]}]({folder}.md)", str(len(found))] for folder, found in folders().items()]
     parts = [table(["folder", "experiments"], rows)]
     for folder, found in folders().items():
         lines = [f"- [`{one.name}`]({folder}.md#{one.anchor}): {one.title}" for one in found]

@@ -1,4 +1,4 @@
-"""What MkDocs calls: it gets the pages and files that are made, and links that lead where the site has what they mean."""
+"""What MkDocs calls: it gets the pages and files that are made, and links that fit the site."""
 
 import re
 from typing import TYPE_CHECKING
@@ -31,6 +31,8 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
 def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
     """Return the text of a page with its links mended and what is made of it added."""
     place = page.file.src_uri
+    if place == "index.md":
+        page.meta["hide"] = ["navigation", "toc"]
     if place in MADE:
         return markdown
     text = links.moved(markdown, f"docs/{place}", place)

@@ -14,7 +14,12 @@ from website.markdown import ROOT
 LINK = re.compile(r"(\]\()([^)\s]+)((?:\s+\"[^\"]*\")?\))")
 FENCE = re.compile(r"^(```+|~~~+).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
-PLACES = {"README.md": "index.md", "docs": "index.md", "references/README.md": "references.md", "experiments": "gallery/index.md"}
+PLACES = {
+    "README.md": "index.md",
+    "docs": "index.md",
+    "references/README.md": "references.md",
+    "experiments": "gallery/index.md",
+}
 FILES = "files"  # folder of the site for files outside of docs
 
 

@@ -1,4 +1,4 @@
-"""What agrees with what: the cells of docs/validation.md, docs/validation-linux.md and of the section on trust of docs/index.md."""
+"""What agrees with what: the cells of docs/validation.md, docs/validation-linux.md and of the home page."""
 
 from typing import Any
 
