@@ -13,6 +13,7 @@
 # make check-bbr  the test cases of the BBR draft for all versions: writes docs/findings/bbr-suite.md and its evidence, and figures of what failed into check-bbr/
 # make bbr    BBR beside others: runs experiments/bbr, writes docs/findings/bbr.md and its figures
 # make bbr-traces  states of one BBR flow on Linux and in the simulator: writes docs/findings/bbr-traces.md and its figures
+# make docs   the documentation site, in target/site: open target/site/index.html; nothing of it asks a network
 # make reference  every key of experiment files and every column of results: writes docs/reference.md, and docs/linux-keys.md
 # make test   cargo test and pytest
 # make search property tests with examples that make test does not draw, in Python SEARCH (10) times as many
@@ -36,7 +37,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo agree agree-live validation linux sce sce-questions abe l4s l4s-questions l4s-classic csaqm bbr bbr-traces check-bbr reference build test fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree agree-live validation linux sce sce-questions abe l4s l4s-questions l4s-classic csaqm bbr bbr-traces check-bbr reference docs build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -120,6 +121,10 @@ reference: build
 	$(BIN)/dumbbell describe --all > docs/reference.md
 	$(BIN)/dumbbell linux keys > docs/linux-keys.md
 
+docs: $(STAMPS)/native $(STAMPS)/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo 'the site is in target/site/index.html'
+
 build: $(STAMPS)/native
 
 # property tests draw the same examples each time, those of this seed
@@ -163,8 +168,8 @@ lint: $(STAMPS)/dev
 	@if command -v c++ >/dev/null; then echo "cargo check of the fuzz targets"; \
 		cargo check --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz-check; \
 	else echo "no C++ compiler, which libFuzzer needs: the fuzz targets are not checked"; fi
-	$(BIN)/ruff check --quiet python tests studies
-	$(BIN)/ruff format --check --quiet python tests studies
+	$(BIN)/ruff check --quiet python tests studies website
+	$(BIN)/ruff format --check --quiet python tests studies website
 	$(BIN)/mypy
 
 # The name of the wheel says which glibc it needs: 2.17 if zig is there (pip install ziglang), otherwise one as new as this machine's.
@@ -214,6 +219,10 @@ $(STAMPS)/requirements: requirements.txt $(STAMPS)/venv
 
 $(STAMPS)/dev: requirements-dev.txt $(STAMPS)/requirements
 	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	@touch $@
+
+$(STAMPS)/site: requirements-docs.txt $(STAMPS)/requirements
+	$(BIN)/python -m pip install --quiet -r requirements-docs.txt
 	@touch $@
 
 $(STAMPS)/native: $(RUST_SOURCES) $(STAMPS)/requirements | tools

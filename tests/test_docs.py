@@ -36,10 +36,23 @@ import dumbbell
 from dumbbell import experiment
 
 ROOT = Path(__file__).parent.parent
-RUN = [ROOT / name for name in ("README.md", "docs/tutorial.md", "docs/selecting.md") if (ROOT / name).exists()]
+RUN = [
+    ROOT / "docs" / f"{name}.md"
+    for name in (
+        "tutorial",
+        "selecting",
+        "experiment-files",
+        "python",
+        "concepts/cells",
+        "how-to/compare",
+        "how-to/coming-from",
+        "how-to/paper-figure",
+        "how-to/uplink",
+    )
+]
 READ = [
     path
-    for path in [*sorted((ROOT / "docs").glob("**/*.md")), ROOT / "references" / "README.md"]
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")), ROOT / "references" / "README.md"]
     if path not in RUN and path.name != "lab-book.md"
 ]
 SHELL = ("", "sh", "bash", "shell", "console")
@@ -261,7 +274,7 @@ class Reader:
 
 
 @pytest.mark.timeout(300)  # 25 s on two idle cores
-@pytest.mark.parametrize("document", RUN, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", RUN, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_document_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
@@ -271,7 +284,7 @@ def test_a_document_runs(document: Path, tmp_path: Path, monkeypatch: pytest.Mon
             reader.carry_out(block, after if after and after.language == "text" and after.follows else None)
 
 
-@pytest.mark.parametrize("document", READ, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", READ, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_document_names_what_exists(document: Path) -> None:
     for block in blocks(document):
         if block.language == "toml" and set(tomllib.loads(block.text)) <= set(SECTIONS):
@@ -288,7 +301,9 @@ def test_a_document_names_what_exists(document: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "document", [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))], ids=lambda path: path.name
+    "document",
+    [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
 )
 def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text(encoding="utf-8")):
@@ -296,8 +311,8 @@ def test_links_lead_somewhere(document: Path) -> None:
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
-def test_the_readme_lists_every_command() -> None:
-    synopsis = next(block for block in blocks(ROOT / "README.md") if "dumbbell run FILE" in block.text)
+def test_the_page_of_commands_lists_every_command() -> None:
+    synopsis = next(block for block in blocks(ROOT / "docs" / "commands.md") if "dumbbell run FILE" in block.text)
     listed = {line.split()[1] for line in synopsis.commands if DUMBBELL.match(line)}
     assert listed == command_names()
 

@@ -193,8 +193,8 @@ def test_damaged_results_are_left_alone(small: Path, tmp_path: Path, command: Co
 def test_results_in_use_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:
     path = tmp_path / "r.duckdb"
     sweep.run([experiment.load(small)], path)
-    code = "import sys; from dumbbell.results.store import Store; s = Store.open(sys.argv[1], write=True); print(flush=True)"
-    line = [sys.executable, "-c", code + "; input()", str(path)]
+    code = "import sys; from dumbbell.results.store import Store; s = Store.open(sys.argv[1], write=True); "
+    line = [sys.executable, "-c", code + "print(flush=True); input()", str(path)]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdin and holder.stdout
         holder.stdout.readline()

@@ -38,7 +38,7 @@ def test_a_row_counts_cells_and_names_those_outside(program: ModuleType, validat
     assert outside.splitlines()[2:] == ["- second: goodput -6.0 %, RTT +10.0 %, drops and marks 3 (Linux 9)"]
 
 
-def test_readme_names_the_worst_rows(program: ModuleType) -> None:
+def test_the_home_page_names_the_worst_rows(program: ModuleType) -> None:
     rows = study.find("validation").evidence()["rows"]
     shown = program.trust(study.find("validation").evidence())
     for name in rows.sort("share")["what"].head(3):

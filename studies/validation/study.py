@@ -1,4 +1,4 @@
-"""What agrees with what: the cells of docs/validation.md, docs/validation-linux.md and of README's section on trust."""
+"""What agrees with what: the cells of docs/validation.md, docs/validation-linux.md, of the home page and of README."""
 
 from typing import Any
 
@@ -114,7 +114,7 @@ def facts(found: Evidence) -> dict[str, Any]:
 
 
 def trust(found: Evidence) -> str:
-    """Return the rows for README: against Linux the best and the worst, and all against publications."""
+    """Return the rows for the home page: against Linux the best and the worst, and all against publications."""
     rows = found["rows"].sort("share", "cells", descending=True)
     linux = rows.filter(pl.col("reference").str.starts_with("Linux"))
     lab = rows.filter(pl.col("reference") == counting.PUBLISHED)
@@ -126,4 +126,4 @@ def trust(found: Evidence) -> str:
 
 
 TABLES = {"summary": summary, "bars": bars, "trust": trust}
-PARTS = {"README.md": "readme.md"}
+PARTS = {"docs/index.md": "home.md", "README.md": "readme.md"}

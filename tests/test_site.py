@@ -1,0 +1,204 @@
+"""The documentation site: every page has its place, every link leads somewhere, what is generated is complete.
+
+`make docs` builds the site in strict mode; here its parts are tested, without MkDocs.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dumbbell.registry import registry
+
+import dumbbell
+from website import algorithms, commands, flowchart, gallery, links, pages, python_api
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+SOURCES = sorted(DOCS.glob("**/*.md"))
+GENERATED = pages.generated(sized=False)
+APPENDED = pages.appended()
+
+
+class Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """Reads mkdocs.yml, with functions as their names."""
+
+
+Loader.add_multi_constructor("tag:yaml.org,2002:python/name:", lambda _loader, name, _node: name)
+
+
+@cache
+def config() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)
+    return found
+
+
+def in_navigation(part: Any) -> Iterator[str]:
+    match part:
+        case str():
+            yield part
+        case list():
+            for one in part:
+                yield from in_navigation(one)
+        case dict():
+            for one in part.values():
+                yield from in_navigation(one)
+
+
+@cache
+def text_of(place: str) -> str:
+    """Return a page of the site as MkDocs gets it, by its place."""
+    if place in GENERATED:
+        return GENERATED[place]()
+    text = links.moved((DOCS / place).read_text(encoding="utf-8"), f"docs/{place}", place)
+    return text + (APPENDED[place]() if place in APPENDED else "")
+
+
+def places() -> list[str]:
+    return [*(path.relative_to(DOCS).as_posix() for path in SOURCES), *GENERATED]
+
+
+def test_the_navigation_names_every_page_once() -> None:
+    named = list(in_navigation(config()["nav"]))
+    left_out = config()["not_in_nav"].split()
+    assert sorted([*named, *left_out]) == sorted(places())
+    assert left_out == ["lab-book.md"]  # a notebook, not a page for users
+
+
+def test_pages_that_are_made_have_no_source_and_others_do() -> None:
+    assert not [place for place in GENERATED if (DOCS / place).exists()]
+    assert not [place for place in APPENDED if not (DOCS / place).exists()]
+
+
+@pytest.mark.parametrize("place", places())
+def test_links_and_images_of_a_page_lead_somewhere(place: str) -> None:
+    for target in links.targets(text_of(place)):
+        name, _, _anchor = target.partition("#")
+        if not name or links.outside(target):
+            continue
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(place), name))
+        file = path.removeprefix(f"{links.FILES}/")
+        assert (
+            path in GENERATED
+            or (DOCS / path).is_file()
+            or (path.startswith(f"{links.FILES}/") and (ROOT / file).is_file())
+        ), f"{place}: {target}"
+
+
+def test_links_to_other_places_are_moved() -> None:
+    text = "[a](../experiments/abe) [b](../README.md#x) `[c](nowhere.md)`\n\n```\n[d](nowhere.md)\n```\n[e](limits.md)"
+    moved = links.moved(text.replace("`[c](nowhere.md)`", ""), "docs/claims.md", "claims.md")
+    assert "[a](gallery/abe.md) [b](index.md#x)" in moved and "[d](nowhere.md)" in moved and "[e](limits.md)" in moved
+    assert list(links.targets(text)) == ["../experiments/abe", "../README.md#x", "limits.md"]
+    assert links.moved("[a](../LICENSE-MIT)", "docs/a.md", "a.md") == "[a](files/LICENSE-MIT)"
+
+
+def test_every_algorithm_has_a_page() -> None:
+    known = {**registry().aqm, **registry().cc}
+    written = {path.stem for path in (DOCS / "algorithms").glob("*.md")} - {"index"}
+    assert written == set(known)
+    for name, one in known.items():
+        text = text_of(f"algorithms/{name}.md")
+        assert "```math" in text, f"{name}: no equation"
+        for key in one.params:
+            assert f"`{key}`" in text, f"{name}: no {key}"
+        for section in ("Parameters", "As it is implemented", "Agreement with references", "Experiments that use it"):
+            assert f"## {section}" in text
+        assert f"({name}.md)" in text_of("algorithms/index.md")
+
+
+def test_agreement_is_that_of_the_validation() -> None:
+    assert "| one flow: tail drop, CoDel, Cake | Linux 6.12 | 115 of 115 |" in algorithms.agreement("codel")
+    assert "FQ-CoDel" not in algorithms.agreement("codel").split("one flow: tail drop, CoDel, Cake")[0]
+    assert "Not compared with Linux" in algorithms.agreement("csaqm")
+    rows = (ROOT / "studies" / "validation" / "evidence" / "rows.csv").read_text(encoding="utf-8")
+    for row in algorithms.ALSO:
+        assert re.search(rf"^{row},", rows, re.MULTILINE), f"the validation has no row {row}"
+
+
+def test_an_experiment_uses_what_it_names_as_queue_or_control() -> None:
+    table = {
+        "title": "pie",
+        "bottleneck": {"aqm": "codel", "path": ["loss"]},
+        "flows": [{"cc": {"name": "reno", "abe": True}}],
+        "matrix": {"flows[0].cc, flows[1].cc": [["cubic", {"name": "dctcp"}]], "seeds": ["red"]},
+    }
+    used = [name for name in ("codel", "reno", "cubic", "dctcp", "pie", "red", "loss") if algorithms.uses(table, name)]
+    assert used == ["codel", "reno", "cubic", "dctcp"]
+
+
+def test_every_experiment_is_in_the_gallery() -> None:
+    files = {path for path in ROOT.glob("experiments/**/*.toml") if path.name != "claims.toml"}
+    assert {entry.file for entry in gallery.entries()} == files
+    assert set(gallery.folders()) == set(gallery.FOLDERS)
+    for entry in gallery.entries():
+        text = text_of(f"gallery/{entry.folder}.md")
+        assert f"    dumbbell run {entry.name}\n" in text and f"#{entry.anchor} }}" in text
+        assert entry.question, f"{entry.name}: no comment at the head says what it asks"
+        assert f"({entry.folder}.md#{entry.anchor})" in text_of("gallery/index.md")
+
+
+def test_figures_of_the_gallery_exist() -> None:
+    names = {entry.name: entry for entry in gallery.entries()}
+    for name in gallery.FIGURES:
+        assert names[name].figure, f"{name}: no figure {gallery.FIGURES[name]}"
+    assert names["bbr/policer"].figure == "findings/bbr-policer.png"
+
+
+def test_the_size_of_an_experiment_is_told() -> None:
+    entry = next(one for one in gallery.entries() if one.name == "abe/slow-start")
+    assert re.fullmatch(r"192 runs, about [\d.]+ million packets|192 runs, about [\d,]+ packets", gallery.size(entry))
+
+
+def test_every_command_and_option_has_its_place() -> None:
+    text = text_of("commands.md")
+    found = commands.commands()
+    assert {"run", "check", "linux build", "study figure"} <= set(found)
+    for name, command in found.items():
+        section = text.split(f"\n## dumbbell {name}\n")[1].partition("\n## ")[0]
+        for param in command.params:
+            for option in (*param.opts, *param.secondary_opts):
+                assert not option.startswith("-") or option in section, f"{name}: no {option}"
+
+
+def test_every_public_name_has_its_place() -> None:
+    text = text_of("python.md")
+    for name in dumbbell.__all__:
+        assert f"\n## dumbbell.{name}\n" in text
+    assert "### Results.table" in text and "### Results.where" in text
+    assert set(python_api.names()) == set(dumbbell.__all__)
+
+
+def test_nothing_asks_the_network() -> None:
+    theme = config()["theme"]
+    assert theme["font"] is False
+    assert "repo_url" not in config() and "analytics" not in config()["extra"]
+    assert "offline" in config()["plugins"]
+    # without a script of our own for it, the plugin "offline" takes that of a server
+    assert any("iframe-worker" in script for script in config()["extra"]["polyfills"])
+    for script in (*config()["extra"]["polyfills"], *config()["extra_css"], *config().get("extra_javascript", ())):
+        assert (DOCS / script).is_file(), f"{script} is not a file of docs"
+    for file in (*DOCS.glob("assets/*.css"), *DOCS.glob("assets/*.js")):
+        assert "//" not in re.sub(r"^\s*//.*|file://", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    fences = config()["markdown_extensions"][-1]["pymdownx.superfences"]["custom_fences"]
+    drawn = {one["name"]: one["format"] for one in fences}
+    assert drawn["mermaid"] == "website.flowchart.fence"  # the theme fetches a script for charts that it draws itself
+
+
+def test_flow_charts_of_the_pages_can_be_drawn() -> None:
+    found = [
+        fence
+        for source in SOURCES
+        for fence in re.findall(r"```mermaid\n(.*?)```", source.read_text(encoding="utf-8"), re.DOTALL)
+    ]
+    assert found
+    for source in found:
+        chart = flowchart.read(source)
+        drawn = flowchart.draw(chart)
+        assert drawn.count("<rect") == len(chart.boxes) and drawn.count("marker-end") == len(chart.arrows)
+    with pytest.raises(ValueError, match="no arrow"):
+        flowchart.read("flowchart LR\n    no arrow")

@@ -1,0 +1,182 @@
+"""The gallery: every experiment that comes with dumbbell, its question, command, size, page and figure."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dumbbell import experiment
+from website.links import FILES
+from website.markdown import DOCS, ROOT, paragraphs, table
+
+FOLDERS = {
+    "abe": "Alternative Backoff with ECN (RFC 8511)",
+    "bbr": "BBR beside others",
+    "csaqm": "BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop",
+    "engines": "The same cells on several engines",
+    "l4s": "L4S: DualPI2 and Prague",
+    "linux": "Cells that were measured on Linux",
+    "sce": "Some Congestion Experienced",
+    "trace": "Links that follow a trace",
+    "traffic": "Short flows and UDP",
+}
+# the page that uses an experiment: the first pattern that the name begins with
+PAGES = {
+    "abe/": "findings/abe.md",
+    "linux/cubic-beta": "findings/abe.md",
+    "bbr/": "findings/bbr.md",
+    "linux/bbr-traces": "findings/bbr-traces.md",
+    "csaqm/": "findings/coexistence.md",
+    "linux/coexistence": "findings/coexistence.md",
+    "l4s/classic-": "findings/l4s-classic.md",
+    "l4s/questions-": "findings/dualpi2.md",
+    "l4s/stability": "findings/dualpi2.md",
+    "l4s/versions-": "findings/dualpi2-versions.md",
+    "linux/": "validation.md",
+    "sce/": "findings/sce.md",
+    "engines/agree": "validation-engines.md",
+    "engines/live": "validation-live.md",
+    "trace/": "traces.md",
+}
+# figures whose names do not follow from that of the experiment
+FIGURES = {
+    "abe/coexistence": "abe-ratio",
+    "abe/short": "abe-completion",
+    "abe/slow-start": "abe-slow-start",
+    "bbr/as-linux-ecn": "bbr-ecn-limit",
+    "bbr/share-by-buffer": "bbr-share",
+    "bbr/ware-many": "bbr-ware",
+    "csaqm/equal-1g": "coexistence-08",
+    "csaqm/rtts-1g": "coexistence-14",
+    "csaqm/rtts-mixed-1g": "coexistence-16",
+    "l4s/classic-map": "l4s-classic-rate",
+    "l4s/classic-published": "l4s-classic-ratios",
+    "l4s/questions-fq": "l4s-fq-delay",
+    "l4s/questions-protection": "l4s-protection-delay",
+    "l4s/versions-diff": "dualpi2-versions-wrr",
+    "linux/bbr-traces": "bbr-trace-bbr3-pfifo-10",
+    "linux/coexistence": "coexistence-linux",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One experiment file; `page` and `figure` are places on the site, empty if there are none."""
+
+    name: str
+    title: str
+    question: str
+    page: str
+    figure: str
+
+    @property
+    def folder(self) -> str:
+        """Folder of the file, which is a page of the gallery."""
+        return self.name.partition("/")[0]
+
+    @property
+    def file(self) -> Path:
+        """The experiment file."""
+        return ROOT / "experiments" / f"{self.name}.toml"
+
+    @property
+    def anchor(self) -> str:
+        """Anchor of the experiment on the page of its folder."""
+        return self.name.partition("/")[2].replace("/", "-")
+
+
+@cache
+def contents(file: Path) -> dict[str, Any]:
+    """Return an experiment file as a table."""
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def _question(file: Path) -> str:
+    """Return the comment at the head of a file, as text."""
+    lines = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").strip())
+    return re.sub(r"\s+", " ", " ".join(lines))
+
+
+def _figure(name: str) -> str:
+    """Return the committed figure of an experiment."""
+    folder, _, rest = name.partition("/")
+    rest = re.sub(r"^(questions|findings)-", "", rest)
+    figure = FIGURES.get(name, rest if rest.startswith(f"{folder}-") else f"{folder}-{rest}")
+    return f"findings/{figure}.png" if (DOCS / "findings" / f"{figure}.png").exists() else ""
+
+
+@cache
+def entries() -> list[Entry]:
+    """Return every experiment, in the order of the names."""
+    found = []
+    for file in sorted((ROOT / "experiments").glob("*/*.toml")):
+        if file.name == "claims.toml":
+            continue
+        name = file.relative_to(ROOT / "experiments").with_suffix("").as_posix()
+        page = next((page for start, page in PAGES.items() if name.startswith(start)), "")
+        title = str(contents(file).get("title", name))
+        found.append(Entry(name, title, _question(file), page, _figure(name)))
+    return found
+
+
+def folders() -> dict[str, list[Entry]]:
+    """Return the experiments by folder."""
+    found: dict[str, list[Entry]] = {}
+    for entry in entries():
+        found.setdefault(entry.folder, []).append(entry)
+    return found
+
+
+def _count(number: float) -> str:
+    """Return a number of packets in two digits, in millions from a million on."""
+    digits = float(f"{number:.2g}")
+    return f"{digits / 1e6:,g} million" if number >= 1e6 else f"{digits:,.0f}"
+
+
+def size(entry: Entry) -> str:
+    """Return how many runs an experiment has and about how many packets pass its bottleneck.
+
+    The packets are those of up to 20 runs, times the number of runs: what `dumbbell run --dry-run` begins with.
+    """
+    loaded = experiment.load(entry.file)
+    sample = loaded.sample(20)
+    packets = sum(cell.packets for cell in sample) * len(loaded) / len(sample)
+    return f"{len(loaded):,} runs, about {_count(packets)} packets"
+
+
+def _entry(entry: Entry, sized: bool) -> Iterator[str]:
+    yield f"## {entry.title} {{ #{entry.anchor} }}"
+    if entry.figure:
+        picture = f"![{entry.title}](../{entry.figure}){{ .thumbnail loading=lazy }}"
+        yield f"[{picture}](../{entry.figure})"
+    yield entry.question.replace("<", "&lt;")
+    yield f"    dumbbell run {entry.name}"
+    told = [size(entry)] if sized else []
+    told += [f"[`{entry.name}.toml`](../{FILES}/experiments/{entry.name}.toml)"]
+    told += [f"results and figures: [{entry.page}](../{entry.page})"] * bool(entry.page)
+    yield "; ".join(told) + "."
+
+
+def page(folder: str, *, sized: bool = True) -> str:
+    """Return the page of a folder; `sized` says how large every experiment is, which takes seconds to find out."""
+    parts = [f"# {FOLDERS[folder]}"]
+    for entry in folders()[folder]:
+        parts += _entry(entry, sized)
+    return paragraphs(parts)
+
+
+def index() -> str:
+    """Return the table of all folders, and of all experiments."""
+    rows = [[f"[{FOLDERS[folder]}]({folder}.md)", str(len(found))] for folder, found in folders().items()]
+    parts = [table(["folder", "experiments"], rows)]
+    for folder, found in folders().items():
+        lines = [f"- [`{one.name}`]({folder}.md#{one.anchor}): {one.title}" for one in found]
+        parts += [f"## {FOLDERS[folder]}", "\n".join(lines)]
+    return paragraphs(parts)

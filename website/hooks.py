@@ -1,0 +1,40 @@
+"""What MkDocs calls: it gets the pages and files that are made, and links that fit the site."""
+
+import re
+from typing import TYPE_CHECKING
+
+from mkdocs.structure.files import File
+
+from website import links, pages
+from website.markdown import DOCS, ROOT
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ENDS = pages.appended()
+MADE = pages.generated()
+
+
+def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
+    """Add pages that are made, experiment files, and files outside of `docs` that a page links to."""
+    for place, make in MADE.items():
+        files.append(File.generated(config, place, content=make()))
+    sources = [*DOCS.glob("**/*.md"), ROOT / "references" / "README.md"]
+    experiments = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("experiments/*/*.toml")}
+    for path in sorted(links.files(sources) | experiments):
+        files.append(File.generated(config, f"{links.FILES}/{path}", abs_src_path=str(ROOT / path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
+    """Return the text of a page with its links mended and what is made of it added."""
+    place = page.file.src_uri
+    if place == "index.md":
+        page.meta["hide"] = ["navigation", "toc"]
+    if place in MADE:
+        return markdown
+    text = links.moved(markdown, f"docs/{place}", place)
+    text = re.sub(r"<details>", '<details markdown="1">', text)
+    return f"{text.rstrip()}\n\n{ENDS[place]()}" if place in ENDS else text

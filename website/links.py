@@ -1,0 +1,89 @@
+"""Links of the sources: where they lead on the site.
+
+Files of `docs` are pages and files of the site at the same place. Experiments, references and single files that lie
+outside of `docs` have a place on the site, too, so that every link of a source works in the repository and there.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from website.markdown import ROOT
+
+LINK = re.compile(r"(\]\()([^)\s]+)((?:\s+\"[^\"]*\")?\))")
+FENCE = re.compile(r"^(```+|~~~+).*?^\1\s*$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
+PLACES = {
+    "README.md": "index.md",
+    "docs": "index.md",
+    "references/README.md": "references.md",
+    "experiments": "gallery/index.md",
+}
+FILES = "files"  # folder of the site for files outside of docs
+
+
+def outside(target: str) -> bool:
+    """Whether a link leads out of the repository."""
+    return bool(re.match(r"[a-z][a-z+.-]*:", target))
+
+
+def targets(text: str) -> Iterator[str]:
+    """Yield where the links and images of a Markdown text lead, but for those in code."""
+    plain = INLINE.sub("", FENCE.sub("", text))
+    for found in LINK.finditer(plain):
+        yield found[2]
+
+
+def on_site(path: str) -> str:
+    """Return the place on the site of a file or folder of the repository; both from their roots.
+
+    Raises FileNotFoundError if there is no such file.
+    """
+    if path in PLACES:
+        return PLACES[path]
+    place = ROOT / path
+    if not place.exists():
+        raise FileNotFoundError(path)
+    if path.startswith("docs/"):
+        return path.removeprefix("docs/")
+    if place.is_dir():
+        parts = path.split("/")
+        if parts[0] == "experiments":
+            return f"gallery/{parts[1]}.md"
+        raise FileNotFoundError(f"{path}: folders have no page")
+    return f"{FILES}/{path}"
+
+
+def moved(text: str, source: str, page: str) -> str:
+    """Return a text with links as its page on the site needs them.
+
+    `source` is the file of the text, from the root of the repository, `page` its place on the site.
+    """
+
+    def link(found: re.Match[str]) -> str:
+        target, _, anchor = found[2].partition("#")
+        if not target or outside(target):
+            return found[0]
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        place = posixpath.relpath(on_site(path), posixpath.dirname(page) or ".")
+        return f"{found[1]}{place}{'#' * bool(anchor)}{anchor}{found[3]}"
+
+    parts, at = [], 0
+    for fence in FENCE.finditer(text):
+        parts += [LINK.sub(link, text[at : fence.start()]), fence[0]]
+        at = fence.end()
+    return "".join([*parts, LINK.sub(link, text[at:])])
+
+
+def files(sources: list[Path]) -> set[str]:
+    """Return the files outside of `docs` that Markdown sources link to, from the root of the repository."""
+    found = set()
+    for source in sources:
+        for target in targets(source.read_text(encoding="utf-8")):
+            name = target.partition("#")[0]
+            if name and not outside(name):
+                path = posixpath.normpath(posixpath.join(source.parent.relative_to(ROOT).as_posix(), name))
+                if on_site(path).startswith(f"{FILES}/"):
+                    found.add(path)
+    return found

@@ -1,0 +1,38 @@
+"""Which pages of the site are made, and which hand-written ones get more at their end."""
+
+from collections.abc import Callable
+from functools import partial
+
+from website import algorithms, commands, gallery, links, python_api
+from website.markdown import ROOT
+
+REFERENCES = "references.md"  # references/README.md
+
+
+def appended() -> dict[str, Callable[[], str]]:
+    """Return what makes the end of hand-written pages, by their places in `docs`."""
+    found: dict[str, Callable[[], str]] = {
+        f"algorithms/{name}.md": partial(algorithms.page, name) for name in algorithms.algorithms()
+    }
+    return found | {
+        "algorithms/index.md": algorithms.index,
+        "commands.md": commands.page,
+        "gallery/index.md": gallery.index,
+        "python.md": python_api.page,
+    }
+
+
+def _references() -> str:
+    source = "references/README.md"
+    return links.moved((ROOT / source).read_text(encoding="utf-8"), source, REFERENCES)
+
+
+def generated(*, sized: bool = True) -> dict[str, Callable[[], str]]:
+    """Return what makes each page that has no file in `docs`, by its place on the site.
+
+    `sized` says how large every experiment of the gallery is, which takes half a minute to find out.
+    """
+    made: dict[str, Callable[[], str]] = {
+        f"gallery/{folder}.md": partial(gallery.page, folder, sized=sized) for folder in gallery.folders()
+    }
+    return made | {REFERENCES: _references}

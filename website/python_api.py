@@ -1,0 +1,78 @@
+"""The Python reference, from the docstrings of what `dumbbell` exports."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import dumbbell
+from website.markdown import paragraphs
+
+
+def _text(thing: Any) -> str:
+    """Return a docstring as Markdown."""
+    return (inspect.getdoc(thing) or "").replace("<", "&lt;")
+
+
+def _signature(name: str, thing: Any) -> str:
+    """Return a call, one parameter a line if it is long."""
+    try:
+        signature = inspect.signature(thing)
+    except (TypeError, ValueError):
+        return f"```python\n{name}()\n```"
+    kept = [
+        parameter.replace(annotation=_plain(parameter.annotation))
+        for parameter in signature.parameters.values()
+        if parameter.name != "self"
+    ]
+    line = str(signature.replace(parameters=kept, return_annotation=_plain(signature.return_annotation)))
+    line = re.sub(r"(?<=[:>] )'([^']*)'", r"\1", line)
+    if len(name + line) > 90:
+        inner, _, returned = line.rpartition(")")
+        parts = re.split(r", (?=\*?\w*(?::|=|,|$)|\*,|\*\*)", inner[1:])
+        line = "(\n" + "".join(f"    {part},\n" for part in parts) + ")" + returned
+    return f"```python\n{name}{line}\n```"
+
+
+def _plain(annotation: Any) -> Any:
+    """Return an annotation as text, by the last words of its names."""
+    if annotation is inspect.Signature.empty:
+        return annotation
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", text)
+
+
+def names() -> list[str]:
+    """Return the public names, functions first."""
+    return sorted(dumbbell.__all__, key=lambda name: (inspect.isclass(getattr(dumbbell, name)), name.lower()))
+
+
+def _members(name: str, thing: type) -> Iterator[str]:
+    """Yield what is public in a class, with a docstring."""
+    for member, value in vars(thing).items():
+        if member.startswith("_"):
+            continue
+        if isinstance(value, property):
+            if value.__doc__:
+                yield f"### {name}.{member}"
+                yield f"{_text(value)} *(property)*"
+            continue
+        function = getattr(thing, member)
+        if callable(function) and function.__doc__:
+            yield f"### {name}.{member}"
+            yield _signature(member, value.__func__ if isinstance(value, staticmethod | classmethod) else function)
+            yield _text(function)
+
+
+def page() -> str:
+    """Return what follows the introduction of the page."""
+    parts = []
+    for name in names():
+        thing = getattr(dumbbell, name)
+        parts.append(f"## dumbbell.{name}")
+        if inspect.isclass(thing):
+            own_error = issubclass(thing, Exception)
+            parts += [_text(thing), *([] if own_error else _members(name, thing))]
+        else:
+            parts += [_signature(f"dumbbell.{name}", thing), _text(thing)]
+    return paragraphs(parts)
