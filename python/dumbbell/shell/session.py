@@ -131,7 +131,7 @@ class _Child:
     def __init__(self, session: Session) -> None:
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
-        script, extension = Path(__file__).with_name("shell_child.py"), str(_native.__file__)
+        script, extension = Path(__file__).with_name("child.py"), str(_native.__file__)
         line = [sys.executable, "-I", "-S", str(script), extension, str(theirs_in), str(theirs_out), *session.command]
         addresses = {f"DUMBBELL_{name.upper()}": address for name, address in _native.SHELL_ADDRESSES[:2]}
         names = {"DUMBBELL_SHELL": session.cells["down"].experiment}

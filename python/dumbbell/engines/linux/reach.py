@@ -11,7 +11,7 @@ from typing import Any
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import mapped
 from dumbbell.errors import InputError
-from dumbbell.experiment import schema
+from dumbbell.experiment import schema, shipped
 from dumbbell.experiment.file import Cell, parse
 from dumbbell.experiment.registry import Param, registry
 
@@ -70,7 +70,7 @@ _BASE: dict[str, Any] = {
     "web": [{"cc": "reno"}],
     "udp": [{}],
 }
-_TRACE = Path(__file__).parents[1] / "experiments" / "trace" / "cellular.trace"
+_TRACE = shipped.folder("experiments") / "trace" / "cellular.trace"
 
 
 def known_kernel() -> Kernel:
