@@ -395,4 +395,4 @@ def test_frames_come_from_a_module_of_dumbbell() -> None:
         with pytest.raises(InputError, match=f"test.toml: {message}; it must be a module of dumbbell with runs"):
             claiming.tables_of(read({}, frames=name), None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"tables: unknown function runs"):
-        claiming.tables_of(read({}, frames="units"), None)  # type: ignore[arg-type]
+        claiming.tables_of(read({}, frames="abe"), None)  # type: ignore[arg-type]

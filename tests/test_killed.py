@@ -20,10 +20,8 @@ from pathlib import Path
 import pytest
 
 from dumbbell import _native, experiment
-from dumbbell.engines import sweep
-from dumbbell.engines.linux import engine as linux
+from dumbbell.engines import by_name, sweep
 from dumbbell.engines.linux import kernels
-from dumbbell.engines.live import engine as live
 from dumbbell.errors import InputError
 from dumbbell.results.store import Store
 from test_store import contents, same
@@ -274,10 +272,6 @@ def kill(
         child.wait()
 
 
-def chosen(engine: str) -> sweep.Engine | None:
-    return live.engine(engine) or linux.engine(engine)
-
-
 def built() -> bool:
     try:
         return bool(kernels.load().qdiscs)
@@ -327,7 +321,7 @@ def test_nothing_is_left_of_a_killed_run_once_the_next_command_has_started(engin
         unfinished += runs < seeds
         if done := re.search(r"(\d+) runs done", said):
             assert runs == int(done[1]), told
-        report = sweep.run([experiment.load(plan)], output, engine=chosen(engine), progress=False)
+        report = sweep.run([experiment.load(plan)], output, engine=by_name(engine), progress=False)
         assert (report.done, report.kept, report.failed) == (seeds - runs, runs, []), told
         assert place.left() == {}, told
         ours, theirs = contents(output), contents(whole)

@@ -22,7 +22,7 @@ def test_a_fault_is_one_line_and_its_traceback_a_file(
         raise KeyError("what nobody foresaw")
 
     monkeypatch.setattr(commands, "Store", broken)
-    monkeypatch.setattr("dumbbell.experiment.file.load", broken)
+    monkeypatch.setattr("dumbbell.cli.run.load", broken)
     monkeypatch.setattr("sys.argv", ["dumbbell", "run", "x.toml", "--dry-run"])
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)

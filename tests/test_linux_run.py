@@ -362,7 +362,7 @@ def _running(process: int) -> bool:
 @pytest.mark.parametrize("text", ["", "lnx", "linux:", "Linux", "sim:x"])
 def test_engines_that_there_are_not(text: str) -> None:
     with pytest.raises(InputError, match=r"engine: unknown engine .*nown are sim, linux, linux:NAME"):
-        linux.engine(text)
+        by_name(text)
 
 
 def test_from_python_the_engine_is_named_alike(home: Path) -> None:

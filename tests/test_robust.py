@@ -24,7 +24,7 @@ from test_store import contents, same
 # 24 runs of some hundredths of a second
 MANY = SMALL.replace("[1, 2]", "[1, 2, 3, 4, 5, 6]").replace('"2s"', '"20s"').replace('"10Mbit"]', '"100Mbit"]')
 # what finishes is kept at once
-OFTEN = "from dumbbell import cli, sweep; sweep.COMMIT_EVERY_S = 0.0"
+OFTEN = "from dumbbell import cli; from dumbbell.engines import sweep; sweep.COMMIT_EVERY_S = 0.0"
 RUN = "import sys; sys.argv = ['dumbbell', 'run', *sys.argv[1:]]; cli.main()"
 
 

@@ -90,7 +90,7 @@ def test_runs_of_one_cell_share_its_hash_whatever_seed_and_engine(
 def test_a_stopped_sweep_goes_on_where_it_was(how: signal.Signals, tmp_path: Path) -> None:
     path, output = tmp_path / "slow.toml", tmp_path / "r.duckdb"
     path.write_text(SLOW)
-    often = "from dumbbell import cli, sweep; sweep.COMMIT_EVERY_S = 0.5; raise SystemExit(cli.main())"
+    often = "from dumbbell import cli; from dumbbell.engines import sweep; sweep.COMMIT_EVERY_S = 0.5; cli.main()"
     line = [sys.executable, "-c", often, "run", str(path), "-o", str(output), "--jobs", "1"]
     process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
     log = output.with_name(output.name + ".wal")
