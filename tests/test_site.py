@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
-from dumbbell.registry import registry
 
 import dumbbell
+from dumbbell.experiment.registry import registry
 from website import algorithms, commands, flowchart, gallery, links, pages, python_api
 
 ROOT = Path(__file__).parent.parent
