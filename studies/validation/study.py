@@ -110,7 +110,18 @@ def per_cent(value: float) -> str:
 
 def facts(found: Evidence) -> dict[str, Any]:
     """Return what the templates ask for beside the tables."""
-    return {"outside_of": lambda name: outside(found, name), "per_cent": per_cent}
+    return {
+        "outside_of": lambda name: outside(found, name),
+        "per_cent": per_cent,
+        "worst": lambda reference: worst(found, reference),
+    }
+
+
+def worst(found: Evidence, reference: str) -> str:
+    """Return the row with the least share of agreeing cells of those whose reference begins so."""
+    rows = found["rows"].filter(pl.col("reference").str.starts_with(reference)).sort("share", "name")
+    row = rows.row(0, named=True)
+    return f"{row['what']}, {row['agree']} of {row['cells']}"
 
 
 def trust(found: Evidence) -> str:
