@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell import experiment
-from website.links import FILES
+from website.links import FILES, title
 from website.markdown import DOCS, ROOT, paragraphs, table
 
 FOLDERS = {
@@ -160,7 +160,7 @@ def _entry(entry: Entry, sized: bool) -> Iterator[str]:
     yield f"    dumbbell run {entry.name}"
     told = [size(entry)] if sized else []
     told += [f"[`{entry.name}.toml`](../{FILES}/experiments/{entry.name}.toml)"]
-    told += [f"results and figures: [{entry.page}](../{entry.page})"] * bool(entry.page)
+    told += [f"results: [{title(entry.page)}](../{entry.page})"] * bool(entry.page)
     yield "; ".join(told) + "."
 
 
