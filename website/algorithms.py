@@ -82,7 +82,13 @@ def _parameters(name: str) -> Iterator[str]:
         yield "None."
         return
     rows = [
-        [code(key.name), code(key.default) or "must be given", cell(key.values), cell(key.doc), cell(key.source)]
+        [
+            code(key.name),
+            code(re.sub("^none .*", "none", key.default)) or "must be given",
+            cell(key.values),
+            cell(key.doc),
+            cell(key.source),
+        ]
         for key in group.keys
     ]
     shown = table(["key", "default", "values", "meaning", "source of the default"], rows)
