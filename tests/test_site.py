@@ -94,6 +94,7 @@ def test_links_to_other_places_are_moved() -> None:
     moved = links.moved(text.replace("`[c](nowhere.md)`", ""), "docs/claims.md", "claims.md")
     assert "[a](gallery/abe.md) [b](index.md#x)" in moved and "[d](nowhere.md)" in moved and "[e](limits.md)" in moved
     assert list(links.targets(text)) == ["../experiments/abe", "../README.md#x", "limits.md"]
+    assert links.moved("[limits.md](../limits.md#a)", "docs/a/b.md", "a/b.md") == "[Limits](../limits.md#a)"
     assert links.moved("[a](../LICENSE-MIT)", "docs/a.md", "a.md") == "[a](files/LICENSE-MIT)"
 
 

@@ -82,10 +82,17 @@ def _parameters(name: str) -> Iterator[str]:
         yield "None."
         return
     rows = [
-        [code(key.name), code(key.default) or "must be given", cell(key.values), cell(key.doc), cell(key.source)]
+        [
+            code(key.name),
+            code(re.sub("^none .*", "none", key.default)) or "must be given",
+            cell(key.values),
+            cell(key.doc),
+            cell(key.source),
+        ]
         for key in group.keys
     ]
-    yield table(["key", "default", "values", "meaning", "source of the default"], rows)
+    shown = table(["key", "default", "values", "meaning", "source of the default"], rows)
+    yield f'<div class="parameters" markdown="1">\n\n{shown}\n\n</div>'
     if group.versions:
         yield "Versions, and what each sets; keys in the file override it:"
         yield "\n".join(f"- {line}" for line in group.versions)

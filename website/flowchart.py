@@ -48,10 +48,12 @@ def _layers(chart: Chart) -> dict[str, int]:
         for start, end, _said, dotted in chart.arrows:
             if not dotted:
                 layers[end] = max(layers[end], layers[start] + 1)
-    for start, end, _said, dotted in chart.arrows:  # boxes that only dotted arrows lead to
-        if dotted and not any(one[1] == end and not one[3] for one in chart.arrows):
+    led_to = {end for _, end, _said, dotted in chart.arrows if not dotted}
+    leading = {start for start, _, _said, dotted in chart.arrows if not dotted}
+    for start, end, _said, dotted in chart.arrows:
+        if dotted and end not in led_to | leading:  # only dotted arrows lead there
             layers[end] = layers[start] + 1
-        if not any(one[1] == start for one in chart.arrows) and not dotted:
+        if not dotted and start not in led_to:  # nothing leads here: right above what it leads to
             layers[start] = max(layers[start], layers[end] - 1)
     return layers
 
@@ -71,8 +73,9 @@ def _texts(lines: list[str], x: float, y: float, kind: str = "") -> str:
 
 def draw(chart: Chart) -> str:
     """Return a chart as SVG, layer below layer."""
+    layers = _layers(chart)
     rows: dict[int, list[str]] = defaultdict(list)
-    for name, layer in _layers(chart).items():
+    for name, layer in layers.items():
         rows[layer].append(name)
     width = max(sum(_size(chart.boxes[name])[0] + SPACE for name in names) for names in rows.values())
     at: dict[str, tuple[float, float]] = {}
@@ -86,18 +89,25 @@ def draw(chart: Chart) -> str:
             x += size[0] + spare
         top += height + GAP
     parts = []
+    right = width
     for start, end, said, dotted in chart.arrows:
         (x, y), (to_x, to_y) = at[start], at[end]
-        down = 1 if to_y > y else -1
-        y += down * _size(chart.boxes[start])[1] / 2
-        to_y -= down * (_size(chart.boxes[end])[1] / 2 + 5)
-        bend = (to_y - y) / 2
+        wide, high = _size(chart.boxes[start])
+        to_wide, to_high = _size(chart.boxes[end])
+        if layers[end] == layers[start] + 1:  # to the next layer: from below to above
+            y, to_y = y + high / 2, to_y - to_high / 2 - 5
+            bend = (to_y - y) / 2
+            bends = f"{x:.0f} {y + bend:.0f} {to_x:.0f} {to_y - bend:.0f}"
+            label = (x + to_x) / 2
+        else:  # around the others: from right side to right side
+            x, to_x = x + wide / 2, to_x + to_wide / 2 + 5
+            out = width + 40
+            bends = f"{out:.0f} {y:.0f} {out:.0f} {to_y:.0f}"
+            label = (x + to_x + 6 * out) / 8
+            right = max(right, label + _size(said)[0] / 2)
         kind = ' class="dotted"' * dotted
-        parts.append(
-            f'<path{kind} marker-end="url(#arrow)" d="M{x:.0f} {y:.0f} C{x:.0f} {y + bend:.0f} '
-            f'{to_x:.0f} {to_y - bend:.0f} {to_x:.0f} {to_y:.0f}"/>'
-        )
-        parts.append(_texts(said, (x + to_x) / 2, (y + to_y) / 2, "said") if any(said) else "")
+        parts.append(f'<path{kind} marker-end="url(#arrow)" d="M{x:.0f} {y:.0f} C{bends} {to_x:.0f} {to_y:.0f}"/>')
+        parts.append(_texts(said, label, (y + to_y) / 2, "said") if any(said) else "")
     for name, (x, y) in at.items():
         wide, high = _size(chart.boxes[name])
         parts.append(
@@ -106,7 +116,9 @@ def draw(chart: Chart) -> str:
         )
     arrow = '<marker id="arrow" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     arrow += '<path d="M0 0 8 4 0 8z"/></marker>'
-    return f'<svg viewBox="0 0 {width:.0f} {top - GAP + 4:.0f}" role="img"><defs>{arrow}</defs>{"".join(parts)}</svg>'
+    high = top - GAP + 4
+    shown = f'viewBox="0 0 {right:.0f} {high:.0f}" style="max-width: {right:.0f}px"'
+    return f'<svg {shown} role="img"><defs>{arrow}</defs>{"".join(parts)}</svg>'
 
 
 def fence(source: str, *_: Any, **__: Any) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell import experiment
-from website.links import FILES
+from website.links import FILES, title
 from website.markdown import DOCS, ROOT, paragraphs, table
 
 FOLDERS = {
@@ -34,12 +34,17 @@ PAGES = {
     "l4s/classic-": "findings/l4s-classic.md",
     "l4s/questions-": "findings/dualpi2.md",
     "l4s/stability": "findings/dualpi2.md",
-    "l4s/versions-": "findings/dualpi2-versions.md",
+    "l4s/versions-diff": "findings/dualpi2-versions.md",
+    "l4s/": "how-to/paper-figure.md",
     "linux/": "validation.md",
-    "sce/": "findings/sce.md",
+    "sce/findings-": "findings/sce.md",
+    "sce/one-flow-reno-cubic": "how-to/compare.md",
+    "sce/one-flow": "validation.md",
+    "sce/two-flow": "validation.md",
     "engines/agree": "validation-engines.md",
     "engines/live": "validation-live.md",
     "trace/": "traces.md",
+    "traffic/": "experiment-files.md",
 }
 # figures whose names do not follow from that of the experiment
 FIGURES = {
@@ -160,7 +165,7 @@ def _entry(entry: Entry, sized: bool) -> Iterator[str]:
     yield f"    dumbbell run {entry.name}"
     told = [size(entry)] if sized else []
     told += [f"[`{entry.name}.toml`](../{FILES}/experiments/{entry.name}.toml)"]
-    told += [f"results and figures: [{entry.page}](../{entry.page})"] * bool(entry.page)
+    told += [f"used by [{title(entry.page)}](../{entry.page})"] * bool(entry.page)
     yield "; ".join(told) + "."
 
 

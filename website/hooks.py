@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 from website import links, pages
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
+FETCHED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
 ENDS = pages.appended()
 MADE = pages.generated()
 
@@ -38,3 +40,10 @@ def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
     text = links.moved(markdown, f"docs/{place}", place)
     text = re.sub(r"<details>", '<details markdown="1">', text)
     return f"{text.rstrip()}\n\n{ENDS[place]()}" if place in ENDS else text
+
+
+def on_post_page(output: str, page: "Page", **_: object) -> str:
+    """Return the page as it is; raises PluginError if a browser would fetch a part of it from a server."""
+    if found := FETCHED.search(output):
+        raise PluginError(f"{page.file.src_uri} asks the network: {found[0]}")
+    return output

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from website.markdown import ROOT
+from website.markdown import DOCS, ROOT
 
 LINK = re.compile(r"(\]\()([^)\s]+)((?:\s+\"[^\"]*\")?\))")
+NAMED = re.compile(r"\[((?:[\w.-]+/)*[\w-]+\.md)\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^(```+|~~~+).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 PLACES = {
@@ -55,10 +56,29 @@ def on_site(path: str) -> str:
     return f"{FILES}/{path}"
 
 
+def title(page: str) -> str:
+    """Return the title of a page of `docs`, empty if it is none."""
+    file = DOCS / page
+    found = re.search(r"^# (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE) if file.is_file() else None
+    return found[1] if found else ""
+
+
+def _named(text: str, source: str) -> str:
+    """Return a text in which links that are called by the name of a page's file have the page's title."""
+
+    def link(found: re.Match[str]) -> str:
+        target = found[2].partition("#")[0]
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        return f"[{title(path.removeprefix('docs/')) or found[1]}]({found[2]})"
+
+    return NAMED.sub(link, text)
+
+
 def moved(text: str, source: str, page: str) -> str:
     """Return a text with links as its page on the site needs them.
 
-    `source` is the file of the text, from the root of the repository, `page` its place on the site.
+    `source` is the file of the text, from the root of the repository, `page` its place on the site. A link that shows
+    the name of a file shows the title of its page instead.
     """
 
     def link(found: re.Match[str]) -> str:
@@ -71,9 +91,9 @@ def moved(text: str, source: str, page: str) -> str:
 
     parts, at = [], 0
     for fence in FENCE.finditer(text):
-        parts += [LINK.sub(link, text[at : fence.start()]), fence[0]]
+        parts += [LINK.sub(link, _named(text[at : fence.start()], source)), fence[0]]
         at = fence.end()
-    return "".join([*parts, LINK.sub(link, text[at:])])
+    return "".join([*parts, LINK.sub(link, _named(text[at:], source))])
 
 
 def files(sources: list[Path]) -> set[str]:

@@ -47,9 +47,14 @@ def names() -> list[str]:
     return sorted(dumbbell.__all__, key=lambda name: (inspect.isclass(getattr(dumbbell, name)), name.lower()))
 
 
+# what users of results need first
+FIRST = ("table", "plot", "where", "diff", "tidy", "sql", "frame", "arrow", "runs", "flows", "classes", "series")
+
+
 def _members(name: str, thing: type) -> Iterator[str]:
     """Yield what is public in a class, with a docstring."""
-    for member, value in vars(thing).items():
+    order = {member: place for place, member in enumerate(FIRST)}
+    for member, value in sorted(vars(thing).items(), key=lambda item: order.get(item[0], len(order))):
         if member.startswith("_"):
             continue
         if isinstance(value, property):
