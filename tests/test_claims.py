@@ -392,7 +392,7 @@ def test_frames_have_the_columns_and_one_run_of_a_cell_and_seed() -> None:
 
 def test_frames_come_from_a_module_of_dumbbell() -> None:
     for name, message in [("os.path", 'frames is "os.path"'), ("nowhere", 'frames is "nowhere"')]:
-        with pytest.raises(InputError, match=f"test.toml: {message}; it must be a module of dumbbell with runs"):
+        with pytest.raises(InputError, match=f"test.toml: {message}; it must be a module of dumbbell.papers with runs"):
             claiming.tables_of(read({}, frames=name), None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"tables: unknown function runs"):
         claiming.tables_of(read({}, frames="abe"), None)  # type: ignore[arg-type]

@@ -54,7 +54,9 @@ FIRST = ("table", "plot", "where", "diff", "tidy", "sql", "frame", "arrow", "run
 def _members(name: str, thing: type) -> Iterator[str]:
     """Yield what is public in a class, with a docstring."""
     order = {member: place for place, member in enumerate(FIRST)}
-    for member, value in sorted(vars(thing).items(), key=lambda item: order.get(item[0], len(order))):
+    own = [one for one in reversed(thing.__mro__) if one.__module__.startswith("dumbbell")]
+    members = {member: value for one in own for member, value in vars(one).items()}
+    for member, value in sorted(members.items(), key=lambda item: order.get(item[0], len(order))):
         if member.startswith("_"):
             continue
         if isinstance(value, property):
