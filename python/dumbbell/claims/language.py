@@ -521,7 +521,7 @@ class _Reader:
         )
 
     def _selects(self, cells: Iterable[Cell]) -> str:
-        """Return the columns of which cells have some values only, with these."""
+        """Return the columns that `cells` restrict, with the values that remain."""
         found: dict[str, set[Value]] = {}
         for cell in cells:
             for column, value in cell:

@@ -233,7 +233,10 @@ def _longest_first(cells: Iterator[Cell]) -> Iterator[Cell]:
 def _missing(
     experiments: list[Experiment], store: Store, begun: set[str], report: Report, keys: list[str] | None = None
 ) -> Iterator[Cell]:
-    """Yield every run that is neither kept nor begun; whoever has it kept takes its key out of `begun`."""
+    """Yield every run that is neither stored nor started.
+
+    The caller removes a run's key from `begun` once it is committed.
+    """
     cells = itertools.chain.from_iterable(experiment.cells() for experiment in experiments)
     numbered = (dataclasses.replace(cell, number=number) for number, cell in enumerate(cells))
     while some := list(itertools.islice(numbered, LOOKED_UP)):
@@ -258,7 +261,7 @@ class Workers(Protocol):
         """How many runs can be carried out at once."""
 
     def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
-        """Begin a run. An InputError is no fault of the run: nothing can be run any more."""
+        """Start a run. Raises InputError if the workers are unusable: no further run can start."""
 
     def stop(self) -> None:
         """End what has been begun, at once."""
@@ -356,7 +359,7 @@ def _of_engine(experiments: list[Experiment], engine: Engine | None) -> list[Exp
     return [dataclasses.replace(one, engine=engine.version, plan_of=engine.plan_of) for one in experiments]
 
 
-# whether a bar is shown, by default where somebody can see it; or who is told how many runs are done, and of how many
+# whether to show a progress bar (default: on a terminal), or a callback (done, total)
 ProgressTold = bool | Callable[[int, int], None] | None
 
 

@@ -99,7 +99,7 @@ class Picture(Figure):
             self.entries.append((label, handle))
 
     def level(self, value: float, label: str = "", dashes: Literal["-", "--", ":"] = "-") -> None:
-        """Draw a horizontal line across every panel, which is no data; `arrange` if it has a label."""
+        """Draw a reference line across every panel. Call `arrange` afterwards if it has a label."""
         with style.look(self.asked):
             for axes in self.panels.values():
                 low, high = axes.get_ylim()

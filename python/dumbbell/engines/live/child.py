@@ -39,7 +39,7 @@ def _report(progress: Any, over: threading.Event) -> None:
 
 
 def _read_line() -> str:
-    """Return a line of standard input, of which nothing behind it is taken."""
+    """Read one line from standard input without consuming what follows."""
     line = bytearray()
     while (byte := os.read(0, 1)) not in (b"", b"\n"):
         line += byte
