@@ -104,7 +104,7 @@ def linux() -> dict[Cell, Trace]:
 
 
 def simulated(results: Results, cells: set[Cell]) -> dict[Cell, list[Trace]]:
-    """Return the traces of the simulator, one a seed."""
+    """Return the traces of the simulator, one per seed."""
     rows = results.frame("trace")
     by_run = {key: frame for (key,), frame in rows.sort("time_s", maintain_order=True).group_by("key")}
     found: dict[Cell, list[Trace]] = defaultdict(list)

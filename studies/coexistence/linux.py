@@ -16,7 +16,7 @@ _LARGE = 10_000_000  # bytes; buffers of 500 ms have more, those of 1.33 K less
 
 
 def flows() -> pl.DataFrame:
-    """Return one row a flow, as in the file, with `n` (flows of its run), `small` (buffer) and `limit` as text."""
+    """Return one row per flow, as in the file, with `n` (flows of its run), `small` (buffer) and `limit` as text."""
     path = shipped.folder("references") / "linux-coexistence.csv"
     whole = pl.read_csv(path, infer_schema_length=None).with_columns(
         start=pl.struct(*_RUN, pl.when(pl.col("ccs") != "2-2-8-8").then("delay_ms")).rank("dense")
@@ -33,7 +33,7 @@ def flows() -> pl.DataFrame:
 
 
 def cells() -> pl.DataFrame:
-    """Return one row a cell of equal RTTs over STEP, means over its starts.
+    """Return one row per cell of equal RTTs over STEP, means over its starts.
 
     `use` is the sum of goodputs over the rate, `share` BBRv2's of it (0 without), `srtt` the mean RTT in ms.
     """

@@ -90,7 +90,7 @@ def matrix(results: Results) -> dict[str, pl.DataFrame]:
 
 
 def claims(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
-    """Return one row a claim: what the paper says, the verdict, and that of Linux in those cells that it has.
+    """Return one row per claim: what the paper says, the verdict, and that of Linux in those cells that it has.
 
     `where` says how the cells that fail are spread. `linux_fails` is null where Linux has no cell; `fails_there` is the
     same of the simulator in the cells that Linux has.

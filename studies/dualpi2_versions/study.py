@@ -43,7 +43,7 @@ _CELL = ["workload", "cc", "rate", "rtt_l", "rtt_c", "flows_l", "flows_c", "udp"
 
 
 def read(found: Results) -> pl.DataFrame:
-    """Return every value of every run, one a row, with version, workload and cell."""
+    """Return every value of every run, one per row, with version, workload and cell."""
     rows = []
     for run in found.runs.iter_rows(named=True):
         place = l4s.describe(run)

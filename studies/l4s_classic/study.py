@@ -89,7 +89,7 @@ def queue_of(aqm: dict[str, Any]) -> str:
 
 
 def pairs_of(results: Results, engine: str) -> pl.DataFrame:
-    """Return one row a run of two classes: shares, signals, windows and times in queue of both."""
+    """Return one row per run of two classes: shares, signals, windows and times in queue of both."""
     rows = []
     for run in results.runs.iter_rows(named=True):
         config = json.loads(run["config"])

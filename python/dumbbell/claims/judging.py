@@ -20,7 +20,7 @@ from dumbbell.results.results import Results
 
 HOLDS, FAILS, NO_DATA = "holds", "fails", "no data"
 
-Seeds = dict[int, float]  # one value a seed
+Seeds = dict[int, float]  # one value per seed
 Values = dict[Cell, Seeds | None]  # None where a run that is needed is missing
 
 
@@ -109,7 +109,7 @@ def tables_of(claims: Claims, results: Results, *, run_program: bool = False) ->
 
 
 def judge(claims: Claims, tables: Mapping[str, pl.DataFrame]) -> list[Verdict]:
-    """Return a verdict on each claim from one frame for each of `claims.tables`: a row a run, or a part of one.
+    """Return a verdict on each claim from one frame for each of `claims.tables`: a row per run, or a part of one.
 
     A frame has the columns of the matrix, `seed` and its measures. Raises InputError if columns are missing.
     """
@@ -265,7 +265,7 @@ def _along(kind: str, places: Sequence[Value], series: Sequence[float]) -> float
 
 
 def student(values: Iterable[float]) -> Interval:
-    """Return the mean of one value a seed with its 95 % interval; none if all are the same."""
+    """Return the mean of one value per seed with its 95 % interval; none if all are the same."""
     found = list(values)
     mean = statistics.fmean(found)
     if len(found) < 2 or not math.isfinite(mean) or not (deviation := statistics.stdev(found)):

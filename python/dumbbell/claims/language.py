@@ -280,7 +280,7 @@ class _Reader:
         self.sets = {name: self._selection(f"sets.{name}", one) for name, one in self._named("sets").items()}
         sections = {name: self._section(name, one) for name, one in self._named("sections").items()}
         claims: dict[str, Claim] = {}
-        for number, one in enumerate(_as("claims", top["claims"], list, "tables, one a claim")):
+        for number, one in enumerate(_as("claims", top["claims"], list, "tables, one per claim")):
             name = _as(f"claims[{number}]", one, dict, "a table").get("id")
             if not isinstance(name, str) or not name:
                 raise _wrong(f"claims[{number}].id", name, "a short name")

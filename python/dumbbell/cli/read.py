@@ -84,7 +84,7 @@ def table(
     engine: Engine = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Print no more than so many rows.")] = None,
     no_spread: Annotated[bool, typer.Option("--no-spread", help="Means without their 95 % intervals.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="CSV: one mean a row, every key a column.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV: one mean per row, every key a column.")] = False,
     raw: Annotated[
         bool, typer.Option("--raw", help="CSV of the values of every run, not of their means; --csv may stand beside.")
     ] = False,
@@ -148,7 +148,7 @@ def compare(
         ),
     ] = False,
     scores_only: Annotated[bool, typer.Option("--scores", help="Scores alone, no cells.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One compared figure a row.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One compared figure per row.")] = False,
     any_length: Annotated[bool, typer.Option("--any-length", help="Match runs of any duration.")] = False,
 ) -> None:
     """Print results beside published ones, or two engines' beside each other, cell by cell, with errors and scores."""
@@ -206,7 +206,7 @@ def draft(
     only: Annotated[
         str | None, typer.Option(metavar="NUMBERS", help="Tables to print, such as 12,13 or 22-36.")
     ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One figure a row.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One figure per row.")] = False,
     maps: Annotated[
         str | None, typer.Option("--heat-maps", metavar="DIR", help="Draw the errors of every group of tables.")
     ] = None,
@@ -468,7 +468,7 @@ def diff(
 
 def export(
     results: File,
-    output: Annotated[str, typer.Option("-o", "--output", help="Folder for one file a table.")] = ".",
+    output: Annotated[str, typer.Option("-o", "--output", help="Folder for one file per table.")] = ".",
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV (the default).")] = False,
     as_parquet: Annotated[bool, typer.Option("--parquet", help="Parquet.")] = False,
     where: Where = None,

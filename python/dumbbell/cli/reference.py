@@ -62,16 +62,16 @@ TITLES = {
 }
 _ANYTHING = "any key of an experiment file but title, seeds, matrix and override"
 _TABLES = {
-    "runs": "one row a run",
-    "flows": "one row a flow or source of UDP of a run",
-    "classes": "one row a class of traffic of a run",
-    "series": "one row a flow and interval of a run",
+    "runs": "one row per run",
+    "flows": "one row per flow or source of UDP of a run",
+    "classes": "one row per class of traffic of a run",
+    "series": "one row per flow and interval of a run",
     "queue_series": "one row an interval of a run: the queue",
-    "sojourn": "one row a class and bin of a run's histogram of the time in queue",
-    "rtt": "one row a class and bin of a run's histogram of round-trip times",
+    "sojourn": "one row per class and bin of a run's histogram of the time in queue",
+    "rtt": "one row per class and bin of a run's histogram of round-trip times",
     "short_flows": "one row a short flow of a run",
-    "slowdowns": "one row a class and range of sizes of a run's short flows",
-    "trace": "one row a flow and change of state, or interval, of a run: what its congestion control believes",
+    "slowdowns": "one row per class and range of sizes of a run's short flows",
+    "trace": "one row per flow and change of state, or interval, of a run: what its congestion control believes",
 }
 # keys inside of a value, and what it is the value of
 _INSIDE = {"uniform": "start", "name": "bottleneck.aqm"} | dict.fromkeys(("pareto", "min", "max", "csv"), "web.size")

@@ -49,7 +49,7 @@ class _Around:
 
     title: str | None = None
     x_label: str = ""
-    y_labels: list[str] = field(default_factory=list)  # one for all, or one a row
+    y_labels: list[str] = field(default_factory=list)  # one for all, or one per row
     column_titles: list[str] = field(default_factory=list)
     row_titles: list[str] = field(default_factory=list)
     x_labels: list[str] = field(default_factory=list)  # one a column, where columns have axes of their own

@@ -109,7 +109,7 @@ def describe(config: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _described(results: Results) -> pl.DataFrame:
-    """Return one row a run of the paper's matrix, with its place; raises InputError if there is none."""
+    """Return one row per run of the paper's matrix, with its place; raises InputError if there is none."""
     rows = []
     for row in results.runs.iter_rows(named=True):
         if place := describe(json.loads(row["config"])):
@@ -123,7 +123,7 @@ _ALLOWED = "results of experiments/csaqm/*.toml"
 
 
 def runs(results: Results | str | Path) -> pl.DataFrame:
-    """Return one row a run of the matrix: its place, and what was measured of queue and link. Raises InputError.
+    """Return one row per run of the matrix: its place, and what was measured of queue and link. Raises InputError.
 
     The place: `variant` (how BBRv2 answers ECN; empty without BBRv2), `rate_gbit`, `rtt` (base RTTs, ms), `buffer`, `n`
     (flows, as the paper writes them), `flows` (how many in all), `k` (target over the smallest base RTT), `aqm`, `mix`.
@@ -157,7 +157,7 @@ def runs(results: Results | str | Path) -> pl.DataFrame:
 
 
 def classes(results: Results | str | Path) -> pl.DataFrame:
-    """Return one row a run and connection class `cls`, such as "bbr2-50"; columns of the place as `runs` has them.
+    """Return one row per run and connection class `cls`, such as "bbr2-50"; columns of the place as `runs` has them.
 
     `flows` is the number of flows of the run, `members` that of the class. `relative_throughput` is the mean over the
     members of the frames that each got through the queue in the whole run (`classes.total_throughput_mbit`), over the
@@ -197,7 +197,7 @@ def classes(results: Results | str | Path) -> pl.DataFrame:
 def harm(each: pl.DataFrame) -> pl.DataFrame:
     """Return `key`, `cls`, `harm` and `harm_delay`, as `classes` has them, of the classes of mixes that ran alone too.
 
-    `each` has a row a run and class: `key`, `cls`, the place and `mix`, `relative_throughput` and `delay`.
+    `each` has a row per run and class: `key`, `cls`, the place and `mix`, `relative_throughput` and `delay`.
     """
     keys = ["variant", "rate_gbit", "rtt", "buffer", "alone", "k", "aqm", "cls"]
     alone = each.filter(pl.col("mix") != "both").with_columns(alone=pl.col("n"))

@@ -155,7 +155,7 @@ class Results:
 
 
 def values(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
-    """Return what was measured in each run, one value a row: `key`, `what`, `value`; of classes only long flows."""
+    """Return what was measured in each run, one value per row: `key`, `what`, `value`; of classes only long flows."""
     of_runs = runs.select("key", *(pl.col(c) * by for c, by in _OF_RUN.values()))
     of_runs = of_runs.rename({column: what for what, (column, _) in _OF_RUN.items()}).unpivot(index="key")
     named = {what: pl.col(column) * by for what, (column, by) in _OF_CLASS.items()}

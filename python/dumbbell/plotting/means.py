@@ -1,4 +1,4 @@
-"""Figures of one value a run, or of means over seeds: lines, bars, boxes, maps."""
+"""Figures of one value per run, or of means over seeds: lines, bars, boxes, maps."""
 
 from collections.abc import Sequence
 

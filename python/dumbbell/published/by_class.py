@@ -1,6 +1,6 @@
 """Results beside published statistics of connection classes: the files of the DualPI2 authors' evaluation (2021).
 
-One row a cell, class and statistic, with its mean and percentiles. Class `a` is that of L4S or ECN, `b` the other,
+One row per cell, class and statistic, with its mean and percentiles. Class `a` is that of L4S or ECN, `b` the other,
 `all` is the link. In overload UDP is in one of them; a row then counts packets either of TCP or of UDP.
 """
 
@@ -246,7 +246,7 @@ def _absolute(pairs: dict[tuple[str, str], Pair]) -> list[Pair]:
 
 
 def table(comparison: Comparison) -> str:
-    """Return a Markdown table, one row a cell, simulated / published."""
+    """Return a Markdown table, one row per cell, simulated / published."""
     shown = (
         ("a / b", "rate_ratio mean"),
         *((side, "rate_per_flow_mbit mean") for side in "ab"),

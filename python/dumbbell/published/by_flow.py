@@ -1,6 +1,6 @@
 """Results beside cells of one flow, two or many, each with its own congestion control and base RTT: DualPI2 on Linux.
 
-One row a cell, seed and flow; those of one run follow each other, in the order of its flows. Alike flows of a cell with
+One row per cell, seed and flow; those of one run follow each other, in the order of its flows. Alike flows of a cell with
 more than two count as their mean.
 """
 
@@ -254,7 +254,7 @@ def _shares(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def table(comparison: Comparison) -> str:
-    """Return a Markdown table, one row a cell, simulated / measured; two flows, or groups of them, are in one row."""
+    """Return a Markdown table, one row per cell, simulated / measured; two flows, or groups of them, are in one row."""
     cells: dict[Cell, dict[tuple[int, str], Pair]] = {}
     for pair in comparison.pairs:
         cells.setdefault(pair.figure.cell, {})[pair.figure.flow, pair.figure.metric] = pair

@@ -206,7 +206,7 @@ def _values(row: dict[str, float | None]) -> tuple[float, ...]:
 
 
 def table(compared: Compared) -> str:
-    """Return one row a cell: first engine / second / error of each measure, as a Markdown table."""
+    """Return one row per cell: first engine / second / error of each measure, as a Markdown table."""
     rows = []
     for pair in compared.pairs:
         cells = [

@@ -90,9 +90,9 @@ def _part_column(measure: Measure, name: str) -> str | None:
 
 @dataclass
 class Samples:
-    """Values of one measure: `frame` has a column of text for each of `axes`, `seed`, `hash` and `value`, a row a run.
+    """Values of one measure: `frame` has a column of text for each of `axes`, `seed`, `hash` and `value`, a row per run.
 
-    Flows that are alike count as one value a run; with `over`, a row is the mean over those keys for one seed.
+    Flows that are alike count as one value per run; with `over`, a row is the mean over those keys for one seed.
     """
 
     measure: Measure

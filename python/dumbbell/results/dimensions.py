@@ -204,7 +204,7 @@ def seedless(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def unlike(path: matrix.Path, values: Sequence[Any]) -> list[matrix.Path]:
-    """Return the paths below `path` at which `values`, one a cell, are not all the same, as deep as they reach."""
+    """Return the paths below `path` at which `values`, one per cell, are not all the same, as deep as they reach."""
     first = values[0]
     if all(value == first for value in values):
         return []
@@ -261,7 +261,7 @@ def undetermined(dimensions: Iterable[Dimension], given: Iterable[Dimension], ce
 def dimensions(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[Dimension]:
     """Return the keys that tell cells apart: first experiments, then the keys of matrices, then whatever else differs.
 
-    `cells` has one row a cell: `cell`, `experiment`, `engine_version`, `matrix` (JSON), `given`. A key that follows
+    `cells` has one row per cell: `cell`, `experiment`, `engine_version`, `matrix` (JSON), `given`. A key that follows
     from those before it, as a duration that an override gives to some base RTTs, is left out.
     """
     names = cells["cell"].to_list()

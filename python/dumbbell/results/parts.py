@@ -34,7 +34,7 @@ _TYPES |= {"base_rtt_ms": pl.Float64, "cc_text": pl.String, "which": pl.String, 
 
 
 def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
-    """Return one row a flow of each cell, and one for each class that has no listed flow.
+    """Return one row per flow of each cell, and one for each class that has no listed flow.
 
     `cells` has a run, `key`, of each `cell`: all runs of a cell have the same parts. Columns: `cell`, `flow` (null of a
     class without), `class`, `kind`, `cc` (the name), `base_rtt_ms`, `cc_text` (with its parameters), `which` and
@@ -81,7 +81,7 @@ def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) 
 
 
 def _groups(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
-    """One row a group of alike flows of a cell: its first flow, what it is called, and its congestion control."""
+    """One row per group of alike flows of a cell: its first flow, what it is called, and its congestion control."""
     rows = []
     several = any(len(config["flows"]) + len(config["udp"]) > 1 for config in configs.values())
     for cell, config in configs.items():
@@ -107,7 +107,7 @@ def _webs(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
 
 
 def _class_names(classes: pl.DataFrame) -> pl.DataFrame:
-    """One row a class of a cell, and what tells it from the others there."""
+    """One row per class of a cell, and what tells it from the others there."""
     labels: list[tuple[str, int, str]] = []
     for (cell,), own in classes.group_by("cell", maintain_order=True):
         texts = [[row["cc_text"], f"{row['base_rtt_ms']:g}ms", row["kind"]] for row in own.iter_rows(named=True)]

@@ -111,16 +111,16 @@ class Results(Runs):
             raise UnknownName(str(self.path), "", name, TABLES, what="table")
         return self._kept(name, self._read(name))
 
-    runs = property(lambda self: self.frame("runs"), doc="One row a run: configuration, seed, queue and link.")
-    flows = property(lambda self: self.frame("flows"), doc="One row a flow or source of UDP of a run.")
-    classes = property(lambda self: self.frame("classes"), doc="One row a class of traffic of a run.")
-    series = property(lambda self: self.frame("series"), doc="One row a flow and interval of a run.")
+    runs = property(lambda self: self.frame("runs"), doc="One row per run: configuration, seed, queue and link.")
+    flows = property(lambda self: self.frame("flows"), doc="One row per flow or source of UDP of a run.")
+    classes = property(lambda self: self.frame("classes"), doc="One row per class of traffic of a run.")
+    series = property(lambda self: self.frame("series"), doc="One row per flow and interval of a run.")
     queue_series = property(lambda self: self.frame("queue_series"), doc="One row an interval of a run: the queue.")
-    sojourn = property(lambda self: self.frame("sojourn"), doc="One row a class and bin of times in queue.")
-    rtt = property(lambda self: self.frame("rtt"), doc="One row a class and bin of RTT samples.")
+    sojourn = property(lambda self: self.frame("sojourn"), doc="One row per class and bin of times in queue.")
+    rtt = property(lambda self: self.frame("rtt"), doc="One row per class and bin of RTT samples.")
     short_flows = property(lambda self: self.frame("short_flows"), doc="One row a short flow of a run.")
-    slowdowns = property(lambda self: self.frame("slowdowns"), doc="One row a class and range of sizes of a run.")
-    trace = property(lambda self: self.frame("trace"), doc="One row a flow and change or interval: its control.")
+    slowdowns = property(lambda self: self.frame("slowdowns"), doc="One row per class and range of sizes of a run.")
+    trace = property(lambda self: self.frame("trace"), doc="One row per flow and change or interval: its control.")
 
     def parts(self, table: str, columns: Sequence[str]) -> pl.DataFrame:
         """Return `columns` of a table, with `key`, `cell`, `seed`, `hash` and, of parts of runs, their label `part`.
@@ -149,7 +149,7 @@ class Results(Runs):
         return rows.join(known, on=["cell", part], how="left", maintain_order="left")
 
     def tidy(self, of: Literal["flows", "runs", "classes", "slowdowns", "short_flows"] = "flows") -> pl.DataFrame:
-        """Return one row a cell, seed and flow (or what else `of` names), with every key by which runs differ.
+        """Return one row per cell, seed and flow (or what else `of` names), with every key by which runs differ.
 
         Keys are typed columns whose names end in their unit: `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. Where
         there are runs on Linux, `kernel` has the names of the kernels.

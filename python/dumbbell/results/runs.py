@@ -63,7 +63,7 @@ class Runs:
 
     @cached_property
     def _all(self) -> pl.DataFrame:
-        """One row a run of the file, in the order of the file: what describes it, without its configuration."""
+        """One row per run of the file, in the order of the file: what describes it, without its configuration."""
         with Store.open(self.path) as store:
             number, given = (one if one in store.columns("runs") else "NULL" for one in ("number", "given"))
             rows = store.read(
@@ -165,7 +165,7 @@ class Runs:
 
     @property
     def cells(self) -> pl.DataFrame:
-        """One row a cell: `cell`, `experiment`, `engine_version`, `matrix` (JSON)."""
+        """One row per cell: `cell`, `experiment`, `engine_version`, `matrix` (JSON)."""
         rows = self._index.unique("cell", keep="first", maintain_order=True)
         return rows.select("cell", "experiment", "engine_version", "matrix")
 
@@ -372,7 +372,7 @@ class Runs:
 
     @cached_property
     def _all_parts(self) -> pl.DataFrame:
-        """One row a flow, and one a class of short flows, of each cell: see `parts.listed`."""
+        """One row per flow, and one per class of short flows, of each cell: see `parts.listed`."""
         cells = self._index.unique("cell", keep="first", maintain_order=True).select("cell", "key")
         return parts.listed(self.path, cells, self._configs)
 

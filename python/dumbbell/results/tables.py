@@ -68,7 +68,7 @@ class Table:
         return "\n\n".join([self.title, body, *self.notes])
 
     def to_csv(self) -> str:
-        """Return what the table shows as CSV: one mean a row, every key a column."""
+        """Return what the table shows as CSV: one mean per row, every key a column."""
         return self.plain.write_csv()
 
     def to_latex(self) -> str:
@@ -221,7 +221,7 @@ def _title(found: Means, *, spread: bool) -> str:
 
 
 def tidy(results: Results, values: Sequence[str], of: str | None = None) -> pl.DataFrame:
-    """Return one value a row: every key by which runs differ, seed, flow or class, measure and value."""
+    """Return one value per row: every key by which runs differ, seed, flow or class, measure and value."""
     if of is not None and of not in PARTS:
         raise UnknownName("--of", "", of, PARTS, what="part")
     found = []

@@ -121,7 +121,7 @@ def markdown(filled: Sequence[Filled]) -> str:
 
 
 def tidy_rows(filled: Sequence[Filled]) -> list[dict[str, Any]]:
-    """Return one row a figure, with the columns of the reference; what is not known is None."""
+    """Return one row per figure, with the columns of the reference; what is not known is None."""
     rows = []
     for one in filled:
         table = one.table
