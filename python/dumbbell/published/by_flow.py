@@ -1,7 +1,7 @@
 """Results beside cells of one flow, two or many, each with its own congestion control and base RTT: DualPI2 on Linux.
 
-One row per cell, seed and flow; those of one run follow each other, in the order of its flows. Alike flows of a cell with
-more than two count as their mean.
+One row per cell, seed and flow; those of one run follow each other, in the order of its flows. Alike flows of a cell
+with more than two count as their mean.
 """
 
 import csv

@@ -90,7 +90,7 @@ def _part_column(measure: Measure, name: str) -> str | None:
 
 @dataclass
 class Samples:
-    """Values of one measure: `frame` has a column of text for each of `axes`, `seed`, `hash` and `value`, a row per run.
+    """Values of one measure: `frame` has a text column for each of `axes`, `seed`, `hash` and `value`; a row per run.
 
     Flows that are alike count as one value per run; with `over`, a row is the mean over those keys for one seed.
     """
