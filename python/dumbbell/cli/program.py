@@ -107,6 +107,7 @@ def _carried_out() -> int:
         words = sys.argv[1:] or ["--help"]
         if words == ["--version"]:  # as --version elsewhere, but without an import
             print(version())
+            sys.stdout.flush()
             return DONE
         app = program(words[0] if words[0] in COMMANDS else None)
         status: int = app(words, standalone_mode=False, prog_name="dumbbell")

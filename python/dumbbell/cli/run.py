@@ -60,7 +60,7 @@ def run(
         raise Conflict("run", "", f"--show-commands and --engine {engine}", "--engine linux")
     experiments = [load(file, settings) for file in files]
     if show_commands and isinstance(other, LinuxEngine):
-        other.prepare(experiments)
+        _prepare(other, experiments)
         print("\n\n".join(commands.shown(experiments, other.kernel)))
         return
     carry_out(experiments, output, jobs=jobs, cluster=cluster, engine=other, dry_run=dry_run)
@@ -76,8 +76,8 @@ def carry_out(
     dry_run: bool = False,
 ) -> None:
     """Run experiments, or say what that would take, with what there is to say; leaves if runs fail."""
-    for note in engine.prepare(experiments) if engine else ():
-        print(f"not quite the same on Linux: {note}", file=sys.stderr)
+    if engine is not None:
+        _prepare(engine, experiments)
     if dry_run:
         workers = sweep.slots(jobs, cluster)
         if engine is not None:
@@ -100,6 +100,12 @@ def carry_out(
         print(_alike(report.alike), file=sys.stderr)
     if report.failed:
         raise typer.Exit(FAILED)
+
+
+def _prepare(engine: sweep.Engine, experiments: list[Experiment]) -> None:
+    """Let an engine check every cell, and say what it does only nearly as the simulator."""
+    for note in engine.prepare(experiments):
+        print(f"not quite the same on Linux: {note}", file=sys.stderr)
 
 
 def _free(output: str) -> str:
