@@ -16,6 +16,7 @@ import pytest
 import dumbbell
 from conftest import described, parsed
 from dumbbell import _native, scratch
+from dumbbell.cli import program
 from dumbbell.engines import by_name, sweep
 from dumbbell.engines.linux import engine as linux
 from dumbbell.engines.linux import kernels, reach
@@ -370,6 +371,23 @@ def test_from_python_the_engine_is_named_alike(home: Path) -> None:
     described = {"duration": "1s", "bottleneck": {"aqm": "csaqm"}, "flows": [{"cc": "cubic"}]}
     with pytest.raises(InputError, match=r"experiment: bottleneck.aqm: Linux has no csaqm"):
         dumbbell.run(described, engine="linux")
+
+
+def test_notes_stand_beside_shown_commands(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel(home)
+    (tmp_path / "one.toml").write_text(
+        'duration = "1s"\n[bottleneck]\nrate = "10Mbit"\naqm = "codel"\nshaper = "link"\n'
+        '[[flows]]\ncc = "cubic"\nbase_rtt = "20ms"\n'
+    )
+    line = ["dumbbell", "run", str(tmp_path / "one.toml"), "--engine", "linux", "--show-commands"]
+    monkeypatch.setattr("sys.argv", line)
+    with pytest.raises(SystemExit) as left:
+        program.main()
+    said = capsys.readouterr()
+    assert left.value.code == 0 and "codel" in said.out
+    assert "not quite the same on Linux: bottleneck.shaper = link: " in said.err
 
 
 def test_without_a_kernel_the_remedy_is_said(home: Path) -> None:
