@@ -1,18 +1,18 @@
 # make demo   set up .venv, build, run published experiments and print the results beside the published ones
-# make validation  what agrees with what: runs linux, sce and a closed form, writes docs/validation.md
+# make validation  what agrees with what: runs linux, sce and a closed form, writes studies/validation/README.md
 # make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md
 # make agree-live  30 cells on the simulator and on the real clock, 24 minutes: writes docs/validation-live.md
 # make linux  every measured cell of real Linux beside the simulator: writes docs/validation-linux.md
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
-# make sce-questions  what the draft leaves open: runs experiments/sce/findings-*, writes docs/findings/sce.md and its figures
-# make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md, the figures into abe/, and docs/findings/abe.md
-# make l4s    DualPI2 as in its authors' reports: runs experiments/l4s, writes l4s.md, the figures into l4s/ and docs/findings/dualpi2-versions.md
-# make l4s-questions  six questions about L4S: writes docs/findings/dualpi2.md and its figures
-# make l4s-classic  Prague in a queue of RFC 3168: writes docs/findings/l4s-classic.md and its figures; dumbbell linux build comes first
-# make csaqm  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop: runs experiments/csaqm for hours, writes csaqm.md, all figures and csaqm/claims.md (which of the paper's claims hold), and docs/findings/coexistence.md with its figures
-# make check-bbr  the test cases of the BBR draft for all versions: writes docs/findings/bbr-suite.md and its evidence, and figures of what failed into check-bbr/
-# make bbr    BBR beside others: runs experiments/bbr, writes docs/findings/bbr.md and its figures
-# make bbr-traces  states of one BBR flow on Linux and in the simulator: writes docs/findings/bbr-traces.md and its figures
+# make sce-questions  what the draft leaves open: runs experiments/sce/findings-*, writes studies/sce/README.md and its figures
+# make abe    Alternative Backoff with ECN: runs studies/abe/experiments, writes abe.md, the figures into abe/, and studies/abe/README.md
+# make l4s    DualPI2 as in its authors' reports: runs studies/dualpi2_versions/experiments, writes l4s.md, the figures into l4s/ and studies/dualpi2_versions/README.md
+# make l4s-questions  six questions about L4S: writes studies/dualpi2/README.md and its figures
+# make l4s-classic  Prague in a queue of RFC 3168: writes studies/l4s_classic/README.md and its figures; dumbbell linux build comes first
+# make csaqm  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop: runs studies/coexistence/experiments for hours, writes csaqm.md, all figures and csaqm/claims.md (which of the paper's claims hold), and studies/coexistence/README.md with its figures
+# make check-bbr  the test cases of the BBR draft for all versions: writes studies/bbr_suite/README.md and its evidence, and figures of what failed into check-bbr/
+# make bbr    BBR beside others: runs studies/bbr/experiments, writes studies/bbr/README.md and its figures
+# make bbr-traces  states of one BBR flow on Linux and in the simulator: writes studies/bbr_traces/README.md and its figures
 # make docs   the documentation site, in target/site: open target/site/index.html; nothing of it asks a network
 # make reference  every key of experiment files and every column of results: writes docs/reference.md, and docs/linux-keys.md
 # make test   cargo test and pytest
@@ -41,13 +41,13 @@ RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '
 .DELETE_ON_ERROR:
 
 demo: build
-	$(BIN)/dumbbell run experiments/sce/one-flow-reno-cubic.toml -o demo.duckdb
-	@$(BIN)/dumbbell compare demo.duckdb references/sce.csv
+	$(BIN)/dumbbell run studies/sce/experiments/one-flow-reno-cubic.toml -o demo.duckdb
+	@$(BIN)/dumbbell compare demo.duckdb studies/sce/references/sce.csv
 	@printf '\n%s\n\n' 'The same runs beside real Linux 6.12:'
-	@$(BIN)/dumbbell compare demo.duckdb references/linux-6.12.csv --scores
+	@$(BIN)/dumbbell compare demo.duckdb studies/validation/references/linux-6.12.csv --scores
 	@printf '%s\n' '' 'The results are in demo.duckdb. Next, for example:' '' \
 		'    source $(BIN)/activate' \
-		'    dumbbell plot demo.duckdb --reference references/linux-6.12.csv -o errors.png    # where RTT differs from Linux' \
+		'    dumbbell plot demo.duckdb --reference studies/validation/references/linux-6.12.csv -o errors.png    # where RTT differs from Linux' \
 		'    dumbbell table demo.duckdb --rows bottleneck.rate --columns base_rtt --value rtt'
 
 validation: build
@@ -60,10 +60,10 @@ linux: build
 	$(BIN)/python -m studies.validation.rows linux.duckdb two.duckdb
 
 sce: build
-	$(BIN)/dumbbell run experiments/sce/one-flow.toml experiments/sce/two-flow.toml -o sce.duckdb
+	$(BIN)/dumbbell run studies/sce/experiments/one-flow.toml studies/sce/experiments/two-flow.toml -o sce.duckdb
 	@$(BIN)/dumbbell draft sce sce.duckdb --heat-maps sce > sce.md
 	@$(BIN)/dumbbell draft sce sce.duckdb --csv > sce.csv
-	@$(BIN)/dumbbell compare sce.duckdb references/sce.csv --scores
+	@$(BIN)/dumbbell compare sce.duckdb studies/sce/references/sce.csv --scores
 
 sce-questions: build
 	$(BIN)/dumbbell study run sce
@@ -97,13 +97,13 @@ csaqm: build
 	$(BIN)/dumbbell study page coexistence .
 
 agree: build
-	$(BIN)/dumbbell run engines/agree -o agree.duckdb
-	$(BIN)/dumbbell run engines/agree -o agree.duckdb --engine linux
+	$(BIN)/dumbbell run validation/agree -o agree.duckdb
+	$(BIN)/dumbbell run validation/agree -o agree.duckdb --engine linux
 	$(BIN)/python -m studies.validation.engines agree.duckdb
 
 agree-live: build
-	$(BIN)/dumbbell run engines/live -o live.duckdb
-	$(BIN)/dumbbell run engines/live -o live.duckdb --engine live
+	$(BIN)/dumbbell run validation/live -o live.duckdb
+	$(BIN)/dumbbell run validation/live -o live.duckdb --engine live
 	$(BIN)/python -m studies.validation.engines --live live.duckdb
 
 check-bbr: build

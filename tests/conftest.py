@@ -9,13 +9,14 @@ import pytest
 from hypothesis import settings
 
 from dumbbell import experiment
+from dumbbell.experiment import shipped
 from schema_corpus import held_against_parse
 
 # `make test` draws the same examples each time: it says the same of the same code. `make search` draws new ones.
 SEARCH = int(os.environ.get("DUMBBELL_SEARCH", "0"))
 settings.register_profile("dumbbell", derandomize=not SEARCH, print_blob=True)
 settings.load_profile("dumbbell")
-TRACE = str(Path(__file__).parents[1] / "experiments" / "trace" / "cellular.trace")
+TRACE = str(shipped.place() / "traces" / "experiments" / "cellular.trace")
 SMALL = """\
 title = "small"
 duration = "2s"

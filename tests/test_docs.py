@@ -1,7 +1,7 @@
 """The documents say what is so: code runs, commands and links exist, figures are those of the results.
 
 What a writer has to know. The blocks of a document in `RUN` are carried out in order, in one folder that has
-`experiments` and `references` in it:
+`studies` in it:
 
 - `toml` is read as an experiment. A whole one is run, shortened; a part of one is put into a small experiment. It is
   written to a file if its first line is `# NAME.toml` or the line before the block ends with `` `NAME.toml`: ``.
@@ -52,7 +52,7 @@ RUN = [
 ]
 READ = [
     path
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")), ROOT / "references" / "README.md"]
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
     if path not in RUN and path.name != "lab-book.md"
 ]
 SHELL = ("", "sh", "bash", "shell", "console")
@@ -223,8 +223,7 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.names: dict[str, Any] = {"__name__": "__main__"}
-        for name in ("experiments", "references"):
-            (folder / name).symlink_to(ROOT / name)
+        (folder / "studies").symlink_to(ROOT / "studies")
 
     def carry_out(self, block: Block, shown: Block | None) -> None:
         """Run a block and compare what it prints with the block that shows it."""

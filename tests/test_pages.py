@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from dumbbell.experiment import shipped
 from dumbbell.pages import ContradictedError, Evidence, prose, study, words
 from dumbbell.pages.template import render
 from dumbbell.pages.values import PageError
@@ -212,7 +213,7 @@ def test_results_that_contradict_a_headline_are_refused(
     name: str, table: str, column: str, factor: float, said: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / name
-    shutil.copytree(study.place() / name, folder)
+    shutil.copytree(shipped.place() / name, folder)
     path = folder / study.EVIDENCE / f"{table}.csv"
     frame = pl.read_csv(path, infer_schema_length=None)
     frame.with_columns(pl.col(column) * factor).write_csv(path)

@@ -90,10 +90,10 @@ def test_links_and_images_of_a_page_lead_somewhere(place: str) -> None:
 
 
 def test_links_to_other_places_are_moved() -> None:
-    text = "[a](../experiments/abe) [b](../README.md#x) `[c](nowhere.md)`\n\n```\n[d](nowhere.md)\n```\n[e](limits.md)"
+    text = "[a](../studies/abe/experiments) [b](../README.md#x) `[c](nowhere.md)`\n\n```\n[d](nowhere.md)\n```\n[e](limits.md)"
     moved = links.moved(text.replace("`[c](nowhere.md)`", ""), "docs/claims.md", "claims.md")
     assert "[a](gallery/abe.md) [b](index.md#x)" in moved and "[d](nowhere.md)" in moved and "[e](limits.md)" in moved
-    assert list(links.targets(text)) == ["../experiments/abe", "../README.md#x", "limits.md"]
+    assert list(links.targets(text)) == ["../studies/abe/experiments", "../README.md#x", "limits.md"]
     assert links.moved("[limits.md](../limits.md#a)", "docs/a/b.md", "a/b.md") == "[Limits](../limits.md#a)"
     assert links.moved("[a](../LICENSE-MIT)", "docs/a.md", "a.md") == "[a](files/LICENSE-MIT)"
 

@@ -18,7 +18,7 @@ INLINE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 PLACES = {
     "README.md": "index.md",
     "docs": "index.md",
-    "references/README.md": "references.md",
+    "docs/references.md": "references.md",
     "experiments": "gallery/index.md",
 }
 FILES = "files"  # folder of the site for files outside of docs

@@ -6,7 +6,7 @@ from functools import partial
 from website import algorithms, commands, gallery, links, python_api
 from website.markdown import ROOT
 
-REFERENCES = "references.md"  # references/README.md
+REFERENCES = "references.md"  # docs/references.md
 
 
 def appended() -> dict[str, Callable[[], str]]:
@@ -23,7 +23,7 @@ def appended() -> dict[str, Callable[[], str]]:
 
 
 def _references() -> str:
-    source = "references/README.md"
+    source = "docs/references.md"
     return links.moved((ROOT / source).read_text(encoding="utf-8"), source, REFERENCES)
 
 
