@@ -1,18 +1,14 @@
 # make demo   set up .venv, build, run published experiments and print the results beside the published ones
-# make validation  what agrees with what: runs linux, sce and a closed form, writes studies/validation/README.md
+# make sce    every table of the SCE draft: its 1220 tests, sce.md, sce.csv, maps of errors in sce/; then the study
+# make abe    Alternative Backoff with ECN: abe.md with tables, figures in abe/; then the study
+# make dualpi2-versions  DualPI2 as in its authors' reports: dualpi2-versions.md, figures in dualpi2-versions/; then the study
+# make coexistence  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop, for hours: coexistence.md, figures, claims; then the study
+# make dualpi2, l4s-classic, bbr, bbr-traces, validation  their studies; l4s-classic needs dumbbell linux build
+#             A study runs its experiments and writes studies/NAME/README.md with its figures.
+# make check-bbr  the test cases of the BBR draft for all versions: the study bbr-suite, figures of what failed in check-bbr/
 # make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md
 # make agree-live  30 cells on the simulator and on the real clock, 24 minutes: writes docs/validation-live.md
 # make linux  every measured cell of real Linux beside the simulator: writes docs/validation-linux.md
-# make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
-# make sce-questions  what the draft leaves open: runs experiments/sce/findings-*, writes studies/sce/README.md and its figures
-# make abe    Alternative Backoff with ECN: runs studies/abe/experiments, writes abe.md, the figures into abe/, and studies/abe/README.md
-# make l4s    DualPI2 as in its authors' reports: runs studies/dualpi2_versions/experiments, writes l4s.md, the figures into l4s/ and studies/dualpi2_versions/README.md
-# make l4s-questions  six questions about L4S: writes studies/dualpi2/README.md and its figures
-# make l4s-classic  Prague in a queue of RFC 3168: writes studies/l4s_classic/README.md and its figures; dumbbell linux build comes first
-# make csaqm  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop: runs studies/coexistence/experiments for hours, writes csaqm.md, all figures and csaqm/claims.md (which of the paper's claims hold), and studies/coexistence/README.md with its figures
-# make check-bbr  the test cases of the BBR draft for all versions: writes studies/bbr_suite/README.md and its evidence, and figures of what failed into check-bbr/
-# make bbr    BBR beside others: runs studies/bbr/experiments, writes studies/bbr/README.md and its figures
-# make bbr-traces  states of one BBR flow on Linux and in the simulator: writes studies/bbr_traces/README.md and its figures
 # make docs   the documentation site, in target/site: open target/site/index.html; nothing of it asks a network
 # make reference  every key of experiment files and every column of results: writes docs/reference.md, and docs/linux-keys.md
 # make test   cargo test and pytest
@@ -37,64 +33,55 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: demo agree agree-live validation linux sce sce-questions abe l4s l4s-questions l4s-classic csaqm bbr bbr-traces check-bbr reference docs build test fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree agree-live validation linux sce abe dualpi2 dualpi2-versions l4s-classic coexistence bbr bbr-traces check-bbr csaqm l4s l4s-questions sce-questions reference docs build test fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
-	$(BIN)/dumbbell run studies/sce/experiments/one-flow-reno-cubic.toml -o demo.duckdb
-	@$(BIN)/dumbbell compare demo.duckdb studies/sce/references/sce.csv
+	$(BIN)/dumbbell run sce/one-flow-reno-cubic -o demo.duckdb
+	@$(BIN)/dumbbell compare demo.duckdb sce
 	@printf '\n%s\n\n' 'The same runs beside real Linux 6.12:'
-	@$(BIN)/dumbbell compare demo.duckdb studies/validation/references/linux-6.12.csv --scores
+	@$(BIN)/dumbbell compare demo.duckdb linux-6.12 --scores
 	@printf '%s\n' '' 'The results are in demo.duckdb. Next, for example:' '' \
 		'    source $(BIN)/activate' \
-		'    dumbbell plot demo.duckdb --reference studies/validation/references/linux-6.12.csv -o errors.png    # where RTT differs from Linux' \
+		'    dumbbell plot demo.duckdb --reference linux-6.12 -o errors.png    # where RTT differs from Linux' \
 		'    dumbbell table demo.duckdb --rows bottleneck.rate --columns base_rtt --value rtt'
-
-validation: build
-	$(BIN)/dumbbell study run validation
-	$(BIN)/dumbbell study page validation .
 
 # every cell of real Linux beside the simulator
 linux: build
 	$(BIN)/dumbbell study run validation
 	$(BIN)/python -m studies.validation.rows linux.duckdb two.duckdb
 
+validation dualpi2 l4s-classic bbr bbr-traces: build
+	$(BIN)/dumbbell study run $@
+	$(BIN)/dumbbell study page $@ .
+
 sce: build
-	$(BIN)/dumbbell run studies/sce/experiments/one-flow.toml studies/sce/experiments/two-flow.toml -o sce.duckdb
+	$(BIN)/dumbbell run sce/one-flow sce/two-flow -o sce.duckdb
 	@$(BIN)/dumbbell draft sce sce.duckdb --heat-maps sce > sce.md
 	@$(BIN)/dumbbell draft sce sce.duckdb --csv > sce.csv
-	@$(BIN)/dumbbell compare sce.duckdb studies/sce/references/sce.csv --scores
-
-sce-questions: build
+	@$(BIN)/dumbbell compare sce.duckdb sce --scores
 	$(BIN)/dumbbell study run sce
 	$(BIN)/dumbbell study page sce .
 
-abe: build
-	$(BIN)/dumbbell study run abe
-	@$(BIN)/dumbbell paper abe abe.duckdb -o abe > abe.md
-	$(BIN)/dumbbell study page abe .
+REPORTS := equal-rtt equal-rtt-web mixed-rtt overload counts alone
+dualpi2-versions: build
+	$(BIN)/dumbbell run $(foreach kind,$(REPORTS),dualpi2-versions/versions-$(kind) dualpi2-versions/2021-$(kind)) -o reports.duckdb
+	@$(BIN)/dumbbell paper dualpi2-versions reports.duckdb -o dualpi2-versions > dualpi2-versions.md
+	$(BIN)/dumbbell study run dualpi2-versions
+	$(BIN)/dumbbell study page dualpi2-versions .
 
-L4S := equal-rtt equal-rtt-web mixed-rtt overload counts alone
-l4s: build
-	$(BIN)/dumbbell run $(foreach kind,$(L4S),experiments/l4s/versions-$(kind).toml experiments/l4s/2021-$(kind).toml) -o l4s.duckdb
-	@$(BIN)/dumbbell paper l4s l4s.duckdb -o l4s > l4s.md
-	$(BIN)/dumbbell study run dualpi2_versions
-	$(BIN)/dumbbell study page dualpi2_versions .
+abe coexistence: build
+	$(BIN)/dumbbell study run $@
+	@$(BIN)/dumbbell paper $@ $@.duckdb -o $@ > $@.md
+	@if [ $@ = coexistence ]; then $(BIN)/dumbbell claims $@.duckdb --markdown > $@/claims.md; fi
+	$(BIN)/dumbbell study page $@ .
 
-l4s-questions: build
-	$(BIN)/dumbbell study run dualpi2
-	$(BIN)/dumbbell study page dualpi2 .
-
-# the cells of DCTCP need dumbbell linux build once
-l4s-classic: build
-	$(BIN)/dumbbell study run l4s_classic
-	$(BIN)/dumbbell study page l4s_classic .
-
-csaqm: build
-	$(BIN)/dumbbell study run coexistence
-	@$(BIN)/dumbbell paper csaqm csaqm.duckdb -o csaqm > csaqm.md
-	@$(BIN)/dumbbell claims csaqm.duckdb --markdown > csaqm/claims.md
-	$(BIN)/dumbbell study page coexistence .
+NOW_csaqm := coexistence
+NOW_l4s := dualpi2-versions
+NOW_l4s-questions := dualpi2
+NOW_sce-questions := sce
+csaqm l4s l4s-questions sce-questions:
+	@echo "make $@ is called make $(NOW_$@)" >&2; exit 2
 
 agree: build
 	$(BIN)/dumbbell run validation/agree -o agree.duckdb
@@ -109,13 +96,6 @@ agree-live: build
 check-bbr: build
 	$(BIN)/python -m studies.bbr_suite.gather --figures check-bbr
 	$(BIN)/dumbbell study page bbr-suite
-bbr: build
-	$(BIN)/dumbbell study run bbr
-	$(BIN)/dumbbell study page bbr .
-
-bbr-traces: build
-	$(BIN)/dumbbell study run bbr-traces
-	$(BIN)/dumbbell study page bbr-traces .
 
 reference: build
 	$(BIN)/dumbbell describe --all > docs/reference.md
@@ -199,9 +179,10 @@ bench:
 bench-live:
 	cargo run --quiet --release -p dumbbell-live --example forward
 
+RESULTS := demo agree live linux two linux-l4s linux-bbr sce sce-questions abe abe-beta abe-prr abe-unpaced reports dualpi2 dualpi2-versions l4s-classic l4s-classic-linux coexistence coexistence-questions bbr bbr-traces
+TABLED := sce abe dualpi2-versions coexistence
 clean:
-	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb agree.duckdb live.duckdb linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb sce-questions.duckdb sce.md sce.csv sce abe.duckdb abe-beta.duckdb abe-prr.duckdb abe-unpaced.duckdb \
-		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-classic.duckdb l4s-classic-linux.duckdb csaqm.duckdb csaqm-questions.duckdb csaqm.md csaqm bbr.duckdb bbr-traces.duckdb check-bbr python/dumbbell/_native*.so
+	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts $(RESULTS:%=%.duckdb) $(TABLED) $(TABLED:%=%.md) sce.csv check-bbr python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }

@@ -166,8 +166,8 @@ def test_a_page_shows_every_figure_and_no_other(name: str) -> None:
     found = study.find(name)
     text = found.page.read_text(encoding="utf-8")
     for figure in found.figures:
-        assert f"({figure}.png)" in text, figure
-        assert (found.page.parent / f"{figure}.png").is_file(), figure
+        assert f"(figures/{figure}.png)" in text, figure
+        assert (found.folder / study.PICTURES / f"{figure}.png").is_file(), figure
 
 
 # a statement of each page, and what of its evidence would contradict it: table, column, factor, words of the statement
