@@ -9,7 +9,7 @@ import pytest
 
 from conftest import parsed
 from dumbbell import _native, experiment
-from dumbbell.engines import sweep
+from dumbbell.engines import estimate, sim, sweep
 
 # the last axis has as many values as a million has cells to a sample of 1000: every 1000th cell has the same duration
 MILLION = {
@@ -26,7 +26,7 @@ def test_a_million_runs_are_reckoned_at_once_in_little_memory(tmp_path: Path, mo
     million = parsed(**MILLION)
     started = time.monotonic()
     tracemalloc.start()
-    plan = sweep.estimate([million], tmp_path / "r.duckdb", 2)
+    plan = estimate.estimate([million], tmp_path / "r.duckdb", 2, sim.Simulator())
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert plan.runs == 1_000_000 and plan.kept == 0
@@ -43,16 +43,16 @@ def test_runs_are_tried_out_at_equal_distances_of_work(monkeypatch: pytest.Monke
     )
     tried = []
 
-    def cost(trial: sweep._Trial) -> float:
+    def cost(trial: sim._Trial) -> float:
         tried.append(trial._cell.duration // 10**9)
         return trial._cell.duration / 1e9
 
-    monkeypatch.setattr(sweep._Trial, "seconds_per_packet", cost)
-    monkeypatch.setattr(sweep, "_TRIALS", 10)
-    assert sweep._speed(cells, 1) == pytest.approx(10 / (1 + 2 * 2 + 3 * 3 + 4 * 4))
+    monkeypatch.setattr(sim._Trial, "seconds_per_packet", cost)
+    monkeypatch.setattr(sim, "_TRIALS", 10)
+    assert sim.speed(cells, 1) == pytest.approx(10 / (1 + 2 * 2 + 3 * 3 + 4 * 4))
     assert tried == [1, 2, 2, 3, 3, 3, 4, 4, 4, 4]
-    monkeypatch.setattr(sweep._Trial, "seconds_per_packet", lambda _trial: None)  # all fail
-    assert sweep._speed(cells, 1) == sweep._speed([], 1) == sweep.PACKETS_PER_SECOND
+    monkeypatch.setattr(sim._Trial, "seconds_per_packet", lambda _trial: None)  # all fail
+    assert sim.speed(cells, 1) == sim.speed([], 1) == sim.PACKETS_PER_SECOND
 
 
 def test_a_trial_says_what_the_whole_run_costs() -> None:
@@ -66,15 +66,15 @@ def test_a_trial_says_what_the_whole_run_costs() -> None:
     late = {"cc": "cubic", "base_rtt": "20ms", "start": "5s"}  # idle until then, which costs nothing
     for flows in (None, [late, late | {"cc": "reno"}]):
         long = next(parsed(bottleneck=rate, duration="36000s", **({"flows": flows} if flows else {})).cells())
-        found = sweep._Trial(long).seconds_per_packet()
+        found = sim._Trial(long).seconds_per_packet()
         # other work on the machine costs up to a factor of two; a trial that counts wrongly is off by more
         assert found is not None and cost / 4 < found < cost * 4
     assert time.monotonic() - started < 60
-    short = sweep._Trial(next(parsed().cells()))
+    short = sim._Trial(next(parsed().cells()))
     assert short.seconds_per_packet() is not None and short._whole
     fails = next(parsed().cells())
     fails.groups["bottleneck"]["rate"] = 0
-    assert sweep._Trial(fails).seconds_per_packet() is None
+    assert sim._Trial(fails).seconds_per_packet() is None
 
 
 def test_a_million_runs_begin_at_once() -> None:
@@ -95,11 +95,11 @@ def test_a_million_runs_begin_at_once() -> None:
 def test_runs_of_several_files_are_counted_and_run_once(small: Path, tmp_path: Path) -> None:
     plans = [experiment.load(small), experiment.load(small, ["seeds=[2, 3]"])]
     output = tmp_path / "r.duckdb"
-    plan = sweep.estimate(plans, output, 2)
+    plan = estimate.estimate(plans, output, 2, sim.Simulator())
     assert (plan.runs, plan.kept) == (12, 0)
     report = sweep.run(plans, output, progress=False)
     assert (report.done, report.kept, report.failed) == (12, 4, [])
-    plan = sweep.estimate(plans, output, 2)
+    plan = estimate.estimate(plans, output, 2, sim.Simulator())
     assert (plan.runs, plan.kept, plan.seconds, plan.size) == (12, 12, 0, 0)
 
 

@@ -9,17 +9,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dumbbell import _native
+from dumbbell.engines.base import Local
 from dumbbell.engines.linux import guest, kernels
 from dumbbell.engines.linux.changes import SEED_VARIABLE
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import VERSION, Mapped, by_path, mapped, notes
-from dumbbell.engines.sweep import Local
 from dumbbell.errors import InputError, Needs, one_line
 from dumbbell.experiment.file import Cell, Experiment
 from dumbbell.results.store import Measured
@@ -64,9 +64,9 @@ class Engine:
         return json.dumps({"kernel": self.kernel.described, **tools}, sort_keys=True)
 
     @staticmethod
-    def seconds(cell: Cell) -> float:
-        """Return about how many seconds of a core a run takes."""
-        return BOOT_S + cell.packets / PACKETS_PER_SECOND
+    def seconds(cells: Sequence[Cell], _jobs: int) -> list[float]:
+        """Return about how many seconds of a core each run takes."""
+        return [BOOT_S + cell.packets / PACKETS_PER_SECOND for cell in cells]
 
     @staticmethod
     def at_once(jobs: int) -> int:
