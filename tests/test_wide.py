@@ -22,7 +22,7 @@ MILLION = {
 
 
 def test_a_million_runs_are_reckoned_at_once_in_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "_speed", lambda _cells, _jobs: 1e6)
+    monkeypatch.setattr(sim, "speed", lambda _cells, _jobs: 1e6)
     million = parsed(**MILLION)
     started = time.monotonic()
     tracemalloc.start()
