@@ -80,12 +80,11 @@ _KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Sta
 
 
 def _key(param: Param) -> Key:
-    unit = f" {param.unit}" if param.unit and not schema.unit_kind(param) else ""
-    limited = param.kind in ("time", "rate", "int", "float") and (param.min is not None or param.max is not None)
-    limits = re.search(r"(from|to) .*", str(schema.allowed_values(param))) if limited else None
-    values = f", one of {', '.join(param.choices)}" if param.choices else f", {limits[0]}" if limits else ""
-    default = schema.show_value(param, param.default) + unit
-    return Key(param.name, default, f"{param.kind}{values}", param.doc, param.source)
+    kind = "size" if schema.unit_kind(param) == "size" else param.kind
+    limits = schema.limits(param) if param.kind in ("time", "rate", "int", "float") else ""
+    none = ", or none" if param.optional and not param.choices else ""
+    values = f", one of {', '.join(param.choices)}" if param.choices else f", {limits}{none}" if limits else ""
+    return Key(param.name, schema.said(param, param.default), f"{kind}{values}", param.doc, param.source)
 
 
 def _of_algorithms(algorithms: Iterable[str]) -> str:
@@ -152,7 +151,7 @@ def sections() -> dict[str, Group]:
 
 def _of_algorithm(one: Algorithm, places: tuple[str, ...]) -> Group:
     def line(version: str, values: dict[str, Any]) -> str:
-        shown_values = (f"{key} = {schema.show_value(one.params[key], value)}" for key, value in values.items())
+        shown_values = (f"{key} = {schema.said(one.params[key], value)}" for key, value in values.items())
         return f"{version}: {', '.join(shown_values) or 'the defaults'}"
 
     versions = tuple(line(*item) for item in one.versions.items())
