@@ -22,7 +22,7 @@ MILLION = {
 
 
 def test_a_million_runs_are_reckoned_at_once_in_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "_speed", lambda _cells, _jobs: 1e6)
+    monkeypatch.setattr(sweep, "speed", lambda _cells, _jobs: 1e6)
     million = parsed(**MILLION)
     started = time.monotonic()
     tracemalloc.start()
@@ -49,10 +49,10 @@ def test_runs_are_tried_out_at_equal_distances_of_work(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(sweep._Trial, "seconds_per_packet", cost)
     monkeypatch.setattr(sweep, "_TRIALS", 10)
-    assert sweep._speed(cells, 1) == pytest.approx(10 / (1 + 2 * 2 + 3 * 3 + 4 * 4))
+    assert sweep.speed(cells, 1) == pytest.approx(10 / (1 + 2 * 2 + 3 * 3 + 4 * 4))
     assert tried == [1, 2, 2, 3, 3, 3, 4, 4, 4, 4]
     monkeypatch.setattr(sweep._Trial, "seconds_per_packet", lambda _trial: None)  # all fail
-    assert sweep._speed(cells, 1) == sweep._speed([], 1) == sweep.PACKETS_PER_SECOND
+    assert sweep.speed(cells, 1) == sweep.speed([], 1) == sweep.PACKETS_PER_SECOND
 
 
 def test_a_trial_says_what_the_whole_run_costs() -> None:

@@ -203,8 +203,8 @@ def broken(site: Path) -> Iterator[str]:
 def faults(site: Path, chromium: str) -> Iterator[str]:
     """Yield what is wrong with the pages of a site as Chromium shows them.
 
-    That is an error of the console, a request that leaves the site, a picture that cannot be drawn, a page that is wider
-    than a phone, and a search that finds nothing.
+    That is an error of the console, a request that leaves the site, a picture that cannot be drawn, and a page that is
+    wider than its window.
     """
     with opened(chromium) as browser:
         for page in sorted(site.glob("**/*.html")):

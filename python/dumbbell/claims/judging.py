@@ -81,12 +81,12 @@ class Index:
 
 
 def tables_of(claims: Claims, results: Results, *, run_program: bool = False) -> dict[str, pl.DataFrame]:
-    """Return the frames that the claims speak of: functions of a module of dumbbell, or of a program beside the claims.
+    """Return the frames of the claims: functions of a module of dumbbell, or of a program next to the claims.
 
     Such a program is run if `run_program` says so. Raises InputError.
     """
     functions = ", ".join(f"{name}()" for name in claims.tables)
-    allowed = f"a module of dumbbell.papers with {functions}, or a program beside the claims, NAME.py"
+    allowed = f"a module of dumbbell.papers with {functions}, or a program next to the claims, NAME.py"
     if claims.frames.endswith(".py"):
         program = Path(claims.file).parent / Path(claims.frames).name
         if not run_program:

@@ -122,8 +122,8 @@ class _Trial(threading.Thread):
         return None if self._failed or share <= 0 else (self._spent - first) / (share * self._cell.packets)
 
 
-def _speed(cells: list[Cell], jobs: int) -> float:
-    """Return packets a second on one core, reckoned like `Cell.packets`: some of the runs are tried out for a moment.
+def speed(cells: list[Cell], jobs: int) -> float:
+    """Return packets per second on one core, counted as `Cell.packets`: some of the runs are tried out for a moment.
 
     They lie at equal distances of work in the order of the cells, and as many are tried at once as the sweep will run.
     """
@@ -140,7 +140,7 @@ def estimate(experiments: list[Experiment], output: str | Path, jobs: int, engin
     """Return what `run` would do; reads the store if there is one and writes nothing. Raises InputError.
 
     Exact in the number of runs, apart from those that several files of a large sweep share. How long they take is
-    reckoned from a few that are tried out for some seconds. Neither time nor memory grows with the number of runs.
+    computed from a few that are tried out for some seconds. Neither time nor memory grows with the number of runs.
     """
     if engine is not None:
         experiments = _of_engine(experiments, engine)
@@ -157,8 +157,8 @@ def estimate(experiments: list[Experiment], output: str | Path, jobs: int, engin
             longest = max(longest, *costs, 0.0)
             size += part.scale * sum(_bytes(cell) for cell in part.left)
             tried += part.left
-    speed = _speed(tried, jobs) if engine is None else 1.0
-    return Estimate(round(runs), round(kept), max(work / jobs, longest) / speed, size)
+    per_second = speed(tried, jobs) if engine is None else 1.0
+    return Estimate(round(runs), round(kept), max(work / jobs, longest) / per_second, size)
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ class Local(ABC):
         """Carry out a run; raises `_native.Interrupted` soon after `stopped` is set."""
 
     def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
-        """Begin a run, or put it behind those that wait."""
+        """Start a run, or put it behind those that wait."""
         return self._pool.submit(self.run, cell, progress)
 
     def stop(self) -> None:
@@ -329,7 +329,7 @@ class Threads(Local):
 
 
 class Engine(Protocol):
-    """An engine beside the simulator: Linux in virtual time, or the real clock."""
+    """An engine other than the simulator: Linux in virtual time, or the real clock."""
 
     @property
     def version(self) -> str:

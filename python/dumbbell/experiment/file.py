@@ -112,7 +112,7 @@ class Cell:
 
     @property
     def packets(self) -> float:
-        """About how many packets the run will take: what its cost is reckoned from.
+        """About how many packets the run will take: what its cost is computed from.
 
         Flows fill the link; short flows and UDP send what they send, even if it is more than the link carries.
         """

@@ -55,7 +55,7 @@ def unit_kind(param: Param) -> str | None:
 
 
 def show_value(param: Param, value: Any) -> str:
-    """Return a canonical value as it would stand in an experiment file, without quotes."""
+    """Return a canonical value as it would be written in an experiment file, without quotes."""
     kind = unit_kind(param)
     if value is None:
         return "none"
@@ -221,7 +221,7 @@ START = Param(
     "start", "time", False, "", 0, 0, DAY, (), 'When it starts: a time, or { uniform = ["0s", "1s"] } to draw one.', ""
 )
 COUNT = Param("count", "int", False, "", 1, 1, MAX_FLOWS, (), "How many there are of it.", "")
-# sections whose entries send, and what they take beside the keys that the engine describes
+# sections whose entries send, and what they take in addition to the keys that the engine describes
 SENDERS = {"flows": ("cc", "start", "count"), "web": ("cc", "start"), "udp": ("start", "count")}
 # lists of stages that packets or acknowledgements pass, and where they lie
 PATHS = {

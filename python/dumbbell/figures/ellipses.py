@@ -143,7 +143,7 @@ def _limits(axes: Axes, corners: list[tuple[float, float]], *, log: bool) -> Non
 
 
 def _beside(picture: Picture, centres: dict[Axes, list[tuple[float, float, str, str]]]) -> bool:
-    """Write each label beside its marker where it covers nothing; False, with none written, if one has no room."""
+    """Write each label next to its marker where it covers nothing; False, with none written, if one has no room."""
     picture.arrange()
     renderer = picture.canvas.get_renderer()  # type: ignore[attr-defined]
     written: list[Annotation] = []

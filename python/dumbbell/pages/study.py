@@ -8,7 +8,7 @@
 `study.py` has
 
     PAGE                      where the page goes, from the root of the repository, or of a study of one's own from its
-                              folder; its figures go beside it
+                              folder; its figures go with it
     RUNS                      `Sweep`s: which experiments it rests on, and the results file of each
     evidence(*results)        polars frames by name, from the `Results` of these files in their order (optional)
     facts(evidence)           what else the template may name, as a dict (optional)
@@ -135,7 +135,7 @@ class Study:
         formats: Sequence[str] = (".png",),
         evidence: Evidence | None = None,
     ) -> list[Path]:
-        """Draw its figures, or one, beside the page or into a folder; return their files."""
+        """Draw its figures, or one, next to the page or into a folder; return their files."""
         if only is not None and only not in self.figures:
             raise UnknownName(self.name, "", only, list(self.figures) or "there are none", what="figure")
         place, found, made = folder or self.page.parent, evidence or self.evidence(), []

@@ -85,7 +85,7 @@ EXPERIMENTS = ("gain", "convergence", "coexistence", "slow-start", "short")
 
 
 class Results:
-    """Runs of experiments/abe with what tells them apart.
+    """Runs of experiments/abe with what distinguishes them.
 
     Raises InputError if there are none, or if runs differ in something that no figure shows; `notes` say what lacks.
     """
@@ -347,8 +347,7 @@ def _reductions(results: Results) -> Picture:
         by="reduction",
         x_label="beta with ABE",
         y_label="reductions",
-        title="Reductions after slow start until the queue is drained\n"
-        "NewReno, CoDel; mean, least and largest over base RTTs",
+        title="Reductions after slow start until the queue is drained\nNewReno, CoDel; mean and min-max over base RTTs",
     )
     betas = [0.5 + 0.005 * n for n in range(91)]
     picture.curve(betas, [math.log(0.5) / math.log(beta) for beta in betas], "log(0.5) / log(beta)")
@@ -385,7 +384,7 @@ def _completion(results: Results) -> Picture:
         log_y=True,
         x_label="size",
         y_label="completion time / standard",
-        title="Completion time of short flows over that without ABE\nmean, least and largest over base RTTs",
+        title="Completion time of short flows over that without ABE\nmean and min-max over base RTTs",
     )
     picture.level(1)
     return picture

@@ -1,6 +1,6 @@
 """Figures and tables of the coexistence of BBRv2 and DCTCP, with the axes of the paper, from experiments/csaqm.
 
-The paper's 18 figures, and beside them what it speaks of without a figure: harm, longest time in queue, drops, tail
+The paper's 18 figures, and next to them what it speaks of without a figure: harm, longest time in queue, drops, tail
 drop and BBRv2's own limit on ECN.
 """
 

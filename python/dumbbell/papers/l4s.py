@@ -99,7 +99,7 @@ def describe(row: dict[str, Any]) -> dict[str, Any] | None:
 class Results:
     """Runs of experiments/l4s/versions-*.toml and 2021-*.toml: where each belongs, and what was measured.
 
-    One run may belong to several figures. `measured` has one row a place and measure: mean over seeds (`value`) with
+    One run may belong to several figures. `measured` has one row per place and measure: mean over seeds (`value`) with
     its 95 % interval, and what was `published` if `reference` names a file of the evaluation of 2021.
     """
 

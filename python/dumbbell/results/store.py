@@ -116,7 +116,7 @@ def _array(kind: str, buffers: list[bytes], rows: int) -> pa.Array:
 
 
 def _or_null(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with null where it is no number."""
+    """Return a column with null where it is not a number."""
     return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
 
 
@@ -212,7 +212,7 @@ class Store:
         log = log_of(path)
         if log.exists():
             raise Unwritable(
-                str(log), "", "this is the log of another results file", "a name without such a file beside it"
+                str(log), "", "this is the log of another results file", "a name without such a file with it"
             )
         empty = _empty()
         # not over a file that another sweep has made and opened meanwhile
@@ -286,7 +286,7 @@ class Store:
         frames: dict[str, pl.DataFrame],
         kept: dict[str, pl.DataFrame] | None = None,
     ) -> pl.DataFrame:
-        """Return what a user's query gives over the runs in `keys` and over `frames`; InputError if it is no query.
+        """Return what a user's query gives over the runs in `keys` and over `frames`; InputError if it is not a query.
 
         `kept` says of some tables which rows are meant, by the values of a few columns.
         """

@@ -144,7 +144,7 @@ def table(
 
 
 def _with_numbers(found: Means) -> tuple[pl.DataFrame, list[str]]:
-    """Return the means with the numbers of every key that has some, and the columns of texts beside them."""
+    """Return the means with the numbers of every key that has some, and the columns of texts next to them."""
     columns: dict[str, pl.Expr] = {}
     labels = []
     for axis in found.axes:
@@ -163,7 +163,7 @@ def _with_numbers(found: Means) -> tuple[pl.DataFrame, list[str]]:
 
 
 def whole_csv(tables: Sequence[Table]) -> str:
-    """Return what several tables show as one CSV, in which column `measure` tells them apart."""
+    """Return what several tables show as one CSV, in which column `measure` distinguishes them."""
     whole = pl.concat([one.plain for one in tables], how="diagonal_relaxed")
     place = tables[0].plain.columns.index("measure")
     last = tables[0].plain.columns[place:]
