@@ -21,11 +21,8 @@ LINE = re.compile(r"The line goes into `(\w+!)`[^`]*`([\w/.]+)`:\n\n```rust\n(.*
 INDENTED = re.compile(r"^ {4}(dumbbell .+)$", re.MULTILINE)
 
 
-def followed(page: str, folder: Path) -> list[list[str]]:
-    """Carry out what a page says about files, in a copy of the repository; returns its dumbbell commands."""
-    text = (ROOT / "docs" / "how-to" / page).read_text(encoding="utf-8")
-    (file,) = FILE.findall(text)
-    ((macro, module, line),) = LINE.findall(text)
+def copied(folder: Path) -> None:
+    """Copy what a build needs."""
     ignored = shutil.ignore_patterns("*.so", "__pycache__", "target", "*.duckdb")
     for name in COPIED:
         source = ROOT / name
@@ -33,6 +30,13 @@ def followed(page: str, folder: Path) -> list[list[str]]:
             shutil.copytree(source, folder / name, ignore=ignored)
         else:
             shutil.copy(source, folder / name)
+
+
+def followed(page: str, folder: Path) -> list[list[str]]:
+    """Carry out in a copy of the repository what a page says about files; returns its dumbbell commands."""
+    text = (ROOT / "docs" / "how-to" / page).read_text(encoding="utf-8")
+    (file,) = FILE.findall(text)
+    ((macro, module, line),) = LINE.findall(text)
     (folder / file[0]).write_text(file[1], encoding="utf-8")
     registry = folder / "crates" / "dumbbell-core" / "src" / module
     before, _, after = registry.read_text(encoding="utf-8").rpartition(f"\n{macro} {{\n")
@@ -41,14 +45,17 @@ def followed(page: str, folder: Path) -> list[list[str]]:
     return [shlex.split(command) for command in INDENTED.findall(text)]
 
 
-def built(folder: Path, *, tests: str) -> dict[str, str]:
-    """Build the copy without optimisation and run the property tests of its registry; returns its environment."""
+def built(folder: Path) -> dict[str, str]:
+    """Build the copy without optimisation, after the property tests of its algorithms; returns its environment."""
     environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET), "PYTHONPATH": str(folder / "python")}
-    cargo = ["cargo", "test", "--quiet", "-p", "dumbbell-core", "--test", tests]
-    subprocess.run(cargo, cwd=folder, env=environment, check=True, capture_output=True)
-    cargo = ["cargo", "rustc", "--quiet", "-p", "dumbbell-py", "--lib", "--crate-type", "cdylib"]
-    said = subprocess.run(cargo, cwd=folder, env=environment, check=False, capture_output=True, text=True)
-    assert said.returncode == 0 and "warning" not in said.stderr, said.stderr
+    tested = ["--test", "cc_properties", "--test", "aqm_properties"]
+    for arguments in (
+        ["test", "-p", "dumbbell-core", *tested],
+        ["rustc", "-p", "dumbbell-py", "--lib", "--crate-type", "cdylib"],
+    ):
+        line = ["cargo", *arguments[:1], "--quiet", *arguments[1:]]
+        done = subprocess.run(line, cwd=folder, env=environment, check=False, capture_output=True, text=True)
+        assert done.returncode == 0 and "warning" not in done.stderr, done.stdout + done.stderr
     (library,) = (TARGET / "debug").glob("lib*native*.so")
     shutil.copy(library, folder / "python" / "dumbbell" / "_native.abi3.so")
     return environment
@@ -57,17 +64,15 @@ def built(folder: Path, *, tests: str) -> dict[str, str]:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="Rust is not installed")
-@pytest.mark.parametrize(
-    ("page", "tests", "name"),
-    [("own-control.md", "cc_properties", "aimd"), ("own-aqm.md", "aqm_properties", "every")],
-)
-def test_an_algorithm_of_ones_own(page: str, tests: str, name: str, tmp_path: Path) -> None:
-    commands = followed(page, tmp_path)
-    assert len(commands) >= 2
-    environment = built(tmp_path, tests=tests)
-    for command in commands:
-        line = [sys.executable, "-m", *command]
-        done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{shlex.join(command)}: {done.stderr}"
-        if command[1] == "describe":
-            assert done.stdout.startswith(f"{name}: ")
+def test_algorithms_of_ones_own(tmp_path: Path) -> None:
+    copied(tmp_path)
+    pages = {"aimd": followed("own-control.md", tmp_path), "every": followed("own-aqm.md", tmp_path)}
+    environment = built(tmp_path)
+    for name, commands in pages.items():
+        assert [command[1] for command in commands[:2]] == ["describe", "run"]
+        for command in commands:
+            line = [sys.executable, "-m", *command]
+            done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{shlex.join(command)}: {done.stderr}"
+            if command[1] == "describe":
+                assert done.stdout.startswith(f"{name}: ")

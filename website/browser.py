@@ -169,7 +169,7 @@ class _Links(HTMLParser):
         self.targets: set[str] = set()
         self.anchors: set[str] = set()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, _tag: str, attrs: list[tuple[str, str | None]]) -> None:
         for name, value in attrs:
             if name in ("href", "src") and value is not None:
                 self.targets.add(value)

@@ -344,7 +344,7 @@ class Unwritable(InputError):
 
 
 class Needs(InputError):
-    """A program, package or permission is missing; `allowed` is what mends that."""
+    """A program, package or permission is missing; `allowed` fixes that."""
 
     in_sentence = True
 

@@ -69,7 +69,7 @@ def file(path: Path, told: Told) -> Judged:
 
 
 def _missing(case: Case, setup: Setup) -> list[str]:
-    """Return what has to be said of a set-up beside what is known, as options."""
+    """Return what has to be said of a set-up in addition to what is known, as options."""
     times = [f"--at {shown(name)}=TIME" for name in case.times if name not in setup.times]
     return times + [f"--value {shown(name)}=NUMBER" for name in case.values if name not in setup.values]
 

@@ -86,7 +86,7 @@ def table(
     no_spread: Annotated[bool, typer.Option("--no-spread", help="Means without their 95 % intervals.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV: one mean per row, every key a column.")] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="CSV of the values of every run, not of their means; --csv may stand beside.")
+        bool, typer.Option("--raw", help="CSV of the values of every run, not of their means; --csv may be added.")
     ] = False,
     as_latex: Annotated[bool, typer.Option("--latex", help="LaTeX, with the rules of booktabs.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="An aligned Markdown table (the default).")] = False,
@@ -289,9 +289,7 @@ def paper(
     name: Annotated[str, typer.Argument(metavar="PAPER", help="Whose figures: abe, csaqm, l4s.")],
     results: File,
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="DIR", help="Folder for the figures.")] = None,
-    reference: Annotated[
-        str | None, typer.Option(metavar="CSV", help="Published statistics to show beside l4s.")
-    ] = None,
+    reference: Annotated[str | None, typer.Option(metavar="CSV", help="Published statistics to show with l4s.")] = None,
     only: Annotated[str | None, typer.Option(metavar="FIGURE", help="Draw one figure, into -o DIR or here.")] = None,
     formats: Annotated[
         str, typer.Option("--format", metavar="FORMATS", help="Of figures: png, pdf, svg, or several with commas.")
@@ -335,7 +333,7 @@ def plot(
     against: Annotated[str | None, typer.Option(metavar="KEY", help="Key along the horizontal axis.")] = None,
     by: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Key that distinguishes lines or bars.")] = None,
     facet: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Key that distinguishes panels.")] = None,
-    reference: Annotated[str | None, typer.Option(help="Draw beside this CSV of published results.")] = None,
+    reference: Annotated[str | None, typer.Option(help="Draw against this CSV of published results.")] = None,
     baseline: Annotated[
         str | None, typer.Option(metavar="KEY=VALUE", help="Draw the difference from the runs with this value.")
     ] = None,

@@ -35,7 +35,7 @@ def ellipses(
     """Draw delay `x`, smaller to the right, and throughput `y`: better is up and to the right.
 
     Each group of `by` has a marker at the mean of its rows (seeds, flows) and the ellipse of one standard deviation
-    along the axes of their covariance. Groups of fewer than three rows have a marker alone. Labels stand beside the
+    along the axes of their covariance. Groups of fewer than three rows have a marker alone. Labels are next to the
     markers where they fit, else all in a legend.
     """
     rows = taken(frame)

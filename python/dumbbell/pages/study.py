@@ -197,7 +197,7 @@ def find(name: str) -> Study:
         module_name, program, submodule_search_locations=[str(folder.resolve())]
     )
     if spec is None or spec.loader is None:
-        raise Unreadable(str(program), "", "this is no Python", "a program")
+        raise Unreadable(str(program), "", "this is not Python", "a program")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # `from .other import` looks there
     spec.loader.exec_module(module)

@@ -130,7 +130,7 @@ class Results:
         return self.table("sojourn", runs["key"]).join(runs, on="key")
 
     def gains(self) -> pl.DataFrame:
-        """Return goodput and sojourn of one flow beside those without ABE seed by seed: means, interval of `gain`.
+        """Return goodput and sojourn of one flow and of those without ABE seed by seed: means, interval of `gain`.
 
         `p50` is a difference in ms, since a link that is not full has a median near zero; `p99` is a ratio.
         """
@@ -176,7 +176,7 @@ def _called(runs: pl.DataFrame, *keys: str) -> pl.DataFrame:
 
 
 def _named_rtts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return rows with base RTTs as names, beside which lines.py spreads intervals."""
+    """Return rows with base RTTs as names, around which lines.py spreads intervals."""
     return frame.with_columns(rtt_ms=pl.format("{} ms", pl.col("rtt_ms").cast(pl.Int64)))
 
 

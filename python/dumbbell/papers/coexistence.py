@@ -166,7 +166,7 @@ def classes(results: Results | str | Path) -> pl.DataFrame:
 
     `harm` and `harm_delay` (Ware et al., HotNets 2019) hold a class of a mix against the same class where all flows are
     of its own congestion control, in the mean over its seeds: (x - y) / x of throughput and (y - x) / y of time in
-    queue, x alone and y beside others. Null where there is no such run; negative where others help.
+    queue, x alone and y with others. Null where there is no such run; negative where others help.
     """
     found = results if isinstance(results, Results) else Results(results)
     of_classes: pl.DataFrame = found.classes

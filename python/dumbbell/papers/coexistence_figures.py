@@ -215,7 +215,7 @@ _INTRODUCTION = (
     "Relative throughput is what the frames of a flow that got through the queue in the whole run are of an equal "
     "share of the rate, a mean over the class. Times in queue are relative to the target; "
     "those of whole milliseconds are from a histogram of 1 ms, as in the paper. Harm is the share that a "
-    "class loses beside the other, of what it has where all flows are of its own congestion control."
+    "class loses against the other, of what it has where all flows are of its own congestion control."
 )
 
 

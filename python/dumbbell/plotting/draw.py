@@ -47,7 +47,7 @@ def plot(
     horizontal axis, `by` the keys that distinguish lines, bars or boxes, `facet` those that distinguish panels. Every
     other key by which the runs differ becomes a line or a panel, unless it is in `mean_over`. `baseline`,
     `KEY=VALUE`, draws the difference from the runs with this value, seed by seed (kind "ratio": the ratio).
-    `reference` is a CSV file of published results: errors as heat maps, or, with kind "lines", both beside each
+    `reference` is a CSV file of published results: errors as heat maps, or, with kind "lines", both against each
     other. `time` is the part of time series to draw, from and to, in seconds.
 
     `title` is the subject; without it that is the title of the experiment, and "" leaves it out. `width` and `height`

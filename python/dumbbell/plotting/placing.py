@@ -31,7 +31,7 @@ def common(axes: Sequence[Sequence[Axis]]) -> list[Axis]:
 def joined(axes: Sequence[Axis], measures: Sequence[tuple[str, Samples]]) -> tuple[pl.DataFrame, str | None]:
     """Return the frames of several measures, each with its name, as one, and the column of names; None of one measure.
 
-    A measure of whole runs has no value of a key of flows: beside measures of flows its line is the whole run's.
+    A measure of whole runs has no value of a key of flows: next to measures of flows its line is the whole run's.
     """
     if len(measures) == 1:
         return in_order(axes, measures[0][1].frame), None

@@ -16,7 +16,7 @@ def beside_reference(results: Results, reference: str | Path, kind: str | None, 
     if kind not in (None, "heat", "lines"):
         raise Conflict("--kind", "", f"{kind} and {flag('reference')}", ("heat", "lines"))
     if len(asked.value) > 1:
-        raise TooMany("--value", "", ", ".join(asked.value), f"one beside {flag('reference')}")
+        raise TooMany("--value", "", ", ".join(asked.value), f"one with {flag('reference')}")
     given: dict[str, Any] = {
         "--against": asked.against,
         "--by": asked.by,

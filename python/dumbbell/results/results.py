@@ -115,7 +115,7 @@ class Results(Runs):
     flows = property(lambda self: self.frame("flows"), doc="One row per flow or source of UDP of a run.")
     classes = property(lambda self: self.frame("classes"), doc="One row per class of traffic of a run.")
     series = property(lambda self: self.frame("series"), doc="One row per flow and interval of a run.")
-    queue_series = property(lambda self: self.frame("queue_series"), doc="One row an interval of a run: the queue.")
+    queue_series = property(lambda self: self.frame("queue_series"), doc="One row per interval of a run: the queue.")
     sojourn = property(lambda self: self.frame("sojourn"), doc="One row per class and bin of times in queue.")
     rtt = property(lambda self: self.frame("rtt"), doc="One row per class and bin of RTT samples.")
     short_flows = property(lambda self: self.frame("short_flows"), doc="One row a short flow of a run.")

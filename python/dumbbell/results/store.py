@@ -212,7 +212,7 @@ class Store:
         log = log_of(path)
         if log.exists():
             raise Unwritable(
-                str(log), "", "this is the log of another results file", "a name without such a file with it"
+                str(log), "", "this is the log of another results file", "a name without such a file next to it"
             )
         empty = _empty()
         # not over a file that another sweep has made and opened meanwhile
@@ -408,7 +408,7 @@ def connect(
 
 
 def log_of(path: Path) -> Path:
-    """Return the name of the log that DuckDB keeps beside a file."""
+    """Return the name of the log that DuckDB keeps next to a file."""
     return path.with_name(path.name + ".wal")
 
 

@@ -1,4 +1,4 @@
-"""Runs on Linux: one guest a run, each a process group on one core, with the clock of the guest as virtual time."""
+"""Runs on Linux: one guest per run, each a process group on one core, with the clock of the guest as virtual time."""
 
 import contextlib
 import hashlib
