@@ -16,7 +16,7 @@ from website.markdown import DOCS, ROOT, paragraphs, table
 
 FOLDERS = {
     "abe": "Alternative Backoff with ECN (RFC 8511)",
-    "bbr": "BBR beside others",
+    "bbr": "BBR against others",
     "csaqm": "BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop",
     "engines": "The same cells on several engines",
     "l4s": "L4S: DualPI2 and Prague",

@@ -51,7 +51,10 @@ def _traffic(table: dict[str, Any]) -> Iterator[str]:
 
 
 def _text(x: float, y: float, text: str, kind: str = "") -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}"{f" class={kind}" if kind else ""}>{html.escape(text)}</text>'
+    """Return a centred text, narrowed if it would be wider than the boxes."""
+    named = f' class="{kind}"' if kind else ""
+    narrowed = f' textLength="{LEFT - 10}" lengthAdjust="spacingAndGlyphs"' if len(text) > MOST_WORDS else ""
+    return f'<text x="{x:.0f}" y="{y:.0f}"{named}{narrowed}>{html.escape(text)}</text>'
 
 
 def draw(table: dict[str, Any]) -> str:
