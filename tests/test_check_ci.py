@@ -126,7 +126,7 @@ def test_a_baseline_fails_on_what_got_worse_alone(tmp_path: Path) -> None:
 def test_a_baseline_that_is_no_report_gets_one_line(tmp_path: Path, text: str) -> None:
     file = tmp_path / "before.json"
     file.write_text(text)
-    with pytest.raises(InputError, match="no report"):
+    with pytest.raises(InputError, match="not a report"):
         ci.before(file)
 
 

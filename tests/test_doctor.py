@@ -1,4 +1,4 @@
-"""`dumbbell doctor`: what is there, what is missing, and how to mend it."""
+"""`dumbbell doctor`: what is there, what is missing, and how to fix it."""
 
 import errno
 import os

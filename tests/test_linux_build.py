@@ -451,9 +451,9 @@ def test_list_remove_and_dry_run(home: Path, tree: Path, capsys: pytest.CaptureF
     with pytest.raises(InputError, match="nown are a, b"):
         remove(["c"])
     (home / "runs").mkdir()
-    with pytest.raises(InputError, match="is no kernel"):
+    with pytest.raises(InputError, match="is not a kernel"):
         remove(["runs"])
-    assert "is no kernel" in refused(name="runs", tree=tree)
+    assert "is not a kernel" in refused(name="runs", tree=tree)
     remove(["a"])
     assert [kernel.name for kernel in kernels.installed()] == ["b"]
     assert not (home / ".build" / "a").exists()

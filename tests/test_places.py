@@ -141,7 +141,7 @@ def test_many_faults_end_with_how_many_more(tmp_path: Path) -> None:
 def test_a_fault_of_toml_says_where(tmp_path: Path, text: str, place: str) -> None:
     path = tmp_path / "home.toml"
     path.write_text(text)
-    with pytest.raises(InputError, match=rf"home.toml:{place}: this is no TOML: "):
+    with pytest.raises(InputError, match=rf"home.toml:{place}: this is not TOML: "):
         experiment.load(path)
 
 

@@ -384,7 +384,7 @@ def test_udp_is_no_flow_of_a_congestion_control(traffic: Results) -> None:
 
 
 def test_what_cannot_be_drawn_says_why(matrix: Results, single: Results) -> None:
-    with pytest.raises(InputError, match="rows: flow tells parts apart, while jain is of the whole run"):
+    with pytest.raises(InputError, match="rows: flow distinguishes parts, while jain is of the whole run"):
         matrix.table("jain", "flow")
     with pytest.raises(InputError, match=r"these runs have no .* slowdown_mean is; it needs runs with \[\[web\]\]"):
         matrix.table("slowdown")

@@ -54,7 +54,7 @@ def test_every_key_and_every_column_is_described_and_in_the_reference() -> None:
             "flows.start = 0ns (time, from 0ns to 86400s)\n    When it starts: a time, or { uniform",
         ),
         ("count", "udp.count = 1 (int, from 1 to 1000000)"),
-        ("app_rate", "flows.app_rate = none (rate, "),
+        ("app_rate", "flows.app_rate = unset (rate, "),
         ("seeds", "seeds = [1] (a list of different integers"),
         ("override", "\nwhen (needed: a table)"),
         ("linux-5.4", "cubic.hystart = 5.5 ["),
@@ -85,3 +85,25 @@ def test_describe_takes_a_name_or_all(command: Command) -> None:
     for line in (["describe"], ["describe", "codel", "--all"]):
         done = command(*line)
         assert done.returncode == 2 and done.stderr.startswith("describe: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("hosts.mss", "hosts.mss = 1448 B (size, from 88 B to 8934 B)"),
+        ("hosts.initial_ssthresh", "hosts.initial_ssthresh = unset (int, from 2 to 1000000000, or none)"),
+        ("flows.size", "flows.size = unset (size, from 1 B, unlimited, or none)"),
+        ("prague.burst_shift", "prague.burst_shift = 12 (2^-12 s) (int, "),
+        ("dctcp.shift_g", "dctcp.shift_g = 4 (2^-4) (int, "),
+        ("codel.limit", "codel.limit = 1000 packets (int, "),
+        ("hosts.offload", "hosts.offload = tso (choice, one of none, tso, gso)"),
+        ("freebsd-13", "send_buffer = 2 MiB ["),
+    ],
+)
+def test_values_are_told_in_words(name: str, expected: str) -> None:
+    assert expected in reference.describe(name)
+
+
+def test_no_value_is_told_as_the_engine_has_it() -> None:
+    text = reference.markdown()
+    assert not re.search(r"[0-9]\.[0-9]{2,}[kMG]B|`none [a-z]|-log2|[0-9]{12,}", text)

@@ -94,7 +94,7 @@ def test_a_log_that_cannot_be_read_is_left_out(whole: Path, tmp_path: Path) -> N
     store.log_of(path).write_bytes(b"nonsense" * 4096)
     found = salvage.check(path)
     if found.notes:  # DuckDB may see that this is none of its logs
-        assert "the log beside it" in found.text() and not found.is_whole
+        assert "the log next to it" in found.text() and not found.is_whole
     assert len(found.whole) == 8
     assert salvage.save(path, tmp_path / "new.duckdb").whole == found.whole
 

@@ -15,7 +15,7 @@ import yaml
 
 import dumbbell
 from dumbbell.experiment.registry import registry
-from website import algorithms, commands, flowchart, gallery, links, pages, python_api
+from website import algorithms, commands, flowchart, gallery, links, pages, python_api, schematic, speeds
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -155,7 +155,43 @@ def test_figures_of_the_gallery_exist() -> None:
 
 def test_the_size_of_an_experiment_is_told() -> None:
     entry = next(one for one in gallery.entries() if one.name == "abe/slow-start")
-    assert re.fullmatch(r"192 runs, about [\d.]+ million packets|192 runs, about [\d,]+ packets", gallery.size(entry))
+    packets = r"[\d.]+ million packets|[\d,]+ packets"
+    assert re.fullmatch(rf"192 runs, about ({packets}), (a few seconds|\d+ (s|min|h)) on 2 cores", gallery.size(entry))
+
+
+def test_the_time_of_an_experiment_follows_from_its_packets_and_its_longest_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(speeds, "known", lambda: {"slow": 1e6})
+    assert speeds.seconds("slow", 6e6, 1e6) == 3
+    assert speeds.seconds("slow", 6e6, 5e6) == 5
+    assert speeds.seconds("other", 6e6, 1e6) < 3
+
+
+def test_speeds_are_those_of_experiments() -> None:
+    assert set(speeds.known()) <= {entry.name for entry in gallery.entries()}
+    assert len(speeds.known()) > 0.9 * len(gallery.entries())
+    assert all(1e5 < speed < 1e8 for speed in speeds.known().values())
+
+
+def test_a_set_up_is_drawn_with_its_traffic_queue_and_link() -> None:
+    table = {
+        "bottleneck": {"rate": "10Mbit", "aqm": "codel"},
+        "flows": [{"cc": {"name": "reno", "abe": True}, "base_rtt": "20ms", "count": 4}],
+        "web": [{"cc": "cubic", "arrivals": "2/s"}],
+        "udp": [{"rate": "1Mbit"}],
+        "matrix": {"bottleneck.aqm, bottleneck.rate": [["pie", "5Mbit"], ["cake", "20Mbit"], ["pie", "40Mbit"]]},
+    }
+    drawn = schematic.draw(table)
+    said = "4 x reno 20ms, short flows 2/s, UDP 1Mbit/s over pie, cake, 5Mbit/s … 40Mbit/s"
+    assert f'aria-label="{said}"' in drawn and drawn.count("<rect") == 3
+    assert "a trace" in schematic.draw({"bottleneck": {"aqm": "pie", "trace": "x.trace"}, "flows": [{"cc": "reno"}]})
+
+
+def test_every_experiment_has_a_picture() -> None:
+    for entry in gallery.entries():
+        text = text_of(f"gallery/{entry.folder}.md").split(f"{{ #{entry.anchor} }}")[1].partition("\n## ")[0]
+        assert ("<svg" in text) != bool(entry.figure) and "thumbnail" in text, entry.name
 
 
 def test_every_command_and_option_has_its_place() -> None:

@@ -63,3 +63,21 @@ def test_what_is_no_quantity(kind: str, text: object, nearest: str | None) -> No
 @given(st.sampled_from(["time", "rate", "size"]), st.integers(0, 10**15))
 def test_what_is_shown_reads_back(kind: str, value: int) -> None:
     assert units.parse(kind, units.show(kind, value)) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        ("size", 1448, "1448B"),
+        ("size", 1500, "1.5kB"),
+        ("size", 65_536, "64KiB"),
+        ("size", 4 << 20, "4MiB"),
+        ("size", 1_514_000, "1514kB"),
+        ("size", 0, "0B"),
+        ("time", 1_500_000, "1.5ms"),
+        ("time", 0, "0ns"),
+        ("rate", 10_000_000, "10Mbit"),
+    ],
+)
+def test_what_is_shown_has_few_digits(kind: str, value: int, text: str) -> None:
+    assert units.show(kind, value) == text

@@ -84,7 +84,7 @@ def _parameters(name: str) -> Iterator[str]:
     rows = [
         [
             code(key.name),
-            code(re.sub("^none .*", "none", key.default)) or "must be given",
+            code(key.default) or "must be given",
             cell(key.values),
             cell(key.doc),
             cell(key.source),

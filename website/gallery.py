@@ -10,6 +10,8 @@ from typing import Any
 
 from dumbbell import experiment
 from dumbbell.experiment import shipped
+from dumbbell.experiment.file import Experiment
+from website import schematic, speeds
 from website.links import FILES, title
 from website.markdown import ROOT, paragraphs, table
 
@@ -93,6 +95,12 @@ def contents(file: Path) -> dict[str, Any]:
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
+@cache
+def loaded(file: Path) -> Experiment:
+    """Return an experiment file, read and checked."""
+    return experiment.load(file)
+
+
 def _question(file: Path) -> str:
     """Return the comment at the head of a file, as text."""
     lines = []
@@ -142,15 +150,24 @@ def _count(number: float) -> str:
     return f"{digits / 1e6:,g} million" if number >= 1e6 else f"{digits:,.0f}"
 
 
+def _time(seconds: float) -> str:
+    """Return a duration as a reader plans with it: `5 s`, `40 s`, `3 min`, `2 h`."""
+    if seconds < 60:
+        return "a few seconds" if seconds < 10 else f"{round(seconds, -1):g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.0f} h"
+
+
 def size(entry: Entry) -> str:
-    """Return how many runs an experiment has and about how many packets pass its bottleneck.
+    """Return how many runs an experiment has, about how many packets pass its bottleneck, and how long that takes.
 
     The packets are those of up to 20 runs, times the number of runs: what `dumbbell run --dry-run` begins with.
     """
-    loaded = experiment.load(entry.file)
-    sample = loaded.sample(20)
-    packets = sum(cell.packets for cell in sample) * len(loaded) / len(sample)
-    return f"{len(loaded):,} runs, about {_count(packets)} packets"
+    runs = len(loaded(entry.file))
+    sample = [cell.packets for cell in loaded(entry.file).sample(20)]
+    packets = sum(sample) * runs / len(sample)
+    time = _time(speeds.seconds(entry.name, packets, max(sample)))
+    counted = "1 run" if runs == 1 else f"{runs:,} runs"
+    return f"{counted}, about {_count(packets)} packets, {time} on {speeds.CORES} cores"
 
 
 def _entry(entry: Entry, sized: bool) -> Iterator[str]:
@@ -158,6 +175,8 @@ def _entry(entry: Entry, sized: bool) -> Iterator[str]:
     if entry.figure:
         picture = f"![{entry.title}](../{entry.figure}){{ .thumbnail loading=lazy }}"
         yield f"[{picture}](../{entry.figure})"
+    else:
+        yield f'<div class="thumbnail setup">{schematic.draw(contents(entry.file))}</div>'
     yield entry.question.replace("<", "&lt;")
     yield f"    dumbbell run {entry.name}"
     told = [size(entry)] if sized else []

@@ -46,7 +46,7 @@ def one_line(text: str) -> str:
 
 
 def shown(value: Any, limit: int = 60) -> str:
-    """Return `value` as it would stand in a TOML file, cut to `limit` characters."""
+    """Return `value` as it would be written in a TOML file, cut to `limit` characters."""
     match value:
         case bool():
             text = "true" if value else "false"
@@ -109,7 +109,7 @@ class InputError(ValueError):
     """The line of the file; the wrong part of it begins at `column` and has `width` characters."""
     width: int = 1
     in_sentence = False
-    """Whether the sentence says the key, so that it is no part of the place before it."""
+    """Whether the sentence says the key, so that it is not part of the place before it."""
     of_file = False
     """Whether the key is one of a file, which may begin as an option does."""
 
@@ -344,7 +344,7 @@ class Unwritable(InputError):
 
 
 class Needs(InputError):
-    """A program, package or permission is missing; `allowed` is what mends that."""
+    """A program, package or permission is missing; `allowed` fixes that."""
 
     in_sentence = True
 
@@ -384,7 +384,7 @@ class InUse(InputError):
 
 
 class Several(InputError):
-    """Errors that are shown together, a line each."""
+    """Errors that are shown together, one line each."""
 
     def __init__(self, errors: Iterable[InputError]) -> None:
         self._errors = tuple(errors)

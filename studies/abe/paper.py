@@ -130,7 +130,7 @@ class Results:
         return self.table("sojourn", runs["key"]).join(runs, on="key")
 
     def gains(self) -> pl.DataFrame:
-        """Return goodput and sojourn of one flow beside those without ABE seed by seed: means, interval of `gain`.
+        """Return goodput and sojourn of one flow and of those without ABE seed by seed: means, interval of `gain`.
 
         `p50` is a difference in ms, since a link that is not full has a median near zero; `p99` is a ratio.
         """
@@ -176,7 +176,7 @@ def _called(runs: pl.DataFrame, *keys: str) -> pl.DataFrame:
 
 
 def _named_rtts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return rows with base RTTs as names, beside which lines.py spreads intervals."""
+    """Return rows with base RTTs as names, around which lines.py spreads intervals."""
     return frame.with_columns(rtt_ms=pl.format("{} ms", pl.col("rtt_ms").cast(pl.Int64)))
 
 
@@ -347,8 +347,7 @@ def _reductions(results: Results) -> Picture:
         by="reduction",
         x_label="beta with ABE",
         y_label="reductions",
-        title="Reductions after slow start until the queue is drained\n"
-        "NewReno, CoDel; mean, least and largest over base RTTs",
+        title="Reductions after slow start until the queue is drained\nNewReno, CoDel; mean and min-max over base RTTs",
     )
     betas = [0.5 + 0.005 * n for n in range(91)]
     picture.curve(betas, [math.log(0.5) / math.log(beta) for beta in betas], "log(0.5) / log(beta)")
@@ -385,7 +384,7 @@ def _completion(results: Results) -> Picture:
         log_y=True,
         x_label="size",
         y_label="completion time / standard",
-        title="Completion time of short flows over that without ABE\nmean, least and largest over base RTTs",
+        title="Completion time of short flows over that without ABE\nmean and min-max over base RTTs",
     )
     picture.level(1)
     return picture

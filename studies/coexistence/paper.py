@@ -1,6 +1,6 @@
 """Figures and tables of the coexistence of BBRv2 and DCTCP, with the axes of the paper, from its experiments.
 
-The paper's 18 figures, and beside them what it speaks of without a figure: harm, longest time in queue, drops, tail
+The paper's 18 figures, and next to them what it speaks of without a figure: harm, longest time in queue, drops, tail
 drop and BBRv2's own limit on ECN.
 """
 
@@ -216,7 +216,7 @@ _INTRODUCTION = (
     "Relative throughput is what the frames of a flow that got through the queue in the whole run are of an equal "
     "share of the rate, a mean over the class. Times in queue are relative to the target; "
     "those of whole milliseconds are from a histogram of 1 ms, as in the paper. Harm is the share that a "
-    "class loses beside the other, of what it has where all flows are of its own congestion control."
+    "class loses against the other, of what it has where all flows are of its own congestion control."
 )
 
 

@@ -21,7 +21,7 @@ COUNTS = ("2", "10", "20", "40", "100", "4-16", "8-32", "2-2-8-8", "4-4-16-16")
 NO_LIMIT, LIMIT = "no limit", "5 ms limit"  # up to which RTT BBRv2 answers ECN
 LARGE, SMALL, DROP = "500 ms", "1.33 K", "K"  # buffers; the last one is tail drop of K base RTT
 FRAME = 1514  # bytes, of a full frame
-# what tells cells apart; seeds of a cell differ in nothing else
+# what distinguishes cells; seeds of a cell differ in nothing else
 PLACE = ["variant", "rate_gbit", "rtt", "buffer", "n", "flows", "k", "aqm"]
 # flows of one congestion control alone that are as many, with the same RTTs, as those of a mix
 _ALONE = {"2-2-8-8": "4-16", "4-4-16-16": "8-32"}
@@ -166,7 +166,7 @@ def classes(results: Results | str | Path) -> pl.DataFrame:
 
     `harm` and `harm_delay` (Ware et al., HotNets 2019) hold a class of a mix against the same class where all flows are
     of its own congestion control, in the mean over its seeds: (x - y) / x of throughput and (y - x) / y of time in
-    queue, x alone and y beside others. Null where there is no such run; negative where others help.
+    queue, x alone and y with others. Null where there is no such run; negative where others help.
     """
     found = results if isinstance(results, Results) else Results(results)
     of_classes: pl.DataFrame = found.classes

@@ -27,14 +27,14 @@ SCALABLE = ("dctcp", "prague")  # what goes to the L queue
 # report → what it is about, and its versions of DualPI2 under the names that it has for them
 REPORTS: dict[str, tuple[str, dict[str, str]]] = {
     "schedulers": (
-        "Schedulers of DualPI2, 2019: DCTCP beside others",
+        "Schedulers of DualPI2, 2019: DCTCP against others",
         {"tsfifo": "DUALPI2 (tsfifo)", "wrr": "DUALPI2WRR", "wrrb": "DUALPI2WRRB"},
     ),
     "commits": (
-        "Refactoring commits of DualPI2, 2019: DCTCP beside others",
+        "Refactoring commits of DualPI2, 2019: DCTCP against others",
         {"0952823": "commit 0952823", "cbd8653": "commit cbd8653", "4e82fd8": "commit 4e82fd8"},
     ),
-    "2021": ("Evaluation of DualPI2, 2021: TCP Prague beside others", {"linux-5.10": "DualPI2 of 2021"}),
+    "2021": ("Evaluation of DualPI2, 2021: TCP Prague against others", {"linux-5.10": "DualPI2 of 2021"}),
 }
 _EVALUATION = "2021"
 _REPORT_OF = {version: report for report, (_, versions) in REPORTS.items() for version in versions}
@@ -99,7 +99,7 @@ def describe(row: dict[str, Any]) -> dict[str, Any] | None:
 class Results:
     """Runs of its experiments: where each belongs, and what was measured.
 
-    One run may belong to several figures. `measured` has one row a place and measure: mean over seeds (`value`) with
+    One run may belong to several figures. `measured` has one row per place and measure: mean over seeds (`value`) with
     its 95 % interval, and what was `published` if `reference` names a file of the evaluation of 2021.
     """
 
@@ -240,7 +240,7 @@ def _reference(path: str | Path) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class _Lines:
-    """A figure of lines: of which experiments, which measures, what along the axis, what tells lines and rows apart.
+    """A figure of lines: of which experiments, which measures, what along the axis, what distinguishes lines and rows.
 
     `by` and `rows` name columns of the frame that `_shown` makes. Each version has a column of panels; a report with
     one version has one for each congestion control of C instead, and so needs no row for it. `split` makes a picture
@@ -312,7 +312,7 @@ def _across(report: str) -> str:
 
 
 def _with_alone(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return rows in which L alone stands beside every congestion control of C."""
+    """Return rows in which L alone is repeated for every congestion control of C."""
     ccs = frame.filter(pl.col("cc") != "-").select("cc").unique()
     alone = frame.filter(pl.col("cc") == "-").drop("cc").join(ccs, how="cross").select(frame.columns)
     return pl.concat([frame.filter(pl.col("cc") != "-"), alone])
@@ -353,7 +353,7 @@ def _slowest_and_fastest(found: Results, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _lines(found: Results, report: str, spec: _Lines) -> dict[str, Picture]:
-    """Return the pictures of one figure by what tells them apart."""
+    """Return the pictures of one figure by what distinguishes them."""
     frame = found.of(report, spec.kind).filter(pl.col("what").is_in(list(spec.whats)))
     frame = _with_alone(_slowest_and_fastest(found, frame) if spec.x == "flows" else frame)
     if spec.log_y:

@@ -153,7 +153,7 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise Unreadable(str(path), "", (error.strerror or str(error)).lower(), "a file that can be read") from None
     except UnicodeDecodeError:
-        raise Unreadable(str(path), "", "this is no text", "a text file") from None
+        raise Unreadable(str(path), "", "this is not text", "a text file") from None
 
 
 # --baseline
@@ -199,7 +199,7 @@ def before(path: Path) -> Before:
             for one in json.loads(text)["results"]
         }
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        raise Unreadable(str(path), "", "this is no report", "what dumbbell check bbr --json writes") from None
+        raise Unreadable(str(path), "", "this is not a report", "what dumbbell check bbr --json writes") from None
     for result in found.values():
         if result not in MEANING:
             raise WrongValue(str(path), "result", shown(result), MEANING)

@@ -69,7 +69,7 @@ def file(path: Path, told: Told) -> Judged:
 
 
 def _missing(case: Case, setup: Setup) -> list[str]:
-    """Return what has to be said of a set-up beside what is known, as options."""
+    """Return what has to be said of a set-up in addition to what is known, as options."""
     times = [f"--at {shown(name)}=TIME" for name in case.times if name not in setup.times]
     return times + [f"--value {shown(name)}=NUMBER" for name in case.values if name not in setup.values]
 
@@ -111,7 +111,7 @@ def _setup(path: Path, header: dict[str, Any], told: Told) -> Setup:
 def _number(path: Path, header: dict[str, Any], key: str, limits: tuple[float, float], option: str) -> float:
     least, most = limits
     if key not in header:
-        raise Missing(str(path), key, f"in its header, or {option} beside it")
+        raise Missing(str(path), key, f"in its header, or {option} with it")
     value = header[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise OutOfRange(str(path), key, shown(value), f"a number from {least:g} to {most:g}")

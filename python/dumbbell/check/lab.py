@@ -86,7 +86,7 @@ class Point:
 
 @dataclass
 class Setup:
-    """What a judge is told of a run beside its trace: the path, and when it or the application changed, by name."""
+    """What a judge is told of a run and its trace: the path, and when it or the application changed, by name."""
 
     point: Point
     times: dict[str, float] = field(default_factory=dict)

@@ -136,7 +136,7 @@ class Case:
     `without` are controls that lack what the case is about, and why.
 
     For traces of others: `setup` is what has to be done to the flow, `times` and `values` what the judge must be told
-    of it by name, `told` what else may be said of it. `columns` is what the trace must have beside its states, `flags`
+    of it by name, `told` what else may be said of it. `columns` is what the trace needs in addition to states, `flags`
     what is compared if it has it. `shown` says why a trace does not show the set-up, or nothing. `real` says how to
     give a real stack these conditions.
     """

@@ -177,7 +177,7 @@ def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> No
     expected = np.fmin(model + 0.9 * extra, 0.84 * bounds)
     short = float(np.max(expected - trace["cwnd"][rows]))
     checks.see(
-        "cwnd holds it beside twice the BDP",
+        "cwnd holds it in addition to twice the BDP",
         short <= 4,
         f"{short:.0f} segments less" if not short <= 0 else "0 segments less",
         needs=("cwnd", "cwnd_gain", "max_bw_mbit", "min_rtt_ms", "extra_acked"),

@@ -1,7 +1,7 @@
 """Traces as qlog, written as JSON text sequences (RFC 7464) of draft-ietf-quic-qlog-main-schema.
 
 Events are those of draft-ietf-quic-qlog-quic-events. `quic:congestion_state_updated` has the state of the control,
-`quic:recovery_metrics_updated` the metrics of QUIC's schema and, beside them, the variables of BBR under the draft's
+`quic:recovery_metrics_updated` the metrics of QUIC's schema and, next to them, the variables of BBR under the draft's
 names (`fields.FIELDS`). A file may have any of these fields: what is missing is unknown to the judge. `qlog_file` says
 which forms of files are read.
 """

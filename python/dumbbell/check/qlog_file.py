@@ -1,6 +1,6 @@
 """The events of a qlog file, in whatever form it is.
 
-Read are JSON text sequences, one JSON object a line, and contained JSON (`traces[].events`), whose events may be
+Read are JSON text sequences, one JSON object per line, and contained JSON (`traces[].events`), whose events may be
 objects or lists after `event_fields` (qlog before version 0.3: picoquic, mvfst, kwik); each compressed by gzip, too.
 Times are milliseconds, or what `configuration.time_units` says; absolute ones are counted from the first event of the
 file on. A file that is cut off, as that of a process that was killed, is read up to there.
@@ -19,7 +19,7 @@ from typing import Any
 
 from dumbbell.errors import Unreadable, shown
 
-_ALLOWED = "a qlog file: JSON text sequence, one JSON object a line, or contained JSON"
+_ALLOWED = "a qlog file: JSON text sequence, one JSON object per line, or contained JSON"
 _SEPARATORS = "\x1e\ufeff \t\r\n"
 _EPOCH = 1e9  # ms: a time above is no time since the start of a connection (11 days), but one of the calendar
 _FIELDS_BEFORE_03 = ("relative_time", "category", "event", "data")  # draft-marx-qlog-main-schema-01, event_fields
@@ -81,7 +81,7 @@ def _text(path: Path, notes: list[str]) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         if len(raw) - error.start > 3:
-            raise Unreadable(str(path), "", "this is no text", _ALLOWED) from None
+            raise Unreadable(str(path), "", "this is not text", _ALLOWED) from None
         return raw[: error.start].decode("utf-8")  # cut off within a letter
 
 

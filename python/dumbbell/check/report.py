@@ -254,7 +254,7 @@ def plain(verdict: Verdict) -> dict[str, Any]:
 
 
 def as_json(report: Report, **others: Any) -> str:
-    """Return all verdicts as JSON, and `others` beside them."""
+    """Return all verdicts as JSON, and `others` next to them."""
     results = [
         {
             "number": CASES[one.case].number,

@@ -23,7 +23,7 @@ MOST_BDP = 10_000  # segments: above, the runs of all cases together would take 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be kept of runs beside verdicts: traces of all, and of those that failed."""
+    """What is to be stored of runs in addition to verdicts: traces of all, and of those that failed."""
 
     traces: bool = False
     failing: bool = False

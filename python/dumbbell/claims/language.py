@@ -25,7 +25,7 @@ from dumbbell.experiment import places, shipped
 from dumbbell.experiment.file import read_toml
 
 Value = str | float
-Cell = tuple[tuple[str, Value], ...]  # what tells a cell apart: columns with their values, in the order of the file
+Cell = tuple[tuple[str, Value], ...]  # what distinguishes a cell: columns with their values, in the order of the file
 
 ALONG = {
     "mean": "mean over the values of the key",
@@ -113,7 +113,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Given:
-    """A condition on a cell, or on the one beside it with other values of some columns."""
+    """A condition on a cell, or on its neighbour with other values of some columns."""
 
     table: str
     measure: str
@@ -457,7 +457,7 @@ class _Reader:
         return Given(name, found["measure"], replaced, self._predicate(f"{key}.is", found["is"]))
 
     def _measure(self, key: str, measure: Any, named: set[str], keys: set[str] | None = None) -> str:
-        """Return the first table with a measure whose rows have the columns `named`, and none beside `keys`."""
+        """Return the first table with a measure whose rows have the columns `named`, and none other than `keys`."""
         measures = list(dict.fromkeys(one for table in self.tables.values() for one in table.measures))
         _one_of(key, measure, measures)
         for name, table in self.tables.items():

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Option = typer.Option
 # those of bottleneck.rate and of flows.base_rtt, in bit/s and ns
 _LIMITS = {"--rate": (1_000, 10_000_000_000_000), "--rtt": (0, 60_000_000_000)}
-_LINE_EVERY = 10.0  # seconds between two lines of progress where stderr is no terminal
+_LINE_EVERY = 10.0  # seconds between two lines of progress where stderr is not a terminal
 
 
 def check(

@@ -85,7 +85,7 @@ def table(
     no_spread: Annotated[bool, typer.Option("--no-spread", help="Means without their 95 % intervals.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV: one mean per row, every key a column.")] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="CSV of the values of every run, not of their means; --csv may stand beside.")
+        bool, typer.Option("--raw", help="CSV of the values of every run, not of their means; --csv may be added.")
     ] = False,
     as_latex: Annotated[bool, typer.Option("--latex", help="LaTeX, with the rules of booktabs.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="An aligned Markdown table (the default).")] = False,
@@ -150,7 +150,7 @@ def compare(
     as_csv: Annotated[bool, typer.Option("--csv", help="One compared figure per row.")] = False,
     any_length: Annotated[bool, typer.Option("--any-length", help="Match runs of any duration.")] = False,
 ) -> None:
-    """Print results beside published ones, or two engines' beside each other, cell by cell, with errors and scores."""
+    """Print results against published ones, or two engines' side by side, cell by cell, with errors and scores."""
     from dumbbell.published import by_class, by_flow
     from dumbbell.published import compare as comparing
     from dumbbell.published import engines as beside
@@ -159,7 +159,7 @@ def compare(
         raise Conflict("compare", "", "--scores and --csv", "one of them")
     if engines:
         if where or as_csv or any_length:
-            raise Conflict("compare", "", "--engines and other options", "--engine and --scores beside it alone")
+            raise Conflict("compare", "", "--engines and other options", "--engine and --scores with it alone")
         pair = reference if "," in reference and not Path(reference).exists() else engine or ""
         other = None if pair == reference else reference
         first, comma, second = pair.partition(",")
@@ -249,7 +249,8 @@ def claims(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="A page: every claim by section.")] = False,
     fail: Annotated[bool, typer.Option("--fail", help="Leave with 1 if a claim fails.")] = False,
     run_program: Annotated[
-        bool, typer.Option("--run-program", help="Run the program that the claims name as frames, NAME.py beside them.")
+        bool,
+        typer.Option("--run-program", help="Run the program that the claims name as frames, NAME.py next to them."),
     ] = False,
     where: Where = None,
     engine: Engine = None,
@@ -328,9 +329,9 @@ def plot(
     ] = None,
     value: Annotated[list[str] | None, typer.Option(help="What to draw: goodput, rtt, sojourn, ...")] = None,
     against: Annotated[str | None, typer.Option(metavar="KEY", help="Key along the horizontal axis.")] = None,
-    by: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Key that tells lines or bars apart.")] = None,
-    facet: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Key that tells panels apart.")] = None,
-    reference: Annotated[str | None, typer.Option(help="Draw beside this CSV of published results.")] = None,
+    by: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Key that distinguishes lines or bars.")] = None,
+    facet: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Key that distinguishes panels.")] = None,
+    reference: Annotated[str | None, typer.Option(help="Draw against this CSV of published results.")] = None,
     baseline: Annotated[
         str | None, typer.Option(metavar="KEY=VALUE", help="Draw the difference from the runs with this value.")
     ] = None,

@@ -55,7 +55,7 @@ TITLES = {
     "hosts": "how all senders and receivers behave: the profile of a kernel, and single switches",
     "flows": "[[flows]], TCP connections that are listed one by one",
     "web": "[[web]], short flows that come and go",
-    "udp": "[[udp]], UDP that listens to nobody",
+    "udp": "[[udp]], UDP that does not respond to congestion",
     "record": "what is kept of a run",
     "matrix": "[matrix], a sweep: every combination of the values is a run",
     "override": "[[override]], other values for some of the combinations",
@@ -66,10 +66,10 @@ _TABLES = {
     "flows": "one row per flow or source of UDP of a run",
     "classes": "one row per class of traffic of a run",
     "series": "one row per flow and interval of a run",
-    "queue_series": "one row an interval of a run: the queue",
+    "queue_series": "one row per interval of a run: the queue",
     "sojourn": "one row per class and bin of a run's histogram of the time in queue",
     "rtt": "one row per class and bin of a run's histogram of round-trip times",
-    "short_flows": "one row a short flow of a run",
+    "short_flows": "one row per short flow of a run",
     "slowdowns": "one row per class and range of sizes of a run's short flows",
     "trace": "one row per flow and change of state, or interval, of a run: what its congestion control believes",
 }
@@ -80,12 +80,11 @@ _KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Sta
 
 
 def _key(param: Param) -> Key:
-    unit = f" {param.unit}" if param.unit and not schema.unit_kind(param) else ""
-    limited = param.kind in ("time", "rate", "int", "float") and (param.min is not None or param.max is not None)
-    limits = re.search(r"(from|to) .*", str(schema.allowed_values(param))) if limited else None
-    values = f", one of {', '.join(param.choices)}" if param.choices else f", {limits[0]}" if limits else ""
-    default = schema.show_value(param, param.default) + unit
-    return Key(param.name, default, f"{param.kind}{values}", param.doc, param.source)
+    kind = "size" if schema.unit_kind(param) == "size" else param.kind
+    limits = schema.limits(param) if param.kind in ("time", "rate", "int", "float") else ""
+    none = ", or none" if param.optional and not param.choices else ""
+    values = f", one of {', '.join(param.choices)}" if param.choices else f", {limits}{none}" if limits else ""
+    return Key(param.name, schema.said(param, param.default), f"{kind}{values}", param.doc, param.source)
 
 
 def _of_algorithms(algorithms: Iterable[str]) -> str:
@@ -152,7 +151,7 @@ def sections() -> dict[str, Group]:
 
 def _of_algorithm(one: Algorithm, places: tuple[str, ...]) -> Group:
     def line(version: str, values: dict[str, Any]) -> str:
-        shown_values = (f"{key} = {schema.show_value(one.params[key], value)}" for key, value in values.items())
+        shown_values = (f"{key} = {schema.said(one.params[key], value)}" for key, value in values.items())
         return f"{version}: {', '.join(shown_values) or 'the defaults'}"
 
     versions = tuple(line(*item) for item in one.versions.items())

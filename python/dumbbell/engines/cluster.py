@@ -160,7 +160,7 @@ class Cluster:
         return self._slots
 
     def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:  # noqa: ARG002  stays at 0
-        """Begin a run on some worker."""
+        """Start a run on some worker."""
         key = f"dumbbell-{self._sweep}-{cell.key}"
         version = _native.engine_version()
         try:

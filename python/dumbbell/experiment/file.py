@@ -112,7 +112,7 @@ class Cell:
 
     @property
     def packets(self) -> float:
-        """About how many packets the run will take: what its cost is reckoned from.
+        """About how many packets the run will take: what its cost is computed from.
 
         Flows fill the link; short flows and UDP send what they send, even if it is more than the link carries.
         """
@@ -637,13 +637,13 @@ def read_toml(file: str | Path, kind: str = "an experiment file (TOML)", known: 
 
 
 def _no_toml(name: str, content: bytes, said: str) -> InputError:
-    """Return the error for a text that is no TOML, with its place if `said` has one."""
+    """Return the error for a text that is not TOML, with its place if `said` has one."""
     text = places.decoded(content)
     what, line, column = said, 0, 1
     if match := re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", said, re.DOTALL):
         what = match[1]
         line, column = (int(match[2]), int(match[3])) if match[2] else (text.count("\n") + 1, 1)
-    error = Unreadable(name, "", f"this is no TOML: {what[:1].lower()}{what[1:]}")
+    error = Unreadable(name, "", f"this is not TOML: {what[:1].lower()}{what[1:]}")
     if not line:
         return error
     begin = sum(len(one) + 1 for one in text.split("\n")[: line - 1])

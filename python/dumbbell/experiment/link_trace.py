@@ -14,7 +14,7 @@ from dumbbell.errors import Unreadable, WrongValue, one_line, shown
 from dumbbell.experiment.files import Files
 
 MAX_FILE_BYTES = 32 * 2**20
-ALLOWED = "the name of a file in mahimahi's format: a time in whole milliseconds a line"
+ALLOWED = "the name of a file in mahimahi's format: a time in whole milliseconds per line"
 
 
 def parse(value: Any, files: Files | None) -> dict[str, str]:

@@ -176,7 +176,7 @@ def steps(key: str) -> Steps:
 
 
 def decoded(content: bytes) -> str:
-    """Return the text of a TOML file as it is parsed: without a mark at its begin, and lines ending in a newline."""
+    """Return the text of a TOML file as it is parsed: without a mark at its start, and lines ending in a newline."""
     return content.decode("utf-8-sig").replace("\r\n", "\n")
 
 

@@ -1,6 +1,7 @@
 """The typed schema of an experiment file, made from what the engine describes of itself."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import GenericAlias
@@ -54,7 +55,7 @@ def unit_kind(param: Param) -> str | None:
 
 
 def show_value(param: Param, value: Any) -> str:
-    """Return a canonical value as it would stand in an experiment file, without quotes."""
+    """Return a canonical value as it would be written in an experiment file, without quotes."""
     kind = unit_kind(param)
     if value is None:
         return "none"
@@ -65,6 +66,36 @@ def show_value(param: Param, value: Any) -> str:
     if param.kind == "trace":
         return link_trace.show(value)
     return units.show(kind, value) if kind else shown(value, 200).strip('"')
+
+
+_UNLIMITED = 2**50  # bytes: a bound as large as this limits nobody
+_EXPONENTS = {"-log2": "", "-log2 s": " s"}  # units of parameters whose value is the exponent of a power of two
+
+
+def said(param: Param, value: Any) -> str:
+    """Return a canonical value in words, with its unit: `1448 B`, `20ms`, `10 packets`, `unset`, `unlimited`."""
+    if value is None:
+        return "unset"
+    text = show_value(param, value)
+    match unit_kind(param):
+        case "size":
+            return "unlimited" if value >= _UNLIMITED else re.sub(r"(?<=\d)(?=[A-Za-z])", " ", text)
+        case "time" | "rate":
+            return text
+    if param.unit in _EXPONENTS:
+        return f"{text} (2^-{text}{_EXPONENTS[param.unit]})"
+    return f"{text} {param.unit}" if param.unit and param.kind in ("int", "float") else text
+
+
+def limits(param: Param) -> str:
+    """Return the bounds of a quantity or number in words, `from 88 B to 8934 B`; empty if it has none."""
+
+    def bound(value: Any) -> str:
+        return said(param, value) if unit_kind(param) else show_value(param, value)
+
+    low, high = (None if one is None else bound(one) for one in (param.min, param.max))
+    text = " ".join(f"{word} {one}" for word, one in (("from", low), ("to", high)) if one is not None)
+    return text.replace(" to unlimited", ", unlimited")
 
 
 def allowed_values(param: Param) -> str | tuple[str, ...]:
@@ -190,7 +221,7 @@ START = Param(
     "start", "time", False, "", 0, 0, DAY, (), 'When it starts: a time, or { uniform = ["0s", "1s"] } to draw one.', ""
 )
 COUNT = Param("count", "int", False, "", 1, 1, MAX_FLOWS, (), "How many there are of it.", "")
-# sections whose entries send, and what they take beside the keys that the engine describes
+# sections whose entries send, and what they take in addition to the keys that the engine describes
 SENDERS = {"flows": ("cc", "start", "count"), "web": ("cc", "start"), "udp": ("start", "count")}
 # lists of stages that packets or acknowledgements pass, and where they lie
 PATHS = {
@@ -211,9 +242,9 @@ def described(section: str) -> dict[str, Param]:
 def profile_lines(name: str) -> list[str]:
     """Return what a profile of hosts sets, `key = value [source]` a line."""
     known, profile = registry(), registry().profiles[name]
-    values = {key: show_value(known.sections["hosts"][key], value) for key, value in profile.hosts.items()}
+    values = {key: said(known.sections["hosts"][key], value) for key, value in profile.hosts.items()}
     for cc, params in profile.cc.items():
-        values |= {f"{cc}.{key}": show_value(known.cc[cc].params[key], value) for key, value in params.items()}
+        values |= {f"{cc}.{key}": said(known.cc[cc].params[key], value) for key, value in params.items()}
     lines = [f"{key} = {value} [{profile.sources[key]}]" for key, value in values.items()]
     return lines or ["the defaults"]
 

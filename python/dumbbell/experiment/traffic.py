@@ -52,7 +52,7 @@ def _plain(value: float) -> str:
 
 
 def show_arrivals(arrivals: dict[str, float]) -> str:
-    """Return arrivals as they would stand in an experiment file, without quotes."""
+    """Return arrivals as they would be written in an experiment file, without quotes."""
     per_mbit = arrivals.get("per_mbit")
     return f"{_plain(arrivals['per_second'])}/s" if per_mbit is None else f"{_plain(per_mbit)}/s/Mbit"
 
@@ -159,14 +159,14 @@ def _size(value: Any, key: str) -> int:
 
 
 def written_sizes(sizes: dict[str, Any]) -> Any:
-    """Return sizes, but for those of a CSV file, as they would stand in an experiment file."""
+    """Return sizes, but for those of a CSV file, as they would be written in an experiment file."""
     if "fixed" in sizes:
         return units.show("size", sizes["fixed"])
     return {"pareto": sizes["pareto"]} | {key: units.show("size", sizes[key]) for key in ("min", "max")}
 
 
 def show_sizes(sizes: dict[str, Any]) -> str:
-    """Return sizes as they would stand in an experiment file, without quotes; different ones are shown differently."""
+    """Return sizes as an experiment file would have them, without quotes; different ones are shown differently."""
     if "empirical" not in sizes:
         written = written_sizes(sizes)
         return written if isinstance(written, str) else shown(written, 200)

@@ -57,11 +57,16 @@ def _usual(kind: str) -> str:
 
 
 def show(kind: str, value: int) -> str:
-    """Return a quantity in the largest unit in which it has few digits: `show("time", 20_000_000)` is `20ms`."""
-    units = {unit: size for unit, size in UNITS[kind].items() if unit not in ("min", "h", "KiB", "MiB", "GiB")}
-    for unit, size in reversed(units.items()):
+    """Return a quantity in the largest unit in which it has few digits: `show("time", 20_000_000)` is `20ms`.
+
+    Times and rates have up to three digits after the point, sizes one at most: `1448B`, `7.5kB`, and `64KiB` for
+    65536.
+    """
+    units = {unit: size for unit, size in UNITS[kind].items() if unit not in ("min", "h")}
+    for unit, size in sorted(units.items(), key=lambda item: -item[1]):
         if value >= size:
             number = Decimal(value) / size
-            if number == number.quantize(Decimal("0.001")):
+            digits = "1" if unit.endswith("iB") else "0.1" if kind == "size" else "0.001"
+            if number == number.quantize(Decimal(digits)):
                 return f"{number.normalize():f}{unit}"
     return f"{value}{next(iter(units))}"

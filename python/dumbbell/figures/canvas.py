@@ -76,7 +76,7 @@ class Picture(Figure):
         self.rigid = False  # whether panels keep their height, whatever their width
         self.asked = style.sizes()
         self.title_pad = 6.0  # points
-        self.hint: str | None = None  # what the caller may want to know of it, beside the figure
+        self.hint: str | None = None  # what the caller may want to know, in addition to the figure
         self.under: dict[Axes, list[list[Annotation]]] = {}  # lines of names below the ticks, from the top
         self.categories: set[Axes] = set()
         self._texts: list[Text] = []
@@ -375,7 +375,7 @@ class _Arrangement:
         self._place(self._measure(wanted))
 
     def _measure(self, wanted: float) -> "_Room":
-        """Write every text, and return what it needs beside the panels."""
+        """Write every text, and return what it needs next to the panels."""
         picture = self.picture
         for old in [*picture._texts, *picture.legends]:
             old.remove()

@@ -35,7 +35,7 @@ def ellipses(
     """Draw delay `x`, smaller to the right, and throughput `y`: better is up and to the right.
 
     Each group of `by` has a marker at the mean of its rows (seeds, flows) and the ellipse of one standard deviation
-    along the axes of their covariance. Groups of fewer than three rows have a marker alone. Labels stand beside the
+    along the axes of their covariance. Groups of fewer than three rows have a marker alone. Labels are next to the
     markers where they fit, else all in a legend.
     """
     rows = taken(frame)
@@ -143,7 +143,7 @@ def _limits(axes: Axes, corners: list[tuple[float, float]], *, log: bool) -> Non
 
 
 def _beside(picture: Picture, centres: dict[Axes, list[tuple[float, float, str, str]]]) -> bool:
-    """Write each label beside its marker where it covers nothing; False, with none written, if one has no room."""
+    """Write each label next to its marker where it covers nothing; False, with none written, if one has no room."""
     picture.arrange()
     renderer = picture.canvas.get_renderer()  # type: ignore[attr-defined]
     written: list[Annotation] = []

@@ -71,7 +71,7 @@ def check_unique(frame: pl.DataFrame, names: Sequence[str]) -> None:
         "",
         "frame",
         f"there are several rows of {point}",
-        "one row a point; name the column that differs as by or facet",
+        "one row per point; name the column that differs as by or facet",
     )
 
 

@@ -20,7 +20,7 @@ MOST_WRITTEN = 100
 _DIGIT, _CELL = 0.055, (0.3, 0.2)  # inches of a digit in a cell, and of the smallest cell with a number in it
 _LEAST = (0.9, 1.1)  # inches of a map, so that the colour bar has room
 _NAME = 0.18  # inches that a name at an axis needs
-_AROUND = 1.5  # inches beside the maps: names, label and colour bar
+_AROUND = 1.5  # inches next to the maps: names, label and colour bar
 _MAPS = {"difference": "RdBu_r", "ratio": "RdBu_r", "plain": "cividis"}
 
 

@@ -26,7 +26,7 @@ from dumbbell.figures.frames import (
 from dumbbell.figures.style import Style, styles
 
 _MOST_MARKERS = 25
-_MOST_BANDS = 3  # intervals of more lines are bars, which are told apart where bands would cover each other
+_MOST_BANDS = 3  # intervals of more lines are bars, which can be distinguished where bands would cover each other
 
 
 @drawing
@@ -53,7 +53,7 @@ def lines(
 
     A numeric `x` has lines, on a logarithmic axis if its values are positive and span more than a factor of 20 (or as
     `log_x` says). Any other `x` has names at equal distances, and its points are not joined. `reference` is a column
-    with what was published or measured elsewhere, drawn as hollow markers beside the others; `reference_name` is what
+    with what was published or measured elsewhere, drawn as hollow markers next to the others; `reference_name` is what
     the legend calls it. `facet` makes a panel of each combination of its values; `columns` is how many stand side by
     side, or names of columns whose values run across while those of `facet` run down. `each` is a column with names
     of measures: a row of panels and a vertical axis for each, which its name labels; facets then run across.
@@ -117,7 +117,7 @@ def _with_values(rows: pl.DataFrame, by: Names, measures: list[str]) -> Groups:
 
 
 def _shift(number: int, count: int) -> float:
-    """Return where a group stands beside its name."""
+    """Return where a group is drawn next to its name."""
     return (number - (count - 1) / 2) * 0.8 / count
 
 
@@ -173,7 +173,7 @@ class _Line:
                 markeredgecolor=colour,
                 label=f"_{label}, reference",
                 markersize=4.5,
-                clip_on=False,  # it stands beside its place, and that may be the last
+                clip_on=False,  # it is next to its place, and that may be the last
                 zorder=3.2,
             )[0]
             assert axes.figure is not None

@@ -43,7 +43,7 @@ def nested(
 ) -> Picture:
     """Draw `y` as points at every combination of the keys `x`, the innermost first; a line joins its values.
 
-    The keys' values stand below the axis, a line each, and `words`, or else the columns' names, say what they are. Each
+    The keys' values are below the axis, one line each; `words`, or else the columns' names, say what they are. Each
     group of `by` has its colour and marker, `low` to `high` is drawn as a bar, and each value of `facet` has a panel
     below the one before. A combination without a row, or without a number, is left blank. The vertical axis begins at 0
     unless it is logarithmic or values are negative; `bottom` and `top` end it elsewhere, and what lies beyond is cut

@@ -12,7 +12,7 @@ from dumbbell.errors import TooMany
 from dumbbell.figures.canvas import Picture
 from dumbbell.figures.style import GUIDE, HATCHES
 
-# the pale colours of Tol (2021), and grey; the hatches tell them apart in grey
+# the pale colours of Tol (2021), and grey; the hatches distinguish them in grey
 _SHADES = ("#BBCCEE", "#EEEEBB", "#CCDDAA", "#FFCCCC", "#CCEEFF", "#DDDDDD", "#E6D5F0", "#F7E1C8")
 _HIGH, _APART = 0.13, 0.03  # inches: a ribbon, and what is between two
 _LETTER = 0.058  # inches of a letter in a ribbon

@@ -1,4 +1,4 @@
-"""How every figure looks: colours, markers and line styles that are told apart in grey too, and sizes.
+"""How every figure looks: colours, markers and line styles that can be distinguished in grey too, and sizes.
 
 A figure is as wide as a column of a paper, or as two, so that its text has the size that it says. `asked` gives other
 sizes to all figures that are drawn within it.
@@ -15,7 +15,7 @@ import matplotlib as mpl
 from dumbbell.errors import TooMany
 
 # Okabe and Ito (2008) without yellow, with grey, and wine from Tol (2021). In this order colours at most two places
-# apart differ in luminance, so that series with one marker (every eighth) are told apart in grey
+# apart differ in luminance, so that series with one marker (every eighth) can be distinguished in grey
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#222222", "#56B4E9", "#CC79A7", "#D55E00", "#882255", "#999999")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = (

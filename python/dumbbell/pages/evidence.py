@@ -1,4 +1,4 @@
-"""The small tables that a page rests on, kept beside it as CSV, so that anybody can make the page again and check it.
+"""The small tables that a page rests on, kept with it as CSV, so that anybody can make the page again and check it.
 
 Numbers have six significant digits. What a page shows is computed from the files, never from what made them.
 """

@@ -89,7 +89,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _without_code(text: str) -> str:
-    """Blank what is no prose: fenced and indented code, inline code, comments, targets of links, headings' numbers."""
+    """Blank what is not prose: fenced and indented code, inline code, comments, targets of links, headings' numbers."""
     for pattern in (
         r"^```.*?^```",
         r"<!--.*?-->",

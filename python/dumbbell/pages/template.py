@@ -40,7 +40,9 @@ class _Says(Extension):
     def _checked(self, condition: Any, line: int, caller: Callable[[], str]) -> str:
         text = caller()
         if isinstance(condition, Answers | Values) or not isinstance(condition, bool | None):
-            raise PageError(f"line {line}: {condition!r} is no condition: say .every, .some or a comparison of numbers")
+            raise PageError(
+                f"line {line}: {condition!r} is not a condition: say .every, .some or a comparison of numbers"
+            )
         if condition is False:
             self.environment.contradicted.append((line, " ".join(text.split())))  # type: ignore[attr-defined]
         return text
@@ -68,7 +70,7 @@ def quoted(text: str, source: str) -> str:
     return text
 
 
-_COORDINATES = 40  # a column with more values is no coordinate
+_COORDINATES = 40  # a column with more values is not a coordinate
 
 
 def at(evidence: Evidence, text: str) -> str:

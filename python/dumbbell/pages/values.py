@@ -15,7 +15,7 @@ class PageError(ValueError):
 
 
 class Between:
-    """A condition: from `low` to `high`, both included; None is no limit."""
+    """A condition: from `low` to `high`, both included; None means no limit."""
 
     def __init__(self, low: float | None = None, high: float | None = None) -> None:
         self.low, self.high = low, high

@@ -36,7 +36,7 @@ def percent(value: float, places: int = 0) -> str:
 
 
 def span(values: Any, places: int = 0, scale: float = 1.0) -> str:
-    """Return `36 to 61` of least and largest, times `scale`; one number if both are written alike."""
+    """Return `36 to 61` of smallest and largest, times `scale`; one number if both are written alike."""
     least, largest = (fixed(scale * one, places) for one in _ends(values))
     return least if least == largest else f"{least} to {largest}"
 
@@ -47,7 +47,7 @@ def percents(values: Any, places: int = 0) -> str:
 
 
 def numbers(values: Any, digits: int = 2) -> str:
-    """Return `0.4 to 3` of least and largest, each with `digits` significant digits."""
+    """Return `0.4 to 3` of smallest and largest, each with `digits` significant digits."""
     least, largest = (number(one, digits) for one in _ends(values))
     return least if least == largest else f"{least} to {largest}"
 
@@ -55,7 +55,7 @@ def numbers(values: Any, digits: int = 2) -> str:
 def count(value: int) -> str:
     """Return a count as a word up to twelve."""
     if int(value) != value:
-        raise PageError(f"{value} is no count")
+        raise PageError(f"{value} is not a count")
     return _WORDS[int(value)] if 0 <= value < len(_WORDS) else str(int(value))
 
 
@@ -90,7 +90,7 @@ def _ends(values: Any) -> tuple[float, float]:
 
 def _finite(value: float) -> None:
     if value is None or not math.isfinite(value):
-        raise PageError(f"{value} is no number that a page can say")
+        raise PageError(f"{value} is not a number that a page can say")
 
 
 ALL = {

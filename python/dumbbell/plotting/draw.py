@@ -44,10 +44,10 @@ def plot(
     """Return a figure of results: what suits their shape, or what is asked for.
 
     `kind` is one of `KINDS`; `value` what to draw, several in panels of their own; `against` the key along the
-    horizontal axis, `by` the keys that tell lines, bars or boxes apart, `facet` those that tell panels apart. Every
+    horizontal axis, `by` the keys that distinguish lines, bars or boxes, `facet` those that distinguish panels. Every
     other key by which the runs differ becomes a line or a panel, unless it is in `mean_over`. `baseline`,
     `KEY=VALUE`, draws the difference from the runs with this value, seed by seed (kind "ratio": the ratio).
-    `reference` is a CSV file of published results: errors as heat maps, or, with kind "lines", both beside each
+    `reference` is a CSV file of published results: errors as heat maps, or, with kind "lines", both against each
     other. `time` is the part of time series to draw, from and to, in seconds.
 
     `title` is the subject; without it that is the title of the experiment, and "" leaves it out. `width` and `height`

@@ -124,7 +124,7 @@ def series(results: Results, asked: Asked) -> Picture:
 
 
 def _while_it_lasts(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """Return rows of flows without what is no measurement: before a flow begins, after it ends, windows of UDP.
+    """Return rows of flows without what is not a measurement: before a flow begins, after it ends, windows of UDP.
 
     A point is of the interval before it. The rows stay, so that flows that are alike keep their numbers.
     """

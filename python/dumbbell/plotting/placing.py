@@ -1,4 +1,4 @@
-"""Which key is along the horizontal axis, which tell lines apart and which panels."""
+"""Which key is along the horizontal axis, which distinguish lines and which panels."""
 
 import math
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def common(axes: Sequence[Sequence[Axis]]) -> list[Axis]:
 def joined(axes: Sequence[Axis], measures: Sequence[tuple[str, Samples]]) -> tuple[pl.DataFrame, str | None]:
     """Return the frames of several measures, each with its name, as one, and the column of names; None of one measure.
 
-    A measure of whole runs has no value of a key of flows: beside measures of flows its line is the whole run's.
+    A measure of whole runs has no value of a key of flows: next to measures of flows its line is the whole run's.
     """
     if len(measures) == 1:
         return in_order(axes, measures[0][1].frame), None
@@ -69,7 +69,7 @@ def numbered(axis: Axis, frame: pl.DataFrame) -> tuple[pl.DataFrame, str, str | 
 def placed(
     results: Results, axes: Sequence[Axis], asked: Asked, first: Axis | None, *, few: int = FEW_LINES
 ) -> tuple[list[str], list[str]]:
-    """Return which keys tell lines apart and which panels; InputError if there are too many of either."""
+    """Return which keys distinguish lines and which panels; InputError if there are too many of either."""
     several = [axis for axis in axes if len(axis.texts) > 1 and axis is not first]
     size = {axis.name: len(axis.texts) for axis in several}
     if few < MOST_LINES and math.prod(size.values()) > few * MOST_PANELS:

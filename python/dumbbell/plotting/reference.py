@@ -1,4 +1,4 @@
-"""Results beside published ones."""
+"""Results against published ones."""
 
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,11 @@ from dumbbell.results.results import Results
 
 
 def beside_reference(results: Results, reference: str | Path, kind: str | None, asked: Asked) -> Picture:
-    """Draw results beside published ones: errors as heat maps, or both as lines over the base RTT."""
+    """Draw results against published ones: errors as heat maps, or both as lines over the base RTT."""
     if kind not in (None, "heat", "lines"):
         raise Conflict("--kind", "", f"{kind} and {flag('reference')}", ("heat", "lines"))
     if len(asked.value) > 1:
-        raise TooMany("--value", "", ", ".join(asked.value), f"one beside {flag('reference')}")
+        raise TooMany("--value", "", ", ".join(asked.value), f"one with {flag('reference')}")
     given: dict[str, Any] = {
         "--against": asked.against,
         "--by": asked.by,

@@ -1,4 +1,4 @@
-"""Results beside published statistics of connection classes: the files of the DualPI2 authors' evaluation (2021).
+"""Results against published statistics of connection classes: the files of the DualPI2 authors' evaluation (2021).
 
 One row per cell, class and statistic, with its mean and percentiles. Class `a` is that of L4S or ECN, `b` the other,
 `all` is the link. In overload UDP is in one of them; a row then counts packets either of TCP or of UDP.
@@ -136,7 +136,7 @@ def _wanted(cell: Cell) -> _Place:
 
 
 def compare(runs: pl.DataFrame, classes: pl.DataFrame, figures: Iterable[Figure]) -> Comparison:
-    """Return every published figure that a run answers, beside the mean over the runs that do."""
+    """Return every published figure that a run answers, with the mean over the runs that do."""
     places: dict[_Place, list[dict[str, Any]]] = {}
     for run in runs.iter_rows(named=True):
         place = _place(json.loads(run["config"]))

@@ -1,4 +1,4 @@
-"""Results beside cells of one flow, two or many, each with its own congestion control and base RTT: DualPI2 on Linux.
+"""Results against cells of one flow, two or many, each with its own congestion control and base RTT: DualPI2 on Linux.
 
 One row per cell, seed and flow; those of one run follow each other, in the order of its flows. Alike flows of a cell
 with more than two count as their mean.
@@ -172,7 +172,7 @@ def cell_of(config: dict[str, Any]) -> Cell:
 
 
 def compare(runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure]) -> Comparison:
-    """Return every figure that a run answers, beside the mean over the runs that do."""
+    """Return every figure that a run answers, with the mean over the runs that do."""
     places: dict[Cell, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
     for run in runs.iter_rows(named=True):
         config = json.loads(run["config"])

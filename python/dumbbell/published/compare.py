@@ -1,4 +1,4 @@
-"""Results beside published ones, cell by cell, with errors and scores."""
+"""Results against published ones, cell by cell, with errors and scores."""
 
 import csv
 import json
@@ -217,7 +217,7 @@ class _Run:
 def compare(
     runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure], *, any_length: bool = False
 ) -> Comparison:
-    """Return every published figure that a run answers, beside what the run gives.
+    """Return every published figure that a run answers, with what the run gives.
 
     `any_length` takes runs of any duration as answers to a cell that states one.
     """
@@ -271,7 +271,7 @@ def alike(rows: list[dict[str, Any]], place: str) -> list[dict[str, Any]]:
 
 
 def only_flows(config: dict[str, Any]) -> bool:
-    """Whether a run is what published cells describe: long flows and nothing beside them."""
+    """Whether a run is what published cells describe: long flows and nothing else."""
     return bool(config["flows"]) and not config["web"] and not config["udp"]
 
 
@@ -385,7 +385,7 @@ def _cell_text(pair: Pair | None) -> str:
 
 
 def tidy_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return one row a compared figure: cell, simulated, published, seeds, score and signed error."""
+    """Return one row per compared figure: cell, simulated, published, seeds, score and signed error."""
     return [
         {
             "table": p.figure.table,

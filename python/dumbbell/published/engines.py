@@ -127,7 +127,7 @@ def _cells(path: str | Path) -> _Cells:
 
 
 def _other(path: str | Path, found: list[str]) -> str:
-    """Return the one kind of engine beside the simulator that has runs."""
+    """Return the one kind of engine other than the simulator that has runs."""
     kinds = [other for other in OTHERS if other in map(kind, found)]
     if len(kinds) > 1:
         raise Unfit(
@@ -141,7 +141,7 @@ def compare(
 ) -> Compared:
     """Return the cells that both engines ran, of one results file or of one for each; raises InputError.
 
-    The second engine may be unset: it is the one beside the simulator then. Of runs in real time those count whose
+    The second engine may be unset: it is the one other than the simulator then. Of runs in real time those count whose
     timing was good enough.
     """
     frames, versions, names, invalid = [], list[str](), list[str](), 0

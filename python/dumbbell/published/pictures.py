@@ -1,4 +1,4 @@
-"""Results beside published ones as figures: errors as heat maps, or both as lines over the base RTT."""
+"""Results against published ones, as figures: errors as heat maps, or both as lines over the base RTT."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_MAPS = 200  # of errors: all pairs of congestion controls of a draft
 
 
 def pairs(compared: Comparison, metric: str) -> tuple[pl.DataFrame, str]:
-    """Return one row a compared figure of `metric`, with what tells its cell apart, and what the error is called."""
+    """Return one row per compared figure of `metric`, with the keys of its cell, and what the error is called."""
     found = [p for p in compared.pairs if p.figure.metric == metric and not math.isnan(p.error)]
     if not found:
         known = sorted({p.figure.metric for p in compared.pairs})
@@ -50,7 +50,7 @@ _PLACE = ("cc1", "cc2", "rate_mbit", "delay_ms")
 
 
 def _facets(frame: pl.DataFrame) -> list[str]:
-    """Return the columns ahead of the measured ones that tell panels apart."""
+    """Return the columns ahead of the measured ones that distinguish panels."""
     ahead = frame.columns[: frame.columns.index("rate_mbit")]
     return [name for name in ahead if frame[name].n_unique() > 1] or ahead[:1]
 
@@ -82,7 +82,7 @@ def errors(frame: pl.DataFrame, score: str) -> Picture:
 
 
 def both(frame: pl.DataFrame, metric: str) -> Picture:
-    """Return lines over the base RTT, simulated beside published."""
+    """Return lines over the base RTT, simulated and published."""
     from dumbbell import figures
 
     label = {"rtt_ms": "mean RTT, ms", "jain": "Jain's index"}.get(

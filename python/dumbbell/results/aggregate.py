@@ -352,7 +352,7 @@ def _axis(
         axis, rows = _axis_of_parts(name, "seed", rows)
         return axis, None, rows
     if name in ("flow", "class", "from_bytes", "kind") and not results.has_key(name):
-        found = f"{name} tells parts apart, while {measure.column} is of the whole {measure.of}"
+        found = f"{name} distinguishes parts, while {measure.column} is of the whole {measure.of}"
         raise Unfit(option, "", found, "a key of runs, or a measure of parts of runs, such as goodput")
     dimension = results.key(name, option).only(rows["cell"].unique(maintain_order=True).to_list())
     if part is None and name in ("cc", "base_rtt") and not results.is_of_runs(name):
@@ -389,7 +389,7 @@ def _axis_of_parts(name: str, column: str, rows: pl.DataFrame) -> tuple[Axis, pl
 def _part_axes(
     measure: Measure, axes: list[Axis], rows: pl.DataFrame, over: list[str]
 ) -> tuple[list[Axis], pl.DataFrame]:
-    """Return the axes with those that tell the parts of a run apart, where the keys do not do so already."""
+    """Return the axes with those that distinguish the parts of a run, where the keys do not do so already."""
     whole = "flow" if measure.table in parts.OF_FLOWS else "class"
     for name, column in (("from_bytes", "from_bytes"), (whole, "part")):
         names = {axis.name for axis in axes}
@@ -397,18 +397,18 @@ def _part_axes(
             continue
         if column in over or (column == "part" and {"flow", "class", "which"} & set(over)):
             continue
-        # of parts that differ in a key to take means over, what else tells them apart
+        # of parts that differ in a key to take means over, what else distinguishes them
         other = [key for key in ("cc", "base_rtt", "kind") if key not in over and _part_column(measure, key)]
         merged = [_OF_PARTS[key] for key in other] if {"cc", "base_rtt", "kind"} & set(over) else [column]
         placed = ["cell", *map(_column, names)]
         for one in merged:
             if rows.select(*placed, one).n_unique() == rows.select(placed).n_unique():
-                continue  # keys such as cc tell the parts apart
+                continue  # keys such as cc distinguish the parts
             called = name if one == "part" else next(key for key in other if _OF_PARTS[key] == one)
             axis, rows = _axis_of_parts(called, one, rows)
             axes = [*axes, axis]
             placed.append(_column(axis.name))
         if merged != [column] and rows.select(placed).n_unique() == rows.select(*placed, column).n_unique():
-            found = f"not over {', '.join(over)} alone: {', '.join(other)} tell the same {whole}s apart"
+            found = f"not over {', '.join(over)} alone: {', '.join(other)} distinguish the same {whole}s"
             raise Unfit("--mean-over", "", found, f"{whole}, for means over all that a run has")
     return axes, rows

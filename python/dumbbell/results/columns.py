@@ -247,7 +247,7 @@ _RUNS = [
         "retransmissions",
         "packets",
         "retransmissions",
-        "Data packets sent again by all flows in their measured time; without short flows.",
+        "Data packets that all flows sent again in their measured time; without short flows.",
     ),
     Column("short_flows", "flows", "short flows", "How many short flows of [[web]] began."),
     Column(
@@ -336,7 +336,7 @@ _FLOWS = [
         "time in queue, mean",
         f"Mean time in queue of the packets of the flow, {_IN_QUEUE}; NaN if none left it.",
     ),
-    *_delay("the packets of the flow", "as its receiver reckons it"),
+    *_delay("the packets of the flow", "as its receiver computes it"),
     Column("jitter_ms", "ms", "jitter of UDP", f"Jitter after the last packet of the flow. {_JITTER}"),
     Column("ce_marks", "packets", "CE marks", "Packets of the flow that the queue turned into CE."),
     Column("sce_marks", "packets", "SCE marks", "Packets of the flow that the queue turned into SCE (ECT(1))."),
@@ -650,7 +650,7 @@ def find(name: str) -> list[tuple[str, Column]]:
 def axis_label(name: str, table: str | None = None) -> str:
     """Return a column in words with its unit, `goodput, Mbit/s`; of `table`, or of the first table that has it.
 
-    A name that is no column is returned as it is.
+    A name that is not a column is returned as it is.
     """
     found = [column for owner, column in find(name) if table in (None, owner)] or [c for _, c in find(name)]
     if not found:

@@ -1,4 +1,4 @@
-"""What tells the runs of a results file apart: the keys of their configurations that differ."""
+"""What distinguishes the runs of a results file: the keys of their configurations that differ."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def _leaf(path: matrix.Path, configs: dict[str, dict[str, Any]]) -> matrix.Path:
 
 
 def column_of(name: str, of_cell: dict[str, str]) -> Dimension:
-    """Return a dimension that is no key of the configuration: `experiment`, `engine_version`."""
+    """Return a dimension that is not a key of the configuration: `experiment`, `engine_version`."""
     return Dimension(name, None, of_cell, dict(of_cell))
 
 
@@ -251,7 +251,7 @@ class Partition:
 
 
 def undetermined(dimensions: Iterable[Dimension], given: Iterable[Dimension], cells: Sequence[str]) -> list[Dimension]:
-    """Return those of `dimensions` that tell cells apart which `given` and those before them do not."""
+    """Return those of `dimensions` that distinguish cells which `given` and those before them do not."""
     partition = Partition(cells)
     for dimension in given:
         partition.refine(dimension.texts)
@@ -259,7 +259,7 @@ def undetermined(dimensions: Iterable[Dimension], given: Iterable[Dimension], ce
 
 
 def dimensions(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[Dimension]:
-    """Return the keys that tell cells apart: first experiments, then the keys of matrices, then whatever else differs.
+    """Return the keys that distinguish cells: first experiments, then the keys of matrices, then whatever else differs.
 
     `cells` has one row per cell: `cell`, `experiment`, `engine_version`, `matrix` (JSON), `given`. A key that follows
     from those before it, as a duration that an override gives to some base RTTs, is left out.
@@ -279,7 +279,7 @@ def dimensions(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[
         if partition.refine(dimension.texts):
             found.append(dimension)
     if partition.groups < len(names):
-        # what is not used tells runs apart only where nothing else does
+        # what is not used distinguishes runs only where nothing else does
         for path, unused in [(path, unused) for unused in (False, True) for path in _unlike_anywhere(cells, configs)]:
             dimension = dimension_of(matrix.path_text(path), path, configs, unused=unused)
             if partition.refine(dimension.texts):

@@ -1,4 +1,4 @@
-"""What tells the flows of one run apart, in few words: "cubic" beside "reno"."""
+"""What distinguishes the flows of one run, in few words: "cubic" and "reno"."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ _LABELS: dict[tuple[str, bool], list[str]] = {}
 
 
 def group_labels(groups: list[dict[str, Any]], *, alone: bool = False) -> list[str]:
-    """Return what tells the groups of flows of one run apart, in few words: "cubic", "reno".
+    """Return what distinguishes the groups of flows of one run, in few words: "cubic", "reno".
 
     A group alone has an empty label; with `alone`, that of its congestion control.
     """

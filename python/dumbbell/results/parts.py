@@ -18,7 +18,7 @@ from dumbbell.results.labels import group_labels, numbered
 from dumbbell.results.selecting import Condition
 from dumbbell.results.store import Store
 
-# what tells parts of a run apart, and the columns that have it; `from_bytes` is of ranges of sizes alone
+# what distinguishes parts of a run, and the columns that have it; `from_bytes` is of ranges of sizes alone
 KEYS = {
     "flow": ("flow", "which"),
     "class": ("class", "class_which"),

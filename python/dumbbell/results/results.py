@@ -32,7 +32,7 @@ SHORT = {
     "marks": "ce_marks",
     "convergence": "convergence_s",
 }
-# tables whose rows are parts of a run: what one is called, and the columns that tell the parts of a run apart
+# tables whose rows are parts of a run: what one is called, and the columns that distinguish the parts of a run
 PARTS = {
     "flows": ("flow", ("flow", "cc", "base_rtt_ms")),
     "classes": ("class", ("class", "kind", "cc", "base_rtt_ms")),
@@ -115,7 +115,7 @@ class Results(Runs):
     flows = property(lambda self: self.frame("flows"), doc="One row per flow or source of UDP of a run.")
     classes = property(lambda self: self.frame("classes"), doc="One row per class of traffic of a run.")
     series = property(lambda self: self.frame("series"), doc="One row per flow and interval of a run.")
-    queue_series = property(lambda self: self.frame("queue_series"), doc="One row an interval of a run: the queue.")
+    queue_series = property(lambda self: self.frame("queue_series"), doc="One row per interval of a run: the queue.")
     sojourn = property(lambda self: self.frame("sojourn"), doc="One row per class and bin of times in queue.")
     rtt = property(lambda self: self.frame("rtt"), doc="One row per class and bin of RTT samples.")
     short_flows = property(lambda self: self.frame("short_flows"), doc="One row a short flow of a run.")
@@ -125,7 +125,7 @@ class Results(Runs):
     def parts(self, table: str, columns: Sequence[str]) -> pl.DataFrame:
         """Return `columns` of a table, with `key`, `cell`, `seed`, `hash` and, of parts of runs, their label `part`.
 
-        A label says what tells the parts of one run apart: "cubic" beside "reno". Parts that are alike share it. Of
+        A label says what distinguishes the parts of one run: "cubic" and "reno". Parts that are alike share it. Of
         `series` and `trace` a column may also be one of the flow itself, such as `start_s`.
         """
         index = self._index.select("key", "cell", "seed", "hash").with_row_index("place")

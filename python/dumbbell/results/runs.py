@@ -1,4 +1,4 @@
-"""Runs of a results file: which are meant, and what tells them apart."""
+"""Runs of a results file: which are meant, and what distinguishes them."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Runs:
 
     @property
     def notes(self) -> list[str]:
-        """What to know of these results, a line each: what is left out, and seeds that make no difference."""
+        """What to know of these results, one line each: what is left out, and seeds that make no difference."""
         notes = self._left_out
         identical, several = self.identical
         if identical:
@@ -128,7 +128,7 @@ class Runs:
 
     @property
     def _left_out(self) -> list[str]:
-        """The engines whose runs are left out, a line each."""
+        """The engines whose runs are left out, one line each."""
         meant = set(self._index["engine_version"])
         left = self._all.filter(~pl.col("engine_version").is_in(list(meant)))
         counts = left.group_by("engine_version", maintain_order=True).len().rows()

@@ -124,7 +124,7 @@ def _opened(path: Path) -> Iterator[tuple[_Reader, list[str]]]:
             if not log.exists() or _why(place):
                 raise Unreadable(str(path), "", f"it cannot be opened at all ({said})", store.ALLOWED)
             notes.append(
-                f"the log beside it, {log.name}, cannot be read ({said}); this is what the file has without it"
+                f"the log next to it, {log.name}, cannot be read ({said}); this is what the file has without it"
             )
         else:
             store.Store.open(path).close()  # another format, or another kind of database

@@ -116,7 +116,7 @@ def _array(kind: str, buffers: list[bytes], rows: int) -> pa.Array:
 
 
 def _or_null(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with null where it is no number."""
+    """Return a column with null where it is not a number."""
     return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
 
 
@@ -141,8 +141,8 @@ class Store:
     def open(cls, path: str | Path, *, write: bool = False) -> Self:
         """Open a results file, made anew if it is missing and `write` is true.
 
-        A file that another process writes is read as it was at its last commit. Raises InputError if the file is no
-        results file, is damaged or, to be written, is in use; it is then left as it is.
+        A file that another process writes is read as it was at its last commit. Raises InputError if the file is
+        not a results file, is damaged or, to be written, is in use; it is then left as it is.
         """
         path = Path(path)
         with clear_errors(path):
@@ -212,7 +212,7 @@ class Store:
         log = log_of(path)
         if log.exists():
             raise Unwritable(
-                str(log), "", "this is the log of another results file", "a name without such a file beside it"
+                str(log), "", "this is the log of another results file", "a name without such a file next to it"
             )
         empty = _empty()
         # not over a file that another sweep has made and opened meanwhile
@@ -286,7 +286,7 @@ class Store:
         frames: dict[str, pl.DataFrame],
         kept: dict[str, pl.DataFrame] | None = None,
     ) -> pl.DataFrame:
-        """Return what a user's query gives over the runs in `keys` and over `frames`; InputError if it is no query.
+        """Return what a user's query gives over the runs in `keys` and over `frames`; InputError if it is not a query.
 
         `kept` says of some tables which rows are meant, by the values of a few columns.
         """
@@ -408,7 +408,7 @@ def connect(
 
 
 def log_of(path: Path) -> Path:
-    """Return the name of the log that DuckDB keeps beside a file."""
+    """Return the name of the log that DuckDB keeps next to a file."""
     return path.with_name(path.name + ".wal")
 
 

@@ -47,7 +47,7 @@ def aligned(header: list[str], rows: list[list[str]], *, words: tuple[int, ...] 
 class Table:
     """Means of a measure: `frame` has a row for each combination of keys, with mean, interval and n.
 
-    Keys that are numbers have a column of them beside that of their texts; its name ends in the unit, as in
+    Keys that are numbers have a column of them next to that of their texts; its name ends in the unit, as in
     `Results.tidy`: `bottleneck.rate_mbit`. Numbers without a unit stand alone. `n` is how many different runs a mean is
     of, `runs` how many there are, `none` how many of these have no value. `resolution` is the width of the histogram's
     bin at the mean, null where values are exact. `plain` is what `to_csv` writes: the rows that are shown, with the
@@ -144,7 +144,7 @@ def table(
 
 
 def _with_numbers(found: Means) -> tuple[pl.DataFrame, list[str]]:
-    """Return the means with the numbers of every key that has some, and the columns of texts beside them."""
+    """Return the means with the numbers of every key that has some, and the columns of texts next to them."""
     columns: dict[str, pl.Expr] = {}
     labels = []
     for axis in found.axes:
@@ -163,7 +163,7 @@ def _with_numbers(found: Means) -> tuple[pl.DataFrame, list[str]]:
 
 
 def whole_csv(tables: Sequence[Table]) -> str:
-    """Return what several tables show as one CSV, in which column `measure` tells them apart."""
+    """Return what several tables show as one CSV, in which column `measure` distinguishes them."""
     whole = pl.concat([one.plain for one in tables], how="diagonal_relaxed")
     place = tables[0].plain.columns.index("measure")
     last = tables[0].plain.columns[place:]

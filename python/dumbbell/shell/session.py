@@ -257,7 +257,7 @@ def keep(session: Session, ended: Ended, started: datetime, seconds: float) -> N
         }
         groups = cell.groups | {"duration": int(seconds * 1e9), "flows": flows, "web": [], "udp": [], "shell": told}
         engine = Engine()
-        # the keys by which sessions are told apart
+        # the keys by which sessions are distinguished
         matrix = {f"shell.{key}": str(told[key]) for key in ("direction", "command", "started")}
         done = dataclasses.replace(cell, matrix=matrix, groups=groups, engine=engine.version)
         runs.append(Finished(done, Measured(seconds, result, engine.described)))

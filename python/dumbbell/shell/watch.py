@@ -104,7 +104,7 @@ def find(which: str) -> Running:
     meant = [one for one in sessions if which in ("", str(one.about["pid"])) or one.about["output"] == path]
     if len(meant) == 1:
         return meant[0]
-    named = ", ".join(one.described for one in sessions) or "none: dumbbell shell FILE begins one"
+    named = ", ".join(one.described for one in sessions) or "none: dumbbell shell FILE starts one"
     found = f"{len(meant)} sessions" if meant else "no session" + (f" {which}" if which else "")
     allowed = f"the process or results file of one that runs ({named})" if sessions else f"one that runs ({named})"
     if not sessions and "DUMBBELL_SHELL" in os.environ:

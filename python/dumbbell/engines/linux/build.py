@@ -286,7 +286,7 @@ class _Build:
         return dict(stamp["made"])
 
     def _forget_other_sources(self) -> None:
-        """Begin anew if the folder has objects of other sources; of the same tree, make knows what to do again."""
+        """Start again if the folder has objects of other sources; of the same tree, make knows what to do again."""
         origin = self.work.place / "origin"
         if not origin.exists() or origin.read_text(encoding="utf-8") != self.inputs.origin:
             for folder in (self.tree, self.objects):

@@ -1,4 +1,4 @@
-"""Runs on Linux: one guest a run, each a process group on one core, with the clock of the guest as virtual time."""
+"""Runs on Linux: one guest per run, each a process group on one core, with the clock of the guest as virtual time."""
 
 import contextlib
 import hashlib
@@ -45,7 +45,7 @@ class Engine:
 
     @property
     def version(self) -> str:
-        """Part of every run's key, beside its plan: kernel, guest program and mapping."""
+        """Part of every run's key, in addition to its plan: kernel, guest program and mapping."""
         ours = hashlib.blake2b(f"{guest.digest()} {VERSION}".encode(), digest_size=4).hexdigest()
         return f"linux-{self.kernel.release}+{self.kernel.digest[:8]}.{ours}"
 
@@ -135,7 +135,7 @@ class Guests(Local):
 
     @contextlib.contextmanager
     def _guest(self, cell: Cell, plan: Mapped, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-        """Begin a guest. Its keeper ends it when the pipe to us is closed, however that comes about."""
+        """Start a guest. Its keeper ends it when the pipe to us is closed, however that comes about."""
         memory = min(MEMORY_MB + SENDER_MB * plan.senders, MOST_MB)
         command = [
             str(self._program), "keep", str(self._engine.kernel.binary), f"mem={memory}M",

@@ -74,7 +74,7 @@ def folder_of(name: str) -> Path:
     """
     place = home() / check_name(name)
     if place.exists() and not any((place / file).exists() for file in ("kernel.json", "linux", "config")):
-        raise Unwritable("linux", "name", f"{place} is no kernel", "another name")
+        raise Unwritable("linux", "name", f"{place} is not a kernel", "another name")
     return place
 
 

@@ -449,7 +449,7 @@ class _Plan:
 
 
 def whole(time: int, unit: int) -> int:
-    """Return a time in milliseconds or microseconds; raises InputError, without a key, if it is no whole number."""
+    """Return a time in milliseconds or microseconds; raises InputError, without a key, if it is not a whole number."""
     if time % unit:
         raise WrongValue("", "", f"{time} ns", f"whole {'ms' if unit == _MS else 'us'}: the kernel has no finer ones")
     return time // unit

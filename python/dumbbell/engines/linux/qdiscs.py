@@ -32,7 +32,7 @@ class Qdisc:
 
 
 def _us(key: str, nanoseconds: int) -> str:
-    """Return a time for tc, which reckons in microseconds."""
+    """Return a time for tc, which computes in microseconds."""
     if nanoseconds % 1000:
         raise WrongValue("", f"bottleneck.aqm.{key}", f"{nanoseconds} ns", "whole microseconds: tc has no finer ones")
     return f"{nanoseconds // 1000}us"

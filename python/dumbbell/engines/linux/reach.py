@@ -41,7 +41,7 @@ LEFT = {
     "record.from": "what is measured, not what happens",
     "record.short_flows": "what is kept, not what happens",
 }
-# what a key needs beside it to mean anything
+# what a key needs with it to mean anything
 _BESIDE: dict[str, dict[str, Any]] = {
     "red.harddrop": {"ecn": True},
     "red.nodrop": {"ecn": True},
@@ -95,11 +95,11 @@ class Key:
 
     @property
     def beside(self) -> dict[str, Any]:
-        """What it needs beside it to mean anything."""
+        """What it needs with it to mean anything."""
         return _BESIDE.get(self.name, {})
 
     def cell(self, **values: Any) -> Cell:
-        """Return a run in which keys beside this one, and maybe this one, are set; raises InputError."""
+        """Return a run in which keys other than this one, and maybe this one, are set; raises InputError."""
         settings: dict[str, Any] = {}
         if self.owner in registry().aqm or self.owner in registry().cc:
             settings[self.place.removesuffix(".")] = self.owner

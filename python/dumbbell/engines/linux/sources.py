@@ -147,7 +147,7 @@ def unpack(package: Package, archive: Path, work: Work) -> None:
 
 
 def check_tree(folder: Path) -> None:
-    """Raise InputError if `folder` is no unpacked kernel tree."""
+    """Raise InputError if `folder` is not an unpacked kernel tree."""
     for file in NEEDED:
         if not (folder / file).is_file():
             allowed = "the top folder of an unpacked kernel tree"

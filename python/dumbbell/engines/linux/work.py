@@ -78,7 +78,7 @@ class Work:
     def __init__(self, place: Path, told: Told) -> None:
         self.place, self.told, self.log = place, told, place / "log"
         place.parent.mkdir(parents=True, exist_ok=True)
-        # beside the folder, which may be removed; no kernel's name begins with a dot
+        # next to the folder, which may be removed; no kernel's name begins with a dot
         self._lock = place.with_name(f".{place.name}.lock").open("a+b")
 
     def __enter__(self) -> "Work":

@@ -20,7 +20,7 @@ from dumbbell.experiment.file import Cell, Experiment
 from dumbbell.experiment.registry import registry
 from dumbbell.results.store import Measured
 
-SET_UP_S = 0.5  # what a run takes beside its duration, about: a process, namespaces
+SET_UP_S = 0.5  # what a run takes in addition to its duration, about: a process, namespaces
 PATIENCE_S = 30.0  # beyond the duration of a run, after which it is given up
 _CHECKED = 512  # runs of a sweep that are checked before the first
 _HOSTS = ("profile", "ecn", "mss")  # that the live engine minds, or refuses by itself

@@ -14,7 +14,7 @@ RUNS = (Sweep("results.duckdb", ("shares",), quick=("seeds=[1,2]", "duration=20s
 
 
 def runs(results: Results) -> pl.DataFrame:
-    """Return one row per run: what tells it apart, CUBIC's share of the goodput, and the use of the link.
+    """Return one row per run: what distinguishes it, CUBIC's share of the goodput, and the utilisation of the link.
 
     The claims read it, too.
     """
@@ -28,7 +28,7 @@ def runs(results: Results) -> pl.DataFrame:
 
 
 def evidence(results: Results) -> dict[str, pl.DataFrame]:
-    """Return the small tables that are kept beside the page."""
+    """Return the small tables that are kept next to the page."""
     return {"runs": runs(results)}
 
 
@@ -38,7 +38,7 @@ def facts(_: Evidence) -> dict[str, Any]:
 
 
 def _cells(found: Evidence) -> pl.DataFrame:
-    """Return mean, least and largest share per cell, in percent."""
+    """Return mean and min-max of the share per cell, in percent."""
     share = pl.col("share") * 100
     cells = found["runs"].group_by("aqm", "rtt", maintain_order=True)
     return cells.agg(share=share.mean(), low=share.min(), high=share.max())
@@ -46,7 +46,7 @@ def _cells(found: Evidence) -> pl.DataFrame:
 
 def shares(found: Evidence) -> str:
     """Return a Markdown table."""
-    head = ["queue", "RTT, ms", "CUBIC's share, %", "least and largest"]
+    head = ["queue", "RTT, ms", "CUBIC's share, %", "min-max"]
     rows = [
         [row["aqm"], f"{row['rtt']:g}", f"{row['share']:.0f}", f"{row['low']:.0f} to {row['high']:.0f}"]
         for row in _cells(found).iter_rows(named=True)
@@ -65,7 +65,7 @@ def picture(found: Evidence) -> Picture:
         group="rtt",
         x_label="",
         y_label="CUBIC's share, %",
-        title="CUBIC beside Reno\nmean and min-max of the seeds",
+        title="CUBIC against Reno\nmean and min-max of the seeds",
     )
 
 

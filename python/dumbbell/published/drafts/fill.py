@@ -1,4 +1,4 @@
-"""A paper's tables filled with results, each figure beside the published one, as Markdown, CSV rows and heat maps."""
+"""A paper's tables filled with results, each figure with the published one, as Markdown, CSV rows and heat maps."""
 
 import math
 import re
@@ -72,7 +72,7 @@ def _difference(table: Table, rate: float, delay: float, pairs: tuple[Pair, ...]
 
 
 def fill(tables: Sequence[Table], runs: pl.DataFrame, flows: pl.DataFrame, published: Iterable[Figure]) -> list[Filled]:
-    """Return tables with the mean over seeds of what `runs` and `flows` hold, beside the published figures."""
+    """Return tables with the mean over seeds of what `runs` and `flows` hold, and the published figures."""
     known = {(figure.cell, figure.flow, figure.metric): figure.value for figure in published}
     keys = {key: None for t in tables for place in product(t.grid.rates, t.grid.delays) for key in _keys(t, *place)}
     wanted = {key: Figure(key[0], "", key[1], key[2], known.get(key, math.nan)) for key in keys}

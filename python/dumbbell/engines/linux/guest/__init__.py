@@ -23,7 +23,7 @@ def digest() -> str:
 
 
 def program() -> Path:
-    """Return the compiled program, which is kept beside the kernels; raises InputError if it cannot be compiled."""
+    """Return the compiled program, which is kept next to the kernels; raises InputError if it cannot be compiled."""
     folder = kernels.home() / "programs"
     binary = folder / f"guest-{digest()}"
     if binary.exists():

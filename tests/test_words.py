@@ -1,0 +1,88 @@
+"""Plain words: what pages, help texts, messages and docstrings do not say, and what they say instead."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from website import commands, links
+
+ROOT = Path(__file__).parent.parent
+# patterns with what to write instead
+WORDS = {
+    r"\bbeside\b": "against, sharing with, next to, in addition to",
+    r"\breckon": "compute, count",
+    r"(?<!bandwidth-delay )\bproducts? of (?:the )?(?:bandwidth|rate)\b|\b[0-9.]+ products?\b": "BDP",
+    r"\buse of the link\b": "utilisation",
+    r"\bleast and largest\b": "min-max",
+    r"\bwhat is sent again\b": "retransmissions",
+    r"\bonce an? (?:run|ACK|round|packet|cell|interval|flow|seed)\b": "once per …",
+    r"\bone \w+ an? (?:run|cell|class|flow|seed|line|interval|page|queue)\b": "one … per …",
+    r"\ba line each\b": "one line each",
+    r"\b(?:packets|frames|flows|segments|starts|times) an? (?:second|round trip)\b": "… per …",
+    r"(?<!there )\bis no (?!longer\b|such\b|more\b|way\b|one\b|\w+er\b)\w+": "is not a …",
+    r"\btells? (?:\w+ ){1,8}apart\b|\btold apart\b": "distinguish",
+    r"\b(?:its|the|from|at) begin\b": "start",
+    r"\bof late\b": "recently",
+    r"\bmend(?:s|ed|ing)?\b": "fix",
+    r"\blistens? to nobody\b": "unresponsive",
+    r"\bwould be a lie\b": "say what is so",
+}
+# written by programs from results or from the engine's own descriptions; a notebook
+MADE = ("docs/findings/", "docs/validation", "docs/reference.md", "docs/linux-keys.md", "docs/lab-book.md")
+INSIDE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)  # of a template: no prose
+PAGES = [
+    path
+    for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("studies/*/*.md"))]
+    if not path.relative_to(ROOT).as_posix().startswith(MADE)
+]
+PROGRAMS = sorted(ROOT.glob("python/**/*.py"))
+
+
+def prose(text: str) -> str:
+    """Return the prose of a page: without code, links and what a template computes."""
+    text = links.INLINE.sub("", links.FENCE.sub("", INSIDE.sub(" ", text)))
+    text = re.sub(r"^(?: {4}(?! *[-*\d]).*\n)+", "", text, flags=re.MULTILINE)
+    return re.sub(r"\]\([^)]*\)|<[^>]*>", "", text)
+
+
+def said(program: str) -> Iterator[str]:
+    """Yield the sentences of a program: docstrings, messages, help; not words that stand alone."""
+    for node in ast.walk(ast.parse(program)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield re.sub(r"`[^`]*`", "", node.value)
+
+
+def refused(text: str) -> list[str]:
+    """Return what a text should not say, each with what to write instead."""
+    plain = re.sub(r"\s+", " ", text)
+    return [
+        f"…{plain[max(found.start() - 30, 0) : found.end() + 20]}…: {instead}"
+        for pattern, instead in WORDS.items()
+        for found in re.finditer(pattern, plain, re.IGNORECASE)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_has_plain_words(page: Path) -> None:
+    assert not refused(prose(page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.relative_to(ROOT / "python").as_posix())
+def test_messages_and_docstrings_have_plain_words(program: Path) -> None:
+    assert not [one for text in said(program.read_text(encoding="utf-8")) for one in refused(text)]
+
+
+def test_help_has_plain_words() -> None:
+    assert not refused(commands.page())
+
+
+def test_what_is_refused() -> None:
+    assert refused("CUBIC beside Reno") and refused("the mean is no\nmedian") and refused("It tells two of them apart.")
+    assert refused("8 products") and refused("one row a run") and refused("from its begin")
+    assert not refused(
+        "there is no such file; it is no longer one; begin here; the bandwidth-delay product; put it apart"
+    )
+    assert prose("a `beside` b\n\n    beside\n\n{{ beside(1) }} [c](beside.md)\n").split() == ["a", "b", "[c"]
