@@ -299,7 +299,7 @@ def run(home: Path, script: str, **options: Any) -> sweep.Report:
         (
             """echo 5 >done; echo '[{"kind": "codel", "handle": "2:", "options": {"limit": 1000}}]' >counters
             head -c 32 /dev/zero >sent; touch arrived samples""",
-            "observed: flow 0: a packet left the queue at 0s that had not arrived",
+            "capture: flow 0: a packet left the queue at 0s that had not arrived",
         ),
         ("echo 5 >done", r"counters: No such file or directory"),
     ],

@@ -15,7 +15,7 @@ use dumbbell_core::units::Time;
 use dumbbell_core::with_aqm;
 use dumbbell_sim::bottleneck::Bottleneck;
 use dumbbell_sim::config::{cc_name, Classes, EcnEcho, FlowConfig, RunConfig};
-use dumbbell_sim::reported::{Counted, Flow, Recorder};
+use dumbbell_sim::from_live::{Counted, Flow, Recorder};
 use dumbbell_sim::Outcome;
 use serde_json::{json, Value};
 use std::io;

@@ -3,7 +3,8 @@
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
 use dumbbell_core::param::ParamError;
 use dumbbell_sim::config::RunConfig;
-use dumbbell_sim::observed::{Observation, Schedule};
+use dumbbell_sim::from_capture::Capture;
+use dumbbell_sim::schedule::Schedule;
 use dumbbell_sim::table::{Column, Table};
 use dumbbell_sim::{Outcome, RunError, Tables};
 use pyo3::create_exception;
@@ -232,14 +233,14 @@ fn schedule(config: &str) -> PyResult<String> {
     Ok(Schedule::new(&config).to_json().to_string())
 }
 
-/// What a run on another engine measured, from what was captured there; the formats are those of `dumbbell_sim::observed`.
+/// What a run on another engine measured, from what was captured there; the formats are those of `dumbbell_sim::from_capture`.
 ///
 /// `started` is the clock of the captures when the run began, ns; `counters` those of the queue discipline, by name. Raises ValueError on a bad
-/// configuration, RuntimeError if the observations do not fit together.
+/// configuration, RuntimeError if the captures do not fit together.
 #[pyfunction]
 #[pyo3(signature = (config, *, arrived, sent, samples, started, signals_on_arrival, flow_queues, limit, counters))]
 #[allow(clippy::too_many_arguments)] // all of them by name
-fn measure(
+fn from_capture(
     py: Python<'_>,
     config: &str,
     arrived: &[u8],
@@ -252,8 +253,8 @@ fn measure(
     counters: BTreeMap<String, u64>,
 ) -> PyResult<Result> {
     let config = parse(config)?;
-    let observed = Observation { arrived, sent, samples, started, signals_on_arrival, flow_queues, limit, counters };
-    let outcome = py.detach(|| dumbbell_sim::observed::measure(&config, &observed)).map_err(|error| match error {
+    let captured = Capture { arrived, sent, samples, started, signals_on_arrival, flow_queues, limit, counters };
+    let outcome = py.detach(|| dumbbell_sim::from_capture::measure(&config, &captured)).map_err(|error| match error {
         RunError::Config(error) => refused(error),
         other => PyRuntimeError::new_err(other.to_string()),
     })?;
@@ -275,6 +276,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(link_rate, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(schedule, module)?)?;
-    module.add_function(wrap_pyfunction!(measure, module)?)?;
+    module.add_function(wrap_pyfunction!(from_capture, module)?)?;
     module.add_function(wrap_pyfunction!(gather, module)?)
 }

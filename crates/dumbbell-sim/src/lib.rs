@@ -6,12 +6,13 @@ pub mod bottleneck;
 mod classes;
 pub mod config;
 mod engine;
+pub mod from_capture;
+pub mod from_frames;
+pub mod from_live;
 mod measure;
 mod min_tree;
-pub mod observed;
 mod outcome;
-pub mod reported;
-pub mod seen;
+pub mod schedule;
 mod short_flows;
 pub mod table;
 mod trace;
@@ -44,9 +45,9 @@ pub enum RunError {
     /// Something that must always hold did not: a bug.
     #[error("invariant broken: {0}")]
     Invariant(String),
-    /// What was observed of a run does not fit together.
-    #[error("observed: {0}")]
-    Observation(String),
+    /// What was captured of a run does not fit together.
+    #[error("capture: {0}")]
+    Capture(String),
     /// The caller asked to stop.
     #[error("cancelled")]
     Cancelled,

@@ -199,7 +199,7 @@ def _measured(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
         ]
         raise RuntimeError(f"the guest ended too early: {one_line((telling or ['it said nothing'])[0])}")
     said = discipline((folder / "counters").read_text(), plan.qdisc.kind)
-    return _native.measure(
+    return _native.from_capture(
         cell.config,
         arrived=(folder / "arrived").read_bytes(),
         sent=(folder / "sent").read_bytes(),
