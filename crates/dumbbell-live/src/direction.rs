@@ -8,7 +8,7 @@ use crate::frames::Frames;
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::Packet;
-use dumbbell_core::tcp::receiver::ReceiverStats;
+use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::units::Time;
 use dumbbell_sim::bottleneck::Bottleneck;
 use foldhash::{HashMap, HashMapExt};

@@ -178,10 +178,16 @@ fn registry() -> String {
     dumbbell_sim::registry().to_string()
 }
 
-/// Version of the engine: that of the package and a hash of the engine's sources.
+/// Version of the engine: that of the package and a hash of the engine's code, without comments and tests.
 #[pyfunction]
 fn engine_version() -> String {
     format!("{}.{}", dumbbell_sim::ENGINE_VERSION, env!("DUMBBELL_ENGINE_SOURCES"))
+}
+
+/// Version of what `schedule` and `from_capture` do: a hash of their code, without comments and tests.
+#[pyfunction]
+fn measuring_version() -> &'static str {
+    env!("DUMBBELL_MEASURING_SOURCES")
 }
 
 /// Checks a canonical configuration without running it; ValueError with `key`, `found` and `allowed`.
@@ -271,6 +277,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Result>()?;
     module.add_function(wrap_pyfunction!(registry, module)?)?;
     module.add_function(wrap_pyfunction!(engine_version, module)?)?;
+    module.add_function(wrap_pyfunction!(measuring_version, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(link_schedule, module)?)?;
     module.add_function(wrap_pyfunction!(link_rate, module)?)?;

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::measure::Samples;
     use dumbbell_core::record::FlowCounters;
-    use dumbbell_core::tcp::receiver::ReceiverStats;
+    use dumbbell_core::tcp::stats::ReceiverStats;
 
     fn class(kind: ClassKind, cc: &str, rtt_ms: u64) -> Class {
         Class { kind, cc: cc.to_owned(), base_rtt: Time::from_millis(rtt_ms) }

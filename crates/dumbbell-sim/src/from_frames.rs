@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::table::Table;
     use dumbbell_core::record::FlowCounters;
-    use dumbbell_core::tcp::receiver::ReceiverStats;
+    use dumbbell_core::tcp::stats::ReceiverStats;
 
     fn flow(slot: u32, kind: u16, seconds: [u64; 2], packets: u64) -> Flow {
         let counters = FlowCounters { arrived: packets, departed: packets, ..FlowCounters::default() };

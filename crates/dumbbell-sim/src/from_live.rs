@@ -9,8 +9,7 @@ use crate::measure::{Backlog, FlowResult, Measures, Samples, Seen, SeenTcp};
 use crate::outcome::outcome;
 use crate::{transit, Outcome};
 use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
-use dumbbell_core::tcp::receiver::ReceiverStats;
-use dumbbell_core::tcp::sender::SenderStats;
+use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::Time;
 use std::sync::Arc;
 

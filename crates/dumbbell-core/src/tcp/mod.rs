@@ -20,6 +20,7 @@ pub mod recovery;
 mod reordering;
 pub mod scoreboard;
 pub mod sender;
+pub mod stats;
 #[cfg(test)]
 mod tests;
 mod timer;

@@ -12,6 +12,7 @@ use super::prr::Reduction;
 use super::rate::RateSampler;
 use super::reordering::Reordering;
 use super::scoreboard::{seg, Delivered, Scoreboard};
+use super::stats::SenderStats;
 use super::timer::RetransmissionTimer;
 pub use super::timer::Timer;
 use super::undo::Undo;
@@ -37,39 +38,6 @@ pub enum Phase {
     Established,
     /// Everything is acknowledged, or the flow was stopped and is silent.
     Done,
-}
-
-/// Counters of the sender. They only grow.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct SenderStats {
-    /// Data packets sent, retransmissions included.
-    pub sent: u64,
-    /// Packets without data sent: SYNs, the handshake's last.
-    pub bare: u64,
-    /// ACKs with ECE.
-    pub ece_acks: u64,
-    /// Retransmissions.
-    pub retransmissions: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
-    /// Tail-loss probes.
-    pub probes: u64,
-    /// Window reductions because of ECN.
-    pub ecn_reductions: u64,
-    /// Window reductions because of loss.
-    pub loss_reductions: u64,
-    /// Reductions that were undone.
-    pub undone: u64,
-}
-
-crate::counted_after!(SenderStats: sent, bare, ece_acks, retransmissions, timeouts, probes, ecn_reductions, loss_reductions, undone);
-
-impl SenderStats {
-    /// Packets sent in all.
-    pub fn sent_all(&self) -> u64 {
-        self.sent + self.bare
-    }
 }
 
 /// A sending TCP. What most ACKs touch comes first, here and in its parts: with thousands of senders they do not stay in the cache, and

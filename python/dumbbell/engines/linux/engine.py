@@ -45,8 +45,9 @@ class Engine:
 
     @property
     def version(self) -> str:
-        """Part of every run's key, beside its plan: kernel, guest program and mapping."""
-        ours = hashlib.blake2b(f"{guest.digest()} {VERSION}".encode(), digest_size=4).hexdigest()
+        """Part of every run's key, beside its plan: kernel, guest program, mapping, and what makes tables of captures."""
+        parts = f"{guest.code()} {VERSION} {_native.measuring_version()}"
+        ours = hashlib.blake2b(parts.encode(), digest_size=4).hexdigest()
         return f"linux-{self.kernel.release}+{self.kernel.digest[:8]}.{ours}"
 
     def plan_of(self, cell: Cell) -> str:
