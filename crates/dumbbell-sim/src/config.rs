@@ -368,9 +368,10 @@ impl RunConfig {
             Some(hosts) => HostParams::from_json(object(hosts, "hosts")?).map_err(|e| e.within("hosts"))?,
         };
 
-        let flows = read_all(root, "flows", MAX_FLOWS, read_flow)?;
+        let controls = hosts.profile.controls();
+        let flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls))?;
         let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value))?;
-        let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value)?, 1)))?;
+        let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls)?, 1)))?;
         if flows.is_empty() && udp.is_empty() && web.is_empty() {
             return Err(ParamError::new("flows", "nothing that sends", "one entry or more in flows, web or udp"));
         }
@@ -586,8 +587,23 @@ fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
     Ok(RateChange { at, rate })
 }
 
+/// The congestion control in `map`: what it does not set is as the hosts' profile has it, by name of the control in `of_profile`.
+fn read_control(map: &Map<String, Value>, of_profile: &Map<String, Value>) -> Result<Map<String, Value>, ParamError> {
+    let mut control = object(map.get("cc").unwrap_or(&Value::Null), "cc")?.clone();
+    if let Some(values) = of_profile.get(cc_name(&control)).and_then(Value::as_object) {
+        for (key, value) in values {
+            control.entry(key).or_insert_with(|| value.clone());
+        }
+    }
+    Ok(control)
+}
+
 /// A flow, which may share what it has in common with the `last` one, and how many there are of it.
-fn read_flow(value: &Value, last: Option<&FlowConfig>) -> Result<(FlowConfig, usize), ParamError> {
+fn read_flow(
+    value: &Value,
+    last: Option<&FlowConfig>,
+    of_profile: &Map<String, Value>,
+) -> Result<(FlowConfig, usize), ParamError> {
     let map = object(value, "flow")?;
     let params = FlowParams::from_json(&without(map, &["cc", "start", "count", "path", "ack_path"]))?;
     let count = read_count(map)?;
@@ -601,8 +617,8 @@ fn read_flow(value: &Value, last: Option<&FlowConfig>) -> Result<(FlowConfig, us
         }
     }
     let stages = last.map(|flow| &flow.stages).filter(|same| ***same == stages).cloned().unwrap_or_else(|| Arc::new(stages));
-    let cc = object(map.get("cc").unwrap_or(&Value::Null), "cc")?;
-    let cc = last.map(|flow| &flow.cc).filter(|same| ***same == *cc).cloned().unwrap_or_else(|| Arc::new(cc.clone()));
+    let cc = read_control(map, of_profile)?;
+    let cc = last.map(|flow| &flow.cc).filter(|same| ***same == cc).cloned().unwrap_or_else(|| Arc::new(cc));
     let start = read_start(map)?;
     if let Some(connect) = params.connect.filter(|&connect| connect > start.min) {
         return Err(ParamError::new("connect", connect, format!("up to start, {}", start.min)));
@@ -610,12 +626,12 @@ fn read_flow(value: &Value, last: Option<&FlowConfig>) -> Result<(FlowConfig, us
     Ok((FlowConfig { cc, start, stages, params }, count))
 }
 
-fn read_web(value: &Value) -> Result<WebConfig, ParamError> {
+fn read_web(value: &Value, of_profile: &Map<String, Value>) -> Result<WebConfig, ParamError> {
     let map = object(value, "web")?;
     let params = WebParams::from_json(&without(map, &["cc", "start", "path", "ack_path"]))?;
-    let cc = object(map.get("cc").unwrap_or(&Value::Null), "cc")?;
-    let chosen = Chosen::from_json(cc).map_err(|e| e.within("cc"))?;
-    Ok(WebConfig { cc_name: cc_name(cc).to_owned(), cc: chosen, start: read_start(map)?, stages: read_stages(map)?, params })
+    let cc = read_control(map, of_profile)?;
+    let chosen = Chosen::from_json(&cc).map_err(|e| e.within("cc"))?;
+    Ok(WebConfig { cc_name: cc_name(&cc).to_owned(), cc: chosen, start: read_start(map)?, stages: read_stages(map)?, params })
 }
 
 fn read_udp(value: &Value) -> Result<(UdpConfig, usize), ParamError> {

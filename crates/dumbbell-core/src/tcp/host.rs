@@ -335,8 +335,8 @@ impl Profile {
         self.differences().iter().filter(|row| row.cc.is_none()).map(|row| (row.key.into(), row.value.to_json())).collect()
     }
 
-    /// The same of congestion controls, by name.
-    fn controls(self) -> Map<String, Value> {
+    /// Parameters of congestion controls that differ from those on Linux 6.12: `{name: {key: value}}`.
+    pub fn controls(self) -> Map<String, Value> {
         let mut controls = Map::new();
         for row in self.differences() {
             if let Some(cc) = row.cc {
