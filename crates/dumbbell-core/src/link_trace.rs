@@ -12,8 +12,10 @@
 //! real one.
 
 use crate::packet::MTU_FRAME;
+#[cfg(feature = "config")]
 use crate::param::{Kind, ParamType};
 use crate::units::{Rate, Time};
+#[cfg(feature = "config")]
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -251,6 +253,7 @@ fn milliseconds(line: &[u8], number: u64) -> Result<u32, BadTrace> {
     }
 }
 
+#[cfg(feature = "config")]
 impl ParamType for LinkTrace {
     const KIND: Kind = Kind::LinkTrace;
 

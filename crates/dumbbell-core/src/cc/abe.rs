@@ -45,7 +45,7 @@ pub(super) fn check(abe: bool, beta_ecn: f64, default: f64) -> Result<(), ParamE
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::conn;
+    use super::super::driver::conn;
     use super::*;
 
     #[test]

@@ -35,7 +35,7 @@ use super::{CcContext, CongestionControl, Control, EcnUse, LossEvent, Model, Rat
 use crate::packet::Ecn;
 use crate::rng::Rng;
 use crate::units::Time;
-use filter::{MaxOfCycles, WindowedMax, MAX_CYCLES};
+use filter::{MaxOfCycles, WindowedMax};
 
 /// Name in experiment files.
 pub const NAME: &str = "bbr-draft";
@@ -87,7 +87,7 @@ crate::params! {
         /// Least time in ProbeRTT with little in flight.
         probe_rtt_duration: Time = Time::from_millis(200), unit "", range Time::ZERO, Time::from_secs(60), source "ProbeRTTDuration, section 2.16.2";
         /// Cycles of ProbeBW over which the largest bandwidth is kept.
-        max_bw_filter_len: u32 = 2, unit "cycles", range 1u32, MAX_CYCLES, source "MaxBwFilterLen, section 2.11";
+        max_bw_filter_len: u32 = 2, unit "cycles", range 1u32, filter::MAX_CYCLES, source "MaxBwFilterLen, section 2.11";
         /// Rounds over which the largest aggregation of ACKs is kept; one in Startup.
         extra_acked_filter_len: u32 = 10, unit "rounds", range 1u32, 1_000u32, source "ExtraAckedFilterLen, section 2.12";
         /// Least time between probes for bandwidth.

@@ -3,19 +3,20 @@
 //! One algorithm is one file. To add one: write the file, add one line to `congestion_controls!` below. The hooks are
 //! those of Linux's `tcp_congestion_ops`, so that an algorithm sees what it sees in the kernel, in the same order.
 
+#[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use conn::{CaEvent, CaState, Congestion, Conn};
 pub use interface::{AckEvent, CcContext, Control, Echo, EcnUse, LossEvent, Model, RateSample};
+#[cfg(feature = "config")]
 use serde_json::{Map, Value};
 
 pub mod abe;
 pub mod bbr;
 pub mod conn;
+pub mod driver;
 pub mod hystart;
 pub mod interface;
 mod sce;
-#[cfg(test)]
-pub(crate) mod testing;
 
 /// A congestion control. All windows are in segments.
 pub trait CongestionControl {
@@ -109,6 +110,7 @@ macro_rules! congestion_controls {
         )* }
 
         /// Every registered congestion control, described.
+        #[cfg(feature = "config")]
         #[allow(clippy::vec_init_then_push)] // a line of the registry may be there in tests only
         pub fn specs() -> Vec<AlgorithmSpec> {
             let mut specs = Vec::new();
@@ -132,6 +134,7 @@ macro_rules! congestion_controls {
             ///
             /// # Errors
             /// An unknown name, key or value.
+            #[cfg(feature = "config")]
             pub fn from_json(config: &Map<String, Value>) -> Result<Chosen, ParamError> {
                 let name = config.get("name").and_then(Value::as_str).unwrap_or("");
                 match name {
@@ -154,6 +157,7 @@ macro_rules! congestion_controls {
         ///
         /// # Errors
         /// An unknown name, key or value.
+        #[cfg(feature = "config")]
         pub fn build(config: &Map<String, Value>, context: &CcContext) -> Result<AnyCc, ParamError> {
             Chosen::from_json(config).map(|chosen| chosen.build(context))
         }
@@ -299,7 +303,7 @@ pub fn additive_increase(conn: &mut Conn, interval: u32, acked: u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::testing::conn;
+    use super::driver::conn;
     use super::*;
 
     #[test]

@@ -28,6 +28,7 @@ use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, Echo, EcnUse, RateSample};
 use crate::packet::Ecn;
 use crate::units::Time;
+#[cfg(feature = "config")]
 use serde_json::{Map, Value};
 
 /// Name in experiment files.
@@ -95,6 +96,7 @@ crate::params! {
     } over Params::of_version;
 }
 
+#[cfg(feature = "config")]
 impl Params {
     /// The defaults of the version that `map` names.
     fn of_version(map: &Map<String, Value>) -> Result<Params, crate::param::ParamError> {

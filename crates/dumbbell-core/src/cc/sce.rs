@@ -283,7 +283,7 @@ impl Sce {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::conn;
+    use super::super::driver::conn;
     use super::*;
 
     fn sce(edit: impl FnOnce(&mut Config)) -> Sce {

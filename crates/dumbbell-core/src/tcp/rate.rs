@@ -188,7 +188,7 @@ impl RateSampler {
 mod tests {
     use super::super::scoreboard::{Delivered, Scoreboard};
     use super::*;
-    use crate::cc::testing::conn;
+    use crate::cc::driver::conn;
     use crate::units::Time;
 
     /// A sender whose handshake took 20001 us: nothing is in flight, the SYN counts as delivered.

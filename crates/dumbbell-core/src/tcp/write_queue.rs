@@ -381,7 +381,7 @@ impl WriteQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::testing::conn;
+    use crate::cc::driver::conn;
 
     #[test]
     fn payloads_that_change_are_summed_up_exactly() {
