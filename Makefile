@@ -20,6 +20,8 @@
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
 # make killed  kills 20 runs on each engine at random moments: nothing is left, and the sweep goes on
 # make lint   rustfmt, clippy, ruff, mypy; do the fuzz targets compile
+# make features  the crate dumbbell-core with each of its features alone
+# make package  what publishing needs: crates packaged and built from their packages, documentation without warnings, features, stubs, oldest Rust
 # make wheel  the package as a wheel in target/wheels, with experiments and references in it
 # make wheel-test  installs that wheel in a fresh environment and runs its commands in an empty folder
 # make bench  packets a second of the engine, appended to benches/history.csv
@@ -35,6 +37,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+OLDEST_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: demo agree agree-live validation linux sce sce-questions abe l4s l4s-questions l4s-classic csaqm bbr bbr-traces check-bbr reference docs build test fuzz lint wheel wheel-test bench clean tools nightly
@@ -171,6 +174,22 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff check --quiet python tests studies website
 	$(BIN)/ruff format --check --quiet python tests studies website
 	$(BIN)/mypy
+
+.PHONY: features stubs package
+features: | tools
+	@for features in '' config cake; do echo "dumbbell-core with the features: $${features:-none}"; \
+		cargo clippy --quiet -p dumbbell-core --lib --no-default-features --features "$$features" -- -D warnings || exit 1; done
+
+stubs: $(STAMPS)/native $(STAMPS)/dev
+	MYPYPATH=python $(BIN)/python -m mypy.stubtest dumbbell._native --mypy-config-file pyproject.toml
+
+# the crates build from each other's packages; nothing may be uncommitted
+package: features stubs
+	cargo package --quiet --workspace
+	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --workspace --no-deps
+	@if cargo +$(OLDEST_RUST) --version >/dev/null 2>&1; then echo "cargo check with Rust $(OLDEST_RUST)"; \
+		cargo +$(OLDEST_RUST) check --quiet --workspace --target-dir target/oldest-rust; \
+	else echo "Rust $(OLDEST_RUST) is not there, so it is not checked: rustup toolchain install $(OLDEST_RUST) --profile minimal"; fi
 
 # The name of the wheel says which glibc it needs: 2.17 if zig is there (pip install ziglang), otherwise one as new as this machine's.
 wheel: $(STAMPS)/requirements | tools

@@ -22,3 +22,7 @@ pub mod slots;
 pub mod tcp;
 pub mod traffic;
 pub mod units;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,6 +1,6 @@
 //! A link whose capacity comes from a trace: when it may send, and how much.
 //!
-//! A trace is a text in mahimahi's format: one whole number of milliseconds a line, never less than the one before. Each line is an
+//! A trace is a text in mahimahi's format: one whole number of milliseconds per line, never less than the one before. Each line is an
 //! opportunity to send one full frame at that time. The trace begins anew at the time of its last line, for ever. An opportunity carries
 //! bytes, not packets: several small packets may share it, and a packet may take parts of several. What nobody uses is lost.
 //!
@@ -46,7 +46,7 @@ fn bad<T>(found: impl Into<String>, allowed: impl Into<String>) -> Result<T, Bad
 /// All opportunities of one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Moment {
-    /// Since the beginning of the trace.
+    /// Since the start of the trace.
     at_ms: u32,
     /// Opportunities up to this instant, its own included.
     through: u32,
@@ -71,7 +71,7 @@ impl LinkTrace {
     /// Reads a trace called `name`. Lines may end as on Windows, numbers may have blanks around them, and empty lines may follow the last.
     ///
     /// # Errors
-    /// A line that is no whole number of milliseconds up to [`MAX_MS`], or less than the one before; no lines, or more than
+    /// A line that is not a whole number of milliseconds up to [`MAX_MS`], or less than the one before; no lines, or more than
     /// [`MAX_LINES`]; none after 0; a mean rate that no bottleneck may have.
     pub fn parse(name: &str, text: &[u8]) -> Result<LinkTrace, BadTrace> {
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);

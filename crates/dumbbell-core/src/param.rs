@@ -113,7 +113,7 @@ macro_rules! params {
                 let specs = $name::specs();
                 let mut specs = specs.iter();
                 $(
-                    let spec = specs.next().expect("one specification a field");
+                    let spec = specs.next().expect("one specification per field");
                     if key == spec.name {
                         self.$field = $crate::param::read_field(spec, value)?;
                         return Ok(());
@@ -133,7 +133,7 @@ macro_rules! params {
                 let mut params = $crate::params!(@base $name, map $(, $base)?);
                 let mut specs = specs.iter();
                 $(
-                    let spec = specs.next().expect("one specification a field");
+                    let spec = specs.next().expect("one specification per field");
                     if let Some(value) = map.get(stringify!($field)) {
                         params.$field = $crate::param::read_field(spec, value)?;
                     }

@@ -24,7 +24,7 @@ impl Log for Dropped {
     }
 }
 
-/// A queue discipline and its link, of which [`Dropped`] hears.
+/// A queue discipline and its link, which reports to [`Dropped`].
 pub type Queue<A> = Bottleneck<A, Dropped>;
 
 /// What a direction does with the frames of a flow.

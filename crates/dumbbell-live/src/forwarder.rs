@@ -47,7 +47,7 @@ impl<A: Aqm> Watch<A> for () {
 struct Patience(Time);
 
 impl Patience {
-    /// It did not sleep: what it learnt fades by 1 ns a round, since without a sleep it learns nothing new. A round takes about 1 us.
+    /// It did not sleep: what it learnt fades by 1 ns per round, since without a sleep it learns nothing new. A round takes about 1 us.
     fn stayed_awake(&mut self) {
         self.0 = Time(self.0 .0 - 1).max(SPIN[0]);
     }

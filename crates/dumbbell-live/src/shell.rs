@@ -46,7 +46,7 @@ const END_PATIENCE: Duration = Duration::from_secs(2);
 /// Base RTT of a path that no flow describes: the default of `flows.base_rtt`.
 const BASE_RTT: Time = Time::from_millis(20);
 
-/// What is to be carried out, beside the command.
+/// What to do, except for the command.
 #[derive(Debug, Default)]
 pub struct Job {
     /// Canonical JSON of the bottleneck in each direction, in the order of [`DIRECTIONS`].
@@ -87,7 +87,7 @@ fn usable(config: &RunConfig) -> Result<(), ParamError> {
     }
 }
 
-/// The base RTT of the path: that of the first flow, or else of the first process of short flows.
+/// The base RTT of the path: the first flow's, or else the first `[[web]]`'s.
 fn base_rtt(config: &RunConfig) -> Time {
     let of_web = || config.web.first().map(|web| web.params.base_rtt);
     config.flows.first().map(|flow| flow.params.base_rtt).or_else(of_web).unwrap_or(BASE_RTT)
@@ -317,7 +317,7 @@ fn alike<A: Aqm + 'static>(any: AnyAqm, _like: &A) -> Option<A> {
     boxed.downcast::<A>().ok().map(|aqm| *aqm)
 }
 
-/// How a program ended of which `news` come, if it did.
+/// Exit status of the program behind `news`, if it has ended.
 fn ended_early(news: &Receiver<News>) -> Option<std::io::Result<i32>> {
     match news.try_iter().last() {
         Some(News::Ended(status)) => Some(Ok(status_of(status))),

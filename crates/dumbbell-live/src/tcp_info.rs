@@ -23,7 +23,7 @@ impl TcpInfo {
     /// Of a socket, now.
     ///
     /// # Errors
-    /// It is no TCP socket.
+    /// It is not a TCP socket.
     pub fn of(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         let mut bytes = [0_u8; ROOM];
         let mut length = ROOM as libc::socklen_t;

@@ -99,15 +99,15 @@ impl Result {
 
     /// What `to_bytes` was called on.
     #[staticmethod]
-    fn from_bytes(bytes: &[u8]) -> PyResult<Result> {
+    fn from_bytes(data: &[u8]) -> PyResult<Result> {
         let (summary, tables, hash): (String, Tables, String) =
-            postcard::from_bytes(bytes).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            postcard::from_bytes(data).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let summary = serde_json::from_str(&summary).map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(Result(Outcome { summary, tables, hash }))
     }
 }
 
-/// Rows of a table, the number of the run that each is of, and columns: name, type, buffers as in Arrow.
+/// A table: for each row the number of its run, and columns: name, type, buffers as in Arrow.
 type Rows<'py> = (Bound<'py, PyBytes>, Vec<(String, &'static str, Vec<Bound<'py, PyBytes>>)>);
 
 /// What all of `results` measured, table by table; `runs` holds their summaries and hashes, one row each.
@@ -178,7 +178,7 @@ fn registry() -> String {
     dumbbell_sim::registry().to_string()
 }
 
-/// Version of the engine: that of the package and a hash of the engine's code, without comments and tests.
+/// Version of the engine: the package's version and a hash of the engine's code, without comments and tests.
 #[pyfunction]
 fn engine_version() -> String {
     format!("{}.{}", dumbbell_sim::ENGINE_VERSION, env!("DUMBBELL_ENGINE_SOURCES"))
@@ -230,7 +230,7 @@ fn link_rate(schedule: &str) -> PyResult<u64> {
     LinkTrace::from_schedule("", schedule).map(|trace| trace.mean_rate().bits()).map_err(trace_error)
 }
 
-/// When everything of a canonical configuration begins, drawn from its seed, as JSON: `{"flows": [ns], "udp": [ns], "web": [[process, ns, bytes]]}`.
+/// When everything in a canonical configuration starts, drawn from its seed, as JSON: `{"flows": [ns], "udp": [ns], "web": [[process, ns, bytes]]}`.
 ///
 /// Raises ValueError (with `key`, `found` and `allowed`) on a bad configuration.
 #[pyfunction]
@@ -239,7 +239,7 @@ fn schedule(config: &str) -> PyResult<String> {
     Ok(Schedule::new(&config).to_json().to_string())
 }
 
-/// What a run on another engine measured, from what was captured there; the formats are those of `dumbbell_sim::from_capture`.
+/// What a run on another engine measured, from captures; `dumbbell_sim::from_capture` describes the formats.
 ///
 /// `started` is the clock of the captures when the run began, ns; `counters` those of the queue discipline, by name. Raises ValueError on a bad
 /// configuration, RuntimeError if the captures do not fit together.

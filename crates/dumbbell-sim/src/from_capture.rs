@@ -343,7 +343,7 @@ impl Replay<'_> {
         Seen { payload: self.payload(number, time), tcp }
     }
 
-    /// What was counted of flow `number` when its sender gave `sample`, whose measured time lies at `now` on the queue's clock.
+    /// What was counted of flow `number` when its sender gave `sample`; on the queue's clock that is `now`.
     fn result(&self, number: usize, sample: Option<&Sample>, now: Time) -> FlowResult {
         let (_, ahead) = self.of(number);
         let start = self.flagged(number, sampled::START).map_or(now, |one| one.time + ahead);

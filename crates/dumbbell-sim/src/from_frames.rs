@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Kinds of traffic, each a class of its own; a flow is of one of them, by number.
 pub const KINDS: [&str; 3] = ["tcp", "udp", "other"];
 
-/// Columns of `flows` and `classes` and figures of `runs` that are not in the tables of such a run, beside those of one-way delays.
+/// Columns of `flows` and `classes` and figures of `runs` that such a run does not have; one-way delays are left out too.
 pub const LEFT_OUT: [&str; 24] = [
     "acks",
     "completion_s",
@@ -45,7 +45,7 @@ pub const LEFT_OUT: [&str; 24] = [
     "window_ratio",
 ];
 
-/// Most rows of the series of flows: 100 flows for 3 h at one point a second. The series of the queue goes on.
+/// Most rows of the series of flows: 100 flows for 3 h at one point per second. The series of the queue goes on.
 const MOST_ROWS: usize = 1_000_000;
 
 /// A flow in one direction.
@@ -79,7 +79,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Of a run over the bottleneck of `config`, whose traffic is not looked at, on a path of `base_rtt`.
+    /// For a run over the bottleneck of `config` on a path of `base_rtt`; the traffic in `config` does not matter.
     pub fn new(config: &RunConfig, base_rtt: Time) -> Recorder {
         let mut config = config.clone();
         config.flows.clear();

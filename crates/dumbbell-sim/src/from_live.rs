@@ -13,7 +13,7 @@ use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::Time;
 use std::sync::Arc;
 
-/// Columns of `flows` that are not in the tables of such a run, beside those of one-way delays.
+/// Columns of `flows` that such a run does not have; columns of one-way delays are left out too.
 pub const LEFT_OUT: [&str; 5] = ["probes", "ecn_reductions", "loss_reductions", "undone_reductions", "duplicates"];
 
 /// What a TCP sender said of itself (TCP_INFO, linux/tcp.h).

@@ -220,3 +220,7 @@ pub fn run(config: &Value, cancel: &AtomicBool, progress: &AtomicU64) -> Result<
     progress.store(sim.duration.0, Ordering::Relaxed);
     sim.finish()
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

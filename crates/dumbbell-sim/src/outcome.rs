@@ -15,19 +15,19 @@ use serde_json::{json, Value};
 /// What a run measured, as columns.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tables {
-    /// One row a flow or source of UDP that is listed.
+    /// One row per flow or source of UDP that is listed.
     pub flows: Table,
-    /// One row a class of traffic.
+    /// One row per class of traffic.
     pub classes: Table,
-    /// One row a listed flow and interval.
+    /// One row per listed flow and interval.
     pub series: Table,
-    /// One row an interval.
+    /// One row per interval.
     pub queue_series: Table,
-    /// Histogram of the time in queue, one row a class and bin.
+    /// Histogram of the time in queue, one row per class and bin.
     pub sojourn: Table,
-    /// Histogram of the RTT samples of listed TCP flows, one row a class and bin.
+    /// Histogram of the RTT samples of listed TCP flows, one row per class and bin.
     pub rtt: Table,
-    /// One row a short flow.
+    /// One row per short flow.
     pub short_flows: Table,
     /// Short flows by class and size.
     pub slowdowns: Table,
@@ -125,7 +125,7 @@ impl Digest {
     }
 }
 
-/// Quantiles of the time in queue, one row a class, and its histogram, one row a class and bin.
+/// Quantiles of the time in queue, one row per class, and its histogram, one row per class and bin.
 fn sojourn_by_class(queue: &QueueResult) -> (Table, Table) {
     let of_classes = || (0_u64..).zip(&queue.sojourn);
     let quantile = |q: f64| Column::F64(of_classes().map(|(_, of_class)| ms(of_class.quantile(q))).collect());
@@ -143,7 +143,7 @@ fn sojourn_by_class(queue: &QueueResult) -> (Table, Table) {
     (quantiles, bins_by_class(queue.sojourn.iter().map(Histogram::buckets), "packets"))
 }
 
-/// Histograms, one for each class in order, with one row a class and bin that is not empty; `counted` is what is in a bin.
+/// Histograms, one for each class in order, with one row per class and bin that is not empty; `counted` is what is in a bin.
 fn bins_by_class<B: Iterator<Item = (Time, u64)>>(of_classes: impl Iterator<Item = B>, counted: &str) -> Table {
     let bins: Vec<_> = (0_u64..).zip(of_classes).flat_map(|(class, bins)| bins.map(move |bin| (class, bin))).collect();
     Table::new(vec![
@@ -204,7 +204,7 @@ fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], events: u64
     summary
 }
 
-/// One row a listed flow or source of UDP.
+/// One row per listed flow or source of UDP.
 fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, goodput: &[f64]) -> Table {
     let total: f64 = goodput.iter().sum();
     let count = results.len();

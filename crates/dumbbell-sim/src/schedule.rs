@@ -5,7 +5,7 @@ use crate::engine::web::WebProcess;
 use dumbbell_core::units::Time;
 use serde_json::{json, Value};
 
-/// When everything in a run begins, drawn from its seed.
+/// When everything in a run starts, drawn from its seed.
 pub struct Schedule {
     /// Starts of `[[flows]]`, on their own clocks.
     pub flows: Vec<Time>,

@@ -141,7 +141,7 @@ macro_rules! aqms {
             }
         }
 
-        /// Runs `$body` with `$aqm` bound to the concrete queue inside: one dispatch a run, none a packet.
+        /// Runs `$body` with `$aqm` bound to the concrete queue inside: one dispatch per run, none per packet.
         #[macro_export]
         macro_rules! with_aqm {
             ($any:expr, $aqm:ident => $body:expr) => {

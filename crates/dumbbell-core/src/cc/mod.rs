@@ -36,15 +36,15 @@ pub trait CongestionControl {
     /// The connection is established.
     fn init(&mut self, _conn: &mut Conn) {}
 
-    /// An ACK has arrived, and nothing of what follows from it but the clean-up of the scoreboard is done; before that with
-    /// [`early_ack_event`](crate::tcp::host::HostParams::early_ack_event).
+    /// Called for every ACK, after the scoreboard is updated and before the congestion machine runs. With
+    /// [`early_ack_event`](crate::tcp::host::HostParams::early_ack_event): before the update.
     fn in_ack_event(&mut self, _conn: &mut Conn, _ack: &AckEvent) {}
 
-    /// New slow-start threshold after `cause`; called once a congestion episode, before `cwnd` falls.
+    /// New slow-start threshold after `cause`; called once per congestion episode, before `cwnd` falls.
     fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32;
 
-    /// A loss was found in a window whose CE mark was answered already: the slow-start threshold that the loss asks for, from
-    /// [`Conn::prior_cwnd`]. `None` if both are answered alike.
+    /// A loss was found in a window that a CE mark has already reduced: returns the slow-start threshold for the loss, computed from
+    /// [`Conn::prior_cwnd`]. `None` if both get the same answer.
     fn loss_after_ecn(&self, _conn: &Conn) -> Option<u32> {
         None
     }
@@ -60,7 +60,7 @@ pub trait CongestionControl {
     /// answers the losses of an ACK. Linux `skb_marked_lost`.
     fn on_loss(&mut self, _conn: &mut Conn, _loss: &LossEvent) {}
 
-    /// Segments of the smallest burst that segmentation offload is given. Linux `min_tso_segs`; sysctl `tcp_min_tso_segs` = 2.
+    /// Size of the smallest burst handed to segmentation offload, segments. Linux `min_tso_segs`; sysctl `tcp_min_tso_segs` = 2.
     fn min_burst(&self, _conn: &Conn) -> u32 {
         2
     }
@@ -70,7 +70,7 @@ pub trait CongestionControl {
         None
     }
 
-    /// `pkts` segments were newly acknowledged; `rtt_us` is the sample of the newest of them, if it gives one.
+    /// `pkts` segments were newly acknowledged; `rtt_us` is the RTT sample of the newest one, if there is one.
     fn pkts_acked(&mut self, _conn: &mut Conn, _pkts: u32, _rtt_us: Option<u32>) {}
 
     /// Something happened to the window from outside.
@@ -121,7 +121,7 @@ macro_rules! congestion_controls {
             specs
         }
 
-        /// A congestion control with its parameters, of which any number of connections can have one.
+        /// A congestion control with its parameters, from which any number of connections can be given one.
         #[derive(Clone, Debug)]
         pub enum Chosen { $(
             $(#[$meta])*

@@ -72,7 +72,7 @@ choice! {
 choice! {
     /// Who is paced.
     pub enum Pacing {
-        /// Flows whose congestion control asks for it.
+        /// Flows with a congestion control that asks for it.
         Cc = "cc",
         /// Every flow, as under the fq queue discipline.
         Fq = "fq",
@@ -102,7 +102,7 @@ choice! {
 params! {
     /// What both ends' TCP does.
     pub struct HostParams {
-        /// Kernel whose behaviour the other switches follow where they are not set.
+        /// Kernel that sets the switches which are not set themselves, and parameters of congestion controls.
         profile: Profile = Profile::Linux612, unit "", source "tables in tcp/host.rs";
         /// Ask for and accept ECN.
         ecn: bool = true, unit "", source "sysctl tcp_ecn = 1 on both ends";
@@ -130,7 +130,7 @@ params! {
         receive_buffer: u64 = 6_291_456, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_rmem[2]";
         /// Bursts grow as the path gets shorter than 16 ms.
         tso_rtt: bool = true, unit "", source "sysctl tcp_tso_rtt_log, Linux since 5.18; false for older kernels";
-        /// The sender waits for a larger burst only if the next ACK is due within 1 ms, and not whenever half a round trip has passed.
+        /// The sender defers a burst only if the next ACK is due within 1 ms, instead of whenever half a round trip has passed.
         tso_defer_near: bool = true, unit "", source "tcp_tso_should_defer, Linux 6.12.117 and 6.1.192; false for older kernels, since 4.20";
         /// A burst goes on into the next socket buffer, and does not end with the one that it began in.
         burst_across_buffers: bool = true, unit "", source "tcp_grow_skb, Linux since 6.10; false for older kernels";
@@ -148,7 +148,7 @@ params! {
         ack_push: bool = true, unit "", source "Linux since 6.6 and in 6.1.192 (tcp_measure_rcv_mss); false for older kernels";
         /// The congestion control hears of an ACK before the scoreboard is cleaned, and not after.
         early_ack_event: bool = false, unit "", source "tcp_ack: in_ack_event after tcp_clean_rtx_queue, Linux 6.12.117 and 6.1.192; true for older kernels";
-        /// The receiver offers the share of its buffer that is payload, and not half of it.
+        /// The receiver offers the fraction of its buffer that holds payload, instead of half.
         window_by_payload: bool = true, unit "", source "scaling_ratio in tcp_win_from_space, Linux since 6.6; false for older kernels (sysctl tcp_adv_win_scale = 1)";
         /// The receiver takes no round trip of 0 ms from timestamps, instead of 1 ms.
         receiver_rtt_not_zero: bool = true, unit "", source "tcp_rcv_rtt_measure_ts, Linux 6.12; false for older kernels";

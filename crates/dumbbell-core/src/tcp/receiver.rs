@@ -78,7 +78,7 @@ pub struct Receiver {
     ce_pending: u8,
     /// Codepoint of the last packet.
     last_ecn: Ecn,
-    /// Bytes of a frame beside the payload.
+    /// Bytes of a frame in addition to the payload.
     headers: u16,
     /// Longest delay of an ACK.
     delay_max_ms: u32,
@@ -173,7 +173,7 @@ impl Receiver {
         self.delack_at.min(self.compressed_at)
     }
 
-    /// Bytes of memory beside the struct itself.
+    /// Bytes of memory in addition to the struct itself.
     pub fn heap_bytes(&self) -> usize {
         (self.out_of_order.capacity() + self.recent.capacity()) * std::mem::size_of::<Block>()
     }

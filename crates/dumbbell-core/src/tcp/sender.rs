@@ -70,7 +70,7 @@ pub struct Sender {
     pub(super) window_end: u64,
     /// When data last left, sent again or not; at first the handshake's ACK.
     pub(super) last_sent: Time,
-    /// The use of the window is judged anew when this segment is acknowledged.
+    /// When this segment is acknowledged, it is decided again whether the window is in full use.
     pub(super) cwnd_usage_seq: u64,
     pub(super) queue: WriteQueue,
     pub(super) reordering: Reordering,
@@ -254,7 +254,7 @@ impl Sender {
         self.timer.not_before().min(self.pacer.timer()).min(self.queue.wakes_at)
     }
 
-    /// Bytes of memory beside the struct itself.
+    /// Bytes of memory in addition to the struct itself.
     pub fn heap_bytes(&self) -> usize {
         let samples = self.rtt_samples.as_ref().map_or(0, CompactHistogram::heap_bytes);
         self.board.heap_bytes() + self.queue.heap_bytes() + self.rate.as_ref().map_or(0, |rate| rate.heap_bytes()) + samples

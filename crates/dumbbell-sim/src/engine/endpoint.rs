@@ -184,7 +184,7 @@ impl Endpoint {
         }
     }
 
-    /// The delays of UDP so far; those of later packets are no concern of anybody.
+    /// Takes the delays of UDP so far; later packets are not measured.
     pub fn take_transit(&mut self) -> Option<Box<Transit>> {
         match &mut self.transport {
             Transport::Udp(udp) => Some(Box::new(std::mem::take(&mut udp.transit))),

@@ -23,7 +23,7 @@ fn bbr() -> (State, Conn) {
     with(json!({}))
 }
 
-/// In `phase`, with an estimate of 1000 segments a second and 20 ms: a BDP of 20 segments, all in flight under a window of 40.
+/// In `phase`, with an estimate of 1000 segments per second and 20 ms: a BDP of 20 segments, all in flight under a window of 40.
 fn at(phase: Phase) -> (State, Conn) {
     let (mut state, mut conn) = bbr();
     state.max_bw = state.max_bw_filter.update(1_000.0);
