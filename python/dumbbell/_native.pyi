@@ -1,11 +1,11 @@
 from typing import Literal, Self, final
 
 __all__ = [
+    "SHELL_ADDRESSES",
     "Cancel",
     "Interrupted",
     "Progress",
     "Result",
-    "SHELL_ADDRESSES",
     "Shell",
     "adopt_descendants",
     "check",

@@ -67,7 +67,7 @@ pub struct Effort {
     /// Of these, rounds in which it slept.
     pub sleeps: u64,
     /// Time of rounds in which there was nothing to do, without the sleeps: the thread spun. A round that took longer than
-    /// [`LONGEST_IDLE`] was interrupted and does not count.
+    /// `LONGEST_IDLE` was interrupted and does not count.
     pub idle: Time,
     /// Tries to send after which the kernel had taken nothing.
     pub refused_sends: u64,

@@ -63,7 +63,7 @@ fn a_profile_in_a_run_is_what_the_registry_says_of_it() {
 fn controls_of(profile: &str, control: &Value) -> [Map<String, Value>; 2] {
     let config = json!({"bottleneck": {"aqm": {"name": "pfifo"}}, "hosts": {"profile": profile},
         "flows": [{"cc": control}, {"cc": control}]});
-    let of_flow = |config: &Value| (*RunConfig::from_json(config).expect("a valid configuration").flows[1].cc).clone();
+    let of_flow = |run: &Value| (*RunConfig::from_json(run).expect("a valid configuration").flows[1].cc).clone();
     let mut web = config.clone();
     web["web"] = json!([{"cc": control}]);
     let short = RunConfig::from_json(&web).expect("a valid configuration").web[0].cc.clone();
@@ -89,7 +89,7 @@ fn a_profile_sets_parameters_of_congestion_controls() {
             for key in values.keys() {
                 set += 1;
                 let specs = spec["params"].as_array().expect("a list");
-                let default = &specs.iter().find(|spec| spec["name"] == json!(key)).expect("a parameter")["default"];
+                let default = &specs.iter().find(|one| one["name"] == json!(key)).expect("a parameter")["default"];
                 assert_ne!(*default, values[key], "{name} {control} {key}");
                 let mut but = written.clone();
                 but.insert(key.clone(), default.clone());

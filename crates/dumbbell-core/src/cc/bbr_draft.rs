@@ -1,7 +1,7 @@
 //! BBR as the IETF's draft has it, which calls it version 3.
 //!
 //! Specification: draft-ietf-ccwg-bbr at 4ce5e87 (2026-08-03). Sections here are the draft's, and so are names, in snake case. The parts follow it as well:
-//! [`states`] is sections 5.3 and 5.4, [`path`] 5.5, [`output`] 5.6; this file has 2 (parameters and state) and 5.2 (what happens when). Linux's BBRv3 is another
+//! `states` is sections 5.3 and 5.4, `path` 5.5, `output` 5.6; this file has 2 (parameters and state) and 5.2 (what happens when). Linux's BBRv3 is another
 //! algorithm in many places: see `bbr3`.
 //!
 //! What the draft leaves open, and what is done:
