@@ -23,6 +23,7 @@
 # make features  the crate dumbbell-core with each of its features alone
 # make package  what publishing needs: crates packaged and built from their packages, documentation without warnings, features, stubs, oldest Rust
 # make wheel  the package as a wheel in target/wheels, with experiments and references in it
+# make sdist  the sources as a package for pip, in target/wheels
 # make wheel-test  installs that wheel in a fresh environment and runs its commands in an empty folder
 # make bench  packets a second of the engine, appended to benches/history.csv
 #
@@ -165,7 +166,7 @@ nightly: tools
 $(CARGO_FUZZ): | tools
 	cargo install --quiet --root target/tools cargo-fuzz
 
-lint: $(STAMPS)/dev
+lint: $(STAMPS)/dev features
 	rustfmt --check --edition 2021 $$(find crates benches fuzz/src fuzz/fuzz_targets -name '*.rs')
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	@if command -v c++ >/dev/null; then echo "cargo check of the fuzz targets"; \
@@ -191,10 +192,13 @@ package: features stubs
 		cargo +$(OLDEST_RUST) check --quiet --workspace --target-dir target/oldest-rust; \
 	else echo "Rust $(OLDEST_RUST) is not there, so it is not checked: rustup toolchain install $(OLDEST_RUST) --profile minimal"; fi
 
-# The name of the wheel says which glibc it needs: 2.17 if zig is there (pip install ziglang), otherwise one as new as this machine's.
+# The name of the wheel says which glibc it needs: 2.17 with zig, which is installed if need be, otherwise one as new as this machine's.
+ZIG := 0.15.2
 wheel: $(STAMPS)/requirements | tools
 	@rm -f target/wheels/dumbbell-*.whl
-	@if command -v zig >/dev/null || $(BIN)/python -c 'import ziglang' 2>/dev/null; then zig='--zig --compatibility manylinux2014'; \
+	@if [ "$$(uname -s)" != Linux ]; then zig=; \
+	elif command -v zig >/dev/null || $(BIN)/python -c 'import ziglang' 2>/dev/null || $(BIN)/python -m pip install --quiet 'ziglang==$(ZIG)'; then \
+		zig='--zig --compatibility manylinux2014'; \
 	else zig=; echo 'zig not found: the wheel needs a glibc as new as here'; fi; \
 	PATH="$(abspath $(BIN)):$$PATH" maturin build --release --strip --out target/wheels $$zig
 
@@ -207,6 +211,11 @@ wheel-test: wheel
 		&& dumbbell run sce/one-flow-reno-cubic \
 		&& dumbbell draft sce results.duckdb | grep '^## 5.1.1' \
 		&& echo 'the wheel works in an empty folder'
+
+# The sources as a package for pip, which builds them where Rust is. Nothing may be uncommitted that it is to have.
+.PHONY: sdist
+sdist: $(STAMPS)/requirements
+	$(BIN)/maturin sdist --out target/wheels
 
 # BENCH_HISTORY= keeps no history
 BENCH_HISTORY := $(shell git describe --always --dirty 2>/dev/null)

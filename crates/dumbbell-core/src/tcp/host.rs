@@ -103,7 +103,7 @@ params! {
     /// What both ends' TCP does.
     pub struct HostParams {
         /// Kernel that sets the switches which are not set themselves, and parameters of congestion controls.
-        profile: Profile = Profile::Linux612, unit "", source "tables in tcp/host.rs";
+        profile: Profile = Profile::Linux612, unit "", source "tables in tcp/host/profiles.rs";
         /// Ask for and accept ECN.
         ecn: bool = true, unit "", source "sysctl tcp_ecn = 1 on both ends";
         /// Acknowledge every second full segment instead of each.
