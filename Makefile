@@ -16,7 +16,10 @@
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
 # make killed  kills 20 runs on each engine at random moments: nothing is left, and the sweep goes on
 # make lint   rustfmt, clippy, ruff, mypy; do the fuzz targets compile
+# make features  the crate dumbbell-core with each of its features alone
+# make package  what publishing needs: crates packaged and built from their packages, documentation without warnings, features, stubs, oldest Rust
 # make wheel  the package as a wheel in target/wheels, with experiments and references in it
+# make sdist  the sources as a package for pip, in target/wheels
 # make wheel-test  installs that wheel in a fresh environment and runs its commands in an empty folder
 # make bench  packets a second of the engine, appended to benches/history.csv
 #
@@ -31,6 +34,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+OLDEST_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: demo agree agree-live validation linux sce abe dualpi2 dualpi2-versions l4s-classic coexistence bbr bbr-traces check-bbr csaqm l4s l4s-questions sce-questions reference docs build test fuzz lint wheel wheel-test bench clean tools nightly
@@ -142,7 +146,7 @@ nightly: tools
 $(CARGO_FUZZ): | tools
 	cargo install --quiet --root target/tools cargo-fuzz
 
-lint: $(STAMPS)/dev
+lint: $(STAMPS)/dev features
 	rustfmt --check --edition 2021 $$(find crates benches fuzz/src fuzz/fuzz_targets -name '*.rs')
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	@if command -v c++ >/dev/null; then echo "cargo check of the fuzz targets"; \
@@ -152,10 +156,29 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check --quiet python tests studies website
 	$(BIN)/mypy
 
-# The name of the wheel says which glibc it needs: 2.17 if zig is there (pip install ziglang), otherwise one as new as this machine's.
+.PHONY: features stubs package
+features: | tools
+	@for features in '' config cake; do echo "dumbbell-core with the features: $${features:-none}"; \
+		cargo clippy --quiet -p dumbbell-core --lib --no-default-features --features "$$features" -- -D warnings || exit 1; done
+
+stubs: $(STAMPS)/native $(STAMPS)/dev
+	MYPYPATH=python $(BIN)/python -m mypy.stubtest dumbbell._native --mypy-config-file pyproject.toml
+
+# the crates build from each other's packages; nothing may be uncommitted
+package: features stubs
+	cargo package --quiet --workspace
+	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --workspace --no-deps
+	@if cargo +$(OLDEST_RUST) --version >/dev/null 2>&1; then echo "cargo check with Rust $(OLDEST_RUST)"; \
+		cargo +$(OLDEST_RUST) check --quiet --workspace --target-dir target/oldest-rust; \
+	else echo "Rust $(OLDEST_RUST) is not there, so it is not checked: rustup toolchain install $(OLDEST_RUST) --profile minimal"; fi
+
+# The name of the wheel says which glibc it needs: 2.17 with zig, which is installed if need be, otherwise one as new as this machine's.
+ZIG := 0.15.2
 wheel: $(STAMPS)/requirements | tools
 	@rm -f target/wheels/dumbbell-*.whl
-	@if command -v zig >/dev/null || $(BIN)/python -c 'import ziglang' 2>/dev/null; then zig='--zig --compatibility manylinux2014'; \
+	@if [ "$$(uname -s)" != Linux ]; then zig=; \
+	elif command -v zig >/dev/null || $(BIN)/python -c 'import ziglang' 2>/dev/null || $(BIN)/python -m pip install --quiet 'ziglang==$(ZIG)'; then \
+		zig='--zig --compatibility manylinux2014'; \
 	else zig=; echo 'zig not found: the wheel needs a glibc as new as here'; fi; \
 	PATH="$(abspath $(BIN)):$$PATH" maturin build --release --strip --out target/wheels $$zig
 
@@ -168,6 +191,11 @@ wheel-test: wheel
 		&& dumbbell run sce/one-flow-reno-cubic \
 		&& dumbbell draft sce results.duckdb | grep '^## 5.1.1' \
 		&& echo 'the wheel works in an empty folder'
+
+# The sources as a package for pip, which builds them where Rust is. Nothing may be uncommitted that it is to have.
+.PHONY: sdist
+sdist: $(STAMPS)/requirements
+	$(BIN)/maturin sdist --out target/wheels
 
 # BENCH_HISTORY= keeps no history
 BENCH_HISTORY := $(shell git describe --always --dirty 2>/dev/null)

@@ -21,7 +21,7 @@ const LINUX_SECONDS: u64 = 60;
 const SECONDS: u64 = 10;
 
 /// Cells of Linux: docs/references.md says what the columns are.
-const LINUX: &str = include_str!("../../../studies/validation/references/linux-6.12.csv");
+const LINUX: &str = include_str!("data/linux-6.12.csv");
 
 const HEAD: &str = "\
 queue      RTT cc               s   goodput  Linux       RTT  Linux     marks  Linux     drops  Linux
@@ -249,7 +249,7 @@ fn two_flows_are_as_they_were_and_as_on_linux() {
 /// in queue (ms), marks and drops (packets).
 #[test]
 fn a_link_that_follows_a_trace_is_as_it_was() {
-    let text = include_bytes!("../../../studies/traces/experiments/cellular-outage.trace");
+    let text = include_bytes!("data/cellular-outage.trace");
     let trace = dumbbell_core::link_trace::LinkTrace::parse("cellular-outage", text).expect("a trace").to_json();
     let mut table = String::from("queue      cc      use    RTT  P99 ms  marks  drops\n");
     for queue in queues().into_iter().filter(|queue| !queue.name.contains(' ')) {

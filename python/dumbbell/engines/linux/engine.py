@@ -45,8 +45,9 @@ class Engine:
 
     @property
     def version(self) -> str:
-        """Part of every run's key, in addition to its plan: kernel, guest program and mapping."""
-        ours = hashlib.blake2b(f"{guest.digest()} {VERSION}".encode(), digest_size=4).hexdigest()
+        """Part of every run's key, in addition to its plan: kernel, guest program, mapping, and what makes tables of captures."""
+        parts = f"{guest.code()} {VERSION} {_native.measuring_version()}"
+        ours = hashlib.blake2b(parts.encode(), digest_size=4).hexdigest()
         return f"linux-{self.kernel.release}+{self.kernel.digest[:8]}.{ours}"
 
     def plan_of(self, cell: Cell) -> str:
@@ -199,7 +200,7 @@ def _measured(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
         ]
         raise RuntimeError(f"the guest ended too early: {one_line((telling or ['it said nothing'])[0])}")
     said = discipline((folder / "counters").read_text(), plan.qdisc.kind)
-    return _native.measure(
+    return _native.from_capture(
         cell.config,
         arrived=(folder / "arrived").read_bytes(),
         sent=(folder / "sent").read_bytes(),

@@ -3,11 +3,12 @@
 use super::*;
 use crate::engine::{Engine, Run, Standing};
 use crate::table::{Column, Table};
+use serde_json::json;
 use std::sync::{Arc, Mutex};
 
 /// Writes down what crosses the queue as a capture does.
 #[derive(Clone, Default)]
-struct Capture(Arc<Mutex<(Vec<u8>, Vec<u8>)>>);
+struct Written(Arc<Mutex<(Vec<u8>, Vec<u8>)>>);
 
 fn record(packet: &Packet, now: Time) -> [u8; PACKET_BYTES] {
     let mut bytes = [0; PACKET_BYTES];
@@ -20,7 +21,7 @@ fn record(packet: &Packet, now: Time) -> [u8; PACKET_BYTES] {
     bytes
 }
 
-impl Log for Capture {
+impl Log for Written {
     fn arrived(&mut self, packet: &Packet, now: Time) {
         self.0.lock().expect("not poisoned").0.extend(record(packet, now));
     }
@@ -51,7 +52,7 @@ fn both(config: &Value) -> (Outcome, Outcome) {
     let parsed = Arc::new(RunConfig::from_json(config).expect("a configuration"));
     let ahead = Time(parsed.flows[0].params.base_rtt.0 / 2);
     let (any, controls) = crate::build(&parsed).expect("algorithms");
-    let capture = Capture::default();
+    let capture = Written::default();
     let mut run: Box<dyn Run> = dumbbell_core::with_aqm!(any, aqm =>
         Box::new(Engine::new(Arc::clone(&parsed), controls, aqm, capture.clone()).expect("an engine")));
     let schedule = Schedule::new(&parsed);
@@ -84,8 +85,8 @@ fn both(config: &Value) -> (Outcome, Outcome) {
     let signals_on_arrival = parsed.aqm["name"] == "pie" || parsed.aqm["name"] == "pfifo";
     let limit = parsed.aqm.get("limit").and_then(Value::as_u64).unwrap_or(1000);
     let (arrived, sent, samples) = (&arrived[..], &sent[..], &samples[..]);
-    let observed = Observation { arrived, sent, samples, started: 7, signals_on_arrival, limit, ..Observation::default() };
-    (simulated, measure(config, &observed).expect("observations"))
+    let captured = Capture { arrived, sent, samples, started: 7, signals_on_arrival, limit, ..Capture::default() };
+    (simulated, measure(config, &captured).expect("observations"))
 }
 
 fn config(aqm: Value, base_rtt_ms: u64, shaper: &str) -> Value {
@@ -99,8 +100,8 @@ fn config(aqm: Value, base_rtt_ms: u64, shaper: &str) -> Value {
         "record": {"from": 2_000_000_000}})
 }
 
-fn differing(table: &str, simulated: &Table, observed: &Table, but: &[&str]) -> Vec<String> {
-    let of = |name: &str| observed.columns.iter().find(|(other, _)| other == name).map(|(_, column)| column);
+fn differing(table: &str, simulated: &Table, captured: &Table, but: &[&str]) -> Vec<String> {
+    let of = |name: &str| captured.columns.iter().find(|(other, _)| other == name).map(|(_, column)| column);
     let same = |one: &Column, other: &Column| match (one, other) {
         (Column::F64(one), Column::F64(other)) => {
             one.len() == other.len()
@@ -110,12 +111,12 @@ fn differing(table: &str, simulated: &Table, observed: &Table, but: &[&str]) -> 
     };
     let differs =
         |(name, column): &&(String, Column)| !but.contains(&name.as_str()) && !of(name).is_some_and(|other| same(column, other));
-    let text = |(name, column): &(String, Column)| format!("{table}.{name}: {column:?}, observed {:?}", of(name));
+    let text = |(name, column): &(String, Column)| format!("{table}.{name}: {column:?}, captured {:?}", of(name));
     simulated.columns.iter().filter(differs).map(text).collect()
 }
 
 /// What the view of a simulation does not show, and what is no measure of a capture.
-const NOT_SEEN: [&str; 16] = [
+const NOT_COMPARED: [&str; 16] = [
     "rtt_min_ms",
     "rtt_p50_ms",
     "rtt_p95_ms",
@@ -135,10 +136,10 @@ const NOT_SEEN: [&str; 16] = [
 ];
 
 fn check(config: &Value, but: &[&str]) {
-    let (simulated, observed) = both(config);
-    let but: Vec<&str> = NOT_SEEN.iter().chain(but).copied().collect();
-    let mut all = differing("runs", &Table::row(&simulated.summary), &Table::row(&observed.summary), &but);
-    for ((name, one), (_, other)) in simulated.tables.named().iter().zip(observed.tables.named()) {
+    let (simulated, captured) = both(config);
+    let but: Vec<&str> = NOT_COMPARED.iter().chain(but).copied().collect();
+    let mut all = differing("runs", &Table::row(&simulated.summary), &Table::row(&captured.summary), &but);
+    for ((name, one), (_, other)) in simulated.tables.named().iter().zip(captured.tables.named()) {
         if *name != "rtt" && !(*name == "series" && but.contains(&"series")) {
             all.extend(differing(name, one, other, &but));
         }
@@ -182,10 +183,10 @@ fn packets_that_never_left_were_dropped_if_the_queue_says_so() {
         (1..=3).flat_map(|second| record(&Packet { len: 74, ..Packet::EMPTY }, Time::from_secs(second))).collect();
     let found = |drops: u64| {
         let counters = BTreeMap::from([("drops".to_owned(), drops)]);
-        let observed = Observation { arrived: &arrived, flow_queues: true, limit: 100, counters, ..Observation::default() };
+        let captured = Capture { arrived: &arrived, flow_queues: true, limit: 100, counters, ..Capture::default() };
         let config =
             json!({"duration": 5_000_000_000_u64, "bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "reno"}}]});
-        let outcome = measure(&config, &observed).expect("observations");
+        let outcome = measure(&config, &captured).expect("observations");
         let queued = outcome.tables.queue_series.int("backlog_packets").expect("a column").to_vec();
         (outcome.summary["drops_aqm"].as_u64(), queued)
     };
@@ -202,8 +203,8 @@ fn two_frames_that_leave_a_bucket_at_once_go_one_by_one_over_the_link() {
     let delays = |shaper: &str| {
         let bottleneck = json!({"rate": 10_000_000, "shaper": shaper, "aqm": {"name": "pfifo"}});
         let config = json!({"duration": 1_000_000_000_u64, "bottleneck": bottleneck, "udp": [{"size": 1250}]});
-        let observed = Observation { arrived: &records, sent: &records, started: 7, limit: 100, ..Observation::default() };
-        let found = measure(&config, &observed).expect("observations").tables.flows;
+        let captured = Capture { arrived: &records, sent: &records, started: 7, limit: 100, ..Capture::default() };
+        let found = measure(&config, &captured).expect("observations").tables.flows;
         ["delay_min_ms", "delay_max_ms", "delay_mean_ms", "jitter_ms"].map(|name| found.real(name).expect("a column")[0])
     };
     // |D| is 1 ms twice: J = 1/16, then 1/16 + 15/256
@@ -215,11 +216,11 @@ fn two_frames_that_leave_a_bucket_at_once_go_one_by_one_over_the_link() {
 fn what_does_not_fit_together_is_an_error() {
     let config = config(json!({"name": "codel"}), 20, "htb");
     let sent = record(&Packet { flow: 1, ..Packet::EMPTY }, Time(5));
-    let of = |observed: Observation| measure(&config, &observed).expect_err("an error").to_string();
-    let ghost = of(Observation { sent: &sent, ..Observation::default() });
-    assert_eq!(ghost, "observed: flow 1: a packet left the queue at 12ns that had not arrived");
+    let of = |captured: Capture| measure(&config, &captured).expect_err("an error").to_string();
+    let ghost = of(Capture { sent: &sent, ..Capture::default() });
+    assert_eq!(ghost, "capture: flow 1: a packet left the queue at 12ns that had not arrived");
     let stranger = record(&Packet { flow: 4, ..Packet::EMPTY }, Time(5));
-    assert_eq!(of(Observation { arrived: &stranger, ..Observation::default() }), "observed: a packet of flow 4, of 4");
+    assert_eq!(of(Capture { arrived: &stranger, ..Capture::default() }), "capture: a packet of flow 4, of 4");
     let other = sample(Time(1), 9, 0, None);
-    assert_eq!(of(Observation { samples: &other, ..Observation::default() }), "observed: a sample of flow 9, of 4");
+    assert_eq!(of(Capture { samples: &other, ..Capture::default() }), "capture: a sample of flow 9, of 4");
 }

@@ -1,4 +1,6 @@
-//! A tiny sender for tests of congestion controls, so that a test reads as a story.
+//! A tiny sender that drives a congestion control by itself, without a transport: for tests and for a look at one alone.
+//!
+//! It has endless data, loses nothing and goes through congestion episodes in one step.
 
 use super::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use super::{AckEvent, CongestionControl};
@@ -37,7 +39,9 @@ pub fn conn() -> Conn {
 
 /// A sender with endless data: whatever is acknowledged is replaced by as much as the window allows.
 pub struct Sender<C> {
+    /// The connection, as the control sees it.
     pub conn: Conn,
+    /// The congestion control.
     pub cc: C,
 }
 

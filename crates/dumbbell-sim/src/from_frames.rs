@@ -1,11 +1,11 @@
 //! Traffic that no configuration lists, as one direction of a bottleneck saw it: what programs sent through it becomes the tables of a run.
 //!
-//! A middlebox knows frames, payload, marks, drops and times in queue. What only a sender knows has no column ([`NOT_SEEN`]).
+//! A middlebox knows frames, payload, marks, drops and times in queue. What only a sender knows has no column ([`LEFT_OUT`]).
 
 use crate::config::{Class, ClassKind, Classes, FlowConfig, FlowParams, RunConfig, Start};
+use crate::from_live::Counted;
 use crate::measure::{Backlog, FlowResult, Measures};
 use crate::outcome::outcome;
-use crate::reported::Counted;
 use crate::table::Column;
 use crate::{transit, Outcome};
 use dumbbell_core::record::{Counters, QueueCounters};
@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// Kinds of traffic, each a class of its own; a flow is of one of them, by number.
 pub const KINDS: [&str; 3] = ["tcp", "udp", "other"];
 
-/// Columns of `flows` and `classes` and figures of `runs` that are not in the tables of such a run, beside those of one-way delays.
-pub const NOT_SEEN: [&str; 24] = [
+/// Columns of `flows` and `classes` and figures of `runs` that such a run does not have; one-way delays are left out too.
+pub const LEFT_OUT: [&str; 24] = [
     "acks",
     "completion_s",
     "cwnd_max",
@@ -45,7 +45,7 @@ pub const NOT_SEEN: [&str; 24] = [
     "window_ratio",
 ];
 
-/// Most rows of the series of flows: 100 flows for 3 h at one point a second. The series of the queue goes on.
+/// Most rows of the series of flows: 100 flows for 3 h at one point per second. The series of the queue goes on.
 const MOST_ROWS: usize = 1_000_000;
 
 /// A flow in one direction.
@@ -68,7 +68,7 @@ pub struct Flow {
 }
 
 /// Takes down what one direction of a bottleneck counts while programs send.
-pub struct Observer {
+pub struct Recorder {
     config: RunConfig,
     base_rtt: Time,
     measures: Measures,
@@ -78,9 +78,9 @@ pub struct Observer {
     slots: Vec<u32>,
 }
 
-impl Observer {
-    /// Of a run over the bottleneck of `config`, whose traffic is not looked at, on a path of `base_rtt`.
-    pub fn new(config: &RunConfig, base_rtt: Time) -> Observer {
+impl Recorder {
+    /// For a run over the bottleneck of `config` on a path of `base_rtt`; the traffic in `config` does not matter.
+    pub fn new(config: &RunConfig, base_rtt: Time) -> Recorder {
         let mut config = config.clone();
         config.flows.clear();
         config.web.clear();
@@ -88,7 +88,7 @@ impl Observer {
         config.record.from = Time::ZERO;
         config.record.trace = None;
         let measures = Measures::new(&config, KINDS.len());
-        Observer { config, base_rtt, measures, before: HashMap::new(), slots: Vec::new() }
+        Recorder { config, base_rtt, measures, before: HashMap::new(), slots: Vec::new() }
     }
 
     /// A point of the time series at `time`: what is queued then, and slot and payload so far, bytes, of each flow.
@@ -153,14 +153,14 @@ impl Observer {
             .map(|(class, number)| (class.cc.clone(), json!(classes.of_flow.iter().filter(|&&of| of == number).count())))
             .collect();
         if let Some(summary) = found.summary.as_object_mut() {
-            summary.retain(|name, _| !NOT_SEEN.contains(&name.as_str()) && !name.starts_with("convergence"));
+            summary.retain(|name, _| !LEFT_OUT.contains(&name.as_str()) && !name.starts_with("convergence"));
             summary.insert("flows_seen".to_owned(), Value::Object(seen));
         }
         // a middlebox does not know when a packet was sent
         transit::leave_out(&mut found);
         let tables = &mut found.tables;
         for table in [&mut tables.flows, &mut tables.classes] {
-            table.columns.retain(|(name, _)| !NOT_SEEN.contains(&name.as_str()));
+            table.columns.retain(|(name, _)| !LEFT_OUT.contains(&name.as_str()));
         }
         tables.series.columns.retain(|(name, _)| ["time_s", "flow", "goodput_mbit"].contains(&name.as_str()));
         let text = |of: fn(&Flow) -> &String| Column::Text(flows.iter().map(|flow| of(flow).clone()).collect());
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::table::Table;
     use dumbbell_core::record::FlowCounters;
-    use dumbbell_core::tcp::receiver::ReceiverStats;
+    use dumbbell_core::tcp::stats::ReceiverStats;
 
     fn flow(slot: u32, kind: u16, seconds: [u64; 2], packets: u64) -> Flow {
         let counters = FlowCounters { arrived: packets, departed: packets, ..FlowCounters::default() };
@@ -229,14 +229,14 @@ mod tests {
         let config = json!({"duration": 1, "bottleneck": {"rate": 10_000_000, "aqm": {"name": "codel"}},
             "flows": [{"cc": {"name": "cubic"}, "start": {"min": 0, "max": 0}, "count": 1}]});
         let config = RunConfig::from_json(&config).expect("a configuration");
-        let mut observer = Observer::new(&config, Time::from_millis(20));
+        let mut recorder = Recorder::new(&config, Time::from_millis(20));
         let of = |packets| QueueCounters { packets, bytes: packets * 1514, ..QueueCounters::default() };
-        observer.point(Time::from_secs(1), of(100), [3, 4542], [(0, 0), (1, 1_000_000)].into_iter());
-        observer.point(Time::from_secs(2), of(300), [0, 0], [(0, 250_000), (1, 1_000_000)].into_iter());
+        recorder.point(Time::from_secs(1), of(100), [3, 4542], [(0, 0), (1, 1_000_000)].into_iter());
+        recorder.point(Time::from_secs(2), of(300), [0, 0], [(0, 250_000), (1, 1_000_000)].into_iter());
         let counters = Counters { queue: of(300), flows: dumbbell_core::record::FlowLog::new(3), ..Counters::default() };
         // an "other" first, then TCP: kinds come in their order, and there is no UDP
         let flows = vec![flow(0, 2, [1, 2], 100), flow(1, 0, [0, 4], 200)];
-        let found = observer.finish(Time::from_secs(4), flows, &counters, Vec::new(), 300);
+        let found = recorder.finish(Time::from_secs(4), flows, &counters, Vec::new(), 300);
         let text = |name: &str| found.tables.flows.columns.iter().find(|(column, _)| column == name).expect("a column").1.clone();
         assert_eq!(text("cc"), Column::Text(vec!["tcp".into(), "other".into()]));
         assert_eq!(text("source"), Column::Text(vec!["a:1".into(), "a:0".into()]));
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(found.tables.series.int("flow"), Some(&[0, 1][..]));
         assert_eq!(found.tables.series.real("goodput_mbit"), Some(&[8.0, 2.0][..]));
         assert_eq!(found.tables.classes.height(), 2);
-        assert!(found.tables.flows.columns.iter().all(|(name, _)| !NOT_SEEN.contains(&name.as_str())));
+        assert!(found.tables.flows.columns.iter().all(|(name, _)| !LEFT_OUT.contains(&name.as_str())));
         for table in [&found.tables.flows, &found.tables.classes, &Table::row(&found.summary)] {
             assert!(
                 table.columns.iter().all(|(name, _)| !name.starts_with("delay_") && !name.starts_with("jitter_")),

@@ -40,7 +40,7 @@ struct Case {
     millis: u64,
     /// Of the run whose instructions are counted.
     short_millis: u64,
-    /// Short flows a second beside the others, bounded Pareto from 1 kB to 1 MB.
+    /// Short flows per second beside the others, bounded Pareto from 1 kB to 1 MB.
     web: f64,
 }
 

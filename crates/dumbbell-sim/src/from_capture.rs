@@ -2,81 +2,30 @@
 //! themselves, becomes the tables that a simulation gives, by the same code.
 //!
 //! Times count from the start of the run, on one clock. What the simulator knows and a capture does not is left out of the
-//! tables ([`NOT_OBSERVED`]), or has no value: samples of the RTT estimator.
+//! tables ([`LEFT_OUT`]), or has no value: samples of the RTT estimator.
 
 use crate::classes::Totals;
 use crate::config::{Classes, RunConfig, Shaper, SAMPLE_INTERVAL};
-use crate::engine::web::WebProcess;
 use crate::measure::{Backlog, FlowResult, Measures, Seen, SeenTcp};
 use crate::outcome::outcome;
+use crate::schedule::Schedule;
 use crate::short_flows::ShortFlow;
 use crate::transit::Transit;
 use crate::{Outcome, RunError};
 use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use dumbbell_core::packet::{Ecn, Packet, UDP_HEADERS};
 use dumbbell_core::record::{Counters, FlowLog};
-use dumbbell_core::tcp::receiver::ReceiverStats;
-use dumbbell_core::tcp::sender::SenderStats;
+use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::Time;
-use serde_json::{json, Value};
+use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Columns of `flows` that are not in the tables of an observed run.
-pub const NOT_OBSERVED: [&str; 6] = ["probes", "ecn_reductions", "loss_reductions", "undone_reductions", "acks", "sce_received"];
+/// Columns of `flows` that a run on another engine does not have.
+pub const LEFT_OUT: [&str; 6] = ["probes", "ecn_reductions", "loss_reductions", "undone_reductions", "acks", "sce_received"];
 
-/// When everything in a run begins, drawn from its seed.
-pub struct Schedule {
-    /// Starts of `[[flows]]`, on their own clocks.
-    pub flows: Vec<Time>,
-    /// Starts of `[[udp]]`.
-    pub udp: Vec<Time>,
-    /// Short flows, in the order of their numbers.
-    pub web: Vec<Arrival>,
-}
-
-/// A short flow to come.
-pub struct Arrival {
-    /// Which process of `[[web]]`.
-    pub process: usize,
-    /// When it connects.
-    pub at: Time,
-    /// Payload, bytes.
-    pub size: u64,
-}
-
-impl Schedule {
-    /// The schedule of a run, the same that the simulator follows.
-    pub fn new(config: &RunConfig) -> Schedule {
-        let seed = config.run.seed;
-        let mut web = Vec::new();
-        for (index, one) in config.web.iter().enumerate() {
-            let ahead = Time(one.params.base_rtt.0 / 2);
-            let (mut process, mut at) = WebProcess::new(config, one, index, 0, 0);
-            while at != Time::NEVER {
-                web.push((at, Arrival { process: index, at: at - ahead, size: process.size() }));
-                at = process.after(at);
-            }
-        }
-        // numbered as they reach the queue, and the processes in order at one instant
-        web.sort_by_key(|&(at, ref one)| (at, one.process));
-        Schedule {
-            flows: config.flows.iter().enumerate().map(|(index, flow)| flow.start.draw(seed, "start", index)).collect(),
-            udp: config.udp.iter().enumerate().map(|(index, udp)| udp.start.draw(seed, "udp start", index)).collect(),
-            web: web.into_iter().map(|(_, one)| one).collect(),
-        }
-    }
-
-    /// As JSON: `{"flows": [ns], "udp": [ns], "web": [[process, ns, bytes]]}`.
-    pub fn to_json(&self) -> Value {
-        let times = |of: &[Time]| of.iter().map(|time| time.0).collect::<Vec<_>>();
-        let web: Vec<_> = self.web.iter().map(|one| json!([one.process, one.at.0, one.size])).collect();
-        json!({"flows": times(&self.flows), "udp": times(&self.udp), "web": web})
-    }
-}
-
-/// What was observed of a run.
+/// What was captured of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Observation<'a> {
+pub struct Capture<'a> {
     /// Packets that reached the queue, in order: records of [`PACKET_BYTES`].
     pub arrived: &'a [u8],
     /// Packets that left the queue, in order.
@@ -152,7 +101,7 @@ fn frames(records: &[u8], started: u64) -> Result<Vec<Frame>, RunError> {
         for number in 0.. {
             let part = step.min(payload - offset);
             let len = u16::try_from(headers + part)
-                .map_err(|_| RunError::Observation(format!("flow {flow}: a frame of {} bytes", headers + part)))?;
+                .map_err(|_| RunError::Capture(format!("flow {flow}: a frame of {} bytes", headers + part)))?;
             all.push(Frame { time, flow, seq: seq.wrapping_add(offset), id: id.wrapping_add(number), len, ecn });
             offset += part;
             if offset >= payload {
@@ -218,17 +167,12 @@ enum Event {
 /// Everything that happened at the queue, in order of time: packets that arrived are found again among those that left. What waits in one
 /// queue leaves in the order in which it came, so that those in between were dropped. What came after the last that left is still queued, unless
 /// the queue discipline counts more drops than were found.
-fn events(
-    observed: &Observation,
-    config: &RunConfig,
-    senders: usize,
-    serial: bool,
-) -> Result<Vec<(Time, Event, Frame)>, RunError> {
-    let stranger = |frame: &Frame| RunError::Observation(format!("a packet of flow {}, of {senders}", frame.flow));
-    let queue_of = |frame: &Frame| if observed.flow_queues { frame.flow as usize } else { 0 };
-    let mut waiting: Vec<VecDeque<Frame>> = vec![VecDeque::new(); if observed.flow_queues { senders } else { 1 }];
-    let arrived = frames(observed.arrived, observed.started)?;
-    let sent = frames(observed.sent, observed.started)?;
+fn events(captured: &Capture, config: &RunConfig, senders: usize, serial: bool) -> Result<Vec<(Time, Event, Frame)>, RunError> {
+    let stranger = |frame: &Frame| RunError::Capture(format!("a packet of flow {}, of {senders}", frame.flow));
+    let queue_of = |frame: &Frame| if captured.flow_queues { frame.flow as usize } else { 0 };
+    let mut waiting: Vec<VecDeque<Frame>> = vec![VecDeque::new(); if captured.flow_queues { senders } else { 1 }];
+    let arrived = frames(captured.arrived, captured.started)?;
+    let sent = frames(captured.sent, captured.started)?;
     let mut all = Vec::with_capacity(2 * arrived.len());
     for frame in arrived {
         if frame.flow as usize >= senders {
@@ -247,7 +191,7 @@ fn events(
             match queue.pop_front() {
                 Some(one) if (one.flow, one.id, one.seq) == (frame.flow, frame.id, frame.seq) => {
                     if frame.ecn == Ecn::Ce && one.ecn != Ecn::Ce {
-                        let at = if observed.signals_on_arrival { one.time } else { frame.time };
+                        let at = if captured.signals_on_arrival { one.time } else { frame.time };
                         all.push((at, Event::Marked(one.ecn), frame));
                     }
                     all.push((frame.time, Event::Sent(one.time), frame));
@@ -262,12 +206,12 @@ fn events(
                     break;
                 }
                 Some(one) if one.time <= frame.time => {
-                    let at = if observed.signals_on_arrival { one.time } else { frame.time };
+                    let at = if captured.signals_on_arrival { one.time } else { frame.time };
                     all.push((at, Event::Dropped, one));
                 }
                 _ => {
                     let found = format!("flow {}: a packet left the queue at {} that had not arrived", frame.flow, frame.time);
-                    return Err(RunError::Observation(found));
+                    return Err(RunError::Capture(found));
                 }
             }
         }
@@ -275,7 +219,7 @@ fn events(
     // of what never left, so many as the queue says that it dropped besides: the oldest
     let over = config.run.duration;
     let seen = all.iter().filter(|&&(time, event, _)| matches!(event, Event::Dropped) && time <= over).count() as u64;
-    let told = observed.counters.get("drops").copied().unwrap_or(0);
+    let told = captured.counters.get("drops").copied().unwrap_or(0);
     let mut left: Vec<Frame> = waiting.into_iter().flatten().filter(|frame| frame.time <= over).collect();
     left.sort_by_key(|frame| frame.time);
     let dropped = usize::try_from(told.saturating_sub(seen)).unwrap_or(usize::MAX);
@@ -399,7 +343,7 @@ impl Replay<'_> {
         Seen { payload: self.payload(number, time), tcp }
     }
 
-    /// What was counted of flow `number` when its sender gave `sample`, whose measured time lies at `now` on the queue's clock.
+    /// What was counted of flow `number` when its sender gave `sample`; on the queue's clock that is `now`.
     fn result(&self, number: usize, sample: Option<&Sample>, now: Time) -> FlowResult {
         let (_, ahead) = self.of(number);
         let start = self.flagged(number, sampled::START).map_or(now, |one| one.time + ahead);
@@ -519,23 +463,23 @@ impl Replay<'_> {
     }
 }
 
-/// The tables of a run of `config` of which `observed` was seen.
+/// The tables of a run of `config` from what was `captured` of it.
 ///
 /// # Errors
-/// A configuration that cannot be used, or observations that do not fit together.
-pub fn measure(config: &Value, observed: &Observation) -> Result<Outcome, RunError> {
+/// A configuration that cannot be used, or captures that do not fit together.
+pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, RunError> {
     let config = RunConfig::from_json(config)?;
     let (classes, schedule) = (config.classes(), Schedule::new(&config));
     let senders = config.flows.len() + config.udp.len() + schedule.web.len();
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); senders];
-    for record in observed.samples.chunks_exact(SAMPLE_BYTES) {
+    for record in captured.samples.chunks_exact(SAMPLE_BYTES) {
         let sample = Sample::read(record);
         let of_flow = samples.get_mut(sample.flow as usize);
-        of_flow.ok_or_else(|| RunError::Observation(format!("a sample of flow {}, of {senders}", sample.flow)))?.push(sample);
+        of_flow.ok_or_else(|| RunError::Capture(format!("a sample of flow {}, of {senders}", sample.flow)))?.push(sample);
     }
     let shapes = config.aqm.get("name").and_then(Value::as_str) == Some("cake");
     let serial = config.bottleneck.shaper == Shaper::Link && !shapes;
-    let events = events(observed, &config, senders, serial)?;
+    let events = events(captured, &config, senders, serial)?;
     let counters = Counters { flows: FlowLog::new(classes.list.len()), ..Counters::default() };
     let measures = Measures::new(&config, classes.list.len());
     let timed_out = samples.iter().flatten().all(|one| one.timeouts != UNKNOWN);
@@ -549,7 +493,7 @@ pub fn measure(config: &Value, observed: &Observation) -> Result<Outcome, RunErr
         transits: vec![Transit::default(); config.udp.len()],
         held: Backlog::default(),
         measures,
-        limit: observed.limit,
+        limit: captured.limit,
     };
     for number in 0..senders {
         let (class, _) = replay.of(number);
@@ -560,15 +504,15 @@ pub fn measure(config: &Value, observed: &Observation) -> Result<Outcome, RunErr
         while let Some((time, event, frame)) = packets.next_if(|(time, ..)| *time <= at) {
             replay.count(*time, *event, frame);
         }
-        replay.happens(due, at, &observed.counters);
+        replay.happens(due, at, &captured.counters);
     }
     let mut found = outcome(replay.measures, &config, &classes, events.len() as u64);
-    let left_out = |name: &str| NOT_OBSERVED.contains(&name) || (name == "timeouts" && !timed_out);
+    let left_out = |name: &str| LEFT_OUT.contains(&name) || (name == "timeouts" && !timed_out);
     found.tables.flows.columns.retain(|(name, _)| !left_out(name));
     Ok(found)
 }
 
-/// Samples of an observed run are taken this often, ns.
+/// Senders are sampled this often, ns.
 pub const POLL_NS: u64 = SAMPLE_INTERVAL.0;
 
 #[cfg(test)]
