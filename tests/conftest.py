@@ -11,6 +11,8 @@ import in_process
 from dumbbell import experiment
 from schema_corpus import held_against_parse
 
+pytest_plugins = ["sessions"]
+
 # `make test` draws the same examples each time: it says the same of the same code. `make search` draws new ones.
 SEARCH = int(os.environ.get("DUMBBELL_SEARCH", "0"))
 settings.register_profile("dumbbell", derandomize=not SEARCH, print_blob=True)
