@@ -71,7 +71,7 @@ def _streams(out: IO[bytes], err: IO[bytes]) -> Iterator[None]:
 
 
 def _text_of(number: int) -> TextIO:
-    return open(number, "w", encoding="utf-8", closefd=False)  # noqa: PTH123
+    return open(number, "w", encoding="utf-8", closefd=False)
 
 
 def _text(file: IO[bytes]) -> str:

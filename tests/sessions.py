@@ -1,10 +1,10 @@
-"""What a session of pytest does beside the tests: who shares a process, what is too slow or timed, which skips are right.
+"""What a session of pytest does beside the tests: which of them it runs and where, and which skips are right.
 
 A plugin of conftest. Two markers say where a test belongs:
 
 - `timed`: it asserts how long something takes, or runs in real time. In a parallel session (`pytest -n 2`) it is left
   out; `make test` runs these tests afterwards, one by one.
-- `long`: half a minute and more for what another test does in small. Left out unless `--long` is given (`make test-all`).
+- `long`: it does in full what another test does in small. Left out unless `--long` is given (`make test-all`).
 """
 
 import fnmatch

@@ -33,6 +33,7 @@ from typing import Any
 import pytest
 
 import dumbbell
+import in_process
 from dumbbell import experiment
 
 ROOT = Path(__file__).parent.parent
