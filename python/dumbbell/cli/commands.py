@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.cli.program import NotUnderstood, version
+from dumbbell.cli.program import LineError, version
 from dumbbell.errors import one_line
 
 # Commands in the order of the help, with the module and the function or Typer that each is. Only the module of the
@@ -30,6 +30,7 @@ COMMANDS = {
     "linux": ("linux", "linux"),
     "study": ("study", "study"),
     "store": ("store", "store"),
+    "completion": ("completion", "completion"),
 }
 
 
@@ -54,12 +55,12 @@ def program(only: str | None = None) -> typer.Typer:
 
 
 def carried_out(words: list[str]) -> int:
-    """Carry out the command that `words` are and return its exit status; raises NotUnderstood if there is none."""
+    """Carry out the command that `words` are and return its exit status; raises LineError if there is none."""
     app = program(words[0] if words[0] in COMMANDS else None)
     try:
         status: int = app(words, standalone_mode=False, prog_name="dumbbell")
     except typer.TyperException as error:
-        raise NotUnderstood(one_line(error.format_message())) from None
+        raise LineError(one_line(error.format_message())) from None
     except typer.Abort:
         raise KeyboardInterrupt from None
     return status

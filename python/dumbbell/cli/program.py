@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Never
 
 
-class NotUnderstood(Exception):
+class LineError(Exception):
     """A line whose command or options do not exist; the text says which."""
 
 
@@ -54,7 +54,7 @@ def _carried_out() -> int:
         sys.stdout.flush()
     except InputError as error:
         _leave(BAD_INPUT, _told(error))
-    except NotUnderstood as error:
+    except LineError as error:
         _leave(BAD_INPUT, f"dumbbell: {error} (dumbbell --help says more)")
     except KeyboardInterrupt:
         _leave(INTERRUPTED)
