@@ -11,7 +11,9 @@
 # make linux  every measured cell of real Linux beside the simulator: writes docs/validation-linux.md
 # make docs   the documentation site, in target/site: open target/site/index.html; nothing of it asks a network
 # make reference  every key of experiment files and every column of results: writes docs/reference.md, and docs/linux-keys.md
-# make test   cargo test and pytest
+# make test   cargo test, and pytest: first what may run in parallel, then what asserts times; names the slowest ten of each
+# make test-all  the same with the tests that are marked long
+# make debug  the extension for who works on an algorithm: compiled in seconds, runs some times slower; make build undoes it
 # make search property tests with examples that make test does not draw, in Python SEARCH (10) times as many
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
 # make killed  kills 20 runs on each engine at random moments: nothing is left, and the sweep goes on
@@ -35,9 +37,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 OLDEST_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
+# what the extension is made from: a test that changes is no reason to make it again
+RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates \( -name tests -o -name examples -o -name benches \) -prune \
+	-o \( -name '*.rs' ! -name tests.rs -o -name Cargo.toml \) -print)
+# of Cargo.toml. .ci/run takes ci, which has the same results: release needs two and a half minutes, half of them on one core
+PROFILE ?= release
 
-.PHONY: demo agree agree-live validation linux sce abe dualpi2 dualpi2-versions l4s-classic coexistence bbr bbr-traces check-bbr csaqm l4s l4s-questions sce-questions reference docs build test fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree agree-live validation linux sce abe dualpi2 dualpi2-versions l4s-classic coexistence bbr bbr-traces check-bbr csaqm l4s l4s-questions sce-questions reference docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -111,11 +117,21 @@ docs: $(STAMPS)/native $(STAMPS)/site
 
 build: $(STAMPS)/native
 
+debug: $(STAMPS)/requirements | tools
+	@rm -f $(STAMPS)/native
+	$(BIN)/maturin develop --profile quick --quiet
+
 # property tests draw the same examples each time, those of this seed
 test: export PROPTEST_RNG_SEED ?= 1
+# processes of pytest
+TEST_JOBS ?= 2
 test: $(STAMPS)/native $(STAMPS)/dev
 	cargo test --workspace --quiet
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadgroup --durations 10 $(LONG)
+	$(BIN)/python -m pytest -m timed --durations 10 $(LONG)
+
+test-all: LONG := --long
+test-all: test
 
 SEARCH ?= 10
 .PHONY: search
@@ -235,5 +251,5 @@ $(STAMPS)/site: requirements-docs.txt $(STAMPS)/requirements
 	@touch $@
 
 $(STAMPS)/native: $(RUST_SOURCES) $(STAMPS)/requirements | tools
-	$(BIN)/maturin develop --release --quiet
+	$(BIN)/maturin develop --profile $(PROFILE) --quiet
 	@touch $@
