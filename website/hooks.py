@@ -37,7 +37,7 @@ def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
         page.meta["hide"] = ["navigation", "toc"]
     if place in MADE:
         return markdown
-    text = links.moved(markdown, f"docs/{place}", place)
+    text = pages.drawn(links.moved(markdown, f"docs/{place}", place), place)
     text = re.sub(r"<details>", '<details markdown="1">', text)
     return f"{text.rstrip()}\n\n{ENDS[place]()}" if place in ENDS else text
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from website import algorithms, commands, gallery, links, python_api
+from website import agreement, algorithms, commands, gallery, links, python_api
 from website.markdown import ROOT
 
 REFERENCES = "references.md"  # references/README.md
@@ -20,6 +20,11 @@ def appended() -> dict[str, Callable[[], str]]:
         "gallery/index.md": gallery.index,
         "python.md": python_api.page,
     }
+
+
+def drawn(text: str, place: str) -> str:
+    """Return the text of a page with its picture, if it has one that is drawn from evidence."""
+    return text.replace(agreement.MARK, agreement.draw()) if place == agreement.PLACE else text
 
 
 def _references() -> str:
