@@ -1,8 +1,8 @@
-# make demo   set up .venv, build, run published experiments and print the results beside the published ones
+# make demo   set up .venv, build, run published experiments and print the results with the published ones
 # make validation  what agrees with what: runs linux, sce and a closed form, writes docs/validation.md
 # make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md
 # make agree-live  30 cells on the simulator and on the real clock, 24 minutes: writes docs/validation-live.md
-# make linux  every measured cell of real Linux beside the simulator: writes docs/validation-linux.md
+# make linux  every measured cell of real Linux against the simulator: writes docs/validation-linux.md
 # make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
 # make sce-questions  what the draft leaves open: runs experiments/sce/findings-*, writes docs/findings/sce.md and its figures
 # make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md, the figures into abe/, and docs/findings/abe.md
@@ -11,9 +11,10 @@
 # make l4s-classic  Prague in a queue of RFC 3168: writes docs/findings/l4s-classic.md and its figures; dumbbell linux build comes first
 # make csaqm  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop: runs experiments/csaqm for hours, writes csaqm.md, all figures and csaqm/claims.md (which of the paper's claims hold), and docs/findings/coexistence.md with its figures
 # make check-bbr  the test cases of the BBR draft for all versions: writes docs/findings/bbr-suite.md and its evidence, and figures of what failed into check-bbr/
-# make bbr    BBR beside others: runs experiments/bbr, writes docs/findings/bbr.md and its figures
+# make bbr    BBR against others: runs experiments/bbr, writes docs/findings/bbr.md and its figures
 # make bbr-traces  states of one BBR flow on Linux and in the simulator: writes docs/findings/bbr-traces.md and its figures
 # make docs   the documentation site, in target/site: open target/site/index.html; nothing of it asks a network
+# make docs-check  opens every page of that site in headless Chromium, wide and narrow: errors, requests, links, pictures, search
 # make reference  every key of experiment files and every column of results: writes docs/reference.md, and docs/linux-keys.md
 # make test   cargo test and pytest
 # make search property tests with examples that make test does not draw, in Python SEARCH (10) times as many
@@ -43,7 +44,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '
 demo: build
 	$(BIN)/dumbbell run experiments/sce/one-flow-reno-cubic.toml -o demo.duckdb
 	@$(BIN)/dumbbell compare demo.duckdb references/sce.csv
-	@printf '\n%s\n\n' 'The same runs beside real Linux 6.12:'
+	@printf '\n%s\n\n' 'The same runs against real Linux 6.12:'
 	@$(BIN)/dumbbell compare demo.duckdb references/linux-6.12.csv --scores
 	@printf '%s\n' '' 'The results are in demo.duckdb. Next, for example:' '' \
 		'    source $(BIN)/activate' \
@@ -54,7 +55,7 @@ validation: build
 	$(BIN)/dumbbell study run validation
 	$(BIN)/dumbbell study page validation .
 
-# every cell of real Linux beside the simulator
+# every cell of real Linux against the simulator
 linux: build
 	$(BIN)/dumbbell study run validation
 	$(BIN)/python -m studies.validation.rows linux.duckdb two.duckdb
@@ -125,6 +126,10 @@ docs: $(STAMPS)/native $(STAMPS)/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo 'the site is in target/site/index.html'
 
+.PHONY: docs-check
+docs-check: docs
+	$(BIN)/python -m website.browser
+
 build: $(STAMPS)/native
 
 # property tests draw the same examples each time, those of this seed
@@ -194,7 +199,7 @@ BENCH_HISTORY := $(shell git describe --always --dirty 2>/dev/null)
 bench:
 	BENCH_HISTORY=$(BENCH_HISTORY) cargo bench --quiet -p dumbbell-sim --bench packets
 
-# frames per second of the live engine by several ways to get at frames, beside a bridge of the kernel's: 1 minute
+# frames per second of the live engine by several ways to get at frames, against a bridge of the kernel's: 1 minute
 .PHONY: bench-live
 bench-live:
 	cargo run --quiet --release -p dumbbell-live --example forward
