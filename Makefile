@@ -1,4 +1,4 @@
-# make demo   set up .venv, build, run published experiments and print the results beside the published ones
+# make demo   set up .venv, build, run published experiments and print the results with the published ones
 # make sce    every table of the SCE draft: its 1220 tests, sce.md, sce.csv, maps of errors in sce/; then the study
 # make abe    Alternative Backoff with ECN: abe.md with tables, figures in abe/; then the study
 # make dualpi2-versions  DualPI2 as in its authors' reports: dualpi2-versions.md, figures in dualpi2-versions/; then the study
@@ -8,8 +8,9 @@
 # make check-bbr  the test cases of the BBR draft for all versions: the study bbr-suite, figures of what failed in check-bbr/
 # make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md
 # make agree-live  30 cells on the simulator and on the real clock, 24 minutes: writes docs/validation-live.md
-# make linux  every measured cell of real Linux beside the simulator: writes docs/validation-linux.md
+# make linux  every measured cell of real Linux against the simulator: writes docs/validation-linux.md
 # make docs   the documentation site, in target/site: open target/site/index.html; nothing of it asks a network
+# make docs-check  opens every page of that site in headless Chromium, wide and narrow: errors, requests, links, pictures, search
 # make reference  every key of experiment files and every column of results: writes docs/reference.md, and docs/linux-keys.md
 # make test   cargo test, and pytest: first what may run in parallel, then what asserts times; names the slowest ten of each
 # make test-all  the same with the tests that are marked long
@@ -49,14 +50,14 @@ PROFILE ?= release
 demo: build
 	$(BIN)/dumbbell run sce/one-flow-reno-cubic -o demo.duckdb
 	@$(BIN)/dumbbell compare demo.duckdb sce
-	@printf '\n%s\n\n' 'The same runs beside real Linux 6.12:'
+	@printf '\n%s\n\n' 'The same runs against real Linux 6.12:'
 	@$(BIN)/dumbbell compare demo.duckdb linux-6.12 --scores
 	@printf '%s\n' '' 'The results are in demo.duckdb. Next, for example:' '' \
 		'    source $(BIN)/activate' \
 		'    dumbbell plot demo.duckdb --reference linux-6.12 -o errors.png    # where RTT differs from Linux' \
 		'    dumbbell table demo.duckdb --rows bottleneck.rate --columns base_rtt --value rtt'
 
-# every cell of real Linux beside the simulator
+# every cell of real Linux against the simulator
 linux: build
 	$(BIN)/dumbbell study run validation
 	$(BIN)/python -m studies.validation.rows linux.duckdb two.duckdb
@@ -114,6 +115,10 @@ reference: build
 docs: $(STAMPS)/native $(STAMPS)/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo 'the site is in target/site/index.html'
+
+.PHONY: docs-check
+docs-check: docs
+	$(BIN)/python -m website.browser
 
 build: $(STAMPS)/native
 
@@ -218,7 +223,7 @@ BENCH_HISTORY := $(shell git describe --always --dirty 2>/dev/null)
 bench:
 	BENCH_HISTORY=$(BENCH_HISTORY) cargo bench --quiet -p dumbbell-sim --bench packets
 
-# frames per second of the live engine by several ways to get at frames, beside a bridge of the kernel's: 1 minute
+# frames per second of the live engine by several ways to get at frames, against a bridge of the kernel's: 1 minute
 .PHONY: bench-live
 bench-live:
 	cargo run --quiet --release -p dumbbell-live --example forward

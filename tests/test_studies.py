@@ -47,7 +47,7 @@ def test_a_study_of_ones_own(command: Command, tmp_path: Path, monkeypatch: pyte
     written = command("study", "page", "./mine", "mine").stderr.split()
     assert written == ["mine/README.md", "mine/figures/shares.png"]
     page = (tmp_path / "mine" / "README.md").read_text()
-    assert page.startswith("# CUBIC beside Reno\n\n12 runs by ") and "**A fair queue shares fairly:**" in page
+    assert page.startswith("# CUBIC against Reno\n\n12 runs by ") and "**A fair queue shares fairly:**" in page
     assert command("study", "page", "./mine", "--check").returncode == 0
     assert (
         command("study", "figure", "./mine", "shares", "-o", "drawn", "--from", "mine").stdout == "drawn/shares.png\n"

@@ -5,10 +5,11 @@ Chromium is driven over its debugging pipe, so nothing but its package is needed
 """
 
 import base64
+import fcntl
 import json
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 from collections import defaultdict
@@ -146,17 +147,18 @@ def opened(chromium: str) -> Iterator[Browser]:
         options = ["--headless=new", "--remote-debugging-pipe", f"--user-data-dir={profile}", "--disable-gpu"]
         options += ["--disable-background-networking", "--no-first-run", "--disable-dev-shm-usage"]
         options += ["--no-sandbox"] if os.geteuid() == 0 else []
-        run = ["sh", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "sh", chromium, *options]
-        process = subprocess.Popen(
-            run, pass_fds=(theirs_in, theirs_out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        os.close(theirs_in)
-        os.close(theirs_out)
+        # Chromium reads from file descriptor 3 and writes to 4; copies above them are not overwritten by either
+        high = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 10) for one in (theirs_in, theirs_out)]
+        actions: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_DUP2, one, at) for at, one in enumerate(high, 3)]
+        actions += [(os.POSIX_SPAWN_OPEN, at, os.devnull, os.O_WRONLY, 0) for at in (1, 2)]
+        process = os.posix_spawn(chromium, [chromium, *options], os.environ, file_actions=actions)
+        for one in (theirs_in, theirs_out, *high):
+            os.close(one)
         try:
             yield Browser(ours_out, ours_in)
         finally:
-            process.terminate()
-            process.wait()
+            os.kill(process, signal.SIGTERM)
+            os.waitpid(process, 0)
             os.close(ours_in)
             os.close(ours_out)
 

@@ -41,7 +41,7 @@ def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
     if place in MADE:
         return markdown
     source = links.sources()[place].relative_to(ROOT).as_posix()
-    text = links.moved(markdown, source, place)
+    text = pages.drawn(links.moved(markdown, source, place), place)
     text = re.sub(r"<details>", '<details markdown="1">', text)
     return f"{text.rstrip()}\n\n{ENDS[place]()}" if place in ENDS else text
 

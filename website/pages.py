@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from website import algorithms, commands, gallery, python_api
+from website import agreement, algorithms, commands, gallery, python_api
 
 
 def appended() -> dict[str, Callable[[], str]]:
@@ -17,6 +17,11 @@ def appended() -> dict[str, Callable[[], str]]:
         "gallery/index.md": gallery.index,
         "python.md": python_api.page,
     }
+
+
+def drawn(text: str, place: str) -> str:
+    """Return the text of a page with its picture, if it has one that is drawn from evidence."""
+    return text.replace(agreement.MARK, agreement.draw()) if place == agreement.PLACE else text
 
 
 def generated(*, sized: bool = True) -> dict[str, Callable[[], str]]:

@@ -245,7 +245,7 @@ def claims(
         list[str] | None, typer.Option("--only", metavar="ID[,ID]", help="Only these claims or sections.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Every verdict with all its numbers, as JSON.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One claim a row.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One row per claim.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="A page: every claim by section.")] = False,
     fail: Annotated[bool, typer.Option("--fail", help="Leave with 1 if a claim fails.")] = False,
     run_program: Annotated[
@@ -438,7 +438,7 @@ def diff(
     where: Where = None,
     engine: Engine = None,
     cells: Annotated[bool, typer.Option("--cells", help="Every cell that differs, not only each measure.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One compared cell and measure a row.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One row per compared cell and measure.")] = False,
 ) -> None:
     """Print what differs between two results, surest and largest first.
 

@@ -46,7 +46,7 @@ def watch(
         str, typer.Argument(metavar="[PID|RESULTS]", help="Whose session: its process, or its results file.")
     ] = "",
     interval: Annotated[str, typer.Option(metavar="TIME", help="Between two updates; 250ms, or 1s for lines.")] = "",
-    as_csv: Annotated[bool, typer.Option("--csv", help="One direction and interval a row, as CSV.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One row per direction and interval, as CSV.")] = False,
 ) -> None:
     """Show rate, time in queue, marks and drops of a running dumbbell shell, in another terminal.
 

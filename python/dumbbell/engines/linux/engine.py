@@ -45,7 +45,7 @@ class Engine:
 
     @property
     def version(self) -> str:
-        """Part of every run's key, in addition to its plan: kernel, guest, mapping, and what makes tables of captures."""
+        """Part of every run's key, with its plan: kernel, guest, mapping, and what makes tables of captures."""
         parts = f"{guest.code()} {VERSION} {_native.measuring_version()}"
         ours = hashlib.blake2b(parts.encode(), digest_size=4).hexdigest()
         return f"linux-{self.kernel.release}+{self.kernel.digest[:8]}.{ours}"
