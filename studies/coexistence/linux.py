@@ -1,4 +1,4 @@
-"""Real Linux, from studies/coexistence/references/linux-coexistence.csv: its cells as those of the simulator, and in the paper's terms."""
+"""Real Linux, from references/linux-coexistence.csv: its cells as those of the simulator, and in the paper's terms."""
 
 from typing import Any
 

@@ -2,7 +2,7 @@
 
 python -m studies.validation.agreement_bbr RESULTS REFERENCE [--all]
 
-REFERENCE holds cells of Linux with BBRv1, v2 and v3 in the columns of studies/validation/references/linux-bbr.csv: a row for each flow of
+REFERENCE holds cells of Linux with BBRv1, v2 and v3 in the columns of references/linux-bbr.csv: a row for each flow of
 a run, those of one run one after the other. --all prints every cell.
 """
 
