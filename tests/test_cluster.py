@@ -18,7 +18,7 @@ from conftest import SMALL, Command
 from dumbbell import _native, experiment
 from dumbbell.engines import cluster, sweep
 from dumbbell.errors import InputError
-from dumbbell.experiment.file import Cell
+from dumbbell.experiment.cell import Cell
 from dumbbell.results.store import TABLES, Store
 
 distributed: Any = pytest.importorskip("distributed", reason="needs the package distributed (pip install distributed)")

@@ -9,7 +9,7 @@ from conftest import Command, parsed
 from dumbbell import engine_version
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
-from dumbbell.experiment.file import Cell
+from dumbbell.experiment.cell import Cell
 from dumbbell.published import compare
 
 LONG = """\

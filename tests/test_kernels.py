@@ -10,7 +10,7 @@ import dumbbell
 from conftest import Command, parsed
 from dumbbell import _native, plotting
 from dumbbell.errors import InputError
-from dumbbell.experiment.file import Cell
+from dumbbell.experiment.cell import Cell
 from dumbbell.published import engines
 from dumbbell.results import diff, tables, versions
 from dumbbell.results.store import Finished, Measured, Store

@@ -14,7 +14,8 @@ from dumbbell.engines.linux import engine as linux
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import mapped, notes
 from dumbbell.errors import InputError
-from dumbbell.experiment.file import Cell, parse
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import parse
 from dumbbell.experiment.registry import registry
 
 KERNEL = reach.known_kernel()

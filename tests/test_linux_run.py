@@ -22,7 +22,8 @@ from dumbbell.engines.linux import engine as linux
 from dumbbell.engines.linux import guest, kernels, reach
 from dumbbell.engines.linux.mapping import MODULES, by_path, cc_names, mapped, notes
 from dumbbell.errors import InputError
-from dumbbell.experiment.file import Cell, parse
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import parse
 from dumbbell.experiment.registry import registry
 from dumbbell.published import engines
 from dumbbell.results.store import Finished, Measured, Store

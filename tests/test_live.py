@@ -15,7 +15,7 @@ from conftest import TRACE, Command, parsed
 from dumbbell import _native
 from dumbbell.engines.live import engine as live
 from dumbbell.errors import InputError
-from dumbbell.experiment.file import Cell
+from dumbbell.experiment.cell import Cell
 from dumbbell.results.store import Finished, Measured, tables
 
 pytestmark = [pytest.mark.timed, pytest.mark.skipif(not hasattr(_native, "live_run"), reason="live runs need Linux")]

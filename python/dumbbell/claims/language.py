@@ -22,7 +22,7 @@ from dumbbell.errors import (
     shown,
 )
 from dumbbell.experiment import places, shipped
-from dumbbell.experiment.file import read_toml
+from dumbbell.experiment.toml_file import read_toml
 
 Value = str | float
 Cell = tuple[tuple[str, Value], ...]  # what distinguishes a cell: columns with their values, in the order of the file

@@ -8,8 +8,8 @@ import typer
 from dumbbell.cli import reference
 from dumbbell.errors import Conflict, Missing, UnknownName
 from dumbbell.experiment import json_schema, shipped
-from dumbbell.experiment.file import title as title_of
 from dumbbell.experiment.registry import registry
+from dumbbell.experiment.toml_file import title as title_of
 
 
 def list_(what: Annotated[str, typer.Argument(metavar="[aqm|cc|stage|experiments]")] = "") -> None:

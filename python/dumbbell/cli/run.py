@@ -16,7 +16,8 @@ from dumbbell.engines.linux import commands
 from dumbbell.engines.linux.engine import Engine as LinuxEngine
 from dumbbell.engines.sim import Simulator
 from dumbbell.errors import Conflict, one_line
-from dumbbell.experiment.file import Cell, Experiment, load
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import Experiment, load
 from dumbbell.results.store import Alike
 
 _LARGE = 10e9  # bytes of results of which a user is told before they are made

@@ -8,7 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, Self
 
 from dumbbell import _native
-from dumbbell.experiment.file import Cell, Experiment
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import Experiment
 from dumbbell.results.store import Measured
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from dumbbell import _native
 from dumbbell.errors import Failed, InputError, Needs, Unfit, WrongValue, one_line, shown
-from dumbbell.experiment.file import Cell
+from dumbbell.experiment.cell import Cell
 from dumbbell.results.store import Measured
 
 CONNECT_S = 4.0  # for a scheduler to answer, and for the first worker to be there

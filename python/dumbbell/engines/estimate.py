@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dumbbell.engines.base import Engine, of_engine
-from dumbbell.experiment.file import Cell, Experiment
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import Experiment
 from dumbbell.results.store import Store
 
 RUN_BYTES, FLOW_BYTES, INTERVAL_BYTES, BIN_BYTES, BINS = 1500, 120, 80, 8, 1000  # in the results file, about

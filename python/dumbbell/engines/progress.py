@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from dumbbell import _native
-from dumbbell.experiment.file import Cell
+from dumbbell.experiment.cell import Cell
 
 # whether to show a progress bar (default: on a terminal), or a callback (done, total)
 ProgressTold = bool | Callable[[int, int], None] | None

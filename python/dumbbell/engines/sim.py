@@ -16,7 +16,8 @@ from typing import Self
 from dumbbell import _native
 from dumbbell.engines.base import Local, Workers
 from dumbbell.errors import UnknownName
-from dumbbell.experiment.file import Cell, Experiment
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.schema import SENDERS
 from dumbbell.results.store import Measured
 

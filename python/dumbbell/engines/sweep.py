@@ -20,7 +20,8 @@ from dumbbell.engines.estimate import left
 from dumbbell.engines.progress import Bar, ProgressTold
 from dumbbell.engines.sim import Simulator, cores
 from dumbbell.errors import InputError, one_line
-from dumbbell.experiment.file import Cell, Experiment
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import Experiment
 from dumbbell.results.store import Alike, Finished, Measured, Store
 
 WINDOW = 4096  # runs that are put in order, longest first

@@ -1,8 +1,8 @@
 """Experiment files, from TOML to runs.
 
-`file` reads a file and makes its runs, `schema` has its keys and types, `matrix` its axes, `registry` the algorithms
-that the engine knows, `units` the values with units; `places` finds line and column of a key, `shipped` what comes
-with dumbbell.
+`file` reads a file (`toml_file`, with `settings` on top) and makes its runs (`cell`), `schema` has its keys and types,
+`matrix` its axes, `registry` the algorithms that the engine knows, `units` the values with units; `places` finds line
+and column of a key, `shipped` what comes with dumbbell.
 """
 
 from typing import TYPE_CHECKING
@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING
 from dumbbell.lazy import names_of
 
 if TYPE_CHECKING:
-    from dumbbell.experiment.file import Cell as Cell
+    from dumbbell.experiment.cell import Cell as Cell
     from dumbbell.experiment.file import Experiment as Experiment
     from dumbbell.experiment.file import load as load
     from dumbbell.experiment.file import parse as parse
-    from dumbbell.experiment.file import read_toml as read_toml
-    from dumbbell.experiment.file import title as title
+    from dumbbell.experiment.toml_file import read_toml as read_toml
+    from dumbbell.experiment.toml_file import title as title
 else:
     __getattr__ = names_of(
         __name__,
-        {"Cell": "file", "Experiment": "file", "load": "file", "parse": "file", "read_toml": "file", "title": "file"},
+        {
+            "Cell": "cell",
+            "Experiment": "file",
+            "load": "file",
+            "parse": "file",
+            "read_toml": "toml_file",
+            "title": "toml_file",
+        },
     )

@@ -1,17 +1,11 @@
 """Experiment files: TOML → checked description → runs, one at a time."""
 
-import codecs
 import copy
-import hashlib
 import itertools
-import json
 import random
-import re
-import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from pathlib import Path, PurePath
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from dumbbell import _native
@@ -25,105 +19,24 @@ from dumbbell.errors import (
     UnknownKey,
     Unreadable,
     WrongValue,
-    nearest,
     of_engine,
     one_line,
     several,
     shown,
 )
 from dumbbell.experiment import matrix as keys
-from dumbbell.experiment import places, schema, shipped, traffic, units
+from dumbbell.experiment import places, schema, shipped, units
+from dumbbell.experiment.cell import Cell, canonical, digest
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.registry import Param, registry
+from dumbbell.experiment.settings import Settings, own, pairs
+from dumbbell.experiment.toml_file import read_toml
 
 T = TypeVar("T")
-MAX_FILE_BYTES = 16 * 2**20
 CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
 _COMPARED = 64  # cells in which two values of an axis are compared
 TABLES = ("bottleneck", "hosts", "record")
 _IN_QUOTES = 'keys in quotes, such as "bottleneck.rate"'
-
-
-def _canonical(groups: dict[str, Any]) -> str:
-    return json.dumps(groups, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run: a position in the matrix and a seed, resolved."""
-
-    experiment: str
-    title: str
-    matrix: dict[str, str]
-    seed: int
-    groups: dict[str, Any]
-    engine: str = field(default_factory=lambda: _native.engine_version())
-    number: int = 0
-    """Of the run in its sweep: what gives tables and figures the order of the files."""
-    given: dict[str, Any] = field(default_factory=dict)
-    """Of `groups` what the experiment sets; everything else has a default."""
-    plan_of: Callable[["Cell"], str] | None = None
-    """What an engine does with this cell, where that does not follow from `groups` alone."""
-
-    @property
-    def config(self) -> str:
-        """Canonical JSON, as the engine reads it; identical flows are one entry with their `count`."""
-        return _canonical(self.groups)
-
-    @cached_property
-    def key(self) -> str:
-        """Hash of the resolved parameters, the seed, the engine version and the engine's plan, if it has one."""
-        plan = "" if self.plan_of is None else f"\n{self.plan_of(self)}"
-        return _digest(f"{self.engine}\n{self.config}{plan}")
-
-    @cached_property
-    def cell_key(self) -> str:
-        """Hash of the resolved parameters alone: that of all seeds, and of every version of the engine."""
-        return _digest(_canonical({key: value for key, value in self.groups.items() if key != "seed"}))
-
-    @property
-    def duration(self) -> int:
-        """Simulated time, ns."""
-        return int(self.groups["duration"])
-
-    @property
-    def flow_count(self) -> int:
-        """How many flows and sources of UDP are listed one by one."""
-        return sum(one["count"] for one in (*self.groups["flows"], *self.groups["udp"]))
-
-    def _seconds(self, sender: dict[str, Any]) -> float:
-        """How long a sender sends at most, s."""
-        stop: int = self.duration if sender["stop"] is None else min(sender["stop"], self.duration)
-        start: int = sender["start"]["min"]
-        return max(0.0, (stop - start) / 1e9)
-
-    def _arrivals(self, web: dict[str, Any]) -> float:
-        rate = self.groups["bottleneck"]["rate"]
-        return traffic.flows_per_second(web["arrivals"], rate) * self._seconds(web)
-
-    @property
-    def short_flow_count(self) -> float:
-        """How many short flows arrive, in the mean."""
-        return sum(map(self._arrivals, self.groups["web"]))
-
-    @property
-    def packets(self) -> float:
-        """About how many packets the run will take: what its cost is computed from.
-
-        Flows fill the link; short flows and UDP send what they send, even if it is more than the link carries.
-        """
-        changes = [self.groups["bottleneck"]["rate"], *(c["rate"] for c in self.groups["bottleneck"]["rate_changes"])]
-        link = float(max(changes)) * self.duration / 1e9 / (1514 * 8) if self.groups["flows"] else 0.0
-        sent = 0.0
-        for udp in self.groups["udp"]:
-            sent += udp["count"] * udp["rate"] * self._seconds(udp) / (8 * udp["size"])
-        for web in self.groups["web"]:
-            sent += self._arrivals(web) * traffic.mean_size(web["size"]) / self.groups["hosts"]["mss"]
-        return max(link, sent) + 1000 + 10 * (self.flow_count + self.short_flow_count)
 
 
 @dataclass(frozen=True)
@@ -271,7 +184,7 @@ class Experiment:
             found += error.errors
         met = self._met(first.plain) if first is not None else set()
         for number, axis in enumerate(self.matrix.axes):
-            seen = {} if first is None else {_digest(_canonical(first.plain)): 0}
+            seen = {} if first is None else {digest(canonical(first.plain)): 0}
             for digit in range(1, len(axis.values)):
                 one, error = self._tried(_moved(origin, number, digit))
                 place = f'matrix."{axis.text}"[{digit}]'
@@ -282,7 +195,7 @@ class Experiment:
                 if one is None or first is None:
                     continue
                 met |= self._met(one.plain)
-                alike = seen.setdefault(_digest(_canonical(one.plain)), digit)
+                alike = seen.setdefault(digest(canonical(one.plain)), digit)
                 if alike != digit and self._equal_everywhere(number, alike, digit):
                     values = [
                         axis.values[n][0] if len(axis.keys) == 1 else list(axis.values[n]) for n in (alike, digit)
@@ -443,70 +356,10 @@ def _override(table: schema.Override, where: str, files: Files) -> _Override:
     return when, tuple(sets)
 
 
-def parse_setting(text: str) -> tuple[str, Any]:
-    """Return key and value of `--set KEY=VALUE`; VALUE is TOML, or a string without quotes. Raises InputError."""
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise WrongValue("--set", "", shown(text), "KEY=VALUE, such as bottleneck.rate=40Mbit")
-    try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except (ValueError, RecursionError, KeyError):
-        return key.strip(), value.strip()
-
-
-def _own(value: Any, key: str = "") -> Any:
-    """Return a copy of what TOML could hold, in which no table is in two places: a key is set in one.
-
-    Of Python's other types, paths and bytes are text, tuples and arrays lists, numbers of numpy numbers.
-    """
-    match value:
-        case dict():
-            return {
-                _own_key(inner, key): _own(held, f"{key}.{inner}".removeprefix(".")) for inner, held in value.items()
-            }
-        case list() | tuple():
-            return [_own(held, f"{key}[{n}]") for n, held in enumerate(value)]
-        case bool() | None:
-            return value
-        case str() | int() | float():  # and what is derived from them
-            return next(kind(value) for kind in (str, int, float) if isinstance(value, kind))
-        case bytes():
-            try:
-                return value.decode()
-            except UnicodeDecodeError:
-                raise WrongValue("", key, shown(value), "text, or bytes that are UTF-8") from None
-        case PurePath():
-            return str(value)
-    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
-        plain = value.tolist()
-        if type(plain) is not type(value):
-            return _own(plain, key)
-    found = f"{shown(value)} ({type(value).__name__})"
-    raise WrongValue("", key, found, "text, a number, true, false, a list or a table")
-
-
-def _own_key(key: Any, table: str) -> str:
-    if not isinstance(key, str):
-        raise WrongValue("", f"{table}: a key".removeprefix(": "), f"{shown(key)} ({type(key).__name__})", "text")
-    return key
-
-
-Settings = Mapping[str, Any] | Sequence[str] | None
-
-
-def _pairs(settings: Settings) -> list[tuple[str, Any]]:
-    """Return keys and values of settings, given as a table or as `KEY=VALUE`."""
-    if isinstance(settings, Mapping):
-        return [(key, _own(value)) for key, value in settings.items()]
-    if isinstance(settings, str):
-        raise WrongValue("", "overrides", shown(settings), 'a table, or a list such as ["bottleneck.rate=40Mbit"]')
-    return [parse_setting(text) for text in settings or []]
-
-
 def parse(table: dict[str, Any], file: str = "experiment", settings: Settings = None) -> Experiment:
     """Return the experiment that a parsed TOML file describes; raises InputError, said of `file`."""
     try:
-        return _parse(_own(table), file, _pairs(settings))
+        return _parse(own(table), file, pairs(settings))
     except InputError as error:
         raise error if error.file else error.within(file) from None
     except RecursionError:
@@ -609,47 +462,6 @@ def _plain(found: list[InputError]) -> list[InputError]:
     return [one for one in found if not (isinstance(one, Missing | Nothing) and one.key in meant)]
 
 
-def read_toml(file: str | Path, kind: str = "an experiment file (TOML)", known: Iterable[str] = ()) -> dict[str, Any]:
-    """Return what a TOML file holds; raises InputError, said of `file`, which may be a misspelt name of `known`."""
-    name = str(file)
-    try:
-        with Path(file).open("rb") as stream:
-            content = stream.read(MAX_FILE_BYTES + 1)
-    except IsADirectoryError:
-        raise Unreadable(name, "", "this is a directory", kind) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        names = list(known) if isinstance(error, FileNotFoundError) else []
-        close = shipped.renamed(name, names) or nearest(name, names)
-        raise Unreadable(name, "", reason.lower(), f"{kind} that can be read", close) from None
-    if len(content) > MAX_FILE_BYTES:
-        raise Unreadable(
-            name, "", f"it has more than {MAX_FILE_BYTES >> 20} MiB", f"at most {MAX_FILE_BYTES >> 20} MiB"
-        )
-    try:
-        return tomllib.loads(places.decoded(content))
-    except UnicodeDecodeError as error:
-        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise Unreadable(name, "", "this is UTF-16", "TOML, which is UTF-8: save it as UTF-8") from None
-        raise Unreadable(name, f"byte {error.start}", "this is not UTF-8", "TOML, which is UTF-8") from None
-    except (ValueError, RecursionError) as error:
-        raise _no_toml(name, content, str(error)) from None
-
-
-def _no_toml(name: str, content: bytes, said: str) -> InputError:
-    """Return the error for a text that is not TOML, with its place if `said` has one."""
-    text = places.decoded(content)
-    what, line, column = said, 0, 1
-    if match := re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", said, re.DOTALL):
-        what = match[1]
-        line, column = (int(match[2]), int(match[3])) if match[2] else (text.count("\n") + 1, 1)
-    error = Unreadable(name, "", f"this is not TOML: {what[:1].lower()}{what[1:]}")
-    if not line:
-        return error
-    begin = sum(len(one) + 1 for one in text.split("\n")[: line - 1])
-    return places.at(error, text, places.Span(begin + column - 1, begin + column))
-
-
 def load(file: str | Path, settings: Settings = None) -> Experiment:
     """Return the experiment in `file`, with `KEY=VALUE` settings applied; raises InputError.
 
@@ -659,8 +471,3 @@ def load(file: str | Path, settings: Settings = None) -> Experiment:
     table = read_toml(path, known=shipped.experiments())
     with places.told(path):
         return parse(table, str(path), settings)
-
-
-def title(file: str | Path) -> str:
-    """Return the title of the experiment in `file`, unchecked; raises InputError."""
-    return one_line(str(read_toml(file).get("title", "")))

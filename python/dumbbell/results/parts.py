@@ -11,7 +11,8 @@ import polars as pl
 
 from dumbbell.errors import InputError
 from dumbbell.experiment import schema
-from dumbbell.experiment.file import param_of, parse_setting
+from dumbbell.experiment.file import param_of
+from dumbbell.experiment.settings import parse_setting
 from dumbbell.results import dimensions as dims
 from dumbbell.results import selecting
 from dumbbell.results.labels import group_labels, numbered

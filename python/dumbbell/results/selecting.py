@@ -8,8 +8,9 @@ from typing import Any
 
 from dumbbell.errors import InputError, Nothing, UnknownKey, UnknownName, WrongValue, shown
 from dumbbell.experiment import matrix, schema, switches
-from dumbbell.experiment.file import param_of, parse_setting
+from dumbbell.experiment.file import param_of
 from dumbbell.experiment.registry import registry
+from dumbbell.experiment.settings import parse_setting
 from dumbbell.results import dimensions as dims
 from dumbbell.results.dimensions import Dimension
 

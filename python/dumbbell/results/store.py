@@ -19,7 +19,7 @@ import polars as pl
 
 from dumbbell import _native
 from dumbbell.errors import InUse, Unreadable, Unwritable, WrongValue
-from dumbbell.experiment.file import Cell
+from dumbbell.experiment.cell import Cell
 from dumbbell.scratch import Scratch, appear
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from dumbbell import _native, experiment
 from dumbbell.engines.live.engine import Engine, reason
 from dumbbell.errors import Failed, Needs, TooMany, Unfit, Unwritable, of_engine, one_line, shown
 from dumbbell.experiment import shipped, units
-from dumbbell.experiment.file import Cell
+from dumbbell.experiment.cell import Cell
 from dumbbell.results.store import Finished, Measured, Store
 
 DIRECTIONS = ("up", "down")  # as seen from the command

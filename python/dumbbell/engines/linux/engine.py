@@ -21,7 +21,8 @@ from dumbbell.engines.linux.changes import SEED_VARIABLE
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import VERSION, Mapped, by_path, mapped, notes
 from dumbbell.errors import InputError, Needs, one_line
-from dumbbell.experiment.file import Cell, Experiment
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import Experiment
 from dumbbell.results.store import Measured
 from dumbbell.scratch import SHARED_MEMORY, Scratch
 

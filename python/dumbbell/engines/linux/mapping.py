@@ -21,7 +21,7 @@ from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.keys import refuse_rest
 from dumbbell.engines.linux.qdiscs import Qdisc, approximated, qdisc
 from dumbbell.errors import Conflict, InputError, TooMany, Unsupported, WrongValue
-from dumbbell.experiment.file import Cell
+from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.registry import registry
 
 VERSION = 2  # changes whenever a run may come out otherwise though its plan is the same: part of every run's key

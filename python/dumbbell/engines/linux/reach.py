@@ -12,7 +12,8 @@ from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import mapped
 from dumbbell.errors import InputError
 from dumbbell.experiment import schema, shipped
-from dumbbell.experiment.file import Cell, parse
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import parse
 from dumbbell.experiment.registry import Param, registry
 
 # what the kernel is told whatever the experiment sets, because without it a run would be another run

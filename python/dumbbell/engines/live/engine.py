@@ -16,7 +16,8 @@ from dumbbell import _native
 from dumbbell.engines.base import Local
 from dumbbell.engines.linux.keys import refuse_rest
 from dumbbell.errors import InputError, Needs, UnknownName, of_engine, of_machine, one_line
-from dumbbell.experiment.file import Cell, Experiment
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.registry import registry
 from dumbbell.results.store import Measured
 

@@ -1,0 +1,95 @@
+"""One run of an experiment: its resolved parameters, its key, and about how much work it is."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from dumbbell import _native
+from dumbbell.experiment import traffic
+
+
+def canonical(groups: dict[str, Any]) -> str:
+    """Return parameters as text that is the same for the same parameters."""
+    return json.dumps(groups, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(text: str) -> str:
+    """Return the hash that keys are made of."""
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: a position in the matrix and a seed, resolved."""
+
+    experiment: str
+    title: str
+    matrix: dict[str, str]
+    seed: int
+    groups: dict[str, Any]
+    engine: str = field(default_factory=lambda: _native.engine_version())
+    number: int = 0
+    """Of the run in its sweep: what gives tables and figures the order of the files."""
+    given: dict[str, Any] = field(default_factory=dict)
+    """Of `groups` what the experiment sets; everything else has a default."""
+    plan_of: Callable[["Cell"], str] | None = None
+    """What an engine does with this cell, where that does not follow from `groups` alone."""
+
+    @property
+    def config(self) -> str:
+        """Canonical JSON, as the engine reads it; identical flows are one entry with their `count`."""
+        return canonical(self.groups)
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of the resolved parameters, the seed, the engine version and the engine's plan, if it has one."""
+        plan = "" if self.plan_of is None else f"\n{self.plan_of(self)}"
+        return digest(f"{self.engine}\n{self.config}{plan}")
+
+    @cached_property
+    def cell_key(self) -> str:
+        """Hash of the resolved parameters alone: that of all seeds, and of every version of the engine."""
+        return digest(canonical({key: value for key, value in self.groups.items() if key != "seed"}))
+
+    @property
+    def duration(self) -> int:
+        """Simulated time, ns."""
+        return int(self.groups["duration"])
+
+    @property
+    def flow_count(self) -> int:
+        """How many flows and sources of UDP are listed one by one."""
+        return sum(one["count"] for one in (*self.groups["flows"], *self.groups["udp"]))
+
+    def _seconds(self, sender: dict[str, Any]) -> float:
+        """How long a sender sends at most, s."""
+        stop: int = self.duration if sender["stop"] is None else min(sender["stop"], self.duration)
+        start: int = sender["start"]["min"]
+        return max(0.0, (stop - start) / 1e9)
+
+    def _arrivals(self, web: dict[str, Any]) -> float:
+        rate = self.groups["bottleneck"]["rate"]
+        return traffic.flows_per_second(web["arrivals"], rate) * self._seconds(web)
+
+    @property
+    def short_flow_count(self) -> float:
+        """How many short flows arrive, in the mean."""
+        return sum(map(self._arrivals, self.groups["web"]))
+
+    @property
+    def packets(self) -> float:
+        """About how many packets the run will take: what its cost is computed from.
+
+        Flows fill the link; short flows and UDP send what they send, even if it is more than the link carries.
+        """
+        changes = [self.groups["bottleneck"]["rate"], *(c["rate"] for c in self.groups["bottleneck"]["rate_changes"])]
+        link = float(max(changes)) * self.duration / 1e9 / (1514 * 8) if self.groups["flows"] else 0.0
+        sent = 0.0
+        for udp in self.groups["udp"]:
+            sent += udp["count"] * udp["rate"] * self._seconds(udp) / (8 * udp["size"])
+        for web in self.groups["web"]:
+            sent += self._arrivals(web) * traffic.mean_size(web["size"]) / self.groups["hosts"]["mss"]
+        return max(link, sent) + 1000 + 10 * (self.flow_count + self.short_flow_count)

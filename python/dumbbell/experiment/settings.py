@@ -1,0 +1,68 @@
+"""Settings that replace keys of an experiment, as `--set KEY=VALUE` or as a table, and values of Python as TOML's."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from dumbbell.errors import WrongValue, shown
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Return key and value of `--set KEY=VALUE`; VALUE is TOML, or a string without quotes. Raises InputError."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise WrongValue("--set", "", shown(text), "KEY=VALUE, such as bottleneck.rate=40Mbit")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except (ValueError, RecursionError, KeyError):
+        return key.strip(), value.strip()
+
+
+def own(value: Any, key: str = "") -> Any:
+    """Return a copy of what TOML could hold, in which no table is in two places: a key is set in one.
+
+    Of Python's other types, paths and bytes are text, tuples and arrays lists, numbers of numpy numbers.
+    """
+    match value:
+        case dict():
+            return {
+                _own_key(inner, key): own(held, f"{key}.{inner}".removeprefix(".")) for inner, held in value.items()
+            }
+        case list() | tuple():
+            return [own(held, f"{key}[{n}]") for n, held in enumerate(value)]
+        case bool() | None:
+            return value
+        case str() | int() | float():  # and what is derived from them
+            return next(kind(value) for kind in (str, int, float) if isinstance(value, kind))
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise WrongValue("", key, shown(value), "text, or bytes that are UTF-8") from None
+        case PurePath():
+            return str(value)
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        plain = value.tolist()
+        if type(plain) is not type(value):
+            return own(plain, key)
+    found = f"{shown(value)} ({type(value).__name__})"
+    raise WrongValue("", key, found, "text, a number, true, false, a list or a table")
+
+
+def _own_key(key: Any, table: str) -> str:
+    if not isinstance(key, str):
+        raise WrongValue("", f"{table}: a key".removeprefix(": "), f"{shown(key)} ({type(key).__name__})", "text")
+    return key
+
+
+Settings = Mapping[str, Any] | Sequence[str] | None
+
+
+def pairs(settings: Settings) -> list[tuple[str, Any]]:
+    """Return keys and values of settings, given as a table or as `KEY=VALUE`."""
+    if isinstance(settings, Mapping):
+        return [(key, own(value)) for key, value in settings.items()]
+    if isinstance(settings, str):
+        raise WrongValue("", "overrides", shown(settings), 'a table, or a list such as ["bottleneck.rate=40Mbit"]')
+    return [parse_setting(text) for text in settings or []]

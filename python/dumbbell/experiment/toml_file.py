@@ -1,0 +1,59 @@
+"""Reading a TOML file; what is wrong with it is said with line and column."""
+
+import codecs
+import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from dumbbell.errors import InputError, Unreadable, nearest, one_line
+from dumbbell.experiment import places, shipped
+
+MAX_FILE_BYTES = 16 * 2**20
+
+
+def read_toml(file: str | Path, kind: str = "an experiment file (TOML)", known: Iterable[str] = ()) -> dict[str, Any]:
+    """Return what a TOML file holds; raises InputError, said of `file`, which may be a misspelt name of `known`."""
+    name = str(file)
+    try:
+        with Path(file).open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+    except IsADirectoryError:
+        raise Unreadable(name, "", "this is a directory", kind) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        names = list(known) if isinstance(error, FileNotFoundError) else []
+        close = shipped.renamed(name, names) or nearest(name, names)
+        raise Unreadable(name, "", reason.lower(), f"{kind} that can be read", close) from None
+    if len(content) > MAX_FILE_BYTES:
+        raise Unreadable(
+            name, "", f"it has more than {MAX_FILE_BYTES >> 20} MiB", f"at most {MAX_FILE_BYTES >> 20} MiB"
+        )
+    try:
+        return tomllib.loads(places.decoded(content))
+    except UnicodeDecodeError as error:
+        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise Unreadable(name, "", "this is UTF-16", "TOML, which is UTF-8: save it as UTF-8") from None
+        raise Unreadable(name, f"byte {error.start}", "this is not UTF-8", "TOML, which is UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise _no_toml(name, content, str(error)) from None
+
+
+def _no_toml(name: str, content: bytes, said: str) -> InputError:
+    """Return the error for a text that is not TOML, with its place if `said` has one."""
+    text = places.decoded(content)
+    what, line, column = said, 0, 1
+    if match := re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", said, re.DOTALL):
+        what = match[1]
+        line, column = (int(match[2]), int(match[3])) if match[2] else (text.count("\n") + 1, 1)
+    error = Unreadable(name, "", f"this is not TOML: {what[:1].lower()}{what[1:]}")
+    if not line:
+        return error
+    begin = sum(len(one) + 1 for one in text.split("\n")[: line - 1])
+    return places.at(error, text, places.Span(begin + column - 1, begin + column))
+
+
+def title(file: str | Path) -> str:
+    """Return the title of the experiment in `file`, unchecked; raises InputError."""
+    return one_line(str(read_toml(file).get("title", "")))

@@ -1,0 +1,471 @@
+"""Figures and tables of the page, from its evidence: one section for each question."""
+
+from typing import Any
+
+import polars as pl
+import polars.selectors as cs
+
+from dumbbell import figures
+from dumbbell.experiment import units
+from dumbbell.figures import Picture, Series
+from dumbbell.pages import Evidence
+from dumbbell.pages.values import Rows
+from dumbbell.results.tables import aligned
+
+from . import pi2_margins
+from .rows import BURST_S, DUALPI2, FQ_CODEL, FQ_STEP, HELD, TARGET_MS
+
+KINDS = [DUALPI2, FQ_CODEL, FQ_STEP]
+LOADS = {0.0: "none", 0.25: "low (10 flows/s)", 2.5: "high (100 flows/s)", 7.5: "three times high"}
+WEB = {"prague": "short flows are Prague", "cubic": "short flows are CUBIC, no ECN"}
+PAIRS = {
+    ("prague", "cubic", True, "l4s_ect"): "Prague, CUBIC+ECN in C",
+    ("prague", "cubic", True, "any_ect"): "Prague, CUBIC+ECN in L",
+    ("cubic", "cubic", True, "any_ect"): "CUBIC in C, CUBIC+ECN in L",
+    ("prague", "reno", True, "any_ect"): "Prague, Reno+ECN in L",
+}
+TRAFFIC = {2: "1 Prague, 1 CUBIC", 10: "10 CUBIC", 100: "100 CUBIC"}
+SIZES = (1000, 10_000, 50_000, 200_000)
+
+
+def named(column: str, names: dict[Any, str]) -> pl.Expr:
+    """Return the names of a column's values, in the order of `names`."""
+    return pl.col(column).replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values())))
+
+
+def spread(frame: pl.DataFrame, *by: str, value: str) -> pl.DataFrame:
+    """Return mean, least and largest of a column over seeds as `value`, `low` and `high`."""
+    col = pl.col(value)
+    return frame.group_by(by, maintain_order=True).agg(col.mean(), low=col.min(), high=col.max())
+
+
+def spread_of(rows: Rows) -> Rows:
+    """Return by link, number of flows and ECN the largest mean rate of Prague at any RTT over its least."""
+    rate = pl.col("prague")
+    grouped = rows.frame.group_by("rate", "count", "second_ecn", maintain_order=True).agg(
+        spread=rate.max() / rate.min()
+    )
+    return Rows("spreads", grouped)
+
+
+def rates_table(found: Evidence) -> str:
+    """Return how much Prague's rate depends on its RTT from 1 to 20 ms: the largest mean over the least."""
+    near = (
+        found["rates"]
+        .filter(pl.col("rtt") <= 20)
+        .group_by("rate", "count", "second_ecn", "rtt")
+        .agg(cs.numeric().mean())
+    )
+    of = {
+        (r["rate"], r["count"], r["second_ecn"]): r["spread"]
+        for r in spread_of(Rows("rates", near)).frame.iter_rows(named=True)
+    }
+    kinds = [(1, False), (1, True), (4, False), (4, True)]
+    names = [f"{count} each, {'ECN' if ecn else 'no ECN'}" for count, ecn in kinds]
+    rates = sorted({key[0] for key in of})
+    rows = [[f"{rate:g} Mbit/s", *(f"{of[rate, count, ecn]:.2f}" for count, ecn in kinds)] for rate in rates]
+    return aligned(["", *names], rows, words=(0,))
+
+
+# 1
+
+
+def rtt(found: Evidence) -> Picture:
+    """Draw the ratio of rates over the base RTT of both flows."""
+    equal = found["rtt"].filter(pl.col("rtt") == pl.col("second_rtt"))
+    shown = spread(equal, "version", "rtt", value="ratio")
+    picture = figures.lines(
+        shown,
+        "rtt",
+        "ratio",
+        low="low",
+        high="high",
+        by="version",
+        log_x=True,
+        x_label="base RTT of both, ms",
+        y_label="rate of Prague over that of CUBIC",
+        title="How Prague shares with CUBIC over DualPI2\n40 Mbit/s; mean and min-max of 5 seeds",
+    )
+    picture.level(1)
+    return picture
+
+
+def rtt_map(found: Evidence) -> Picture:
+    """Draw the ratio of rates of Prague 0.7 as a map over both RTTs."""
+    ratios = spread(found["rtt"].filter(pl.col("version") == "Prague 0.7"), "rtt", "second_rtt", value="ratio")
+    return figures.heat(
+        ratios,
+        "second_rtt",
+        "rtt",
+        "ratio",
+        kind="ratio",
+        x_label="base RTT of CUBIC, ms",
+        y_label="base RTT of Prague, ms",
+        label="rate of Prague over that of CUBIC",
+        title="How Prague shares with CUBIC of another RTT\nDualPI2, 40 Mbit/s, Prague 0.7; mean of 5 seeds",
+    )
+
+
+def rtt_rates(found: Evidence) -> Picture:
+    """Draw the rate of Prague over its RTT, relative to that at 10 ms, by link rate, numbers of flows and ECN."""
+    base = (
+        found["rates"]
+        .filter(pl.col("rtt") == 10)
+        .group_by("rate", "count", "second_ecn")
+        .agg(base=pl.col("prague").mean())
+    )
+    shown = (
+        found["rates"]
+        .join(base, on=["rate", "count", "second_ecn"])
+        .with_columns(
+            relative=pl.col("prague") / pl.col("base"),
+            beside=pl.format(
+                "{}, {}",
+                pl.col("count").replace_strict(
+                    {1: "1 Prague, 1 CUBIC", 4: "4 Prague, 4 CUBIC"}, return_dtype=pl.String
+                ),
+                pl.when(pl.col("second_ecn")).then(pl.lit("ECN")).otherwise(pl.lit("no ECN")),
+            ),
+            at=pl.format("{} Mbit/s", pl.col("rate").cast(pl.Int64)).cast(
+                pl.Enum(["10 Mbit/s", "40 Mbit/s", "120 Mbit/s", "400 Mbit/s"])
+            ),
+        )
+    )
+    picture = figures.lines(
+        spread(shown, "at", "beside", "rtt", value="relative"),
+        "rtt",
+        "relative",
+        low="low",
+        high="high",
+        by="beside",
+        facet="at",
+        columns=2,
+        log_x=True,
+        x_label="base RTT of Prague, ms",
+        y_label="rate over that at 10 ms",
+        title="How Prague's rate depends on its own RTT\nDualPI2, CUBIC at 20 ms; mean and min-max of 5 seeds",
+    )
+    picture.level(1)
+    return picture
+
+
+# 2
+
+
+def burst(found: Evidence) -> Picture:
+    """Draw the delay of both queues over time, as the long flows see it, before, in and after a burst."""
+    flows = {0: "Prague (L queue)", 1: "CUBIC (C queue)"}
+    shown = found["burst_series"].with_columns(who=named("flow", flows), shown=named("web", WEB))
+    tails = pl.concat(
+        [
+            shown.select("time_s", "shown", "who", delay=at, part=pl.format("{}, {}", "who", pl.lit(name)))
+            for at, name in (("p50", "median"), ("p95", "P95"))
+        ]
+    )
+    return figures.stacked_series(
+        [
+            Series(tails.filter(pl.col("who") == flows[0]), "delay", "part", "delay of Prague, ms"),
+            Series(tails.filter(pl.col("who") == flows[1]), "delay", "part", "delay of CUBIC, ms"),
+            Series(shown, "goodput", "who", "goodput, Mbit/s"),
+        ],
+        columns="shown",
+        marks=[(BURST_S[0], "burst"), (BURST_S[1], "end")],
+        title="A burst of 100 short flows a second against both queues\n"
+        "DualPI2, 40 Mbit/s, 10 ms; smoothed RTT less base RTT in half seconds of 5 seeds",
+    )
+
+
+def burst_table(found: Evidence) -> str:
+    """Return percentiles of the delay of each class while short flows come."""
+    shown = ("p50", "p99", "p999")
+    values = found["burst"].group_by("web", "arrivals", "class", maintain_order=True).agg(pl.col(*shown).mean())
+    rows = []
+    for (web, load), cells in values.group_by(["web", "arrivals"], maintain_order=True):
+        each = {row["class"]: " / ".join(f"{row[name]:.2g}" for name in shown) for row in cells.iter_rows(named=True)}
+        if load == 0 and web == "cubic":
+            continue
+        name = LOADS[float(str(load))]
+        rows.append(
+            [WEB[str(web)] if load else "no short flows", name, each[0], each[1], each.get(2, "") if load else ""]
+        )
+    return aligned(["short flows", "load", "Prague P50 / P99 / P99.9, ms", "CUBIC", "short flows"], rows, words=(0, 1))
+
+
+# 3
+
+
+def _load(rate: float) -> str:
+    return "no UDP" if rate < 0.1 else f"UDP in L: {rate:g} Mbit/s"
+
+
+def _protection(found: Evidence, value: str, of: int) -> pl.DataFrame:
+    chosen = found["protection"].filter(pl.col("class") == of)
+    loads = {rate: _load(rate) for rate in sorted(chosen["udp"].unique())}
+    return spread(
+        chosen.with_columns(
+            shown=named("count", {1: "1 Prague, 1 CUBIC", 8: "8 Prague, 1 CUBIC"}),
+            load=named("udp", loads),
+            share=100 * pl.col("share"),
+        ),
+        "shown",
+        "load",
+        "protection",
+        value=value,
+    )
+
+
+def protection_delay(found: Evidence) -> Picture:
+    """Draw the delay of Prague over classic protection."""
+    return figures.lines(
+        _protection(found, "p99", 0),
+        "protection",
+        "p99",
+        low="low",
+        high="high",
+        by="load",
+        facet="shown",
+        log_x=True,
+        log_y=True,
+        x_label="classic protection, %",
+        y_label="P99 of Prague's delay, ms",
+        title="What classic protection costs the L queue\nDualPI2, 40 Mbit/s, 10 ms; mean and min-max of 5 seeds",
+    )
+
+
+def protection_share(found: Evidence) -> Picture:
+    """Draw what CUBIC has of the link over classic protection."""
+    picture = figures.lines(
+        _protection(found, "share", 1),
+        "protection",
+        "share",
+        low="low",
+        high="high",
+        by="load",
+        facet="shown",
+        log_x=True,
+        x_label="classic protection, %",
+        y_label="CUBIC's share of the link, %",
+        title="What classic protection buys CUBIC\nDualPI2, 40 Mbit/s, 10 ms; mean and min-max of 5 seeds",
+    )
+    points = [float(share) for share in range(1, 51)]
+    picture.curve(points, points, "what is protected")
+    return picture.arrange()
+
+
+def protection_table(found: Evidence) -> str:
+    """Return shares and delays over classic protection."""
+    values = (
+        found["protection"]
+        .group_by("count", "udp", "protection", "class", maintain_order=True)
+        .agg(cs.numeric().mean())
+    )
+    rows = []
+    for (count, load, share), part in values.group_by(["count", "udp", "protection"], maintain_order=True):
+        if share not in (1, 10, 50) or (count == 1 and float(str(load)) > 0.1):
+            continue
+        each = part.sort("class").head(2)
+        cells = [f"{100 * r['share']:.1f} %, {r['mean']:.2g} / {r['p99']:.2g}" for r in each.iter_rows(named=True)]
+        rows.append([f"{count} Prague", _load(float(str(load))), f"{share}", *cells])
+    head = ["", "", "protection, %", "Prague together: share, mean / P99 ms", "CUBIC"]
+    return aligned(head, rows, words=(0, 1))
+
+
+# 4
+
+
+def _pairs(found: Evidence) -> pl.DataFrame:
+    parts = [
+        found["any_ect"]
+        .filter(pl.col("cc") == cc, pl.col("second") == second, pl.col("second_ecn") == ecn, pl.col("mask") == mask)
+        .with_columns(pair=pl.lit(name))
+        for (cc, second, ecn, mask), name in PAIRS.items()
+    ]
+    return pl.concat(parts).with_columns(pl.col("pair").cast(pl.Enum(list(PAIRS.values()))))
+
+
+def any_ect(found: Evidence) -> Picture:
+    """Draw the goodput of both flows where ECN of a classic flow lands in either queue."""
+    values = spread(_pairs(found), "pair", "rtt", "class", value="goodput").with_columns(
+        named("class", {0: "the first of the two", 1: "the classic flow with ECN"}),
+        rtt=pl.format("{} ms", pl.col("rtt").cast(pl.Int64)),
+    )
+    order = [f"{value} ms" for value in sorted({int(text.split()[0]) for text in values["rtt"]})]
+    return figures.bars(
+        values.with_columns(pl.col("rtt").cast(pl.Enum(order))),
+        "rtt",
+        "goodput",
+        low="low",
+        high="high",
+        group="class",
+        facet="pair",
+        columns=2,
+        x_label="base RTT of both",
+        y_label="goodput, Mbit/s",
+        title="A classic flow with ECN in the C and in the L queue\nDualPI2, 40 Mbit/s; mean and min-max of 5 seeds",
+    )
+
+
+def any_ect_table(found: Evidence) -> str:
+    """Return marks and window of CUBIC in the L queue, beside the window that Reno-friendly CUBIC has at them."""
+    both = found["any_ect"].filter(
+        pl.col("cc") == "prague", pl.col("second") == "cubic", pl.col("second_ecn"), pl.col("mask") == "any_ect"
+    )
+    rows = []
+    for row in (
+        both.filter(pl.col("class") == 1).group_by("rtt").agg(cs.numeric().mean()).sort("rtt").iter_rows(named=True)
+    ):
+        friendly = (3 / (1 + pi2_margins.CUBIC_KEEPS) / row["marks"]) ** 0.5
+        beside = both.filter(pl.col("class") == 0, pl.col("rtt") == row["rtt"])["goodput"]
+        cells = [f"{100 * row['marks']:.1f}", f"{row['window']:.1f}", f"{friendly:.1f}", f"{row['goodput']:.1f}"]
+        rows.append([f"{row['rtt']:g} ms", *cells, f"{beside.sum() / beside.len():.1f}"])
+    head = ["base RTT", "marked, %", "window, segments", "sqrt(1.76 / p)", "CUBIC, Mbit/s", "Prague, Mbit/s"]
+    return aligned(head, rows)
+
+
+# 5
+
+
+def fq_delay(found: Evidence) -> Picture:
+    """Draw the delay of Prague beside a CUBIC flow and short flows: every seed."""
+    prague = found["fq_delay"].filter(pl.col("class") == 0)
+    rates = sorted(prague["rate"].unique())
+    middle = prague.group_by("queue", "rate", "rtt", maintain_order=True).agg(
+        pl.col("p99").median(), low=pl.col("p99").min(), high=pl.col("p99").max()
+    )
+    return figures.lines(
+        middle.with_columns(
+            pl.col("queue").cast(pl.Enum(KINDS)),
+            rate=named("rate", {rate: f"{rate:g} Mbit/s" for rate in rates}),
+        ),
+        "rtt",
+        "p99",
+        low="low",
+        high="high",
+        by="queue",
+        facet="rate",
+        log_x=True,
+        log_y=True,
+        x_label="base RTT, ms",
+        y_label="P99 of Prague's delay, ms",
+        title="How long Prague's packets wait with and without a queue per flow\n"
+        "One CUBIC flow and short flows beside it; median and min-max of 8 seeds",
+    )
+
+
+def fq_short(found: Evidence) -> Picture:
+    """Draw the slow-down of short flows by size."""
+    shown = found["short"].with_columns(
+        pl.col("queue").cast(pl.Enum(KINDS)), shown=named("web", WEB), size=pl.col("from_bytes") / 1e3
+    )
+    return figures.lines(
+        shown.sort("shown", "queue", "size"),
+        "size",
+        "mean",
+        low="mean_low",
+        high="mean_high",
+        by="queue",
+        facet="shown",
+        log_x=True,
+        x_label="size, kB (bins from …)",
+        y_label="slow-down, mean",
+        title="Completion time of short flows over size/rate + base RTT\n"
+        "40 Mbit/s, 10 ms, 10 short flows a second; mean and min-max of 8 seeds",
+    )
+
+
+def fq_table(found: Evidence) -> str:
+    """Return ratio of rates and delays of the three queues; for Prague the P99 of every seed."""
+    ratios = found["fq"].filter(pl.col("rate") == 40).group_by("queue", "rtt").agg(cs.numeric().mean())
+    delays = found["fq_delay"].filter(pl.col("rate") == 40)
+    rows = []
+    for kind in KINDS:
+        for row in (
+            ratios.filter(pl.col("queue") == kind, pl.col("rtt").is_in([10.0, 100.0])).sort("rtt").iter_rows(named=True)
+        ):
+            here = delays.filter(pl.col("queue") == kind, pl.col("rtt") == row["rtt"])
+            seeds = ", ".join(
+                f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+                for value in sorted(here.filter(pl.col("class") == 0)["p99"])
+            )
+            means = here.group_by("class").agg(pl.col("mean", "p99").mean()).sort("class")
+            cells = [f"{one['mean']:.2g} / {one['p99']:.3g}" for one in means.iter_rows(named=True)]
+            rows.append(
+                [kind, f"{row['rtt']:g}", f"{row['ratio']:.2f}", f"{row['utilisation']:.3f}", seeds, *cells[1:]]
+            )
+    head = ["queue", "RTT, ms", "Prague / CUBIC", "utilisation", "Prague: P99 of each seed, ms"]
+    return aligned([*head, "CUBIC: mean / P99, ms", "short flows"], rows, words=(0, 4))
+
+
+def short_table(found: Evidence) -> str:
+    """Return mean and P99 of the slow-down of short flows of some sizes."""
+    of = {(r["web"], r["queue"], r["from_bytes"]): r for r in found["short"].iter_rows(named=True)}
+    rows = [
+        [name, kind, *(f"{of[web, kind, size]['mean']:.1f} / {of[web, kind, size]['p99']:.1f}" for size in SIZES)]
+        for web, name in WEB.items()
+        for kind in KINDS
+    ]
+    return aligned(["", "queue", *(f"from {size // 1000} kB" for size in SIZES)], rows, words=(0, 1))
+
+
+# 6
+
+
+def _rates(frame: pl.DataFrame) -> pl.DataFrame:
+    order = [units.show("rate", int(1e6 * rate)) for rate in sorted(frame["rate"].unique())]
+    shown = pl.col("rate").map_elements(lambda rate: units.show("rate", int(1e6 * rate)), return_dtype=pl.String)
+    return frame.with_columns(rate=shown.cast(pl.Enum(order)))
+
+
+def stability(found: Evidence) -> Picture:
+    """Draw how much the delay of the C queue swings."""
+    held = pl.when(pl.col("mean") >= HELD * TARGET_MS).then(pl.col("swing"))
+    return figures.heat(
+        _rates(found["swings"].with_columns(held=held, shown=named("flows", TRAFFIC)).sort("flows", "rate", "rtt")),
+        "rtt",
+        "rate",
+        "held",
+        facet="shown",
+        kind="plain",
+        x_label="base RTT, ms",
+        y_label="rate",
+        label="standard deviation over target",
+        title="How much the delay of the C queue swings\none seed; hatched: on average below a third of the target",
+    )
+
+
+def phase_margins(found: Evidence) -> Picture:
+    """Draw the phase margins that the linear model has for the same links, negated: what is positive swings."""
+    shown = found["margins"].with_columns(
+        lacking=-pl.col("phase"), shown=named("flows", {10: "10 CUBIC", 100: "100 CUBIC"})
+    )
+    return figures.heat(
+        _rates(shown),
+        "rtt",
+        "rate",
+        "lacking",
+        facet="shown",
+        x_label="base RTT, ms",
+        y_label="rate",
+        label="phase that lacks to stability, degrees",
+        title="Where the linear model swings\nabove 0: unstable; hatched: fair windows below 2 segments",
+    )
+
+
+def swing_table(found: Evidence) -> str:
+    """Return period and strength of the largest swing of 100 CUBIC flows, beside what the linear model has."""
+    both = found["swings"].join(found["margins"], on=["rate", "rtt", "flows"])
+    chosen = both.filter(
+        pl.col("flows") == 100,
+        pl.col("rate") >= 100,
+        pl.col("rtt") >= 50,
+        pl.col("phase").is_not_null(),
+        pl.col("mean") >= HELD * TARGET_MS,
+    )
+    rows = []
+    for row in chosen.sort("rtt", "rate").iter_rows(named=True):
+        cells = [f"{row['mean']:.1f}", f"{row['swing']:.2f}", f"{row['period']:.1f}", f"{100 * row['within']:.0f}"]
+        rows.append(
+            [f"{row['rate']:g} Mbit/s", f"{row['rtt']:g}", *cells, f"{row['phase']:.0f}", f"{row['model_period']:.1f}"]
+        )
+    head = ["", "RTT, ms", "mean, ms", "deviation / target", "period, s", "within 25 % of it, % of power"]
+    return aligned([*head, "model: phase margin, degrees", "model: period, s"], rows)

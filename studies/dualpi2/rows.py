@@ -1,0 +1,220 @@
+"""The small tables that the page rests on, from runs of its experiments."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dumbbell.errors import Nothing
+from dumbbell.experiment import shipped
+from dumbbell.results.results import Results
+
+from . import pi2_margins
+
+TARGET_MS = 1e3 * pi2_margins.TARGET
+HELD = 1 / 3  # of the target; a mean delay below it is no queue that a controller holds
+EXPERIMENTS = (
+    "questions-rtt",
+    "questions-rtt-rates",
+    "questions-rtt-step",
+    "questions-burst",
+    "questions-protection",
+    "questions-any-ect",
+    "questions-fq",
+    "stability",
+)
+DUALPI2, FQ_CODEL, FQ_STEP = "DualPI2", "FQ-CoDel", "FQ-CoDel, ce_threshold 1 ms"
+BURST_S = (20.0, 30.0)  # of the figure
+BEFORE_S = 10.0  # that it shows ahead of the burst, and behind it
+
+
+def runs_of(results: Results) -> pl.DataFrame:
+    """Return the runs of this page's experiments with what tells them apart; raises InputError if one has none."""
+    rows = [_place(row) for row in results.runs.iter_rows(named=True) if row["experiment"] in EXPERIMENTS]
+    missing = [name for name in EXPERIMENTS if name not in {row["experiment"] for row in rows}]
+    if missing:
+        raise Nothing(str(results.path), "", f"no runs of {', '.join(missing)}", "results of every question")
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _place(row: dict[str, Any]) -> dict[str, Any]:
+    config = json.loads(row["config"])
+    first, second = config["flows"]
+    aqm, web, udp = config["bottleneck"]["aqm"], config["web"], config["udp"]
+    return {
+        "key": row["key"],
+        "seed": row["seed"],
+        "experiment": row["experiment"],
+        "duration": config["duration"] / 1e9,
+        "rate": config["bottleneck"]["rate"] / 1e6,
+        "rtt": first["base_rtt"] / 1e6,
+        "second_rtt": second["base_rtt"] / 1e6,
+        "cc": first["cc"]["name"],
+        "version": f"Prague {first['cc'].get('version')}",
+        "count": first["count"],
+        "flows": sum(flow["count"] for flow in config["flows"]),
+        "second": second["cc"]["name"],
+        "second_ecn": second["ecn"] is not False,
+        "queue": DUALPI2 if aqm["name"] == "dualpi2" else FQ_STEP if aqm.get("ce_threshold") else FQ_CODEL,
+        "protection": aqm.get("classic_protection"),
+        "mask": aqm.get("ecn_mask"),
+        "step": None if aqm.get("step_thresh") is None else aqm["step_thresh"] / 1e6,
+        "web": web[0]["cc"]["name"] if web else None,
+        "arrivals": web[0]["arrivals"].get("per_mbit", 0.0) if web else None,
+        "web_start": web[0]["start"]["min"] / 1e9 if web else None,
+        "udp": udp[0]["rate"] / 1e6 if udp else None,
+        "ratio": row["rate_ratio"],
+        "utilisation": row["utilisation"],
+    }
+
+
+def _delays(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Return goodput, delays, marks and window of each class, one row per run and class."""
+    columns = ["mean", "p50", "p99", "p999"]
+    kept = {name: f"sojourn_{name}_ms" for name in columns}
+    return rows.select(
+        *by,
+        "class",
+        "seed",
+        **kept,
+        goodput=pl.col("goodput_mbit"),
+        share=pl.col("total_throughput_mbit") / pl.col("rate"),
+        marks=pl.col("mark_share"),
+        window=pl.col("window_kb") * 1e3 / 1514,
+    ).sort(*by, "class", "seed", nulls_last=True)
+
+
+def evidence(results: Results) -> dict[str, pl.DataFrame]:
+    """Return what the page rests on."""
+    runs = runs_of(results)
+    classes = results.frame("classes").drop("cc", strict=False)
+
+    def of(name: str) -> pl.DataFrame:
+        return runs.filter(pl.col("experiment") == name)
+
+    # a run that both experiments have is in the store once, so these are chosen by what they are
+    default = runs.filter(pl.col("experiment").is_in(["questions-rtt", "questions-rtt-rates"]))
+    alone = default.filter(pl.col("rate") == 40, pl.col("flows") == 2, ~pl.col("second_ecn"))
+    rtt = alone.select("version", "rtt", "second_rtt", "seed", "ratio")
+    rates = default.filter(
+        pl.col("version") == "Prague 0.7",
+        pl.col("second_rtt") == 20,
+        pl.col("rtt").is_in([1.0, 5.0, 10.0, 20.0, 50.0, 100.0]),
+    ).join(classes.filter(pl.col("class") == 0), on="key")
+    rates = rates.select("rate", "rtt", "count", "second_ecn", "seed", "ratio", prague=pl.col("goodput_mbit"))
+    steps = of("questions-rtt-step").join(classes.filter(pl.col("class") == 0), on="key")
+    burst = of("questions-burst").filter(pl.col("web_start") == 0).join(classes, on="key")
+    protection = of("questions-protection").join(classes, on="key")
+    ect = of("questions-any-ect").join(classes, on="key")
+    fq = of("questions-fq")
+    slow = fq.filter(pl.col("rate") == 40, pl.col("rtt") == 10).join(results.frame("slowdowns"), on="key")
+    slow = slow.group_by("queue", "web", "from_bytes").agg(
+        mean=pl.col("slowdown_mean").mean(),
+        mean_low=pl.col("slowdown_mean").min(),
+        mean_high=pl.col("slowdown_mean").max(),
+        p99=pl.col("slowdown_p99").mean(),
+    )
+    return {
+        "rtt": rtt.sort("version", "rtt", "second_rtt", "seed"),
+        "rates": rates.sort("rate", "count", "second_ecn", "rtt", "seed"),
+        "steps": steps.select("step", "rtt", "seed", "ratio", prague=pl.col("goodput_mbit")).sort(
+            "step", "rtt", "seed"
+        ),
+        "burst": _delays(burst, "web", "arrivals").select(
+            "web", "arrivals", "class", "seed", "p50", "p99", "p999", "goodput"
+        ),
+        "burst_series": _burst_series(results, of("questions-burst")),
+        "protection": _delays(protection, "count", "udp", "protection").select(
+            "count", "udp", "protection", "class", "seed", "mean", "p99", "share", "goodput"
+        ),
+        "any_ect": _delays(ect, "cc", "second", "second_ecn", "mask", "rtt").select(
+            "cc", "second", "second_ecn", "mask", "rtt", "class", "seed", "goodput", "marks", "window", "mean"
+        ),
+        "fq": fq.filter(pl.col("web") == "prague")
+        .select("queue", "rate", "rtt", "seed", "ratio", "utilisation")
+        .sort("queue", "rate", "rtt", "seed"),
+        "fq_delay": _delays(
+            fq.filter(pl.col("web") == "prague").join(classes, on="key"), "queue", "rate", "rtt"
+        ).select("queue", "rate", "rtt", "class", "seed", "mean", "p99"),
+        "short": slow.sort("web", "queue", "from_bytes"),
+        "swings": _swings(results, of("stability")),
+        "margins": _margins(of("stability")),
+        "linux": _linux(),
+    }
+
+
+def _linux() -> pl.DataFrame:
+    """Return the ratio of Prague 0.7 to CUBIC with ECN at 40 Mbit/s on Linux 6.18, by RTT and seed."""
+    rows = pl.read_csv(shipped.references()["linux-6.18-l4s"], infer_schema_length=None)
+    chosen = rows.filter(
+        pl.col("options") == "default", pl.col("ccs") == "prague+cubic", pl.col("rate_mbit") == 40, pl.col("ecn") == 1
+    ).with_columns(rtt=pl.col("rtts_ms").cast(pl.String))
+    both = chosen.pivot("flow", index=["rtt", "seed"], values="goodput_mbit", aggregate_function="first")
+    return both.select("rtt", "seed", ratio=pl.col("1") / pl.col("2")).sort("rtt", "seed")
+
+
+def _series(results: Results, runs: pl.DataFrame, table: str = "series") -> pl.DataFrame:
+    return runs.join(Results(results.path, keys=runs["key"]).frame(table), on="key")
+
+
+def _burst_series(results: Results, runs: pl.DataFrame) -> pl.DataFrame:
+    """Return 5 %, 50 % and 95 % of each flow's delay in half seconds over all seeds, and its mean goodput."""
+    begin, end = BURST_S
+    chosen = runs.filter(pl.col("arrivals") == 2.5, pl.col("web_start") == begin)
+    series = _series(results, chosen).filter(
+        pl.col("flow") < 2, pl.col("time_s").is_between(begin - BEFORE_S, end + BEFORE_S)
+    )
+    delay = pl.col("srtt_ms") - pl.col("rtt")
+    return (
+        series.with_columns(delay=delay, time_s=(pl.col("time_s") * 2).ceil() / 2)
+        .group_by("web", "flow", "time_s")
+        .agg(
+            p5=pl.col("delay").quantile(0.05),
+            p50=pl.col("delay").quantile(0.5),
+            p95=pl.col("delay").quantile(0.95),
+            goodput=pl.col("goodput_mbit").mean(),
+        )
+        .sort("web", "flow", "time_s")
+    )
+
+
+def _swings(results: Results, runs: pl.DataFrame) -> pl.DataFrame:
+    """Return mean, deviation over target and largest swing of the C queue's delay in the second half of each run.
+
+    CUBIC alone: from the queue's own series. With Prague that counts both queues: there it is CUBIC's smoothed RTT
+    less the base RTT, and no period is given. `period` is that of the strongest frequency, `within` the share of the
+    power within 25 % of it.
+    """
+    queue = _series(results, runs.filter(pl.col("cc") == "cubic"), "queue_series")
+    queue = queue.with_columns(delay=pl.col("sojourn_mean_ms"))
+    flow = _series(results, runs.filter(pl.col("cc") == "prague")).filter(pl.col("flow") == 1)
+    flow = flow.with_columns(delay=pl.col("srtt_ms") - pl.col("rtt"))
+    both = pl.concat([queue, flow], how="diagonal_relaxed").filter(pl.col("time_s") > pl.col("duration") / 2)
+    rows = []
+    for (rate, rtt, flows, cc), part in both.sort("time_s").group_by(
+        ["rate", "rtt", "flows", "cc"], maintain_order=True
+    ):
+        delays, times = part["delay"].fill_nan(None).drop_nulls().to_numpy(), part["time_s"].to_numpy()
+        period = within = None
+        if cc == "cubic" and len(delays) == len(times) > 4 and times[1] > times[0] and delays.std() > 0:
+            power = np.abs(np.fft.rfft(delays - delays.mean()))[1:] ** 2
+            periods = 1 / np.fft.rfftfreq(len(delays), times[1] - times[0])[1:]
+            period = float(periods[int(np.argmax(power))])
+            near = np.abs(np.log(periods / period)) < math.log(1.25)
+            within = float(power[near].sum() / power.sum())
+        swing = {"mean": float(delays.mean()), "swing": float(delays.std() / TARGET_MS)} if len(delays) else {}
+        rows.append({"rate": rate, "rtt": rtt, "flows": flows, **swing, "period": period, "within": within})
+    return pl.DataFrame(rows, infer_schema_length=None).sort("flows", "rate", "rtt")
+
+
+def _margins(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return phase margins and periods that the linear model has for the links of CUBIC alone."""
+    places = runs.filter(pl.col("cc") == "cubic").select("rate", "rtt", "flows").unique().sort("flows", "rate", "rtt")
+    rows = []
+    for rate, rtt, flows in places.iter_rows():
+        found = pi2_margins.of_link(1e6 * rate, rtt / 1e3, flows)
+        margin = {"phase": found.phase_deg, "model_period": found.period_s} if found else {}
+        rows.append({"rate": rate, "rtt": rtt, "flows": flows, **margin})
+    return pl.DataFrame(rows, infer_schema_length=None)
