@@ -1,27 +1,28 @@
 # make demo   set up .venv, build, run published experiments and print the results with the published ones
-# make validation  what agrees with what: runs linux, sce and a closed form, writes docs/validation.md
+# make sce    every table of the SCE draft: its 1220 tests, sce.md, sce.csv, maps of errors in sce/; then the study
+# make abe    Alternative Backoff with ECN: abe.md with tables, figures in abe/; then the study
+# make dualpi2-versions  DualPI2 as in its authors' reports: dualpi2-versions.md, figures in dualpi2-versions/; then the study
+# make coexistence  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop, for hours: coexistence.md, figures, claims; then the study
+# make dualpi2, l4s-classic, bbr, bbr-traces, validation  their studies; l4s-classic needs dumbbell linux build
+#             A study runs its experiments and writes studies/NAME/README.md with its figures.
+# make check-bbr  the test cases of the BBR draft for all versions: the study bbr-suite, figures of what failed in check-bbr/
 # make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md
 # make agree-live  30 cells on the simulator and on the real clock, 24 minutes: writes docs/validation-live.md
 # make linux  every measured cell of real Linux against the simulator: writes docs/validation-linux.md
-# make sce    every table of the SCE draft: runs its 1220 tests, writes sce.md, sce.csv and the errors as maps into sce/
-# make sce-questions  what the draft leaves open: runs experiments/sce/findings-*, writes docs/findings/sce.md and its figures
-# make abe    Alternative Backoff with ECN: runs experiments/abe, writes abe.md, the figures into abe/, and docs/findings/abe.md
-# make l4s    DualPI2 as in its authors' reports: runs experiments/l4s, writes l4s.md, the figures into l4s/ and docs/findings/dualpi2-versions.md
-# make l4s-questions  six questions about L4S: writes docs/findings/dualpi2.md and its figures
-# make l4s-classic  Prague in a queue of RFC 3168: writes docs/findings/l4s-classic.md and its figures; dumbbell linux build comes first
-# make csaqm  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop: runs experiments/csaqm for hours, writes csaqm.md, all figures and csaqm/claims.md (which of the paper's claims hold), and docs/findings/coexistence.md with its figures
-# make check-bbr  the test cases of the BBR draft for all versions: writes docs/findings/bbr-suite.md and its evidence, and figures of what failed into check-bbr/
-# make bbr    BBR against others: runs experiments/bbr, writes docs/findings/bbr.md and its figures
-# make bbr-traces  states of one BBR flow on Linux and in the simulator: writes docs/findings/bbr-traces.md and its figures
 # make docs   the documentation site, in target/site: open target/site/index.html; nothing of it asks a network
 # make docs-check  opens every page of that site in headless Chromium, wide and narrow: errors, requests, links, pictures, search
 # make reference  every key of experiment files and every column of results: writes docs/reference.md, and docs/linux-keys.md
-# make test   cargo test and pytest
+# make test   cargo test, and pytest: first what may run in parallel, then what asserts times; names the slowest ten of each
+# make test-all  the same with the tests that are marked long
+# make debug  the extension for who works on an algorithm: compiled in seconds, runs some times slower; make build undoes it
 # make search property tests with examples that make test does not draw, in Python SEARCH (10) times as many
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
 # make killed  kills 20 runs on each engine at random moments: nothing is left, and the sweep goes on
 # make lint   rustfmt, clippy, ruff, mypy; do the fuzz targets compile
+# make features  the crate dumbbell-core with each of its features alone
+# make package  what publishing needs: crates packaged and built from their packages, documentation without warnings, features, stubs, oldest Rust
 # make wheel  the package as a wheel in target/wheels, with experiments and references in it
+# make sdist  the sources as a package for pip, in target/wheels
 # make wheel-test  installs that wheel in a fresh environment and runs its commands in an empty folder
 # make bench  packets a second of the engine, appended to benches/history.csv
 #
@@ -36,87 +37,76 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
+OLDEST_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+# what the extension is made from: a test that changes is no reason to make it again
+RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates \( -name tests -o -name examples -o -name benches \) -prune \
+	-o \( -name '*.rs' ! -name tests.rs -o -name Cargo.toml \) -print)
+# of Cargo.toml. .ci/run takes ci, which has the same results: release needs two and a half minutes, half of them on one core
+PROFILE ?= release
 
-.PHONY: demo agree agree-live validation linux sce sce-questions abe l4s l4s-questions l4s-classic csaqm bbr bbr-traces check-bbr reference docs build test fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree agree-live validation linux sce abe dualpi2 dualpi2-versions l4s-classic coexistence bbr bbr-traces check-bbr csaqm l4s l4s-questions sce-questions reference docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
-	$(BIN)/dumbbell run experiments/sce/one-flow-reno-cubic.toml -o demo.duckdb
-	@$(BIN)/dumbbell compare demo.duckdb references/sce.csv
+	$(BIN)/dumbbell run sce/one-flow-reno-cubic -o demo.duckdb
+	@$(BIN)/dumbbell compare demo.duckdb sce
 	@printf '\n%s\n\n' 'The same runs against real Linux 6.12:'
-	@$(BIN)/dumbbell compare demo.duckdb references/linux-6.12.csv --scores
+	@$(BIN)/dumbbell compare demo.duckdb linux-6.12 --scores
 	@printf '%s\n' '' 'The results are in demo.duckdb. Next, for example:' '' \
 		'    source $(BIN)/activate' \
-		'    dumbbell plot demo.duckdb --reference references/linux-6.12.csv -o errors.png    # where RTT differs from Linux' \
+		'    dumbbell plot demo.duckdb --reference linux-6.12 -o errors.png    # where RTT differs from Linux' \
 		'    dumbbell table demo.duckdb --rows bottleneck.rate --columns base_rtt --value rtt'
-
-validation: build
-	$(BIN)/dumbbell study run validation
-	$(BIN)/dumbbell study page validation .
 
 # every cell of real Linux against the simulator
 linux: build
 	$(BIN)/dumbbell study run validation
 	$(BIN)/python -m studies.validation.rows linux.duckdb two.duckdb
 
+validation dualpi2 l4s-classic bbr bbr-traces: build
+	$(BIN)/dumbbell study run $@
+	$(BIN)/dumbbell study page $@ .
+
 sce: build
-	$(BIN)/dumbbell run experiments/sce/one-flow.toml experiments/sce/two-flow.toml -o sce.duckdb
+	$(BIN)/dumbbell run sce/one-flow sce/two-flow -o sce.duckdb
 	@$(BIN)/dumbbell draft sce sce.duckdb --heat-maps sce > sce.md
 	@$(BIN)/dumbbell draft sce sce.duckdb --csv > sce.csv
-	@$(BIN)/dumbbell compare sce.duckdb references/sce.csv --scores
-
-sce-questions: build
+	@$(BIN)/dumbbell compare sce.duckdb sce --scores
 	$(BIN)/dumbbell study run sce
 	$(BIN)/dumbbell study page sce .
 
-abe: build
-	$(BIN)/dumbbell study run abe
-	@$(BIN)/dumbbell paper abe abe.duckdb -o abe > abe.md
-	$(BIN)/dumbbell study page abe .
+REPORTS := equal-rtt equal-rtt-web mixed-rtt overload counts alone
+dualpi2-versions: build
+	$(BIN)/dumbbell run $(foreach kind,$(REPORTS),dualpi2-versions/versions-$(kind) dualpi2-versions/2021-$(kind)) -o reports.duckdb
+	@$(BIN)/dumbbell paper dualpi2-versions reports.duckdb -o dualpi2-versions > dualpi2-versions.md
+	$(BIN)/dumbbell study run dualpi2-versions
+	$(BIN)/dumbbell study page dualpi2-versions .
 
-L4S := equal-rtt equal-rtt-web mixed-rtt overload counts alone
-l4s: build
-	$(BIN)/dumbbell run $(foreach kind,$(L4S),experiments/l4s/versions-$(kind).toml experiments/l4s/2021-$(kind).toml) -o l4s.duckdb
-	@$(BIN)/dumbbell paper l4s l4s.duckdb -o l4s > l4s.md
-	$(BIN)/dumbbell study run dualpi2_versions
-	$(BIN)/dumbbell study page dualpi2_versions .
+abe coexistence: build
+	$(BIN)/dumbbell study run $@
+	@$(BIN)/dumbbell paper $@ $@.duckdb -o $@ > $@.md
+	@if [ $@ = coexistence ]; then $(BIN)/dumbbell claims $@.duckdb --markdown > $@/claims.md; fi
+	$(BIN)/dumbbell study page $@ .
 
-l4s-questions: build
-	$(BIN)/dumbbell study run dualpi2
-	$(BIN)/dumbbell study page dualpi2 .
-
-# the cells of DCTCP need dumbbell linux build once
-l4s-classic: build
-	$(BIN)/dumbbell study run l4s_classic
-	$(BIN)/dumbbell study page l4s_classic .
-
-csaqm: build
-	$(BIN)/dumbbell study run coexistence
-	@$(BIN)/dumbbell paper csaqm csaqm.duckdb -o csaqm > csaqm.md
-	@$(BIN)/dumbbell claims csaqm.duckdb --markdown > csaqm/claims.md
-	$(BIN)/dumbbell study page coexistence .
+NOW_csaqm := coexistence
+NOW_l4s := dualpi2-versions
+NOW_l4s-questions := dualpi2
+NOW_sce-questions := sce
+csaqm l4s l4s-questions sce-questions:
+	@echo "make $@ is called make $(NOW_$@)" >&2; exit 2
 
 agree: build
-	$(BIN)/dumbbell run engines/agree -o agree.duckdb
-	$(BIN)/dumbbell run engines/agree -o agree.duckdb --engine linux
+	$(BIN)/dumbbell run validation/agree -o agree.duckdb
+	$(BIN)/dumbbell run validation/agree -o agree.duckdb --engine linux
 	$(BIN)/python -m studies.validation.engines agree.duckdb
 
 agree-live: build
-	$(BIN)/dumbbell run engines/live -o live.duckdb
-	$(BIN)/dumbbell run engines/live -o live.duckdb --engine live
+	$(BIN)/dumbbell run validation/live -o live.duckdb
+	$(BIN)/dumbbell run validation/live -o live.duckdb --engine live
 	$(BIN)/python -m studies.validation.engines --live live.duckdb
 
 check-bbr: build
 	$(BIN)/python -m studies.bbr_suite.gather --figures check-bbr
 	$(BIN)/dumbbell study page bbr-suite
-bbr: build
-	$(BIN)/dumbbell study run bbr
-	$(BIN)/dumbbell study page bbr .
-
-bbr-traces: build
-	$(BIN)/dumbbell study run bbr-traces
-	$(BIN)/dumbbell study page bbr-traces .
 
 reference: build
 	$(BIN)/dumbbell describe --all > docs/reference.md
@@ -132,11 +122,21 @@ docs-check: docs
 
 build: $(STAMPS)/native
 
+debug: $(STAMPS)/requirements | tools
+	@rm -f $(STAMPS)/native
+	$(BIN)/maturin develop --profile quick --quiet
+
 # property tests draw the same examples each time, those of this seed
 test: export PROPTEST_RNG_SEED ?= 1
+# processes of pytest
+TEST_JOBS ?= 2
 test: $(STAMPS)/native $(STAMPS)/dev
 	cargo test --workspace --quiet
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadgroup --durations 10 $(LONG)
+	$(BIN)/python -m pytest -m timed --durations 10 $(LONG)
+
+test-all: LONG := --long
+test-all: test
 
 SEARCH ?= 10
 .PHONY: search
@@ -167,7 +167,7 @@ nightly: tools
 $(CARGO_FUZZ): | tools
 	cargo install --quiet --root target/tools cargo-fuzz
 
-lint: $(STAMPS)/dev
+lint: $(STAMPS)/dev features
 	rustfmt --check --edition 2021 $$(find crates benches fuzz/src fuzz/fuzz_targets -name '*.rs')
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	@if command -v c++ >/dev/null; then echo "cargo check of the fuzz targets"; \
@@ -177,10 +177,29 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check --quiet python tests studies website
 	$(BIN)/mypy
 
-# The name of the wheel says which glibc it needs: 2.17 if zig is there (pip install ziglang), otherwise one as new as this machine's.
+.PHONY: features stubs package
+features: | tools
+	@for features in '' config cake; do echo "dumbbell-core with the features: $${features:-none}"; \
+		cargo clippy --quiet -p dumbbell-core --lib --no-default-features --features "$$features" -- -D warnings || exit 1; done
+
+stubs: $(STAMPS)/native $(STAMPS)/dev
+	MYPYPATH=python $(BIN)/python -m mypy.stubtest dumbbell._native --mypy-config-file pyproject.toml
+
+# the crates build from each other's packages; nothing may be uncommitted
+package: features stubs
+	cargo package --quiet --workspace
+	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --workspace --no-deps
+	@if cargo +$(OLDEST_RUST) --version >/dev/null 2>&1; then echo "cargo check with Rust $(OLDEST_RUST)"; \
+		cargo +$(OLDEST_RUST) check --quiet --workspace --target-dir target/oldest-rust; \
+	else echo "Rust $(OLDEST_RUST) is not there, so it is not checked: rustup toolchain install $(OLDEST_RUST) --profile minimal"; fi
+
+# The name of the wheel says which glibc it needs: 2.17 with zig, which is installed if need be, otherwise one as new as this machine's.
+ZIG := 0.15.2
 wheel: $(STAMPS)/requirements | tools
 	@rm -f target/wheels/dumbbell-*.whl
-	@if command -v zig >/dev/null || $(BIN)/python -c 'import ziglang' 2>/dev/null; then zig='--zig --compatibility manylinux2014'; \
+	@if [ "$$(uname -s)" != Linux ]; then zig=; \
+	elif command -v zig >/dev/null || $(BIN)/python -c 'import ziglang' 2>/dev/null || $(BIN)/python -m pip install --quiet 'ziglang==$(ZIG)'; then \
+		zig='--zig --compatibility manylinux2014'; \
 	else zig=; echo 'zig not found: the wheel needs a glibc as new as here'; fi; \
 	PATH="$(abspath $(BIN)):$$PATH" maturin build --release --strip --out target/wheels $$zig
 
@@ -194,6 +213,11 @@ wheel-test: wheel
 		&& dumbbell draft sce results.duckdb | grep '^## 5.1.1' \
 		&& echo 'the wheel works in an empty folder'
 
+# The sources as a package for pip, which builds them where Rust is. Nothing may be uncommitted that it is to have.
+.PHONY: sdist
+sdist: $(STAMPS)/requirements
+	$(BIN)/maturin sdist --out target/wheels
+
 # BENCH_HISTORY= keeps no history
 BENCH_HISTORY := $(shell git describe --always --dirty 2>/dev/null)
 bench:
@@ -204,9 +228,10 @@ bench:
 bench-live:
 	cargo run --quiet --release -p dumbbell-live --example forward
 
+RESULTS := demo agree live linux two linux-l4s linux-bbr sce sce-questions abe abe-beta abe-prr abe-unpaced reports dualpi2 dualpi2-versions l4s-classic l4s-classic-linux coexistence coexistence-questions bbr bbr-traces
+TABLED := sce abe dualpi2-versions coexistence
 clean:
-	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb agree.duckdb live.duckdb linux.duckdb two.duckdb linux-l4s.duckdb linux-bbr.duckdb sce.duckdb sce-questions.duckdb sce.md sce.csv sce abe.duckdb abe-beta.duckdb abe-prr.duckdb abe-unpaced.duckdb \
-		abe.md abe l4s.duckdb l4s-versions.duckdb l4s.md l4s l4s-questions.duckdb l4s-classic.duckdb l4s-classic-linux.duckdb csaqm.duckdb csaqm-questions.duckdb csaqm.md csaqm bbr.duckdb bbr-traces.duckdb check-bbr python/dumbbell/_native*.so
+	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts $(RESULTS:%=%.duckdb) $(TABLED) $(TABLED:%=%.md) sce.csv check-bbr python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }
@@ -231,5 +256,5 @@ $(STAMPS)/site: requirements-docs.txt $(STAMPS)/requirements
 	@touch $@
 
 $(STAMPS)/native: $(RUST_SOURCES) $(STAMPS)/requirements | tools
-	$(BIN)/maturin develop --release --quiet
+	$(BIN)/maturin develop --profile $(PROFILE) --quiet
 	@touch $@

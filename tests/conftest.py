@@ -1,6 +1,5 @@
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,14 +7,18 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+import in_process
 from dumbbell import experiment
+from dumbbell.experiment import shipped
 from schema_corpus import held_against_parse
+
+pytest_plugins = ["sessions"]
 
 # `make test` draws the same examples each time: it says the same of the same code. `make search` draws new ones.
 SEARCH = int(os.environ.get("DUMBBELL_SEARCH", "0"))
 settings.register_profile("dumbbell", derandomize=not SEARCH, print_blob=True)
 settings.load_profile("dumbbell")
-TRACE = str(Path(__file__).parents[1] / "experiments" / "trace" / "cellular.trace")
+TRACE = str(shipped.place() / "traces" / "experiments" / "cellular.trace")
 SMALL = """\
 title = "small"
 duration = "2s"
@@ -81,10 +84,16 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def command(tmp_path: Path) -> Command:
-    """Run the command line in an empty folder."""
+    """Run the command line in an empty folder, without a process of its own (`in_process` says what that needs)."""
+    return lambda *arguments: in_process.run([*map(str, arguments)], tmp_path)
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Command:
+    """Run the command line in an empty folder as everybody does, by a start of Python."""
 
     def run(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
-        line = [sys.executable, "-m", "dumbbell", *map(str, arguments)]
+        line = [*in_process.COMMAND, *map(str, arguments)]
         return subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
 
     return run

@@ -9,9 +9,9 @@ import dumbbell
 from conftest import Command
 from dumbbell import experiment
 from dumbbell.errors import InputError
-from dumbbell.papers import abe
 from dumbbell.published import by_class
 from dumbbell.results.store import Store
+from studies.abe import paper as abe
 
 ROOT = Path(__file__).parents[1]
 BDP = 625_000  # bytes: 50 Mbit/s * 100 ms
@@ -34,7 +34,7 @@ def test_the_formula_gives_the_known_values() -> None:
 
 
 def test_a_deterministic_flow_uses_what_theory_says() -> None:
-    found = experiment.load(ROOT / "experiments/abe/closed-form.toml")
+    found = experiment.load(ROOT / "studies/abe/experiments/closed-form.toml")
     cells = [cell for number, cell in enumerate(found.cells()) if number % 6 == 0]
     assert len(cells) == 5
     for cell in cells:
@@ -108,7 +108,7 @@ def test_means_of_seeds_and_times_that_every_run_can_show() -> None:
     random, one = abe._means(runs, ["beta"], "gain").sort("beta").iter_rows(named=True)
     assert random["n"] == 3 and random["high"] - 2 == pytest.approx(4.3027 / 3**0.5, rel=1e-4)  # Student's t, s = 1
     assert one["n"] == 1 and one["gain"] == 5 and one["high"] is None
-    file = tomllib.loads((ROOT / "experiments/abe/convergence.toml").read_text())
+    file = tomllib.loads((ROOT / "studies/abe/experiments/convergence.toml").read_text())
     latest = file["flows"][1]["start"]["uniform"][1]
     assert float(file["duration"].removesuffix("s")) - float(latest.removesuffix("s")) == abe.WITHIN_S
     assert abe._within(60.0) == 60 and abe._within(60.1) is None and abe._within(None) is None

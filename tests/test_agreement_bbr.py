@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 
 import dumbbell
+from dumbbell.experiment import shipped
 from dumbbell.pages import study
 
 ROOT = Path(__file__).parent.parent
-CELLS = ROOT / "references" / "linux-bbr.csv"
+CELLS = shipped.references()["linux-bbr"]
 
 
 @pytest.fixture(scope="module")
 def agreement() -> Any:
     if not CELLS.exists():
-        pytest.skip("references/linux-bbr.csv is not there")
-    return importlib.import_module(f"{study.find('validation').program.__name__}.agreement_bbr")
+        pytest.skip("studies/validation/references/linux-bbr.csv is not there")
+    return importlib.import_module(f"{study.find('validation').program.__package__}.agreement_bbr")
 
 
 def test_flows_start_together_where_a_handshake_takes_longer_than_the_time_between_starts(agreement: Any) -> None:
@@ -30,7 +31,7 @@ def test_flows_start_together_where_a_handshake_takes_longer_than_the_time_betwe
 
 
 def test_a_bbr_flow_at_10_mbit_has_goodput_and_rtt_of_linux_over_every_queue(agreement: Any, tmp_path: Path) -> None:
-    table = tomllib.loads((ROOT / "experiments" / "linux" / "bbr-one-flow.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads((shipped.experiments()["validation/bbr-one-flow"]).read_text(encoding="utf-8"))
     table["seeds"] = [1]
     table["matrix"]["bottleneck.rate, flows[*].base_rtt"] = [["10Mbit", "20ms"]]
     results = tmp_path / "results.duckdb"

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 
 import dumbbell
+from dumbbell.experiment import shipped
 from dumbbell.pages import study
 
 ROOT = Path(__file__).parent.parent
-MANY = ROOT / "references" / "linux-6.12-many.csv"
-SHORT = ROOT / "references" / "linux-6.12-short.csv"
+MANY = shipped.references()["linux-6.12-many"]
+SHORT = shipped.references()["linux-6.12-short"]
 
 
 @pytest.fixture(scope="module")
 def agreement() -> ModuleType:
-    return importlib.import_module(f"{study.find('validation').program.__name__}.agreement_flows")
+    return importlib.import_module(f"{study.find('validation').program.__package__}.agreement_flows")
 
 
 def test_the_references_have_twelve_cells_each(agreement: ModuleType) -> None:
@@ -74,7 +75,7 @@ def test_arrivals_are_those_of_the_reference(agreement: ModuleType) -> None:
 def test_the_experiments_answer_every_cell(agreement: ModuleType, tmp_path: Path) -> None:
     output = tmp_path / "results.duckdb"
     for name in ("many-flows", "short-flows", "short-flows-100kb"):
-        dumbbell.run(ROOT / "experiments" / "linux" / f"{name}.toml", ["seeds=[1]"], output=output)
+        dumbbell.run(f"validation/{name}", ["seeds=[1]"], output=output)
     many = agreement.linux_many(MANY)
     bulk, completions = agreement.simulated(output, many, agreement.linux_short(SHORT))
     assert all(len(runs) == 1 and len(runs[0].flows) == cell[0] for cell, runs in bulk.items())

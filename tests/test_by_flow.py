@@ -12,6 +12,7 @@ import dumbbell
 from conftest import Command
 from dumbbell import experiment
 from dumbbell.errors import InputError
+from dumbbell.experiment import shipped
 from dumbbell.pages import study
 from dumbbell.published import by_flow
 from dumbbell.published.compare import Cell, Comparison, Figure, Pair
@@ -54,7 +55,7 @@ def reference(tmp_path: Path) -> Path:
 
 
 def test_what_a_file_says(reference: Path) -> None:
-    assert by_flow.describes(reference) and not by_flow.describes(ROOT / "references" / "linux-6.12.csv")
+    assert by_flow.describes(reference) and not by_flow.describes(shipped.references()["linux-6.12"])
     figures = {(*named(f.cell), f.flow, f.metric): f.value for f in by_flow.read(reference)}
     both = ("prague+cubic", "10+20", 0)
     assert figures[(*both, 1, "goodput_mbit")] == pytest.approx(4.2), "mean over seeds"
@@ -125,7 +126,9 @@ def test_files_that_are_not_whole(reference: Path, change: tuple[str, str], foun
 def test_experiments_run_every_kind_of_cell() -> None:
     answered = set()
     for name in ("one-flow", "two-flows", "many-flows"):
-        answered |= {by_flow.cell_of(json.loads(c.config))[1:] for c in experiment.load(f"linux/l4s-{name}").cells()}
+        answered |= {
+            by_flow.cell_of(json.loads(c.config))[1:] for c in experiment.load(f"validation/l4s-{name}").cells()
+        }
 
     def cell(ecn: int, ccs: str, rate: float, rtts: str, seconds: float) -> Cell:
         return (("ecn", ecn), ("ccs", ccs), ("rate_mbit", rate), ("rtts_ms", rtts), ("seconds", seconds))
@@ -145,15 +148,13 @@ def test_experiments_run_every_kind_of_cell() -> None:
     for ccs in ("prague+cubic", "prague+reno"):
         assert {cell(ecn, ccs, 40, rtt, 60) for ecn in (0, 1) for rtt in (*rtts, "5+50", "50+5", "10+100")} <= answered
     assert cell(1, "5 prague+5 cubic", 40, "10", 60) in answered and cell(1, "prague+9 cubic", 40, "10", 60) in answered
-    measured = ROOT / "references" / "linux-6.18-l4s.csv"
-    if not measured.exists():
-        pytest.skip("references/linux-6.18-l4s.csv is not there: only kinds of cells were checked")
+    measured = shipped.references()["linux-6.18-l4s"]
     assert {figure.cell[1:] for figure in by_flow.read(measured)} <= answered
 
 
 @pytest.fixture
 def agreement() -> ModuleType:
-    return importlib.import_module(f"{study.find('validation').program.__name__}.agreement_l4s")
+    return importlib.import_module(f"{study.find('validation').program.__package__}.agreement_l4s")
 
 
 def pair(ccs: str, flow: int, metric: str, error: float, rate: float = 10.0) -> Pair:

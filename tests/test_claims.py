@@ -1,6 +1,7 @@
 """The language of claims: what each kind of predicate is worth, missing runs, intervals, errors."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -390,9 +391,15 @@ def test_frames_have_the_columns_and_one_run_of_a_cell_and_seed() -> None:
     assert claiming.judge(claims, {"runs": pl.concat([good, good]), "classes": classes})[0].verdict == "holds"
 
 
-def test_frames_come_from_a_module_of_dumbbell() -> None:
-    for name, message in [("os.path", 'frames is "os.path"'), ("nowhere", 'frames is "nowhere"')]:
-        with pytest.raises(InputError, match=f"test.toml: {message}; it must be a module of dumbbell.papers with runs"):
+def test_frames_come_from_a_program_beside_the_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("os.path", "elsewhere/frames.py"):
+        with pytest.raises(InputError, match=f'test.toml: frames is "{name}"; it must be a program beside the claims'):
             claiming.tables_of(read({}, frames=name), None)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"nowhere.py: there is no such file; it must be a program beside the claims"):
+        claiming.tables_of(read({}, frames="nowhere.py"), None)  # type: ignore[arg-type]
+    monkeypatch.chdir(tmp_path)
+    Path("frames.py").write_text("def classes(results): ...\n")
+    with pytest.raises(InputError, match=r"frames.py is a program; use option --run-program"):
+        claiming.tables_of(read({}, frames="frames.py"), None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"tables: unknown function runs"):
-        claiming.tables_of(read({}, frames="abe"), None)  # type: ignore[arg-type]
+        claiming.tables_of(read({}, frames="frames.py"), None, run_program=True)  # type: ignore[arg-type]

@@ -5,7 +5,6 @@ import io
 import json
 import sys
 import tomllib
-import types
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import polars as pl
 import pytest
 
 import dumbbell
-from a_paper import KEYS, K, by, frame, read
+from a_paper import KEYS, K, frame, read
 from conftest import Command, described
 from dumbbell import claims as claiming
 from dumbbell import cli, experiment
@@ -21,7 +20,7 @@ from dumbbell.claims import language, report
 from dumbbell.claims.language import normal
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
-from dumbbell.papers import coexistence
+from studies.coexistence import terms as coexistence
 
 ROOT = Path(__file__).parents[1]
 
@@ -82,21 +81,21 @@ def test_only_takes_claims_and_sections() -> None:
 
 
 @pytest.fixture
-def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+def paper(tmp_path: Path) -> tuple[str, str]:
     """A results file, and a file of claims on frames of a module that is made up here."""
     results = tmp_path / "results.duckdb"
     dumbbell.run(described(duration="1s"), output=results)
-    module = types.ModuleType("dumbbell.papers.a_paper")
-    use = {"use": by("k", K), "fair": by("k", K)}
-    module.runs = lambda _: frame(KEYS, use, [1])  # type: ignore[attr-defined]
-    module.classes = lambda _: frame([*KEYS, "cls"], {"share": by("k", K), "use": by("k", K)}, [1])  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "dumbbell.papers.a_paper", module)
+    (tmp_path / "frames.py").write_text(
+        "from a_paper import KEYS, K, by, frame\n"
+        "runs = lambda _: frame(KEYS, {'use': by('k', K), 'fair': by('k', K)}, [1])\n"
+        "classes = lambda _: frame([*KEYS, 'cls'], {'share': by('k', K), 'use': by('k', K)}, [1])\n"
+    )
     (file := tmp_path / "claims.toml").write_text(EXAMPLE)
     return str(results), str(file)
 
 
 EXAMPLE = """\
-frames = "a_paper"
+frames = "frames.py"
 tables = { runs = { measures = ["use"] } }
 sections = { V = { title = "V" } }
 
@@ -148,8 +147,10 @@ def test_the_command(
 
 
 def test_a_file_that_is_not_there_gets_the_nearest_name(command: Command) -> None:
-    done = command("claims", "no.duckdb", "csaqn")
-    assert done.returncode == 2 and "csaqn: no such file" in done.stderr and "did you mean csaqm?" in done.stderr
+    done = command("claims", "no.duckdb", "coexistance")
+    assert done.returncode == 2 and "coexistance: no such file" in done.stderr
+    assert "did you mean coexistence?" in done.stderr
+    assert "did you mean coexistence?" in command("claims", "no.duckdb", "csaqm").stderr  # its former name
 
 
 def test_claims_are_judged_on_what_has_run(command: Command, tmp_path: Path) -> None:
@@ -203,12 +204,12 @@ def test_the_page_has_every_kind_and_key_and_its_example_is_read() -> None:
     assert (len(claim.cells), claim.text) == (2, "jain >= 0.95 [most]")
 
 
-PAPER = claiming.load("csaqm")
+PAPER = claiming.load("coexistence")
 PLACE = [column for column in PAPER.order if column != "cls"]  # what tells runs apart
 
 
 def test_a_file_of_claims_is_no_experiment() -> None:
-    assert shipped.claims()["csaqm"].name == "claims.toml"
+    assert shipped.claims()["coexistence"].name == "claims.toml"
     assert not any(name.endswith("claims") for name in shipped.experiments())
 
 
@@ -222,7 +223,7 @@ def test_the_papers_claims_are_of_its_sections_and_figures() -> None:
 
 def test_the_papers_claims_are_of_cells_that_the_experiments_have() -> None:
     has_run = set()
-    for name in (one for one in shipped.experiments() if one.startswith("csaqm/")):
+    for name in (one for one in shipped.experiments() if one.startswith("coexistence/")):
         places = [coexistence.describe(json.loads(cell.config)) for cell in experiment.load(name).cells()]
         has_run |= {tuple(sorted((key, normal(one[key])) for key in PLACE)) for one in places if one}
     for claim in PAPER.claims:

@@ -11,9 +11,9 @@ from conftest import Command
 from dumbbell import experiment
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
-from dumbbell.papers import coexistence
-from dumbbell.papers import coexistence_figures as paper
 from dumbbell.results.results import Results
+from studies.coexistence import paper
+from studies.coexistence import terms as coexistence
 
 # at 100 Mbit/s and 10 ms, K RTT C is K times 125000 bytes; 500 ms are 6.25 MB, or 4128 packets of 1514 bytes
 FILE = """\
@@ -144,7 +144,7 @@ def test_a_weight_of_one_is_the_matrix() -> None:
 
 
 def test_every_run_of_the_files_has_a_place() -> None:
-    names = [name for name in shipped.experiments() if name.startswith("csaqm/") and "questions" not in name]
+    names = [name for name in shipped.experiments() if name.startswith("coexistence/") and "questions" not in name]
     assert len(names) >= 10
     for name in names:
         for cell in experiment.load(name).cells():
@@ -223,8 +223,8 @@ def test_a_store_without_such_runs_is_refused(tmp_path: Path, small: Path, comma
     dumbbell.run(small, output=tmp_path / "other.duckdb", progress=False)
     with pytest.raises(InputError, match="no run of DCTCP or BBRv2"):
         coexistence.runs(tmp_path / "other.duckdb")
-    done = command("paper", "csaqm", "other.duckdb")
-    assert done.returncode == 2 and "experiments/csaqm" in done.stderr and "Traceback" not in done.stderr
+    done = command("paper", "coexistence", "other.duckdb")
+    assert done.returncode == 2 and "coexistence/*" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_runs_of_two_kinds_in_one_cell_are_refused(tmp_path: Path) -> None:
@@ -288,7 +288,11 @@ def test_a_logarithmic_axis_leaves_out_what_reaches_0() -> None:
 
 
 def test_the_command_names_its_papers(command: Command) -> None:
-    done = command("paper", "csaqn", "none.duckdb")
-    assert done.returncode == 2 and "abe, csaqm, l4s" in done.stderr and "did you mean csaqm?" in done.stderr
-    done = command("paper", "csaqm", "none.duckdb", "--reference", "x.csv")
+    done = command("paper", "coexistance", "none.duckdb")
+    assert done.returncode == 2 and "did you mean coexistence?" in done.stderr
+    for name in ("abe", "coexistence", "dualpi2-versions"):
+        assert name in done.stderr
+    for former, name in (("csaqm", "coexistence"), ("l4s", "dualpi2-versions")):
+        assert f"did you mean {name}?" in command("paper", former, "none.duckdb").stderr
+    done = command("paper", "coexistence", "none.duckdb", "--reference", "x.csv")
     assert done.returncode == 2 and "--reference" in done.stderr

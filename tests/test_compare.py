@@ -8,6 +8,7 @@ import pytest
 from conftest import Command, parsed
 from dumbbell import engine_version
 from dumbbell.errors import InputError
+from dumbbell.experiment import shipped
 from dumbbell.experiment.file import Cell
 from dumbbell.published import compare
 
@@ -174,17 +175,16 @@ def test_files_that_are_no_reference(text: str, tmp_path: Path) -> None:
 
 
 def test_the_shipped_reference_is_answered(tmp_path: Path, command: Command) -> None:
-    root = Path(__file__).parents[1]
-    plan = root / "experiments" / "sce" / "one-flow-reno-cubic.toml"
+    plan = shipped.experiments()["sce/one-flow-reno-cubic"]
     few = ["--set", "bottleneck.rate=500kbit", "--set", "duration=5s"]
     assert command("run", plan, "-o", "r.duckdb", *few).returncode == 0
-    done = command("compare", "r.duckdb", root / "references" / "sce.csv")
+    done = command("compare", "r.duckdb", shipped.references()["sce"])
     assert done.returncode == 0, done.stderr
     assert "### Table 12: cubic, triple-isolate: throughput_mbit (simulated / published / error)" in done.stdout
     assert "| RTT, \\|sim - pub\\| / pub" in done.stdout
-    rows = command("compare", "r.duckdb", root / "references" / "sce.csv", "--csv").stdout.splitlines()
+    rows = command("compare", "r.duckdb", shipped.references()["sce"], "--csv").stdout.splitlines()
     assert (
         rows[0].startswith("table,qdisc,cc1,cc2,rate_mbit,delay_ms,flow,metric,simulated,published") and len(rows) > 8
     )
-    assert command("plot", "r.duckdb", "--reference", root / "references" / "sce.csv", "-o", "e.png").returncode == 0
+    assert command("plot", "r.duckdb", "--reference", shipped.references()["sce"], "-o", "e.png").returncode == 0
     assert (tmp_path / "e.png").stat().st_size > 5000

@@ -1,7 +1,7 @@
 """The documents say what is so: code runs, commands and links exist, figures are those of the results.
 
 What a writer has to know. The blocks of a document in `RUN` are carried out in order, in one folder that has
-`experiments` and `references` in it:
+`studies` in it:
 
 - `toml` is read as an experiment. A whole one is run, shortened; a part of one is put into a small experiment. It is
   written to a file if its first line is `# NAME.toml` or the line before the block ends with `` `NAME.toml`: ``.
@@ -33,6 +33,7 @@ from typing import Any
 import pytest
 
 import dumbbell
+import in_process
 from dumbbell import experiment
 
 ROOT = Path(__file__).parent.parent
@@ -52,7 +53,7 @@ RUN = [
 ]
 READ = [
     path
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")), ROOT / "references" / "README.md"]
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
     if path not in RUN and path.name != "lab-book.md"
 ]
 SHELL = ("", "sh", "bash", "shell", "console")
@@ -137,9 +138,8 @@ def as_experiment(block: Block) -> tuple[dict[str, Any], bool]:
 @functools.cache
 def help_of(command: str) -> str:
     """Return what `dumbbell COMMAND --help` prints; `command` may be empty."""
-    line = [sys.executable, "-m", "dumbbell", *command.split(), "--help"]
-    wide = os.environ | {"COLUMNS": "300", "NO_COLOR": "1", "TERM": "dumb"}
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=wide)
+    wide = {"COLUMNS": "300", "NO_COLOR": "1", "TERM": "dumb"}
+    done = in_process.run([*command.split(), "--help"], ROOT, wide)
     assert done.returncode == 0, f"dumbbell {command} --help: {done.stderr}"
     return done.stdout
 
@@ -180,9 +180,13 @@ def run_line(line: str, folder: Path) -> tuple[int, str, str]:
         "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "PATH": os.pathsep.join([str(commands), os.environ["PATH"]]),
     }
-    env = os.environ | paths | {"COLUMNS": "200", "NO_COLOR": "1"}
-    words = ["sh", "-c", DUMBBELL.sub("dumbbell", line)]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=200, check=False, env=env)
+    variables = paths | {"COLUMNS": "200", "NO_COLOR": "1"}
+    line = DUMBBELL.sub("dumbbell", line)
+    if line.startswith("dumbbell ") and not re.search(r"[|&;<>()$`*?~#]", line):
+        done = in_process.run(shlex.split(line)[1:], folder, variables)
+    else:  # something for a shell
+        words, env = ["sh", "-c", line], os.environ | variables
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=200, check=False, env=env)
     return done.returncode, done.stdout, done.stdout + done.stderr
 
 
@@ -223,8 +227,7 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.names: dict[str, Any] = {"__name__": "__main__"}
-        for name in ("experiments", "references"):
-            (folder / name).symlink_to(ROOT / name)
+        (folder / "studies").symlink_to(ROOT / "studies")
 
     def carry_out(self, block: Block, shown: Block | None) -> None:
         """Run a block and compare what it prints with the block that shows it."""
@@ -273,6 +276,7 @@ class Reader:
                 yield output, everything
 
 
+@pytest.mark.spread
 @pytest.mark.timeout(300)  # 25 s on two idle cores
 @pytest.mark.parametrize("document", RUN, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_document_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

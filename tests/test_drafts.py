@@ -11,11 +11,12 @@ import pytest
 import dumbbell
 from conftest import Command, parsed
 from dumbbell.errors import InputError
+from dumbbell.experiment import shipped
 from dumbbell.published.compare import Figure, read_reference
 from dumbbell.published.drafts import fill
 from dumbbell.published.drafts.sce import SCE
 
-REFERENCE = Path(__file__).parents[1] / "references" / "sce.csv"
+REFERENCE = shipped.references()["sce"]
 BY_NUMBER = {table.number: table for table in SCE.tables}
 
 # two of the draft's tests, short

@@ -242,12 +242,12 @@ def test_settings_come_last() -> None:
 
 def test_millions_of_runs_are_never_held(tmp_path: Path, command: Command) -> None:
     values = [f"{i}us" for i in range(1, 201)]
-    started = time.monotonic()
+    started = time.process_time()
     plan = parsed(matrix={f"flows[{i}].{key}": values for i in (0, 1) for key in ("base_rtt", "jitter")})
     assert len(plan) == 200**4
     assert len(list(itertools.islice(plan.cells(), 3))) == 3
     assert plan.cell(200**4 - 1).groups["flows"][1]["jitter"] == 200_000
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
     path = tmp_path / "large.toml"
     axes = "\n".join(f'"flows[{i}].{key}" = {json.dumps(values)}' for i in (0, 1) for key in ("base_rtt", "jitter"))
     path.write_text(SMALL.partition("[matrix]")[0] + "[matrix]\n" + axes)

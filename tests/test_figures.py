@@ -22,7 +22,7 @@ from matplotlib.transforms import Bbox
 from dumbbell import figures
 from dumbbell.errors import InputError
 from dumbbell.figures import Picture, Series, frames, style
-from dumbbell.papers import abe
+from studies.abe import paper as abe
 
 CCS = ("cubic", "reno", "bbr", "dctcp-sce")
 AQMS = ("codel", "fq_codel", "pie")
@@ -680,7 +680,7 @@ KEYS = {"NewReno": "reno", "CUBIC": "cubic", "CoDel": "codel", "PIE": "pie"}  # 
 
 
 class MadeUp(abe.Results):
-    """Results of experiments/abe with numbers of which no two are alike."""
+    """Results of studies/abe/experiments with numbers of which no two are alike."""
 
     def __init__(self) -> None:
         self.notes = []

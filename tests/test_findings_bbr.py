@@ -1,4 +1,4 @@
-"""The evidence of docs/findings/bbr.md: made of runs, and the model it is compared with."""
+"""The evidence of studies/bbr/README.md: made of runs, and the model it is compared with."""
 
 import tomllib
 from pathlib import Path
@@ -25,7 +25,7 @@ def runs() -> ModuleType:
 
 def small(name: str) -> dict[str, Any]:
     """Return an experiment short and with few of its cells, of the middle of each list."""
-    table = tomllib.loads((ROOT / f"experiments/bbr/{name}.toml").read_text())
+    table = tomllib.loads((ROOT / f"studies/bbr/experiments/{name}.toml").read_text())
     table |= {"duration": "92s" if name.startswith("latecomer") else "12s", "seeds": [1, 2]}
     if "from" in table["record"]:
         table["record"]["from"] = "4s"

@@ -1,4 +1,4 @@
-"""The comparison of docs/findings/bbr-traces.md: order, times and waits of states."""
+"""The comparison of studies/bbr_traces/README.md: order, times and waits of states."""
 
 import math
 from types import ModuleType
@@ -11,7 +11,7 @@ from dumbbell.pages import study
 @pytest.fixture
 def traces() -> ModuleType:
     program = study.find("bbr-traces").program
-    return __import__(f"{program.__name__}.traces", fromlist=["traces"])
+    return __import__(f"{program.__package__}.traces", fromlist=["traces"])
 
 
 WANTED = [("startup", 0.0), ("drain", 0.2), ("probe_down", 0.3), ("probe_cruise", 0.32), ("probe_refill", 2.32)]

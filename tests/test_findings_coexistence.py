@@ -48,7 +48,7 @@ def test_what_linux_did_is_read_as_the_paper_has_it(program: ModuleType) -> None
 def test_what_claims_say_of_linux_is_what_its_cells_show() -> None:
     found = study.find("coexistence").evidence()["claims"]
     fails = dict(found.select("id", "linux_fails").rows())
-    said = {one.id: one.linux_fails for one in language.load("csaqm").claims if one.linux_fails is not None}
+    said = {one.id: one.linux_fails for one in language.load("coexistence").claims if one.linux_fails is not None}
     assert said and {name: fails[name] for name in said} == said
 
 
@@ -70,8 +70,7 @@ def test_cells_that_fail_are_counted_by_where_they_are(program: ModuleType) -> N
 
 def small(name: str, kept: dict[str, list[Any]]) -> dict[str, Any]:
     """Return an experiment short and with few of its cells."""
-    folder = "linux" if name.startswith("coexistence") else "csaqm"
-    table = tomllib.loads((ROOT / f"experiments/{folder}/{name}.toml").read_text())
+    table = tomllib.loads((ROOT / f"studies/coexistence/experiments/{name}.toml").read_text())
     table |= {"duration": "0.5s", "seeds": [1], "record": {"series": False}}
     table["matrix"] |= kept
     return table
@@ -145,7 +144,7 @@ def test_means_are_over_seeds_that_every_cell_has(program: ModuleType, tmp_path:
     assert program.runs.whole_seeds(results, {"questions-hosts": 2}).runs.height == 2
     with pytest.raises(dumbbell.InputError, match="no finished run"):
         assert program.runs.whole_seeds(results, {"questions-hosts": 3}).runs
-    assert program.runs.cells_of("csaqm")["rtts-mixed-1g"] == 54
+    assert program.runs.cells_of("coexistence")["rtts-mixed-1g"] == 54
 
 
 def test_acceptance_counts_the_cells_where_others_fail(program: ModuleType) -> None:

@@ -1,4 +1,4 @@
-"""The figures of docs/findings/dualpi2.md and the linear model of DualPI2's controller."""
+"""The figures of studies/dualpi2/README.md and the linear model of DualPI2's controller."""
 
 import math
 import tomllib
@@ -77,7 +77,7 @@ def test_the_model_says_what_rtts_the_gains_are_for(model: ModuleType) -> None:
 
 def small(name: str) -> dict[str, Any]:
     """Return an experiment with few of its cells, and short."""
-    table = tomllib.loads((ROOT / f"experiments/l4s/{name}.toml").read_text())
+    table = tomllib.loads((ROOT / f"studies/dualpi2/experiments/{name}.toml").read_text())
     table |= {"duration": "24s" if name == "questions-burst" else "3s", "seeds": [1, 2], "override": []}
     kept = {
         "bottleneck.rate": ["40Mbit"],

@@ -247,14 +247,14 @@ EXPERIMENTS = st.builds(
 @settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(EXPERIMENTS)
 def test_any_experiment_of_the_right_shape_is_checked_whole_or_one_line(table: dict[str, Any]) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     try:
         plan = experiment.parse(table, "junk.toml")
     except InputError as error:
         assert is_clear(error)
         return
     finally:
-        assert time.monotonic() - started < 10
+        assert time.process_time() - started < 10
     # what was accepted can be made into runs
     for cell in plan.sample(5):
         assert len(cell.key) == 32 and cell.packets > 0 and json.loads(cell.config)

@@ -279,6 +279,7 @@ def built() -> bool:
         return False
 
 
+@pytest.mark.timed
 @pytest.mark.timeout(120 + 40 * KILLS)
 @pytest.mark.parametrize(
     "engine",

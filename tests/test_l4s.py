@@ -12,9 +12,9 @@ from conftest import Command
 from dumbbell import figures
 from dumbbell.errors import InputError
 from dumbbell.pages import Evidence, study
-from dumbbell.papers import l4s
 from dumbbell.results.results import Results
 from dumbbell.results.store import Store
+from studies.dualpi2_versions import paper as l4s
 
 ROOT = Path(__file__).parent.parent
 HEAD = """\
@@ -265,7 +265,7 @@ def test_an_interval_narrower_than_a_bin_says_so() -> None:
 
 
 def test_a_folder_of_figures_and_tables(store: Path, tmp_path: Path, command: Command) -> None:
-    done = command("paper", "l4s", store, "-o", tmp_path / "new")
+    done = command("paper", "dualpi2-versions", store, "-o", tmp_path / "new")
     assert done.returncode == 0, done.stderr
     drawn = sorted(path.name for path in (tmp_path / "new").glob("*.png"))
     assert sorted(Path(line).name for line in done.stderr.splitlines() if line.endswith(".png")) == drawn

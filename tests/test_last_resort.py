@@ -40,10 +40,10 @@ def test_a_fault_is_one_line_and_its_traceback_a_file(
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_without_unicode_is_written_to(
-    encoding: str, command: Command, monkeypatch: pytest.MonkeyPatch
+    encoding: str, process: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
-    described = command("describe", "cake")
+    described = process("describe", "cake")
     assert described.returncode == 0 and "Traceback" not in described.stderr
 
 

@@ -13,7 +13,7 @@ from conftest import TRACE, Command, described, parsed
 from dumbbell import _native, experiment
 from dumbbell.engines import sweep
 from dumbbell.errors import InputError
-from dumbbell.experiment import link_trace
+from dumbbell.experiment import link_trace, shipped
 from dumbbell.results import dimensions
 
 NUMBER = "it must be one whole number of milliseconds a line, 0 to 86400000 (a day), and nothing else"
@@ -218,5 +218,5 @@ def test_cake_does_not_shape_at_the_mean_rate_of_a_trace(tmp_path: Path) -> None
 def test_the_shipped_traces_are_what_the_model_makes(name: str, seed: int) -> None:
     root = Path(TRACE).parents[2]
     model = runpy.run_path(str(root / "studies" / "traces" / "cellular.py"))
-    lines = (root / "experiments" / "trace" / f"{name}.trace").read_text().split()
+    lines = (shipped.place() / "traces" / "experiments" / f"{name}.trace").read_text().split()
     assert list(map(int, lines)) == list(model["opportunities"](seed, 30))

@@ -19,7 +19,7 @@ from dumbbell import _native, scratch
 from dumbbell.cli import program
 from dumbbell.engines import by_name, sweep
 from dumbbell.engines.linux import engine as linux
-from dumbbell.engines.linux import kernels, reach
+from dumbbell.engines.linux import guest, kernels, reach
 from dumbbell.engines.linux.mapping import MODULES, by_path, cc_names, mapped, notes
 from dumbbell.errors import InputError
 from dumbbell.experiment.file import Cell, parse
@@ -262,15 +262,35 @@ def test_counters_of_tc_are_summed_over_tins() -> None:
         linux.discipline(json.dumps(said), "pie")
 
 
-def test_keys_depend_on_kernel_program_and_mapping(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_the_program_is_without_comments_and_white_space() -> None:
+    text = 'int a = 2; /* two\n lines */ char *s = "// no \\" comment"; // a comment\nint b = a / 2;'
+    before = guest.code_of(text)
+    for one, other in (
+        ("two", "2"),
+        ("// a comment", "// another 'comment"),
+        ("/ 2", "/2"),
+        ("int b", "int\n\n b"),
+        (";", " ;"),
+    ):
+        assert guest.code_of(text.replace(one, other)) == before, (one, other)
+    for one, other in (("a / 2", "a / 3"), ("a / 2", "a * 2"), ("no \\", "yes \\"), ("// no", "no"), ("int b", "intb")):
+        assert guest.code_of(text.replace(one, other)) != before, (one, other)
+
+
+def test_keys_depend_on_kernel_program_mapping_and_measuring(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = linux.Engine(kernel(home)).version
     assert first.startswith("linux-6.12.1+dddddddd.")
     assert linux.Engine(kernel(home, digest="e" * 64)).version != first
-    monkeypatch.setattr(linux, "VERSION", 0)
-    assert linux.Engine(kernel(home)).version != first
-    monkeypatch.undo()
-    monkeypatch.setattr("dumbbell.engines.linux.guest.digest", lambda: "other")
-    assert linux.Engine(kernels.load()).version != first if kernels.home().exists() else True
+    with monkeypatch.context() as changed:
+        changed.setattr(linux, "VERSION", 0)
+        assert linux.Engine(kernel(home)).version != first
+    with monkeypatch.context() as changed:
+        changed.setattr("dumbbell.engines.linux.guest.code", lambda: "other")
+        assert linux.Engine(kernel(home)).version != first
+    with monkeypatch.context() as changed:
+        changed.setattr("dumbbell._native.measuring_version", lambda: "00000000")
+        assert linux.Engine(kernel(home)).version != first
+    assert linux.Engine(kernel(home)).version == first
     one = cell()
     assert dataclasses.replace(one, engine=first).key != one.key
     assert dataclasses.replace(one, engine=first).cell_key == one.cell_key
@@ -299,7 +319,7 @@ def run(home: Path, script: str, **options: Any) -> sweep.Report:
         (
             """echo 5 >done; echo '[{"kind": "codel", "handle": "2:", "options": {"limit": 1000}}]' >counters
             head -c 32 /dev/zero >sent; touch arrived samples""",
-            "observed: flow 0: a packet left the queue at 0s that had not arrived",
+            "capture: flow 0: a packet left the queue at 0s that had not arrived",
         ),
         ("echo 5 >done", r"counters: No such file or directory"),
     ],

@@ -18,7 +18,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment.file import Cell
 from dumbbell.results.store import Finished, Measured, tables
 
-pytestmark = pytest.mark.skipif(not hasattr(_native, "live_run"), reason="live runs need Linux")
+pytestmark = [pytest.mark.timed, pytest.mark.skipif(not hasattr(_native, "live_run"), reason="live runs need Linux")]
 
 CODEL = {"name": "codel", "ecn": True}
 

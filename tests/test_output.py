@@ -8,7 +8,7 @@ import pytest
 
 from conftest import SMALL, parsed
 from dumbbell import experiment
-from dumbbell.engines import sweep
+from dumbbell.engines import estimate, sweep
 from dumbbell.results.store import Alike, Store
 
 FULL = Path("/dev/full")
@@ -82,15 +82,15 @@ def test_progress_counts_what_is_left(results: Path, tmp_path: Path) -> None:
     whole = experiment.load(results / "small.toml")
     more = experiment.load(results / "small.toml", ["seeds=[1, 2, 3]"])
     with Store.open(results / "r.duckdb") as store:
-        assert sweep.left([whole], store) == (0, 0.0)
+        assert estimate.left([whole], store) == (0, 0.0)
         new = [cell for cell in more.cells() if cell.seed == 3]
-        runs, packets = sweep.left([more, more], store)
+        runs, packets = estimate.left([more, more], store)
         assert runs == 4 and packets == pytest.approx(sum(cell.packets for cell in new))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sweep, "_EXACT", 0)
-            assert sweep.left([more], store)[0] == 4
+            patch.setattr(estimate, "_EXACT", 0)
+            assert estimate.left([more], store)[0] == 4
     with Store.open(tmp_path / "new.duckdb", write=True) as store:
-        assert sweep.left([whole], store)[0] == 8
+        assert estimate.left([whole], store)[0] == 8
 
 
 def test_a_sweep_says_in_how_many_cells_the_seed_made_no_difference(

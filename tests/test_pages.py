@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from dumbbell.experiment import shipped
 from dumbbell.pages import ContradictedError, Evidence, prose, study, words
 from dumbbell.pages.template import render
 from dumbbell.pages.values import PageError
@@ -165,8 +166,8 @@ def test_a_page_shows_every_figure_and_no_other(name: str) -> None:
     found = study.find(name)
     text = found.page.read_text(encoding="utf-8")
     for figure in found.figures:
-        assert f"({figure}.png)" in text, figure
-        assert (found.page.parent / f"{figure}.png").is_file(), figure
+        assert f"(figures/{figure}.png)" in text, figure
+        assert (found.folder / study.PICTURES / f"{figure}.png").is_file(), figure
 
 
 # a statement of each page, and what of its evidence would contradict it: table, column, factor, words of the statement
@@ -212,7 +213,7 @@ def test_results_that_contradict_a_headline_are_refused(
     name: str, table: str, column: str, factor: float, said: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / name
-    shutil.copytree(study.place() / name, folder)
+    shutil.copytree(shipped.place() / name, folder)
     path = folder / study.EVIDENCE / f"{table}.csv"
     frame = pl.read_csv(path, infer_schema_length=None)
     frame.with_columns(pl.col(column) * factor).write_csv(path)

@@ -67,6 +67,29 @@ def test_a_profile_sets_parameters_of_congestion_controls() -> None:
         assert [web["cc"]["hystart"] for web in config["web"]] == [expected, "off"], profile
 
 
+def test_the_engine_applies_a_profile_as_an_experiment_file_does() -> None:
+    """The engine is given no more than names; Python gives it every value."""
+
+    def measured(config: str) -> str:
+        return _native.run(config, _native.Cancel()).hash
+
+    for profile in registry().profiles:
+        for control in registry().cc:
+            flow = {"cc": {"name": control}, "base_rtt": "30ms"}
+            bottleneck = {"rate": "50Mbit", "aqm": {"name": "codel"}}
+            resolved = parsed(
+                duration="1s", bottleneck=bottleneck, hosts={"profile": profile}, flows=[flow], web=[{"cc": control}]
+            )
+            bare = {
+                "duration": 10**9,
+                "bottleneck": {"rate": 50_000_000, "aqm": {"name": "codel"}},
+                "hosts": {"profile": profile},
+                "flows": [{"cc": {"name": control}, "base_rtt": 30_000_000}],
+                "web": [{"cc": {"name": control}}],
+            }
+            assert measured(resolved.cell(0).config) == measured(json.dumps(bare)), (profile, control)
+
+
 def test_equal_hosts_have_equal_runs_however_they_are_named() -> None:
     named = resolved(hosts={"profile": "linux-6.1"})
     single = resolved(hosts=registry().profiles["linux-6.1"].hosts)

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 import dumbbell
+from dumbbell.experiment import shipped
 from dumbbell.published.compare import Pair, compare, read_reference
 
 ROOT = Path(__file__).parent.parent
-LINUX = ROOT / "references" / "linux-6.12.csv"
-SCE = ROOT / "references" / "sce.csv"
-ONE_FLOW = "experiments/sce/one-flow-reno-cubic.toml"
+LINUX = shipped.references()["linux-6.12"]
+SCE = shipped.references()["sce"]
+ONE_FLOW = "studies/sce/experiments/one-flow-reno-cubic.toml"
 
 
 def pairs(experiment: str, reference: Path, output: Path) -> list[Pair]:
@@ -29,7 +30,9 @@ def percentile(errors: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-@pytest.mark.parametrize("experiment", ["experiments/linux/one-flow.toml", "experiments/linux/one-flow-cake.toml"])
+@pytest.mark.parametrize(
+    "experiment", ["studies/validation/experiments/one-flow.toml", "studies/validation/experiments/one-flow-cake.toml"]
+)
 def test_nine_cells_of_ten_are_within_two_percent_of_linux_in_goodput_and_five_in_rtt(
     experiment: str, tmp_path: Path
 ) -> None:
@@ -73,20 +76,22 @@ def test_simulator_and_linux_agree_on_the_cells_of_the_sce_draft(tmp_path: Path)
 
 def test_two_flows_share_one_cake_queue_as_on_linux(tmp_path: Path) -> None:
     errors = [
-        abs(p.error) for p in pairs("experiments/linux/two-flows.toml", LINUX, tmp_path) if p.figure.metric == "share"
+        abs(p.error)
+        for p in pairs("studies/validation/experiments/two-flows.toml", LINUX, tmp_path)
+        if p.figure.metric == "share"
     ]
     assert len(errors) >= 30
     assert percentile(errors, 0.5) <= 0.04
 
 
 def test_scores_of_the_whole_sce_draft(tmp_path: Path) -> None:
-    one = pairs("experiments/sce/one-flow.toml", SCE, tmp_path)
+    one = pairs("studies/sce/experiments/one-flow.toml", SCE, tmp_path)
     goodput = [abs(p.error) for p in one if p.figure.metric == "throughput_mbit"]
     rtt = [abs(p.error) for p in one if p.figure.metric == "rtt_ms"]
     assert len(goodput) >= 140
     assert (percentile(goodput, 0.5) <= 0.02, percentile(goodput, 0.9) <= 0.08) == (True, True)
     assert (percentile(rtt, 0.5) <= 0.06, percentile(rtt, 0.9) <= 0.15) == (True, True)
-    two = pairs("experiments/sce/two-flow.toml", SCE, tmp_path)
+    two = pairs("studies/sce/experiments/two-flow.toml", SCE, tmp_path)
     shares = [abs(p.error) for p in two if p.figure.metric == "share"]
     assert len(shares) >= 450
     assert (percentile(shares, 0.5) <= 0.04, percentile(shares, 0.9) <= 0.15) == (True, True)

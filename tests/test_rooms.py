@@ -14,7 +14,7 @@ LONG = {
 }
 # a room may import those before it
 ROOMS = [
-    *("errors", "lazy", "scratch", "experiment", "results", "engines", "figures", "published", "papers", "claims"),
+    *("errors", "lazy", "scratch", "programs", "experiment", "results", "engines", "figures", "published", "claims"),
     *("check", "plotting", "pages", "shell", "notebook", "api", "cli", "__main__"),
 ]
 
@@ -22,7 +22,7 @@ ROOMS = [
 def modules() -> dict[str, Path]:
     found = {}
     for path in PACKAGE.rglob("*.py"):
-        if not path.is_relative_to(PACKAGE / "experiments"):
+        if not path.is_relative_to(PACKAGE / "studies"):
             name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
             found[name.removesuffix(".__init__")] = path
     return found

@@ -12,7 +12,7 @@ import pytest
 from conftest import SMALL, Command
 from dumbbell import experiment
 from dumbbell.cli import read as commands
-from dumbbell.engines import sweep
+from dumbbell.engines import estimate, sweep
 from dumbbell.errors import InputError, Nothing, Unreadable
 from dumbbell.results import salvage, store
 from dumbbell.results.store import Store
@@ -152,7 +152,7 @@ def test_an_export_that_fails_leaves_nothing(whole: Path, tmp_path: Path, monkey
 
 def test_the_size_of_a_sweep_is_reckoned_before_it() -> None:
     small = experiment.parse({"bottleneck": {"aqm": "codel"}, "flows": [{"cc": "reno"}], "duration": "1s"})
-    assert 0 < sweep.size([small]) < 1e6
+    assert 0 < estimate.size([small]) < 1e6
     seeds = [*range(1, 1001)]
     table = {
         "bottleneck": {"aqm": "codel"},
@@ -160,4 +160,4 @@ def test_the_size_of_a_sweep_is_reckoned_before_it() -> None:
         "duration": "1000s",
         "seeds": seeds,
     }
-    assert sweep.size([experiment.parse(table | {"record": {"interval": "1ms"}})]) > 10e9
+    assert estimate.size([experiment.parse(table | {"record": {"interval": "1ms"}})]) > 10e9

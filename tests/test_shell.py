@@ -29,7 +29,7 @@ from dumbbell.errors import InputError
 from dumbbell.shell import session as shell
 from dumbbell.shell import watch
 
-pytestmark = pytest.mark.skipif(not hasattr(_native, "Shell"), reason="shells need Linux")
+pytestmark = [pytest.mark.timed, pytest.mark.skipif(not hasattr(_native, "Shell"), reason="shells need Linux")]
 
 LINK = """\
 [bottleneck]

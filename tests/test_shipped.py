@@ -23,13 +23,33 @@ def test_a_shipped_experiment_is_run_by_name(command: Command, tmp_path: Path) -
 
 
 def test_the_package_carries_them_or_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    repository = Path(__file__).parents[1]
-    assert shipped.folder("references").resolve() == repository / "references"
-    (tmp_path / "experiments" / "mine").mkdir(parents=True)
-    (tmp_path / "experiments" / "mine" / "a.toml").write_text(SMALL)
+    assert shipped.place() == Path(__file__).parents[1] / "studies"
+    folder = tmp_path / "studies" / "my_own"
+    (folder / "experiments").mkdir(parents=True)
+    (folder / "references").mkdir()
+    (folder / "experiments" / "a.toml").write_text(SMALL)
+    (folder / "references" / "b.csv").write_text("")
+    (folder / "claims.toml").write_text("")
     monkeypatch.setattr(shipped, "PACKAGE", tmp_path)
-    assert shipped.experiments() == {"mine/a": tmp_path / "experiments" / "mine" / "a.toml"}
-    assert len(experiment.load("mine/a")) == 8
+    assert shipped.experiments() == {"my-own/a": folder / "experiments" / "a.toml"}
+    assert shipped.references() == {"b": folder / "references" / "b.csv"}
+    assert shipped.claims() == {"my-own": folder / "claims.toml"}
+    assert len(experiment.load("my-own/a")) == 8
+
+
+@pytest.mark.parametrize(
+    ("former", "name"),
+    [
+        ("csaqm/equal-1g", "coexistence/equal-1g"),
+        ("l4s/questions-rtt.toml", "dualpi2/questions-rtt"),
+        ("experiments/linux/bbr-traces.toml", "bbr-traces/bbr-traces"),
+        ("engines/agree", "validation/agree"),
+    ],
+)
+def test_a_former_name_gets_the_new_one(former: str, name: str) -> None:
+    with pytest.raises(InputError) as error:
+        experiment.load(former)
+    assert error.value.nearest == name and len(str(error.value).splitlines()) == 1
 
 
 def test_the_list_has_names_that_run_takes_and_titles(command: Command) -> None:

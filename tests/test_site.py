@@ -19,7 +19,7 @@ from website import agreement, algorithms, commands, flowchart, gallery, links, 
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-SOURCES = sorted(DOCS.glob("**/*.md"))
+SOURCES = links.sources()
 GENERATED = pages.generated(sized=False)
 APPENDED = pages.appended()
 
@@ -54,12 +54,11 @@ def text_of(place: str) -> str:
     """Return a page of the site as MkDocs gets it, by its place."""
     if place in GENERATED:
         return GENERATED[place]()
-    text = links.moved((DOCS / place).read_text(encoding="utf-8"), f"docs/{place}", place)
-    return text + (APPENDED[place]() if place in APPENDED else "")
+    return links.text(place) + (APPENDED[place]() if place in APPENDED else "")
 
 
 def places() -> list[str]:
-    return [*(path.relative_to(DOCS).as_posix() for path in SOURCES), *GENERATED]
+    return [*SOURCES, *GENERATED]
 
 
 def test_the_navigation_names_every_page_once() -> None:
@@ -70,8 +69,8 @@ def test_the_navigation_names_every_page_once() -> None:
 
 
 def test_pages_that_are_made_have_no_source_and_others_do() -> None:
-    assert not [place for place in GENERATED if (DOCS / place).exists()]
-    assert not [place for place in APPENDED if not (DOCS / place).exists()]
+    assert not set(GENERATED) & set(SOURCES)
+    assert set(APPENDED) <= set(SOURCES)
 
 
 @pytest.mark.parametrize("place", places())
@@ -84,16 +83,20 @@ def test_links_and_images_of_a_page_lead_somewhere(place: str) -> None:
         file = path.removeprefix(f"{links.FILES}/")
         assert (
             path in GENERATED
+            or path in SOURCES
             or (DOCS / path).is_file()
             or (path.startswith(f"{links.FILES}/") and (ROOT / file).is_file())
         ), f"{place}: {target}"
 
 
 def test_links_to_other_places_are_moved() -> None:
-    text = "[a](../experiments/abe) [b](../README.md#x) `[c](nowhere.md)`\n\n```\n[d](nowhere.md)\n```\n[e](limits.md)"
+    text = "[a](../studies/abe/experiments) [b](../README.md#x) `[c](nowhere.md)`\n\n```\n[d](nowhere.md)\n```\n"
+    text += "[e](limits.md) [f](../studies/abe/README.md)"
     moved = links.moved(text.replace("`[c](nowhere.md)`", ""), "docs/claims.md", "claims.md")
     assert "[a](gallery/abe.md) [b](index.md#x)" in moved and "[d](nowhere.md)" in moved and "[e](limits.md)" in moved
-    assert list(links.targets(text)) == ["../experiments/abe", "../README.md#x", "limits.md"]
+    assert "[f](findings/abe.md)" in moved
+    found = [target.removeprefix("../") for target in links.targets(text)]
+    assert found == ["studies/abe/experiments", "README.md#x", "limits.md", "studies/abe/README.md"]
     assert links.moved("[limits.md](../limits.md#a)", "docs/a/b.md", "a/b.md") == "[Limits](../limits.md#a)"
     assert links.moved("[a](../LICENSE-MIT)", "docs/a.md", "a.md") == "[a](files/LICENSE-MIT)"
 
@@ -154,7 +157,7 @@ def test_an_experiment_uses_what_it_names_as_queue_or_control() -> None:
 
 
 def test_every_experiment_is_in_the_gallery() -> None:
-    files = {path for path in ROOT.glob("experiments/**/*.toml") if path.name != "claims.toml"}
+    files = set(ROOT.glob("studies/*/experiments/*.toml"))
     assert {entry.file for entry in gallery.entries()} == files
     assert set(gallery.folders()) == set(gallery.FOLDERS)
     for entry in gallery.entries():
@@ -168,7 +171,7 @@ def test_figures_of_the_gallery_exist() -> None:
     names = {entry.name: entry for entry in gallery.entries()}
     for name in gallery.FIGURES:
         assert names[name].figure, f"{name}: no figure {gallery.FIGURES[name]}"
-    assert names["bbr/policer"].figure == "findings/bbr-policer.png"
+    assert names["bbr/policer"].figure == "files/studies/bbr/figures/bbr-policer.png"
 
 
 def test_the_size_of_an_experiment_is_told() -> None:
@@ -250,7 +253,7 @@ def test_nothing_asks_the_network() -> None:
 def test_flow_charts_of_the_pages_can_be_drawn() -> None:
     found = [
         fence
-        for source in SOURCES
+        for source in SOURCES.values()
         for fence in re.findall(r"```mermaid\n(.*?)```", source.read_text(encoding="utf-8"), re.DOTALL)
     ]
     assert found

@@ -86,6 +86,7 @@ def test_runs_of_one_cell_share_its_hash_whatever_seed_and_engine(
     assert (again.key != cell.key, again.cell_key) == (True, cell.cell_key)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_sweep_goes_on_where_it_was(how: signal.Signals, tmp_path: Path) -> None:
     path, output = tmp_path / "slow.toml", tmp_path / "r.duckdb"

@@ -20,7 +20,7 @@ def program() -> ModuleType:
 
 @pytest.fixture
 def validation(program: ModuleType) -> ModuleType:
-    return importlib.import_module(f"{program.__name__}.rows")
+    return importlib.import_module(f"{program.__package__}.rows")
 
 
 def test_a_row_counts_cells_and_names_those_outside(program: ModuleType, validation: ModuleType) -> None:
@@ -53,7 +53,7 @@ def test_engines_are_compared_on_a_page_of_their_own(
     pair = engines.Pair("10Mbit, pie, 20ms, reno", ("reno",), 10.0, (9.0, 30.0, 4.0), (9.5, 25.0, 5.0), (1, 1))
     good = engines.Pair("10Mbit, pie, 20ms, bbr1", ("bbr1",), 10.0, (9.0, 30.0, 4.0), (9.0, 30.0, 4.0), (1, 1))
     monkeypatch.setattr(engines, "compare", lambda _: engines.Compared(("0.1", "linux-6.12"), [pair, good], 0))
-    written = importlib.import_module(f"{program.__name__}.engines")
+    written = importlib.import_module(f"{program.__package__}.engines")
     monkeypatch.setattr(written, "PAGE", tmp_path / "validation-engines.md")
     written.main("any")
     text = (tmp_path / "validation-engines.md").read_text(encoding="utf-8")

@@ -31,14 +31,16 @@ WORDS = {
     r"\bwould be a lie\b": "say what is so",
 }
 # written by programs from results or from the engine's own descriptions; a notebook
-MADE = ("docs/findings/", "docs/validation", "docs/reference.md", "docs/linux-keys.md", "docs/lab-book.md")
+MADE = ("docs/validation", "docs/reference.md", "docs/linux-keys.md", "docs/lab-book.md")
+WRITTEN = ("README.md", "tables.md")  # in the folder of a study
 INSIDE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)  # of a template: no prose
 PAGES = [
     path
     for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("studies/*/*.md"))]
     if not path.relative_to(ROOT).as_posix().startswith(MADE)
+    and not (path.name in WRITTEN and path.is_relative_to(ROOT / "studies"))
 ]
-PROGRAMS = sorted(ROOT.glob("python/**/*.py"))
+PROGRAMS = sorted(path for path in ROOT.glob("python/**/*.py") if "studies" not in path.parts)
 
 
 def prose(text: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from dumbbell.cli.program import program
+from dumbbell.cli.commands import program
 from website.markdown import cell, code, paragraphs, table
 
 

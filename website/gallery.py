@@ -9,43 +9,36 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell import experiment
+from dumbbell.experiment import shipped
 from dumbbell.experiment.file import Experiment
 from website import schematic, speeds
 from website.links import FILES, title
-from website.markdown import DOCS, ROOT, paragraphs, table
+from website.markdown import ROOT, paragraphs, table
 
 FOLDERS = {
     "abe": "Alternative Backoff with ECN (RFC 8511)",
     "bbr": "BBR against others",
-    "csaqm": "BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop",
-    "engines": "The same cells on several engines",
-    "l4s": "L4S: DualPI2 and Prague",
-    "linux": "Cells that were measured on Linux",
+    "bbr-traces": "States of BBR on Linux and in the simulator",
+    "coexistence": "BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop",
+    "dualpi2": "L4S: questions about DualPI2 and Prague",
+    "dualpi2-versions": "L4S: versions of DualPI2, as in its authors' reports",
+    "l4s-classic": "L4S: Prague in a queue of RFC 3168",
     "sce": "Some Congestion Experienced",
-    "trace": "Links that follow a trace",
+    "traces": "Links that follow a trace",
     "traffic": "Short flows and UDP",
+    "validation": "Cells that were measured on Linux; the same cells on several engines",
 }
-# the page that uses an experiment: the first pattern that the name begins with
+# pages that use an experiment, where that is not the page of its study: the first start of a name that fits
 PAGES = {
-    "abe/": "findings/abe.md",
-    "linux/cubic-beta": "findings/abe.md",
-    "bbr/": "findings/bbr.md",
-    "linux/bbr-traces": "findings/bbr-traces.md",
-    "csaqm/": "findings/coexistence.md",
-    "linux/coexistence": "findings/coexistence.md",
-    "l4s/classic-": "findings/l4s-classic.md",
-    "l4s/questions-": "findings/dualpi2.md",
-    "l4s/stability": "findings/dualpi2.md",
-    "l4s/versions-diff": "findings/dualpi2-versions.md",
-    "l4s/": "how-to/paper-figure.md",
-    "linux/": "validation.md",
+    "dualpi2-versions/versions-diff": "findings/dualpi2-versions.md",
+    "dualpi2-versions/": "how-to/paper-figure.md",
     "sce/findings-": "findings/sce.md",
     "sce/one-flow-reno-cubic": "how-to/compare.md",
-    "sce/one-flow": "validation.md",
-    "sce/two-flow": "validation.md",
-    "engines/agree": "validation-engines.md",
-    "engines/live": "validation-live.md",
-    "trace/": "traces.md",
+    "sce/": "validation.md",
+    "validation/agree": "validation-engines.md",
+    "validation/live": "validation-live.md",
+    "validation/": "validation.md",
+    "traces/": "traces.md",
     "traffic/": "experiment-files.md",
 }
 # figures whose names do not follow from that of the experiment
@@ -56,17 +49,18 @@ FIGURES = {
     "bbr/as-linux-ecn": "bbr-ecn-limit",
     "bbr/share-by-buffer": "bbr-share",
     "bbr/ware-many": "bbr-ware",
-    "csaqm/equal-1g": "coexistence-08",
-    "csaqm/rtts-1g": "coexistence-14",
-    "csaqm/rtts-mixed-1g": "coexistence-16",
-    "l4s/classic-map": "l4s-classic-rate",
-    "l4s/classic-published": "l4s-classic-ratios",
-    "l4s/questions-fq": "l4s-fq-delay",
-    "l4s/questions-protection": "l4s-protection-delay",
-    "l4s/versions-diff": "dualpi2-versions-wrr",
-    "linux/bbr-traces": "bbr-trace-bbr3-pfifo-10",
-    "linux/coexistence": "coexistence-linux",
+    "bbr-traces/bbr-traces": "bbr-trace-bbr3-pfifo-10",
+    "coexistence/coexistence": "coexistence-linux",
+    "coexistence/equal-1g": "coexistence-08",
+    "coexistence/rtts-1g": "coexistence-14",
+    "coexistence/rtts-mixed-1g": "coexistence-16",
+    "dualpi2-versions/versions-diff": "dualpi2-versions-wrr",
+    "dualpi2/questions-fq": "l4s-fq-delay",
+    "dualpi2/questions-protection": "l4s-protection-delay",
+    "l4s-classic/classic-map": "l4s-classic-rate",
+    "l4s-classic/classic-published": "l4s-classic-ratios",
 }
+FIGURE_PREFIXES = {"dualpi2": "l4s"}
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,7 @@ class Entry:
     @property
     def file(self) -> Path:
         """The experiment file."""
-        return ROOT / "experiments" / f"{self.name}.toml"
+        return shipped.experiments()[self.name]
 
     @property
     def anchor(self) -> str:
@@ -118,24 +112,27 @@ def _question(file: Path) -> str:
 
 
 def _figure(name: str) -> str:
-    """Return the committed figure of an experiment."""
+    """Return the committed figure of an experiment, from the root of the repository."""
     folder, _, rest = name.partition("/")
-    rest = re.sub(r"^(questions|findings)-", "", rest)
-    figure = FIGURES.get(name, rest if rest.startswith(f"{folder}-") else f"{folder}-{rest}")
-    return f"findings/{figure}.png" if (DOCS / "findings" / f"{figure}.png").exists() else ""
+    rest = re.sub(r"^(questions|findings|classic)-", "", rest)
+    figure = FIGURES.get(name, f"{FIGURE_PREFIXES.get(folder, folder)}-{rest}")
+    path = Path("studies") / folder.replace("-", "_") / "figures" / f"{figure}.png"
+    return f"{FILES}/{path.as_posix()}" if (ROOT / path).exists() else ""
+
+
+def _page(name: str) -> str:
+    """Return the page that uses an experiment."""
+    own = f"findings/{name.partition('/')[0]}.md"
+    return next((page for start, page in PAGES.items() if name.startswith(start)), own)
 
 
 @cache
 def entries() -> list[Entry]:
     """Return every experiment, in the order of the names."""
     found = []
-    for file in sorted((ROOT / "experiments").glob("*/*.toml")):
-        if file.name == "claims.toml":
-            continue
-        name = file.relative_to(ROOT / "experiments").with_suffix("").as_posix()
-        page = next((page for start, page in PAGES.items() if name.startswith(start)), "")
+    for name, file in shipped.experiments().items():
         title = str(contents(file).get("title", name))
-        found.append(Entry(name, title, _question(file), page, _figure(name)))
+        found.append(Entry(name, title, _question(file), _page(name), _figure(name)))
     return found
 
 
@@ -183,7 +180,7 @@ def _entry(entry: Entry, sized: bool) -> Iterator[str]:
     yield entry.question.replace("<", "&lt;")
     yield f"    dumbbell run {entry.name}"
     told = [size(entry)] if sized else []
-    told += [f"[`{entry.name}.toml`](../{FILES}/experiments/{entry.name}.toml)"]
+    told += [f"[`{entry.name}.toml`](../{FILES}/{entry.file.relative_to(ROOT).as_posix()})"]
     told += [f"used by [{title(entry.page)}](../{entry.page})"] * bool(entry.page)
     yield "; ".join(told) + "."
 

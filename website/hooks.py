@@ -23,9 +23,12 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
     """Add pages that are made, experiment files, and files outside of `docs` that a page links to."""
     for place, make in MADE.items():
         files.append(File.generated(config, place, content=make()))
-    sources = [*DOCS.glob("**/*.md"), ROOT / "references" / "README.md"]
-    experiments = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("experiments/*/*.toml")}
-    for path in sorted(links.files(sources) | experiments):
+    for place, file in links.sources().items():
+        if not file.is_relative_to(DOCS):
+            files.append(File.generated(config, place, abs_src_path=str(file)))
+    experiments = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("studies/*/experiments/*.toml")}
+    figures = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("studies/*/figures/*.png")}
+    for path in sorted(links.files() | experiments | figures):
         files.append(File.generated(config, f"{links.FILES}/{path}", abs_src_path=str(ROOT / path)))
     return files
 
@@ -37,7 +40,8 @@ def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
         page.meta["hide"] = ["navigation", "toc"]
     if place in MADE:
         return markdown
-    text = pages.drawn(links.moved(markdown, f"docs/{place}", place), place)
+    source = links.sources()[place].relative_to(ROOT).as_posix()
+    text = pages.drawn(links.moved(markdown, source, place), place)
     text = re.sub(r"<details>", '<details markdown="1">', text)
     return f"{text.rstrip()}\n\n{ENDS[place]()}" if place in ENDS else text
 

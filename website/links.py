@@ -1,12 +1,14 @@
 """Links of the sources: where they lead on the site.
 
-Files of `docs` are pages and files of the site at the same place. Experiments, references and single files that lie
-outside of `docs` have a place on the site, too, so that every link of a source works in the repository and there.
+Files of `docs` are pages and files of the site at the same place, pages of studies are findings. Experiments,
+references and single files that lie outside of `docs` have a place on the site, too, so that every link of a source
+works in the repository and there.
 """
 
 import posixpath
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from website.markdown import DOCS, ROOT
@@ -18,10 +20,30 @@ INLINE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 PLACES = {
     "README.md": "index.md",
     "docs": "index.md",
-    "references/README.md": "references.md",
-    "experiments": "gallery/index.md",
+    "studies": "findings/index.md",
+    "studies/validation/README.md": "validation.md",
 }
 FILES = "files"  # folder of the site for files outside of docs
+
+
+def _of_study(file: Path) -> str:
+    """Return the place on the site of a Markdown file that a study has written."""
+    path = file.relative_to(ROOT).as_posix()
+    study = file.parent.name.replace("_", "-")
+    return PLACES.get(path, f"findings/{study}.md" if file.stem == "README" else f"findings/{study}-{file.stem}.md")
+
+
+def _written(folder: Path) -> list[Path]:
+    """Return the pages of a study: its Markdown but for the templates."""
+    return sorted(path for path in folder.glob("*.md") if "{" not in path.read_text(encoding="utf-8"))
+
+
+@cache
+def sources() -> dict[str, Path]:
+    """Return the files of the pages that are not made, by their places on the site."""
+    studies = [path for program in sorted(ROOT.glob("studies/*/study.py")) for path in _written(program.parent)]
+    found = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.glob("**/*.md"))}
+    return found | {_of_study(path): path for path in studies}
 
 
 def outside(target: str) -> bool:
@@ -48,19 +70,27 @@ def on_site(path: str) -> str:
         raise FileNotFoundError(path)
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
+    if place in sources().values():
+        return _of_study(place)
     if place.is_dir():
         parts = path.split("/")
-        if parts[0] == "experiments":
-            return f"gallery/{parts[1]}.md"
+        if parts[0] == "studies":
+            return f"gallery/{parts[1].replace('_', '-')}.md"
         raise FileNotFoundError(f"{path}: folders have no page")
     return f"{FILES}/{path}"
 
 
 def title(page: str) -> str:
-    """Return the title of a page of `docs`, empty if it is none."""
-    file = DOCS / page
-    found = re.search(r"^# (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE) if file.is_file() else None
+    """Return the title of a page that is not made, empty if it is none."""
+    file = sources().get(page)
+    found = re.search(r"^# (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE) if file else None
     return found[1] if found else ""
+
+
+def text(page: str) -> str:
+    """Return a page that is not made, with links as the site needs them."""
+    file = sources()[page]
+    return moved(file.read_text(encoding="utf-8"), file.relative_to(ROOT).as_posix(), page)
 
 
 def _named(text: str, source: str) -> str:
@@ -69,7 +99,7 @@ def _named(text: str, source: str) -> str:
     def link(found: re.Match[str]) -> str:
         target = found[2].partition("#")[0]
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
-        return f"[{title(path.removeprefix('docs/')) or found[1]}]({found[2]})"
+        return f"[{title(on_site(path)) if (ROOT / path).exists() else found[1]}]({found[2]})"
 
     return NAMED.sub(link, text)
 
@@ -96,10 +126,10 @@ def moved(text: str, source: str, page: str) -> str:
     return "".join([*parts, LINK.sub(link, _named(text[at:], source))])
 
 
-def files(sources: list[Path]) -> set[str]:
-    """Return the files outside of `docs` that Markdown sources link to, from the root of the repository."""
+def files() -> set[str]:
+    """Return the files outside of `docs` that pages link to, from the root of the repository."""
     found = set()
-    for source in sources:
+    for source in sources().values():
         for target in targets(source.read_text(encoding="utf-8")):
             name = target.partition("#")[0]
             if name and not outside(name):

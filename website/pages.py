@@ -3,10 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from website import agreement, algorithms, commands, gallery, links, python_api
-from website.markdown import ROOT
-
-REFERENCES = "references.md"  # references/README.md
+from website import agreement, algorithms, commands, gallery, python_api
 
 
 def appended() -> dict[str, Callable[[], str]]:
@@ -27,17 +24,9 @@ def drawn(text: str, place: str) -> str:
     return text.replace(agreement.MARK, agreement.draw()) if place == agreement.PLACE else text
 
 
-def _references() -> str:
-    source = "references/README.md"
-    return links.moved((ROOT / source).read_text(encoding="utf-8"), source, REFERENCES)
-
-
 def generated(*, sized: bool = True) -> dict[str, Callable[[], str]]:
     """Return what makes each page that has no file in `docs`, by its place on the site.
 
     `sized` says how large every experiment of the gallery is, which takes half a minute to find out.
     """
-    made: dict[str, Callable[[], str]] = {
-        f"gallery/{folder}.md": partial(gallery.page, folder, sized=sized) for folder in gallery.folders()
-    }
-    return made | {REFERENCES: _references}
+    return {f"gallery/{folder}.md": partial(gallery.page, folder, sized=sized) for folder in gallery.folders()}

@@ -9,7 +9,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from dumbbell.engines import sweep
+from dumbbell.engines import sim
 from dumbbell.experiment.file import Experiment
 
 FILE = Path(__file__).with_name("speeds.csv")
@@ -28,12 +28,12 @@ def known() -> dict[str, float]:
 
 def measured(loaded: Experiment) -> float:
     """Return packets per second of one core in a sample of an experiment's runs."""
-    return sweep.speed(loaded.sample(TRIED), CORES)
+    return sim.speed(loaded.sample(TRIED), CORES)
 
 
 def seconds(name: str, packets: float, longest: float) -> float:
     """Return how long an experiment takes on `CORES` cores: `packets` in all, `longest` in its longest run."""
-    return max(packets / CORES, longest) / known().get(name, sweep.PACKETS_PER_SECOND)
+    return max(packets / CORES, longest) / known().get(name, sim.PACKETS_PER_SECOND)
 
 
 def main(names: list[str]) -> None:

@@ -1,41 +1,37 @@
-//! Hashes the engine's sources: part of the engine's version, so that results of a changed engine are never taken for
-//! results of the old one.
+//! Hashes the engines' code: part of their versions, so that results of a changed engine are never taken for results of the old one.
 
-use std::hash::{DefaultHasher, Hasher};
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+#[path = "build/code.rs"]
+mod code;
+#[path = "build/engines.rs"]
+mod engines;
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            sources(&path, found)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    Ok(())
-}
-
-/// A hash of all sources in these folders, in hexadecimal.
-fn hash(folders: &[&str]) -> io::Result<String> {
-    let mut found = Vec::new();
-    for folder in folders {
-        println!("cargo:rerun-if-changed={folder}");
-        sources(Path::new(folder), &mut found)?;
-    }
-    found.sort();
-    let mut hasher = DefaultHasher::new();
-    for path in found {
-        hasher.write(path.to_string_lossy().as_bytes());
-        hasher.write(&fs::read(path)?);
-    }
-    Ok(format!("{:08x}", hasher.finish() as u32))
-}
+use engines::{hash, sources, Sources, MEASURING};
+use std::path::Path;
+use std::{env, io};
 
 fn main() -> io::Result<()> {
-    let [core, sim, live] = ["../dumbbell-core/src", "../dumbbell-sim/src", "../dumbbell-live/src"];
-    println!("cargo:rustc-env=DUMBBELL_ENGINE_SOURCES={}", hash(&[core, sim])?);
-    println!("cargo:rustc-env=DUMBBELL_LIVE_SOURCES={}", hash(&[core, sim, live])?);
+    let here = env::var_os("CARGO_MANIFEST_DIR").ok_or_else(|| io::Error::other("CARGO_MANIFEST_DIR is not set"))?;
+    for own in ["build.rs", "build/code.rs", "build/engines.rs"] {
+        println!("cargo:rerun-if-changed={own}");
+    }
+    let mut all = Sources::new();
+    let set = |variable: &str, hash: String| println!("cargo:rustc-env={variable}={hash}");
+    for name in ["dumbbell-core", "dumbbell-sim", "dumbbell-live"] {
+        let (src, code) = sources(Path::new(&here), name)?;
+        // file by file: a changed test changes nothing here, and a new file comes with a line in one that is known
+        for path in code.keys() {
+            println!("cargo:rerun-if-changed={}", src.join(path.trim_start_matches(name).trim_start_matches('/')).display());
+        }
+        all.extend(code);
+        match name {
+            "dumbbell-sim" => set("DUMBBELL_ENGINE_SOURCES", hash(&all)),
+            "dumbbell-live" => set("DUMBBELL_LIVE_SOURCES", hash(&all)),
+            _ => {}
+        }
+    }
+    if let Some(missing) = MEASURING.iter().find(|path| !all.contains_key(**path)) {
+        return Err(io::Error::other(format!("{missing} is in MEASURING and not there")));
+    }
+    set("DUMBBELL_MEASURING_SOURCES", hash(all.iter().filter(|(path, _)| MEASURING.contains(&path.as_str()))));
     Ok(())
 }

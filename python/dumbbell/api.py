@@ -59,8 +59,7 @@ def run(
     path = _path(output)
     keys: list[str] = []
     other = by_name(engine)
-    if other is not None:
-        other.prepare([checked])
+    other.prepare([checked])
     report = sweep.run([checked], path, jobs=jobs, cluster=cluster, engine=other, progress=progress, keys=keys)
     if report.interrupted:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What the page on Alternative Backoff with ECN rests on: experiments/abe, and CUBIC's beta on Linux."""
+"""What the page on Alternative Backoff with ECN rests on: its experiments, and CUBIC's beta on Linux."""
 
 import json
 import math
@@ -11,30 +11,30 @@ from dumbbell.experiment import shipped
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.values import Rows
-from dumbbell.papers import abe
 from dumbbell.results.aggregate import LEVEL, half_width
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
-PAGE = "docs/findings/abe.md"
+from . import paper
+
 RUNS = (
     Sweep(
         "abe.duckdb",
-        ("abe/gain", "abe/convergence", "abe/coexistence", "abe/slow-start", "abe/short", "abe/closed-form"),
+        ("gain", "convergence", "coexistence", "slow-start", "short", "closed-form"),
     ),
-    Sweep("abe-beta.duckdb", ("linux/cubic-beta",)),
-    Sweep("abe-prr.duckdb", ("abe/closed-form",), ("hosts.ecn_reduction=prr",)),
-    Sweep("abe-unpaced.duckdb", ("abe/closed-form",), ("hosts.pacing=cc",)),
+    Sweep("abe-beta.duckdb", ("cubic-beta",)),
+    Sweep("abe-prr.duckdb", ("closed-form",), ("hosts.ecn_reduction=prr",)),
+    Sweep("abe-unpaced.duckdb", ("closed-form",), ("hosts.pacing=cc",)),
 )
 NAMES = (r"6\.12", r"RFC 8511's", r"beta²")
-LINUX = "linux-cubic-beta.csv"
+LINUX = "linux-cubic-beta"
 CCS = {"reno": "NewReno", "cubic": "CUBIC"}
 AQMS = {"codel": "CoDel", "pie": "PIE"}
 
 
 def evidence(results: Results, beta: Results, prr: Results, unpaced: Results) -> dict[str, pl.DataFrame]:
     """Return one row per run, the distributions and series that figures show, and cells beside theory and Linux."""
-    found = abe.Results(results.path)
+    found = paper.Results(results.path)
     overshoots = found.overshoots().select("key", "reductions", "peak", "left")
     done = found.table("flows", found.of("short")["key"]).select("key", "completion_s")
     runs = found.runs.join(overshoots, on="key", how="left").join(done, on="key", how="left", nulls_equal=False)
@@ -55,14 +55,14 @@ def evidence(results: Results, beta: Results, prr: Results, unpaced: Results) ->
     }
 
 
-def _shown(found: abe.Results) -> pl.DataFrame:
+def _shown(found: paper.Results) -> pl.DataFrame:
     """Return the runs whose slow start is drawn."""
-    return pl.concat([run for _, run in abe.slow_starts(found)])
+    return pl.concat([run for _, run in paper.slow_starts(found)])
 
 
-def _distribution(found: abe.Results) -> pl.DataFrame:
+def _distribution(found: paper.Results) -> pl.DataFrame:
     """Return histograms of the time in queue at 80 ms and 10 Mbit/s; a bin has 0.5 % of the packets or more."""
-    runs = abe.shown_sojourns(found)
+    runs = paper.shown_sojourns(found)
     bins = found.table("sojourn", runs["key"]).join(runs.select("key", "cc", "aqm", "beta"), on="key")
     by = ["cc", "aqm", "beta"]
     sums = bins.group_by(*by, "from_ms").agg(pl.col("packets").sum()).sort(*by, "from_ms")
@@ -122,7 +122,7 @@ def _linux(results: Results) -> pl.DataFrame:
         .agg(pl.col("goodput", "marks").mean(), low=goodput.min(), high=goodput.max(), starts=pl.len())
     )
     measured = pl.read_csv(
-        shipped.folder("references") / LINUX, schema_overrides={"rate_mbit": pl.Float64, "delay_ms": pl.Float64}
+        shipped.references()[LINUX], schema_overrides={"rate_mbit": pl.Float64, "delay_ms": pl.Float64}
     )
     measured = measured.rename(
         {"rate_mbit": "rate", "delay_ms": "rtt", "goodput_mbit": "linux", "marks": "linux_marks"}
@@ -130,8 +130,8 @@ def _linux(results: Results) -> pl.DataFrame:
     return measured.join(simulated, on=["rate", "rtt", "beta"]).sort("rate", "rtt", "beta")
 
 
-class Kept(abe.Results):
-    """The runs of experiments/abe from the evidence, as `dumbbell.abe` draws them."""
+class Kept(paper.Results):
+    """The runs of its experiments from the evidence, as `dumbbell.abe` draws them."""
 
     def __init__(self, found: Evidence) -> None:
         self.notes = []
@@ -171,7 +171,7 @@ def facts(found: Evidence) -> dict[str, Any]:
         error=pl.col("utilisation") / pl.col("theory") - 1, error_twice=pl.col("utilisation") / pl.col("twice") - 1
     )
     return {
-        "within": abe.WITHIN_S,
+        "within": paper.WITHIN_S,
         "level": LEVEL,
         "gains": Rows("gains", gains),
         "beside": Rows(
@@ -180,7 +180,7 @@ def facts(found: Evidence) -> dict[str, Any]:
         "theory": Rows("theory", closed),
         "ratios": Rows("ratios", _ratios(found)),
         "waits": Rows("waits", waits(found)),
-        "completions": Rows("completions", abe.completions(Kept(found))),
+        "completions": Rows("completions", paper.completions(Kept(found))),
         "steps": lambda beta, factor: math.log(1 / factor) / math.log(beta),
         "ranks": lambda cc, aqm, rtt: _ranks(found, cc, aqm, rtt),
         "slow": Rows("slow", _slow(found)),
@@ -220,7 +220,9 @@ def _ranks(found: Evidence, cc: str, aqm: str, rtt: float) -> float:
     """Return p of the rank-sum test between times to convergence with RFC 8511's factor and without ABE."""
     runs = found["runs"].filter(experiment="convergence", cc=cc, aqm=aqm, rtt=rtt)
     times = pl.col("convergence").fill_null(1e9)
-    one, other = (runs.filter(beta=beta).select(times)["convergence"] for beta in (abe.DEFAULTS[cc], abe.STANDARD[cc]))
+    one, other = (
+        runs.filter(beta=beta).select(times)["convergence"] for beta in (paper.DEFAULTS[cc], paper.STANDARD[cc])
+    )
     return float(mannwhitneyu(one, other).pvalue)
 
 
@@ -242,7 +244,7 @@ def closed_table(found: Evidence) -> str:
 
 def gain_table(found: Evidence) -> str:
     """Return the gain of RFC 8511's factors, per cent."""
-    gains = Kept(found).gains().filter(pl.col("beta") == pl.col("cc").replace_strict(abe.DEFAULTS))
+    gains = Kept(found).gains().filter(pl.col("beta") == pl.col("cc").replace_strict(paper.DEFAULTS))
     rows = []
     for cc, aqm, rate in [
         ("reno", "codel", 10),
@@ -276,7 +278,7 @@ def waits_table(found: Evidence) -> str:
     rows = []
     for aqm in AQMS:
         for cc in CCS:
-            for beta in (abe.STANDARD[cc], abe.DEFAULTS[cc]):
+            for beta in (paper.STANDARD[cc], paper.DEFAULTS[cc]):
                 own = frame.filter(cc=cc, aqm=aqm, beta=beta, rtt=pl.col("rtt")).filter(pl.col("rtt") >= 80).sort("rtt")
                 texts = [
                     ("-" if r["median"] is None else f"{r['median']:.1f}") + (f", {r['late']} not" if r["late"] else "")
@@ -291,9 +293,9 @@ TABLES = {"closed": closed_table, "gain": gain_table, "linux": linux_table, "wai
 
 def _figure(name: str) -> Any:
     def draw(found: Evidence) -> Picture:
-        return abe.FIGURES[name](Kept(found))
+        return paper.FIGURES[name](Kept(found))
 
     return draw
 
 
-FIGURES = {f"abe-{name}": _figure(name) for name in abe.FIGURES}
+FIGURES = {f"abe-{name}": _figure(name) for name in paper.FIGURES}

@@ -1,4 +1,4 @@
-"""What the page on BBR rests on: rows of runs of experiments/bbr, cells of Linux, and what others published."""
+"""What the page on BBR rests on: rows of runs of its experiments, cells of Linux, and what others published."""
 
 import json
 import re
@@ -33,7 +33,7 @@ EXPERIMENTS = (
     "dualpi2",
     "dualpi2-answers",
 )
-OTHERS, WARE = "linux-bbr-others.csv", "linux-bbr1-ware.csv"  # of references/
+OTHERS, WARE = "linux-bbr-others", "linux-bbr1-ware"  # of references/
 NAMES = {
     "bbr1": "BBRv1",
     "bbr2": "BBRv2",
@@ -79,7 +79,7 @@ class Found:
         self.runs = pl.DataFrame([_place(row) for row in rows], infer_schema_length=None)
         missing = [name for name in EXPERIMENTS if self.runs.is_empty() or self.of(name).is_empty()]
         if missing:
-            raise Nothing(str(results.path), "", f"no runs of {', '.join(missing)}", "results of all experiments/bbr")
+            raise Nothing(str(results.path), "", f"no runs of {', '.join(missing)}", "results of all its experiments")
         self.classes = results.frame("classes").drop("cc", strict=False)
         self.flows = results.frame("flows").drop("cc", "class", strict=False)
 
@@ -196,7 +196,7 @@ def _number(value: Any) -> str:
 
 def linux() -> pl.DataFrame:
     """Return one row for each run that was measured on Linux: what it was, share of the first flow or group, loss."""
-    cells = pl.read_csv(shipped.folder("references") / OTHERS, schema_overrides={"rtts_ms": pl.String})
+    cells = pl.read_csv(shipped.references()[OTHERS], schema_overrides={"rtts_ms": pl.String})
     first = pl.col("cc") == pl.col("cc").first()
     own = pl.when(pl.col("cc").n_unique() == 1).then(pl.col("flow") == 1).otherwise(first)
     goodput, dropped = pl.col("goodput_mbit"), pl.col("queue_drops").first()

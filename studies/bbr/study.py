@@ -1,4 +1,4 @@
-"""docs/findings/bbr.md: what BBR does to others."""
+"""README.md: what BBR does to others."""
 
 import math
 from collections.abc import Callable
@@ -16,15 +16,14 @@ from dumbbell.results.tables import aligned
 from . import queues, tables
 from .runs import BBR, FIVE, Found, cross, means, named, ordered, percent, two_digits
 
-PAGE = "docs/findings/bbr.md"
-RUNS = (Sweep("bbr.duckdb", ("bbr/*",)),)
+RUNS = (Sweep("bbr.duckdb", ("*",)),)
 NAMES = (r"ECT\(0\)", r"bbr[123]", r"google/bbr", r"4ce5e87", r"arXiv 2505\.07741", r"6e321d1c986a")
 DEPTH = "buffer, BDP"
 HALF = "equal shares"
 
 
 def evidence(bbr: Results) -> dict[str, pl.DataFrame]:
-    """Return the page's tables from runs of experiments/bbr."""
+    """Return the page's tables from runs of its experiments."""
     return tables.tables(Found(bbr))
 
 

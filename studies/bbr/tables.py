@@ -99,7 +99,7 @@ def _ware_sources(found: Found) -> pl.DataFrame:
             for i, share in enumerate(shares)
         ]
     )
-    cells = pl.read_csv(shipped.folder("references") / WARE)
+    cells = pl.read_csv(shipped.references()[WARE])
     own = cells.group_by("second", "rate_mbit", "rtt_ms", "bdps").agg(
         linux=pl.col("goodput_mbit").filter(pl.col("flow") == 1).sum() / pl.col("goodput_mbit").sum()
     )
@@ -295,7 +295,7 @@ def _gigabit(found: Found) -> pl.DataFrame:
 
     Of the simulator over a serial link and over HTB, as on Linux, with the smallest RTT that each flow saw.
     """
-    cells = pl.read_csv(shipped.folder("references") / "linux-coexistence.csv", infer_schema_length=None)
+    cells = pl.read_csv(shipped.references()["linux-coexistence"], infer_schema_length=None)
     chosen = cells.filter(
         pl.col("ccs") == "10*bbr2+dctcp",
         pl.col("delay_ms").cast(pl.Float64) == 5,

@@ -1,4 +1,4 @@
-"""The evidence of docs/findings/bbr-suite.md: the test cases of the BBR draft for all versions, and traces of Linux.
+"""The evidence of README.md: the test cases of the BBR draft for all versions, and traces of Linux.
 
 python -m studies.bbr_suite.gather [--figures FOLDER] [--report JSON] [--linux CSV]
 

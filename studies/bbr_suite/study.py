@@ -16,7 +16,6 @@ from dumbbell.experiment import units
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence
 
-PAGE = "docs/findings/bbr-suite.md"
 NAMES = (r"Linux's", r"PROBE_\w+")
 SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", CANNOT_TELL: "?", NOT_APPLICABLE: "."}
 PROBE_LIMIT = 2  # round trips; the case asks for three rounds or more

@@ -1,4 +1,4 @@
-"""docs/findings/bbr-traces.md: states, rate, windows and RTT of one BBR flow on Linux and in the simulator."""
+"""README.md: states, rate, windows and RTT of one BBR flow on Linux and in the simulator."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,8 +15,7 @@ from dumbbell.results.tables import aligned
 
 from .traces import LINES, STATES, TOLERANCE, Cell, Trace, judge, linux, simulated
 
-PAGE = "docs/findings/bbr-traces.md"
-RUNS = (Sweep("bbr-traces.duckdb", ("linux/bbr-traces",)),)
+RUNS = (Sweep("bbr-traces.duckdb", ("bbr-traces",)),)
 FRAME_PER_PAYLOAD = 1514 / 1448
 SHOWN_S = {10.0: 2.0, 50.0: 8.0}  # by rate, Mbit/s
 DRAWN = (

@@ -12,7 +12,7 @@ import polars as pl
 from dumbbell.experiment import shipped
 from dumbbell.results.results import Results
 
-LINUX = "linux-bbr-traces.csv"  # of references/
+LINUX = "linux-bbr-traces"  # of references/
 STATES = ("startup", "drain", "probe_down", "probe_cruise", "probe_refill", "probe_up", "probe_rtt")
 PHASES = {1: "startup", 2: "drain", 3: "probe_rtt", 4: "probe_up", 5: "probe_down", 6: "probe_cruise"}
 PHASES |= {7: "probe_refill"}
@@ -86,7 +86,7 @@ def _state_of(row: dict[str, Any]) -> str:
 def linux() -> dict[Cell, Trace]:
     """Return the traces of Linux."""
     rows: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
-    for row in pl.read_csv(shipped.folder("references") / LINUX, infer_schema_length=None).iter_rows(named=True):
+    for row in pl.read_csv(shipped.references()[LINUX], infer_schema_length=None).iter_rows(named=True):
         cell = Cell(row["version"], row["ecn"] == 1, row["qdisc"], float(row["rate_mbit"]), float(row["delay_ms"]))
         rows[cell].append(row)
     traces = {}

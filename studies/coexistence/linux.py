@@ -5,19 +5,20 @@ from typing import Any
 import polars as pl
 
 from dumbbell.experiment import shipped
-from dumbbell.papers import coexistence
+
+from . import terms
 
 HOSTS = ("5.4 model", "5.10")  # those whose transport is as in Linux 5.4
 MODEL = HOSTS[0]
 KEYS = ["mix", "limit", "n", "rtt", "step", "small"]
-PAYLOAD = 1448 / coexistence.FRAME  # of a full frame, with timestamps
+PAYLOAD = 1448 / terms.FRAME  # of a full frame, with timestamps
 _RUN = ["host", "ccs", "ecn_limit_ms", "aqm", "target_bytes", "buffer_bytes", "seconds", "stagger_ms", "seed"]
 _LARGE = 10_000_000  # bytes; buffers of 500 ms have more, those of 1.33 K less
 
 
 def flows() -> pl.DataFrame:
     """Return one row per flow, as in the file, with `n` (flows of its run), `small` (buffer) and `limit` as text."""
-    path = shipped.folder("references") / "linux-coexistence.csv"
+    path = shipped.references()["linux-coexistence"]
     whole = pl.read_csv(path, infer_schema_length=None).with_columns(
         start=pl.struct(*_RUN, pl.when(pl.col("ccs") != "2-2-8-8").then("delay_ms")).rank("dense")
     )
@@ -80,14 +81,14 @@ def paper() -> dict[str, pl.DataFrame]:
     rows = flows().filter(pl.col("host").is_in(HOSTS), pl.col("aqm") == "step")
     shortest = pl.when(pl.col("ccs") == "2-2-8-8").then(5).otherwise("rtt")
     place = rows.with_columns(
-        variant=pl.col("limit").replace({"0": coexistence.NO_LIMIT, "5": coexistence.LIMIT}),
+        variant=pl.col("limit").replace({"0": terms.NO_LIMIT, "5": terms.LIMIT}),
         rate_gbit=pl.col("rate_mbit") / 1e3,
-        buffer=pl.when("small").then(pl.lit(coexistence.SMALL)).otherwise(pl.lit(coexistence.LARGE)),
+        buffer=pl.when("small").then(pl.lit(terms.SMALL)).otherwise(pl.lit(terms.LARGE)),
         k=(pl.col("step") * 8 / pl.col("rate_mbit") / 1e3 / shortest).round(6),
         aqm=pl.lit("STEP"),
         cls=pl.format("{}-{}", "cc", "rtt"),
         two=pl.col("ccs") == "2-2-8-8",
-        frames=pl.col("goodput_mbit") * pl.col("seconds") * 1e6 / 8 / (PAYLOAD * coexistence.FRAME),
+        frames=pl.col("goodput_mbit") * pl.col("seconds") * 1e6 / 8 / (PAYLOAD * terms.FRAME),
     ).with_columns(
         rtt=pl.when("two").then(pl.lit("5+50")).otherwise(pl.format("{}", "rtt")),
         n=pl.when("two").then("ccs").otherwise(pl.format("{}", "n")),

@@ -1,4 +1,4 @@
-"""The tables that the page rests on, from results of experiments/csaqm and experiments/linux/coexistence*.toml."""
+"""The tables that the page rests on, from results of its experiments and coexistence*.toml."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,10 @@ from dumbbell import experiment
 from dumbbell.claims import judging, language
 from dumbbell.errors import Nothing
 from dumbbell.experiment import shipped
-from dumbbell.papers import coexistence
-from dumbbell.papers.coexistence import LARGE, NO_LIMIT
 from dumbbell.results.results import Results
 
-from . import linux
+from . import linux, terms
+from .terms import LARGE, NO_LIMIT
 
 QUESTIONS = (
     *("questions-hosts", "questions-weights", "questions-classes", "questions-marks"),
@@ -61,8 +60,8 @@ def matrix(results: Results) -> dict[str, pl.DataFrame]:
 
     Experiments of which cells are missing are left out.
     """
-    chosen = whole_seeds(results, cells_of("csaqm"))
-    runs, classes = coexistence.runs(chosen), coexistence.classes(chosen)
+    chosen = whole_seeds(results, cells_of("coexistence"))
+    runs, classes = terms.runs(chosen), terms.classes(chosen)
     large = (pl.col("buffer") == LARGE) & (pl.col("rtt").is_in(["5", "50", "5+50"]))
     answers = large & pl.col("variant").is_in(["", NO_LIMIT])
     shared = {"gbit": pl.col("rate_gbit")}
@@ -95,7 +94,7 @@ def claims(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
     `where` says how the cells that fail are spread. `linux_fails` is null where Linux has no cell; `fails_there` is the
     same of the simulator in the cells that Linux has.
     """
-    paper = language.load("csaqm")
+    paper = language.load("coexistence")
     found = judging.judge(paper, {"runs": runs, "classes": classes})
     real = linux.paper()
     measured = judging.judge(paper, real)
@@ -115,7 +114,7 @@ def claims(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
                 "id": claim.id,
                 "section": section.title,
                 "counted": section.counted,
-                "aqms": ", ".join(aqm for aqm in coexistence.AQMS if aqm in aqms),
+                "aqms": ", ".join(aqm for aqm in terms.AQMS if aqm in aqms),
                 "says": claim.says,
                 "predicate": claim.text,
                 "verdict": one.verdict,

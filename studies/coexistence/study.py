@@ -1,4 +1,4 @@
-"""BBRv2 and DCTCP over STEP, PI2 and CSAQM, from experiments/csaqm and the cells of Linux."""
+"""BBRv2 and DCTCP over STEP, PI2 and CSAQM, from its experiments and the cells of Linux."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,21 +10,19 @@ from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.values import Rows
 from dumbbell.pages.words import count, listed
-from dumbbell.papers import coexistence
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned, number
 
-from . import runs
+from . import runs, terms
 
-PAGE = "docs/findings/coexistence.md"
-CSAQM = (
+MATRIX = (
     *("equal-1g", "equal-1g-small", "equal-1g-taildrop", "limit-1g"),
     *("rtts-1g", "rtts-1g-small", "rtts-mixed-1g", "rtts-mixed-1g-small"),
 )
-RUNS = (  # no figure and no claim needs csaqm/mono-10g
-    Sweep("csaqm.duckdb", tuple(f"csaqm/{name}" for name in CSAQM), ("seeds=[1,2,3]",)),
-    Sweep("csaqm.duckdb", ("csaqm/mixed-10g",)),
-    Sweep("csaqm-questions.duckdb", ("csaqm/questions-*", "linux/coexistence*")),
+RUNS = (  # no figure and no claim needs coexistence/mono-10g
+    Sweep("coexistence.duckdb", MATRIX, ("seeds=[1,2,3]",)),
+    Sweep("coexistence.duckdb", ("mixed-10g",)),
+    Sweep("coexistence-questions.duckdb", ("questions-*", "coexistence*")),
 )
 NAMES = (
     r"\b\d+(?:-\d+){1,3}\b",  # N of unlike RTTs: 2-2-8-8
@@ -292,9 +290,7 @@ def limit_table(found: Evidence) -> str:
     frame = found["limit"].with_columns(pl.col("rtt", "n").cast(pl.String))
     ks = sorted(set(frame["k"]))
     cells = {(row["rtt"], row["n"], row["variant"], row["k"]): row["relative"] for row in frame.iter_rows(named=True)}
-    lines = sorted(
-        {key[:3] for key in cells}, key=lambda one: (int(one[0]), int(one[1]), one[2] != coexistence.NO_LIMIT)
-    )
+    lines = sorted({key[:3] for key in cells}, key=lambda one: (int(one[0]), int(one[1]), one[2] != terms.NO_LIMIT))
     rows = [[f"{rtt} ms", n, variant, *(f"{cells[rtt, n, variant, k]:.2f}" for k in ks)] for rtt, n, variant in lines]
     return aligned(["RTT", "N", "answers ECN", *(f"K = {k:g}" for k in ks)], rows, words=(0, 2))
 
@@ -362,7 +358,7 @@ def _ends(frame: pl.DataFrame, low: str, high: str) -> dict[str, Any]:
 
 def _counted(frame: pl.DataFrame) -> pl.DataFrame:
     named = frame.with_columns(pl.col("aqm").cast(AQMS), pl.col("n").cast(pl.String))
-    used = [n for n in coexistence.COUNTS if n in set(named["n"])]
+    used = [n for n in terms.COUNTS if n in set(named["n"])]
     names = pl.Enum([f"N = {n}" for n in used])
     return named.with_columns(flows=pl.format("N = {}", "n").cast(names))
 

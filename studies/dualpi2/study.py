@@ -1,4 +1,4 @@
-"""Six questions about L4S, from experiments/l4s/questions-*.toml and stability.toml."""
+"""Six questions about L4S, from its experiments."""
 
 import json
 import math
@@ -19,8 +19,7 @@ from dumbbell.results.tables import aligned
 
 from . import pi2_margins
 
-PAGE = "docs/findings/dualpi2.md"
-RUNS = (Sweep("l4s-questions.duckdb", ("l4s/questions-*", "l4s/stability")),)
+RUNS = (Sweep("dualpi2.duckdb", ("questions-*", "stability")),)
 # constants of the algorithms and formulas; headings
 NAMES = (
     r"(?:[Uu]p to|[Bb]e(?:yond|low)|in|/) 25 ms",  # RTT up to which Prague's growth does not depend on it
@@ -223,7 +222,7 @@ def evidence(results: Results) -> dict[str, pl.DataFrame]:
 
 def _linux() -> pl.DataFrame:
     """Return the ratio of Prague 0.7 to CUBIC with ECN at 40 Mbit/s on Linux 6.18, by RTT and seed."""
-    rows = pl.read_csv(shipped.folder("references") / "linux-6.18-l4s.csv", infer_schema_length=None)
+    rows = pl.read_csv(shipped.references()["linux-6.18-l4s"], infer_schema_length=None)
     chosen = rows.filter(
         pl.col("options") == "default", pl.col("ccs") == "prague+cubic", pl.col("rate_mbit") == 40, pl.col("ecn") == 1
     ).with_columns(rtt=pl.col("rtts_ms").cast(pl.String))

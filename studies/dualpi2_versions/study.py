@@ -1,4 +1,4 @@
-"""Version against version of DualPI2, from experiments/l4s/versions-diff*.toml.
+"""Version against version of DualPI2, from versions-diff*.toml.
 
 Every comparison pairs runs of one cell and seed; means of a cell's change count all cells alike.
 """
@@ -13,13 +13,13 @@ from dumbbell.errors import Nothing
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.values import Rows
-from dumbbell.papers import l4s
 from dumbbell.results import diff
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned, number
 
-PAGE = "docs/findings/dualpi2-versions.md"
-RUNS = (Sweep("l4s-versions.duckdb", ("l4s/versions-diff*",)),)
+from . import paper
+
+RUNS = (Sweep("dualpi2-versions.duckdb", ("versions-diff*",)),)
 # versions, and constants of the algorithms and of the statistics
 NAMES = (
     *(r"0952823", r"cbd8653", r"4e82fd8", r"DUALPI2WRRB?", r"by 6 bits", r"by 127", r"40 ms older", r"95 % interval"),
@@ -36,7 +36,7 @@ PAIRS = (
 )
 WORKLOADS = ("one flow each", "one flow each and short flows", "five flows each and UDP")
 _SHORT = ("L, slow-down of short flows", "C, slow-down of short flows")
-MEASURES = (l4s.USE, l4s.RATIO, l4s.WINDOW_RATIO, *l4s.RATES, *l4s.DELAYS, *l4s.SIGNALS, *_SHORT)
+MEASURES = (paper.USE, paper.RATIO, paper.WINDOW_RATIO, *paper.RATES, *paper.DELAYS, *paper.SIGNALS, *_SHORT)
 _UNITS = {"rate": "Mbit/s", "mean": "ms", "P99": "ms", "marks": "%", "drops": "%"}
 _WORDS = {"mean": "mean time in queue", "P99": "P99 time in queue"}
 _CELL = ["workload", "cc", "rate", "rtt_l", "rtt_c", "flows_l", "flows_c", "udp", "udp_in"]
@@ -46,29 +46,27 @@ def read(found: Results) -> pl.DataFrame:
     """Return every value of every run, one per row, with version, workload and cell."""
     rows = []
     for run in found.runs.iter_rows(named=True):
-        place = l4s.describe(run)
+        place = paper.describe(run)
         if place is not None:
             aqm = json.loads(run["config"])["bottleneck"]["aqm"]
             version = aqm["version"] if aqm["arithmetic"] is None else SHIFTED
-            workload = WORKLOADS[2 if place["udp_in"] else l4s.LOADS.index(place["load"])]
+            workload = WORKLOADS[2 if place["udp_in"] else paper.LOADS.index(place["load"])]
             rows.append({**place, "version": version, "workload": workload})
     if not rows:
-        raise Nothing(
-            str(found.path), "", "no run of DualPI2's versions", "results of experiments/l4s/versions-diff*.toml"
-        )
+        raise Nothing(str(found.path), "", "no run of DualPI2's versions", "results of versions-diff*.toml")
     runs = pl.DataFrame(rows, infer_schema_length=None)
     finished = pl.col("finished")
     short = (
         found.frame("slowdowns")
         .join(found.classes.select("key", "class", "cc"), on=["key", "class"])
         .with_columns(
-            what=pl.when(pl.col("cc").is_in(l4s.SCALABLE)).then(pl.lit(_SHORT[0])).otherwise(pl.lit(_SHORT[1]))
+            what=pl.when(pl.col("cc").is_in(paper.SCALABLE)).then(pl.lit(_SHORT[0])).otherwise(pl.lit(_SHORT[1]))
         )
         .filter(finished > 0)
         .group_by("key", "what")
         .agg(value=(pl.col("slowdown_mean") * finished).sum() / finished.sum())
     )
-    values = pl.concat([l4s.values(found.runs, found.classes), short]).filter(pl.col("what").is_in(MEASURES))
+    values = pl.concat([paper.values(found.runs, found.classes), short]).filter(pl.col("what").is_in(MEASURES))
     return runs.join(values, on="key")
 
 
@@ -93,7 +91,7 @@ def _held(values: pl.DataFrame, first: str, second: str) -> diff.Diff:
 def name_of(what: str) -> str:
     """Return a measure in words with its unit."""
     side, _, measure = what.partition(", ")
-    if not measure or what == l4s.USE:
+    if not measure or what == paper.USE:
         return what
     unit = _UNITS.get(measure)
     return f"{side}: {_WORDS.get(measure, measure)}" + (f", {unit}" if unit else "")
@@ -145,8 +143,8 @@ def facts(found: Evidence) -> dict[str, Any]:
         "workloads": WORKLOADS,
         "shifted": SHIFTED,
         "short": _SHORT,
-        "ratio": l4s.RATIO,
-        "use": l4s.USE,
+        "ratio": paper.RATIO,
+        "use": paper.USE,
         "change": lambda a, b, workload, what: Rows(
             "change",
             found["changes"].filter(
@@ -227,4 +225,4 @@ FIGURES = {
     "dualpi2-versions-shifted": _forest(SHIFTED, "4e82fd8", "Terms divided by 127 against terms shifted by 6 bits"),
 }
 TABLES = {"data": data}
-PARTS = {"docs/findings/dualpi2-versions-data.md": "data.md"}
+PARTS = {"tables.md": "data.md"}

@@ -1,4 +1,4 @@
-"""Prague beside CUBIC and Reno in one queue of RFC 3168, from experiments/l4s/classic-*.toml."""
+"""Prague beside CUBIC and Reno in one queue of RFC 3168, from classic-*.toml."""
 
 import json
 from typing import Any
@@ -13,10 +13,9 @@ from dumbbell.pages.values import Rows
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
-PAGE = "docs/findings/l4s-classic.md"
 RUNS = (
-    Sweep("l4s-classic.duckdb", ("l4s/classic-*",)),
-    Sweep("l4s-classic-linux.duckdb", ("l4s/classic-dctcp",), engine="linux"),
+    Sweep("l4s-classic.duckdb", ("classic-*",)),
+    Sweep("l4s-classic-linux.duckdb", ("classic-dctcp",), engine="linux"),
 )
 # versions, headings, what is in the figures, formulas and the published set-up
 NAMES = (

@@ -1,4 +1,4 @@
-"""What the page on the SCE draft's open questions rests on: experiments/sce/findings-*.toml."""
+"""What the page on the SCE draft's open questions rests on: experiments/findings-*.toml."""
 
 import json
 from typing import Any
@@ -13,8 +13,7 @@ from dumbbell.pages.values import Rows
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
-PAGE = "docs/findings/sce.md"
-RUNS = (Sweep("sce-questions.duckdb", ("sce/findings-*",)),)
+RUNS = (Sweep("sce-questions.duckdb", ("findings-*",)),)
 NAMES = (r"draft-heist-tsvwg-sce-one-and-two-flow-tests-00", r"version B", r"2/\(W\+2\)", r"1/\(1\+√W\)")
 EXPERIMENTS = (
     *("trains", "window", "scale", "parts", "ramp", "defer", "rtt", "rtt-bursts"),

@@ -6,7 +6,7 @@ process, whose rate does a Brownian motion of 200 packets/s a root second betwee
 in an outage, which it leaves at a rate of 1/s. The rate changes in steps of 20 ms. Ours alone are the first rate, drawn
 evenly, and a last opportunity at the end, where the trace begins anew.
 
-experiments/trace/cellular.trace is 30 s of seed 4, cellular-outage.trace 30 s of seed 3, which has an outage of 1.5 s.
+experiments/cellular.trace is 30 s of seed 4, cellular-outage.trace 30 s of seed 3, which has an outage of 1.5 s.
 """
 
 import math

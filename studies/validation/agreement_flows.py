@@ -5,7 +5,7 @@ Bars for many flows: goodput within 3 % of a fair share, RTT within 6 %, drops a
 flows: mean completion time within 5 %, 95th percentile within 15 %.
 
 Completion times depend on the arrivals: the means of Linux's eight lists differ by up to a third. So the short flows
-have the arrivals of the reference. What arrivals drawn here give (experiments/linux/short-flows*.toml) stands beside.
+have the arrivals of the reference. What arrivals drawn here give (experiments/short-flows*.toml) stands beside.
 """
 
 import csv

@@ -15,7 +15,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation-engines.md"
 TEXT = """\
 # Simulator and Linux: one file, two engines
 
-Written by `make agree`: the 48 cells of [experiments/engines/agree.toml](../experiments/engines/agree.toml), one flow
+Written by `make agree`: the 48 cells of [experiments/agree.toml](../experiments/agree.toml), one flow
 each, from the same file on the simulator and on the kernel itself, in virtual time ([linux.md](linux.md)). Cells are
 means over their seeds. The bars are to hold in 90 % of the cells without BBR and in 80 % of those with it.
 Reno over the step at 20 Mbit/s differs mostly by ties in time, which the simulator decides for all seeds at once
@@ -40,7 +40,7 @@ LIVE = PAGE.with_name("validation-live.md")
 LIVE_TEXT = """\
 # Simulator and real time: one file, two engines
 
-Written by `make agree-live`: the 30 cells of [experiments/engines/live.toml](../experiments/engines/live.toml), one
+Written by `make agree-live`: the 30 cells of [experiments/live.toml](../experiments/live.toml), one
 flow of 10 s each, from the same file on the simulator and on the real clock, with kernel TCP ([live.md](live.md)).
 Reno over PIE differs by ties in time, which only virtual time has ([lab book](lab-book.md), 46).
 """

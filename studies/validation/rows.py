@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dumbbell.experiment import shipped
 from dumbbell.published import by_flow
 from dumbbell.published.compare import Figure, compare, latest_engine, read_reference, where
 from dumbbell.results.store import Store
@@ -15,13 +16,9 @@ from dumbbell.results.store import Store
 from . import agreement, agreement_bbr, agreement_flows, agreement_l4s
 from .agreement import Cell, Judged
 
-ROOT = Path(__file__).resolve().parents[2]
-LINUX_PAGE = ROOT / "docs" / "validation-linux.md"
-LINUX = str(ROOT / "references" / "linux-6.12.csv")
-MANY, SHORT = (str(ROOT / "references" / f"linux-6.12-{name}.csv") for name in ("many", "short"))
-L4S = str(ROOT / "references" / "linux-6.18-l4s.csv")
-BBR = str(ROOT / "references" / "linux-bbr.csv")
-SCE = str(ROOT / "references" / "sce.csv")
+LINUX_PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation-linux.md"
+NAMES = ("linux-6.12", "linux-6.12-many", "linux-6.12-short", "linux-6.18-l4s", "linux-bbr", "sce")
+LINUX, MANY, SHORT, L4S, BBR, SCE = (str(shipped.references()[name]) for name in NAMES)
 CLOSED_FORM = "Use of the link by a deterministic AIMD flow"
 PUBLISHED = "SCE draft"
 KERNELS = "Linux 6.1, 6.12"

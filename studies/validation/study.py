@@ -1,4 +1,4 @@
-"""What agrees with what: the cells of docs/validation.md, docs/validation-linux.md, of the home page and of README."""
+"""What agrees with what: the cells of README.md, docs/validation-linux.md, of the home page and of README."""
 
 from typing import Any
 
@@ -12,17 +12,16 @@ from . import rows as counting
 from .agreement_flows import percentile
 from .rows import Row
 
-PAGE = "docs/validation.md"
 LINUX = (
     *("one-flow", "one-flow-cake", "one-flow-aqm", "one-flow-pie", "two-flows-aqm", "two-flows-pie", "many-flows"),
     *("short-flows", "short-flows-100kb"),
 )
 BBR = ("one-flow", "two-flows", "elsewhere", "two-elsewhere", "gigabit-two", "gigabit-ten")
 RUNS = (
-    Sweep("linux.duckdb", (*(f"linux/{name}" for name in LINUX), "sce/one-flow-reno-cubic")),
-    Sweep("two.duckdb", ("linux/two-flows",)),
-    Sweep("linux-l4s.duckdb", ("linux/l4s-one-flow", "linux/l4s-two-flows")),
-    Sweep("linux-bbr.duckdb", tuple(f"linux/bbr-{name}" for name in BBR)),
+    Sweep("linux.duckdb", (*LINUX, "sce/one-flow-reno-cubic")),
+    Sweep("two.duckdb", ("two-flows",)),
+    Sweep("linux-l4s.duckdb", ("l4s-one-flow", "l4s-two-flows")),
+    Sweep("linux-bbr.duckdb", tuple(f"bbr-{name}" for name in BBR)),
     Sweep("sce.duckdb", ("sce/one-flow", "sce/two-flow")),
     Sweep("abe.duckdb", ("abe/closed-form",)),
 )
@@ -138,4 +137,4 @@ def trust(found: Evidence) -> str:
 
 
 TABLES = {"summary": summary, "bars": bars, "trust": trust}
-PARTS = {"docs/index.md": "home.md", "README.md": "readme.md"}
+PARTS = {"../../docs/index.md": "home.md", "../../README.md": "readme.md"}

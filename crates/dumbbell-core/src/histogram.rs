@@ -297,7 +297,7 @@ impl<C: Count> CompactHistogram<C> {
         self.counts.iter().map(|(index, count)| (lower(index), count))
     }
 
-    /// Bytes of memory beside the struct itself.
+    /// Bytes of memory in addition to the struct itself.
     pub fn heap_bytes(&self) -> usize {
         size_of_val(&*self.counts.counts)
     }

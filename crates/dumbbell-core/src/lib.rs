@@ -3,6 +3,9 @@
 //! Everything here is driven by `(now, event)`: time, randomness and logs are arguments. There is no clock, no
 //! thread, no global and no printing, so that the same code runs in a simulator and on a real network.
 
+// without names and ranges nobody asks whether parameters fit together
+#![cfg_attr(not(feature = "config"), allow(dead_code))]
+
 pub mod aqm;
 pub mod cc;
 pub mod histogram;
@@ -19,3 +22,7 @@ pub mod slots;
 pub mod tcp;
 pub mod traffic;
 pub mod units;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,6 +1,6 @@
 //! A link whose capacity comes from a trace: when it may send, and how much.
 //!
-//! A trace is a text in mahimahi's format: one whole number of milliseconds a line, never less than the one before. Each line is an
+//! A trace is a text in mahimahi's format: one whole number of milliseconds per line, never less than the one before. Each line is an
 //! opportunity to send one full frame at that time. The trace begins anew at the time of its last line, for ever. An opportunity carries
 //! bytes, not packets: several small packets may share it, and a packet may take parts of several. What nobody uses is lost.
 //!
@@ -12,8 +12,10 @@
 //! real one.
 
 use crate::packet::MTU_FRAME;
+#[cfg(feature = "config")]
 use crate::param::{Kind, ParamType};
 use crate::units::{Rate, Time};
+#[cfg(feature = "config")]
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -44,7 +46,7 @@ fn bad<T>(found: impl Into<String>, allowed: impl Into<String>) -> Result<T, Bad
 /// All opportunities of one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Moment {
-    /// Since the beginning of the trace.
+    /// Since the start of the trace.
     at_ms: u32,
     /// Opportunities up to this instant, its own included.
     through: u32,
@@ -69,7 +71,7 @@ impl LinkTrace {
     /// Reads a trace called `name`. Lines may end as on Windows, numbers may have blanks around them, and empty lines may follow the last.
     ///
     /// # Errors
-    /// A line that is no whole number of milliseconds up to [`MAX_MS`], or less than the one before; no lines, or more than
+    /// A line that is not a whole number of milliseconds up to [`MAX_MS`], or less than the one before; no lines, or more than
     /// [`MAX_LINES`]; none after 0; a mean rate that no bottleneck may have.
     pub fn parse(name: &str, text: &[u8]) -> Result<LinkTrace, BadTrace> {
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
@@ -251,6 +253,7 @@ fn milliseconds(line: &[u8], number: u64) -> Result<u32, BadTrace> {
     }
 }
 
+#[cfg(feature = "config")]
 impl ParamType for LinkTrace {
     const KIND: Kind = Kind::LinkTrace;
 

@@ -119,7 +119,7 @@ impl Packet {
 
 /// [`Packet::tsecr_age`] of a packet that echoes no timestamp.
 pub const NO_TSECR: u16 = u16::MAX;
-/// Ethernet header (14 B) + IPv4 (20 B) + TCP with timestamps (32 B): what a frame carries beside the payload.
+/// Ethernet header (14 B) + IPv4 (20 B) + TCP with timestamps (32 B): what a frame carries in addition to the payload.
 pub const HEADERS: u16 = 66;
 /// Ethernet header (14 B) + IPv4 (20 B) + UDP (8 B).
 pub const UDP_HEADERS: u16 = 42;

@@ -4,9 +4,11 @@
 //! out of every arrival.
 
 use crate::packet::{flag, Ecn, Packet};
+#[cfg(feature = "config")]
 use crate::param::{Kind, ParamType};
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
+#[cfg(feature = "config")]
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -37,7 +39,7 @@ impl Arrivals {
     }
 }
 
-/// Time to the next event of a Poisson process with `per_second` events a second; [`Time::NEVER`] if that is 0.
+/// Time to the next event of a Poisson process with `per_second` events per second; [`Time::NEVER`] if that is 0.
 fn exponential(per_second: f64, rng: &mut Rng) -> Time {
     // 1 - u lies in (0, 1]; -ln of it is at most 36.8
     let seconds = -(1.0 - rng.next_f64()).ln() / per_second;
@@ -48,6 +50,7 @@ fn exponential(per_second: f64, rng: &mut Rng) -> Time {
     }
 }
 
+#[cfg(feature = "config")]
 impl ParamType for Arrivals {
     const KIND: Kind = Kind::Arrivals;
 
@@ -130,6 +133,7 @@ impl Sizes {
         }
     }
 
+    #[cfg(feature = "config")]
     fn empirical(pairs: &[Value]) -> Option<Sizes> {
         let mut sizes = Vec::with_capacity(pairs.len().min(MAX_SIZES));
         let mut total = 0.0;
@@ -147,6 +151,7 @@ impl Sizes {
     }
 }
 
+#[cfg(feature = "config")]
 impl ParamType for Sizes {
     const KIND: Kind = Kind::Sizes;
 

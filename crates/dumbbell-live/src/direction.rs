@@ -8,7 +8,7 @@ use crate::frames::Frames;
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::Packet;
-use dumbbell_core::tcp::receiver::ReceiverStats;
+use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::units::Time;
 use dumbbell_sim::bottleneck::Bottleneck;
 use foldhash::{HashMap, HashMapExt};
@@ -24,7 +24,7 @@ impl Log for Dropped {
     }
 }
 
-/// A queue discipline and its link, of which [`Dropped`] hears.
+/// A queue discipline and its link, which reports to [`Dropped`].
 pub type Queue<A> = Bottleneck<A, Dropped>;
 
 /// What a direction does with the frames of a flow.

@@ -6,7 +6,7 @@ use crate::namespaces::{LEFT, RIGHT, RIGHT_ECN};
 use crate::tcp_info::TcpInfo;
 use dumbbell_core::units::Time;
 use dumbbell_sim::config::SAMPLE_INTERVAL;
-use dumbbell_sim::reported::{Flow, Sample};
+use dumbbell_sim::from_live::{Flow, Sample};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind, Write};

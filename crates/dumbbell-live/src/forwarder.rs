@@ -47,7 +47,7 @@ impl<A: Aqm> Watch<A> for () {
 struct Patience(Time);
 
 impl Patience {
-    /// It did not sleep: what it learnt fades by 1 ns a round, since without a sleep it learns nothing new. A round takes about 1 us.
+    /// It did not sleep: what it learnt fades by 1 ns per round, since without a sleep it learns nothing new. A round takes about 1 us.
     fn stayed_awake(&mut self) {
         self.0 = Time(self.0 .0 - 1).max(SPIN[0]);
     }
@@ -67,7 +67,7 @@ pub struct Effort {
     /// Of these, rounds in which it slept.
     pub sleeps: u64,
     /// Time of rounds in which there was nothing to do, without the sleeps: the thread spun. A round that took longer than
-    /// [`LONGEST_IDLE`] was interrupted and does not count.
+    /// `LONGEST_IDLE` was interrupted and does not count.
     pub idle: Time,
     /// Tries to send after which the kernel had taken nothing.
     pub refused_sends: u64,

@@ -33,3 +33,7 @@ pub mod run;
 pub mod shell;
 #[cfg(target_os = "linux")]
 mod tcp_info;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

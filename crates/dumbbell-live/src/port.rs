@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// One interface, of which all frames are taken and into which frames are put.
+/// One interface: all its frames are read, and frames are written to it.
 pub trait Port {
     /// Takes up to `most` frames that have arrived, in order, without waiting: bytes, and when they arrived, ns since 1970. Returns how many.
     ///

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Most addresses and ports that are opened in one session; to more there is no connection.
+/// Largest number of addresses and ports that one session opens; connections to further ones fail.
 const MOST_DOORS: usize = 4096;
 /// How long a connection attempt to the real address may take: as long as a SYN is sent again with Linux's tcp_syn_retries of 4.
 const PATIENCE: Duration = Duration::from_secs(31);

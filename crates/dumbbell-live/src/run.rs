@@ -15,7 +15,7 @@ use dumbbell_core::units::Time;
 use dumbbell_core::with_aqm;
 use dumbbell_sim::bottleneck::Bottleneck;
 use dumbbell_sim::config::{cc_name, Classes, EcnEcho, FlowConfig, RunConfig};
-use dumbbell_sim::reported::{Counted, Flow, Recorder};
+use dumbbell_sim::from_live::{Counted, Flow, Recorder};
 use dumbbell_sim::Outcome;
 use serde_json::{json, Value};
 use std::io;
@@ -360,7 +360,7 @@ fn described(effort: &Effort) -> Value {
     json!({"rounds": effort.rounds, "sleeps": effort.sleeps, "refused_sends": effort.refused_sends})
 }
 
-/// P50, P99 and largest lateness, of that direction whose P99 is the larger.
+/// P50, P99 and largest lateness of the direction with the larger P99.
 fn worse(of: &[Lateness; 2]) -> [Time; 3] {
     let [one, other] = [of[0].p50_p99_max(), of[1].p50_p99_max()];
     if one[1] >= other[1] {

@@ -18,8 +18,8 @@ use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::with_aqm;
 use dumbbell_sim::bottleneck::Bottleneck;
 use dumbbell_sim::config::RunConfig;
-use dumbbell_sim::reported::Counted;
-use dumbbell_sim::seen::{self, Observer};
+use dumbbell_sim::from_frames::{self, Recorder};
+use dumbbell_sim::from_live::Counted;
 use dumbbell_sim::Outcome;
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
@@ -46,7 +46,7 @@ const END_PATIENCE: Duration = Duration::from_secs(2);
 /// Base RTT of a path that no flow describes: the default of `flows.base_rtt`.
 const BASE_RTT: Time = Time::from_millis(20);
 
-/// What is to be carried out, beside the command.
+/// What to do, except for the command.
 #[derive(Debug, Default)]
 pub struct Job {
     /// Canonical JSON of the bottleneck in each direction, in the order of [`DIRECTIONS`].
@@ -87,7 +87,7 @@ fn usable(config: &RunConfig) -> Result<(), ParamError> {
     }
 }
 
-/// The base RTT of the path: that of the first flow, or else of the first process of short flows.
+/// The base RTT of the path: the first flow's, or else the first `[[web]]`'s.
 fn base_rtt(config: &RunConfig) -> Time {
     let of_web = || config.web.first().map(|web| web.params.base_rtt);
     config.flows.first().map(|flow| flow.params.base_rtt).or_else(of_web).unwrap_or(BASE_RTT)
@@ -173,7 +173,7 @@ impl Shell {
         }
         let mut directions = Vec::new();
         for (config, aqm) in self.configs.iter().zip(aqms) {
-            let queue = Bottleneck::new(aqm, seen::KINDS.len(), &config.bottleneck, Dropped::default());
+            let queue = Bottleneck::new(aqm, from_frames::KINDS.len(), &config.bottleneck, Dropped::default());
             let others = Treatment { delay: Time(base_rtt(config).0 / 2), ..Treatment::default() };
             directions.push(Direction::new(Some(queue), others, MOST_FRAMES).classed(kind_of));
         }
@@ -296,12 +296,12 @@ impl Shell {
         duration: Time,
     ) -> Result<[Outcome; 2], LiveError> {
         let mut outcomes = Vec::new();
-        for (number, observer) in observing.observers.into_iter().enumerate() {
+        for (number, recorder) in observing.recorders.into_iter().enumerate() {
             let (direction, config) = (&forwarder.directions[number], &self.configs[number]);
             direction.check_conservation().map_err(LiveError::Invariant)?;
             let Some(queue) = direction.queue() else { continue };
             let mut outcome =
-                observer.finish(duration, flows(direction), &queue.counters, queue.aqm.counters(), direction.counts().arrived);
+                recorder.finish(duration, flows(direction), &queue.counters, queue.aqm.counters(), direction.counts().arrived);
             let target = config.aqm.get("target").and_then(Value::as_u64).map(Time);
             let most = allowed([base_rtt(config)], target, config.bottleneck.rate);
             judge(&mut outcome, forwarder, most, None)?;
@@ -317,7 +317,7 @@ fn alike<A: Aqm + 'static>(any: AnyAqm, _like: &A) -> Option<A> {
     boxed.downcast::<A>().ok().map(|aqm| *aqm)
 }
 
-/// How a program ended of which `news` come, if it did.
+/// Exit status of the program behind `news`, if it has ended.
 fn ended_early(news: &Receiver<News>) -> Option<std::io::Result<i32>> {
     match news.try_iter().last() {
         Some(News::Ended(status)) => Some(Ok(status_of(status))),
@@ -330,7 +330,7 @@ fn status_of(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Index in [`seen::KINDS`].
+/// Index in [`from_frames::KINDS`].
 fn kind_of(tuple: &Tuple) -> u16 {
     match tuple.protocol {
         TCP => 0,
@@ -351,11 +351,11 @@ fn shown(address: u128, port: u16, protocol: u8) -> String {
     }
 }
 
-fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<seen::Flow> {
+fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<from_frames::Flow> {
     let Some(queue) = direction.queue() else { return Vec::new() };
     (0..)
         .zip(direction.flows())
-        .map(|(slot, (tuple, [start, end]))| seen::Flow {
+        .map(|(slot, (tuple, [start, end]))| from_frames::Flow {
             slot,
             kind: kind_of(&tuple),
             source: shown(tuple.src, tuple.src_port, tuple.protocol),
@@ -369,7 +369,7 @@ fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<seen::Flow> {
 
 /// Takes down both directions: points of their series, changes of rate, and what [`Shell::look`] shows.
 struct Observing<'a> {
-    observers: [Observer; 2],
+    recorders: [Recorder; 2],
     /// Of each direction: the interval of its series.
     intervals: [Option<Time>; 2],
     points: [Time; 2],
@@ -382,13 +382,13 @@ struct Observing<'a> {
 
 impl<'a> Observing<'a> {
     fn new(configs: &'a [RunConfig; 2], live: &'a Mutex<Value>) -> Observing<'a> {
-        let of = |config: &RunConfig| Observer::new(config, base_rtt(config));
+        let of = |config: &RunConfig| Recorder::new(config, base_rtt(config));
         let interval = |config: &RunConfig| config.record.series.then_some(config.record.interval);
         let changes = |config: &RunConfig| config.rate_changes.iter().rev().map(|change| (change.at, change.rate)).collect();
         let [up, down] = configs;
         let intervals = [interval(up), interval(down)];
         Observing {
-            observers: [of(up), of(down)],
+            recorders: [of(up), of(down)],
             intervals,
             points: intervals.map(|first| first.unwrap_or(Time::NEVER)),
             changes: [changes(up), changes(down)],
@@ -436,7 +436,7 @@ impl<A: Aqm> Watch<A> for Observing<'_> {
             if let (true, Some(interval), Some(queue)) = (self.points[number] <= now, self.intervals[number], direction.queue()) {
                 let queued = [queue.aqm.packets() as u64, queue.aqm.bytes()];
                 let payload = (0..direction.flows().count() as u32).map(|slot| (slot, direction.received(slot).bytes));
-                self.observers[number].point(now, queue.counters.queue, queued, payload);
+                self.recorders[number].point(now, queue.counters.queue, queued, payload);
                 self.points[number] += interval;
             }
         }

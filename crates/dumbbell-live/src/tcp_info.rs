@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // one getsockopt, for which there is no safe interface
 
 use dumbbell_core::units::Time;
-use dumbbell_sim::reported::Sample;
+use dumbbell_sim::from_live::Sample;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -23,7 +23,7 @@ impl TcpInfo {
     /// Of a socket, now.
     ///
     /// # Errors
-    /// It is no TCP socket.
+    /// It is not a TCP socket.
     pub fn of(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         let mut bytes = [0_u8; ROOM];
         let mut length = ROOM as libc::socklen_t;

@@ -3,7 +3,8 @@
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
 use dumbbell_core::param::ParamError;
 use dumbbell_sim::config::RunConfig;
-use dumbbell_sim::observed::{Observation, Schedule};
+use dumbbell_sim::from_capture::Capture;
+use dumbbell_sim::schedule::Schedule;
 use dumbbell_sim::table::{Column, Table};
 use dumbbell_sim::{Outcome, RunError, Tables};
 use pyo3::create_exception;
@@ -98,15 +99,15 @@ impl Result {
 
     /// What `to_bytes` was called on.
     #[staticmethod]
-    fn from_bytes(bytes: &[u8]) -> PyResult<Result> {
+    fn from_bytes(data: &[u8]) -> PyResult<Result> {
         let (summary, tables, hash): (String, Tables, String) =
-            postcard::from_bytes(bytes).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            postcard::from_bytes(data).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let summary = serde_json::from_str(&summary).map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(Result(Outcome { summary, tables, hash }))
     }
 }
 
-/// Rows of a table, the number of the run that each is of, and columns: name, type, buffers as in Arrow.
+/// A table: for each row the number of its run, and columns: name, type, buffers as in Arrow.
 type Rows<'py> = (Bound<'py, PyBytes>, Vec<(String, &'static str, Vec<Bound<'py, PyBytes>>)>);
 
 /// What all of `results` measured, table by table; `runs` holds their summaries and hashes, one row each.
@@ -177,10 +178,16 @@ fn registry() -> String {
     dumbbell_sim::registry().to_string()
 }
 
-/// Version of the engine: that of the package and a hash of the engine's sources.
+/// Version of the engine: the package's version and a hash of the engine's code, without comments and tests.
 #[pyfunction]
 fn engine_version() -> String {
     format!("{}.{}", dumbbell_sim::ENGINE_VERSION, env!("DUMBBELL_ENGINE_SOURCES"))
+}
+
+/// Version of what `schedule` and `from_capture` do: a hash of their code, without comments and tests.
+#[pyfunction]
+fn measuring_version() -> &'static str {
+    env!("DUMBBELL_MEASURING_SOURCES")
 }
 
 /// Checks a canonical configuration without running it; ValueError with `key`, `found` and `allowed`.
@@ -223,7 +230,7 @@ fn link_rate(schedule: &str) -> PyResult<u64> {
     LinkTrace::from_schedule("", schedule).map(|trace| trace.mean_rate().bits()).map_err(trace_error)
 }
 
-/// When everything of a canonical configuration begins, drawn from its seed, as JSON: `{"flows": [ns], "udp": [ns], "web": [[process, ns, bytes]]}`.
+/// When everything in a canonical configuration starts, drawn from its seed, as JSON: `{"flows": [ns], "udp": [ns], "web": [[process, ns, bytes]]}`.
 ///
 /// Raises ValueError (with `key`, `found` and `allowed`) on a bad configuration.
 #[pyfunction]
@@ -232,14 +239,14 @@ fn schedule(config: &str) -> PyResult<String> {
     Ok(Schedule::new(&config).to_json().to_string())
 }
 
-/// What a run on another engine measured, from what was captured there; the formats are those of `dumbbell_sim::observed`.
+/// What a run on another engine measured, from captures; `dumbbell_sim::from_capture` describes the formats.
 ///
 /// `started` is the clock of the captures when the run began, ns; `counters` those of the queue discipline, by name. Raises ValueError on a bad
-/// configuration, RuntimeError if the observations do not fit together.
+/// configuration, RuntimeError if the captures do not fit together.
 #[pyfunction]
 #[pyo3(signature = (config, *, arrived, sent, samples, started, signals_on_arrival, flow_queues, limit, counters))]
 #[allow(clippy::too_many_arguments)] // all of them by name
-fn measure(
+fn from_capture(
     py: Python<'_>,
     config: &str,
     arrived: &[u8],
@@ -252,8 +259,8 @@ fn measure(
     counters: BTreeMap<String, u64>,
 ) -> PyResult<Result> {
     let config = parse(config)?;
-    let observed = Observation { arrived, sent, samples, started, signals_on_arrival, flow_queues, limit, counters };
-    let outcome = py.detach(|| dumbbell_sim::observed::measure(&config, &observed)).map_err(|error| match error {
+    let captured = Capture { arrived, sent, samples, started, signals_on_arrival, flow_queues, limit, counters };
+    let outcome = py.detach(|| dumbbell_sim::from_capture::measure(&config, &captured)).map_err(|error| match error {
         RunError::Config(error) => refused(error),
         other => PyRuntimeError::new_err(other.to_string()),
     })?;
@@ -270,11 +277,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Result>()?;
     module.add_function(wrap_pyfunction!(registry, module)?)?;
     module.add_function(wrap_pyfunction!(engine_version, module)?)?;
+    module.add_function(wrap_pyfunction!(measuring_version, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(link_schedule, module)?)?;
     module.add_function(wrap_pyfunction!(link_rate, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(schedule, module)?)?;
-    module.add_function(wrap_pyfunction!(measure, module)?)?;
+    module.add_function(wrap_pyfunction!(from_capture, module)?)?;
     module.add_function(wrap_pyfunction!(gather, module)?)
 }

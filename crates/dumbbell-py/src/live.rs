@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Version of the live engine: that of the package and a hash of the sources of core, simulator and live engine.
+/// Version of the live engine: the package's version and a hash of the code of core, simulator and live engine.
 #[pyfunction]
 fn live_version() -> String {
     format!("{}.{}", dumbbell_sim::ENGINE_VERSION, env!("DUMBBELL_LIVE_SOURCES"))

@@ -67,7 +67,7 @@ impl Totals {
     }
 }
 
-/// One row a class, from the sums over its members; `queue` holds what is measured of each class in the queue and comes
+/// One row per class, from the sums over its members; `queue` holds what is measured of each class in the queue and comes
 /// after. `rate` is what the link carries, bit/s; the run lasted `duration`.
 ///
 /// `throughput_mbit`, `goodput_mbit` and `rtt_mean_ms` are means over the members, each over its own lifetime; `rtt_p50_ms`
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::measure::Samples;
     use dumbbell_core::record::FlowCounters;
-    use dumbbell_core::tcp::receiver::ReceiverStats;
+    use dumbbell_core::tcp::stats::ReceiverStats;
 
     fn class(kind: ClassKind, cc: &str, rtt_ms: u64) -> Class {
         Class { kind, cc: cc.to_owned(), base_rtt: Time::from_millis(rtt_ms) }

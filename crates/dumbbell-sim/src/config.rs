@@ -19,7 +19,7 @@ choice! {
     pub enum Shaper {
         /// A serial link: a packet arrives when its last bit has been sent.
         Link = "link",
-        /// A token bucket on an infinitely fast link, as Linux HTB: a packet arrives when it leaves the queue.
+        /// A token bucket on an infinitely fast link, as in Linux HTB: a packet arrives when it leaves the queue.
         Htb = "htb",
     }
 }
@@ -49,16 +49,16 @@ params! {
 }
 
 params! {
-    /// The bottleneck, beside its queue discipline.
+    /// The bottleneck, except for its queue discipline.
     pub struct BottleneckParams {
-        /// Rate, counting Ethernet frames without FCS. With `trace` it is the mean rate of the trace.
+        /// Rate. It counts Ethernet frames without FCS. With `trace` it is the mean rate of the trace.
         rate: Rate = Rate::from_mbit(10), unit "", range Rate(1000), Rate(10_000_000_000_000), source "";
         /// How packets leave the queue; not used by a queue that shapes by itself (cake).
         shaper: Shaper = Shaper::Link, unit "", source "";
         /// Bucket of the htb shaper.
         burst: u32 = 1514, unit "bytes", range 1514_u32, 100_000_000_u32, source "one frame, the least that sch_htb works with";
-        /// File with the link's opportunities to send, instead of `rate`, `shaper`, `burst` and `rate_changes`: a time in whole milliseconds a
-        /// line, each for one full frame of 1514 B. A folder is relative to that of the experiment file.
+        /// File with the link's opportunities to send, instead of `rate`, `shaper`, `burst` and `rate_changes`: a time in whole milliseconds per
+        /// line, each for one full frame of 1514 B. A relative path starts at the folder of the experiment file.
         trace: Option<LinkTrace> = None, unit "", source "mahimahi: mm-link(1); docs/traces.md";
     } check BottleneckParams::check
 }
@@ -84,23 +84,23 @@ impl BottleneckParams {
 }
 
 params! {
-    /// One flow, beside its congestion control and start.
+    /// One flow, except for its congestion control and start.
     pub struct FlowParams {
         /// Propagation, both directions together.
         base_rtt: Time = Time::from_millis(20), unit "", range Time(0), Time::from_secs(60), source "";
-        /// When it connects, if before `start`; its application then begins to write at `start`.
+        /// When it connects, if that is before `start`; its application still starts to write at `start`.
         connect: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "";
-        /// Sends nothing new from this time on.
+        /// From this time on it sends no new data.
         stop: Option<Time> = None, unit "", source "";
         /// Ends after this much payload.
         size: Option<u64> = None, unit "bytes", range 1_u64, 1_u64 << 60, source "";
         /// The application writes payload at this rate instead of as fast as it can.
         app_rate: Option<Rate> = None, unit "", range Rate(1000), Rate(10_000_000_000_000), source "";
-        /// From this time on it writes at `app_rate`; before, as fast as it can.
+        /// From this time on it writes at `app_rate`; until then as fast as it can.
         app_rate_from: Time = Time::ZERO, unit "", range Time(0), Time::from_secs(86_400), source "";
-        /// From this time on the application writes nothing; what it has written still leaves.
+        /// From this time on the application writes nothing; data already written is still sent.
         app_pause: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "";
-        /// When it goes on after `app_pause`; unset, never. It does not make up for the pause.
+        /// When it continues after `app_pause`; unset: never. It does not make up for the pause.
         app_resume: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "";
         /// Random loss of data packets ahead of the bottleneck.
         loss: f64 = 0.0, unit "probability", range 0.0, 1.0, source "";
@@ -142,15 +142,15 @@ impl FlowParams {
 }
 
 params! {
-    /// Short flows that come and go, beside their congestion control and start: nothing arrives before that, and the process begins there.
+    /// Short flows, except for their congestion control and start. The process of arrivals starts at `start`; nothing arrives earlier.
     pub struct WebParams {
         /// How often flows arrive, as a Poisson process: "100/s", or "2.5/s/Mbit" for each Mbit/s of the bottleneck's rate.
         arrivals: Arrivals = Arrivals::PerMbit(2.5), unit "", source "high load of De Schepper et al. 2015: 100 a second at 40 Mbit/s; low load is a tenth";
-        /// Payload of each flow: a size, { pareto = SHAPE, min = SIZE, max = SIZE }, or { csv = FILE } with a size in bytes and a weight a line.
+        /// Payload of each flow: a size, { pareto = SHAPE, min = SIZE, max = SIZE }, or { csv = FILE } with a size in bytes and a weight per line.
         size: Sizes = Sizes::Pareto { shape: 0.9, min: 1_000, max: 1_000_000 }, unit "", source "De Schepper et al. 2015: bounded Pareto, 1 kB to 1 MB, 9 kB in the mean";
         /// Propagation, both directions together.
         base_rtt: Time = Time::from_millis(20), unit "", range Time(0), Time::from_secs(60), source "";
-        /// No flow begins from this time on.
+        /// No flow starts from this time on.
         stop: Option<Time> = None, unit "", source "";
         /// Sending host, for queues that isolate hosts.
         src_host: u32 = 1, unit "", source "";
@@ -166,9 +166,9 @@ params! {
 }
 
 params! {
-    /// UDP that listens to nobody, beside its start.
+    /// Unresponsive UDP, except for its start.
     pub struct UdpParams {
-        /// Rate, counting Ethernet frames without FCS, as that of the bottleneck does.
+        /// Rate. It counts Ethernet frames without FCS, as the bottleneck's rate does.
         rate: Rate = Rate::from_mbit(1), unit "", range Rate(1000), Rate(10_000_000_000_000), source "";
         /// Length of a frame without FCS: 42 B of headers and the payload. The 1470 B that iperf sends make 1512 B.
         size: u16 = 1514, unit "bytes", range 60_u16, 9014_u16, source "a full frame at an MTU of 1500 B";
@@ -190,17 +190,18 @@ params! {
 params! {
     /// What is kept of a run.
     pub struct RecordParams {
-        /// What happens before is not counted, but for time series, convergence, completion times, smallest RTTs and the queue discipline's own
-        /// counters. In steps of 200 ms, rounded up. Short flows that began before are left out.
+        /// Measurement starts at this time, rounded up to a multiple of 200 ms. Time series, convergence, completion times, smallest RTTs and the
+        /// queue discipline's own counters cover the whole run. Short flows that started earlier are left out.
         from: Time = Time::ZERO, unit "", range Time(0), Time::from_secs(86_400), source "";
-        /// Whether the time series is kept.
+        /// Whether time series are stored.
         series: bool = true, unit "", source "";
         /// Interval of the time series.
         interval: Time = Time::from_secs(1), unit "", range Time::from_millis(1), Time::from_secs(86_400), source "";
-        /// Interval of the trace of every listed flow's congestion control; unset, there is none. A row is also written whenever its state changes; with 0s
-        /// there is one for each event of the flow.
+        /// Interval of the trace of each listed flow's congestion control; unset, there is no trace. A change of state also writes a row. With 0s
+        /// each event of the flow writes a row.
         trace: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "";
-        /// Most short flows that are kept one by one. Of more, a sample drawn evenly at random is kept; their statistics by size count all.
+        /// Largest number of short flows that are stored one by one. If there are more, a uniform random sample is stored; statistics by size
+        /// always cover all of them.
         short_flows: u32 = 100_000, unit "flows", range 0_u32, 100_000_000_u32, source "";
     }
 }
@@ -368,9 +369,10 @@ impl RunConfig {
             Some(hosts) => HostParams::from_json(object(hosts, "hosts")?).map_err(|e| e.within("hosts"))?,
         };
 
-        let flows = read_all(root, "flows", MAX_FLOWS, read_flow)?;
+        let controls = hosts.profile.controls();
+        let flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls))?;
         let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value))?;
-        let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value)?, 1)))?;
+        let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls)?, 1)))?;
         if flows.is_empty() && udp.is_empty() && web.is_empty() {
             return Err(ParamError::new("flows", "nothing that sends", "one entry or more in flows, web or udp"));
         }
@@ -426,7 +428,7 @@ impl RunConfig {
 /// Keys of a run that hold tables or lists of them.
 const SECTIONS: [&str; 6] = ["bottleneck", "hosts", "flows", "web", "udp", "record"];
 
-/// Most connection classes that are told apart; what comes after shares the last.
+/// Largest number of connection classes; all further connections are in the last one.
 pub const MAX_CLASSES: usize = 256;
 
 /// What the members of a class are.
@@ -451,7 +453,7 @@ impl ClassKind {
     }
 }
 
-/// A class of traffic, whose members are alike.
+/// A class of traffic: flows that are alike.
 #[derive(Clone, Debug)]
 pub struct Class {
     /// What its members are.
@@ -553,8 +555,8 @@ fn field<T: ParamType>(map: &Map<String, Value>, key: &str, default: T) -> Resul
     map.get(key).map_or(Ok(default), |value| T::from_json(value).map_err(|allowed| ParamError::new(key, value, allowed)))
 }
 
-/// Everything in the list `key`, where `read` makes of an entry, and what the one before it became, what it describes and how many of it
-/// there are; `most` in all.
+/// Reads the list `key`. `read` turns an entry, given the result of the one before it, into a value and its count; at most `most` in
+/// total.
 fn read_all<T: Clone>(
     root: &Map<String, Value>,
     key: &str,
@@ -586,8 +588,23 @@ fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
     Ok(RateChange { at, rate })
 }
 
-/// A flow, which may share what it has in common with the `last` one, and how many there are of it.
-fn read_flow(value: &Value, last: Option<&FlowConfig>) -> Result<(FlowConfig, usize), ParamError> {
+/// The congestion control in `map`: what it does not set is as the hosts' profile has it, by name of the control in `of_profile`.
+fn read_control(map: &Map<String, Value>, of_profile: &Map<String, Value>) -> Result<Map<String, Value>, ParamError> {
+    let mut control = object(map.get("cc").unwrap_or(&Value::Null), "cc")?.clone();
+    if let Some(values) = of_profile.get(cc_name(&control)).and_then(Value::as_object) {
+        for (key, value) in values {
+            control.entry(key).or_insert_with(|| value.clone());
+        }
+    }
+    Ok(control)
+}
+
+/// Reads one entry of `[[flows]]` and its count; shares `cc` and `stages` with `last` if they are equal.
+fn read_flow(
+    value: &Value,
+    last: Option<&FlowConfig>,
+    of_profile: &Map<String, Value>,
+) -> Result<(FlowConfig, usize), ParamError> {
     let map = object(value, "flow")?;
     let params = FlowParams::from_json(&without(map, &["cc", "start", "count", "path", "ack_path"]))?;
     let count = read_count(map)?;
@@ -601,8 +618,8 @@ fn read_flow(value: &Value, last: Option<&FlowConfig>) -> Result<(FlowConfig, us
         }
     }
     let stages = last.map(|flow| &flow.stages).filter(|same| ***same == stages).cloned().unwrap_or_else(|| Arc::new(stages));
-    let cc = object(map.get("cc").unwrap_or(&Value::Null), "cc")?;
-    let cc = last.map(|flow| &flow.cc).filter(|same| ***same == *cc).cloned().unwrap_or_else(|| Arc::new(cc.clone()));
+    let cc = read_control(map, of_profile)?;
+    let cc = last.map(|flow| &flow.cc).filter(|same| ***same == cc).cloned().unwrap_or_else(|| Arc::new(cc));
     let start = read_start(map)?;
     if let Some(connect) = params.connect.filter(|&connect| connect > start.min) {
         return Err(ParamError::new("connect", connect, format!("up to start, {}", start.min)));
@@ -610,12 +627,12 @@ fn read_flow(value: &Value, last: Option<&FlowConfig>) -> Result<(FlowConfig, us
     Ok((FlowConfig { cc, start, stages, params }, count))
 }
 
-fn read_web(value: &Value) -> Result<WebConfig, ParamError> {
+fn read_web(value: &Value, of_profile: &Map<String, Value>) -> Result<WebConfig, ParamError> {
     let map = object(value, "web")?;
     let params = WebParams::from_json(&without(map, &["cc", "start", "path", "ack_path"]))?;
-    let cc = object(map.get("cc").unwrap_or(&Value::Null), "cc")?;
-    let chosen = Chosen::from_json(cc).map_err(|e| e.within("cc"))?;
-    Ok(WebConfig { cc_name: cc_name(cc).to_owned(), cc: chosen, start: read_start(map)?, stages: read_stages(map)?, params })
+    let cc = read_control(map, of_profile)?;
+    let chosen = Chosen::from_json(&cc).map_err(|e| e.within("cc"))?;
+    Ok(WebConfig { cc_name: cc_name(&cc).to_owned(), cc: chosen, start: read_start(map)?, stages: read_stages(map)?, params })
 }
 
 fn read_udp(value: &Value) -> Result<(UdpConfig, usize), ParamError> {

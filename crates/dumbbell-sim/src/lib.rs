@@ -6,12 +6,13 @@ pub mod bottleneck;
 mod classes;
 pub mod config;
 mod engine;
+pub mod from_capture;
+pub mod from_frames;
+pub mod from_live;
 mod measure;
 mod min_tree;
-pub mod observed;
 mod outcome;
-pub mod reported;
-pub mod seen;
+pub mod schedule;
 mod short_flows;
 pub mod table;
 mod trace;
@@ -23,14 +24,12 @@ use dumbbell_core::aqm::{self, AnyAqm, Aqm, QueueContext};
 use dumbbell_core::cc::{AnyCc, CcContext, Chosen};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
-use dumbbell_core::rng::mix;
 use dumbbell_core::units::{Rate, Time};
 use engine::Standing;
-use serde::{Deserialize, Serialize};
+pub use outcome::{Outcome, Tables};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
-use table::{Column, Table};
 
 /// Changes whenever results may change: part of every run's key.
 pub const ENGINE_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+1");
@@ -44,125 +43,12 @@ pub enum RunError {
     /// Something that must always hold did not: a bug.
     #[error("invariant broken: {0}")]
     Invariant(String),
-    /// What was observed of a run does not fit together.
-    #[error("observed: {0}")]
-    Observation(String),
+    /// What was captured of a run does not fit together.
+    #[error("capture: {0}")]
+    Capture(String),
     /// The caller asked to stop.
     #[error("cancelled")]
     Cancelled,
-}
-
-/// What a run measured, as columns.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Tables {
-    /// One row a flow or source of UDP that is listed.
-    pub flows: Table,
-    /// One row a class of traffic.
-    pub classes: Table,
-    /// One row a listed flow and interval.
-    pub series: Table,
-    /// One row an interval.
-    pub queue_series: Table,
-    /// Histogram of the time in queue, one row a class and bin.
-    pub sojourn: Table,
-    /// Histogram of the RTT samples of listed TCP flows, one row a class and bin.
-    pub rtt: Table,
-    /// One row a short flow.
-    pub short_flows: Table,
-    /// Short flows by class and size.
-    pub slowdowns: Table,
-    /// What the congestion controls of the listed flows believed, if it was recorded.
-    pub trace: Table,
-}
-
-impl Tables {
-    /// Every table with its name in the store, in order.
-    pub fn named(&self) -> [(&'static str, &Table); 9] {
-        let Tables { flows, classes, series, queue_series, sojourn, rtt, short_flows, slowdowns, trace } = self;
-        [
-            ("flows", flows),
-            ("classes", classes),
-            ("series", series),
-            ("queue_series", queue_series),
-            ("sojourn", sojourn),
-            ("rtt", rtt),
-            ("short_flows", short_flows),
-            ("slowdowns", slowdowns),
-            ("trace", trace),
-        ]
-    }
-}
-
-/// What a run measured.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Figures of the queue and across flows.
-    pub summary: Value,
-    /// Everything else.
-    pub tables: Tables,
-    /// Digest of what was measured: equal for equal results.
-    pub hash: String,
-}
-
-/// Whether the digest leaves a figure of a run or column of a table out.
-///
-/// A run that behaves as ever keeps its digest, so that results of any two engines can be compared by it. Measures that came later are
-/// therefore left out. P95 of the time in queue follows from the histogram, which the digest covers. One-way delays follow from
-/// the configuration and its random draws, which show in the rest of what is measured, unless UDP alone passes stages of a path that draw.
-fn is_beside_digest(name: &str) -> bool {
-    name == "sojourn_p95_ms" || transit::is_of_transit(name)
-}
-
-impl Outcome {
-    pub(crate) fn new(summary: Value, tables: Tables) -> Outcome {
-        let mut digest = Digest::default();
-        let mut covered = summary.clone();
-        if let Some(figures) = covered.as_object_mut() {
-            figures.retain(|name, _| !is_beside_digest(name));
-        }
-        digest.bytes(covered.to_string().as_bytes());
-        tables.named().iter().for_each(|(_, table)| digest.table(table));
-        Outcome { summary, tables, hash: digest.hex() }
-    }
-}
-
-/// 128 bits over what a run measured; not against an adversary.
-struct Digest([u64; 2]);
-
-impl Default for Digest {
-    fn default() -> Digest {
-        Digest([mix(1), mix(2)])
-    }
-}
-
-impl Digest {
-    fn word(&mut self, word: u64) {
-        self.0 = [mix(self.0[0] ^ word), mix(self.0[1].rotate_left(23) ^ word)];
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.word(bytes.len() as u64);
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.word(u64::from_le_bytes(word));
-        }
-    }
-
-    fn table(&mut self, table: &Table) {
-        for (name, column) in table.columns.iter().filter(|(name, _)| !is_beside_digest(name)) {
-            self.bytes(name.as_bytes());
-            match column {
-                Column::U64(values) => values.iter().for_each(|&value| self.word(value)),
-                Column::F64(values) => values.iter().for_each(|value| self.word(value.to_bits())),
-                Column::Text(values) => values.iter().for_each(|value| self.bytes(value.as_bytes())),
-            }
-        }
-    }
-
-    fn hex(&self) -> String {
-        format!("{:016x}{:016x}", self.0[0], self.0[1])
-    }
 }
 
 /// Checks a configuration, canonical JSON, without running it.
@@ -335,33 +221,6 @@ pub fn run(config: &Value, cancel: &AtomicBool, progress: &AtomicU64) -> Result<
     sim.finish()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn measures_that_came_later_are_beside_the_digest_and_no_others() {
-        let config = json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "codel"}}, "udp": [{}]});
-        let outcome = Sim::new(&config).and_then(|sim| sim.finish().map_err(|error| panic!("{error}"))).expect("a run");
-        let again = |summary: &Value, tables: &Tables| Outcome::new(summary.clone(), tables.clone()).hash;
-        let names: Vec<String> = outcome.summary.as_object().expect("an object").keys().cloned().collect();
-        let later = |name: &str| name.starts_with("delay_") || name.starts_with("jitter_") || name == "sojourn_p95_ms";
-        assert_eq!(names.iter().filter(|name| later(name)).count(), 7);
-        for name in &names {
-            let mut changed = outcome.summary.clone();
-            changed[name] = json!("changed");
-            assert_eq!(again(&changed, &outcome.tables) == outcome.hash, later(name), "{name}");
-        }
-        for of_flows in [true, false] {
-            let columns = if of_flows { &outcome.tables.flows.columns } else { &outcome.tables.classes.columns };
-            assert_eq!(columns.iter().filter(|(name, _)| later(name)).count(), 7);
-            for (number, (name, _)) in columns.iter().enumerate() {
-                let mut changed = outcome.tables.clone();
-                let table = if of_flows { &mut changed.flows } else { &mut changed.classes };
-                table.columns[number].1 = Column::Text(vec!["changed".to_owned()]);
-                assert_eq!(again(&outcome.summary, &changed) == outcome.hash, later(name), "{name}");
-            }
-        }
-    }
-}
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

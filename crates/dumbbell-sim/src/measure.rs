@@ -7,8 +7,8 @@ use crate::trace::Trace;
 use crate::transit::Transit;
 use dumbbell_core::histogram::{CompactHistogram, Count, Histogram};
 use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
-use dumbbell_core::tcp::receiver::ReceiverStats;
-use dumbbell_core::tcp::sender::{Sender, SenderStats};
+use dumbbell_core::tcp::sender::Sender;
+use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::Time;
 use std::collections::BTreeMap;
 

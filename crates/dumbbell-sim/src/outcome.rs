@@ -1,4 +1,4 @@
-//! The tables of a run that is over.
+//! What a run measured: the tables of a run that is over, figures, and a digest of both.
 
 use crate::classes::{self, Totals};
 use crate::config::{cc_name, Classes, RunConfig};
@@ -6,12 +6,126 @@ use crate::measure::{jain, mean, ms, FlowResult, Measures, QueueResult};
 use crate::table::{Column, Table};
 use crate::trace::Trace;
 use crate::transit::{self, Delays, DELAYS, JITTER};
-use crate::{Outcome, Tables};
 use dumbbell_core::histogram::Histogram;
+use dumbbell_core::rng::mix;
 use dumbbell_core::units::Time;
+use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
-/// Quantiles of the time in queue, one row a class, and its histogram, one row a class and bin.
+/// What a run measured, as columns.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Tables {
+    /// One row per flow or source of UDP that is listed.
+    pub flows: Table,
+    /// One row per class of traffic.
+    pub classes: Table,
+    /// One row per listed flow and interval.
+    pub series: Table,
+    /// One row per interval.
+    pub queue_series: Table,
+    /// Histogram of the time in queue, one row per class and bin.
+    pub sojourn: Table,
+    /// Histogram of the RTT samples of listed TCP flows, one row per class and bin.
+    pub rtt: Table,
+    /// One row per short flow.
+    pub short_flows: Table,
+    /// Short flows by class and size.
+    pub slowdowns: Table,
+    /// What the congestion controls of the listed flows believed, if it was recorded.
+    pub trace: Table,
+}
+
+impl Tables {
+    /// Every table with its name in the store, in order.
+    pub fn named(&self) -> [(&'static str, &Table); 9] {
+        let Tables { flows, classes, series, queue_series, sojourn, rtt, short_flows, slowdowns, trace } = self;
+        [
+            ("flows", flows),
+            ("classes", classes),
+            ("series", series),
+            ("queue_series", queue_series),
+            ("sojourn", sojourn),
+            ("rtt", rtt),
+            ("short_flows", short_flows),
+            ("slowdowns", slowdowns),
+            ("trace", trace),
+        ]
+    }
+}
+
+/// What a run measured.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Figures of the queue and across flows.
+    pub summary: Value,
+    /// Everything else.
+    pub tables: Tables,
+    /// Digest of what was measured: equal for equal results.
+    pub hash: String,
+}
+
+/// Whether the digest leaves a figure of a run or column of a table out.
+///
+/// A run that behaves as ever keeps its digest, so that results of any two engines can be compared by it. Measures that came later are
+/// therefore left out. P95 of the time in queue follows from the histogram, which the digest covers. One-way delays follow from
+/// the configuration and its random draws, which show in the rest of what is measured, unless UDP alone passes stages of a path that draw.
+fn is_beside_digest(name: &str) -> bool {
+    name == "sojourn_p95_ms" || transit::is_of_transit(name)
+}
+
+impl Outcome {
+    pub(crate) fn new(summary: Value, tables: Tables) -> Outcome {
+        let mut digest = Digest::default();
+        let mut covered = summary.clone();
+        if let Some(figures) = covered.as_object_mut() {
+            figures.retain(|name, _| !is_beside_digest(name));
+        }
+        digest.bytes(covered.to_string().as_bytes());
+        tables.named().iter().for_each(|(_, table)| digest.table(table));
+        Outcome { summary, tables, hash: digest.hex() }
+    }
+}
+
+/// 128 bits over what a run measured; not against an adversary.
+struct Digest([u64; 2]);
+
+impl Default for Digest {
+    fn default() -> Digest {
+        Digest([mix(1), mix(2)])
+    }
+}
+
+impl Digest {
+    fn word(&mut self, word: u64) {
+        self.0 = [mix(self.0[0] ^ word), mix(self.0[1].rotate_left(23) ^ word)];
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.word(bytes.len() as u64);
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.word(u64::from_le_bytes(word));
+        }
+    }
+
+    fn table(&mut self, table: &Table) {
+        for (name, column) in table.columns.iter().filter(|(name, _)| !is_beside_digest(name)) {
+            self.bytes(name.as_bytes());
+            match column {
+                Column::U64(values) => values.iter().for_each(|&value| self.word(value)),
+                Column::F64(values) => values.iter().for_each(|value| self.word(value.to_bits())),
+                Column::Text(values) => values.iter().for_each(|value| self.bytes(value.as_bytes())),
+            }
+        }
+    }
+
+    fn hex(&self) -> String {
+        format!("{:016x}{:016x}", self.0[0], self.0[1])
+    }
+}
+
+/// Quantiles of the time in queue, one row per class, and its histogram, one row per class and bin.
 fn sojourn_by_class(queue: &QueueResult) -> (Table, Table) {
     let of_classes = || (0_u64..).zip(&queue.sojourn);
     let quantile = |q: f64| Column::F64(of_classes().map(|(_, of_class)| ms(of_class.quantile(q))).collect());
@@ -29,7 +143,7 @@ fn sojourn_by_class(queue: &QueueResult) -> (Table, Table) {
     (quantiles, bins_by_class(queue.sojourn.iter().map(Histogram::buckets), "packets"))
 }
 
-/// Histograms, one for each class in order, with one row a class and bin that is not empty; `counted` is what is in a bin.
+/// Histograms, one for each class in order, with one row per class and bin that is not empty; `counted` is what is in a bin.
 fn bins_by_class<B: Iterator<Item = (Time, u64)>>(of_classes: impl Iterator<Item = B>, counted: &str) -> Table {
     let bins: Vec<_> = (0_u64..).zip(of_classes).flat_map(|(class, bins)| bins.map(move |bin| (class, bin))).collect();
     Table::new(vec![
@@ -90,7 +204,7 @@ fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], events: u64
     summary
 }
 
-/// One row a listed flow or source of UDP.
+/// One row per listed flow or source of UDP.
 fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, goodput: &[f64]) -> Table {
     let total: f64 = goodput.iter().sum();
     let count = results.len();
@@ -201,4 +315,36 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     let trace = measures.trace.map_or_else(|| Trace::default().table(), |trace| trace.table());
     let tables = Tables { flows, classes: class_rows, series, queue_series, sojourn, rtt, short_flows, slowdowns, trace };
     Outcome::new(summary, tables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sim;
+    use serde_json::json;
+
+    #[test]
+    fn measures_that_came_later_are_beside_the_digest_and_no_others() {
+        let config = json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "codel"}}, "udp": [{}]});
+        let outcome = Sim::new(&config).and_then(|sim| sim.finish().map_err(|error| panic!("{error}"))).expect("a run");
+        let again = |summary: &Value, tables: &Tables| Outcome::new(summary.clone(), tables.clone()).hash;
+        let names: Vec<String> = outcome.summary.as_object().expect("an object").keys().cloned().collect();
+        let later = |name: &str| name.starts_with("delay_") || name.starts_with("jitter_") || name == "sojourn_p95_ms";
+        assert_eq!(names.iter().filter(|name| later(name)).count(), 7);
+        for name in &names {
+            let mut changed = outcome.summary.clone();
+            changed[name] = json!("changed");
+            assert_eq!(again(&changed, &outcome.tables) == outcome.hash, later(name), "{name}");
+        }
+        for of_flows in [true, false] {
+            let columns = if of_flows { &outcome.tables.flows.columns } else { &outcome.tables.classes.columns };
+            assert_eq!(columns.iter().filter(|(name, _)| later(name)).count(), 7);
+            for (number, (name, _)) in columns.iter().enumerate() {
+                let mut changed = outcome.tables.clone();
+                let table = if of_flows { &mut changed.flows } else { &mut changed.classes };
+                table.columns[number].1 = Column::Text(vec!["changed".to_owned()]);
+                assert_eq!(again(&outcome.summary, &changed) == outcome.hash, later(name), "{name}");
+            }
+        }
+    }
 }

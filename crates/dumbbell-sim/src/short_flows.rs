@@ -114,7 +114,7 @@ impl ShortFlows {
         self.kept.len() as u64
     }
 
-    /// One row a flow, in order of their numbers.
+    /// One row per flow, in order of their numbers.
     pub fn flows_table(&mut self) -> Table {
         self.kept.sort_unstable_by_key(|flow| flow.number);
         let flows = &self.kept;
@@ -130,7 +130,7 @@ impl ShortFlows {
         ])
     }
 
-    /// One row a class and range of sizes.
+    /// One row per class and range of sizes.
     pub fn sizes_table(&self) -> Table {
         let bins = || self.bins.iter();
         let int =

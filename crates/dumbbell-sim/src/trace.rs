@@ -1,4 +1,4 @@
-//! The trace of a flow's congestion control: a row whenever its state changes, and besides at most one an interval. Times are those of the sender's clock.
+//! The trace of a flow's congestion control: a row whenever its state changes, and besides at most one per interval. Times are on the sender's clock.
 
 use crate::table::{Column, Table};
 use dumbbell_core::cc::conn::CaState;
@@ -75,7 +75,7 @@ const COUNTS: [&str; 16] = [
     "backlog_bytes",
 ];
 
-/// Bytes a second as Mbit/s.
+/// Bytes per second as Mbit/s.
 fn mbit(bytes: u64) -> f64 {
     bytes as f64 * 8e-6
 }

@@ -16,7 +16,7 @@ pub fn is_of_transit(name: &str) -> bool {
     DELAYS.contains(&name) || name == JITTER
 }
 
-/// Takes these columns out of the tables of a run of which that is not known.
+/// Removes these columns from the tables of a run that does not know them.
 pub fn leave_out(outcome: &mut Outcome) {
     if let Some(figures) = outcome.summary.as_object_mut() {
         figures.retain(|name, _| !is_of_transit(name));

@@ -20,8 +20,8 @@ const LINUX_SECONDS: u64 = 60;
 /// Length of the other cells.
 const SECONDS: u64 = 10;
 
-/// Cells of Linux: references/README.md says what the columns are.
-const LINUX: &str = include_str!("../../../references/linux-6.12.csv");
+/// Cells of Linux: docs/references.md says what the columns are.
+const LINUX: &str = include_str!("data/linux-6.12.csv");
 
 const HEAD: &str = "\
 queue      RTT cc               s   goodput  Linux       RTT  Linux     marks  Linux     drops  Linux
@@ -245,11 +245,11 @@ fn two_flows_are_as_they_were_and_as_on_linux() {
     assert!(found == TWO_FLOWS, "now:\n{found}\nwas:\n{TWO_FLOWS}");
 }
 
-/// One flow over the cellular link of `experiments/trace`, which has an outage, in every queue: use of the capacity, mean RTT, P99 of the time
+/// One flow over the cellular link of `studies/traces/experiments`, which has an outage, in every queue: use of the capacity, mean RTT, P99 of the time
 /// in queue (ms), marks and drops (packets).
 #[test]
 fn a_link_that_follows_a_trace_is_as_it_was() {
-    let text = include_bytes!("../../../experiments/trace/cellular-outage.trace");
+    let text = include_bytes!("data/cellular-outage.trace");
     let trace = dumbbell_core::link_trace::LinkTrace::parse("cellular-outage", text).expect("a trace").to_json();
     let mut table = String::from("queue      cc      use    RTT  P99 ms  marks  drops\n");
     for queue in queues().into_iter().filter(|queue| !queue.name.contains(' ')) {

@@ -1,8 +1,9 @@
 //! What the hosts do by default is declared once, and is the same wherever it is read.
 
+use dumbbell_core::cc::Chosen;
 use dumbbell_core::tcp::host::{self, HostParams};
 use dumbbell_sim::config::RunConfig;
-use dumbbell_sim::registry;
+use dumbbell_sim::{registry, Sim};
 use serde_json::{json, Map, Value};
 
 /// The hosts of a run with `hosts`; without that section if there is none.
@@ -56,4 +57,59 @@ fn a_profile_in_a_run_is_what_the_registry_says_of_it() {
             assert_ne!(shown(&hosts), shown(&hosts_of(Some(json!({"profile": name})))), "{name} {key}");
         }
     }
+}
+
+/// The congestion control of the flow, and of the short flows, under a profile.
+fn controls_of(profile: &str, control: &Value) -> [Map<String, Value>; 2] {
+    let config = json!({"bottleneck": {"aqm": {"name": "pfifo"}}, "hosts": {"profile": profile},
+        "flows": [{"cc": control}, {"cc": control}]});
+    let of_flow = |run: &Value| (*RunConfig::from_json(run).expect("a valid configuration").flows[1].cc).clone();
+    let mut web = config.clone();
+    web["web"] = json!([{"cc": control}]);
+    let short = RunConfig::from_json(&web).expect("a valid configuration").web[0].cc.clone();
+    let same = Chosen::from_json(&of_flow(&config)).expect("a congestion control");
+    assert_eq!(format!("{short:?}"), format!("{same:?}"), "{profile} {control}");
+    [of_flow(&config), of_flow(&web)]
+}
+
+#[test]
+fn a_profile_sets_parameters_of_congestion_controls() {
+    let mut set = 0;
+    for (name, profile) in registry()["profiles"].as_object().expect("a table") {
+        for spec in registry()["cc"].as_array().expect("a list") {
+            let control = spec["name"].as_str().expect("a name");
+            let nothing = Map::new();
+            let values = profile["cc"][control].as_object().unwrap_or(&nothing);
+            let mut written = values.clone();
+            written.insert("name".to_owned(), json!(control));
+            for found in controls_of(name, &json!({"name": control})) {
+                assert_eq!(found, written, "{name} {control}");
+            }
+            // every parameter alone overrides the profile
+            for key in values.keys() {
+                set += 1;
+                let specs = spec["params"].as_array().expect("a list");
+                let default = &specs.iter().find(|one| one["name"] == json!(key)).expect("a parameter")["default"];
+                assert_ne!(*default, values[key], "{name} {control} {key}");
+                let mut but = written.clone();
+                but.insert(key.clone(), default.clone());
+                for found in controls_of(name, &json!({"name": control, key: default})) {
+                    assert_eq!(found, but, "{name} {control} {key}");
+                }
+            }
+        }
+    }
+    assert!(set >= 9, "{set}");
+}
+
+#[test]
+fn a_run_with_a_profile_is_that_of_its_values() {
+    let hash = |hosts: Value, control: Value| {
+        let config = json!({"duration": 3_000_000_000_u64, "bottleneck": {"rate": 20_000_000, "aqm": {"name": "pfifo"}},
+            "hosts": hosts, "flows": [{"cc": control, "base_rtt": 40_000_000}]});
+        Sim::new(&config).expect("a run").finish().expect("a result").hash
+    };
+    let old = hash(json!({"profile": "linux-5.4"}), json!({"name": "cubic"}));
+    assert_eq!(old, hash(json!({"profile": "linux-5.4"}), json!({"name": "cubic", "hystart": "5.5"})));
+    assert_ne!(old, hash(json!({"profile": "linux-5.4"}), json!({"name": "cubic", "hystart": "5.6"})));
 }

@@ -182,7 +182,7 @@ fn random_loss_is_repaired() {
     assert!((again as f64 - expected).abs() < 4.0 * expected.sqrt(), "{again} of {sent}");
     assert_eq!((total(&outcome, "drops_overflow"), int(&outcome, "duplicates", 0)), (0.0, 0));
     assert!(int(&outcome, "loss_reductions", 0) > 10);
-    // Mathis: 1.22 / sqrt(0.01) = 12.2 segments a round trip of 21 ms, recoveries not counted; 6.7 Mbit/s
+    // Mathis: 1.22 / sqrt(0.01) = 12.2 segments per round trip of 21 ms, recoveries not counted; 6.7 Mbit/s
     close(real(&outcome, "goodput_mbit", 0), 12.2 * 1448.0 * 8e-6 / 0.021, 0.25, "goodput");
 }
 

@@ -283,7 +283,7 @@ fn stages_on_every_way_lose_no_packet_silently() {
 
 #[test]
 fn batches_of_acknowledgements_are_released_together() {
-    // 10 Mbit/s: 826 packets a second, acknowledged by twos. With grants every 20 ms the sender hears something at 50 moments a second, so
+    // 10 Mbit/s: 826 packets per second, acknowledged by twos. With grants every 20 ms the sender hears something at 50 moments a second, so
     // that of steps of 1 ms no more than one in 20 moves its window.
     let busy_steps = |ack_path: Value| {
         let flow = json!({"cc": {"name": "reno"}, "base_rtt": 20 * MS, "ack_path": ack_path});
@@ -311,7 +311,7 @@ fn batches_of_acknowledgements_are_released_together() {
 
 #[test]
 fn what_receive_offload_merges_is_acknowledged_at_once_and_whole() {
-    // 100 Mbit/s: 8257 packets a second, acknowledged by twos, or by what 2 ms bring: 16 or 17, fewer at the end of a write
+    // 100 Mbit/s: 8257 packets per second, acknowledged by twos, or by what 2 ms bring: 16 or 17, fewer at the end of a write
     let acks = |behind: Value| {
         let flow = json!({"cc": {"name": "reno"}, "base_rtt": 20 * MS});
         let mut config = config(10, &json!({"name": "pfifo", "limit": 1000}), json!({"flows": [flow]}));

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-import runpy
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +11,10 @@ from pathlib import Path
 import polars as pl
 from scipy.special import ndtri, stdtrit
 
+from dumbbell import programs
 from dumbbell.claims.language import Cell, Claim, Claims, Predicate, Value, label, normal
 from dumbbell.errors import Conflict, Unfit, UnknownName, Unreadable, WrongValue, shown
+from dumbbell.experiment import shipped
 from dumbbell.results.aggregate import LEVEL
 from dumbbell.results.results import Results
 
@@ -81,26 +81,19 @@ class Index:
 
 
 def tables_of(claims: Claims, results: Results, *, run_program: bool = False) -> dict[str, pl.DataFrame]:
-    """Return the frames of the claims: functions of a module of dumbbell, or of a program next to the claims.
+    """Return the frames that the claims speak of: functions of the program beside them.
 
-    Such a program is run if `run_program` says so. Raises InputError.
+    It is run if it comes with dumbbell, or if `run_program` says so. Raises InputError.
     """
-    functions = ", ".join(f"{name}()" for name in claims.tables)
-    allowed = f"a module of dumbbell.papers with {functions}, or a program next to the claims, NAME.py"
-    if claims.frames.endswith(".py"):
-        program = Path(claims.file).parent / Path(claims.frames).name
-        if not run_program:
-            raise Unfit(claims.file, "frames", f"{program} is a program", "option --run-program, if you trust it")
-        if not program.is_file():
-            raise Unreadable(str(program), "", "there is no such file", f"a program with {functions}")
-        found = runpy.run_path(str(program))
-    elif not claims.frames.isidentifier():
+    allowed = "a program beside the claims, NAME.py, with " + ", ".join(f"{name}()" for name in claims.tables)
+    program = Path(claims.file).parent / claims.frames
+    if program.suffix != ".py" or program.parent != Path(claims.file).parent:
         raise WrongValue(claims.file, "frames", shown(claims.frames), allowed)
-    else:
-        try:
-            found = vars(importlib.import_module(f"dumbbell.papers.{claims.frames}"))
-        except ModuleNotFoundError:
-            raise WrongValue(claims.file, "frames", shown(claims.frames), allowed) from None
+    if not program.is_file():
+        raise Unreadable(str(program), "", "there is no such file", allowed)
+    if not (run_program or program.resolve().is_relative_to(shipped.place().resolve())):
+        raise Unfit(claims.file, "frames", f"{program} is a program", "option --run-program, if you trust it")
+    found = vars(programs.load(program))
     missing = [name for name in claims.tables if name not in found]
     if missing:
         raise UnknownName(claims.file, "tables", missing[0], f"there must be {allowed}", what="function")

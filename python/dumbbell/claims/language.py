@@ -209,7 +209,7 @@ def label(value: Value) -> str:
 
 
 def load(name: str | Path) -> Claims:
-    """Return the claims of a file, or of those that come with dumbbell, such as `csaqm`. Raises InputError."""
+    """Return the claims of a file, or of those that come with dumbbell, such as `coexistence`. Raises InputError."""
     known = shipped.claims()
     path = name if Path(name).exists() else known.get(str(name), name)
     table = read_toml(path, "a file of claims (TOML)", known)

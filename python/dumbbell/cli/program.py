@@ -1,90 +1,29 @@
-"""The command line: which command it is, and how it ends."""
+"""The command line: how it starts and how it ends. What has no command, `--version`, waits for no import of typer."""
+
+from __future__ import annotations
 
 import codecs
 import contextlib
-import importlib
-import importlib.metadata
 import os
 import sys
-import tempfile
-import traceback
-from typing import Annotated, Any, Never
+from typing import TYPE_CHECKING
 
-import typer
-
-from dumbbell._native import engine_version
 from dumbbell.cli.status import BAD_INPUT, DONE, FAILED, FAULT, INTERRUPTED
 from dumbbell.errors import MOST_TOLD, InputError, on_command_line, one_line
 
-# Commands in the order of the help, with the module and the function or Typer that each is. Only the module of the
-# command that is asked for is imported.
-COMMANDS = {
-    "run": ("run", "run"),
-    "list": ("known", "list_"),
-    "describe": ("known", "describe"),
-    "schema": ("known", "schema_"),
-    "table": ("read", "table"),
-    "plot": ("read", "plot"),
-    "diff": ("read", "diff"),
-    "compare": ("read", "compare"),
-    "draft": ("read", "draft"),
-    "paper": ("read", "paper"),
-    "claims": ("read", "claims"),
-    "export": ("read", "export"),
-    "check": ("check", "check"),
-    "doctor": ("doctor", "doctor"),
-    "shell": ("shell", "shell"),
-    "watch": ("shell", "watch"),
-    "linux": ("linux", "linux"),
-    "study": ("study", "study"),
-    "store": ("store", "store"),
-}
+if TYPE_CHECKING:
+    from typing import Any, Never
 
 
-def program(only: str | None = None) -> typer.Typer:
-    """Return the command line with all commands, or with one."""
-    app = typer.Typer(
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        help="A laboratory for congestion control and active queue management.",
-    )
-    app.callback()(_options)
-    for name in COMMANDS if only is None else (only,):
-        module, inside = COMMANDS[name]
-        command = getattr(importlib.import_module(f"dumbbell.cli.{module}"), inside)
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
-        else:
-            app.command(name)(command)
-    return app
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(version())
-        raise typer.Exit
+class LineError(Exception):
+    """A line whose command or options do not exist; the text says which."""
 
 
 def version() -> str:
-    """Return the versions of the package and of its simulator."""
-    try:
-        of_package = importlib.metadata.version("dumbbell")
-    except importlib.metadata.PackageNotFoundError:  # run from its folder
-        of_package = engine_version().partition("+")[0]
-    return f"dumbbell {of_package} (engine {engine_version()})"
+    """Return the versions of the package and of its simulator, which are built together."""
+    from dumbbell._native import engine_version
 
-
-def _options(
-    _: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print versions and leave.")
-    ] = False,
-) -> None:
-    from dumbbell import scratch
-    from dumbbell.engines.linux import kernels
-
-    scratch.clear(*kernels.scratch_places())
+    return f"dumbbell {engine_version().partition('+')[0]} (engine {engine_version()})"
 
 
 def main() -> None:
@@ -109,14 +48,15 @@ def _carried_out() -> int:
             print(version())
             sys.stdout.flush()
             return DONE
-        app = program(words[0] if words[0] in COMMANDS else None)
-        status: int = app(words, standalone_mode=False, prog_name="dumbbell")
+        from dumbbell.cli import commands
+
+        status = commands.carried_out(words)
         sys.stdout.flush()
     except InputError as error:
         _leave(BAD_INPUT, _told(error))
-    except typer.TyperException as error:
-        _leave(BAD_INPUT, f"dumbbell: {one_line(error.format_message())} (dumbbell --help says more)")
-    except (KeyboardInterrupt, typer.Abort):
+    except LineError as error:
+        _leave(BAD_INPUT, f"dumbbell: {error} (dumbbell --help says more)")
+    except KeyboardInterrupt:
         _leave(INTERRUPTED)
     except BrokenPipeError:
         _leave(FAILED)
@@ -141,6 +81,9 @@ def _told(error: InputError) -> str:
 
 def _fault(error: Exception) -> str:
     """Return one line for an error that nobody foresaw, and keep how it came about in a file."""
+    import tempfile
+    import traceback
+
     what = one_line(f"{type(error).__name__}: {error}")[:200]
     said = f"dumbbell: a fault of dumbbell itself, not of what it was given: {what}"
     try:

@@ -14,8 +14,7 @@ import polars as pl
 import typer
 
 from dumbbell.errors import Conflict, InputError, Missing, Nothing, Unfit, UnknownName, Unwritable, WrongValue, shown
-from dumbbell.experiment import units
-from dumbbell.experiment.shipped import folder as shipped
+from dumbbell.experiment import shipped, units
 from dumbbell.results.results import PARTS, Results
 from dumbbell.results.store import TABLES, Store
 from dumbbell.scratch import Scratch
@@ -193,11 +192,10 @@ def compare(
 
 def _reference(name: str) -> str:
     """Return the path of a reference: a file, or one of those that come with dumbbell, with or without its ending."""
-    if not Path(name).exists():
-        own = shipped("references") / (name if name.endswith(".csv") else f"{name}.csv")
-        if Path(name).name == name and own.exists():
-            return str(own)
-    return name
+    known = shipped.references()
+    if Path(name).exists() or Path(name).name != name:
+        return name
+    return str(known.get(name.removesuffix(".csv"), name))
 
 
 def draft(
@@ -221,7 +219,7 @@ def draft(
     if name not in DRAFTS:
         raise UnknownName("draft", "", name, list(DRAFTS), what="draft")
     tables = fill.chosen(DRAFTS[name].tables, only)
-    published = comparing.read_reference(reference or shipped("references") / DRAFTS[name].reference)
+    published = comparing.read_reference(reference or shipped.references()[DRAFTS[name].reference])
     found = [_whole_runs(file, where, engine, "draft holds whole runs") for file in results]
     runs, flows = (
         pl.concat(parts, how="diagonal_relaxed").unique(keys, keep="first", maintain_order=True)
@@ -229,7 +227,7 @@ def draft(
     )
     filled = fill.fill(tables, runs, flows, published)
     if not any(pair.seeds for one in filled for cell in one.cells.values() for pair in cell):
-        raise Nothing(", ".join(results), "", "no run that answers a cell", f"runs of experiments/{name}")
+        raise Nothing(", ".join(results), "", "no run that answers a cell", f"runs of the experiments of {name}")
     if as_csv:
         _print_csv(fill.tidy_rows(filled))
     else:
@@ -240,7 +238,9 @@ def draft(
 
 def claims(
     results: File,
-    file: Annotated[str, typer.Argument(metavar="[CLAIMS]", help="File of claims, or a name: csaqm.")] = "csaqm",
+    file: Annotated[
+        str, typer.Argument(metavar="[CLAIMS]", help="File of claims, or a study: coexistence.")
+    ] = "coexistence",
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="ID[,ID]", help="Only these claims or sections.")
     ] = None,
@@ -282,14 +282,13 @@ def _print_csv(rows: list[dict[str, Any]]) -> None:
     writer.writerows(rows)
 
 
-PAPERS = ("abe", "csaqm", "l4s")
-
-
 def paper(
-    name: Annotated[str, typer.Argument(metavar="PAPER", help="Whose figures: abe, csaqm, l4s.")],
+    name: Annotated[str, typer.Argument(metavar="PAPER", help="Whose: abe, coexistence or dualpi2-versions.")],
     results: File,
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="DIR", help="Folder for the figures.")] = None,
-    reference: Annotated[str | None, typer.Option(metavar="CSV", help="Published statistics to show with l4s.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(metavar="CSV", help="Published statistics to show beside dualpi2-versions.")
+    ] = None,
     only: Annotated[str | None, typer.Option(metavar="FIGURE", help="Draw one figure, into -o DIR or here.")] = None,
     formats: Annotated[
         str, typer.Option("--format", metavar="FORMATS", help="Of figures: png, pdf, svg, or several with commas.")
@@ -298,22 +297,21 @@ def paper(
     engine: Engine = None,
 ) -> None:
     """Print a paper's results as tables and, with -o, draw its figures: those that there are runs for."""
-    from dumbbell import figures
-    from dumbbell.papers import abe, l4s
-    from dumbbell.papers import coexistence_figures as coexistence_paper
+    from dumbbell import figures, programs
+    from dumbbell.pages import study
 
-    if name not in PAPERS:
-        raise UnknownName("paper", "", name, list(PAPERS), what="paper")
-    if reference is not None and name != "l4s":
-        raise Conflict("paper", "", f"--reference and {name}", "it with l4s")
+    if name not in study.papers():
+        raise UnknownName("paper", "", name, study.papers(), shipped.renamed(name, study.papers()), what="paper")
+    module = programs.load(study.folder(name) / study.PAPER)
+    if reference is not None and not getattr(module, "TAKES_REFERENCE", False):
+        raise Conflict("paper", "", f"--reference and {name}", "it with dualpi2-versions")
     endings = [f".{one.strip()}" for one in formats.split(",")]
     for ending in endings:
         if ending not in figures.SUFFIXES:
             known = [one[1:] for one in figures.SUFFIXES]
             raise UnknownName("paper", "--format", ending[1:], known, what="format")
-    module: Any = {"abe": abe, "csaqm": coexistence_paper, "l4s": l4s}[name]
     chosen = _whole_runs(results, where, engine, "a paper holds whole runs")
-    found = l4s.Results(chosen, reference) if name == "l4s" else module.Results(chosen)
+    found = module.Results(chosen) if reference is None else module.Results(chosen, reference)
     if only is None:
         print(module.tables(found))
     folder = output or ("." if only else None)

@@ -10,9 +10,11 @@ import typer
 
 from dumbbell import engines
 from dumbbell.cli.status import FAILED, INTERRUPTED
-from dumbbell.engines import sweep
+from dumbbell.engines import estimate, sweep
+from dumbbell.engines.base import Engine
 from dumbbell.engines.linux import commands
 from dumbbell.engines.linux.engine import Engine as LinuxEngine
+from dumbbell.engines.sim import Simulator
 from dumbbell.errors import Conflict, one_line
 from dumbbell.experiment.file import Cell, Experiment, load
 from dumbbell.results.store import Alike
@@ -54,7 +56,7 @@ def run(
     if jobs is not None and cluster is not None:
         raise Conflict("run", "", "--jobs and --cluster", "one of them")
     other = engines.by_name(engine)
-    if other is not None and cluster is not None:
+    if cluster is not None and not isinstance(other, Simulator):
         raise Conflict("run", "", f"--cluster and --engine {engine}", "one of them")
     if show_commands and not isinstance(other, LinuxEngine):
         raise Conflict("run", "", f"--show-commands and --engine {engine}", "--engine linux")
@@ -72,23 +74,21 @@ def carry_out(
     *,
     jobs: int | None = None,
     cluster: str | None = None,
-    engine: sweep.Engine | None = None,
+    engine: Engine | None = None,
     dry_run: bool = False,
 ) -> None:
     """Run experiments, or say what that would take, with what there is to say; leaves if runs fail."""
-    if engine is not None:
-        _prepare(engine, experiments)
+    engine = engine or Simulator()
+    _prepare(engine, experiments)
     if dry_run:
-        workers = sweep.slots(jobs, cluster)
-        if engine is not None:
-            workers = engine.at_once(workers)
-        plan = sweep.estimate(experiments, output, workers, engine)
+        workers = sweep.slots(jobs, cluster, engine)
+        plan = estimate.estimate(experiments, output, workers, engine)
         kept = f", {plan.kept} of them already in {output}" if plan.kept else ""
         where = f"on {workers} cores" if workers > 1 else "one after the other"
         costs = f"about {_duration(plan.seconds)} {where}, {_size(plan.size)} in {output}"
         print(f"{plan.runs} runs{kept}; {costs}")
         return
-    if (size := sweep.size(experiments)) > _LARGE:
+    if (size := estimate.size(experiments)) > _LARGE:
         advice = "a longer record.interval or record.series = false makes it smaller"
         print(f"{output}: this may take up to {_size(size)}{_free(output)}; {advice}", file=sys.stderr)
     report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, engine=engine, on_failure=_failure)
@@ -102,7 +102,7 @@ def carry_out(
         raise typer.Exit(FAILED)
 
 
-def _prepare(engine: sweep.Engine, experiments: list[Experiment]) -> None:
+def _prepare(engine: Engine, experiments: list[Experiment]) -> None:
     """Let an engine check every cell, and say what it does only nearly as the simulator."""
     for note in engine.prepare(experiments):
         print(f"not quite the same on Linux: {note}", file=sys.stderr)

@@ -22,7 +22,7 @@ def list_() -> None:
 
     for name in studies.names():
         found = studies.find(name)
-        print(f"{name}: {found.program.PAGE}; figures: {', '.join(found.figures) or 'none'}")
+        print(f"{name}: {found.page}; figures: {', '.join(found.figures) or 'none'}")
 
 
 @study.command()

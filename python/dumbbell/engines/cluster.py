@@ -63,7 +63,7 @@ async def _greet(distributed: Any, address: str) -> None:
 
 
 class Cluster:
-    """The workers of a Dask scheduler; the same face as `sweep.Threads`.
+    """The workers of a Dask scheduler; the same face as `sim.Threads`.
 
     A worker that is lost costs the runs that it had: the scheduler gives them to others, until as many workers as its
     `allowed-failures` says (3) have been lost with the same run, which then has failed.

@@ -619,7 +619,8 @@ def read_toml(file: str | Path, kind: str = "an experiment file (TOML)", known: 
         raise Unreadable(name, "", "this is a directory", kind) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        close = nearest(name, known) if isinstance(error, FileNotFoundError) else None
+        names = list(known) if isinstance(error, FileNotFoundError) else []
+        close = shipped.renamed(name, names) or nearest(name, names)
         raise Unreadable(name, "", reason.lower(), f"{kind} that can be read", close) from None
     if len(content) > MAX_FILE_BYTES:
         raise Unreadable(

@@ -487,7 +487,8 @@ def _apply_trace(given: set[str], bottleneck: dict[str, Any]) -> None:
 def _apply_profile(run: dict[str, Any], given: dict[str, Any]) -> None:
     """Give keys of `run` that are not `given` the values of the hosts' profile, then those of the algorithm's version.
 
-    They count as given if the profile or the version is.
+    They count as given if the profile or the version is. The engine does the same with a run that leaves keys out; here
+    it is done for the canonical form, in which every value stands.
     """
     known = registry()
     profile = known.profiles[run["hosts"]["profile"]]

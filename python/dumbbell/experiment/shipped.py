@@ -1,31 +1,54 @@
-"""What comes with dumbbell: published experiments and references."""
+"""What comes with dumbbell: studies, with their experiments, references and claims.
 
+A study is a folder. `STUDY/NAME` is the name of its experiment `experiments/NAME.toml`, where STUDY is the folder with
+hyphens; references have names without a folder.
+"""
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 REPOSITORY = PACKAGE.parents[1]
-CLAIMS = "claims.toml"  # in a folder of experiments: what a paper says of them
+EXPERIMENTS, REFERENCES, CLAIMS = "experiments", "references", "claims.toml"  # in the folder of a study
+FORMER = {"csaqm": "coexistence", "l4s": "dualpi2-versions"}
+"""Names that studies had before: errors name the new one."""
 
 
-def folder(name: str) -> Path:
-    """Return `experiments`, `references` or `studies` as the package carries it, or else that of the repository."""
-    inside = PACKAGE / name
-    return inside if inside.is_dir() else REPOSITORY / name
+def place() -> Path:
+    """Return the folder of the studies, as the package carries it or else that of the repository."""
+    inside = PACKAGE / "studies"
+    return (inside if inside.is_dir() else REPOSITORY / "studies").resolve()
+
+
+def study_of(path: Path) -> str:
+    """Return the name of the study that a file of its folder, or of a folder in it, belongs to."""
+    return path.relative_to(place()).parts[0].replace("_", "-")  # Python has no packages with a hyphen
 
 
 def experiments() -> dict[str, Path]:
     """Return the experiments by the names that `dumbbell run` takes, such as `sce/one-flow`."""
-    place = folder("experiments")
-    files = [path for path in sorted(place.glob("**/*.toml")) if path.name != CLAIMS]
-    return {path.relative_to(place).with_suffix("").as_posix(): path for path in files}
+    return {f"{study_of(path)}/{path.stem}": path for path in sorted(place().glob(f"*/{EXPERIMENTS}/*.toml"))}
+
+
+def references() -> dict[str, Path]:
+    """Return published numbers and measurements of Linux by their names, such as `linux-6.12`."""
+    return {path.stem: path for path in sorted(place().glob(f"*/{REFERENCES}/*.csv"))}
 
 
 def claims() -> dict[str, Path]:
-    """Return the files of claims by the folders of experiments that they are in, such as `csaqm`."""
-    place = folder("experiments")
-    return {path.parent.relative_to(place).as_posix(): path for path in sorted(place.glob(f"**/{CLAIMS}"))}
+    """Return the files of claims by the studies that they belong to, such as `coexistence`."""
+    return {study_of(path): path for path in sorted(place().glob(f"*/{CLAIMS}"))}
 
 
 def find(name: str) -> Path | None:
     """Return the experiment called `name`, with or without its ending."""
     return experiments().get(name.removesuffix(".toml"))
+
+
+def renamed(name: str, known: Sequence[str] | Mapping[str, object]) -> str | None:
+    """Return what an unknown name is called now: a study's new name, or the only known name that ends alike."""
+    if FORMER.get(name) in known:
+        return FORMER[name]
+    ending = Path(name).name.removesuffix(".toml").removesuffix(".csv")
+    alike = [one for one in known if "/" in name and Path(one).name == ending]
+    return alike[0] if len(alike) == 1 else None

@@ -1,36 +1,38 @@
 """A study: a folder with a page's template, the program that makes its tables and figures, and the evidence.
 
-    studies/NAME/page.md      the template
-    studies/NAME/study.py     what it is made of, below
-    studies/NAME/evidence/    small tables, written from results by `Study.gather`
-    studies/NAME/experiments/ experiment files of its own (optional)
+    page.md       the template
+    study.py      what it is made of, below
+    evidence/     small tables, written from results by `Study.gather`
+    README.md     the page
+    figures/      its figures
+    experiments/  experiment files of its own (optional)
+    references/   published numbers that it needs, as CSV (optional)
+    claims.toml   a paper's statements, for `dumbbell claims` (optional)
+    paper.py      all tables and figures of a paper, for `dumbbell paper` (optional)
 
 `study.py` has
 
-    PAGE                      where the page goes, from the root of the repository, or of a study of one's own from its
-                              folder; its figures go with it
     RUNS                      `Sweep`s: which experiments it rests on, and the results file of each
     evidence(*results)        polars frames by name, from the `Results` of these files in their order (optional)
     facts(evidence)           what else the template may name, as a dict (optional)
     TABLES, FIGURES           functions of evidence by name: Markdown text; a `Picture`, saved as NAME.png
-    PARTS                     templates by file: the part of it between `<!-- NAME -->` and `<!-- /NAME -->`, with the
-                              name of the study (optional)
+    PARTS                     templates by file, from the study's folder: what is in that file between `<!-- NAME -->`
+                              and `<!-- /NAME -->`, with the name of the study (optional)
     NAMES                     patterns of names with digits that are no results (optional)
 
 Other modules of the folder are imported as `from .other import name`.
 """
 
-import importlib.util
 import re
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import polars as pl
 
-from dumbbell.errors import UnknownName, Unreadable, WrongValue
+from dumbbell import programs
+from dumbbell.errors import UnknownName, WrongValue
 from dumbbell.experiment import shipped
 from dumbbell.figures import Picture, save
 from dumbbell.pages import evidence as kept
@@ -42,7 +44,8 @@ from dumbbell.pages.template import render
 from dumbbell.pages.values import PageError
 from dumbbell.results.results import Results
 
-TEMPLATE, PROGRAM, EVIDENCE = "page.md", "study.py", "evidence"
+TEMPLATE, PROGRAM, EVIDENCE, PAGE, PICTURES = "page.md", "study.py", "evidence", "README.md", "figures"
+PAPER = "paper.py"
 FORMATS = (".png", ".pdf", ".svg")
 
 
@@ -52,17 +55,16 @@ class Study:
 
     folder: Path
     program: ModuleType
-    root: Path = field(default_factory=lambda: shipped.REPOSITORY)
 
     @property
     def name(self) -> str:
         """What it is called."""
-        return self.folder.name
+        return self.folder.resolve().name.replace("_", "-")
 
     @property
     def page(self) -> Path:
         """Where its page is."""
-        return self.root / str(self.program.PAGE)
+        return self.folder / PAGE
 
     @property
     def figures(self) -> dict[str, Callable[[Evidence], Picture]]:
@@ -106,7 +108,7 @@ class Study:
         found = self.evidence()
         texts = {self.page: self.text(found)}
         for name, template in getattr(self.program, "PARTS", {}).items():
-            path = self.root / name
+            path = self.folder / name
             part = re.compile(rf"(<!-- {self.name} -->\n).*?(<!-- /{self.name} -->)", re.DOTALL)
             before = path.read_text(encoding="utf-8")
             if not part.search(before):
@@ -135,10 +137,12 @@ class Study:
         formats: Sequence[str] = (".png",),
         evidence: Evidence | None = None,
     ) -> list[Path]:
-        """Draw its figures, or one, next to the page or into a folder; return their files."""
+        """Draw its figures, or one, into its folder of figures or another; return their files."""
         if only is not None and only not in self.figures:
             raise UnknownName(self.name, "", only, list(self.figures) or "there are none", what="figure")
-        place, found, made = folder or self.page.parent, evidence or self.evidence(), []
+        place, found, made = folder or self.folder / PICTURES, evidence or self.evidence(), []
+        if self.figures:
+            place.mkdir(parents=True, exist_ok=True)
         for name, make in self.figures.items():
             if only in (None, name):
                 picture = make(found)
@@ -155,8 +159,8 @@ class Study:
 
 
 def validation(*names: str) -> str:
-    """Return how many cells of these rows of docs/validation.md agree, and the worst that does not, as a list."""
-    found = Evidence.load(place() / "validation" / EVIDENCE)
+    """Return how many cells of these rows of the validation agree, and the worst that does not, as a list."""
+    found = Evidence.load(shipped.place() / "validation" / EVIDENCE)
     lines = []
     for name in names:
         row = next(iter(found.rows("rows")(name=name)))
@@ -166,39 +170,31 @@ def validation(*names: str) -> str:
     return "\n".join(lines)
 
 
-def place() -> Path:
-    """Return the folder of the studies that come with dumbbell."""
-    return shipped.folder("studies")
-
-
 def names() -> list[str]:
     """Return the names of the studies that come with dumbbell."""
-    return sorted(path.parent.name for path in place().glob(f"*/{PROGRAM}"))
+    return [shipped.study_of(path) for path in sorted(shipped.place().glob(f"*/{PROGRAM}"))]
+
+
+def papers() -> list[str]:
+    """Return the studies that come with dumbbell whose papers can be shown whole: `dumbbell paper`."""
+    return [shipped.study_of(path) for path in sorted(shipped.place().glob(f"*/{PAPER}"))]
+
+
+def folder(name: str) -> Path:
+    """Return the folder of a study: by its name, or one's own as a path with a slash (`./mine`). Raises InputError."""
+    is_own = len(Path(name).parts) > 1 or name.startswith("./")
+    found = Path(name) if is_own else shipped.place() / name.replace("-", "_")
+    if (found / PROGRAM).is_file():
+        return found
+    also = (
+        f"./{name}, whose program runs then"
+        if (Path(name) / PROGRAM).is_file()
+        else f"a folder with {PROGRAM}, such as ./mine"
+    )
+    raise UnknownName("study", "", name, names(), shipped.renamed(name, names()), what="study", also=also)
 
 
 def find(name: str) -> Study:
     """Return a study by its name, or one's own by its folder, which has a slash (`./mine`); its program is run."""
-    here = [place() / name.replace("-", "_")]  # Python has no packages with a hyphen
-    if is_own := len(Path(name).parts) > 1 or name.startswith("./"):
-        here = [Path(name)]
-    folder = next((one for one in here if (one / PROGRAM).is_file()), None)
-    if folder is None:
-        also = (
-            f"./{name}, whose program runs then"
-            if (Path(name) / PROGRAM).is_file()
-            else f"a folder with {PROGRAM}, such as ./mine"
-        )
-        raise UnknownName("study", "", name, names(), what="study", also=also)
-    program = folder / PROGRAM
-    module_name = f"dumbbell_study_{re.sub(r'[^a-zA-Z0-9]', '_', folder.resolve().name)}"
-    for loaded in [one for one in sys.modules if one.partition(".")[0] == module_name]:
-        del sys.modules[loaded]  # another folder of this name
-    spec = importlib.util.spec_from_file_location(
-        module_name, program, submodule_search_locations=[str(folder.resolve())]
-    )
-    if spec is None or spec.loader is None:
-        raise Unreadable(str(program), "", "this is not Python", "a program")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # `from .other import` looks there
-    spec.loader.exec_module(module)
-    return Study(folder, module, folder) if is_own else Study(folder, module)
+    found = folder(name)
+    return Study(found, programs.load(found / PROGRAM))

@@ -8,15 +8,13 @@ from pathlib import Path
 from dumbbell.errors import UnknownName
 from dumbbell.experiment import Experiment, load, shipped
 
-FOLDER = "experiments"
-
 
 @dataclass(frozen=True)
 class Sweep:
     """Experiments whose results go to one file.
 
     `experiments` are files of the study's own folder `experiments`, or experiments of `dumbbell list`, by name or
-    pattern (`l4s/classic-*`). `settings` replace keys, `KEY=VALUE`; `quick` do so, too, in a quick run.
+    pattern (`sce/one-flow*`). `settings` replace keys, `KEY=VALUE`; `quick` do so, too, in a quick run.
     """
 
     results: str
@@ -27,7 +25,7 @@ class Sweep:
 
     def files(self, folder: Path) -> list[str]:
         """Return the files and names that the experiments are; `folder` is that of the study."""
-        own = {path.stem: str(path) for path in sorted((folder / FOLDER).glob("*.toml"))}
+        own = {path.stem: str(path) for path in sorted((folder / shipped.EXPERIMENTS).glob("*.toml"))}
         found: dict[str, None] = {}
         for wanted in self.experiments:
             for known in (own, {name: name for name in shipped.experiments()}):

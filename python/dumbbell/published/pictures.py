@@ -55,7 +55,7 @@ def _facets(frame: pl.DataFrame) -> list[str]:
     return [name for name in ahead if frame[name].n_unique() > 1] or ahead[:1]
 
 
-_BAR = 6.0  # per cent, at which colours end: what a mean RTT may be off in docs/validation.md, so that white agrees
+_BAR = 6.0  # per cent, at which colours end: what a mean RTT may be off in the validation, so that white agrees
 
 
 def errors(frame: pl.DataFrame, score: str) -> Picture:

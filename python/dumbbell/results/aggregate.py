@@ -6,21 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
-from scipy.special import stdtrit
 
 from dumbbell.errors import Conflict, Nothing, Unfit, UnknownName, flag, nearest
 from dumbbell.results import dimensions as dims
 from dumbbell.results import parts, selecting
 from dumbbell.results.dimensions import NOTHING, Dimension
 from dumbbell.results.results import PARTS, Measure, Results
+from dumbbell.results.student import quantile
 
 LEVEL = 0.95
 
 
 def students(freedom: pl.Expr, level: float = LEVEL) -> pl.Expr:
     """Return t with which a mean lies within t standard errors with probability `level` (Student 1908)."""
-    share = 0.5 + level / 2
-    return freedom.map_batches(lambda n: pl.Series(stdtrit(n.to_numpy(), share)), return_dtype=pl.Float64)
+    return freedom.map_elements(lambda n: quantile(n, level), return_dtype=pl.Float64)
 
 
 def half_width(deviation: pl.Expr, n: pl.Expr, level: float = LEVEL) -> pl.Expr:
@@ -28,7 +27,7 @@ def half_width(deviation: pl.Expr, n: pl.Expr, level: float = LEVEL) -> pl.Expr:
 
     Null for less than two values.
     """
-    return pl.when(n > 1).then(students(n - 1, level) * deviation / n.cast(pl.Float64).sqrt())
+    return pl.when(n > 1).then(students(pl.when(n > 1).then(n - 1), level) * deviation / n.cast(pl.Float64).sqrt())
 
 
 _WORDS = {

@@ -12,17 +12,18 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from dumbbell import _native
 from dumbbell.errors import InUse, Unreadable, Unwritable, WrongValue
 from dumbbell.experiment.file import Cell
 from dumbbell.scratch import Scratch, appear
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FORMAT = 5
 _CACHE = "32MB"  # of the file, in memory after every eighth commit
@@ -66,6 +67,8 @@ class Finished:
 
 def tables(runs: list[Finished]) -> dict[str, pa.Table]:
     """Return what is kept of finished runs, table by table, each in one piece: to DuckDB every chunk is a batch."""
+    import pyarrow as pa
+
     cells = [run.cell for run in runs]
     keys = pa.array([cell.key for cell in cells], pa.string())
     found = {}
@@ -111,17 +114,32 @@ def _given(cell: Cell) -> str:
 
 
 def _array(kind: str, buffers: list[bytes], rows: int) -> pa.Array:
+    import pyarrow as pa
+
     types = {"text": pa.string(), "u64": pa.int64(), "f64": pa.float64()}
     return pa.Array.from_buffers(types[kind], rows, [None, *map(pa.py_buffer, buffers)])
 
 
 def _or_null(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column with null where it is not a number."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A table as DuckDB and polars hand it over without pyarrow, whose import costs more than a small table."""
+
+    table: Any
+
+    def __arrow_c_stream__(self, requested: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested)
 
 
 class Store:
@@ -276,8 +294,8 @@ class Store:
         """Return what an SQL query over the tables, and over `frames` by their names, gives."""
         with clear_errors(self.path):
             for name, frame in frames.items():
-                self._connection.register(name, frame.to_arrow())
-            return pl.DataFrame(self._connection.sql(query).to_arrow_table())
+                self._connection.register(name, _Stream(frame))
+            return pl.DataFrame(_Stream(self._connection.sql(query)))
 
     def sql(
         self,
@@ -291,7 +309,7 @@ class Store:
         `kept` says of some tables which rows are meant, by the values of a few columns.
         """
         with clear_errors(self.path):
-            self._connection.register("meant", keys.to_arrow())
+            self._connection.register("meant", _Stream(keys))
             self._connection.execute("CREATE TEMP TABLE meant_keys AS SELECT key FROM meant")
             here = self._connection.execute("SELECT current_database()").fetchone()
             for name in TABLES:
@@ -299,12 +317,12 @@ class Store:
                 meant = "key IN (SELECT key FROM meant_keys)"
                 if kept and name in kept:
                     columns = ", ".join(kept[name].columns)
-                    self._connection.register("meant", kept[name].to_arrow())
+                    self._connection.register("meant", _Stream(kept[name]))
                     self._connection.execute(f"CREATE TEMP TABLE kept_{name} AS SELECT * FROM meant")
                     meant = f"({columns}) IN (SELECT ({columns}) FROM kept_{name})"
                 self._connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {of_file} WHERE {meant}")
             for name, frame in frames.items():
-                self._connection.register(name, frame.to_arrow())
+                self._connection.register(name, _Stream(frame))
             try:
                 found = self._connection.sql(query).to_arrow_table()
             except duckdb.Error as error:  # the file is open and readable: what fails now is the query

@@ -63,7 +63,7 @@ crate::params! {
             source "RFC 8289 section 4; tc-codel(8)";
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool = false, unit "", source "tc-codel(8): noecn is the default";
-        /// Marks every packet whose sojourn time is longer; unset: off.
+        /// Marks every packet with a longer sojourn time; unset: off.
         ce_threshold: Option<Time> = None, unit "", range Time(0), Time::from_secs(100), source "tc-codel(8): disabled by default";
         /// Which packets `ce_threshold` marks.
         ce_threshold_selector: CeSelector = CeSelector::All, unit "", source "tc-fq_codel(8): ce_threshold_selector";

@@ -3,7 +3,7 @@
 //! Specification: RFC 8033 section 5.2; `pie_process_dequeue` of `sch_pie.c`. A measurement begins when enough is queued, ends when
 //! that much has left, and enters a moving average.
 
-/// Rates are in 1/256 bytes a tick (`PIE_SCALE`, pie.h).
+/// Rates are in 1/256 bytes per tick (`PIE_SCALE`, pie.h).
 pub const RATE_SHIFT: u32 = 8;
 /// No measurement is under way (`DQCOUNT_INVALID`).
 const IDLE: u64 = u64::MAX;
@@ -24,7 +24,7 @@ pub struct Departures {
     count: u64,
     /// When it began.
     since: u64,
-    /// Average, 1/256 bytes a tick; 0: not known.
+    /// Average, 1/256 bytes per tick; 0: not known.
     pub rate: u64,
 }
 

@@ -80,7 +80,7 @@ pub struct FlowQueues {
 }
 
 impl FlowQueues {
-    /// Flows are hashed to `buckets` queues, with a perturbation from the stream `name` of a run with `seed`; `quantum` bytes a turn.
+    /// Flows are hashed to `buckets` queues, with a perturbation from the stream `name` of a run with `seed`; `quantum` bytes per turn.
     pub fn new(buckets: u32, quantum: u32, seed: u64, name: &str) -> FlowQueues {
         FlowQueues {
             of_flow: SlotTable::default(),

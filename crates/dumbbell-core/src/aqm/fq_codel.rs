@@ -27,11 +27,11 @@ crate::params! {
         limit: u32 = 10_240, unit "packets", range 1_u32, 100_000_000_u32, source "tc-fq_codel(8)";
         /// Queues that flows are hashed to.
         flows: u32 = 1024, unit "queues", range 1_u32, 65_536_u32, source "tc-fq_codel(8); fq_codel_init, sch_fq_codel.c";
-        /// Bytes that a flow sends in a turn.
+        /// Bytes that a flow sends per turn.
         quantum: u32 = 1514, unit "bytes", range 256_u32, 1_048_576_u32, source "one full frame; tc-fq_codel(8); bounds of sch_fq_codel.c";
         /// Memory that packets may occupy, as Linux accounts it.
         memory_limit: u64 = 32 << 20, unit "bytes", range 1_u64, 1_u64 << 40, source "tc-fq_codel(8): 32 MB";
-        /// Most packets dropped at once when there is no room.
+        /// Largest number of packets dropped at once when the queue is full.
         drop_batch: u32 = 64, unit "packets", range 1_u32, 1_000_000_u32, source "RFC 8290 section 4.1.1; tc-fq_codel(8)";
         /// Acceptable standing delay.
         target: Time = Time::from_millis(5), unit "", range Time(0), Time::from_secs(10), source "RFC 8290 section 5.2.1; tc-fq_codel(8)";
@@ -40,7 +40,7 @@ crate::params! {
             source "RFC 8290 section 5.2.1; tc-fq_codel(8)";
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool = true, unit "", source "tc-fq_codel(8): ecn is the default";
-        /// Marks every packet whose sojourn time is longer; unset: off.
+        /// Marks every packet with a longer sojourn time; unset: off.
         ce_threshold: Option<Time> = None, unit "", range Time(0), Time::from_secs(100), source "tc-fq_codel(8): disabled by default";
         /// Which packets `ce_threshold` marks.
         ce_threshold_selector: CeSelector = CeSelector::All, unit "", source "tc-fq_codel(8): ce_threshold_selector";

@@ -27,7 +27,7 @@ crate::params! {
         limit: u32 = 10_240, unit "packets", range 1_u32, 100_000_000_u32, source "tc-fq_pie(8)";
         /// Queues that flows are hashed to.
         flows: u32 = 1024, unit "queues", range 1_u32, 65_536_u32, source "tc-fq_pie(8)";
-        /// Bytes that a flow sends in a turn.
+        /// Bytes that a flow sends per turn.
         quantum: u32 = 1514, unit "bytes", range 256_u32, 1_048_576_u32, source "one full frame; tc-fq_pie(8)";
         /// Delay to hold.
         target: Time = Time::from_millis(15), unit "", range Time::from_micros(1), Time::from_secs(10), source "tc-fq_pie(8)";

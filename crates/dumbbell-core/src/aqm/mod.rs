@@ -1,6 +1,6 @@
 //! Queue disciplines: the trait and the registry.
 //!
-//! One algorithm is one file. To add one: write the file, add one line to `aqms!` below.
+//! One algorithm is one file. To add one: write the file, add one line to `all_aqms!` below.
 
 pub mod departure_rate;
 pub mod drr;
@@ -9,8 +9,10 @@ pub mod store;
 
 use crate::log::Log;
 use crate::packet::Packet;
+#[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use crate::units::{Rate, Time};
+#[cfg(feature = "config")]
 use serde_json::{Map, Value};
 
 /// What a queue answers when the link asks for a packet.
@@ -121,6 +123,7 @@ macro_rules! aqms {
         )* }
 
         /// Every registered queue discipline, described.
+        #[cfg(feature = "config")]
         pub fn specs() -> Vec<AlgorithmSpec> {
             vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() } ),* ]
         }
@@ -129,6 +132,7 @@ macro_rules! aqms {
         ///
         /// # Errors
         /// An unknown name, key or value.
+        #[cfg(feature = "config")]
         pub fn build(config: &Map<String, Value>, context: &QueueContext) -> Result<AnyAqm, ParamError> {
             let name = config.get("name").and_then(Value::as_str).unwrap_or("");
             match name {
@@ -137,7 +141,7 @@ macro_rules! aqms {
             }
         }
 
-        /// Runs `$body` with `$aqm` bound to the concrete queue inside: one dispatch a run, none a packet.
+        /// Runs `$body` with `$aqm` bound to the concrete queue inside: one dispatch per run, none per packet.
         #[macro_export]
         macro_rules! with_aqm {
             ($any:expr, $aqm:ident => $body:expr) => {
@@ -147,20 +151,30 @@ macro_rules! aqms {
     };
 }
 
-aqms! {
-    Pfifo: pfifo,
-    Bfifo: bfifo,
-    Red: red,
-    Step: step,
-    Codel: codel,
-    FqCodel: fq_codel,
-    Pie: pie,
-    FqPie: fq_pie,
-    Pi2: pi2,
-    DualPi2: dualpi2,
-    Cake: cake,
-    Csaqm: csaqm,
+/// The queue disciplines, in the order of lists, with those that a feature has.
+macro_rules! all_aqms {
+    ($($of_feature:tt)*) => {
+        aqms! {
+            Pfifo: pfifo,
+            Bfifo: bfifo,
+            Red: red,
+            Step: step,
+            Codel: codel,
+            FqCodel: fq_codel,
+            Pie: pie,
+            FqPie: fq_pie,
+            Pi2: pi2,
+            DualPi2: dualpi2,
+            $($of_feature)*
+            Csaqm: csaqm,
+        }
+    };
 }
+
+#[cfg(feature = "cake")]
+all_aqms! { Cake: cake, }
+#[cfg(not(feature = "cake"))]
+all_aqms! {}
 
 #[cfg(test)]
 pub(crate) mod testing {

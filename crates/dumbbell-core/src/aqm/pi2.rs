@@ -58,7 +58,7 @@ crate::params! {
         alpha: u32 = 10, unit "1/16 Hz", range 0_u32, 1000_u32, source "pi2_params_init, sch_pi2.c: 0.625 Hz";
         /// Gain on the change of delay, of k * p'.
         beta: u32 = 100, unit "1/16 Hz", range 0_u32, 1000_u32, source "pi2_params_init, sch_pi2.c: 6.25 Hz";
-        /// Coupling factor k: ratio of the scalable probability and p', whose square is the classic one.
+        /// Coupling factor k: the scalable probability is k p', the classic one p'^2.
         k: u32 = 2, unit "ratio", range 1_u32, 255_u32, source "pi2_params_init, sch_pi2.c";
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool = true, unit "", source "pi2_params_init, sch_pi2.c: ecn 1";
@@ -73,7 +73,7 @@ crate::params! {
 
 /// Ticks of Linux's packet scheduler are 64 ns (`PSCHED_SHIFT`, pkt_sched.h).
 const TICK_SHIFT: u32 = 6;
-/// `MAX_PROB` a tick of a second (`MAX_PROB / PSCHED_TICKS_PER_SEC`).
+/// `MAX_PROB` per tick of a second (`MAX_PROB / PSCHED_TICKS_PER_SEC`).
 const PROB_PER_TICK: u32 = MAX_PROB / (1_000_000_000 >> TICK_SHIFT);
 /// `QUEUE_THRESHOLD` of sch_pi2.c, and the weight of 1/8.
 const ESTIMATOR: Estimator = Estimator { threshold: 10_000, weight_shift: 3 };

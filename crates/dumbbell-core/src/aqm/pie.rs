@@ -89,7 +89,7 @@ const MAX_PROB_4: u32 = u32::MAX;
 const SHIFT_4: u32 = 24;
 /// Ticks of Linux's packet scheduler are 64 ns (`PSCHED_SHIFT`, pkt_sched.h).
 const TICK_SHIFT: u32 = 6;
-/// Ticks a second (`PSCHED_TICKS_PER_SEC`).
+/// Ticks per second (`PSCHED_TICKS_PER_SEC`).
 const TICKS_PER_SEC: u64 = 1_000_000_000 >> TICK_SHIFT;
 /// The departure rate is measured over at least so many bytes (`QUEUE_THRESHOLD`, pie.h; RFC 8033 section 5.2 DQ_THRESHOLD).
 const DQ_THRESHOLD: u64 = 16_384;

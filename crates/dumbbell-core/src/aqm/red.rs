@@ -36,7 +36,7 @@ crate::params! {
         min: Option<u32> = None, unit "bytes", range 1_u32, 1_u32 << 30, source "tc-red(8)";
         /// Average queue at which all are marked; unset: three times `min`, or a quarter of `limit`.
         max: Option<u32> = None, unit "bytes", range 1_u32, 1_u32 << 30, source "tc-red(8)";
-        /// Packet size that burst and idle times are reckoned in.
+        /// Packet size for the computation of burst and idle times.
         avpkt: u32 = 1000, unit "bytes", range 64_u32, 65_535_u32, source "tc-red(8): 1000 is a good value";
         /// Packets that may arrive at once before the average follows; unset: (2 min + max) / (3 avpkt).
         burst: Option<u32> = None, unit "packets", range 1_u32, 1_000_000_u32, source "tc-red(8)";
@@ -44,7 +44,7 @@ crate::params! {
         wlog: Option<u32> = None, unit "power of two", range 0_u32, 31_u32, source "Wlog of red.h; tc derives it from burst, and never 0";
         /// Probability at `max`.
         probability: f64 = 0.02, unit "probability", range 0.0, 1.0, source "tc-red(8)";
-        /// Rate that idle times are reckoned with.
+        /// Rate for the computation of idle times.
         bandwidth: Rate = Rate::from_mbit(10), unit "", range Rate(1000), Rate(10_000_000_000_000), source "tc-red(8)";
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool = false, unit "", source "tc-red(8)";

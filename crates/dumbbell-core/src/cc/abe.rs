@@ -2,7 +2,7 @@
 //!
 //! Specification: RFC 8511; Khademi, Armitage, Welzl, Zander, Fairhurst, Ros, "Alternative Backoff: Achieving Low Latency and High
 //! Throughput with ECN and AQM", IFIP Networking 2017. Only the factor of the reduction changes; loss and timeouts are answered as
-//! ever, and a loss in a window whose mark was answered already gets what is missing of its full answer.
+//! ever, and a loss in a window whose mark was answered already gets the rest of its reduction.
 
 use super::conn::{Congestion, Conn};
 use crate::param::ParamError;
@@ -45,7 +45,7 @@ pub(super) fn check(abe: bool, beta_ecn: f64, default: f64) -> Result<(), ParamE
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::conn;
+    use super::super::driver::conn;
     use super::*;
 
     #[test]

@@ -36,7 +36,7 @@ crate::params! {
         loss_thresh: f64 = 5.0 / 256.0, unit "", range 0.004, 0.99, source "bbr_loss_thresh = 5/256";
         /// Share of `inflight_hi` that is left to others while it cruises.
         headroom: f64 = 38.0 / 256.0, unit "", range 0.0, 0.99, source "bbr_inflight_headroom = 38/256";
-        /// ACKs with losses in a round, of which more than `loss_thresh` was lost, that end STARTUP.
+        /// So many ACKs with losses end STARTUP, in a round that lost more than `loss_thresh`.
         full_loss_count: u32 = 8, unit "ACKs", range 1_u32, 15_u32, source "bbr_full_loss_cnt = 8";
         /// Answer ECN, if `hosts.ecn` lets it be negotiated. The receiver then echoes every change of CE at once.
         ecn: bool = false, unit "", source "module parameter ecn_enable, off by default";
@@ -83,7 +83,7 @@ impl Version for V2 {
     const TIMEOUT_ENDS_SEARCH: bool = false;
     const BOUNDS_END_FAST_PATH: bool = false;
 
-    /// In STARTUP, once a round, by the largest rate. Linux `bbr_check_full_bw_reached`.
+    /// In STARTUP, once per round, by the largest rate. Linux `bbr_check_full_bw_reached`.
     fn check_full_bw(machine: &mut Machine<V2>, sample: &RateSample, _bw: u32) {
         if machine.full_bw_reached || !machine.round_start || sample.is_app_limited {
             return;

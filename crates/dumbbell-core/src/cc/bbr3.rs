@@ -38,7 +38,7 @@ crate::params! {
         loss_thresh: f64 = 5.0 / 256.0, unit "", range 0.004, 0.99, source "bbr_loss_thresh = 5/256";
         /// Share of `inflight_hi` that is left to others while it cruises.
         headroom: f64 = 38.0 / 256.0, unit "", range 0.0, 0.99, source "bbr_inflight_headroom = 38/256";
-        /// ACKs with losses in a round, of which more than `loss_thresh` was lost, that end STARTUP.
+        /// So many ACKs with losses end STARTUP, in a round that lost more than `loss_thresh`.
         full_loss_count: u32 = 6, unit "ACKs", range 1_u32, 15_u32, source "bbr_full_loss_cnt = 6";
         /// Answer ECN, if `hosts.ecn` lets it be negotiated. The receiver then echoes every change of CE at once.
         ecn: bool = false, unit "", source "ECN_LOW, a feature of the route (ip route … features ecn_low), off by default";
@@ -50,7 +50,7 @@ crate::params! {
         ecn_factor: f64 = 85.0 / 256.0, unit "", range 0.0, 0.99, source "bbr_ecn_factor = 85/256";
         /// Share of marks that is too much for a probe and for STARTUP.
         ecn_thresh: f64 = 0.5, unit "", range 0.004, 0.99, source "bbr_ecn_thresh = 128/256";
-        /// Marks without losses in a cycle begin a new probe, whose first step is this share of `inflight_hi`; 0: they do not.
+        /// Marks without losses in a cycle start a new probe. Its first step is this fraction of `inflight_hi`; 0: no such probe.
         ecn_reprobe_gain: f64 = 0.5, unit "", range 0.0, 1.0, source "bbr_ecn_reprobe_gain = 128/256";
         /// Shortest wait between the ends of two probes.
         probe_wait: Time = Time::from_secs(2), unit "", range Time::from_millis(1), Time::from_secs(60), source "bbr_bw_probe_base_us";
@@ -85,7 +85,7 @@ impl Version for V3 {
     const TIMEOUT_ENDS_SEARCH: bool = true;
     const BOUNDS_END_FAST_PATH: bool = true;
 
-    /// In every state, growth with any ACK, its absence once a round. Linux `bbr_check_full_bw_reached`.
+    /// In every state, growth with any ACK, its absence once per round. Linux `bbr_check_full_bw_reached`.
     fn check_full_bw(machine: &mut Machine<V3>, sample: &RateSample, bw: u32) {
         if machine.full.now || sample.is_app_limited {
             return;

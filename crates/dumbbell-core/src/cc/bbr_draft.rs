@@ -1,12 +1,12 @@
 //! BBR as the IETF's draft has it, which calls it version 3.
 //!
 //! Specification: draft-ietf-ccwg-bbr at 4ce5e87 (2026-08-03). Sections here are the draft's, and so are names, in snake case. The parts follow it as well:
-//! [`states`] is sections 5.3 and 5.4, [`path`] 5.5, [`output`] 5.6; this file has 2 (parameters and state) and 5.2 (what happens when). Linux's BBRv3 is another
+//! `states` is sections 5.3 and 5.4, `path` 5.5, `output` 5.6; this file has 2 (parameters and state) and 5.2 (what happens when). Linux's BBRv3 is another
 //! algorithm in many places: see `bbr3`.
 //!
 //! What the draft leaves open, and what is done:
 //! - Volumes are counted in segments, as section 2 allows, and bounds of them in whole segments, rounded down: nothing but full segments is in flight. A rate is in
-//!   segments a second.
+//!   segments per second.
 //! - Section 3.7 has no answer to ECN, and lets nobody send ECT who has none. So this sends Not-ECT, and does not ask for ECN, whatever the host's setting.
 //! - Section 5.2.1 does not set `probe_rtt_min_delay` and its stamp: they begin as `min_rtt` does. `C.delivered` begins at the handshake.
 //! - Section 5.3.1.3 leaves Startup at the end of a round (`loss_round_start`), the only time at which a full round's losses are known. It sets `full_bw_now` too, as the
@@ -35,7 +35,7 @@ use super::{CcContext, CongestionControl, Control, EcnUse, LossEvent, Model, Rat
 use crate::packet::Ecn;
 use crate::rng::Rng;
 use crate::units::Time;
-use filter::{MaxOfCycles, WindowedMax, MAX_CYCLES};
+use filter::{MaxOfCycles, WindowedMax};
 
 /// Name in experiment files.
 pub const NAME: &str = "bbr-draft";
@@ -87,12 +87,12 @@ crate::params! {
         /// Least time in ProbeRTT with little in flight.
         probe_rtt_duration: Time = Time::from_millis(200), unit "", range Time::ZERO, Time::from_secs(60), source "ProbeRTTDuration, section 2.16.2";
         /// Cycles of ProbeBW over which the largest bandwidth is kept.
-        max_bw_filter_len: u32 = 2, unit "cycles", range 1u32, MAX_CYCLES, source "MaxBwFilterLen, section 2.11";
+        max_bw_filter_len: u32 = 2, unit "cycles", range 1u32, filter::MAX_CYCLES, source "MaxBwFilterLen, section 2.11";
         /// Rounds over which the largest aggregation of ACKs is kept; one in Startup.
         extra_acked_filter_len: u32 = 10, unit "rounds", range 1u32, 1_000u32, source "ExtraAckedFilterLen, section 2.12";
         /// Least time between probes for bandwidth.
         probe_wait: Time = Time::from_secs(2), unit "", range Time::ZERO, Time::from_secs(3600), source "T_bbr, section 5.3.3.8";
-        /// A random part of this is added to it.
+        /// A random fraction of this is added to it.
         probe_wait_spread: Time = Time::from_secs(1), unit "", range Time::ZERO, Time::from_secs(3600), source "T_bbr, section 5.3.3.8";
         /// Most rounds between probes for bandwidth: the sawtooth of a Reno flow that is so large.
         reno_rounds: u32 = 63, unit "rounds", range 1u32, 100_000u32, source "T_reno_bound, section 5.3.3.8";
@@ -155,7 +155,7 @@ struct Rs {
     has_data: bool,
     newly_acked: u32,
     delivered: u32,
-    /// Segments a second.
+    /// Segments per second.
     delivery_rate: f64,
     prior_delivered: u64,
     tx_in_flight: u32,
@@ -183,7 +183,7 @@ impl Rs {
     }
 }
 
-/// State of the draft's BBR: sections 2.5 to 2.16. Rates are segments a second, bounds of volumes segments, RTTs us.
+/// State of the draft's BBR: sections 2.5 to 2.16. Rates are segments per second, bounds of volumes segments, RTTs us.
 #[derive(Clone, Debug)]
 pub struct State {
     params: Params,

@@ -118,7 +118,7 @@ pub struct Conn {
     pub mss: u32,
     /// But not below this.
     pub least_mss: u32,
-    /// Bytes of a frame beside the payload.
+    /// Bytes of a frame in addition to the payload.
     pub headers: u16,
 }
 

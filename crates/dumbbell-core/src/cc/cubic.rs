@@ -9,9 +9,9 @@
 //!   of fast convergence; the Reno-friendly growth stays that of beta.
 //! - The target is the curve one smallest RTT ahead, not clamped to [cwnd, 1.5 cwnd]; instead at least two delivered
 //!   segments are needed for each +1.
-//! - The Reno-friendly estimate grows by 8/15 of a segment a round trip for ever; RFC 9438 section 4.3 makes that a whole
+//! - The Reno-friendly estimate grows by 8/15 of a segment per round trip for ever; RFC 9438 section 4.3 makes that a whole
 //!   segment once the estimate has reached the window of the last reduction.
-//! - Before the first reduction, and after a timeout, the window grows by at least 5 % a round trip.
+//! - Before the first reduction, and after a timeout, the window grows by at least 5 % per round trip.
 //! - While cwnd stays the same, the curve is looked up at most once in 32 ms.
 //!
 //! Deviations from Linux:
@@ -75,7 +75,7 @@ impl Params {
     }
 }
 
-/// Jiffies a second: Linux `HZ`, as [`Conn::jiffies`] has it.
+/// Jiffies per second: Linux `HZ`, as [`Conn::jiffies`] has it.
 const HZ: u64 = 1000;
 /// While cwnd stays the same, the curve is evaluated again only after more jiffies than this. Linux `bictcp_update`.
 const UPDATE_INTERVAL: u64 = HZ / 32;
@@ -87,7 +87,7 @@ const CURVE_HZ_SHIFT: u32 = 10;
 const BETA_ONE: u64 = 1024;
 /// Segments for each +1 when the window is above the curve, in windows. Linux `bictcp_update`.
 const PLATEAU_WINDOWS: u32 = 100;
-/// Most segments for each +1 while no maximum is known: 5 % a round trip. Linux `bictcp_update`.
+/// Most segments for each +1 while no maximum is known: 5 % per round trip. Linux `bictcp_update`.
 const MAX_INTERVAL_UNKNOWN: u32 = 20;
 /// Fewest segments for each +1: the window grows by at most half in a round trip. Linux `bictcp_update`.
 const MIN_INTERVAL: u32 = 2;
@@ -183,7 +183,7 @@ impl State {
             c_scaled: c_scaled as u32,
             cube_factor: (1 << (10 + 3 * CURVE_HZ_SHIFT)) / c_scaled,
             max_offset: cube_root(u64::MAX / c_scaled) as u32,
-            // alpha = 3 (1 - beta) / (1 + beta) segments a round trip (RFC 9438 section 4.3), inverted, in eighths
+            // alpha = 3 (1 - beta) / (1 + beta) segments per round trip (RFC 9438 section 4.3), inverted, in eighths
             reno_interval: (8 * (BETA_ONE + beta) / 3 / (BETA_ONE - beta)) as u32,
             ack_unit,
             fast_convergence: params.fast_convergence,
@@ -378,7 +378,7 @@ impl CongestionControl for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{conn, Sender};
+    use super::super::driver::{conn, Sender};
     use super::*;
     use proptest::prelude::*;
 
@@ -795,7 +795,7 @@ mod tests {
 
         /// A whole epoch, ACK by ACK, Reno-friendly or cubic. Of the difference, one segment is the fraction that an
         /// integer window cannot show, one the rounding of the target, one what is gained while a step is on its way; then
-        /// what Reno gains in the 32 ms until Linux looks again; and Reno's growth of 8/15 instead of 0.5293 a round trip,
+        /// what Reno gains in the 32 ms until Linux looks again; and Reno's growth of 8/15 instead of 0.5293 per round trip,
         /// 0.8 % of what was gained.
         #[test]
         fn an_epoch_follows_rfc_9438(w_max in 10_u32..1_000, rtt_ms in 5_u64..300) {

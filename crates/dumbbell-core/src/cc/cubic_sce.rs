@@ -178,7 +178,7 @@ impl CongestionControl for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{conn, Sender};
+    use super::super::driver::{conn, Sender};
     use super::*;
     use crate::units::Time;
 

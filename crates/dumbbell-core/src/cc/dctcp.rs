@@ -206,7 +206,7 @@ impl CongestionControl for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::conn;
+    use super::super::driver::conn;
     use super::*;
     use crate::cc::conn::CaEvent;
     use crate::rng::Rng;

@@ -76,7 +76,7 @@ impl CongestionControl for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::Sender;
+    use super::super::driver::Sender;
     use super::*;
     use crate::units::Time;
 

@@ -191,7 +191,7 @@ mod tests {
         assert!((0.95..=1.0).contains(&(goodput / 1_195_500.0)), "{goodput}");
         let pacing = sender.conn.pacing_rate as f64 / 1_195_500.0;
         assert!((1.2..1.35).contains(&pacing), "paced at {pacing} of the link");
-        // twice 41.2 ms at 825.6 segments a second
+        // twice 41.2 ms at 825.6 segments per second
         assert!((66..=76).contains(&sender.conn.cwnd), "{}", sender.conn.cwnd);
         // pairs, and two of them where an ACK comes when pacing holds nothing
         assert!(link.longest_burst <= 4, "{}", link.longest_burst);

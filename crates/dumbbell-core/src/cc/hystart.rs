@@ -204,7 +204,7 @@ fn burst_allowance_us(pacing_rate: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::cubic::{Params, State};
-    use super::super::testing::Sender;
+    use super::super::driver::Sender;
     use super::super::CcContext;
     use super::*;
 

@@ -3,19 +3,20 @@
 //! One algorithm is one file. To add one: write the file, add one line to `congestion_controls!` below. The hooks are
 //! those of Linux's `tcp_congestion_ops`, so that an algorithm sees what it sees in the kernel, in the same order.
 
+#[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use conn::{CaEvent, CaState, Congestion, Conn};
 pub use interface::{AckEvent, CcContext, Control, Echo, EcnUse, LossEvent, Model, RateSample};
+#[cfg(feature = "config")]
 use serde_json::{Map, Value};
 
 pub mod abe;
 pub mod bbr;
 pub mod conn;
+pub mod driver;
 pub mod hystart;
 pub mod interface;
 mod sce;
-#[cfg(test)]
-pub(crate) mod testing;
 
 /// A congestion control. All windows are in segments.
 pub trait CongestionControl {
@@ -35,15 +36,15 @@ pub trait CongestionControl {
     /// The connection is established.
     fn init(&mut self, _conn: &mut Conn) {}
 
-    /// An ACK has arrived, and nothing of what follows from it but the clean-up of the scoreboard is done; before that with
-    /// [`early_ack_event`](crate::tcp::host::HostParams::early_ack_event).
+    /// Called for every ACK, after the scoreboard is updated and before the congestion machine runs. With
+    /// [`early_ack_event`](crate::tcp::host::HostParams::early_ack_event): before the update.
     fn in_ack_event(&mut self, _conn: &mut Conn, _ack: &AckEvent) {}
 
-    /// New slow-start threshold after `cause`; called once a congestion episode, before `cwnd` falls.
+    /// New slow-start threshold after `cause`; called once per congestion episode, before `cwnd` falls.
     fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32;
 
-    /// A loss was found in a window whose CE mark was answered already: the slow-start threshold that the loss asks for, from
-    /// [`Conn::prior_cwnd`]. `None` if both are answered alike.
+    /// A loss was found in a window that a CE mark has already reduced: returns the slow-start threshold for the loss, computed from
+    /// [`Conn::prior_cwnd`]. `None` if both get the same answer.
     fn loss_after_ecn(&self, _conn: &Conn) -> Option<u32> {
         None
     }
@@ -59,7 +60,7 @@ pub trait CongestionControl {
     /// answers the losses of an ACK. Linux `skb_marked_lost`.
     fn on_loss(&mut self, _conn: &mut Conn, _loss: &LossEvent) {}
 
-    /// Segments of the smallest burst that segmentation offload is given. Linux `min_tso_segs`; sysctl `tcp_min_tso_segs` = 2.
+    /// Size of the smallest burst handed to segmentation offload, segments. Linux `min_tso_segs`; sysctl `tcp_min_tso_segs` = 2.
     fn min_burst(&self, _conn: &Conn) -> u32 {
         2
     }
@@ -69,7 +70,7 @@ pub trait CongestionControl {
         None
     }
 
-    /// `pkts` segments were newly acknowledged; `rtt_us` is the sample of the newest of them, if it gives one.
+    /// `pkts` segments were newly acknowledged; `rtt_us` is the RTT sample of the newest one, if there is one.
     fn pkts_acked(&mut self, _conn: &mut Conn, _pkts: u32, _rtt_us: Option<u32>) {}
 
     /// Something happened to the window from outside.
@@ -109,6 +110,7 @@ macro_rules! congestion_controls {
         )* }
 
         /// Every registered congestion control, described.
+        #[cfg(feature = "config")]
         #[allow(clippy::vec_init_then_push)] // a line of the registry may be there in tests only
         pub fn specs() -> Vec<AlgorithmSpec> {
             let mut specs = Vec::new();
@@ -119,7 +121,7 @@ macro_rules! congestion_controls {
             specs
         }
 
-        /// A congestion control with its parameters, of which any number of connections can have one.
+        /// A congestion control with its parameters, from which any number of connections can be given one.
         #[derive(Clone, Debug)]
         pub enum Chosen { $(
             $(#[$meta])*
@@ -132,6 +134,7 @@ macro_rules! congestion_controls {
             ///
             /// # Errors
             /// An unknown name, key or value.
+            #[cfg(feature = "config")]
             pub fn from_json(config: &Map<String, Value>) -> Result<Chosen, ParamError> {
                 let name = config.get("name").and_then(Value::as_str).unwrap_or("");
                 match name {
@@ -154,6 +157,7 @@ macro_rules! congestion_controls {
         ///
         /// # Errors
         /// An unknown name, key or value.
+        #[cfg(feature = "config")]
         pub fn build(config: &Map<String, Value>, context: &CcContext) -> Result<AnyCc, ParamError> {
             Chosen::from_json(config).map(|chosen| chosen.build(context))
         }
@@ -299,7 +303,7 @@ pub fn additive_increase(conn: &mut Conn, interval: u32, acked: u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::testing::conn;
+    use super::driver::conn;
     use super::*;
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! - The window is a fraction: 2^20 is one segment. `cwnd` follows it, rounded up, by one segment an ACK, and slow start ends when it steps down.
 //! - Only unmarked segments grow it, in every state of the congestion machine: there is no PRR.
-//! - alpha, the share of marked segments, moves by 1/16 a round. Entering CWR cuts alpha/2 of the window. Loss halves it.
+//! - alpha, the share of marked segments, moves by 1/16 per round. Entering CWR cuts alpha/2 of the window. Loss halves it.
 //! - After `rtt_transition` rounds outside slow start the increase is that of a flow with a round trip of `rtt_target`, and both alpha's round and
 //!   the time from cut to cut are `rtt_target` at the least.
 //! - It paces at the rate of its window, wherever that is, and asks for bursts of 1/4096 s.
@@ -28,6 +28,7 @@ use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, Echo, EcnUse, RateSample};
 use crate::packet::Ecn;
 use crate::units::Time;
+#[cfg(feature = "config")]
 use serde_json::{Map, Value};
 
 /// Name in experiment files.
@@ -88,13 +89,14 @@ crate::params! {
         mode: Mode = Mode::Switch, unit "", source "prague_cwnd_mode = 2; 0.6 has the window only";
         /// The rate is controlled while the window is at most so large.
         rate_below: u32 = 6000, unit "bytes", range 0u32, 1_000_000_000u32, source "prague_cwnd_transit = 4 segments of 1500 B";
-        /// A burst is what leaves in this part of a second.
+        /// A burst is what is sent in this fraction of a second.
         burst_shift: u32 = 12, unit "-log2 s", range 0u32, 31u32, source "prague_burst_shift = 12";
         /// Least burst that segmentation offload is given.
         min_burst: u32 = 1, unit "segments", range 1u32, 64u32, source "tcp_prague.c; 0.6: sysctl tcp_min_tso_segs = 2";
     } over Params::of_version;
 }
 
+#[cfg(feature = "config")]
 impl Params {
     /// The defaults of the version that `map` names.
     fn of_version(map: &Map<String, Value>) -> Result<Params, crate::param::ParamError> {
@@ -125,7 +127,7 @@ const SEGMENT: u64 = 1 << 20;
 const SHIFT_G: u32 = 4;
 /// Least `cwnd`. Linux `MIN_CWND_RTT`, `MIN_CWND_VIRT`.
 const MIN_CWND: u32 = 2;
-/// Least rate, bytes a second. Linux `MINIMUM_RATE`.
+/// Least rate, bytes per second. Linux `MINIMUM_RATE`.
 const MIN_RATE: u64 = 12_500;
 /// Where the module counts 1/8 us, a second: 8 * 10^6.
 const SECOND_8US: u64 = 8_000_000;
@@ -160,9 +162,9 @@ pub struct State {
     loss_carry: i64,
     /// 16 alpha, in units of [`State::alpha_one`]. Linux `upscaled_alpha`.
     upscaled_alpha: u64,
-    /// Rate in IP packets, bytes a second. Linux `rate_bytes`.
+    /// Rate in IP packets, bytes per second. Linux `rate_bytes`.
     rate: u64,
-    /// Rate of one segment over the smoothed round trip, bytes a second; 0 before the first sample.
+    /// Rate of one segment over the smoothed round trip, bytes per second; 0 before the first sample.
     segment_rate: u64,
     /// Increase for a window without marks, 1/2^20 segments. Linux `ai_ack_increase`.
     increase: u64,
@@ -261,7 +263,7 @@ impl State {
         self.rate_mode && self.is_rtt_independent(conn)
     }
 
-    /// Round trip or segments have changed: the rate of one segment is reckoned anew, one division for all that an ACK does.
+    /// Round trip or segments have changed: recomputes the rate of one segment, the only division per ACK.
     #[inline]
     fn measure_segment(&mut self, conn: &Conn) {
         self.segment_rate = (SECOND_8US * u64::from(self.mtu)).checked_div(u64::from(conn.rtt.srtt_8us)).unwrap_or(0);

@@ -95,7 +95,7 @@ pub(super) fn grow(conn: &mut Conn, acked: u32, per: IncreasePer) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{conn, Sender};
+    use super::super::driver::{conn, Sender};
     use super::*;
     use crate::units::Time;
 

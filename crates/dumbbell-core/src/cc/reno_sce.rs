@@ -82,8 +82,8 @@ impl CongestionControl for State {
 
 #[cfg(test)]
 mod tests {
+    use super::super::driver::Sender;
     use super::super::sce::Root;
-    use super::super::testing::Sender;
     use super::*;
     use crate::units::Time;
 

@@ -1,4 +1,4 @@
-//! What Reno-SCE and DCTCP-SCE share: a window moved by a signed count of bytes, once an ACK. Cubic-SCE uses the root and the
+//! What Reno-SCE and DCTCP-SCE share: a window moved by a signed count of bytes, once per ACK. Cubic-SCE uses the root and the
 //! choices.
 //!
 //! Specification: draft-grimes-tcpm-tcpsce-00 (an ACK with ESCE asks for a small reduction, CE keeps its meaning) and the
@@ -12,7 +12,7 @@
 //!   at 536 (`TCP_MSS_DEFAULT`) and only data received can raise it: a host that only sends keeps 536, while it is
 //!   acknowledged in segments of 1448 bytes. So the window moves 1448/536 = 2.70 times as fast as intended, up and down.
 //!   draft-heist-tsvwg-sce-one-and-two-flow-tests-00 section 5.1.3 measured just that: at 100 Mbit/s and 160 ms DCTCP took
-//!   225 s to reach the bandwidth-delay product, DCTCP-SCE 80 s, 2.8 times as fast; one segment a round trip takes 221 s.
+//!   225 s to reach the bandwidth-delay product, DCTCP-SCE 80 s, 2.8 times as fast; one segment per round trip takes 221 s.
 //! - `slow_start_exit` at-once. In "B" and DCTCP-SCE as published ESCE never lowers `ssthresh`, so that slow start outlasts
 //!   it, but the project's README of 2019 says that one brief excursion of the queue ends slow start, as "A" does.
 //! - `ce_response` as-coded. Comments and plots of the authors have 75 % after CE, or 87.5 % if SCE came before; as coded,
@@ -283,7 +283,7 @@ impl Sce {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::conn;
+    use super::super::driver::conn;
     use super::*;
 
     fn sce(edit: impl FnOnce(&mut Config)) -> Sce {

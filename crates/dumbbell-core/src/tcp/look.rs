@@ -1,4 +1,4 @@
-//! What a trace shows of a sender, beside its [`Conn`](crate::cc::conn::Conn) and its counters.
+//! What a trace shows of a sender, in addition to its [`Conn`](crate::cc::conn::Conn) and its counters.
 
 use super::sender::Sender;
 use crate::cc::Model;

@@ -20,6 +20,7 @@ pub mod recovery;
 mod reordering;
 pub mod scoreboard;
 pub mod sender;
+pub mod stats;
 #[cfg(test)]
 mod tests;
 mod timer;
@@ -30,7 +31,7 @@ mod write_queue;
 use crate::cc::Echo;
 use crate::packet::Packet;
 
-/// What both ends of one flow need to know, beside what their hosts do.
+/// What both ends of one flow need to know, in addition to what their hosts do.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowOptions {
     /// Ask for and agree to ECN.

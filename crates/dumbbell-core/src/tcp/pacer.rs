@@ -81,7 +81,7 @@ pub(super) fn window_rate(conn: &Conn, host: &HostParams) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::testing::conn;
+    use crate::cc::driver::conn;
 
     /// 1448 B a millisecond.
     fn paced(now_ms: u64) -> Conn {

@@ -69,7 +69,7 @@ impl Reduction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::testing::conn;
+    use crate::cc::driver::conn;
 
     /// Window 20 falls to 10; `in_flight` segments are out.
     fn reducing(in_flight: u64) -> Conn {

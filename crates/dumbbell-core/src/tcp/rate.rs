@@ -157,7 +157,7 @@ impl RateSampler {
         self.app_limited > 0
     }
 
-    /// Adds to `sample` what was measured, once an ACK, when its losses are known. Linux `tcp_rate_gen`.
+    /// Adds to `sample` what was measured, once per ACK, when its losses are known. Linux `tcp_rate_gen`.
     pub fn finish(&mut self, conn: &Conn, sample: &mut RateSample) {
         if self.app_limited > 0 && conn.delivered > self.app_limited {
             self.app_limited = 0;
@@ -188,7 +188,7 @@ impl RateSampler {
 mod tests {
     use super::super::scoreboard::{Delivered, Scoreboard};
     use super::*;
-    use crate::cc::testing::conn;
+    use crate::cc::driver::conn;
     use crate::units::Time;
 
     /// A sender whose handshake took 20001 us: nothing is in flight, the SYN counts as delivered.

@@ -7,6 +7,7 @@ mod sack;
 
 use super::ecn::{ACE_MAX, ACE_START, OPTION_BYTES};
 use super::host::HostParams;
+use super::stats::ReceiverStats;
 use super::window::Window;
 use super::{ack_flag, Ack, Block, FlowOptions};
 pub use crate::cc::Echo;
@@ -39,44 +40,6 @@ const MANY_CE: u8 = 6;
 const COMPRESSED_ACKS: u32 = 44;
 /// Sysctl `tcp_comp_sack_delay_ns`.
 const COMPRESSION_DELAY: Time = Time::from_millis(1);
-
-/// Counters of the receiver, packets. They only grow.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct ReceiverStats {
-    /// Packets that arrived, of any kind.
-    pub arrived: u64,
-    /// Data packets that arrived, duplicates included.
-    pub data: u64,
-    /// Frames received, bytes.
-    pub frame_bytes: u64,
-    /// ACKs sent.
-    pub acks: u64,
-    /// Payload received, duplicates included, bytes.
-    pub bytes: u64,
-    /// Arrived with CE.
-    pub ce: u64,
-    /// Arrived with ECT(1).
-    pub ect1: u64,
-    /// Data that had arrived before.
-    pub duplicates: u64,
-}
-
-crate::counted_after!(ReceiverStats: arrived, data, frame_bytes, acks, bytes, ce, ect1, duplicates);
-
-impl ReceiverStats {
-    /// Counts a packet that arrived, of any kind.
-    #[inline]
-    pub fn count(&mut self, packet: &Packet) {
-        self.arrived += 1;
-        self.frame_bytes += u64::from(packet.len);
-        match packet.ecn {
-            Ecn::Ce => self.ce += 1,
-            Ecn::Ect1 => self.ect1 += 1,
-            _ => {}
-        }
-    }
-}
 
 /// A receiving TCP. What most packets touch comes first, as in [`Sender`](super::sender::Sender).
 #[derive(Clone, Debug)]
@@ -115,7 +78,7 @@ pub struct Receiver {
     ce_pending: u8,
     /// Codepoint of the last packet.
     last_ecn: Ecn,
-    /// Bytes of a frame beside the payload.
+    /// Bytes of a frame in addition to the payload.
     headers: u16,
     /// Longest delay of an ACK.
     delay_max_ms: u32,
@@ -210,7 +173,7 @@ impl Receiver {
         self.delack_at.min(self.compressed_at)
     }
 
-    /// Bytes of memory beside the struct itself.
+    /// Bytes of memory in addition to the struct itself.
     pub fn heap_bytes(&self) -> usize {
         (self.out_of_order.capacity() + self.recent.capacity()) * std::mem::size_of::<Block>()
     }

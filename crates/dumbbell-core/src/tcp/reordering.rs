@@ -132,7 +132,7 @@ impl Reordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::testing::conn;
+    use crate::cc::driver::conn;
 
     /// A connection with a smallest RTT of 40 ms and a smoothed one of 60.
     fn slow() -> Conn {

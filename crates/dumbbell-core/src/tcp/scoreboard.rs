@@ -122,7 +122,7 @@ impl Default for Scoreboard {
 }
 
 impl Scoreboard {
-    /// Bytes of memory beside the struct itself.
+    /// Bytes of memory in addition to the struct itself.
     pub fn heap_bytes(&self) -> usize {
         let known = if self.known.is_some() { std::mem::size_of::<[Block; 4]>() } else { 0 };
         self.ring.capacity() * std::mem::size_of::<Segment>() + self.retransmissions.capacity() * 16 + known

@@ -12,6 +12,7 @@ use super::prr::Reduction;
 use super::rate::RateSampler;
 use super::reordering::Reordering;
 use super::scoreboard::{seg, Delivered, Scoreboard};
+use super::stats::SenderStats;
 use super::timer::RetransmissionTimer;
 pub use super::timer::Timer;
 use super::undo::Undo;
@@ -37,39 +38,6 @@ pub enum Phase {
     Established,
     /// Everything is acknowledged, or the flow was stopped and is silent.
     Done,
-}
-
-/// Counters of the sender. They only grow.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct SenderStats {
-    /// Data packets sent, retransmissions included.
-    pub sent: u64,
-    /// Packets without data sent: SYNs, the handshake's last.
-    pub bare: u64,
-    /// ACKs with ECE.
-    pub ece_acks: u64,
-    /// Retransmissions.
-    pub retransmissions: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
-    /// Tail-loss probes.
-    pub probes: u64,
-    /// Window reductions because of ECN.
-    pub ecn_reductions: u64,
-    /// Window reductions because of loss.
-    pub loss_reductions: u64,
-    /// Reductions that were undone.
-    pub undone: u64,
-}
-
-crate::counted_after!(SenderStats: sent, bare, ece_acks, retransmissions, timeouts, probes, ecn_reductions, loss_reductions, undone);
-
-impl SenderStats {
-    /// Packets sent in all.
-    pub fn sent_all(&self) -> u64 {
-        self.sent + self.bare
-    }
 }
 
 /// A sending TCP. What most ACKs touch comes first, here and in its parts: with thousands of senders they do not stay in the cache, and
@@ -102,7 +70,7 @@ pub struct Sender {
     pub(super) window_end: u64,
     /// When data last left, sent again or not; at first the handshake's ACK.
     pub(super) last_sent: Time,
-    /// The use of the window is judged anew when this segment is acknowledged.
+    /// When this segment is acknowledged, it is decided again whether the window is in full use.
     pub(super) cwnd_usage_seq: u64,
     pub(super) queue: WriteQueue,
     pub(super) reordering: Reordering,
@@ -286,7 +254,7 @@ impl Sender {
         self.timer.not_before().min(self.pacer.timer()).min(self.queue.wakes_at)
     }
 
-    /// Bytes of memory beside the struct itself.
+    /// Bytes of memory in addition to the struct itself.
     pub fn heap_bytes(&self) -> usize {
         let samples = self.rtt_samples.as_ref().map_or(0, CompactHistogram::heap_bytes);
         self.board.heap_bytes() + self.queue.heap_bytes() + self.rate.as_ref().map_or(0, |rate| rate.heap_bytes()) + samples

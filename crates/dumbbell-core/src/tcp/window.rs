@@ -15,7 +15,7 @@ const INITIAL_SPACE: u64 = 65_536;
 /// Memory of one segment in the receive queue beside its payload, bytes: `sk_buff`, shared information and head; read off
 /// `ss -m`. From it and the initial window follow the 23 immediate ACKs with which a connection begins.
 const SEGMENT_OVERHEAD: u64 = 832;
-/// Memory that older kernels reckon for a segment beside its payload when they enlarge the buffer: headers, `sk_buff` and shared
+/// Memory that older kernels account for a segment in addition to its payload when they enlarge the buffer: headers, `sk_buff` and shared
 /// information (`SKB_TRUESIZE(MAX_TCP_HEADER)` of a usual 64-bit configuration), bytes.
 const OLDER_OVERHEAD: u64 = 320 + 576;
 /// They add this until half of the memory holds the payload (`tcp_rcv_space_adjust`), bytes.
@@ -220,7 +220,7 @@ impl Window {
         self.measured_from = now;
     }
 
-    /// The application reads what has come up to `rcv_nxt`. Dynamic right-sizing: once a round trip, room for twice what arrived and for its
+    /// The application reads what has come up to `rcv_nxt`. Dynamic right-sizing: once per round trip, room for twice what arrived and for its
     /// growth. Linux `tcp_rcv_space_adjust`.
     #[inline]
     pub fn read(&mut self, rcv_nxt: u64, now: Time) {

@@ -11,7 +11,7 @@ const LEAST_WINDOW: u32 = 10;
 /// Memory of a segment by which the send buffer grows with the window (Linux `tcp_sndbuf_expand`: 1460 B of payload,
 /// headers and bookkeeping, rounded up to 2048, and an `sk_buff`), bytes; read off `ss -m`.
 const BUFFER_PER_SEGMENT: u64 = 2304;
-/// Memory of a socket buffer beside its payload, bytes; read off `ss -m`.
+/// Memory of a socket buffer in addition to its payload, bytes; read off `ss -m`.
 const BUFFER_OVERHEAD: u64 = 832;
 /// Room that is first made for buffers behind the front one: a bulk sender has as many with a window of about 240 segments.
 const FIRST_ROOM: usize = 16;
@@ -372,7 +372,7 @@ impl WriteQueue {
         u64::from(self.front.segments)
     }
 
-    /// Bytes of memory beside the struct itself.
+    /// Bytes of memory in addition to the struct itself.
     pub fn heap_bytes(&self) -> usize {
         self.behind.capacity() * std::mem::size_of::<Buffer>()
     }
@@ -381,7 +381,7 @@ impl WriteQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::testing::conn;
+    use crate::cc::driver::conn;
 
     #[test]
     fn payloads_that_change_are_summed_up_exactly() {
@@ -543,7 +543,7 @@ mod tests {
         let mut plan = Plan::new(Some(1000), second(2), second(5), second(7));
         let mut offered = |ms: u64, written: u64| plan.offered(second(1), Time::from_millis(ms), written, 100);
         assert_eq!(offered(1500, 40), (u64::MAX, Time::NEVER));
-        // the rate begins with what is written then: 10 segments a second
+        // the rate begins with what is written then: 10 segments per second
         assert_eq!(offered(2000, 50), (50, Time(2_100_000_001)));
         assert_eq!(offered(2500, 50), (55, Time::NEVER));
         assert_eq!(offered(2500, 55), (55, Time(2_600_000_001)));

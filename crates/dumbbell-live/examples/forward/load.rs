@@ -24,7 +24,7 @@ pub struct Load {
     pub length: usize,
     /// From both ends, or from the left one.
     pub both: bool,
-    /// Frames a second from each end; as many as one core gives if there is none.
+    /// Frames per second from each end; as many as one core gives if there is none.
     pub rate: Option<u64>,
 }
 

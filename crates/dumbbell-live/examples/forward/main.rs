@@ -1,4 +1,4 @@
-//! How many frames a second the forwarder moves, and what each costs, beside a bridge of the kernel's between the same namespaces.
+//! How many frames per second the forwarder moves, and what each costs, beside a bridge of the kernel's between the same namespaces.
 //!
 //! Frames come in at one end or at both, and whatever comes out at the other end is counted there, by the interface. Load and forwarder
 //! have the priorities and the cores that they have in a run. `cargo run --release --example forward -- tap 2` measures one way

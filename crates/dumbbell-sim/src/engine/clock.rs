@@ -1,5 +1,5 @@
 //! What happens at given times: changes of rate, samples, begin and end of what is measured of the endpoints of each base RTT, points of the
-//! series, the end of the queue's measurement, arrivals of short flows, the begin of the queue's measurement. At one instant in this order.
+//! series, the end of the queue's measurement, arrivals of short flows, the start of the queue's measurement. At one instant in this order.
 
 use crate::config::{RunConfig, SAMPLE_INTERVAL};
 use crate::min_tree::MinTree;

@@ -10,8 +10,9 @@ use dumbbell_core::packet::{Packet, UDP_HEADERS};
 use dumbbell_core::path::Path;
 use dumbbell_core::prefetch::prefetch_part;
 use dumbbell_core::record::FlowCounters;
-use dumbbell_core::tcp::receiver::{Receiver, ReceiverStats};
+use dumbbell_core::tcp::receiver::Receiver;
 use dumbbell_core::tcp::sender::{Phase, Sender};
+use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::tcp::Ack;
 use dumbbell_core::traffic::UdpSource;
 use dumbbell_core::units::Time;
@@ -183,7 +184,7 @@ impl Endpoint {
         }
     }
 
-    /// The delays of UDP so far; those of later packets are no concern of anybody.
+    /// Takes the delays of UDP so far; later packets are not measured.
     pub fn take_transit(&mut self) -> Option<Box<Transit>> {
         match &mut self.transport {
             Transport::Udp(udp) => Some(Box::new(std::mem::take(&mut udp.transit))),

@@ -67,7 +67,7 @@ pub fn connection(slot: u32, cc: AnyCc, host: &Arc<HostParams>, ecn: bool, echo:
     Tcp { sender, receiver: Receiver::new(slot, Arc::clone(host), options) }
 }
 
-/// What the application of `flow` offers, whose sender's clock is `ahead` of the engine's. It is `silent` between connecting and writing.
+/// What the application of `flow` offers. The sender's clock is `ahead` of the engine's. It is `silent` between connecting and writing.
 pub fn application(flow: &FlowConfig, ahead: Time, silent: Range<Time>) -> Application {
     let params = &flow.params;
     let rate = params.app_rate.map(Rate::bytes);

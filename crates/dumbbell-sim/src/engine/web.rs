@@ -21,7 +21,7 @@ pub struct WebProcess {
 }
 
 impl WebProcess {
-    /// Process number `index` of `config`, whose flows are of `class` and in `line`. Returns it with the time of its first arrival.
+    /// Process number `index` of `config`; its flows are of `class` and in `line`. Returns it with the time of its first arrival.
     pub fn new(config: &RunConfig, web: &WebConfig, index: usize, class: u16, line: u32) -> (WebProcess, Time) {
         let (seed, params) = (config.run.seed, &web.params);
         let ahead = Time(params.base_rtt.0 / 2);

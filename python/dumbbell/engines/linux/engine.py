@@ -9,17 +9,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dumbbell import _native
+from dumbbell.engines.base import Local
 from dumbbell.engines.linux import guest, kernels
 from dumbbell.engines.linux.changes import SEED_VARIABLE
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import VERSION, Mapped, by_path, mapped, notes
-from dumbbell.engines.sweep import Local
 from dumbbell.errors import InputError, Needs, one_line
 from dumbbell.experiment.file import Cell, Experiment
 from dumbbell.results.store import Measured
@@ -45,8 +45,9 @@ class Engine:
 
     @property
     def version(self) -> str:
-        """Part of every run's key, in addition to its plan: kernel, guest program and mapping."""
-        ours = hashlib.blake2b(f"{guest.digest()} {VERSION}".encode(), digest_size=4).hexdigest()
+        """Part of every run's key, with its plan: kernel, guest, mapping, and what makes tables of captures."""
+        parts = f"{guest.code()} {VERSION} {_native.measuring_version()}"
+        ours = hashlib.blake2b(parts.encode(), digest_size=4).hexdigest()
         return f"linux-{self.kernel.release}+{self.kernel.digest[:8]}.{ours}"
 
     def plan_of(self, cell: Cell) -> str:
@@ -64,9 +65,9 @@ class Engine:
         return json.dumps({"kernel": self.kernel.described, **tools}, sort_keys=True)
 
     @staticmethod
-    def seconds(cell: Cell) -> float:
-        """Return about how many seconds of a core a run takes."""
-        return BOOT_S + cell.packets / PACKETS_PER_SECOND
+    def seconds(cells: Sequence[Cell], _jobs: int) -> list[float]:
+        """Return about how many seconds of a core each run takes."""
+        return [BOOT_S + cell.packets / PACKETS_PER_SECOND for cell in cells]
 
     @staticmethod
     def at_once(jobs: int) -> int:
@@ -199,7 +200,7 @@ def _measured(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
         ]
         raise RuntimeError(f"the guest ended too early: {one_line((telling or ['it said nothing'])[0])}")
     said = discipline((folder / "counters").read_text(), plan.qdisc.kind)
-    return _native.measure(
+    return _native.from_capture(
         cell.config,
         arrived=(folder / "arrived").read_bytes(),
         sent=(folder / "sent").read_bytes(),

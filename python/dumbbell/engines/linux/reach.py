@@ -70,7 +70,7 @@ _BASE: dict[str, Any] = {
     "web": [{"cc": "reno"}],
     "udp": [{}],
 }
-_TRACE = shipped.folder("experiments") / "trace" / "cellular.trace"
+_TRACE = shipped.place() / "traces" / shipped.EXPERIMENTS / "cellular.trace"
 
 
 def known_kernel() -> Kernel:

@@ -7,14 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from dumbbell import _native
+from dumbbell.engines.base import Local
 from dumbbell.engines.linux.keys import refuse_rest
-from dumbbell.engines.sweep import Local
 from dumbbell.errors import InputError, Needs, UnknownName, of_engine, of_machine, one_line
 from dumbbell.experiment.file import Cell, Experiment
 from dumbbell.experiment.registry import registry
@@ -47,9 +47,9 @@ class Engine:
         return
 
     @staticmethod
-    def seconds(cell: Cell) -> float:
-        """Return about how many seconds a run takes."""
-        return SET_UP_S + cell.duration / 1e9
+    def seconds(cells: Sequence[Cell], _jobs: int) -> list[float]:
+        """Return about how many seconds each run takes."""
+        return [SET_UP_S + cell.duration / 1e9 for cell in cells]
 
     def prepare(self, experiments: list[Experiment]) -> list[str]:
         """Check every cell; raises InputError for what cannot be run live."""

@@ -10,7 +10,6 @@ from dumbbell.pages import Evidence, Sweep
 from dumbbell.results import Results
 from dumbbell.results.tables import aligned
 
-PAGE = "README.md"
 RUNS = (Sweep("results.duckdb", ("shares",), quick=("seeds=[1,2]", "duration=20s")),)
 
 

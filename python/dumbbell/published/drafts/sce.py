@@ -89,6 +89,6 @@ def _table(number: int, row: Row) -> Table:
 SCE = Draft(
     name="sce",
     title="Some Congestion Experienced: one- and two-flow tests, draft-heist-tsvwg-sce-one-and-two-flow-tests-00",
-    reference="sce.csv",
+    reference="sce",
     tables=tuple(_table(number, row) for number, row in enumerate(_rows(), 1)),
 )

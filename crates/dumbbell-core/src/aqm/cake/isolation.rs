@@ -1,6 +1,6 @@
 //! Flow isolation: which queue a packet joins, which host a queue belongs to, and the lists that queues are served from.
 //!
-//! Queues are found by an 8-way set-associative hash over 1024 queues a tin. Only queues that were used exist in memory, as
+//! Queues are found by an 8-way set-associative hash over 1024 queues per tin. Only queues that were used exist in memory, as
 //! slots of one table: the structure is built in microseconds and a run touches the cache lines of its active flows only.
 
 use super::cobalt::Cobalt;
@@ -14,7 +14,7 @@ use crate::slots::SlotTable;
 crate::choice! {
     /// Between what the capacity is shared.
     pub enum Isolation {
-        /// One queue a tin.
+        /// One queue per tin.
         FlowBlind = "flowblind",
         /// Source hosts.
         SrcHost = "srchost",

@@ -37,7 +37,7 @@ pub const SOURCE: &str =
 crate::params! {
     /// Parameters of CAKE.
     pub struct Params {
-        /// Rate of the shaper; 0: unlimited; unset: that of the bottleneck, whose changes it follows.
+        /// Rate of the shaper; 0: unlimited; unset: the bottleneck's rate, with its changes.
         bandwidth: Option<Rate> = None, unit "", range Rate(0), Rate(1_000_000_000_000), source "tc-cake(8): bandwidth";
         /// Priority tins.
         diffserv: Diffserv = Diffserv::Diffserv3, unit "", source "tc-cake(8): diffserv3 is the default";

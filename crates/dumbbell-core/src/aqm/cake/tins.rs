@@ -181,7 +181,7 @@ impl Tin {
         self.byte_time = ByteTime::at(bytes_per_second);
     }
 
-    /// Whether a flow is waiting for service, beside those that only decay.
+    /// Whether a flow is waiting for service, not counting those that only decay.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.sparse_flows + self.bulk_flows > 0

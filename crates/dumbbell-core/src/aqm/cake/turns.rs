@@ -1,6 +1,6 @@
 //! Deficit round robin of the flows that have used up a quantum: whose turn it is, and what each turn gives.
 //!
-//! A flow whose host has many bulk flows gets few bytes a turn, so that a packet takes as many turns as there are flows: a turn
+//! A flow whose host has many bulk flows gets few bytes per turn, so that a packet takes as many turns as there are flows: a turn
 //! must cost next to nothing. So the flows of Linux's list `old_flows` stand in arrays that are a circle, where only the place
 //! whose turn it is moves, and turns are given to several at a time. What a turn gives is Linux's: the same sum, with 16 random
 //! bits of its own for every turn.
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_byte_are_given_by_chance_to_each_turn_on_its_own() {
-        // 10 flows get 15.1 bytes a turn, 0.1 being 6554 / 65536 = 0.100006: after 1000 turns from -100000 on, each has
+        // 10 flows get 15.1 bytes per turn, 0.1 being 6554 / 65536 = 0.100006: after 1000 turns from -100000 on, each has
         // 15000 + X, X binomial with mean 100.006 and variance 100.006 * 0.899994 = 90.0.
         let mut random = rng();
         let mut extra = Vec::new();

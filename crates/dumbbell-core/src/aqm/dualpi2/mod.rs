@@ -80,7 +80,7 @@ crate::params! {
         alpha: Option<f64> = None, unit "Hz", range 1.0 / 256.0, 65_535.0, source "dualpi2_reset_default; RFC 9332 appendix A; l4sdemo @5b0a7f3";
         /// Gain on the change of delay, cut to 1/256 Hz; unset: 819/256, with tsfifo, wrr and wrrb 800/256, with RFC 9332 3.
         beta: Option<f64> = None, unit "Hz", range 1.0 / 256.0, 65_535.0, source "dualpi2_reset_default; RFC 9332 appendix A; l4sdemo @5b0a7f3";
-        /// Largest round-trip time: sets target, tupdate, alpha and beta, which must not be set beside it.
+        /// Largest round-trip time: sets target, tupdate, alpha and beta, which must then not be set.
         max_rtt: Option<Time> = None, unit "", range Time::from_millis(1), Time::from_secs(100), source "tc-dualpi2(8): max_rtt";
         /// Typical round-trip time, the target; unset: a sixth of `max_rtt`.
         typical_rtt: Option<Time> = None, unit "", range Time::from_micros(200), Time::from_secs(100), source "tc-dualpi2(8): typical_rtt";

@@ -1,7 +1,7 @@
 //! Vectors of the fixed point, by hand and by integer emulation; those of rates and windows were also seen in traces of Linux 6.1 and 6.12.
 
 use super::*;
-use crate::cc::testing::conn;
+use crate::cc::driver::conn;
 use crate::units::Time;
 
 /// A connection with this pacing rate, bytes per second.

@@ -1,7 +1,7 @@
 //! Vectors by integer emulation of the kernel's arithmetic, and stories.
 
 use super::*;
-use crate::cc::testing::conn;
+use crate::cc::driver::conn;
 
 fn v1() -> State {
     let mut state = State::new(Params::default(), &CcContext::default());

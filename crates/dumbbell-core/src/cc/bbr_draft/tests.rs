@@ -1,7 +1,7 @@
 //! Vectors reckoned by hand, section by section, and stories of whole connections.
 
 use super::*;
-use crate::cc::testing::conn;
+use crate::cc::driver::conn;
 use serde_json::{json, Value};
 
 mod output;
@@ -23,7 +23,7 @@ fn bbr() -> (State, Conn) {
     with(json!({}))
 }
 
-/// In `phase`, with an estimate of 1000 segments a second and 20 ms: a BDP of 20 segments, all in flight under a window of 40.
+/// In `phase`, with an estimate of 1000 segments per second and 20 ms: a BDP of 20 segments, all in flight under a window of 40.
 fn at(phase: Phase) -> (State, Conn) {
     let (mut state, mut conn) = bbr();
     state.max_bw = state.max_bw_filter.update(1_000.0);
@@ -91,7 +91,7 @@ fn it_begins_with_the_rtt_of_the_handshake_or_none() {
     assert_eq!((state.min_rtt, state.probe_rtt_min_delay, state.min_rtt_stamp), (20_000.0, 20_000.0, conn.now));
     // 2.77 * 10 * 1448 B / 20 ms, and over 1 ms
     assert_eq!(conn.pacing_rate, 2_005_480);
-    let mut blank = Conn { pacing_rate: 5, ..crate::cc::testing::conn() };
+    let mut blank = Conn { pacing_rate: 5, ..crate::cc::driver::conn() };
     let mut without = State::new(Params::default(), &CcContext::default());
     without.init(&mut blank);
     assert_eq!((blank.pacing_rate, without.min_rtt), (40_109_600, f64::INFINITY));

@@ -1,7 +1,7 @@
 //! Prague by hand-computed vectors and short stories.
 
 use super::*;
-use crate::cc::testing::conn;
+use crate::cc::driver::conn;
 use crate::packet::HEADERS;
 use serde_json::json;
 

@@ -15,7 +15,7 @@ fn a_mark_a_loss_and_a_timeout_leave_the_window_alone() {
     let mut story = constant();
     assert_eq!((story.conn().snd_nxt, story.conn().cwnd), (10, 10));
     story.advance(RTT);
-    // ECE: CWR, once a window, but for 2 delivered 2 are sent
+    // ECE: CWR, once per window, but for 2 delivered 2 are sent
     assert_eq!(story.ece(2), [10, 11]);
     assert_eq!((story.conn().cwnd, story.conn().state), (10, CaState::Cwr));
     // 2 is lost: the retransmission and what the 3 delivered make room for

@@ -27,7 +27,7 @@ fn paced(ssthresh: u32, host: HostParams) -> Vec<(u64, usize)> {
 
 #[test]
 fn pacing_leaves_the_first_ten_alone_and_spaces_the_rest() {
-    // slow start: 2 * 20 segments a round trip of 40 ms: one a millisecond
+    // slow start: 2 * 20 segments per round trip of 40 ms: one a millisecond
     let times = paced(crate::cc::conn::INFINITE_SSTHRESH, plain(20));
     assert_eq!(times[0], (40_000, 10));
     assert_eq!(times[1..], (41..=50).map(|ms| (ms * 1000, 1)).collect::<Vec<_>>());

@@ -45,14 +45,14 @@ fn congestion_avoidance_adds_one_a_round() {
     assert_eq!(story.cwnd(), (11, 10, CaState::Open));
 }
 
-/// `hundredths` / 100 segments a round trip, in B/s.
+/// `hundredths` / 100 segments per round trip, in B/s.
 fn rate(hundredths: u64) -> Application {
     Application::Rate(MSS * hundredths * 10 / RTT)
 }
 
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
-    // 6.5 segments a round: at most 7 are out, and slow start may go to twice that
+    // 6.5 segments per round: at most 7 are out, and slow start may go to twice that
     let mut story = Story::open("reno", plain(10), rate(650));
     // what had gathered before the handshake was over went out at once
     story.flow(Time::from_secs(1));
@@ -75,7 +75,7 @@ fn a_window_that_is_not_used_does_not_grow() {
 
 #[test]
 fn an_application_of_constant_rate_offers_whole_segments_in_time() {
-    // 20 segments a round trip of 40 ms: one every 2 ms; 20 were there when the connection opened
+    // 20 segments per round trip of 40 ms: one every 2 ms; 20 were there when the connection opened
     let mut story = Story::open("reno", plain(100), rate(2000));
     let sent = story.flow(Time::from_millis(439));
     let data: Vec<u64> = sent.iter().filter(|(_, packet)| packet.flags & flag::NO_DATA == 0).map(|(at, _)| at.0).collect();

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from functools import cache
@@ -20,6 +21,21 @@ _COMPILER = ("cc", "-O2", "-Wall")
 def digest() -> str:
     """Return a hash of the program's source."""
     return hashlib.blake2b(SOURCE.read_bytes(), digest_size=16).hexdigest()
+
+
+_TOKEN = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|//[^\n]*|/\*.*?\*/|(\w+|[^\w\s])""", re.DOTALL)
+
+
+@cache
+def code() -> str:
+    """Return a hash of the program's code: part of the engine's version."""
+    return code_of(SOURCE.read_text(encoding="utf-8"))
+
+
+def code_of(text: str) -> str:
+    """Return a hash of C without comments and white space."""
+    tokens = (literal or token for literal, token in _TOKEN.findall(text))
+    return hashlib.blake2b("\n".join(filter(None, tokens)).encode(), digest_size=16).hexdigest()
 
 
 def program() -> Path:

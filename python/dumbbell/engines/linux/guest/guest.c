@@ -5,7 +5,7 @@
 //   guest FOLDER                     in the guest: reads FOLDER/plan (see read_plan); writes arrived, sent, samples, counters, log, and failed or done
 //
 // Everything happens in one process with one epoll: a socket stays in the network namespace in which it was made. Times of the
-// plan are ns from the start of the run. Records are little-endian; crates/dumbbell-sim/src/observed.rs reads them.
+// plan are ns from the start of the run. Records are little-endian; crates/dumbbell-sim/src/from_capture.rs reads them.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -207,7 +207,7 @@ struct packet_record {
     uint16_t id, gso_size;
     uint8_t ecn, unused[3];
 };
-_Static_assert(sizeof(struct packet_record) == 32, "as observed.rs reads it");
+_Static_assert(sizeof(struct packet_record) == 32, "as from_capture.rs reads it");
 
 static void take_packet(struct capture *one, const struct tpacket3_hdr *header) {
     const unsigned char *ip = (const unsigned char *)header + header->tp_net;
@@ -303,7 +303,7 @@ struct sample_record {
     uint64_t bytes_acked;
     uint32_t in_flight, retransmissions, sent, timeouts, duplicates, delivered_ce;
 };
-_Static_assert(sizeof(struct sample_record) == 64, "as observed.rs reads it");
+_Static_assert(sizeof(struct sample_record) == 64, "as from_capture.rs reads it");
 
 static void sample(const struct sender *one, uint32_t flags, int64_t time) {
     struct sample_record record = {.time = time, .flow = one->number, .flags = flags};

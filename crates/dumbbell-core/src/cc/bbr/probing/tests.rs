@@ -3,7 +3,7 @@
 use super::*;
 use crate::cc::bbr2::{self, V2};
 use crate::cc::bbr3::{self, V3};
-use crate::cc::testing::conn;
+use crate::cc::driver::conn;
 use crate::units::Time;
 
 mod cycle;

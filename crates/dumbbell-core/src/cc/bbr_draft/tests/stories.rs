@@ -183,7 +183,7 @@ impl Story {
     }
 }
 
-/// Payload that a link of `mbit` carries, bytes a second: 1448 of each 1514.
+/// Payload that a link of `mbit` carries, bytes per second: 1448 of each 1514.
 fn payload(mbit: f64) -> f64 {
     mbit * 1e6 / 8.0 * 1448.0 / 1514.0
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A connection of 17 segments a round trip that cruises, with 1.2 Mbit/s of pacing and room in its window.
+/// A connection of 17 segments per round trip that cruises, with 1.2 Mbit/s of pacing and room in its window.
 fn cruising<V: Version>(mut machine: Machine<V>) -> (Machine<V>, Conn) {
     machine.full_bw_reached = true;
     machine.mode = Mode::Cruise;

@@ -1,0 +1,231 @@
+//! Parameters as JSON: descriptions of them, and reading them.
+
+use super::ParamError;
+use crate::units::{Rate, Time};
+use serde_json::{json, Map, Value};
+
+/// What kind of value a parameter takes; in canonical JSON, times are integer ns, rates integer bit/s, sizes integer B.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// Nanoseconds.
+    Time,
+    /// Bits per second, 0 = unlimited.
+    Rate,
+    /// An integer count; the unit is given beside it.
+    Int,
+    /// A real number.
+    Float,
+    /// true or false.
+    Bool,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// How often flows arrive: `{"per_second": N}`, or `{"per_mbit": N}` per second and Mbit/s of the bottleneck.
+    Arrivals,
+    /// How many bytes flows carry: `{"fixed": N}`, `{"pareto": shape, "min": N, "max": N}` or `{"empirical": [[N, weight], …]}`.
+    Sizes,
+    /// When a link may send: `{"file": name, "schedule": text}` (see [`link_trace`](crate::link_trace)).
+    LinkTrace,
+}
+
+impl Kind {
+    fn name(&self) -> &'static str {
+        match self {
+            Kind::Time => "time",
+            Kind::Rate => "rate",
+            Kind::Int => "int",
+            Kind::Float => "float",
+            Kind::Bool => "bool",
+            Kind::Choice(_) => "choice",
+            Kind::Arrivals => "arrivals",
+            Kind::Sizes => "sizes",
+            Kind::LinkTrace => "trace",
+        }
+    }
+}
+
+/// One parameter, described.
+#[derive(Clone, Debug)]
+pub struct ParamSpec {
+    /// Key in the experiment file.
+    pub name: &'static str,
+    /// Kind of value.
+    pub kind: Kind,
+    /// Whether it may be left unset (`null`): the mechanism is then off or derives its own value.
+    pub optional: bool,
+    /// Unit in words where the kind does not say it: `packets`, `bytes`, `1/16 Hz`, ...
+    pub unit: &'static str,
+    /// Default, canonical JSON.
+    pub default: Value,
+    /// Smallest allowed value, canonical; `null` if the kind has no order.
+    pub min: Value,
+    /// Largest allowed value, canonical; `null` if the kind has no order.
+    pub max: Value,
+    /// What it does.
+    pub doc: &'static str,
+    /// Where the default comes from: RFC section, paper or kernel file.
+    pub source: &'static str,
+}
+
+impl ParamSpec {
+    /// As JSON, for other languages.
+    pub fn to_json(&self) -> Value {
+        let choices = match &self.kind {
+            Kind::Choice(words) => json!(words),
+            _ => Value::Null,
+        };
+        json!({
+            "name": self.name, "kind": self.kind.name(), "optional": self.optional, "unit": self.unit, "default": self.default,
+            "min": self.min, "max": self.max, "choices": choices, "doc": self.doc.trim(), "source": self.source,
+        })
+    }
+}
+
+/// An algorithm, described.
+#[derive(Clone, Debug)]
+pub struct AlgorithmSpec {
+    /// Name in experiment files.
+    pub name: &'static str,
+    /// One line: what it is.
+    pub title: &'static str,
+    /// Specification, its version, and how we deviate.
+    pub source: &'static str,
+    /// Its parameters.
+    pub params: Vec<ParamSpec>,
+    /// Parameters that a version sets unlike the defaults: `{version: {parameter: value}}`.
+    pub versions: Map<String, Value>,
+}
+
+impl AlgorithmSpec {
+    /// As JSON, for other languages.
+    pub fn to_json(&self) -> Value {
+        let params: Vec<Value> = self.params.iter().map(ParamSpec::to_json).collect();
+        json!({"name": self.name, "title": self.title, "source": self.source, "params": params, "versions": self.versions})
+    }
+}
+
+/// A type that can be a parameter.
+pub trait ParamType: Sized + Clone {
+    /// Its kind.
+    const KIND: Kind;
+    /// Whether `null` is a value.
+    const OPTIONAL: bool = false;
+    /// From canonical JSON; `Err` says what is allowed.
+    fn from_json(value: &Value) -> Result<Self, String>;
+    /// To canonical JSON.
+    fn to_json(&self) -> Value;
+}
+
+macro_rules! integer_param {
+    ($($type:ty),*) => {$(
+        impl ParamType for $type {
+            const KIND: Kind = Kind::Int;
+            fn from_json(value: &Value) -> Result<Self, String> {
+                value.as_u64().and_then(|n| n.try_into().ok()).ok_or(format!("an integer from 0 to {}", <$type>::MAX))
+            }
+            fn to_json(&self) -> Value { json!(self) }
+        }
+    )*};
+}
+integer_param!(u8, u16, u32, u64);
+
+impl ParamType for f64 {
+    const KIND: Kind = Kind::Float;
+    fn from_json(value: &Value) -> Result<Self, String> {
+        value.as_f64().filter(|x| x.is_finite()).ok_or("a finite number".into())
+    }
+    fn to_json(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl ParamType for bool {
+    const KIND: Kind = Kind::Bool;
+    fn from_json(value: &Value) -> Result<Self, String> {
+        value.as_bool().ok_or("true or false".into())
+    }
+    fn to_json(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl ParamType for Time {
+    const KIND: Kind = Kind::Time;
+    fn from_json(value: &Value) -> Result<Self, String> {
+        value.as_u64().map(Time).ok_or("a time (integer nanoseconds)".into())
+    }
+    fn to_json(&self) -> Value {
+        json!(self.0)
+    }
+}
+
+impl ParamType for Rate {
+    const KIND: Kind = Kind::Rate;
+    fn from_json(value: &Value) -> Result<Self, String> {
+        value.as_u64().map(Rate).ok_or("a rate (integer bit/s)".into())
+    }
+    fn to_json(&self) -> Value {
+        json!(self.0)
+    }
+}
+
+impl<T: ParamType> ParamType for Option<T> {
+    const KIND: Kind = T::KIND;
+    const OPTIONAL: bool = true;
+    fn from_json(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Null => Ok(None),
+            _ => T::from_json(value).map(Some),
+        }
+    }
+    fn to_json(&self) -> Value {
+        self.as_ref().map_or(Value::Null, T::to_json)
+    }
+}
+
+/// What each word of the first of `specs` sets unlike the defaults, where `values_of` gives all values under a configuration.
+pub fn versions(
+    specs: &[ParamSpec],
+    values_of: impl Fn(&Map<String, Value>) -> Option<Map<String, Value>>,
+) -> Map<String, Value> {
+    let Some(first) = specs.first() else { return Map::new() };
+    let Kind::Choice(words) = first.kind else { return Map::new() };
+    let of = |word: &&'static str| {
+        let values = values_of(&Map::from_iter([(first.name.to_string(), json!(word))]))?;
+        let differs = specs[1..].iter().filter(|spec| values[spec.name] != spec.default);
+        let set: Map<String, Value> = differs.map(|spec| (spec.name.into(), values[spec.name].clone())).collect();
+        Some(((*word).to_string(), json!(set)))
+    };
+    words.iter().filter_map(of).collect()
+}
+
+/// Compares two canonical values of one kind; `None` where there is no order.
+pub fn compare(a: &Value, b: &Value) -> Option<std::cmp::Ordering> {
+    match (a.as_u64(), b.as_u64()) {
+        (Some(x), Some(y)) => Some(x.cmp(&y)),
+        _ => a.as_f64()?.partial_cmp(&b.as_f64()?),
+    }
+}
+
+/// Fills one field from `value`, checked against `spec`.
+pub fn read_field<T: ParamType>(spec: &ParamSpec, value: &Value) -> Result<T, ParamError> {
+    let parsed = T::from_json(value).map_err(|allowed| ParamError::new(spec.name, value, allowed))?;
+    let below = compare(value, &spec.min).is_some_and(std::cmp::Ordering::is_lt);
+    let above = compare(value, &spec.max).is_some_and(std::cmp::Ordering::is_gt);
+    if below || above {
+        return Err(ParamError::new(spec.name, value, format!("{} to {}", spec.min, spec.max)));
+    }
+    Ok(parsed)
+}
+
+/// The error for a key that is in `map` but in none of `specs` (keys in `also` are known elsewhere).
+pub fn check_keys(map: &Map<String, Value>, specs: &[ParamSpec], also: &[&str]) -> Result<(), ParamError> {
+    match map.keys().find(|key| !also.contains(&key.as_str()) && specs.iter().all(|s| s.name != key.as_str())) {
+        None => Ok(()),
+        Some(key) => {
+            // every table of parameters takes a name, and only those of algorithms have one
+            let also = also.iter().copied().filter(|&other| other != "name");
+            let allowed: Vec<&str> = also.chain(specs.iter().map(|s| s.name)).collect();
+            Err(ParamError::new(key.clone(), "this key", allowed.join(", ")))
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What both ends count.
+
+use crate::packet::{Ecn, Packet};
+
+/// Counters of the sender. They only grow.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct SenderStats {
+    /// Data packets sent, retransmissions included.
+    pub sent: u64,
+    /// Packets without data sent: SYNs, the handshake's last.
+    pub bare: u64,
+    /// ACKs with ECE.
+    pub ece_acks: u64,
+    /// Retransmissions.
+    pub retransmissions: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Tail-loss probes.
+    pub probes: u64,
+    /// Window reductions because of ECN.
+    pub ecn_reductions: u64,
+    /// Window reductions because of loss.
+    pub loss_reductions: u64,
+    /// Reductions that were undone.
+    pub undone: u64,
+}
+
+crate::counted_after!(SenderStats: sent, bare, ece_acks, retransmissions, timeouts, probes, ecn_reductions, loss_reductions, undone);
+
+impl SenderStats {
+    /// Packets sent in all.
+    pub fn sent_all(&self) -> u64 {
+        self.sent + self.bare
+    }
+}
+
+/// Counters of the receiver, packets. They only grow.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct ReceiverStats {
+    /// Packets that arrived, of any kind.
+    pub arrived: u64,
+    /// Data packets that arrived, duplicates included.
+    pub data: u64,
+    /// Frames received, bytes.
+    pub frame_bytes: u64,
+    /// ACKs sent.
+    pub acks: u64,
+    /// Payload received, duplicates included, bytes.
+    pub bytes: u64,
+    /// Arrived with CE.
+    pub ce: u64,
+    /// Arrived with ECT(1).
+    pub ect1: u64,
+    /// Data that had arrived before.
+    pub duplicates: u64,
+}
+
+crate::counted_after!(ReceiverStats: arrived, data, frame_bytes, acks, bytes, ce, ect1, duplicates);
+
+impl ReceiverStats {
+    /// Counts a packet that arrived, of any kind.
+    #[inline]
+    pub fn count(&mut self, packet: &Packet) {
+        self.arrived += 1;
+        self.frame_bytes += u64::from(packet.len);
+        match packet.ecn {
+            Ecn::Ce => self.ce += 1,
+            Ecn::Ect1 => self.ect1 += 1,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What a simulation reports at its queue, taken for a capture, gives the tables of that simulation.
+
+use super::*;
+use crate::engine::{Engine, Run, Standing};
+use crate::table::{Column, Table};
+use serde_json::json;
+use std::sync::{Arc, Mutex};
+
+/// Writes down what crosses the queue as a capture does.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<(Vec<u8>, Vec<u8>)>>);
+
+fn record(packet: &Packet, now: Time) -> [u8; PACKET_BYTES] {
+    let mut bytes = [0; PACKET_BYTES];
+    bytes[..8].copy_from_slice(&(now.0 + 7).to_le_bytes());
+    bytes[8..12].copy_from_slice(&packet.flow.to_le_bytes());
+    bytes[12..16].copy_from_slice(&(packet.seq as u32).to_le_bytes());
+    bytes[16..20].copy_from_slice(&u32::from(packet.len).to_le_bytes());
+    bytes[24..26].copy_from_slice(&(packet.tsval as u16).to_le_bytes());
+    bytes[28] = packet.ecn as u8;
+    bytes
+}
+
+impl Log for Written {
+    fn arrived(&mut self, packet: &Packet, now: Time) {
+        self.0.lock().expect("not poisoned").0.extend(record(packet, now));
+    }
+
+    fn sent(&mut self, packet: &Packet, at: At) {
+        self.0.lock().expect("not poisoned").1.extend(record(packet, at.now));
+    }
+}
+
+fn sample(time: Time, flow: u32, flags: u32, view: Option<&crate::EndpointView>) -> [u8; SAMPLE_BYTES] {
+    let mut bytes = [0; SAMPLE_BYTES];
+    let mut put = |at: usize, word: u32| bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    put(8, flow);
+    put(12, flags);
+    if let Some(view) = view {
+        put(16, view.srtt_us);
+        put(24, view.cwnd);
+        put(28, view.ssthresh);
+        put(32, view.payload as u32);
+        put(40, view.in_flight);
+    }
+    bytes[..8].copy_from_slice(&time.0.to_le_bytes());
+    bytes
+}
+
+/// A run of `config`, simulated, and the same from what was seen of it from outside.
+fn both(config: &Value) -> (Outcome, Outcome) {
+    let parsed = Arc::new(RunConfig::from_json(config).expect("a configuration"));
+    let ahead = Time(parsed.flows[0].params.base_rtt.0 / 2);
+    let (any, controls) = crate::build(&parsed).expect("algorithms");
+    let capture = Written::default();
+    let mut run: Box<dyn Run> = dumbbell_core::with_aqm!(any, aqm =>
+        Box::new(Engine::new(Arc::clone(&parsed), controls, aqm, capture.clone()).expect("an engine")));
+    let schedule = Schedule::new(&parsed);
+    let mut samples: Vec<u8> = Vec::new();
+    for (flow, &start) in (0..).zip(schedule.flows.iter().chain(&schedule.udp)) {
+        samples.extend(sample(start, flow, sampled::START, None));
+    }
+    let mut standing = Standing::Paused;
+    for poll in 1.. {
+        let at = Time(poll * POLL_NS);
+        while standing == Standing::Busy || (standing == Standing::Paused && run.time() < at + ahead) {
+            standing = run.advance(at + ahead, u64::MAX).expect("no broken invariant");
+            if standing == Standing::Paused {
+                break;
+            }
+        }
+        let ends = if at == parsed.run.duration { sampled::END } else { 0 };
+        for view in run.view().endpoints.iter().filter(|view| (view.number as usize) < parsed.flows.len()) {
+            samples.extend(sample(at, view.number, sampled::POLL | ends, Some(view)));
+        }
+        if at == parsed.run.duration {
+            break;
+        }
+    }
+    while standing != Standing::Over {
+        standing = run.advance(Time::NEVER, u64::MAX).expect("no broken invariant");
+    }
+    let simulated = run.finish().expect("no broken invariant");
+    let (arrived, sent) = std::mem::take(&mut *capture.0.lock().expect("not poisoned"));
+    let signals_on_arrival = parsed.aqm["name"] == "pie" || parsed.aqm["name"] == "pfifo";
+    let limit = parsed.aqm.get("limit").and_then(Value::as_u64).unwrap_or(1000);
+    let (arrived, sent, samples) = (&arrived[..], &sent[..], &samples[..]);
+    let captured = Capture { arrived, sent, samples, started: 7, signals_on_arrival, limit, ..Capture::default() };
+    (simulated, measure(config, &captured).expect("observations"))
+}
+
+fn config(aqm: Value, base_rtt_ms: u64, shaper: &str) -> Value {
+    let rtt = base_rtt_ms * 1_000_000;
+    let start = json!({"min": 0, "max": 1_500_000_000});
+    json!({"duration": 8_000_000_000_u64, "seed": 3,
+        "bottleneck": {"rate": 10_000_000, "shaper": shaper, "aqm": aqm},
+        "flows": [{"cc": {"name": "reno"}, "base_rtt": rtt, "count": 2, "start": start},
+            {"cc": {"name": "cubic"}, "base_rtt": rtt, "ecn": false}],
+        "udp": [{"rate": 1_000_000, "size": 600, "ecn": "ect1", "start": {"min": 500_000_000, "max": 500_000_000}}],
+        "record": {"from": 2_000_000_000}})
+}
+
+fn differing(table: &str, simulated: &Table, captured: &Table, but: &[&str]) -> Vec<String> {
+    let of = |name: &str| captured.columns.iter().find(|(other, _)| other == name).map(|(_, column)| column);
+    let same = |one: &Column, other: &Column| match (one, other) {
+        (Column::F64(one), Column::F64(other)) => {
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(a, b)| (a - b).abs() <= 1e-9 * a.abs() || (a.is_nan() && b.is_nan()))
+        }
+        (one, other) => one == other,
+    };
+    let differs =
+        |(name, column): &&(String, Column)| !but.contains(&name.as_str()) && !of(name).is_some_and(|other| same(column, other));
+    let text = |(name, column): &(String, Column)| format!("{table}.{name}: {column:?}, captured {:?}", of(name));
+    simulated.columns.iter().filter(differs).map(text).collect()
+}
+
+/// What the view of a simulation does not show, and what is no measure of a capture.
+const NOT_COMPARED: [&str; 16] = [
+    "rtt_min_ms",
+    "rtt_p50_ms",
+    "rtt_p95_ms",
+    "rtt_p99_ms",
+    "sent",
+    "retransmissions",
+    "duplicates",
+    "timeouts",
+    "probes",
+    "ecn_reductions",
+    "loss_reductions",
+    "undone_reductions",
+    "acks",
+    "sce_received",
+    "aqm_counters",
+    "events",
+];
+
+fn check(config: &Value, but: &[&str]) {
+    let (simulated, captured) = both(config);
+    let but: Vec<&str> = NOT_COMPARED.iter().chain(but).copied().collect();
+    let mut all = differing("runs", &Table::row(&simulated.summary), &Table::row(&captured.summary), &but);
+    for ((name, one), (_, other)) in simulated.tables.named().iter().zip(captured.tables.named()) {
+        if *name != "rtt" && !(*name == "series" && but.contains(&"series")) {
+            all.extend(differing(name, one, other, &but));
+        }
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+    let drops = simulated.summary["drops"].as_u64().expect("a count");
+    assert!(drops > 0, "a run without drops shows little");
+}
+
+#[test]
+fn a_capture_of_a_simulation_gives_its_tables() {
+    // CoDel drops from the queue, PIE on arrival; without propagation even the points of the senders' series fall together
+    check(&config(json!({"name": "codel", "ecn": true}), 0, "htb"), &[]);
+    let shifted = ["series", "convergence_s", "convergence_cumulative_s"];
+    check(&config(json!({"name": "codel", "ecn": true}), 20, "htb"), &shifted);
+    // a packet that PIE marked and that is still queued at the end was not seen to be marked
+    let marked_and_queued = ["series", "convergence_s", "convergence_cumulative_s", "ce_marks", "mark_share"];
+    check(&config(json!({"name": "pie", "ecn": true}), 20, "link"), &marked_and_queued);
+    check(&config(json!({"name": "pfifo", "limit": 40}), 20, "htb"), &shifted);
+}
+
+#[test]
+fn bursts_are_as_many_frames() {
+    // 3 segments of 1448 B and one of 100 B behind 66 B of headers
+    let mut bytes = [0_u8; PACKET_BYTES];
+    bytes[..8].copy_from_slice(&1000_u64.to_le_bytes());
+    bytes[12..16].copy_from_slice(&5_u32.to_le_bytes());
+    bytes[16..20].copy_from_slice(&(66 + 3 * 1448 + 100_u32).to_le_bytes());
+    bytes[20..24].copy_from_slice(&(3 * 1448 + 100_u32).to_le_bytes());
+    bytes[24..26].copy_from_slice(&u16::MAX.to_le_bytes());
+    bytes[26..28].copy_from_slice(&1448_u16.to_le_bytes());
+    let found: Vec<_> =
+        frames(&bytes, 100).expect("frames").iter().map(|frame| (frame.time.0, frame.seq, frame.id, frame.len)).collect();
+    assert_eq!(found, [(900, 5, 65535, 1514), (900, 1453, 0, 1514), (900, 2901, 1, 1514), (900, 4349, 2, 166)]);
+}
+
+#[test]
+fn packets_that_never_left_were_dropped_if_the_queue_says_so() {
+    // three of flow 0 arrive in the first three seconds and none leaves; the queue dropped two of them
+    let arrived: Vec<u8> =
+        (1..=3).flat_map(|second| record(&Packet { len: 74, ..Packet::EMPTY }, Time::from_secs(second))).collect();
+    let found = |drops: u64| {
+        let counters = BTreeMap::from([("drops".to_owned(), drops)]);
+        let captured = Capture { arrived: &arrived, flow_queues: true, limit: 100, counters, ..Capture::default() };
+        let config =
+            json!({"duration": 5_000_000_000_u64, "bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "reno"}}]});
+        let outcome = measure(&config, &captured).expect("observations");
+        let queued = outcome.tables.queue_series.int("backlog_packets").expect("a column").to_vec();
+        (outcome.summary["drops_aqm"].as_u64(), queued)
+    };
+    assert_eq!(found(0), (Some(0), vec![0, 1, 2, 3, 3]));
+    assert_eq!(found(2), (Some(2), vec![0, 0, 0, 1, 1]));
+}
+
+#[test]
+fn two_frames_that_leave_a_bucket_at_once_go_one_by_one_over_the_link() {
+    // 1250 B at 10 Mbit/s: 1 ms. The first two arrive and leave together, the third after both are gone
+    let at = [10, 10, 20].map(Time::from_millis);
+    let packet = |seq| Packet { seq, len: 1250, ..Packet::EMPTY };
+    let records: Vec<u8> = (0..).zip(at).flat_map(|(seq, now)| record(&packet(seq), now)).collect();
+    let delays = |shaper: &str| {
+        let bottleneck = json!({"rate": 10_000_000, "shaper": shaper, "aqm": {"name": "pfifo"}});
+        let config = json!({"duration": 1_000_000_000_u64, "bottleneck": bottleneck, "udp": [{"size": 1250}]});
+        let captured = Capture { arrived: &records, sent: &records, started: 7, limit: 100, ..Capture::default() };
+        let found = measure(&config, &captured).expect("observations").tables.flows;
+        ["delay_min_ms", "delay_max_ms", "delay_mean_ms", "jitter_ms"].map(|name| found.real(name).expect("a column")[0])
+    };
+    // |D| is 1 ms twice: J = 1/16, then 1/16 + 15/256
+    assert_eq!(delays("link"), [1.0, 2.0, 4.0 / 3.0, 0.121_093_75]);
+    assert_eq!(delays("htb"), [0.0; 4]);
+}
+
+#[test]
+fn what_does_not_fit_together_is_an_error() {
+    let config = config(json!({"name": "codel"}), 20, "htb");
+    let sent = record(&Packet { flow: 1, ..Packet::EMPTY }, Time(5));
+    let of = |captured: Capture| measure(&config, &captured).expect_err("an error").to_string();
+    let ghost = of(Capture { sent: &sent, ..Capture::default() });
+    assert_eq!(ghost, "capture: flow 1: a packet left the queue at 12ns that had not arrived");
+    let stranger = record(&Packet { flow: 4, ..Packet::EMPTY }, Time(5));
+    assert_eq!(of(Capture { arrived: &stranger, ..Capture::default() }), "capture: a packet of flow 4, of 4");
+    let other = sample(Time(1), 9, 0, None);
+    assert_eq!(of(Capture { samples: &other, ..Capture::default() }), "capture: a sample of flow 9, of 4");
+}

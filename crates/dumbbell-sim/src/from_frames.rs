@@ -1,0 +1,264 @@
+//! Traffic that no configuration lists, as one direction of a bottleneck saw it: what programs sent through it becomes the tables of a run.
+//!
+//! A middlebox knows frames, payload, marks, drops and times in queue. What only a sender knows has no column ([`LEFT_OUT`]).
+
+use crate::config::{Class, ClassKind, Classes, FlowConfig, FlowParams, RunConfig, Start};
+use crate::from_live::Counted;
+use crate::measure::{Backlog, FlowResult, Measures};
+use crate::outcome::outcome;
+use crate::table::Column;
+use crate::{transit, Outcome};
+use dumbbell_core::record::{Counters, QueueCounters};
+use dumbbell_core::units::Time;
+use serde_json::{json, Map, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Kinds of traffic, each a class of its own; a flow is of one of them, by number.
+pub const KINDS: [&str; 3] = ["tcp", "udp", "other"];
+
+/// Columns of `flows` and `classes` and figures of `runs` that such a run does not have; one-way delays are left out too.
+pub const LEFT_OUT: [&str; 24] = [
+    "acks",
+    "completion_s",
+    "cwnd_max",
+    "cwnd_mean",
+    "duplicates",
+    "ecn_reductions",
+    "jain",
+    "loss_reductions",
+    "normalised_window",
+    "probes",
+    "rate_ratio",
+    "relative_throughput",
+    "retransmissions",
+    "rtt_max_ms",
+    "rtt_mean_ms",
+    "rtt_min_ms",
+    "rtt_p50_ms",
+    "rtt_p95_ms",
+    "rtt_p99_ms",
+    "sent",
+    "timeouts",
+    "undone_reductions",
+    "window_kb",
+    "window_ratio",
+];
+
+/// Most rows of the series of flows: 100 flows for 3 h at one point per second. The series of the queue goes on.
+const MOST_ROWS: usize = 1_000_000;
+
+/// A flow in one direction.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// Its number while the run lasted.
+    pub slot: u32,
+    /// Index in [`KINDS`].
+    pub kind: u16,
+    /// Address and port of the sender.
+    pub source: String,
+    /// Address and port of the receiver.
+    pub destination: String,
+    /// When its first frame arrived at the queue.
+    pub start: Time,
+    /// When its last frame arrived there.
+    pub end: Time,
+    /// What was counted of it.
+    pub counted: Counted,
+}
+
+/// Takes down what one direction of a bottleneck counts while programs send.
+pub struct Recorder {
+    config: RunConfig,
+    base_rtt: Time,
+    measures: Measures,
+    /// Of each slot, the payload at the last point.
+    before: HashMap<u32, u64>,
+    /// Slots of the rows of the series.
+    slots: Vec<u32>,
+}
+
+impl Recorder {
+    /// For a run over the bottleneck of `config` on a path of `base_rtt`; the traffic in `config` does not matter.
+    pub fn new(config: &RunConfig, base_rtt: Time) -> Recorder {
+        let mut config = config.clone();
+        config.flows.clear();
+        config.web.clear();
+        config.udp.clear();
+        config.record.from = Time::ZERO;
+        config.record.trace = None;
+        let measures = Measures::new(&config, KINDS.len());
+        Recorder { config, base_rtt, measures, before: HashMap::new(), slots: Vec::new() }
+    }
+
+    /// A point of the time series at `time`: what is queued then, and slot and payload so far, bytes, of each flow.
+    pub fn point(
+        &mut self,
+        time: Time,
+        counters: QueueCounters,
+        [queued_packets, queued_bytes]: [u64; 2],
+        flows: impl Iterator<Item = (u32, u64)>,
+    ) {
+        let backlog = Backlog { packets: queued_packets, bytes: queued_bytes };
+        self.measures.point(time, std::iter::empty(), counters, backlog);
+        let seconds = self.config.record.interval.as_secs_f64();
+        let series = &mut self.measures.flow_series;
+        for (slot, payload) in flows {
+            // a slot that was given to another flow counts from zero
+            let more = payload.saturating_sub(self.before.insert(slot, payload).unwrap_or(0));
+            if more > 0 && self.slots.len() < MOST_ROWS {
+                self.slots.push(slot);
+                series.time_s.push(time.as_secs_f64());
+                series.goodput_mbit.push(more as f64 * 8e-6 / seconds);
+            }
+        }
+    }
+
+    /// The tables of a run of `duration` in which `flows` were seen; `of_discipline` are the counters that the queue discipline itself
+    /// keeps, by name, and `events` the frames that were handled.
+    pub fn finish(
+        mut self,
+        duration: Time,
+        mut flows: Vec<Flow>,
+        counters: &Counters,
+        of_discipline: Vec<(String, u64)>,
+        events: u64,
+    ) -> Outcome {
+        flows.sort_by_key(|flow| (flow.kind, flow.start, flow.slot));
+        let classes = self.configure(duration.max(Time(1)), &flows);
+        self.measures.finish_queue(counters, of_discipline);
+        // kinds of which there is no flow are no classes
+        let mut kinds = 0_u16..;
+        self.measures.queue.sojourn.retain(|_| kinds.next().is_some_and(|kind| flows.iter().any(|flow| flow.kind == kind)));
+        self.measures.short_totals.truncate(classes.list.len());
+        for (place, flow) in (0..).zip(&flows) {
+            let ahead = Time(self.base_rtt.0 / 2);
+            let result = FlowResult {
+                start: flow.start + ahead,
+                end: flow.end + ahead,
+                payload: flow.counted.received.bytes,
+                min_rtt_us: u32::MAX,
+                receiver: flow.counted.received,
+                counters: flow.counted.counters,
+                ..FlowResult::default()
+            };
+            self.measures.finish_flow(place, flows.len(), result);
+        }
+        self.number_series(&flows);
+        let mut found = outcome(self.measures, &self.config, &classes, events);
+        let seen: Map<String, Value> = classes
+            .list
+            .iter()
+            .zip(0_u16..)
+            .map(|(class, number)| (class.cc.clone(), json!(classes.of_flow.iter().filter(|&&of| of == number).count())))
+            .collect();
+        if let Some(summary) = found.summary.as_object_mut() {
+            summary.retain(|name, _| !LEFT_OUT.contains(&name.as_str()) && !name.starts_with("convergence"));
+            summary.insert("flows_seen".to_owned(), Value::Object(seen));
+        }
+        // a middlebox does not know when a packet was sent
+        transit::leave_out(&mut found);
+        let tables = &mut found.tables;
+        for table in [&mut tables.flows, &mut tables.classes] {
+            table.columns.retain(|(name, _)| !LEFT_OUT.contains(&name.as_str()));
+        }
+        tables.series.columns.retain(|(name, _)| ["time_s", "flow", "goodput_mbit"].contains(&name.as_str()));
+        let text = |of: fn(&Flow) -> &String| Column::Text(flows.iter().map(|flow| of(flow).clone()).collect());
+        tables.flows.columns.push(("source".to_owned(), text(|flow| &flow.source)));
+        tables.flows.columns.push(("destination".to_owned(), text(|flow| &flow.destination)));
+        found
+    }
+
+    /// Makes the configuration list what was seen; returns its classes.
+    fn configure(&mut self, duration: Time, flows: &[Flow]) -> Classes {
+        let mut classes = Classes::default();
+        self.config.run.duration = duration;
+        for (kind, name) in (0_u16..).zip(KINDS) {
+            let of_kind = flows.iter().filter(|flow| flow.kind == kind).count();
+            if of_kind == 0 {
+                continue;
+            }
+            let cc = Arc::new(Map::from_iter([("name".to_owned(), json!(name))]));
+            let params = FlowParams { base_rtt: self.base_rtt, ..FlowParams::default() };
+            let start = Start { min: Time::ZERO, max: Time::ZERO };
+            let one = FlowConfig { cc, start, stages: Arc::default(), params };
+            self.config.flows.extend(std::iter::repeat_n(one, of_kind));
+            classes.of_flow.extend(std::iter::repeat_n(classes.list.len() as u16, of_kind));
+            classes.list.push(Class { kind: ClassKind::Flows, cc: name.to_owned(), base_rtt: self.base_rtt });
+        }
+        classes
+    }
+
+    /// Gives the rows of the series the numbers of their flows.
+    fn number_series(&mut self, flows: &[Flow]) {
+        let numbers: HashMap<u32, u64> = flows.iter().zip(0..).map(|(flow, number)| (flow.slot, number)).collect();
+        let series = &mut self.measures.flow_series;
+        series.flow = self.slots.iter().map(|slot| numbers.get(slot).copied().unwrap_or(0)).collect();
+        let rows = self.slots.len();
+        series.srtt_ms = vec![f64::NAN; rows];
+        for column in [&mut series.cwnd, &mut series.ssthresh, &mut series.in_flight, &mut series.retransmissions] {
+            *column = vec![0; rows];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Table;
+    use dumbbell_core::record::FlowCounters;
+    use dumbbell_core::tcp::stats::ReceiverStats;
+
+    fn flow(slot: u32, kind: u16, seconds: [u64; 2], packets: u64) -> Flow {
+        let counters = FlowCounters { arrived: packets, departed: packets, ..FlowCounters::default() };
+        let received = ReceiverStats { frame_bytes: packets * 1514, bytes: packets * 1448, ..ReceiverStats::default() };
+        let [start, end] = seconds.map(Time::from_secs);
+        Flow {
+            slot,
+            kind,
+            source: format!("a:{slot}"),
+            destination: "b:80".into(),
+            start,
+            end,
+            counted: Counted { counters, received },
+        }
+    }
+
+    #[test]
+    fn flows_come_by_kind_and_count_over_their_own_lifetime() {
+        let config = json!({"duration": 1, "bottleneck": {"rate": 10_000_000, "aqm": {"name": "codel"}},
+            "flows": [{"cc": {"name": "cubic"}, "start": {"min": 0, "max": 0}, "count": 1}]});
+        let config = RunConfig::from_json(&config).expect("a configuration");
+        let mut recorder = Recorder::new(&config, Time::from_millis(20));
+        let of = |packets| QueueCounters { packets, bytes: packets * 1514, ..QueueCounters::default() };
+        recorder.point(Time::from_secs(1), of(100), [3, 4542], [(0, 0), (1, 1_000_000)].into_iter());
+        recorder.point(Time::from_secs(2), of(300), [0, 0], [(0, 250_000), (1, 1_000_000)].into_iter());
+        let counters = Counters { queue: of(300), flows: dumbbell_core::record::FlowLog::new(3), ..Counters::default() };
+        // an "other" first, then TCP: kinds come in their order, and there is no UDP
+        let flows = vec![flow(0, 2, [1, 2], 100), flow(1, 0, [0, 4], 200)];
+        let found = recorder.finish(Time::from_secs(4), flows, &counters, Vec::new(), 300);
+        let text = |name: &str| found.tables.flows.columns.iter().find(|(column, _)| column == name).expect("a column").1.clone();
+        assert_eq!(text("cc"), Column::Text(vec!["tcp".into(), "other".into()]));
+        assert_eq!(text("source"), Column::Text(vec!["a:1".into(), "a:0".into()]));
+        // 200 * 1448 B in 4 s, 100 * 1448 B in 1 s
+        let near = |name: &str, expected: [f64; 2]| {
+            let values = found.tables.flows.real(name).expect("a column");
+            assert!(values.iter().zip(expected).all(|(value, wanted)| (value - wanted).abs() < 1e-12), "{name}: {values:?}");
+        };
+        near("goodput_mbit", [0.5792, 1.1584]);
+        near("start_s", [0.0, 1.0]);
+        assert_eq!(found.summary["flows_seen"], json!({"tcp": 1, "other": 1}));
+        assert_eq!(found.summary["utilisation"].as_f64(), Some(300.0 * 1514.0 * 8.0 / 4e7));
+        // only flows that moved have a row: the TCP flow, which is flow 0, then the other
+        assert_eq!(found.tables.series.int("flow"), Some(&[0, 1][..]));
+        assert_eq!(found.tables.series.real("goodput_mbit"), Some(&[8.0, 2.0][..]));
+        assert_eq!(found.tables.classes.height(), 2);
+        assert!(found.tables.flows.columns.iter().all(|(name, _)| !LEFT_OUT.contains(&name.as_str())));
+        for table in [&found.tables.flows, &found.tables.classes, &Table::row(&found.summary)] {
+            assert!(
+                table.columns.iter().all(|(name, _)| !name.starts_with("delay_") && !name.starts_with("jitter_")),
+                "{table:?}"
+            );
+        }
+    }
+}

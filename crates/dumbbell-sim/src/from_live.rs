@@ -1,0 +1,298 @@
+//! Runs on the real clock: what the bottleneck counted and what the senders said of themselves becomes the tables that a simulation
+//! gives, by the same code.
+//!
+//! What the simulator knows and a sender's TCP_INFO does not is left out of the tables ([`LEFT_OUT`]), or has no value: samples of
+//! the RTT estimator. Such a run has no UDP, and so no column of its one-way delay.
+
+use crate::config::{Classes, RunConfig};
+use crate::measure::{Backlog, FlowResult, Measures, Samples, Seen, SeenTcp};
+use crate::outcome::outcome;
+use crate::{transit, Outcome};
+use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
+use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
+use dumbbell_core::units::Time;
+use std::sync::Arc;
+
+/// Columns of `flows` that such a run does not have; columns of one-way delays are left out too.
+pub const LEFT_OUT: [&str; 5] = ["probes", "ecn_reductions", "loss_reductions", "undone_reductions", "duplicates"];
+
+/// What a TCP sender said of itself (TCP_INFO, linux/tcp.h).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample {
+    /// When, since the start of the run.
+    pub time: Time,
+    /// Whether it is one of those every 200 ms, whose mean counts.
+    pub is_regular: bool,
+    /// Smoothed RTT, us; 0 before the first.
+    pub srtt_us: u32,
+    /// Smallest RTT, us; the largest number before the first.
+    pub min_rtt_us: u32,
+    /// Congestion window, segments.
+    pub cwnd: u32,
+    /// Slow-start threshold, segments.
+    pub ssthresh: u32,
+    /// Segments in flight.
+    pub in_flight: u32,
+    /// Payload that was acknowledged, bytes.
+    pub payload: u64,
+    /// Data segments sent, retransmissions included.
+    pub sent: u64,
+    /// Of these, retransmissions.
+    pub retransmissions: u64,
+    /// Retransmission timeouts; none where the kernel does not count them.
+    pub timeouts: Option<u64>,
+}
+
+/// A flow of `[[flows]]`, as its sender saw it.
+#[derive(Clone, Debug, Default)]
+pub struct Flow {
+    /// When it connected; none if it never did.
+    pub start: Option<Time>,
+    /// When all of its payload had been acknowledged.
+    pub finished: Option<Time>,
+    /// In order of time.
+    pub samples: Vec<Sample>,
+}
+
+impl Flow {
+    /// The last sample until `time`.
+    fn at(&self, time: Time) -> Option<&Sample> {
+        let later = self.samples.partition_point(|sample| sample.time <= time);
+        self.samples[..later].last()
+    }
+
+    fn payload(&self, time: Time) -> u64 {
+        self.at(time).map_or(0, |sample| sample.payload)
+    }
+}
+
+/// What was counted of a flow on its way: in the queue, and of what left it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counted {
+    /// By the queue.
+    pub counters: FlowCounters,
+    /// Of the frames that left the link, and the acknowledgements.
+    pub received: ReceiverStats,
+}
+
+/// A point of the time series.
+struct Point {
+    time: Time,
+    counters: QueueCounters,
+    backlog: Backlog,
+}
+
+/// Takes down what a bottleneck counts while a run goes on.
+pub struct Recorder {
+    config: Arc<RunConfig>,
+    classes: Classes,
+    measures: Measures,
+    points: Vec<Point>,
+    begun: Vec<Counted>,
+    ended: Vec<Counted>,
+}
+
+impl Recorder {
+    /// Of a run of `config`.
+    pub fn new(config: Arc<RunConfig>) -> Recorder {
+        let classes = config.classes();
+        let measures = Measures::new(&config, classes.list.len());
+        Recorder { config, classes, measures, points: Vec::new(), begun: Vec::new(), ended: Vec::new() }
+    }
+
+    /// The connection classes of the run.
+    pub fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// Counting begins: what the queue's `counters` hold until now does not count. `flows` are those of the listed flows.
+    pub fn begin(&mut self, counters: &mut Counters, flows: Vec<Counted>) {
+        self.measures.begin_queue(counters);
+        self.begun = flows;
+    }
+
+    /// A point of the time series at `time`, with what is queued then.
+    pub fn point(&mut self, time: Time, counters: QueueCounters, queued_packets: u64, queued_bytes: u64) {
+        self.points.push(Point { time, counters, backlog: Backlog { packets: queued_packets, bytes: queued_bytes } });
+    }
+
+    /// The run is over. `of_discipline` are the counters that the queue discipline itself keeps, by name.
+    pub fn end(&mut self, counters: &Counters, of_discipline: Vec<(String, u64)>, flows: Vec<Counted>) {
+        self.measures.finish_queue(counters, of_discipline);
+        self.ended = flows;
+    }
+
+    /// What was measured after `events` events, with what the senders of the listed `flows` said.
+    pub fn finish(mut self, flows: &[Flow], events: u64) -> Outcome {
+        let (from, duration) = (self.config.measured_from(), self.config.run.duration);
+        let mut points = std::mem::take(&mut self.points).into_iter().peekable();
+        let mut starts: Vec<Time> = flows.iter().filter_map(|flow| flow.start).collect();
+        starts.sort_unstable();
+        for start in starts {
+            while let Some(point) = points.next_if(|point| point.time < start) {
+                self.take(&point, flows);
+            }
+            self.measures.flow_started(start, flows.iter().map(|flow| flow.payload(start)));
+        }
+        points.for_each(|point| self.take(&point, flows));
+        for (number, flow) in flows.iter().enumerate() {
+            let ahead = Time(self.config.flows[number].params.base_rtt.0 / 2);
+            if from > Time::ZERO {
+                let before = result(flow, self.begun.get(number), Time::ZERO, from, ahead);
+                self.measures.begin_flow(number as u32, flows.len(), before, from + ahead);
+            }
+            let result = result(flow, self.ended.get(number), from, duration, ahead);
+            self.measures.finish_flow(number as u32, flows.len(), result);
+        }
+        let mut found = outcome(self.measures, &self.config, &self.classes, events);
+        let timed_out = flows.iter().flat_map(|flow| &flow.samples).all(|sample| sample.timeouts.is_some());
+        let left_out = |name: &str| LEFT_OUT.contains(&name) || (name == "timeouts" && !timed_out);
+        found.tables.flows.columns.retain(|(name, _)| !left_out(name));
+        transit::leave_out(&mut found);
+        found
+    }
+
+    fn take(&mut self, point: &Point, flows: &[Flow]) {
+        let seen = flows.iter().map(|flow| {
+            let tcp = flow.at(point.time).map_or_else(SeenTcp::default, |sample| SeenTcp {
+                srtt_us: sample.srtt_us,
+                cwnd: sample.cwnd,
+                ssthresh: sample.ssthresh,
+                in_flight: sample.in_flight,
+                retransmissions: sample.retransmissions,
+            });
+            Seen { payload: flow.payload(point.time), tcp: Some(tcp) }
+        });
+        self.measures.point(point.time, seen, point.counters, point.backlog);
+    }
+}
+
+/// What a flow had come to at `now`, where the samples that count are those after `from`. Times of results are on the clock of the
+/// simulator's queue, which is `ahead` of the senders'.
+fn result(flow: &Flow, counted: Option<&Counted>, from: Time, now: Time, ahead: Time) -> FlowResult {
+    let Counted { counters, received } = counted.copied().unwrap_or_default();
+    let start = flow.start.unwrap_or(now).min(now);
+    let common = FlowResult {
+        start: start + ahead,
+        end: now + ahead,
+        min_rtt_us: u32::MAX,
+        counters,
+        receiver: received,
+        ..FlowResult::default()
+    };
+    let Some(last) = flow.at(now) else { return common };
+    let mut samples = Samples::default();
+    for sample in flow.samples.iter().filter(|one| one.is_regular && one.time > from && one.time <= now) {
+        samples.add(sample.srtt_us, sample.cwnd);
+    }
+    if samples.count == 0 {
+        samples.add(last.srtt_us, last.cwnd);
+    }
+    let finished = flow.finished.filter(|&finished| finished <= now);
+    FlowResult {
+        end: finished.unwrap_or(now) + ahead,
+        payload: last.payload,
+        min_rtt_us: if last.srtt_us == 0 { u32::MAX } else { last.min_rtt_us },
+        completion: finished.map(|finished| finished - start),
+        samples,
+        sender: SenderStats {
+            sent: last.sent,
+            retransmissions: last.retransmissions,
+            timeouts: last.timeouts.unwrap_or(0),
+            ..SenderStats::default()
+        },
+        ..common
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Table;
+    use serde_json::json;
+
+    fn sample(ms: u64, payload: u64, srtt_us: u32, is_regular: bool) -> Sample {
+        let time = Time::from_millis(ms);
+        let (sent, timeouts) = (payload / 1448, Some(2));
+        Sample { time, is_regular, payload, srtt_us, min_rtt_us: 20_000, cwnd: 10, sent, timeouts, ..Sample::default() }
+    }
+
+    #[test]
+    fn goodput_rtt_and_series_are_those_reckoned_by_hand() {
+        let config = json!({"duration": 2_000_000_000_u64,
+            "bottleneck": {"rate": 10_000_000, "aqm": {"name": "codel"}},
+            "flows": [{"cc": {"name": "cubic"}, "base_rtt": 20_000_000, "start": {"min": 0, "max": 0}, "count": 1}]});
+        let config = Arc::new(RunConfig::from_json(&config).expect("a configuration"));
+        let mut recorder = Recorder::new(Arc::clone(&config));
+        let of = |packets| QueueCounters { packets, bytes: packets * 1514, ..QueueCounters::default() };
+        recorder.point(Time::from_secs(1), of(100), 3, 4542);
+        recorder.point(Time::from_secs(2), of(300), 0, 0);
+        let counted = Counted {
+            counters: FlowCounters { arrived: 300, departed: 300, ..FlowCounters::default() },
+            received: ReceiverStats { frame_bytes: 300 * 1514, ..ReceiverStats::default() },
+        };
+        let counters = Counters { queue: of(300), ..Counters::default() };
+        recorder.end(&counters, vec![("new_flows".into(), 7)], vec![counted]);
+        let flow = Flow {
+            start: Some(Time::ZERO),
+            finished: None,
+            samples: vec![
+                sample(200, 10_000, 30_000, true),
+                sample(1000, 100_000, 40_000, true),
+                sample(2000, 400_000, 99_000, false),
+            ],
+        };
+        let found = recorder.finish(&[flow], 600);
+        let row = |name: &str| found.tables.flows.real(name).expect("a column")[0];
+        assert_eq!(found.tables.flows.int("timeouts"), Some(&[2][..]));
+        // 400 kB in 2 s; the mean of 30 and 40 ms: the last sample is none of those every 200 ms
+        assert!((row("goodput_mbit") - 1.6).abs() < 1e-12);
+        assert_eq!((row("rtt_mean_ms"), row("start_s")), (35.0, 0.0));
+        assert_eq!(row("throughput_mbit"), 300.0 * 1514.0 * 8e-6 / 2.0);
+        let series = found.tables.series.real("goodput_mbit").expect("a column");
+        assert!(series.iter().zip([0.8, 2.4]).all(|(real, expected)| (real - expected).abs() < 1e-12), "{series:?}");
+        assert_eq!(found.tables.queue_series.int("backlog_packets"), Some(&[3, 0][..]));
+        assert_eq!(found.summary["utilisation"].as_f64(), Some(300.0 * 1514.0 * 8.0 / 2e7));
+        assert_eq!(found.summary["aqm_counters"]["new_flows"], json!(7));
+        assert!(found.tables.flows.columns.iter().all(|(name, _)| !LEFT_OUT.contains(&name.as_str())));
+        for table in [&found.tables.flows, &found.tables.classes, &Table::row(&found.summary)] {
+            assert!(table.columns.len() > 10);
+            assert!(
+                table.columns.iter().all(|(name, _)| !name.starts_with("delay_") && !name.starts_with("jitter_")),
+                "{table:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_counts_no_timeouts_has_no_column_of_them() {
+        let config = json!({"duration": 1_000_000_000_u64,
+            "bottleneck": {"rate": 10_000_000, "aqm": {"name": "codel"}},
+            "flows": [{"cc": {"name": "cubic"}, "base_rtt": 20_000_000, "start": {"min": 0, "max": 0}, "count": 1}]});
+        let mut recorder = Recorder::new(Arc::new(RunConfig::from_json(&config).expect("a configuration")));
+        recorder.end(&Counters::default(), Vec::new(), vec![Counted::default()]);
+        let samples = vec![Sample { timeouts: None, ..sample(200, 10_000, 30_000, true) }, sample(400, 20_000, 30_000, true)];
+        let found = recorder.finish(&[Flow { start: Some(Time::ZERO), finished: None, samples }], 0);
+        assert_eq!(found.tables.flows.int("timeouts"), None);
+        assert!(found.tables.flows.int("retransmissions").is_some());
+    }
+
+    #[test]
+    fn what_came_before_counting_began_does_not_count() {
+        let flow = Flow {
+            start: Some(Time::ZERO),
+            finished: Some(Time::from_millis(1500)),
+            samples: vec![
+                sample(200, 10_000, 30_000, true),
+                sample(1000, 50_000, 50_000, true),
+                sample(1500, 60_000, 50_000, false),
+            ],
+        };
+        let ahead = Time::from_millis(10);
+        let end = result(&flow, None, Time::from_millis(400), Time::from_secs(2), ahead);
+        assert_eq!((end.samples.count, end.samples.srtt_us, end.payload), (1, 50_000, 60_000));
+        assert_eq!((end.completion, end.end), (Some(Time::from_millis(1500)), Time::from_millis(1510)));
+        let begin = result(&flow, None, Time::ZERO, Time::from_millis(400), ahead);
+        assert_eq!((begin.samples.count, begin.payload, begin.completion), (1, 10_000, None));
+    }
+}

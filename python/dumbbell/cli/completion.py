@@ -1,0 +1,137 @@
+"""`dumbbell completion`: a script by which a shell completes commands, options, names of experiments and columns.
+
+The script holds every word itself: completing starts no Python.
+"""
+
+import shlex
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import typer
+
+from dumbbell.cli import commands, reference
+from dumbbell.errors import UnknownName
+from dumbbell.experiment import shipped
+from dumbbell.experiment.registry import registry
+from dumbbell.plotting.draw import KINDS
+from dumbbell.results import versions
+from dumbbell.results.results import PARTS
+
+_COLUMNS = ("--rows", "--columns", "--value", "--against", "--by", "--facet", "--mean-over", "--where")
+
+
+@dataclass
+class Command:
+    """What may follow the words of a command: commands and options, names, or what an option takes; else files."""
+
+    words: list[str]
+    names: list[str] = field(default_factory=list)
+    values: dict[str, list[str]] = field(default_factory=dict)
+
+
+def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish")]) -> None:
+    """Print a script for bash, zsh or fish that completes commands, options, experiments and columns."""
+    if shell not in _WRITTEN:
+        raise UnknownName("completion", "", shell, tuple(_WRITTEN), what="shell")
+    print(_WRITTEN[shell](known()), end="")
+
+
+def known() -> dict[str, Command]:
+    """Return every command by its words after `dumbbell`; that of none is what follows `dumbbell`."""
+    columns = sorted({name.rpartition(".")[2] for name in reference.names()} - set(shipped.experiments()))
+    controls = [*registry().cc]
+    names = {
+        "run": [*shipped.experiments()],
+        "list": ["aqm", "cc", "stage", "experiments"],
+        "describe": reference.names(),
+        "doctor": [*versions.KINDS],
+        "completion": [*_WRITTEN],
+        "draft": ["sce"],
+        "paper": ["abe", "csaqm", "l4s"],
+        "check": ["bbr"],
+    }
+    takes = {"--engine": [*versions.KINDS, "all"], "--kind": [*KINDS], "--of": [*PARTS, "runs"], "--cc": controls}
+    takes |= dict.fromkeys(_COLUMNS, columns)
+    found: dict[str, Command] = {}
+
+    def walk(command: Any, words: tuple[str, ...]) -> None:
+        inner = getattr(command, "commands", {})
+        options = [name for param in command.params if param.param_type_name == "option" for name in param.opts]
+        values = {name: takes[name] for name in options if name in takes}
+        name = " ".join(words)
+        found[name] = Command([*inner, *options, "--help"], names.get(name, []), values)
+        for one, below in inner.items():
+            walk(below, (*words, one))
+
+    walk(typer.main.get_command(commands.program()), ())
+    return found
+
+
+def _cases(of: dict[str, Command], indent: str) -> str:
+    """Return the branches of a shell's `case` on the command and the word before: they set `found`."""
+    lines = []
+    for name, command in of.items():
+        lines += [f"{shlex.quote(f'{name}:{option}')}) found={shlex.quote(' '.join(values))} ;;"
+                  for option, values in command.values.items()]  # fmt: skip
+        lines.append(f"{shlex.quote(f'{name}:')}*) found={shlex.quote(' '.join(command.words + command.names))} ;;")
+    return "\n".join(indent + line for line in lines)
+
+
+def _groups(of: dict[str, Command]) -> str:
+    """Return the commands that have commands, as a pattern of `case`."""
+    return "|".join(sorted({name.split()[0] for name in of if " " in name}))
+
+
+def _bash(of: dict[str, Command]) -> str:
+    return f"""\
+_dumbbell() {{
+    local command found word=${{COMP_WORDS[COMP_CWORD]}}
+    ((COMP_CWORD > 1)) && command=${{COMP_WORDS[1]}}
+    case $command in {_groups(of)}) ((COMP_CWORD > 2)) && command+=" ${{COMP_WORDS[2]}}" ;; esac
+    case $command:${{COMP_WORDS[COMP_CWORD - 1]}} in
+{_cases(of, "        ")}
+    esac
+    COMPREPLY=($(compgen -W "$found" -- "$word"))
+}}
+complete -o default -o bashdefault -F _dumbbell dumbbell
+"""
+
+
+def _zsh(of: dict[str, Command]) -> str:
+    return f"""\
+#compdef dumbbell
+_dumbbell() {{
+    local command found
+    ((CURRENT > 2)) && command=$words[2]
+    case $command in ({_groups(of)}) ((CURRENT > 3)) && command+=" $words[3]" ;; esac
+    case $command:$words[CURRENT-1] in
+{_cases(of, "        ")}
+    esac
+    compadd -- ${{=found}}
+    ((CURRENT > 2)) && _files
+}}
+if [[ $funcstack[1] == _dumbbell ]]; then _dumbbell "$@"; else compdef _dumbbell dumbbell; fi
+"""
+
+
+def _fish(of: dict[str, Command]) -> str:
+    lines = []
+    for name, command in of.items():
+        first, _, second = name.partition(" ")
+        seen = f"__fish_seen_subcommand_from {first}" if first else "__fish_use_subcommand"
+        if second:
+            seen += f"; and __fish_seen_subcommand_from {second}"
+        head = f"complete -c dumbbell -n {shlex.quote(seen)}"
+        words = [word for word in (*command.words, *command.names) if not word.startswith("-")]
+        if words:
+            lines.append(f"{head} {'' if first else '-f '}-a {shlex.quote(' '.join(words))}")
+        for option in (word for word in command.words if word.startswith("-")):
+            kind = "-l" if option.startswith("--") else "-s"
+            values = command.values.get(option)
+            lines.append(
+                f"{head} {kind} {option.lstrip('-')}" + (f" -xa {shlex.quote(' '.join(values))}" if values else "")
+            )
+    return "\n".join(lines) + "\n"
+
+
+_WRITTEN = {"bash": _bash, "zsh": _zsh, "fish": _fish}

@@ -1,0 +1,88 @@
+"""What an engine is: it checks cells, says what they take and carries them out on workers."""
+
+import dataclasses
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol, Self
+
+from dumbbell import _native
+from dumbbell.experiment.file import Cell, Experiment
+from dumbbell.results.store import Measured
+
+
+class Workers(Protocol):
+    """Where runs are carried out: a context manager."""
+
+    @property
+    def slots(self) -> int:
+        """How many runs can be carried out at once."""
+
+    def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
+        """Start a run. Raises InputError if the workers are unusable: no further run can start."""
+
+    def stop(self) -> None:
+        """End what has been begun, at once."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class Local(ABC):
+    """A thread of this machine for each run at a time; `run` says what the thread does."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self.stopped = threading.Event()
+        self._pool = ThreadPoolExecutor(slots, thread_name_prefix="run")
+
+    @abstractmethod
+    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+        """Carry out a run; raises `_native.Interrupted` soon after `stopped` is set."""
+
+    def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
+        """Begin a run, or put it behind those that wait."""
+        return self._pool.submit(self.run, cell, progress)
+
+    def stop(self) -> None:
+        """End what runs and what waits."""
+        self.stopped.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._pool.shutdown()
+
+
+class Engine(Protocol):
+    """Carries out the runs of experiments: the simulator, Linux in virtual time, or the real clock."""
+
+    @property
+    def version(self) -> str:
+        """Part of every run's key."""
+
+    @property
+    def plan_of(self) -> Callable[[Cell], str] | None:
+        """What it does with a cell, where that does not follow from the configuration: part of the run's key."""
+
+    def prepare(self, experiments: list[Experiment]) -> list[str]:
+        """Check every cell, and return what the engine does only nearly as the simulator; raises InputError."""
+
+    def seconds(self, cells: Sequence[Cell], jobs: int) -> list[float]:
+        """Return about how many seconds of a core each run takes, where `jobs` of them go on at once."""
+
+    def at_once(self, jobs: int) -> int:
+        """Return how many runs go on at once where `jobs` are allowed."""
+
+    def workers(self, jobs: int) -> Workers:
+        """Return where runs are carried out, up to `jobs` at a time; raises InputError."""
+
+
+def of_engine(experiments: list[Experiment], engine: Engine) -> list[Experiment]:
+    """Return experiments whose cells have the keys of runs on an engine."""
+    return [dataclasses.replace(one, engine=engine.version, plan_of=engine.plan_of) for one in experiments]

@@ -1,0 +1,165 @@
+"""The simulator: runs on all cores of this machine."""
+
+import bisect
+import contextlib
+import itertools
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Self
+
+from dumbbell import _native
+from dumbbell.engines.base import Local, Workers
+from dumbbell.errors import UnknownName
+from dumbbell.experiment.file import Cell, Experiment
+from dumbbell.experiment.schema import SENDERS
+from dumbbell.results.store import Measured
+
+PACKETS_PER_SECOND = 8.0e6  # of one core, where no run can be tried out: in the middle of the cases of make bench
+_TRIALS = 24  # runs that an estimate tries out
+_TRIAL_S, _TRIAL_MOST_S = 0.2, 1.0  # of a core, for each of them: once its flows have started, and in all
+SWITCH_S = 0.0005  # after which a thread gives up Python's lock to one whose run has ended
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Threads(Local):
+    """The cores of this machine: a thread each, which do not hold Python's lock while they simulate."""
+
+    def __init__(self, jobs: int) -> None:
+        super().__init__(jobs)
+        self._cancel = _native.Cancel()
+        self._switch = sys.getswitchinterval()
+
+    def __enter__(self) -> Self:
+        sys.setswitchinterval(SWITCH_S)
+        return super().__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        sys.setswitchinterval(self._switch)
+
+    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+        """Simulate."""
+        started = time.perf_counter()
+        result = _native.run(cell.config, self._cancel, progress)
+        return Measured(time.perf_counter() - started, result)
+
+    def stop(self) -> None:
+        """End what runs and what waits."""
+        self._cancel.cancel()
+        super().stop()
+
+
+class _Trial(threading.Thread):
+    """A run that is begun to see what it costs, and given up as soon as that is known."""
+
+    def __init__(self, cell: Cell) -> None:
+        super().__init__(name="trial", daemon=True)
+        self._cell, self._cancel, self._progress = cell, _native.Cancel(), _native.Progress()
+        self._clock: int | None = None  # of the time that the thread computes; not everywhere
+        self._spent, self._whole, self._failed = 0.0, False, False
+
+    def run(self) -> None:
+        """Carry out the run, or as much of it as there is time for."""
+        if hasattr(time, "pthread_getcpuclockid"):
+            self._clock = time.pthread_getcpuclockid(threading.get_ident())
+        try:
+            _native.run(self._cell.config, self._cancel, self._progress)
+            self._whole = True
+        except _native.Interrupted:
+            pass
+        except (RuntimeError, ValueError):
+            self._failed = True
+        self._spent = time.thread_time()
+
+    def seconds_per_packet(self) -> float | None:
+        """Return the seconds of a core for each of `Cell.packets`; None if the run fails.
+
+        What it does until its flows have started is not counted, unless it is over by then.
+        """
+        begun = time.perf_counter()
+
+        def clock() -> float:
+            with contextlib.suppress(OSError):  # it has ended
+                return time.perf_counter() - begun if self._clock is None else time.clock_gettime(self._clock)
+            return math.inf
+
+        self.start()
+        started = max((one["start"]["max"] for name in SENDERS for one in self._cell.groups[name]), default=0)
+        first, before = 0.0, 0
+        while self.is_alive() and (spent := clock()) < _TRIAL_MOST_S and (not before or spent < first + _TRIAL_S):
+            if not before and self._progress.simulated > started:
+                first, before = spent, self._progress.simulated
+            self.join(0.005)
+        self._cancel.cancel()
+        self.join()
+        if self._whole:
+            return self._spent / self._cell.packets
+        share = (self._progress.simulated - before) / self._cell.duration
+        return None if self._failed or share <= 0 else (self._spent - first) / (share * self._cell.packets)
+
+
+def speed(cells: list[Cell], jobs: int) -> float:
+    """Return packets a second on one core, counted as `Cell.packets`: some of the runs are tried out for a moment.
+
+    They lie at equal distances of work in the order of the cells, and as many are tried at once as the sweep will run.
+    """
+    if not cells:
+        return PACKETS_PER_SECOND
+    done = list(itertools.accumulate(cell.packets for cell in cells))
+    tried = [cells[bisect.bisect(done, done[-1] * (i + 0.5) / _TRIALS)] for i in range(_TRIALS)]
+    with ThreadPoolExecutor(min(jobs, cores())) as pool:
+        costs = [cost for cost in pool.map(lambda cell: _Trial(cell).seconds_per_packet(), tried) if cost]
+    return len(costs) / sum(costs) if costs else PACKETS_PER_SECOND
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """The simulator of this build."""
+
+    @property
+    def version(self) -> str:
+        """Part of every run's key: a hash of the sources."""
+        return _native.engine_version()
+
+    @property
+    def plan_of(self) -> None:
+        """Nothing: all that a run does follows from its configuration."""
+        return
+
+    @staticmethod
+    def prepare(_experiments: list[Experiment]) -> list[str]:
+        """Nothing to check: an experiment that could be read can be simulated."""
+        return []
+
+    @staticmethod
+    def seconds(cells: Sequence[Cell], jobs: int) -> list[float]:
+        """Return about how many seconds of a core each run takes; some of them are tried out for a moment."""
+        per_second = speed(list(cells), jobs)
+        return [cell.packets / per_second for cell in cells]
+
+    @staticmethod
+    def at_once(jobs: int) -> int:
+        """Return how many runs go on at once where `jobs` are allowed."""
+        return jobs
+
+    @staticmethod
+    def workers(jobs: int) -> Workers:
+        """Return the cores of this machine."""
+        return Threads(jobs)
+
+
+def engine(which: str | None = None) -> Simulator:
+    """Return the engine; raises InputError if `which` names another."""
+    if which is not None:
+        raise UnknownName("--engine", "", f"sim:{which}", ("sim",), what="engine")
+    return Simulator()

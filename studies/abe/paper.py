@@ -1,0 +1,474 @@
+"""Figures and tables of Alternative Backoff with ECN (RFC 8511), as in its authors' slides, from its experiments."""
+
+import json
+import math
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dumbbell import figures, results
+from dumbbell.errors import Nothing
+from dumbbell.figures import Picture, Series
+from dumbbell.published.compare import alike, only_flows
+from dumbbell.results.aggregate import half_width, times
+from dumbbell.results.tables import aligned
+
+TARGET_MS = 5.0  # of CoDel; a queue below it is drained
+STANDARD = {"reno": 0.5, "cubic": 0.7}
+DEFAULTS = {"reno": 0.8, "cubic": 0.85}  # RFC 8511 section 3.1
+SLIDES = (1.25, 2.0)  # mean throughput ratio of CUBIC with 0.7 to 0.85 to standard TCP, as the slides have it
+_EMPTY_MS = 0.05  # a packet that waits less met an empty queue
+WITHIN_S = 60.0  # longest time for convergence: what convergence.toml leaves after the latest entry
+_NAMES = {"cc": {"reno": "NewReno", "cubic": "CUBIC"}, "aqm": {"codel": "CoDel", "pie": "PIE"}}
+_WITHOUT_ABE = "Standard TCP, without ABE: beta " + ", ".join(
+    f"{beta:g} ({_NAMES['cc'][cc]})" for cc, beta in STANDARD.items()
+)
+_PLACE = ("aqm", "rate", "rtt")
+_MEASURES = {
+    "goodput_total_mbit": "goodput_total_mbit",
+    "sojourn_p50_ms": "sojourn_p50_ms",
+    "sojourn_p99_ms": "sojourn_p99_ms",
+    "rate_ratio": "rate_ratio",
+}
+
+
+def _describe(row: dict[str, Any]) -> dict[str, Any]:
+    config = json.loads(row["config"])
+    flow, last = config["flows"][0], config["flows"][-1]
+    cc = flow["cc"]
+    return {
+        "key": row["key"],
+        "seed": row["seed"],
+        "hash": row["hash"],
+        "experiment": row["experiment"],
+        "cc": cc["name"],
+        "beta": cc["beta_ecn"] if cc["abe"] else STANDARD[cc["name"]],
+        "abe": cc["abe"],
+        "ecn": flow["ecn"] is not False,
+        "rival_ecn": last["ecn"] is not False,
+        "aqm": config["bottleneck"]["aqm"]["name"],
+        "rate": config["bottleneck"]["rate"] / 1e6,
+        "rtt": flow["base_rtt"] / 1e6,
+        "size": (flow["size"] or 0) / 1e3,
+        "reduction": config["hosts"]["ecn_reduction"],
+        **{name: row.get(column) for name, column in _MEASURES.items()},
+        "convergence": _within(row.get("convergence_cumulative_s")),
+    }
+
+
+def _within(seconds: float | None) -> float | None:
+    """Return a time for convergence, or None if it is longer than every run can show."""
+    return seconds if seconds is not None and seconds <= WITHIN_S else None
+
+
+def _means(runs: pl.DataFrame, by: list[str], *measures: str) -> pl.DataFrame:
+    """Return means over seeds with `low` and `high`, the 95 % interval of the first measure, and `n` different runs."""
+    value = pl.col(measures[0])
+    mean = runs.group_by(by).agg(
+        pl.col(measures).mean(),
+        deviation=value.std(),
+        n=pl.when(pl.col("hash").n_unique() > 1).then(value.count()).otherwise(1),
+    )
+    half = half_width(pl.col("deviation"), pl.col("n"))
+    return mean.with_columns(low=value - half, high=value + half)
+
+
+def _has_abe(config: dict[str, Any]) -> bool:
+    return only_flows(config) and "abe" in config["flows"][0]["cc"]
+
+
+EXPERIMENTS = ("gain", "convergence", "coexistence", "slow-start", "short")
+
+
+class Results:
+    """Runs of its experiments with what tells them apart.
+
+    Raises InputError if there are none, or if runs differ in something that no figure shows; `notes` say what lacks.
+    """
+
+    def __init__(self, source: str | Path | results.Results) -> None:
+        found = results.Results.opened(source)
+        rows = [row for row in found.runs.iter_rows(named=True) if _has_abe(json.loads(row["config"]))]
+        if not rows:
+            raise Nothing(str(found.path), "", "no run with ABE", "results of abe/*, of dumbbell list")
+        self.notes = found.notes
+        self.runs = pl.DataFrame([_describe(row) for row in rows], infer_schema_length=None)
+        if self.missing:
+            left = f"no runs of {', '.join(self.missing)}, nor figures of them: experiments/*.toml make them"
+            self.notes = [*self.notes, left]
+        places = self.runs.select(pl.exclude("key", "seed", "hash", "convergence", *_MEASURES)).columns
+        configs = {row["key"]: row for row in rows}
+        for (experiment, *_), keys in self.runs.group_by("experiment", *(p for p in places if p != "experiment")):
+            if experiment in EXPERIMENTS:
+                alike([configs[key] for key in keys["key"]], f"one place of {experiment}.toml")
+        self._tables = {name: found.frame(name) for name in ("flows", "sojourn")}
+        overshoots = self.of("slow-start")["key"]  # no figure shows series of the others
+        if not overshoots.is_empty():
+            overshooting = found.only(overshoots)
+            self._tables |= {name: overshooting.frame(name) for name in ("series", "queue_series")}
+
+    @property
+    def missing(self) -> list[str]:
+        """Files of its experiments that have no runs here."""
+        return [name for name in EXPERIMENTS if self.of(name).is_empty()]
+
+    def of(self, experiment: str) -> pl.DataFrame:
+        """Return the runs of one file of its experiments."""
+        return self.runs.filter(pl.col("experiment") == experiment)
+
+    def table(self, name: str, keys: pl.Series) -> pl.DataFrame:
+        """Return the rows of a table that belong to runs."""
+        return self._tables[name].filter(pl.col("key").is_in(keys.implode()))
+
+    def sojourns(self) -> pl.DataFrame:
+        """Return the histograms of the time in queue that are drawn."""
+        runs = shown_sojourns(self)
+        return self.table("sojourn", runs["key"]).join(runs, on="key")
+
+    def gains(self) -> pl.DataFrame:
+        """Return goodput and sojourn of one flow and of those without ABE seed by seed: means, interval of `gain`.
+
+        `p50` is a difference in ms, since a link that is not full has a median near zero; `p99` is a ratio.
+        """
+        measures = ("goodput_total_mbit", "sojourn_p50_ms", "sojourn_p99_ms")
+        runs = self.of("gain")
+        standard = runs.filter(~pl.col("abe") & pl.col("ecn"))
+        beside = standard.select("cc", "seed", *_PLACE, *(pl.col(m).alias(f"standard_{m}") for m in measures))
+        gains = runs.join(beside, on=["cc", "seed", *_PLACE]).with_columns(
+            gain=100 * (pl.col(measures[0]) / pl.col(f"standard_{measures[0]}") - 1),
+            p50=pl.col(measures[1]) - pl.col(f"standard_{measures[1]}"),
+            p99=pl.col(measures[2]) / pl.col(f"standard_{measures[2]}"),
+        )
+        return _means(gains, ["cc", "abe", "beta", "ecn", *_PLACE], "gain", "p50", "p99", *measures)
+
+    def overshoots(self) -> pl.DataFrame:
+        """Return, for each run of slow-start.toml, how often the window was reduced until the queue was drained."""
+        runs = self.of("slow-start")
+        counts = []
+        for key in runs["key"]:
+            own = pl.Series([key])
+            flow, queue = self.table("series", own).sort("time_s"), self.table("queue_series", own).sort("time_s")
+            windows, delays = flow["cwnd"].to_list(), queue["sojourn_mean_ms"].to_list()
+            peak = windows.index(max(windows))
+            drained = next((i for i in range(peak, len(delays)) if delays[i] < TARGET_MS), len(delays) - 1)
+            thresholds = flow["ssthresh"].to_list()[peak - 1 : drained + 1]
+            reductions = sum(later < earlier for earlier, later in pairwise(thresholds))
+            counts.append({"key": key, "reductions": reductions, "peak": windows[peak], "left": windows[drained]})
+        counted = {"key": pl.String, "reductions": pl.Int64, "peak": pl.Int64, "left": pl.Int64}
+        return runs.join(pl.DataFrame(counts, schema=counted), on="key")
+
+
+def _in_order(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with the names that figures show: congestion controls in the slides' order, units in the keys."""
+    return _called(runs, "cc", "aqm").rename({"beta": "beta_ecn", "rtt": "rtt_ms", "rate": "rate_mbit"}, strict=False)
+
+
+def _called(runs: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """Return rows with the usual names of congestion controls and queue disciplines, in the slides' order."""
+    names = pl.Enum([name for key in keys for name in _NAMES[key].values()])
+    return runs.with_columns(
+        pl.col(key).cast(pl.String).replace_strict(_NAMES[key], return_dtype=names) for key in keys
+    )
+
+
+def _named_rtts(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with base RTTs as names, around which lines.py spreads intervals."""
+    return frame.with_columns(rtt_ms=pl.format("{} ms", pl.col("rtt_ms").cast(pl.Int64)))
+
+
+def _gain(results: Results) -> Picture:
+    gains = _in_order(results.gains().filter(pl.col("abe")))
+    shown = gains.filter((pl.col("rate_mbit") == 10) | (pl.col("cc") == "CUBIC"))  # as in the slides
+    picture = figures.lines(
+        _named_rtts(shown),
+        "rtt_ms",
+        "gain",
+        low="low",
+        high="high",
+        by="beta_ecn",
+        facet=["cc", "rate_mbit"],
+        columns="aqm",
+        x_label="base RTT",
+        y_label="gain in goodput, %",
+        title="Gain in goodput over the same control without ABE\n"
+        f"one flow; means of {times(shown['n'])} starts, 95 % intervals",
+    )
+    picture.level(0)
+    return picture
+
+
+def shown_sojourns(results: Results) -> pl.DataFrame:
+    """Return the runs whose time in queue is drawn: 80 ms and 10 Mbit/s, standard, RFC 8511's factor and 0.95."""
+    runs = results.of("gain").filter(pl.col("rate") == 10, pl.col("rtt") == 80, pl.col("ecn"))
+    chosen = [(pl.col("cc") == cc) & pl.col("beta").is_in([STANDARD[cc], DEFAULTS[cc], 0.95]) for cc in STANDARD]
+    return runs.filter(pl.any_horizontal(chosen))
+
+
+def _sojourn(results: Results) -> Picture:
+    return figures.cdf(
+        _in_order(results.sojourns().with_columns(pl.col("from_ms").clip(_EMPTY_MS))),
+        "from_ms",
+        weight="packets",
+        by="beta_ecn",
+        facet="cc",
+        columns="aqm",
+        log_x=True,
+        x_label="time in queue, ms",
+        y_label="share of packets",
+        title=f"Time in queue with and without ABE\n10 Mbit/s, 80 ms, six starts; {_WITHOUT_ABE}",
+    )
+
+
+def convergences(results: Results) -> pl.DataFrame:
+    """Return mean times to Jain 0.95 of the runs that reach it, `reached` of `runs`; null if none of them does."""
+    runs, place = results.of("convergence"), ["cc", "aqm", "beta", "rtt"]
+    counts = runs.group_by(place).agg(reached=pl.col("convergence").count(), runs=pl.len())
+    return _means(runs, place, "convergence").join(counts, on=place)
+
+
+def _convergence(results: Results) -> Picture:
+    runs = results.of("convergence")
+    place = ["cc", "aqm", "beta", "rtt"]
+    counts = runs.group_by(place).agg(runs=pl.len())
+    reached = runs.filter(pl.col("convergence").is_not_null()).join(counts, on=place).sort("convergence")
+    ranks = reached.with_columns(share=(pl.int_range(pl.len()) + 1).over(place) / pl.col("runs"))
+    begins = counts.with_columns(convergence=pl.lit(0.0), share=pl.lit(0.0))
+    curves = pl.concat([begins, ranks.select(begins.columns)]).unique([*place, "convergence"], keep="last")
+    picture = figures.lines(
+        _in_order(curves.filter(pl.col("rtt") >= 80)),
+        "convergence",
+        "share",
+        by="beta_ecn",
+        facet=["cc", "aqm"],
+        columns="rtt_ms",
+        log_x=False,
+        x_label="time to Jain's index 0.95, s",
+        y_label="share of runs",
+        title=f"Convergence of a new flow\n{times(counts['runs'])} runs; within {WITHIN_S:g} s; {_WITHOUT_ABE}",
+    )
+    picture.level(1)
+    return picture
+
+
+def _ratio(results: Results) -> Picture:
+    place = ["aqm", "rival_ecn", "beta"]
+    runs = results.of("coexistence").filter(pl.col("cc") == "cubic")
+    runs = runs.select(*place, "rtt", "seed", "hash", "rate_ratio")
+    names = [f"{rtt:g} ms" for rtt in sorted(runs["rtt"].unique())]
+    over_rtts = runs.group_by(*place, "seed").agg(pl.col("rate_ratio").mean(), pl.col("hash").str.join(""))
+    each = pl.concat(
+        [
+            runs.with_columns(rtt=pl.format("{} ms", pl.col("rtt").cast(pl.Int64))),
+            over_rtts.with_columns(rtt=pl.lit("mean")).select(runs.columns),
+        ]
+    )
+    mean = _means(each, [*place, "rtt"], "rate_ratio").with_columns(
+        pl.col("rtt").cast(pl.Enum([*names, "mean"])),
+        standard=pl.when("rival_ecn")
+        .then(pl.lit("standard TCP with ECN"))
+        .otherwise(pl.lit("standard TCP without ECN")),
+    )
+    picture = figures.lines(
+        _called(mean, "aqm"),
+        "beta",
+        "rate_ratio",
+        low="low",
+        high="high",
+        by="rtt",
+        facet="standard",
+        columns="aqm",
+        x_label="beta with ABE",
+        y_label="throughput ratio",
+        title="Throughput of 10 CUBIC flows with ABE over that of 10 without\n"
+        f"10 Mbit/s; means of {times(mean['n'])} runs, 95 % intervals",
+    )
+    for line in (line for axes in picture.panels.values() for line in axes.lines if line.get_label() == "mean"):
+        line.set_linewidth(3)
+    picture.band(*SLIDES, "slides: the mean", x=(0.7, 0.85))
+    return picture.arrange()
+
+
+def slow_starts(results: Results) -> list[tuple[str, pl.DataFrame]]:
+    """Return a standard flow, an unlucky and a lucky one with ABE: what they are called, and their runs."""
+    overshoots, found = results.overshoots(), []
+    for beta, best in ((0.5, False), (0.8, False), (0.8, True)):
+        here = overshoots.filter(pl.col("beta") == beta, pl.col("reduction") == "immediate")
+        luck = "standard" if beta == 0.5 else "lucky" if best else "unlucky"
+        found.append((luck, here.sort("goodput_total_mbit", descending=best).head(1)))
+    return found
+
+
+def _slow_start(results: Results) -> Picture:
+    windows, queues, titles = [], [], []
+    for luck, one in slow_starts(results):
+        chosen = one.row(0, named=True)
+        beta, own = chosen["beta"], pl.Series([chosen["key"]])
+        titles.append(f"{luck}, beta {beta:g}, {chosen['rtt']:g} ms: {chosen['goodput_total_mbit']:.2f} Mbit/s")
+        run = pl.lit(titles[-1])
+        flow = results.table("series", own).select("time_s", pl.col("cwnd").cast(pl.Float64))
+        capacity = pl.lit(chosen["rate"] * 1e3 * chosen["rtt"] / 8 / 1514)
+        windows.append(flow.with_columns(what=pl.lit("cwnd"), run=run))
+        windows.append(flow.with_columns(cwnd=capacity, what=pl.lit("BDP"), run=run))
+        queues.append(results.table("queue_series", own).select("time_s", "sojourn_mean_ms", run=run))
+    runs = pl.col("run").cast(pl.Enum(titles))
+    what = pl.col("what").cast(pl.Enum(["cwnd", "BDP"]))
+    return figures.stacked_series(
+        [
+            Series(pl.concat(windows).with_columns(runs, what), "cwnd", "what", "cwnd, segments"),
+            Series(
+                pl.concat(queues).with_columns(runs),
+                "sojourn_mean_ms",
+                None,
+                "time in queue, ms",
+                levels=[(TARGET_MS, "target")],
+            ),
+        ],
+        columns="run",
+        title="Window and queue after slow start\nNewReno, CoDel, reduced at once",
+    )
+
+
+def _reductions(results: Results) -> Picture:
+    counted = (
+        results.overshoots()
+        .group_by("reduction", "beta")
+        .agg(pl.col("reductions").mean(), low=pl.col("reductions").min(), high=pl.col("reductions").max())
+    )
+    picture = figures.lines(
+        counted,
+        "beta",
+        "reductions",
+        low="low",
+        high="high",
+        by="reduction",
+        x_label="beta with ABE",
+        y_label="reductions",
+        title="Reductions after slow start until the queue is drained\nNewReno, CoDel; mean and min-max over base RTTs",
+    )
+    betas = [0.5 + 0.005 * n for n in range(91)]
+    picture.curve(betas, [math.log(0.5) / math.log(beta) for beta in betas], "log(0.5) / log(beta)")
+    return picture.arrange()
+
+
+def completions(results: Results) -> pl.DataFrame:
+    """Return completion times of short flows over those without ABE: mean, smallest and largest over base RTTs."""
+    runs = results.of("short")
+    flows = results.table("flows", runs["key"]).select("key", "completion_s")
+    done = runs.join(flows, on="key").filter(pl.col("completion_s").is_not_nan())
+    place = ["cc", "aqm", "size", "rtt"]
+    standard = done.filter(~pl.col("abe")).select(*place, standard="completion_s")
+    ratio = done.join(standard, on=place).with_columns(ratio=pl.col("completion_s") / pl.col("standard"))
+    return ratio.group_by("cc", "aqm", "beta", "size").agg(
+        pl.col("ratio").mean(),
+        low=pl.col("ratio").min(),
+        high=pl.col("ratio").max(),
+        mean_s=pl.col("completion_s").mean(),
+    )
+
+
+def _completion(results: Results) -> Picture:
+    ratios = _in_order(completions(results).filter(pl.col("beta") != pl.col("cc").replace_strict(STANDARD)))
+    picture = figures.lines(
+        ratios.with_columns(pl.col("size").map_elements(lambda size: f"{size / 1e3:g} MB", pl.String)),
+        "size",
+        "ratio",
+        low="low",
+        high="high",
+        by="beta_ecn",
+        facet="cc",
+        columns="aqm",
+        log_y=True,
+        x_label="size",
+        y_label="completion time / standard",
+        title="Completion time of short flows over that without ABE\nmean and min-max over base RTTs",
+    )
+    picture.level(1)
+    return picture
+
+
+FIGURES = {
+    "gain": _gain,
+    "sojourn": _sojourn,
+    "convergence": _convergence,
+    "ratio": _ratio,
+    "slow-start": _slow_start,
+    "reductions": _reductions,
+    "completion": _completion,
+}
+# the file of its experiments that each needs
+_NEEDS = {
+    "gain": "gain",
+    "sojourn": "gain",
+    "convergence": "convergence",
+    "ratio": "coexistence",
+    "slow-start": "slow-start",
+    "reductions": "slow-start",
+    "completion": "short",
+}
+
+
+def draw(
+    results: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".png",)
+) -> list[Path]:
+    """Draw every figure that there are runs for, or one, as `abe-….png` in `folder`; raises InputError."""
+    there = {name: figure for name, figure in FIGURES.items() if _NEEDS[name] not in results.missing}
+    made = {f"abe-{name}": partial(figure, results) for name, figure in there.items()}
+    return figures.save_all(made, folder, only, formats)
+
+
+def _by(frame: pl.DataFrame, rows: list[str], column: str, value: str, form: str) -> str:
+    """Return a Markdown table of means over the runs that have a value: `rows` by the values of `column`."""
+    heads = sorted(frame[column].unique())
+    known = pl.col(value).count()
+    grouped = frame.group_by(*rows, column).agg(pl.col(value).mean(), known.alias("known"), pl.len().alias("of"))
+    cells = {tuple(r[:-3]): r[-3:] for r in grouped.rows()}
+    lines = sorted({key[:-1] for key in cells}, key=lambda key: tuple(str(part) for part in key))
+
+    def text(mean: float | None, known: int, of: int) -> str:
+        part = f" ({known} of {of})" if known < of else ""
+        return (format(mean, form) if mean is not None else "-") + part
+
+    body = [
+        [*(f"{part:g}" if isinstance(part, float) else str(part) for part in line)]
+        + [text(*cells.get((*line, head), (None, 0, 0))) for head in heads]
+        for line in lines
+    ]
+    return aligned([*rows, *(f"{head:g}" for head in heads)], body, words=tuple(range(len(rows))))
+
+
+def tables(results: Results) -> str:
+    """Return the figures' numbers as Markdown tables, base RTT across; those that there are runs for."""
+    place, by_rtt = ["cc", "aqm", "rate", "beta"], "rtt"
+    parts = []
+    if "gain" not in results.missing:
+        gains = results.gains()
+        own = gains.filter(pl.col("abe"))
+        parts += [
+            (f"Gain in goodput, %: means of {times(own['n'])} runs", _by(own, place, by_rtt, "gain", "+.1f")),
+            ("Time in queue, P50 - standard, ms", _by(own, place, by_rtt, "p50", "+.1f")),
+            ("Time in queue, P99 / standard", _by(own, place, by_rtt, "p99", ".2f")),
+        ]
+    if "convergence" not in results.missing:
+        title = f"Time to Jain 0.95, s: mean of the runs that reach it within {WITHIN_S:g} s; how many, if not all"
+        rows = results.of("convergence")
+        parts.append((title, _by(rows, ["cc", "aqm", "beta"], by_rtt, "convergence", ".1f")))
+    if "coexistence" not in results.missing:
+        coexistence = results.of("coexistence").with_columns(
+            standard=pl.when("rival_ecn").then(pl.lit("ECN")).otherwise(pl.lit("no ECN"))
+        )
+        parts.append(
+            ("Throughput ratio", _by(coexistence, ["cc", "aqm", "standard", "beta"], by_rtt, "rate_ratio", ".2f"))
+        )
+    if "slow-start" not in results.missing:
+        overshoots = results.overshoots().with_columns(pl.col("reductions").cast(pl.Float64))
+        parts.append(("Reductions until drained", _by(overshoots, ["reduction", "beta"], by_rtt, "reductions", ".0f")))
+    if "short" not in results.missing:
+        flat = completions(results)
+        parts.append(
+            ("Completion time / standard, by size in kB", _by(flat, ["cc", "aqm", "beta"], "size", "ratio", ".3f"))
+        )
+    return "\n\n".join([*(f"### {title}\n\n{table}" for title, table in parts), *results.notes])
