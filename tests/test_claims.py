@@ -393,9 +393,9 @@ def test_frames_have_the_columns_and_one_run_of_a_cell_and_seed() -> None:
 
 def test_frames_come_from_a_program_beside_the_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("os.path", "elsewhere/frames.py"):
-        with pytest.raises(InputError, match=f'test.toml: frames is "{name}"; it must be a program beside the claims'):
+        with pytest.raises(InputError, match=f'test.toml: frames is "{name}"; it must be a program next to the claims'):
             claiming.tables_of(read({}, frames=name), None)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"nowhere.py: there is no such file; it must be a program beside the claims"):
+    with pytest.raises(InputError, match=r"nowhere.py: there is no such file; it must be a program next to the claims"):
         claiming.tables_of(read({}, frames="nowhere.py"), None)  # type: ignore[arg-type]
     monkeypatch.chdir(tmp_path)
     Path("frames.py").write_text("def classes(results): ...\n")

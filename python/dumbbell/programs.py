@@ -1,4 +1,4 @@
-"""Programs beside data, such as `study.py` of a study: loaded from a path, with the other modules of their folder."""
+"""Programs next to data, such as `study.py` of a study: loaded from a path, with the other modules of their folder."""
 
 import importlib
 import importlib.util
@@ -17,7 +17,7 @@ def _package(folder: Path) -> str:
 def load(path: Path) -> ModuleType:
     """Run a program and return it as a module; it may import modules of its folder as `from .other import name`.
 
-    Raises Unreadable if it is no Python file that is there.
+    Raises Unreadable if it is not a Python file.
     """
     if path.suffix != ".py" or not path.is_file():
         raise Unreadable(str(path), "", "there is no such file", "a program, NAME.py")

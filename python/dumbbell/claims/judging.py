@@ -81,11 +81,11 @@ class Index:
 
 
 def tables_of(claims: Claims, results: Results, *, run_program: bool = False) -> dict[str, pl.DataFrame]:
-    """Return the frames that the claims speak of: functions of the program beside them.
+    """Return the frames that the claims speak of: functions of the program next to them.
 
     It is run if it comes with dumbbell, or if `run_program` says so. Raises InputError.
     """
-    allowed = "a program beside the claims, NAME.py, with " + ", ".join(f"{name}()" for name in claims.tables)
+    allowed = "a program next to the claims, NAME.py, with " + ", ".join(f"{name}()" for name in claims.tables)
     program = Path(claims.file).parent / claims.frames
     if program.suffix != ".py" or program.parent != Path(claims.file).parent:
         raise WrongValue(claims.file, "frames", shown(claims.frames), allowed)

@@ -287,7 +287,7 @@ def paper(
     results: File,
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="DIR", help="Folder for the figures.")] = None,
     reference: Annotated[
-        str | None, typer.Option(metavar="CSV", help="Published statistics to show beside dualpi2-versions.")
+        str | None, typer.Option(metavar="CSV", help="Published statistics to show with dualpi2-versions.")
     ] = None,
     only: Annotated[str | None, typer.Option(metavar="FIGURE", help="Draw one figure, into -o DIR or here.")] = None,
     formats: Annotated[

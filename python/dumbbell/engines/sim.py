@@ -110,7 +110,7 @@ class _Trial(threading.Thread):
 
 
 def speed(cells: list[Cell], jobs: int) -> float:
-    """Return packets a second on one core, counted as `Cell.packets`: some of the runs are tried out for a moment.
+    """Return packets per second on one core, counted as `Cell.packets`: some of the runs are tried out for a moment.
 
     They lie at equal distances of work in the order of the cells, and as many are tried at once as the sweep will run.
     """
