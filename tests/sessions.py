@@ -28,7 +28,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = {"timed"} if is_parallel else set()
     if not config.getoption("--long"):
         left_out.add("long")
-    chosen, others = [], []
+    chosen: list[pytest.Item] = []
+    others: list[pytest.Item] = []
     for item in items:
         belongs = not any(item.get_closest_marker(name) for name in left_out)
         (chosen if belongs else others).append(item)
