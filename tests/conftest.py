@@ -12,7 +12,7 @@ from dumbbell import experiment
 from dumbbell.experiment import shipped
 from schema_corpus import held_against_parse
 
-pytest_plugins = ["sessions"]
+pytest_plugins = ["sessions", "pytester"]
 
 # `make test` draws the same examples each time: it says the same of the same code. `make search` draws new ones.
 SEARCH = int(os.environ.get("DUMBBELL_SEARCH", "0"))

@@ -123,8 +123,9 @@ def _fish(of: dict[str, Command]) -> str:
             seen += f"; and __fish_seen_subcommand_from {second}"
         head = f"complete -c dumbbell -n {shlex.quote(seen)}"
         words = [word for word in (*command.words, *command.names) if not word.startswith("-")]
+        groups = any(not word.startswith("-") for word in command.words)  # what follows is a command, no file
         if words:
-            lines.append(f"{head} {'' if first else '-f '}-a {shlex.quote(' '.join(words))}")
+            lines.append(f"{head} {'-f ' if groups else ''}-a {shlex.quote(' '.join(words))}")
         for option in (word for word in command.words if word.startswith("-")):
             kind = "-l" if option.startswith("--") else "-s"
             values = command.values.get(option)
