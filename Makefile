@@ -173,8 +173,8 @@ lint: $(STAMPS)/dev features
 	@if command -v c++ >/dev/null; then echo "cargo check of the fuzz targets"; \
 		cargo check --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz-check; \
 	else echo "no C++ compiler, which libFuzzer needs: the fuzz targets are not checked"; fi
-	$(BIN)/ruff check --quiet python tests studies website
-	$(BIN)/ruff format --check --quiet python tests studies website
+	$(BIN)/ruff check --quiet python tests studies website conftest.py
+	$(BIN)/ruff format --check --quiet python tests studies website conftest.py
 	$(BIN)/mypy
 
 .PHONY: features stubs package

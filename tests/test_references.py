@@ -9,7 +9,6 @@ import dumbbell
 from dumbbell.experiment import shipped
 from dumbbell.published.compare import Pair, compare, read_reference
 
-ROOT = Path(__file__).parent.parent
 LINUX = shipped.references()["linux-6.12"]
 SCE = shipped.references()["sce"]
 ONE_FLOW = "sce/one-flow-reno-cubic"
@@ -82,9 +81,7 @@ def test_simulator_and_linux_agree_on_the_cells_of_the_sce_draft(one_flow: Path)
 
 
 def test_two_flows_share_queues_of_ten_megabits_as_on_linux(tmp_path: Path) -> None:
-    found = pairs(
-        "validation/two-flows", LINUX, tmp_path, "bottleneck.rate=10Mbit", "flows[*].base_rtt=20ms"
-    )
+    found = pairs("validation/two-flows", LINUX, tmp_path, "bottleneck.rate=10Mbit", "flows[*].base_rtt=20ms")
     errors = [abs(p.error) for p in found if p.figure.metric == "share"]
     assert len(errors) >= 20
     assert (percentile(errors, 0.5) <= 0.012, percentile(errors, 0.9) <= 0.03) == (True, True)
@@ -92,11 +89,7 @@ def test_two_flows_share_queues_of_ten_megabits_as_on_linux(tmp_path: Path) -> N
 
 @pytest.mark.long
 def test_two_flows_share_one_cake_queue_as_on_linux(tmp_path: Path) -> None:
-    errors = [
-        abs(p.error)
-        for p in pairs("validation/two-flows", LINUX, tmp_path)
-        if p.figure.metric == "share"
-    ]
+    errors = [abs(p.error) for p in pairs("validation/two-flows", LINUX, tmp_path) if p.figure.metric == "share"]
     assert len(errors) >= 30
     assert percentile(errors, 0.5) <= 0.015
     assert percentile(errors, 0.9) <= 0.08

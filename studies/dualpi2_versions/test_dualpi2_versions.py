@@ -16,7 +16,7 @@ from dumbbell.results.results import Results
 from dumbbell.results.store import Store
 from studies.dualpi2_versions import paper as l4s
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 HEAD = """\
 duration = "{seconds}s"
 seeds = [1, 2]

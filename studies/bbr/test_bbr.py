@@ -15,7 +15,7 @@ from dumbbell.errors import InputError
 from dumbbell.pages import study
 from dumbbell.results.results import Results
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

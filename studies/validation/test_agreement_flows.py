@@ -12,7 +12,7 @@ import dumbbell
 from dumbbell.experiment import shipped
 from dumbbell.pages import study
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 MANY = shipped.references()["linux-6.12-many"]
 SHORT = shipped.references()["linux-6.12-short"]
 

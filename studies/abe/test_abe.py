@@ -13,7 +13,7 @@ from dumbbell.published import by_class
 from dumbbell.results.store import Store
 from studies.abe import paper as abe
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BDP = 625_000  # bytes: 50 Mbit/s * 100 ms
 
 

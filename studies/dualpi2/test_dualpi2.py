@@ -16,7 +16,7 @@ from dumbbell.errors import InputError
 from dumbbell.pages import Evidence, study
 from dumbbell.results.results import Results
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -98,14 +98,14 @@ def small(name: str) -> dict[str, Any]:
 
 def test_figures_and_tables(findings: ModuleType, tmp_path: Path) -> None:
     output = tmp_path / "l4s.duckdb"
-    for name in findings.EXPERIMENTS[:3]:
+    for name in findings.rows.EXPERIMENTS[:3]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
     with pytest.raises(InputError, match="no runs of questions-burst"):
-        findings.runs_of(Results(str(output)))
-    for name in findings.EXPERIMENTS[3:]:
+        findings.rows.runs_of(Results(str(output)))
+    for name in findings.rows.EXPERIMENTS[3:]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
     found = Evidence(findings.evidence(Results(str(output))))
-    assert "| Prague" in findings.fq_table(found).splitlines()[0]
+    assert "| Prague" in findings.pictures.fq_table(found).splitlines()[0]
     for name in ("l4s-rtt", "l4s-burst", "l4s-fq-delay", "l4s-stability"):
         assert findings.FIGURES[name](found).panels, name
     swings = found["swings"]

@@ -11,7 +11,7 @@ import dumbbell
 from dumbbell.experiment import shipped
 from dumbbell.pages import study
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 CELLS = shipped.references()["linux-bbr"]
 
 

@@ -15,7 +15,7 @@ from dumbbell.pages import Evidence, study
 from dumbbell.pages.values import Rows
 from dumbbell.results.results import Results
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from dumbbell.pages import Evidence, study
 from dumbbell.published import engines
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
