@@ -212,10 +212,10 @@ class Store:
         with contextlib.ExitStack() as undo:
             connection = connect(path, read_only=True, threads=2)
             undo.callback(connection.close)
-            names = {row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-            if "dumbbell" not in names:
-                raise Unreadable(str(said), "", "this is a database of something else", ALLOWED)
-            formats = [row[0] for row in connection.execute("SELECT format FROM dumbbell").fetchall()]
+            try:
+                formats = [row[0] for row in connection.execute("SELECT format FROM dumbbell").fetchall()]
+            except duckdb.CatalogException:
+                raise Unreadable(str(said), "", "this is a database of something else", ALLOWED) from None
             if formats != [FORMAT]:
                 found = f"these are results in format {', '.join(map(str, formats)) or None}"
                 raise Unreadable(
