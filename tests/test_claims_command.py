@@ -128,7 +128,7 @@ def test_the_command(
     paper: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dumbbell", "claims", *paper, *arguments])
+        monkeypatch.setattr(sys, "argv", ["dumbbell", "claims", *paper, "--run-program", *arguments])
         with pytest.raises(SystemExit) as left:
             cli.main()
         output = capsys.readouterr()

@@ -630,7 +630,7 @@ def test_a_file_that_cannot_be_written(path: str, said: str, tmp_path: Path, mon
     [
         ({"y": "goodput"}, "y: unknown column goodput; did you mean goodput_mbit. Known are cc, aqm, base_rtt_ms, "),
         ({"y": "aqm"}, "y: column aqm is String; it must be a column of numbers"),
-        ({"by": None}, "frame: there are several rows of aqm .*; use one row a point"),
+        ({"by": None}, "frame: there are several rows of aqm .*; use one row per point"),
         (
             {"facet": "base_rtt_ms", "columns": "goodput_mbit"},
             "facet: [0-9]+ panels are too many; there may be at most 36; filter",

@@ -16,8 +16,8 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import link_trace, shipped
 from dumbbell.results import dimensions
 
-NUMBER = "it must be one whole number of milliseconds a line, 0 to 86400000 (a day), and nothing else"
-NAME = "it must be the name of a file in mahimahi's format: a time in whole milliseconds a line"
+NUMBER = "it must be one whole number of milliseconds per line, 0 to 86400000 (a day), and nothing else"
+NAME = "it must be the name of a file in mahimahi's format: a time in whole milliseconds per line"
 
 
 def with_trace(folder: Path, content: str | bytes, **keys: Any) -> experiment.Experiment:
@@ -167,7 +167,7 @@ def test_settings_name_a_trace_and_the_command_says_what_is_wrong(command: Comma
     wrong = command("run", "a.toml", "--set", "bottleneck.trace=b.trace", "-o", "a.duckdb")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr == f"--set: bottleneck.trace: no such file or directory (b.trace); {NAME}\n"
-    assert "bottleneck.trace = none (trace)" in command("describe", "bottleneck.trace").stdout
+    assert "bottleneck.trace = unset (trace)" in command("describe", "bottleneck.trace").stdout
 
 
 def set_bottleneck(folder: Path, keys: dict[str, Any], *settings: str) -> dict[str, Any]:
@@ -216,7 +216,6 @@ def test_cake_does_not_shape_at_the_mean_rate_of_a_trace(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("name", "seed"), [("cellular", 4), ("cellular-outage", 3)])
 def test_the_shipped_traces_are_what_the_model_makes(name: str, seed: int) -> None:
-    root = Path(TRACE).parents[2]
-    model = runpy.run_path(str(root / "studies" / "traces" / "cellular.py"))
+    model = runpy.run_path(str(shipped.place() / "traces" / "cellular.py"))
     lines = (shipped.place() / "traces" / "experiments" / f"{name}.trace").read_text().split()
     assert list(map(int, lines)) == list(model["opportunities"](seed, 30))

@@ -1,5 +1,6 @@
 """The evidence of studies/bbr/README.md: made of runs, and the model it is compared with."""
 
+import importlib
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def runs() -> ModuleType:
-    return study.find("bbr").program.runs  # type: ignore[no-any-return]
+    return importlib.import_module(f"{study.find('bbr').program.__package__}.runs")
 
 
 def small(name: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The figures of studies/dualpi2/README.md and the linear model of DualPI2's controller."""
 
+import importlib
 import math
 import tomllib
 from pathlib import Path
@@ -97,20 +98,21 @@ def small(name: str) -> dict[str, Any]:
 
 
 def test_figures_and_tables(findings: ModuleType, tmp_path: Path) -> None:
+    rows, pictures = (importlib.import_module(f"{findings.__package__}.{name}") for name in ("rows", "pictures"))
     output = tmp_path / "l4s.duckdb"
-    for name in findings.rows.EXPERIMENTS[:3]:
+    for name in rows.EXPERIMENTS[:3]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
     with pytest.raises(InputError, match="no runs of questions-burst"):
-        findings.rows.runs_of(Results(str(output)))
-    for name in findings.rows.EXPERIMENTS[3:]:
+        rows.runs_of(Results(str(output)))
+    for name in rows.EXPERIMENTS[3:]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
     found = Evidence(findings.evidence(Results(str(output))))
-    assert "| Prague" in findings.pictures.fq_table(found).splitlines()[0]
+    assert "| Prague" in pictures.fq_table(found).splitlines()[0]
     for name in ("l4s-rtt", "l4s-burst", "l4s-fq-delay", "l4s-stability"):
         assert findings.FIGURES[name](found).panels, name
     swings = found["swings"]
     # two rates, two base RTTs, three kinds of traffic
     assert len(swings) == 12 and (swings["swing"].drop_nulls() > 0).all()
     assert swings.filter(pl.col("flows") == 2)["period"].null_count() == 4  # of CUBIC alone only
-    cells = findings.spread(found["rtt"], "version", "rtt", "second_rtt", value="ratio")
+    cells = pictures.spread(found["rtt"], "version", "rtt", "second_rtt", value="ratio")
     assert len(cells.filter(pl.col("second_rtt") < 20)) == 8 and (cells["low"] <= cells["high"]).all()

@@ -247,7 +247,7 @@ fn milliseconds(line: &[u8], number: u64) -> Result<u32, BadTrace> {
         Some(at_ms) if at_ms <= MAX_MS => Ok(at_ms),
         _ => {
             let some = String::from_utf8_lossy(&line[..line.len().min(40)]).into_owned();
-            let allowed = format!("one whole number of milliseconds a line, 0 to {MAX_MS} (a day), and nothing else");
+            let allowed = format!("one whole number of milliseconds per line, 0 to {MAX_MS} (a day), and nothing else");
             bad(format!("{some:?} in line {number}"), allowed)
         }
     }

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.cli.program import LineError, version
+from dumbbell.cli.status import LineError
+from dumbbell.cli.version import version
 from dumbbell.errors import one_line
 
 # Commands in the order of the help, with the module and the function or Typer that each is. Only the module of the

@@ -8,22 +8,12 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dumbbell.cli.status import BAD_INPUT, DONE, FAILED, FAULT, INTERRUPTED
+from dumbbell.cli.status import BAD_INPUT, DONE, FAILED, FAULT, INTERRUPTED, LineError
+from dumbbell.cli.version import version
 from dumbbell.errors import MOST_TOLD, InputError, on_command_line, one_line
 
 if TYPE_CHECKING:
     from typing import Any, Never
-
-
-class LineError(Exception):
-    """A line whose command or options do not exist; the text says which."""
-
-
-def version() -> str:
-    """Return the versions of the package and of its simulator, which are built together."""
-    from dumbbell._native import engine_version
-
-    return f"dumbbell {engine_version().partition('+')[0]} (engine {engine_version()})"
 
 
 def main() -> None:

@@ -100,7 +100,7 @@ fn lines_may_end_as_on_windows_and_the_last_may_lack_its_end() {
 
 #[test]
 fn every_bad_trace_is_refused_with_the_line_and_what_is_allowed() {
-    let number = "one whole number of milliseconds a line, 0 to 86400000 (a day), and nothing else";
+    let number = "one whole number of milliseconds per line, 0 to 86400000 (a day), and nothing else";
     let long = "7".repeat(200);
     let cases: Vec<(&[u8], &str, &str)> = vec![
         (b"", "no line with a time", "one line or more, the last after 0"),
