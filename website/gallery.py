@@ -72,16 +72,12 @@ class Entry:
     question: str
     page: str
     figure: str
+    file: Path
 
     @property
     def folder(self) -> str:
         """Folder of the file, which is a page of the gallery."""
         return self.name.partition("/")[0]
-
-    @property
-    def file(self) -> Path:
-        """The experiment file."""
-        return shipped.experiments()[self.name]
 
     @property
     def anchor(self) -> str:
@@ -132,7 +128,7 @@ def entries() -> list[Entry]:
     found = []
     for name, file in shipped.experiments().items():
         title = str(contents(file).get("title", name))
-        found.append(Entry(name, title, _question(file), _page(name), _figure(name)))
+        found.append(Entry(name, title, _question(file), _page(name), _figure(name), file))
     return found
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from dumbbell.errors import UnknownName, shown
@@ -170,6 +171,7 @@ def algorithms() -> dict[str, list[Group]]:
     return {kind: [_of_algorithm(one, places[kind]) for one in of.values()] for kind, of in described.items()}
 
 
+@cache
 def groups() -> list[Group]:
     """Return everything that has keys."""
     return [*sections().values(), *(group for of_kind in algorithms().values() for group in of_kind)]

@@ -20,14 +20,15 @@ def place() -> Path:
     return (inside if inside.is_dir() else REPOSITORY / "studies").resolve()
 
 
-def study_of(path: Path) -> str:
-    """Return the name of the study that a file of its folder, or of a folder in it, belongs to."""
-    return path.relative_to(place()).parts[0].replace("_", "-")  # Python has no packages with a hyphen
+def study_name(folder: Path) -> str:
+    """Return the name of the study in a folder."""
+    return folder.name.replace("_", "-")  # Python has no packages with a hyphen
 
 
 def experiments() -> dict[str, Path]:
     """Return the experiments by the names that `dumbbell run` takes, such as `sce/one-flow`."""
-    return {f"{study_of(path)}/{path.stem}": path for path in sorted(place().glob(f"*/{EXPERIMENTS}/*.toml"))}
+    found = sorted(place().glob(f"*/{EXPERIMENTS}/*.toml"))
+    return {f"{study_name(path.parents[1])}/{path.stem}": path for path in found}
 
 
 def references() -> dict[str, Path]:
@@ -37,7 +38,7 @@ def references() -> dict[str, Path]:
 
 def claims() -> dict[str, Path]:
     """Return the files of claims by the studies that they belong to, such as `coexistence`."""
-    return {study_of(path): path for path in sorted(place().glob(f"*/{CLAIMS}"))}
+    return {study_name(path.parent): path for path in sorted(place().glob(f"*/{CLAIMS}"))}
 
 
 def find(name: str) -> Path | None:

@@ -172,12 +172,12 @@ def validation(*names: str) -> str:
 
 def names() -> list[str]:
     """Return the names of the studies that come with dumbbell."""
-    return [shipped.study_of(path) for path in sorted(shipped.place().glob(f"*/{PROGRAM}"))]
+    return [shipped.study_name(path.parent) for path in sorted(shipped.place().glob(f"*/{PROGRAM}"))]
 
 
 def papers() -> list[str]:
     """Return the studies that come with dumbbell whose papers can be shown whole: `dumbbell paper`."""
-    return [shipped.study_of(path) for path in sorted(shipped.place().glob(f"*/{PAPER}"))]
+    return [shipped.study_name(path.parent) for path in sorted(shipped.place().glob(f"*/{PAPER}"))]
 
 
 def folder(name: str) -> Path:
