@@ -175,6 +175,11 @@ def _called(runs: pl.DataFrame, *keys: str) -> pl.DataFrame:
     )
 
 
+def _points(counts: pl.Series, what: str) -> str:
+    """Return what the points of a figure are: means with intervals, or single values."""
+    return f"one {what} each" if counts.max() == 1 else f"means of {times(counts)} {what}s, 95 % intervals"
+
+
 def _named_rtts(frame: pl.DataFrame) -> pl.DataFrame:
     """Return rows with base RTTs as names, around which lines.py spreads intervals."""
     return frame.with_columns(rtt_ms=pl.format("{} ms", pl.col("rtt_ms").cast(pl.Int64)))
@@ -194,8 +199,7 @@ def _gain(results: Results) -> Picture:
         columns="aqm",
         x_label="base RTT",
         y_label="gain in goodput, %",
-        title="Gain in goodput over the same control without ABE\n"
-        f"one flow; means of {times(shown['n'])} starts, 95 % intervals",
+        title=f"Gain in goodput over the same control without ABE\none flow; {_points(shown['n'], 'start')}",
     )
     picture.level(0)
     return picture
@@ -283,8 +287,7 @@ def _ratio(results: Results) -> Picture:
         columns="aqm",
         x_label="beta with ABE",
         y_label="throughput ratio",
-        title="Throughput of 10 CUBIC flows with ABE over that of 10 without\n"
-        f"10 Mbit/s; means of {times(mean['n'])} runs, 95 % intervals",
+        title=f"Throughput of 10 CUBIC flows with ABE over that of 10 without\n10 Mbit/s; {_points(mean['n'], 'run')}",
     )
     for line in (line for axes in picture.panels.values() for line in axes.lines if line.get_label() == "mean"):
         line.set_linewidth(3)

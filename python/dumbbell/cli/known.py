@@ -1,13 +1,11 @@
 """What there is to use: `dumbbell list`, `describe` and `schema`."""
 
-import json
 from typing import Annotated
 
 import typer
 
-from dumbbell.cli import reference
 from dumbbell.errors import Conflict, Missing, UnknownName
-from dumbbell.experiment import json_schema, shipped
+from dumbbell.experiment import shipped
 from dumbbell.experiment.registry import registry
 from dumbbell.experiment.toml_file import title as title_of
 
@@ -35,6 +33,8 @@ def describe(
     everything: Annotated[bool, typer.Option("--all", help="The whole reference, as Markdown.")] = False,
 ) -> None:
     """Say what a key, table or algorithm of experiment files takes, or what a column of the results is."""
+    from dumbbell.cli import reference
+
     if everything == bool(name):
         raise (
             Conflict("describe", "", f"{name} and --all", "one of them")
@@ -46,4 +46,8 @@ def describe(
 
 def schema_() -> None:
     """Print the JSON Schema of experiment files, for editors."""
+    import json
+
+    from dumbbell.experiment import json_schema
+
     print(json.dumps(json_schema.file_schema(), indent=2))
