@@ -30,6 +30,9 @@ FOLDERS = {
 }
 # pages that use an experiment, where that is not the page of its study: the first start of a name that fits
 PAGES = {
+    "dualpi2/mixed-rtt-aqm": "how-to/paper-figure.md",
+    "dualpi2/one-flow-aqm": "how-to/paper-figure.md",
+    "dualpi2/overload-aqm": "how-to/paper-figure.md",
     "dualpi2-versions/versions-diff": "findings/dualpi2-versions.md",
     "dualpi2-versions/": "how-to/paper-figure.md",
     "sce/findings-": "findings/sce.md",
