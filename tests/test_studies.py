@@ -77,3 +77,21 @@ def test_a_folder_here_is_no_study_by_its_name(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(UnknownName, match=r"unknown study mine; .*\./mine, whose program runs then"):
         study.find("mine")
     assert study.find("./mine").page == Path("mine/README.md")
+
+
+FAILING = {"def (": "SyntaxError: ", "import nowhere_module": "ModuleNotFoundError: ", "1 / 0": "ZeroDivisionError: "}
+
+
+@pytest.mark.parametrize("program", FAILING)
+def test_a_program_that_fails_is_one_line_that_names_it(command: Command, tmp_path: Path, program: str) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "study.py").write_text(program)
+    done = command("study", "run", "./mine")
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert f"mine/study.py: this program fails: {FAILING[program]}" in done.stderr
+
+
+def test_a_former_place_of_a_reference_gets_its_name(command: Command, small: Path) -> None:
+    assert command("run", small, "-o", "r.duckdb").returncode == 0
+    done = command("compare", "r.duckdb", "references/sce.csv")
+    assert done.returncode == 2 and "references/sce.csv: no such file or directory; did you mean sce?" in done.stderr

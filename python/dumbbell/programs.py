@@ -1,13 +1,12 @@
 """Programs next to data, such as `study.py` of a study: loaded from a path, with the other modules of their folder."""
 
 import importlib
-import importlib.util
 import re
 import sys
 from pathlib import Path
 from types import ModuleType
 
-from dumbbell.errors import Unreadable
+from dumbbell.errors import InputError, Unreadable, one_line
 
 
 def _package(folder: Path) -> str:
@@ -17,7 +16,7 @@ def _package(folder: Path) -> str:
 def load(path: Path) -> ModuleType:
     """Run a program and return it as a module; it may import modules of its folder as `from .other import name`.
 
-    Raises Unreadable if it is not a Python file.
+    Raises Unreadable if it is not a Python file, or if what it does when it is loaded fails.
     """
     if path.suffix != ".py" or not path.is_file():
         raise Unreadable(str(path), "", "there is no such file", "a program, NAME.py")
@@ -31,4 +30,10 @@ def load(path: Path) -> ModuleType:
         sys.modules[name] = package
     sys.modules.pop(f"{name}.{path.stem}", None)
     importlib.invalidate_caches()
-    return importlib.import_module(f"{name}.{path.stem}")
+    try:
+        return importlib.import_module(f"{name}.{path.stem}")
+    except InputError:
+        raise
+    except Exception as error:  # a fault of the program, whatever it is
+        said = one_line(f"{type(error).__name__}: {error}")[:200]
+        raise Unreadable(str(path), "", f"this program fails: {said}", "a program that can be loaded") from error

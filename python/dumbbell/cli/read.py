@@ -13,7 +13,18 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from dumbbell.errors import Conflict, InputError, Missing, Nothing, Unfit, UnknownName, Unwritable, WrongValue, shown
+from dumbbell.errors import (
+    Conflict,
+    InputError,
+    Missing,
+    Nothing,
+    Unfit,
+    UnknownName,
+    Unreadable,
+    Unwritable,
+    WrongValue,
+    shown,
+)
 from dumbbell.experiment import shipped, units
 from dumbbell.results.results import PARTS, Results
 from dumbbell.results.store import TABLES, Store
@@ -192,10 +203,15 @@ def compare(
 
 def _reference(name: str) -> str:
     """Return the path of a reference: a file, or one of those that come with dumbbell, with or without its ending."""
-    known = shipped.references()
-    if Path(name).exists() or Path(name).name != name:
+    if Path(name).exists():
         return name
-    return str(known.get(name.removesuffix(".csv"), name))
+    stem = Path(name).name.removesuffix(".csv")
+    own = shipped.references().get(stem)
+    if own is None:
+        return name
+    if Path(name).name != name:
+        raise Unreadable(name, "", "no such file or directory", "a CSV file of published results", stem)
+    return str(own)
 
 
 def draft(
