@@ -44,6 +44,7 @@ def test_the_package_carries_them_or_the_repository(tmp_path: Path, monkeypatch:
         ("l4s/questions-rtt.toml", "dualpi2/questions-rtt"),
         ("experiments/linux/bbr-traces.toml", "bbr-traces/bbr-traces"),
         ("engines/agree", "validation/agree"),
+        ("linux/coexistence-rtts", "coexistence/coexistence-rtts"),  # by its letters coexistence/rtts-1g is nearer
     ],
 )
 def test_a_former_name_gets_the_new_one(former: str, name: str) -> None:
