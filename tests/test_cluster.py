@@ -23,7 +23,6 @@ from dumbbell.results.store import TABLES, Store
 
 distributed: Any = pytest.importorskip("distributed", reason="needs the package distributed (pip install distributed)")
 
-pytestmark = pytest.mark.timed
 # runs that take some tenths of a second each, so that there is a middle
 SLOW = SMALL.replace('"2s"', '"20s"').replace("[1, 2]", "[1, 2, 3, 4, 5]").replace('"10Mbit"]', '"1Gbit"]')
 # runs that take minutes

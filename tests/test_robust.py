@@ -143,7 +143,7 @@ def test_a_second_sweep_on_one_file_is_refused(tmp_path: Path, command: Command)
     plan.write_text(MANY.replace('"20s"', '"4000s"'))
     line = [sys.executable, "-c", f"{OFTEN}; {RUN}", str(plan), "-o", str(output), "--jobs", "1"]
     with subprocess.Popen(line, stderr=subprocess.PIPE) as first:
-        wait_for(output.exists, first)
+        wait_for(store.log_of(output).exists, first)  # it has the file, not only made it
         second = command("run", plan, "-o", output)
         assert second.returncode == 2
         assert second.stderr.startswith(f"{output}: it is in use by process {first.pid}; ")
@@ -156,7 +156,7 @@ def test_a_second_sweep_on_one_file_is_refused(tmp_path: Path, command: Command)
 
 def test_results_are_read_while_a_sweep_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan, output, folder = tmp_path / "many.toml", tmp_path / "r.duckdb", tmp_path / "snapshots"
-    plan.write_text(MANY.replace('"20s"', '"400s"'))
+    plan.write_text(MANY.replace('"20s"', '"200s"'))
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     line = [sys.executable, "-c", f"{OFTEN}; {RUN}", str(plan), "-o", str(output), "--jobs", "1"]
@@ -222,7 +222,7 @@ def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[bytes]") 
 
 def test_a_sweep_that_is_killed_ten_times_ends_as_one_that_is_not(tmp_path: Path) -> None:
     plan, output, whole = tmp_path / "many.toml", tmp_path / "r.duckdb", tmp_path / "whole.duckdb"
-    plan.write_text(MANY.replace('"20s"', '"200s"'))
+    plan.write_text(MANY.replace('"20s"', '"60s"'))
     started = time.monotonic()
     sweep.run([experiment.load(plan)], whole, jobs=1)
     length = time.monotonic() - started

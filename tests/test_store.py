@@ -86,7 +86,6 @@ def test_runs_of_one_cell_share_its_hash_whatever_seed_and_engine(
     assert (again.key != cell.key, again.cell_key) == (True, cell.cell_key)
 
 
-@pytest.mark.timed
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_sweep_goes_on_where_it_was(how: signal.Signals, tmp_path: Path) -> None:
     path, output = tmp_path / "slow.toml", tmp_path / "r.duckdb"
@@ -189,6 +188,21 @@ def test_damaged_results_are_left_alone(small: Path, tmp_path: Path, command: Co
         path = tmp_path / f"{name}.duckdb"
         path.write_bytes(damaged)
         refused(path, command, small, "it is damaged")
+
+
+def test_nobody_writes_what_this_process_still_reads(small: Path, tmp_path: Path) -> None:
+    path = tmp_path / "r.duckdb"
+    sweep.run([experiment.load(small)], path)
+    line = [sys.executable, "-c", "import sys, duckdb; duckdb.connect(sys.argv[1])", str(path)]
+    with Store.open(path) as first:
+        with Store.open(path) as second:
+            assert second.table("runs").height == 8
+        # to close one of two descriptors would give up the lock on the other
+        assert b"Could not set lock" in subprocess.run(line, stderr=subprocess.PIPE, check=False).stderr
+        with pytest.raises(InputError, match="it is in use"):
+            Store.open(path, write=True)
+        assert first.table("runs").height == 8
+    Store.open(path, write=True).close()
 
 
 def test_results_in_use_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:

@@ -33,10 +33,11 @@ def test_the_formula_gives_the_known_values() -> None:
         assert utilisation(beta, threshold) == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_deterministic_flow_uses_what_theory_says() -> None:
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.long)])
+def test_a_deterministic_flow_uses_what_theory_says(every: int) -> None:
     found = experiment.load(ROOT / "studies/abe/experiments/closed-form.toml")
-    cells = [cell for number, cell in enumerate(found.cells()) if number % 6 == 0]
-    assert len(cells) == 5
+    cells = [cell for number, cell in enumerate(found.cells()) if number % every == 0]
+    assert len(cells) >= 3
     for cell in cells:
         config = json.loads(cell.config)
         cc = config["flows"][0]["cc"]

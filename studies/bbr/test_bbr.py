@@ -27,9 +27,9 @@ def runs() -> ModuleType:
 def small(name: str) -> dict[str, Any]:
     """Return an experiment short and with few of its cells, of the middle of each list."""
     table = tomllib.loads((ROOT / f"studies/bbr/experiments/{name}.toml").read_text())
-    table |= {"duration": "92s" if name.startswith("latecomer") else "12s", "seeds": [1, 2]}
+    table |= {"duration": "92s" if name.startswith("latecomer") else "6s", "seeds": [1, 2]}
     if "from" in table["record"]:
-        table["record"]["from"] = "4s"
+        table["record"]["from"] = "2s"
     kept = {
         "bottleneck.aqm.limit": ["125kB", "250kB", "500kB", "2MB"] if name.startswith("share") else None,
         "flows[0].count, flows[1].count": [[1, 1], [1, 3], [1, 9]],
@@ -37,10 +37,10 @@ def small(name: str) -> dict[str, Any]:
         "flows[0].count": [1, 4] if name == "ecn-limit" else [2, 10],
         "bottleneck.path[0].burst": ["10kB", "50kB"],
         "flows[*].base_rtt": ["4.9ms", "5ms", "5.1ms"] if name == "ecn-limit" else None,
-        "flows[1].cc, record.from": [["cubic", "4s"]],
+        "flows[1].cc, record.from": [["cubic", "2s"]],
         "flows[1].cc, record.from, bottleneck.rate, flows[*].base_rtt, bottleneck.aqm.limit": [
-            ["cubic", "4s", "10Mbit", "40ms", "51200B"],
-            ["reno", "4s", "10Mbit", "40ms", "204800B"],
+            ["cubic", "2s", "10Mbit", "40ms", "51200B"],
+            ["reno", "2s", "10Mbit", "40ms", "204800B"],
         ],
     }
     table["matrix"] = {key: kept.get(key) or values for key, values in table["matrix"].items()}
@@ -49,7 +49,7 @@ def small(name: str) -> dict[str, Any]:
         table["matrix"]["bottleneck.aqm"] = table["matrix"]["bottleneck.aqm"][:2]
     if name == "as-linux":
         *_, last = table["matrix"]
-        table["matrix"] = {last: [[*row[:-1], "12s"] for row in table["matrix"][last]]}
+        table["matrix"] = {last: [[*row[:-1], "6s"] for row in table["matrix"][last]]}
     return table
 
 

@@ -69,7 +69,8 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
-        rows = list(csv.reader(content.decode("utf-8-sig").splitlines()))
+        # what is too long is cut, and told below
+        rows = list(csv.reader(content.decode("utf-8-sig").splitlines())) if len(content) <= MAX_FILE_BYTES else []
     except (OSError, ValueError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise Unreadable("", "", f"{reason.lower()} ({path})", allowed) from None

@@ -20,6 +20,7 @@ import polars as pl
 from dumbbell import _native
 from dumbbell.errors import InUse, Unreadable, Unwritable, WrongValue
 from dumbbell.experiment.cell import Cell
+from dumbbell.results.reading import ALONE, Attached, attached, quiet
 from dumbbell.scratch import Scratch, appear
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ _LOG = "64MB"  # from which on the log is worked into the file: this costs as mu
 TABLES = ("runs", "flows", "classes", "series", "queue_series", "sojourn", "rtt", "short_flows", "slowdowns", "trace")
 ALLOWED = "a results file written by dumbbell run"
 LOCKED = "Could not set lock"  # of DuckDB, about a file that another process has open
+_OPEN_HERE = ("same database file with a different configuration", "Unique file handle conflict")  # or this process
+# they would change what else reads results in this process
+_NOT_QUERIES = {"ATTACH", "DETACH", "LOAD", "PRAGMA", "SET", "VARIABLE_SET"}
 _PATIENCE_S = 1.0  # with others that read a file at the moment at which it is to be written
 _ATTEMPTS, _AGAIN_S = 40, 0.05  # to copy a file between two commits that change it
 _SETTLED_NS = 20_000_000  # the clock of a file's times ticks every few ms: what was written just now may be again
@@ -148,10 +152,11 @@ class Store:
     def __init__(
         self,
         path: Path,
-        connection: duckdb.DuckDBPyConnection,
+        file: Attached | duckdb.DuckDBPyConnection,
         snapshot: Scratch | None = None,
     ) -> None:
-        self.path, self._connection, self._snapshot = path, connection, snapshot
+        self.path, self._file, self._snapshot = path, file, snapshot
+        self._connection = file.connection if isinstance(file, Attached) else file
         self._commits = 0
         self._known: dict[str, dict[str, str]] = {}  # columns of tables that were written to, and their types
 
@@ -202,18 +207,18 @@ class Store:
                 undo.callback(folder.close)
                 if not _snapshot(path, folder.path):
                     raise
-                connection = cls._checked(folder.path / path.name, path)
+                file = cls._checked(folder.path / path.name, path)
                 undo.pop_all()
-                return cls(path, connection, folder)
+                return cls(path, file, folder)
 
     @staticmethod
-    def _checked(path: Path, said: Path) -> duckdb.DuckDBPyConnection:
-        """Return a connection that reads results; errors are said of `said`."""
+    def _checked(path: Path, said: Path) -> Attached:
+        """Return results that are read; errors are said of `said`."""
         with contextlib.ExitStack() as undo:
-            connection = connect(path, read_only=True, threads=2)
-            undo.callback(connection.close)
+            file = attached(path)
+            undo.callback(file.close)
             try:
-                formats = [row[0] for row in connection.execute("SELECT format FROM dumbbell").fetchall()]
+                formats = [row[0] for row in file.connection.execute("SELECT format FROM dumbbell").fetchall()]
             except duckdb.CatalogException:
                 raise Unreadable(str(said), "", "this is a database of something else", ALLOWED) from None
             if formats != [FORMAT]:
@@ -222,7 +227,7 @@ class Store:
                     str(said), "", found, f"results in format {FORMAT}; run the experiment again with this version"
                 )
             undo.pop_all()
-            return connection
+            return file
 
     @staticmethod
     def _create(path: Path) -> None:
@@ -246,7 +251,7 @@ class Store:
     def close(self) -> None:
         """Write everything to the file itself and give it free."""
         with contextlib.suppress(duckdb.Error):
-            self._connection.close()
+            self._file.close()
         if self._snapshot is not None:
             self._snapshot.close()
 
@@ -324,6 +329,9 @@ class Store:
             for name, frame in frames.items():
                 self._connection.register(name, _Stream(frame))
             try:
+                kinds = {statement.type.name for statement in duckdb.extract_statements(query)}
+                if not_queries := kinds & _NOT_QUERIES:
+                    raise duckdb.InvalidInputException(f"{min(not_queries)} is no query")
                 found = self._connection.sql(query).to_arrow_table()
             except duckdb.Error as error:  # the file is open and readable: what fails now is the query
                 found = " ".join(str(error).split("\n")[0].split())
@@ -417,12 +425,7 @@ def connect(
     path: Path, *, read_only: bool = False, **settings: str | bool | int | float | list[str]
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection to a file, which may be of another kind. Raises duckdb.Error."""
-    # a file of another kind must not make DuckDB fetch an extension from the network
-    alone = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    connection = duckdb.connect(str(path), read_only=read_only, config=alone | settings)
-    # with `python -m` DuckDB takes the session for an interactive one, and draws bars into what commands print
-    connection.execute("SET enable_progress_bar = false")
-    return connection
+    return quiet(duckdb.connect(str(path), read_only=read_only, config=ALONE | settings))
 
 
 def log_of(path: Path) -> Path:
@@ -491,7 +494,7 @@ def clear_errors(path: Path) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         text = str(error).split("\n")[0]
-        if LOCKED in text or "same database file with a different configuration" in text:
+        if LOCKED in text or any(said in text for said in _OPEN_HERE):
             process = text.partition("(PID ")[2].partition(")")[0]
             raise InUse(
                 str(path), "", process and f"process {process}", "end it, or choose another results file"
