@@ -3,6 +3,7 @@
 How a figure is drawn is in test_figures.py; here each function of `dumbbell.figures` notes what it is given.
 """
 
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -419,6 +420,16 @@ def test_changes_of_rate_are_written_with_units(tmp_path: Path) -> None:
     assert zero.key("flows[*].base_rtt").ordered == ["0ms", "5ms"] and len(zero.where("base_rtt=0")) == 3
 
 
+@functools.cache
+def _of_one_seed(matrix: Results) -> Results:
+    return matrix.where("seed=1")
+
+
+@functools.cache
+def _usual(chosen: Results, kind: str) -> bytes:
+    return plotting.plot(chosen, kind)._repr_png_()
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "refused"),
     [
@@ -441,14 +452,13 @@ def test_changes_of_rate_are_written_with_units(tmp_path: Path) -> None:
 def test_an_option_changes_the_figure_or_is_refused(
     matrix: Results, kind: str, options: dict[str, Any], refused: str | None
 ) -> None:
-    chosen = matrix.where("seed=1") if kind == "series" else matrix
-    usual = plotting.plot(chosen, kind)
+    chosen = _of_one_seed(matrix) if kind == "series" else matrix
     if refused:
         with pytest.raises(InputError, match=refused):
             plotting.plot(chosen, kind, **options)
         return
     drawn = plotting.plot(chosen, kind, **options)
-    assert drawn._repr_png_() != usual._repr_png_()
+    assert drawn._repr_png_() != _usual(chosen, kind)
     if "width" in options:
         assert abs(drawn.get_size_inches()[0] - 6) < 0.06
     if "title" in options:

@@ -231,7 +231,7 @@ def test_sql_sees_these_runs_and_frames_of_the_caller(three_sweeps: Results) -> 
     with pytest.raises(InputError, match=r"sql is .*Conversion"):
         some.sql("SELECT CAST(cc AS INTEGER) FROM flows")
     for other in ("SET memory_limit = '1MB'", "ATTACH ':memory:' AS other", "SELECT 1; DETACH results_1"):
-        with pytest.raises(InputError, match=r"sql is .* is no query; it must be a query"):
+        with pytest.raises(InputError, match=r"sql is [A-Z]+; it must be a query"):
             some.sql(other)
     assert some.arrow("runs").num_rows == 6 and isinstance(some.arrow(), pa.Table)
 

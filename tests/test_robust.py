@@ -140,7 +140,7 @@ def test_a_full_disk_is_one_line_and_what_is_finished_is_kept(most: int, tmp_pat
 
 def test_a_second_sweep_on_one_file_is_refused(tmp_path: Path, command: Command) -> None:
     plan, output = tmp_path / "many.toml", tmp_path / "r.duckdb"
-    plan.write_text(MANY.replace('"20s"', '"4000s"'))
+    plan.write_text(MANY.replace('"20s"', '"1000s"'))
     line = [sys.executable, "-c", f"{OFTEN}; {RUN}", str(plan), "-o", str(output), "--jobs", "1"]
     with subprocess.Popen(line, stderr=subprocess.PIPE) as first:
         wait_for(store.log_of(output).exists, first)  # it has the file, not only made it

@@ -19,7 +19,7 @@ from dumbbell.errors import InputError
 from dumbbell.results.store import TABLES, Store
 
 # runs that take some tenths of a second each, so that there is a middle to stop in
-SLOW = SMALL.replace('"2s"', '"40s"').replace("[1, 2]", "[1, 2, 3, 4, 5, 6]").replace('"10Mbit"]', '"1Gbit"]')
+SLOW = SMALL.replace('"2s"', '"15s"').replace("[1, 2]", "[1, 2, 3, 4, 5, 6]").replace('"10Mbit"]', '"1Gbit"]')
 
 
 def contents(path: Path) -> dict[str, pl.DataFrame]:
@@ -86,11 +86,12 @@ def test_runs_of_one_cell_share_its_hash_whatever_seed_and_engine(
     assert (again.key != cell.key, again.cell_key) == (True, cell.cell_key)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_sweep_goes_on_where_it_was(how: signal.Signals, tmp_path: Path) -> None:
     path, output = tmp_path / "slow.toml", tmp_path / "r.duckdb"
     path.write_text(SLOW)
-    often = "from dumbbell import cli; from dumbbell.engines import sweep; sweep.COMMIT_EVERY_S = 0.5; cli.main()"
+    often = "from dumbbell import cli; from dumbbell.engines import sweep; sweep.COMMIT_EVERY_S = 0.1; cli.main()"
     line = [sys.executable, "-c", often, "run", str(path), "-o", str(output), "--jobs", "1"]
     process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
     log = output.with_name(output.name + ".wal")

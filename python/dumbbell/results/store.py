@@ -328,14 +328,15 @@ class Store:
                 self._connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {of_file} WHERE {meant}")
             for name, frame in frames.items():
                 self._connection.register(name, _Stream(frame))
+            allowed = f"a query over {', '.join(TABLES)}"
             try:
                 kinds = {statement.type.name for statement in duckdb.extract_statements(query)}
-                if not_queries := kinds & _NOT_QUERIES:
-                    raise duckdb.InvalidInputException(f"{min(not_queries)} is no query")
+                if others := kinds & _NOT_QUERIES:
+                    raise WrongValue("", "sql", min(others), allowed)
                 found = self._connection.sql(query).to_arrow_table()
             except duckdb.Error as error:  # the file is open and readable: what fails now is the query
                 found = " ".join(str(error).split("\n")[0].split())
-                raise WrongValue("", "sql", found, f"a query over {', '.join(TABLES)}") from None
+                raise WrongValue("", "sql", found, allowed) from None
             return pl.DataFrame(found.rename_columns(_once_each(found.column_names)))
 
     def table(self, name: str) -> pl.DataFrame:
