@@ -98,7 +98,7 @@ _of_parents: list[_Instance] = []  # never closed: their threads are not in this
 
 def attached(path: Path) -> Attached:
     """Return a connection that reads a file. Raises duckdb.Error, and OSError if there is none."""
-    global _instance  # noqa: PLW0603
+    global _instance
     with _lock:
         if _instance is None or not _instance.works():
             _instance = _Instance()
@@ -107,12 +107,12 @@ def attached(path: Path) -> Attached:
 
 @atexit.register
 def _end() -> None:
-    global _instance  # noqa: PLW0603
+    global _instance
     _instance = None  # what is left at the end of Python is told as a leak
 
 
 def _forked() -> None:
-    global _lock  # noqa: PLW0603
+    global _lock
     _lock = threading.RLock()
     if _instance is not None:
         _of_parents.append(_instance)
