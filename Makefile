@@ -128,6 +128,9 @@ debug: $(STAMPS)/requirements | tools
 
 # property tests draw the same examples each time, those of this seed
 test: export PROPTEST_RNG_SEED ?= 1
+# compiled modules are kept, though not beside the sources: tests start Python some hundred times
+test: export PYTHONDONTWRITEBYTECODE :=
+test: export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 # processes of pytest
 TEST_JOBS ?= 2
 test: $(STAMPS)/native $(STAMPS)/dev

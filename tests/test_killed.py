@@ -53,7 +53,7 @@ cc = "cubic"
 base_rtt = "20ms"
 start = {{ uniform = ["0s", "100ms"] }}
 """
-PLANS = {"sim": ("200s", 24), "live": ("500ms", 2), "linux": ("1s", 5)}  # duration, seeds
+PLANS = {"sim": ("100s", 24), "live": ("500ms", 2), "linux": ("1s", 5)}  # duration, seeds
 TINY = PLAN.format(duration="200ms", seeds="7")
 
 

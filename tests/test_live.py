@@ -74,7 +74,7 @@ def valid(one: Cell) -> _native.Result:
 
 @pytest.mark.parametrize("cc", ["cubic", pytest.param("reno", marks=pytest.mark.long)])
 def test_a_run_measures_what_the_simulator_does(cc: str) -> None:
-    one = cell("50Mbit", "5s", flows=[{"cc": cc, "base_rtt": "20ms"}])
+    one = cell("50Mbit", "4s", flows=[{"cc": cc, "base_rtt": "20ms"}])
     result = valid(one)
     simulated = _native.run(one.config, _native.Cancel())
     summary, expected = json.loads(result.summary), json.loads(simulated.summary)
@@ -102,7 +102,7 @@ def test_a_dry_run_and_workers_go_one_after_the_other(tmp_path: Path, command: C
 
 def test_a_link_that_follows_a_trace_carries_as_much_as_in_the_simulator() -> None:
     flows = [{"cc": "cubic", "base_rtt": "40ms"}]
-    experiment = parsed(duration="5s", bottleneck={"trace": TRACE, "aqm": CODEL}, flows=flows)
+    experiment = parsed(duration="4s", bottleneck={"trace": TRACE, "aqm": CODEL}, flows=flows)
     one = next(iter(experiment.cells()))
     summary = json.loads(valid(one).summary)
     simulated = json.loads(_native.run(one.config, _native.Cancel()).summary)

@@ -110,7 +110,10 @@ def test_any_damage_of_the_log_costs_what_comes_after_or_is_an_input_error(
 
 
 def limited(most: int) -> str:
-    """Return code after which no file grows beyond `most` bytes: what a full disk does, to every file by itself."""
+    """Return code after which no file grows beyond `most` bytes: what a full disk does, to every file by itself.
+
+    Python cuts the modules off that it compiles, too, if it may keep them (`-B`: it does not).
+    """
     return f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))"
 
 
@@ -118,7 +121,7 @@ def limited(most: int) -> str:
 def test_a_full_disk_is_one_line_and_what_is_finished_is_kept(most: int, tmp_path: Path) -> None:
     plan, output = tmp_path / "many.toml", tmp_path / "r.duckdb"
     plan.write_text(MANY)
-    line = [sys.executable, "-c", f"{OFTEN}; {limited(most)}; {RUN}", str(plan), "-o", str(output)]
+    line = [sys.executable, "-B", "-c", f"{OFTEN}; {limited(most)}; {RUN}", str(plan), "-o", str(output)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     place = output if most > 274_432 else tempfile.gettempdir()  # where an empty file is made first
