@@ -88,7 +88,34 @@ def test_a_program_that_fails_is_one_line_that_names_it(command: Command, tmp_pa
     (tmp_path / "mine" / "study.py").write_text(program)
     done = command("study", "run", "./mine")
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
-    assert f"mine/study.py: this program fails: {FAILING[program]}" in done.stderr
+    line = "" if program == "def (" else ":1"
+    assert f"mine/study.py{line}: this program fails: {FAILING[program]}" in done.stderr
+
+
+def test_what_fails_in_a_program_later_is_told_with_its_line(command: Command, tmp_path: Path) -> None:
+    command("study", "new", "mine")
+    program = tmp_path / "mine" / "study.py"
+    text = program.read_text()
+    before, found, after = text.partition("def evidence(")
+    head, body = after.split("\n", 1)
+    program.write_text(f"{before}{found}{head}\n    1 / 0\n{body}")
+    line = before.count("\n") + 2
+    command("study", "run", "./mine", "-o", "mine", "--quick")
+    done = command("study", "page", "./mine", "mine")
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert f"mine/study.py:{line}: this program fails: ZeroDivisionError: division by zero" in done.stderr
+
+
+def test_a_page_is_written_elsewhere_if_it_is_told(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = command("study", "page", "abe", "-o", "elsewhere", "--no-figures")
+    assert done.returncode == 0 and done.stderr == "elsewhere/README.md\n", done.stderr
+    assert (tmp_path / "elsewhere" / "README.md").read_text() == study.find("abe").page.read_text()
+    monkeypatch.setattr(shipped, "PACKAGE", shipped.place().parent)
+    refused = command("study", "page", "abe", "--no-figures")
+    assert refused.returncode == 2 and "this is the installed package; choose another folder" in refused.stderr
+    assert command("study", "page", "abe", "--check", "-o", "x").returncode == 2
 
 
 def test_a_former_place_of_a_reference_gets_its_name(command: Command, small: Path) -> None:

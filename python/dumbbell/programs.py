@@ -1,8 +1,11 @@
 """Programs next to data, such as `study.py` of a study: loaded from a path, with the other modules of their folder."""
 
+import contextlib
 import importlib
 import re
 import sys
+import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -30,10 +33,23 @@ def load(path: Path) -> ModuleType:
         sys.modules[name] = package
     sys.modules.pop(f"{name}.{path.stem}", None)
     importlib.invalidate_caches()
-    try:
+    with faults_of(path):
         return importlib.import_module(f"{name}.{path.stem}")
-    except InputError:
+
+
+@contextlib.contextmanager
+def faults_of(path: Path, told: type[Exception] = InputError) -> Iterator[None]:
+    """Tell an exception as a fault of the program at `path`, with the line of its folder from which it came.
+
+    Those of the kind `told`, and errors of input, say by themselves what is wrong.
+    """
+    try:
+        yield
+    except (InputError, told):
         raise
-    except Exception as error:  # a fault of the program, whatever it is
+    except Exception as error:  # whatever it is
         said = one_line(f"{type(error).__name__}: {error}")[:200]
-        raise Unreadable(str(path), "", f"this program fails: {said}", "a program that can be loaded") from error
+        folder = str(path.resolve().parent)
+        own = [one for one in traceback.extract_tb(error.__traceback__) if str(Path(one.filename).parent) == folder]
+        where = f"{path.with_name(Path(own[-1].filename).name)}:{own[-1].lineno}" if own else str(path)
+        raise Unreadable(where, "", f"this program fails: {said}", "a program that ends well") from error

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.errors import Conflict, UnknownName
+from dumbbell.errors import Conflict, UnknownName, Unwritable
 from dumbbell.pages.values import PageError
 
 study = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Studies: experiments, a page and figures.")
@@ -70,16 +70,24 @@ def page(
         bool, typer.Option("--check", help="Write nothing; leave with 1 if the page is not what its evidence gives.")
     ] = False,
     figures: Annotated[bool, typer.Option(help="Draw the figures, too.")] = True,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Folder for all of it; the study's own by default."),
+    ] = None,
 ) -> None:
     """Write a page from its evidence, or from results.
 
     A statement that the results contradict is named, and no page is written.
     """
+    from dumbbell.experiment import shipped
     from dumbbell.pages import study as studies
 
-    found = studies.find(name)
-    if check and results:
-        raise Conflict("study page", "", "--check and RESULTS", "one of them")
+    found = studies.find(name, None if output is None else Path(output))
+    if check and (results or output):
+        raise Conflict("study page", "", f"--check and {'RESULTS' if results else '--output'}", "one of them")
+    if shipped.is_installed() and not check and found.place.resolve().is_relative_to(shipped.place()):
+        raise Unwritable(str(found.place), "", "this is the installed package", "another folder: --output DIR")
+    found.place.mkdir(parents=True, exist_ok=True)
     if results:
         found.gather(results)
     try:

@@ -10,14 +10,19 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1]
 REPOSITORY = PACKAGE.parents[1]
 EXPERIMENTS, REFERENCES, CLAIMS = "experiments", "references", "claims.toml"  # in the folder of a study
-FORMER = {"csaqm": "coexistence", "l4s": "dualpi2-versions"}
-"""Names that studies had before: errors name the new one."""
+FORMER = {"csaqm": "coexistence", "l4s": "dualpi2-versions", "linux/coexistence": "coexistence/coexistence"}
+"""Names that studies and experiments had before, where their ends do not say it: errors name the new one."""
 
 
 def place() -> Path:
     """Return the folder of the studies, as the package carries it or else that of the repository."""
     inside = PACKAGE / "studies"
     return (inside if inside.is_dir() else REPOSITORY / "studies").resolve()
+
+
+def is_installed() -> bool:
+    """Whether the studies are inside an installed package, into which nobody writes."""
+    return place().is_relative_to(PACKAGE)
 
 
 def study_name(folder: Path) -> str:

@@ -25,6 +25,7 @@ Other modules of the folder are imported as `from .other import name`.
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -55,6 +56,18 @@ class Study:
 
     folder: Path
     program: ModuleType
+    output: Path | None = None
+    """Where page, evidence and figures are written, if not to its folder."""
+
+    @property
+    def place(self) -> Path:
+        """Where page, evidence and figures are written."""
+        return self.output or self.folder
+
+    def _calling(self) -> AbstractContextManager[None]:
+        """Tell what goes wrong in a study of somebody's own as a fault of its program."""
+        is_own = not self.folder.resolve().is_relative_to(shipped.place())
+        return programs.faults_of(self.folder / PROGRAM, PageError) if is_own else nullcontext()
 
     @property
     def name(self) -> str:
@@ -64,7 +77,7 @@ class Study:
     @property
     def page(self) -> Path:
         """Where its page is."""
-        return self.folder / PAGE
+        return self.place / PAGE
 
     @property
     def figures(self) -> dict[str, Callable[[Evidence], Picture]]:
@@ -89,15 +102,17 @@ class Study:
             wanted = f"{len(self.results)}: {', '.join(self.results) or 'none'}"
             raise WrongValue(self.name, "RESULTS", f"{len(results)} files", wanted)
         opened = [Results(path) for path in results]
-        return Evidence(self.program.evidence(*opened), kept.made(opened))
+        with self._calling():
+            return Evidence(self.program.evidence(*opened), kept.made(opened))
 
     def gather(self, results: Sequence[str | Path]) -> None:
         """Make the evidence from results files and keep it."""
-        self.found(results).save(self.folder / EVIDENCE)
+        self.found(results).save(self.place / EVIDENCE)
 
     def evidence(self) -> Evidence:
         """Return the evidence that is kept."""
-        return Evidence.load(self.folder / EVIDENCE)
+        made = self.place / EVIDENCE
+        return Evidence.load(made if made.is_dir() else self.folder / EVIDENCE)
 
     def text(self, evidence: Evidence | None = None) -> str:
         """Return the page. Raises ContradictedError if a statement does not hold."""
@@ -108,6 +123,8 @@ class Study:
         found = self.evidence()
         texts = {self.page: self.text(found)}
         for name, template in getattr(self.program, "PARTS", {}).items():
+            if self.output is not None:
+                continue  # a part of a file of the folder
             path = self.folder / name
             part = re.compile(rf"(<!-- {self.name} -->\n).*?(<!-- /{self.name} -->)", re.DOTALL)
             before = path.read_text(encoding="utf-8")
@@ -118,13 +135,15 @@ class Study:
         return texts
 
     def _rendered(self, template: str, found: Evidence) -> str:
-        facts = self.program.facts(found) if hasattr(self.program, "facts") else {}
+        with self._calling():
+            facts = self.program.facts(found) if hasattr(self.program, "facts") else {}
         tables = getattr(self.program, "TABLES", {})
 
         def table(name: str) -> str:
             if name not in tables:
                 raise PageError(f"no table {name!r}, only {', '.join(tables)}")
-            return str(tables[name](found))
+            with self._calling():
+                return str(tables[name](found))
 
         text = (self.folder / template).read_text(encoding="utf-8")
         given = {"table": table, "validation": validation, **facts}
@@ -140,12 +159,13 @@ class Study:
         """Draw its figures, or one, into its folder of figures or another; return their files."""
         if only is not None and only not in self.figures:
             raise UnknownName(self.name, "", only, list(self.figures) or "there are none", what="figure")
-        place, found, made = folder or self.folder / PICTURES, evidence or self.evidence(), []
+        place, found, made = folder or self.place / PICTURES, evidence or self.evidence(), []
         if self.figures:
             place.mkdir(parents=True, exist_ok=True)
         for name, make in self.figures.items():
             if only in (None, name):
-                picture = make(found)
+                with self._calling():
+                    picture = make(found)
                 for ending in formats:
                     save(picture, str(place / f"{name}{ending}"))
                     made.append(place / f"{name}{ending}")
@@ -194,7 +214,10 @@ def folder(name: str) -> Path:
     raise UnknownName("study", "", name, names(), shipped.renamed(name, names()), what="study", also=also)
 
 
-def find(name: str) -> Study:
-    """Return a study by its name, or one's own by its folder, which has a slash (`./mine`); its program is run."""
+def find(name: str, output: Path | None = None) -> Study:
+    """Return a study by its name, or one's own by its folder, which has a slash (`./mine`); its program is run.
+
+    What it writes is written to `output`, or else to its folder.
+    """
     found = folder(name)
-    return Study(found, programs.load(found / PROGRAM))
+    return Study(found, programs.load(found / PROGRAM), output)
