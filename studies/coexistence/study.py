@@ -479,7 +479,7 @@ def beside_linux(found: Evidence) -> Picture:
         reference_name="Linux",
         x_label="K (step over base RTT)",
         y_label="BBRv2's share of goodput",
-        title="BBRv2 beside as many DCTCP flows over STEP, simulator and Linux\n"
+        title="BBRv2 against as many DCTCP flows over STEP, simulator and Linux\n"
         "1 Gbit/s, 20 s at 5 ms, 30 s at 50 ms; mean and min-max of 3 seeds; Linux: one start",
     )
 

@@ -1,4 +1,4 @@
-"""Prague beside CUBIC and Reno in one queue of RFC 3168, from classic-*.toml."""
+"""Prague against CUBIC and Reno in one queue of RFC 3168, from classic-*.toml."""
 
 import json
 from typing import Any
@@ -196,7 +196,7 @@ def evidence(simulated: Results, linux: Results) -> dict[str, pl.DataFrame]:
 
 
 def verdicts(found: Evidence) -> pl.DataFrame:
-    """Return each published ratio beside the range of the seeds of each version, and whether they agree."""
+    """Return each published ratio against the range of the seeds of each version, and whether they agree."""
     ranges = (
         found["published"]
         .group_by("queue", "second", "ecn", "version")
@@ -212,7 +212,7 @@ def verdicts(found: Evidence) -> pl.DataFrame:
 
 
 def facts(found: Evidence) -> dict[str, Any]:
-    """Return what the template asks for beside the tables."""
+    """Return what the template asks for in addition to the tables."""
     medians = found["map"].group_by("queue", "rate", "rtt", "first", "second").agg(pl.col("share", "delay_1").median())
     held = verdicts(found).pivot("version", index=["second", "ecn", "queue"], values="middle")
     oldest = held.with_columns(ratio=pl.col("Prague 0.5") / pl.col("Prague 0.7"))
@@ -225,7 +225,7 @@ def facts(found: Evidence) -> dict[str, Any]:
 
 
 def against_published(found: Evidence) -> str:
-    """Return the ratios beside the published ones."""
+    """Return the ratios next to the published ones."""
     rows = []
     of = {(r["queue"], r["second"], r["ecn"], str(r["version"])): r for r in verdicts(found).iter_rows(named=True)}
     versions = sorted({key[3] for key in of}, reverse=True)
@@ -236,7 +236,7 @@ def against_published(found: Evidence) -> str:
             verdict = ["yes" if c["agrees"] else f"no: {c['off']:.1f} times" for c in cells]
             name = f"{second}, {'ECN' if ecn else 'no ECN'}"
             rows.append([name, queue, f"{cells[0]['theirs']:.0f}", *shown, verdict[0], verdict[-1]])
-    head = ["beside Prague", "queue", "published", *versions]
+    head = ["against Prague", "queue", "published", *versions]
     return aligned([*head, f"{versions[0]} agrees", f"{versions[-1]} agrees"], rows, words=(0, 1, 6, 7))
 
 
@@ -319,29 +319,29 @@ def dctcp_table(found: Evidence) -> str:
     for queue, second in dict.fromkeys((r["queue"], r["second"]) for r in ranges.iter_rows(named=True)):
         cells = [of[queue, second, engine] for engine in ("simulator", "Linux")]
         rows.append([second, queue, *(f"{c['low']:.1f} to {c['high']:.1f}" for c in cells)])
-    return aligned(["beside DCTCP", "queue", "simulator", "Linux 6.12"], rows, words=(0, 1))
+    return aligned(["against DCTCP", "queue", "simulator", "Linux 6.12"], rows, words=(0, 1))
 
 
 def by_rate(found: Evidence) -> Picture:
     """Draw the share of the classic flow over the rate."""
     chosen = found["map"].filter(pl.col("second") == "CUBIC", pl.col("rtt").is_in([5.0, 20.0, 100.0]))
     shown = chosen.with_columns(
-        beside=pl.format("beside {}", "first").cast(pl.Enum(["beside Prague", "beside CUBIC"])),
+        against=pl.format("against {}", "first").cast(pl.Enum(["against Prague", "against CUBIC"])),
         at=pl.format("{} ms", pl.col("rtt").cast(pl.Int64)).cast(pl.Enum(["5 ms", "20 ms", "100 ms"])),
         share=100 * pl.col("share"),
     )
     return figures.lines(
-        _spread(shown, "queue", "at", "beside", "rate", value="share").sort("queue", "at", "beside", "rate"),
+        _spread(shown, "queue", "at", "against", "rate", value="share").sort("queue", "at", "against", "rate"),
         "rate",
         "share",
         low="low",
         high="high",
-        by="beside",
+        by="against",
         facet=["queue", "at"],
         log_x=True,
         x_label="rate, Mbit/s",
         y_label="CUBIC's share, %",
-        title="What a CUBIC flow gets beside Prague in one queue with ECN\nmedian and min-max of 3 seeds",
+        title="What a CUBIC flow gets against Prague in one queue with ECN\nmedian and min-max of 3 seeds",
     )
 
 
@@ -358,18 +358,18 @@ def ratios(found: Evidence) -> Picture:
         both.with_columns(
             pl.col("queue").cast(pl.Enum(QUEUES)),
             source=pl.col("source").cast(pl.Enum([*sources, "measured in 2020"])),
-            beside=pl.format("{} {}", "second", pl.col("ecn").replace_strict(names, return_dtype=pl.String)),
-        ).sort("beside", "queue", "source"),
+            against=pl.format("{} {}", "second", pl.col("ecn").replace_strict(names, return_dtype=pl.String)),
+        ).sort("against", "queue", "source"),
         "queue",
         "ratio",
         low="low",
         high="high",
         group="source",
-        facet="beside",
+        facet="against",
         columns=2,
         x_label="",
         y_label="goodput of Prague over that of the other",
-        title="Prague beside a classic flow in one queue with ECN\n50 Mbit/s, 20 ms; median and min-max of 8 seeds",
+        title="Prague against a classic flow in one queue with ECN\n50 Mbit/s, 20 ms; median and min-max of 8 seeds",
     )
 
 

@@ -394,7 +394,7 @@ def fair(found: Evidence) -> Picture:
     frame = predicted(found).filter(cc="dctcp-sce")
     long = pl.concat(
         [
-            frame.select("rate", "rtt", goodput=pl.col("flow_goodput") / pl.col("rate"), where=pl.lit("beside CUBIC")),
+            frame.select("rate", "rtt", goodput=pl.col("flow_goodput") / pl.col("rate"), where=pl.lit("against CUBIC")),
             frame.select(
                 "rate", "rtt", goodput=pl.col("alone") / pl.col("rate"), where=pl.lit("alone on a link of its share")
             ),
@@ -409,7 +409,7 @@ def fair(found: Evidence) -> Picture:
         log_x=True,
         x_label="base RTT, ms",
         y_label="goodput / rate",
-        title="DCTCP-SCE beside CUBIC under fair queueing, and alone on a link of its share",
+        title="DCTCP-SCE against CUBIC under fair queueing, and alone on a link of its share",
     )
     picture.level(PAYLOAD / 2, "half of the link", "--")
     return picture.arrange()
@@ -428,7 +428,7 @@ def fair_parts(found: Evidence) -> Picture:
         log_x=True,
         x_label="rate, Mbit/s",
         y_label="Jain's index",
-        title="What brings fairness back beside CUBIC at 80 ms",
+        title="What brings fairness back against CUBIC at 80 ms",
     )
 
 

@@ -264,7 +264,7 @@ def document(many_reference: str, short_reference: str, results: str) -> tuple[s
         f"{SHARED} of the median goodput.\n",
         MANY_HEAD,
         *rows,
-        "\n## Short flows beside one CUBIC flow\n",
+        "\n## Short flows against one CUBIC flow\n",
         f"{agreed(of_short)} cells agree: mean completion time within 5 %, 95th percentile within 15 %. Arrivals",
         "are those on Linux, five runs of each list. The last column is of arrivals that the simulator draws, 40 seeds:"
         "\nits lists differ from Linux's eight.\n",

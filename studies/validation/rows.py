@@ -91,7 +91,7 @@ def of_linux(linux: str, two: str) -> list[Row]:
     rows.append(Row("many-flows", "5, 10 and 50 flows: FQ-CoDel", *fixed))
     for verdict in many:
         rows[-1].add(verdict.name, {"goodput": verdict.goodput, "RTT": verdict.rtt}, verdict.agrees)
-    what = "flows of 10 kB to 1 MB beside one CUBIC flow: tail drop, CoDel, FQ-CoDel"
+    what = "flows of 10 kB to 1 MB against one CUBIC flow: tail drop, CoDel, FQ-CoDel"
     rows.append(Row("short-flows", what, "Linux 6.12", "B", "make linux"))
     for verdict in short:
         errors = {"mean": [verdict.completion[0]], "P95": [verdict.completion[1]]}
@@ -106,7 +106,7 @@ def of_l4s(results: str) -> list[Row]:
         compared = by_flow.compare(store.table("runs"), store.table("flows"), by_flow.read(L4S))
     rows = [
         Row("dualpi2", "classic flows and DCTCP, one and two: DualPI2", "Linux 6.18", "A", "make linux"),
-        Row("prague", "TCP Prague, alone and beside others: DualPI2", "Linux 6.18", "E", "make linux"),
+        Row("prague", "TCP Prague, alone and against others: DualPI2", "Linux 6.18", "E", "make linux"),
     ]
     for cell, pairs in agreement_l4s.by_cell(compared).items():
         ccs = str(dict(cell)["ccs"])
