@@ -33,20 +33,20 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// For a run of `config` with lines of these base RTTs.
-    pub fn new(config: &RunConfig, base_rtts: &[Time]) -> Clock {
+    /// For a run of `config` with lines whose senders' clocks run ahead by so much.
+    pub fn new(config: &RunConfig, aheads: &[Time]) -> Clock {
         let duration = config.run.duration;
         let mut clock = Clock {
-            times: MinTree::new(base_rtts.len() + 4 + config.web.len()),
-            lines: base_rtts.len(),
+            times: MinTree::new(aheads.len() + 4 + config.web.len()),
+            lines: aheads.len(),
             processes: config.web.len(),
             series_interval: config.series_interval().unwrap_or(Time::NEVER),
             changes: 0,
             duration,
         };
         clock.next_change(config);
-        for (line, base_rtt) in base_rtts.iter().enumerate() {
-            clock.set(Due::Sample(line), SAMPLE_INTERVAL.min(duration) + Time(base_rtt.0 / 2));
+        for (line, &ahead) in aheads.iter().enumerate() {
+            clock.set(Due::Sample(line), SAMPLE_INTERVAL.min(duration) + ahead);
         }
         clock.set(Due::Series, clock.series_interval);
         clock.set(Due::End, duration);

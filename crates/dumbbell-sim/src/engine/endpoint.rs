@@ -222,12 +222,12 @@ impl Endpoint {
     }
 
     /// Whether nothing is left of a short flow: its connection is closed, no packet is on its way, and a base RTT has gone by since, in
-    /// which the last acknowledgement arrived. If not, plans when to look again.
-    pub fn is_over(&mut self, counters: &FlowCounters, base_rtt: Time, now: Time) -> bool {
+    /// which the last acknowledgement arrived; `acks_held` are in queues. If not, plans when to look again.
+    pub fn is_over(&mut self, counters: &FlowCounters, acks_held: u64, base_rtt: Time, now: Time) -> bool {
         self.look_at = Time::NEVER;
         let Some(Tcp { sender, receiver }) = self.tcp().filter(|tcp| tcp.sender.phase == Phase::Done) else { return false };
         let all_there = sender.stats.sent_all() == receiver.stats.arrived + counters.lost();
-        let quiet = all_there && receiver.next_timer() == Time::NEVER && self.held_acks() == 0;
+        let quiet = all_there && receiver.next_timer() == Time::NEVER && acks_held == 0 && self.held_acks() == 0;
         self.quiet_since = if quiet { self.quiet_since.or(Some(now)) } else { None };
         let since = self.quiet_since.unwrap_or(now);
         // an acknowledgement that left at that instant is delivered first
@@ -370,6 +370,21 @@ impl Arena {
     pub fn prefetch_receiver(&self, slot: u32) {
         prefetch_part(self.get(slot), 0, 1);
         prefetch_part(self.get(slot), RECEIVER_AT, Receiver::HOT);
+    }
+
+    /// The sender in `slot` has got an acknowledgement.
+    #[inline]
+    pub fn after_ack(&mut self, slot: u32, now: Time) {
+        let Endpoint { transport: Transport::Tcp(tcp), stages, .. } = self.get(slot) else { return };
+        let mut timer = tcp.sender.no_timer_before();
+        if let Some(path) = &stages.data {
+            timer = timer.min(path.next_timer());
+        }
+        if timer == Time::NEVER {
+            // it may be over: its timer looks
+            timer = now;
+        }
+        self.timer_not_after(slot, timer);
     }
 
     /// The timer of `slot` fires at `time` at the latest.

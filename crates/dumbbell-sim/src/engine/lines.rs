@@ -16,6 +16,8 @@ pub const NO_BLOCKS: u32 = u32::MAX;
 /// All endpoints of one base RTT, and their acknowledgements on the way back, in order.
 pub struct Line {
     pub delay: Time,
+    /// By how much the clocks of its senders run ahead of the engine's.
+    pub ahead: Time,
     pub acks: VecDeque<(Time, Ack, u32)>,
     /// Slots of the endpoints.
     pub members: Vec<u32>,

@@ -6,6 +6,7 @@ use super::*;
 use dumbbell_core::aqm::Dequeue;
 use dumbbell_core::cc;
 use dumbbell_core::log::{At, Log};
+use dumbbell_core::packet::Packet;
 use dumbbell_core::packet::{flag, Ecn};
 use dumbbell_core::units::Rate;
 use serde_json::{json, Value};
@@ -231,7 +232,7 @@ fn a_slot_is_given_to_another_flow_when_no_acknowledgement_is_left() {
     let mut engine = Box::new(Engine::new(config, Vec::new(), queue, ()).expect("no mistake in a stage"));
     let mut late = 0;
     while engine.advance(Time::NEVER, 1).expect("no broken invariant") != Standing::Over {
-        for line in &engine.lines.all {
+        for line in &engine.net.lines.all {
             for (at, ack, _) in &line.acks {
                 let endpoint = engine.arena.get(ack.flow);
                 let tcp = endpoint.tcp().unwrap_or_else(|| panic!("at {}: an ACK for a free slot", engine.now));

@@ -2,6 +2,7 @@
 
 use super::endpoint::Arena;
 use super::lines::Lines;
+use super::net::Way;
 use crate::bottleneck::Bottleneck;
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::log::{At, DropReason, Log, Place};
@@ -97,34 +98,34 @@ impl<A: Aqm, L: Log> End<Packet> for Entrance<A, L> {
     }
 }
 
-/// An endpoint's way to the bottleneck at one instant.
-pub struct Port<'a, A: Aqm, L: Log> {
-    pub entrance: &'a mut Entrance<A, L>,
+/// An endpoint's way into the net at one instant.
+pub struct Port<'a, W: Way> {
+    pub way: &'a mut W,
     pub path: &'a mut Option<Box<Path<Packet>>>,
     pub now: Time,
 }
 
-impl<A: Aqm, L: Log> Network for Port<'_, A, L> {
+impl<W: Way> Network for Port<'_, W> {
     #[inline]
     fn send(&mut self, packet: Packet) {
         match self.path {
-            None => self.entrance.arrive(packet, self.now),
-            Some(path) => path.push(alone(packet), self.now, self.entrance),
+            None => self.way.arrive(packet, self.now),
+            Some(path) => path.push(alone(packet), self.now, self.way),
         }
     }
 
     #[inline]
     fn counts_memory(&self) -> bool {
-        self.entrance.memory.limit != u64::MAX
+        self.way.memory().limit != u64::MAX
     }
 
     fn buffered(&mut self, flow: u32, bytes: u64) {
-        self.entrance.memory.set(flow, bytes);
+        self.way.memory_mut().set(flow, bytes);
     }
 
     #[inline]
     fn is_memory_short(&self) -> bool {
-        self.entrance.memory.is_short()
+        self.way.memory().is_short()
     }
 }
 

@@ -1,0 +1,109 @@
+//! What lies between senders and receivers: [one hop](super::one), or [several](super::hops).
+
+use super::endpoint::{Arena, Stages};
+use super::lines::Lines;
+use super::ways::Memory;
+use crate::config::RunConfig;
+use crate::measure::Backlog;
+use crate::RunError;
+use dumbbell_core::aqm::FlowKey;
+use dumbbell_core::packet::Packet;
+use dumbbell_core::path::End;
+use dumbbell_core::record::{Counters, FlowCounters};
+use dumbbell_core::tcp::Ack;
+use dumbbell_core::units::Time;
+
+/// The way of what is sent into the net.
+pub trait Way: End<Packet> {
+    /// What the send buffers hold.
+    fn memory(&self) -> &Memory;
+
+    /// What the send buffers hold.
+    fn memory_mut(&mut self) -> &mut Memory;
+}
+
+/// Packets that the net holds, by place, at the end of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// In stages ahead of the first queue.
+    pub ahead: u64,
+    /// From the first queue to the last link.
+    pub queued: u64,
+    /// In stages behind it.
+    pub behind: u64,
+}
+
+/// What carries packets to receivers and acknowledgements back.
+pub trait Net: Send {
+    /// Where senders send.
+    type Way: Way;
+    /// Where receivers send their acknowledgements.
+    type AckWay<'a>: End<(Ack, u32)>
+    where
+        Self: 'a;
+
+    /// Where senders send.
+    fn way(&mut self) -> &mut Self::Way;
+
+    /// Where the receiver of an endpoint of line `line` sends.
+    fn ack_way(&mut self, line: u32) -> Self::AckWay<'_>;
+
+    /// The lines of acknowledgements.
+    fn lines(&self) -> &Lines;
+
+    /// The lines of acknowledgements.
+    fn lines_mut(&mut self) -> &mut Lines;
+
+    /// A receiver sends `ack`, whose SACK blocks have the number `blocks`. Returns when the stages that it passes have something to do.
+    fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) -> Time;
+
+    /// From now on slot `slot` belongs to the endpoint with this number, identity and class.
+    fn flow_starts(&mut self, slot: u32, number: u32, key: &FlowKey, class: u16);
+
+    /// Nothing is left of the endpoint in `slot`.
+    fn forget(&mut self, slot: u32);
+
+    /// What was counted of the endpoint in `slot`, over all hops that its data pass.
+    fn of_flow(&self, slot: u32) -> FlowCounters;
+
+    /// Acknowledgements of the endpoint in `slot` that are under way where no line holds them.
+    fn acks_held(&self, _slot: u32) -> u64 {
+        0
+    }
+
+    /// When a packet or an acknowledgement moves next.
+    fn packets_at(&self) -> Time;
+
+    /// What is due at `packets_at` happens. Returns the slot of the sender that it reached, if it was an acknowledgement.
+    fn move_packets(&mut self, at: Time, arena: &mut Arena) -> Option<u32>;
+
+    /// Something was sent: stages may have got something to do.
+    fn plan(&mut self);
+
+    /// When a queue discipline wants to be called.
+    fn aqm_at(&self) -> Time;
+
+    /// That time has come.
+    fn on_aqm_timer(&mut self);
+
+    /// Change `change` of the configuration's rates is due.
+    fn change_rate(&mut self, change: usize, config: &RunConfig, now: Time);
+
+    /// What the queue called `bottleneck` has counted.
+    fn counters(&self) -> &Counters;
+
+    /// What the queue called `bottleneck` has counted.
+    fn counters_mut(&mut self) -> &mut Counters;
+
+    /// Counters that its queue discipline keeps itself, by name.
+    fn of_discipline(&self) -> Vec<(String, u64)>;
+
+    /// What is in it.
+    fn backlog(&self) -> Backlog;
+
+    /// Packets that are held, by place.
+    ///
+    /// # Errors
+    /// A sum of a hop that does not come out.
+    fn held(&self) -> Result<Held, RunError>;
+}

@@ -1,0 +1,259 @@
+//! A net of one hop, the fast path: nothing is decided for a packet that a run decides once, and acknowledgements never wait.
+
+use super::endpoint::{Arena, Endpoint, Stages, Transport};
+use super::lines::{BlockPool, Line, LineEntry, Lines, NO_BLOCKS};
+use super::net::{Held, Net, Way};
+use super::setup::build_path;
+use super::ways::{alone, Entrance, Exit, Memory, Port};
+use crate::bottleneck::Bottleneck;
+use crate::config::{Classes, RunConfig};
+use crate::measure::Backlog;
+use crate::min_tree::MinTree;
+use crate::RunError;
+use dumbbell_core::aqm::{Aqm, FlowKey};
+use dumbbell_core::log::Log;
+use dumbbell_core::packet::{flag, Packet};
+use dumbbell_core::param::ParamError;
+use dumbbell_core::path::Path;
+use dumbbell_core::record::{Counters, FlowCounters};
+use dumbbell_core::tcp::Ack;
+use dumbbell_core::units::Time;
+
+/// The bottleneck, stages ahead of it and behind it, and the lines of acknowledgements.
+pub struct One<A: Aqm, L: Log = ()> {
+    pub entrance: Entrance<A, L>,
+    /// Stages that all packets pass behind the bottleneck.
+    behind: Option<Box<Path<Packet>>>,
+    pub lines: Lines,
+}
+
+impl<A: Aqm + Send, L: Log + Send> One<A, L> {
+    /// The net of `config`, with nothing in it. Events at the bottleneck are reported to `listener` as well.
+    ///
+    /// # Errors
+    /// A stage that cannot be built.
+    pub fn new(config: &RunConfig, classes: &Classes, lines: Vec<Line>, aqm: A, listener: L) -> Result<One<A, L>, ParamError> {
+        let stages = if config.has_shared_stages() { 2 } else { 0 };
+        Ok(One {
+            entrance: Entrance {
+                shared: build_path(&config.path, config.run.seed, "shared path", 0)?,
+                memory: Memory::new(config.hosts.memory),
+                bottleneck: Bottleneck::new(aqm, classes.list.len(), &config.bottleneck, listener),
+            },
+            behind: build_path(&config.behind, config.run.seed, "path behind", 0)?,
+            lines: Lines { times: MinTree::new(lines.len() + stages), all: lines, pool: BlockPool::default() },
+        })
+    }
+
+    #[inline]
+    fn on_ack(&mut self, line: usize, now: Time, arena: &mut Arena) -> Option<u32> {
+        let queue = &mut self.lines.all[line].acks;
+        let (_, ack, index) = queue.pop_front()?;
+        let next = queue.front().map_or(Time::NEVER, |head| head.0);
+        self.lines.times.set(line, next);
+        if arena.is_crowded() {
+            if let Some((_, later, _)) = queue.get(2) {
+                arena.prefetch_sender(later.flow);
+            }
+            if let Some(tcp) = queue.front().and_then(|(_, next_ack, _)| arena.get(next_ack.flow).tcp()) {
+                tcp.sender.prefetch();
+            }
+        }
+        let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
+        let Transport::Tcp(tcp) = transport else { return None };
+        let mut port = Port { way: &mut self.entrance, path: &mut stages.data, now };
+        if index == NO_BLOCKS {
+            tcp.sender.on_ack(&ack, &[], now, &mut port);
+        } else {
+            tcp.sender.on_ack(&ack, self.lines.pool.get(index), now, &mut port);
+            self.lines.pool.release(index);
+        }
+        arena.after_ack(ack.flow, now);
+        self.plan();
+        Some(ack.flow)
+    }
+
+    /// Stages that all endpoints share have something to do.
+    fn on_shared(&mut self, is_behind: bool, now: Time, arena: &mut Arena) {
+        if !is_behind {
+            let Entrance { shared, bottleneck, .. } = &mut self.entrance;
+            if let Some(shared) = shared {
+                shared.on_timer(now, bottleneck);
+            }
+            self.plan();
+        } else {
+            let One { lines, entrance, behind } = self;
+            if let Some(path) = behind {
+                path.on_timer(now, &mut Exit { arena, lines, bottleneck: &mut entrance.bottleneck });
+                lines.set_stage(true, path.next_timer());
+            }
+        }
+    }
+
+    /// A packet leaves the bottleneck.
+    #[inline(always)]
+    fn leave(&mut self, packet: Packet, now: Time, arena: &mut Arena) {
+        let One { lines, entrance, behind } = self;
+        match behind {
+            None => lines.deliver(arena, &packet, now),
+            Some(path) => {
+                path.push(alone(packet), now, &mut Exit { arena, lines, bottleneck: &mut entrance.bottleneck });
+                lines.set_stage(true, path.next_timer());
+            }
+        }
+    }
+
+    /// A packet that is not the last of its burst leaves; if the rest does not follow, it is.
+    #[cold]
+    #[inline(never)]
+    fn leave_in_burst(&mut self, mut packet: Packet, now: Time, arena: &mut Arena) {
+        if !self.entrance.bottleneck.burst_goes_on(&packet, now) {
+            packet.flags &= !flag::MORE;
+        }
+        self.leave(packet, now, arena);
+    }
+
+    #[inline]
+    fn on_link(&mut self, now: Time, arena: &mut Arena) {
+        while self.entrance.bottleneck.next <= now {
+            let left = self.entrance.bottleneck.advance(now);
+            if arena.is_crowded() {
+                if let Some(packet) = self.entrance.bottleneck.in_service() {
+                    arena.prefetch_receiver(packet.flow);
+                }
+            }
+            match left {
+                Some(packet) if packet.has(flag::MORE) => self.leave_in_burst(packet, now, arena),
+                Some(packet) => self.leave(packet, now, arena),
+                None => {}
+            }
+        }
+    }
+}
+
+impl<A: Aqm, L: Log> Way for Entrance<A, L> {
+    #[inline]
+    fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    #[inline]
+    fn memory_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+}
+
+impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
+    type Way = Entrance<A, L>;
+    type AckWay<'a>
+        = LineEntry<'a>
+    where
+        Self: 'a;
+
+    #[inline]
+    fn way(&mut self) -> &mut Entrance<A, L> {
+        &mut self.entrance
+    }
+
+    #[inline]
+    fn ack_way(&mut self, line: u32) -> LineEntry<'_> {
+        self.lines.entry(line)
+    }
+
+    #[inline]
+    fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    #[inline]
+    fn lines_mut(&mut self) -> &mut Lines {
+        &mut self.lines
+    }
+
+    #[inline]
+    fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) -> Time {
+        self.lines.acknowledge(stages, line, ack, blocks, now)
+    }
+
+    fn flow_starts(&mut self, slot: u32, _number: u32, key: &FlowKey, class: u16) {
+        self.entrance.bottleneck.flow_starts(slot, key, class);
+    }
+
+    fn forget(&mut self, slot: u32) {
+        self.entrance.bottleneck.counters.flows.forget(slot);
+        self.entrance.memory.release(slot);
+    }
+
+    #[inline]
+    fn of_flow(&self, slot: u32) -> FlowCounters {
+        self.entrance.bottleneck.counters.flows.of(slot)
+    }
+
+    #[inline(always)]
+    fn packets_at(&self) -> Time {
+        self.lines.times.min().0.min(self.entrance.bottleneck.next)
+    }
+
+    #[inline(always)]
+    fn move_packets(&mut self, _at: Time, arena: &mut Arena) -> Option<u32> {
+        let (line_at, line) = self.lines.times.min();
+        let link_at = self.entrance.bottleneck.next;
+        // At one instant a packet leaves before another arrives. Ties are common, because ACKs are as far apart as the
+        // departures that caused them. A real host takes a moment to answer, so that its packet arrives after the tie.
+        if line_at < link_at {
+            match line.checked_sub(self.lines.all.len()) {
+                None => return self.on_ack(line, line_at, arena),
+                Some(stage) => self.on_shared(stage == 1, line_at, arena),
+            }
+        } else {
+            self.on_link(link_at, arena);
+        }
+        None
+    }
+
+    #[inline]
+    fn plan(&mut self) {
+        if let Some(shared) = &self.entrance.shared {
+            self.lines.set_stage(false, shared.next_timer());
+        }
+    }
+
+    #[inline(always)]
+    fn aqm_at(&self) -> Time {
+        self.entrance.bottleneck.aqm.next_timer()
+    }
+
+    fn on_aqm_timer(&mut self) {
+        let at = self.aqm_at();
+        self.entrance.bottleneck.on_aqm_timer(at);
+    }
+
+    fn change_rate(&mut self, change: usize, config: &RunConfig, now: Time) {
+        self.entrance.bottleneck.set_rate(config.rate_changes[change].rate, now);
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.entrance.bottleneck.counters
+    }
+
+    fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.entrance.bottleneck.counters
+    }
+
+    fn of_discipline(&self) -> Vec<(String, u64)> {
+        self.entrance.bottleneck.aqm.counters()
+    }
+
+    fn backlog(&self) -> Backlog {
+        let aqm = &self.entrance.bottleneck.aqm;
+        Backlog { packets: aqm.packets() as u64, bytes: aqm.bytes() }
+    }
+
+    fn held(&self) -> Result<Held, RunError> {
+        Ok(Held {
+            ahead: self.entrance.shared.as_ref().map_or(0, |path| path.held() as u64),
+            queued: self.entrance.bottleneck.held(),
+            behind: self.behind.as_ref().map_or(0, |path| path.held() as u64),
+        })
+    }
+}
