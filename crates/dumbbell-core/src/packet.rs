@@ -45,6 +45,8 @@ pub mod flag {
     pub const LAST: u8 = 1 << 7;
     /// Packets that are not TCP data.
     pub const NO_DATA: u8 = SYN | PURE_ACK | UDP;
+    /// An acknowledgement on its way back through queues: no packet of the data direction has both bits.
+    pub const BACK: u8 = PURE_ACK | PSH;
 }
 
 /// One frame in the data direction.
@@ -89,6 +91,12 @@ impl Packet {
     #[inline]
     pub fn has(&self, bit: u8) -> bool {
         self.flags & bit != 0
+    }
+
+    /// Whether it is an acknowledgement on its way back.
+    #[inline]
+    pub fn is_back(&self) -> bool {
+        self.flags & flag::BACK == flag::BACK
     }
 
     /// Writes into a packet of UDP that it was sent at `time`, modulo 2^48 ns (78 h). UDP has no timestamps of its own: they

@@ -48,19 +48,39 @@ pub struct FlowCounters {
     pub lost_ahead: u64,
     /// Lost on the path behind the bottleneck.
     pub lost_behind: u64,
+    /// Of several hops: lost on the paths from one to the next.
+    pub lost_between: u64,
 }
 
-crate::counted_after!(FlowCounters: arrived, departed, sojourn_ns, dropped_overflow, dropped_aqm, ce, sce, ce_dropped, sce_dropped, lost_ahead, lost_behind);
+crate::counted_after!(FlowCounters: arrived, departed, sojourn_ns, dropped_overflow, dropped_aqm, ce, sce, ce_dropped, sce_dropped, lost_ahead, lost_behind, lost_between);
 
 impl FlowCounters {
     /// Packets that left the bottleneck or were dropped there.
     pub fn gone(&self) -> u64 {
-        self.departed + self.dropped_overflow + self.dropped_aqm
+        self.departed + self.dropped_overflow + self.dropped_aqm + self.lost_between
+    }
+
+    /// The counters of hops one after the other as those of one: what arrives at the first and departs from the last.
+    pub fn then(self, next: &FlowCounters) -> FlowCounters {
+        FlowCounters {
+            arrived: self.arrived,
+            departed: next.departed,
+            sojourn_ns: self.sojourn_ns + next.sojourn_ns,
+            dropped_overflow: self.dropped_overflow + next.dropped_overflow,
+            dropped_aqm: self.dropped_aqm + next.dropped_aqm,
+            ce: self.ce + next.ce,
+            sce: self.sce + next.sce,
+            ce_dropped: self.ce_dropped + next.ce_dropped,
+            sce_dropped: self.sce_dropped + next.sce_dropped,
+            lost_ahead: self.lost_ahead,
+            lost_behind: next.lost_behind,
+            lost_between: self.lost_between + self.lost_behind + next.lost_ahead,
+        }
     }
 
     /// Packets that were dropped anywhere between sender and receiver.
     pub fn lost(&self) -> u64 {
-        self.lost_ahead + self.dropped_overflow + self.dropped_aqm + self.lost_behind
+        self.lost_ahead + self.dropped_overflow + self.dropped_aqm + self.lost_between + self.lost_behind
     }
 
     /// Packets in the queue and on the wire.
@@ -128,6 +148,7 @@ impl FlowLog {
             sce_dropped,
             lost_ahead,
             lost_behind,
+            lost_between: 0,
         }
     }
 

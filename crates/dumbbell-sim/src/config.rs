@@ -249,6 +249,8 @@ pub struct FlowConfig {
     pub start: Start,
     /// What it passes by itself.
     pub stages: Arc<StageConfig>,
+    /// What it passes with others.
+    pub route: Arc<Route>,
     /// The rest.
     pub params: FlowParams,
 }
@@ -266,7 +268,7 @@ impl FlowConfig {
     /// Whether both are of one connection class.
     fn is_like(&self, other: &FlowConfig) -> bool {
         let of = |flow: &FlowConfig| (flow.params.base_rtt, flow.params.ecn);
-        of(self) == of(other) && self.cc == other.cc
+        of(self) == of(other) && self.cc == other.cc && self.route == other.route
     }
 }
 
@@ -281,6 +283,8 @@ pub struct WebConfig {
     pub start: Start,
     /// What each flow passes by itself.
     pub stages: StageConfig,
+    /// What they pass with others.
+    pub route: Arc<Route>,
     /// The rest.
     pub params: WebParams,
 }
@@ -292,17 +296,64 @@ pub struct UdpConfig {
     pub start: Start,
     /// What it passes by itself.
     pub stages: StageConfig,
+    /// What it passes with others.
+    pub route: Arc<Route>,
     /// The rest.
     pub params: UdpParams,
 }
 
-/// A change of the bottleneck's rate.
+/// A change of a hop's rate.
 #[derive(Clone, Copy, Debug)]
 pub struct RateChange {
     /// When.
     pub at: Time,
     /// To what.
     pub rate: Rate,
+    /// Of which hop: 0 is the bottleneck.
+    pub hop: u16,
+}
+
+/// Name of the hop that every run has.
+pub const BOTTLENECK: &str = "bottleneck";
+/// Name of the hop for acknowledgements and for what is sent up: `[reverse]`.
+pub const REVERSE: &str = "reverse";
+/// Most hops of a run.
+pub const MAX_HOPS: usize = 64;
+
+/// A hop in addition to the bottleneck.
+#[derive(Clone, Debug)]
+pub struct HopConfig {
+    /// What routes call it.
+    pub name: String,
+    /// Its link.
+    pub link: BottleneckParams,
+    /// Queue discipline: `name` and parameters.
+    pub aqm: Map<String, Value>,
+    /// Stages that all packets pass right ahead of the queue.
+    pub path: Vec<Map<String, Value>>,
+    /// Stages that all packets pass behind the link.
+    pub behind: Vec<Map<String, Value>>,
+    /// Propagation behind the link.
+    pub delay: Time,
+}
+
+/// Which hops packets pass: 0 is the bottleneck, then those of [`RunConfig::hops`]. No hop is in both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Data.
+    pub data: Vec<u16>,
+    /// Acknowledgements.
+    pub acks: Vec<u16>,
+    /// Sent up: half of the base RTT lies behind the data's last hop, half ahead of the acknowledgements' first one. Down, both lie where
+    /// no queue is: ahead of the data's first hop and behind the acknowledgements' last one.
+    pub up: bool,
+}
+
+impl Default for Route {
+    /// Over the bottleneck; acknowledgements never wait.
+    fn default() -> Route {
+        Route { data: vec![0], acks: Vec::new(), up: false }
+    }
 }
 
 /// One run, checked.
@@ -320,6 +371,10 @@ pub struct RunConfig {
     pub path: Vec<Map<String, Value>>,
     /// Stages that all packets pass behind the bottleneck.
     pub behind: Vec<Map<String, Value>>,
+    /// Propagation behind the bottleneck's link.
+    pub delay: Time,
+    /// The other hops.
+    pub hops: Vec<HopConfig>,
     /// Both ends.
     pub hosts: HostParams,
     /// Flows, in order.
@@ -348,21 +403,12 @@ impl RunConfig {
         check_keys(root, &RunParams::specs(), &SECTIONS)?;
         let run = RunParams::from_json(&without(root, &SECTIONS))?;
 
-        let section = object(root.get("bottleneck").unwrap_or(&Value::Null), "bottleneck")?;
-        let mut bottleneck = BottleneckParams::from_json(&without(section, &["aqm", "rate_changes", "path", "behind"]))
-            .map_err(|e| e.within("bottleneck"))?;
-        bottleneck.settle_rate(section.contains_key("rate")).map_err(|e| e.within("bottleneck"))?;
-        let path = read_path::<Packet>(section, "path").map_err(|e| e.within("bottleneck"))?;
-        let behind = read_path::<Packet>(section, "behind").map_err(|e| e.within("bottleneck"))?;
-        let aqm = object(section.get("aqm").unwrap_or(&Value::Null), "bottleneck.aqm")?.clone();
+        let section = object(root.get(BOTTLENECK).unwrap_or(&Value::Null), BOTTLENECK)?;
         let mut rate_changes = Vec::new();
-        for change in list(section.get("rate_changes"), "bottleneck.rate_changes")? {
-            rate_changes.push(read_rate_change(change).map_err(|e| e.within("bottleneck.rate_changes"))?);
-        }
+        let first = read_hop(section, BOTTLENECK, 0, &mut rate_changes).map_err(|e| e.within(BOTTLENECK))?;
+        let hops = read_hops(root, &mut rate_changes)?;
         rate_changes.sort_by_key(|change| change.at);
-        if bottleneck.trace.is_some() && !rate_changes.is_empty() {
-            return Err(ParamError::new("bottleneck.rate_changes", "changes of rate beside a trace", "a trace without them"));
-        }
+        let names: Vec<&str> = std::iter::once(BOTTLENECK).chain(hops.iter().map(|hop| hop.name.as_str())).collect();
 
         let hosts = match root.get("hosts") {
             None => HostParams::default(),
@@ -370,9 +416,9 @@ impl RunConfig {
         };
 
         let controls = hosts.profile.controls();
-        let flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls))?;
-        let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value))?;
-        let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls)?, 1)))?;
+        let flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls, &names))?;
+        let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value, &names))?;
+        let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls, &names)?, 1)))?;
         if flows.is_empty() && udp.is_empty() && web.is_empty() {
             return Err(ParamError::new("flows", "nothing that sends", "one entry or more in flows, web or udp"));
         }
@@ -380,7 +426,9 @@ impl RunConfig {
             None => RecordParams::default(),
             Some(record) => RecordParams::from_json(object(record, "record")?).map_err(|e| e.within("record"))?,
         };
-        let resolved = RunConfig { run, bottleneck, aqm, rate_changes, path, behind, hosts, flows, web, udp, record };
+        let HopConfig { link: bottleneck, aqm, path, behind, delay, .. } = first;
+        let resolved =
+            RunConfig { run, bottleneck, aqm, rate_changes, path, behind, delay, hops, hosts, flows, web, udp, record };
         if resolved.measured_from() >= resolved.run.duration {
             let [found, most] = [resolved.record.from, resolved.run.duration].map(|time| format!("{} s", time.as_secs_f64()));
             return Err(ParamError::new("record.from", found, format!("less than the duration, {most}")));
@@ -405,12 +453,19 @@ impl RunConfig {
             return (trace.bytes_until(until) - before) as f64 * 8.0;
         }
         let (mut bits, mut since, mut rate) = (0.0, from, self.bottleneck.rate);
-        for change in &self.rate_changes {
+        for change in self.rate_changes.iter().filter(|change| change.hop == 0) {
             let at = change.at.clamp(from, until);
             bits += (at - since).as_secs_f64() * rate.bits() as f64;
             (since, rate) = (at, change.rate);
         }
         bits + (until - since).as_secs_f64() * rate.bits() as f64
+    }
+
+    /// Whether there is one hop, over which all data go, and acknowledgements wait nowhere.
+    pub fn is_one_hop(&self) -> bool {
+        let flows = self.flows.iter().map(|flow| &flow.route);
+        let mut routes = flows.chain(self.web.iter().map(|web| &web.route)).chain(self.udp.iter().map(|udp| &udp.route));
+        self.hops.is_empty() && self.delay == Time::ZERO && routes.all(|route| **route == Route::default())
     }
 
     /// Whether all packets pass stages ahead of the bottleneck or behind it.
@@ -426,7 +481,11 @@ impl RunConfig {
 }
 
 /// Keys of a run that hold tables or lists of them.
-const SECTIONS: [&str; 6] = ["bottleneck", "hosts", "flows", "web", "udp", "record"];
+const SECTIONS: [&str; 8] = [BOTTLENECK, "hop", REVERSE, "hosts", "flows", "web", "udp", "record"];
+/// Keys of a hop that are not of its link.
+const OF_HOP: [&str; 6] = ["name", "aqm", "rate_changes", "path", "behind", "delay"];
+/// Keys of what sends that say which way.
+const OF_ROUTE: [&str; 3] = ["direction", "route", "ack_route"];
 
 /// Largest number of connection classes; all further connections are in the last one.
 pub const MAX_CLASSES: usize = 256;
@@ -511,15 +570,16 @@ impl RunConfig {
             };
             classes.of_flow.push(class);
         }
-        let mut known_udp: Vec<(&UdpParams, u16)> = Vec::new();
-        for UdpConfig { params, .. } in &self.udp {
+        let mut known_udp: Vec<(&UdpConfig, u16)> = Vec::new();
+        for one in &self.udp {
             let of = |udp: &UdpParams| (udp.rate, udp.size, udp.ecn, udp.dscp);
-            let class = match known_udp.iter().find(|(other, _)| of(other) == of(params)) {
+            let is_like = |other: &UdpConfig| of(&other.params) == of(&one.params) && other.route == one.route;
+            let class = match known_udp.iter().find(|(other, _)| is_like(other)) {
                 Some(&(_, class)) => class,
                 None => {
                     let class = classes.add(ClassKind::Udp, "udp", Time::ZERO);
                     if known_udp.len() < MAX_CLASSES {
-                        known_udp.push((params, class));
+                        known_udp.push((one, class));
                     }
                     class
                 }
@@ -576,6 +636,87 @@ fn read_all<T: Clone>(
     Ok(all)
 }
 
+/// Reads the hop `name`, number `hop`; its changes of rate go to `changes`.
+fn read_hop(section: &Map<String, Value>, name: &str, hop: u16, changes: &mut Vec<RateChange>) -> Result<HopConfig, ParamError> {
+    let mut link = BottleneckParams::from_json(&without(section, &OF_HOP))?;
+    link.settle_rate(section.contains_key("rate"))?;
+    let path = read_path::<Packet>(section, "path")?;
+    let behind = read_path::<Packet>(section, "behind")?;
+    let aqm = object(section.get("aqm").unwrap_or(&Value::Null), "aqm")?.clone();
+    let own = list(section.get("rate_changes"), "rate_changes")?;
+    for change in own {
+        let read = read_rate_change(change).map_err(|e| e.within("rate_changes"))?;
+        changes.push(RateChange { hop, ..read });
+    }
+    if link.trace.is_some() && !own.is_empty() {
+        return Err(ParamError::new("rate_changes", "changes of rate beside a trace", "a trace without them"));
+    }
+    let delay = field(section, "delay", Time::ZERO)?;
+    if delay > Time::from_secs(60) {
+        return Err(ParamError::new("delay", delay, "at most 60 s"));
+    }
+    Ok(HopConfig { name: name.to_owned(), link, aqm, path, behind, delay })
+}
+
+/// The hops of `[[hop]]`, and then that of `[reverse]`.
+fn read_hops(root: &Map<String, Value>, changes: &mut Vec<RateChange>) -> Result<Vec<HopConfig>, ParamError> {
+    let mut hops: Vec<HopConfig> = Vec::new();
+    let listed = list(root.get("hop"), "hop")?;
+    if listed.len() > MAX_HOPS - 2 {
+        return Err(ParamError::new("hop", format!("{} of them", listed.len()), format!("at most {}", MAX_HOPS - 2)));
+    }
+    for (index, value) in listed.iter().enumerate() {
+        let place = format!("hop[{index}]");
+        let section = object(value, &place)?;
+        let name = section.get("name").and_then(Value::as_str).unwrap_or("");
+        let is_taken = name == BOTTLENECK || name == REVERSE || hops.iter().any(|hop| hop.name == name);
+        if name.is_empty() || is_taken {
+            let key = format!("{place}.name");
+            return Err(ParamError::new(&key, format!("{name:?}"), "a name that no other hop has"));
+        }
+        hops.push(read_hop(section, name, hops.len() as u16 + 1, changes).map_err(|e| e.within(&place))?);
+    }
+    if let Some(value) = root.get(REVERSE).filter(|value| !value.is_null()) {
+        let section = object(value, REVERSE)?;
+        hops.push(read_hop(section, REVERSE, hops.len() as u16 + 1, changes).map_err(|e| e.within(REVERSE))?);
+    }
+    Ok(hops)
+}
+
+/// The route of what sends, over the hops `names`.
+fn read_route(map: &Map<String, Value>, names: &[&str]) -> Result<Arc<Route>, ParamError> {
+    let up = match map.get("direction") {
+        None => false,
+        Some(Value::String(way)) if way == "down" => false,
+        Some(Value::String(way)) if way == "up" => true,
+        Some(other) => return Err(ParamError::new("direction", other, "down or up")),
+    };
+    let number = |name: &str| names.iter().position(|known| *known == name).map(|found| found as u16);
+    let of = |key: &str| -> Result<Option<Vec<u16>>, ParamError> {
+        let Some(given) = map.get(key).filter(|value| !value.is_null()) else { return Ok(None) };
+        let mut hops = Vec::new();
+        for name in list(Some(given), key)? {
+            match name.as_str().and_then(number) {
+                Some(hop) if !hops.contains(&hop) => hops.push(hop),
+                Some(_) => return Err(ParamError::new(key, name, "each hop once")),
+                None => return Err(ParamError::new(key, name, format!("hops: {}", names.join(", ")))),
+            }
+        }
+        Ok(Some(hops))
+    };
+    let (forward, back) = (vec![0], number(REVERSE).map_or(Vec::new(), |hop| vec![hop]));
+    let (data, acks) = if up { (back, forward) } else { (forward, back) };
+    let route = Route { data: of("route")?.unwrap_or(data), acks: of("ack_route")?.unwrap_or(acks), up };
+    if route.data.is_empty() {
+        let allowed = if up { "one hop or more; direction up has that of [reverse]" } else { "one hop or more" };
+        return Err(ParamError::new("route", "no hop", allowed));
+    }
+    if let Some(&twice) = route.data.iter().find(|hop| route.acks.contains(hop)) {
+        return Err(ParamError::new("ack_route", names[usize::from(twice)], "hops that are not in route"));
+    }
+    Ok(Arc::new(route))
+}
+
 fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
     let map = object(value, "[]")?;
     check_keys(map, &[], &["at", "rate"])?;
@@ -585,7 +726,7 @@ fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
     if rate.0 < 1000 || rate.0 > 10_000_000_000_000 {
         return Err(ParamError::new("rate", rate, "1kbit to 10000Gbit"));
     }
-    Ok(RateChange { at, rate })
+    Ok(RateChange { at, rate, hop: 0 })
 }
 
 /// The congestion control in `map`: what it does not set is as the hosts' profile has it, by name of the control in `of_profile`.
@@ -604,9 +745,12 @@ fn read_flow(
     value: &Value,
     last: Option<&FlowConfig>,
     of_profile: &Map<String, Value>,
+    hops: &[&str],
 ) -> Result<(FlowConfig, usize), ParamError> {
     let map = object(value, "flow")?;
-    let params = FlowParams::from_json(&without(map, &["cc", "start", "count", "path", "ack_path"]))?;
+    let params = FlowParams::from_json(&without(&without(map, &OF_ROUTE), &["cc", "start", "count", "path", "ack_path"]))?;
+    let route = read_route(map, hops)?;
+    let route = last.map(|flow| &flow.route).filter(|same| **same == route).cloned().unwrap_or(route);
     let count = read_count(map)?;
     let mut stages = read_stages(map)?;
     // loss and jitter are short for the stages that come first
@@ -624,22 +768,31 @@ fn read_flow(
     if let Some(connect) = params.connect.filter(|&connect| connect > start.min) {
         return Err(ParamError::new("connect", connect, format!("up to start, {}", start.min)));
     }
-    Ok((FlowConfig { cc, start, stages, params }, count))
+    Ok((FlowConfig { cc, start, stages, route, params }, count))
 }
 
-fn read_web(value: &Value, of_profile: &Map<String, Value>) -> Result<WebConfig, ParamError> {
+fn read_web(value: &Value, of_profile: &Map<String, Value>, hops: &[&str]) -> Result<WebConfig, ParamError> {
     let map = object(value, "web")?;
-    let params = WebParams::from_json(&without(map, &["cc", "start", "path", "ack_path"]))?;
+    let params = WebParams::from_json(&without(&without(map, &OF_ROUTE), &["cc", "start", "path", "ack_path"]))?;
+    let route = read_route(map, hops)?;
     let cc = read_control(map, of_profile)?;
     let chosen = Chosen::from_json(&cc).map_err(|e| e.within("cc"))?;
-    Ok(WebConfig { cc_name: cc_name(&cc).to_owned(), cc: chosen, start: read_start(map)?, stages: read_stages(map)?, params })
+    Ok(WebConfig {
+        cc_name: cc_name(&cc).to_owned(),
+        cc: chosen,
+        start: read_start(map)?,
+        stages: read_stages(map)?,
+        route,
+        params,
+    })
 }
 
-fn read_udp(value: &Value) -> Result<(UdpConfig, usize), ParamError> {
+fn read_udp(value: &Value, hops: &[&str]) -> Result<(UdpConfig, usize), ParamError> {
     let map = object(value, "udp")?;
-    let params = UdpParams::from_json(&without(map, &["start", "count", "path"]))?;
+    let params = UdpParams::from_json(&without(&without(map, &OF_ROUTE), &["start", "count", "path"]))?;
+    let route = read_route(map, hops)?;
     let stages = StageConfig { path: read_path::<Packet>(map, "path")?, ack_path: Vec::new() };
-    Ok((UdpConfig { start: read_start(map)?, stages, params }, read_count(map)?))
+    Ok((UdpConfig { start: read_start(map)?, stages, route, params }, read_count(map)?))
 }
 
 fn read_stages(map: &Map<String, Value>) -> Result<StageConfig, ParamError> {

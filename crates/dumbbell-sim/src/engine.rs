@@ -10,6 +10,7 @@
 
 mod clock;
 pub mod endpoint;
+mod hops;
 mod lines;
 mod net;
 mod one;
@@ -25,11 +26,11 @@ use crate::short_flows::ShortFlow;
 use crate::transit::Transit;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, Due};
-use dumbbell_core::aqm::Aqm;
+use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::cc::{AnyCc, CcContext};
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::log::Log;
-use dumbbell_core::packet::HEADERS;
+use dumbbell_core::packet::{Ecn, HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
@@ -39,11 +40,11 @@ use dumbbell_core::tcp::Network;
 use dumbbell_core::traffic::UdpSource;
 use dumbbell_core::units::Time;
 use endpoint::{Arena, Endpoint, Origin, Tcp, Transport, Udp, UnderWay};
+use hops::Hops;
 use lines::{Line, NO_BLOCKS};
 use net::Net;
 use one::One;
-use setup::{application, base_rtts, build_stages, connection, line_of, listed_key};
-use std::collections::VecDeque;
+use setup::{ack_ecn, application, build_stages, connection, line_of, lines, listed_key};
 use std::sync::Arc;
 use ways::Port;
 use web::WebProcess;
@@ -107,10 +108,19 @@ impl<A: Aqm + Send, L: Log + Send> Engine<One<A, L>> {
     /// A stage that cannot be built.
     pub fn new(config: Arc<RunConfig>, controls: Vec<AnyCc>, aqm: A, listener: L) -> Result<Self, ParamError> {
         let classes = config.classes();
-        let line =
-            |delay: Time| Line { delay, ahead: Time(delay.0 / 2), acks: VecDeque::new(), members: Vec::new(), over: false };
-        let lines = base_rtts(&config).into_iter().map(line).collect();
-        let net = One::new(&config, &classes, lines, aqm, listener)?;
+        let net = One::new(&config, &classes, lines(&config), aqm, listener)?;
+        Engine::over(net, config, classes, controls)
+    }
+}
+
+impl Engine<Hops> {
+    /// The same over the hops of `config`, with these queue disciplines.
+    ///
+    /// # Errors
+    /// A stage that cannot be built.
+    pub fn over_hops(config: Arc<RunConfig>, controls: Vec<AnyCc>, aqms: Vec<AnyAqm>) -> Result<Self, ParamError> {
+        let classes = config.classes();
+        let net = Hops::new(&config, &classes, lines(&config), aqms)?;
         Engine::over(net, config, classes, controls)
     }
 }
@@ -141,7 +151,7 @@ impl<N: Net> Engine<N> {
         engine.list_flows(controls)?;
         engine.list_udp()?;
         for (index, web) in engine.config.web.iter().enumerate() {
-            let line = line_of(&engine.net.lines().all, web.params.base_rtt);
+            let line = line_of(&engine.net.lines().all, web.params.base_rtt, web.route.up);
             let (process, first) = WebProcess::new(&engine.config, web, index, engine.classes.of_web[index], line);
             engine.webs.push(process);
             engine.clock.set(Due::Arrival(index), first);
@@ -155,7 +165,7 @@ impl<N: Net> Engine<N> {
         let seed = config.run.seed;
         for (index, (flow, cc)) in config.flows.iter().zip(controls).enumerate() {
             let params = &flow.params;
-            let line = line_of(&self.net.lines().all, params.base_rtt);
+            let line = line_of(&self.net.lines().all, params.base_rtt, flow.route.up);
             let ahead = self.net.lines().all[line as usize].ahead;
             let writes = flow.start.draw(seed, "start", index) + ahead;
             let start = params.connect.map_or(writes, |connect| connect + ahead);
@@ -178,9 +188,9 @@ impl<N: Net> Engine<N> {
     fn list_udp(&mut self) -> Result<(), ParamError> {
         let config = Arc::clone(&self.config);
         let seed = config.run.seed;
-        for (index, UdpConfig { start, params, stages }) in config.udp.iter().enumerate() {
+        for (index, UdpConfig { start, params, stages, .. }) in config.udp.iter().enumerate() {
             let number = (config.flows.len() + index) as u32;
-            let (class, line) = (self.classes.of_udp[index], line_of(&self.net.lines().all, Time::ZERO));
+            let (class, line) = (self.classes.of_udp[index], line_of(&self.net.lines().all, Time::ZERO, false));
             let start = start.draw(seed, "udp start", index);
             let rng = Rng::stream(seed, "udp", index as u64);
             let stages = build_stages(stages, seed, number as usize)?;
@@ -239,7 +249,12 @@ impl<N: Net> Engine<N> {
             Transport::Vacant => false,
         };
         if begins && *start <= now && origin == Origin::Listed {
-            self.net.flow_starts(slot, *number, &listed_key(&self.config, *number), class);
+            let index = *number as usize;
+            let (route, ecn) = match (self.config.flows.get(index), &*transport) {
+                (Some(flow), Transport::Tcp(tcp)) => (&flow.route, ack_ecn(tcp, flow.params.ecn.unwrap_or(self.host.ecn))),
+                _ => (&self.config.udp[index - self.config.flows.len()].route, Ecn::NotEct),
+            };
+            self.net.flow_starts(slot, route, line, &listed_key(&self.config, *number), ecn, class);
         }
         let mut port = Port { way: self.net.way(), path: &mut stages.data, now };
         match transport {
@@ -364,7 +379,8 @@ impl<N: Net> Engine<N> {
             let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Web { size }, number, class, line, now, Time::NEVER);
             Endpoint { stages, ..endpoint }
         });
-        self.net.flow_starts(slot, number, &process.key(number), class);
+        let back = self.arena.get(slot).tcp().map_or(Ecn::NotEct, |tcp| ack_ecn(tcp, ecn));
+        self.net.flow_starts(slot, &web.route, line, &process.key(number), back, class);
         self.join(slot);
         self.on_timer(slot, now)
     }
@@ -386,10 +402,12 @@ impl<N: Net> Engine<N> {
                 self.clock.set(Due::End, Time::NEVER);
                 self.queue_over = true;
                 self.measures.finish_queue(self.net.counters(), self.net.of_discipline());
+                self.measures.hops = self.net.finish(&self.config);
             }
             Due::Arrival(process) => self.on_arrival(process, now)?,
             Due::Begin => {
                 self.clock.set(Due::Begin, Time::NEVER);
+                self.net.begin();
                 self.measures.begin_queue(self.net.counters_mut());
             }
         }
@@ -439,21 +457,12 @@ impl<N: Net> Engine<N> {
 
     /// Packets sent = delivered + dropped + still in flight, and marks at the queue = marks at the receivers, per endpoint and in all.
     fn check_conservation(&self) -> Result<(), RunError> {
-        let (mut found, mut held) = (UnderWay::default(), self.net.held()?);
+        let (mut found, mut staged) = (UnderWay::default(), 0);
         for (slot, endpoint) in self.arena.iter() {
             found += endpoint.check_conservation(&self.net.of_flow(slot))?;
-            held.ahead += endpoint.stages.data.as_ref().map_or(0, |path| path.held() as u64);
+            staged += endpoint.stages.data.as_ref().map_or(0, |path| path.held() as u64);
         }
-        for (place, unaccounted, there) in [
-            ("ahead of the queue", found.ahead, held.ahead),
-            ("queue", found.queued, held.queued),
-            ("behind the queue", found.behind, held.behind),
-        ] {
-            if unaccounted != there {
-                return Err(RunError::Invariant(format!("{place}: arrived - gone is {unaccounted}, held are {there}")));
-            }
-        }
-        Ok(())
+        self.net.check(found, staged)
     }
 }
 

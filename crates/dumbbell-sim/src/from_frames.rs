@@ -181,7 +181,7 @@ impl Recorder {
             let cc = Arc::new(Map::from_iter([("name".to_owned(), json!(name))]));
             let params = FlowParams { base_rtt: self.base_rtt, ..FlowParams::default() };
             let start = Start { min: Time::ZERO, max: Time::ZERO };
-            let one = FlowConfig { cc, start, stages: Arc::default(), params };
+            let one = FlowConfig { cc, start, stages: Arc::default(), route: Arc::default(), params };
             self.config.flows.extend(std::iter::repeat_n(one, of_kind));
             classes.of_flow.extend(std::iter::repeat_n(classes.list.len() as u16, of_kind));
             classes.list.push(Class { kind: ClassKind::Flows, cc: name.to_owned(), base_rtt: self.base_rtt });

@@ -24,10 +24,11 @@ use dumbbell_core::aqm::{self, AnyAqm, Aqm, QueueContext};
 use dumbbell_core::cc::{AnyCc, CcContext, Chosen};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
+use dumbbell_core::rng::mix;
 use dumbbell_core::units::{Rate, Time};
 use engine::Standing;
 pub use outcome::{Outcome, Tables};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -60,8 +61,8 @@ pub fn check(config: &Value) -> Result<(), ParamError> {
     build(&config).map(drop)
 }
 
-/// Builds what `config` names: queue discipline and congestion controls of the flows.
-fn build(config: &RunConfig) -> Result<(AnyAqm, Vec<AnyCc>), ParamError> {
+/// Builds what `config` names: the queue discipline of each hop and the congestion controls of the flows.
+fn build(config: &RunConfig) -> Result<(Vec<AnyAqm>, Vec<AnyCc>), ParamError> {
     if engine::frame(config.hosts.mss) > u32::from(u16::MAX) {
         return Err(ParamError::new("hosts.mss", config.hosts.mss, "frames below 64 KiB"));
     }
@@ -75,7 +76,14 @@ fn build(config: &RunConfig) -> Result<(AnyAqm, Vec<AnyCc>), ParamError> {
         controls.push(chosen.build(&CcContext { seed: config.run.seed, flow: index as u64 }));
         last = Some((flow, chosen));
     }
-    Ok((queue_discipline(config)?, controls))
+    let mut aqms = vec![queue_discipline(config)?];
+    for (index, hop) in config.hops.iter().enumerate() {
+        // queues of one kind do not draw the same numbers
+        let context = QueueContext { rate: hop.link.rate, seed: mix(config.run.seed ^ (index as u64 + 1) << 48) };
+        let place = format!("{}.aqm", hop.name);
+        aqms.push(discipline(&hop.aqm, &context, hop.link.trace.is_some()).map_err(|e| e.within(&place))?);
+    }
+    Ok((aqms, controls))
 }
 
 /// Builds the queue discipline of `config`, which learns the rate that it is to know.
@@ -84,8 +92,12 @@ fn build(config: &RunConfig) -> Result<(AnyAqm, Vec<AnyCc>), ParamError> {
 /// The first key below `bottleneck.aqm` that cannot be used.
 pub fn queue_discipline(config: &RunConfig) -> Result<AnyAqm, ParamError> {
     let context = QueueContext { rate: config.bottleneck.rate, seed: config.run.seed };
-    let mut any = aqm::build(&config.aqm, &context).map_err(|e| e.within("bottleneck.aqm"))?;
-    if config.bottleneck.trace.is_some() {
+    discipline(&config.aqm, &context, config.bottleneck.trace.is_some()).map_err(|e| e.within("bottleneck.aqm"))
+}
+
+fn discipline(aqm: &Map<String, Value>, context: &QueueContext, has_trace: bool) -> Result<AnyAqm, ParamError> {
+    let mut any = aqm::build(aqm, context)?;
+    if has_trace {
         dumbbell_core::with_aqm!(&mut any, aqm => if aqm.shapes() {
             // a rate that is the mean of others is none to shape at: without a rate of its own, the queue leaves the pace to the trace
             aqm.set_rate(Rate::UNLIMITED, Time::ZERO);
@@ -156,10 +168,17 @@ impl Sim {
     /// The first key that cannot be used.
     pub fn new(config: &Value) -> Result<Sim, ParamError> {
         let config = Arc::new(RunConfig::from_json(config)?);
-        let (any, controls) = build(&config)?;
+        let (mut aqms, controls) = build(&config)?;
         let duration = config.run.duration;
-        let run: Box<dyn engine::Run> =
-            dumbbell_core::with_aqm!(any, aqm => Box::new(engine::Engine::new(config, controls, aqm, ())?));
+        let run: Box<dyn engine::Run> = match aqms.pop() {
+            Some(any) if config.is_one_hop() => {
+                dumbbell_core::with_aqm!(any, aqm => Box::new(engine::Engine::new(config, controls, aqm, ())?))
+            }
+            last => {
+                aqms.extend(last);
+                Box::new(engine::Engine::over_hops(config, controls, aqms)?)
+            }
+        };
         Ok(Sim { run, duration, reached: Time::ZERO, over: false })
     }
 

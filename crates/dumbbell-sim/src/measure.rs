@@ -10,6 +10,7 @@ use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::Time;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Sums of TCP_INFO samples of one flow.
@@ -274,6 +275,8 @@ pub struct Measures {
     begun: Vec<FlowResult>,
     queue_begun: QueueCounters,
     pub queue: QueueResult,
+    /// What was measured of each hop, if there are several.
+    pub hops: Option<Value>,
     pub short_flows: ShortFlows,
     /// Short flows, summed by class.
     pub short_totals: Vec<crate::classes::Totals>,
@@ -318,6 +321,7 @@ impl Measures {
             begun: Vec::new(),
             queue_begun: QueueCounters::default(),
             queue: QueueResult::default(),
+            hops: None,
             short_flows: ShortFlows::new(config.bottleneck.rate, config.record.short_flows as usize, config.run.seed),
             short_totals: vec![crate::classes::Totals::default(); classes],
             interval: interval.unwrap_or(Time::ZERO),

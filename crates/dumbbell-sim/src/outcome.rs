@@ -270,6 +270,9 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     measures.results = results;
     let mut summary = summary(&measures, config, &goodput, events);
     measures.results = Vec::new();
+    if let Some(hops) = measures.hops.take() {
+        summary["hops"] = hops;
+    }
 
     let series = measures.flow_series;
     let series = Table::new(vec![

@@ -176,6 +176,55 @@ all_aqms! { Cake: cake, }
 #[cfg(not(feature = "cake"))]
 all_aqms! {}
 
+/// A queue that is chosen at run time: one dispatch per call.
+impl Aqm for AnyAqm {
+    fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
+        with_aqm!(self, aqm => aqm.flow_starts(flow, key));
+    }
+    fn fits(&self, bytes: u64) -> bool {
+        with_aqm!(self, aqm => aqm.fits(bytes))
+    }
+    #[inline]
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+        with_aqm!(self, aqm => aqm.enqueue(packet, now, log));
+    }
+    #[inline]
+    fn has_nothing_before(&self, now: Time) -> Option<Time> {
+        with_aqm!(self, aqm => aqm.has_nothing_before(now))
+    }
+    #[inline]
+    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+        with_aqm!(self, aqm => aqm.dequeue(now, log))
+    }
+    #[inline]
+    fn packets(&self) -> usize {
+        with_aqm!(self, aqm => aqm.packets())
+    }
+    #[inline]
+    fn bytes(&self) -> u64 {
+        with_aqm!(self, aqm => aqm.bytes())
+    }
+    #[inline]
+    fn next_timer(&self) -> Time {
+        with_aqm!(self, aqm => aqm.next_timer())
+    }
+    fn on_timer<L: Log>(&mut self, now: Time, log: &mut L) {
+        with_aqm!(self, aqm => aqm.on_timer(now, log));
+    }
+    fn set_rate(&mut self, rate: Rate, now: Time) {
+        with_aqm!(self, aqm => aqm.set_rate(rate, now));
+    }
+    fn counters(&self) -> Vec<(String, u64)> {
+        with_aqm!(self, aqm => aqm.counters())
+    }
+    fn internal_queues(&self) -> Vec<String> {
+        with_aqm!(self, aqm => aqm.internal_queues())
+    }
+    fn shapes(&self) -> bool {
+        with_aqm!(self, aqm => aqm.shapes())
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod testing {
     //! What the tests of queue disciplines share.

@@ -29,7 +29,7 @@ pub mod window;
 mod write_queue;
 
 use crate::cc::Echo;
-use crate::packet::Packet;
+use crate::packet::{Packet, HEADERS, SYN_FRAME};
 
 /// What both ends of one flow need to know, in addition to what their hosts do.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +91,17 @@ pub struct Ack {
 }
 
 impl Ack {
+    /// Length of its frame with `blocks` SACK blocks, without FCS, bytes: what Linux sends. The options of a SYN-ACK are MSS, SACK permitted, time
+    /// stamps and window scale; blocks take 4 B and 8 B each (RFC 2018), the AccECN option has room beside two of them (RFC 9768).
+    pub fn frame(&self, blocks: usize) -> u16 {
+        if self.has(ack_flag::SYN_ACK) {
+            return SYN_FRAME;
+        }
+        let sack = if blocks > 0 { 4 + 8 * blocks as u16 } else { 0 };
+        let counts = if self.has(ack_flag::ACCECN_OPTION) && blocks < 3 { ecn::OPTION_BYTES } else { 0 };
+        HEADERS + sack + counts
+    }
+
     /// Whether [`ack_flag`] bit `bit` is set.
     #[inline]
     pub fn has(&self, bit: u8) -> bool {

@@ -13,9 +13,11 @@ use std::collections::VecDeque;
 /// No SACK blocks.
 pub const NO_BLOCKS: u32 = u32::MAX;
 
-/// All endpoints of one base RTT, and their acknowledgements on the way back, in order.
+/// All endpoints of one base RTT and direction, and their acknowledgements on the way back, in order.
 pub struct Line {
     pub delay: Time,
+    /// Its data are sent up.
+    pub up: bool,
     /// By how much the clocks of its senders run ahead of the engine's.
     pub ahead: Time,
     pub acks: VecDeque<(Time, Ack, u32)>,
@@ -93,13 +95,46 @@ impl Lines {
 
     /// Stages ahead of the bottleneck or behind it have something to do at `time`.
     pub fn set_stage(&mut self, behind: bool, time: Time) {
-        let index = self.all.len() + usize::from(behind);
-        self.times.set(index, time);
+        self.set_other(usize::from(behind), time);
+    }
+
+    /// What comes after the lines as number `index` has something to do at `time`.
+    pub fn set_other(&mut self, index: usize, time: Time) {
+        self.times.set(self.all.len() + index, time);
+    }
+}
+
+/// Where receivers send their acknowledgements.
+pub trait Back {
+    /// The way of those of line `line`.
+    type Entry<'a>: End<(Ack, u32)>
+    where
+        Self: 'a;
+
+    /// The way of those of line `line`.
+    fn entry_of(&mut self, line: u32) -> Self::Entry<'_>;
+
+    /// SACK blocks under way.
+    fn pool(&mut self) -> &mut BlockPool;
+
+    /// A receiver sends `ack`. Returns when the stages that it passes have something to do.
+    #[inline(always)]
+    fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) -> Time {
+        match &mut stages.acks {
+            None => {
+                self.entry_of(line).arrive((ack, blocks), now);
+                Time::NEVER
+            }
+            Some(path) => {
+                path.push((ack, blocks), now, &mut self.entry_of(line));
+                path.next_timer()
+            }
+        }
     }
 
     /// A packet reaches its receiver.
     #[inline(always)]
-    pub fn deliver(&mut self, arena: &mut Arena, packet: &Packet, now: Time) {
+    fn deliver(&mut self, arena: &mut Arena, packet: &Packet, now: Time) {
         let slot = packet.flow;
         let endpoint = arena.get_mut(slot);
         let line = endpoint.line;
@@ -113,10 +148,10 @@ impl Lines {
         let mut timer = receiver.next_timer();
         let mut blocks = NO_BLOCKS;
         if ack.is_some() && receiver.has_blocks() {
-            blocks = self.pool.put(receiver.blocks());
+            blocks = self.pool().put(receiver.blocks());
         }
         if let Some((early, reported)) = early {
-            let reported = if reported.as_slice().is_empty() { NO_BLOCKS } else { self.pool.put(reported) };
+            let reported = if reported.as_slice().is_empty() { NO_BLOCKS } else { self.pool().put(reported) };
             timer = timer.min(self.acknowledge(&mut endpoint.stages, line, early, reported, now));
         }
         if let Some(ack) = ack {
@@ -124,19 +159,18 @@ impl Lines {
         }
         arena.timer_not_after(slot, timer);
     }
+}
 
-    /// A receiver sends `ack`. Returns when the stages that it passes have something to do.
+impl Back for Lines {
+    type Entry<'a> = LineEntry<'a>;
+
     #[inline(always)]
-    pub fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) -> Time {
-        match &mut stages.acks {
-            None => {
-                self.entry(line).arrive((ack, blocks), now);
-                Time::NEVER
-            }
-            Some(path) => {
-                path.push((ack, blocks), now, &mut self.entry(line));
-                path.next_timer()
-            }
-        }
+    fn entry_of(&mut self, line: u32) -> LineEntry<'_> {
+        self.entry(line)
+    }
+
+    #[inline(always)]
+    fn pool(&mut self) -> &mut BlockPool {
+        &mut self.pool
     }
 }

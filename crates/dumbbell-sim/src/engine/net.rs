@@ -1,17 +1,19 @@
 //! What lies between senders and receivers: [one hop](super::one), or [several](super::hops).
 
-use super::endpoint::{Arena, Stages};
+use super::endpoint::{Arena, Stages, UnderWay};
 use super::lines::Lines;
 use super::ways::Memory;
-use crate::config::RunConfig;
+use crate::config::{Route, RunConfig};
 use crate::measure::Backlog;
 use crate::RunError;
 use dumbbell_core::aqm::FlowKey;
-use dumbbell_core::packet::Packet;
+use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::path::End;
 use dumbbell_core::record::{Counters, FlowCounters};
 use dumbbell_core::tcp::Ack;
 use dumbbell_core::units::Time;
+use serde_json::Value;
+use std::sync::Arc;
 
 /// The way of what is sent into the net.
 pub trait Way: End<Packet> {
@@ -20,17 +22,6 @@ pub trait Way: End<Packet> {
 
     /// What the send buffers hold.
     fn memory_mut(&mut self) -> &mut Memory;
-}
-
-/// Packets that the net holds, by place, at the end of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
-    /// In stages ahead of the first queue.
-    pub ahead: u64,
-    /// From the first queue to the last link.
-    pub queued: u64,
-    /// In stages behind it.
-    pub behind: u64,
 }
 
 /// What carries packets to receivers and acknowledgements back.
@@ -57,8 +48,8 @@ pub trait Net: Send {
     /// A receiver sends `ack`, whose SACK blocks have the number `blocks`. Returns when the stages that it passes have something to do.
     fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) -> Time;
 
-    /// From now on slot `slot` belongs to the endpoint with this number, identity and class.
-    fn flow_starts(&mut self, slot: u32, number: u32, key: &FlowKey, class: u16);
+    /// From now on slot `slot` belongs to an endpoint of this route, line, identity and class, whose acknowledgements have the codepoint `ack_ecn`.
+    fn flow_starts(&mut self, slot: u32, route: &Arc<Route>, line: u32, key: &FlowKey, ack_ecn: Ecn, class: u16);
 
     /// Nothing is left of the endpoint in `slot`.
     fn forget(&mut self, slot: u32);
@@ -101,9 +92,17 @@ pub trait Net: Send {
     /// What is in it.
     fn backlog(&self) -> Backlog;
 
-    /// Packets that are held, by place.
+    /// Holds against each other what the counters `found` under way, what the endpoints' own stages hold, `staged`, and what the net holds.
     ///
     /// # Errors
-    /// A sum of a hop that does not come out.
-    fn held(&self) -> Result<Held, RunError>;
+    /// A sum that does not come out.
+    fn check(&self, found: UnderWay, staged: u64) -> Result<(), RunError>;
+
+    /// The measured time of the queues begins.
+    fn begin(&mut self) {}
+
+    /// The measured time of the queues is over. Returns what was measured of each hop, if there are several.
+    fn finish(&mut self, _config: &RunConfig) -> Option<Value> {
+        None
+    }
 }

@@ -1,23 +1,24 @@
 //! A net of one hop, the fast path: nothing is decided for a packet that a run decides once, and acknowledgements never wait.
 
-use super::endpoint::{Arena, Endpoint, Stages, Transport};
-use super::lines::{BlockPool, Line, LineEntry, Lines, NO_BLOCKS};
-use super::net::{Held, Net, Way};
+use super::endpoint::{Arena, Endpoint, Stages, Transport, UnderWay};
+use super::lines::{Back, BlockPool, Line, LineEntry, Lines, NO_BLOCKS};
+use super::net::{Net, Way};
 use super::setup::build_path;
 use super::ways::{alone, Entrance, Exit, Memory, Port};
 use crate::bottleneck::Bottleneck;
-use crate::config::{Classes, RunConfig};
+use crate::config::{Classes, Route, RunConfig};
 use crate::measure::Backlog;
 use crate::min_tree::MinTree;
 use crate::RunError;
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::log::Log;
-use dumbbell_core::packet::{flag, Packet};
+use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Path;
 use dumbbell_core::record::{Counters, FlowCounters};
 use dumbbell_core::tcp::Ack;
 use dumbbell_core::units::Time;
+use std::sync::Arc;
 
 /// The bottleneck, stages ahead of it and behind it, and the lines of acknowledgements.
 pub struct One<A: Aqm, L: Log = ()> {
@@ -175,7 +176,7 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
         self.lines.acknowledge(stages, line, ack, blocks, now)
     }
 
-    fn flow_starts(&mut self, slot: u32, _number: u32, key: &FlowKey, class: u16) {
+    fn flow_starts(&mut self, slot: u32, _: &Arc<Route>, _: u32, key: &FlowKey, _: Ecn, class: u16) {
         self.entrance.bottleneck.flow_starts(slot, key, class);
     }
 
@@ -249,11 +250,22 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
         Backlog { packets: aqm.packets() as u64, bytes: aqm.bytes() }
     }
 
-    fn held(&self) -> Result<Held, RunError> {
-        Ok(Held {
-            ahead: self.entrance.shared.as_ref().map_or(0, |path| path.held() as u64),
+    fn check(&self, found: UnderWay, staged: u64) -> Result<(), RunError> {
+        let held = |path: &Option<Box<Path<Packet>>>| path.as_ref().map_or(0, |path| path.held() as u64);
+        let there = UnderWay {
+            ahead: staged + held(&self.entrance.shared),
             queued: self.entrance.bottleneck.held(),
-            behind: self.behind.as_ref().map_or(0, |path| path.held() as u64),
-        })
+            behind: held(&self.behind),
+        };
+        for (place, unaccounted, there) in [
+            ("ahead of the queue", found.ahead, there.ahead),
+            ("queue", found.queued, there.queued),
+            ("behind the queue", found.behind, there.behind),
+        ] {
+            if unaccounted != there {
+                return Err(RunError::Invariant(format!("{place}: arrived - gone is {unaccounted}, held are {there}")));
+            }
+        }
+        Ok(())
     }
 }

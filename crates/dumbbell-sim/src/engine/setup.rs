@@ -5,6 +5,7 @@ use super::lines::Line;
 use crate::config::{EcnEcho, FlowConfig, RunConfig, StageConfig};
 use dumbbell_core::aqm::FlowKey;
 use dumbbell_core::cc::{AnyCc, Echo};
+use dumbbell_core::packet::Ecn;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::{self, Path};
 use dumbbell_core::rng::Rng;
@@ -14,6 +15,7 @@ use dumbbell_core::tcp::sender::{Application, Plan, Sender};
 use dumbbell_core::tcp::FlowOptions;
 use dumbbell_core::units::{Rate, Time};
 use serde_json::{Map, Value};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -37,21 +39,25 @@ pub fn build_stages(stages: &StageConfig, seed: u64, number: usize) -> Result<St
     Ok(Stages { data, acks })
 }
 
-/// The base RTTs of a run, ascending.
-pub fn base_rtts(config: &RunConfig) -> Vec<Time> {
-    let flows = config.flows.iter().map(|flow| flow.params.base_rtt);
-    let web = config.web.iter().map(|web| web.params.base_rtt);
+/// The lines of a run, ascending by base RTT.
+pub fn lines(config: &RunConfig) -> Vec<Line> {
+    let flows = config.flows.iter().map(|flow| (flow.params.base_rtt, flow.route.up));
+    let web = config.web.iter().map(|web| (web.params.base_rtt, web.route.up));
     // UDP has no acknowledgements: its measured time is that of the queue
-    let udp = config.udp.iter().map(|_| Time::ZERO);
-    let mut all: Vec<Time> = flows.chain(web).chain(udp).collect();
+    let udp = config.udp.iter().map(|_| (Time::ZERO, false));
+    let mut all: Vec<(Time, bool)> = flows.chain(web).chain(udp).collect();
     all.sort_unstable();
     all.dedup();
-    all
+    let line = |(delay, up): (Time, bool)| {
+        let ahead = if up { Time::ZERO } else { Time(delay.0 / 2) };
+        Line { delay, up, ahead, acks: VecDeque::new(), members: Vec::new(), over: false }
+    };
+    all.into_iter().map(line).collect()
 }
 
-/// The line of a base RTT.
-pub fn line_of(lines: &[Line], base_rtt: Time) -> u32 {
-    lines.partition_point(|line| line.delay < base_rtt) as u32
+/// The line of a base RTT and direction.
+pub fn line_of(lines: &[Line], base_rtt: Time, up: bool) -> u32 {
+    lines.partition_point(|line| (line.delay, line.up) < (base_rtt, up)) as u32
 }
 
 /// Both ends of a connection for `slot`.
@@ -65,6 +71,16 @@ pub fn connection(slot: u32, cc: AnyCc, host: &Arc<HostParams>, ecn: bool, echo:
     let options = FlowOptions { ecn: ecn || cc.ecn().required, echo };
     let sender = Sender::new(slot, cc, Arc::clone(host), options, app);
     Tcp { sender, receiver: Receiver::new(slot, Arc::clone(host), options) }
+}
+
+/// Codepoint of the acknowledgements of a connection: that of all its packets, if the congestion control, the same at both ends, wants it on every packet.
+pub fn ack_ecn(tcp: &Tcp, ecn: bool) -> Ecn {
+    let asked = tcp.sender.cc.ecn();
+    if asked.required || (ecn && asked.every_packet) {
+        asked.codepoint
+    } else {
+        Ecn::NotEct
+    }
 }
 
 /// What the application of `flow` offers. The sender's clock is `ahead` of the engine's. It is `silent` between connecting and writing.

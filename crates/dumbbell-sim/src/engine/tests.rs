@@ -1,6 +1,7 @@
 //! The order of events at one instant, and that a queue which loses or invents packets is found out.
 
 mod accecn;
+mod hops;
 
 use super::*;
 use dumbbell_core::aqm::Dequeue;
@@ -10,6 +11,7 @@ use dumbbell_core::packet::Packet;
 use dumbbell_core::packet::{flag, Ecn};
 use dumbbell_core::units::Rate;
 use serde_json::{json, Value};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 

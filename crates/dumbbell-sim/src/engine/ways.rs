@@ -1,7 +1,7 @@
 //! The ways into the bottleneck and out of it.
 
 use super::endpoint::Arena;
-use super::lines::Lines;
+use super::lines::{Back, Lines};
 use super::net::Way;
 use crate::bottleneck::Bottleneck;
 use dumbbell_core::aqm::Aqm;

@@ -1,0 +1,599 @@
+//! A net of any number of hops, each with stages, queue, link and counters. Data pass the hops of their route, acknowledgements as packets
+//! those of theirs, and both wait in the same queues.
+//!
+//! The propagation of a flow, its base RTT, lies in one piece in its line: down, between the last hop of the acknowledgements and the sender;
+//! up, between the receiver and the first hop of the acknowledgements. A sender's clock runs ahead by half of it down, and a receiver's
+//! behind by half of it up; nothing that either does depends on absolute time (see [`engine`](super)).
+
+use super::endpoint::{Arena, Endpoint, Stages, Transport, UnderWay};
+use super::lines::{Back, BlockPool, Line, Lines, NO_BLOCKS};
+use super::net::{Net, Way};
+use super::setup::build_path;
+use super::ways::{alone, Memory, Port};
+use crate::bottleneck::Bottleneck;
+use crate::config::{Classes, HopConfig, Route, RunConfig, BOTTLENECK};
+use crate::measure::{ms, Backlog};
+use crate::min_tree::MinTree;
+use crate::RunError;
+use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
+use dumbbell_core::histogram::Histogram;
+use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::packet::{flag, Ecn, Packet};
+use dumbbell_core::param::ParamError;
+use dumbbell_core::path::{End, Path};
+use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
+use dumbbell_core::tcp::Ack;
+use dumbbell_core::units::Time;
+use serde_json::{json, Value};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// In [`Hop::next`]: the packet is where it was sent.
+const END: u16 = u16::MAX;
+/// Entries of a hop among [`Lines::times`].
+const STAGES: usize = 3;
+
+/// Numbers of the acknowledgements that a queue dropped: their places are free.
+#[derive(Default)]
+struct Lost(Vec<u64>);
+
+impl Log for Lost {
+    fn dropped(&mut self, packet: &Packet, _reason: DropReason, _place: Place, _at: At) {
+        if packet.is_back() {
+            self.0.push(packet.seq);
+        }
+    }
+}
+
+struct Hop {
+    name: String,
+    /// Stages right ahead of the queue.
+    shared: Option<Box<Path<Packet>>>,
+    bottleneck: Bottleneck<AnyAqm, Lost>,
+    /// Stages behind the link.
+    behind: Option<Box<Path<Packet>>>,
+    /// Propagation behind that, and what is on it.
+    delay: Time,
+    wire: VecDeque<(Time, Packet)>,
+    /// Where the packets of each slot go next.
+    next: Vec<u16>,
+    /// Packets that went on, of the endpoints that are counted now.
+    left: u64,
+    /// Its counters when counting began.
+    begun: QueueCounters,
+}
+
+impl Hop {
+    fn held(path: &Option<Box<Path<Packet>>>) -> u64 {
+        path.as_ref().map_or(0, |path| path.held() as u64)
+    }
+
+    /// Packets in the hop, stages and propagation included.
+    fn inside(&self) -> u64 {
+        Hop::held(&self.shared) + self.bottleneck.held() + Hop::held(&self.behind) + self.wire.len() as u64
+    }
+}
+
+/// What a slot's endpoint passes.
+#[derive(Clone, Default)]
+struct Member {
+    route: Arc<Route>,
+    line: u32,
+    ack_ecn: Option<Ecn>,
+    /// Acknowledgements in hops.
+    acks: u32,
+}
+
+/// An acknowledgement in a hop, with the number of its SACK blocks.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    ack: Ack,
+    blocks: u32,
+}
+
+/// Several hops, and the lines of acknowledgements.
+pub struct Hops {
+    hops: Vec<Hop>,
+    /// When each link needs attention.
+    links: MinTree,
+    lines: Lines,
+    members: Vec<Member>,
+    /// Acknowledgements in hops: a packet's sequence number is its place.
+    held: Vec<Held>,
+    free: Vec<u64>,
+    /// Acknowledgements that have reached their senders at [`Hops::due_at`].
+    due: VecDeque<(Ack, u32)>,
+    due_at: Time,
+    memory: Memory,
+    /// Packets out of stages behind a link; its memory is kept.
+    out: Vec<Packet>,
+}
+
+/// The end of the stages behind a link.
+struct Out<'a> {
+    packets: &'a mut Vec<Packet>,
+    bottleneck: &'a mut Bottleneck<AnyAqm, Lost>,
+}
+
+impl End<Packet> for Out<'_> {
+    fn arrive(&mut self, packet: Packet, _now: Time) {
+        self.packets.push(packet);
+    }
+
+    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        let Bottleneck { counters, listener, .. } = &mut *self.bottleneck;
+        (counters, listener).dropped(&packet, reason, Place::Behind, At::time(now));
+    }
+}
+
+impl Hops {
+    /// The net of `config` with these queue disciplines, hop by hop.
+    ///
+    /// # Errors
+    /// A stage that cannot be built.
+    pub fn new(config: &RunConfig, classes: &Classes, lines: Vec<Line>, aqms: Vec<AnyAqm>) -> Result<Hops, ParamError> {
+        let first = HopConfig {
+            name: BOTTLENECK.to_owned(),
+            link: config.bottleneck.clone(),
+            aqm: config.aqm.clone(),
+            path: config.path.clone(),
+            behind: config.behind.clone(),
+            delay: config.delay,
+        };
+        let mut hops = Vec::new();
+        for (index, (hop, aqm)) in std::iter::once(&first).chain(&config.hops).zip(aqms).enumerate() {
+            hops.push(Hop {
+                name: hop.name.clone(),
+                shared: build_path(&hop.path, config.run.seed, "shared path", index)?,
+                bottleneck: Bottleneck::new(aqm, classes.list.len(), &hop.link, Lost::default()),
+                behind: build_path(&hop.behind, config.run.seed, "path behind", index)?,
+                delay: hop.delay,
+                wire: VecDeque::new(),
+                next: Vec::new(),
+                left: 0,
+                begun: QueueCounters::default(),
+            });
+        }
+        Ok(Hops {
+            links: MinTree::new(hops.len()),
+            lines: Lines { times: MinTree::new(lines.len() + STAGES * hops.len()), all: lines, pool: BlockPool::default() },
+            hops,
+            members: Vec::new(),
+            held: Vec::new(),
+            free: Vec::new(),
+            due: VecDeque::new(),
+            due_at: Time::NEVER,
+            memory: Memory::new(config.hosts.memory),
+            out: Vec::new(),
+        })
+    }
+
+    /// A packet comes to `hop`.
+    fn enter(&mut self, hop: u16, packet: Packet, now: Time) {
+        let one = &mut self.hops[usize::from(hop)];
+        match &mut one.shared {
+            None => one.bottleneck.arrive(packet, now),
+            Some(path) => path.push(alone(packet), now, &mut one.bottleneck),
+        }
+        self.changed(hop);
+    }
+
+    /// Something was put into `hop`, or its stages had something to do.
+    fn changed(&mut self, hop: u16) {
+        let number = usize::from(hop);
+        let one = &mut self.hops[number];
+        self.links.set(number, one.bottleneck.next);
+        if let Some(path) = &one.shared {
+            self.lines.set_other(STAGES * number, path.next_timer());
+        }
+        if !one.bottleneck.listener.0.is_empty() {
+            let mut lost = std::mem::take(&mut one.bottleneck.listener.0);
+            for place in lost.drain(..) {
+                let Held { blocks, .. } = self.release(place);
+                if blocks != NO_BLOCKS {
+                    self.lines.pool.release(blocks);
+                }
+            }
+            self.hops[number].bottleneck.listener.0 = lost;
+        }
+    }
+
+    /// An acknowledgement enters the hops as a packet.
+    fn send_back(&mut self, ack: Ack, blocks: u32, now: Time) {
+        let count = if blocks == NO_BLOCKS { 0 } else { self.lines.pool.get(blocks).len() };
+        let member = &mut self.members[ack.flow as usize];
+        member.acks += 1;
+        let (hop, ecn) = (member.route.acks[0], member.ack_ecn.unwrap_or(Ecn::NotEct));
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.held.push(Held::default());
+            self.held.len() as u64 - 1
+        });
+        self.held[place as usize] = Held { ack, blocks };
+        let len = ack.frame(count);
+        self.enter(hop, Packet { seq: place, flow: ack.flow, len, ecn, flags: flag::BACK, ..Packet::EMPTY }, now);
+    }
+
+    /// An acknowledgement is in no hop any more.
+    fn release(&mut self, place: u64) -> Held {
+        let held = self.held[place as usize];
+        self.members[held.ack.flow as usize].acks -= 1;
+        self.free.push(place);
+        held
+    }
+
+    /// A packet has left `hop`, its propagation included.
+    fn go_on(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
+        let one = &mut self.hops[usize::from(hop)];
+        one.left += 1;
+        match one.next[packet.flow as usize] {
+            END if packet.is_back() => {
+                let Held { ack, blocks } = self.release(packet.seq);
+                let line = self.members[ack.flow as usize].line;
+                if self.lines.all[line as usize].up {
+                    self.due.push_back((ack, blocks));
+                    self.due_at = now;
+                } else {
+                    self.lines.entry(line).arrive((ack, blocks), now);
+                }
+            }
+            END => self.deliver(arena, &packet, now),
+            next => self.enter(next, packet, now),
+        }
+    }
+
+    /// A packet leaves the stages behind the link of `hop`.
+    fn propagate(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
+        let one = &mut self.hops[usize::from(hop)];
+        if one.delay == Time::ZERO {
+            return self.go_on(hop, packet, now, arena);
+        }
+        if one.wire.is_empty() {
+            self.lines.set_other(STAGES * usize::from(hop) + 2, now + one.delay);
+        }
+        one.wire.push_back((now + one.delay, packet));
+    }
+
+    /// A packet leaves the link of `hop`.
+    fn leave(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
+        if self.hops[usize::from(hop)].behind.is_none() {
+            return self.propagate(hop, packet, now, arena);
+        }
+        self.through(hop, now, arena, |path, out| path.push(alone(packet), now, out));
+    }
+
+    /// Lets `act` do something to the stages behind the link of `hop`, and takes over what leaves them.
+    fn through(&mut self, hop: u16, now: Time, arena: &mut Arena, act: impl FnOnce(&mut Path<Packet>, &mut Out)) {
+        let mut packets = std::mem::take(&mut self.out);
+        let Hop { behind, bottleneck, .. } = &mut self.hops[usize::from(hop)];
+        if let Some(path) = behind {
+            act(path, &mut Out { packets: &mut packets, bottleneck });
+            self.lines.set_other(STAGES * usize::from(hop) + 1, path.next_timer());
+        }
+        self.changed(hop);
+        for packet in packets.drain(..) {
+            self.propagate(hop, packet, now, arena);
+        }
+        self.out = packets;
+    }
+
+    fn on_link(&mut self, hop: u16, now: Time, arena: &mut Arena) {
+        let number = usize::from(hop);
+        while self.hops[number].bottleneck.next <= now {
+            let bottleneck = &mut self.hops[number].bottleneck;
+            let left = bottleneck.advance(now);
+            if arena.is_crowded() {
+                if let Some(packet) = bottleneck.in_service() {
+                    arena.prefetch_receiver(packet.flow);
+                }
+            }
+            let Some(mut packet) = left else { continue };
+            if packet.has(flag::MORE) && !bottleneck.burst_goes_on(&packet, now) {
+                packet.flags &= !flag::MORE;
+            }
+            self.leave(hop, packet, now, arena);
+        }
+        self.changed(hop);
+    }
+
+    /// What is due of stages and propagation of a hop happens.
+    fn on_stage(&mut self, index: usize, now: Time, arena: &mut Arena) {
+        let (number, stage) = (index / STAGES, index % STAGES);
+        let hop = number as u16;
+        match stage {
+            0 => {
+                let Hop { shared, bottleneck, .. } = &mut self.hops[number];
+                if let Some(path) = shared {
+                    path.on_timer(now, bottleneck);
+                }
+                self.changed(hop);
+            }
+            1 => self.through(hop, now, arena, |path, out| path.on_timer(now, out)),
+            _ => {
+                let wire = &mut self.hops[number].wire;
+                let arrived = wire.pop_front();
+                let next = wire.front().map_or(Time::NEVER, |head| head.0);
+                self.lines.set_other(index, next);
+                if let Some((_, packet)) = arrived {
+                    self.go_on(hop, packet, now, arena);
+                }
+            }
+        }
+    }
+
+    fn on_line(&mut self, line: usize, now: Time, arena: &mut Arena) -> Option<u32> {
+        let Line { acks, up, .. } = &mut self.lines.all[line];
+        let (_, ack, blocks) = acks.pop_front()?;
+        let next = acks.front().map_or(Time::NEVER, |head| head.0);
+        let up = *up;
+        self.lines.times.set(line, next);
+        if up && !self.members[ack.flow as usize].route.acks.is_empty() {
+            self.send_back(ack, blocks, now);
+            return None;
+        }
+        self.on_ack(ack, blocks, now, arena)
+    }
+
+    /// An acknowledgement reaches its sender.
+    fn on_ack(&mut self, ack: Ack, blocks: u32, now: Time, arena: &mut Arena) -> Option<u32> {
+        let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
+        let Transport::Tcp(tcp) = transport else { return None };
+        if blocks == NO_BLOCKS {
+            tcp.sender.on_ack(&ack, &[], now, &mut Port { way: self, path: &mut stages.data, now });
+        } else {
+            let pool = std::mem::take(&mut self.lines.pool);
+            tcp.sender.on_ack(&ack, pool.get(blocks), now, &mut Port { way: self, path: &mut stages.data, now });
+            // nothing that a sender does puts SACK blocks on their way
+            self.lines.pool = pool;
+            self.lines.pool.release(blocks);
+        }
+        arena.after_ack(ack.flow, now);
+        Some(ack.flow)
+    }
+}
+
+/// Stages of single endpoints lead to the first hop of their route.
+impl End<Packet> for Hops {
+    fn arrive(&mut self, packet: Packet, now: Time) {
+        let hop = self.members[packet.flow as usize].route.data[0];
+        self.enter(hop, packet, now);
+    }
+
+    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        let hop = self.members[packet.flow as usize].route.data[0];
+        self.hops[usize::from(hop)].bottleneck.dropped(packet, reason, now);
+    }
+}
+
+impl Way for Hops {
+    fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    fn memory_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+}
+
+/// An acknowledgement is sent.
+pub struct AckEntry<'a> {
+    hops: &'a mut Hops,
+    line: u32,
+}
+
+impl End<(Ack, u32)> for AckEntry<'_> {
+    fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
+        let up = self.hops.lines.all[self.line as usize].up;
+        if up || self.hops.members[ack.flow as usize].route.acks.is_empty() {
+            self.hops.lines.entry(self.line).arrive((ack, blocks), now);
+        } else {
+            self.hops.send_back(ack, blocks, now);
+        }
+    }
+
+    fn dropped(&mut self, item: (Ack, u32), reason: DropReason, now: Time) {
+        self.hops.lines.entry(self.line).dropped(item, reason, now);
+    }
+}
+
+impl Back for Hops {
+    type Entry<'a> = AckEntry<'a>;
+
+    fn entry_of(&mut self, line: u32) -> AckEntry<'_> {
+        AckEntry { hops: self, line }
+    }
+
+    fn pool(&mut self) -> &mut BlockPool {
+        &mut self.lines.pool
+    }
+}
+
+impl Net for Hops {
+    type Way = Hops;
+    type AckWay<'a> = AckEntry<'a>;
+
+    fn way(&mut self) -> &mut Hops {
+        self
+    }
+
+    fn ack_way(&mut self, line: u32) -> AckEntry<'_> {
+        self.entry_of(line)
+    }
+
+    fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    fn lines_mut(&mut self) -> &mut Lines {
+        &mut self.lines
+    }
+
+    fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) -> Time {
+        Back::acknowledge(self, stages, line, ack, blocks, now)
+    }
+
+    fn flow_starts(&mut self, slot: u32, route: &Arc<Route>, line: u32, key: &FlowKey, ack_ecn: Ecn, class: u16) {
+        let index = slot as usize;
+        if self.members.len() <= index {
+            self.members.resize(index + 1, Member::default());
+            self.hops.iter_mut().for_each(|hop| hop.next.resize(index + 1, END));
+        }
+        self.members[index] = Member { route: Arc::clone(route), line, ack_ecn: Some(ack_ecn), acks: 0 };
+        // data go from the source to the destination, up the other way round; their acknowledgements come back
+        let turned = FlowKey { src_host: key.dst_host, dst_host: key.src_host, ..*key };
+        let (data, back) = if route.up { (turned, *key) } else { (*key, turned) };
+        for (hops, key) in [(&route.data, data), (&route.acks, FlowKey { ports: back.ports ^ (1 << 31), ..back })] {
+            for (place, &hop) in hops.iter().enumerate() {
+                let hop = &mut self.hops[usize::from(hop)];
+                hop.next[index] = hops.get(place + 1).copied().unwrap_or(END);
+                hop.bottleneck.flow_starts(slot, &key, class);
+            }
+        }
+    }
+
+    fn forget(&mut self, slot: u32) {
+        let Route { data, acks, .. } = &*Arc::clone(&self.members[slot as usize].route);
+        for &hop in data.iter().chain(acks) {
+            let hop = &mut self.hops[usize::from(hop)];
+            let gone = hop.bottleneck.counters.flows.of(slot);
+            hop.left -= gone.departed - gone.lost_behind;
+            hop.bottleneck.counters.flows.forget(slot);
+        }
+        self.memory.release(slot);
+    }
+
+    fn of_flow(&self, slot: u32) -> FlowCounters {
+        let Some(member) = self.members.get(slot as usize) else { return FlowCounters::default() };
+        let of = |&hop: &u16| self.hops[usize::from(hop)].bottleneck.counters.flows.of(slot);
+        member.route.data.iter().map(of).reduce(|all, next| all.then(&next)).unwrap_or_default()
+    }
+
+    fn acks_held(&self, slot: u32) -> u64 {
+        self.members.get(slot as usize).map_or(0, |member| u64::from(member.acks))
+    }
+
+    fn packets_at(&self) -> Time {
+        self.due_at.min(self.links.min().0).min(self.lines.times.min().0)
+    }
+
+    fn move_packets(&mut self, at: Time, arena: &mut Arena) -> Option<u32> {
+        if self.due_at <= at {
+            let (ack, blocks) = self.due.pop_front()?;
+            if self.due.is_empty() {
+                self.due_at = Time::NEVER;
+            }
+            return self.on_ack(ack, blocks, at, arena);
+        }
+        // at one instant a packet leaves before another arrives, as over one hop
+        let ((line_at, line), (link_at, link)) = (self.lines.times.min(), self.links.min());
+        if line_at < link_at {
+            match line.checked_sub(self.lines.all.len()) {
+                None => return self.on_line(line, at, arena),
+                Some(stage) => self.on_stage(stage, at, arena),
+            }
+        } else {
+            self.on_link(link as u16, at, arena);
+        }
+        None
+    }
+
+    fn plan(&mut self) {}
+
+    fn aqm_at(&self) -> Time {
+        self.hops.iter().map(|hop| hop.bottleneck.aqm.next_timer()).min().unwrap_or(Time::NEVER)
+    }
+
+    fn on_aqm_timer(&mut self) {
+        let at = self.aqm_at();
+        for number in 0..self.hops.len() {
+            if self.hops[number].bottleneck.aqm.next_timer() == at {
+                self.hops[number].bottleneck.on_aqm_timer(at);
+                return self.changed(number as u16);
+            }
+        }
+    }
+
+    fn change_rate(&mut self, change: usize, config: &RunConfig, now: Time) {
+        let change = config.rate_changes[change];
+        self.hops[usize::from(change.hop)].bottleneck.set_rate(change.rate, now);
+        self.changed(change.hop);
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.hops[0].bottleneck.counters
+    }
+
+    fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.hops[0].bottleneck.counters
+    }
+
+    fn of_discipline(&self) -> Vec<(String, u64)> {
+        self.hops[0].bottleneck.aqm.counters()
+    }
+
+    fn backlog(&self) -> Backlog {
+        let aqm = &self.hops[0].bottleneck.aqm;
+        Backlog { packets: aqm.packets() as u64, bytes: aqm.bytes() }
+    }
+
+    fn check(&self, found: UnderWay, staged: u64) -> Result<(), RunError> {
+        let fail = |place: &str, unaccounted: u64, there: u64| {
+            Err(RunError::Invariant(format!("{place}: arrived - gone is {unaccounted}, held are {there}")))
+        };
+        for hop in &self.hops {
+            let mut all = FlowCounters::default();
+            for of in hop.bottleneck.counters.flows.iter() {
+                all.arrived += of.arrived;
+                all.departed += of.departed;
+                all.dropped_aqm += of.dropped_aqm + of.dropped_overflow;
+                all.lost_behind += of.lost_behind;
+            }
+            if all.queued() != hop.bottleneck.held() {
+                return fail(&format!("queue of {}", hop.name), all.queued(), hop.bottleneck.held());
+            }
+            let after = all.departed - all.lost_behind - hop.left;
+            let there = Hop::held(&hop.behind) + hop.wire.len() as u64;
+            if after != there {
+                return fail(&format!("behind the queue of {}", hop.name), after, there);
+            }
+        }
+        let data = found.ahead + found.queued + found.behind;
+        let acks: u64 = self.members.iter().map(|member| u64::from(member.acks)).sum();
+        let inside: u64 = self.hops.iter().map(Hop::inside).sum();
+        if data + acks != staged + inside {
+            return fail("all hops", data + acks, staged + inside);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) {
+        for hop in &mut self.hops[1..] {
+            hop.bottleneck.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
+        }
+        for hop in &mut self.hops {
+            hop.begun = hop.bottleneck.counters.queue;
+        }
+    }
+
+    fn finish(&mut self, config: &RunConfig) -> Option<Value> {
+        let duration = config.measured().as_secs_f64();
+        let row = |hop: &Hop| {
+            let Counters { queue, flows, .. } = &hop.bottleneck.counters;
+            let queue = queue.after(&hop.begun);
+            let mut sojourn = Histogram::default();
+            flows.sojourn.iter().for_each(|of_class| sojourn.merge(of_class));
+            json!({
+                "hop": hop.name,
+                "throughput_mbit": queue.bytes as f64 * 8e-6 / duration,
+                "packets": queue.packets,
+                "sojourn_mean_ms": sojourn.mean() / 1e6,
+                "sojourn_p50_ms": ms(sojourn.quantile(0.5)),
+                "sojourn_p99_ms": ms(sojourn.quantile(0.99)),
+                "ce_marks": queue.ce_marks,
+                "sce_marks": queue.sce_marks,
+                "drops_overflow": queue.drops_overflow,
+                "drops_aqm": queue.drops_aqm,
+            })
+        };
+        Some(self.hops.iter().map(row).collect())
+    }
+}
