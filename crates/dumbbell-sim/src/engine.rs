@@ -484,8 +484,8 @@ impl<N: Net> Run for Engine<N> {
                 now = packets_at;
                 let reached = self.net.move_packets(packets_at, &mut self.arena);
                 if self.measures.trace.is_some() {
-                    if let Some(slot) = reached {
-                        self.trace(slot, now);
+                    if let Some(sender) = reached {
+                        self.trace(sender, now);
                     }
                 }
             } else if timer_at.min(clock_at) > until {

@@ -441,11 +441,11 @@ impl Net for Hops {
         // data go from the source to the destination, up the other way round; their acknowledgements come back
         let turned = FlowKey { src_host: key.dst_host, dst_host: key.src_host, ..*key };
         let (data, back) = if route.up { (turned, *key) } else { (*key, turned) };
-        for (hops, key) in [(&route.data, data), (&route.acks, FlowKey { ports: back.ports ^ (1 << 31), ..back })] {
+        for (hops, own) in [(&route.data, data), (&route.acks, FlowKey { ports: back.ports ^ (1 << 31), ..back })] {
             for (place, &hop) in hops.iter().enumerate() {
                 let hop = &mut self.hops[usize::from(hop)];
                 hop.next[index] = hops.get(place + 1).copied().unwrap_or(END);
-                hop.bottleneck.flow_starts(slot, &key, class);
+                hop.bottleneck.flow_starts(slot, &own, class);
             }
         }
     }

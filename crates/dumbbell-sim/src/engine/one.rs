@@ -252,15 +252,15 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
 
     fn check(&self, found: UnderWay, staged: u64) -> Result<(), RunError> {
         let held = |path: &Option<Box<Path<Packet>>>| path.as_ref().map_or(0, |path| path.held() as u64);
-        let there = UnderWay {
+        let held_here = UnderWay {
             ahead: staged + held(&self.entrance.shared),
             queued: self.entrance.bottleneck.held(),
             behind: held(&self.behind),
         };
         for (place, unaccounted, there) in [
-            ("ahead of the queue", found.ahead, there.ahead),
-            ("queue", found.queued, there.queued),
-            ("behind the queue", found.behind, there.behind),
+            ("ahead of the queue", found.ahead, held_here.ahead),
+            ("queue", found.queued, held_here.queued),
+            ("behind the queue", found.behind, held_here.behind),
         ] {
             if unaccounted != there {
                 return Err(RunError::Invariant(format!("{place}: arrived - gone is {unaccounted}, held are {there}")));
