@@ -270,8 +270,8 @@ impl Endpoint {
         if after > counters.departed {
             return fail("lost behind the queue + received at most departed", after, counters.departed);
         }
-        // what was lost behind the queue may have been marked
-        let unseen = queued + (counters.departed - received.arrived);
+        // what was lost behind a queue may have been marked
+        let unseen = queued + counters.lost_between + (counters.departed - received.arrived);
         let marked = received.ce + counters.ce_dropped;
         if marked > counters.ce || counters.ce - marked > unseen {
             return fail("CE marks = CE received + CE dropped + CE queued", counters.ce, marked);

@@ -1,0 +1,127 @@
+//! Random nets: hops, routes, both directions, every queue, link, stage and control. The engine holds its books against each other in each run.
+
+use dumbbell_core::rng::Rng;
+use dumbbell_core::units::Time;
+use dumbbell_core::{aqm, cc};
+use dumbbell_sim::{run, Sim};
+use proptest::prelude::*;
+use serde_json::{json, Value};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+const MS: u64 = 1_000_000;
+
+/// Draws one of `list`.
+fn one<'a, T>(rng: &mut Rng, list: &'a [T]) -> &'a T {
+    &list[rng.below(list.len() as u64) as usize]
+}
+
+/// Draws whether, with odds of one in `of`.
+fn rarely(rng: &mut Rng, of: u64) -> bool {
+    rng.below(of) == 0
+}
+
+fn stages(rng: &mut Rng) -> Value {
+    if !rarely(rng, 3) {
+        return json!([]);
+    }
+    let known = [
+        json!({"name": "jitter", "max": 3 * MS}),
+        json!({"name": "loss", "probability": 0.02}),
+        json!({"name": "reorder", "probability": 0.05, "delay": 2 * MS}),
+    ];
+    json!([one(rng, &known).clone()])
+}
+
+fn hop(rng: &mut Rng) -> Value {
+    let queues = aqm::specs();
+    let mut aqm = json!({"name": one(rng, &queues).name});
+    if aqm["name"] == "pfifo" || aqm["name"] == "fq_codel" {
+        aqm["limit"] = json!(1 + rng.below(200));
+    }
+    let rate = *one(rng, &[100_000_u64, 1_000_000, 5_000_000, 20_000_000, 100_000_000]);
+    let mut hop =
+        json!({"rate": rate, "aqm": aqm, "shaper": one(rng, &["link", "htb"]), "path": stages(rng), "behind": stages(rng)});
+    if rarely(rng, 2) {
+        hop["delay"] = json!(rng.below(20 * MS));
+    }
+    if rarely(rng, 4) {
+        hop["rate_changes"] = json!([{"at": 300 * MS, "rate": 1_000_000}]);
+    }
+    hop
+}
+
+/// Some of the hops in any order, at least `least`; takes them out of `free`.
+fn route(rng: &mut Rng, free: &mut Vec<String>, least: usize) -> Vec<String> {
+    let count = least + rng.below((free.len() - least + 1) as u64) as usize;
+    (0..count).map(|_| free.swap_remove(rng.below(free.len() as u64) as usize)).collect()
+}
+
+/// A net, drawn from `seed`.
+fn net(seed: u64) -> Value {
+    let rng = &mut Rng::stream(seed, "net", 0);
+    let mut names = vec!["bottleneck".to_owned()];
+    let mut config = json!({"duration": 700 * MS + rng.below(800) * MS, "seed": seed, "bottleneck": hop(rng), "hop": [],
+        "hosts": {"ecn": rarely(rng, 2), "offload": one(rng, &["none", "tso", "gso"])}, "record": {"interval": 100 * MS}});
+    let others = rng.below(4);
+    for number in 0..others {
+        let mut other = hop(rng);
+        other["name"] = json!(format!("h{number}"));
+        names.push(format!("h{number}"));
+        config["hop"].as_array_mut().expect("a list").push(other);
+    }
+    if others == 0 || rarely(rng, 2) {
+        config["reverse"] = hop(rng);
+        names.push("reverse".to_owned());
+    }
+    let controls = cc::specs();
+    let sender = |rng: &mut Rng, entry: &mut Value, has_acks: bool| {
+        let mut free = names.clone();
+        entry["direction"] = json!(one(rng, &["down", "up"]));
+        entry["route"] = json!(route(rng, &mut free, 1));
+        entry["ack_route"] = json!(if has_acks { route(rng, &mut free, 0) } else { Vec::new() });
+        entry["path"] = stages(rng);
+        if has_acks {
+            entry["cc"] = json!({"name": one(rng, &controls).name});
+            entry["ack_path"] = stages(rng);
+            entry["base_rtt"] = json!(*one(rng, &[0, 1, 10, 80]) * MS);
+        }
+    };
+    for (section, most) in [("flows", 5), ("web", 2), ("udp", 2)] {
+        let count = rng.below(most) + u64::from(section == "flows");
+        let mut entries = Vec::new();
+        for _ in 0..count {
+            let mut entry = match section {
+                "flows" if rarely(rng, 3) => json!({"size": 1000 + rng.below(300_000), "start": {"min": 0, "max": 400 * MS}}),
+                "flows" => json!({"start": {"min": 0, "max": 400 * MS}, "count": 1 + rng.below(3)}),
+                "web" => json!({"arrivals": {"per_second": 40.0}, "size": {"pareto": 1.1, "min": 500, "max": 100_000}}),
+                _ => json!({"rate": 500_000, "size": 200 + rng.below(1000)}),
+            };
+            sender(rng, &mut entry, section != "udp");
+            entries.push(entry);
+        }
+        config[section] = json!(entries);
+    }
+    config
+}
+
+/// How many nets are drawn; `PROPTEST_CASES` says more.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Packets and marks are conserved on every hop and of every flow, nothing is left of what is over, and a run in pieces has the same bits.
+    #[test]
+    fn any_net_keeps_its_books(seed in any::<u64>(), pieces in prop::collection::vec(1..300_u64, 0..4)) {
+        let config = net(seed);
+        let whole = run(&config, &AtomicBool::new(false), &AtomicU64::new(0));
+        let whole = whole.unwrap_or_else(|error| panic!("{error}: {config}"));
+        let mut sim = Sim::new(&config).expect("a run");
+        for piece in pieces {
+            sim.step(sim.now() + Time::from_millis(piece)).unwrap_or_else(|error| panic!("{error}: {config}"));
+        }
+        prop_assert_eq!(sim.finish().expect("a run").hash, whole.hash);
+    }
+}
