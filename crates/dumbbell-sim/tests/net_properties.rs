@@ -56,6 +56,20 @@ fn route(rng: &mut Rng, free: &mut Vec<String>, least: usize) -> Vec<String> {
     (0..count).map(|_| free.swap_remove(rng.below(free.len() as u64) as usize)).collect()
 }
 
+/// Routes, stages and the like of what sends, over the hops `names`.
+fn sender(rng: &mut Rng, names: &[String], entry: &mut Value, has_acks: bool) {
+    let mut free = names.to_vec();
+    entry["direction"] = json!(one(rng, &["down", "up"]));
+    entry["route"] = json!(route(rng, &mut free, 1));
+    entry["ack_route"] = json!(if has_acks { route(rng, &mut free, 0) } else { Vec::new() });
+    entry["path"] = stages(rng);
+    if has_acks {
+        entry["cc"] = json!({"name": one(rng, &cc::specs()).name});
+        entry["ack_path"] = stages(rng);
+        entry["base_rtt"] = json!(*one(rng, &[0, 1, 10, 80]) * MS);
+    }
+}
+
 /// A net, drawn from `seed`.
 fn net(seed: u64) -> Value {
     let rng = &mut Rng::stream(seed, "net", 0);
@@ -73,19 +87,6 @@ fn net(seed: u64) -> Value {
         config["reverse"] = hop(rng);
         names.push("reverse".to_owned());
     }
-    let controls = cc::specs();
-    let sender = |rng: &mut Rng, entry: &mut Value, has_acks: bool| {
-        let mut free = names.clone();
-        entry["direction"] = json!(one(rng, &["down", "up"]));
-        entry["route"] = json!(route(rng, &mut free, 1));
-        entry["ack_route"] = json!(if has_acks { route(rng, &mut free, 0) } else { Vec::new() });
-        entry["path"] = stages(rng);
-        if has_acks {
-            entry["cc"] = json!({"name": one(rng, &controls).name});
-            entry["ack_path"] = stages(rng);
-            entry["base_rtt"] = json!(*one(rng, &[0, 1, 10, 80]) * MS);
-        }
-    };
     for (section, most) in [("flows", 5), ("web", 2), ("udp", 2)] {
         let count = rng.below(most) + u64::from(section == "flows");
         let mut entries = Vec::new();
@@ -96,7 +97,7 @@ fn net(seed: u64) -> Value {
                 "web" => json!({"arrivals": {"per_second": 40.0}, "size": {"pareto": 1.1, "min": 500, "max": 100_000}}),
                 _ => json!({"rate": 500_000, "size": 200 + rng.below(1000)}),
             };
-            sender(rng, &mut entry, section != "udp");
+            sender(rng, &names, &mut entry, section != "udp");
             entries.push(entry);
         }
         config[section] = json!(entries);
