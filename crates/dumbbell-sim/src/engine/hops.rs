@@ -57,6 +57,8 @@ struct Hop {
     wire: VecDeque<(Time, Packet)>,
     /// Where the packets of each slot go next.
     next: Vec<u16>,
+    /// When its queue discipline wants to be called.
+    aqm_at: Time,
     /// Packets that went on, of the endpoints that are counted now.
     left: u64,
     /// Its counters when counting began.
@@ -105,6 +107,8 @@ pub struct Hops {
     due: VecDeque<(Ack, u32)>,
     due_at: Time,
     memory: Memory,
+    /// The earliest of [`Hop::aqm_at`].
+    aqm_at: Time,
     /// Packets out of stages behind a link; its memory is kept.
     out: Vec<Packet>,
 }
@@ -150,11 +154,12 @@ impl Hops {
                 delay: hop.delay,
                 wire: VecDeque::new(),
                 next: Vec::new(),
+                aqm_at: Time::NEVER,
                 left: 0,
                 begun: QueueCounters::default(),
             });
         }
-        Ok(Hops {
+        let mut net = Hops {
             links: MinTree::new(hops.len()),
             lines: Lines { times: MinTree::new(lines.len() + STAGES * hops.len()), all: lines, pool: BlockPool::default() },
             hops,
@@ -164,8 +169,11 @@ impl Hops {
             due: VecDeque::new(),
             due_at: Time::NEVER,
             memory: Memory::new(config.hosts.memory),
+            aqm_at: Time::NEVER,
             out: Vec::new(),
-        })
+        };
+        (0..net.hops.len()).for_each(|hop| net.changed(hop as u16));
+        Ok(net)
     }
 
     /// A packet comes to `hop`.
@@ -183,6 +191,12 @@ impl Hops {
         let number = usize::from(hop);
         let one = &mut self.hops[number];
         self.links.set(number, one.bottleneck.next);
+        let aqm_at = one.bottleneck.aqm.next_timer();
+        if aqm_at != one.aqm_at {
+            one.aqm_at = aqm_at;
+            self.aqm_at = self.hops.iter().map(|hop| hop.aqm_at).min().unwrap_or(Time::NEVER);
+        }
+        let one = &mut self.hops[number];
         if let Some(path) = &one.shared {
             self.lines.set_other(STAGES * number, path.next_timer());
         }
@@ -499,16 +513,14 @@ impl Net for Hops {
     fn plan(&mut self) {}
 
     fn aqm_at(&self) -> Time {
-        self.hops.iter().map(|hop| hop.bottleneck.aqm.next_timer()).min().unwrap_or(Time::NEVER)
+        self.aqm_at
     }
 
     fn on_aqm_timer(&mut self) {
         let at = self.aqm_at();
-        for number in 0..self.hops.len() {
-            if self.hops[number].bottleneck.aqm.next_timer() == at {
-                self.hops[number].bottleneck.on_aqm_timer(at);
-                return self.changed(number as u16);
-            }
+        if let Some(number) = self.hops.iter().position(|hop| hop.aqm_at == at) {
+            self.hops[number].bottleneck.on_aqm_timer(at);
+            self.changed(number as u16);
         }
     }
 
