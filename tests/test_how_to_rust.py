@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "target" / "how-to"
-COPIED = ("Cargo.toml", "Cargo.lock", "crates", "benches", "experiments", "references", "python", "pyproject.toml")
+COPIED = ("Cargo.toml", "Cargo.lock", "crates", "benches", "studies", "python", "pyproject.toml")
 FILE = re.compile(r"`(crates/[\w/.-]+\.rs)`:\n\n```rust\n(.*?)```", re.DOTALL)
 LINE = re.compile(r"The line goes into `(\w+!)`[^`]*`([\w/.]+)`:\n\n```rust\n(.*?)```", re.DOTALL)
 INDENTED = re.compile(r"^ {4}(dumbbell .+)$", re.MULTILINE)
@@ -27,7 +27,7 @@ def copied(folder: Path) -> None:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=ignored)
+            shutil.copytree(source, folder / name, ignore=ignored, symlinks=True)
         else:
             shutil.copy(source, folder / name)
 
@@ -39,9 +39,9 @@ def followed(page: str, folder: Path) -> list[list[str]]:
     ((macro, module, line),) = LINE.findall(text)
     (folder / file[0]).write_text(file[1], encoding="utf-8")
     registry = folder / "crates" / "dumbbell-core" / "src" / module
-    before, _, after = registry.read_text(encoding="utf-8").rpartition(f"\n{macro} {{\n")
-    assert before, f"{module} has no {macro}"
-    registry.write_text(f"{before}\n{macro} {{\n{line}{after}", encoding="utf-8")
+    source = registry.read_text(encoding="utf-8")
+    *_, opened = re.finditer(rf"\n *{macro} {{\n", source)
+    registry.write_text(source[: opened.end()] + line + source[opened.end() :], encoding="utf-8")
     return [shlex.split(command) for command in INDENTED.findall(text)]
 
 
