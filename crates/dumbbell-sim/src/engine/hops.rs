@@ -194,14 +194,14 @@ impl Hops {
         let aqm_at = one.bottleneck.aqm.next_timer();
         if aqm_at != one.aqm_at {
             one.aqm_at = aqm_at;
-            self.aqm_at = self.hops.iter().map(|hop| hop.aqm_at).min().unwrap_or(Time::NEVER);
+            self.aqm_at = self.hops.iter().map(|other| other.aqm_at).min().unwrap_or(Time::NEVER);
         }
-        let one = &mut self.hops[number];
-        if let Some(path) = &one.shared {
+        let Hop { shared, bottleneck, .. } = &mut self.hops[number];
+        if let Some(path) = shared {
             self.lines.set_other(STAGES * number, path.next_timer());
         }
-        if !one.bottleneck.listener.0.is_empty() {
-            let mut lost = std::mem::take(&mut one.bottleneck.listener.0);
+        if !bottleneck.listener.0.is_empty() {
+            let mut lost = std::mem::take(&mut bottleneck.listener.0);
             for place in lost.drain(..) {
                 let Held { blocks, .. } = self.release(place);
                 if blocks != NO_BLOCKS {
