@@ -17,6 +17,7 @@ from dumbbell.engines.live import engine as live
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.results.store import Finished, Measured, tables
+from test_killed import namespaces
 
 pytestmark = [pytest.mark.timed, pytest.mark.skipif(not hasattr(_native, "live_run"), reason="live runs need Linux")]
 
@@ -140,7 +141,9 @@ def test_the_process_of_a_run_ends_with_the_one_that_began_it(tmp_path: Path) ->
         assert len(children) == 1
         # without a session of its own it would get no larger share of the cores than others
         assert os.getsid(children[0]) == children[0]
-        time.sleep(1.0)
+        while not namespaces(children[0]).keys() - namespaces("self").keys():  # the run is under way
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
     finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
