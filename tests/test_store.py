@@ -18,7 +18,7 @@ from dumbbell.engines import sweep
 from dumbbell.errors import InputError
 from dumbbell.results.store import TABLES, Store
 
-# runs that take some tenths of a second each, so that there is a middle to stop in
+# 24 runs, together some seconds, so that there is a middle to stop in
 SLOW = SMALL.replace('"2s"', '"15s"').replace("[1, 2]", "[1, 2, 3, 4, 5, 6]").replace('"10Mbit"]', '"1Gbit"]')
 
 

@@ -87,6 +87,9 @@ fn readable(config: &RunConfig) -> Result<(), ParamError> {
     if needs_values(name) {
         return refuse("bottleneck.aqm", name, "a queue discipline that works on what headers carry");
     }
+    if !config.is_one_hop() {
+        return refuse("hop", "several hops, or routes", "one hop and acknowledgements that do not wait");
+    }
     if config.has_shared_stages() {
         return refuse("bottleneck.path", "stages of a path", "none");
     }

@@ -76,6 +76,9 @@ fn usable(config: &RunConfig) -> Result<(), ParamError> {
     if needs_values(name) {
         return refuse("bottleneck.aqm", name, "a queue discipline that works on what headers carry");
     }
+    if !config.is_one_hop() {
+        return refuse("hop", "several hops, or routes", "one hop for each direction");
+    }
     if config.has_shared_stages() {
         return refuse("bottleneck.path", "stages of a path", "none");
     }

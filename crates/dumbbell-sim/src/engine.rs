@@ -2,7 +2,7 @@
 //!
 //! Event sources are few: the link, one line of acknowledgements a base RTT, one timer an endpoint (the earliest of all that
 //! the endpoint waits for, moved lazily), stages that all endpoints share, and a clock for samples, series, changes of rate and
-//! arrivals. At one instant their order is: acknowledgements (by line), shared stages, the link, timers (by slot), clock.
+//! arrivals. At one instant their order is: the link, acknowledgements (by line), shared stages, timers (by slot), clock.
 //!
 //! Half of the base RTT lies ahead of the queue in a real dumbbell. Nothing that a sender does depends on absolute time,
 //! so the engine lets each sender's clock run ahead by that half: what a sender sends is in the queue at once, and its
@@ -238,7 +238,7 @@ impl<N: Net> Engine<N> {
         }
         if let Some(path) = &mut endpoint.stages.acks {
             if path.next_timer() <= now {
-                path.on_timer(now, &mut self.net.ack_way(line));
+                path.on_timer(now, &mut self.net.entry_of(line));
             }
         }
         let mut started = false;
@@ -272,7 +272,7 @@ impl<N: Net> Engine<N> {
                 }
                 if let Some(ack) = tcp.receiver.on_timer(now) {
                     let receiver = &mut tcp.receiver;
-                    let pool = &mut self.net.lines_mut().pool;
+                    let pool = self.net.pool();
                     let blocks = if receiver.has_blocks() { pool.put(receiver.blocks()) } else { NO_BLOCKS };
                     self.net.acknowledge(stages, line, ack, blocks, now);
                 }

@@ -14,6 +14,7 @@ use crate::transit::Transit;
 use crate::{Outcome, RunError};
 use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use dumbbell_core::packet::{Ecn, Packet, UDP_HEADERS};
+use dumbbell_core::param::ParamError;
 use dumbbell_core::record::{Counters, FlowLog};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::Time;
@@ -469,6 +470,9 @@ impl Replay<'_> {
 /// A configuration that cannot be used, or captures that do not fit together.
 pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, RunError> {
     let config = RunConfig::from_json(config)?;
+    if !config.is_one_hop() {
+        return Err(ParamError::new("hop", "several hops, or routes", "one hop in what is captured").into());
+    }
     let (classes, schedule) = (config.classes(), Schedule::new(&config));
     let senders = config.flows.len() + config.udp.len() + schedule.web.len();
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); senders];

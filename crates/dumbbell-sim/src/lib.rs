@@ -170,14 +170,10 @@ impl Sim {
         let config = Arc::new(RunConfig::from_json(config)?);
         let (mut aqms, controls) = build(&config)?;
         let duration = config.run.duration;
-        let run: Box<dyn engine::Run> = match aqms.pop() {
-            Some(any) if config.is_one_hop() => {
-                dumbbell_core::with_aqm!(any, aqm => Box::new(engine::Engine::new(config, controls, aqm, ())?))
-            }
-            last => {
-                aqms.extend(last);
-                Box::new(engine::Engine::over_hops(config, controls, aqms)?)
-            }
+        let run: Box<dyn engine::Run> = if config.is_one_hop() {
+            dumbbell_core::with_aqm!(aqms.remove(0), aqm => Box::new(engine::Engine::new(config, controls, aqm, ())?))
+        } else {
+            Box::new(engine::Engine::over_hops(config, controls, aqms)?)
         };
         Ok(Sim { run, duration, reached: Time::ZERO, over: false })
     }

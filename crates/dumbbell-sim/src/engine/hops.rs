@@ -5,7 +5,7 @@
 //! up, between the receiver and the first hop of the acknowledgements. A sender's clock runs ahead by half of it down, and a receiver's
 //! behind by half of it up; nothing that either does depends on absolute time (see [`engine`](super)).
 
-use super::endpoint::{Arena, Endpoint, Stages, Transport, UnderWay};
+use super::endpoint::{Arena, Endpoint, Transport, UnderWay};
 use super::lines::{Back, BlockPool, Line, Lines, NO_BLOCKS};
 use super::net::{Net, Way};
 use super::setup::build_path;
@@ -77,11 +77,11 @@ impl Hop {
 }
 
 /// What a slot's endpoint passes.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Member {
     route: Arc<Route>,
     line: u32,
-    ack_ecn: Option<Ecn>,
+    ack_ecn: Ecn,
     /// Acknowledgements in hops.
     acks: u32,
 }
@@ -217,7 +217,7 @@ impl Hops {
         let count = if blocks == NO_BLOCKS { 0 } else { self.lines.pool.get(blocks).len() };
         let member = &mut self.members[ack.flow as usize];
         member.acks += 1;
-        let (hop, ecn) = (member.route.acks[0], member.ack_ecn.unwrap_or(Ecn::NotEct));
+        let (hop, ecn) = (member.route.acks[0], member.ack_ecn);
         let place = self.free.pop().unwrap_or_else(|| {
             self.held.push(Held::default());
             self.held.len() as u64 - 1
@@ -423,14 +423,9 @@ impl Back for Hops {
 
 impl Net for Hops {
     type Way = Hops;
-    type AckWay<'a> = AckEntry<'a>;
 
     fn way(&mut self) -> &mut Hops {
         self
-    }
-
-    fn ack_way(&mut self, line: u32) -> AckEntry<'_> {
-        self.entry_of(line)
     }
 
     fn lines(&self) -> &Lines {
@@ -441,17 +436,14 @@ impl Net for Hops {
         &mut self.lines
     }
 
-    fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) -> Time {
-        Back::acknowledge(self, stages, line, ack, blocks, now)
-    }
-
     fn flow_starts(&mut self, slot: u32, route: &Arc<Route>, line: u32, key: &FlowKey, ack_ecn: Ecn, class: u16) {
         let index = slot as usize;
         if self.members.len() <= index {
-            self.members.resize(index + 1, Member::default());
+            let nobody = Member { route: Arc::default(), line: 0, ack_ecn: Ecn::NotEct, acks: 0 };
+            self.members.resize(index + 1, nobody);
             self.hops.iter_mut().for_each(|hop| hop.next.resize(index + 1, END));
         }
-        self.members[index] = Member { route: Arc::clone(route), line, ack_ecn: Some(ack_ecn), acks: 0 };
+        self.members[index] = Member { route: Arc::clone(route), line, ack_ecn, acks: 0 };
         // data go from the source to the destination, up the other way round; their acknowledgements come back
         let turned = FlowKey { src_host: key.dst_host, dst_host: key.src_host, ..*key };
         let (data, back) = if route.up { (turned, *key) } else { (*key, turned) };
@@ -578,11 +570,10 @@ impl Net for Hops {
     }
 
     fn begin(&mut self) {
-        for hop in &mut self.hops[1..] {
-            hop.bottleneck.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
-        }
         for hop in &mut self.hops {
-            hop.begun = hop.bottleneck.counters.queue;
+            let Counters { queue, flows, .. } = &mut hop.bottleneck.counters;
+            flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
+            hop.begun = *queue;
         }
     }
 

@@ -1,7 +1,7 @@
 //! What lies between senders and receivers: [one hop](super::one), or [several](super::hops).
 
-use super::endpoint::{Arena, Stages, UnderWay};
-use super::lines::Lines;
+use super::endpoint::{Arena, UnderWay};
+use super::lines::{Back, Lines};
 use super::ways::Memory;
 use crate::config::{Route, RunConfig};
 use crate::measure::Backlog;
@@ -10,7 +10,6 @@ use dumbbell_core::aqm::FlowKey;
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::path::End;
 use dumbbell_core::record::{Counters, FlowCounters};
-use dumbbell_core::tcp::Ack;
 use dumbbell_core::units::Time;
 use serde_json::Value;
 use std::sync::Arc;
@@ -25,28 +24,17 @@ pub trait Way: End<Packet> {
 }
 
 /// What carries packets to receivers and acknowledgements back.
-pub trait Net: Send {
+pub trait Net: Back + Send {
     /// Where senders send.
     type Way: Way;
-    /// Where receivers send their acknowledgements.
-    type AckWay<'a>: End<(Ack, u32)>
-    where
-        Self: 'a;
-
     /// Where senders send.
     fn way(&mut self) -> &mut Self::Way;
-
-    /// Where the receiver of an endpoint of line `line` sends.
-    fn ack_way(&mut self, line: u32) -> Self::AckWay<'_>;
 
     /// The lines of acknowledgements.
     fn lines(&self) -> &Lines;
 
     /// The lines of acknowledgements.
     fn lines_mut(&mut self) -> &mut Lines;
-
-    /// A receiver sends `ack`, whose SACK blocks have the number `blocks`. Returns when the stages that it passes have something to do.
-    fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) -> Time;
 
     /// From now on slot `slot` belongs to an endpoint of this route, line, identity and class, whose acknowledgements have the codepoint `ack_ecn`.
     fn flow_starts(&mut self, slot: u32, route: &Arc<Route>, line: u32, key: &FlowKey, ack_ecn: Ecn, class: u16);

@@ -1,6 +1,6 @@
 //! A net of one hop, the fast path: nothing is decided for a packet that a run decides once, and acknowledgements never wait.
 
-use super::endpoint::{Arena, Endpoint, Stages, Transport, UnderWay};
+use super::endpoint::{Arena, Endpoint, Transport, UnderWay};
 use super::lines::{Back, BlockPool, Line, LineEntry, Lines, NO_BLOCKS};
 use super::net::{Net, Way};
 use super::setup::build_path;
@@ -16,7 +16,6 @@ use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Path;
 use dumbbell_core::record::{Counters, FlowCounters};
-use dumbbell_core::tcp::Ack;
 use dumbbell_core::units::Time;
 use std::sync::Arc;
 
@@ -144,21 +143,29 @@ impl<A: Aqm, L: Log> Way for Entrance<A, L> {
     }
 }
 
-impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
-    type Way = Entrance<A, L>;
-    type AckWay<'a>
+impl<A: Aqm, L: Log> Back for One<A, L> {
+    type Entry<'a>
         = LineEntry<'a>
     where
         Self: 'a;
 
+    #[inline(always)]
+    fn entry_of(&mut self, line: u32) -> LineEntry<'_> {
+        self.lines.entry(line)
+    }
+
+    #[inline(always)]
+    fn pool(&mut self) -> &mut BlockPool {
+        &mut self.lines.pool
+    }
+}
+
+impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
+    type Way = Entrance<A, L>;
+
     #[inline]
     fn way(&mut self) -> &mut Entrance<A, L> {
         &mut self.entrance
-    }
-
-    #[inline]
-    fn ack_way(&mut self, line: u32) -> LineEntry<'_> {
-        self.lines.entry(line)
     }
 
     #[inline]
@@ -169,11 +176,6 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
     #[inline]
     fn lines_mut(&mut self) -> &mut Lines {
         &mut self.lines
-    }
-
-    #[inline]
-    fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) -> Time {
-        self.lines.acknowledge(stages, line, ack, blocks, now)
     }
 
     fn flow_starts(&mut self, slot: u32, _: &Arc<Route>, _: u32, key: &FlowKey, _: Ecn, class: u16) {

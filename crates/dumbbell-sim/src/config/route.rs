@@ -1,0 +1,165 @@
+//! Hops, and which of them packets pass.
+
+use super::{field, list, object, read_path, without, BottleneckParams};
+use dumbbell_core::packet::Packet;
+use dumbbell_core::param::{check_keys, ParamError, ParamType};
+use dumbbell_core::units::{Rate, Time};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// A change of a hop's rate.
+#[derive(Clone, Copy, Debug)]
+pub struct RateChange {
+    /// When.
+    pub at: Time,
+    /// To what.
+    pub rate: Rate,
+    /// Of which hop: 0 is the bottleneck.
+    pub hop: u16,
+}
+
+/// Name of the hop that every run has.
+pub const BOTTLENECK: &str = "bottleneck";
+/// Name of the hop for acknowledgements and for what is sent up: `[reverse]`.
+pub const REVERSE: &str = "reverse";
+/// Most hops of a run.
+pub const MAX_HOPS: usize = 64;
+
+/// A hop in addition to the bottleneck.
+#[derive(Clone, Debug)]
+pub struct HopConfig {
+    /// What routes call it.
+    pub name: String,
+    /// Its link.
+    pub link: BottleneckParams,
+    /// Queue discipline: `name` and parameters.
+    pub aqm: Map<String, Value>,
+    /// Stages that all packets pass right ahead of the queue.
+    pub path: Vec<Map<String, Value>>,
+    /// Stages that all packets pass behind the link.
+    pub behind: Vec<Map<String, Value>>,
+    /// Propagation behind the link.
+    pub delay: Time,
+}
+
+/// Which hops packets pass: 0 is the bottleneck, then those of [`RunConfig::hops`]. No hop is in both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Data.
+    pub data: Vec<u16>,
+    /// Acknowledgements.
+    pub acks: Vec<u16>,
+    /// Sent up: half of the base RTT lies behind the data's last hop, half ahead of the acknowledgements' first one. Down, both lie where
+    /// no queue is: ahead of the data's first hop and behind the acknowledgements' last one.
+    pub up: bool,
+}
+
+impl Default for Route {
+    /// Over the bottleneck; acknowledgements never wait.
+    fn default() -> Route {
+        Route { data: vec![0], acks: Vec::new(), up: false }
+    }
+}
+
+/// Keys of a hop that are not of its link.
+const OF_HOP: [&str; 6] = ["name", "aqm", "rate_changes", "path", "behind", "delay"];
+/// Keys of what sends that say which way.
+pub const OF_ROUTE: [&str; 3] = ["direction", "route", "ack_route"];
+
+/// Reads the hop `name`, number `hop`; its changes of rate go to `changes`.
+pub fn read_hop(
+    section: &Map<String, Value>,
+    name: &str,
+    hop: u16,
+    changes: &mut Vec<RateChange>,
+) -> Result<HopConfig, ParamError> {
+    let mut link = BottleneckParams::from_json(&without(section, &OF_HOP))?;
+    link.settle_rate(section.contains_key("rate"))?;
+    let path = read_path::<Packet>(section, "path")?;
+    let behind = read_path::<Packet>(section, "behind")?;
+    let aqm = object(section.get("aqm").unwrap_or(&Value::Null), "aqm")?.clone();
+    let own = list(section.get("rate_changes"), "rate_changes")?;
+    for change in own {
+        let read = read_rate_change(change).map_err(|e| e.within("rate_changes"))?;
+        changes.push(RateChange { hop, ..read });
+    }
+    if link.trace.is_some() && !own.is_empty() {
+        return Err(ParamError::new("rate_changes", "changes of rate beside a trace", "a trace without them"));
+    }
+    let delay = field(section, "delay", Time::ZERO)?;
+    if delay > Time::from_secs(60) {
+        return Err(ParamError::new("delay", delay, "at most 60 s"));
+    }
+    Ok(HopConfig { name: name.to_owned(), link, aqm, path, behind, delay })
+}
+
+/// The hops of `[[hop]]`, and then that of `[reverse]`.
+pub fn read_hops(root: &Map<String, Value>, changes: &mut Vec<RateChange>) -> Result<Vec<HopConfig>, ParamError> {
+    let mut hops: Vec<HopConfig> = Vec::new();
+    let listed = list(root.get("hop"), "hop")?;
+    if listed.len() > MAX_HOPS - 2 {
+        return Err(ParamError::new("hop", format!("{} of them", listed.len()), format!("at most {}", MAX_HOPS - 2)));
+    }
+    for (index, value) in listed.iter().enumerate() {
+        let place = format!("hop[{index}]");
+        let section = object(value, &place)?;
+        let name = section.get("name").and_then(Value::as_str).unwrap_or("");
+        let is_taken = name == BOTTLENECK || name == REVERSE || hops.iter().any(|hop| hop.name == name);
+        if name.is_empty() || is_taken {
+            let key = format!("{place}.name");
+            return Err(ParamError::new(&key, format!("{name:?}"), "a name that no other hop has"));
+        }
+        hops.push(read_hop(section, name, hops.len() as u16 + 1, changes).map_err(|e| e.within(&place))?);
+    }
+    if let Some(value) = root.get(REVERSE).filter(|value| !value.is_null()) {
+        let section = object(value, REVERSE)?;
+        hops.push(read_hop(section, REVERSE, hops.len() as u16 + 1, changes).map_err(|e| e.within(REVERSE))?);
+    }
+    Ok(hops)
+}
+
+/// The route of what sends, over the hops `names`.
+pub fn read_route(map: &Map<String, Value>, names: &[&str]) -> Result<Arc<Route>, ParamError> {
+    let up = match map.get("direction") {
+        None => false,
+        Some(Value::String(way)) if way == "down" => false,
+        Some(Value::String(way)) if way == "up" => true,
+        Some(other) => return Err(ParamError::new("direction", other, "down or up")),
+    };
+    let number = |name: &str| names.iter().position(|known| *known == name).map(|found| found as u16);
+    let of = |key: &str| -> Result<Option<Vec<u16>>, ParamError> {
+        let Some(given) = map.get(key).filter(|value| !value.is_null()) else { return Ok(None) };
+        let mut hops = Vec::new();
+        for name in list(Some(given), key)? {
+            match name.as_str().and_then(number) {
+                Some(hop) if !hops.contains(&hop) => hops.push(hop),
+                Some(_) => return Err(ParamError::new(key, name, "each hop once")),
+                None => return Err(ParamError::new(key, name, format!("hops: {}", names.join(", ")))),
+            }
+        }
+        Ok(Some(hops))
+    };
+    let (forward, back) = (vec![0], number(REVERSE).map_or(Vec::new(), |hop| vec![hop]));
+    let (data, acks) = if up { (back, forward) } else { (forward, back) };
+    let route = Route { data: of("route")?.unwrap_or(data), acks: of("ack_route")?.unwrap_or(acks), up };
+    if route.data.is_empty() {
+        let allowed = if up { "one hop or more; direction up has that of [reverse]" } else { "one hop or more" };
+        return Err(ParamError::new("route", "no hop", allowed));
+    }
+    if let Some(&twice) = route.data.iter().find(|hop| route.acks.contains(hop)) {
+        return Err(ParamError::new("ack_route", names[usize::from(twice)], "hops that are not in route"));
+    }
+    Ok(Arc::new(route))
+}
+
+fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
+    let map = object(value, "[]")?;
+    check_keys(map, &[], &["at", "rate"])?;
+    let field = |key: &str| map.get(key).cloned().unwrap_or(Value::Null);
+    let at = Time::from_json(&field("at")).map_err(|allowed| ParamError::new("at", field("at"), allowed))?;
+    let rate = Rate::from_json(&field("rate")).map_err(|allowed| ParamError::new("rate", field("rate"), allowed))?;
+    if rate.0 < 1000 || rate.0 > 10_000_000_000_000 {
+        return Err(ParamError::new("rate", rate, "1kbit to 10000Gbit"));
+    }
+    Ok(RateChange { at, rate, hop: 0 })
+}
