@@ -169,7 +169,7 @@ def test_results_of_an_earlier_format_are_left_alone(small: Path, tmp_path: Path
         old,
         command,
         small,
-        "results in format 2; it must be results in format 5; run the experiment again with this version",
+        "results in format 2; it must be results in format 6; run the experiment again with this version",
     )
 
 

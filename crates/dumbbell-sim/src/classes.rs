@@ -68,7 +68,7 @@ impl Totals {
 }
 
 /// One row per class, from the sums over its members; `queue` holds what is measured of each class in the queue and comes
-/// after. `rate` is what the link carries, bit/s; the run lasted `duration`.
+/// after. `rates` are what the links of the hops carry, bit/s; the run lasted `duration`.
 ///
 /// `throughput_mbit`, `goodput_mbit` and `rtt_mean_ms` are means over the members, each over its own lifetime; `rtt_p50_ms`
 /// and the like are of the RTT samples of all members together, NaN for short flows, which record none;
@@ -78,12 +78,22 @@ impl Totals {
 /// - `relative_throughput`: throughput over (rate / number of such flows);
 /// - `window_kb`: throughput * (base RTT + mean sojourn), kB;
 /// - `normalised_window`: that over the window which, equal for all such flows, would fill the link.
-pub fn table(classes: &[Class], sums: &[Totals], queue: Table, rate: f64, duration: Time) -> Table {
+///
+/// Of several hops, rate and number are those of the hop of the class's route at which the quotient is smallest.
+pub fn table(classes: &[Class], sums: &[Totals], queue: Table, rates: &[f64], duration: Time) -> Table {
     let both = || classes.iter().zip(sums);
-    let flows = || both().filter(|(class, _)| class.kind == ClassKind::Flows);
-    let rate_mbit = rate / 1e6;
-    let fair_mbit = rate_mbit / flows().map(|(_, totals)| totals.members).sum::<f64>();
-    let fair_kb = rate_mbit / 8.0 / flows().map(|(class, totals)| totals.members / totals.path_ms(class)).sum::<f64>();
+    let at_hops = |class: &Class, sum: &dyn Fn(u16) -> f64| {
+        let shares = class.route.data.iter().map(|&hop| rates[usize::from(hop)] / 1e6 / sum(hop));
+        shares.fold(f64::INFINITY, f64::min)
+    };
+    let over = |hop: u16| {
+        both().filter(move |(class, _)| class.kind == ClassKind::Flows && class.route.data.contains(&hop))
+    };
+    let fair_mbit = |class: &Class| at_hops(class, &|hop| over(hop).map(|(_, totals)| totals.members).sum());
+    let fair_kb = |class: &Class| {
+        let windows = |hop| over(hop).map(|(other, totals)| totals.members / totals.path_ms(other)).sum::<f64>();
+        at_hops(class, &|hop| windows(hop) * 8.0)
+    };
     let column = |of: &dyn Fn(&Class, &Totals) -> f64| Column::F64(both().map(|(class, totals)| of(class, totals)).collect());
     let of_flows = |of: &dyn Fn(&Class, &Totals) -> f64| {
         column(&|class, totals| if class.kind == ClassKind::Flows { of(class, totals) } else { f64::NAN })
@@ -94,6 +104,7 @@ pub fn table(classes: &[Class], sums: &[Totals], queue: Table, rate: f64, durati
         ("class", Column::U64((0..classes.len() as u64).collect())),
         ("kind", Column::Text(classes.iter().map(|class| class.kind.name().to_owned()).collect())),
         ("cc", Column::Text(classes.iter().map(|class| class.cc.clone()).collect())),
+        ("direction", Column::Text(classes.iter().map(|class| class.route.direction().to_owned()).collect())),
         ("base_rtt_ms", column(&|class, _| ms(class.base_rtt))),
         ("flows", Column::U64(sums.iter().map(|totals| totals.members as u64).collect())),
         ("throughput_mbit", column(&|_, totals| totals.throughput_mbit / totals.members)),
@@ -106,9 +117,9 @@ pub fn table(classes: &[Class], sums: &[Totals], queue: Table, rate: f64, durati
         ("sojourn_mean_ms", column(&|_, totals| totals.waited_ms / totals.packets)),
         ("mark_share", column(&|_, totals| totals.ce / totals.packets)),
         ("drop_share", column(&|_, totals| totals.drops / (totals.drops + totals.packets))),
-        ("relative_throughput", of_flows(&|_, totals| totals.throughput_mbit / totals.members / fair_mbit)),
+        ("relative_throughput", of_flows(&|class, totals| totals.throughput_mbit / totals.members / fair_mbit(class))),
         ("window_kb", of_flows(&|class, totals| totals.window_kb(class))),
-        ("normalised_window", of_flows(&|class, totals| totals.window_kb(class) / fair_kb)),
+        ("normalised_window", of_flows(&|class, totals| totals.window_kb(class) / fair_kb(class))),
     ]);
     let delays = transit::columns(sums.iter().map(|totals| Some(&totals.delays)));
     let of_queue = queue.columns.into_iter().filter(|(name, _)| name != "class");
@@ -135,9 +146,10 @@ mod tests {
     use crate::measure::Samples;
     use dumbbell_core::record::FlowCounters;
     use dumbbell_core::tcp::stats::ReceiverStats;
+    use std::sync::Arc;
 
     fn class(kind: ClassKind, cc: &str, rtt_ms: u64) -> Class {
-        Class { kind, cc: cc.to_owned(), base_rtt: Time::from_millis(rtt_ms) }
+        Class { kind, cc: cc.to_owned(), base_rtt: Time::from_millis(rtt_ms), route: Arc::default() }
     }
 
     /// A flow that lived one second: Mbit/s of frames and payload, RTT and time in queue in ms, packets, marks, drops.
@@ -171,7 +183,7 @@ mod tests {
         let sums =
             [totals(&[flow(2, 1, 30, 8, 100, 1, 0), flow(4, 3, 34, 12, 300, 3, 100)]), totals(&[flow(6, 5, 50, 10, 200, 2, 50)])];
         let queue = Table::new(vec![("class", Column::U64(vec![0, 1])), ("sojourn_p50_ms", Column::F64(vec![9.0, 10.0]))]);
-        let rows = table(&classes, &sums, queue, 12_000_000.0, SECOND);
+        let rows = table(&classes, &sums, queue, &[12_000_000.0], SECOND);
         let close = |name: &str, expected: [f64; 2]| {
             let found = rows.real(name).expect("a column");
             assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12 * b), "{name}: {found:?}, not {expected:?}");
@@ -197,7 +209,7 @@ mod tests {
         let classes = [class(ClassKind::Flows, "reno", 20), class(ClassKind::Flows, "cubic", 20)];
         let silent = FlowResult { samples: Samples::default(), ..flow(0, 0, 0, 0, 0, 0, 5) };
         let sums = [totals(&[flow(8, 8, 30, 10, 100, 0, 0)]), totals(&[silent])];
-        let rows = table(&classes, &sums, Table::default(), 8_000_000.0, SECOND);
+        let rows = table(&classes, &sums, Table::default(), &[8_000_000.0], SECOND);
         let of = |name: &str| rows.real(name).expect("a column").to_vec();
         assert!(of("sojourn_mean_ms")[1].is_nan() && of("mark_share")[1].is_nan() && of("drop_share")[1] == 1.0);
         assert_eq!((of("relative_throughput"), of("window_kb")), (vec![2.0, 0.0], vec![30.0, 0.0]));
@@ -211,7 +223,7 @@ mod tests {
             &[class(ClassKind::Flows, "reno", 20)],
             &[totals(&[flow(1, 1, 30, 1, 10, 0, 0), short])],
             Table::default(),
-            8_000_000.0,
+            &[8_000_000.0],
             SECOND,
         );
         assert_eq!(rows.real("rtt_mean_ms"), Some(&[30.0][..]));
@@ -226,7 +238,7 @@ mod tests {
             totals(&[flow(4, 4, 0, 0, 10, 0, 0)]),
             totals(&[flow(1, 1, 30, 0, 10, 0, 0)]),
         ];
-        let rows = table(&classes, &sums, Table::default(), 8_000_000.0, SECOND);
+        let rows = table(&classes, &sums, Table::default(), &[8_000_000.0], SECOND);
         let relative = rows.real("relative_throughput").expect("a column");
         // of 8 / 2
         assert!(relative[0] == 0.5 && relative[1].is_nan() && relative[2] == 0.25, "{relative:?}");

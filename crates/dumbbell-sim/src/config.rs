@@ -398,17 +398,37 @@ impl RunConfig {
 
     /// Bits that the bottleneck can carry after `from` and until `until`, and if `from` is 0 at that instant too.
     pub fn capacity_bits(&self, from: Time, until: Time) -> f64 {
-        if let Some(trace) = &self.bottleneck.trace {
+        self.capacity_bits_of(0, from, until)
+    }
+
+    /// The link of hop `hop`: 0 is the bottleneck.
+    fn link(&self, hop: usize) -> &BottleneckParams {
+        hop.checked_sub(1).map_or(&self.bottleneck, |other| &self.hops[other].link)
+    }
+
+    /// The same of hop `hop`: 0 is the bottleneck.
+    pub fn capacity_bits_of(&self, hop: usize, from: Time, until: Time) -> f64 {
+        let link = self.link(hop);
+        if let Some(trace) = &link.trace {
             let before = if from == Time::ZERO { 0 } else { trace.bytes_until(from) };
             return (trace.bytes_until(until) - before) as f64 * 8.0;
         }
-        let (mut bits, mut since, mut rate) = (0.0, from, self.bottleneck.rate);
-        for change in self.rate_changes.iter().filter(|change| change.hop == 0) {
+        let (mut bits, mut since, mut rate) = (0.0, from, link.rate);
+        for change in self.rate_changes.iter().filter(|change| usize::from(change.hop) == hop) {
             let at = change.at.clamp(from, until);
             bits += (at - since).as_secs_f64() * rate.bits() as f64;
             (since, rate) = (at, change.rate);
         }
         bits + (until - since).as_secs_f64() * rate.bits() as f64
+    }
+
+    /// What each hop's link carries, bit/s: its rate at the start, or the mean of its trace in the measured time.
+    pub fn link_rates(&self) -> Vec<f64> {
+        let of_hop = |hop: usize| match self.link(hop).trace {
+            Some(_) => self.capacity_bits_of(hop, self.measured_from(), self.run.duration) / self.measured().as_secs_f64(),
+            None => self.link(hop).rate.bits() as f64,
+        };
+        (0..=self.hops.len()).map(of_hop).collect()
     }
 
     /// Whether there is one hop, over which all data go, and acknowledgements wait nowhere.
@@ -467,6 +487,8 @@ pub struct Class {
     pub cc: String,
     /// Base RTT.
     pub base_rtt: Time,
+    /// Which hops its members' packets pass.
+    pub route: Arc<Route>,
 }
 
 /// The classes of a run, and which class everything belongs to.
@@ -484,9 +506,9 @@ pub struct Classes {
 
 impl Classes {
     /// Adds a class, or returns the last one if there are too many.
-    fn add(&mut self, kind: ClassKind, cc: &str, base_rtt: Time) -> u16 {
+    fn add(&mut self, kind: ClassKind, cc: &str, base_rtt: Time, route: &Arc<Route>) -> u16 {
         if self.list.len() < MAX_CLASSES {
-            self.list.push(Class { kind, cc: cc.to_owned(), base_rtt });
+            self.list.push(Class { kind, cc: cc.to_owned(), base_rtt, route: Arc::clone(route) });
         }
         (self.list.len() - 1) as u16
     }
@@ -507,7 +529,7 @@ impl RunConfig {
             let class = match known.iter().find(|(other, _)| other.is_like(flow)) {
                 Some(&(_, class)) => class,
                 None => {
-                    let class = classes.add(ClassKind::Flows, cc_name(&flow.cc), flow.params.base_rtt);
+                    let class = classes.add(ClassKind::Flows, cc_name(&flow.cc), flow.params.base_rtt, &flow.route);
                     if known.len() < MAX_CLASSES {
                         known.push((flow, class));
                     }
@@ -523,7 +545,7 @@ impl RunConfig {
             let class = match known_udp.iter().find(|(other, _)| is_like(other)) {
                 Some(&(_, class)) => class,
                 None => {
-                    let class = classes.add(ClassKind::Udp, "udp", Time::ZERO);
+                    let class = classes.add(ClassKind::Udp, "udp", Time::ZERO, &one.route);
                     if known_udp.len() < MAX_CLASSES {
                         known_udp.push((one, class));
                     }
@@ -533,7 +555,7 @@ impl RunConfig {
             classes.of_udp.push(class);
         }
         for web in &self.web {
-            let class = classes.add(ClassKind::Web, &web.cc_name, web.params.base_rtt);
+            let class = classes.add(ClassKind::Web, &web.cc_name, web.params.base_rtt, &web.route);
             classes.of_web.push(class);
         }
         classes

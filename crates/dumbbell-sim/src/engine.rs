@@ -10,6 +10,7 @@
 
 mod clock;
 pub mod endpoint;
+pub mod hop_log;
 mod hops;
 mod lines;
 mod net;
@@ -396,13 +397,14 @@ impl<N: Net> Engine<N> {
             Due::Series => {
                 let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
                 self.measures.point(now, listed.map(Seen::from), self.net.counters().queue, self.net.backlog());
+                self.net.point(now);
                 self.clock.took_point(now);
             }
             Due::End => {
                 self.clock.set(Due::End, Time::NEVER);
                 self.queue_over = true;
                 self.measures.finish_queue(self.net.counters(), self.net.of_discipline());
-                self.measures.hops = self.net.finish(&self.config);
+                self.measures.hops = self.net.finish(&self.config, &self.classes.list);
             }
             Due::Arrival(process) => self.on_arrival(process, now)?,
             Due::Begin => {

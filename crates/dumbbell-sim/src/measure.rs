@@ -1,6 +1,7 @@
 //! What a run measures while it is on its way; [`outcome`](crate::outcome) makes tables of it.
 
 use crate::config::RunConfig;
+use crate::engine::hop_log::HopLog;
 use crate::engine::endpoint::{Endpoint, Tcp, Transport};
 use crate::short_flows::ShortFlows;
 use crate::trace::Trace;
@@ -10,7 +11,6 @@ use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::Time;
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Sums of TCP_INFO samples of one flow.
@@ -276,7 +276,7 @@ pub struct Measures {
     queue_begun: QueueCounters,
     pub queue: QueueResult,
     /// What was measured of each hop, if there are several.
-    pub hops: Option<Value>,
+    pub hops: Option<HopLog>,
     pub short_flows: ShortFlows,
     /// Short flows, summed by class.
     pub short_totals: Vec<crate::classes::Totals>,

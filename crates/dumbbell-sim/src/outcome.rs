@@ -2,7 +2,7 @@
 
 use crate::classes::{self, Totals};
 use crate::config::{cc_name, Classes, RunConfig};
-use crate::measure::{jain, mean, ms, FlowResult, Measures, QueueResult};
+use crate::measure::{jain, mean, ms, FlowResult, Measures};
 use crate::table::{Column, Table};
 use crate::trace::Trace;
 use crate::transit::{self, Delays, DELAYS, JITTER};
@@ -33,12 +33,16 @@ pub struct Tables {
     pub slowdowns: Table,
     /// What the congestion controls of the listed flows believed, if it was recorded.
     pub trace: Table,
+    /// One row per hop, of several.
+    pub hops: Table,
+    /// One row per point and hop, of several.
+    pub hop_series: Table,
 }
 
 impl Tables {
     /// Every table with its name in the store, in order.
-    pub fn named(&self) -> [(&'static str, &Table); 9] {
-        let Tables { flows, classes, series, queue_series, sojourn, rtt, short_flows, slowdowns, trace } = self;
+    pub fn named(&self) -> [(&'static str, &Table); 11] {
+        let Tables { flows, classes, series, queue_series, sojourn, rtt, short_flows, slowdowns, trace, hops, hop_series } = self;
         [
             ("flows", flows),
             ("classes", classes),
@@ -49,6 +53,8 @@ impl Tables {
             ("short_flows", short_flows),
             ("slowdowns", slowdowns),
             ("trace", trace),
+            ("hops", hops),
+            ("hop_series", hop_series),
         ]
     }
 }
@@ -69,8 +75,9 @@ pub struct Outcome {
 /// A run that behaves as ever keeps its digest, so that results of any two engines can be compared by it. Measures that came later are
 /// therefore left out. P95 of the time in queue follows from the histogram, which the digest covers. One-way delays follow from
 /// the configuration and its random draws, which show in the rest of what is measured, unless UDP alone passes stages of a path that draw.
+/// The direction is part of the configuration.
 fn is_beside_digest(name: &str) -> bool {
-    name == "sojourn_p95_ms" || transit::is_of_transit(name)
+    matches!(name, "sojourn_p95_ms" | "direction") || transit::is_of_transit(name)
 }
 
 impl Outcome {
@@ -81,7 +88,8 @@ impl Outcome {
             figures.retain(|name, _| !is_beside_digest(name));
         }
         digest.bytes(covered.to_string().as_bytes());
-        tables.named().iter().for_each(|(_, table)| digest.table(table));
+        let others = tables.named().into_iter().filter(|(name, table)| !(name.starts_with("hop") && table.height() == 0));
+        others.for_each(|(_, table)| digest.table(table));
         Outcome { summary, tables, hash: digest.hex() }
     }
 }
@@ -126,8 +134,8 @@ impl Digest {
 }
 
 /// Quantiles of the time in queue, one row per class, and its histogram, one row per class and bin.
-fn sojourn_by_class(queue: &QueueResult) -> (Table, Table) {
-    let of_classes = || (0_u64..).zip(&queue.sojourn);
+fn sojourn_by_class(sojourn: &[Histogram]) -> (Table, Table) {
+    let of_classes = || (0_u64..).zip(sojourn);
     let quantile = |q: f64| Column::F64(of_classes().map(|(_, of_class)| ms(of_class.quantile(q))).collect());
     let quantiles = Table::new(vec![
         ("class", Column::U64(of_classes().map(|(class, _)| class).collect())),
@@ -140,7 +148,7 @@ fn sojourn_by_class(queue: &QueueResult) -> (Table, Table) {
         ("sojourn_p999_ms", quantile(0.999)),
         ("sojourn_max_ms", Column::F64(of_classes().map(|(_, of_class)| ms(of_class.max())).collect())),
     ]);
-    (quantiles, bins_by_class(queue.sojourn.iter().map(Histogram::buckets), "packets"))
+    (quantiles, bins_by_class(sojourn.iter().map(Histogram::buckets), "packets"))
 }
 
 /// Histograms, one for each class in order, with one row per class and bin that is not empty; `counted` is what is in a bin.
@@ -210,6 +218,7 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
     let count = results.len();
     let class_of: Vec<u16> = classes.of_flow.iter().chain(&classes.of_udp).copied().collect();
     let base_rtt = |i: usize| config.flows.get(i).map_or(Time::ZERO, |flow| flow.params.base_rtt);
+    let direction = |i: usize| classes.list[usize::from(class_of[i])].route.direction().to_owned();
     let cc = |i: usize| config.flows.get(i).map_or("udp", |flow| cc_name(&flow.cc)).to_owned();
     let real = |of: &dyn Fn(&FlowResult) -> f64| Column::F64(results.iter().map(of).collect());
     let real_at = |of: &dyn Fn(usize) -> f64| Column::F64((0..count).map(of).collect());
@@ -219,6 +228,7 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
         ("flow", Column::U64((0..count as u64).collect())),
         ("class", Column::U64(class_of.iter().map(|&class| u64::from(class)).collect())),
         ("cc", Column::Text((0..count).map(cc).collect())),
+        ("direction", Column::Text((0..count).map(direction).collect())),
         ("base_rtt_ms", real_at(&|i| ms(base_rtt(i)))),
         ("start_s", real_at(&|i| results[i].start.as_secs_f64() - base_rtt(i).as_secs_f64() / 2.0)),
         ("goodput_mbit", Column::F64(goodput.to_vec())),
@@ -270,9 +280,9 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     measures.results = results;
     let mut summary = summary(&measures, config, &goodput, events);
     measures.results = Vec::new();
-    if let Some(hops) = measures.hops.take() {
-        summary["hops"] = hops;
-    }
+    let hop_log = measures.hops.take().unwrap_or_default();
+    let (hops, hop_series) =
+        (hop_log.table(config.measured()), hop_log.series(config.series_interval().unwrap_or(Time::ZERO), config));
 
     let series = measures.flow_series;
     let series = Table::new(vec![
@@ -304,19 +314,18 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
         ("sce_marks", Column::U64(points.sce_marks)),
         ("drops", Column::U64(points.drops)),
     ]);
-    let (of_queue, sojourn) = sojourn_by_class(&measures.queue);
-    let rate = match config.bottleneck.trace {
-        Some(_) => config.capacity_bits(config.measured_from(), config.run.duration) / config.measured().as_secs_f64(),
-        None => config.bottleneck.rate.bits() as f64,
-    };
-    let class_rows = classes::table(&classes.list, &totals, of_queue, rate, config.measured());
+    let of_classes = if hop_log.sojourn.is_empty() { &measures.queue.sojourn } else { &hop_log.sojourn };
+    let (of_queue, sojourn) = sojourn_by_class(of_classes);
+    let class_rows = classes::table(&classes.list, &totals, of_queue, &config.link_rates(), config.measured());
     for (name, ratio) in classes::ratios(&classes.list, &class_rows) {
         summary[name] = ratio;
     }
     let rtt = bins_by_class(totals.iter().map(|of_class| of_class.rtt_samples().buckets()), "samples");
     let (short_flows, slowdowns) = (measures.short_flows.flows_table(), measures.short_flows.sizes_table());
     let trace = measures.trace.map_or_else(|| Trace::default().table(), |trace| trace.table());
-    let tables = Tables { flows, classes: class_rows, series, queue_series, sojourn, rtt, short_flows, slowdowns, trace };
+    let classes = class_rows;
+    let tables =
+        Tables { flows, classes, series, queue_series, sojourn, rtt, short_flows, slowdowns, trace, hops, hop_series };
     Outcome::new(summary, tables)
 }
 
@@ -332,7 +341,8 @@ mod tests {
         let outcome = Sim::new(&config).and_then(|sim| sim.finish().map_err(|error| panic!("{error}"))).expect("a run");
         let again = |summary: &Value, tables: &Tables| Outcome::new(summary.clone(), tables.clone()).hash;
         let names: Vec<String> = outcome.summary.as_object().expect("an object").keys().cloned().collect();
-        let later = |name: &str| name.starts_with("delay_") || name.starts_with("jitter_") || name == "sojourn_p95_ms";
+        let later =
+            |name: &str| name.starts_with("delay_") || name.starts_with("jitter_") || ["sojourn_p95_ms", "direction"].contains(&name);
         assert_eq!(names.iter().filter(|name| later(name)).count(), 7);
         for name in &names {
             let mut changed = outcome.summary.clone();
@@ -341,7 +351,7 @@ mod tests {
         }
         for of_flows in [true, false] {
             let columns = if of_flows { &outcome.tables.flows.columns } else { &outcome.tables.classes.columns };
-            assert_eq!(columns.iter().filter(|(name, _)| later(name)).count(), 7);
+            assert_eq!(columns.iter().filter(|(name, _)| later(name)).count(), 8);
             for (number, (name, _)) in columns.iter().enumerate() {
                 let mut changed = outcome.tables.clone();
                 let table = if of_flows { &mut changed.flows } else { &mut changed.classes };

@@ -96,6 +96,11 @@ impl Table {
         })
     }
 
+    /// Column `name`, if there is such a column.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find_map(|(known, column)| (known == name).then_some(column))
+    }
+
     /// The values of integer column `name`, if there is such a column.
     pub fn int(&self, name: &str) -> Option<&[u64]> {
         self.columns.iter().find_map(|(n, column)| match column {

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from dumbbell.errors import UnknownName, shown
-from dumbbell.experiment import json_schema, schema
+from dumbbell.experiment import json_schema, net, schema
 from dumbbell.experiment.registry import Algorithm, Param, registry
 from dumbbell.results import columns
 
@@ -52,6 +52,8 @@ RUN = "run"  # the name of the group of keys outside of every table
 TITLES = {
     RUN: "keys outside of every table",
     "bottleneck": "the queue and the link that all traffic shares",
+    "hop": "[[hop]], another queue and link, on the way of what has it in its route",
+    "reverse": "[reverse], the queue and link on the way back: of acknowledgements, and of what is sent up",
     "bottleneck.rate_changes": "changes of the link's rate",
     "hosts": "how all senders and receivers behave: the profile of a kernel, and single switches",
     "flows": "[[flows]], TCP connections that are listed one by one",
@@ -72,6 +74,8 @@ _TABLES = {
     "rtt": "one row per class and bin of a run's histogram of round-trip times",
     "short_flows": "one row per short flow of a run",
     "slowdowns": "one row per class and range of sizes of a run's short flows",
+    "hops": "one row per hop of a run with several; none of a run with one, of which table runs has the figures",
+    "hop_series": "one row per hop and interval of a run with several hops",
     "trace": "one row per flow and change of state, or interval, of a run: what its congestion control believes",
 }
 # keys inside of a value, and what it is the value of
@@ -102,7 +106,7 @@ def _section(name: str) -> Group:
     if "cc" in schema.SENDERS.get(name, ()):
         doc = "Congestion control; dumbbell describe NAME says what it takes."
         keys.insert(0, Key("cc", "", _of_algorithms(known.cc), doc))
-    if name == "bottleneck":
+    if name in net.HOPS:
         doc = "Queue discipline; dumbbell describe NAME says what it takes."
         keys.insert(0, Key("aqm", "", _of_algorithms(known.aqm), doc))
         changes = 'a list of tables such as { at = "30s", rate = "5Mbit" }'
@@ -113,8 +117,12 @@ def _section(name: str) -> Group:
 def sections() -> dict[str, Group]:
     """Return the tables of an experiment file, in order; `run` holds the keys outside of every table."""
     known = registry()
-    tables = {name: _section(name) for name in ("bottleneck", "hosts", *schema.SENDERS, "record")}
+    tables = {name: _section(name) for name in (*net.HOPS, "hosts", *schema.SENDERS, "record")}
     of_tables = [Key(name, "", "a table", f"{TITLES[name].capitalize()}.") for name in ("bottleneck",)]
+    of_tables += [
+        Key("hop", "[]", "a list of tables", f"{TITLES['hop']}."),
+        Key("reverse", "unset", "a table", f"{TITLES['reverse']}."),
+    ]
     of_tables += [Key(name, "{}", "a table", f"{TITLES[name].capitalize()}.") for name in ("hosts", "record")]
     of_tables += [
         Key(name, "[]", "a list of tables", f"{TITLES[name]}; one or more of these three.") for name in schema.SENDERS
@@ -163,7 +171,7 @@ def algorithms() -> dict[str, list[Group]]:
     """Return queue disciplines, congestion controls and stages, with the keys that they may stand behind."""
     known = registry()
     places = {
-        "aqm": ("bottleneck.aqm", "aqm"),
+        "aqm": (*(f"{name}.aqm" for name in net.HOPS), "aqm"),
         "cc": ("cc", *(f"{name}.cc" for name, taken in schema.SENDERS.items() if "cc" in taken)),
         "stage": (*schema.PATH_KEYS, *(f"{name}.{key}" for name, keys in schema.PATHS.items() for key in keys)),
     }

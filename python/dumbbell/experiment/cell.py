@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -79,14 +79,25 @@ class Cell:
         """How many short flows arrive, in the mean."""
         return sum(map(self._arrivals, self.groups["web"]))
 
+    def _filled(self) -> Iterator[list[float]]:
+        """Yield the rates of each hop that data of listed flows pass."""
+        groups = self.groups
+        hops = {"bottleneck": groups["bottleneck"], "reverse": groups.get("reverse")}
+        hops |= {hop["name"]: hop for hop in groups.get("hop", [])}
+        own = {"down": ["bottleneck"], "up": ["reverse"]}
+        routes = [flow.get("route") or own[flow.get("direction", "down")] for flow in groups["flows"]]
+        for name in dict.fromkeys(name for route in routes for name in route):
+            if (hop := hops.get(name)) is not None:
+                yield [float(hop["rate"]), *(float(change["rate"]) for change in hop["rate_changes"])]
+
     @property
     def packets(self) -> float:
         """About how many packets the run will take: what its cost is computed from.
 
-        Flows fill the link; short flows and UDP send what they send, even if it is more than the link carries.
+        Flows fill the links that their data pass; short flows and UDP send what they send, even if it is more than the
+        links carry.
         """
-        changes = [self.groups["bottleneck"]["rate"], *(c["rate"] for c in self.groups["bottleneck"]["rate_changes"])]
-        link = float(max(changes)) * self.duration / 1e9 / (1514 * 8) if self.groups["flows"] else 0.0
+        link = sum(max(rates) for rates in self._filled()) * self.duration / 1e9 / (1514 * 8)
         sent = 0.0
         for udp in self.groups["udp"]:
             sent += udp["count"] * udp["rate"] * self._seconds(udp) / (8 * udp["size"])

@@ -25,7 +25,7 @@ from dumbbell.errors import (
     shown,
 )
 from dumbbell.experiment import matrix as keys
-from dumbbell.experiment import places, schema, shipped, units
+from dumbbell.experiment import net, places, schema, shipped, units
 from dumbbell.experiment.cell import Cell, canonical, digest
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.registry import Param, registry
@@ -34,8 +34,9 @@ from dumbbell.experiment.toml_file import read_toml
 
 T = TypeVar("T")
 CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
+_HOPS = tuple((name,) for name in net.HOPS)
 _COMPARED = 64  # cells in which two values of an axis are compared
-TABLES = ("bottleneck", "hosts", "record")
+TABLES = ("bottleneck", "reverse", "hosts", "record")
 _IN_QUOTES = 'keys in quotes, such as "bottleneck.rate"'
 
 
@@ -162,15 +163,18 @@ class Experiment:
         for path, value in self.settings:
             keys.set_path(table, path, value)
         # a link has a trace or a rate: whoever sets one means it instead of the other
-        given = {path[1:]: value for path, value in self.settings if path[:1] == ("bottleneck",)}
-        replaced: tuple[str, ...] = ()
-        if given.get(("trace",), "none") != "none":
-            replaced = schema.WITHOUT_TRACE
-        elif ("rate",) in given:
-            replaced = ("trace",)
-        for key in replaced:
-            if (key,) not in given and isinstance(table.get("bottleneck"), dict):
-                table["bottleneck"].pop(key, None)
+        given = dict(self.settings)
+        for hop in {path[:-1] for path in given if path[:1] in _HOPS}:
+            replaced: tuple[str, ...] = ()
+            if given.get((*hop, "trace"), "none") != "none":
+                replaced = schema.WITHOUT_TRACE
+            elif (*hop, "rate") in given:
+                replaced = ("trace",)
+            for key in replaced:
+                if (*hop, key) not in given:
+                    for one in keys.get_path(table, hop):
+                        if isinstance(one, dict):
+                            one.pop(key, None)
 
     def faults(self, *, overrides: bool) -> Iterator[InputError]:
         """Yield what is wrong with any value of any axis, and with all cells of a small matrix.
@@ -252,7 +256,9 @@ class Experiment:
             f"{name}[{n}].start": one["start"]["min"] for name in schema.SENDERS for n, one in enumerate(groups[name])
         }
         begins |= {
-            f"bottleneck.rate_changes[{n}].at": c["at"] for n, c in enumerate(groups["bottleneck"]["rate_changes"])
+            f"{place}.rate_changes[{n}].at": change["at"]
+            for place, hop in net.hops(groups)
+            for n, change in enumerate(hop["rate_changes"])
         }
         for key, time in begins.items():
             if time >= cell.duration:
@@ -297,8 +303,8 @@ def param_of(path: keys.Path) -> Param | None:
         return next((a.params[last] for a in algorithms.values() if last in a.params), None)
     if schema.PATH_KEYS.intersection(step for step in path[:-1] if isinstance(step, str)):
         return next((stage.params[last] for stage in known.stage.values() if last in stage.params), None)
-    section = next((step for step in path[:-1] if step in known.sections), "run")
-    return known.sections[str(section)].get(last)
+    section = next((str(step) for step in path[:-1] if step in (*known.sections, *net.HOPS)), "run")
+    return None if last in ("start", "count") else schema.described(section).get(last)
 
 
 def has_value(path: keys.Path) -> bool:

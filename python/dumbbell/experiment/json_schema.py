@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from dumbbell.experiment import file, schema, traffic, units
+from dumbbell.experiment import file, net, schema, traffic, units
 from dumbbell.experiment.matrix import parse_path
 from dumbbell.experiment.registry import Algorithm, Param, registry
 
@@ -17,7 +17,8 @@ LIMITS = (
     "traces that are missing. `run --dry-run` checks all of it."
 )
 SEED = 2**63 - 1
-MAX_WEB = 256  # of the engine (crates/dumbbell-sim/src/config.rs)
+NAME = "^[A-Za-z][A-Za-z0-9_-]{0,63}$"
+MOST = {"web": 256, "hop": 62}  # of the engine (crates/dumbbell-sim/src/config.rs)
 _SPACE = "[ \\t]*"
 _INDEX = "\\[(\\*|[0-9]{1,7})\\]"
 
@@ -127,6 +128,10 @@ class _Definitions:
             found = self._sizes()
         elif param.kind == "trace":
             found = {"type": "string"}
+        elif param.kind == "name":
+            found = {"type": "string", "pattern": NAME}
+        elif param.kind == "hops":
+            found = {"type": "array", "items": {"type": "string", "pattern": NAME}}
         elif param.kind == "choice":
             found = {"enum": list(param.choices)}
         else:
@@ -232,11 +237,11 @@ def _has(section: str, inner: str = "") -> Schema:
 def _section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
     """Return the schema of a table of the file; its keys go to `keys`."""
     known = registry()
-    listed = name in schema.SENDERS
+    listed = name in schema.LISTED
     place = name + (_INDEX if listed else "")
     fields: dict[str, Schema] = {}
     for key, kind, algorithms in (("aqm", "aqm", known.aqm), ("cc", "cc", known.cc)):
-        if (kind == "aqm" and name == "bottleneck") or key in schema.SENDERS.get(name, ()):
+        if (kind == "aqm" and name in net.HOPS) or key in schema.SENDERS.get(name, ()):
             fields[key] = defs.algorithm(kind, algorithms)
             _algorithm_keys(keys, f"{place}\\.{key}", fields[key], algorithms, defs)
     for key, where in schema.PATHS.get(name, {}).items():
@@ -244,8 +249,8 @@ def _section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
         fields[key] = _list(stage) | {"description": f"Stages {where}, in this order.", "default": []}
         keys.add(f"{place}\\.{key}", _list(stage))
         _algorithm_keys(keys, f"{place}\\.{key}{_INDEX}", stage, known.stage, defs)
-    if name == "bottleneck":
-        rate = defs.value(known.sections[name]["rate"])
+    if name in net.HOPS:
+        rate = defs.value(known.sections["bottleneck"]["rate"])
         change = {"at": defs.time(), "rate": rate}
         changes = _list(defs.add("RateChange", _table(change, required=list(change))))
         fields["rate_changes"] = changes | {"default": []}
@@ -263,11 +268,12 @@ def _section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
                 keys.add(f"{place}\\.{key}\\.{end}", defs.quantity("size", 1, traffic.MAX_SIZE))
             shape = {"type": "number", "minimum": traffic.SHAPES[0], "maximum": traffic.SHAPES[1]}
             keys.add(f"{place}\\.{key}\\.pareto", shape)
-    one = defs.add(name.capitalize().removesuffix("s" if listed else ""), _table(fields))
+    required = {"hop": ["name", "aqm"], "reverse": ["aqm"]}.get(name)
+    one = defs.add(name.capitalize().removesuffix("s" if listed else ""), _table(fields, required))
     keys.add(place, one)
     if listed:
         keys.add(name, _list(one))
-    limit = {"maxItems": MAX_WEB} if name == "web" else {}
+    limit = {"maxItems": MOST[name]} if name in MOST else {}
     return _list(one) | limit | {"default": []} if listed else one
 
 
@@ -314,7 +320,7 @@ def file_schema() -> Schema:
     defs, keys = _Definitions(), _Keys()
     duration = registry().sections["run"]["duration"]
     keys.add("duration", defs.value(duration))
-    sections = {name: _section(name, defs, keys) for name in ("bottleneck", "hosts", *schema.SENDERS, "record")}
+    sections = {name: _section(name, defs, keys) for name in (*net.HOPS, "hosts", *schema.SENDERS, "record")}
     seed = {"type": "integer", "minimum": 0, "maximum": SEED}
     properties = {
         "title": {"type": "string", "description": "Title of the experiment.", "default": ""},

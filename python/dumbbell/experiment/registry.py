@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from dumbbell import _native
 
-Kind = Literal["time", "rate", "int", "float", "bool", "choice", "arrivals", "sizes", "trace"]
+Kind = Literal["time", "rate", "int", "float", "bool", "choice", "arrivals", "sizes", "trace", "name", "hops"]
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from dumbbell.errors import (
 from dumbbell.experiment import link_trace, traffic, units
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import Path, get_path, path_text
+from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, hops, leave_out_net
 from dumbbell.experiment.registry import Algorithm, Param, registry
 
 MAX_FLOWS = 1_000_000
@@ -65,9 +66,12 @@ def show_value(param: Param, value: Any) -> str:
         return traffic.show_sizes(value)
     if param.kind == "trace":
         return link_trace.show(value)
+    if param.kind == "hops":
+        return " + ".join(value)
     return units.show(kind, value) if kind else shown(value, 200).strip('"')
 
 
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
 _UNLIMITED = 2**50  # bytes: a bound as large as this limits nobody
 _EXPONENTS = {"-log2": "", "-log2 s": " s"}  # units of parameters whose value is the exponent of a power of two
 
@@ -102,6 +106,10 @@ def allowed_values(param: Param) -> str | tuple[str, ...]:
     """Return what `param` takes, in words or as a list of words."""
     none = ("none",) if param.optional else ()
     match param.kind:
+        case "name":
+            return "a name, in letters, digits, - and _"
+        case "hops":
+            return 'a list of names of hops, such as ["bottleneck"]'
         case "bool":
             return ("true", "false", *none)
         case "choice":
@@ -134,6 +142,11 @@ def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
         return traffic.parse_sizes(value, files)
     if param.kind == "trace":
         return link_trace.parse(value, files)
+    if param.kind in ("name", "hops"):
+        names = [value] if param.kind == "name" else value
+        if not isinstance(names, list) or not all(isinstance(name, str) and _NAME.fullmatch(name) for name in names):
+            raise wrong()
+        return value
     kind = unit_kind(param)
     if kind:
         result: Any = units.parse(kind, value)
@@ -224,19 +237,24 @@ COUNT = Param("count", "int", False, "", 1, 1, MAX_FLOWS, (), "How many there ar
 # sections whose entries send, and what they take in addition to the keys that the engine describes
 SENDERS = {"flows": ("cc", "start", "count"), "web": ("cc", "start"), "udp": ("start", "count")}
 # lists of stages that packets or acknowledgements pass, and where they lie
+_OF_HOP = {"path": "right ahead of the queue, for all packets", "behind": "behind the link, for all packets"}
 PATHS = {
     "flows": {"path": "between the sender and the bottleneck", "ack_path": "between the receiver and the sender"},
     "web": {"path": "between the sender and the bottleneck", "ack_path": "between the receiver and the sender"},
     "udp": {"path": "between the sender and the bottleneck"},
-    "bottleneck": {"path": "right ahead of the queue, for all packets", "behind": "behind the link, for all packets"},
-}
+} | dict.fromkeys(HOPS, _OF_HOP)
 PATH_KEYS = frozenset(key for keys in PATHS.values() for key in keys)
+# sections whose tables are in a list
+LISTED = (*SENDERS, "hop")
 
 
 def described(section: str) -> dict[str, Param]:
     """Return what a table of the experiment file takes, but for queue disciplines and congestion controls."""
-    own = {param.name: param for param in (START, COUNT) if param.name in SENDERS.get(section, ())}
-    return own | registry().sections[section]
+    ahead = [NAME] if section == "hop" else []
+    ahead += [one for one in (START, COUNT) if one.name in SENDERS.get(section, ())]
+    after = [DELAY] if section in HOPS else list(ROUTES) if section in SENDERS else []
+    params = [*ahead, *registry().sections["bottleneck" if section in HOPS else section].values(), *after]
+    return {one.name: one for one in params if (section, one.name) != ("udp", "ack_route")}
 
 
 def profile_lines(name: str) -> list[str]:
@@ -271,8 +289,7 @@ def _model(name: str, fields: dict[str, Any]) -> Any:
 @cache
 def run_model() -> type[Section]:
     """Return the model of one run: everything in an experiment file that the engine sees."""
-    sections = registry().sections
-    rate = _fields(sections["bottleneck"])["rate"][0]
+    rate = _fields(described("bottleneck"))["rate"][0]
     change = _model("RateChange", {"at": (_fields({"at": _TIME})["at"][0], ...), "rate": (rate, ...)})
     aqm = {"aqm": (_algorithm_type("aqm", registry().aqm), ...), "rate_changes": (GenericAlias(list, change), [])}
     stage = _algorithm_type("stage", registry().stage)
@@ -280,7 +297,12 @@ def run_model() -> type[Section]:
     def paths(section: str) -> dict[str, Any]:
         return {key: (GenericAlias(list, stage), []) for key in PATHS.get(section, ())}
 
-    bottleneck = _model("Bottleneck", aqm | paths("bottleneck") | _fields(sections["bottleneck"]))
+    def hop(name: str) -> type[Section]:
+        named = {"name": (_fields({"name": NAME})["name"][0], ...)} if name == "hop" else {}
+        fields = named | aqm | paths(name) | _fields(described(name), without=tuple(named))
+        model: type[Section] = _model(name.capitalize(), fields)
+        return model
+
     own = {
         "cc": (_algorithm_type("cc", registry().cc), ...),
         "start": (
@@ -291,18 +313,20 @@ def run_model() -> type[Section]:
     }
     senders: dict[str, Any] = {}
     for name, taken in SENDERS.items():
-        fields = {key: own[key] for key in taken} | paths(name) | _fields(sections[name])
+        fields = {key: own[key] for key in taken} | paths(name) | _fields(described(name), without=("start", "count"))
         one = _model(name.capitalize().removesuffix("s"), fields)
         senders[name] = (GenericAlias(list, one), [])
-    record = _model("Record", _fields(sections["record"]))
-    hosts = _model("Hosts", _fields(sections["hosts"]))
+    record = _model("Record", _fields(described("record")))
+    hosts = _model("Hosts", _fields(described("hosts")))
     parts = {
-        "bottleneck": (bottleneck, ...),
+        "bottleneck": (hop("bottleneck"), ...),
+        "hop": (GenericAlias(list, hop("hop")), []),
+        "reverse": (hop("reverse") | None, None),
         "hosts": (hosts, Field(default_factory=hosts)),
         **senders,
         "record": (record, Field(default_factory=record)),
     }
-    model: type[Section] = _model("Run", _fields(sections["run"], without=("seed",)) | parts)
+    model: type[Section] = _model("Run", _fields(described("run"), without=("seed",)) | parts)
     return model
 
 
@@ -405,11 +429,10 @@ def _names(table: Path, given: dict[str, Any]) -> list[str]:
             return ["at", "rate"]
         case "override":
             return list(Override.model_fields)
-        case "bottleneck":
-            own = ["aqm", "rate_changes"]
-        case _:
-            own = list(SENDERS.get(owner, ()))
-    return list(dict.fromkeys([*own, *PATHS.get(owner, ()), *registry().sections.get(owner, ())]))
+    if owner not in (*HOPS, *SENDERS, *registry().sections):
+        return []
+    own = ["aqm", "rate_changes"] if owner in HOPS else list(SENDERS.get(owner, ()))
+    return list(dict.fromkeys([*own, *PATHS.get(owner, ()), *described(owner)]))
 
 
 def nearest_key(path: Path, given: dict[str, Any]) -> str | None:
@@ -421,7 +444,15 @@ def nearest_key(path: Path, given: dict[str, Any]) -> str | None:
     inside = [(*table, step) for step in ("aqm", "cc") if step in _names(table, given)]
     if close := _nearest_in([table], word, given, 0.75) or _nearest_in(inside, word, given, 0.75):
         return close
-    tops: list[Path] = [(), ("bottleneck",), ("hosts",), ("record",), *((name, 0) for name in SENDERS)]
+    tops: list[Path] = [
+        (),
+        ("bottleneck",),
+        ("reverse",),
+        ("hop", 0),
+        ("hosts",),
+        ("record",),
+        *((name, 0) for name in SENDERS),
+    ]
     elsewhere = [*tops, *((*one, step) for one in tops for step in ("aqm", "cc") if step in _names(one, given))]
     return _nearest_in(elsewhere, word, given, 0.8) or _nearest_in([table, *inside], word, given, 0.5)
 
@@ -462,26 +493,28 @@ def resolve_and_given(
         raise Nothing("", "flows", "nothing sends", "one [[flows]], [[web]] or [[udp]] or more")
     for web, one in zip(model.web, run["web"], strict=True):
         one["size"] = web.size  # the same list for all runs, however long it is
-    _apply_trace(model.bottleneck.model_fields_set, run["bottleneck"])
+    for (place, hop), own in zip(hops(run), (model.bottleneck, *model.hop, model.reverse), strict=False):
+        _apply_trace(place, own.model_fields_set, hop)
     given: dict[str, Any] = model.model_dump(exclude_unset=True, exclude={"web": {"__all__": {"size"}}})
-    given = {"hosts": {}, "flows": [], "web": [], "udp": []} | given
+    given = {"hosts": {}, "hop": [], "flows": [], "web": [], "udp": []} | given
     _apply_profile(run, given)
+    leave_out_net(run, list(SENDERS))
     return run | {"seed": seed}, given
 
 
 WITHOUT_TRACE = ("rate", "shaper", "burst", "rate_changes")  # of a bottleneck
 
 
-def _apply_trace(given: set[str], bottleneck: dict[str, Any]) -> None:
-    """Make the rate of a bottleneck with a trace that of the trace; InputError if a key is `given` that it replaces."""
-    trace = bottleneck["trace"]
+def _apply_trace(place: str, given: set[str], hop: dict[str, Any]) -> None:
+    """Make the rate of a hop with a trace that of the trace; InputError if a key is `given` that it replaces."""
+    trace = hop["trace"]
     if trace is None:
         return
     for key in WITHOUT_TRACE:
-        if key in given and bottleneck[key] != []:
+        if key in given and hop[key] != []:
             allowed = "one of the two: the trace says when the link sends, and its mean rate is the rate"
-            raise Conflict("", f"bottleneck.{key}", f"{key} and trace", allowed)
-    bottleneck["rate"] = link_trace.mean_rate(trace["schedule"])
+            raise Conflict("", f"{place}.{key}", f"{key} and trace", allowed)
+    hop["rate"] = link_trace.mean_rate(trace["schedule"])
 
 
 def _apply_profile(run: dict[str, Any], given: dict[str, Any]) -> None:
@@ -497,7 +530,8 @@ def _apply_profile(run: dict[str, Any], given: dict[str, Any]) -> None:
     for own, one in zip((*given["flows"], *given["web"]), (*run["flows"], *run["web"]), strict=True):
         _fill(one["cc"], own["cc"], profile.cc.get(one["cc"]["name"], {}), named=named)
         _apply_version(one["cc"], own["cc"], known.cc)
-    _apply_version(run["bottleneck"]["aqm"], given["bottleneck"]["aqm"], known.aqm)
+    for (_, hop), (_, own) in zip(hops(run), hops(given), strict=True):
+        _apply_version(hop["aqm"], own["aqm"], known.aqm)
 
 
 def _apply_version(config: dict[str, Any], given: dict[str, Any], algorithms: dict[str, Algorithm]) -> None:

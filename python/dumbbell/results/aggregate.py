@@ -69,7 +69,9 @@ class Axis:
 SEED = "seed of the run"
 # keys of parts of runs → the column of `Results.parts` that has them
 _OF_PARTS = {"flow": "flow", "class": "class", "kind": "kind", "cc": "cc_text", "base_rtt": "base_rtt_ms"}
-_OF_PARTS |= {"which": "part", "base_rtt_ms": "base_rtt_ms", "from_bytes": "from_bytes"}
+_OF_PARTS |= {"which": "part", "base_rtt_ms": "base_rtt_ms", "from_bytes": "from_bytes", "hop": "hop"}
+# what distinguishes parts of runs and no runs
+_ONLY_PARTS = ("flow", "class", "from_bytes", "kind", "hop")
 
 
 def _column(name: str) -> str:
@@ -80,7 +82,9 @@ def _column(name: str) -> str:
 def _part_column(measure: Measure, name: str) -> str | None:
     """Return the column of parts of runs that `name` means."""
     column = _OF_PARTS.get(name)
-    if column is None or (column == "from_bytes" and measure.table != "slowdowns"):
+    if column in ("from_bytes", "hop"):
+        return column if measure.table == {"from_bytes": "slowdowns", "hop": "hops"}[column] else None
+    if column is None:
         return None
     if measure.table in parts.OF_FLOWS:
         return column
@@ -134,7 +138,7 @@ def samples(
     axes, in their order; after them come all other keys by which the runs differ, unless they follow from `keys` or are
     in `mean_over`. Raises InputError.
     """
-    only_parts = [name for name in keys if name in ("flow", "class", "from_bytes", "kind")]
+    only_parts = [name for name in keys if name in _ONLY_PARTS]
     unlike = [
         {"base_rtt": "base_rtt_ms"}.get(name, name)
         for name in keys
@@ -146,6 +150,9 @@ def samples(
     if named.is_empty() and measure.table in ("slowdowns", "short_flows"):
         found = f"these runs have no {measure.of}, of which {measure.column} is"
         raise Nothing(str(results.path), "", found, "runs with [[web]]")
+    if named.is_empty() and measure.table == "hops":
+        found = f"these runs have one hop each, and {measure.column} of hops is of several"
+        raise Nothing(str(results.path), "", found, f"runs with [[hop]] or [reverse], or {flag('of')} runs")
     value_of = pl.col(measure.column).cast(pl.Float64)
     each = named.group_by(*kept, SEED, "key", "hash", maintain_order=True).agg(
         value=value_of.sum() if total else value_of.mean()
@@ -202,6 +209,9 @@ def _with_axes(
         axes.append(axis)
     if "part" in rows.columns:
         axes, rows = _part_axes(measure, axes, rows, over)
+    if measure.table == "hops" and "hop" not in {*over, *(axis.name for axis in axes)}:
+        axis, rows = _axis_of_parts("hop", "hop", rows)
+        axes.append(axis)
     texts = [pl.col(_column(axis.name)).alias(axis.name) for axis in axes]
     named = rows.select(*texts, pl.col("seed").alias(SEED), "key", "hash", *dict.fromkeys(columns))
     return axes, named, over
@@ -350,7 +360,7 @@ def _axis(
     if name == "seed":
         axis, rows = _axis_of_parts(name, "seed", rows)
         return axis, None, rows
-    if name in ("flow", "class", "from_bytes", "kind") and not results.has_key(name):
+    if name in _ONLY_PARTS and not results.has_key(name):
         found = f"{name} distinguishes parts, while {measure.column} is of the whole {measure.of}"
         raise Unfit(option, "", found, "a key of runs, or a measure of parts of runs, such as goodput")
     dimension = results.key(name, option).only(rows["cell"].unique(maintain_order=True).to_list())

@@ -283,11 +283,13 @@ _RUNS = [
     ),
 ]
 
+_DIRECTION = Column("direction", "", "direction", "Which way the data went: down or up.")
 _FLOWS = [
     _KEY,
     Column("flow", "", "flow", "Number in the run, in the order of the file: flows from 0, then UDP."),
     _CLASS,
     Column("cc", "", "congestion control", 'Congestion control; "udp" for UDP.'),
+    _DIRECTION,
     Column("base_rtt_ms", "ms", "base RTT", "Propagation, both directions together; 0 for UDP."),
     Column("start_s", "s", "start", "When the flow began to send."),
     Column(
@@ -353,11 +355,12 @@ _CLASSES = [
         "class",
         "",
         "class",
-        "Number of the class in its run. Flows are one class if congestion control, base RTT and ECN are equal; each "
-        "[[web]] is one; UDP is one if rate, size, ECN field and DSCP are equal.",
+        "Number of the class in its run. Flows are one class if congestion control, base RTT, ECN, direction and "
+        "routes are equal; each [[web]] is one; UDP is one if rate, size, ECN field, DSCP and route are equal.",
     ),
     Column("kind", "", "kind", "flows, web or udp."),
     Column("cc", "", "congestion control", 'Congestion control of the members; "udp" for UDP.'),
+    _DIRECTION,
     Column("base_rtt_ms", "ms", "base RTT", "Propagation of the members, both directions together; 0 for UDP."),
     Column(
         "flows", "flows", "members", "How many flows or sources of UDP are members; of web, short flows that began."
@@ -474,6 +477,33 @@ _RTT = [
         "Lower end of a bin of the histogram of the RTT samples of [[flows]]. Bins without samples are left out.",
     ),
     Column("samples", "samples", "samples", "RTT samples that all flows of the class took, in the bin."),
+]
+
+_HOP = Column("hop", "", "hop", "Name of the hop: bottleneck, that of a [[hop]], or reverse.")
+_OF_HOPS = (
+    *("utilisation", "capacity_mbit", "throughput_mbit", "packets", "backlog_mean_packets", "ce_marks", "sce_marks"),
+    *("drops_overflow", "drops_aqm", "drops", "mark_share", "drop_share", "aqm_counters"),
+)
+_HOPS = [
+    _KEY,
+    _HOP,
+    *(one for one in _RUNS if one.name in _OF_HOPS or one.name.startswith("sojourn_")),
+    Column("ack_packets", "packets", "ACKs", "Acknowledgements that left the link; packets has them, too."),
+    Column(
+        "ack_sojourn_mean_ms",
+        "ms",
+        "time in queue of ACKs, mean",
+        f"Mean time in queue of acknowledgements, {_IN_QUEUE}. NaN where there were none.",
+    ),
+    Column("ack_drops", "packets", "drops of ACKs", "Acknowledgements that the queue dropped; drops has them, too."),
+]
+_HOP_SERIES = [
+    _KEY,
+    _QUEUE_SERIES[1],
+    _HOP,
+    *_QUEUE_SERIES[2:],
+    Column("ack_packets", "packets", "ACKs", "Acknowledgements that left the link in the interval."),
+    Column("ack_drops", "packets", "drops of ACKs", "Acknowledgements that the queue dropped in the interval."),
 ]
 
 _SHORT_FLOWS = [
@@ -635,6 +665,8 @@ _TABLES = {
     "short_flows": _SHORT_FLOWS,
     "slowdowns": _SLOWDOWNS,
     "trace": _TRACE,
+    "hops": _HOPS,
+    "hop_series": _HOP_SERIES,
 }
 # table → its columns, in the order in which they are described
 COLUMNS: dict[str, dict[str, Column]] = {

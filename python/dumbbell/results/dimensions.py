@@ -47,6 +47,8 @@ def value_text(path: matrix.Path, value: Any) -> str:
     if isinstance(value, list) and path[-1] == "rate_changes":
         texts = [[value_text((*path, i, key), one[key]) for key in ("rate", "at")] for i, one in enumerate(value)]
         return " + ".join(f"{rate} at {at}" for rate, at in texts) or "none"
+    if isinstance(value, list) and path[-1] == "hop":
+        return " + ".join(one["name"] for one in value) or "none"
     if isinstance(value, list) and path[-1] in schema.SENDERS:
         return (
             " + ".join(f"{one.get('count', 1)} {one['cc']['name'] if 'cc' in one else 'udp'}" for one in value)

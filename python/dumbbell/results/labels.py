@@ -17,6 +17,11 @@ def numbered(labels: Sequence[str]) -> list[str]:
     return result
 
 
+# what may distinguish flows of one control, in this order
+_KEYS = (
+    *("direction", "route", "base_rtt", "ecn", "rate", "start", "stop", "app_rate", "size"),
+    *("path", "ack_path", "jitter", "loss"),
+)
 _LABELS: dict[tuple[str, bool], list[str]] = {}
 
 
@@ -36,7 +41,7 @@ def _group_labels(groups: list[dict[str, Any]], *, alone: bool) -> list[str]:
     if len(groups) < 2:
         return names if alone else [""] * len(groups)
     labels = names if len(set(names)) > 1 else [""] * len(groups)
-    for key in ("base_rtt", "ecn", "rate", "start", "stop", "app_rate", "size", "path", "ack_path", "jitter", "loss"):
+    for key in _KEYS:
         longer = [
             ", ".join(filter(None, (label, _of_group(one, key)))) for label, one in zip(labels, groups, strict=True)
         ]
@@ -53,4 +58,4 @@ def _of_group(group: dict[str, Any], key: str) -> str:
     if key == "ecn":
         return {True: "ECN", False: "no ECN"}.get(value, "" if value is None else str(value))
     text = dims.value_text((section, 0, key), value)
-    return text if key in ("base_rtt", "rate") else f"{key} {text}"
+    return text if key in ("base_rtt", "rate", "direction") else f"{key} {text}"

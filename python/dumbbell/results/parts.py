@@ -45,7 +45,8 @@ def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) 
         if "class" not in store.columns("classes"):
             return pl.DataFrame(schema=_TYPES)
         classes = store.read(
-            "SELECT cell, class, kind, cc, base_rtt_ms FROM classes JOIN cells USING (key) ORDER BY cell, class",
+            "SELECT cell, class, kind, cc, direction, base_rtt_ms FROM classes JOIN cells USING (key)"
+            " ORDER BY cell, class",
             cells=cells,
         )
         flows = store.read(
@@ -111,10 +112,16 @@ def _class_names(classes: pl.DataFrame) -> pl.DataFrame:
     """One row per class of a cell, and what tells it from the others there."""
     labels: list[tuple[str, int, str]] = []
     for (cell,), own in classes.group_by("cell", maintain_order=True):
-        texts = [[row["cc_text"], f"{row['base_rtt_ms']:g}ms", row["kind"]] for row in own.iter_rows(named=True)]
-        tcp = [text for text in texts if text[2] != "udp"]
-        unlike = [i for i in range(3) if len({text[i] for text in tcp}) > 1] or [2 if len(texts) > 1 else 0]
-        words = [["udp"] if text[2] == "udp" else [text[i] for i in unlike] for text in texts]
+        names = ("cc_text", "direction", "base_rtt", "kind")
+        texts = [row | {"base_rtt": f"{row['base_rtt_ms']:g}ms"} for row in own.iter_rows(named=True)]
+        tcp = [text for text in texts if text["kind"] != "udp"]
+        unlike = [name for name in names if len({text[name] for text in tcp}) > 1]
+        unlike = unlike or ["kind" if len(texts) > 1 else "cc_text"]
+        ways = ["direction"] if len({text["direction"] for text in texts}) > 1 else []
+        words = [
+            ["udp", *(text[name] for name in ways)] if text["kind"] == "udp" else [text[name] for name in unlike]
+            for text in texts
+        ]
         said = [", ".join(of_class) for of_class in words]
         labels += zip([cell] * len(texts), own["class"], numbered(said), strict=True)
     return pl.DataFrame(labels, schema={"cell": pl.String, "class": pl.Int64, "class_which": pl.String}, orient="row")

@@ -38,6 +38,7 @@ PARTS = {
     "classes": ("class", ("class", "kind", "cc", "base_rtt_ms")),
     "slowdowns": ("class and range of sizes", ("class", "from_bytes")),
     "short_flows": ("short flow", ("class",)),
+    "hops": ("hop", ("hop",)),
 }
 _DESCRIPTIVE = (
     "key",
@@ -120,6 +121,8 @@ class Results(Runs):
     rtt = property(lambda self: self.frame("rtt"), doc="One row per class and bin of RTT samples.")
     short_flows = property(lambda self: self.frame("short_flows"), doc="One row a short flow of a run.")
     slowdowns = property(lambda self: self.frame("slowdowns"), doc="One row per class and range of sizes of a run.")
+    hops = property(lambda self: self.frame("hops"), doc="One row per hop of a run with several.")
+    hop_series = property(lambda self: self.frame("hop_series"), doc="One row per hop and interval of such a run.")
     trace = property(lambda self: self.frame("trace"), doc="One row per flow and change or interval: its control.")
 
     def parts(self, table: str, columns: Sequence[str]) -> pl.DataFrame:
@@ -148,7 +151,9 @@ class Results(Runs):
         known = known.select("cell", part, *other, pl.col(name).alias("part"))
         return rows.join(known, on=["cell", part], how="left", maintain_order="left")
 
-    def tidy(self, of: Literal["flows", "runs", "classes", "slowdowns", "short_flows"] = "flows") -> pl.DataFrame:
+    def tidy(
+        self, of: Literal["flows", "runs", "classes", "slowdowns", "short_flows", "hops"] = "flows"
+    ) -> pl.DataFrame:
         """Return one row per cell, seed and flow (or what else `of` names), with every key by which runs differ.
 
         Keys are typed columns whose names end in their unit: `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. Where

@@ -26,11 +26,14 @@ from dumbbell.scratch import Scratch, appear
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 5
+FORMAT = 6
 _CACHE = "32MB"  # of the file, in memory after every eighth commit
 _CACHED_COMMITS = 8
 _LOG = "64MB"  # from which on the log is worked into the file: this costs as much as writing it, and less by the byte
-TABLES = ("runs", "flows", "classes", "series", "queue_series", "sojourn", "rtt", "short_flows", "slowdowns", "trace")
+TABLES = (
+    *("runs", "flows", "classes", "series", "queue_series", "sojourn", "rtt", "short_flows", "slowdowns", "trace"),
+    *("hops", "hop_series"),
+)
 ALLOWED = "a results file written by dumbbell run"
 LOCKED = "Could not set lock"  # of DuckDB, about a file that another process has open
 _OPEN_HERE = ("same database file with a different configuration", "Unique file handle conflict")  # or this process

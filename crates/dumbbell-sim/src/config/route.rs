@@ -54,6 +54,17 @@ pub struct Route {
     pub up: bool,
 }
 
+impl Route {
+    /// Which way the data go, as it stands in a configuration.
+    pub fn direction(&self) -> &'static str {
+        if self.up {
+            "up"
+        } else {
+            "down"
+        }
+    }
+}
+
 impl Default for Route {
     /// Over the bottleneck; acknowledgements never wait.
     fn default() -> Route {

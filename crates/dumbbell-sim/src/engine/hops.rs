@@ -5,14 +5,15 @@
 //! up, between the receiver and the first hop of the acknowledgements. A sender's clock runs ahead by half of it down, and a receiver's
 //! behind by half of it up; nothing that either does depends on absolute time (see [`engine`](super)).
 
+use super::hop_log::{Acks, Counted, HopLog};
 use super::endpoint::{Arena, Endpoint, Transport, UnderWay};
 use super::lines::{Back, BlockPool, Line, Lines, NO_BLOCKS};
 use super::net::{Net, Way};
 use super::setup::build_path;
 use super::ways::{alone, Memory, Port};
 use crate::bottleneck::Bottleneck;
-use crate::config::{Classes, HopConfig, Route, RunConfig, BOTTLENECK};
-use crate::measure::{ms, Backlog};
+use crate::config::{Class, Classes, HopConfig, Route, RunConfig, BOTTLENECK};
+use crate::measure::Backlog;
 use crate::min_tree::MinTree;
 use crate::RunError;
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
@@ -21,10 +22,9 @@ use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::{End, Path};
-use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
+use dumbbell_core::record::{Counters, FlowCounters};
 use dumbbell_core::tcp::Ack;
 use dumbbell_core::units::Time;
-use serde_json::{json, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -33,23 +33,11 @@ const END: u16 = u16::MAX;
 /// Entries of a hop among [`Lines::times`].
 const STAGES: usize = 3;
 
-/// Numbers of the acknowledgements that a queue dropped: their places are free.
-#[derive(Default)]
-struct Lost(Vec<u64>);
-
-impl Log for Lost {
-    fn dropped(&mut self, packet: &Packet, _reason: DropReason, _place: Place, _at: At) {
-        if packet.is_back() {
-            self.0.push(packet.seq);
-        }
-    }
-}
-
 struct Hop {
     name: String,
     /// Stages right ahead of the queue.
     shared: Option<Box<Path<Packet>>>,
-    bottleneck: Bottleneck<AnyAqm, Lost>,
+    bottleneck: Bottleneck<AnyAqm, Acks>,
     /// Stages behind the link.
     behind: Option<Box<Path<Packet>>>,
     /// Propagation behind that, and what is on it.
@@ -61,13 +49,18 @@ struct Hop {
     aqm_at: Time,
     /// Packets that went on, of the endpoints that are counted now.
     left: u64,
-    /// Its counters when counting began.
-    begun: QueueCounters,
+    /// What it had counted when counting began, and at the last point of the time series.
+    begun: Counted,
+    before: Counted,
 }
 
 impl Hop {
     fn held(path: &Option<Box<Path<Packet>>>) -> u64 {
         path.as_ref().map_or(0, |path| path.held() as u64)
+    }
+
+    fn counted(&self) -> Counted {
+        Counted::now(&self.bottleneck.counters.queue, &self.bottleneck.listener)
     }
 
     /// Packets in the hop, stages and propagation included.
@@ -111,12 +104,13 @@ pub struct Hops {
     aqm_at: Time,
     /// Packets out of stages behind a link; its memory is kept.
     out: Vec<Packet>,
+    log: HopLog,
 }
 
 /// The end of the stages behind a link.
 struct Out<'a> {
     packets: &'a mut Vec<Packet>,
-    bottleneck: &'a mut Bottleneck<AnyAqm, Lost>,
+    bottleneck: &'a mut Bottleneck<AnyAqm, Acks>,
 }
 
 impl End<Packet> for Out<'_> {
@@ -149,14 +143,15 @@ impl Hops {
             hops.push(Hop {
                 name: hop.name.clone(),
                 shared: build_path(&hop.path, config.run.seed, "shared path", index)?,
-                bottleneck: Bottleneck::new(aqm, classes.list.len(), &hop.link, Lost::default()),
+                bottleneck: Bottleneck::new(aqm, classes.list.len(), &hop.link, Acks::default()),
                 behind: build_path(&hop.behind, config.run.seed, "path behind", index)?,
                 delay: hop.delay,
                 wire: VecDeque::new(),
                 next: Vec::new(),
                 aqm_at: Time::NEVER,
                 left: 0,
-                begun: QueueCounters::default(),
+                begun: Counted::default(),
+                before: Counted::default(),
             });
         }
         let mut net = Hops {
@@ -171,6 +166,7 @@ impl Hops {
             memory: Memory::new(config.hosts.memory),
             aqm_at: Time::NEVER,
             out: Vec::new(),
+            log: HopLog::default(),
         };
         (0..net.hops.len()).for_each(|hop| net.changed(hop as u16));
         Ok(net)
@@ -200,15 +196,15 @@ impl Hops {
         if let Some(path) = shared {
             self.lines.set_other(STAGES * number, path.next_timer());
         }
-        if !bottleneck.listener.0.is_empty() {
-            let mut lost = std::mem::take(&mut bottleneck.listener.0);
+        if !bottleneck.listener.lost.is_empty() {
+            let mut lost = std::mem::take(&mut bottleneck.listener.lost);
             for place in lost.drain(..) {
                 let Held { blocks, .. } = self.release(place);
                 if blocks != NO_BLOCKS {
                     self.lines.pool.release(blocks);
                 }
             }
-            self.hops[number].bottleneck.listener.0 = lost;
+            self.hops[number].bottleneck.listener.lost = lost;
         }
     }
 
@@ -571,32 +567,33 @@ impl Net for Hops {
 
     fn begin(&mut self) {
         for hop in &mut self.hops {
-            let Counters { queue, flows, .. } = &mut hop.bottleneck.counters;
-            flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
-            hop.begun = *queue;
+            hop.bottleneck.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
+            hop.begun = hop.counted();
         }
     }
 
-    fn finish(&mut self, config: &RunConfig) -> Option<Value> {
-        let duration = config.measured().as_secs_f64();
-        let row = |hop: &Hop| {
-            let Counters { queue, flows, .. } = &hop.bottleneck.counters;
-            let queue = queue.after(&hop.begun);
+    fn point(&mut self, now: Time) {
+        for hop in &mut self.hops {
+            let backlog = Backlog { packets: hop.bottleneck.aqm.packets() as u64, bytes: hop.bottleneck.aqm.bytes() };
+            let counted = hop.counted();
+            self.log.point(now, &hop.name, backlog, counted.after(&hop.before));
+            hop.before = counted;
+        }
+    }
+
+    fn finish(&mut self, config: &RunConfig, classes: &[Class]) -> Option<HopLog> {
+        let mut log = std::mem::take(&mut self.log);
+        for (number, hop) in self.hops.iter().enumerate() {
             let mut sojourn = Histogram::default();
-            flows.sojourn.iter().for_each(|of_class| sojourn.merge(of_class));
-            json!({
-                "hop": hop.name,
-                "throughput_mbit": queue.bytes as f64 * 8e-6 / duration,
-                "packets": queue.packets,
-                "sojourn_mean_ms": sojourn.mean() / 1e6,
-                "sojourn_p50_ms": ms(sojourn.quantile(0.5)),
-                "sojourn_p99_ms": ms(sojourn.quantile(0.99)),
-                "ce_marks": queue.ce_marks,
-                "sce_marks": queue.sce_marks,
-                "drops_overflow": queue.drops_overflow,
-                "drops_aqm": queue.drops_aqm,
-            })
+            hop.bottleneck.counters.flows.sojourn.iter().for_each(|of_class| sojourn.merge(of_class));
+            let of_discipline = hop.bottleneck.aqm.counters().into_iter().collect();
+            log.hop((number, &hop.name), hop.counted().after(&hop.begun), sojourn, of_discipline, config);
+        }
+        let of_class = |(number, class): (usize, &Class)| {
+            let waits = class.route.data.iter().map(|&hop| &self.hops[usize::from(hop)].bottleneck.counters.flows.sojourn[number]);
+            waits.max_by(|one, other| one.mean().total_cmp(&other.mean())).cloned().unwrap_or_default()
         };
-        Some(self.hops.iter().map(row).collect())
+        log.sojourn = classes.iter().enumerate().map(of_class).collect();
+        Some(log)
     }
 }

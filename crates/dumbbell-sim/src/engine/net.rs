@@ -1,9 +1,10 @@
 //! What lies between senders and receivers: [one hop](super::one), or [several](super::hops).
 
 use super::endpoint::{Arena, UnderWay};
+use super::hop_log::HopLog;
 use super::lines::{Back, Lines};
 use super::ways::Memory;
-use crate::config::{Route, RunConfig};
+use crate::config::{Class, Route, RunConfig};
 use crate::measure::Backlog;
 use crate::RunError;
 use dumbbell_core::aqm::FlowKey;
@@ -11,7 +12,6 @@ use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::path::End;
 use dumbbell_core::record::{Counters, FlowCounters};
 use dumbbell_core::units::Time;
-use serde_json::Value;
 use std::sync::Arc;
 
 /// The way of what is sent into the net.
@@ -89,8 +89,11 @@ pub trait Net: Back + Send {
     /// The measured time of the queues begins.
     fn begin(&mut self) {}
 
+    /// A point of the time series is due.
+    fn point(&mut self, _now: Time) {}
+
     /// The measured time of the queues is over. Returns what was measured of each hop, if there are several.
-    fn finish(&mut self, _config: &RunConfig) -> Option<Value> {
+    fn finish(&mut self, _config: &RunConfig, _classes: &[Class]) -> Option<HopLog> {
         None
     }
 }

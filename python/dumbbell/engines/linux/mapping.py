@@ -22,6 +22,7 @@ from dumbbell.engines.linux.keys import refuse_rest
 from dumbbell.engines.linux.qdiscs import Qdisc, approximated, qdisc
 from dumbbell.errors import Conflict, InputError, TooMany, Unsupported, WrongValue
 from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.net import hops
 from dumbbell.experiment.registry import registry
 
 VERSION = 2  # changes whenever a run may come out otherwise though its plan is the same: part of every run's key
@@ -168,6 +169,10 @@ class _Plan:
         sections = registry().sections
         left = {key: value for key, value in self.hosts.items() if key not in (*_HOSTS, *_SYSCTLS)}
         refuse_rest("hosts", left, sections["hosts"], profile.hosts)
+        if len(hops(self.groups)) > 1 or "delay" in self.bottleneck:
+            place, hop = hops(self.groups)[-1]
+            allowed = "one hop, over which all data go, and no queue for acknowledgements"
+            raise Unsupported("", place, f"the hop {hop.get('name', place)}", allowed, where="Linux")
         for kind, taken in _TAKEN.items():
             for number, one in enumerate(self.groups[kind]):
                 left = {key: value for key, value in one.items() if key not in taken}

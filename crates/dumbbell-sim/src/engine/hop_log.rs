@@ -1,0 +1,207 @@
+//! What is measured of each of several hops, beside what every queue counts.
+
+use crate::config::RunConfig;
+use crate::measure::{ms, Backlog};
+use crate::table::{Column, Table};
+use dumbbell_core::histogram::Histogram;
+use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::packet::Packet;
+use dumbbell_core::record::QueueCounters;
+use dumbbell_core::units::Time;
+use std::collections::BTreeMap;
+
+/// Counters of the acknowledgements at a hop. They only grow.
+#[derive(Clone, Copy, Default)]
+pub struct AckCounters {
+    /// Given to the link.
+    sent: u64,
+    /// Time that those spent in the queue, ns.
+    sojourn_ns: u64,
+    /// Left the link.
+    departed: u64,
+    /// Dropped by the queue.
+    dropped: u64,
+}
+
+dumbbell_core::counted_after!(AckCounters: sent, sojourn_ns, departed, dropped);
+
+/// Listens for acknowledgements at a hop.
+#[derive(Default)]
+pub struct Acks {
+    /// Numbers of those that were dropped: their places are free.
+    pub lost: Vec<u64>,
+    counters: AckCounters,
+}
+
+impl Log for Acks {
+    #[inline]
+    fn sent(&mut self, packet: &Packet, at: At) {
+        if packet.is_back() {
+            self.counters.sent += 1;
+            self.counters.sojourn_ns += (at.now - packet.enqueue_time).0;
+        }
+    }
+
+    #[inline]
+    fn departed(&mut self, packet: &Packet, _now: Time) {
+        self.counters.departed += u64::from(packet.is_back());
+    }
+
+    fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: Place, _at: At) {
+        if packet.is_back() {
+            self.lost.push(packet.seq);
+            self.counters.dropped += u64::from(matches!(place, Place::Arrival | Place::Queue));
+        }
+    }
+}
+
+/// What a hop had counted at some time.
+#[derive(Clone, Copy, Default)]
+pub struct Counted {
+    queue: QueueCounters,
+    acks: AckCounters,
+}
+
+impl Counted {
+    /// As it stands now.
+    pub fn now(queue: &QueueCounters, acks: &Acks) -> Counted {
+        Counted { queue: *queue, acks: acks.counters }
+    }
+
+    /// What was counted after `before`.
+    pub fn after(&self, before: &Counted) -> Counted {
+        Counted { queue: self.queue.after(&before.queue), acks: self.acks.after(&before.acks) }
+    }
+}
+
+/// A hop at the end of the measured time.
+struct Row {
+    name: String,
+    counted: Counted,
+    sojourn: Histogram,
+    capacity_mbit: f64,
+    of_discipline: String,
+}
+
+/// Points of the time series of all hops.
+#[derive(Default)]
+struct Series {
+    at: Vec<Time>,
+    hop: Vec<String>,
+    backlog: Vec<Backlog>,
+    since: Vec<Counted>,
+}
+
+/// Tables of the hops.
+#[derive(Default)]
+pub struct HopLog {
+    rows: Vec<Row>,
+    series: Series,
+    /// By class, the time in queue at that hop of its data's route at which they waited longest in the mean.
+    pub sojourn: Vec<Histogram>,
+}
+
+impl HopLog {
+    /// A point of the time series at `now`: what is in the queue of `hop`, and what was counted since the last point.
+    pub fn point(&mut self, now: Time, hop: &str, backlog: Backlog, since: Counted) {
+        let series = &mut self.series;
+        series.at.push(now);
+        series.hop.push(hop.to_owned());
+        series.backlog.push(backlog);
+        series.since.push(since);
+    }
+
+    /// Hop `number`, called `name`, at the end of the measured time, in which `counted` was counted.
+    pub fn hop(
+        &mut self,
+        (number, name): (usize, &str),
+        counted: Counted,
+        sojourn: Histogram,
+        of_discipline: BTreeMap<String, u64>,
+        config: &RunConfig,
+    ) {
+        let bits = config.capacity_bits_of(number, config.measured_from(), config.run.duration);
+        self.rows.push(Row {
+            name: name.to_owned(),
+            counted,
+            sojourn,
+            capacity_mbit: bits * 1e-6 / config.measured().as_secs_f64(),
+            of_discipline: serde_json::json!(of_discipline).to_string(),
+        });
+    }
+
+    /// One row per hop, counted for `duration`.
+    pub fn table(&self, duration: Time) -> Table {
+        let seconds = duration.as_secs_f64();
+        let real = |of: &dyn Fn(&Row) -> f64| Column::F64(self.rows.iter().map(of).collect());
+        let queue = |of: &dyn Fn(&QueueCounters) -> u64| Column::U64(self.rows.iter().map(|row| of(&row.counted.queue)).collect());
+        let acks = |of: &dyn Fn(&AckCounters) -> u64| Column::U64(self.rows.iter().map(|row| of(&row.counted.acks)).collect());
+        let text = |of: &dyn Fn(&Row) -> String| Column::Text(self.rows.iter().map(of).collect());
+        let drops = |queue: &QueueCounters| queue.drops_overflow + queue.drops_aqm;
+        let throughput = |row: &Row| row.counted.queue.bytes as f64 * 8e-6 / seconds;
+        let ack_wait = |row: &Row| row.counted.acks.sojourn_ns as f64 / row.counted.acks.sent as f64 / 1e6;
+        let quantile = |q: f64| real(&move |row| ms(row.sojourn.quantile(q)));
+        Table::new(vec![
+            ("hop", text(&|row| row.name.clone())),
+            ("utilisation", real(&|row| throughput(row) / row.capacity_mbit)),
+            ("capacity_mbit", real(&|row| row.capacity_mbit)),
+            ("throughput_mbit", real(&throughput)),
+            ("packets", queue(&|queue| queue.packets)),
+            ("ack_packets", acks(&|acks| acks.departed)),
+            ("backlog_mean_packets", real(&|row| row.sojourn.mean() / 1e9 * row.counted.queue.packets as f64 / seconds)),
+            ("sojourn_mean_ms", real(&|row| row.sojourn.mean() / 1e6)),
+            ("sojourn_p1_ms", quantile(0.01)),
+            ("sojourn_p25_ms", quantile(0.25)),
+            ("sojourn_p50_ms", quantile(0.5)),
+            ("sojourn_p75_ms", quantile(0.75)),
+            ("sojourn_p95_ms", quantile(0.95)),
+            ("sojourn_p99_ms", quantile(0.99)),
+            ("sojourn_p999_ms", quantile(0.999)),
+            ("sojourn_max_ms", real(&|row| ms(row.sojourn.max()))),
+            ("ack_sojourn_mean_ms", real(&ack_wait)),
+            ("ce_marks", queue(&|queue| queue.ce_marks)),
+            ("sce_marks", queue(&|queue| queue.sce_marks)),
+            ("drops_overflow", queue(&|queue| queue.drops_overflow)),
+            ("drops_aqm", queue(&|queue| queue.drops_aqm)),
+            ("drops", queue(&drops)),
+            ("ack_drops", acks(&|acks| acks.dropped)),
+            ("mark_share", real(&|row| row.counted.queue.ce_marks as f64 / row.counted.queue.packets.max(1) as f64)),
+            ("drop_share", real(&|row| {
+                let queue = &row.counted.queue;
+                drops(queue) as f64 / (queue.packets + drops(queue)).max(1) as f64
+            })),
+            ("aqm_counters", text(&|row| row.of_discipline.clone())),
+        ])
+    }
+
+    /// One row per hop and point of the time series, `interval` apart.
+    pub fn series(&self, interval: Time, config: &RunConfig) -> Table {
+        let series = &self.series;
+        let seconds = interval.as_secs_f64();
+        let count = |of: &dyn Fn(&QueueCounters) -> u64| Column::U64(series.since.iter().map(|one| of(&one.queue)).collect());
+        let wait = |queue: &QueueCounters| match queue.sent {
+            0 => 0.0,
+            sent => queue.sojourn_ns as f64 / sent as f64 / 1e6,
+        };
+        let hops = self.rows.len().max(1);
+        let capacity = |index: usize| {
+            let until = series.at[index];
+            config.capacity_bits_of(index % hops, until.saturating_sub(interval), until) * 1e-6 / seconds
+        };
+        let queues = || series.since.iter().map(|one| &one.queue);
+        Table::new(vec![
+            ("time_s", Column::F64(series.at.iter().map(|at| at.as_secs_f64()).collect())),
+            ("hop", Column::Text(series.hop.clone())),
+            ("backlog_packets", Column::U64(series.backlog.iter().map(|one| one.packets).collect())),
+            ("backlog_bytes", Column::U64(series.backlog.iter().map(|one| one.bytes).collect())),
+            ("sojourn_mean_ms", Column::F64(queues().map(wait).collect())),
+            ("throughput_mbit", Column::F64(queues().map(|queue| queue.bytes as f64 * 8e-6 / seconds).collect())),
+            ("capacity_mbit", Column::F64((0..series.since.len()).map(capacity).collect())),
+            ("ack_packets", Column::U64(series.since.iter().map(|one| one.acks.departed).collect())),
+            ("ce_marks", count(&|queue| queue.ce_marks)),
+            ("sce_marks", count(&|queue| queue.sce_marks)),
+            ("drops", count(&|queue| queue.drops_overflow + queue.drops_aqm)),
+            ("ack_drops", Column::U64(series.since.iter().map(|one| one.acks.dropped).collect())),
+        ])
+    }
+}
