@@ -4,6 +4,7 @@
 //! logs; a queue discipline knows none of them. Logs are generic parameters: an event that nobody listens to costs nothing.
 
 use crate::packet::{Ecn, Packet};
+use crate::tcp::{Ack, Block};
 use crate::units::Time;
 
 /// Why a packet was dropped.
@@ -17,6 +18,8 @@ pub enum DropReason {
     Loss,
     /// A policer: the packet did not conform to its rate.
     Policer,
+    /// A filter: a newer acknowledgement says all that it said.
+    Filter,
 }
 
 /// Where a packet was dropped.
@@ -101,6 +104,13 @@ pub trait Log {
     #[inline]
     fn dropped(&mut self, _packet: &Packet, _reason: DropReason, _place: Place, _at: At) {}
 
+    /// What an acknowledgement that waits in a queue as a packet says, for filters: itself, and its SACK blocks. `None` of all other packets,
+    /// and of a listener that does not know.
+    #[inline]
+    fn acknowledgement(&self, _packet: &Packet) -> Option<(&Ack, &[Block])> {
+        None
+    }
+
     /// Sets CE on `packet` if it is ECN-capable, and reports the mark. Returns whether the packet is CE now.
     #[inline]
     fn set_ce(&mut self, packet: &mut Packet, reason: MarkReason, at: At) -> bool {
@@ -156,6 +166,10 @@ macro_rules! log_to {
             at: $crate::log::At,
         ) {
             $($log.dropped(packet, reason, place, at);)+
+        }
+        #[inline]
+        fn acknowledgement(&$self, packet: &$crate::packet::Packet) -> Option<(&$crate::tcp::Ack, &[$crate::tcp::Block])> {
+            None$(.or_else(|| $log.acknowledgement(packet)))+
         }
     };
 }

@@ -107,6 +107,11 @@ pub trait Aqm {
     fn shapes(&self) -> bool {
         false
     }
+
+    /// Whether it asks its log what acknowledgements say ([`Log::acknowledgement`]).
+    fn reads_acks(&self) -> bool {
+        false
+    }
 }
 
 /// Registers queue disciplines: `Variant: module` for every file that has `Params`, `State` (which implements [`Aqm`]),
@@ -222,6 +227,9 @@ impl Aqm for AnyAqm {
     }
     fn shapes(&self) -> bool {
         with_aqm!(self, aqm => aqm.shapes())
+    }
+    fn reads_acks(&self) -> bool {
+        with_aqm!(self, aqm => aqm.reads_acks())
     }
 }
 

@@ -95,6 +95,35 @@ impl Store {
         Some(stored.packet)
     }
 
+    /// The tail of `chain`.
+    pub fn last(&self, chain: &Chain) -> Option<&Packet> {
+        self.stored.get(chain.tail as usize).map(|stored| &stored.packet)
+    }
+
+    /// Places and packets of `chain`, from its head on.
+    pub fn entries(&self, chain: &Chain) -> impl Iterator<Item = (u32, &Packet)> {
+        let mut place = chain.head;
+        std::iter::from_fn(move || {
+            let stored = self.stored.get(place as usize)?;
+            let here = std::mem::replace(&mut place, stored.next);
+            Some((here, &stored.packet))
+        })
+    }
+
+    /// Takes the packet behind the place `before` out of `chain`; the head with `None`.
+    pub fn take_behind(&mut self, chain: &mut Chain, before: Option<u32>) -> Option<Packet> {
+        let Some(before) = before else { return self.pop(chain) };
+        let place = self.stored.get(before as usize)?.next;
+        let stored = self.stored.get_mut(place as usize)?;
+        let (packet, next) = (stored.packet, std::mem::replace(&mut stored.next, self.unused));
+        self.unused = place;
+        self.stored[before as usize].next = next;
+        if next == NONE {
+            chain.tail = before;
+        }
+        Some(packet)
+    }
+
     /// The head of `chain` will be taken soon.
     #[inline]
     pub fn prefetch(&self, chain: &Chain) {

@@ -1,5 +1,6 @@
 //! What is measured of each of several hops, beside what every queue counts.
 
+use super::lines::{BlockPool, NO_BLOCKS};
 use crate::config::RunConfig;
 use crate::measure::{ms, Backlog};
 use crate::table::{Column, Table};
@@ -7,6 +8,7 @@ use dumbbell_core::histogram::Histogram;
 use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::record::QueueCounters;
+use dumbbell_core::tcp::{Ack, Block};
 use dumbbell_core::units::Time;
 use std::collections::BTreeMap;
 
@@ -25,11 +27,27 @@ pub struct AckCounters {
 
 dumbbell_core::counted_after!(AckCounters: sent, sojourn_ns, departed, dropped);
 
+/// An acknowledgement in a hop, with the number of its SACK blocks.
+#[derive(Clone, Copy, Default)]
+pub struct Held {
+    pub ack: Ack,
+    pub blocks: u32,
+}
+
+/// Acknowledgements in hops by the sequence numbers of their packets, and SACK blocks.
+#[derive(Default)]
+pub struct Said {
+    pub held: Vec<Held>,
+    pub pool: BlockPool,
+}
+
 /// Listens for acknowledgements at a hop.
 #[derive(Default)]
 pub struct Acks {
     /// Numbers of those that were dropped: their places are free.
     pub lost: Vec<u64>,
+    /// What they say, while something enters a queue that reads it.
+    pub said: Said,
     counters: AckCounters,
 }
 
@@ -45,6 +63,11 @@ impl Log for Acks {
     #[inline]
     fn departed(&mut self, packet: &Packet, _now: Time) {
         self.counters.departed += u64::from(packet.is_back());
+    }
+
+    fn acknowledgement(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
+        let Held { ack, blocks } = self.said.held.get(packet.seq as usize).filter(|_| packet.is_back())?;
+        Some((ack, if *blocks == NO_BLOCKS { &[] } else { self.said.pool.get(*blocks) }))
     }
 
     fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: Place, _at: At) {

@@ -5,7 +5,7 @@
 //! up, between the receiver and the first hop of the acknowledgements. A sender's clock runs ahead by half of it down, and a receiver's
 //! behind by half of it up; nothing that either does depends on absolute time (see [`engine`](super)).
 
-use super::hop_log::{Acks, Counted, HopLog};
+use super::hop_log::{Acks, Counted, Held, HopLog, Said};
 use super::endpoint::{Arena, Endpoint, Transport, UnderWay};
 use super::lines::{Back, BlockPool, Line, Lines, NO_BLOCKS};
 use super::net::{Net, Way};
@@ -47,6 +47,8 @@ struct Hop {
     next: Vec<u16>,
     /// When its queue discipline wants to be called.
     aqm_at: Time,
+    /// Its queue discipline reads acknowledgements.
+    reads_acks: bool,
     /// Packets that went on, of the endpoints that are counted now.
     left: u64,
     /// What it had counted when counting began, and at the last point of the time series.
@@ -77,13 +79,6 @@ struct Member {
     ack_ecn: Ecn,
     /// Acknowledgements in hops.
     acks: u32,
-}
-
-/// An acknowledgement in a hop, with the number of its SACK blocks.
-#[derive(Clone, Copy, Default)]
-struct Held {
-    ack: Ack,
-    blocks: u32,
 }
 
 /// Several hops, and the lines of acknowledgements.
@@ -142,6 +137,7 @@ impl Hops {
         for (index, (hop, aqm)) in std::iter::once(&first).chain(&config.hops).zip(aqms).enumerate() {
             hops.push(Hop {
                 name: hop.name.clone(),
+                reads_acks: aqm.reads_acks(),
                 shared: build_path(&hop.path, config.run.seed, "shared path", index)?,
                 bottleneck: Bottleneck::new(aqm, classes.list.len(), &hop.link, Acks::default()),
                 behind: build_path(&hop.behind, config.run.seed, "path behind", index)?,
@@ -174,12 +170,25 @@ impl Hops {
 
     /// A packet comes to `hop`.
     fn enter(&mut self, hop: u16, packet: Packet, now: Time) {
+        self.lend(hop);
         let one = &mut self.hops[usize::from(hop)];
         match &mut one.shared {
             None => one.bottleneck.arrive(packet, now),
             Some(path) => path.push(alone(packet), now, &mut one.bottleneck),
         }
+        self.lend(hop);
         self.changed(hop);
+    }
+
+    /// Gives what acknowledgements say to the queue of `hop`, if it reads that, or takes it back.
+    #[inline]
+    fn lend(&mut self, hop: u16) {
+        let one = &mut self.hops[usize::from(hop)];
+        if one.reads_acks {
+            let Said { held, pool } = &mut one.bottleneck.listener.said;
+            std::mem::swap(held, &mut self.held);
+            std::mem::swap(pool, &mut self.lines.pool);
+        }
     }
 
     /// Something was put into `hop`, or its stages had something to do.
@@ -311,10 +320,12 @@ impl Hops {
         let hop = number as u16;
         match stage {
             0 => {
+                self.lend(hop);
                 let Hop { shared, bottleneck, .. } = &mut self.hops[number];
                 if let Some(path) = shared {
                     path.on_timer(now, bottleneck);
                 }
+                self.lend(hop);
                 self.changed(hop);
             }
             1 => self.through(hop, now, arena, |path, out| path.on_timer(now, out)),

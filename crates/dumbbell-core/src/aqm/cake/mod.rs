@@ -2,13 +2,14 @@
 //!
 //! Specification: Linux `net/sched/sch_cake.c` (6.18), tc-cake(8); Høiland-Jørgensen, Täht, Morton, "Piece of CAKE" (LANMAN
 //! 2018); for SCE, `sch_cake.c` of github.com/chromi/sce. Cut along its parts: [`shaper`], [`tins`], [`isolation`], [`turns`],
-//! [`cobalt`], [`sce`].
+//! [`cobalt`], [`sce`], [`ack_filter`].
 //!
-//! Deviations: no `ack-filter`, `nat`, `autorate-ingress`, filters or negative overhead, and no `wash`, since nothing reads the
+//! Deviations: no `nat`, `autorate-ingress`, filters or negative overhead, and no `wash`, since nothing reads the
 //! codepoint behind the bottleneck; packets are single frames, so that `split-gso` has no meaning. The longest queue is found by
 //! a scan over the queues in use instead of a heap; among equally long ones it takes the first. `interval` is 64 bits wide
 //! inside the control law, where Linux cuts it to 4.3 s. A COBALT mark on a packet that BLUE drops is not counted, as in Linux.
 
+pub mod ack_filter;
 pub mod cobalt;
 pub mod isolation;
 pub mod sce;
@@ -21,6 +22,7 @@ use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use crate::packet::{Ecn, Packet, MTU_FRAME};
 use crate::units::{Rate, Time};
+use ack_filter::AckFilter;
 use cobalt::Coins;
 use isolation::{FlowState, FlowTable, Isolation};
 use shaper::{bytes_per_second, Charge, Framing, Shaper};
@@ -32,7 +34,7 @@ pub const NAME: &str = "cake";
 pub const TITLE: &str = "common applications kept enhanced: shaper, tins, flow isolation and COBALT";
 /// Specification and deviations.
 pub const SOURCE: &str =
-    "Linux 6.18 sch_cake.c, tc-cake(8); no ack-filter, nat, wash, autorate-ingress, split-gso, negative overhead";
+    "Linux 6.18 sch_cake.c, tc-cake(8); no nat, wash, autorate-ingress, split-gso, negative overhead";
 
 crate::params! {
     /// Parameters of CAKE.
@@ -56,6 +58,8 @@ crate::params! {
         memlimit: Option<u32> = None, unit "bytes", range 1_u32, u32::MAX, source "tc-cake(8): memlimit; cake_reconfigure, sch_cake.c";
         /// Shapes traffic that has already passed the bottleneck: charges dropped packets, raises the target for many flows.
         ingress: bool = false, unit "", source "tc-cake(8): egress is the default";
+        /// Drops acknowledgements in a queue that one behind them makes superfluous.
+        ack_filter: AckFilter = AckFilter::Off, unit "", source "tc-cake(8): no-ack-filter is the default";
         /// Marks some congestion (SCE): ECT(0) becomes ECT(1) with a probability that rises with the delay.
         sce: sce::Mode = sce::Mode::Off, unit "", source "tc-cake of github.com/chromi/iproute2-sce: no-sce, sce, sce-single, sce-thresh; \
             off without the attribute (sch_cake.c of chromi/sce)";
@@ -100,6 +104,8 @@ pub struct State {
     held: Held,
     memory_limit: u64,
     coins: Coins,
+    /// Acknowledgements that the filter dropped.
+    filtered: u64,
 }
 
 /// The packets of all queues, and what they take.
@@ -125,10 +131,16 @@ impl Held {
     #[inline(always)]
     fn pop(&mut self, queue: &mut Chain) -> Option<Packet> {
         let packet = self.store.pop(queue)?;
+        self.gone(&packet);
+        Some(packet)
+    }
+
+    /// A packet has left the store.
+    #[inline(always)]
+    fn gone(&mut self, packet: &Packet) {
         self.packets -= 1;
         self.bytes -= u64::from(packet.len);
         self.memory -= u64::from(truesize(packet.len));
-        Some(packet)
     }
 }
 
@@ -149,6 +161,7 @@ impl State {
             held: Held::default(),
             memory_limit: buffer_limit(&params, rate),
             coins: Coins::new(context.seed),
+            filtered: 0,
             params,
         }
     }
@@ -160,6 +173,21 @@ impl State {
         let flow = &mut self.table.flows[slot as usize];
         self.held.push(&mut flow.packets, packet);
         self.tins[flow.tin as usize].packets += 1;
+    }
+
+    /// An acknowledgement has come to the tail of queue `slot`: it may make an older one superfluous.
+    #[cold]
+    fn filter<L: Log>(&mut self, slot: u16, tin: usize, now: Time, log: &mut L) {
+        let flow = &mut self.table.flows[slot as usize];
+        let Some(packet) = ack_filter::filter(self.params.ack_filter, &mut self.held.store, &mut flow.packets, log) else { return };
+        self.held.gone(&packet);
+        self.table.backlogs[slot as usize] -= u32::from(packet.len);
+        self.tins[tin].packets -= 1;
+        self.filtered += 1;
+        if self.params.ingress {
+            self.charge(tin, packet.len, now, true);
+        }
+        log.dropped(&packet, DropReason::Filter, Place::Queue, At { now, queue: tin as u32 });
     }
 
     /// Takes the head of queue `slot`.
@@ -285,6 +313,9 @@ impl Aqm for State {
         packet.enqueue_time = now;
         log.enqueued(&packet, At { now, queue: tin as u32 });
         self.put(slot, packet);
+        if self.params.ack_filter != AckFilter::Off && packet.is_back() {
+            self.filter(slot, tin, now, log);
+        }
         let state = self.table.flows[slot as usize].state;
         match state {
             FlowState::None | FlowState::Decaying => {
@@ -418,6 +449,17 @@ impl Aqm for State {
 
     fn shapes(&self) -> bool {
         self.shaped
+    }
+
+    fn reads_acks(&self) -> bool {
+        self.params.ack_filter != AckFilter::Off
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        match self.params.ack_filter {
+            AckFilter::Off => Vec::new(),
+            _ => vec![("ack_drops".to_owned(), self.filtered)],
+        }
     }
 
     fn internal_queues(&self) -> Vec<String> {
