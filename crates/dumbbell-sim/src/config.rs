@@ -182,6 +182,10 @@ params! {
         ecn: Codepoint = Codepoint::NotEct, unit "", source "RFC 3168 section 5, RFC 9331";
         /// Sends nothing from this time on.
         stop: Option<Time> = None, unit "", source "";
+        /// The receiver sends each packet back at once, and RTTs are measured: ping, irtt.
+        echo: bool = false, unit "", source "";
+        /// With `echo`: propagation, both directions together. UDP that nobody answers has none.
+        base_rtt: Time = Time(0), unit "", range Time(0), Time::from_secs(60), source "";
         /// Sending host, for queues that isolate hosts.
         src_host: u32 = 1, unit "", source "";
         /// Receiving host, for queues that isolate hosts.
@@ -304,6 +308,22 @@ pub struct UdpConfig {
     pub route: Arc<Route>,
     /// The rest.
     pub params: UdpParams,
+}
+
+impl UdpConfig {
+    /// What it is called in the tables.
+    pub fn name(&self) -> &'static str {
+        if self.params.echo {
+            "ping"
+        } else {
+            "udp"
+        }
+    }
+
+    /// Propagation, both directions together, and whether it is sent up: 0 and down of what nobody answers.
+    pub fn line(&self) -> (Time, bool) {
+        (self.params.base_rtt, self.params.echo && self.route.up)
+    }
 }
 
 /// One run, checked.
@@ -540,12 +560,12 @@ impl RunConfig {
         }
         let mut known_udp: Vec<(&UdpConfig, u16)> = Vec::new();
         for one in &self.udp {
-            let of = |udp: &UdpParams| (udp.rate, udp.size, udp.ecn, udp.dscp);
+            let of = |udp: &UdpParams| (udp.rate, udp.size, udp.ecn, udp.dscp, udp.echo, udp.base_rtt);
             let is_like = |other: &UdpConfig| of(&other.params) == of(&one.params) && other.route == one.route;
             let class = match known_udp.iter().find(|(other, _)| is_like(other)) {
                 Some(&(_, class)) => class,
                 None => {
-                    let class = classes.add(ClassKind::Udp, "udp", Time::ZERO, &one.route);
+                    let class = classes.add(ClassKind::Udp, one.name(), one.params.base_rtt, &one.route);
                     if known_udp.len() < MAX_CLASSES {
                         known_udp.push((one, class));
                     }
@@ -664,9 +684,15 @@ fn read_web(value: &Value, of_profile: &Map<String, Value>, hops: &[&str]) -> Re
 
 fn read_udp(value: &Value, hops: &[&str]) -> Result<(UdpConfig, usize), ParamError> {
     let map = object(value, "udp")?;
-    let params = UdpParams::from_json(&without(&without(map, &OF_ROUTE), &["start", "count", "path"]))?;
+    let params = UdpParams::from_json(&without(&without(map, &OF_ROUTE), &["start", "count", "path", "ack_path"]))?;
+    if params.base_rtt > Time::ZERO && !params.echo {
+        return Err(ParamError::new("base_rtt", params.base_rtt, "0s without echo"));
+    }
     let route = read_route(map, hops)?;
-    let stages = StageConfig { path: read_path::<Packet>(map, "path")?, ack_path: Vec::new() };
+    let stages = read_stages(map)?;
+    if !stages.ack_path.is_empty() && !params.echo {
+        return Err(ParamError::new("ack_path", "stages of answers", "none without echo"));
+    }
     Ok((UdpConfig { start: read_start(map)?, stages, route, params }, read_count(map)?))
 }
 

@@ -16,6 +16,7 @@ mod lines;
 mod net;
 mod one;
 mod setup;
+pub mod udp;
 mod ways;
 pub mod web;
 
@@ -24,7 +25,6 @@ use crate::config::{Classes, RunConfig, UdpConfig};
 use crate::measure::{FlowResult, Measures, Seen};
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
-use crate::transit::Transit;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, Due};
 use dumbbell_core::aqm::{AnyAqm, Aqm};
@@ -36,11 +36,10 @@ use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::sender::{Application, Phase};
-use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::tcp::Network;
-use dumbbell_core::traffic::UdpSource;
 use dumbbell_core::units::Time;
-use endpoint::{Arena, Endpoint, Origin, Tcp, Transport, Udp, UnderWay};
+use endpoint::{Arena, Endpoint, Origin, Tcp, Transport, UnderWay};
+use udp::Udp;
 use hops::Hops;
 use lines::{Line, NO_BLOCKS};
 use net::Net;
@@ -189,17 +188,18 @@ impl<N: Net> Engine<N> {
     fn list_udp(&mut self) -> Result<(), ParamError> {
         let config = Arc::clone(&self.config);
         let seed = config.run.seed;
-        for (index, UdpConfig { start, params, stages, .. }) in config.udp.iter().enumerate() {
+        for (index, udp) in config.udp.iter().enumerate() {
+            let UdpConfig { start, params, stages, .. } = udp;
             let number = (config.flows.len() + index) as u32;
-            let (class, line) = (self.classes.of_udp[index], line_of(&self.net.lines().all, Time::ZERO, false));
-            let start = start.draw(seed, "udp start", index);
+            let (base_rtt, up) = udp.line();
+            let (class, line) = (self.classes.of_udp[index], line_of(&self.net.lines().all, base_rtt, up));
+            let ahead = self.net.lines().all[line as usize].ahead;
+            let start = start.draw(seed, "udp start", index).saturating_add(ahead);
             let rng = Rng::stream(seed, "udp", index as u64);
             let stages = build_stages(stages, seed, number as usize)?;
             let slot = self.arena.add(|slot| {
-                let source = UdpSource::new(slot, params.rate, params.size, params.ecn.into(), params.spacing, rng);
-                let (received, transit) = (ReceiverStats::default(), Transit::default());
-                let transport = Transport::Udp(Box::new(Udp { source, received, transit, started: false, stopped: None }));
-                let stop = params.stop.unwrap_or(Time::NEVER);
+                let transport = Transport::Udp(Box::new(Udp::new(slot, params, rng)));
+                let stop = params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead));
                 Endpoint { stages, ..Endpoint::new(transport, Origin::Listed, number, class, line, start, stop) }
             });
             self.join(slot);

@@ -95,7 +95,10 @@ impl FlowResult {
             }
             Transport::Udp(udp) => {
                 let sender = SenderStats { sent: udp.source.sent, ..SenderStats::default() };
+                let samples = udp.echo.as_ref().map_or(Samples::default(), |echo| echo.samples);
                 FlowResult {
+                    samples,
+                    min_rtt_us: udp.echo.as_ref().map_or(u32::MAX, |echo| echo.least_us),
                     end: udp.stopped.unwrap_or(now),
                     payload: udp.received.bytes,
                     sender,

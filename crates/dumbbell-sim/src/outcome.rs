@@ -77,7 +77,7 @@ pub struct Outcome {
 /// the configuration and its random draws, which show in the rest of what is measured, unless UDP alone passes stages of a path that draw.
 /// The direction is part of the configuration.
 fn is_beside_digest(name: &str) -> bool {
-    matches!(name, "sojourn_p95_ms" | "direction") || transit::is_of_transit(name)
+    matches!(name, "sojourn_p95_ms" | "direction" | "answers") || transit::is_of_transit(name)
 }
 
 impl Outcome {
@@ -217,9 +217,12 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
     let total: f64 = goodput.iter().sum();
     let count = results.len();
     let class_of: Vec<u16> = classes.of_flow.iter().chain(&classes.of_udp).copied().collect();
-    let base_rtt = |i: usize| config.flows.get(i).map_or(Time::ZERO, |flow| flow.params.base_rtt);
+    let udp = |i: usize| &config.udp[i - config.flows.len()];
+    let base_rtt = |i: usize| config.flows.get(i).map_or_else(|| udp(i).params.base_rtt, |flow| flow.params.base_rtt);
     let direction = |i: usize| classes.list[usize::from(class_of[i])].route.direction().to_owned();
-    let cc = |i: usize| config.flows.get(i).map_or("udp", |flow| cc_name(&flow.cc)).to_owned();
+    let cc = |i: usize| config.flows.get(i).map_or_else(|| udp(i).name(), |flow| cc_name(&flow.cc)).to_owned();
+    // the clock of those that send down runs ahead
+    let ahead = |i: usize| if classes.list[usize::from(class_of[i])].route.up { 0.0 } else { base_rtt(i).as_secs_f64() / 2.0 };
     let real = |of: &dyn Fn(&FlowResult) -> f64| Column::F64(results.iter().map(of).collect());
     let real_at = |of: &dyn Fn(usize) -> f64| Column::F64((0..count).map(of).collect());
     let int = |of: &dyn Fn(&FlowResult) -> u64| Column::U64(results.iter().map(of).collect());
@@ -230,7 +233,7 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
         ("cc", Column::Text((0..count).map(cc).collect())),
         ("direction", Column::Text((0..count).map(direction).collect())),
         ("base_rtt_ms", real_at(&|i| ms(base_rtt(i)))),
-        ("start_s", real_at(&|i| results[i].start.as_secs_f64() - base_rtt(i).as_secs_f64() / 2.0)),
+        ("start_s", real_at(&|i| results[i].start.as_secs_f64() - ahead(i))),
         ("goodput_mbit", Column::F64(goodput.to_vec())),
         ("throughput_mbit", real(&FlowResult::throughput_mbit)),
         ("share", real_at(&|i| if total > 0.0 { goodput[i] / total } else { f64::NAN })),
@@ -240,7 +243,10 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
         ("rtt_p50_ms", real_at(&|i| percentiles[i][0])),
         ("rtt_p95_ms", real_at(&|i| percentiles[i][1])),
         ("rtt_p99_ms", real_at(&|i| percentiles[i][2])),
-        ("cwnd_mean", real(&|flow| mean(flow.samples.cwnd, flow.samples.count, 1.0))),
+        ("cwnd_mean", real(&|flow| match flow.samples.cwnd_max {
+            0 => f64::NAN,
+            _ => mean(flow.samples.cwnd, flow.samples.count, 1.0),
+        })),
         ("cwnd_max", int(&|flow| u64::from(flow.samples.cwnd_max))),
         ("completion_s", real(&|flow| flow.completion.map_or(f64::NAN, Time::as_secs_f64))),
         ("sent", int(&|flow| flow.sender.sent)),
@@ -254,6 +260,7 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
         ("sce_received", int(&|flow| flow.receiver.ect1)),
         ("acks", int(&|flow| flow.receiver.acks)),
         ("duplicates", int(&|flow| flow.receiver.duplicates)),
+        ("answers", int(&|flow| if flow.samples.cwnd_max == 0 { flow.samples.count } else { 0 })),
         ("packets", int(&|flow| flow.counters.departed)),
         ("sojourn_mean_ms", real(&FlowResult::sojourn_mean_ms)),
         ("drops_overflow", int(&|flow| flow.counters.dropped_overflow)),
@@ -342,7 +349,7 @@ mod tests {
         let again = |summary: &Value, tables: &Tables| Outcome::new(summary.clone(), tables.clone()).hash;
         let names: Vec<String> = outcome.summary.as_object().expect("an object").keys().cloned().collect();
         let later =
-            |name: &str| name.starts_with("delay_") || name.starts_with("jitter_") || ["sojourn_p95_ms", "direction"].contains(&name);
+            |name: &str| name.starts_with("delay_") || name.starts_with("jitter_") || ["sojourn_p95_ms", "direction", "answers"].contains(&name);
         assert_eq!(names.iter().filter(|name| later(name)).count(), 7);
         for name in &names {
             let mut changed = outcome.summary.clone();

@@ -241,7 +241,10 @@ _OF_HOP = {"path": "right ahead of the queue, for all packets", "behind": "behin
 PATHS = {
     "flows": {"path": "between the sender and the bottleneck", "ack_path": "between the receiver and the sender"},
     "web": {"path": "between the sender and the bottleneck", "ack_path": "between the receiver and the sender"},
-    "udp": {"path": "between the sender and the bottleneck"},
+    "udp": {
+        "path": "between the sender and the bottleneck",
+        "ack_path": "between the receiver and the sender, with `echo`",
+    },
 } | dict.fromkeys(HOPS, _OF_HOP)
 PATH_KEYS = frozenset(key for keys in PATHS.values() for key in keys)
 # sections whose tables are in a list

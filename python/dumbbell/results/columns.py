@@ -76,7 +76,7 @@ def _rtt(whose: str) -> list[Column]:
             f"rtt_p{share}_ms",
             "ms",
             f"RTT, P{share}",
-            f"RTT that {share} % of the samples of {whose} did not exceed. {_RTT_SAMPLES} NaN for UDP.",
+            f"RTT that {share} % of the samples of {whose} did not exceed. {_RTT_SAMPLES} NaN for UDP without echo.",
         )
         for share in (50, 95, 99)
     ]
@@ -288,9 +288,9 @@ _FLOWS = [
     _KEY,
     Column("flow", "", "flow", "Number in the run, in the order of the file: flows from 0, then UDP."),
     _CLASS,
-    Column("cc", "", "congestion control", 'Congestion control; "udp" for UDP.'),
+    Column("cc", "", "congestion control", 'Congestion control; "udp" for UDP, "ping" for UDP that is echoed.'),
     _DIRECTION,
-    Column("base_rtt_ms", "ms", "base RTT", "Propagation, both directions together; 0 for UDP."),
+    Column("base_rtt_ms", "ms", "base RTT", "Propagation, both directions together; 0 for UDP without echo."),
     Column("start_s", "s", "start", "When the flow began to send."),
     Column(
         "goodput_mbit",
@@ -306,7 +306,7 @@ _FLOWS = [
         f"Frames that reached the receiver over the measured time, retransmissions included. {_FRAMES} {_MEASURED}",
     ),
     Column("share", "", "share", "Goodput over the goodput of all flows and UDP of the run."),
-    Column("rtt_mean_ms", "ms", "mean RTT", f"Mean of the smoothed RTT. {_SAMPLED} NaN for UDP."),
+    Column("rtt_mean_ms", "ms", "mean RTT", f"Mean of the smoothed RTT. {_SAMPLED} NaN for UDP without echo."),
     Column("rtt_max_ms", "ms", "RTT, maximum", f"Largest smoothed RTT. {_SAMPLED}"),
     Column("rtt_min_ms", "ms", "RTT, minimum", "Smallest RTT that the sender measured, not smoothed."),
     *_rtt("the flow"),
@@ -327,7 +327,8 @@ _FLOWS = [
     Column("undone_reductions", "", "reductions undone", "Reductions that the sender found spurious and took back."),
     Column("ce_received", "packets", "CE received", "Packets that reached the receiver with CE."),
     Column("sce_received", "packets", "SCE received", "Packets that reached the receiver with ECT(1), which is SCE."),
-    Column("acks", "packets", "ACKs", "ACKs that the receiver sent."),
+    Column("acks", "packets", "ACKs", "ACKs that the receiver sent; of UDP with echo, answers."),
+    Column("answers", "packets", "answers", "Of UDP with echo: packets whose answer came back; 0 of others."),
     Column("duplicates", "packets", "duplicates", "Data packets that reached the receiver and had arrived before."),
     Column(
         "packets", "packets", "packets", "Packets of the flow that left the link in its measured time, SYNs included."
@@ -359,7 +360,7 @@ _CLASSES = [
         "routes are equal; each [[web]] is one; UDP is one if rate, size, ECN field, DSCP and route are equal.",
     ),
     Column("kind", "", "kind", "flows, web or udp."),
-    Column("cc", "", "congestion control", 'Congestion control of the members; "udp" for UDP.'),
+    Column("cc", "", "congestion control", 'Congestion control of the members; "udp" for UDP, "ping" with echo.'),
     _DIRECTION,
     Column("base_rtt_ms", "ms", "base RTT", "Propagation of the members, both directions together; 0 for UDP."),
     Column(

@@ -37,7 +37,10 @@ def group_labels(groups: list[dict[str, Any]], *, alone: bool = False) -> list[s
 
 
 def _group_labels(groups: list[dict[str, Any]], *, alone: bool) -> list[str]:
-    names = ["udp" if "cc" not in one else dims.value_text(("flows", 0, "cc"), one["cc"]) for one in groups]
+    names = [
+        ("ping" if one.get("echo") else "udp") if "cc" not in one else dims.value_text(("flows", 0, "cc"), one["cc"])
+        for one in groups
+    ]
     if len(groups) < 2:
         return names if alone else [""] * len(groups)
     labels = names if len(set(names)) > 1 else [""] * len(groups)

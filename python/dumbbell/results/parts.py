@@ -91,7 +91,8 @@ def _groups(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
         first = 0
         # one group alone has no label unless other runs have several
         for one, label in zip(groups, group_labels(groups, alone=several), strict=True):
-            text = dims.value_text(("flows", 0, "cc"), one["cc"]) if "cc" in one else "udp"
+            name = "ping" if one.get("echo") else "udp"
+            text = dims.value_text(("flows", 0, "cc"), one["cc"]) if "cc" in one else name
             rows.append((cell, first, label, text))
             first += one["count"]
     schema_ = {"cell": pl.String, "first": pl.Int64, "which": pl.String, "cc_text": pl.String}
@@ -119,7 +120,7 @@ def _class_names(classes: pl.DataFrame) -> pl.DataFrame:
         unlike = unlike or ["kind" if len(texts) > 1 else "cc_text"]
         ways = ["direction"] if len({text["direction"] for text in texts}) > 1 else []
         words = [
-            ["udp", *(text[name] for name in ways)] if text["kind"] == "udp" else [text[name] for name in unlike]
+            [text["cc"], *(text[name] for name in ways)] if text["kind"] == "udp" else [text[name] for name in unlike]
             for text in texts
         ]
         said = [", ".join(of_class) for of_class in words]

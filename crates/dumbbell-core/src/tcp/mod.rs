@@ -66,6 +66,9 @@ pub mod ack_flag {
     pub const ACCECN_SETUP: u8 = 1 << 5;
     /// It has the AccECN option: [`Ack::ce_bytes`](super::Ack::ce_bytes) counts.
     pub const ACCECN_OPTION: u8 = 1 << 6;
+    /// No acknowledgement: the answer to a packet of UDP, whose sending time is in [`Ack::ack`](super::Ack::ack), ns, and its length in
+    /// [`Ack::window`](super::Ack::window).
+    pub const ECHO: u8 = 1 << 7;
 }
 
 /// One frame in the acknowledgement direction; SACK blocks travel beside it.
@@ -96,6 +99,9 @@ impl Ack {
     pub fn frame(&self, blocks: usize) -> u16 {
         if self.has(ack_flag::SYN_ACK) {
             return SYN_FRAME;
+        }
+        if self.has(ack_flag::ECHO) {
+            return self.window as u16;
         }
         let sack = if blocks > 0 { 4 + 8 * blocks as u16 } else { 0 };
         let counts = if self.has(ack_flag::ACCECN_OPTION) && blocks < 3 { ecn::OPTION_BYTES } else { 0 };

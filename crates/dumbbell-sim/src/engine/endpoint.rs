@@ -1,20 +1,19 @@
 //! What sends through the bottleneck and receives behind it: a TCP connection or a source of UDP. Each has a slot in the
 //! [`Arena`], which is used again when nothing of it is left anywhere.
 
+use super::udp::Udp;
 use crate::measure::Samples;
 use crate::min_tree::MinTree;
 use crate::transit::Transit;
 use crate::RunError;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::packet::{Packet, UDP_HEADERS};
+use dumbbell_core::packet::Packet;
 use dumbbell_core::path::Path;
 use dumbbell_core::prefetch::prefetch_part;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::receiver::Receiver;
 use dumbbell_core::tcp::sender::{Phase, Sender};
-use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::tcp::Ack;
-use dumbbell_core::traffic::UdpSource;
 use dumbbell_core::units::Time;
 use std::mem::offset_of;
 
@@ -23,27 +22,6 @@ use std::mem::offset_of;
 pub struct Tcp {
     pub sender: Sender,
     pub receiver: Receiver,
-}
-
-/// UDP, and what has arrived of it.
-pub struct Udp {
-    pub source: UdpSource,
-    pub received: ReceiverStats,
-    pub transit: Transit,
-    pub started: bool,
-    /// When it was stopped.
-    pub stopped: Option<Time>,
-}
-
-impl Udp {
-    /// A packet arrives. Never inlined: the way of TCP's packets stays as short as it was.
-    #[inline(never)]
-    pub fn on_packet(&mut self, packet: &Packet, now: Time) {
-        self.received.count(packet);
-        self.received.data += 1;
-        self.received.bytes += u64::from(packet.len.saturating_sub(UDP_HEADERS));
-        self.transit.arrived(packet.age(now));
-    }
 }
 
 /// What an endpoint speaks. TCP is not boxed: its state is needed for every packet.
@@ -171,7 +149,7 @@ impl Endpoint {
                     *samples = CompactHistogram::default();
                 }
             }
-            Transport::Udp(udp) => udp.transit.forget(),
+            Transport::Udp(udp) => udp.forget(),
             Transport::Vacant => {}
         }
     }
@@ -180,7 +158,8 @@ impl Endpoint {
     pub fn take_rtt_samples(&mut self) -> Option<CompactHistogram> {
         match &mut self.transport {
             Transport::Tcp(tcp) => tcp.sender.rtt_samples.take(),
-            _ => None,
+            Transport::Udp(udp) => udp.echo.as_mut()?.rtts.take(),
+            Transport::Vacant => None,
         }
     }
 

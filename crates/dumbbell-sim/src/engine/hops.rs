@@ -357,7 +357,14 @@ impl Hops {
     /// An acknowledgement reaches its sender.
     fn on_ack(&mut self, ack: Ack, blocks: u32, now: Time, arena: &mut Arena) -> Option<u32> {
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
-        let Transport::Tcp(tcp) = transport else { return None };
+        let tcp = match transport {
+            Transport::Tcp(tcp) => tcp,
+            Transport::Udp(udp) => {
+                udp.on_answer(&ack, now);
+                return None;
+            }
+            Transport::Vacant => return None,
+        };
         if blocks == NO_BLOCKS {
             tcp.sender.on_ack(&ack, &[], now, &mut Port { way: self, path: &mut stages.data, now });
         } else {

@@ -60,7 +60,14 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
             }
         }
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
-        let Transport::Tcp(tcp) = transport else { return None };
+        let tcp = match transport {
+            Transport::Tcp(tcp) => tcp,
+            Transport::Udp(udp) => {
+                udp.on_answer(&ack, now);
+                return None;
+            }
+            Transport::Vacant => return None,
+        };
         let mut port = Port { way: &mut self.entrance, path: &mut stages.data, now };
         if index == NO_BLOCKS {
             tcp.sender.on_ack(&ack, &[], now, &mut port);

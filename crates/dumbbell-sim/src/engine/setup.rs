@@ -2,7 +2,7 @@
 
 use super::endpoint::{Stages, Tcp};
 use super::lines::Line;
-use crate::config::{EcnEcho, FlowConfig, RunConfig, StageConfig};
+use crate::config::{EcnEcho, FlowConfig, RunConfig, StageConfig, UdpConfig};
 use dumbbell_core::aqm::FlowKey;
 use dumbbell_core::cc::{AnyCc, Echo};
 use dumbbell_core::packet::Ecn;
@@ -43,8 +43,8 @@ pub fn build_stages(stages: &StageConfig, seed: u64, number: usize) -> Result<St
 pub fn lines(config: &RunConfig) -> Vec<Line> {
     let flows = config.flows.iter().map(|flow| (flow.params.base_rtt, flow.route.up));
     let web = config.web.iter().map(|web| (web.params.base_rtt, web.route.up));
-    // UDP has no acknowledgements: its measured time is that of the queue
-    let udp = config.udp.iter().map(|_| (Time::ZERO, false));
+    // UDP that nobody answers has no propagation: its measured time is that of the queue
+    let udp = config.udp.iter().map(UdpConfig::line);
     let mut all: Vec<(Time, bool)> = flows.chain(web).chain(udp).collect();
     all.sort_unstable();
     all.dedup();
