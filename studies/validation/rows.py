@@ -13,12 +13,13 @@ from dumbbell.published import by_flow
 from dumbbell.published.compare import Figure, compare, latest_engine, read_reference, where
 from dumbbell.results.store import Store
 
-from . import agreement, agreement_bbr, agreement_flows, agreement_l4s
+from . import agreement, agreement_bbr, agreement_flows, agreement_hops, agreement_l4s
 from .agreement import Cell, Judged
 
 LINUX_PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation-linux.md"
-NAMES = ("linux-6.12", "linux-6.12-many", "linux-6.12-short", "linux-6.18-l4s", "linux-bbr", "sce")
-LINUX, MANY, SHORT, L4S, BBR, SCE = (str(shipped.references()[name]) for name in NAMES)
+HOPS_PAGE = LINUX_PAGE.with_name("validation-hops.md")
+NAMES = ("linux-6.12", "linux-6.12-many", "linux-6.12-short", "linux-6.12-hops", "linux-6.18-l4s", "linux-bbr", "sce")
+LINUX, MANY, SHORT, HOPS, L4S, BBR, SCE = (str(shipped.references()[name]) for name in NAMES)
 CLOSED_FORM = "Use of the link by a deterministic AIMD flow"
 PUBLISHED = "SCE draft"
 KERNELS = "Linux 6.1, 6.12"
@@ -98,6 +99,20 @@ def of_linux(linux: str, two: str) -> list[Row]:
         rows[-1].add(verdict.name, errors, verdict.agrees)
     LINUX_PAGE.write_text(agreement.document(tabled) + flows, encoding="utf-8")
     return rows
+
+
+def of_hops(starts: int = agreement_hops.STARTS) -> list[Row]:
+    """Return the rows of traffic both ways and of two queues; makes their runs, and writes docs/validation-hops.md."""
+    found, text = agreement_hops.page(HOPS, starts)
+    HOPS_PAGE.write_text(text, encoding="utf-8")
+    rows = {name: Row(name, what, "Linux 6.12", "G", "make validation") for name, what in agreement_hops.SETS.items()}
+    owners: dict[tuple[str, str, str], list[agreement_hops.Compared]] = {}
+    for one in found:
+        owners.setdefault((one.set, one.scenario, one.where), []).append(one)
+    for (name, _, where_), figures in owners.items():
+        errors = {one.what: [one.error] for one in figures}
+        rows[name].add(f"{figures[0].cell}: {where_}", errors, all(one.agrees for one in figures))
+    return list(rows.values())
 
 
 def of_l4s(results: str) -> list[Row]:

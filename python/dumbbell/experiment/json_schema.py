@@ -12,7 +12,7 @@ from dumbbell.experiment.registry import Algorithm, Param, registry
 LIMITS = (
     "It accepts what `dumbbell run` accepts and refuses what `run` refuses, but for what JSON Schema cannot say: "
     "values that contradict each other or the algorithm that the matrix sets, the same run twice, overrides that no "
-    "run meets or of what the matrix sets, times after the end of the run, an index beyond the list, more than a "
+    "run meets or of what the matrix sets, times after the end of the run, hops that routes name, an index beyond the list, more than a "
     "million flows in all, the types of values in step, whole numbers written as 1.0, nan, and files of sizes or "
     "traces that are missing. `run --dry-run` checks all of it."
 )
@@ -268,8 +268,7 @@ def _section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
                 keys.add(f"{place}\\.{key}\\.{end}", defs.quantity("size", 1, traffic.MAX_SIZE))
             shape = {"type": "number", "minimum": traffic.SHAPES[0], "maximum": traffic.SHAPES[1]}
             keys.add(f"{place}\\.{key}\\.pareto", shape)
-    required = {"hop": ["name", "aqm"], "reverse": ["aqm"]}.get(name)
-    one = defs.add(name.capitalize().removesuffix("s" if listed else ""), _table(fields, required))
+    one = defs.add(name.capitalize().removesuffix("s" if listed else ""), _table(fields))
     keys.add(place, one)
     if listed:
         keys.add(name, _list(one))
@@ -331,9 +330,14 @@ def file_schema() -> Schema:
         "override": _list(defs.add("Override", _override(keys))),
     }
     with_aqm = {"required": ["bottleneck"], "properties": {"bottleneck": {"required": ["aqm"]}}}
+    needs_aqm = {"properties": {"reverse": {"required": ["aqm"]}}, "required": ["reverse"]}
+    no_reverse = {"not": {"anyOf": [{"required": ["reverse"]}, _has("reverse", "\\..*")]}}
+    whole_hops = {"properties": {"hop": {"items": {"required": ["name", "aqm"]}}}}
     senders = [name for name, taken in schema.SENDERS.items() if "cc" in taken]
     complete = [
         {"anyOf": [with_aqm, _has("bottleneck", "\\.aqm(\\.name)?")]},
+        {"anyOf": [needs_aqm, no_reverse, _has("reverse", "\\.aqm(\\.name)?")]},
+        {"anyOf": [whole_hops, _has("hop", f"({_INDEX}(\\.(name|aqm(\\.name)?))?)?")]},
         {"anyOf": [part for name in schema.SENDERS for part in (_some(name), _has(name))]},
         *(
             {

@@ -14,6 +14,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import schema, shipped
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
+from dumbbell.experiment.net import DELAY, ROUTES
 from dumbbell.experiment.registry import Param, registry
 
 # what the kernel is told whatever the experiment sets, because without it a run would be another run
@@ -56,12 +57,15 @@ _BESIDE: dict[str, dict[str, Any]] = {
     "dualpi2.ramp_range": {"version": "rfc9332"},
     "dualpi2.marking": {"version": "rfc9332"},
     "cake.sce_thresh": {"sce": "thresh"},
+    "udp.base_rtt": {"echo": True},
     "flows.connect": {"start": "2s"},
     "flows.app_rate_from": {"app_rate": "1Mbit"},
     "flows.app_resume": {"app_pause": "1s"},
 }
 # first words of what the guest's program does itself
 _GUEST = ("tcp", "udp", "duration", "series", "tail", "mss", "listen", "sink")
+# keys of hops and ways over them: there is one hop with Linux
+_NET = (DELAY.name, *(param.name for param in ROUTES))
 # tables whose keys say who sends what over which link, and when: not of the kernel's choosing
 OF_RUN = ("run", "bottleneck", "flows", "web", "udp", "record")
 _BASE: dict[str, Any] = {
@@ -116,7 +120,7 @@ def every_key() -> Iterator[Key]:
     for section in known.sections:
         place = "" if section == "run" else f"{section}{'[0]' * (section in schema.SENDERS)}."
         for param in schema.described(section).values():
-            if param.name != "seed":  # that of a run is one of `seeds`
+            if param.name not in ("seed", *_NET):  # a seed is one of `seeds`
                 yield Key(section, param, place)
 
 
