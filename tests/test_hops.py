@@ -132,3 +132,13 @@ def test_other_engines_refuse_several_hops_by_name(command: Command, tmp_path: A
     for engine in ("live", "linux"):
         failed = command("run", str(file), "--engine", engine, "-o", str(tmp_path / "r.duckdb"))
         assert failed.returncode == 2 and failed.stderr.count("\n") == 1, failed.stderr
+
+
+@pytest.mark.parametrize("aqm", ["fq_codel", "cake"])
+def test_headers_and_cells_of_the_link_take_their_part(aqm: str) -> None:
+    link = {"rate": "10Mbit", "aqm": aqm, "link_layer": "pppoe-llcsnap"}
+    found = dumbbell.run(described(duration="10s", bottleneck=link, flows=[DOWN]))
+    # 33 cells of 53 B for each 1448 B of payload
+    assert found.flows["goodput_mbit"].to_list()[0] == pytest.approx(10 * 1448 / 1749, rel=0.03)
+    bare = parsed(bottleneck={"rate": "10Mbit", "aqm": aqm, "link_layer": "raw"}).cell(0).groups
+    assert bare == parsed(bottleneck={"rate": "10Mbit", "aqm": aqm}).cell(0).groups

@@ -60,7 +60,7 @@ fn main() {
         json!({"name": "cake", "memlimit": 400_000}),
     ] {
         for flows in [1, 20, 1000] {
-            let context = QueueContext { rate: RATE, seed: 1 };
+            let context = QueueContext::new(RATE, 1);
             let config_map = config.as_object().expect("an object");
             let make = || build(config_map, &context).expect("a valid configuration");
             let start = Instant::now();

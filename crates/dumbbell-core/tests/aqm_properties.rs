@@ -442,7 +442,7 @@ fn for_every_queue(cases: u32, vary: bool) {
         let rates = prop_oneof![Just(0_u64), Just(100_000), Just(10_000_000), Just(1_000_000_000)];
         let story = (any::<u64>(), all_draws, rates, proptest::collection::vec(op(), 1..150));
         let outcome = runner.run(&story, |(seed, draws, bits, ops)| {
-            let context = QueueContext { rate: Rate(bits), seed };
+            let context = QueueContext::new(Rate(bits), seed);
             let config = compatible(&spec, configuration(&spec, &draws), &context);
             match build(&config, &context) {
                 Ok(any) => with_aqm!(any, aqm => run(aqm, &ops)),
@@ -482,7 +482,7 @@ fn queues_with_sce_mark_and_keep_their_promises() {
             for seed in 0..10 {
                 let mut config = configuration(&spec, &[]);
                 config.insert("sce".into(), mode.into());
-                let context = QueueContext { rate: Rate::from_mbit(10), seed };
+                let context = QueueContext::new(Rate::from_mbit(10), seed);
                 let any = build(&config, &context).expect("a mode of SCE is accepted");
                 let story = proptest::collection::vec(op(), 300).new_tree(&mut runner).expect("a story").current();
                 let marks = with_aqm!(any, aqm => run(aqm, &story));
@@ -510,7 +510,7 @@ fn dualpi2_keeps_its_promises_in_every_version_with_every_scheduler() {
                 }
                 // the longer its delay, the sooner it is in overload
                 config.insert("target".into(), json!(1_000_000 << (2 * (seed % 4))));
-                let context = QueueContext { rate: Rate::from_mbit(10), seed };
+                let context = QueueContext::new(Rate::from_mbit(10), seed);
                 let any = build(&compatible(spec, config, &context), &context).expect("they go together");
                 let story = proptest::collection::vec(op(), 200).new_tree(&mut runner).expect("a story").current();
                 with_aqm!(any, aqm => run(aqm, &story));
@@ -521,7 +521,7 @@ fn dualpi2_keeps_its_promises_in_every_version_with_every_scheduler() {
 
 /// Full frames of one flow, one every `gap`, through a link of 10 Mbit/s for `seconds`; returns what was counted.
 fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Time, seconds: u64) -> Counters {
-    let context = QueueContext { rate: Rate::from_mbit(10), seed: 1 };
+    let context = QueueContext::new(Rate::from_mbit(10), 1);
     let any = build(&configuration(spec, &[]), &context).expect("defaults are accepted");
     with_aqm!(any, aqm => {
         let mut aqm = aqm;
@@ -610,7 +610,7 @@ fn every_queue_is_described() {
 
 #[test]
 fn every_queue_accepts_its_own_defaults_and_both_ends_of_every_range() {
-    let context = QueueContext { rate: Rate::from_mbit(10), seed: 1 };
+    let context = QueueContext::new(Rate::from_mbit(10), 1);
     for spec in specs() {
         for param in &spec.params {
             for bound in [&param.default, &param.min, &param.max] {
@@ -628,7 +628,7 @@ fn every_queue_accepts_its_own_defaults_and_both_ends_of_every_range() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let context = QueueContext { rate: Rate::from_mbit(10), seed: 5 };
+    let context = QueueContext::new(Rate::from_mbit(10), 5);
     for spec in specs() {
         let story = || {
             let any = build(&configuration(&spec, &[]), &context).expect("defaults are accepted");

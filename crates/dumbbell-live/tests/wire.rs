@@ -28,7 +28,7 @@ fn is_allowed() -> bool {
 }
 
 fn bottleneck(mbit: u64) -> Bottleneck<codel::State, Dropped> {
-    let context = QueueContext { rate: Rate::from_mbit(mbit), seed: 1 };
+    let context = QueueContext::new(Rate::from_mbit(mbit), 1);
     let codel = aqm::build(json!({"name": "codel", "ecn": true}).as_object().expect("a table"), &context).expect("codel");
     let AnyAqm::Codel(codel) = codel else { unreachable!() };
     Bottleneck::new(codel, 1, &BottleneckParams { rate: context.rate, ..BottleneckParams::default() }, Dropped::default())

@@ -4,6 +4,7 @@ mod trace_link;
 
 use crate::config::{BottleneckParams, Shaper};
 use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey};
+use dumbbell_core::link_layer::LinkLayer;
 use dumbbell_core::link_trace::Opportunities;
 use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::{flag, Packet};
@@ -40,6 +41,12 @@ enum Pace {
     Trace(Box<Opportunities>),
 }
 
+/// Bytes that a frame of `len` takes on the link.
+#[inline(always)]
+fn on_link(layer: &Option<LinkLayer>, len: u16) -> u64 {
+    u64::from(layer.as_ref().map_or(u32::from(len), |layer| layer.of(len)))
+}
+
 /// Queue, link and what is counted there. What happens to packets is also reported to `L`.
 pub struct Bottleneck<A: Aqm, L: Log = ()> {
     /// Queue discipline.
@@ -56,6 +63,8 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     pub next: Time,
     pace: Pace,
     rate: Rate,
+    /// What frames take on the link, if not just themselves.
+    layer: Option<LinkLayer>,
     burst: u32,
     /// A burst that counts as one packet, as far as it has come.
     coming: Vec<Packet>,
@@ -87,6 +96,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             next: Time::NEVER,
             pace,
             rate,
+            layer: Some(params.layer()).filter(|layer| *layer != LinkLayer::RAW),
             burst,
             coming: Vec::new(),
             leaving: false,
@@ -123,7 +133,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         let Pace::Bucket(bucket) = &mut self.pace else { return };
         while (self.leaving || bucket.debt(now) == Time::ZERO) && self.aqm.packets() > 0 {
             let Dequeue::Packet(packet) = self.aqm.dequeue(now, &mut (&mut self.counters, &mut self.listener)) else { return };
-            bucket.tokens -= self.rate.serialise(u64::from(packet.len)).0 as i64;
+            bucket.tokens -= self.rate.serialise(on_link(&self.layer, packet.len)).0 as i64;
             self.leaving = packet.has(flag::MORE);
             self.following.push_back(packet);
         }
@@ -185,11 +195,12 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             Dequeue::Empty => self.next = Time::NEVER,
             Dequeue::Wait(until) => self.next = until,
             Dequeue::Packet(packet) => {
-                let wire = self.rate.serialise(u64::from(packet.len));
+                let bytes = on_link(&self.layer, packet.len);
+                let wire = self.rate.serialise(bytes);
                 self.next = match &mut self.pace {
                     Pace::Serial => now + wire,
                     Pace::Immediate => now,
-                    Pace::Trace(link) => link.take(u64::from(packet.len)),
+                    Pace::Trace(link) => link.take(bytes),
                     Pace::Bucket(bucket) => {
                         bucket.tokens -= wire.0 as i64;
                         self.leaving = packet.has(flag::MORE);

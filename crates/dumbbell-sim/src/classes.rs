@@ -86,9 +86,7 @@ pub fn table(classes: &[Class], sums: &[Totals], queue: Table, rates: &[f64], du
         let shares = class.route.data.iter().map(|&hop| rates[usize::from(hop)] / 1e6 / sum(hop));
         shares.fold(f64::INFINITY, f64::min)
     };
-    let over = |hop: u16| {
-        both().filter(move |(class, _)| class.kind == ClassKind::Flows && class.route.data.contains(&hop))
-    };
+    let over = |hop: u16| both().filter(move |(class, _)| class.kind == ClassKind::Flows && class.route.data.contains(&hop));
     let fair_mbit = |class: &Class| at_hops(class, &|hop| over(hop).map(|(_, totals)| totals.members).sum());
     let fair_kb = |class: &Class| {
         let windows = |hop| over(hop).map(|(other, totals)| totals.members / totals.path_ms(other)).sum::<f64>();

@@ -3,6 +3,7 @@
 mod route;
 
 use dumbbell_core::cc::Chosen;
+use dumbbell_core::link_layer::{Framing, LinkLayer, Preset};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
@@ -64,6 +65,14 @@ params! {
         /// File with the link's opportunities to send, instead of `rate`, `shaper`, `burst` and `rate_changes`: a time in whole milliseconds per
         /// line, each for one full frame of 1514 B. A relative path starts at the folder of the experiment file.
         trace: Option<LinkTrace> = None, unit "", source "mahimahi: mm-link(1); docs/traces.md";
+        /// Kind of the link: what a frame takes on it beside itself, out of `rate`. A queue that shapes counts the same.
+        link_layer: Preset = Preset::Raw, unit "", source "tc-cake(8): raw is the default; bytes and cells of each";
+        /// Bytes on the link in front of the IP packet, instead of the Ethernet header; unset: those of `link_layer`.
+        overhead: Option<u16> = None, unit "bytes", range 0_u16, 256_u16, source "tc-stab(8), tc-cake(8): overhead";
+        /// Smallest packet on the link, overhead included; unset: that of `link_layer`.
+        mpu: Option<u16> = None, unit "bytes", range 0_u16, 256_u16, source "tc-stab(8), tc-cake(8): mpu";
+        /// Cells or code blocks of the link; unset: those of `link_layer`.
+        framing: Option<Framing> = None, unit "", source "tc-stab(8): linklayer; tc-cake(8): atm, ptm";
     } check BottleneckParams::check
 }
 
@@ -74,6 +83,11 @@ impl BottleneckParams {
             return Err(ParamError::new("trace", "shaper or burst beside it", "a trace without them"));
         }
         Ok(())
+    }
+
+    /// What a frame takes on the link.
+    pub fn layer(&self) -> LinkLayer {
+        LinkLayer::of_preset(self.link_layer).with(self.overhead, self.mpu, self.framing)
     }
 
     /// Gives `rate` the value that it has with a trace; `given` says whether the configuration sets it.

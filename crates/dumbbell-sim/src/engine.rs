@@ -39,13 +39,13 @@ use dumbbell_core::tcp::sender::{Application, Phase};
 use dumbbell_core::tcp::Network;
 use dumbbell_core::units::Time;
 use endpoint::{Arena, Endpoint, Origin, Tcp, Transport, UnderWay};
-use udp::Udp;
 use hops::Hops;
 use lines::{Line, NO_BLOCKS};
 use net::Net;
 use one::One;
 use setup::{ack_ecn, application, build_stages, connection, line_of, lines, listed_key};
 use std::sync::Arc;
+use udp::Udp;
 use ways::Port;
 use web::WebProcess;
 

@@ -184,7 +184,12 @@ impl Recorder {
             let one = FlowConfig { cc, start, stages: Arc::default(), route: Arc::default(), params };
             self.config.flows.extend(std::iter::repeat_n(one, of_kind));
             classes.of_flow.extend(std::iter::repeat_n(classes.list.len() as u16, of_kind));
-            classes.list.push(Class { kind: ClassKind::Flows, cc: name.to_owned(), base_rtt: self.base_rtt, route: Arc::default() });
+            classes.list.push(Class {
+                kind: ClassKind::Flows,
+                cc: name.to_owned(),
+                base_rtt: self.base_rtt,
+                route: Arc::default(),
+            });
         }
         classes
     }

@@ -79,7 +79,8 @@ fn build(config: &RunConfig) -> Result<(Vec<AnyAqm>, Vec<AnyCc>), ParamError> {
     let mut aqms = vec![queue_discipline(config)?];
     for (index, hop) in config.hops.iter().enumerate() {
         // queues of one kind do not draw the same numbers
-        let context = QueueContext { rate: hop.link.rate, seed: mix(config.run.seed ^ (index as u64 + 1) << 48) };
+        let seed = mix(config.run.seed ^ (index as u64 + 1) << 48);
+        let context = QueueContext { rate: hop.link.rate, seed, link_layer: hop.link.layer() };
         let place = format!("{}.aqm", hop.name);
         aqms.push(discipline(&hop.aqm, &context, hop.link.trace.is_some()).map_err(|e| e.within(&place))?);
     }
@@ -91,7 +92,7 @@ fn build(config: &RunConfig) -> Result<(Vec<AnyAqm>, Vec<AnyCc>), ParamError> {
 /// # Errors
 /// The first key below `bottleneck.aqm` that cannot be used.
 pub fn queue_discipline(config: &RunConfig) -> Result<AnyAqm, ParamError> {
-    let context = QueueContext { rate: config.bottleneck.rate, seed: config.run.seed };
+    let context = QueueContext { rate: config.bottleneck.rate, seed: config.run.seed, link_layer: config.bottleneck.layer() };
     discipline(&config.aqm, &context, config.bottleneck.trace.is_some()).map_err(|e| e.within("bottleneck.aqm"))
 }
 

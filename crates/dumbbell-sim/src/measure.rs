@@ -1,8 +1,8 @@
 //! What a run measures while it is on its way; [`outcome`](crate::outcome) makes tables of it.
 
 use crate::config::RunConfig;
-use crate::engine::hop_log::HopLog;
 use crate::engine::endpoint::{Endpoint, Tcp, Transport};
+use crate::engine::hop_log::HopLog;
 use crate::short_flows::ShortFlows;
 use crate::trace::Trace;
 use crate::transit::Transit;

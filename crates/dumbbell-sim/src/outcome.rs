@@ -243,10 +243,13 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
         ("rtt_p50_ms", real_at(&|i| percentiles[i][0])),
         ("rtt_p95_ms", real_at(&|i| percentiles[i][1])),
         ("rtt_p99_ms", real_at(&|i| percentiles[i][2])),
-        ("cwnd_mean", real(&|flow| match flow.samples.cwnd_max {
-            0 => f64::NAN,
-            _ => mean(flow.samples.cwnd, flow.samples.count, 1.0),
-        })),
+        (
+            "cwnd_mean",
+            real(&|flow| match flow.samples.cwnd_max {
+                0 => f64::NAN,
+                _ => mean(flow.samples.cwnd, flow.samples.count, 1.0),
+            }),
+        ),
         ("cwnd_max", int(&|flow| u64::from(flow.samples.cwnd_max))),
         ("completion_s", real(&|flow| flow.completion.map_or(f64::NAN, Time::as_secs_f64))),
         ("sent", int(&|flow| flow.sender.sent)),
@@ -331,8 +334,7 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     let (short_flows, slowdowns) = (measures.short_flows.flows_table(), measures.short_flows.sizes_table());
     let trace = measures.trace.map_or_else(|| Trace::default().table(), |trace| trace.table());
     let classes = class_rows;
-    let tables =
-        Tables { flows, classes, series, queue_series, sojourn, rtt, short_flows, slowdowns, trace, hops, hop_series };
+    let tables = Tables { flows, classes, series, queue_series, sojourn, rtt, short_flows, slowdowns, trace, hops, hop_series };
     Outcome::new(summary, tables)
 }
 
@@ -348,8 +350,11 @@ mod tests {
         let outcome = Sim::new(&config).and_then(|sim| sim.finish().map_err(|error| panic!("{error}"))).expect("a run");
         let again = |summary: &Value, tables: &Tables| Outcome::new(summary.clone(), tables.clone()).hash;
         let names: Vec<String> = outcome.summary.as_object().expect("an object").keys().cloned().collect();
-        let later =
-            |name: &str| name.starts_with("delay_") || name.starts_with("jitter_") || ["sojourn_p95_ms", "direction", "answers"].contains(&name);
+        let later = |name: &str| {
+            name.starts_with("delay_")
+                || name.starts_with("jitter_")
+                || ["sojourn_p95_ms", "direction", "answers"].contains(&name)
+        };
         assert_eq!(names.iter().filter(|name| later(name)).count(), 7);
         for name in &names {
             let mut changed = outcome.summary.clone();

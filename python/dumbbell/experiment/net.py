@@ -41,18 +41,20 @@ def hops(run: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [*found, ("reverse", run["reverse"])] if run.get("reverse") is not None else found
 
 
+_LINK_LAYER: dict[str, Any] = {"link_layer": "raw", "overhead": None, "mpu": None, "framing": None}  # of hops
 _ECHO: dict[str, Any] = {"echo": False, "base_rtt": 0, "ack_path": []}  # of UDP
 
 
 def leave_out_net(run: dict[str, Any], senders: Sequence[str]) -> None:
-    """Take the keys of hops and routes out of a run with one hop, over which all data go, and those of echo if unused.
+    """Take the keys of hops and routes out of a run with one hop, over which all data go; unused ones of echo and links.
 
     `senders` are the sections of what sends. The configuration of such a run is as it was before there were these keys.
     """
-    if all(one[key] == default for one in run["udp"] for key, default in _ECHO.items()):
-        for one in run["udp"]:
-            for key in _ECHO:
-                del one[key]
+    for tables, added in ((run["udp"], _ECHO), ([hop for _, hop in hops(run)], _LINK_LAYER)):
+        if all(one[key] == default for one in tables for key, default in added.items()):
+            for one in tables:
+                for key in added:
+                    del one[key]
     everyone = [one for name in senders for one in run[name]]
     routes = any(one[param.name] != param.default for one in everyone for param in ROUTES if param.name in one)
     if routes or run["hop"] or run["reverse"] is not None or run["bottleneck"]["delay"]:

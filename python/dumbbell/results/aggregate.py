@@ -11,7 +11,7 @@ from dumbbell.errors import Conflict, Nothing, Unfit, UnknownName, flag, nearest
 from dumbbell.results import dimensions as dims
 from dumbbell.results import parts, selecting
 from dumbbell.results.dimensions import NOTHING, Dimension
-from dumbbell.results.results import PARTS, Measure, Results
+from dumbbell.results.results import OF_TRAFFIC, Measure, Results
 from dumbbell.results.student import quantile
 
 LEVEL = 0.95
@@ -178,7 +178,7 @@ def _with_axes(
             raise Conflict(option, "", f"{name} and {name}", "each key in one place")
     if measure.table not in (*parts.OF_FLOWS, *parts.OF_CLASSES):
         results.require_whole_runs(
-            f"{measure.column} is of the whole run", f"a measure of {', '.join(PARTS)}, or keys of runs"
+            f"{measure.column} is of the whole run", f"a measure of {', '.join(OF_TRAFFIC)}, or keys of runs"
         )
     rows = results.parts(measure.table, columns)
     if rows.is_empty() and results.of_parts:

@@ -40,6 +40,7 @@ PARTS = {
     "short_flows": ("short flow", ("class",)),
     "hops": ("hop", ("hop",)),
 }
+OF_TRAFFIC = tuple(name for name in PARTS if name != "hops")  # of which conditions on flows and classes keep some
 _DESCRIPTIVE = (
     "key",
     "cell",
@@ -160,7 +161,7 @@ class Results(Runs):
         there are runs on Linux, `kernel` has the names of the kernels.
         """
         if of not in (*parts.OF_FLOWS, *parts.OF_CLASSES):
-            self.require_whole_runs(f"table {of} is of whole runs", f"table {', '.join(PARTS)}")
+            self.require_whole_runs(f"table {of} is of whole runs", f"table {', '.join(OF_TRAFFIC)}")
         rows = self.parts(of, self.measures(of))
         orders = [{text: i for i, text in enumerate(one.ordered)} for one in self.dimensions]
         places = {

@@ -7,6 +7,7 @@ pub mod drr;
 pub mod fifo;
 pub mod store;
 
+use crate::link_layer::LinkLayer;
 use crate::log::Log;
 use crate::packet::Packet;
 #[cfg(feature = "config")]
@@ -46,6 +47,15 @@ pub struct QueueContext {
     pub rate: Rate,
     /// Seed of the run; a queue draws from streams named after itself.
     pub seed: u64,
+    /// What frames cost on the link, for disciplines that shape.
+    pub link_layer: LinkLayer,
+}
+
+impl QueueContext {
+    /// For a link on which frames cost what they are.
+    pub fn new(rate: Rate, seed: u64) -> QueueContext {
+        QueueContext { rate, seed, link_layer: LinkLayer::RAW }
+    }
 }
 
 /// A queue discipline in front of a link.
@@ -248,7 +258,7 @@ pub(crate) mod testing {
 
     /// A bottleneck of `mbit` Mbit/s.
     pub fn context(mbit: u64) -> QueueContext {
-        QueueContext { rate: Rate::from_mbit(mbit), seed: 1 }
+        QueueContext::new(Rate::from_mbit(mbit), 1)
     }
 
     /// `flows` flows between the same two hosts start.

@@ -57,7 +57,7 @@ fn forwarded<P: Port + Send>(way: &str, ends: [&Namespace; 2], ports: [P; 2], lo
     let rate = if load.rate.is_some() { LINK } else { NO_LINK };
     let params = BottleneckParams { rate, ..BottleneckParams::default() };
     let directions = [1, 2].map(|seed| {
-        let codel = codel::State::new(codel::Params::default(), &QueueContext { rate, seed });
+        let codel = codel::State::new(codel::Params::default(), &QueueContext::new(rate, seed));
         Direction::new(Some(Bottleneck::new(codel, 1, &params, Dropped::default())), Treatment::default(), 1 << 14)
     });
     let mut forwarder = Forwarder::new(ports, directions);

@@ -14,7 +14,7 @@ use serde_json::{json, Value};
 const FRAME: u64 = 1_211_200;
 
 fn built(aqm: &Value) -> AnyAqm {
-    let context = QueueContext { rate: Rate::from_mbit(10), seed: 1 };
+    let context = QueueContext::new(Rate::from_mbit(10), 1);
     aqm::build(aqm.as_object().expect("a table"), &context).expect("a queue discipline")
 }
 

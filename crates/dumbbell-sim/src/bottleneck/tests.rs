@@ -2,6 +2,7 @@
 
 use super::*;
 use dumbbell_core::aqm::{bfifo, pfifo, FlowKey, QueueContext};
+use dumbbell_core::link_layer::{Framing, Preset};
 use dumbbell_core::packet::{Ecn, MTU_FRAME};
 
 /// Time of a full frame at 10 Mbit/s: 1514 * 8 / 10^7 s.
@@ -9,8 +10,8 @@ const FRAME: u64 = 1_211_200;
 
 fn bottleneck(shaper: Shaper, burst: u32) -> Bottleneck<pfifo::State> {
     let rate = Rate::from_mbit(10);
-    let fifo = pfifo::State::new(pfifo::Params::default(), &QueueContext { rate, seed: 1 });
-    let mut bottleneck = Bottleneck::new(fifo, 1, &BottleneckParams { rate, shaper, burst, trace: None }, ());
+    let fifo = pfifo::State::new(pfifo::Params::default(), &QueueContext::new(rate, 1));
+    let mut bottleneck = Bottleneck::new(fifo, 1, &BottleneckParams { rate, shaper, burst, ..BottleneckParams::default() }, ());
     bottleneck.flow_starts(0, &FlowKey::default(), 0);
     bottleneck
 }
@@ -77,9 +78,9 @@ fn packets_that_a_token_bucket_passes_at_once_take_no_place_in_the_queue() {
     let rate = Rate::from_mbit(10);
     let two = pfifo::Params { limit: 2 };
     let mut bucket = Bottleneck::new(
-        pfifo::State::new(two, &QueueContext { rate, seed: 1 }),
+        pfifo::State::new(two, &QueueContext::new(rate, 1)),
         1,
-        &BottleneckParams { rate, shaper: Shaper::Htb, burst: 1514, trace: None },
+        &BottleneckParams { rate, shaper: Shaper::Htb, burst: 1514, ..BottleneckParams::default() },
         (),
     );
     bucket.flow_starts(0, &FlowKey::default(), 0);
@@ -156,7 +157,7 @@ fn a_burst_that_counts_as_one_packet_leaves_a_token_bucket_at_once_and_is_paid_f
 #[test]
 fn a_burst_that_counts_as_one_packet_is_queued_or_dropped_as_a_whole() {
     let rate = Rate::from_mbit(10);
-    let fifo = bfifo::State::new(bfifo::Params { limit: 4 * 1514 }, &QueueContext { rate, seed: 1 });
+    let fifo = bfifo::State::new(bfifo::Params { limit: 4 * 1514 }, &QueueContext::new(rate, 1));
     let mut link = Bottleneck::new(fifo, 1, &BottleneckParams { rate, ..BottleneckParams::default() }, ());
     link.flow_starts(0, &FlowKey::default(), 0);
     // the first is on the wire, three wait; two more would be one too many, one alone fits
@@ -182,5 +183,26 @@ fn a_burst_ends_where_the_rest_is_missing_or_comes_later() {
         let now = link.next;
         let part = link.advance(now).expect("a packet leaves");
         assert!(!link.burst_goes_on(&part, now));
+    }
+}
+
+#[test]
+fn what_a_frame_takes_on_the_link_takes_time() {
+    // 1500 + 38 = 1538 B at 10 Mbit/s; 33 cells of 53 B
+    for (link_layer, each) in [(Preset::Ethernet, 1_230_400), (Preset::PppoeLlcsnap, 1_399_200)] {
+        for shaper in [Shaper::Link, Shaper::Htb] {
+            let (rate, burst) = (Rate::from_mbit(10), 1514);
+            let fifo = pfifo::State::new(pfifo::Params::default(), &QueueContext::new(rate, 1));
+            let params = BottleneckParams { rate, shaper, burst, link_layer, ..BottleneckParams::default() };
+            let mut link = Bottleneck::new(fifo, 1, &params, ());
+            link.flow_starts(0, &FlowKey::default(), 0);
+            (0..12).for_each(|seq| link.arrive(packet(seq), Time::ZERO));
+            let left = departures(&mut link);
+            let gaps: Vec<u64> = left[4..].windows(2).map(|two| two[1].0 - two[0].0).collect();
+            assert_eq!(gaps, [each; 7], "{link_layer:?} {shaper:?}");
+            // a key of its own replaces that of the kind
+            let bare = BottleneckParams { overhead: Some(14), framing: Some(Framing::None), ..params };
+            assert_eq!(bare.layer().of(MTU_FRAME), 1514);
+        }
     }
 }

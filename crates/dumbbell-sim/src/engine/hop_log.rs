@@ -157,8 +157,9 @@ impl HopLog {
     pub fn table(&self, duration: Time) -> Table {
         let seconds = duration.as_secs_f64();
         let real = |of: &dyn Fn(&Row) -> f64| Column::F64(self.rows.iter().map(of).collect());
-        let queue = |of: &dyn Fn(&QueueCounters) -> u64| Column::U64(self.rows.iter().map(|row| of(&row.counted.queue)).collect());
-        let acks = |of: &dyn Fn(&AckCounters) -> u64| Column::U64(self.rows.iter().map(|row| of(&row.counted.acks)).collect());
+        let of_queue =
+            |of: &dyn Fn(&QueueCounters) -> u64| Column::U64(self.rows.iter().map(|row| of(&row.counted.queue)).collect());
+        let of_acks = |of: &dyn Fn(&AckCounters) -> u64| Column::U64(self.rows.iter().map(|row| of(&row.counted.acks)).collect());
         let text = |of: &dyn Fn(&Row) -> String| Column::Text(self.rows.iter().map(of).collect());
         let drops = |queue: &QueueCounters| queue.drops_overflow + queue.drops_aqm;
         let throughput = |row: &Row| row.counted.queue.bytes as f64 * 8e-6 / seconds;
@@ -169,8 +170,8 @@ impl HopLog {
             ("utilisation", real(&|row| throughput(row) / row.capacity_mbit)),
             ("capacity_mbit", real(&|row| row.capacity_mbit)),
             ("throughput_mbit", real(&throughput)),
-            ("packets", queue(&|queue| queue.packets)),
-            ("ack_packets", acks(&|acks| acks.departed)),
+            ("packets", of_queue(&|queue| queue.packets)),
+            ("ack_packets", of_acks(&|acks| acks.departed)),
             ("backlog_mean_packets", real(&|row| row.sojourn.mean() / 1e9 * row.counted.queue.packets as f64 / seconds)),
             ("sojourn_mean_ms", real(&|row| row.sojourn.mean() / 1e6)),
             ("sojourn_p1_ms", quantile(0.01)),
@@ -182,17 +183,20 @@ impl HopLog {
             ("sojourn_p999_ms", quantile(0.999)),
             ("sojourn_max_ms", real(&|row| ms(row.sojourn.max()))),
             ("ack_sojourn_mean_ms", real(&ack_wait)),
-            ("ce_marks", queue(&|queue| queue.ce_marks)),
-            ("sce_marks", queue(&|queue| queue.sce_marks)),
-            ("drops_overflow", queue(&|queue| queue.drops_overflow)),
-            ("drops_aqm", queue(&|queue| queue.drops_aqm)),
-            ("drops", queue(&drops)),
-            ("ack_drops", acks(&|acks| acks.dropped)),
+            ("ce_marks", of_queue(&|queue| queue.ce_marks)),
+            ("sce_marks", of_queue(&|queue| queue.sce_marks)),
+            ("drops_overflow", of_queue(&|queue| queue.drops_overflow)),
+            ("drops_aqm", of_queue(&|queue| queue.drops_aqm)),
+            ("drops", of_queue(&drops)),
+            ("ack_drops", of_acks(&|acks| acks.dropped)),
             ("mark_share", real(&|row| row.counted.queue.ce_marks as f64 / row.counted.queue.packets.max(1) as f64)),
-            ("drop_share", real(&|row| {
-                let queue = &row.counted.queue;
-                drops(queue) as f64 / (queue.packets + drops(queue)).max(1) as f64
-            })),
+            (
+                "drop_share",
+                real(&|row| {
+                    let queue = &row.counted.queue;
+                    drops(queue) as f64 / (queue.packets + drops(queue)).max(1) as f64
+                }),
+            ),
             ("aqm_counters", text(&|row| row.of_discipline.clone())),
         ])
     }

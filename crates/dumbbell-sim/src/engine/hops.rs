@@ -5,8 +5,8 @@
 //! up, between the receiver and the first hop of the acknowledgements. A sender's clock runs ahead by half of it down, and a receiver's
 //! behind by half of it up; nothing that either does depends on absolute time (see [`engine`](super)).
 
-use super::hop_log::{Acks, Counted, Held, HopLog, Said};
 use super::endpoint::{Arena, Endpoint, Transport, UnderWay};
+use super::hop_log::{Acks, Counted, Held, HopLog, Said};
 use super::lines::{Back, BlockPool, Line, Lines, NO_BLOCKS};
 use super::net::{Net, Way};
 use super::setup::build_path;
@@ -608,7 +608,8 @@ impl Net for Hops {
             log.hop((number, &hop.name), hop.counted().after(&hop.begun), sojourn, of_discipline, config);
         }
         let of_class = |(number, class): (usize, &Class)| {
-            let waits = class.route.data.iter().map(|&hop| &self.hops[usize::from(hop)].bottleneck.counters.flows.sojourn[number]);
+            let waits =
+                class.route.data.iter().map(|&hop| &self.hops[usize::from(hop)].bottleneck.counters.flows.sojourn[number]);
             waits.max_by(|one, other| one.mean().total_cmp(&other.mean())).cloned().unwrap_or_default()
         };
         log.sojourn = classes.iter().enumerate().map(of_class).collect();

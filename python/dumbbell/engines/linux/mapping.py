@@ -182,6 +182,10 @@ class _Plan:
         for key, what in (("trace", "trace of a link"), ("path", "stages of a path"), ("behind", "stages of a path")):
             if self.bottleneck[key]:
                 raise Unsupported("", f"bottleneck.{key}", what, "none", where="Linux")
+        for key in ("link_layer", "overhead", "mpu", "framing"):
+            value = self.bottleneck.get(key)
+            if value not in (None, "raw"):
+                raise Unsupported("", f"bottleneck.{key}", str(value), "the default", where="Linux")
         if self.groups["record"]["trace"] is not None:
             raise Unsupported("", "record.trace", "trace of a sender", "none", where="Linux")
         flows = sum(map(len, self.schedule.values()))

@@ -19,13 +19,14 @@ pub mod turns;
 
 use super::store::{truesize, Chain, Store};
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
+use crate::link_layer::{Framing, LinkLayer};
 use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use crate::packet::{Ecn, Packet, MTU_FRAME};
 use crate::units::{Rate, Time};
 use ack_filter::AckFilter;
 use cobalt::Coins;
 use isolation::{FlowState, FlowTable, Isolation};
-use shaper::{bytes_per_second, Charge, Framing, Shaper};
+use shaper::{bytes_per_second, Shaper};
 use tins::{Diffserv, Tin, DECAYING, NEW, OLD};
 
 /// Name in experiment files.
@@ -48,11 +49,11 @@ crate::params! {
         /// Round-trip time to be expected: the interval; target is a twentieth of it.
         rtt: Time = Time::from_millis(100), unit "", range Time::from_micros(1), Time::from_secs(1000),
             source "tc-cake(8): internet (100 ms) is the default; 5 % of it as target";
-        /// Bytes on the link in front of the IP packet, instead of the Ethernet header; unset: frames as they are.
+        /// Bytes on the link in front of the IP packet, instead of the Ethernet header; unset: as the hop has it.
         overhead: Option<u16> = None, unit "bytes", range 0_u16, 256_u16, source "tc-cake(8): raw is the default";
-        /// Smallest packet on the link, overhead included.
+        /// Smallest packet on the link, overhead included; 0: as the hop has it.
         mpu: u16 = 0, unit "bytes", range 0_u16, 256_u16, source "tc-cake(8): mpu";
-        /// Cells or code blocks of the link.
+        /// Cells or code blocks of the link; none: as the hop has it.
         framing: Framing = Framing::None, unit "", source "tc-cake(8): noatm is the default";
         /// Memory for packets; unset: four times rate times rtt, at least 4 MiB, at most 10240 full frames.
         memlimit: Option<u32> = None, unit "bytes", range 1_u32, u32::MAX, source "tc-cake(8): memlimit; cake_reconfigure, sch_cake.c";
@@ -95,7 +96,7 @@ fn buffer_limit(params: &Params, bytes_per_second: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub struct State {
     params: Params,
-    charge: Charge,
+    layer: LinkLayer,
     shaped: bool,
     shaper: Shaper,
     tins: Vec<Tin>,
@@ -152,7 +153,11 @@ impl State {
         let tins: Vec<Tin> = params.diffserv.shares(rate).into_iter().map(new_tin).collect();
         let table = FlowTable::new(params.isolation, params.diffserv, tins.len(), context.seed);
         State {
-            charge: Charge { overhead: params.overhead, mpu: params.mpu, framing: params.framing },
+            layer: context.link_layer.with(
+                params.overhead,
+                (params.mpu > 0).then_some(params.mpu),
+                (params.framing != Framing::None).then_some(params.framing),
+            ),
             shaped: rate > 0,
             shaper: Shaper::new(rate),
             tins,
@@ -202,7 +207,7 @@ impl State {
     /// Charges a packet to the clocks; returns the bytes charged.
     #[inline]
     fn charge(&mut self, tin: usize, len: u16, now: Time, dropped: bool) -> i32 {
-        let bytes = self.charge.of(len);
+        let bytes = self.layer.of(len);
         if self.shaped {
             self.tins[tin].charge(bytes, now);
             self.shaper.charge(bytes, dropped);

@@ -1,51 +1,11 @@
-//! The virtual-clock shaper: what a packet is charged, and when the next one may leave.
+//! The virtual-clock shaper: when the next packet may leave.
 
 use crate::units::{Rate, Time};
 
-crate::choice! {
-    /// How the link below packs frames.
-    pub enum Framing {
-        /// As they are.
-        None = "none",
-        /// ATM: cells of 53 B that carry 48 B (ITU-T I.361).
-        Atm = "atm",
-        /// PTM: one more byte for every 64 B (IEEE 802.3 clause 61, 64b/65b).
-        Ptm = "ptm",
-    }
-}
-
-/// Bytes in front of the network header, which the charge leaves out if an overhead is given: an Ethernet header.
-const NETWORK_OFFSET: u32 = 14;
 /// Rates below 64 B/s count as 64 B/s (`MIN_RATE`, `cake_set_rate`).
 const MIN_BYTES_PER_SECOND: u64 = 64;
 /// Binary digits of the time a byte takes (`cake_set_rate` uses a shift of 34).
 const SHIFT: u32 = 34;
-
-/// What a packet costs.
-#[derive(Clone, Copy, Debug)]
-pub struct Charge {
-    /// Replaces the Ethernet header in the account; unset: frames as they are (`raw`).
-    pub overhead: Option<u16>,
-    /// No packet costs less.
-    pub mpu: u16,
-    /// How frames are packed.
-    pub framing: Framing,
-}
-
-impl Charge {
-    /// Bytes that a frame of `len` bytes costs.
-    #[inline]
-    pub fn of(&self, len: u16) -> u32 {
-        let len = u32::from(len);
-        let bytes = self.overhead.map_or(len, |overhead| len.saturating_sub(NETWORK_OFFSET) + u32::from(overhead));
-        let bytes = bytes.max(u32::from(self.mpu));
-        match self.framing {
-            Framing::None => bytes,
-            Framing::Atm => bytes.div_ceil(48) * 53,
-            Framing::Ptm => bytes + bytes.div_ceil(64),
-        }
-    }
-}
 
 /// How long a byte takes, as a binary fraction, so that a packet needs no division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,21 +90,6 @@ impl Shaper {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const RAW: Charge = Charge { overhead: None, mpu: 0, framing: Framing::None };
-
-    #[test]
-    fn charges() {
-        // 1514 - 14 + 38 = 1538
-        assert_eq!(Charge { overhead: Some(38), ..RAW }.of(1514), 1538);
-        // 74 - 14 + 0 = 60 < 84
-        assert_eq!(Charge { overhead: Some(0), mpu: 84, ..RAW }.of(74), 84);
-        // 1500 + 40 = 1540 B need 33 cells (32 hold 1536): 33 * 53 = 1749
-        assert_eq!(Charge { overhead: Some(40), framing: Framing::Atm, ..RAW }.of(1514), 1749);
-        // 1500 + 30 = 1530 B are 23.9 blocks of 64: 24 bytes more
-        assert_eq!(Charge { overhead: Some(30), framing: Framing::Ptm, ..RAW }.of(1514), 1554);
-        assert_eq!(RAW.of(1514), 1514);
-    }
 
     #[test]
     fn durations_at_10_mbit() {

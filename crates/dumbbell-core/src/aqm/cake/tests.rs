@@ -19,7 +19,7 @@ fn started(mut cake: State, flows: &[FlowKey]) -> (State, Counters) {
 }
 
 fn cake(params: Params, flows: &[FlowKey]) -> (State, Counters) {
-    started(State::new(params, &QueueContext { rate: RAW_10, seed: 7 }), flows)
+    started(State::new(params, &QueueContext::new(RAW_10, 7)), flows)
 }
 
 fn single() -> Params {
@@ -106,7 +106,7 @@ fn the_shaper_follows_the_bottleneck_unless_told_its_own_rate() {
 
 #[test]
 fn a_shaper_that_starts_in_the_middle_of_a_run_gives_no_burst() {
-    let unlimited = State::new(single(), &QueueContext { rate: Rate::UNLIMITED, seed: 1 });
+    let unlimited = State::new(single(), &QueueContext::new(Rate::UNLIMITED, 1));
     let (mut state, mut log) = started(unlimited, &keys(&[(1, 2)]));
     assert!(!state.shapes());
     for seq in 0..5 {

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 const MS: u64 = 1_000_000;
 
 fn fifo() -> pfifo::State {
-    pfifo::State::new(pfifo::Params { limit: 1_000_000 }, &QueueContext { rate: Rate(0), seed: 1 })
+    pfifo::State::new(pfifo::Params { limit: 1_000_000 }, &QueueContext::new(Rate(0), 1))
 }
 
 fn link<A: Aqm>(aqm: A, params: &BottleneckParams) -> Bottleneck<A> {
@@ -93,7 +93,7 @@ fn a_packet_waits_for_an_opportunity_and_an_opportunity_for_none() {
 fn the_queue_is_asked_at_the_opportunity() {
     // 40 packets at 0 and an opportunity every 50 ms. CoDel (target 5 ms, interval 100 ms) sees the first that waited too long at 50 ms, and drops
     // when it is asked after 150 ms: the head, at 200 ms, and the next one leaves
-    let aqm = codel::State::new(codel::Params::default(), &QueueContext { rate: Rate::from_mbit(1), seed: 1 });
+    let aqm = codel::State::new(codel::Params::default(), &QueueContext::new(Rate::from_mbit(1), 1));
     let mut bottleneck = link(aqm, &by_trace("50\n"));
     (0..40).for_each(|seq| bottleneck.arrive(packet(seq, 1514), Time::ZERO));
     let mut left = Vec::new();
@@ -109,7 +109,7 @@ fn the_queue_is_asked_at_the_opportunity() {
 fn a_queue_with_a_rate_of_its_own_leaves_opportunities_unused() {
     // Cake at 1514 * 8 bit / 4 ms = 3.028 Mbit/s over one opportunity a millisecond
     let params = cake::Params { bandwidth: Some(Rate(3_028_000)), rtt: Time::from_secs(1), ..cake::Params::default() };
-    let aqm = cake::State::new(params, &QueueContext { rate: Rate(12_112_000), seed: 1 });
+    let aqm = cake::State::new(params, &QueueContext::new(Rate(12_112_000), 1));
     let times = departures(link(aqm, &by_trace("1")), &[(1, 1514); 10], true);
     let span = times[9].0 - times[0].0;
     assert!((35 * MS..=37 * MS).contains(&span), "{span}");

@@ -1,7 +1,7 @@
 //! A net of hops: the same as the fast path where there is one hop, and what can be reckoned by hand where there are several.
 
-use crate::table::Column;
 use super::*;
+use crate::table::Column;
 use dumbbell_core::aqm::specs;
 
 const MS: u64 = 1_000_000;
