@@ -333,8 +333,19 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     let rtt = bins_by_class(totals.iter().map(|of_class| of_class.rtt_samples().buckets()), "samples");
     let (short_flows, slowdowns) = (measures.short_flows.flows_table(), measures.short_flows.sizes_table());
     let trace = measures.trace.map_or_else(|| Trace::default().table(), |trace| trace.table());
-    let classes = class_rows;
-    let tables = Tables { flows, classes, series, queue_series, sojourn, rtt, short_flows, slowdowns, trace, hops, hop_series };
+    let tables = Tables {
+        flows,
+        classes: class_rows,
+        series,
+        queue_series,
+        sojourn,
+        rtt,
+        short_flows,
+        slowdowns,
+        trace,
+        hops,
+        hop_series,
+    };
     Outcome::new(summary, tables)
 }
 
