@@ -58,6 +58,9 @@ def _of_group(group: dict[str, Any], key: str) -> str:
         return ""
     section = "flows" if "cc" in group else "udp"
     value = group[key]
+    if key == "route":
+        hops = value or [{"down": "bottleneck", "up": "reverse"}[group["direction"]]]
+        return f"over {' and '.join(hops)}"
     if key == "ecn":
         return {True: "ECN", False: "no ECN"}.get(value, "" if value is None else str(value))
     text = dims.value_text((section, 0, key), value)
