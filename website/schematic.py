@@ -43,11 +43,29 @@ def _traffic(table: dict[str, Any]) -> Iterator[str]:
         rtts = _values(table, f"flows[{number}].base_rtt", flow.get("base_rtt"))
         rtts = rtts if len(rtts) > 1 or number == 0 else _values(table, "flows[0].base_rtt", flow.get("base_rtt"))
         shown = f"{many} x " if many != "1" else ""
-        yield f"{shown}{control}|{_said(rtts)}"
+        yield f"{shown}{control}{_way(flow)}|{_said(rtts)}"
     for number, web in enumerate(table.get("web", [])):
         yield f"short flows|{_said(_values(table, f'web[{number}].arrivals', web.get('arrivals')))}"
     for number, udp in enumerate(table.get("udp", [])):
-        yield f"UDP|{_said(_values(table, f'udp[{number}].rate', udp.get('rate')))}"
+        name = "ping" if udp.get("echo") else "UDP"
+        yield f"{name}{_way(udp)}|{_said(_values(table, f'udp[{number}].rate', udp.get('rate')))}"
+
+
+def _way(sender: dict[str, Any]) -> str:
+    """Return which way a sender sends, if not over the bottleneck alone."""
+    if sender.get("route"):
+        return f", {len(sender['route'])} hops" if len(sender["route"]) > 1 else f", {sender['route'][0]}"
+    return ", up" if sender.get("direction") == "up" else ""
+
+
+def _others(table: dict[str, Any]) -> Iterator[str]:
+    """Yield what is said of each further hop: its name, queue and rate."""
+    for number, hop in enumerate(table.get("hop", [])):
+        aqm, rate = (_said(_values(table, f"hop[{number}].{key}", hop.get(key))) for key in ("aqm", "rate"))
+        yield f"{hop.get('name')}: {aqm}, {rate}"
+    if "reverse" in table:
+        aqm, rate = (_said(_values(table, f"reverse.{key}", table["reverse"].get(key))) for key in ("aqm", "rate"))
+        yield f"back: {aqm}, {rate}"
 
 
 def _text(x: float, y: float, text: str, kind: str = "") -> str:
@@ -66,7 +84,8 @@ def draw(table: dict[str, Any]) -> str:
     queue = _said(_values(table, "bottleneck.aqm", bottleneck.get("aqm")))
     traced = "trace" in bottleneck or any("bottleneck.trace" in key for key in table.get("matrix", {}))
     link = "a trace" if traced else _said(_values(table, "bottleneck.rate", bottleneck.get("rate")))
-    high = max(len(rows), 2) * ROW + 8
+    others = list(_others(table))
+    high = max(len(rows), 2 + len(others)) * ROW + 8
     middle = high / 2
     parts = []
     for number, row in enumerate(rows):
@@ -83,5 +102,6 @@ def draw(table: dict[str, Any]) -> str:
     parts.append(_text(215, middle - 20, queue))
     parts.append(f'<path d="M262 {middle:.0f} H298" class="link"/>')
     parts.append(_text(232, middle + 28, link))
-    said = f"{', '.join(row.replace('|', ' ') for row in rows)} over {queue}, {link}"
+    parts += [_text(232, middle + 44 + 14 * number, text, "said") for number, text in enumerate(others)]
+    said = f"{', '.join(row.replace('|', ' ') for row in rows)} over {'; '.join([f'{queue}, {link}', *others])}"
     return f'<svg viewBox="0 0 {WIDTH} {high:.0f}" role="img" aria-label="{html.escape(said)}">{"".join(parts)}</svg>'
