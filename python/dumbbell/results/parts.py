@@ -42,10 +42,12 @@ def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) 
     `class_which` (what tells it from the others of its run, in few words).
     """
     with Store.open(path) as store:
-        if "class" not in store.columns("classes"):
+        known = store.columns("classes")
+        if "class" not in known:
             return pl.DataFrame(schema=_TYPES)
+        way = "direction" if "direction" in known else "'down' AS direction"  # a file from before flows could send up
         classes = store.read(
-            "SELECT cell, class, kind, cc, direction, base_rtt_ms FROM classes JOIN cells USING (key)"
+            f"SELECT cell, class, kind, cc, {way}, base_rtt_ms FROM classes JOIN cells USING (key)"
             " ORDER BY cell, class",
             cells=cells,
         )

@@ -26,7 +26,7 @@ from dumbbell.scratch import Scratch, appear
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 6
+FORMAT = 5
 _CACHE = "32MB"  # of the file, in memory after every eighth commit
 _CACHED_COMMITS = 8
 _LOG = "64MB"  # from which on the log is worked into the file: this costs as much as writing it, and less by the byte
@@ -34,6 +34,8 @@ TABLES = (
     *("runs", "flows", "classes", "series", "queue_series", "sojourn", "rtt", "short_flows", "slowdowns", "trace"),
     *("hops", "hop_series"),
 )
+# tables that came later: a file without them has no rows of theirs
+_LATER = {"hops": "key VARCHAR, hop VARCHAR", "hop_series": "key VARCHAR, hop VARCHAR"}
 ALLOWED = "a results file written by dumbbell run"
 LOCKED = "Could not set lock"  # of DuckDB, about a file that another process has open
 _OPEN_HERE = ("same database file with a different configuration", "Unique file handle conflict")  # or this process
@@ -190,7 +192,10 @@ class Store:
             try:
                 cls._checked(path, path).close()
                 # what is written are small commits, in which a second thread would mostly wait for the first
-                return cls(path, connect(path, threads=1, checkpoint_threshold=_LOG))
+                connection = connect(path, threads=1, checkpoint_threshold=_LOG)
+                for name in _missing(connection):
+                    connection.execute(f"CREATE TABLE {name} (key VARCHAR)")
+                return cls(path, connection)
             except duckdb.IOException as error:
                 if LOCKED not in str(error) or time.monotonic() > patience:
                     raise
@@ -229,6 +234,8 @@ class Store:
                 raise Unreadable(
                     str(said), "", found, f"results in format {FORMAT}; run the experiment again with this version"
                 )
+            for name in _missing(file.connection):
+                file.connection.execute(f"CREATE TEMP TABLE {name} ({_LATER[name]})")
             undo.pop_all()
             return file
 
@@ -320,7 +327,7 @@ class Store:
             self._connection.register("meant", _Stream(keys))
             self._connection.execute("CREATE TEMP TABLE meant_keys AS SELECT key FROM meant")
             here = self._connection.execute("SELECT current_database()").fetchone()
-            for name in TABLES:
+            for name in [name for name in TABLES if name not in _missing(self._connection)]:
                 of_file = f"{_quoted(str(here and here[0]))}.main.{name}"
                 meant = "key IN (SELECT key FROM meant_keys)"
                 if kept and name in kept:
@@ -395,6 +402,13 @@ class Store:
         self._connection.register("batch", rows)
         self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
         self._connection.unregister("batch")
+
+
+def _missing(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the tables that came later and that a file has not."""
+    query = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
+    known = {row[0] for row in connection.execute(query).fetchall()}
+    return [name for name in _LATER if name not in known]
 
 
 def _once_each(names: list[str]) -> list[str]:
