@@ -42,6 +42,8 @@ struct Case {
     short_millis: u64,
     /// Short flows per second beside the others, bounded Pareto from 1 kB to 1 MB.
     web: f64,
+    /// Keys of a run that make it one of several hops, and the route of its flows over them.
+    net: Option<(Value, &'static [&'static str])>,
 }
 
 const GBIT: u64 = 1_000_000_000;
@@ -61,7 +63,15 @@ fn cases() -> Vec<Case> {
         millis,
         short_millis,
         web: 0.0,
+        net: None,
     };
+    // codel-10 with a second hop or a queue on the way back
+    let hops = |name, net, route: &'static [&'static str]| Case {
+        net: Some((net, route)),
+        ..case(name, GBIT, 5 * MS, &[("cubic", 10)], codel(), 20_000, 1_000)
+    };
+    let second = |rate: u64| json!({"hop": [{"name": "second", "rate": rate, "aqm": codel()}]});
+    let both = &["bottleneck", "second"];
     vec![
         case("a", GBIT, 5 * MS, &[("dctcp", 10)], step(), 30_000, 1_000),
         case("b", GBIT / 10, 20 * MS, &[("cubic", 2)], codel(), 200_000, 10_000),
@@ -88,6 +98,9 @@ fn cases() -> Vec<Case> {
         // c's link and queue: model-based congestion control, which wants a rate sample of every ACK
         case("j", 10 * GBIT, 5 * MS, &[("bbr2", 10)], step(), 4_000, 200),
         case("codel-10", GBIT, 5 * MS, &[("cubic", 10)], codel(), 20_000, 1_000),
+        hops("hop-idle", second(10 * GBIT), both),
+        hops("hop-queues", second(GBIT * 9 / 10), both),
+        hops("hop-back", json!({"reverse": {"rate": GBIT, "aqm": codel()}}), &["bottleneck"]),
         case("fq-codel-10", GBIT, 20 * MS, &[("cubic", 10)], json!({"name": "fq_codel"}), 20_000, 1_000),
         case("pie-10", GBIT, 20 * MS, &[("cubic", 10)], json!({"name": "pie", "ecn": true}), 20_000, 1_000),
     ]
@@ -100,14 +113,19 @@ impl Case {
 
     /// Flows start between `first` and `last`, ns.
     fn started(&self, millis: u64, most_flows: usize, first: u64, last: u64) -> Value {
-        let flow = |cc: &str| json!({"cc": {"name": cc}, "base_rtt": self.base_rtt, "start": {"min": first, "max": last}});
+        let route = self.net.as_ref().map(|(_, route)| *route);
+        let flow = |cc: &str| json!({"cc": {"name": cc}, "base_rtt": self.base_rtt, "start": {"min": first, "max": last}, "route": route});
         let flows: Vec<Value> = self.flows.iter().flat_map(|&(cc, count)| vec![flow(cc); count]).take(most_flows).collect();
         let size = json!({"pareto": 0.9, "min": 1000, "max": 1_000_000});
         let short =
             json!({"cc": {"name": "cubic"}, "base_rtt": self.base_rtt, "arrivals": {"per_second": self.web}, "size": size});
-        json!({"duration": millis * MS, "seed": 1, "web": if self.web > 0.0 { vec![short] } else { Vec::new() }, "bottleneck": {"rate": self.rate, "aqm": self.aqm},
+        let mut config = json!({"duration": millis * MS, "seed": 1, "web": if self.web > 0.0 { vec![short] } else { Vec::new() }, "bottleneck": {"rate": self.rate, "aqm": self.aqm},
             "hosts": {"send_buffer": 1_u64 << 30, "receive_buffer": 1_u64 << 30, "sce_feedback": true}, "flows": flows,
-            "record": {"series": false}})
+            "record": {"series": false}});
+        for (key, value) in self.net.iter().flat_map(|(net, _)| net.as_object()).flatten() {
+            config[key] = value.clone();
+        }
+        config
     }
 
     fn flow_count(&self) -> usize {

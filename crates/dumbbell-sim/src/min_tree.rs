@@ -77,6 +77,42 @@ impl MinTree {
     }
 }
 
+/// The earliest of few event sources: a list that is looked through when the earliest one moves. Ties as in [`MinTree`].
+#[derive(Clone, Debug)]
+pub struct MinList {
+    times: Vec<Time>,
+    least: (Time, usize),
+}
+
+impl MinList {
+    /// `n` sources, none of which will ever fire.
+    pub fn new(n: usize) -> MinList {
+        MinList { times: vec![Time::NEVER; n], least: (Time::NEVER, 0) }
+    }
+
+    /// Source `index` fires at `time`.
+    #[inline(always)]
+    pub fn set(&mut self, index: usize, time: Time) {
+        self.times[index] = time;
+        if index == self.least.1 {
+            self.least = (Time::NEVER, 0);
+            for (other, &at) in self.times.iter().enumerate() {
+                if at < self.least.0 {
+                    self.least = (at, other);
+                }
+            }
+        } else if (time, index) < self.least {
+            self.least = (time, index);
+        }
+    }
+
+    /// The earliest source and its time.
+    #[inline(always)]
+    pub fn min(&self) -> (Time, usize) {
+        self.least
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,16 +133,17 @@ mod tests {
     #[test]
     fn agrees_with_a_linear_scan() {
         for n in [1, 2, 3, 7, 64, 100] {
-            let mut tree = MinTree::new(n);
+            let (mut tree, mut list) = (MinTree::new(n), MinList::new(n));
             let mut flat = vec![Time::NEVER; n];
             for step in 0..2000_u64 {
                 let random = dumbbell_core::rng::mix(step);
                 let index = (random % n as u64) as usize;
                 let time = if random & 0x800 == 0 { Time::NEVER } else { Time(random >> 56) };
                 tree.set(index, time);
+                list.set(index, time);
                 flat[index] = time;
                 let expected = flat.iter().enumerate().map(|(i, &t)| (t, i)).min().unwrap();
-                assert_eq!(tree.min(), expected);
+                assert_eq!((tree.min(), list.min()), (expected, expected));
                 assert_eq!(tree.get(index), time);
             }
         }

@@ -38,11 +38,17 @@ fn hop(rng: &mut Rng) -> Value {
     if aqm["name"] == "pfifo" || aqm["name"] == "fq_codel" {
         aqm["limit"] = json!(1 + rng.below(200));
     }
+    if aqm["name"] == "cake" {
+        aqm["ack_filter"] = json!(one(rng, &["off", "on", "aggressive"]));
+    }
     let rate = *one(rng, &[100_000_u64, 1_000_000, 5_000_000, 20_000_000, 100_000_000]);
     let mut hop =
         json!({"rate": rate, "aqm": aqm, "shaper": one(rng, &["link", "htb"]), "path": stages(rng), "behind": stages(rng)});
     if rarely(rng, 2) {
         hop["delay"] = json!(rng.below(20 * MS));
+    }
+    if rarely(rng, 3) {
+        hop["link_layer"] = json!(one(rng, &["ethernet", "docsis", "pppoe-ptm", "pppoe-llcsnap"]));
     }
     if rarely(rng, 4) {
         hop["rate_changes"] = json!([{"at": 300 * MS, "rate": 1_000_000}]);
@@ -97,7 +103,12 @@ fn net(seed: u64) -> Value {
                 "web" => json!({"arrivals": {"per_second": 40.0}, "size": {"pareto": 1.1, "min": 500, "max": 100_000}}),
                 _ => json!({"rate": 500_000, "size": 200 + rng.below(1000)}),
             };
-            sender(rng, &names, &mut entry, section != "udp");
+            let is_ping = section == "udp" && rarely(rng, 2);
+            sender(rng, &names, &mut entry, section != "udp" || is_ping);
+            if is_ping {
+                entry["echo"] = json!(true);
+                entry.as_object_mut().expect("a table").remove("cc");
+            }
             entries.push(entry);
         }
         config[section] = json!(entries);

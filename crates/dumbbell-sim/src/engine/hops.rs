@@ -14,7 +14,7 @@ use super::ways::{alone, Memory, Port};
 use crate::bottleneck::Bottleneck;
 use crate::config::{Class, Classes, HopConfig, Route, RunConfig, BOTTLENECK};
 use crate::measure::Backlog;
-use crate::min_tree::MinTree;
+use crate::min_tree::{MinList, MinTree};
 use crate::RunError;
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::histogram::Histogram;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 /// In [`Hop::next`]: the packet is where it was sent.
 const END: u16 = u16::MAX;
-/// Entries of a hop among [`Lines::times`].
+/// Entries of a hop among [`Hops::stages`].
 const STAGES: usize = 3;
 
 struct Hop {
@@ -45,7 +45,8 @@ struct Hop {
     wire: VecDeque<(Time, Packet)>,
     /// Where the packets of each slot go next.
     next: Vec<u16>,
-    /// When its queue discipline wants to be called.
+    /// Its queue discipline has a clock of its own, and when it wants to be called.
+    ticks: bool,
     aqm_at: Time,
     /// Its queue discipline reads acknowledgements.
     reads_acks: bool,
@@ -85,7 +86,9 @@ struct Member {
 pub struct Hops {
     hops: Vec<Hop>,
     /// When each link needs attention.
-    links: MinTree,
+    links: MinList,
+    /// When stages and propagation of each hop have something to do.
+    stages: MinList,
     lines: Lines,
     members: Vec<Member>,
     /// Acknowledgements in hops: a packet's sequence number is its place.
@@ -138,6 +141,7 @@ impl Hops {
             hops.push(Hop {
                 name: hop.name.clone(),
                 reads_acks: aqm.reads_acks(),
+                ticks: aqm.next_timer() != Time::NEVER,
                 shared: build_path(&hop.path, config.run.seed, "shared path", index)?,
                 bottleneck: Bottleneck::new(aqm, classes.list.len(), &hop.link, Acks::default()),
                 behind: build_path(&hop.behind, config.run.seed, "path behind", index)?,
@@ -151,8 +155,9 @@ impl Hops {
             });
         }
         let mut net = Hops {
-            links: MinTree::new(hops.len()),
-            lines: Lines { times: MinTree::new(lines.len() + STAGES * hops.len()), all: lines, pool: BlockPool::default() },
+            links: MinList::new(hops.len()),
+            stages: MinList::new(STAGES * hops.len()),
+            lines: Lines { times: MinTree::new(lines.len()), all: lines, pool: BlockPool::default() },
             hops,
             members: Vec::new(),
             held: Vec::new(),
@@ -169,6 +174,7 @@ impl Hops {
     }
 
     /// A packet comes to `hop`.
+    #[inline(always)]
     fn enter(&mut self, hop: u16, packet: Packet, now: Time) {
         self.lend(hop);
         let one = &mut self.hops[usize::from(hop)];
@@ -192,29 +198,46 @@ impl Hops {
     }
 
     /// Something was put into `hop`, or its stages had something to do.
+    #[inline(always)]
     fn changed(&mut self, hop: u16) {
         let number = usize::from(hop);
         let one = &mut self.hops[number];
         self.links.set(number, one.bottleneck.next);
-        let aqm_at = one.bottleneck.aqm.next_timer();
-        if aqm_at != one.aqm_at {
-            one.aqm_at = aqm_at;
-            self.aqm_at = self.hops.iter().map(|other| other.aqm_at).min().unwrap_or(Time::NEVER);
+        if one.ticks || one.shared.is_some() {
+            self.plan_hop(number);
         }
-        let Hop { shared, bottleneck, .. } = &mut self.hops[number];
-        if let Some(path) = shared {
-            self.lines.set_other(STAGES * number, path.next_timer());
+        if !self.hops[number].bottleneck.listener.lost.is_empty() {
+            self.free_lost(number);
         }
-        if !bottleneck.listener.lost.is_empty() {
-            let mut lost = std::mem::take(&mut bottleneck.listener.lost);
-            for place in lost.drain(..) {
-                let Held { blocks, .. } = self.release(place);
-                if blocks != NO_BLOCKS {
-                    self.lines.pool.release(blocks);
-                }
+    }
+
+    /// The queue discipline of hop `number` may want to be called at another time, and so may the stages ahead of it.
+    fn plan_hop(&mut self, number: usize) {
+        let one = &mut self.hops[number];
+        if one.ticks {
+            let aqm_at = one.bottleneck.aqm.next_timer();
+            if aqm_at != one.aqm_at {
+                one.aqm_at = aqm_at;
+                self.aqm_at = self.hops.iter().map(|other| other.aqm_at).min().unwrap_or(Time::NEVER);
             }
-            self.hops[number].bottleneck.listener.lost = lost;
         }
+        if let Some(path) = &self.hops[number].shared {
+            self.stages.set(STAGES * number, path.next_timer());
+        }
+    }
+
+    /// The queue of hop `number` has dropped acknowledgements.
+    #[cold]
+    #[inline(never)]
+    fn free_lost(&mut self, number: usize) {
+        let mut lost = std::mem::take(&mut self.hops[number].bottleneck.listener.lost);
+        for place in lost.drain(..) {
+            let Held { blocks, .. } = self.release(place);
+            if blocks != NO_BLOCKS {
+                self.lines.pool.release(blocks);
+            }
+        }
+        self.hops[number].bottleneck.listener.lost = lost;
     }
 
     /// An acknowledgement enters the hops as a packet.
@@ -233,6 +256,7 @@ impl Hops {
     }
 
     /// An acknowledgement is in no hop any more.
+    #[inline(always)]
     fn release(&mut self, place: u64) -> Held {
         let held = self.held[place as usize];
         self.members[held.ack.flow as usize].acks -= 1;
@@ -241,6 +265,7 @@ impl Hops {
     }
 
     /// A packet has left `hop`, its propagation included.
+    #[inline(always)]
     fn go_on(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
         let one = &mut self.hops[usize::from(hop)];
         one.left += 1;
@@ -261,18 +286,20 @@ impl Hops {
     }
 
     /// A packet leaves the stages behind the link of `hop`.
+    #[inline]
     fn propagate(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
         let one = &mut self.hops[usize::from(hop)];
         if one.delay == Time::ZERO {
             return self.go_on(hop, packet, now, arena);
         }
         if one.wire.is_empty() {
-            self.lines.set_other(STAGES * usize::from(hop) + 2, now + one.delay);
+            self.stages.set(STAGES * usize::from(hop) + 2, now + one.delay);
         }
         one.wire.push_back((now + one.delay, packet));
     }
 
     /// A packet leaves the link of `hop`.
+    #[inline(always)]
     fn leave(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
         if self.hops[usize::from(hop)].behind.is_none() {
             return self.propagate(hop, packet, now, arena);
@@ -286,7 +313,7 @@ impl Hops {
         let Hop { behind, bottleneck, .. } = &mut self.hops[usize::from(hop)];
         if let Some(path) = behind {
             act(path, &mut Out { packets: &mut packets, bottleneck });
-            self.lines.set_other(STAGES * usize::from(hop) + 1, path.next_timer());
+            self.stages.set(STAGES * usize::from(hop) + 1, path.next_timer());
         }
         self.changed(hop);
         for packet in packets.drain(..) {
@@ -333,7 +360,7 @@ impl Hops {
                 let wire = &mut self.hops[number].wire;
                 let arrived = wire.pop_front();
                 let next = wire.front().map_or(Time::NEVER, |head| head.0);
-                self.lines.set_other(index, next);
+                self.stages.set(index, next);
                 if let Some((_, packet)) = arrived {
                     self.go_on(hop, packet, now, arena);
                 }
@@ -492,7 +519,7 @@ impl Net for Hops {
     }
 
     fn packets_at(&self) -> Time {
-        self.due_at.min(self.links.min().0).min(self.lines.times.min().0)
+        self.due_at.min(self.links.min().0).min(self.stages.min().0).min(self.lines.times.min().0)
     }
 
     fn move_packets(&mut self, at: Time, arena: &mut Arena) -> Option<u32> {
@@ -504,14 +531,13 @@ impl Net for Hops {
             return self.on_ack(ack, blocks, at, arena);
         }
         // at one instant a packet leaves before another arrives, as over one hop
-        let ((line_at, line), (link_at, link)) = (self.lines.times.min(), self.links.min());
-        if line_at < link_at {
-            match line.checked_sub(self.lines.all.len()) {
-                None => return self.on_line(line, at, arena),
-                Some(stage) => self.on_stage(stage, at, arena),
-            }
-        } else {
+        let ((line_at, line), (link_at, link), (stage_at, stage)) = (self.lines.times.min(), self.links.min(), self.stages.min());
+        if link_at <= line_at && link_at <= stage_at {
             self.on_link(link as u16, at, arena);
+        } else if line_at <= stage_at {
+            return self.on_line(line, at, arena);
+        } else {
+            self.on_stage(stage, at, arena);
         }
         None
     }

@@ -56,7 +56,7 @@ impl BlockPool {
 /// The lines of acknowledgements.
 pub struct Lines {
     pub all: Vec<Line>,
-    /// Earliest acknowledgement of each line, then the stages that all endpoints share: ahead of the bottleneck, and behind it.
+    /// Earliest acknowledgement of each line, then, over one hop, the stages that all endpoints share: ahead of the bottleneck, and behind it.
     pub times: MinTree,
     pub pool: BlockPool,
 }
