@@ -59,7 +59,21 @@ READ = [
 SHELL = ("", "sh", "bash", "shell", "console")
 DUMBBELL = re.compile(r"(?:\.venv/bin/)?dumbbell(?=\s)")
 PLACEHOLDER = re.compile(r"(?:^|\s)\[[-\w]|…|\s[A-Z]{3,}\b(?!=)|=VALUE|HOST")
-SECTIONS = ("bottleneck", "hosts", "flows", "web", "udp", "record", "matrix", "override", "duration", "seeds", "title")
+SECTIONS = (
+    "bottleneck",
+    "hop",
+    "reverse",
+    "hosts",
+    "flows",
+    "web",
+    "udp",
+    "record",
+    "matrix",
+    "override",
+    "duration",
+    "seeds",
+    "title",
+)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ BARS = {
     "D": {"utilisation": 0.01},
     "E": {"share": 0.05, "RTT": 0.06, "marks and drops": 0.25},
     "F": {"goodput": 0.02, "RTT": 0.06},
+    "G": {"goodput": 0.03, "RTT": 0.06, "drops and marks": 0.25, "ping P99": 0.15},
 }
 OTHERS = {
     **{name: {"goodput": 0.03} for name in ("two-flows", "two-flows-cake", "many-flows", "dualpi2")},
