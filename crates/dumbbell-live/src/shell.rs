@@ -385,13 +385,13 @@ struct Observing<'a> {
 
 impl<'a> Observing<'a> {
     fn new(configs: &'a [RunConfig; 2], live: &'a Mutex<Value>) -> Observing<'a> {
-        let of = |config: &RunConfig| Recorder::new(config, base_rtt(config));
+        let of = |config: &RunConfig, is_up| Recorder::new(config, base_rtt(config), is_up);
         let interval = |config: &RunConfig| config.record.series.then_some(config.record.interval);
         let changes = |config: &RunConfig| config.rate_changes.iter().rev().map(|change| (change.at, change.rate)).collect();
         let [up, down] = configs;
         let intervals = [interval(up), interval(down)];
         Observing {
-            recorders: [of(up), of(down)],
+            recorders: [of(up, true), of(down, false)],
             intervals,
             points: intervals.map(|first| first.unwrap_or(Time::NEVER)),
             changes: [changes(up), changes(down)],

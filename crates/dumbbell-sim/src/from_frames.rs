@@ -2,7 +2,7 @@
 //!
 //! A middlebox knows frames, payload, marks, drops and times in queue. What only a sender knows has no column ([`LEFT_OUT`]).
 
-use crate::config::{Class, ClassKind, Classes, FlowConfig, FlowParams, RunConfig, Start};
+use crate::config::{Class, ClassKind, Classes, FlowConfig, FlowParams, Route, RunConfig, Start};
 use crate::from_live::Counted;
 use crate::measure::{Backlog, FlowResult, Measures};
 use crate::outcome::outcome;
@@ -71,6 +71,7 @@ pub struct Flow {
 pub struct Recorder {
     config: RunConfig,
     base_rtt: Time,
+    route: Arc<Route>,
     measures: Measures,
     /// Of each slot, the payload at the last point.
     before: HashMap<u32, u64>,
@@ -79,8 +80,9 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// For a run over the bottleneck of `config` on a path of `base_rtt`; the traffic in `config` does not matter.
-    pub fn new(config: &RunConfig, base_rtt: Time) -> Recorder {
+    /// For a run over the bottleneck of `config` on a path of `base_rtt`, with frames that go `up` or down; the traffic in `config` does not
+    /// matter.
+    pub fn new(config: &RunConfig, base_rtt: Time, up: bool) -> Recorder {
         let mut config = config.clone();
         config.flows.clear();
         config.web.clear();
@@ -88,7 +90,8 @@ impl Recorder {
         config.record.from = Time::ZERO;
         config.record.trace = None;
         let measures = Measures::new(&config, KINDS.len());
-        Recorder { config, base_rtt, measures, before: HashMap::new(), slots: Vec::new() }
+        let route = Arc::new(Route { up, ..Route::default() });
+        Recorder { config, base_rtt, route, measures, before: HashMap::new(), slots: Vec::new() }
     }
 
     /// A point of the time series at `time`: what is queued then, and slot and payload so far, bytes, of each flow.
@@ -132,7 +135,7 @@ impl Recorder {
         self.measures.queue.sojourn.retain(|_| kinds.next().is_some_and(|kind| flows.iter().any(|flow| flow.kind == kind)));
         self.measures.short_totals.truncate(classes.list.len());
         for (place, flow) in (0..).zip(&flows) {
-            let ahead = Time(self.base_rtt.0 / 2);
+            let ahead = if self.route.up { Time::ZERO } else { Time(self.base_rtt.0 / 2) };
             let result = FlowResult {
                 start: flow.start + ahead,
                 end: flow.end + ahead,
@@ -181,14 +184,14 @@ impl Recorder {
             let cc = Arc::new(Map::from_iter([("name".to_owned(), json!(name))]));
             let params = FlowParams { base_rtt: self.base_rtt, ..FlowParams::default() };
             let start = Start { min: Time::ZERO, max: Time::ZERO };
-            let one = FlowConfig { cc, start, stages: Arc::default(), route: Arc::default(), params };
+            let one = FlowConfig { cc, start, stages: Arc::default(), route: Arc::clone(&self.route), params };
             self.config.flows.extend(std::iter::repeat_n(one, of_kind));
             classes.of_flow.extend(std::iter::repeat_n(classes.list.len() as u16, of_kind));
             classes.list.push(Class {
                 kind: ClassKind::Flows,
                 cc: name.to_owned(),
                 base_rtt: self.base_rtt,
-                route: Arc::default(),
+                route: Arc::clone(&self.route),
             });
         }
         classes
@@ -234,7 +237,7 @@ mod tests {
         let config = json!({"duration": 1, "bottleneck": {"rate": 10_000_000, "aqm": {"name": "codel"}},
             "flows": [{"cc": {"name": "cubic"}, "start": {"min": 0, "max": 0}, "count": 1}]});
         let config = RunConfig::from_json(&config).expect("a configuration");
-        let mut recorder = Recorder::new(&config, Time::from_millis(20));
+        let mut recorder = Recorder::new(&config, Time::from_millis(20), false);
         let of = |packets| QueueCounters { packets, bytes: packets * 1514, ..QueueCounters::default() };
         recorder.point(Time::from_secs(1), of(100), [3, 4542], [(0, 0), (1, 1_000_000)].into_iter());
         recorder.point(Time::from_secs(2), of(300), [0, 0], [(0, 250_000), (1, 1_000_000)].into_iter());
