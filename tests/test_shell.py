@@ -363,9 +363,31 @@ def test_the_way_up_has_its_own_values(link: Path) -> None:
     assert {name: cell.groups["bottleneck"]["rate"] for name, cell in cells.items()} == {"up": 10**6, "down": 4 * 10**6}
 
 
+def test_the_way_up_is_what_the_file_says(link: Path) -> None:
+    down, up = '[bottleneck]\naqm = "cake"\nrate = "50Mbit"\n', 'aqm = { name = "cake", rtt = "50ms" }\n'
+    both = f'{down}[reverse]\nrate = "10Mbit"\n{up}'
+    link.write_text(both + '[[flows]]\ncc = "cubic"\nbase_rtt = "30ms"\n[[flows]]\ncc = "reno"\ndirection = "up"\n')
+    cells = shell.load(str(link), ["reverse.rate=8Mbit"], [])
+    assert {name: shell.described(cell) for name, cell in cells.items()} == {
+        "up": "8Mbit cake 30ms",
+        "down": "50Mbit cake 30ms",
+    }
+    assert (
+        cells["up"].groups["bottleneck"]["aqm"]["rtt"] == 50_000_000 != cells["down"].groups["bottleneck"]["aqm"]["rtt"]
+    )
+    assert "reverse" not in cells["down"].groups and "direction" not in cells["up"].groups["flows"][0]
+
+
+REVERSE = '[bottleneck]\naqm = "codel"\n[reverse]\naqm = "codel"\n'
+
+
 @pytest.mark.parametrize(
     ("text", "up", "wrong", "allowed"),
     [
+        (REVERSE, ["bottleneck.rate=1Mbit"], "[reverse]", "--set reverse."),
+        (REVERSE.replace('"codel"', '"pie"', 1), [], "codel up and pie down", "pie"),
+        (REVERSE + '[[hop]]\nname = "a"\naqm = "codel"', [], "further hops", "[reverse]"),
+        (REVERSE + 'delay = "5ms"', [], "propagation", "base_rtt"),
         ('[bottleneck]\naqm = "codel"\n[matrix]\n"bottleneck.rate" = ["1Mbit", "2Mbit"]', [], "2 cells", "--set"),
         ('[bottleneck]\naqm = "codel"', ["bottleneck.aqm=pie"], "pie", "codel"),
         ('[bottleneck]\naqm = "csaqm"\n[[flows]]\ncc = "cubic"', [], "csaqm", "headers"),

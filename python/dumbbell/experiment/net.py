@@ -41,6 +41,20 @@ def hops(run: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [*found, ("reverse", run["reverse"])] if run.get("reverse") is not None else found
 
 
+def one_way(run: dict[str, Any], senders: Sequence[str], *, up: bool) -> dict[str, Any]:
+    """Return a canonical run with the one hop of one direction: up that of [reverse], if there is one.
+
+    Everything that sends is sent over it.
+    """
+    own = run["reverse"] if up and run.get("reverse") is not None else run["bottleneck"]
+    left = {param.name for param in ROUTES}
+    found = {key: value for key, value in run.items() if key not in ("hop", "reverse")}
+    found["bottleneck"] = {key: value for key, value in own.items() if key != DELAY.name}
+    for name in senders:
+        found[name] = [{key: value for key, value in one.items() if key not in left} for one in run[name]]
+    return found
+
+
 _LINK_LAYER: dict[str, Any] = {"link_layer": "raw", "overhead": None, "mpu": None, "framing": None}  # of hops
 _ECHO: dict[str, Any] = {"echo": False, "base_rtt": 0, "ack_path": []}  # of UDP
 

@@ -21,9 +21,22 @@ import typer
 
 from dumbbell import _native, experiment
 from dumbbell.engines.live.engine import Engine, reason
-from dumbbell.errors import Failed, Needs, TooMany, Unfit, Unwritable, of_engine, one_line, shown
+from dumbbell.errors import (
+    Conflict,
+    Failed,
+    Needs,
+    TooMany,
+    Unfit,
+    Unsupported,
+    Unwritable,
+    of_engine,
+    one_line,
+    shown,
+)
 from dumbbell.experiment import shipped, units
 from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.net import hops, one_way
+from dumbbell.experiment.schema import SENDERS
 from dumbbell.results.store import Finished, Measured, Store
 
 DIRECTIONS = ("up", "down")  # as seen from the command
@@ -83,9 +96,9 @@ def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
             allowed = "one: --set KEY=VALUE for each key of the matrix"
             raise TooMany(found.file, "matrix", f"{found.matrix.size} cells, by {axes},", allowed)
         cell = found.cell(0)
-        cell = dataclasses.replace(
-            cell, groups=cell.groups | {"record": cell.groups["record"] | {"from": 0, "trace": None}}
-        )
+        _refuse(cell, found.file, up)
+        groups = one_way(cell.groups, list(SENDERS), up=direction == "up")
+        cell = dataclasses.replace(cell, groups=groups | {"record": groups["record"] | {"from": 0, "trace": None}})
         try:
             _native.shell_check(cell.config)
         except ValueError as error:
@@ -93,10 +106,22 @@ def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
         cells[direction] = cell
     disciplines = [cells[direction].groups["bottleneck"]["aqm"]["name"] for direction in DIRECTIONS]
     if len(set(disciplines)) > 1:
-        raise Unfit(
-            "--up", "bottleneck.aqm", f"{disciplines[0]} up and {disciplines[1]} down", f"{disciplines[1]} on both ways"
-        )
+        place = ("--up", "bottleneck.aqm") if up else (file, "reverse.aqm")
+        raise Unfit(*place, f"{disciplines[0]} up and {disciplines[1]} down", f"{disciplines[1]} on both ways")
     return cells
+
+
+def _refuse(cell: Cell, file: str, up: list[str]) -> None:
+    """Raise InputError for what a session has no place for: further hops, and two ways to say what is up."""
+    if cell.groups.get("hop"):
+        raise Unsupported(file, "hop[0]", "further hops", "[bottleneck] and [reverse]", where="a session")
+    for name, hop in hops(cell.groups):
+        if hop.get("delay"):
+            raise Unsupported(
+                file, f"{name}.delay", "propagation of a hop", "base_rtt of the first flow", where="a session"
+            )
+    if up and cell.groups.get("reverse") is not None:
+        raise Conflict("--up", "", f"{up[0]} and [reverse] in {file}", "--set reverse.KEY=VALUE")
 
 
 def _resolver() -> str | None:
