@@ -93,6 +93,9 @@ fn readable(config: &RunConfig) -> Result<(), ParamError> {
     if config.has_shared_stages() {
         return refuse("bottleneck.path", "stages of a path", "none");
     }
+    if !config.states.is_empty() {
+        return refuse("record.queue", "state of a queue discipline", "none");
+    }
     if !config.web.is_empty() || !config.udp.is_empty() {
         return refuse(if config.web.is_empty() { "udp" } else { "web" }, "traffic beside flows", "flows only");
     }

@@ -242,6 +242,7 @@ pub fn registry() -> Value {
             "hosts": section(HostParams::specs()), "flows": section(FlowParams::specs()), "web": section(WebParams::specs()),
             "udp": section(UdpParams::specs()), "record": section(RecordParams::specs()),
         },
+        "states": aqm::STATES.map(|(name, unit, doc)| json!({"name": name, "unit": unit, "doc": doc})),
         "profiles": host::profiles(),
     })
 }
@@ -369,6 +370,8 @@ pub struct RunConfig {
     pub udp: Vec<UdpConfig>,
     /// What is kept.
     pub record: RecordParams,
+    /// What of the queue disciplines' state the time series keep ([`aqm::STATES`]).
+    pub states: Vec<&'static str>,
 }
 
 /// `ss` and Flent poll TCP_INFO at this interval.
@@ -408,11 +411,14 @@ impl RunConfig {
         }
         let record = match root.get("record") {
             None => RecordParams::default(),
-            Some(record) => RecordParams::from_json(object(record, "record")?).map_err(|e| e.within("record"))?,
+            Some(record) => {
+                RecordParams::from_json(&without(object(record, "record")?, &["queue"])).map_err(|e| e.within("record"))?
+            }
         };
+        let states = read_states(root).map_err(|e| e.within("record"))?;
         let HopConfig { link: bottleneck, aqm, path, behind, delay, .. } = first;
         let resolved =
-            RunConfig { run, bottleneck, aqm, rate_changes, path, behind, delay, hops, hosts, flows, web, udp, record };
+            RunConfig { run, bottleneck, aqm, rate_changes, path, behind, delay, hops, hosts, flows, web, udp, record, states };
         if resolved.measured_from() >= resolved.run.duration {
             let [found, most] = [resolved.record.from, resolved.run.duration].map(|time| format!("{} s", time.as_secs_f64()));
             return Err(ParamError::new("record.from", found, format!("less than the duration, {most}")));
@@ -708,6 +714,17 @@ fn read_udp(value: &Value, hops: &[&str]) -> Result<(UdpConfig, usize), ParamErr
         return Err(ParamError::new("ack_path", "stages of answers", "none without echo"));
     }
     Ok((UdpConfig { start: read_start(map)?, stages, route, params }, read_count(map)?))
+}
+
+/// What of the queue disciplines' state the time series keep.
+fn read_states(root: &Map<String, Value>) -> Result<Vec<&'static str>, ParamError> {
+    let known = aqm::STATES.map(|(name, _, _)| name);
+    let named = list(root.get("record").and_then(|record| record.get("queue")), "queue")?;
+    let state = |value: &Value| {
+        let found = known.into_iter().find(|name| value.as_str() == Some(name));
+        found.ok_or_else(|| ParamError::new("queue", value, known.join(", ")))
+    };
+    named.iter().map(state).collect()
 }
 
 fn read_stages(map: &Map<String, Value>) -> Result<StageConfig, ParamError> {

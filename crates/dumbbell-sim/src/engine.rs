@@ -398,6 +398,14 @@ impl<N: Net> Engine<N> {
                 let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
                 self.measures.point(now, listed.map(Seen::from), self.net.counters().queue, self.net.backlog());
                 self.net.point(now);
+                if !self.config.states.is_empty() {
+                    let (wanted, series) = (&self.config.states, &mut self.measures.states);
+                    self.net.states(&mut |hop, name, value| {
+                        if wanted.contains(&name) {
+                            series.add(now, hop, name, value);
+                        }
+                    });
+                }
                 self.clock.took_point(now);
             }
             Due::End => {

@@ -220,6 +220,25 @@ pub struct QueueSeries {
     pub drops: Vec<u64>,
 }
 
+/// What queue disciplines believed, point by point.
+#[derive(Default)]
+pub struct StateSeries {
+    pub time_s: Vec<f64>,
+    pub hop: Vec<String>,
+    pub state: Vec<String>,
+    pub value: Vec<f64>,
+}
+
+impl StateSeries {
+    /// At `now` the discipline of `hop` had this value of `name`.
+    pub fn add(&mut self, now: Time, hop: &str, name: &str, value: f64) {
+        self.time_s.push(now.as_secs_f64());
+        self.hop.push(hop.to_owned());
+        self.state.push(name.to_owned());
+        self.value.push(value);
+    }
+}
+
 /// What the time series sees of a listed endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
@@ -295,6 +314,7 @@ pub struct Measures {
     pub convergence_cumulative: Option<Time>,
     pub flow_series: FlowSeries,
     pub queue_series: QueueSeries,
+    pub states: StateSeries,
     /// What the congestion controls of the listed flows believe, if it is recorded.
     pub trace: Option<Box<Trace>>,
 }
@@ -335,6 +355,7 @@ impl Measures {
             convergence_cumulative: None,
             flow_series: FlowSeries::default(),
             queue_series: QueueSeries::default(),
+            states: StateSeries::default(),
             trace: config.record.trace.map(|apart| Box::new(Trace::new(apart, config.flows.len()))),
         }
     }

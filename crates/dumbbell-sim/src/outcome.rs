@@ -37,12 +37,27 @@ pub struct Tables {
     pub hops: Table,
     /// One row per point and hop, of several.
     pub hop_series: Table,
+    /// One row per point, hop and recorded part of its queue discipline's state.
+    pub queue_states: Table,
 }
 
 impl Tables {
     /// Every table with its name in the store, in order.
-    pub fn named(&self) -> [(&'static str, &Table); 11] {
-        let Tables { flows, classes, series, queue_series, sojourn, rtt, short_flows, slowdowns, trace, hops, hop_series } = self;
+    pub fn named(&self) -> [(&'static str, &Table); 12] {
+        let Tables {
+            flows,
+            classes,
+            series,
+            queue_series,
+            sojourn,
+            rtt,
+            short_flows,
+            slowdowns,
+            trace,
+            hops,
+            hop_series,
+            queue_states,
+        } = self;
         [
             ("flows", flows),
             ("classes", classes),
@@ -55,6 +70,7 @@ impl Tables {
             ("trace", trace),
             ("hops", hops),
             ("hop_series", hop_series),
+            ("queue_states", queue_states),
         ]
     }
 }
@@ -88,7 +104,9 @@ impl Outcome {
             figures.retain(|name, _| !is_beside_digest(name));
         }
         digest.bytes(covered.to_string().as_bytes());
-        let others = tables.named().into_iter().filter(|(name, table)| !(name.starts_with("hop") && table.height() == 0));
+        // what is recorded by wish says nothing else of the run
+        let is_beside = |name: &str, table: &Table| name == "queue_states" || (name.starts_with("hop") && table.height() == 0);
+        let others = tables.named().into_iter().filter(|(name, table)| !is_beside(name, table));
         others.for_each(|(_, table)| digest.table(table));
         Outcome { summary, tables, hash: digest.hex() }
     }
@@ -305,6 +323,13 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
         ("in_flight", Column::U64(series.in_flight)),
         ("retransmissions", Column::U64(series.retransmissions)),
     ]);
+    let states = measures.states;
+    let queue_states = Table::new(vec![
+        ("time_s", Column::F64(states.time_s)),
+        ("hop", Column::Text(states.hop)),
+        ("state", Column::Text(states.state)),
+        ("value", Column::F64(states.value)),
+    ]);
     let points = measures.queue_series;
     // a point stands for the interval before it
     let interval = config.series_interval().unwrap_or(Time::ZERO);
@@ -345,6 +370,7 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
         trace,
         hops,
         hop_series,
+        queue_states,
     };
     Outcome::new(summary, tables)
 }

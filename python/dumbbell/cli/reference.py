@@ -76,6 +76,7 @@ _TABLES = {
     "slowdowns": "one row per class and range of sizes of a run's short flows",
     "hops": "one row per hop of a run with several; none of a run with one, of which table runs has the figures",
     "hop_series": "one row per hop and interval of a run with several hops",
+    "queue_states": "one row per interval, hop and state that record.queue names",
     "trace": "one row per flow and change of state, or interval, of a run: what its congestion control believes",
 }
 # keys inside of a value, and what it is the value of

@@ -130,6 +130,8 @@ class _Definitions:
             found = {"type": "string"}
         elif param.kind == "name":
             found = {"type": "string", "pattern": NAME}
+        elif param.kind == "states":
+            found = {"type": "array", "items": {"enum": list(param.choices)}, "uniqueItems": True}
         elif param.kind == "hops":
             found = {"type": "array", "items": {"type": "string", "pattern": NAME}}
         elif param.kind == "choice":

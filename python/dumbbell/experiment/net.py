@@ -69,6 +69,8 @@ def leave_out_net(run: dict[str, Any], senders: Sequence[str]) -> None:
             for one in tables:
                 for key in added:
                     del one[key]
+    if not run["record"]["queue"]:
+        del run["record"]["queue"]
     everyone = [one for name in senders for one in run[name]]
     routes = any(one[param.name] != param.default for one in everyone for param in ROUTES if param.name in one)
     if routes or run["hop"] or run["reverse"] is not None or run["bottleneck"]["delay"]:

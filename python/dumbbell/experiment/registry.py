@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from dumbbell import _native
 
-Kind = Literal["time", "rate", "int", "float", "bool", "choice", "arrivals", "sizes", "trace", "name", "hops"]
+Kind = Literal["time", "rate", "int", "float", "bool", "choice", "arrivals", "sizes", "trace", "name", "hops", "states"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class Registry:
     stage: dict[str, Algorithm]
     sections: dict[str, dict[str, Param]]
     profiles: dict[str, Profile]
+    states: dict[str, str]
+    """What queue disciplines tell of their state, with its meaning."""
 
 
 def _params(described: list[dict[str, Any]]) -> dict[str, Param]:
@@ -84,4 +86,10 @@ def registry() -> Registry:
     sections = {name: _params(params) for name, params in described["sections"].items()}
     profiles = {name: Profile(**profile) for name, profile in described["profiles"].items()}
     aqm, cc, stage = (_algorithms(described[kind]) for kind in ("aqm", "cc", "stage"))
-    return Registry(aqm, cc, stage, sections, profiles)
+    states = {one["name"]: one["doc"] + (f" ({one['unit']})" if one["unit"] else "") for one in described["states"]}
+    sections["record"]["queue"] = Param(
+        "queue", "states", False, "", [], None, None, tuple(states),
+        "State of the queue disciplines at each point of the time series, in table queue_states: "
+        + "; ".join(f"{name}: {doc}" for name, doc in states.items()) + ".", "",
+    )  # fmt: skip
+    return Registry(aqm, cc, stage, sections, profiles, states)

@@ -66,8 +66,8 @@ def show_value(param: Param, value: Any) -> str:
         return traffic.show_sizes(value)
     if param.kind == "trace":
         return link_trace.show(value)
-    if param.kind == "hops":
-        return " + ".join(value)
+    if param.kind in ("hops", "states"):
+        return " + ".join(value) or "none"
     return units.show(kind, value) if kind else shown(value, 200).strip('"')
 
 
@@ -108,6 +108,8 @@ def allowed_values(param: Param) -> str | tuple[str, ...]:
     match param.kind:
         case "name":
             return "a name, in letters, digits, - and _"
+        case "states":
+            return f"a list of {listed(param.choices)}"
         case "hops":
             return 'a list of names of hops, such as ["bottleneck"]'
         case "bool":
@@ -142,6 +144,14 @@ def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
         return traffic.parse_sizes(value, files)
     if param.kind == "trace":
         return link_trace.parse(value, files)
+    if param.kind == "states":
+        if (
+            not isinstance(value, list)
+            or any(one not in param.choices for one in value)
+            or len(set(value)) < len(value)
+        ):
+            raise wrong()
+        return value
     if param.kind in ("name", "hops"):
         names = [value] if param.kind == "name" else value
         if not isinstance(names, list) or not all(isinstance(name, str) and _NAME.fullmatch(name) for name in names):

@@ -507,6 +507,14 @@ _HOP_SERIES = [
     Column("ack_drops", "packets", "drops of ACKs", "Acknowledgements that the queue dropped in the interval."),
 ]
 
+_QUEUE_STATES = [
+    _KEY,
+    Column("time_s", "s", "time", "Point of the time series; record.interval is the time from one to the next."),
+    _HOP,
+    Column("state", "", "state", "What of the queue discipline's state: one of those that record.queue names."),
+    Column("value", "", "value", "Its value then. Of which unit it is says dumbbell describe record."),
+]
+
 _SHORT_FLOWS = [
     _KEY,
     Column("flow", "", "flow", "Number in the run: those of [[flows]] and [[udp]] come first."),
@@ -668,6 +676,7 @@ _TABLES = {
     "trace": _TRACE,
     "hops": _HOPS,
     "hop_series": _HOP_SERIES,
+    "queue_states": _QUEUE_STATES,
 }
 # table → its columns, in the order in which they are described
 COLUMNS: dict[str, dict[str, Column]] = {

@@ -123,6 +123,7 @@ class Results(Runs):
     short_flows = property(lambda self: self.frame("short_flows"), doc="One row a short flow of a run.")
     slowdowns = property(lambda self: self.frame("slowdowns"), doc="One row per class and range of sizes of a run.")
     hops = property(lambda self: self.frame("hops"), doc="One row per hop of a run with several.")
+    queue_states = property(lambda self: self.frame("queue_states"), doc="One row per point, hop and recorded state.")
     hop_series = property(lambda self: self.frame("hop_series"), doc="One row per hop and interval of such a run.")
     trace = property(lambda self: self.frame("trace"), doc="One row per flow and change or interval: its control.")
 

@@ -32,10 +32,10 @@ _CACHED_COMMITS = 8
 _LOG = "64MB"  # from which on the log is worked into the file: this costs as much as writing it, and less by the byte
 TABLES = (
     *("runs", "flows", "classes", "series", "queue_series", "sojourn", "rtt", "short_flows", "slowdowns", "trace"),
-    *("hops", "hop_series"),
+    *("hops", "hop_series", "queue_states"),
 )
 # tables that came later: a file without them has no rows of theirs
-_LATER = {"hops": "key VARCHAR, hop VARCHAR", "hop_series": "key VARCHAR, hop VARCHAR"}
+_LATER = dict.fromkeys(("hops", "hop_series", "queue_states"), "key VARCHAR, hop VARCHAR")
 ALLOWED = "a results file written by dumbbell run"
 LOCKED = "Could not set lock"  # of DuckDB, about a file that another process has open
 _OPEN_HERE = ("same database file with a different configuration", "Unique file handle conflict")  # or this process

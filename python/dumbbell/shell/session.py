@@ -97,8 +97,12 @@ def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
             raise TooMany(found.file, "matrix", f"{found.matrix.size} cells, by {axes},", allowed)
         cell = found.cell(0)
         _refuse(cell, found.file, up)
+        record = {key: value for key, value in cell.groups["record"].items() if key != "queue"} | {
+            "from": 0,
+            "trace": None,
+        }
         groups = one_way(cell.groups, list(SENDERS), up=direction == "up")
-        cell = dataclasses.replace(cell, groups=groups | {"record": groups["record"] | {"from": 0, "trace": None}})
+        cell = dataclasses.replace(cell, groups=groups | {"record": record})
         try:
             _native.shell_check(cell.config)
         except ValueError as error:

@@ -126,6 +126,13 @@ pub struct Vars {
     dropping: bool,
 }
 
+impl Vars {
+    /// Whether the law is in its state of dropping.
+    pub fn is_dropping(&self) -> bool {
+        self.dropping
+    }
+}
+
 impl Codel {
     /// The control law with these constants, without a `ce_threshold`.
     pub fn new(law: ControlLaw, target: Time, interval: Time, ecn: bool) -> Codel {
@@ -300,6 +307,11 @@ impl State {
 }
 
 impl Aqm for State {
+    fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("count", f64::from(self.vars.count));
+        tell("dropping", f64::from(u8::from(self.vars.dropping)));
+    }
+
     #[inline]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if self.fifo.len() >= self.limit {

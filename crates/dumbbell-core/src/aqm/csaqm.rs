@@ -183,6 +183,10 @@ impl Aqm for State {
         self.rate = rate;
     }
 
+    fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("ctv", f64::from(self.ctv));
+    }
+
     fn counters(&self) -> Vec<(String, u64)> {
         [("below_ctv", self.below_ctv), ("updates", self.updates), ("updates_above", self.updates_above)]
             .map(|(name, count)| (name.to_string(), count))

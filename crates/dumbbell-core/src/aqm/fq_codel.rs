@@ -159,6 +159,11 @@ impl Aqm for State {
         self.queues.bytes()
     }
 
+    fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("count", f64::from(self.vars.iter().map(|vars| vars.count).max().unwrap_or(0)));
+        tell("dropping", self.vars.iter().filter(|vars| vars.is_dropping()).count() as f64);
+    }
+
     fn counters(&self) -> Vec<(String, u64)> {
         vec![("new_flows".into(), self.queues.new_flows)]
     }

@@ -140,6 +140,10 @@ impl Aqm for State {
         self.next_update = now + self.pie.tupdate;
     }
 
+    fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("p", self.vars.iter().map(|vars| vars.prob).max().unwrap_or(0) as f64 / pie::ONE as f64);
+    }
+
     fn counters(&self) -> Vec<(String, u64)> {
         vec![("new_flows".into(), self.queues.new_flows)]
     }

@@ -102,6 +102,9 @@ pub trait Aqm {
     /// The bottleneck's rate changes to `rate`.
     fn set_rate(&mut self, _rate: Rate, _now: Time) {}
 
+    /// Tells what the discipline believes now, name and value, for time series ([`STATES`] describes them).
+    fn state(&self, _tell: &mut dyn FnMut(&'static str, f64)) {}
+
     /// What the discipline itself counts, packets, by name.
     fn counters(&self) -> Vec<(String, u64)> {
         Vec::new()
@@ -123,6 +126,20 @@ pub trait Aqm {
         false
     }
 }
+
+/// What [`Aqm::state`] may tell: name, unit and meaning.
+pub const STATES: [(&str, &str, &str); 10] = [
+    ("p", "", "probability of the control law: PIE's of a drop (above 1 in overload, as in Linux), p' of PI2 and DualPI2, the largest of all queues of FQ-PIE"),
+    ("qdelay_ms", "ms", "delay of the queue as PIE, PI2 and DualPI2 measured it last"),
+    ("burst_ms", "ms", "what is left of PIE's burst allowance"),
+    ("count", "", "CoDel's count of signals, that of RED's packets since a mark; of disciplines with several queues the largest"),
+    ("dropping", "queues", "queues in CoDel's state of dropping, or marking"),
+    ("blue", "", "largest drop probability of Cake's BLUE"),
+    ("credit", "bytes", "DualPI2's credit, positive if C is next"),
+    ("average_bytes", "bytes", "RED's average of the queue"),
+    ("max_p", "", "RED's probability at max"),
+    ("ctv", "", "CSAQM's congestion threshold value"),
+];
 
 /// Registers queue disciplines: `Variant: module` for every file that has `Params`, `State` (which implements [`Aqm`]),
 /// `NAME`, `TITLE` and `SOURCE`.
@@ -228,6 +245,9 @@ impl Aqm for AnyAqm {
     }
     fn set_rate(&mut self, rate: Rate, now: Time) {
         with_aqm!(self, aqm => aqm.set_rate(rate, now));
+    }
+    fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        with_aqm!(self, aqm => aqm.state(tell));
     }
     fn counters(&self) -> Vec<(String, u64)> {
         with_aqm!(self, aqm => aqm.counters())

@@ -213,6 +213,11 @@ impl Aqm for State {
         self.next_update = now + self.params.tupdate;
     }
 
+    fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("p", f64::from(self.prob) / f64::from(MAX_PROB) / f64::from(self.params.k));
+        tell("qdelay_ms", (self.qdelay << TICK_SHIFT) as f64 / 1e6);
+    }
+
     fn counters(&self) -> Vec<(String, u64)> {
         [("packets_in", self.packets_in), ("ecn_mark", self.ecn_mark), ("maxq", self.maxq)]
             .map(|(name, count)| (name.to_string(), count))

@@ -434,6 +434,13 @@ impl Aqm for State {
         self.fifo.bytes()
     }
 
+    fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("p", self.vars.prob as f64 / ONE as f64);
+        let ms = |ticks: u64| (ticks << self.pie.tick_shift) as f64 / 1e6;
+        tell("qdelay_ms", ms(self.vars.qdelay));
+        tell("burst_ms", ms(self.vars.burst_time));
+    }
+
     fn next_timer(&self) -> Time {
         self.next_update
     }

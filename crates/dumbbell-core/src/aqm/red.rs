@@ -337,6 +337,12 @@ impl Aqm for State {
         self.next_adapt = now + ADAPT_INTERVAL;
     }
 
+    fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("average_bytes", (self.average >> self.wlog) as f64);
+        tell("count", self.count.max(0) as f64);
+        tell("max_p", f64::from(self.max_p) / 4_294_967_296.0);
+    }
+
     fn counters(&self) -> Vec<(String, u64)> {
         vec![("marked_by_chance".into(), self.marked_by_chance), ("marked_by_force".into(), self.marked_by_force)]
     }

@@ -574,6 +574,12 @@ impl Net for Hops {
         self.hops[0].bottleneck.aqm.counters()
     }
 
+    fn states(&self, tell: &mut dyn FnMut(&str, &'static str, f64)) {
+        for hop in &self.hops {
+            hop.bottleneck.aqm.state(&mut |name, value| tell(&hop.name, name, value));
+        }
+    }
+
     fn backlog(&self) -> Backlog {
         let aqm = &self.hops[0].bottleneck.aqm;
         Backlog { packets: aqm.packets() as u64, bytes: aqm.bytes() }

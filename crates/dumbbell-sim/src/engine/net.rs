@@ -77,6 +77,9 @@ pub trait Net: Back + Send {
     /// Counters that its queue discipline keeps itself, by name.
     fn of_discipline(&self) -> Vec<(String, u64)>;
 
+    /// Tells what each queue discipline believes now: name of the hop, name and value.
+    fn states(&self, tell: &mut dyn FnMut(&str, &'static str, f64));
+
     /// What is in it.
     fn backlog(&self) -> Backlog;
 

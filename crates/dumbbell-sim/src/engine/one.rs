@@ -6,7 +6,7 @@ use super::net::{Net, Way};
 use super::setup::build_path;
 use super::ways::{alone, Entrance, Exit, Memory, Port};
 use crate::bottleneck::Bottleneck;
-use crate::config::{Classes, Route, RunConfig};
+use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
 use crate::measure::Backlog;
 use crate::min_tree::MinTree;
 use crate::RunError;
@@ -252,6 +252,10 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
 
     fn of_discipline(&self) -> Vec<(String, u64)> {
         self.entrance.bottleneck.aqm.counters()
+    }
+
+    fn states(&self, tell: &mut dyn FnMut(&str, &'static str, f64)) {
+        self.entrance.bottleneck.aqm.state(&mut |name, value| tell(BOTTLENECK, name, value));
     }
 
     fn backlog(&self) -> Backlog {

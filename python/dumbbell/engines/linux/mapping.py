@@ -186,6 +186,8 @@ class _Plan:
             value = self.bottleneck.get(key)
             if value not in (None, "raw"):
                 raise Unsupported("", f"bottleneck.{key}", str(value), "the default", where="Linux")
+        if self.groups["record"].get("queue"):
+            raise Unsupported("", "record.queue", "state of a queue discipline", "none", where="Linux")
         if self.groups["record"]["trace"] is not None:
             raise Unsupported("", "record.trace", "trace of a sender", "none", where="Linux")
         flows = sum(map(len, self.schedule.values()))

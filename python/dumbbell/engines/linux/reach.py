@@ -127,6 +127,8 @@ def every_key() -> Iterator[Key]:
 def values(param: Param) -> list[Any]:
     """Return values, as a file would have them, that are not the default of a key; it need not take all of them."""
     default, unit = param.default, schema.unit_kind(param)
+    if param.kind == "states":
+        return [[param.choices[0]]]
     if param.kind in ("arrivals", "sizes", "trace"):
         return [{"arrivals": "7/s", "sizes": "20kB", "trace": str(_TRACE)}[param.kind]]
     if param.kind == "bool":

@@ -89,6 +89,11 @@ pub struct Verdict {
 }
 
 impl Cobalt {
+    /// Whether the law is in its state of dropping.
+    pub fn is_dropping(&self) -> bool {
+        self.dropping
+    }
+
     /// Judges a packet at the head, which has waited for `sojourn`.
     ///
     /// `bulk_flows` is 0 except when shaping ingress: the queue that matters then is upstream and shared by them.

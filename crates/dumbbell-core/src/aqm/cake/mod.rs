@@ -456,6 +456,13 @@ impl Aqm for State {
         self.shaped
     }
 
+    fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        let flows = || self.table.flows.iter().map(|flow| &flow.cobalt);
+        tell("count", f64::from(flows().map(|cobalt| cobalt.count).max().unwrap_or(0)));
+        tell("dropping", flows().filter(|cobalt| cobalt.is_dropping()).count() as f64);
+        tell("blue", f64::from(flows().map(|cobalt| cobalt.p_drop).max().unwrap_or(0)) / 4_294_967_296.0);
+    }
+
     fn reads_acks(&self) -> bool {
         self.params.ack_filter != AckFilter::Off
     }

@@ -87,6 +87,16 @@ pub struct Controller {
 }
 
 impl Controller {
+    /// Tells p' and the delay at the last update.
+    pub fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        let p = match self.gains.arithmetic {
+            Arithmetic::Real => self.real,
+            _ => f64::from(self.prob) / f64::from(MAX_PROB),
+        };
+        tell("p", p);
+        tell("qdelay_ms", self.last_qdelay.0 as f64 / 1e6);
+    }
+
     /// With a probability of 0.
     pub fn new(gains: Gains) -> Controller {
         let gain = match gains.arithmetic {

@@ -309,6 +309,13 @@ impl Aqm for State {
         self.setup.set_rate(rate);
     }
 
+    fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        self.coupled.controller.state(tell);
+        if let Scheduler::Credit { credit, .. } = self.scheduler {
+            tell("credit", credit as f64);
+        }
+    }
+
     fn counters(&self) -> Vec<(String, u64)> {
         let Statistics { packets_in_l, packets_in_c, ecn_mark, step_marks, maxq } = self.statistics;
         let named = [

@@ -1,0 +1,52 @@
+"""Time series of what queue disciplines believe: `record.queue`."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+import dumbbell
+from conftest import described, parsed
+from dumbbell.errors import InputError
+from dumbbell.experiment.registry import registry
+
+STATES = list(registry().states)
+EVERY: dict[str, Any] = {"record": {"interval": "500ms", "queue": STATES}}
+
+
+def test_every_discipline_tells_its_own() -> None:
+    told = {}
+    for aqm in registry().aqm:
+        found = dumbbell.run(described(duration="4s", bottleneck={"rate": "10Mbit", "aqm": aqm}, **EVERY)).queue_states
+        told[aqm] = sorted(set(found["state"]))
+        assert found.height == 8 * len(told[aqm]) and found["value"].is_finite().all()
+        assert set(found["hop"]) <= {"bottleneck"}
+        shares = found.filter(pl.col("state").is_in(["p", "blue", "max_p"]))["value"]
+        # Linux's PIE is not held to 1 (pie_calculate_probability: only an overflow of 64 bits is)
+        assert shares.is_between(0, 256 if "pie" in aqm else 1).all()
+    assert told["pie"] == ["burst_ms", "p", "qdelay_ms"] and told["codel"] == ["count", "dropping"]
+    assert told["dualpi2"] == ["credit", "p", "qdelay_ms"] and told["pfifo"] == []
+    assert {name for names in told.values() for name in names} == set(STATES)
+
+
+def test_what_is_recorded_changes_nothing() -> None:
+    plain = dumbbell.run(described())
+    told = dumbbell.run(described(record={"queue": ["count"]}))
+    assert plain.runs["hash"].to_list() == told.runs["hash"].to_list()
+    assert plain.queue_states.height == 0 and told.queue_states.height == 2
+    # and what records nothing is the cell that it was
+    assert "queue" not in parsed().cell(0).groups["record"]
+    assert parsed(record={"queue": []}).cell(0).groups == parsed().cell(0).groups
+
+
+def test_each_hop_tells_its_own() -> None:
+    both = {"reverse": {"rate": "5Mbit", "aqm": "pie"}, "record": {"interval": "1s", "queue": ["p", "count"]}}
+    found = dumbbell.run(described(**both)).queue_states
+    assert set(found.select("hop", "state").rows()) == {("bottleneck", "count"), ("reverse", "p")}
+
+
+@pytest.mark.parametrize("queue", [["q"], "p", ["p", "p"], [1]])
+def test_what_no_discipline_tells_is_refused(queue: Any) -> None:
+    with pytest.raises(InputError, match="p, qdelay_ms") as error:
+        parsed(record={"queue": queue})
+    assert error.value.key == "record.queue"
