@@ -90,6 +90,7 @@ def test_tidy_rows_hold_one_value_and_every_key(results: Results) -> None:
         "seed": 1,
         "flow": 1,
         "cc": "reno",
+        "direction": "down",
         "base_rtt_ms": 40.0,
         "measure": "goodput_mbit",
         "value": 3.0,

@@ -52,7 +52,7 @@ impl<'a> Arbitrary<'a> for Story {
 }
 
 fuzz_target!(|story: Story| {
-    let context = QueueContext { rate: story.rate, seed: story.seed };
+    let context = QueueContext::new(story.rate, story.seed);
     if let Ok(any) = build(&story.config, &context) {
         with_aqm!(any, aqm => run(aqm, &story.ops));
     }

@@ -122,7 +122,7 @@ pub fn algorithm(u: &mut Unstructured, specs: &[AlgorithmSpec]) -> Result<Map<St
 /// A queue discipline with keys that it accepts together.
 pub fn queue(u: &mut Unstructured) -> Result<Map<String, Value>> {
     let mut config = algorithm(u, &aqm::specs())?;
-    let context = aqm::QueueContext { rate: Rate::from_mbit(10), seed: 1 };
+    let context = aqm::QueueContext::new(Rate::from_mbit(10), 1);
     while let Err(error) = aqm::build(&config, &context) {
         if config.remove(&error.key).is_none() {
             break;

@@ -69,9 +69,15 @@ class Axis:
 SEED = "seed of the run"
 # keys of parts of runs → the column of `Results.parts` that has them
 _OF_PARTS = {"flow": "flow", "class": "class", "kind": "kind", "cc": "cc_text", "base_rtt": "base_rtt_ms"}
-_OF_PARTS |= {"which": "part", "base_rtt_ms": "base_rtt_ms", "from_bytes": "from_bytes", "hop": "hop"}
+_OF_PARTS |= {
+    "direction": "direction",
+    "which": "part",
+    "base_rtt_ms": "base_rtt_ms",
+    "from_bytes": "from_bytes",
+    "hop": "hop",
+}
 # what distinguishes parts of runs and no runs
-_ONLY_PARTS = ("flow", "class", "from_bytes", "kind", "hop")
+_ONLY_PARTS = ("flow", "class", "from_bytes", "kind", "direction", "hop")
 
 
 def _column(name: str) -> str:

@@ -24,6 +24,7 @@ KEYS = {
     "flow": ("flow", "which"),
     "class": ("class", "class_which"),
     "kind": ("kind",),
+    "direction": ("direction",),
     "cc": ("cc_text",),
     "cc.name": ("cc",),
     "base_rtt": ("base_rtt_ms",),
@@ -31,15 +32,21 @@ KEYS = {
 OF_FLOWS = ("flows", "series", "trace")  # tables with a row or more for each listed flow
 OF_CLASSES = ("classes", "sojourn", "rtt", "short_flows", "slowdowns")
 _TYPES = {"cell": pl.String, "flow": pl.Int64, "class": pl.Int64, "kind": pl.String, "cc": pl.String}
-_TYPES |= {"base_rtt_ms": pl.Float64, "cc_text": pl.String, "which": pl.String, "class_which": pl.String}
+_TYPES |= {
+    "direction": pl.String,
+    "base_rtt_ms": pl.Float64,
+    "cc_text": pl.String,
+    "which": pl.String,
+    "class_which": pl.String,
+}
 
 
 def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
     """Return one row per flow of each cell, and one for each class that has no listed flow.
 
     `cells` has a run, `key`, of each `cell`: all runs of a cell have the same parts. Columns: `cell`, `flow` (null of a
-    class without), `class`, `kind`, `cc` (the name), `base_rtt_ms`, `cc_text` (with its parameters), `which` and
-    `class_which` (what tells it from the others of its run, in few words).
+    class without), `class`, `kind`, `cc` (the name), `direction`, `base_rtt_ms`, `cc_text` (with its parameters),
+    `which` and `class_which` (what tells it from the others of its run, in few words).
     """
     with Store.open(path) as store:
         known = store.columns("classes")
@@ -52,7 +59,7 @@ def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) 
             cells=cells,
         )
         flows = store.read(
-            "SELECT cell, flow, class, cc, base_rtt_ms FROM flows JOIN cells USING (key) ORDER BY cell, flow",
+            f"SELECT cell, flow, class, cc, {way}, base_rtt_ms FROM flows JOIN cells USING (key) ORDER BY cell, flow",
             cells=cells,
         )
     groups, webs = _groups(configs), _webs(configs)

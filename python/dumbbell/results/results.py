@@ -34,8 +34,8 @@ SHORT = {
 }
 # tables whose rows are parts of a run: what one is called, and the columns that distinguish the parts of a run
 PARTS = {
-    "flows": ("flow", ("flow", "cc", "base_rtt_ms")),
-    "classes": ("class", ("class", "kind", "cc", "base_rtt_ms")),
+    "flows": ("flow", ("flow", "cc", "direction", "base_rtt_ms")),
+    "classes": ("class", ("class", "kind", "cc", "direction", "base_rtt_ms")),
     "slowdowns": ("class and range of sizes", ("class", "from_bytes")),
     "short_flows": ("short flow", ("class",)),
     "hops": ("hop", ("hop",)),
@@ -149,7 +149,7 @@ class Results(Runs):
             return rows
         part, name = ("flow", "which") if table in parts.OF_FLOWS else ("class", "class_which")
         known = self._parts.filter(pl.col(part).is_not_null()).unique(["cell", part], keep="first", maintain_order=True)
-        other = [c for c in ("class", "kind", "cc", "base_rtt_ms", "cc_text") if c not in rows.columns]
+        other = [c for c in ("class", "kind", "cc", "direction", "base_rtt_ms", "cc_text") if c not in rows.columns]
         known = known.select("cell", part, *other, pl.col(name).alias("part"))
         return rows.join(known, on=["cell", part], how="left", maintain_order="left")
 

@@ -298,7 +298,7 @@ class Runs:
     def where(self, *conditions: str, option: str = "--where", **values: Any) -> Self:
         """Return only what meets every `KEY=VALUE[,VALUE...]`; values in any unit: 20000kbit is 20Mbit.
 
-        Conditions on `flow`, `class`, `kind`, `cc` and `base_rtt` keep those flows or classes of the runs that have any
+        Conditions on `flow`, `class`, `kind`, `cc`, `direction` and `base_rtt` keep the flows or classes that have any
         such, in all tables but `runs` and `queue_series`, which are of whole runs. docs/selecting.md has the grammar.
         Raises InputError.
         """
@@ -341,7 +341,8 @@ class Runs:
             other._kept("slowdowns", other._read("slowdowns"))
             return other
         key = {"base_rtt_ms": "base_rtt", "which": "flow"}.get(key, key)
-        if key in parts.KEYS and self._parts.height:
+        # sessions are runs of one direction each
+        if key in parts.KEYS and self._parts.height and not (key == "direction" and self.sessions):
             return self._of_parts_like(Condition(key, text))
         dimension = self.key(key, option)
         meant = selecting.of_dimension(dimension, text, self._configs, option)

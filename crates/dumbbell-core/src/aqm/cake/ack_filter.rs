@@ -68,7 +68,8 @@ pub fn filter<L: Log>(mode: AckFilter, store: &mut Store, queue: &mut Chain, log
         if let Some(first) = &mut first {
             first.2 = false;
         }
-        let Some((older, blocks)) = (packet.is_back() && packet.flow == flow).then(|| log.acknowledgement(packet)).flatten() else {
+        let Some((older, blocks)) = (packet.is_back() && packet.flow == flow).then(|| log.acknowledgement(packet)).flatten()
+        else {
             continue;
         };
         if first.is_some_and(|(_, of_first, _)| of_first != echo(older)) {
@@ -145,11 +146,15 @@ mod tests {
     fn duplicates_stay_unless_they_report_more() {
         assert_eq!(gone(AckFilter::Aggressive, plain(&[5, 5, 5])), []);
         let blocks = |of: &[&[Block]]| of.iter().map(|b| (Ack { ack: 5, ..Ack::default() }, b.to_vec())).collect::<Vec<_>>();
-        assert_eq!(gone(AckFilter::Aggressive, blocks(&[&[], &[(7, 8)], &[(7, 9)], &[(11, 12), (7, 9)]])), [(1, 0), (2, 1), (3, 2)]);
+        assert_eq!(
+            gone(AckFilter::Aggressive, blocks(&[&[], &[(7, 8)], &[(7, 9)], &[(11, 12), (7, 9)]])),
+            [(1, 0), (2, 1), (3, 2)]
+        );
         // the newer one no longer has what the older one reports
         assert_eq!(gone(AckFilter::Aggressive, blocks(&[&[(7, 9)], &[(11, 15)]])), []);
         // a duplicate below the cumulative acknowledgement is reported once
-        let twice = vec![(Ack { ack: 5, ..Ack::default() }, vec![(2, 3)]), (Ack { ack: 9, ..Ack::default() }, vec![(2, 3), (11, 12)])];
+        let twice =
+            vec![(Ack { ack: 5, ..Ack::default() }, vec![(2, 3)]), (Ack { ack: 9, ..Ack::default() }, vec![(2, 3), (11, 12)])];
         assert_eq!(gone(AckFilter::Aggressive, twice), []);
     }
 

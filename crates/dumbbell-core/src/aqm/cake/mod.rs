@@ -34,8 +34,7 @@ pub const NAME: &str = "cake";
 /// One line.
 pub const TITLE: &str = "common applications kept enhanced: shaper, tins, flow isolation and COBALT";
 /// Specification and deviations.
-pub const SOURCE: &str =
-    "Linux 6.18 sch_cake.c, tc-cake(8); no nat, wash, autorate-ingress, split-gso, negative overhead";
+pub const SOURCE: &str = "Linux 6.18 sch_cake.c, tc-cake(8); no nat, wash, autorate-ingress, split-gso, negative overhead";
 
 crate::params! {
     /// Parameters of CAKE.
@@ -184,7 +183,9 @@ impl State {
     #[cold]
     fn filter<L: Log>(&mut self, slot: u16, tin: usize, now: Time, log: &mut L) {
         let flow = &mut self.table.flows[slot as usize];
-        let Some(packet) = ack_filter::filter(self.params.ack_filter, &mut self.held.store, &mut flow.packets, log) else { return };
+        let Some(packet) = ack_filter::filter(self.params.ack_filter, &mut self.held.store, &mut flow.packets, log) else {
+            return;
+        };
         self.held.gone(&packet);
         self.table.backlogs[slot as usize] -= u32::from(packet.len);
         self.tins[tin].packets -= 1;
