@@ -16,7 +16,7 @@ from conftest import SMALL, Command
 from dumbbell import experiment
 from dumbbell.engines import sweep
 from dumbbell.errors import InputError
-from dumbbell.results.store import TABLES, Store
+from dumbbell.results.store import TABLES, Store, clear_errors
 
 # 24 runs, together some seconds, so that there is a middle to stop in
 SLOW = SMALL.replace('"2s"', '"15s"').replace("[1, 2]", "[1, 2, 3, 4, 5, 6]").replace('"10Mbit"]', '"1Gbit"]')
@@ -189,6 +189,14 @@ def test_results_from_before_there_were_several_hops_are_read_and_continued(
     assert results.hops.height == 0 and results.sql("SELECT count(*) AS n FROM hops")["n"].to_list() == [0]
     sweep.run([experiment.load(small)], path)
     assert dumbbell.open(path).flows.height == 16
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Query interrupted"), duckdb.InterruptException("INTERRUPT Error")])
+def test_a_query_that_is_interrupted_is_no_fault(error: Exception, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), clear_errors(tmp_path / "r.duckdb"):
+        raise error
+    with pytest.raises(RuntimeError, match="other"), clear_errors(tmp_path / "r.duckdb"):
+        raise RuntimeError("other")
 
 
 def test_damaged_results_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:

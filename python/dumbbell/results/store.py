@@ -37,6 +37,7 @@ TABLES = (
 # tables that came later: a file without them has no rows of theirs
 _LATER = dict.fromkeys(("hops", "hop_series", "queue_states"), "key VARCHAR, hop VARCHAR")
 ALLOWED = "a results file written by dumbbell run"
+_INTERRUPTED = "Query interrupted"
 LOCKED = "Could not set lock"  # of DuckDB, about a file that another process has open
 _OPEN_HERE = ("same database file with a different configuration", "Unique file handle conflict")  # or this process
 # they would change what else reads results in this process
@@ -510,6 +511,12 @@ def clear_errors(path: Path) -> Iterator[None]:
     """Turn errors of a results file into InputErrors."""
     try:
         yield
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except RuntimeError as error:  # so DuckDB says that Ctrl-C came while it was at a query
+        if _INTERRUPTED in str(error):
+            raise KeyboardInterrupt from None
+        raise
     except duckdb.Error as error:
         text = str(error).split("\n")[0]
         if LOCKED in text or any(said in text for said in _OPEN_HERE):
