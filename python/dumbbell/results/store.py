@@ -328,7 +328,8 @@ class Store:
             self._connection.register("meant", _Stream(keys))
             self._connection.execute("CREATE TEMP TABLE meant_keys AS SELECT key FROM meant")
             here = self._connection.execute("SELECT current_database()").fetchone()
-            for name in [name for name in TABLES if name not in _missing(self._connection)]:
+            missing = _missing(self._connection)
+            for name in [name for name in TABLES if name not in missing]:
                 of_file = f"{_quoted(str(here and here[0]))}.main.{name}"
                 meant = "key IN (SELECT key FROM meant_keys)"
                 if kept and name in kept:
