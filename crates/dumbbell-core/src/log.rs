@@ -178,7 +178,11 @@ impl<A: Log, B: Log> Log for (A, B) {
     log_to!(self => self.0, self.1);
 }
 
-impl<L: Log> Log for &mut L {
+impl<L: Log + ?Sized> Log for &mut L {
+    log_to!(self => (**self));
+}
+
+impl<L: Log + ?Sized> Log for Box<L> {
     log_to!(self => (**self));
 }
 

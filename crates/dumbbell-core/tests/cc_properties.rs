@@ -5,7 +5,7 @@
 //! checked after every step; an algorithm that is exempt from something says so in [`exempt`].
 
 use dumbbell_core::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
-use dumbbell_core::cc::{self, AckEvent, AnyCc, CcContext, Control, RateSample};
+use dumbbell_core::cc::{self, AckEvent, AnyCc, CcContext, CongestionControl, Control, RateSample};
 use dumbbell_core::param::{AlgorithmSpec, Kind};
 use dumbbell_core::rtt::RttEstimator;
 use dumbbell_core::units::Time;

@@ -4,7 +4,7 @@
 //! The path keeps the order of packets, as a dumbbell does. What must hold is checked after every event.
 //! `fuzz/fuzz_targets/receiver_sender.rs` runs the same checks of hostile peers.
 
-use dumbbell_core::cc::{self, AnyCc, CcContext};
+use dumbbell_core::cc::{self, AnyCc, CcContext, CongestionControl};
 use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::rng::mix;
 use dumbbell_core::tcp::host::{EcnReduction, HostParams, Offload, Pacing, Prr};

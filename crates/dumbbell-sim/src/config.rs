@@ -2,6 +2,7 @@
 
 mod route;
 
+use crate::additions::Additions;
 use dumbbell_core::cc::Chosen;
 use dumbbell_core::link_layer::{Framing, LinkLayer, Preset};
 use dumbbell_core::link_trace::LinkTrace;
@@ -386,6 +387,14 @@ impl RunConfig {
     /// # Errors
     /// The first key that cannot be used: which, what was found, what is allowed.
     pub fn from_json(config: &Value) -> Result<RunConfig, ParamError> {
+        RunConfig::read(config, &Additions::default())
+    }
+
+    /// The same, with algorithms that are not registered.
+    ///
+    /// # Errors
+    /// The first key that cannot be used.
+    pub fn read(config: &Value, additions: &Additions) -> Result<RunConfig, ParamError> {
         let root = object(config, "run")?;
         check_keys(root, &RunParams::specs(), &SECTIONS)?;
         let run = RunParams::from_json(&without(root, &SECTIONS))?;
@@ -405,7 +414,7 @@ impl RunConfig {
         let controls = hosts.profile.controls();
         let flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls, &names))?;
         let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value, &names))?;
-        let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls, &names)?, 1)))?;
+        let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls, &names, additions)?, 1)))?;
         if flows.is_empty() && udp.is_empty() && web.is_empty() {
             return Err(ParamError::new("flows", "nothing that sends", "one entry or more in flows, web or udp"));
         }
@@ -686,12 +695,17 @@ fn read_flow(
     Ok((FlowConfig { cc, start, stages, route, params }, count))
 }
 
-fn read_web(value: &Value, of_profile: &Map<String, Value>, hops: &[&str]) -> Result<WebConfig, ParamError> {
+fn read_web(
+    value: &Value,
+    of_profile: &Map<String, Value>,
+    hops: &[&str],
+    additions: &Additions,
+) -> Result<WebConfig, ParamError> {
     let map = object(value, "web")?;
     let params = WebParams::from_json(&without(&without(map, &OF_ROUTE), &["cc", "start", "path", "ack_path"]))?;
     let route = read_route(map, hops)?;
     let cc = read_control(map, of_profile)?;
-    let chosen = Chosen::from_json(&cc).map_err(|e| e.within("cc"))?;
+    let chosen = additions.choose_control(&cc).map_err(|e| e.within("cc"))?;
     Ok(WebConfig {
         cc_name: cc_name(&cc).to_owned(),
         cc: chosen,

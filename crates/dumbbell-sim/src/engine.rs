@@ -113,14 +113,19 @@ impl<A: Aqm + Send, L: Log + Send> Engine<One<A, L>> {
     }
 }
 
-impl Engine<Hops> {
-    /// The same over the hops of `config`, with these queue disciplines.
+impl<L: Log + Send + 'static> Engine<Hops<L>> {
+    /// The same over the hops of `config`, with these queue disciplines; `listener` gives what listens at a hop.
     ///
     /// # Errors
     /// A stage that cannot be built.
-    pub fn over_hops(config: Arc<RunConfig>, controls: Vec<AnyCc>, aqms: Vec<AnyAqm>) -> Result<Self, ParamError> {
+    pub fn over_hops(
+        config: Arc<RunConfig>,
+        controls: Vec<AnyCc>,
+        aqms: Vec<AnyAqm>,
+        listener: impl FnMut(&str) -> L,
+    ) -> Result<Self, ParamError> {
         let classes = config.classes();
-        let net = Hops::new(&config, &classes, lines(&config), aqms)?;
+        let net = Hops::new(&config, &classes, lines(&config), aqms, listener)?;
         Engine::over(net, config, classes, controls)
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! [`run`] takes a run's configuration and gives its measures; equal configurations give equal bits.
 
+pub mod additions;
 pub mod bottleneck;
+mod builder;
 mod classes;
 pub mod config;
 mod engine;
@@ -18,9 +20,11 @@ pub mod table;
 mod trace;
 mod transit;
 
+use additions::{Additions, Fault};
+pub use builder::{Builder, Listener};
 pub use config::registry;
 use config::{FlowConfig, RunConfig};
-use dumbbell_core::aqm::{self, AnyAqm, Aqm, QueueContext};
+use dumbbell_core::aqm::{AnyAqm, Aqm, QueueContext};
 use dumbbell_core::cc::{AnyCc, CcContext, Chosen};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
@@ -44,6 +48,9 @@ pub enum RunError {
     /// Something that must always hold did not: a bug.
     #[error("invariant broken: {0}")]
     Invariant(String),
+    /// An algorithm from elsewhere did what it must not do.
+    #[error("{0}")]
+    Foreign(String),
     /// What was captured of a run does not fit together.
     #[error("capture: {0}")]
     Capture(String),
@@ -57,12 +64,20 @@ pub enum RunError {
 /// # Errors
 /// The first key that cannot be used.
 pub fn check(config: &Value) -> Result<(), ParamError> {
-    let config = RunConfig::from_json(config)?;
-    build(&config).map(drop)
+    check_with(config, &Additions::default())
+}
+
+/// [`check`] with algorithms that are not registered.
+///
+/// # Errors
+/// The first key that cannot be used.
+pub fn check_with(config: &Value, additions: &Additions) -> Result<(), ParamError> {
+    let config = RunConfig::read(config, additions)?;
+    build(&config, additions).map(drop)
 }
 
 /// Builds what `config` names: the queue discipline of each hop and the congestion controls of the flows.
-fn build(config: &RunConfig) -> Result<(Vec<AnyAqm>, Vec<AnyCc>), ParamError> {
+fn build(config: &RunConfig, additions: &Additions) -> Result<(Vec<AnyAqm>, Vec<AnyCc>), ParamError> {
     if engine::frame(config.hosts.mss) > u32::from(u16::MAX) {
         return Err(ParamError::new("hosts.mss", config.hosts.mss, "frames below 64 KiB"));
     }
@@ -71,18 +86,18 @@ fn build(config: &RunConfig) -> Result<(Vec<AnyAqm>, Vec<AnyCc>), ParamError> {
     for (index, flow) in config.flows.iter().enumerate() {
         let chosen = match last.take() {
             Some((other, chosen)) if Arc::ptr_eq(&other.cc, &flow.cc) => chosen,
-            _ => Chosen::from_json(&flow.cc).map_err(|e| e.within(&format!("flows[{index}].cc")))?,
+            _ => additions.choose_control(&flow.cc).map_err(|e| e.within(&format!("flows[{index}].cc")))?,
         };
         controls.push(chosen.build(&CcContext { seed: config.run.seed, flow: index as u64 }));
         last = Some((flow, chosen));
     }
-    let mut aqms = vec![queue_discipline(config)?];
+    let mut aqms = vec![first_queue(config, additions)?];
     for (index, hop) in config.hops.iter().enumerate() {
         // queues of one kind do not draw the same numbers
         let seed = mix(config.run.seed ^ (index as u64 + 1) << 48);
         let context = QueueContext { rate: hop.link.rate, seed, link_layer: hop.link.layer() };
         let place = format!("{}.aqm", hop.name);
-        aqms.push(discipline(&hop.aqm, &context, hop.link.trace.is_some()).map_err(|e| e.within(&place))?);
+        aqms.push(discipline(&hop.aqm, &context, hop.link.trace.is_some(), additions).map_err(|e| e.within(&place))?);
     }
     Ok((aqms, controls))
 }
@@ -92,12 +107,21 @@ fn build(config: &RunConfig) -> Result<(Vec<AnyAqm>, Vec<AnyCc>), ParamError> {
 /// # Errors
 /// The first key below `bottleneck.aqm` that cannot be used.
 pub fn queue_discipline(config: &RunConfig) -> Result<AnyAqm, ParamError> {
-    let context = QueueContext { rate: config.bottleneck.rate, seed: config.run.seed, link_layer: config.bottleneck.layer() };
-    discipline(&config.aqm, &context, config.bottleneck.trace.is_some()).map_err(|e| e.within("bottleneck.aqm"))
+    first_queue(config, &Additions::default())
 }
 
-fn discipline(aqm: &Map<String, Value>, context: &QueueContext, has_trace: bool) -> Result<AnyAqm, ParamError> {
-    let mut any = aqm::build(aqm, context)?;
+fn first_queue(config: &RunConfig, additions: &Additions) -> Result<AnyAqm, ParamError> {
+    let context = QueueContext { rate: config.bottleneck.rate, seed: config.run.seed, link_layer: config.bottleneck.layer() };
+    discipline(&config.aqm, &context, config.bottleneck.trace.is_some(), additions).map_err(|e| e.within("bottleneck.aqm"))
+}
+
+fn discipline(
+    aqm: &Map<String, Value>,
+    context: &QueueContext,
+    has_trace: bool,
+    additions: &Additions,
+) -> Result<AnyAqm, ParamError> {
+    let mut any = additions.build_aqm(aqm, context)?;
     if has_trace {
         dumbbell_core::with_aqm!(&mut any, aqm => if aqm.shapes() {
             // a rate that is the mean of others is none to shape at: without a rate of its own, the queue leaves the pace to the trace
@@ -160,6 +184,7 @@ pub struct Sim {
     duration: Time,
     reached: Time,
     over: bool,
+    fault: Fault,
 }
 
 impl Sim {
@@ -168,15 +193,16 @@ impl Sim {
     /// # Errors
     /// The first key that cannot be used.
     pub fn new(config: &Value) -> Result<Sim, ParamError> {
-        let config = Arc::new(RunConfig::from_json(config)?);
-        let (mut aqms, controls) = build(&config)?;
-        let duration = config.run.duration;
-        let run: Box<dyn engine::Run> = if config.is_one_hop() {
-            dumbbell_core::with_aqm!(aqms.remove(0), aqm => Box::new(engine::Engine::new(config, controls, aqm, ())?))
-        } else {
-            Box::new(engine::Engine::over_hops(config, controls, aqms)?)
-        };
-        Ok(Sim { run, duration, reached: Time::ZERO, over: false })
+        Sim::builder(config).build()
+    }
+
+    /// A run of `config` with algorithms and listeners that are not registered.
+    pub fn builder(config: &Value) -> Builder<'_> {
+        Builder::new(config)
+    }
+
+    fn of(run: Box<dyn engine::Run>, duration: Time, fault: Fault) -> Sim {
+        Sim { run, duration, reached: Time::ZERO, over: false, fault }
     }
 
     /// Lets everything happen until `until`, that instant included. Returns whether the run is over.
@@ -184,12 +210,16 @@ impl Sim {
     /// # Errors
     /// A broken invariant.
     pub fn step(&mut self, until: Time) -> Result<bool, RunError> {
-        while !self.over && self.advance(until, u64::MAX)? != Standing::Paused {}
+        while !self.over && self.advance(until, SLICE)? != Standing::Paused {}
         Ok(self.over)
     }
 
     fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError> {
-        let standing = self.run.advance(until, events)?;
+        let standing = self.run.advance(until, events);
+        if let Some(what) = self.fault.found() {
+            return Err(RunError::Foreign(what.to_owned()));
+        }
+        let standing = standing?;
         self.over = standing == Standing::Over;
         if standing == Standing::Paused {
             self.reached = self.reached.max(until);
@@ -217,8 +247,8 @@ impl Sim {
     }
 }
 
-/// Events between two looks at the cancel flag.
-const CANCEL_CHECK: u64 = 1 << 14;
+/// Events between two looks at the cancel flag, and at what algorithms from elsewhere did wrong.
+const SLICE: u64 = 1 << 14;
 
 /// Runs one simulation. `config` is canonical JSON (see `docs/architecture.md`); `cancel` stops it early; `progress`
 /// holds the simulated nanoseconds so far.
@@ -226,8 +256,16 @@ const CANCEL_CHECK: u64 = 1 << 14;
 /// # Errors
 /// A configuration that cannot be used, a broken invariant, or cancellation.
 pub fn run(config: &Value, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
-    let mut sim = Sim::new(config)?;
-    while sim.advance(Time::NEVER, CANCEL_CHECK)? != Standing::Over {
+    run_with(config, Additions::default(), cancel, progress)
+}
+
+/// [`run`] with algorithms that are not registered.
+///
+/// # Errors
+/// As [`run`], and what one of them did wrong.
+pub fn run_with(config: &Value, additions: Additions, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
+    let mut sim = Sim::builder(config).additions(additions).build()?;
+    while sim.advance(Time::NEVER, SLICE)? != Standing::Over {
         if cancel.load(Ordering::Relaxed) {
             return Err(RunError::Cancelled);
         }

@@ -5,6 +5,7 @@
 pub mod departure_rate;
 pub mod drr;
 pub mod fifo;
+mod foreign;
 pub mod store;
 
 use crate::link_layer::LinkLayer;
@@ -13,6 +14,7 @@ use crate::packet::Packet;
 #[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use crate::units::{Rate, Time};
+pub use foreign::Foreign;
 #[cfg(feature = "config")]
 use serde_json::{Map, Value};
 
@@ -147,12 +149,16 @@ macro_rules! aqms {
     ($($variant:ident : $module:ident),* $(,)?) => {
         $(pub mod $module;)*
 
-        /// Any registered queue discipline, built; match on it once and run generic code on what is inside.
+        /// Any queue discipline, built; match on it once and run generic code on what is inside.
         #[allow(clippy::large_enum_variant)]
-        pub enum AnyAqm { $(
-            #[doc = concat!("See [`", stringify!($module), "`].")]
-            $variant($module::State),
-        )* }
+        pub enum AnyAqm {
+            $(
+                #[doc = concat!("See [`", stringify!($module), "`].")]
+                $variant($module::State),
+            )*
+            /// One that this crate does not know.
+            Foreign(Foreign),
+        }
 
         /// Every registered queue discipline, described.
         #[cfg(feature = "config")]
@@ -177,7 +183,10 @@ macro_rules! aqms {
         #[macro_export]
         macro_rules! with_aqm {
             ($any:expr, $aqm:ident => $body:expr) => {
-                match $any { $( $crate::aqm::AnyAqm::$variant($aqm) => $body, )* }
+                match $any {
+                    $( $crate::aqm::AnyAqm::$variant($aqm) => $body, )*
+                    $crate::aqm::AnyAqm::Foreign($aqm) => $body,
+                }
             };
         }
     };

@@ -510,9 +510,15 @@ impl State {
 }
 
 impl CongestionControl for State {
-    const CONTROL: Control = Control::Both;
-    const RATE_SAMPLES: bool = true;
-    const BUFFERED_WINDOWS: u8 = 3;
+    fn control(&self) -> Control {
+        Control::Both
+    }
+    fn rate_samples(&self) -> bool {
+        true
+    }
+    fn buffered_windows(&self) -> u8 {
+        3
+    }
 
     fn init(&mut self, conn: &mut Conn) {
         self.delivered_us = conn.now.as_micros();

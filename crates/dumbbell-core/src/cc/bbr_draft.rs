@@ -345,8 +345,12 @@ impl State {
 }
 
 impl CongestionControl for State {
-    const CONTROL: Control = Control::Both;
-    const RATE_SAMPLES: bool = true;
+    fn control(&self) -> Control {
+        Control::Both
+    }
+    fn rate_samples(&self) -> bool {
+        true
+    }
 
     /// Section 3.7: who has no answer to CE must not send ECT.
     fn ecn(&self) -> EcnUse {

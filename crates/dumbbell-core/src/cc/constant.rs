@@ -55,7 +55,9 @@ impl State {
 }
 
 impl CongestionControl for State {
-    const CONTROL: Control = Control::Both;
+    fn control(&self) -> Control {
+        Control::Both
+    }
 
     fn init(&mut self, conn: &mut Conn) {
         conn.paced |= self.rate.is_some();

@@ -49,8 +49,12 @@ impl State {
 }
 
 impl CongestionControl for State {
-    const CONTROL: Control = Control::Both;
-    const RATE_SAMPLES: bool = true;
+    fn control(&self) -> Control {
+        Control::Both
+    }
+    fn rate_samples(&self) -> bool {
+        true
+    }
 
     fn init(&mut self, conn: &mut Conn) {
         conn.paced = true;

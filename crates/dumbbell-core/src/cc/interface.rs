@@ -76,7 +76,7 @@ pub struct AckEvent {
 }
 
 /// What an ACK brought: Linux `struct rate_sample`, with the deviations that `tcp/rate.rs` names. Counts are segments. What says "of the
-/// sample" is there only if the control asks for [rate samples](super::CongestionControl::RATE_SAMPLES).
+/// sample" is there only if the control asks for [rate samples](super::CongestionControl::rate_samples).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RateSample {
     /// Newly delivered by this ACK, cumulatively or selectively. Linux `acked_sacked`.

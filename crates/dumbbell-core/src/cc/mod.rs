@@ -9,6 +9,8 @@ use conn::{CaEvent, CaState, Congestion, Conn};
 pub use interface::{AckEvent, CcContext, Control, Echo, EcnUse, LossEvent, Model, RateSample};
 #[cfg(feature = "config")]
 use serde_json::{Map, Value};
+use std::fmt;
+use std::sync::Arc;
 
 pub mod abe;
 pub mod bbr;
@@ -20,13 +22,20 @@ mod sce;
 
 /// A congestion control. All windows are in segments.
 pub trait CongestionControl {
-    /// Who decides how fast the connection sends.
-    const CONTROL: Control = Control::Window;
-    /// Whether it uses rate samples and [`CongestionControl::on_loss`]: a segment in flight then takes 56 B more.
-    const RATE_SAMPLES: bool = false;
+    /// Who decides how fast the connection sends; asked once.
+    fn control(&self) -> Control {
+        Control::Window
+    }
 
-    /// Windows that the send buffer holds. Linux `sndbuf_expand`: 3 for BBR, 2 for all others.
-    const BUFFERED_WINDOWS: u8 = 2;
+    /// Whether it uses rate samples and [`CongestionControl::on_loss`]: a segment in flight then takes 56 B more; asked once.
+    fn rate_samples(&self) -> bool {
+        false
+    }
+
+    /// Windows that the send buffer holds; asked once. Linux `sndbuf_expand`: 3 for BBR, 2 for all others.
+    fn buffered_windows(&self) -> u8 {
+        2
+    }
 
     /// What it asks of ECN.
     fn ecn(&self) -> EcnUse {
@@ -56,7 +65,7 @@ pub trait CongestionControl {
     /// [`CongestionControl::cong_avoid`] and PRR. Linux `cong_control`.
     fn cong_control(&mut self, _conn: &mut Conn, _sample: &RateSample) {}
 
-    /// A segment was marked lost, also again: only with [`CongestionControl::RATE_SAMPLES`]. Called before the congestion machine
+    /// A segment was marked lost, also again: only with [`CongestionControl::rate_samples`]. Called before the congestion machine
     /// answers the losses of an ACK. Linux `skb_marked_lost`.
     fn on_loss(&mut self, _conn: &mut Conn, _loss: &LossEvent) {}
 
@@ -90,6 +99,25 @@ pub trait CongestionControl {
     }
 }
 
+/// A control that this crate does not know.
+pub struct Foreign(pub Box<dyn CongestionControl + Send>);
+
+impl fmt::Debug for Foreign {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("Foreign")
+    }
+}
+
+/// Gives every connection a control of its own.
+#[derive(Clone)]
+pub struct Maker(pub Arc<dyn Fn(&CcContext) -> Foreign + Send + Sync>);
+
+impl fmt::Debug for Maker {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("Maker")
+    }
+}
+
 /// Bytes of a control's state that are fetched into the cache ahead of an ACK: CUBIC's, without its rounds of slow start.
 pub const CACHED: usize = 128;
 
@@ -101,13 +129,17 @@ macro_rules! congestion_controls {
     ($($(#[$meta:meta])* $variant:ident : $module:ident $(as $box:ident)?),* $(,)?) => {
         $($(#[$meta])* pub mod $module;)*
 
-        /// Any registered congestion control, built.
-        #[derive(Clone, Debug)]
-        pub enum AnyCc { $(
-            $(#[$meta])*
-            #[doc = concat!("See [`", stringify!($module), "`].")]
-            $variant(congestion_controls!(@state $module $($box)?)),
-        )* }
+        /// Any congestion control, built.
+        #[derive(Debug)]
+        pub enum AnyCc {
+            $(
+                $(#[$meta])*
+                #[doc = concat!("See [`", stringify!($module), "`].")]
+                $variant(congestion_controls!(@state $module $($box)?)),
+            )*
+            /// One that this crate does not know.
+            Foreign(Foreign),
+        }
 
         /// Every registered congestion control, described.
         #[cfg(feature = "config")]
@@ -123,11 +155,15 @@ macro_rules! congestion_controls {
 
         /// A congestion control with its parameters, from which any number of connections can be given one.
         #[derive(Clone, Debug)]
-        pub enum Chosen { $(
-            $(#[$meta])*
-            #[doc = concat!("See [`", stringify!($module), "`].")]
-            $variant($module::Params),
-        )* }
+        pub enum Chosen {
+            $(
+                $(#[$meta])*
+                #[doc = concat!("See [`", stringify!($module), "`].")]
+                $variant($module::Params),
+            )*
+            /// One that this crate does not know.
+            Foreign(Maker),
+        }
 
         impl Chosen {
             /// What `config` names in its key `name`, with its other keys as parameters.
@@ -148,7 +184,10 @@ macro_rules! congestion_controls {
 
             /// The control of the connection of `context`.
             pub fn build(&self, context: &CcContext) -> AnyCc {
-                match self { $( $(#[$meta])* Chosen::$variant(params) => AnyCc::$variant($module::State::new(params.clone(), context).into()), )* }
+                match self {
+                    $( $(#[$meta])* Chosen::$variant(params) => AnyCc::$variant($module::State::new(params.clone(), context).into()), )*
+                    Chosen::Foreign(maker) => AnyCc::Foreign((maker.0)(context)),
+                }
             }
         }
 
@@ -163,24 +202,12 @@ macro_rules! congestion_controls {
         }
 
         macro_rules! dispatch {
-            ($any:expr, $cc:ident => $body:expr) => { match $any { $( $(#[$meta])* AnyCc::$variant($cc) => $body, )* } };
-        }
-
-        impl AnyCc {
-            /// [`CongestionControl::CONTROL`].
-            pub fn control(&self) -> Control {
-                match self { $( $(#[$meta])* AnyCc::$variant(_) => <$module::State as CongestionControl>::CONTROL, )* }
-            }
-
-            /// [`CongestionControl::BUFFERED_WINDOWS`].
-            pub fn buffered_windows(&self) -> u8 {
-                match self { $( $(#[$meta])* AnyCc::$variant(_) => <$module::State as CongestionControl>::BUFFERED_WINDOWS, )* }
-            }
-
-            /// [`CongestionControl::RATE_SAMPLES`].
-            pub fn rate_samples(&self) -> bool {
-                match self { $( $(#[$meta])* AnyCc::$variant(_) => <$module::State as CongestionControl>::RATE_SAMPLES, )* }
-            }
+            ($any:expr, $cc:ident => $body:expr) => {
+                match $any {
+                    $( $(#[$meta])* AnyCc::$variant($cc) => $body, )*
+                    AnyCc::Foreign(Foreign($cc)) => $body,
+                }
+            };
         }
     };
 }
@@ -207,69 +234,67 @@ impl AnyCc {
     pub fn without_ecn() -> AnyCc {
         AnyCc::Reno(reno::State::new(reno::Params::default(), &CcContext::default()))
     }
-    /// [`CongestionControl::ecn`].
-    pub fn ecn(&self) -> EcnUse {
+}
+
+/// A control that is chosen at run time: one dispatch per call.
+impl CongestionControl for AnyCc {
+    fn control(&self) -> Control {
+        dispatch!(self, cc => cc.control())
+    }
+    fn rate_samples(&self) -> bool {
+        dispatch!(self, cc => cc.rate_samples())
+    }
+    fn buffered_windows(&self) -> u8 {
+        dispatch!(self, cc => cc.buffered_windows())
+    }
+    fn ecn(&self) -> EcnUse {
         dispatch!(self, cc => cc.ecn())
     }
-    /// [`CongestionControl::cong_control`].
-    pub fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
+    fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
         dispatch!(self, cc => cc.cong_control(conn, sample))
     }
-    /// [`CongestionControl::on_loss`].
-    pub fn on_loss(&mut self, conn: &mut Conn, loss: &LossEvent) {
+    fn on_loss(&mut self, conn: &mut Conn, loss: &LossEvent) {
         dispatch!(self, cc => cc.on_loss(conn, loss))
     }
-    /// [`CongestionControl::min_burst`].
     #[inline]
-    pub fn min_burst(&self, conn: &Conn) -> u32 {
+    fn min_burst(&self, conn: &Conn) -> u32 {
         dispatch!(self, cc => cc.min_burst(conn))
     }
-    /// [`CongestionControl::max_burst`].
     #[inline]
-    pub fn max_burst(&self, conn: &Conn) -> Option<u32> {
+    fn max_burst(&self, conn: &Conn) -> Option<u32> {
         dispatch!(self, cc => cc.max_burst(conn))
     }
-    /// [`CongestionControl::init`].
-    pub fn init(&mut self, conn: &mut Conn) {
+    fn init(&mut self, conn: &mut Conn) {
         dispatch!(self, cc => cc.init(conn))
     }
-    /// [`CongestionControl::in_ack_event`].
     #[inline]
-    pub fn in_ack_event(&mut self, conn: &mut Conn, ack: &AckEvent) {
+    fn in_ack_event(&mut self, conn: &mut Conn, ack: &AckEvent) {
         dispatch!(self, cc => cc.in_ack_event(conn, ack))
     }
-    /// [`CongestionControl::ssthresh`].
-    pub fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
+    fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
         dispatch!(self, cc => cc.ssthresh(conn, cause))
     }
-    /// [`CongestionControl::loss_after_ecn`].
-    pub fn loss_after_ecn(&self, conn: &Conn) -> Option<u32> {
+    fn loss_after_ecn(&self, conn: &Conn) -> Option<u32> {
         dispatch!(self, cc => cc.loss_after_ecn(conn))
     }
-    /// [`CongestionControl::cong_avoid`].
     #[inline]
-    pub fn cong_avoid(&mut self, conn: &mut Conn, acked: u32) {
+    fn cong_avoid(&mut self, conn: &mut Conn, acked: u32) {
         dispatch!(self, cc => cc.cong_avoid(conn, acked))
     }
-    /// [`CongestionControl::pkts_acked`].
     #[inline]
-    pub fn pkts_acked(&mut self, conn: &mut Conn, pkts: u32, rtt_us: Option<u32>) {
+    fn pkts_acked(&mut self, conn: &mut Conn, pkts: u32, rtt_us: Option<u32>) {
         dispatch!(self, cc => cc.pkts_acked(conn, pkts, rtt_us))
     }
-    /// [`CongestionControl::model`].
-    pub fn model(&self, conn: &Conn) -> Option<Model> {
+    fn model(&self, conn: &Conn) -> Option<Model> {
         dispatch!(self, cc => cc.model(conn))
     }
-    /// [`CongestionControl::cwnd_event`].
-    pub fn cwnd_event(&mut self, conn: &mut Conn, event: CaEvent) {
+    fn cwnd_event(&mut self, conn: &mut Conn, event: CaEvent) {
         dispatch!(self, cc => cc.cwnd_event(conn, event))
     }
-    /// [`CongestionControl::set_state`].
-    pub fn set_state(&mut self, conn: &mut Conn, state: CaState) {
+    fn set_state(&mut self, conn: &mut Conn, state: CaState) {
         dispatch!(self, cc => cc.set_state(conn, state))
     }
-    /// [`CongestionControl::undo_cwnd`].
-    pub fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
+    fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
         dispatch!(self, cc => cc.undo_cwnd(conn))
     }
 }

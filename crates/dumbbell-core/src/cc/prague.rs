@@ -538,7 +538,9 @@ fn times_shifted(a: u64, b: u64, shift: u32) -> u64 {
 }
 
 impl CongestionControl for State {
-    const CONTROL: Control = Control::Both;
+    fn control(&self) -> Control {
+        Control::Both
+    }
 
     fn ecn(&self) -> EcnUse {
         EcnUse {

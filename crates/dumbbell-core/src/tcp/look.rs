@@ -1,7 +1,7 @@
 //! What a trace shows of a sender, in addition to its [`Conn`](crate::cc::conn::Conn) and its counters.
 
 use super::sender::Sender;
-use crate::cc::Model;
+use crate::cc::{CongestionControl, Model};
 
 impl Sender {
     /// What its congestion control believes of its path, if it has a model.

@@ -5,7 +5,7 @@ use super::sender::{Phase, Sender, Timer};
 use super::write_queue::{Filled, GSO_MAX_SIZE};
 use super::Network;
 use crate::cc::conn::{CaEvent, CaState};
-use crate::cc::Control;
+use crate::cc::{CongestionControl, Control};
 use crate::packet::{flag, Packet};
 use crate::units::Time;
 

@@ -11,7 +11,7 @@ use super::scoreboard::seg;
 use super::sender::{AckFlags, Resend, Sender, Timer};
 use super::{Ack, Block, Network};
 use crate::cc::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
-use crate::cc::Control;
+use crate::cc::{CongestionControl, Control};
 use crate::units::Time;
 
 impl Sender {

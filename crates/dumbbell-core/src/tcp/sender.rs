@@ -20,7 +20,7 @@ pub use super::write_queue::{Application, Plan};
 use super::write_queue::{Sizes, WriteQueue};
 use super::{ack_flag, Ack, Block, FlowOptions, Network};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
-use crate::cc::{self, AckEvent, AnyCc, Control, RateSample};
+use crate::cc::{self, AckEvent, AnyCc, CongestionControl, Control, RateSample};
 use crate::histogram::CompactHistogram;
 use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
@@ -42,7 +42,7 @@ pub enum Phase {
 
 /// A sending TCP. What most ACKs touch comes first, here and in its parts: with thousands of senders they do not stay in the cache, and
 /// [`Sender::HOT`] bytes of each are fetched ahead.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[repr(C)]
 pub struct Sender {
     pub(super) probe: Probe,

@@ -5,8 +5,8 @@ use crate::config::RunConfig;
 use crate::measure::{ms, Backlog};
 use crate::table::{Column, Table};
 use dumbbell_core::histogram::Histogram;
-use dumbbell_core::log::{At, DropReason, Log, Place};
-use dumbbell_core::packet::Packet;
+use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::tcp::{Ack, Block};
 use dumbbell_core::units::Time;
@@ -41,19 +41,42 @@ pub struct Said {
     pub pool: BlockPool,
 }
 
-/// Listens for acknowledgements at a hop.
-#[derive(Default)]
-pub struct Acks {
+/// Listens for acknowledgements at a hop, and lets somebody else hear everything.
+pub struct Acks<L: Log> {
     /// Numbers of those that were dropped: their places are free.
     pub lost: Vec<u64>,
     /// What they say, while something enters a queue that reads it.
     pub said: Said,
     counters: AckCounters,
+    listener: L,
 }
 
-impl Log for Acks {
+impl<L: Log> Acks<L> {
+    /// With nothing counted yet.
+    pub fn new(listener: L) -> Acks<L> {
+        Acks { lost: Vec::new(), said: Said::default(), counters: AckCounters::default(), listener }
+    }
+}
+
+impl<L: Log> Log for Acks<L> {
+    #[inline]
+    fn arrived(&mut self, packet: &Packet, now: Time) {
+        self.listener.arrived(packet, now);
+    }
+
+    #[inline]
+    fn enqueued(&mut self, packet: &Packet, at: At) {
+        self.listener.enqueued(packet, at);
+    }
+
+    #[inline]
+    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+        self.listener.marked(packet, before, mark, reason, at);
+    }
+
     #[inline]
     fn sent(&mut self, packet: &Packet, at: At) {
+        self.listener.sent(packet, at);
         if packet.is_back() {
             self.counters.sent += 1;
             self.counters.sojourn_ns += (at.now - packet.enqueue_time).0;
@@ -61,7 +84,8 @@ impl Log for Acks {
     }
 
     #[inline]
-    fn departed(&mut self, packet: &Packet, _now: Time) {
+    fn departed(&mut self, packet: &Packet, now: Time) {
+        self.listener.departed(packet, now);
         self.counters.departed += u64::from(packet.is_back());
     }
 
@@ -70,7 +94,8 @@ impl Log for Acks {
         Some((ack, if *blocks == NO_BLOCKS { &[] } else { self.said.pool.get(*blocks) }))
     }
 
-    fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: Place, _at: At) {
+    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
+        self.listener.dropped(packet, reason, place, at);
         if packet.is_back() {
             self.lost.push(packet.seq);
             self.counters.dropped += u64::from(matches!(place, Place::Arrival | Place::Queue));
@@ -87,7 +112,7 @@ pub struct Counted {
 
 impl Counted {
     /// As it stands now.
-    pub fn now(queue: &QueueCounters, acks: &Acks) -> Counted {
+    pub fn now(queue: &QueueCounters, acks: &Acks<impl Log>) -> Counted {
         Counted { queue: *queue, acks: acks.counters }
     }
 

@@ -33,11 +33,11 @@ const END: u16 = u16::MAX;
 /// Entries of a hop among [`Hops::stages`].
 const STAGES: usize = 3;
 
-struct Hop {
+struct Hop<L: Log> {
     name: String,
     /// Stages right ahead of the queue.
     shared: Option<Box<Path<Packet>>>,
-    bottleneck: Bottleneck<AnyAqm, Acks>,
+    bottleneck: Bottleneck<AnyAqm, Acks<L>>,
     /// Stages behind the link.
     behind: Option<Box<Path<Packet>>>,
     /// Propagation behind that, and what is on it.
@@ -57,7 +57,7 @@ struct Hop {
     before: Counted,
 }
 
-impl Hop {
+impl<L: Log> Hop<L> {
     fn held(path: &Option<Box<Path<Packet>>>) -> u64 {
         path.as_ref().map_or(0, |path| path.held() as u64)
     }
@@ -68,7 +68,7 @@ impl Hop {
 
     /// Packets in the hop, stages and propagation included.
     fn inside(&self) -> u64 {
-        Hop::held(&self.shared) + self.bottleneck.held() + Hop::held(&self.behind) + self.wire.len() as u64
+        Hop::<L>::held(&self.shared) + self.bottleneck.held() + Hop::<L>::held(&self.behind) + self.wire.len() as u64
     }
 }
 
@@ -83,8 +83,8 @@ struct Member {
 }
 
 /// Several hops, and the lines of acknowledgements.
-pub struct Hops {
-    hops: Vec<Hop>,
+pub struct Hops<L: Log = ()> {
+    hops: Vec<Hop<L>>,
     /// When each link needs attention.
     links: MinList,
     /// When stages and propagation of each hop have something to do.
@@ -106,12 +106,12 @@ pub struct Hops {
 }
 
 /// The end of the stages behind a link.
-struct Out<'a> {
+struct Out<'a, L: Log> {
     packets: &'a mut Vec<Packet>,
-    bottleneck: &'a mut Bottleneck<AnyAqm, Acks>,
+    bottleneck: &'a mut Bottleneck<AnyAqm, Acks<L>>,
 }
 
-impl End<Packet> for Out<'_> {
+impl<L: Log> End<Packet> for Out<'_, L> {
     fn arrive(&mut self, packet: Packet, _now: Time) {
         self.packets.push(packet);
     }
@@ -122,12 +122,18 @@ impl End<Packet> for Out<'_> {
     }
 }
 
-impl Hops {
-    /// The net of `config` with these queue disciplines, hop by hop.
+impl<L: Log + Send + 'static> Hops<L> {
+    /// The net of `config` with these queue disciplines, hop by hop; `listener` gives what listens at a hop.
     ///
     /// # Errors
     /// A stage that cannot be built.
-    pub fn new(config: &RunConfig, classes: &Classes, lines: Vec<Line>, aqms: Vec<AnyAqm>) -> Result<Hops, ParamError> {
+    pub fn new(
+        config: &RunConfig,
+        classes: &Classes,
+        lines: Vec<Line>,
+        aqms: Vec<AnyAqm>,
+        mut listener: impl FnMut(&str) -> L,
+    ) -> Result<Hops<L>, ParamError> {
         let first = HopConfig {
             name: BOTTLENECK.to_owned(),
             link: config.bottleneck.clone(),
@@ -143,7 +149,7 @@ impl Hops {
                 reads_acks: aqm.reads_acks(),
                 ticks: aqm.next_timer() != Time::NEVER,
                 shared: build_path(&hop.path, config.run.seed, "shared path", index)?,
-                bottleneck: Bottleneck::new(aqm, classes.list.len(), &hop.link, Acks::default()),
+                bottleneck: Bottleneck::new(aqm, classes.list.len(), &hop.link, Acks::new(listener(&hop.name))),
                 behind: build_path(&hop.behind, config.run.seed, "path behind", index)?,
                 delay: hop.delay,
                 wire: VecDeque::new(),
@@ -308,7 +314,7 @@ impl Hops {
     }
 
     /// Lets `act` do something to the stages behind the link of `hop`, and takes over what leaves them.
-    fn through(&mut self, hop: u16, now: Time, arena: &mut Arena, act: impl FnOnce(&mut Path<Packet>, &mut Out)) {
+    fn through(&mut self, hop: u16, now: Time, arena: &mut Arena, act: impl FnOnce(&mut Path<Packet>, &mut Out<L>)) {
         let mut packets = std::mem::take(&mut self.out);
         let Hop { behind, bottleneck, .. } = &mut self.hops[usize::from(hop)];
         if let Some(path) = behind {
@@ -407,7 +413,7 @@ impl Hops {
 }
 
 /// Stages of single endpoints lead to the first hop of their route.
-impl End<Packet> for Hops {
+impl<L: Log + Send + 'static> End<Packet> for Hops<L> {
     fn arrive(&mut self, packet: Packet, now: Time) {
         let hop = self.members[packet.flow as usize].route.data[0];
         self.enter(hop, packet, now);
@@ -419,7 +425,7 @@ impl End<Packet> for Hops {
     }
 }
 
-impl Way for Hops {
+impl<L: Log + Send + 'static> Way for Hops<L> {
     fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -430,12 +436,12 @@ impl Way for Hops {
 }
 
 /// An acknowledgement is sent.
-pub struct AckEntry<'a> {
-    hops: &'a mut Hops,
+pub struct AckEntry<'a, L: Log> {
+    hops: &'a mut Hops<L>,
     line: u32,
 }
 
-impl End<(Ack, u32)> for AckEntry<'_> {
+impl<L: Log + Send + 'static> End<(Ack, u32)> for AckEntry<'_, L> {
     fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
         let up = self.hops.lines.all[self.line as usize].up;
         if up || self.hops.members[ack.flow as usize].route.acks.is_empty() {
@@ -450,10 +456,10 @@ impl End<(Ack, u32)> for AckEntry<'_> {
     }
 }
 
-impl Back for Hops {
-    type Entry<'a> = AckEntry<'a>;
+impl<L: Log + Send + 'static> Back for Hops<L> {
+    type Entry<'a> = AckEntry<'a, L>;
 
-    fn entry_of(&mut self, line: u32) -> AckEntry<'_> {
+    fn entry_of(&mut self, line: u32) -> AckEntry<'_, L> {
         AckEntry { hops: self, line }
     }
 
@@ -462,10 +468,10 @@ impl Back for Hops {
     }
 }
 
-impl Net for Hops {
-    type Way = Hops;
+impl<L: Log + Send + 'static> Net for Hops<L> {
+    type Way = Hops<L>;
 
-    fn way(&mut self) -> &mut Hops {
+    fn way(&mut self) -> &mut Hops<L> {
         self
     }
 
@@ -601,14 +607,14 @@ impl Net for Hops {
                 return fail(&format!("queue of {}", hop.name), all.queued(), hop.bottleneck.held());
             }
             let after = all.departed - all.lost_behind - hop.left;
-            let there = Hop::held(&hop.behind) + hop.wire.len() as u64;
+            let there = Hop::<L>::held(&hop.behind) + hop.wire.len() as u64;
             if after != there {
                 return fail(&format!("behind the queue of {}", hop.name), after, there);
             }
         }
         let data = found.ahead + found.queued + found.behind;
         let acks: u64 = self.members.iter().map(|member| u64::from(member.acks)).sum();
-        let inside: u64 = self.hops.iter().map(Hop::inside).sum();
+        let inside: u64 = self.hops.iter().map(Hop::<L>::inside).sum();
         if data + acks != staged + inside {
             return fail("all hops", data + acks, staged + inside);
         }

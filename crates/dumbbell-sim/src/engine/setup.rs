@@ -4,7 +4,7 @@ use super::endpoint::{Stages, Tcp};
 use super::lines::Line;
 use crate::config::{EcnEcho, FlowConfig, RunConfig, StageConfig, UdpConfig};
 use dumbbell_core::aqm::FlowKey;
-use dumbbell_core::cc::{AnyCc, Echo};
+use dumbbell_core::cc::{AnyCc, CongestionControl, Echo};
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::{self, Path};

@@ -510,9 +510,15 @@ impl<V: Version> Machine<V> {
 }
 
 impl<V: Version> CongestionControl for Machine<V> {
-    const CONTROL: Control = Control::Both;
-    const RATE_SAMPLES: bool = true;
-    const BUFFERED_WINDOWS: u8 = 3;
+    fn control(&self) -> Control {
+        Control::Both
+    }
+    fn rate_samples(&self) -> bool {
+        true
+    }
+    fn buffered_windows(&self) -> u8 {
+        3
+    }
 
     fn ecn(&self) -> EcnUse {
         let echo = if self.set.ecn { Echo::PerPacket } else { Echo::UntilCwr };

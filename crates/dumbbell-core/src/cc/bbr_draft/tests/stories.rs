@@ -1,7 +1,7 @@
 //! Whole connections over a path that a test may change on the way.
 
 use crate::cc::conn::CaState;
-use crate::cc::{self, AnyCc, CcContext, Model};
+use crate::cc::{self, AnyCc, CcContext, CongestionControl, Model};
 use crate::packet::{flag, Packet};
 use crate::tcp::host::HostParams;
 use crate::tcp::receiver::Receiver;

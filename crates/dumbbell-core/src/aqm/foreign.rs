@@ -1,0 +1,131 @@
+//! Queue disciplines that this crate does not know: any [`Aqm`] in a box.
+
+use super::{Aqm, Dequeue, FlowKey};
+use crate::log::Log;
+use crate::packet::Packet;
+use crate::units::{Rate, Time};
+
+/// [`Aqm`] as a trait object: its logs are trait objects, too.
+trait Boxed: Send {
+    fn flow_starts(&mut self, flow: u32, key: &FlowKey);
+    fn fits(&self, bytes: u64) -> bool;
+    fn enqueue(&mut self, packet: Packet, now: Time, log: &mut dyn Log);
+    fn has_nothing_before(&self, now: Time) -> Option<Time>;
+    fn dequeue(&mut self, now: Time, log: &mut dyn Log) -> Dequeue;
+    fn packets(&self) -> usize;
+    fn bytes(&self) -> u64;
+    fn next_timer(&self) -> Time;
+    fn on_timer(&mut self, now: Time, log: &mut dyn Log);
+    fn set_rate(&mut self, rate: Rate, now: Time);
+    fn state(&self, tell: &mut dyn FnMut(&'static str, f64));
+    fn counters(&self) -> Vec<(String, u64)>;
+    fn internal_queues(&self) -> Vec<String>;
+    fn shapes(&self) -> bool;
+    fn reads_acks(&self) -> bool;
+}
+
+impl<A: Aqm + Send> Boxed for A {
+    fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
+        Aqm::flow_starts(self, flow, key);
+    }
+    fn fits(&self, bytes: u64) -> bool {
+        Aqm::fits(self, bytes)
+    }
+    fn enqueue(&mut self, packet: Packet, now: Time, mut log: &mut dyn Log) {
+        Aqm::enqueue(self, packet, now, &mut log);
+    }
+    fn has_nothing_before(&self, now: Time) -> Option<Time> {
+        Aqm::has_nothing_before(self, now)
+    }
+    fn dequeue(&mut self, now: Time, mut log: &mut dyn Log) -> Dequeue {
+        Aqm::dequeue(self, now, &mut log)
+    }
+    fn packets(&self) -> usize {
+        Aqm::packets(self)
+    }
+    fn bytes(&self) -> u64 {
+        Aqm::bytes(self)
+    }
+    fn next_timer(&self) -> Time {
+        Aqm::next_timer(self)
+    }
+    fn on_timer(&mut self, now: Time, mut log: &mut dyn Log) {
+        Aqm::on_timer(self, now, &mut log);
+    }
+    fn set_rate(&mut self, rate: Rate, now: Time) {
+        Aqm::set_rate(self, rate, now);
+    }
+    fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        Aqm::state(self, tell);
+    }
+    fn counters(&self) -> Vec<(String, u64)> {
+        Aqm::counters(self)
+    }
+    fn internal_queues(&self) -> Vec<String> {
+        Aqm::internal_queues(self)
+    }
+    fn shapes(&self) -> bool {
+        Aqm::shapes(self)
+    }
+    fn reads_acks(&self) -> bool {
+        Aqm::reads_acks(self)
+    }
+}
+
+/// A queue discipline of any type.
+pub struct Foreign(Box<dyn Boxed>);
+
+impl Foreign {
+    /// `aqm` in a box.
+    pub fn new(aqm: impl Aqm + Send + 'static) -> Foreign {
+        Foreign(Box::new(aqm))
+    }
+}
+
+impl Aqm for Foreign {
+    fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
+        self.0.flow_starts(flow, key);
+    }
+    fn fits(&self, bytes: u64) -> bool {
+        self.0.fits(bytes)
+    }
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+        self.0.enqueue(packet, now, log);
+    }
+    fn has_nothing_before(&self, now: Time) -> Option<Time> {
+        self.0.has_nothing_before(now)
+    }
+    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+        self.0.dequeue(now, log)
+    }
+    fn packets(&self) -> usize {
+        self.0.packets()
+    }
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+    fn next_timer(&self) -> Time {
+        self.0.next_timer()
+    }
+    fn on_timer<L: Log>(&mut self, now: Time, log: &mut L) {
+        self.0.on_timer(now, log);
+    }
+    fn set_rate(&mut self, rate: Rate, now: Time) {
+        self.0.set_rate(rate, now);
+    }
+    fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        self.0.state(tell);
+    }
+    fn counters(&self) -> Vec<(String, u64)> {
+        self.0.counters()
+    }
+    fn internal_queues(&self) -> Vec<String> {
+        self.0.internal_queues()
+    }
+    fn shapes(&self) -> bool {
+        self.0.shapes()
+    }
+    fn reads_acks(&self) -> bool {
+        self.0.reads_acks()
+    }
+}

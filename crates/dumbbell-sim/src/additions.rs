@@ -1,0 +1,109 @@
+//! Queue disciplines and congestion controls that a program brings along, by the names that a configuration gives them.
+
+use dumbbell_core::aqm::{self, AnyAqm, Aqm, QueueContext};
+use dumbbell_core::cc::{self, CcContext, Chosen, CongestionControl};
+use dumbbell_core::param::ParamError;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// The keys of an algorithm in a configuration, its name included.
+type Keys = Map<String, Value>;
+type MakeAqm = Arc<dyn Fn(&Keys, &QueueContext) -> Result<aqm::Foreign, ParamError> + Send + Sync>;
+type ChooseControl = Arc<dyn Fn(&Keys) -> Result<cc::Maker, ParamError> + Send + Sync>;
+
+/// What an algorithm of somebody else did wrong; the first is kept. A run that finds one ends with it.
+#[derive(Clone, Debug, Default)]
+pub struct Fault(Arc<OnceLock<String>>);
+
+impl Fault {
+    /// `what` happened.
+    pub fn report(&self, what: impl FnOnce() -> String) {
+        self.0.get_or_init(what);
+    }
+
+    /// What happened, if anything did.
+    pub fn found(&self) -> Option<&str> {
+        self.0.get().map(String::as_str)
+    }
+}
+
+/// Queue disciplines and congestion controls in addition to the registered ones. One with the name of a registered one takes its place.
+#[derive(Clone, Default)]
+pub struct Additions {
+    aqms: BTreeMap<String, MakeAqm>,
+    controls: BTreeMap<String, ChooseControl>,
+    /// Where they say what they did wrong.
+    pub fault: Fault,
+}
+
+impl fmt::Debug for Additions {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_set().entries(self.aqms.keys()).entries(self.controls.keys()).finish()
+    }
+}
+
+impl Additions {
+    /// Adds the queue discipline `name`: `read` reads its keys, `new` builds it.
+    pub fn aqm<P, A: Aqm + Send + 'static>(
+        &mut self,
+        name: &str,
+        read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
+        new: impl Fn(P, &QueueContext) -> A + Send + Sync + 'static,
+    ) {
+        let make = move |keys: &Keys, context: &QueueContext| Ok(aqm::Foreign::new(new(read(keys)?, context)));
+        self.aqms.insert(name.to_owned(), Arc::new(make));
+    }
+
+    /// Adds the congestion control `name`: `read` reads its keys, `new` builds one for each connection.
+    pub fn control<P: Clone + Send + Sync + 'static, C: CongestionControl + Send + 'static>(
+        &mut self,
+        name: &str,
+        read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
+        new: impl Fn(P, &CcContext) -> C + Send + Sync + 'static,
+    ) {
+        let new = Arc::new(new);
+        let choose = move |keys: &Keys| {
+            let (params, new) = (read(keys)?, Arc::clone(&new));
+            Ok(cc::Maker(Arc::new(move |context| cc::Foreign(Box::new(new(params.clone(), context))))))
+        };
+        self.controls.insert(name.to_owned(), Arc::new(choose));
+    }
+
+    /// The queue discipline that `keys` name, with the others as parameters.
+    ///
+    /// # Errors
+    /// An unknown name, key or value.
+    pub fn build_aqm(&self, keys: &Keys, context: &QueueContext) -> Result<AnyAqm, ParamError> {
+        match self.aqms.get(name(keys)) {
+            Some(make) => make(keys, context).map(AnyAqm::Foreign),
+            None => aqm::build(keys, context).map_err(|error| also(error, self.aqms.keys())),
+        }
+    }
+
+    /// The congestion control that `keys` name, with the others as parameters.
+    ///
+    /// # Errors
+    /// An unknown name, key or value.
+    pub fn choose_control(&self, keys: &Keys) -> Result<Chosen, ParamError> {
+        match self.controls.get(name(keys)) {
+            Some(choose) => choose(keys).map(Chosen::Foreign),
+            None => Chosen::from_json(keys).map_err(|error| also(error, self.controls.keys())),
+        }
+    }
+}
+
+/// What was added is found by `plugin`, which is there if several have one name, or else by `name`.
+fn name(keys: &Keys) -> &str {
+    keys.get("plugin").or_else(|| keys.get("name")).and_then(Value::as_str).unwrap_or("")
+}
+
+/// An error about a name says which were added, too.
+fn also<'a>(error: ParamError, added: impl Iterator<Item = &'a String>) -> ParamError {
+    if error.key != "name" {
+        return error;
+    }
+    let allowed = added.fold(error.allowed, |all, name| format!("{all}, {name}"));
+    ParamError { allowed, ..error }
+}

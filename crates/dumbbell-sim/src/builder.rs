@@ -1,0 +1,86 @@
+//! A run with what a program brings along: queue disciplines, congestion controls, listeners.
+
+use crate::additions::Additions;
+use crate::config::{RunConfig, BOTTLENECK};
+use crate::engine::{Engine, Run};
+use crate::{build, Sim};
+use dumbbell_core::aqm::{Aqm, QueueContext};
+use dumbbell_core::cc::{CcContext, CongestionControl};
+use dumbbell_core::log::Log;
+use dumbbell_core::param::ParamError;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// Listens to the packets of a hop.
+pub type Listener = Box<dyn Log + Send>;
+
+/// Gathers what a run needs; [`Sim::builder`] begins one.
+pub struct Builder<'a> {
+    config: &'a Value,
+    additions: Additions,
+    listeners: Option<Box<dyn FnMut(&str) -> Listener + 'a>>,
+}
+
+impl<'a> Builder<'a> {
+    pub(crate) fn new(config: &'a Value) -> Builder<'a> {
+        Builder { config, additions: Additions::default(), listeners: None }
+    }
+
+    /// All of these, instead of those so far.
+    #[must_use]
+    pub fn additions(self, additions: Additions) -> Builder<'a> {
+        Builder { additions, ..self }
+    }
+
+    /// Adds the queue discipline that the configuration may call `name`: `read` reads its keys, `new` builds it. For a file as those of
+    /// `dumbbell_core::aqm` are, `Params::from_json` and `State::new`.
+    #[must_use]
+    pub fn aqm<P, A: Aqm + Send + 'static>(
+        mut self,
+        name: &str,
+        read: impl Fn(&Map<String, Value>) -> Result<P, ParamError> + Send + Sync + 'static,
+        new: impl Fn(P, &QueueContext) -> A + Send + Sync + 'static,
+    ) -> Builder<'a> {
+        self.additions.aqm(name, read, new);
+        self
+    }
+
+    /// Adds the congestion control that the configuration may call `name`: `read` reads its keys, `new` builds one for each connection.
+    #[must_use]
+    pub fn control<P: Clone + Send + Sync + 'static, C: CongestionControl + Send + 'static>(
+        mut self,
+        name: &str,
+        read: impl Fn(&Map<String, Value>) -> Result<P, ParamError> + Send + Sync + 'static,
+        new: impl Fn(P, &CcContext) -> C + Send + Sync + 'static,
+    ) -> Builder<'a> {
+        self.additions.control(name, read, new);
+        self
+    }
+
+    /// `listener` is called once with the name of each hop and gives what listens there. A run with listeners chooses its queue for each
+    /// call, and is slower; what it measures is the same.
+    #[must_use]
+    pub fn listener<L: Log + Send + 'static>(self, mut listener: impl FnMut(&str) -> L + 'a) -> Builder<'a> {
+        Builder { listeners: Some(Box::new(move |hop| Box::new(listener(hop)))), ..self }
+    }
+
+    /// The run, which has not begun.
+    ///
+    /// # Errors
+    /// The first key that cannot be used.
+    pub fn build(self) -> Result<Sim, ParamError> {
+        let Builder { config, additions, listeners } = self;
+        let config = Arc::new(RunConfig::read(config, &additions)?);
+        let (mut aqms, controls) = build(&config, &additions)?;
+        let duration = config.run.duration;
+        let run: Box<dyn Run> = match (listeners, config.is_one_hop()) {
+            (None, true) => {
+                dumbbell_core::with_aqm!(aqms.remove(0), aqm => Box::new(Engine::new(config, controls, aqm, ())?))
+            }
+            (None, false) => Box::new(Engine::over_hops(config, controls, aqms, |_| ())?),
+            (Some(mut of_hop), true) => Box::new(Engine::new(config, controls, aqms.remove(0), of_hop(BOTTLENECK))?),
+            (Some(of_hop), false) => Box::new(Engine::over_hops(config, controls, aqms, of_hop)?),
+        };
+        Ok(Sim::of(run, duration, additions.fault))
+    }
+}
