@@ -2,6 +2,8 @@
 
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
 use dumbbell_core::param::ParamError;
+use dumbbell_plugin::{trial, Plugin, HEADER};
+use dumbbell_sim::additions::Additions;
 use dumbbell_sim::config::RunConfig;
 use dumbbell_sim::from_capture::Capture;
 use dumbbell_sim::schedule::Schedule;
@@ -13,11 +15,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 #[cfg(target_os = "linux")]
 mod live;
+mod prototype;
 
 create_exception!(dumbbell._native, Interrupted, PyException, "The run was cancelled.");
 
@@ -196,22 +200,67 @@ fn check(config: &str) -> PyResult<()> {
     dumbbell_sim::check(&parse(config)?).map_err(refused)
 }
 
-/// Runs one canonical configuration without holding the GIL.
+/// Runs one canonical configuration without holding the GIL. `plugins` are the libraries, or classes in Python, that it calls plugins, by
+/// the names that it has for them: they are loaded into this process.
 ///
-/// Raises ValueError (with `key`, `found` and `allowed`) on a bad configuration, RuntimeError if an invariant fails,
-/// Interrupted if cancelled.
+/// Raises ValueError (with `key`, `found` and `allowed`) on a bad configuration, RuntimeError if an invariant fails or a plugin cannot be
+/// loaded or does what it must not, Interrupted if cancelled.
 #[pyfunction]
-#[pyo3(signature = (config, cancel, progress=None))]
-fn run(py: Python<'_>, config: &str, cancel: &Cancel, progress: Option<&Progress>) -> PyResult<Result> {
+#[pyo3(signature = (config, cancel, progress=None, plugins=BTreeMap::new()))]
+fn run(
+    py: Python<'_>,
+    config: &str,
+    cancel: &Cancel,
+    progress: Option<&Progress>,
+    plugins: BTreeMap<String, Bound<'_, PyAny>>,
+) -> PyResult<Result> {
     let flag = &cancel.flag;
     let simulated = progress.map_or_else(Arc::default, |p| p.simulated.clone());
-    let outcome =
-        py.detach(|| parse(config).map(|config| dumbbell_sim::run(&config, flag, &simulated)))?.map_err(|error| match error {
+    let mut additions = Additions::default();
+    for (name, plugin) in plugins {
+        load(&plugin)?.add_to(&mut additions, &name);
+    }
+    let outcome = py
+        .detach(|| parse(config).map(|config| dumbbell_sim::run_with(&config, additions, flag, &simulated)))?
+        .map_err(|error| match error {
             RunError::Config(error) => refused(error),
             RunError::Cancelled => Interrupted::new_err("cancelled"),
             other => PyRuntimeError::new_err(other.to_string()),
         })?;
     Ok(Result(outcome))
+}
+
+/// The plugin at a path, or that a class in Python is.
+fn load(plugin: &Bound<'_, PyAny>) -> PyResult<Plugin> {
+    match plugin.extract::<PathBuf>() {
+        Ok(path) => Plugin::load(path).map_err(|error| PyRuntimeError::new_err(error.to_string())),
+        Err(_) => prototype::plugin(plugin),
+    }
+}
+
+/// What a plugin, a path or a class in Python, says of itself, as JSON, like an algorithm of `registry` with its `kind`: `aqm` or `cc`. It is loaded into
+/// this process.
+///
+/// Raises RuntimeError if it is no plugin.
+#[pyfunction]
+fn describe_plugin(plugin: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(load(plugin)?.to_json().to_string())
+}
+
+/// Tries a plugin, a path or a class in Python, out, as `dumbbell_plugin::trial` says: how many sequences of operations and runs it stood.
+///
+/// Raises RuntimeError, one line, if it is no plugin or does what it must not.
+#[pyfunction]
+fn try_plugin(py: Python<'_>, plugin: &Bound<'_, PyAny>, seed: u64, sequences: u32, runs: u32) -> PyResult<(u32, u32)> {
+    let plugin = load(plugin)?;
+    let tried = py.detach(|| trial::try_out(&plugin, seed, sequences, runs)).map_err(PyRuntimeError::new_err)?;
+    Ok((tried.sequences, tried.runs))
+}
+
+/// The header that plugins in C include.
+#[pyfunction]
+fn plugin_header() -> &'static str {
+    HEADER
 }
 
 fn trace_error(error: BadTrace) -> PyErr {
@@ -282,6 +331,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(link_schedule, module)?)?;
     module.add_function(wrap_pyfunction!(link_rate, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(describe_plugin, module)?)?;
+    module.add_function(wrap_pyfunction!(try_plugin, module)?)?;
+    module.add_function(wrap_pyfunction!(plugin_header, module)?)?;
     module.add_function(wrap_pyfunction!(schedule, module)?)?;
     module.add_function(wrap_pyfunction!(from_capture, module)?)?;
     module.add_function(wrap_pyfunction!(gather, module)?)

@@ -63,10 +63,20 @@ impl Additions {
         read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
         new: impl Fn(P, &CcContext) -> C + Send + Sync + 'static,
     ) {
+        self.boxed_control(name, read, move |params, context| cc::Foreign(Box::new(new(params, context))));
+    }
+
+    /// The same where the control is in a box already.
+    pub fn boxed_control<P: Clone + Send + Sync + 'static>(
+        &mut self,
+        name: &str,
+        read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
+        new: impl Fn(P, &CcContext) -> cc::Foreign + Send + Sync + 'static,
+    ) {
         let new = Arc::new(new);
         let choose = move |keys: &Keys| {
             let (params, new) = (read(keys)?, Arc::clone(&new));
-            Ok(cc::Maker(Arc::new(move |context| cc::Foreign(Box::new(new(params.clone(), context))))))
+            Ok(cc::Maker(Arc::new(move |context| new(params.clone(), context))))
         };
         self.controls.insert(name.to_owned(), Arc::new(choose));
     }

@@ -29,6 +29,7 @@ COMMANDS = {
     "shell": ("shell", "shell"),
     "watch": ("shell", "watch"),
     "linux": ("linux", "linux"),
+    "plugin": ("plugin", "plugin"),
     "study": ("study", "study"),
     "store": ("store", "store"),
     "completion": ("completion", "completion"),

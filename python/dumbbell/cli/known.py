@@ -29,7 +29,7 @@ def list_(what: Annotated[str, typer.Argument(metavar="[aqm|cc|stage|experiments
 
 
 def describe(
-    name: Annotated[str, typer.Argument(help="A key, table, algorithm, profile or column.")] = "",
+    name: Annotated[str, typer.Argument(help="A key, table, algorithm, profile, column, or the file of a plugin.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="The whole reference, as Markdown.")] = False,
 ) -> None:
     """Say what a key, table or algorithm of experiment files takes, or what a column of the results is."""
@@ -41,6 +41,9 @@ def describe(
             if name
             else Missing("describe", "NAME", "a name, or --all")
         )
+    if reference.is_plugin(name):
+        print(reference.of_plugin(name))
+        return
     print(reference.markdown() if everything else reference.describe(name), end="" if everything else "\n")
 
 

@@ -4,11 +4,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path as FilePath
 from typing import Any
 
-from dumbbell.errors import UnknownName, shown
+from dumbbell import plugins
+from dumbbell.errors import InputError, UnknownName, shown
 from dumbbell.experiment import json_schema, net, schema
 from dumbbell.experiment.registry import Algorithm, Param, registry
+from dumbbell.plugins import trust
 from dumbbell.results import columns
 
 
@@ -239,6 +242,23 @@ def describe(name: str) -> str:
             also="dumbbell describe --all prints them all",
         )
     return "\n\n".join(found)
+
+
+def of_plugin(file: str) -> str:
+    """Return what is said of the plugin in a file, whose code is run to learn it; raises InputError."""
+    path = FilePath(file).absolute()
+    trust.for_this_process(path.parent)
+    try:
+        found = plugins.read(path.name, path.parent)
+    except InputError as error:
+        raise error.moved("describe", "") from None
+    place = {"aqm": "bottleneck.aqm", "cc": "flows.cc"}[found.kind]
+    return _of_algorithm(found.algorithm, (place,)).text()
+
+
+def is_plugin(name: str) -> bool:
+    """Whether a name is that of a plugin's file."""
+    return FilePath(name).suffix in (".so", ".py", ".dylib") and FilePath(name).is_file()
 
 
 def names() -> list[str]:

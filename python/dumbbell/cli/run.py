@@ -18,6 +18,7 @@ from dumbbell.engines.sim import Simulator
 from dumbbell.errors import Conflict, one_line
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment, load
+from dumbbell.plugins.trust import for_this_process
 from dumbbell.results.store import Alike
 
 _LARGE = 10e9  # bytes of results of which a user is told before they are made
@@ -45,6 +46,9 @@ def run(
             help="What runs them: sim, live, linux or linux:NAME, a kernel of dumbbell linux.",
         ),
     ] = "sim",
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Load the plugins that lie next to the files, or in folders below: code.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check, try out a few runs, and say how many, how long, how large.")
     ] = False,
@@ -61,6 +65,9 @@ def run(
         raise Conflict("run", "", f"--cluster and --engine {engine}", "one of them")
     if show_commands and not isinstance(other, LinuxEngine):
         raise Conflict("run", "", f"--show-commands and --engine {engine}", "--engine linux")
+    if trust:
+        for file in files:
+            for_this_process(Path(file).absolute().parent)
     experiments = [load(file, settings) for file in files]
     if show_commands and isinstance(other, LinuxEngine):
         _prepare(other, experiments)

@@ -10,9 +10,11 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+import dumbbell.plugins.known as plugins
 from dumbbell import _native
 from dumbbell.errors import Failed, InputError, Needs, Unfit, WrongValue, one_line, shown
 from dumbbell.experiment.cell import Cell
+from dumbbell.plugins.process import Child
 from dumbbell.results.store import Measured
 
 CONNECT_S = 4.0  # for a scheduler to answer, and for the first worker to be there
@@ -21,30 +23,50 @@ _COUNT_EVERY_S = 2.0
 _LOGS = ("distributed", "distributed.client", "distributed.core", "distributed.comm")
 
 _cancels: dict[str, _native.Cancel] = {}  # in a worker: how to end the runs of a sweep
+_children: dict[str, set[Child]] = {}  # in a worker: the processes of runs with plugins
 
 
-def _run(config: str, sweep: str, version: str) -> tuple[Any, ...]:
-    """Carry out a run in a worker; every outcome is plain values, so that an exception is one of the cluster."""
+def _run(config: str, sweep: str, version: str, loaded: dict[str, bytes]) -> tuple[Any, ...]:
+    """Carry out a run in a worker; every outcome is plain values, so that an exception is one of the cluster.
+
+    Plugins come by their content; a run with some is carried out in a process of its own.
+    """
     if _native.engine_version() != version:
         return "version", _native.engine_version()
-    started = time.perf_counter()
+    started, cancel = time.perf_counter(), _cancels.setdefault(sweep, _native.Cancel())
     try:
-        result = _native.run(config, _cancels.setdefault(sweep, _native.Cancel()))
+        result = _apart(config, sweep, loaded) if loaded else _native.run(config, cancel)
     except _native.Interrupted:
         return ("stopped",)
     except Exception as error:  # whatever it is belongs to this run
-        return "failed", str(error) or type(error).__name__
+        return ("stopped",) if cancel.cancelled else ("failed", str(error) or type(error).__name__)
     return "done", time.perf_counter() - started, result.to_bytes()
+
+
+def _apart(config: str, sweep: str, loaded: dict[str, bytes]) -> _native.Result:
+    paths = {digest: str(plugins.path_of(plugins.keep(content, digest[-3:]))) for digest, content in loaded.items()}
+    child = Child("run", site=any(path.endswith(".py") for path in paths.values()))
+    running = _children.setdefault(sweep, set())
+    running.add(child)
+    try:
+        if _cancels[sweep].cancelled:
+            child.kill()
+        return _native.Result.from_bytes(child.answer({"config": config, "plugins": paths}))
+    finally:
+        running.discard(child)
 
 
 def _stop(sweep: str) -> None:
     """End the runs of a sweep in a worker, those too that reach it late."""
     _cancels.setdefault(sweep, _native.Cancel()).cancel()
+    for child in list(_children.get(sweep, ())):
+        child.kill()
 
 
 def _forget(sweep: str) -> None:
     """Take away what a worker holds of a sweep that has no run left."""
     _cancels.pop(sweep, None)
+    _children.pop(sweep, None)
 
 
 def _version() -> str:
@@ -164,7 +186,8 @@ class Cluster:
         key = f"dumbbell-{self._sweep}-{cell.key}"
         version = _native.engine_version()
         try:
-            run = self._client.submit(_run, cell.config, self._sweep, version, key=key, pure=False)
+            loaded = {digest: plugins.path_of(digest).read_bytes() for digest in plugins.paths(cell.groups)}
+            run = self._client.submit(_run, cell.config, self._sweep, version, loaded, key=key, pure=False)
         except Exception as error:
             raise self._unusable(f"a scheduler that is gone ({_said(error)})") from None
         self._pending.add(run)

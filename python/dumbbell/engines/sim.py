@@ -13,12 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Self
 
-from dumbbell import _native
+from dumbbell import _native, plugins
 from dumbbell.engines.base import Local, Workers
 from dumbbell.errors import UnknownName
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.schema import SENDERS
+from dumbbell.plugins.process import Child
 from dumbbell.results.store import Measured
 
 PACKETS_PER_SECOND = 8.0e6  # of one core, where no run can be tried out: in the middle of the cases of make bench
@@ -33,11 +34,15 @@ def cores() -> int:
 
 
 class Threads(Local):
-    """The cores of this machine: a thread each, which do not hold Python's lock while they simulate."""
+    """The cores of this machine: a thread each, which do not hold Python's lock while they simulate.
+
+    A run with plugins is carried out in a process of its own.
+    """
 
     def __init__(self, jobs: int) -> None:
         super().__init__(jobs)
         self._cancel = _native.Cancel()
+        self._children: set[Child] = set()
         self._switch = sys.getswitchinterval()
 
     def __enter__(self) -> Self:
@@ -51,13 +56,33 @@ class Threads(Local):
     def run(self, cell: Cell, progress: _native.Progress) -> Measured:
         """Simulate."""
         started = time.perf_counter()
-        result = _native.run(cell.config, self._cancel, progress)
+        if loaded := plugins.paths(cell.groups):
+            result = self._apart(cell, loaded, progress)
+        else:
+            result = _native.run(cell.config, self._cancel, progress)
         return Measured(time.perf_counter() - started, result)
+
+    def _apart(self, cell: Cell, loaded: dict[str, str], progress: _native.Progress) -> _native.Result:
+        """Simulate in another process."""
+        child = Child("run", site=any(path.endswith(".py") for path in loaded.values()))
+        self._children.add(child)
+        try:
+            if self.stopped.is_set():
+                child.kill()
+            return _native.Result.from_bytes(child.answer({"config": cell.config, "plugins": loaded}, progress))
+        except RuntimeError:
+            if self.stopped.is_set():
+                raise _native.Interrupted from None
+            raise
+        finally:
+            self._children.discard(child)
 
     def stop(self) -> None:
         """End what runs and what waits."""
         self._cancel.cancel()
         super().stop()
+        for child in list(self._children):
+            child.kill()
 
 
 class _Trial(threading.Thread):
@@ -114,6 +139,7 @@ def speed(cells: list[Cell], jobs: int) -> float:
 
     They lie at equal distances of work in the order of the cells, and as many are tried at once as the sweep will run.
     """
+    cells = [cell for cell in cells if not plugins.in_groups(cell.groups)]  # code of others is tried by its run
     if not cells:
         return PACKETS_PER_SECOND
     done = list(itertools.accumulate(cell.packets for cell in cells))

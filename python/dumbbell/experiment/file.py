@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dumbbell import _native
+from dumbbell import _native, plugins
 from dumbbell.errors import (
     Conflict,
     InputError,
@@ -269,7 +269,7 @@ class Experiment:
         self._check_times(cell)
         few = {name: [one | {"count": 1} for one in cell.groups[name]] for name in ("flows", "udp")}
         try:
-            _native.check(Cell("", "", {}, cell.seed, cell.groups | few).config)
+            _native.check(Cell("", "", {}, cell.seed, plugins.plain(cell.groups | few)).config)
         except ValueError as error:
             raise of_engine(self.file, error) from None
 
@@ -286,6 +286,8 @@ def label(value: Any) -> str:
             return value
         case list():
             return " + ".join(map(label, value)) or "none"
+        case {"plugin": str(path), **rest}:
+            return label({"name": Path(path).stem.removeprefix("lib")} | {k: v for k, v in rest.items() if k != "name"})
         case {"name": str(name), **rest}:
             return name + (f"({', '.join(f'{k}={label(v)}' for k, v in rest.items())})" if rest else "")
         case _:

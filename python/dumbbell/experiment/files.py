@@ -9,11 +9,11 @@ class Files:
     """Files whose names are relative to `folder`."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._known: dict[tuple[Callable[[Path], Any], str], Any] = {}
 
     def read(self, name: str, reader: Callable[[Path], Any]) -> Any:
         """Return what `reader` makes of the file `name`, the same object for every call."""
         if (reader, name) not in self._known:
-            self._known[reader, name] = reader(self._folder / name)
+            self._known[reader, name] = reader(self.folder / name)
         return self._known[reader, name]

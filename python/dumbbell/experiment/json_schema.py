@@ -181,6 +181,11 @@ class _Definitions:
             table = _table({"name": {"const": algorithm.name}} | params, required=["name"])
             table["description"] = f"{algorithm.title}. {algorithm.source}"
             tables.append(self.add(f"{kind}_{algorithm.name}".replace("-", "_"), table))
+        if kind != "stage":
+            file = {"type": "string", "minLength": 1, "description": "File of a plugin, relative to the experiment's."}
+            described = "A plugin: its file, and the parameters that it declares."
+            table = {"type": "object", "properties": {"plugin": file}, "required": ["plugin"], "description": described}
+            tables.append(self.add(f"{kind}_plugin", table))
         return self.add(kind, {"anyOf": [{"enum": list(algorithms)}, *tables]})
 
 

@@ -73,10 +73,14 @@ def _params(described: list[dict[str, Any]]) -> dict[str, Param]:
     return {p["name"]: Param(**{**p, "choices": tuple(p["choices"] or ())}) for p in described}
 
 
+def algorithm(described: dict[str, Any]) -> Algorithm:
+    """Return an algorithm as the engine, or a plugin, describes it."""
+    params = _params(described["params"])
+    return Algorithm(described["name"], described["title"], described["source"], params, described["versions"])
+
+
 def _algorithms(described: list[dict[str, Any]]) -> dict[str, Algorithm]:
-    return {
-        a["name"]: Algorithm(a["name"], a["title"], a["source"], _params(a["params"]), a["versions"]) for a in described
-    }
+    return {one["name"]: algorithm(one) for one in described}
 
 
 @cache

@@ -3,7 +3,8 @@
 import math
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path as FilePath
 from types import GenericAlias
 from typing import Annotated, Any, Literal, Union
 
@@ -13,8 +14,10 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainValidator,
+    SerializeAsAny,
     ValidationError,
     ValidationInfo,
+    WrapValidator,
     create_model,
 )
 from pydantic_core import PydanticCustomError
@@ -26,6 +29,7 @@ from dumbbell.errors import (
     Nothing,
     OutOfRange,
     TooMany,
+    Unfit,
     UnknownKey,
     UnknownName,
     WrongValue,
@@ -34,6 +38,7 @@ from dumbbell.errors import (
     several,
     shown,
 )
+from dumbbell import plugins
 from dumbbell.experiment import link_trace, traffic, units
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import Path, get_path, path_text
@@ -236,7 +241,52 @@ def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
     union: Any = Union[tuple(models)]  # noqa: UP007  built at run time
     if len(models) > 1:
         union = Annotated[union, Field(discriminator="name")]
-    return Annotated[union, BeforeValidator(by_name)]
+    registered = Annotated[union, BeforeValidator(by_name)]
+    if what == "stage":
+        return registered
+
+    def or_plugin(value: Any, handler: Callable[[Any], Any], info: ValidationInfo) -> Any:
+        if not isinstance(value, dict) or "plugin" not in value:
+            return handler(value)
+        try:
+            return _plugged(what, value, info.context)
+        except InputError as error:
+            raise _complaint(error) from None
+
+    return Annotated[registered, WrapValidator(or_plugin), SerializeAsAny()]
+
+
+KINDS = {"aqm": "queue discipline", "cc": "congestion control"}
+
+
+def _plugged(what: str, table: dict[str, Any], files: Files | None) -> Section:
+    """Return the algorithm of a plugin, by the name that it declares and with the parameters of `table`; InputError."""
+    known = plugins.read(table["plugin"], files.folder if files is not None else FilePath())
+    if known.kind != what:
+        found = f"{shown(table['plugin'])} is a {KINDS[known.kind]}"
+        raise Unfit("", ".plugin", found, f"a plugin that is a {KINDS[what]}")
+    params, name = known.algorithm.params, known.algorithm.name
+    if table.get("name", name) != name:
+        raise Unfit("", ".name", f"the plugin is called {name}", f"name = {shown(name)}, or no name")
+    given: dict[str, Any] = {"name": name, "plugin": known.digest}
+    for key, value in table.items():
+        if key not in ("name", "plugin"):
+            if key not in params:
+                raise UnknownKey("", f".{key}", key, ["plugin", *params])
+            try:
+                given[key] = canonical(params[key], value, files)
+            except InputError as error:
+                raise error.moved("", f".{key}{error.key}") from None
+    return _plugin_model(known.digest)(**given)
+
+
+@lru_cache(maxsize=256)
+def _plugin_model(digest: str) -> type[Section]:
+    """Return the model of a plugin that is known, with values that are canonical already."""
+    params = plugins.of_digest(digest).algorithm.params.values()
+    fields = {one.name: (Any, one.default) for one in params}
+    model: type[Section] = _model(f"plugin_{digest}", {"name": (str, ...), "plugin": (str, ...)} | fields)
+    return model
 
 
 _TIME = Param("time", "time", False, "", 0, 0, DAY, (), "", "")
@@ -541,13 +591,15 @@ def _apply_profile(run: dict[str, Any], given: dict[str, Any]) -> None:
     named = "profile" in given["hosts"]
     _fill(run["hosts"], given["hosts"], profile.hosts, named=named)
     for own, one in zip((*given["flows"], *given["web"]), (*run["flows"], *run["web"]), strict=True):
-        _fill(one["cc"], own["cc"], profile.cc.get(one["cc"]["name"], {}), named=named)
+        _fill(one["cc"], own["cc"], {} if "plugin" in one["cc"] else profile.cc.get(one["cc"]["name"], {}), named=named)
         _apply_version(one["cc"], own["cc"], known.cc)
     for (_, hop), (_, own) in zip(hops(run), hops(given), strict=True):
         _apply_version(hop["aqm"], own["aqm"], known.aqm)
 
 
 def _apply_version(config: dict[str, Any], given: dict[str, Any], algorithms: dict[str, Algorithm]) -> None:
+    if "plugin" in config:
+        return
     algorithm = algorithms[config["name"]]
     _fill(config, given, algorithm.of_version(config), named=next(iter(algorithm.params), "") in given)
 

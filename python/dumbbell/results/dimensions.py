@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from dumbbell import plugins
 from dumbbell.experiment import matrix, schema, switches, units
 from dumbbell.experiment.file import param_of
 from dumbbell.experiment.registry import Param, registry
@@ -34,11 +35,12 @@ def value_text(path: matrix.Path, value: Any) -> str:
         text = schema.show_value(param, value)
         return text if text != "0ns" else "0s" if path[-1] in _CLOCK else "0ms"
     if isinstance(value, dict) and "name" in value:
-        known = {**registry().aqm, **registry().cc, **registry().stage}.get(value["name"])
+        known = plugins.algorithm_of(value, {**registry().aqm, **registry().cc, **registry().stage})
         params = known.params if known else {}
-        unusual = {k: v for k, v in value.items() if k != "name" and (k not in params or params[k].default != v)}
+        own = ("name", "plugin")
+        unusual = {k: v for k, v in value.items() if k not in own and (k not in params or params[k].default != v)}
         inside = ", ".join(f"{k}={schema.show_value(params[k], v) if k in params else v}" for k, v in unusual.items())
-        return str(value["name"]) + (f"({inside})" if inside else "")
+        return plugins.called(value) + (f"({inside})" if inside else "")
     if isinstance(value, dict) and value.keys() == {"min", "max"}:
         first, last = value["min"] / 1e9, value["max"] / 1e9
         return f"{first:g}s" if first == last else f"{first:g}..{last:g}s"

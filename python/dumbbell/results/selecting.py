@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dumbbell import plugins
 from dumbbell.errors import InputError, Nothing, UnknownKey, UnknownName, WrongValue, shown
 from dumbbell.experiment import matrix, schema, switches
 from dumbbell.experiment.file import param_of
@@ -150,7 +151,7 @@ def answers(held: Any, value: Any, key: str, option: str = "--where") -> bool:
         return bool(held["name"] == value)
     if not isinstance(value, dict) or value.get("name", held["name"]) != held["name"]:
         return False
-    known = {**registry().aqm, **registry().cc, **registry().stage}.get(held["name"])
+    known = plugins.algorithm_of(held, {**registry().aqm, **registry().cc, **registry().stage})
     params = known.params if known else {}
     for name, wanted in value.items():
         if name == "name":

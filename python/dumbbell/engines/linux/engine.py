@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumbbell import _native
+from dumbbell import _native, plugins
 from dumbbell.engines.base import Local
 from dumbbell.engines.linux import guest, kernels
 from dumbbell.engines.linux.changes import SEED_VARIABLE
@@ -86,6 +86,7 @@ class Engine:
         for experiment in experiments:
             cells = list(experiment.cells()) if len(experiment) <= _CHECKED else experiment.sample(_CHECKED)
             for cell in cells:
+                plugins.refuse(cell.groups, experiment.file, "--engine linux")
                 try:
                     mapped(cell, self.kernel)
                 except InputError as error:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from dumbbell import _native
+from dumbbell import _native, plugins
 from dumbbell.engines.base import Local
 from dumbbell.engines.linux.keys import refuse_rest
 from dumbbell.errors import InputError, Needs, UnknownName, of_engine, of_machine, one_line
@@ -81,6 +81,7 @@ def engine(which: str | None = None) -> Engine:
 
 def check(cell: Cell, file: str) -> None:
     """Raise InputError, said of `file`, if a run cannot be carried out live."""
+    plugins.refuse(cell.groups, file, "--engine live")
     try:
         _native.live_check(cell.config)
     except ValueError as error:

@@ -1,0 +1,193 @@
+/* dumbbell.h: queue disciplines and congestion controls from a shared library, version 1 of the interface.
+ *
+ * A plugin exports dumbbell_describe(), which returns a description that stays valid. All times are nanoseconds, all windows
+ * segments. A function that is optional may be NULL. Functions are called by one thread at a time; `self` of one run is never
+ * used by another. Equal calls must give equal answers: what is random comes from the seed that create() is given.
+ *
+ * Licence: MIT OR Apache-2.0.
+ */
+#ifndef DUMBBELL_H
+#define DUMBBELL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DUMBBELL_ABI 1u
+
+/* --- parameters: keys of the plugin's table in an experiment file --------------------------------------------------- */
+
+#define DUMBBELL_FLOAT 0u
+#define DUMBBELL_INT 1u
+#define DUMBBELL_BOOL 2u /* 0 or 1 */
+#define DUMBBELL_TIME 3u /* ns; in a file "5ms" */
+#define DUMBBELL_RATE 4u /* bit/s; in a file "10Mbit" */
+#define DUMBBELL_SIZE 5u /* bytes; in a file "10kB" */
+
+typedef struct {
+  const char *name; /* letters, digits and _ */
+  uint32_t kind;
+  double value; /* default; whole numbers are exact up to 2^53 */
+  double min, max;
+  const char *unit; /* of an INT or FLOAT, such as "packets"; may be "" */
+  const char *doc;  /* one line */
+} dumbbell_param;
+
+/* --- queue disciplines -------------------------------------------------------------------------------------------- */
+
+#define DUMBBELL_NOT_ECT 0u
+#define DUMBBELL_ECT1 1u
+#define DUMBBELL_ECT0 2u
+#define DUMBBELL_CE 3u
+
+typedef struct {
+  uint64_t id;      /* of this packet while it is in the queue; never 0 */
+  uint64_t arrived; /* when the queue took it in */
+  uint32_t flow;
+  uint16_t length; /* bytes of the frame */
+  uint8_t ecn;
+  uint8_t is_ack; /* an acknowledgement on its way back */
+} dumbbell_packet;
+
+typedef struct {
+  uint64_t rate; /* of the link, bit/s */
+  uint64_t seed; /* of the run and this queue */
+} dumbbell_link;
+
+/* The simulator. It keeps the packets: a plugin handles their ids, in lists of the simulator (numbers from 0) or its own. */
+typedef struct dumbbell_host dumbbell_host;
+struct dumbbell_host {
+  /* Sets CE; returns 0 if the packet cannot have it, and is to be dropped instead. */
+  int (*mark)(dumbbell_host *, uint64_t id);
+  /* Drops a packet: the one that arrives, or one in the queue, which leaves its list. */
+  void (*drop)(dumbbell_host *, uint64_t id);
+  /* Puts the packet at the end of a list. */
+  void (*push)(dumbbell_host *, uint32_t list, uint64_t id);
+  /* First and last packet of a list, valid until the next call; NULL if it is empty. */
+  const dumbbell_packet *(*first)(dumbbell_host *, uint32_t list);
+  const dumbbell_packet *(*last)(dumbbell_host *, uint32_t list);
+  /* What is in a list. */
+  uint64_t (*packets)(dumbbell_host *, uint32_t list);
+  uint64_t (*bytes)(dumbbell_host *, uint32_t list);
+  /* In dequeue(): nothing leaves before `time`, which is later than now; return 0 then. For queues that shape. */
+  void (*wait)(dumbbell_host *, uint64_t time);
+};
+
+typedef struct {
+  void *(*create)(const dumbbell_link *, const double *params); /* NULL if it cannot */
+  void (*destroy)(void *self);
+  /* A packet arrives. It is in the queue then, unless it was dropped. */
+  void (*enqueue)(void *self, dumbbell_host *, const dumbbell_packet *, uint64_t now);
+  /* The id of the packet that leaves now; it leaves its list. 0: the queue is empty, or waits. */
+  uint64_t (*dequeue)(void *self, dumbbell_host *, uint64_t now);
+  /* Optional: packets of `flow` begin. Flows with equal hosts and ports are one. */
+  void (*flow_starts)(void *self, uint32_t flow, uint32_t src_host, uint32_t dst_host, uint32_t ports, uint8_t dscp);
+  /* Optional: the rate of the link changes. */
+  void (*rate)(void *self, uint64_t rate, uint64_t now);
+  /* Optional, both: when timer() is called next, UINT64_MAX for never. */
+  uint64_t (*timer_at)(const void *self);
+  void (*timer)(void *self, dumbbell_host *, uint64_t now);
+  /* Optional: tells state by the names that record.queue takes, such as "p" or "count". */
+  void (*state)(const void *self, void (*tell)(void *to, const char *name, double value), void *to);
+} dumbbell_queue;
+
+/* --- congestion controls ------------------------------------------------------------------------------------------ */
+
+/* What a control reads of its connection. The hooks are those of Linux's tcp_congestion_ops, in the same order. */
+typedef struct {
+  uint64_t now;
+  uint64_t delivered, delivered_ce; /* segments so far; those of ACKs with ECE */
+  uint64_t sent, acked;             /* next new segment, oldest that is not acknowledged */
+  uint64_t min_rtt_us;              /* smallest of the last 5 minutes; 0 before the first sample */
+  uint32_t srtt_us;                 /* 0 before the first sample */
+  uint32_t mdev_us;                 /* mean deviation of the RTT */
+  uint32_t in_flight, lost, sacked, retransmitted;
+  uint32_t prior_cwnd; /* cwnd when the last reduction began */
+  uint32_t cwnd_max;   /* cwnd never exceeds this */
+  uint32_t mss;        /* bytes of payload of a segment */
+  uint32_t state;      /* 0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss */
+  uint32_t cwnd_limited; /* the window was used, so that it may grow */
+} dumbbell_conn;
+
+/* What it steers. */
+typedef struct {
+  uint32_t cwnd;        /* 1 or more */
+  uint32_t ssthresh;    /* slow start below this; at first 2^31 - 1 */
+  uint64_t pacing_rate; /* bytes of payload per second, with DUMBBELL_BY_RATE and DUMBBELL_BY_BOTH */
+} dumbbell_steer;
+
+typedef struct {
+  uint32_t delivered; /* newly delivered segments */
+  uint32_t lost;      /* newly thought lost */
+  uint32_t marked;    /* newly marked with CE */
+  uint32_t ece;       /* the ACK has ECE, or CE was counted */
+  int64_t rtt_us;     /* -1: no sample */
+  /* of the rate sample, with rate_samples; interval_us -1: there is none */
+  int64_t interval_us;
+  uint32_t sample_delivered, sample_lost, sample_marked;
+  uint32_t app_limited;
+  uint32_t prior_in_flight;
+  uint32_t tx_in_flight; /* in flight when the segment of the sample was sent */
+  uint64_t prior_delivered;
+} dumbbell_sample;
+
+#define DUMBBELL_BY_WINDOW 0u /* grows the window; pacing follows from it */
+#define DUMBBELL_BY_RATE 1u   /* the same, and sets the pacing rate */
+#define DUMBBELL_BY_BOTH 2u   /* sets both in cong_control(), in every state */
+
+#define DUMBBELL_ECHO_UNTIL_CWR 0u  /* RFC 3168 */
+#define DUMBBELL_ECHO_ACCURATE 1u   /* RFC 9768 */
+#define DUMBBELL_ECHO_PER_PACKET 2u /* RFC 8257 */
+
+#define DUMBBELL_BY_ECN 0u
+#define DUMBBELL_BY_LOSS 1u
+#define DUMBBELL_BY_TIMEOUT 2u
+
+typedef struct {
+  uint32_t by;           /* DUMBBELL_BY_WINDOW, _RATE or _BOTH */
+  uint32_t rate_samples; /* 1: cong_control() and on_ack() get rate samples */
+  uint32_t codepoint;    /* of its data: DUMBBELL_ECT0, DUMBBELL_ECT1, or DUMBBELL_NOT_ECT if it has no answer to CE */
+  uint32_t ecn_required; /* 1: it asks for ECN whatever the host does, as DCTCP */
+  uint32_t echo;         /* DUMBBELL_ECHO_... that it expects of the receiver */
+  void *(*create)(uint64_t seed, uint64_t flow, const double *params); /* NULL if it cannot */
+  void (*destroy)(void *self);
+  /* Optional: the connection is established. */
+  void (*init)(void *self, const dumbbell_conn *, dumbbell_steer *);
+  /* Grows the window by `acked` newly delivered segments, outside of congestion. Not with DUMBBELL_BY_BOTH. */
+  void (*cong_avoid)(void *self, const dumbbell_conn *, dumbbell_steer *, uint32_t acked);
+  /* The threshold after congestion, 1 or more; once an episode, before the window falls. */
+  uint32_t (*ssthresh)(void *self, const dumbbell_conn *, const dumbbell_steer *, uint32_t by);
+  /* Sets window and pacing rate after each ACK: with DUMBBELL_BY_BOTH, otherwise NULL. */
+  void (*cong_control)(void *self, const dumbbell_conn *, dumbbell_steer *, const dumbbell_sample *);
+  /* Optional: segments were acknowledged; rtt_us -1: no sample. */
+  void (*pkts_acked)(void *self, const dumbbell_conn *, dumbbell_steer *, uint32_t acked, int64_t rtt_us);
+  /* Optional: an ACK arrived; marked: CE packets that it newly counts with AccECN, -1 without. */
+  void (*in_ack_event)(void *self, const dumbbell_conn *, dumbbell_steer *, uint32_t ece, int64_t marked);
+  /* Optional: the connection enters another state. */
+  void (*set_state)(void *self, const dumbbell_conn *, dumbbell_steer *, uint32_t state);
+  /* Optional: a reduction was spurious; the window to go back to. Default: the larger of cwnd and prior_cwnd. */
+  uint32_t (*undo_cwnd)(void *self, const dumbbell_conn *, const dumbbell_steer *);
+} dumbbell_control;
+
+/* --- the plugin --------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  uint32_t abi;       /* DUMBBELL_ABI */
+  uint32_t params;    /* how many */
+  const char *name;   /* in tables and figures: letters, digits, - and _ */
+  const char *title;  /* one line */
+  const char *source; /* where it is specified */
+  const dumbbell_param *param;
+  const dumbbell_queue *queue;     /* one of these, */
+  const dumbbell_control *control; /* and NULL for the other */
+} dumbbell_plugin;
+
+const dumbbell_plugin *dumbbell_describe(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,147 @@
+//! The types of `include/dumbbell.h`, which explains them; a test holds the two against each other.
+
+use std::ffi::{c_char, c_int, c_void};
+
+/// Version of the interface.
+pub const ABI: u32 = 1;
+
+pub const FLOAT: u32 = 0;
+pub const INT: u32 = 1;
+pub const BOOL: u32 = 2;
+pub const TIME: u32 = 3;
+pub const RATE: u32 = 4;
+pub const SIZE: u32 = 5;
+
+#[repr(C)]
+pub struct Param {
+    pub name: *const c_char,
+    pub kind: u32,
+    pub value: f64,
+    pub min: f64,
+    pub max: f64,
+    pub unit: *const c_char,
+    pub doc: *const c_char,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Packet {
+    pub id: u64,
+    pub arrived: u64,
+    pub flow: u32,
+    pub length: u16,
+    pub ecn: u8,
+    pub is_ack: u8,
+}
+
+#[repr(C)]
+pub struct Link {
+    pub rate: u64,
+    pub seed: u64,
+}
+
+#[repr(C)]
+pub struct Host {
+    pub mark: extern "C" fn(*mut Host, u64) -> c_int,
+    pub drop: extern "C" fn(*mut Host, u64),
+    pub push: extern "C" fn(*mut Host, u32, u64),
+    pub first: extern "C" fn(*mut Host, u32) -> *const Packet,
+    pub last: extern "C" fn(*mut Host, u32) -> *const Packet,
+    pub packets: extern "C" fn(*mut Host, u32) -> u64,
+    pub bytes: extern "C" fn(*mut Host, u32) -> u64,
+    pub wait: extern "C" fn(*mut Host, u64),
+    /// What is behind it; plugins do not know of this field.
+    pub call: *mut c_void,
+}
+
+type This = *mut c_void;
+
+#[repr(C)]
+pub struct Queue {
+    pub create: Option<unsafe extern "C" fn(*const Link, *const f64) -> This>,
+    pub destroy: Option<unsafe extern "C" fn(This)>,
+    pub enqueue: Option<unsafe extern "C" fn(This, *mut Host, *const Packet, u64)>,
+    pub dequeue: Option<unsafe extern "C" fn(This, *mut Host, u64) -> u64>,
+    pub flow_starts: Option<unsafe extern "C" fn(This, u32, u32, u32, u32, u8)>,
+    pub rate: Option<unsafe extern "C" fn(This, u64, u64)>,
+    pub timer_at: Option<unsafe extern "C" fn(*const c_void) -> u64>,
+    pub timer: Option<unsafe extern "C" fn(This, *mut Host, u64)>,
+    pub state: Option<unsafe extern "C" fn(*const c_void, extern "C" fn(*mut c_void, *const c_char, f64), *mut c_void)>,
+}
+
+#[repr(C)]
+pub struct Conn {
+    pub now: u64,
+    pub delivered: u64,
+    pub delivered_ce: u64,
+    pub sent: u64,
+    pub acked: u64,
+    pub min_rtt_us: u64,
+    pub srtt_us: u32,
+    pub mdev_us: u32,
+    pub in_flight: u32,
+    pub lost: u32,
+    pub sacked: u32,
+    pub retransmitted: u32,
+    pub prior_cwnd: u32,
+    pub cwnd_max: u32,
+    pub mss: u32,
+    pub state: u32,
+    pub cwnd_limited: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Steer {
+    pub cwnd: u32,
+    pub ssthresh: u32,
+    pub pacing_rate: u64,
+}
+
+#[repr(C)]
+pub struct Sample {
+    pub delivered: u32,
+    pub lost: u32,
+    pub marked: u32,
+    pub ece: u32,
+    pub rtt_us: i64,
+    pub interval_us: i64,
+    pub sample_delivered: u32,
+    pub sample_lost: u32,
+    pub sample_marked: u32,
+    pub app_limited: u32,
+    pub prior_in_flight: u32,
+    pub tx_in_flight: u32,
+    pub prior_delivered: u64,
+}
+
+#[repr(C)]
+pub struct Control {
+    pub by: u32,
+    pub rate_samples: u32,
+    pub codepoint: u32,
+    pub ecn_required: u32,
+    pub echo: u32,
+    pub create: Option<unsafe extern "C" fn(u64, u64, *const f64) -> This>,
+    pub destroy: Option<unsafe extern "C" fn(This)>,
+    pub init: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer)>,
+    pub cong_avoid: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer, u32)>,
+    pub ssthresh: Option<unsafe extern "C" fn(This, *const Conn, *const Steer, u32) -> u32>,
+    pub cong_control: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer, *const Sample)>,
+    pub pkts_acked: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer, u32, i64)>,
+    pub in_ack_event: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer, u32, i64)>,
+    pub set_state: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer, u32)>,
+    pub undo_cwnd: Option<unsafe extern "C" fn(This, *const Conn, *const Steer) -> u32>,
+}
+
+#[repr(C)]
+pub struct Plugin {
+    pub abi: u32,
+    pub params: u32,
+    pub name: *const c_char,
+    pub title: *const c_char,
+    pub source: *const c_char,
+    pub param: *const Param,
+    pub queue: *const Queue,
+    pub control: *const Control,
+}

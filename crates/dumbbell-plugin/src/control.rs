@@ -1,0 +1,237 @@
+//! A congestion control of a shared library.
+#![allow(unsafe_code)]
+
+use crate::abi;
+use dumbbell_core::cc::conn::{CaState, Congestion, Conn};
+use dumbbell_core::cc::{AckEvent, CcContext, CongestionControl, Control, Echo, EcnUse, RateSample};
+use dumbbell_core::packet::Ecn;
+use dumbbell_sim::additions::Fault;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// The control of one connection. The functions that the interface requires are there: [`load`](crate::Plugin::load) has looked.
+pub struct Plugged {
+    functions: &'static abi::Control,
+    this: *mut c_void,
+    name: Arc<str>,
+    fault: Fault,
+}
+
+// SAFETY: `this` is used only through `&mut Plugged` or `&Plugged`, and `Plugged` is not `Sync`: by one thread at a time, as the
+// interface promises. What the library shares between instances is its own to guard, as the interface says.
+unsafe impl Send for Plugged {}
+
+type Steers = unsafe extern "C" fn(*mut c_void, *const abi::Conn, *mut abi::Steer, u32, i64);
+
+impl abi::Conn {
+    /// What a control reads of `conn`.
+    pub fn of(conn: &Conn) -> abi::Conn {
+        abi::Conn {
+            now: conn.now.0,
+            delivered: conn.delivered,
+            delivered_ce: conn.delivered_ce,
+            sent: conn.snd_nxt,
+            acked: conn.snd_una,
+            min_rtt_us: match conn.rtt.min_us() {
+                u32::MAX => 0,
+                us => u64::from(us),
+            },
+            srtt_us: conn.rtt.srtt_us(),
+            mdev_us: conn.rtt.mdev_4us >> 2,
+            in_flight: conn.in_flight(),
+            lost: conn.lost_out,
+            sacked: conn.sacked_out,
+            retransmitted: conn.retrans_out,
+            prior_cwnd: conn.prior_cwnd,
+            cwnd_max: conn.cwnd_clamp,
+            mss: conn.mss,
+            state: number(conn.state),
+            cwnd_limited: u32::from(conn.cwnd_limited()),
+        }
+    }
+}
+
+fn steers(conn: &Conn) -> abi::Steer {
+    abi::Steer { cwnd: conn.cwnd, ssthresh: conn.ssthresh, pacing_rate: conn.pacing_rate }
+}
+
+fn number(state: CaState) -> u32 {
+    match state {
+        CaState::Open => 0,
+        CaState::Disorder => 1,
+        CaState::Cwr => 2,
+        CaState::Recovery => 3,
+        CaState::Loss => 4,
+    }
+}
+
+fn or_none<T: Into<i64>>(value: Option<T>) -> i64 {
+    value.map_or(-1, Into::into)
+}
+
+impl Plugged {
+    /// The control of the connection of `context`, with the values of its parameters.
+    pub fn new(functions: &'static abi::Control, name: &Arc<str>, values: &[f64], context: &CcContext, fault: &Fault) -> Plugged {
+        // SAFETY: there are as many values as the library declared parameters
+        let create = |create: unsafe extern "C" fn(u64, u64, *const f64) -> *mut c_void| unsafe {
+            create(context.seed, context.flow, values.as_ptr())
+        };
+        let this = functions.create.map_or(std::ptr::null_mut(), create);
+        let plugged = Plugged { functions, this, name: Arc::clone(name), fault: fault.clone() };
+        if this.is_null() {
+            plugged.wrong(|| "create() returned NULL".to_owned());
+        }
+        plugged
+    }
+
+    fn wrong(&self, what: impl FnOnce() -> String) {
+        self.fault.report(|| format!("control {}: {}", self.name, what()));
+    }
+
+    /// Lets the library steer; what it must not do is reported and put right.
+    fn steer(&mut self, conn: &mut Conn, act: impl FnOnce(*mut c_void, *const abi::Conn, *mut abi::Steer)) {
+        if self.this.is_null() {
+            return;
+        }
+        let (seen, before) = (abi::Conn::of(conn), steers(conn));
+        let mut steer = before;
+        act(self.this, &seen, &mut steer);
+        if steer == before {
+            return;
+        }
+        if steer.cwnd == 0 || steer.ssthresh == 0 {
+            self.wrong(|| format!("cwnd {}, ssthresh {}; allowed: 1 or more", steer.cwnd, steer.ssthresh));
+        }
+        conn.cwnd = steer.cwnd.clamp(1, conn.cwnd_clamp.max(1));
+        conn.ssthresh = steer.ssthresh.max(1);
+        if self.functions.by != 0 {
+            conn.pacing_rate = steer.pacing_rate;
+        }
+    }
+
+    fn steer_by(&mut self, conn: &mut Conn, function: Option<Steers>, a: u32, b: i64) {
+        if let Some(function) = function {
+            // SAFETY: `this` came from `create`; what is read and steered is valid for the call
+            self.steer(conn, |this, seen, steer| unsafe { function(this, seen, steer, a, b) });
+        }
+    }
+
+    /// A window that the library names, 1 or more.
+    fn window(&self, what: &str, segments: u32) -> u32 {
+        if segments == 0 {
+            self.wrong(|| format!("{what}() returned 0; allowed: 1 or more"));
+        }
+        segments.max(1)
+    }
+}
+
+impl Drop for Plugged {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.functions.destroy.filter(|_| !self.this.is_null()) {
+            // SAFETY: `this` came from `create`, and nobody uses it any more
+            unsafe { destroy(self.this) }
+        }
+    }
+}
+
+impl CongestionControl for Plugged {
+    fn control(&self) -> Control {
+        match self.functions.by {
+            0 => Control::Window,
+            1 => Control::Rate,
+            _ => Control::Both,
+        }
+    }
+
+    fn rate_samples(&self) -> bool {
+        self.functions.rate_samples != 0
+    }
+
+    fn ecn(&self) -> EcnUse {
+        EcnUse {
+            required: self.functions.ecn_required != 0,
+            codepoint: match self.functions.codepoint {
+                0 => Ecn::NotEct,
+                1 => Ecn::Ect1,
+                _ => Ecn::Ect0,
+            },
+            echo: match self.functions.echo {
+                0 => Echo::UntilCwr,
+                1 => Echo::Accurate,
+                _ => Echo::PerPacket,
+            },
+            ..EcnUse::default()
+        }
+    }
+
+    fn init(&mut self, conn: &mut Conn) {
+        if let Some(init) = self.functions.init {
+            // SAFETY: `this` came from `create`; what is read and steered is valid for the call
+            self.steer(conn, |this, seen, steer| unsafe { init(this, seen, steer) });
+        }
+    }
+
+    fn in_ack_event(&mut self, conn: &mut Conn, ack: &AckEvent) {
+        self.steer_by(conn, self.functions.in_ack_event, u32::from(ack.ece), or_none(ack.new_ce));
+    }
+
+    fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
+        let by = match cause {
+            Congestion::Ecn => 0,
+            Congestion::Loss => 1,
+            Congestion::Timeout => 2,
+        };
+        let Some(ssthresh) = self.functions.ssthresh.filter(|_| !self.this.is_null()) else { return 2 };
+        // SAFETY: `this` came from `create`; what is read is valid for the call
+        let segments = unsafe { ssthresh(self.this, &abi::Conn::of(conn), &steers(conn), by) };
+        self.window("ssthresh", segments)
+    }
+
+    fn cong_avoid(&mut self, conn: &mut Conn, acked: u32) {
+        if let Some(cong_avoid) = self.functions.cong_avoid {
+            // SAFETY: `this` came from `create`; what is read and steered is valid for the call
+            self.steer(conn, |this, seen, steer| unsafe { cong_avoid(this, seen, steer, acked) });
+        }
+    }
+
+    fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
+        let Some(cong_control) = self.functions.cong_control else { return };
+        let sample = abi::Sample {
+            delivered: sample.newly_delivered,
+            lost: sample.newly_lost,
+            marked: sample.newly_marked,
+            ece: u32::from(sample.ece),
+            rtt_us: or_none(sample.rtt_us),
+            interval_us: sample.interval_us.filter(|_| sample.delivered.is_some()).map_or(-1, |us| us as i64),
+            sample_delivered: sample.delivered.unwrap_or(0),
+            sample_lost: sample.lost,
+            sample_marked: sample.delivered_ce,
+            app_limited: u32::from(sample.is_app_limited),
+            prior_in_flight: sample.prior_in_flight,
+            tx_in_flight: sample.tx_in_flight,
+            prior_delivered: sample.prior_delivered,
+        };
+        // SAFETY: `this` came from `create`; what is read and steered is valid for the call
+        self.steer(conn, |this, seen, steer| unsafe { cong_control(this, seen, steer, &sample) });
+    }
+
+    fn pkts_acked(&mut self, conn: &mut Conn, pkts: u32, rtt_us: Option<u32>) {
+        self.steer_by(conn, self.functions.pkts_acked, pkts, or_none(rtt_us));
+    }
+
+    fn set_state(&mut self, conn: &mut Conn, state: CaState) {
+        if let Some(set_state) = self.functions.set_state {
+            // SAFETY: `this` came from `create`; what is read and steered is valid for the call
+            self.steer(conn, |this, seen, steer| unsafe { set_state(this, seen, steer, number(state)) });
+        }
+    }
+
+    fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
+        let Some(undo) = self.functions.undo_cwnd.filter(|_| !self.this.is_null()) else {
+            return conn.cwnd.max(conn.prior_cwnd);
+        };
+        // SAFETY: `this` came from `create`; what is read is valid for the call
+        let segments = unsafe { undo(self.this, &abi::Conn::of(conn), &steers(conn)) };
+        self.window("undo_cwnd", segments)
+    }
+}

@@ -1,0 +1,17 @@
+//! Queue disciplines and congestion controls from shared libraries with the interface of `include/dumbbell.h`.
+//!
+//! A library is code: whoever loads one trusts it. It can crash or hang the process that it is in; what it does wrong with packets and
+//! windows is found, and ends the run with one line.
+
+#[allow(missing_docs)] // the header has them
+pub mod abi;
+mod control;
+mod load;
+mod queue;
+pub mod shelf;
+pub mod trial;
+
+pub use load::{BadPlugin, Declared, Make, Plugin};
+
+/// The header that a plugin in C includes.
+pub const HEADER: &str = include_str!("../include/dumbbell.h");

@@ -1,0 +1,319 @@
+//! Loading a library and what it declares.
+#![allow(unsafe_code)]
+
+use crate::abi;
+use crate::control::Plugged;
+use crate::queue::Queue;
+use dumbbell_core::aqm::{self, QueueContext};
+use dumbbell_core::cc::{self, CcContext};
+use dumbbell_core::param::ParamError;
+use dumbbell_sim::additions::{Additions, Fault};
+use serde_json::{json, Map, Value};
+use std::ffi::{c_char, CStr, OsStr};
+use std::sync::Arc;
+
+/// Why a library is no plugin; one line.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct BadPlugin(String);
+
+fn bad(what: impl Into<String>) -> BadPlugin {
+    BadPlugin(what.into())
+}
+
+/// A declared parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Declared {
+    /// Its key.
+    pub name: String,
+    /// One of the kinds of `include/dumbbell.h`.
+    kind: u32,
+    default: f64,
+    min: f64,
+    max: f64,
+    unit: String,
+    doc: String,
+}
+
+/// Whole numbers up to this are exact.
+const EXACT: f64 = (1_u64 << 53) as f64;
+
+impl Declared {
+    /// Reads the declaration of `param`.
+    ///
+    /// # Safety
+    /// Its pointers are strings of C, or null.
+    unsafe fn read(param: &abi::Param) -> Result<Declared, BadPlugin> {
+        // SAFETY: the condition above
+        let [name, unit, doc] =
+            [(param.name, "name"), (param.unit, "unit"), (param.doc, "doc")].map(|(at, of)| unsafe { text(at, of) });
+        Declared::new(name?, param.kind, [param.value, param.min, param.max], unit?, doc?)
+    }
+
+    /// A parameter of a kind of `include/dumbbell.h`, with its default and its range.
+    ///
+    /// # Errors
+    /// A name, kind or number that cannot be.
+    pub fn new(name: String, kind: u32, numbers: [f64; 3], unit: String, doc: String) -> Result<Declared, BadPlugin> {
+        let [default, min, max] = numbers;
+        if !is_key(&name) || ["name", "plugin"].contains(&name.as_str()) {
+            return Err(bad(format!("parameter {name:?}; allowed: letters, digits and _, but not name or plugin")));
+        }
+        let is_whole = kind != abi::FLOAT;
+        let fits = |value: f64| value.is_finite() && (!is_whole || (value.fract() == 0.0 && (0.0..=EXACT).contains(&value)));
+        let is_binary = kind != abi::BOOL || (min == 0.0 && max == 1.0);
+        if kind > abi::SIZE || ![default, min, max].into_iter().all(fits) || !(min <= default && default <= max) || !is_binary {
+            let found = format!("parameter {name}: kind {kind}, {default} from {min} to {max}");
+            return Err(bad(format!("{found}; allowed: kinds 0 to 5, min <= value <= max, whole numbers but for kind 0")));
+        }
+        Ok(Declared { name, kind, default, min, max, unit, doc })
+    }
+
+    /// A number of this parameter as JSON.
+    pub fn json(&self, value: f64) -> Value {
+        match self.kind {
+            abi::FLOAT => json!(value),
+            abi::BOOL => json!(value != 0.0),
+            _ => json!(value as u64),
+        }
+    }
+
+    /// The value at `share` of its range, from 0 to 1; of wide ranges small values are as likely as large ones.
+    pub fn draw(&self, share: f64) -> Value {
+        let value = if self.min >= 0.0 && self.max > 1000.0 * self.min.max(1.0) {
+            (share * (self.max - self.min).ln_1p()).exp_m1() + self.min
+        } else {
+            self.min + share * (self.max - self.min)
+        };
+        self.json(if self.kind == abi::FLOAT { value } else { value.round() }.clamp(self.min, self.max))
+    }
+
+    /// As parameters of registered algorithms are described.
+    fn to_json(&self) -> Value {
+        let (kind, unit) = match self.kind {
+            abi::FLOAT => ("float", self.unit.as_str()),
+            abi::INT => ("int", self.unit.as_str()),
+            abi::BOOL => ("bool", ""),
+            abi::TIME => ("time", ""),
+            abi::RATE => ("rate", ""),
+            _ => ("int", "bytes"),
+        };
+        let bound = |value| if self.kind == abi::BOOL { Value::Null } else { self.json(value) };
+        json!({
+            "name": self.name, "kind": kind, "optional": false, "unit": unit, "default": self.json(self.default),
+            "min": bound(self.min), "max": bound(self.max), "choices": null, "doc": self.doc, "source": "",
+        })
+    }
+
+    fn value(&self, given: &Value) -> Result<f64, ParamError> {
+        let found = match (given, self.kind) {
+            (Value::Bool(on), abi::BOOL) => Some(f64::from(u8::from(*on))),
+            (Value::Number(number), abi::FLOAT) => number.as_f64(),
+            (Value::Number(number), kind) if kind != abi::BOOL => number.as_u64().map(|whole| whole as f64),
+            _ => None,
+        };
+        found.filter(|value| (self.min..=self.max).contains(value)).ok_or_else(|| {
+            let allowed =
+                if self.kind == abi::BOOL { "true or false".to_owned() } else { format!("{} to {}", self.min, self.max) };
+            ParamError::new(&self.name, given, allowed)
+        })
+    }
+}
+
+type MakeQueue = Arc<dyn Fn(&[f64], &QueueContext, Fault) -> aqm::Foreign + Send + Sync>;
+type MakeControl = Arc<dyn Fn(&[f64], &CcContext, Fault) -> cc::Foreign + Send + Sync>;
+
+/// What a plugin is, and how an instance is made of it: of the values of its parameters, for a queue or a connection; what it does
+/// wrong goes to a [`Fault`].
+#[derive(Clone)]
+pub enum Make {
+    /// A queue discipline.
+    Queue(MakeQueue),
+    /// A congestion control.
+    Control(MakeControl),
+}
+
+/// What a plugin declares. A library stays loaded.
+#[derive(Clone)]
+pub struct Plugin {
+    name: Arc<str>,
+    title: String,
+    source: String,
+    params: Arc<[Declared]>,
+    make: Make,
+}
+
+/// A string of the library.
+///
+/// # Safety
+/// `at` is null, or a string of C.
+unsafe fn text(at: *const c_char, of: &str) -> Result<String, BadPlugin> {
+    if at.is_null() {
+        return Err(bad(format!("{of} is NULL; allowed: a string")));
+    }
+    // SAFETY: the condition above
+    let bytes = unsafe { CStr::from_ptr(at) };
+    bytes.to_str().map(str::to_owned).map_err(|_| bad(format!("{of} is no UTF-8")))
+}
+
+/// Letters, digits and _, a letter first.
+fn is_key(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.len() <= 64
+        && name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_')
+}
+
+impl Plugin {
+    /// Loads the library at `path`: runs its code.
+    ///
+    /// # Errors
+    /// A library that cannot be loaded, or is no plugin of this version of the interface.
+    pub fn load(path: impl AsRef<OsStr>) -> Result<Plugin, BadPlugin> {
+        // SAFETY: none can be given for code of somebody else: the caller trusts it, as the crate's documentation says
+        let library = unsafe { libloading::Library::new(path) }.map_err(|error| bad(one_line(&error.to_string())))?;
+        // it stays loaded: what it describes is valid from now on
+        let library: &'static libloading::Library = Box::leak(Box::new(library));
+        // SAFETY: the interface gives this type to that name
+        let describe = unsafe { library.get::<unsafe extern "C" fn() -> *const abi::Plugin>(b"dumbbell_describe\0") };
+        let describe = describe.map_err(|_| bad("it exports no dumbbell_describe()"))?;
+        // SAFETY: a function of the library without conditions
+        let described = unsafe { describe() };
+        // SAFETY: a description of any version begins with its number; the rest is read if the number is ours
+        match unsafe { described.cast::<u32>().as_ref() } {
+            None => return Err(bad("dumbbell_describe() returned NULL")),
+            Some(&abi::ABI) => {}
+            Some(other) => return Err(bad(format!("it has version {other} of the interface; this dumbbell has {}", abi::ABI))),
+        }
+        // SAFETY: the interface makes it a valid description that stays
+        unsafe { Plugin::read(&*described) }
+    }
+
+    /// Reads a description.
+    ///
+    /// # Safety
+    /// Its pointers are null, or valid from now on.
+    unsafe fn read(described: &'static abi::Plugin) -> Result<Plugin, BadPlugin> {
+        // SAFETY: the condition above, here and below
+        let [name, title, source] =
+            unsafe { [text(described.name, "name")?, text(described.title, "title")?, text(described.source, "source")?] };
+        if described.params > 0 && described.param.is_null() {
+            return Err(bad(format!("{} parameters, and param is NULL", described.params)));
+        }
+        let params = (0..described.params as usize).map(|index| unsafe { Declared::read(&*described.param.add(index)) });
+        let params = params.collect::<Result<Vec<_>, _>>()?;
+        let own = Arc::from(name.as_str());
+        let make = match unsafe { (described.queue.as_ref(), described.control.as_ref()) } {
+            (Some(queue), None) => {
+                let there = [queue.create.is_some(), queue.destroy.is_some(), queue.enqueue.is_some(), queue.dequeue.is_some()];
+                all_there(["create", "destroy", "enqueue", "dequeue"], there)?;
+                if queue.timer.is_some() != queue.timer_at.is_some() {
+                    return Err(bad("one of timer() and timer_at() is NULL; allowed: both or none"));
+                }
+                Make::Queue(Arc::new(move |values, context, fault| {
+                    aqm::Foreign::new(Queue::new(queue, &own, values, context, fault))
+                }))
+            }
+            (None, Some(control)) => {
+                let grows = control.by == 2 || control.cong_avoid.is_some();
+                let sets = control.by != 2 || control.cong_control.is_some();
+                let there = [control.create.is_some(), control.destroy.is_some(), control.ssthresh.is_some(), grows, sets];
+                all_there(["create", "destroy", "ssthresh", "cong_avoid", "cong_control"], there)?;
+                if control.by > 2 || control.codepoint > 2 || control.echo > 2 {
+                    let found = format!("by {}, codepoint {}, echo {}", control.by, control.codepoint, control.echo);
+                    return Err(bad(format!("{found}; allowed: 0 to 2")));
+                }
+                Make::Control(Arc::new(move |values, context, fault| {
+                    cc::Foreign(Box::new(Plugged::new(control, &own, values, context, &fault)))
+                }))
+            }
+            (None, None) => return Err(bad("queue and control are NULL; allowed: one of them")),
+            (Some(_), Some(_)) => return Err(bad("it has a queue and a control; allowed: one of them")),
+        };
+        Plugin::new(name, title, source, params, make)
+    }
+
+    /// A plugin of other origin than a library.
+    ///
+    /// # Errors
+    /// A name that cannot be, or is taken.
+    pub fn new(name: String, title: String, source: String, params: Vec<Declared>, make: Make) -> Result<Plugin, BadPlugin> {
+        if !is_key(&name.replace('-', "_")) {
+            return Err(bad(format!("name {name:?}; allowed: letters, digits, - and _, a letter first")));
+        }
+        let mut registered = aqm::specs().into_iter().chain(cc::specs());
+        if registered.any(|spec| spec.name == name) {
+            return Err(bad(format!("name {name:?} is that of a registered algorithm; allowed: one of its own")));
+        }
+        if let Some(twice) = params.iter().enumerate().find(|(at, one)| params[..*at].iter().any(|other| other.name == one.name))
+        {
+            return Err(bad(format!("two parameters {}", twice.1.name)));
+        }
+        Ok(Plugin { name: name.into(), title, source, params: params.into(), make })
+    }
+
+    /// Its name in tables.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is.
+    pub fn make(&self) -> &Make {
+        &self.make
+    }
+
+    /// Its parameters.
+    pub fn params(&self) -> &[Declared] {
+        &self.params
+    }
+
+    /// As registered algorithms are described, with `kind`.
+    pub fn to_json(&self) -> Value {
+        let kind = match self.make {
+            Make::Queue(_) => "aqm",
+            Make::Control(_) => "cc",
+        };
+        let params: Vec<Value> = self.params.iter().map(Declared::to_json).collect();
+        json!({"kind": kind, "name": *self.name, "title": self.title, "source": self.source, "params": params, "versions": {}})
+    }
+
+    /// The values of its parameters in the keys of a configuration.
+    ///
+    /// # Errors
+    /// An unknown key, or a value that is not allowed.
+    pub fn values(&self, keys: &Map<String, Value>) -> Result<Vec<f64>, ParamError> {
+        let known = |key: &str| self.params.iter().any(|param| param.name == key);
+        if let Some(key) = keys.keys().find(|key| !["name", "plugin"].contains(&key.as_str()) && !known(key)) {
+            let names: Vec<&str> = self.params.iter().map(|param| param.name.as_str()).collect();
+            return Err(ParamError::new(key, "this key", names.join(", ")));
+        }
+        self.params.iter().map(|param| keys.get(&param.name).map_or(Ok(param.default), |given| param.value(given))).collect()
+    }
+
+    /// Adds it to what a run may use, as what configurations have under `key`.
+    pub fn add_to(&self, additions: &mut Additions, key: &str) {
+        let (reads, fault) = (self.clone(), additions.fault.clone());
+        match self.make.clone() {
+            Make::Queue(make) => additions.aqm(
+                key,
+                move |keys| reads.values(keys),
+                move |values: Vec<f64>, context| make(&values, context, fault.clone()),
+            ),
+            Make::Control(make) => additions.boxed_control(
+                key,
+                move |keys| reads.values(keys).map(Arc::from),
+                move |values: Arc<[f64]>, context| make(&values, context, fault.clone()),
+            ),
+        }
+    }
+}
+
+fn all_there<const N: usize>(names: [&str; N], there: [bool; N]) -> Result<(), BadPlugin> {
+    match there.iter().position(|&is_there| !is_there) {
+        Some(missing) => Err(bad(format!("{}() is NULL; allowed: a function", names[missing]))),
+        None => Ok(()),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,199 @@
+//! Tries a plugin out: random operations on a queue discipline, and random runs of either kind, each twice.
+
+use crate::load::{Make, Plugin};
+use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey, QueueContext};
+use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::packet::{Ecn, Packet, MTU_FRAME};
+use dumbbell_core::rng::{mix, Rng};
+use dumbbell_core::units::{Rate, Time};
+use dumbbell_sim::additions::{Additions, Fault};
+use dumbbell_sim::RunError;
+use serde_json::{json, Map, Value};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// What was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tried {
+    /// Sequences of operations on a queue discipline.
+    pub sequences: u32,
+    /// Runs, each of which was made twice.
+    pub runs: u32,
+}
+
+/// Tries `plugin` in `sequences` sequences of operations, if it is a queue discipline, and in `runs` runs, all drawn from `seed`.
+///
+/// # Errors
+/// One line: what went wrong, and where.
+pub fn try_out(plugin: &Plugin, seed: u64, sequences: u32, runs: u32) -> Result<Tried, String> {
+    let mut tried = Tried::default();
+    if matches!(plugin.make(), Make::Queue(_)) {
+        for number in 0..sequences {
+            let place = |what: String| format!("sequence {number} of seed {seed}: {what}");
+            let first = sequence(plugin, seed, number).map_err(place)?;
+            if first != sequence(plugin, seed, number).map_err(place)? {
+                return Err(place("the same operations gave another result the second time".to_owned()));
+            }
+            tried.sequences += 1;
+        }
+    }
+    for number in 0..runs {
+        let config = configuration(plugin, seed, number);
+        let place = |what: String| format!("run {number} of seed {seed}: {what}; its configuration: {config}");
+        let first = run(plugin, &config).map_err(place)?;
+        if first != run(plugin, &config).map_err(place)? {
+            return Err(place("the same run gave another result the second time".to_owned()));
+        }
+        tried.runs += 1;
+    }
+    Ok(tried)
+}
+
+/// Values of parameters: the defaults half of the time, else each anywhere in its range.
+fn keys(plugin: &Plugin, rng: &mut Rng) -> Map<String, Value> {
+    let mut keys = Map::from_iter([("name".to_owned(), json!(plugin.name()))]);
+    if rng.below(2) == 1 {
+        keys.extend(plugin.params().iter().map(|param| (param.name.clone(), param.draw(rng.next_f64()))));
+    }
+    keys
+}
+
+/// Writes down what happens, as a number that depends on all of it, and counts.
+#[derive(Default)]
+struct Story {
+    hash: u64,
+    enqueued: u64,
+    left: u64,
+    wrong: Option<String>,
+}
+
+impl Story {
+    fn tell(&mut self, event: u64, packet: &Packet, at: Time) {
+        self.hash = mix(self.hash ^ mix(event ^ packet.seq << 3) ^ at.0);
+    }
+}
+
+impl Log for Story {
+    fn enqueued(&mut self, packet: &Packet, at: At) {
+        self.enqueued += 1;
+        self.tell(1, packet, at.now);
+    }
+    fn sent(&mut self, packet: &Packet, at: At) {
+        self.left += 1;
+        self.tell(2, packet, at.now);
+        if packet.enqueue_time > at.now {
+            self.wrong = Some(format!("packet {} left before it came", packet.seq));
+        }
+    }
+    fn marked(&mut self, packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, at: At) {
+        self.tell(3, packet, at.now);
+    }
+    fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: Place, at: At) {
+        self.left += u64::from(place == Place::Queue);
+        self.tell(4, packet, at.now);
+    }
+}
+
+/// Operations in a sequence.
+const OPERATIONS: u64 = 600;
+/// Flows in a sequence.
+const FLOWS: u32 = 12;
+
+/// One sequence of operations: a number that depends on all that happened.
+fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
+    let mut rng = Rng::stream(seed, "operations", u64::from(number));
+    let fault = Fault::default();
+    let rates = [Rate::from_mbit(1), Rate::from_mbit(10), Rate::from_mbit(100), Rate::from_mbit(10_000)];
+    let rate = |rng: &mut Rng| rates[rng.below(rates.len() as u64) as usize];
+    let context = QueueContext::new(rate(&mut rng), rng.next_u64());
+    let values = plugin.values(&keys(plugin, &mut rng)).map_err(|error| error.to_string())?;
+    let Make::Queue(make) = plugin.make() else { return Err("no queue discipline".to_owned()) };
+    let mut queue = make(&values, &context, fault.clone());
+    let (mut story, mut now) = (Story::default(), Time::ZERO);
+    for flow in 0..FLOWS {
+        queue.flow_starts(flow, &FlowKey { src_host: flow / 3, dst_host: 7, ports: flow, dscp: (flow * 5 % 64) as u8 });
+    }
+    // bursts and silence: one of them rules for a while
+    let mut arrivals = 5;
+    for operation in 0..OPERATIONS {
+        if rng.below(40) == 0 {
+            arrivals = 1 + rng.below(9);
+        }
+        now += Time([0, 1, 1_000, 120_000, 1_000_000, 30_000_000, 2_000_000_000][rng.below(7) as usize]);
+        while queue.next_timer() <= now && fault.found().is_none() {
+            let due = queue.next_timer();
+            queue.on_timer(due, &mut story);
+        }
+        match rng.below(10) {
+            draw if draw < arrivals => {
+                let len = if rng.below(3) == 0 { 66 + rng.below(1400) as u16 } else { MTU_FRAME };
+                let ecn = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce][rng.below(4) as usize];
+                let flow = rng.below(u64::from(FLOWS)) as u32;
+                queue.enqueue(Packet { seq: operation, flow, len, ecn, ..Packet::EMPTY }, now, &mut story);
+            }
+            9 if rng.below(8) == 0 => queue.set_rate(rate(&mut rng), now),
+            _ => drop(queue.dequeue(now, &mut story)),
+        }
+        check(&queue, &story, &fault)?;
+    }
+    // what is left comes out
+    for _ in 0..=OPERATIONS {
+        match queue.dequeue(now, &mut story) {
+            Dequeue::Packet(_) => {}
+            Dequeue::Wait(until) => now = until,
+            Dequeue::Empty => break,
+        }
+    }
+    check(&queue, &story, &fault)?;
+    match queue.packets() {
+        0 => Ok(story.hash),
+        packets => Err(format!("{packets} packets never leave")),
+    }
+}
+
+fn check(queue: &impl Aqm, story: &Story, fault: &Fault) -> Result<(), String> {
+    if let Some(what) = fault.found() {
+        return Err(what.to_owned());
+    }
+    if let Some(what) = &story.wrong {
+        return Err(what.clone());
+    }
+    let held = story.enqueued - story.left;
+    if held != queue.packets() as u64 {
+        return Err(format!("{held} packets should be queued, {} are", queue.packets()));
+    }
+    Ok(())
+}
+
+/// A short run with the plugin in it.
+fn configuration(plugin: &Plugin, seed: u64, number: u32) -> Value {
+    let mut rng = Rng::stream(seed, "runs", u64::from(number));
+    let mut any = |values: &[u64]| values[rng.below(values.len() as u64) as usize];
+    let rate = any(&[1_000_000, 10_000_000, 50_000_000]);
+    let base_rtt = any(&[1_000_000, 20_000_000, 120_000_000]);
+    let count = any(&[1, 2, 5]);
+    let duration = any(&[1_000_000_000, 3_000_000_000]);
+    let (ecn, loss) = (any(&[0, 1]) == 1, any(&[0, 0, 1]));
+    let own = keys(plugin, &mut rng);
+    let mut other = |names: &[&str]| json!({"name": names[rng.below(names.len() as u64) as usize]});
+    let (aqm, cc) = match plugin.make() {
+        Make::Queue(_) => (json!(own), other(&["cubic", "bbr3", "dctcp", "reno"])),
+        Make::Control(_) => (other(&["pfifo", "codel", "dualpi2", "fq_codel"]), json!(own)),
+    };
+    let path = if loss == 1 { json!([{"name": "loss", "probability": 0.01}]) } else { json!([]) };
+    json!({
+        "duration": duration, "seed": rng.below(1 << 32), "bottleneck": {"rate": rate, "aqm": aqm},
+        "hosts": {"ecn": ecn}, "flows": [{"cc": cc, "base_rtt": base_rtt, "count": count, "path": path}],
+        "udp": [{"rate": rate / 4, "start": {"min": duration / 2, "max": duration / 2}}],
+    })
+}
+
+/// Events of a run are limited by its time; a plugin that lets none pass is somebody else's to end.
+fn run(plugin: &Plugin, config: &Value) -> Result<String, String> {
+    let mut additions = Additions::default();
+    plugin.add_to(&mut additions, plugin.name());
+    match dumbbell_sim::run_with(config, additions, &AtomicBool::new(false), &AtomicU64::new(0)) {
+        Ok(outcome) => Ok(outcome.hash),
+        Err(RunError::Foreign(what)) => Err(what),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,71 @@
+"""`dumbbell plugin`: queue disciplines and congestion controls of one's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dumbbell.errors import Failed, Missing, one_line
+import dumbbell.plugins.known as plugins
+from dumbbell.plugins import process, project, trust
+
+plugin = typer.Typer(rich_markup_mode=None)
+Option = typer.Option
+
+
+@plugin.callback(invoke_without_command=True)
+def _plugin(context: typer.Context) -> None:
+    """Write, test and trust queue disciplines and congestion controls of your own."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@plugin.command()
+def new(
+    kind: Annotated[str, typer.Argument(metavar="queue|control", help="What it is.")],
+    name: Annotated[str, typer.Argument(help="What it is called, in experiment files and tables.")],
+    language: Annotated[str, Option(metavar="c|rust|python", help="What it is written in.")] = "c",
+    folder: Annotated[str, Option("-o", "--output", metavar="FOLDER", help="Where to; NAME by default.")] = "",
+) -> None:
+    """Make a plugin that works, to be changed: a folder with its source and an experiment."""
+    place = Path(folder or name)
+    file, build = project.make(kind, name, language, place)
+    steps = [f"cd {place}", *([build] if build else []), f"dumbbell plugin test {file}", "dumbbell run --trust try.toml"]
+    print("\n".join([f"{place}: a {kind} called {name}. Next:", *(f"    {step}" for step in steps)]))
+
+
+@plugin.command()
+def test(
+    file: Annotated[str, typer.Argument(help="The plugin: a shared library, or a program in Python. Its code is run.")],
+    seed: Annotated[int, Option(min=0, max=2**63 - 1, help="What the operations and runs are drawn from.")] = 1,
+    sequences: Annotated[int, Option(min=0, max=10**6, help="Sequences of operations on a queue.")] = 200,
+    runs: Annotated[int, Option(min=0, max=10**6, help="Short runs with other algorithms.")] = 40,
+    within: Annotated[float, Option(min=1, max=86400, help="It hangs if it takes longer, s.")] = 600.0,
+) -> None:
+    """Try a plugin out: random operations and runs, each twice; says what it does that it must not."""
+    path = Path(file)
+    trust.for_this_process(path.absolute().parent)
+    found = plugins.read(path.name, path.absolute().parent)
+    try:
+        tried = process.asked("try", plugins.path_of(found.digest), seed, sequences, runs, within_s=within)
+    except RuntimeError as error:
+        raise Failed(file, "", one_line(str(error)), "a plugin that stands its test") from None
+    done, made = json.loads(tried)
+    parts = [f"{done} sequences of operations"] * bool(done) + [f"{made} runs"] * bool(made)
+    print(f"{found.algorithm.name}: {' and '.join(parts) or 'nothing'} tried, nothing wrong")
+
+
+@plugin.command("trust")
+def trust_(
+    folder: Annotated[str, typer.Argument(help="Plugins in it, and in folders below it, may be loaded.")] = "",
+) -> None:
+    """Let experiments load the plugins of a folder, from now on; without a folder, list those that are trusted."""
+    if not folder:
+        print("\n".join(map(str, trust.folders())) or "no folder is trusted")
+        return
+    if not Path(folder).is_dir():
+        raise Missing("plugin trust", "FOLDER", "a folder that there is", found=folder)
+    print(f"{Path(folder).resolve()} is trusted: {trust.for_good(Path(folder))}")

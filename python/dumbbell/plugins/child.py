@@ -1,0 +1,100 @@
+"""The process in which plugins are loaded: it does one thing and ends. Whatever their code does, nothing else suffers.
+
+Its arguments are the file of the extension module, what it is to do, and a path. Answers go to the file descriptor that was
+standard output; what plugins print goes to standard error.
+
+- `describe PATH`: what the plugin declares, as JSON.
+- `try PATH`, with JSON on standard input: it is tried out.
+- `run`, with JSON on standard input: a run, and where its plugins lie. It says `progress NS` from time to time.
+
+The last answer is `done LENGTH` and so many bytes, or `failed TEXT`. When standard input is closed it ends at once.
+"""
+
+import importlib.util
+import json
+import os
+import sys
+import threading
+from typing import Any
+
+REPORT_S = 0.2  # between two reports of progress
+
+
+def _load(name: str, path: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _plugin(path: str) -> Any:
+    """Return the plugin at a path: a library as it is, of a program in Python the class that it calls `plugin`."""
+    if not path.endswith(".py"):
+        return path
+    found = getattr(_load("dumbbell_plugin", path), "plugin", None)
+    if not isinstance(found, type):
+        raise ValueError("it has no class called plugin; allowed: plugin = NAME of a class")
+    return found
+
+
+def _read_line() -> str:
+    """Read one line from standard input without consuming what follows."""
+    line = bytearray()
+    while (byte := os.read(0, 1)) not in (b"", b"\n"):
+        line += byte
+    return line.decode()
+
+
+def _end_with_input() -> None:
+    """End when whoever started this has closed our input, or is gone."""
+    os.read(0, 1)
+    os._exit(1)
+
+
+def _answer(native: Any, what: str, path: str, say: Any) -> bytes:
+    if what == "describe":
+        return bytes(native.describe_plugin(_plugin(path)), "utf-8")
+    asked = json.loads(_read_line())
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    if what == "try":
+        return json.dumps(native.try_plugin(_plugin(path), *asked)).encode()
+    progress, over = native.Progress(), threading.Event()
+
+    def report() -> None:
+        while not over.wait(REPORT_S):
+            say(f"progress {progress.simulated}")
+
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
+    try:
+        loaded = {name: _plugin(at) for name, at in asked["plugins"].items()}
+        result: bytes = native.run(asked["config"], native.Cancel(), progress, loaded).to_bytes()
+    finally:
+        over.set()
+        reporter.join()  # so that no report is in the middle of the result
+    return result
+
+
+def main() -> None:
+    """Do what is asked."""
+    out = os.dup(1)
+    os.dup2(2, 1)
+
+    def say(text: str) -> None:
+        os.write(out, text.encode() + b"\n")
+
+    try:
+        answer = _answer(_load("_native", sys.argv[1]), sys.argv[2], sys.argv[3], say)
+    except Exception as error:  # whatever it is belongs to the plugin
+        say(f"failed {' '.join(str(error).split()) or type(error).__name__}")
+    else:
+        say(f"done {len(answer)}")
+        with os.fdopen(out, "wb", closefd=False) as output:
+            output.write(answer)
+    # what the plugin left running does not keep this process
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Plugins by the hash of their content: what they declare, and a copy of each that nobody changes under a sweep."""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dumbbell.errors import Unreadable, Unsupported, one_line, shown
+from dumbbell.experiment.registry import Algorithm, algorithm
+from dumbbell.plugins import process, trust
+from dumbbell.scratch import appear
+
+ALLOWED = "the file of a plugin: a shared library, or a program in Python"
+MAX_BYTES = 64 * 2**20
+_DIGEST = re.compile(r"[0-9a-f]{32}(\.py|\.so)")
+
+_lock = threading.Lock()
+_known: dict[str, "Known"] = {}  # by the name of the copy
+
+
+@dataclass(frozen=True)
+class Known:
+    """A plugin that was loaded once, in another process, to see what it declares."""
+
+    digest: str
+    """Hash of its content, with the ending that says what it is: its name in a run's configuration."""
+    kind: str
+    """`aqm` or `cc`."""
+    algorithm: Algorithm
+
+
+def _store() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser() / "dumbbell" / "plugins"
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise Unreadable("", ".plugin", f"{reason.lower()} ({one_line(str(path))})", ALLOWED) from None
+    if not content or len(content) > MAX_BYTES:
+        found = "there is nothing in it" if not content else f"it has more than {MAX_BYTES >> 20} MiB"
+        raise Unreadable("", ".plugin", f"{found} ({one_line(str(path))})", ALLOWED)
+    return content
+
+
+def keep(content: bytes, ending: str) -> str:
+    """Keep a copy of a plugin's content and return its name; nothing else ever has this name. Raises InputError."""
+    digest = hashlib.blake2b(content, digest_size=16).hexdigest() + ending
+    path = _store() / digest
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_bytes() != content:
+            path.unlink(missing_ok=True)
+            appear(path, content)
+    except FileExistsError:
+        pass  # another process was faster
+    except OSError as error:
+        found = f"no copy of it can be kept: {(error.strerror or str(error)).lower()} ({path.parent})"
+        raise Unreadable("", ".plugin", found, "a folder for caches that can be written, XDG_CACHE_HOME") from None
+    return digest
+
+
+def path_of(digest: str) -> Path:
+    """Return the copy of a plugin."""
+    return _store() / digest
+
+
+def read(name: Any, folder: Path) -> Known:
+    """Return the plugin that an experiment in `folder` names; InputError, said of the key `plugin`, if it is none."""
+    if not isinstance(name, str) or not name:
+        raise Unreadable("", ".plugin", f"it is {shown(name)}", ALLOWED)
+    path = folder / Path(name).expanduser()
+    content = _content(path)
+    trust.check(path)
+    return learn(content, ".py" if path.suffix == ".py" else ".so", path)
+
+
+def learn(content: bytes, ending: str, path: Path) -> Known:
+    """Return what the plugin with this content declares; `path` is where it was found. Raises InputError."""
+    digest = keep(content, ending)
+    with _lock:
+        if digest not in _known:
+            try:
+                said = process.asked("describe", path_of(digest))
+            except RuntimeError as error:
+                found = one_line(str(error)).replace(str(path_of(digest)), path.name)
+                raise Unreadable("", ".plugin", f"{one_line(path.name)}: {found}", "a plugin that can be loaded") from None
+            _known[digest] = _read(digest, said)
+            with contextlib.suppress(OSError):  # what it declares is there for who reads results later
+                appear(path_of(f"{digest}.json"), said)
+        return _known[digest]
+
+
+def _read(digest: str, said: bytes) -> Known:
+    described = json.loads(said)
+    return Known(digest, described.pop("kind"), algorithm(described))
+
+
+def of_digest(digest: str) -> Known:
+    """Return a plugin that this process has learnt of."""
+    with _lock:
+        return _known[digest]
+
+
+def algorithm_of(config: Mapping[str, Any], registered: Mapping[str, Algorithm]) -> Algorithm | None:
+    """Return what is known of the algorithm of a configuration; None of a plugin that was never loaded on this machine."""
+    digest = config.get("plugin")
+    if digest is None:
+        return registered.get(config["name"])
+    with _lock:
+        if digest not in _known and _DIGEST.fullmatch(digest):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                _known[digest] = _read(digest, path_of(f"{digest}.json").read_bytes())
+        return _known[digest].algorithm if digest in _known else None
+
+
+def _tables(groups: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], str]]:
+    hops = [("bottleneck", groups["bottleneck"]), ("reverse", groups.get("reverse"))]
+    hops += [(f"hop[{n}]", one) for n, one in enumerate(groups.get("hop", []))]
+    for place, hop in hops:
+        if hop is not None:
+            yield f"{place}.aqm", hop, "aqm"
+    for name in ("flows", "web"):
+        for n, one in enumerate(groups.get(name, [])):
+            yield f"{name}[{n}].cc", one, "cc"
+
+
+def in_groups(groups: Mapping[str, Any]) -> dict[str, str]:
+    """Return the plugins of a run: the key of each and its name in the configuration."""
+    found = ((place, owner[kind].get("plugin")) for place, owner, kind in _tables(groups))
+    return {place: digest for place, digest in found if digest is not None}
+
+
+def called(config: Mapping[str, Any]) -> str:
+    """Return the name of an algorithm; that of a plugin with the first digits of its hash, `mine@4c21a0`: another build is another."""
+    name, digest = str(config["name"]), config.get("plugin")
+    return name if digest is None else f"{name}@{digest[:6]}"
+
+
+def paths(groups: Mapping[str, Any]) -> dict[str, str]:
+    """Return the plugins of a run: the name of each in its configuration, and where its copy lies."""
+    return {digest: str(path_of(digest)) for digest in in_groups(groups).values() if _DIGEST.fullmatch(digest)}
+
+
+def plain(groups: dict[str, Any]) -> dict[str, Any]:
+    """Return a run with registered algorithms in place of its plugins: all else of it can be checked without them."""
+    if not in_groups(groups):
+        return groups
+    standing = {"aqm": {"name": "pfifo"}, "cc": {"name": "reno"}}
+    copies = groups | {name: [dict(one) for one in groups[name]] for name in ("flows", "web", "hop") if name in groups}
+    copies |= {name: dict(groups[name]) for name in ("bottleneck", "reverse") if groups.get(name)}
+    for _, owner, kind in _tables(copies):
+        if "plugin" in owner[kind]:
+            owner[kind] = standing[kind]
+    return copies
+
+
+def refuse(groups: Mapping[str, Any], file: str, where: str) -> None:
+    """Raise InputError for a run with a plugin, which `where` cannot load."""
+    for place in in_groups(groups):
+        raise Unsupported(file, f"{place}.plugin", "plugins", "--engine sim", where=where)

@@ -1,0 +1,122 @@
+"""Starts the processes that plugins are loaded in, and says in a line how one came to its end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from dumbbell import _native
+from dumbbell.errors import one_line
+
+DESCRIBE_S = 20.0  # for a plugin to say what it declares
+HANG_S = 60.0  # that a run may take without getting on; DUMBBELL_PLUGIN_HANG_S sets another
+_MOST_SAID = 300  # characters of what a plugin printed before it crashed
+
+
+def hang_s() -> float:
+    """Return for how long a run with plugins may not get on, s."""
+    try:
+        return float(os.environ.get("DUMBBELL_PLUGIN_HANG_S", HANG_S))
+    except ValueError:
+        return HANG_S
+
+
+class Child:
+    """A process that does one thing with plugins."""
+
+    def __init__(self, what: str, path: Path | str = "", *, site: bool = False) -> None:
+        """Start it, with the packages that are installed if it needs `site`; RuntimeError if that is impossible."""
+        script = Path(__file__).with_name("child.py")
+        flags = ["-I"] if site or str(path).endswith(".py") else ["-I", "-S"]
+        command = [sys.executable, *flags, str(script), str(_native.__file__), what, str(path)]
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
+        self._hung: str = ""
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed, start_new_session=True
+            )
+        except OSError as error:
+            raise RuntimeError(f"no process for a plugin can be started: {error}") from None
+
+    def kill(self) -> None:
+        """End it at once, with whatever it started."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except OSError:
+            self._process.kill()
+
+    def answer(self, asked: Any = None, progress: _native.Progress | None = None, *, within_s: float | None = None) -> bytes:
+        """Return its answer to what is `asked`; RuntimeError, one line, if it fails, crashes or hangs.
+
+        It hangs if it takes longer than `within_s`, or if a run does not get on for `hang_s`.
+        """
+        state = {"at": time.monotonic(), "over": False}
+        watch = threading.Thread(target=self._watch, args=(state, within_s or hang_s()), daemon=True)
+        try:
+            assert self._process.stdin is not None and self._process.stdout is not None
+            watch.start()
+            if asked is not None:
+                self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+                self._process.stdin.flush()
+            return self._heard(self._process.stdout, progress, state, gets_on=within_s is None)
+        except BrokenPipeError:
+            raise RuntimeError(self._end()) from None
+        finally:
+            state["over"] = True
+            self.kill()
+            self._process.communicate()
+            self._printed.close()
+
+    def _heard(
+        self, output: IO[bytes], progress: _native.Progress | None, state: dict[str, Any], *, gets_on: bool
+    ) -> bytes:
+        reached = -1
+        for line in output:
+            word, _, rest = line.decode(errors="replace").rstrip("\n").partition(" ")
+            if word == "progress":
+                if int(rest) > reached and gets_on:
+                    reached, state["at"] = int(rest), time.monotonic()
+                if progress is not None:
+                    progress.reach(int(rest))
+            elif word == "done":
+                answer = output.read(int(rest))
+                if len(answer) == int(rest):
+                    return answer
+            elif word == "failed":
+                raise RuntimeError(one_line(rest))
+        raise RuntimeError(self._end())
+
+    def _watch(self, state: dict[str, Any], limit_s: float) -> None:
+        while not state["over"]:
+            if time.monotonic() - state["at"] > limit_s:
+                self._hung = f"the plugin hangs: nothing happened for {limit_s:.0f} s"
+                self.kill()
+                return
+            time.sleep(0.05)
+
+    def _end(self) -> str:
+        """Return how the process came to its end."""
+        if self._hung:
+            return self._hung
+        code = self._process.wait()
+        self._printed.seek(0)
+        lines = [line.strip() for line in self._printed.read().decode(errors="replace").splitlines() if line.strip()]
+        said = f": {one_line(' '.join(lines[-3:]))[-_MOST_SAID:]}" if lines else ""
+        if code < 0:
+            try:
+                how = signal.Signals(-code).name
+            except ValueError:
+                how = f"signal {-code}"
+            return f"the plugin crashed ({how}){said}"
+        return f"the plugin ended its process (status {code}){said}"
+
+
+def asked(what: str, path: Path, *words: Any, within_s: float = DESCRIBE_S) -> bytes:
+    """Return what a process of its own answers about the plugin at `path`; RuntimeError, one line, if it does not."""
+    return Child(what, path).answer(list(words) if words else None, within_s=within_s)

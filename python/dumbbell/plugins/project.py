@@ -1,0 +1,98 @@
+"""New plugins: a folder with one that works, to be changed."""
+
+import re
+from importlib.resources import files
+from pathlib import Path
+
+from dumbbell import _native
+from dumbbell.errors import InUse, UnknownName, Unwritable, WrongValue, shown
+from dumbbell.experiment.registry import registry
+
+KINDS = ("queue", "control")
+LANGUAGES = ("c", "rust", "python")
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}", re.ASCII)
+
+_CARGO = """\
+[package]
+name = "@NAME@"
+version = "0.1.0"
+edition = "2021"
+
+[lib]
+name = "@IDENT@"
+crate-type = ["cdylib"]
+
+[profile.release]
+panic = "abort"
+
+[workspace]
+"""
+_TRY = """\
+# dumbbell run --trust try.toml
+title = "@NAME@ against others"
+duration = "30s"
+seeds = [1, 2]
+
+[bottleneck]
+rate = "20Mbit"
+aqm = "codel"
+
+[[flows]]
+cc = "cubic"
+base_rtt = "40ms"
+count = 2
+start = { uniform = ["0s", "1s"] }
+
+[matrix]
+"""
+_AXES = {
+    "queue": '"bottleneck.aqm" = ["pfifo", "codel", { plugin = "@FILE@" }, { plugin = "@FILE@", threshold = "60kB" }]\n',
+    "control": '"flows[*].cc" = ["reno", "cubic", { plugin = "@FILE@" }, { plugin = "@FILE@", decrease = 0.7 }]\n',
+}
+
+
+def _template(name: str) -> str:
+    return files("dumbbell.plugins").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def contents(kind: str, name: str, language: str) -> tuple[dict[str, str], str, str]:
+    """Return the files of a new plugin by path, the plugin's own file, and the command that builds it, if one does."""
+    if kind not in KINDS:
+        raise UnknownName("plugin new", "", shown(kind), KINDS, what="kind")
+    if language not in LANGUAGES:
+        raise UnknownName("plugin new", "--language", shown(language), LANGUAGES, what="language")
+    taken = {**registry().aqm, **registry().cc}
+    if not _NAME.fullmatch(name) or name in taken:
+        allowed = "small letters, digits and -, a letter first, and no name of dumbbell list"
+        raise WrongValue("plugin new", "NAME", shown(name), allowed)
+    ident = name.replace("-", "_")
+    if language == "c":
+        file, build = f"lib{ident}.so", f"cc -std=c11 -O2 -Wall -shared -fPIC {ident}.c -o lib{ident}.so"
+        made = {f"{ident}.c": _template(f"{kind}.c"), "dumbbell.h": _native.plugin_header()}
+    elif language == "rust":
+        file, build = f"target/release/lib{ident}.so", "cargo build --release"
+        made = {"src/lib.rs": _template(f"{kind}.rs"), "src/dumbbell.rs": _template("dumbbell.rs"), "Cargo.toml": _CARGO}
+    else:
+        file, build = f"{ident}.py", ""
+        made = {file: _template(f"{kind}.py.txt")}
+    made["try.toml"] = _TRY + _AXES[kind]
+    words = {"@NAME@": name, "@IDENT@": ident, "@FILE@": f"./{file}"}
+    for path, text in made.items():
+        for word, other in words.items():
+            text = text.replace(word, other)  # noqa: PLW2901  one after the other
+        made[path] = text
+    return made, file, build
+
+
+def make(kind: str, name: str, language: str, folder: Path) -> tuple[str, str]:
+    """Write a new plugin to a folder; return the plugin's own file and the command that builds it. Raises InputError."""
+    made, file, build = contents(kind, name, language)
+    if there := [path for path in made if (folder / path).exists()]:
+        raise InUse(str(folder / there[0]), "", "it is there already", "another folder, or remove it")
+    try:
+        for path, text in made.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Unwritable(str(folder), "", (error.strerror or str(error)).lower()) from None
+    return file, build

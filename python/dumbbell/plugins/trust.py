@@ -1,0 +1,59 @@
+"""Whose plugins may be loaded: folders that the user has named, for this process or once for all."""
+
+import os
+from pathlib import Path
+
+from dumbbell.errors import Needs, Unwritable, one_line
+
+VARIABLE = "DUMBBELL_TRUST"  # folders, separated as in PATH
+
+_here: set[Path] = set()  # for this process
+
+
+def _file() -> Path:
+    """Return the file with the folders that are trusted for good, one a line."""
+    config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(config).expanduser() / "dumbbell" / "trusted"
+
+
+def folders() -> list[Path]:
+    """Return the folders that are trusted, for good and for this process."""
+    try:
+        lines = _file().read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        lines = []
+    lines += os.environ.get(VARIABLE, "").split(os.pathsep)
+    return [*(Path(line) for line in lines if line.strip()), *sorted(_here)]
+
+
+def is_trusted(path: Path) -> bool:
+    """Whether a file lies in a folder that is trusted, or in one below."""
+    place = path.resolve()
+    return any(place.is_relative_to(folder.expanduser().resolve()) for folder in folders())
+
+
+def check(path: Path) -> None:
+    """Raise InputError, said of the key `plugin`, if the code in a file may not be run."""
+    if not is_trusted(path):
+        folder = path.resolve().parent
+        how = f"dumbbell run --trust, or once for all: dumbbell plugin trust {folder}"
+        raise Needs("", ".plugin", f"you to trust {one_line(path.name)}, which is code", how)
+
+
+def for_this_process(folder: str | Path) -> None:
+    """Trust the plugins in a folder, and in those below, as long as this process lives."""
+    _here.add(Path(folder).resolve())
+
+
+def for_good(folder: Path) -> Path:
+    """Trust the plugins in a folder, and in those below, from now on; return the file that says so. Raises InputError."""
+    file, place = _file(), folder.resolve()
+    try:
+        known = file.read_text(encoding="utf-8", errors="surrogateescape").splitlines() if file.exists() else []
+        if str(place) not in known:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("a", encoding="utf-8", errors="surrogateescape") as out:
+                out.write(f"{place}\n")
+    except OSError as error:
+        raise Unwritable(str(file), "", (error.strerror or str(error)).lower()) from None
+    return file
