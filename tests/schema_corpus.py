@@ -51,11 +51,14 @@ def held_against_parse() -> Iterator[None]:
     real = file._parse
 
     def held(table: dict[str, Any], name: str, settings: Any, *rest: Any) -> experiment.Experiment:
+        has_plugin = "'plugin'" in str(table)  # what it takes is said by its code
         accepted = bool(settings) or validator().is_valid(copy.deepcopy(table))
         try:
             found = real(table, name, settings, *rest)
         except InputError as error:
-            assert settings or not accepted or excused(error), f"the schema accepts what is refused: {error}"
+            assert settings or not accepted or has_plugin or excused(error), (
+                f"the schema accepts what is refused: {error}"
+            )
             raise
         if not accepted:
             shown = [f"{e.json_path}: {e.message}" for e in validator().iter_errors(table)]

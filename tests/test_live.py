@@ -102,9 +102,11 @@ def test_a_dry_run_and_workers_go_one_after_the_other(tmp_path: Path, command: C
 
 
 def test_a_link_that_follows_a_trace_carries_as_much_as_in_the_simulator() -> None:
-    # a deep queue is never empty: what the link carries is then its opportunities, not how the flow answers a busy machine
+    # a deep queue is never empty: what the link carries is its opportunities, however busy the machine is
     flows = [{"cc": "cubic", "base_rtt": "40ms"}]
-    experiment = parsed(duration="4s", bottleneck={"trace": TRACE, "aqm": {"name": "pfifo", "limit": 1000}}, flows=flows)
+    experiment = parsed(
+        duration="4s", bottleneck={"trace": TRACE, "aqm": {"name": "pfifo", "limit": 1000}}, flows=flows
+    )
     one = next(iter(experiment.cells()))
     summary = json.loads(valid(one).summary)
     simulated = json.loads(_native.run(one.config, _native.Cancel()).summary)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dumbbell.api import open, run  # noqa: A004  as in dumbbell.open
     from dumbbell.experiment.file import Experiment, load, parse
     from dumbbell.notebook import Results
+    from dumbbell.plugins.trust import trust
 else:
     __getattr__ = names_of(
         __name__,
@@ -24,7 +25,8 @@ else:
             "open": "api",
             "parse": "experiment.file",
             "run": "api",
+            "trust": "plugins.trust",
         },
     )
 
-__all__ = ["Experiment", "InputError", "Results", "engine_version", "load", "open", "parse", "run"]
+__all__ = ["Experiment", "InputError", "Results", "engine_version", "load", "open", "parse", "run", "trust"]

@@ -62,7 +62,8 @@ impl Declared {
         let is_whole = kind != abi::FLOAT;
         let fits = |value: f64| value.is_finite() && (!is_whole || (value.fract() == 0.0 && (0.0..=EXACT).contains(&value)));
         let is_binary = kind != abi::BOOL || (min == 0.0 && max == 1.0);
-        if kind > abi::SIZE || ![default, min, max].into_iter().all(fits) || !(min <= default && default <= max) || !is_binary {
+        let good = kind <= abi::SIZE && [default, min, max].into_iter().all(fits) && (min..=max).contains(&default);
+        if !good || !is_binary {
             let found = format!("parameter {name}: kind {kind}, {default} from {min} to {max}");
             return Err(bad(format!("{found}; allowed: kinds 0 to 5, min <= value <= max, whole numbers but for kind 0")));
         }

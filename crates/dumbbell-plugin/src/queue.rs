@@ -129,7 +129,7 @@ impl Aqm for Queue {
 
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         let id = self.shelf.arrive(packet, now);
-        let seen = self.shelf.packet(id).map(|packet| shown(id, packet));
+        let seen = self.shelf.packet(id).map(|kept| shown(id, kept));
         if let (Some(enqueue), Some(seen)) = (self.functions.enqueue, seen) {
             // SAFETY: `this` came from `create`; host and packet are valid for the call
             self.call(now, log, (), |this, host| unsafe { enqueue(this, host, &seen, now.0) });

@@ -103,7 +103,7 @@ fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
     let mut rng = Rng::stream(seed, "operations", u64::from(number));
     let fault = Fault::default();
     let rates = [Rate::from_mbit(1), Rate::from_mbit(10), Rate::from_mbit(100), Rate::from_mbit(10_000)];
-    let rate = |rng: &mut Rng| rates[rng.below(rates.len() as u64) as usize];
+    let rate = |of: &mut Rng| rates[of.below(rates.len() as u64) as usize];
     let context = QueueContext::new(rate(&mut rng), rng.next_u64());
     let values = plugin.values(&keys(plugin, &mut rng)).map_err(|error| error.to_string())?;
     let Make::Queue(make) = plugin.make() else { return Err("no queue discipline".to_owned()) };

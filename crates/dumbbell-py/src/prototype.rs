@@ -151,7 +151,7 @@ impl Instance {
             Ok::<_, PyErr>((object.unbind(), there))
         });
         match made {
-            Ok((object, methods)) => Instance { object: Some(object), methods, of, fault },
+            Ok((object, there)) => Instance { object: Some(object), methods: there, of, fault },
             Err(error) => {
                 let instance = Instance { object: None, methods: Vec::new(), of, fault };
                 instance.wrong(&error);
@@ -230,7 +230,7 @@ impl Aqm for PyQueue {
             let mut kept = self.kept();
             kept.now = now;
             let id = kept.shelf.arrive(packet, now);
-            kept.shelf.packet(id).map(|packet| PyPacket::of(id, packet))
+            kept.shelf.packet(id).map(|one| PyPacket::of(id, one))
         };
         let host = &self.host;
         self.instance.call("enqueue", |py| (host.clone_ref(py), seen, now.0).into_pyobject(py), |_| Ok(()));

@@ -14,11 +14,13 @@ use std::sync::Arc;
 /// Listens to the packets of a hop.
 pub type Listener = Box<dyn Log + Send>;
 
+type OfHop<'a> = Box<dyn FnMut(&str) -> Listener + 'a>;
+
 /// Gathers what a run needs; [`Sim::builder`] begins one.
 pub struct Builder<'a> {
     config: &'a Value,
     additions: Additions,
-    listeners: Option<Box<dyn FnMut(&str) -> Listener + 'a>>,
+    listeners: Option<OfHop<'a>>,
 }
 
 impl<'a> Builder<'a> {

@@ -29,7 +29,9 @@ def list_(what: Annotated[str, typer.Argument(metavar="[aqm|cc|stage|experiments
 
 
 def describe(
-    name: Annotated[str, typer.Argument(help="A key, table, algorithm, profile, column, or the file of a plugin.")] = "",
+    name: Annotated[
+        str, typer.Argument(help="A key, table, algorithm, profile, column, or the file of a plugin.")
+    ] = "",
     everything: Annotated[bool, typer.Option("--all", help="The whole reference, as Markdown.")] = False,
 ) -> None:
     """Say what a key, table or algorithm of experiment files takes, or what a column of the results is."""

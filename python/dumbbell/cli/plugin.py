@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.errors import Failed, Missing, one_line
 import dumbbell.plugins.known as plugins
+from dumbbell.errors import Failed, Missing, one_line
 from dumbbell.plugins import process, project, trust
 
 plugin = typer.Typer(rich_markup_mode=None)
@@ -33,7 +33,12 @@ def new(
     """Make a plugin that works, to be changed: a folder with its source and an experiment."""
     place = Path(folder or name)
     file, build = project.make(kind, name, language, place)
-    steps = [f"cd {place}", *([build] if build else []), f"dumbbell plugin test {file}", "dumbbell run --trust try.toml"]
+    steps = [
+        f"cd {place}",
+        *([build] if build else []),
+        f"dumbbell plugin test {file}",
+        "dumbbell run --trust try.toml",
+    ]
     print("\n".join([f"{place}: a {kind} called {name}. Next:", *(f"    {step}" for step in steps)]))
 
 
@@ -47,7 +52,7 @@ def test(
 ) -> None:
     """Try a plugin out: random operations and runs, each twice; says what it does that it must not."""
     path = Path(file)
-    trust.for_this_process(path.absolute().parent)
+    trust.trust(path.absolute().parent)
     found = plugins.read(path.name, path.absolute().parent)
     try:
         tried = process.asked("try", plugins.path_of(found.digest), seed, sequences, runs, within_s=within)

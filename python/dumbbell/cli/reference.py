@@ -247,7 +247,7 @@ def describe(name: str) -> str:
 def of_plugin(file: str) -> str:
     """Return what is said of the plugin in a file, whose code is run to learn it; raises InputError."""
     path = FilePath(file).absolute()
-    trust.for_this_process(path.parent)
+    trust.trust(path.parent)
     try:
         found = plugins.read(path.name, path.parent)
     except InputError as error:

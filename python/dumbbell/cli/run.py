@@ -18,7 +18,7 @@ from dumbbell.engines.sim import Simulator
 from dumbbell.errors import Conflict, one_line
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment, load
-from dumbbell.plugins.trust import for_this_process
+from dumbbell.plugins import trust as trusting
 from dumbbell.results.store import Alike
 
 _LARGE = 10e9  # bytes of results of which a user is told before they are made
@@ -67,7 +67,7 @@ def run(
         raise Conflict("run", "", f"--show-commands and --engine {engine}", "--engine linux")
     if trust:
         for file in files:
-            for_this_process(Path(file).absolute().parent)
+            trusting.trust(Path(file).absolute().parent)
     experiments = [load(file, settings) for file in files]
     if show_commands and isinstance(other, LinuxEngine):
         _prepare(other, experiments)

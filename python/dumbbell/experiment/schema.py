@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from dumbbell import plugins
 from dumbbell.errors import (
     Conflict,
     InputError,
@@ -38,7 +39,6 @@ from dumbbell.errors import (
     several,
     shown,
 )
-from dumbbell import plugins
 from dumbbell.experiment import link_trace, traffic, units
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import Path, get_path, path_text
@@ -253,7 +253,8 @@ def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
         except InputError as error:
             raise _complaint(error) from None
 
-    return Annotated[registered, WrapValidator(or_plugin), SerializeAsAny()]
+    as_it_is: Any = SerializeAsAny
+    return Annotated[registered, WrapValidator(or_plugin), as_it_is()]
 
 
 KINDS = {"aqm": "queue discipline", "cc": "congestion control"}

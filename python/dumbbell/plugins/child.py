@@ -1,7 +1,7 @@
 """The process in which plugins are loaded: it does one thing and ends. Whatever their code does, nothing else suffers.
 
-Its arguments are the file of the extension module, what it is to do, and a path. Answers go to the file descriptor that was
-standard output; what plugins print goes to standard error.
+Its arguments are the file of the extension module, what it is to do, and a path. Answers go to the file descriptor that
+was standard output; what plugins print goes to standard error.
 
 - `describe PATH`: what the plugin declares, as JSON.
 - `try PATH`, with JSON on standard input: it is tried out.
@@ -34,7 +34,7 @@ def _plugin(path: str) -> Any:
         return path
     found = getattr(_load("dumbbell_plugin", path), "plugin", None)
     if not isinstance(found, type):
-        raise ValueError("it has no class called plugin; allowed: plugin = NAME of a class")
+        raise TypeError("it has no class called plugin; allowed: plugin = NAME of a class")
     return found
 
 

@@ -94,7 +94,9 @@ def learn(content: bytes, ending: str, path: Path) -> Known:
                 said = process.asked("describe", path_of(digest))
             except RuntimeError as error:
                 found = one_line(str(error)).replace(str(path_of(digest)), path.name)
-                raise Unreadable("", ".plugin", f"{one_line(path.name)}: {found}", "a plugin that can be loaded") from None
+                raise Unreadable(
+                    "", ".plugin", f"{one_line(path.name)}: {found}", "a plugin that can be loaded"
+                ) from None
             _known[digest] = _read(digest, said)
             with contextlib.suppress(OSError):  # what it declares is there for who reads results later
                 appear(path_of(f"{digest}.json"), said)
@@ -113,7 +115,7 @@ def of_digest(digest: str) -> Known:
 
 
 def algorithm_of(config: Mapping[str, Any], registered: Mapping[str, Algorithm]) -> Algorithm | None:
-    """Return what is known of the algorithm of a configuration; None of a plugin that was never loaded on this machine."""
+    """Return what is known of the algorithm of a configuration; None of a plugin that no process here has loaded."""
     digest = config.get("plugin")
     if digest is None:
         return registered.get(config["name"])
@@ -142,7 +144,7 @@ def in_groups(groups: Mapping[str, Any]) -> dict[str, str]:
 
 
 def called(config: Mapping[str, Any]) -> str:
-    """Return the name of an algorithm; that of a plugin with the first digits of its hash, `mine@4c21a0`: another build is another."""
+    """Return the name of an algorithm; of a plugin with the first digits of its hash, `mine@4c21a0`: builds differ."""
     name, digest = str(config["name"]), config.get("plugin")
     return name if digest is None else f"{name}@{digest[:6]}"
 

@@ -39,7 +39,12 @@ class Child:
         self._hung: str = ""
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed, start_new_session=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._printed,
+                start_new_session=True,
+                env=os.environ | {"RUST_BACKTRACE": "0"},
             )
         except OSError as error:
             raise RuntimeError(f"no process for a plugin can be started: {error}") from None
@@ -51,7 +56,9 @@ class Child:
         except OSError:
             self._process.kill()
 
-    def answer(self, asked: Any = None, progress: _native.Progress | None = None, *, within_s: float | None = None) -> bytes:
+    def answer(
+        self, asked: Any = None, progress: _native.Progress | None = None, *, within_s: float | None = None
+    ) -> bytes:
         """Return its answer to what is `asked`; RuntimeError, one line, if it fails, crashes or hangs.
 
         It hangs if it takes longer than `within_s`, or if a run does not get on for `hang_s`.
@@ -95,7 +102,7 @@ class Child:
     def _watch(self, state: dict[str, Any], limit_s: float) -> None:
         while not state["over"]:
             if time.monotonic() - state["at"] > limit_s:
-                self._hung = f"the plugin hangs: nothing happened for {limit_s:.0f} s"
+                self._hung = f"the plugin hangs: nothing happened for {limit_s:g} s"
                 self.kill()
                 return
             time.sleep(0.05)
@@ -107,7 +114,7 @@ class Child:
         code = self._process.wait()
         self._printed.seek(0)
         lines = [line.strip() for line in self._printed.read().decode(errors="replace").splitlines() if line.strip()]
-        said = f": {one_line(' '.join(lines[-3:]))[-_MOST_SAID:]}" if lines else ""
+        said = f": {one_line(' '.join(lines[:3]))[:_MOST_SAID]}" if lines else ""
         if code < 0:
             try:
                 how = signal.Signals(-code).name

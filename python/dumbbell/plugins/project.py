@@ -46,8 +46,8 @@ start = { uniform = ["0s", "1s"] }
 [matrix]
 """
 _AXES = {
-    "queue": '"bottleneck.aqm" = ["pfifo", "codel", { plugin = "@FILE@" }, { plugin = "@FILE@", threshold = "60kB" }]\n',
-    "control": '"flows[*].cc" = ["reno", "cubic", { plugin = "@FILE@" }, { plugin = "@FILE@", decrease = 0.7 }]\n',
+    "queue": '"bottleneck.aqm" = ["codel", { plugin = "@FILE@" }, { plugin = "@FILE@", threshold = "60kB" }]\n',
+    "control": '"flows[*].cc" = ["reno", { plugin = "@FILE@" }, { plugin = "@FILE@", decrease = 0.7 }]\n',
 }
 
 
@@ -56,7 +56,7 @@ def _template(name: str) -> str:
 
 
 def contents(kind: str, name: str, language: str) -> tuple[dict[str, str], str, str]:
-    """Return the files of a new plugin by path, the plugin's own file, and the command that builds it, if one does."""
+    """Return the files of a new plugin by path, its own file, and the command that builds it, if one does."""
     if kind not in KINDS:
         raise UnknownName("plugin new", "", shown(kind), KINDS, what="kind")
     if language not in LANGUAGES:
@@ -71,7 +71,11 @@ def contents(kind: str, name: str, language: str) -> tuple[dict[str, str], str, 
         made = {f"{ident}.c": _template(f"{kind}.c"), "dumbbell.h": _native.plugin_header()}
     elif language == "rust":
         file, build = f"target/release/lib{ident}.so", "cargo build --release"
-        made = {"src/lib.rs": _template(f"{kind}.rs"), "src/dumbbell.rs": _template("dumbbell.rs"), "Cargo.toml": _CARGO}
+        made = {
+            "src/lib.rs": _template(f"{kind}.rs"),
+            "src/dumbbell.rs": _template("dumbbell.rs"),
+            "Cargo.toml": _CARGO,
+        }
     else:
         file, build = f"{ident}.py", ""
         made = {file: _template(f"{kind}.py.txt")}
@@ -79,13 +83,13 @@ def contents(kind: str, name: str, language: str) -> tuple[dict[str, str], str, 
     words = {"@NAME@": name, "@IDENT@": ident, "@FILE@": f"./{file}"}
     for path, text in made.items():
         for word, other in words.items():
-            text = text.replace(word, other)  # noqa: PLW2901  one after the other
+            text = text.replace(word, other)
         made[path] = text
     return made, file, build
 
 
 def make(kind: str, name: str, language: str, folder: Path) -> tuple[str, str]:
-    """Write a new plugin to a folder; return the plugin's own file and the command that builds it. Raises InputError."""
+    """Write a new plugin to a folder; return its own file and the command that builds it. Raises InputError."""
     made, file, build = contents(kind, name, language)
     if there := [path for path in made if (folder / path).exists()]:
         raise InUse(str(folder / there[0]), "", "it is there already", "another folder, or remove it")

@@ -40,13 +40,13 @@ def check(path: Path) -> None:
         raise Needs("", ".plugin", f"you to trust {one_line(path.name)}, which is code", how)
 
 
-def for_this_process(folder: str | Path) -> None:
-    """Trust the plugins in a folder, and in those below, as long as this process lives."""
+def trust(folder: str | Path) -> None:
+    """Let experiments load the plugins in a folder, and in those below, as long as this process lives: it is code."""
     _here.add(Path(folder).resolve())
 
 
 def for_good(folder: Path) -> Path:
-    """Trust the plugins in a folder, and in those below, from now on; return the file that says so. Raises InputError."""
+    """Trust the plugins in a folder, and in those below, for good; return the file that says so. Raises InputError."""
     file, place = _file(), folder.resolve()
     try:
         known = file.read_text(encoding="utf-8", errors="surrogateescape").splitlines() if file.exists() else []
