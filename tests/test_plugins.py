@@ -17,7 +17,7 @@ from conftest import Command, parsed
 from dumbbell import InputError, _native, experiment
 from dumbbell.engines.live import engine as live
 from dumbbell.experiment import json_schema
-from dumbbell.plugins import known, process, project, trust
+from dumbbell.experiment.plugins import known, process, project, trust
 
 BUILD = {
     "c": "cc -std=c11 -O1 -shared -fPIC",

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from dumbbell._native import engine_version
     from dumbbell.api import open, run  # noqa: A004  as in dumbbell.open
     from dumbbell.experiment.file import Experiment, load, parse
+    from dumbbell.experiment.plugins.trust import trust
     from dumbbell.notebook import Results
-    from dumbbell.plugins.trust import trust
 else:
     __getattr__ = names_of(
         __name__,
@@ -25,7 +25,7 @@ else:
             "open": "api",
             "parse": "experiment.file",
             "run": "api",
-            "trust": "plugins.trust",
+            "trust": "experiment.plugins.trust",
         },
     )
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-import dumbbell.plugins.known as plugins
+import dumbbell.experiment.plugins.known as plugins
 from dumbbell.errors import Failed, Missing, one_line
-from dumbbell.plugins import process, project, trust
+from dumbbell.experiment.plugins import process, project, trust
 
 plugin = typer.Typer(rich_markup_mode=None)
 Option = typer.Option

@@ -7,11 +7,10 @@ from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
 
-from dumbbell import plugins
 from dumbbell.errors import InputError, UnknownName, shown
-from dumbbell.experiment import json_schema, net, schema
+from dumbbell.experiment import json_schema, net, plugins, schema
+from dumbbell.experiment.plugins import trust
 from dumbbell.experiment.registry import Algorithm, Param, registry
-from dumbbell.plugins import trust
 from dumbbell.results import columns
 
 
@@ -83,7 +82,7 @@ _TABLES = {
     "trace": "one row per flow and change of state, or interval, of a run: what its congestion control believes",
 }
 # keys inside of a value, and what it is the value of
-_INSIDE = {"uniform": "start", "name": "bottleneck.aqm"} | dict.fromkeys(("pareto", "min", "max", "csv"), "web.size")
+_INSIDE = {"uniform": "start", "name": "bottleneck.aqm", "plugin": "bottleneck.aqm"} | dict.fromkeys(("pareto", "min", "max", "csv"), "web.size")
 _VERSIONS = "What each version sets; keys that the file has override it:"
 _KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Stages of a path"}
 
@@ -97,7 +96,7 @@ def _key(param: Param) -> Key:
 
 
 def _of_algorithms(algorithms: Iterable[str]) -> str:
-    return f"one of {', '.join(algorithms)}, or a table with its name and parameters"
+    return f"one of {', '.join(algorithms)}, or a table with its name, or the file of a `plugin`, and parameters"
 
 
 def _section(name: str) -> Group:

@@ -18,7 +18,7 @@ from dumbbell.engines.sim import Simulator
 from dumbbell.errors import Conflict, one_line
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment, load
-from dumbbell.plugins import trust as trusting
+from dumbbell.experiment.plugins import trust as trusting
 from dumbbell.results.store import Alike
 
 _LARGE = 10e9  # bytes of results of which a user is told before they are made

@@ -10,11 +10,11 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-import dumbbell.plugins.known as plugins
+import dumbbell.experiment.plugins.known as plugins
 from dumbbell import _native
 from dumbbell.errors import Failed, InputError, Needs, Unfit, WrongValue, one_line, shown
 from dumbbell.experiment.cell import Cell
-from dumbbell.plugins.process import Child
+from dumbbell.experiment.plugins.process import Child
 from dumbbell.results.store import Measured
 
 CONNECT_S = 4.0  # for a scheduler to answer, and for the first worker to be there

@@ -13,13 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Self
 
-from dumbbell import _native, plugins
+from dumbbell import _native
 from dumbbell.engines.base import Local, Workers
 from dumbbell.errors import UnknownName
+from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
+from dumbbell.experiment.plugins.process import Child
 from dumbbell.experiment.schema import SENDERS
-from dumbbell.plugins.process import Child
 from dumbbell.results.store import Measured
 
 PACKETS_PER_SECOND = 8.0e6  # of one core, where no run can be tried out: in the middle of the cases of make bench

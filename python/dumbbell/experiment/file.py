@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dumbbell import _native, plugins
+from dumbbell import _native
 from dumbbell.errors import (
     Conflict,
     InputError,
@@ -25,7 +25,7 @@ from dumbbell.errors import (
     shown,
 )
 from dumbbell.experiment import matrix as keys
-from dumbbell.experiment import net, places, schema, shipped, units
+from dumbbell.experiment import net, places, plugins, schema, shipped, units
 from dumbbell.experiment.cell import Cell, canonical, digest
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.registry import Param, registry

@@ -22,7 +22,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from dumbbell import plugins
 from dumbbell.errors import (
     Conflict,
     InputError,
@@ -39,7 +38,7 @@ from dumbbell.errors import (
     several,
     shown,
 )
-from dumbbell.experiment import link_trace, traffic, units
+from dumbbell.experiment import link_trace, plugins, traffic, units
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import Path, get_path, path_text
 from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, hops, leave_out_net

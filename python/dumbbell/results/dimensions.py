@@ -10,8 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import plugins
-from dumbbell.experiment import matrix, schema, switches, units
+from dumbbell.experiment import matrix, plugins, schema, switches, units
 from dumbbell.experiment.file import param_of
 from dumbbell.experiment.registry import Param, registry
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dumbbell import plugins
 from dumbbell.errors import InputError, Nothing, UnknownKey, UnknownName, WrongValue, shown
-from dumbbell.experiment import matrix, schema, switches
+from dumbbell.experiment import matrix, plugins, schema, switches
 from dumbbell.experiment.file import param_of
 from dumbbell.experiment.registry import registry
 from dumbbell.experiment.settings import parse_setting

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumbbell import _native, plugins
+from dumbbell import _native
 from dumbbell.engines.base import Local
 from dumbbell.engines.linux import guest, kernels
 from dumbbell.engines.linux.changes import SEED_VARIABLE
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import VERSION, Mapped, by_path, mapped, notes
 from dumbbell.errors import InputError, Needs, one_line
+from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.results.store import Measured

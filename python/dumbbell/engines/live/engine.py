@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from dumbbell import _native, plugins
+from dumbbell import _native
 from dumbbell.engines.base import Local
 from dumbbell.engines.linux.keys import refuse_rest
 from dumbbell.errors import InputError, Needs, UnknownName, of_engine, of_machine, one_line
+from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.registry import registry

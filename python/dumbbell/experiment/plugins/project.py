@@ -52,7 +52,7 @@ _AXES = {
 
 
 def _template(name: str) -> str:
-    return files("dumbbell.plugins").joinpath("templates", name).read_text(encoding="utf-8")
+    return files("dumbbell.experiment.plugins").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def contents(kind: str, name: str, language: str) -> tuple[dict[str, str], str, str]:

@@ -6,6 +6,16 @@ key. Its code runs in processes of its own (`process`), and only if the user tru
 (`trust`).
 """
 
-from dumbbell.plugins.known import Known, algorithm_of, called, in_groups, of_digest, paths, plain, read, refuse
+from dumbbell.experiment.plugins.known import (
+    Known,
+    algorithm_of,
+    called,
+    in_groups,
+    of_digest,
+    paths,
+    plain,
+    read,
+    refuse,
+)
 
 __all__ = ["Known", "algorithm_of", "called", "in_groups", "of_digest", "paths", "plain", "read", "refuse"]

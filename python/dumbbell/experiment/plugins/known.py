@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell.errors import Unreadable, Unsupported, one_line, shown
+from dumbbell.experiment.plugins import process, trust
 from dumbbell.experiment.registry import Algorithm, algorithm
-from dumbbell.plugins import process, trust
 from dumbbell.scratch import appear
 
 ALLOWED = "the file of a plugin: a shared library, or a program in Python"
