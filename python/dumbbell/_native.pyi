@@ -1,4 +1,4 @@
-from typing import Literal, Self, final
+from typing import Literal, Self, TypedDict, final
 
 __all__ = [
     "SHELL_ADDRESSES",
@@ -30,6 +30,14 @@ __all__ = [
 ]
 
 _Column = tuple[str, Literal["u64", "f64", "text"], list[bytes]]
+
+class _Captured(TypedDict):
+    arrived: bytes
+    sent: bytes
+    signals_on_arrival: bool
+    flow_queues: bool
+    limit: int
+    counters: dict[str, int]
 
 class Interrupted(Exception): ...  # noqa: N818
 
@@ -70,18 +78,7 @@ def run(
     config: str, cancel: Cancel, progress: Progress | None = None, plugins: dict[str, str | type] = ...
 ) -> Result: ...
 def schedule(config: str) -> str: ...
-def from_capture(
-    config: str,
-    *,
-    arrived: bytes,
-    sent: bytes,
-    samples: bytes,
-    started: int,
-    signals_on_arrival: bool,
-    flow_queues: bool,
-    limit: int,
-    counters: dict[str, int],
-) -> Result: ...
+def from_capture(config: str, *, hops: list[_Captured], samples: bytes, started: int) -> Result: ...
 def gather(results: list[Result]) -> list[tuple[str, tuple[bytes, list[_Column]]]]: ...
 
 # on Linux only

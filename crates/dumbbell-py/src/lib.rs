@@ -5,13 +5,14 @@ use dumbbell_core::param::ParamError;
 use dumbbell_plugin::{trial, Plugin, HEADER};
 use dumbbell_sim::additions::Additions;
 use dumbbell_sim::config::RunConfig;
-use dumbbell_sim::from_capture::Capture;
+use dumbbell_sim::from_capture::{Capture, Crossed};
 use dumbbell_sim::schedule::Schedule;
 use dumbbell_sim::table::{Column, Table};
 use dumbbell_sim::{Outcome, RunError, Tables};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -288,27 +289,36 @@ fn schedule(config: &str) -> PyResult<String> {
     Ok(Schedule::new(&config).to_json().to_string())
 }
 
-/// What a run on another engine measured, from captures; `dumbbell_sim::from_capture` describes the formats.
-///
-/// `started` is the clock of the captures when the run began, ns; `counters` those of the queue discipline, by name. Raises ValueError on a bad
-/// configuration, RuntimeError if the captures do not fit together.
-#[pyfunction]
-#[pyo3(signature = (config, *, arrived, sent, samples, started, signals_on_arrival, flow_queues, limit, counters))]
-#[allow(clippy::too_many_arguments)] // all of them by name
-fn from_capture(
-    py: Python<'_>,
-    config: &str,
-    arrived: &[u8],
-    sent: &[u8],
-    samples: &[u8],
-    started: u64,
+/// What was captured at the queue of a hop: a dict.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Hop {
+    arrived: PyBackedBytes,
+    sent: PyBackedBytes,
     signals_on_arrival: bool,
     flow_queues: bool,
     limit: u64,
     counters: BTreeMap<String, u64>,
-) -> PyResult<Result> {
+}
+
+/// What a run on another engine measured, from captures; `dumbbell_sim::from_capture` describes the formats.
+///
+/// `hops` are the bottleneck and then the others; `counters` of each are those of its queue discipline, by name. `started` is the clock of the
+/// captures when the run began, ns. Raises ValueError on a bad configuration, RuntimeError if the captures do not fit together.
+#[pyfunction]
+#[pyo3(signature = (config, *, hops, samples, started))]
+#[allow(clippy::needless_pass_by_value)] // made from Python's list
+fn from_capture(py: Python<'_>, config: &str, hops: Vec<Hop>, samples: &[u8], started: u64) -> PyResult<Result> {
     let config = parse(config)?;
-    let captured = Capture { arrived, sent, samples, started, signals_on_arrival, flow_queues, limit, counters };
+    let hops = hops.iter().map(|hop| Crossed {
+        arrived: &hop.arrived,
+        sent: &hop.sent,
+        signals_on_arrival: hop.signals_on_arrival,
+        flow_queues: hop.flow_queues,
+        limit: hop.limit,
+        counters: hop.counters.clone(),
+    });
+    let captured = Capture { hops: hops.collect(), samples, started };
     let outcome = py.detach(|| dumbbell_sim::from_capture::measure(&config, &captured)).map_err(|error| match error {
         RunError::Config(error) => refused(error),
         other => PyRuntimeError::new_err(other.to_string()),

@@ -1,40 +1,43 @@
-//! Runs that another engine carried out: what was captured on both sides of the queue, and what the senders said of
+//! Runs that another engine carried out: what was captured on both sides of each queue, and what the senders said of
 //! themselves, becomes the tables that a simulation gives, by the same code.
 //!
 //! Times count from the start of the run, on one clock. What the simulator knows and a capture does not is left out of the
 //! tables ([`LEFT_OUT`]), or has no value: samples of the RTT estimator.
 
+mod events;
+mod records;
+
+use self::events::{events, Event};
+use self::records::{sampled, Frame, Sample, UNKNOWN};
+pub use self::records::{PACKET_BYTES, SAMPLE_BYTES};
 use crate::classes::Totals;
-use crate::config::{Classes, RunConfig, Shaper, SAMPLE_INTERVAL};
+use crate::config::{Classes, Route, RunConfig, BOTTLENECK, SAMPLE_INTERVAL};
+use crate::engine::hop_log::{Acks, Counted, HopLog};
 use crate::measure::{Backlog, FlowResult, Measures, Seen, SeenTcp};
 use crate::outcome::outcome;
 use crate::schedule::Schedule;
 use crate::short_flows::ShortFlow;
 use crate::transit::Transit;
 use crate::{Outcome, RunError};
+use dumbbell_core::histogram::{CompactHistogram, Histogram};
 use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
-use dumbbell_core::packet::{Ecn, Packet, UDP_HEADERS};
-use dumbbell_core::param::ParamError;
-use dumbbell_core::record::{Counters, FlowLog};
+use dumbbell_core::packet::{flag, Packet, UDP_HEADERS};
+use dumbbell_core::record::{Counters, FlowCounters, FlowLog};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::Time;
 use serde_json::Value;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// Columns of `flows` that a run on another engine does not have.
 pub const LEFT_OUT: [&str; 6] = ["probes", "ecn_reductions", "loss_reductions", "undone_reductions", "acks", "sce_received"];
 
-/// What was captured of a run.
+/// What was captured at the queue of a hop.
 #[derive(Clone, Debug, Default)]
-pub struct Capture<'a> {
+pub struct Crossed<'a> {
     /// Packets that reached the queue, in order: records of [`PACKET_BYTES`].
     pub arrived: &'a [u8],
     /// Packets that left the queue, in order.
     pub sent: &'a [u8],
-    /// What senders said of themselves, in order of time: records of [`SAMPLE_BYTES`].
-    pub samples: &'a [u8],
-    /// Clock of the captures at the start of the run, ns.
-    pub started: u64,
     /// Whether the queue discipline drops and marks packets as they arrive, and not as they leave.
     pub signals_on_arrival: bool,
     /// Whether packets of different flows may overtake each other in the queue. Those of one flow never do.
@@ -45,189 +48,15 @@ pub struct Capture<'a> {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// Length of a packet's record.
-pub const PACKET_BYTES: usize = 32;
-/// Length of a sample's record.
-pub const SAMPLE_BYTES: usize = 64;
-
-/// Bits of a sample's flags.
-mod sampled {
-    /// The SYN, or the first packet of UDP, left.
-    pub const START: u32 = 1;
-    /// One of the samples every 200 ms.
-    pub const POLL: u32 = 2;
-    /// The flow's measured time is over.
-    pub const END: u32 = 8;
-    /// It is over because everything was acknowledged.
-    pub const COMPLETE: u32 = 16;
-}
-
-/// A `timeouts` of a kernel that does not count them.
-const UNKNOWN: u32 = u32::MAX;
-
-fn word(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-fn half(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn long(bytes: &[u8], at: usize) -> u64 {
-    u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
-}
-
-/// A frame, or one segment of a burst that crossed the host as one.
-#[derive(Clone, Copy, Debug)]
-struct Frame {
-    time: Time,
-    flow: u32,
-    seq: u32,
-    id: u16,
-    len: u16,
-    ecn: Ecn,
-}
-
-/// The frames in a capture; a record of a burst (gso_size > 0) is as many frames.
-fn frames(records: &[u8], started: u64) -> Result<Vec<Frame>, RunError> {
-    let mut all = Vec::with_capacity(records.len() / PACKET_BYTES);
-    for record in records.chunks_exact(PACKET_BYTES) {
-        let (whole, payload, gso) = (word(record, 16), word(record, 20), u32::from(half(record, 26)));
-        let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(record[28] & 3)];
-        let time = Time(long(record, 0).saturating_sub(started));
-        let (flow, seq, id) = (word(record, 8), word(record, 12), half(record, 24));
-        let headers = whole.saturating_sub(payload);
-        let step = if gso > 0 && payload > gso { gso } else { payload };
-        let mut offset = 0;
-        for number in 0.. {
-            let part = step.min(payload - offset);
-            let len = u16::try_from(headers + part)
-                .map_err(|_| RunError::Capture(format!("flow {flow}: a frame of {} bytes", headers + part)))?;
-            all.push(Frame { time, flow, seq: seq.wrapping_add(offset), id: id.wrapping_add(number), len, ecn });
-            offset += part;
-            if offset >= payload {
-                break;
-            }
-        }
-    }
-    Ok(all)
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    time: Time,
-    flow: u32,
-    flags: u32,
-    rtt_us: u32,
-    min_rtt_us: u32,
-    cwnd: u32,
-    ssthresh: u32,
-    bytes_acked: u64,
-    in_flight: u32,
-    retransmissions: u32,
-    sent: u32,
-    timeouts: u32,
-    duplicates: u32,
-}
-
-impl Sample {
-    fn read(record: &[u8]) -> Sample {
-        Sample {
-            time: Time(long(record, 0)),
-            flow: word(record, 8),
-            flags: word(record, 12),
-            rtt_us: word(record, 16),
-            min_rtt_us: word(record, 20),
-            cwnd: word(record, 24),
-            ssthresh: word(record, 28),
-            bytes_acked: long(record, 32),
-            in_flight: word(record, 40),
-            retransmissions: word(record, 44),
-            sent: word(record, 48),
-            timeouts: word(record, 52),
-            duplicates: word(record, 56),
-        }
-    }
-}
-
-/// What happened to a packet at the queue.
-#[derive(Clone, Copy, Debug)]
-enum Event {
-    Arrived,
-    Dropped,
-    /// It had this codepoint before it was CE.
-    Marked(Ecn),
-    /// It had arrived then.
-    Sent(Time),
-    /// It left the link, so long after it had arrived at the queue.
-    Departed {
-        delay: Time,
-    },
-}
-
-/// Everything that happened at the queue, in order of time: packets that arrived are found again among those that left. What waits in one
-/// queue leaves in the order in which it came, so that those in between were dropped. What came after the last that left is still queued, unless
-/// the queue discipline counts more drops than were found.
-fn events(captured: &Capture, config: &RunConfig, senders: usize, serial: bool) -> Result<Vec<(Time, Event, Frame)>, RunError> {
-    let stranger = |frame: &Frame| RunError::Capture(format!("a packet of flow {}, of {senders}", frame.flow));
-    let queue_of = |frame: &Frame| if captured.flow_queues { frame.flow as usize } else { 0 };
-    let mut waiting: Vec<VecDeque<Frame>> = vec![VecDeque::new(); if captured.flow_queues { senders } else { 1 }];
-    let arrived = frames(captured.arrived, captured.started)?;
-    let sent = frames(captured.sent, captured.started)?;
-    let mut all = Vec::with_capacity(2 * arrived.len());
-    for frame in arrived {
-        if frame.flow as usize >= senders {
-            return Err(stranger(&frame));
-        }
-        waiting[queue_of(&frame)].push_back(frame);
-        all.push((frame.time, Event::Arrived, frame));
-    }
-    let mut free = Time::ZERO;
-    for frame in sent {
-        if frame.flow as usize >= senders {
-            return Err(stranger(&frame));
-        }
-        let queue = &mut waiting[queue_of(&frame)];
-        loop {
-            match queue.pop_front() {
-                Some(one) if (one.flow, one.id, one.seq) == (frame.flow, frame.id, frame.seq) => {
-                    if frame.ecn == Ecn::Ce && one.ecn != Ecn::Ce {
-                        let at = if captured.signals_on_arrival { one.time } else { frame.time };
-                        all.push((at, Event::Marked(one.ecn), frame));
-                    }
-                    all.push((frame.time, Event::Sent(one.time), frame));
-                    let change = config.rate_changes.iter().rev().find(|change| change.at <= frame.time);
-                    let rate = change.map_or(config.bottleneck.rate, |change| change.rate);
-                    let wire = if serial { rate.serialise(u64::from(frame.len)) } else { Time::ZERO };
-                    // A token bucket with a burst of one frame may let two frames out at once; the link behind it sends one by one. Only
-                    // delays are told apart that finely: what is counted departs as if the link had been free.
-                    free = free.max(frame.time) + wire;
-                    let delay = free.saturating_sub(one.time);
-                    all.push((frame.time + wire, Event::Departed { delay }, frame));
-                    break;
-                }
-                Some(one) if one.time <= frame.time => {
-                    let at = if captured.signals_on_arrival { one.time } else { frame.time };
-                    all.push((at, Event::Dropped, one));
-                }
-                _ => {
-                    let found = format!("flow {}: a packet left the queue at {} that had not arrived", frame.flow, frame.time);
-                    return Err(RunError::Capture(found));
-                }
-            }
-        }
-    }
-    // of what never left, so many as the queue says that it dropped besides: the oldest
-    let over = config.run.duration;
-    let seen = all.iter().filter(|&&(time, event, _)| matches!(event, Event::Dropped) && time <= over).count() as u64;
-    let told = captured.counters.get("drops").copied().unwrap_or(0);
-    let mut left: Vec<Frame> = waiting.into_iter().flatten().filter(|frame| frame.time <= over).collect();
-    left.sort_by_key(|frame| frame.time);
-    let dropped = usize::try_from(told.saturating_sub(seen)).unwrap_or(usize::MAX);
-    all.extend(left.into_iter().take(dropped).map(|frame| (frame.time, Event::Dropped, frame)));
-    // stable: at one instant a packet arrives, then it is dropped or sent
-    all.sort_by_key(|&(time, ..)| time);
-    Ok(all)
+/// What was captured of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Capture<'a> {
+    /// The bottleneck, then the other hops in the order of [`RunConfig::hops`].
+    pub hops: Vec<Crossed<'a>>,
+    /// What senders said of themselves, in order of time: records of [`SAMPLE_BYTES`].
+    pub samples: &'a [u8],
+    /// Clock of the captures at the start of the run, ns.
+    pub started: u64,
 }
 
 /// What is due between the packets, in the order of one instant as in the simulator's clock.
@@ -244,19 +73,67 @@ enum Due {
     QueueBegins,
 }
 
+/// A hop while its events are counted.
+struct Hop<'a> {
+    name: &'a str,
+    counters: Counters,
+    acks: Acks,
+    held: Backlog,
+    limit: u64,
+    /// Propagation behind its link.
+    delay: Time,
+    /// Counters of the queue discipline itself.
+    discipline: &'a BTreeMap<String, u64>,
+    /// What it had counted when counting began, and at the last point of the time series.
+    begun: Counted,
+    before: Counted,
+}
+
+impl Hop<'_> {
+    fn counted(&self) -> Counted {
+        Counted::now(&self.counters.queue, &self.acks)
+    }
+
+    fn count(&mut self, time: Time, event: Event, frame: &Frame) {
+        let flags = if frame.back { flag::BACK } else { 0 };
+        let packet = Packet { flow: frame.flow, len: frame.len, ecn: frame.ecn, flags, ..Packet::EMPTY };
+        let bytes = u64::from(frame.len);
+        let log = &mut (&mut self.counters, &mut self.acks);
+        if matches!(event, Event::Dropped | Event::Sent(_)) {
+            self.held = Backlog { packets: self.held.packets - 1, bytes: self.held.bytes - bytes };
+        }
+        match event {
+            Event::Arrived => {
+                log.arrived(&packet, time);
+                self.held = Backlog { packets: self.held.packets + 1, bytes: self.held.bytes + bytes };
+            }
+            Event::Dropped => {
+                let full = self.held.packets >= self.limit;
+                let reason = if full { DropReason::Overflow } else { DropReason::Aqm };
+                log.dropped(&packet, reason, Place::Queue, At::time(time));
+                self.acks.lost.clear();
+            }
+            Event::Marked(before) => log.marked(&packet, before, Mark::Ce, MarkReason::Aqm, At::time(time)),
+            Event::Sent(since) => log.sent(&Packet { enqueue_time: since, ..packet }, At::time(time)),
+            Event::Departed { .. } => log.departed(&packet, time),
+        }
+    }
+}
+
 /// A run while its events are counted.
 struct Replay<'a> {
     config: &'a RunConfig,
     classes: &'a Classes,
     schedule: &'a Schedule,
     samples: Vec<Vec<Sample>>,
-    counters: Counters,
+    hops: Vec<Hop<'a>>,
     received: Vec<ReceiverStats>,
     /// Of each source of UDP.
     transits: Vec<Transit>,
-    held: Backlog,
+    /// When packets of UDP that pass several hops reached the first one, by flow, number and identification.
+    born: BTreeMap<(u32, u32, u16), Time>,
     measures: Measures,
-    limit: u64,
+    hop_log: HopLog,
 }
 
 impl Replay<'_> {
@@ -264,50 +141,63 @@ impl Replay<'_> {
         self.config.flows.len() + self.config.udp.len()
     }
 
-    /// Class and half of the base RTT, by which a sender's clock is ahead of the queue's, of flow `number`.
-    fn of(&self, number: usize) -> (u16, Time) {
+    /// Class, base RTT and route of flow `number`.
+    fn of(&self, number: usize) -> (u16, Time, &Route) {
         let flows = self.config.flows.len();
         if let Some(flow) = self.config.flows.get(number) {
-            return (self.classes.of_flow[number], Time(flow.params.base_rtt.0 / 2));
+            return (self.classes.of_flow[number], flow.params.base_rtt, &flow.route);
         }
-        if let Some(&class) = self.classes.of_udp.get(number - flows) {
-            return (class, Time::ZERO);
+        if let Some(udp) = self.config.udp.get(number - flows) {
+            return (self.classes.of_udp[number - flows], udp.line().0, &udp.route);
         }
         let process = self.schedule.web[number - self.listed()].process;
-        (self.classes.of_web[process], Time(self.config.web[process].params.base_rtt.0 / 2))
+        let web = &self.config.web[process];
+        (self.classes.of_web[process], web.params.base_rtt, &web.route)
     }
 
-    fn count(&mut self, time: Time, event: Event, frame: &Frame) {
-        let udp = (frame.flow as usize).checked_sub(self.config.flows.len());
-        let packet = Packet { flow: frame.flow, len: frame.len, ecn: frame.ecn, ..Packet::EMPTY };
-        let log = &mut self.counters;
-        let bytes = u64::from(frame.len);
+    /// How far the clock of the sender of flow `number` is ahead of the queues'.
+    fn ahead(&self, number: usize) -> Time {
+        match self.of(number) {
+            (_, _, Route { up: true, .. }) => Time::ZERO,
+            (_, base_rtt, _) => Time(base_rtt.0 / 2),
+        }
+    }
+
+    /// What was counted of the data of flow `number` along their route.
+    fn of_flow(&self, number: usize) -> FlowCounters {
+        let (_, _, route) = self.of(number);
+        let of = |&hop: &u16| self.hops[usize::from(hop)].counters.flows.of(number as u32);
+        route.data.iter().map(of).reduce(|all, next| all.then(&next)).unwrap_or_default()
+    }
+
+    fn count(&mut self, time: Time, event: Event, hop: u16, frame: &Frame) {
+        self.hops[usize::from(hop)].count(time, event, frame);
+        if frame.back {
+            return;
+        }
+        let number = frame.flow as usize;
+        let (_, base_rtt, route) = self.of(number);
+        let (first, last) = (route.data.first() == Some(&hop), route.data.last() == Some(&hop));
+        let udp = number.checked_sub(self.config.flows.len()).filter(|&udp| udp < self.transits.len());
+        let name = (frame.flow, frame.seq, frame.id);
         match event {
-            Event::Arrived => {
-                log.arrived(&packet, time);
-                self.held = Backlog { packets: self.held.packets + 1, bytes: self.held.bytes + bytes };
+            Event::Arrived if first && !last && udp.is_some() => {
+                self.born.insert(name, time);
             }
-            Event::Dropped => {
-                self.held = Backlog { packets: self.held.packets - 1, bytes: self.held.bytes - bytes };
-                let full = self.held.packets >= self.limit;
-                let reason = if full { DropReason::Overflow } else { DropReason::Aqm };
-                log.dropped(&packet, reason, Place::Queue, At::time(time));
+            Event::Dropped if udp.is_some() => {
+                self.born.remove(&name);
             }
-            Event::Marked(before) => log.marked(&packet, before, Mark::Ce, MarkReason::Aqm, At::time(time)),
-            Event::Sent(since) => {
-                self.held = Backlog { packets: self.held.packets - 1, bytes: self.held.bytes - bytes };
-                log.sent(&Packet { enqueue_time: since, ..packet }, At::time(time));
-            }
-            Event::Departed { delay } => {
-                log.departed(&packet, time);
-                let received = &mut self.received[frame.flow as usize];
-                received.count(&packet);
-                if let Some(transit) = udp.and_then(|number| self.transits.get_mut(number)) {
+            Event::Departed { since, delay } if last => {
+                let received = &mut self.received[number];
+                received.count(&Packet { flow: frame.flow, len: frame.len, ecn: frame.ecn, ..Packet::EMPTY });
+                if let Some(transit) = udp.and_then(|udp| self.transits.get_mut(udp)) {
                     received.bytes += u64::from(frame.len.saturating_sub(UDP_HEADERS));
-                    // between a sender of UDP and the queue there is nothing
-                    transit.arrived(delay);
+                    let earlier = self.born.remove(&name).map_or(Time::ZERO, |born| since.saturating_sub(born));
+                    let behind = self.hops[usize::from(hop)].delay + Time(base_rtt.0 / 2);
+                    transit.arrived(earlier + delay + behind);
                 }
             }
+            _ => {}
         }
     }
 
@@ -346,16 +236,16 @@ impl Replay<'_> {
 
     /// What was counted of flow `number` when its sender gave `sample`; on the queue's clock that is `now`.
     fn result(&self, number: usize, sample: Option<&Sample>, now: Time) -> FlowResult {
-        let (_, ahead) = self.of(number);
+        let ahead = self.ahead(number);
         let start = self.flagged(number, sampled::START).map_or(now, |one| one.time + ahead);
-        let counters = self.counters.flows.of(number as u32);
+        let counters = self.of_flow(number);
         let received = self.received[number];
         let common = FlowResult { start, end: now, min_rtt_us: u32::MAX, counters, receiver: received, ..FlowResult::default() };
         if let Some(transit) = number.checked_sub(self.config.flows.len()).and_then(|udp| self.transits.get(udp)) {
             let transit = Some(Box::new(transit.clone()));
-            let end = self.flagged(number, sampled::END).map_or(now, |one| one.time.min(now));
+            let end = self.flagged(number, sampled::END).map_or(now, |one| (one.time + ahead).min(now));
             let sender = SenderStats { sent: counters.arrived, ..SenderStats::default() };
-            return FlowResult { end, payload: received.bytes, sender, transit, ..common };
+            return FlowResult { end, payload: received.bytes, sender, transit, ..self.answered(number, common) };
         }
         let Some(sample) = sample else { return common };
         let mut samples = crate::measure::Samples::default();
@@ -384,7 +274,24 @@ impl Replay<'_> {
         }
     }
 
-    fn happens(&mut self, due: Due, now: Time, discipline: &BTreeMap<String, u64>) {
+    /// The same with the RTTs of answers, if UDP is answered.
+    fn answered(&self, number: usize, common: FlowResult) -> FlowResult {
+        if !self.config.udp[number - self.config.flows.len()].params.echo {
+            return common;
+        }
+        let (from, mut found) = (self.config.measured_from(), common);
+        let mut rtts = CompactHistogram::default();
+        for one in self.samples[number].iter().filter(|one| one.flags & sampled::ANSWER != 0) {
+            found.min_rtt_us = found.min_rtt_us.min(one.rtt_us);
+            if one.time > from {
+                found.samples.add(one.rtt_us, 0);
+                rtts.record(Time(one.bytes_acked));
+            }
+        }
+        FlowResult { rtt_samples: Some(rtts), ..found }
+    }
+
+    fn happens(&mut self, due: Due, now: Time) {
         let listed = self.listed();
         match due {
             Due::Started(_) => {
@@ -411,29 +318,50 @@ impl Replay<'_> {
             }
             Due::Point => {
                 let seen: Vec<Seen> = (0..listed).map(|number| self.seen(number, now)).collect();
-                self.measures.point(now, seen.into_iter(), self.counters.queue, self.held);
+                let Hop { counters, held, .. } = &self.hops[0];
+                self.measures.point(now, seen.into_iter(), counters.queue, *held);
+                for hop in &mut self.hops {
+                    let counted = hop.counted();
+                    self.hop_log.point(now, hop.name, hop.held, counted.after(&hop.before));
+                    hop.before = counted;
+                }
             }
-            Due::QueueOver => self.measures.finish_queue(&self.counters, discipline.clone()),
-            Due::QueueBegins => self.measures.begin_queue(&mut self.counters),
+            Due::QueueOver => {
+                let Hop { counters, discipline, .. } = &self.hops[0];
+                self.measures.finish_queue(counters, (*discipline).clone());
+                if !self.config.is_one_hop() {
+                    self.measures.hops = Some(self.finish_hops());
+                }
+            }
+            Due::QueueBegins => {
+                self.measures.begin_queue(&mut self.hops[0].counters);
+                for hop in &mut self.hops {
+                    hop.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
+                    hop.begun = hop.counted();
+                }
+            }
         }
     }
 
+    fn finish_hops(&mut self) -> HopLog {
+        let mut log = std::mem::take(&mut self.hop_log);
+        for (number, hop) in self.hops.iter().enumerate() {
+            let sojourn = &hop.counters.flows.sojourn;
+            log.hop((number, hop.name), hop.counted().after(&hop.begun), sojourn, hop.discipline.clone(), self.config);
+        }
+        log.longest(&self.classes.list, |hop| &self.hops[usize::from(hop)].counters.flows.sojourn);
+        log
+    }
+
     fn finish_short_flow(&mut self, number: usize, result: &FlowResult) {
-        let (class, ahead) = self.of(number);
+        let ((class, base_rtt, _), ahead) = (self.of(number), self.ahead(number));
         let start = result.start - ahead;
         if start < self.config.measured_from() || self.flagged(number, sampled::START).is_none() {
             return;
         }
         let size = self.schedule.web[number - self.listed()].size;
         let completion = result.completion;
-        self.measures.short_flows.add(ShortFlow {
-            number: number as u32,
-            class,
-            size,
-            start,
-            completion,
-            base_rtt: ahead + ahead,
-        });
+        self.measures.short_flows.add(ShortFlow { number: number as u32, class, size, start, completion, base_rtt });
         let totals: &mut Totals = &mut self.measures.short_totals[usize::from(class)];
         totals.add(result);
     }
@@ -446,7 +374,7 @@ impl Replay<'_> {
             agenda.push((from, Due::QueueBegins));
         }
         for flow in 0..self.samples.len() as u32 {
-            let (_, ahead) = self.of(flow as usize);
+            let ahead = self.ahead(flow as usize);
             if let (Some(start), true) = (self.flagged(flow as usize, sampled::START), (flow as usize) < self.config.flows.len())
             {
                 agenda.push((start.time + ahead, Due::Started(flow)));
@@ -470,8 +398,9 @@ impl Replay<'_> {
 /// A configuration that cannot be used, or captures that do not fit together.
 pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, RunError> {
     let config = RunConfig::from_json(config)?;
-    if !config.is_one_hop() {
-        return Err(ParamError::new("hop", "several hops, or routes", "one hop in what is captured").into());
+    if captured.hops.len() != config.hops.len() + 1 {
+        let found = format!("{} hops were captured, and the run has {}", captured.hops.len(), config.hops.len() + 1);
+        return Err(RunError::Capture(found));
     }
     let (classes, schedule) = (config.classes(), Schedule::new(&config));
     let senders = config.flows.len() + config.udp.len() + schedule.web.len();
@@ -481,10 +410,26 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, RunError> 
         let of_flow = samples.get_mut(sample.flow as usize);
         of_flow.ok_or_else(|| RunError::Capture(format!("a sample of flow {}, of {senders}", sample.flow)))?.push(sample);
     }
-    let shapes = config.aqm.get("name").and_then(Value::as_str) == Some("cake");
-    let serial = config.bottleneck.shaper == Shaper::Link && !shapes;
-    let events = events(captured, &config, senders, serial)?;
-    let counters = Counters { flows: FlowLog::new(classes.list.len()), ..Counters::default() };
+    let mut all = Vec::new();
+    for (number, hop) in captured.hops.iter().enumerate() {
+        let found = events(hop, captured.started, (number, &config), senders)?;
+        all.extend(found.into_iter().map(|(time, event, frame)| (time, event, number as u16, frame)));
+    }
+    if captured.hops.len() > 1 {
+        all.sort_by_key(|&(time, ..)| time);
+    }
+    let names = std::iter::once((BOTTLENECK, config.delay)).chain(config.hops.iter().map(|hop| (&hop.name[..], hop.delay)));
+    let hops = names.zip(&captured.hops).map(|((name, delay), captured)| Hop {
+        name,
+        counters: Counters { flows: FlowLog::new(classes.list.len()), ..Counters::default() },
+        acks: Acks::default(),
+        held: Backlog::default(),
+        limit: captured.limit,
+        delay,
+        discipline: &captured.counters,
+        begun: Counted::default(),
+        before: Counted::default(),
+    });
     let measures = Measures::new(&config, classes.list.len());
     let timed_out = samples.iter().flatten().all(|one| one.timeouts != UNKNOWN);
     let mut replay = Replay {
@@ -492,25 +437,25 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, RunError> 
         classes: &classes,
         schedule: &schedule,
         samples,
-        counters,
+        hops: hops.collect(),
         received: vec![ReceiverStats::default(); senders],
         transits: vec![Transit::default(); config.udp.len()],
-        held: Backlog::default(),
+        born: BTreeMap::new(),
         measures,
-        limit: captured.limit,
+        hop_log: HopLog::default(),
     };
     for number in 0..senders {
-        let (class, _) = replay.of(number);
-        replay.counters.flows.flow_starts(number as u32, class);
+        let (class, _, _) = replay.of(number);
+        replay.hops.iter_mut().for_each(|hop| hop.counters.flows.flow_starts(number as u32, class));
     }
-    let mut packets = events.iter().peekable();
+    let mut packets = all.iter().peekable();
     for (at, due) in replay.agenda() {
-        while let Some((time, event, frame)) = packets.next_if(|(time, ..)| *time <= at) {
-            replay.count(*time, *event, frame);
+        while let Some((time, event, hop, frame)) = packets.next_if(|(time, ..)| *time <= at) {
+            replay.count(*time, *event, *hop, frame);
         }
-        replay.happens(due, at, &captured.counters);
+        replay.happens(due, at);
     }
-    let mut found = outcome(replay.measures, &config, &classes, events.len() as u64);
+    let mut found = outcome(replay.measures, &config, &classes, all.len() as u64);
     let left_out = |name: &str| LEFT_OUT.contains(&name) || (name == "timeouts" && !timed_out);
     found.tables.flows.columns.retain(|(name, _)| !left_out(name));
     Ok(found)

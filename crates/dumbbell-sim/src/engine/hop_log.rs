@@ -1,7 +1,7 @@
 //! What is measured of each of several hops, beside what every queue counts.
 
 use super::lines::{BlockPool, NO_BLOCKS};
-use crate::config::RunConfig;
+use crate::config::{Class, RunConfig};
 use crate::measure::{ms, Backlog};
 use crate::table::{Column, Table};
 use dumbbell_core::histogram::Histogram;
@@ -159,15 +159,17 @@ impl HopLog {
         series.since.push(since);
     }
 
-    /// Hop `number`, called `name`, at the end of the measured time, in which `counted` was counted.
+    /// Hop `number`, called `name`, at the end of the measured time, in which `counted` was counted, and the times in queue by class.
     pub fn hop(
         &mut self,
         (number, name): (usize, &str),
         counted: Counted,
-        sojourn: Histogram,
+        of_classes: &[Histogram],
         of_discipline: BTreeMap<String, u64>,
         config: &RunConfig,
     ) {
+        let mut sojourn = Histogram::default();
+        of_classes.iter().for_each(|of_class| sojourn.merge(of_class));
         let bits = config.capacity_bits_of(number, config.measured_from(), config.run.duration);
         self.rows.push(Row {
             name: name.to_owned(),
@@ -176,6 +178,15 @@ impl HopLog {
             capacity_mbit: bits * 1e-6 / config.measured().as_secs_f64(),
             of_discipline: serde_json::json!(of_discipline).to_string(),
         });
+    }
+
+    /// Takes [`HopLog::sojourn`] from the times in queue by class at each hop.
+    pub fn longest<'a>(&mut self, classes: &[Class], at: impl Fn(u16) -> &'a [Histogram]) {
+        let of_class = |(number, class): (usize, &Class)| {
+            let waits = class.route.data.iter().map(|&hop| &at(hop)[number]);
+            waits.max_by(|one, other| one.mean().total_cmp(&other.mean())).cloned().unwrap_or_default()
+        };
+        self.sojourn = classes.iter().enumerate().map(of_class).collect();
     }
 
     /// One row per hop, counted for `duration`.

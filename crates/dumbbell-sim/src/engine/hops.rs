@@ -640,17 +640,11 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
     fn finish(&mut self, config: &RunConfig, classes: &[Class]) -> Option<HopLog> {
         let mut log = std::mem::take(&mut self.log);
         for (number, hop) in self.hops.iter().enumerate() {
-            let mut sojourn = Histogram::default();
-            hop.bottleneck.counters.flows.sojourn.iter().for_each(|of_class| sojourn.merge(of_class));
+            let sojourn = &hop.bottleneck.counters.flows.sojourn;
             let of_discipline = hop.bottleneck.aqm.counters().into_iter().collect();
             log.hop((number, &hop.name), hop.counted().after(&hop.begun), sojourn, of_discipline, config);
         }
-        let of_class = |(number, class): (usize, &Class)| {
-            let waits =
-                class.route.data.iter().map(|&hop| &self.hops[usize::from(hop)].bottleneck.counters.flows.sojourn[number]);
-            waits.max_by(|one, other| one.mean().total_cmp(&other.mean())).cloned().unwrap_or_default()
-        };
-        log.sojourn = classes.iter().enumerate().map(of_class).collect();
+        log.longest(classes, |hop| &self.hops[usize::from(hop)].bottleneck.counters.flows.sojourn);
         Some(log)
     }
 }

@@ -1,5 +1,6 @@
 //! What a simulation reports at its queue, taken for a capture, gives the tables of that simulation.
 
+use super::records::frames;
 use super::*;
 use crate::engine::{Engine, Run, Standing};
 use crate::table::{Column, Table};
@@ -85,7 +86,8 @@ fn both(config: &Value) -> (Outcome, Outcome) {
     let signals_on_arrival = parsed.aqm["name"] == "pie" || parsed.aqm["name"] == "pfifo";
     let limit = parsed.aqm.get("limit").and_then(Value::as_u64).unwrap_or(1000);
     let (arrived, sent, samples) = (&arrived[..], &sent[..], &samples[..]);
-    let captured = Capture { arrived, sent, samples, started: 7, signals_on_arrival, limit, ..Capture::default() };
+    let hop = Crossed { arrived, sent, signals_on_arrival, limit, ..Crossed::default() };
+    let captured = Capture { hops: vec![hop], samples, started: 7 };
     (simulated, measure(config, &captured).expect("observations"))
 }
 
@@ -183,7 +185,8 @@ fn packets_that_never_left_were_dropped_if_the_queue_says_so() {
         (1..=3).flat_map(|second| record(&Packet { len: 74, ..Packet::EMPTY }, Time::from_secs(second))).collect();
     let found = |drops: u64| {
         let counters = BTreeMap::from([("drops".to_owned(), drops)]);
-        let captured = Capture { arrived: &arrived, flow_queues: true, limit: 100, counters, ..Capture::default() };
+        let hop = Crossed { arrived: &arrived, flow_queues: true, limit: 100, counters, ..Crossed::default() };
+        let captured = Capture { hops: vec![hop], ..Capture::default() };
         let config =
             json!({"duration": 5_000_000_000_u64, "bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "reno"}}]});
         let outcome = measure(&config, &captured).expect("observations");
@@ -203,7 +206,8 @@ fn two_frames_that_leave_a_bucket_at_once_go_one_by_one_over_the_link() {
     let delays = |shaper: &str| {
         let bottleneck = json!({"rate": 10_000_000, "shaper": shaper, "aqm": {"name": "pfifo"}});
         let config = json!({"duration": 1_000_000_000_u64, "bottleneck": bottleneck, "udp": [{"size": 1250}]});
-        let captured = Capture { arrived: &records, sent: &records, started: 7, limit: 100, ..Capture::default() };
+        let hop = Crossed { arrived: &records, sent: &records, limit: 100, ..Crossed::default() };
+        let captured = Capture { hops: vec![hop], started: 7, ..Capture::default() };
         let found = measure(&config, &captured).expect("observations").tables.flows;
         ["delay_min_ms", "delay_max_ms", "delay_mean_ms", "jitter_ms"].map(|name| found.real(name).expect("a column")[0])
     };
@@ -217,10 +221,14 @@ fn what_does_not_fit_together_is_an_error() {
     let config = config(json!({"name": "codel"}), 20, "htb");
     let sent = record(&Packet { flow: 1, ..Packet::EMPTY }, Time(5));
     let of = |captured: Capture| measure(&config, &captured).expect_err("an error").to_string();
-    let ghost = of(Capture { sent: &sent, ..Capture::default() });
+    let one = |hop: Crossed| of(Capture { hops: vec![hop], ..Capture::default() });
+    let ghost = one(Crossed { sent: &sent, ..Crossed::default() });
     assert_eq!(ghost, "capture: flow 1: a packet left the queue at 12ns that had not arrived");
     let stranger = record(&Packet { flow: 4, ..Packet::EMPTY }, Time(5));
-    assert_eq!(of(Capture { arrived: &stranger, ..Capture::default() }), "capture: a packet of flow 4, of 4");
+    assert_eq!(one(Crossed { arrived: &stranger, ..Crossed::default() }), "capture: a packet of flow 4, of 4");
     let other = sample(Time(1), 9, 0, None);
-    assert_eq!(of(Capture { samples: &other, ..Capture::default() }), "capture: a sample of flow 9, of 4");
+    assert_eq!(
+        of(Capture { hops: vec![Crossed::default()], samples: &other, ..Capture::default() }),
+        "capture: a sample of flow 9, of 4"
+    );
 }

@@ -2,7 +2,8 @@
 // sides of the queue, and switches the guest off.
 //
 //   guest keep KERNEL ARGUMENTS...   on the host: runs the guest and sees to its end
-//   guest FOLDER                     in the guest: reads FOLDER/plan (see read_plan); writes arrived, sent, samples, counters, log, and failed or done
+//   guest FOLDER                     in the guest: reads FOLDER/plan (see read_plan); writes samples, for each hop arrived, sent and counters
+//                                    (behind the first hop with its number: arrived.1), and failed or done
 //
 // Everything happens in one process with one epoll: a socket stays in the network namespace in which it was made. Times of the
 // plan are ns from the start of the run. Records are little-endian; crates/dumbbell-sim/src/from_capture.rs reads them.
@@ -44,11 +45,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIRST_PORT 10000   // a sender's port is this plus its number, by which captures tell flows apart
-#define POLL_NS 200000000  // between samples: ss and Flent poll TCP_INFO every 200 ms
+#define FIRST_PORT 10000     // a sender's port is this plus its number, by which captures tell flows apart
+#define MOST_HOPS 64         // route.rs: MAX_HOPS
+#define POLL_NS 200000000    // between samples: ss and Flent poll TCP_INFO every 200 ms
 #define NEVER INT64_MAX
 
-enum { START = 1, POLL = 2, END = 8, COMPLETE = 16 };  // flags of a sample
+enum { START = 1, POLL = 2, END = 8, COMPLETE = 16, ANSWER = 32 };  // flags of a sample
 
 static void off(void) {
     sync();
@@ -80,6 +82,8 @@ static int64_t clock_ns(clockid_t clock) {
 static int64_t started;  // CLOCK_MONOTONIC at the start of the run
 static int64_t elapsed(void) { return clock_ns(CLOCK_MONOTONIC) - started; }
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
 static uint64_t random_state;
 static double uniform(void) {  // splitmix64, in [0, 1)
     uint64_t z = (random_state += 0x9e3779b97f4a7c15ULL);
@@ -91,7 +95,7 @@ static double uniform(void) {  // splitmix64, in [0, 1)
 // Output files, written in large pieces.
 
 struct output {
-    const char *name;
+    char name[32];
     int file;
     size_t used;
     unsigned char bytes[1 << 19];
@@ -163,16 +167,38 @@ static void offload(const char *space, const char *device, int tso, int gso, int
 
 enum { BLOCK = 1 << 20, BLOCKS = 16, SNAP = 96 };
 
+enum kind { TCP, UDP, LISTENER, RECEIVER, CAPTURE, TIMER, ECHO, ANSWERS };
+
+struct endpoint {
+    enum kind kind;
+    int file;
+};
+
 struct capture {
+    struct endpoint at;
     struct output out;
     int socket;
     unsigned char *ring;
     int next;
 };
-static struct capture arrivals = {.out = {.name = "arrived"}}, departures = {.out = {.name = "sent"}};
+static struct capture *captures[2 * MOST_HOPS];  // ahead of the queues and behind them
+static size_t capture_count;
 static uint32_t mss;
+static int receivers = 65536;  // the first port of receivers, if packets go back over hops
 
-static void open_capture(struct capture *one, const char *space, const char *device, int type) {
+// The `number`th file of this name.
+static void name_of(char *to, size_t size, const char *name, size_t number) {
+    if (number) snprintf(to, size, "%s.%zu", name, number);
+    else snprintf(to, size, "%s", name);
+}
+
+static void open_capture(bool ahead, const char *space, const char *device) {
+    static size_t counts[2];
+    int type = ahead ? PACKET_HOST : PACKET_OUTGOING;
+    struct capture *one = calloc(1, sizeof *one);
+    if (!one || counts[ahead] == MOST_HOPS) fail("no room for a capture");
+    captures[capture_count++] = one;
+    name_of(one->out.name, sizeof one->out.name, ahead ? "arrived" : "sent", counts[ahead]++);
     enter(space);
     open_output(&one->out);
     one->socket = socket(AF_PACKET, SOCK_RAW, 0);  // no protocol: nothing is captured before bind
@@ -199,13 +225,14 @@ static void open_capture(struct capture *one, const char *space, const char *dev
         (one->ring = mmap(0, (size_t)BLOCK * BLOCKS, PROT_READ | PROT_WRITE, MAP_SHARED, one->socket, 0)) == MAP_FAILED ||
         bind(one->socket, (void *)&address, sizeof address))
         fail("capture on %s: %s", device, strerror(errno));
+    one->at = (struct endpoint){CAPTURE, one->socket};
 }
 
 struct packet_record {
     uint64_t time;
     uint32_t flow, seq, len, payload;
     uint16_t id, gso_size;
-    uint8_t ecn, unused[3];
+    uint8_t ecn, back, unused[2];
 };
 _Static_assert(sizeof(struct packet_record) == 32, "as from_capture.rs reads it");
 
@@ -215,15 +242,19 @@ static void take_packet(struct capture *one, const struct tpacket3_hdr *header) 
     const unsigned char *transport = ip + header_length;
     unsigned total = header->tp_len - ETH_HLEN;
     uint16_t port = transport[0] << 8 | transport[1];
-    bool tcp = ip[9] == IPPROTO_TCP;
+    bool tcp = ip[9] == IPPROTO_TCP, back = port >= receivers;
+    if (back) port = transport[2] << 8 | transport[3];
     if ((!tcp && ip[9] != IPPROTO_UDP) || port < FIRST_PORT) return;
     struct packet_record record = {.time = header->tp_sec * 1000000000ULL + header->tp_nsec,
                                    .flow = port - FIRST_PORT,
                                    .len = header->tp_len,
                                    .id = ip[4] << 8 | ip[5],
-                                   .ecn = ip[1] & 3};
-    if (tcp) {
-        uint32_t seq;
+                                   .ecn = ip[1] & 3,
+                                   .back = back};
+    uint32_t seq;
+    if (!tcp) {
+        memcpy(&record.seq, transport + 8, 4);  // as send_udp numbers packets
+    } else {
         memcpy(&seq, transport + 4, 4);
         record.seq = ntohl(seq);
         record.payload = total - header_length - (transport[12] >> 4) * 4u;
@@ -257,16 +288,10 @@ static void close_capture(struct capture *one) {
 
 // Senders and receivers.
 
-enum kind { TCP, UDP, LISTENER, RECEIVER, CAPTURE, TIMER };
-
-struct endpoint {
-    enum kind kind;
-    int file;
-};
-
 struct listener {
     struct endpoint at;
     struct sockaddr_in address;
+    int tos;
     char cc[16], accepted[16];  // accepted: switched to after the handshake, "-" for none
 };
 
@@ -277,10 +302,23 @@ struct sender {
     int tos;
     bool over, begun;
     struct sockaddr_in source, target;
+    const char *space;  // its namespace
     char cc[16];
     double gap, due;  // of UDP, ns
     int payload;
-    bool poisson;
+    uint32_t sent;
+    bool poisson, echo;
+};
+
+// The head of a packet of UDP, by which its answer is known.
+struct __attribute__((packed)) udp_head {
+    uint32_t number;
+    int64_t sent_at;
+};
+
+struct answers {
+    struct endpoint at;
+    struct sender *of;
 };
 
 static struct sender *senders;
@@ -336,6 +374,7 @@ static void listen_at(struct listener *one) {
     one->at.kind = LISTENER;
     one->at.file = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     setsockopt(one->at.file, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(one->at.file, IPPROTO_IP, IP_TOS, &one->tos, sizeof one->tos);
     set_cc(one->at.file, one->cc);
     if (bind(one->at.file, (void *)&one->address, sizeof one->address) || listen(one->at.file, 4096)) fail("listen: %s", strerror(errno));
     watch(&one->at, EPOLLIN);
@@ -359,8 +398,35 @@ static void receive(struct endpoint *one) {
     free(one);
 }
 
+// Sends back what comes, as it came.
+static void echo(struct endpoint *one) {
+    struct sockaddr_in from;
+    for (;;) {
+        socklen_t length = sizeof from;
+        ssize_t got = recvfrom(one->file, data, sizeof data, 0, (void *)&from, &length);
+        if (got < 0) return;
+        (void)!sendto(one->file, data, (size_t)got, 0, (void *)&from, length);  // what does not fit is lost, as any packet may be
+    }
+}
+
+static void receive_answers(struct answers *one) {
+    struct udp_head head;
+    for (;;) {
+        ssize_t got = recv(one->at.file, &head, sizeof head, 0);
+        if (got < 0) return;
+        int64_t now = elapsed(), rtt = now - head.sent_at;
+        if (one->of->over || got < (ssize_t)sizeof head) continue;
+        uint32_t us = rtt < 1000 ? 1 : (uint32_t)least(rtt / 1000, UINT32_MAX);
+        struct sample_record record = {.time = now, .flow = one->of->number, .flags = ANSWER, .rtt = us, .bytes_acked = (uint64_t)rtt};
+        put(&samples, &record, sizeof record);
+    }
+}
+
+static const char *entered;  // the namespace in which sockets are made
+
 static void open_sender(struct sender *one) {
     int on = 1;
+    if (one->space != entered) enter(entered = one->space);
     one->at.file = socket(AF_INET, (one->at.kind == TCP ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK, 0);
     setsockopt(one->at.file, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(one->at.file, IPPROTO_IP, IP_TOS, &one->tos, sizeof one->tos);
@@ -452,6 +518,11 @@ static void start_udp(struct sender *one) {
     open_sender(one);
     size_t index = (size_t)(one - senders);
     udp_sockets[index] = one->at.file;
+    if (one->echo) {
+        struct answers *back = calloc(1, sizeof *back);
+        *back = (struct answers){{ANSWERS, one->at.file}, one};
+        watch(&back->at, EPOLLIN);
+    }
     one->at.file = new_timer();
     one->due = (double)one->start;
     sample(one, START, elapsed());
@@ -467,6 +538,8 @@ static void send_udp(struct sender *one) {
             finish(one, END);
             return;
         }
+        struct udp_head head = {one->sent++, one->echo ? elapsed() : 0};  // to read the clock takes time
+        memcpy(data, &head, sizeof head);
         if (send(udp_sockets[one - senders], data, (size_t)one->payload, 0) < 0 && errno != EAGAIN && errno != ENOBUFS)
             fail("flow %u: send: %s", one->number, strerror(errno));
         one->due += one->poisson ? -log(1.0 - uniform()) * one->gap : one->gap;
@@ -483,7 +556,8 @@ struct change {
 static struct change *changes;
 static size_t change_count;
 static int64_t duration, series, tail;
-static char *counters_command, sender_space[64];
+static char *counters_commands[MOST_HOPS];
+static size_t counters_count;
 
 static void *grown(void *array, size_t count, size_t size) {
     if (count & (count - 1)) return array;
@@ -503,18 +577,21 @@ static int64_t or_never(int64_t time) { return time < 0 ? NEVER : time; }
 // Reads the plan, line by line, and does what it says of the network:
 //   command TEXT                                         a shell command that has to succeed
 //   offload SPACE DEVICE TSO GSO GRO                     0 or 1 each
-//   capture arrived|sent SPACE DEVICE
-//   listen SPACE ADDRESS PORT CC ACCEPTED_CC|-           for TCP
+//   capture arrived|sent SPACE DEVICE                    hop by hop
+//   receivers PORT                                       their first port: what comes from there or above goes back to a sender
+//   listen SPACE ADDRESS PORT CC ACCEPTED_CC|- TOS       for TCP
 //   sink SPACE ADDRESS PORT                              for UDP
-//   senders SPACE                                        the namespace of all senders
+//   echo SPACE ADDRESS PORT TOS                          for UDP that is answered
+//   senders SPACE                                        the namespace of the senders that follow
 //   tcp NUMBER START STOP|-1 SIZE|-1 SOURCE TARGET PORT CC TOS
-//   udp NUMBER START STOP|-1 GAP_NS PAYLOAD POISSON SOURCE TARGET PORT TOS
+//   udp NUMBER START STOP|-1 GAP_NS PAYLOAD POISSON SOURCE TARGET PORT TOS ECHO
 //   at NS TEXT                                           a shell command in the middle of the run
-//   counters TEXT                                        whose output at the end of the run is kept
+//   counters TEXT                                        whose output at the end of the run is kept, hop by hop
 //   duration|series|tail|mss|seed NUMBER
 static void read_plan(void) {
     FILE *in = fopen("plan", "r");
     static char line[1 << 16];
+    const char *space = 0;
     if (!in) fail("plan: %s", strerror(errno));
     while (fgets(line, sizeof line, in)) {
         line[strcspn(line, "\n")] = 0;
@@ -527,10 +604,10 @@ static void read_plan(void) {
         } else if (!strcmp(line, "offload") && sscanf(rest, "%63s %63s %d %d %d", a, b, &x, &y, &z) == 5) {
             offload(a, b, x, y, z);
         } else if (!strcmp(line, "capture") && sscanf(rest, "%63s %63s %63s", a, b, c) == 3) {
-            bool in_front = !strcmp(a, "arrived");
-            open_capture(in_front ? &arrivals : &departures, b, c, in_front ? PACKET_HOST : PACKET_OUTGOING);
-        } else if (!strcmp(line, "listen") && sscanf(rest, "%63s %63s %d %15s %15s", a, b, &port, c, d) == 5) {
+            open_capture(!strcmp(a, "arrived"), b, c);
+        } else if (!strcmp(line, "listen") && sscanf(rest, "%63s %63s %d %15s %15s %d", a, b, &port, c, d, &x) == 6) {
             struct listener *one = calloc(1, sizeof *one);
+            one->tos = x;
             one->address = address_of(b, port);
             strcpy(one->cc, c);
             strcpy(one->accepted, d);
@@ -541,6 +618,14 @@ static void read_plan(void) {
             enter(a);
             int file = socket(AF_INET, SOCK_DGRAM, 0);  // never read: it is there so that no ICMP says that it is not
             if (bind(file, (void *)&address, sizeof address)) fail("sink: %s", strerror(errno));
+        } else if (!strcmp(line, "echo") && sscanf(rest, "%63s %63s %d %d", a, b, &port, &x) == 4) {
+            struct sockaddr_in address = address_of(b, port);
+            struct endpoint *one = calloc(1, sizeof *one);
+            enter(a);
+            *one = (struct endpoint){ECHO, socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0)};
+            setsockopt(one->file, IPPROTO_IP, IP_TOS, &x, sizeof x);
+            if (bind(one->file, (void *)&address, sizeof address)) fail("echo: %s", strerror(errno));
+            watch(one, EPOLLIN);
         } else if (!strcmp(line, "tcp") || !strcmp(line, "udp")) {
             senders = grown(senders, sender_count, sizeof *senders);
             struct sender *one = &senders[sender_count++];
@@ -552,10 +637,13 @@ static void read_plan(void) {
                                &port, one->cc, &one->tos) + 1;
                 one->size = or_never(one->size);
             } else {
-                parts = sscanf(rest, "%u %ld %ld %lf %d %d %63s %63s %d %d", &one->number, &one->start, &one->stop, &one->gap, &one->payload,
-                               &x, a, b, &port, &one->tos);
+                parts = sscanf(rest, "%u %ld %ld %lf %d %d %63s %63s %d %d %d", &one->number, &one->start, &one->stop, &one->gap,
+                               &one->payload, &x, a, b, &port, &one->tos, &y) - 1;
                 one->poisson = x;
+                one->echo = y;
+                if (one->payload < (int)sizeof(struct udp_head)) parts = 0;
             }
+            if (!(one->space = space)) fail("plan: no namespace of senders");
             if (parts != 10) fail("plan: %s %s", line, rest);
             one->target = address_of(b, port);
             one->stop = or_never(one->stop);
@@ -566,16 +654,18 @@ static void read_plan(void) {
             changes[change_count].at = strtol(rest, &text, 10);
             changes[change_count++].text = strdup(text + 1);
         } else if (!strcmp(line, "counters")) {
-            counters_command = strdup(rest);
+            if (counters_count == MOST_HOPS) fail("plan: too many hops");
+            counters_commands[counters_count++] = strdup(rest);
         } else {
             struct {
                 const char *name;
                 int64_t *value;
             } numbers[] = {{"duration", &duration}, {"series", &series}, {"tail", &tail}};
-            bool known = !strcmp(line, "senders") || !strcmp(line, "mss") || !strcmp(line, "seed");
+            bool known = !strcmp(line, "senders") || !strcmp(line, "mss") || !strcmp(line, "seed") || !strcmp(line, "receivers");
             for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
                 if (!strcmp(line, numbers[i].name)) known = true, *numbers[i].value = strtol(rest, 0, 10);
-            if (!strcmp(line, "senders")) snprintf(sender_space, sizeof sender_space, "%s", rest);
+            if (!strcmp(line, "senders")) space = strdup(rest);
+            if (!strcmp(line, "receivers")) receivers = atoi(rest);
             if (!strcmp(line, "mss")) mss = (uint32_t)strtoul(rest, 0, 10);
             if (!strcmp(line, "seed")) random_state = strtoull(rest, 0, 10);
             if (!known) fail("plan: %s %s", line, rest);
@@ -588,8 +678,6 @@ static int by_start(const void *a, const void *b) {
     const struct sender *one = a, *other = b;
     return one->start != other->start ? (one->start < other->start ? -1 : 1) : (one->number < other->number ? -1 : 1);
 }
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static void sample_all(uint32_t flags, int64_t time) {
     for (size_t i = 0; i < sender_count; i++) {
@@ -625,12 +713,12 @@ static int64_t stop_tcp(size_t count, int64_t now) {
 }
 
 static void run(void) {
-    struct endpoint timer = {TIMER, new_timer()}, packets[2] = {{CAPTURE, arrivals.socket}, {CAPTURE, departures.socket}};
+    struct endpoint timer = {TIMER, new_timer()};
     size_t next = 0, change = 0;
     int64_t next_poll = POLL_NS, next_point = series > 0 ? series : NEVER, next_stop = stop_tcp(0, 0), armed = -1;
     bool over = false;
     watch(&timer, EPOLLIN);
-    for (int i = 0; i < 2; i++) watch(&packets[i], EPOLLIN);
+    for (size_t i = 0; i < capture_count; i++) watch(&captures[i]->at, EPOLLIN);
     struct epoll_event happened[256];
     for (;;) {
         int64_t now = elapsed();
@@ -651,7 +739,11 @@ static void run(void) {
             if (due == next_point) next_point += series;
             if (due == duration) {
                 over = true;
-                command(counters_command, "counters");
+                for (size_t i = 0; i < counters_count; i++) {
+                    char name[32];
+                    name_of(name, sizeof name, "counters", i);
+                    command(counters_commands[i], name);
+                }
             }
             continue;
         }
@@ -671,7 +763,9 @@ static void run(void) {
                 case UDP: send_udp((struct sender *)one); break;
                 case LISTENER: accept_all((struct listener *)one); break;
                 case RECEIVER: receive(one); break;
-                case CAPTURE: take_packets(one == packets ? &arrivals : &departures); break;
+                case ECHO: echo(one); break;
+                case ANSWERS: receive_answers((struct answers *)one); break;
+                case CAPTURE: take_packets((struct capture *)one); break;
                 case TIMER:
                     (void)!read(one->file, &expired, sizeof expired);
                     armed = -1;
@@ -730,7 +824,6 @@ int main(int count, char **arguments) {
     read_plan();
     qsort(senders, sender_count, sizeof *senders, by_start);
     udp_sockets = calloc(sender_count + 1, sizeof *udp_sockets);
-    enter(sender_space);
     // the run starts at a full second, whatever the set-up took
     int64_t before = clock_ns(CLOCK_MONOTONIC), real = clock_ns(CLOCK_REALTIME), after = clock_ns(CLOCK_MONOTONIC);
     int64_t offset = real - (before + after) / 2;  // to read the clock takes 256 ns of virtual time
@@ -740,8 +833,7 @@ int main(int count, char **arguments) {
     run();
     struct timespec settle = {0, 500000000};  // until the last blocks of the captures are full or retired
     nanosleep(&settle, 0);
-    close_capture(&arrivals);
-    close_capture(&departures);
+    for (size_t i = 0; i < capture_count; i++) close_capture(captures[i]);
     flush(&samples);
     FILE *done = fopen("done", "w");
     if (!done) fail("done: %s", strerror(errno));

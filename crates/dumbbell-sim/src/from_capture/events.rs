@@ -1,0 +1,104 @@
+//! What happened to packets at a queue, found out from what was captured ahead of it and behind.
+
+use super::records::{frames, Frame};
+use super::Crossed;
+use crate::config::{RunConfig, Shaper};
+use crate::RunError;
+use dumbbell_core::packet::Ecn;
+use dumbbell_core::units::Time;
+use serde_json::Value;
+use std::collections::VecDeque;
+
+/// What happened to a packet at the queue.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    Arrived,
+    Dropped,
+    /// It had this codepoint before it was CE.
+    Marked(Ecn),
+    /// It had arrived then.
+    Sent(Time),
+    /// It left the link, so long after it had arrived at the queue.
+    Departed {
+        /// When it had arrived at the queue.
+        since: Time,
+        /// How long after that.
+        delay: Time,
+    },
+}
+
+/// Everything that happened at the queue of hop `hop`, in order of time: packets that arrived are found again among those that left. What waits in
+/// one queue leaves in the order in which it came, so that those in between were dropped. What came after the last that left is still queued, unless
+/// the queue discipline counts more drops than were found.
+pub fn events(
+    captured: &Crossed,
+    started: u64,
+    (hop, config): (usize, &RunConfig),
+    senders: usize,
+) -> Result<Vec<(Time, Event, Frame)>, RunError> {
+    let (link, aqm) = hop.checked_sub(1).map_or((&config.bottleneck, &config.aqm), |other| {
+        let other = &config.hops[other];
+        (&other.link, &other.aqm)
+    });
+    let serial = link.shaper == Shaper::Link && aqm.get("name").and_then(Value::as_str) != Some("cake");
+    let stranger = |frame: &Frame| RunError::Capture(format!("a packet of flow {}, of {senders}", frame.flow));
+    let queue_of = |frame: &Frame| if captured.flow_queues { frame.flow as usize } else { 0 };
+    let mut waiting: Vec<VecDeque<Frame>> = vec![VecDeque::new(); if captured.flow_queues { senders } else { 1 }];
+    let arrived = frames(captured.arrived, started)?;
+    let sent = frames(captured.sent, started)?;
+    let mut all = Vec::with_capacity(2 * arrived.len());
+    for frame in arrived {
+        if frame.flow as usize >= senders {
+            return Err(stranger(&frame));
+        }
+        waiting[queue_of(&frame)].push_back(frame);
+        all.push((frame.time, Event::Arrived, frame));
+    }
+    let mut free = Time::ZERO;
+    for frame in sent {
+        if frame.flow as usize >= senders {
+            return Err(stranger(&frame));
+        }
+        let queue = &mut waiting[queue_of(&frame)];
+        loop {
+            match queue.pop_front() {
+                Some(one) if (one.flow, one.id, one.seq) == (frame.flow, frame.id, frame.seq) => {
+                    if frame.ecn == Ecn::Ce && one.ecn != Ecn::Ce {
+                        let at = if captured.signals_on_arrival { one.time } else { frame.time };
+                        all.push((at, Event::Marked(one.ecn), frame));
+                    }
+                    all.push((frame.time, Event::Sent(one.time), frame));
+                    let mut changes = config.rate_changes.iter().rev();
+                    let change = changes.find(|change| usize::from(change.hop) == hop && change.at <= frame.time);
+                    let rate = change.map_or(link.rate, |change| change.rate);
+                    let wire = if serial { rate.serialise(u64::from(frame.len)) } else { Time::ZERO };
+                    // A token bucket with a burst of one frame may let two frames out at once; the link behind it sends one by one. Only
+                    // delays are told apart that finely: what is counted departs as if the link had been free.
+                    free = free.max(frame.time) + wire;
+                    let delay = free.saturating_sub(one.time);
+                    all.push((frame.time + wire, Event::Departed { since: one.time, delay }, frame));
+                    break;
+                }
+                Some(one) if one.time <= frame.time => {
+                    let at = if captured.signals_on_arrival { one.time } else { frame.time };
+                    all.push((at, Event::Dropped, one));
+                }
+                _ => {
+                    let found = format!("flow {}: a packet left the queue at {} that had not arrived", frame.flow, frame.time);
+                    return Err(RunError::Capture(found));
+                }
+            }
+        }
+    }
+    // of what never left, so many as the queue says that it dropped besides: the oldest
+    let over = config.run.duration;
+    let seen = all.iter().filter(|&&(time, event, _)| matches!(event, Event::Dropped) && time <= over).count() as u64;
+    let told = captured.counters.get("drops").copied().unwrap_or(0);
+    let mut left: Vec<Frame> = waiting.into_iter().flatten().filter(|frame| frame.time <= over).collect();
+    left.sort_by_key(|frame| frame.time);
+    let dropped = usize::try_from(told.saturating_sub(seen)).unwrap_or(usize::MAX);
+    all.extend(left.into_iter().take(dropped).map(|frame| (frame.time, Event::Dropped, frame)));
+    // stable: at one instant a packet arrives, then it is dropped or sent
+    all.sort_by_key(|&(time, ..)| time);
+    Ok(all)
+}
