@@ -20,6 +20,7 @@ from dumbbell.engines.linux import guest, kernels
 from dumbbell.engines.linux.changes import SEED_VARIABLE
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import VERSION, Mapped, by_path, mapped, notes
+from dumbbell.engines.linux.qdiscs import Qdisc
 from dumbbell.errors import InputError, Needs, one_line
 from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
@@ -27,7 +28,8 @@ from dumbbell.experiment.file import Experiment
 from dumbbell.results.store import Measured
 from dumbbell.scratch import SHARED_MEMORY, Scratch
 
-MEMORY_MB, SENDER_MB, MOST_MB = 384, 2, 4096  # of a guest, and for each sender; what it does not use it does not take
+# of a guest, for each sender, and for the captures at each hop but one; what it does not use it does not take
+MEMORY_MB, SENDER_MB, HOP_MB, MOST_MB = 384, 2, 40, 4096
 START = 1_700_000_000  # of the guest's clock, seconds since 1970: any fixed time will do
 BOOT_S, PACKETS_PER_SECOND = 1.5, 8000.0  # what a run costs: make agree, one core
 STALL_S = 120.0  # without 200 ms of virtual time, and as long again for each 100000 packets that these hold
@@ -140,7 +142,7 @@ class Guests(Local):
     @contextlib.contextmanager
     def _guest(self, cell: Cell, plan: Mapped, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         """Start a guest. Its keeper ends it when the pipe to us is closed, however that comes about."""
-        memory = min(MEMORY_MB + SENDER_MB * plan.senders, MOST_MB)
+        memory = min(MEMORY_MB + SENDER_MB * plan.senders + HOP_MB * (len(plan.hops) - 1), MOST_MB)
         command = [
             str(self._program), "keep", str(self._engine.kernel.binary), f"mem={memory}M",
             "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={_HERE}/{_PROGRAM}",
@@ -202,25 +204,32 @@ def _measured(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
             if re.search(r"(?i)panic|denied|not permitted|fail|error|no space|memory", line)
         ]
         raise RuntimeError(f"the guest ended too early: {one_line((telling or ['it said nothing'])[0])}")
-    said = discipline((folder / "counters").read_text(), plan.qdisc.kind)
     return _native.from_capture(
         cell.config,
-        arrived=(folder / "arrived").read_bytes(),
-        sent=(folder / "sent").read_bytes(),
+        hops=[_crossed(one, folder, f".{number}" if number else "") for number, one in enumerate(plan.hops)],
         samples=(folder / "samples").read_bytes(),
         started=int((folder / "done").read_text()),
-        signals_on_arrival=plan.qdisc.signals_on_arrival,
-        flow_queues=plan.qdisc.flow_queues,
-        limit=_limit(plan, said),
-        counters=counters(said),
     )
 
 
-def _limit(plan: Mapped, said: dict[str, Any]) -> int:
+def _crossed(qdisc: Qdisc, folder: Path, suffix: str) -> "_native._Captured":
+    """Return what was captured at a hop whose files have this suffix."""
+    said = discipline((folder / f"counters{suffix}").read_text(), qdisc.kind)
+    return {
+        "arrived": (folder / f"arrived{suffix}").read_bytes(),
+        "sent": (folder / f"sent{suffix}").read_bytes(),
+        "signals_on_arrival": qdisc.signals_on_arrival,
+        "flow_queues": qdisc.flow_queues,
+        "limit": _limit(qdisc, said),
+        "counters": counters(said),
+    }
+
+
+def _limit(qdisc: Qdisc, said: dict[str, Any]) -> int:
     """Return how many packets fit, as the kernel says; 0 where all drops are because it is full."""
-    if plan.qdisc.full == "at limit":
+    if qdisc.full == "at limit":
         return int(said["options"]["limit"])
-    return 0 if plan.qdisc.full == "at drops" else _UNLIMITED
+    return 0 if qdisc.full == "at drops" else _UNLIMITED
 
 
 def discipline(said: str, kind: str) -> dict[str, Any]:

@@ -31,10 +31,10 @@ class Qdisc:
         return f"{self.kind} {self.options}".rstrip()
 
 
-def _us(key: str, nanoseconds: int) -> str:
+def _us(where: str, nanoseconds: int) -> str:
     """Return a time for tc, which computes in microseconds."""
     if nanoseconds % 1000:
-        raise WrongValue("", f"bottleneck.aqm.{key}", f"{nanoseconds} ns", "whole microseconds: tc has no finer ones")
+        raise WrongValue("", where, f"{nanoseconds} ns", "whole microseconds: tc has no finer ones")
     return f"{nanoseconds // 1000}us"
 
 
@@ -44,8 +44,9 @@ class _Options:
     What has no option must be as Linux has it.
     """
 
-    def __init__(self, aqm: dict[str, Any], given: Collection[str]) -> None:
+    def __init__(self, aqm: dict[str, Any], given: Collection[str], where: str) -> None:
         self.name, self._left, self._words = aqm["name"], dict(aqm), list[str]()
+        self.where = where
         self._given = given
         del self._left["name"]
 
@@ -66,6 +67,10 @@ class _Options:
         """Whether the experiment sets a key."""
         return key in self._given
 
+    def us(self, key: str, nanoseconds: int) -> str:
+        """Return the time of a key for tc."""
+        return _us(f"{self.where}.{key}", nanoseconds)
+
     def number(self, *keys: str) -> "_Options":
         """Numbers that Linux calls as we do."""
         for key in keys:
@@ -76,7 +81,7 @@ class _Options:
     def time(self, *keys: str) -> "_Options":
         for key in keys:
             if (value := self.take(key)) is not None:
-                self._words += [key, _us(key, value)]
+                self._words += [key, self.us(key, value)]
         return self
 
     def flag(self, *keys: str, off: str = "no") -> "_Options":
@@ -93,11 +98,15 @@ class _Options:
         self._words += [word for word in words if word]
         return self
 
+    def has(self, *words: str) -> bool:
+        """Whether one of these words is there already."""
+        return any(word in text.split() for text in self._words for word in words)
+
     def done(self, approximated: tuple[str, ...] = ()) -> str:
         """Return the options; raises InputError if a key that is left differs from its default."""
         params = registry().aqm[self.name].params
         left = {key: value for key, value in self._left.items() if key not in approximated}
-        refuse_rest("bottleneck.aqm", left, params, {})
+        refuse_rest(self.where, left, params, {})
         return " ".join(self._words)
 
 
@@ -112,7 +121,7 @@ def _codel(options: _Options) -> Qdisc:
 
 def _step(options: _Options) -> Qdisc:
     """CoDel with nothing but ce_threshold: its own target is never reached (times of CoDel wrap after 73 minutes)."""
-    threshold = _us("threshold", options.needed("threshold"))
+    threshold = options.us("threshold", options.needed("threshold"))
     options.number("limit").word(f"target 100s interval 1000s ecn ce_threshold {threshold}")
     return Qdisc("codel", options.done(), False, full="at limit")
 
@@ -143,7 +152,7 @@ def _red(options: _Options) -> Qdisc:
     if options.take("adaptive"):
         # tc (q_red.c) asks for it in TCA_RED_FLAGS; __red_change starts the timer for the flags of tc_red_qopt alone
         found = "true, whose timer is never started,"
-        raise Unsupported("", "bottleneck.aqm.adaptive", found, f"false, or {flag('engine')} sim", where="Linux")
+        raise Unsupported("", f"{options.where}.adaptive", found, f"false, or {flag('engine')} sim", where="Linux")
     # tc makes all of RED's parameters, the kernel has no defaults; these two tc has none for either
     options.word(f"limit {options.needed('limit')}").number("min", "max")
     options.word(f"avpkt {options.needed('avpkt')}").number("burst", "probability")
@@ -161,7 +170,7 @@ def _dualpi2(options: _Options) -> Qdisc:
     if packets is not None:
         options.word(f"step_thresh {packets}packets")
     elif threshold is not None:
-        options.word(f"step_thresh {_us('step_thresh', threshold)}")
+        options.word(f"step_thresh {options.us('step_thresh', threshold)}")
     options.number("min_qlen_step", "classic_protection")
     options.choice("overload", {"drop": "drop_on_overload", "overflow": "overflow"})
     drop, mask = options.peek("drop"), options.peek("ecn_mask")
@@ -171,16 +180,32 @@ def _dualpi2(options: _Options) -> Qdisc:
     return Qdisc("dualpi2", options.done(("ramp_range",)), drop == "enqueue", flow_queues=True, full="at limit")
 
 
-def _cake(options: _Options, rate: int) -> Qdisc:
+_FRAMING = {"none": "noatm", "atm": "atm", "ptm": "ptm"}
+
+
+def _cake(options: _Options, hop: dict[str, Any]) -> Qdisc:
+    rate: int = hop["rate"]
     bandwidth = options.needed("bandwidth")
     bandwidth = rate if bandwidth is None else bandwidth
     options.word(f"bandwidth {bandwidth}bit" if bandwidth else "unlimited")
     options.word(options.take("diffserv") or "", options.take("isolation") or "").time("rtt")
+    # its own overhead, cells and least length come before those of the hop
+    layer = hop.get("link_layer", "raw")
+    preset = {"raw": "", "ethernet-vlan": "ethernet ether-vlan"}.get(layer, layer)
+    options.word(*preset.split())
     if options.is_given("overhead"):
         overhead = options.needed("overhead")
-        options.word("raw" if overhead is None else f"overhead {overhead}")
-    options.choice("framing", {"none": "noatm", "atm": "atm", "ptm": "ptm"})
-    options.number("mpu", "memlimit").choice("ingress", {True: "ingress", False: "egress"})
+        options.word("" if overhead is None and preset else "raw" if overhead is None else f"overhead {overhead}")
+    if hop.get("overhead") is not None and not options.has("overhead"):
+        options.word(f"overhead {hop['overhead']}")
+    options.choice("framing", _FRAMING).number("mpu", "memlimit")
+    if hop.get("framing") is not None and not options.has(*_FRAMING.values()):
+        options.word(_FRAMING[hop["framing"]])
+    if hop.get("mpu") is not None and not options.has("mpu"):
+        options.word(f"mpu {hop['mpu']}")
+    options.choice("ingress", {True: "ingress", False: "egress"})
+    filters = {"off": "no-ack-filter", "on": "ack-filter", "aggressive": "ack-filter-aggressive"}
+    options.choice("ack_filter", filters)
     options.word("no-split-gso")  # the simulator's Cake takes bursts as they come
     return Qdisc("cake", options.done(("sce_thresh",)), False, flow_queues=True, shapes=True)
 
@@ -198,27 +223,28 @@ _MAPPED: dict[str, Callable[[_Options], Qdisc]] = {
 }
 
 
-def qdisc(aqm: dict[str, Any], given: Collection[str], rate: int, available: tuple[str, ...]) -> Qdisc:
-    """Return what Linux has for a queue discipline over a link of `rate` bit/s; raises InputError if it has none.
+def qdisc(hop: dict[str, Any], given: Collection[str], available: tuple[str, ...], place: str) -> Qdisc:
+    """Return what Linux has for the queue discipline of a hop; raises InputError if it has none.
 
-    Of the keys of `aqm` those that are `given` become options. `available` are the disciplines of the kernel.
+    Of its keys those that are `given` become options. `available` are the disciplines of the kernel. `place` is where
+    the hop stands in an experiment file.
     """
-    name = aqm["name"]
+    name, where = hop["aqm"]["name"], f"{place}.aqm"
     if name not in (*_MAPPED, "cake"):
-        raise Unsupported("", "bottleneck.aqm", name, [*_MAPPED, "cake"], where="Linux")
-    options = _Options(aqm, given)
-    found = _cake(options, rate) if name == "cake" else _MAPPED[name](options)
+        raise Unsupported("", where, name, [*_MAPPED, "cake"], where="Linux")
+    options = _Options(hop["aqm"], given, where)
+    found = _cake(options, hop) if name == "cake" else _MAPPED[name](options)
     if found.kind not in available:
         known = [one for one in (*_MAPPED, "cake") if one in available or one == "step"]
-        raise Unsupported("", "bottleneck.aqm", name, known, where="this kernel")
+        raise Unsupported("", where, name, known, where="this kernel")
     return found
 
 
-def approximated(aqm: dict[str, Any]) -> list[str]:
-    """Return what of a queue discipline is only nearly the same in Linux, in words."""
+def approximated(aqm: dict[str, Any], place: str) -> list[str]:
+    """Return what of the queue discipline of the hop at `place` is only nearly the same in Linux, in words."""
     notes = []
     if aqm["name"] == "step":
-        notes.append("bottleneck.aqm = step is CoDel's ce_threshold, with a target that is never reached")
+        notes.append(f"{place}.aqm = step is CoDel's ce_threshold, with a target that is never reached")
     if unlike(aqm, registry().aqm[aqm["name"]].params, ("stale_when_empty",)):
-        notes.append("bottleneck.aqm.stale_when_empty is as the kernel has it")
+        notes.append(f"{place}.aqm.stale_when_empty is as the kernel has it")
     return notes

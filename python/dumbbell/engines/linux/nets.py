@@ -1,0 +1,172 @@
+"""A run over several hops, or with senders on both sides, as the guest's plan.
+
+The network in the guest. X is in the middle, and every hop hangs on it with two links:
+
+    S s0 -- d0 D d1 -- x0 X x1 -- r0 R        X i1 -- a1 H1 b1 -- o1 X, or X i1 -- a1 H1 b1 -- c1 L1 e1 -- o1 X
+
+Who sends down is in S, who sends up in R, and receivers on the other side. D delays as over one hop. H1 has the queue
+of hop 1, L1 its serial link and its delay. Every other link is infinitely fast. Ports say which way packets go: a kind
+of receivers has 256 of them, for congestion control, ECN and route, and X has a rule for each step of a route: from
+which link, to or from which ports, over which link. So hosts have one address each, as queues that isolate hosts
+see them.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from dumbbell.engines.linux.plan import FIRST_PORT, Hop, Plan, address
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.net import ROUTES
+
+_RECEIVER_PORT = 0x8000  # guest.c is told: whoever sends from there, or above, is a receiver
+_FIRST_TABLE, _ECN_TABLE = 1000, 100  # routing tables
+_TTL = 255  # each hop takes up to three of it
+
+
+class Net(Plan):
+    """The plan of a run over several hops."""
+
+    most_senders = _RECEIVER_PORT - FIRST_PORT
+    port_places = (("d1", (22, 20)), ("d0", (20, 22)))
+    port_bits = _RECEIVER_PORT
+
+    @staticmethod
+    def is_needed(cell: Cell) -> bool:
+        """Whether a run has more than one hop, over which all data go: its keys say so."""
+        groups = cell.groups
+        names = {param.name for param in ROUTES}
+        senders = (one for kind in ("flows", "web", "udp") for one in groups[kind])
+        return "delay" in groups["bottleneck"] or any(names & one.keys() for one in senders)
+
+    def hop(self, number: int, place: str, own: dict[str, Any], given: dict[str, Any]) -> Hop:
+        """Return a hop and where it is."""
+        qdisc = self.qdisc_of(place, own, given)
+        return Hop(place, own, qdisc, f"H{number}", f"a{number}", f"b{number}", (f"L{number}", f"e{number}"))
+
+    # the network
+
+    def network(self) -> None:
+        """Make namespaces, links, addresses and routes."""
+        inner = [
+            hop.space if number == 0 else hop.behind[0]
+            for hop in self.hops
+            for number in range(2 if hop.serial or hop.delay else 1)
+        ]
+        links = [("S", "s0", "D", "d0"), ("D", "d1", "X", "x0"), ("X", "x1", "R", "r0")]
+        for number, hop in enumerate(self.hops):
+            links.append(("X", f"i{number}", hop.space, hop.arrival))
+            if hop.behind[0] in inner:
+                links.append((hop.space, hop.departure, hop.behind[0], f"c{number}"))
+            links.append((*((hop.behind) if hop.behind[0] in inner else (hop.space, hop.departure)), "X", f"o{number}"))
+        self.wires(["S", "D", "X", "R", *inner], links)
+        if self.hosts["offload"] == "none":
+            self.command("ip -n S link set dev s0 gso_max_segs 1", "ip -n R link set dev r0 gso_max_segs 1")
+        # the address at the other end of the link of a device
+        self.via = {one[1]: f"10.0.{number}.2" for number, one in enumerate(links)}
+        self.via |= {one[3]: f"10.0.{number}.1" for number, one in enumerate(links)}
+        self._host("S", "s0", 1, self.sources)
+        self._host("R", "r0", 2, self.targets)
+        self.command(f"ip -n D route add 10.1.0.0/16 via {self.via['d0']}")
+        self.command(f"ip -n D route add 10.2.0.0/16 via {self.via['d1']}")
+        for hop in self.hops:
+            self.command(f"ip -n {hop.space} route add default via {self.via[hop.departure]}")
+            if hop.behind[0] in inner:
+                self.command(f"ip -n {hop.behind[0]} route add default via {self.via[hop.behind[1]]}")
+        self.tables: dict[str, int] = {}
+        for device in ("x0", "x1", *(f"i{number}" for number in range(len(self.hops)))):
+            self.tables[device] = _FIRST_TABLE + len(self.tables)
+            self.command(f"ip -n X route add default via {self.via[device]} dev {device} table {self.tables[device]}")
+        for space in ("D", "X", *inner):
+            self.command(f"ip netns exec {space} sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'")
+
+    def _host(self, space: str, device: str, net: int, hosts: dict[int, int]) -> None:
+        """Give S or R its addresses, its routes, with ECN and without, and its sysctls."""
+        rto, window = self.route_options()
+        quick = "" if self.hosts["delayed_ack"] else " quickack 1"
+        route = f"ip -n {space} route add 10.{3 - net}.0.0/16 via {self.via[device]}{window}{rto}{quick}"
+        self.command(
+            *(f"ip -n {space} addr add {address(net, host)}/32 dev lo" for host in hosts.values()),
+            route,
+            f"{route} features ecn table {_ECN_TABLE}",
+        )
+        self.sysctls(space)
+        self.command(f"ip netns exec {space} sh -c 'echo {_TTL} >/proc/sys/net/ipv4/ip_default_ttl'")
+
+    def delays(self) -> None:
+        """Give every base RTT a band with half of it, in both directions."""
+        super().delays()
+        if self.hosts["pacing"] == "fq":
+            self.command("tc -n R qdisc add dev r0 root fq flow_limit 1000000 limit 10000000")
+
+    # who sends
+
+    def first_of(self, variant: int) -> int:
+        """Return the first of the 256 ports of a kind of receivers."""
+        return _RECEIVER_PORT + 256 * variant
+
+    def way(self, one: dict[str, Any]) -> tuple[bool, tuple[int, ...], tuple[int, ...]]:
+        """Return whether something sends up, the hops of its data and those of what comes back."""
+        groups = self.groups
+        names = ["bottleneck", *(hop["name"] for hop in groups.get("hop", []))]
+        back = ["reverse"] if groups.get("reverse") is not None else []
+        names += back
+        up = one["direction"] == "up"
+        data, acks = (back, ["bottleneck"]) if up else (["bottleneck"], back)
+        given = one["route"], one.get("ack_route")
+        route, ack_route = (default if own is None else own for own, default in zip(given, (data, acks), strict=True))
+        return up, tuple(map(names.index, route)), tuple(map(names.index, ack_route))
+
+    def source(self, one: dict[str, Any]) -> str:
+        """Return the address of a sender."""
+        return self._addresses(one)[0]
+
+    def target(self, one: dict[str, Any], *, ecn: bool) -> str:
+        """Return the address of its receiver."""
+        del ecn
+        return self._addresses(one)[1]
+
+    def _addresses(self, one: dict[str, Any]) -> tuple[str, str]:
+        near, far = address(1, self.sources[one["src_host"]]), address(2, self.targets[one["dst_host"]])
+        return (far, near) if one["direction"] == "up" else (near, far)
+
+    def tcp_port(self, one: dict[str, Any], listening: str, accepted: str, *, ecn: bool) -> int:
+        """Return the port of the receivers of a flow."""
+        return self.port(one, "tcp", f"{listening} {accepted} {one['dscp'] << 2}", ecn, *self.way(one))
+
+    def udp(self, one: dict[str, Any]) -> tuple[str, int]:
+        """Return target and port of what a source of UDP sends."""
+        answer = str(one["dscp"] << 2) if one.get("echo") else ""
+        return self.target(one, ecn=False), self.port(one, "udp", answer, False, *self.way(one))
+
+    def senders(self) -> None:
+        """Say who sends what, who receives it, and which way everything goes."""
+        self.lines.append(f"receivers {_RECEIVER_PORT}")
+        side = ""
+        for one, line in self.told():
+            if (now := "R" if one["direction"] == "up" else "S") != side:
+                side = now
+                self.lines.append(f"senders {side}")
+            self.lines.append(line)
+        for (transport, answer, ecn, up, data, acks), variant in self.receivers.items():
+            first = self.first_of(variant)
+            ports = f"{first}-{first + 255}"
+            sender, receiver = ("R", "S") if up else ("S", "R")
+            if ecn:
+                self.command(f"ip -n {sender} rule add dport {ports} lookup {_ECN_TABLE}")
+            ends = ("x1", "x0") if up else ("x0", "x1")
+            for which, hops, (start, end) in (("dport", data, ends), ("sport", acks, ends[::-1])):
+                for device, to in _steps(hops, start, end):
+                    self.command(f"ip -n X rule add iif {device} {which} {ports} lookup {self.tables[to]}")
+            for band in range(len(self.rtts)):
+                at = f"{receiver} 0.0.0.0 {first + band}"
+                if transport == "tcp":
+                    self.lines.append(f"listen {at} {answer}")
+                else:
+                    self.lines.append(f"echo {at} {answer}" if answer else f"sink {at}")
+
+
+def _steps(hops: tuple[int, ...], start: str, end: str) -> Iterator[tuple[str, str]]:
+    """Yield the steps of a way in X: from which device, over which device."""
+    came = [start, *(f"o{hop}" for hop in hops)]
+    go = [*(f"i{hop}" for hop in hops), end]
+    yield from zip(came, go, strict=True)

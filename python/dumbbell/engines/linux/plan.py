@@ -1,0 +1,562 @@
+"""A run over one hop as the guest's plan: addresses, routes, tc(8), sysctls, and who sends what.
+
+The network in the guest, four namespaces and one more for a serial link:
+
+    S s0 -- d0 D d1 -- m0 M m1 -- [l0 L l1 --] r0 R
+
+D delays: half of each base RTT in either direction, by the last eight bits of the receiver's port. M has the queue.
+Every link but the bottleneck is infinitely fast. What has no counterpart is refused before anything runs.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dumbbell import _native
+from dumbbell.engines.linux.kernels import Kernel
+from dumbbell.engines.linux.keys import refuse_rest
+from dumbbell.engines.linux.qdiscs import Qdisc, qdisc
+from dumbbell.errors import Conflict, InputError, TooMany, Unsupported, WrongValue
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.net import ROUTES, hops
+from dumbbell.experiment.registry import registry
+from dumbbell.experiment.schema import described
+
+FIRST_PORT = 10_000  # guest.c: a sender's port is this plus its number
+MOST_SENDERS = 50_000
+_RECEIVER_PORT, _VARIANTS = 16_384, 128  # 256 ports, one a base RTT, for each variant of receivers
+_BANDS = 16  # TCQ_PRIO_BANDS, pkt_sched.h
+_NETEM_LIMIT = 10_000_000  # packets; more than are ever under way
+_US, _MS = 1_000, 1_000_000
+
+# what the simulator calls a kernel's congestion control, module parameters by our names, and how values become theirs
+MODULES: dict[str, dict[str, tuple[str, Callable[[Any], int]]]] = {
+    "cubic": {
+        "beta": ("tcp_cubic.beta", int),
+        "bic_scale": ("tcp_cubic.bic_scale", int),
+        "fast_convergence": ("tcp_cubic.fast_convergence", int),
+        "tcp_friendliness": ("tcp_cubic.tcp_friendliness", int),
+        "hystart": ("tcp_cubic.hystart", lambda word: int(word != "off")),  # of which version: _hystart
+        "hystart_detect": ("tcp_cubic.hystart_detect", {"train": 1, "delay": 2, "both": 3}.__getitem__),
+        "hystart_low_window": ("tcp_cubic.hystart_low_window", int),
+        "hystart_ack_delta": ("tcp_cubic.hystart_ack_delta_us", lambda time: whole(time, _US)),
+    },
+    "dctcp": {
+        "shift_g": ("tcp_dctcp.dctcp_shift_g", int),
+        "alpha_init": ("tcp_dctcp.dctcp_alpha_on_init", int),
+    },
+    "bbr2": {
+        "ecn": ("tcp_bbr2.ecn_enable", int),
+        "ecn_max_rtt": ("tcp_bbr2.ecn_max_rtt_us", lambda time: whole(time, _US)),
+    },
+}
+# Switches of hosts that are sysctls, how values become theirs, and what a kernel without the sysctl does; a switch that
+# is not given is as the kernel has it.
+_SYSCTLS: dict[str, tuple[str, Callable[[Any], int], int | None]] = {
+    "tso_rtt": ("tcp_tso_rtt_log", lambda on: 9 if on else 0, 0),
+    "sack_compression": ("tcp_comp_sack_nr", lambda on: 44 if on else 0, 0),
+    "syn_linear_timeouts": ("tcp_syn_linear_timeouts", int, 0),
+    "frto": ("tcp_frto", lambda on: 2 if on else 0, None),
+    "slow_start_after_idle": ("tcp_slow_start_after_idle", int, None),
+    "pacing_ss_ratio": ("tcp_pacing_ss_ratio", int, None),
+    "pacing_ca_ratio": ("tcp_pacing_ca_ratio", int, None),
+}
+# keys of hosts that become routes, options of devices and sockets
+_HOSTS = (
+    "profile",
+    "ecn",
+    "delayed_ack",
+    "offload",
+    "pacing",
+    "initial_window",
+    "mss",
+    "memory",
+    "send_buffer",
+    "receive_buffer",
+    "rto_min",
+)
+# of a sender; the rest must have its default
+_TAKEN = {
+    "flows": ("cc", "start", "count", "base_rtt", "stop", "size", "src_host", "dst_host", "dscp", "ecn_echo", "ecn"),
+    "web": ("cc", "start", "arrivals", "size", "base_rtt", "stop", "src_host", "dst_host", "dscp", "ecn_echo", "ecn"),
+    "udp": (
+        "echo",
+        "base_rtt",
+        "start",
+        "count",
+        "rate",
+        "size",
+        "spacing",
+        "ecn",
+        "stop",
+        "src_host",
+        "dst_host",
+        "dscp",
+    ),
+}
+_ROUTES = tuple(param.name for param in ROUTES)
+LINK_LAYER = ("link_layer", "overhead", "mpu", "framing")  # of a hop
+_HOP_TAKEN = ("name", "rate", "shaper", "burst", "aqm", "rate_changes", "delay", "trace", "path", "behind")
+_ECN_BITS = {"not-ect": 0, "ect1": 1, "ect0": 2}
+
+
+def cc_names(kernel: Kernel) -> dict[str, str]:
+    """Return the kernel's name of each congestion control that both have."""
+    patches = json.dumps(kernel.described.get("recipe", {})).lower()
+    # the patches of BBRv3 put it in the place of BBRv1
+    bbr = "bbr3" if "bbr3" in patches else "bbr1"
+    names = {name: name for name in registry().cc if name in kernel.congestion_controls}
+    if "bbr" in kernel.congestion_controls:
+        names.setdefault(bbr, "bbr")
+    return names
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A hop, and where it is."""
+
+    place: str
+    """In an experiment file."""
+    own: dict[str, Any]
+    qdisc: Qdisc
+    space: str
+    """Its namespace, and below the devices by which packets come and go."""
+    arrival: str
+    departure: str
+    behind: tuple[str, str]
+    """The namespace behind it that has a serial link or a delay, and its device."""
+
+    @property
+    def serial(self) -> bool:
+        """Whether packets leave it one by one, with a link behind the shaper."""
+        return self.own["shaper"] == "link" and not self.qdisc.shapes
+
+    @property
+    def delay(self) -> int:
+        """Propagation behind its link, ns."""
+        return int(self.own.get("delay", 0))
+
+
+class Plan:
+    """The plan of one run, put together."""
+
+    most_senders = MOST_SENDERS
+    # where the receiver's port stands in the IPv4 packets of each device of D, and its bits that say that it is one
+    port_places: tuple[tuple[str, tuple[int, ...]], ...] = (("d1", (22,)), ("d0", (20,)))
+    port_bits = 0
+
+    def __init__(self, cell: Cell, kernel: Kernel) -> None:
+        self.groups, self.kernel, self.lines = cell.groups, kernel, list[str]()
+        self.given = cell.given
+        self.hosts = cell.groups["hosts"]
+        self.hosts_given = self.given.get("hosts", {})
+        self.schedule = json.loads(_native.schedule(cell.config))
+        pairs = zip(hops(self.groups), hops(self.given), strict=True)
+        self.hops = [self.hop(number, place, own, given) for number, ((place, own), (_, given)) in enumerate(pairs)]
+        self.all_tcp = [*self.groups["flows"], *self.groups["web"]]
+        self.given_tcp = [*self.given.get("flows", []), *self.given.get("web", [])]
+        self.rtts = sorted({base_rtt(one) for one in (*self.all_tcp, *self.groups["udp"])})
+        if len(self.rtts) > _BANDS**2:
+            raise TooMany("", "base_rtt", f"{len(self.rtts)} different ones", f"at most {_BANDS**2}")
+        everyone = [*self.all_tcp, *self.groups["udp"]]
+        self.sources = {host: n for n, host in enumerate(sorted({one["src_host"] for one in everyone}), start=1)}
+        self.targets = {host: n for n, host in enumerate(sorted({one["dst_host"] for one in everyone}), start=1)}
+        self.receivers: dict[tuple[Any, ...], int] = {}
+        self.names = cc_names(kernel)
+        self.arguments: dict[str, int] = {}
+
+    @property
+    def sender_count(self) -> int:
+        """How many senders there are."""
+        return sum(map(len, self.schedule.values()))
+
+    def make(self) -> None:
+        """Put everything together; raises InputError for what has no counterpart."""
+        self.refuse()
+        self.network()
+        self.delays()
+        for hop in self.hops:
+            self.queue(hop)
+        self.times()
+        self.senders()
+
+    def hop(self, _number: int, place: str, own: dict[str, Any], given: dict[str, Any]) -> Hop:
+        """Return a hop and where it is."""
+        return Hop(place, own, self.qdisc_of(place, own, given), "M", "m0", "m1", ("L", "l1"))
+
+    def qdisc_of(self, place: str, own: dict[str, Any], given: dict[str, Any]) -> Qdisc:
+        """Return the queue discipline of a hop, as `given`."""
+        return qdisc(own, given.get("aqm", {}), self.kernel.qdiscs, place)
+
+    def command(self, *texts: str) -> None:
+        """Add shell commands that have to succeed."""
+        self.lines += [f"command {text}" for text in texts]
+
+    # what has no counterpart
+
+    def refuse(self) -> None:
+        """Raise InputError for what has no counterpart."""
+        profile = registry().profiles[self.hosts["profile"]]
+        sections = registry().sections
+        left = {key: value for key, value in self.hosts.items() if key not in (*_HOSTS, *_SYSCTLS)}
+        refuse_rest("hosts", left, sections["hosts"], profile.hosts)
+        for kind, taken in _TAKEN.items():
+            for number, one in enumerate(self.groups[kind]):
+                left = {key: value for key, value in one.items() if key not in (*taken, *_ROUTES)}
+                refuse_rest(f"{kind}[{number}]", left, sections[kind], {})
+                if one["stop"] is not None and one.get("size") is not None and kind == "flows":
+                    raise Conflict("", f"{kind}[{number}].stop", "a stop and a size", "one of them with Linux")
+        for hop in self.hops:
+            for key, what in (
+                ("trace", "trace of a link"),
+                ("path", "stages of a path"),
+                ("behind", "stages of a path"),
+            ):
+                if hop.own[key]:
+                    raise Unsupported("", f"{hop.place}.{key}", what, "none", where="Linux")
+            taken = _HOP_TAKEN if hop.qdisc.kind != "cake" else (*_HOP_TAKEN, *LINK_LAYER)
+            left = {key: value for key, value in hop.own.items() if key not in taken}
+            refuse_rest(hop.place, left, described("bottleneck"), {})
+        if self.groups["record"].get("queue"):
+            raise Unsupported("", "record.queue", "state of a queue discipline", "none", where="Linux")
+        if self.groups["record"]["trace"] is not None:
+            raise Unsupported("", "record.trace", "trace of a sender", "none", where="Linux")
+        if (flows := self.sender_count) > self.most_senders:
+            allowed = f"at most {self.most_senders} with Linux: each has a port of its own"
+            raise TooMany("", "flows", f"{flows} flows in one run", allowed)
+
+    def control(self, where: str, cc: dict[str, Any]) -> str:
+        """Return the kernel's name of a congestion control; its parameters become those of the module."""
+        name = cc["name"]
+        if name not in self.names:
+            raise Unsupported("", f"{where}.cc", name, list(self.names), where="this kernel")
+        params, taken = registry().cc[name].params, MODULES.get(name, {})
+        profile = registry().profiles[self.hosts["profile"]].cc.get(name, {})
+        left = {key: value for key, value in cc.items() if key != "name" and key not in taken}
+        refuse_rest(f"{where}.cc", left, params, profile)
+        for key, (module, convert) in taken.items():
+            alike = [one["cc"] for one in self.all_tcp if one["cc"]["name"] == name]
+            if not any(key in one["cc"] for one in self.given_tcp if one["cc"]["name"] == name):
+                continue
+            if any(one[key] != cc[key] for one in alike):
+                raise Conflict(
+                    "", f"{where}.cc.{key}", "two values in one run", "one: it is a parameter of the kernel's module"
+                )
+            if key == "hystart" and not self._hystart(where, cc[key], profile.get(key)):
+                continue
+            try:
+                self.arguments[module] = convert(cc[key])
+            except InputError as error:
+                raise error.moved("", f"{where}.cc.{key}") from None
+        return self.names[name]
+
+    def _hystart(self, where: str, wanted: str, of_profile: str | None) -> bool:
+        """Return whether to tell the kernel; raises InputError if its HyStart is of another version than `wanted`."""
+        major, minor = map(int, re.findall(r"\d+", self.kernel.release)[:2])
+        own = "5.6" if (major, minor) >= (5, 6) else "5.5"
+        if wanted in ("off", own):
+            return True
+        if wanted == of_profile:  # the kernel is as it is, which is said
+            return False
+        raise Unsupported("", f"{where}.cc.hystart", wanted, ("off", own), where="this kernel")
+
+    # the network
+
+    def network(self) -> None:
+        """Make namespaces, links, addresses and routes."""
+        serial = self.hops[0].serial
+        chain = ["S", "D", "M", *(["L"] if serial else []), "R"]
+        links = [("S", "s0", "D", "d0"), ("D", "d1", "M", "m0")]
+        links += [("M", "m1", "L", "l0"), ("L", "l1", "R", "r0")] if serial else [("M", "m1", "R", "r0")]
+        self.wires(chain, links)
+        if self.hosts["offload"] == "none":
+            self.command("ip -n S link set dev s0 gso_max_segs 1")
+        for number, space in enumerate(chain):
+            self._routes(space, number, len(chain) - 1)
+
+    def wires(self, spaces: list[str], links: list[tuple[str, str, str, str]]) -> None:
+        """Make namespaces, and links between them, each with the addresses 10.0.NUMBER.1 and .2 at its ends."""
+        mtu = self.hosts["mss"] + 52  # IPv4 and TCP with time stamps
+        all_on = self.hosts["offload"] == "gso"
+        self.command(
+            "mkdir -p /run/netns",
+            *(f"ip netns add {space} && ip -n {space} link set lo up" for space in spaces),
+            "echo 1000000 1000000 1000000 >/proc/sys/net/ipv4/tcp_mem"
+            if self.hosts["memory"] is None
+            else self._memory(),
+        )
+        for number, (one, one_dev, other, other_dev) in enumerate(links):
+            ends = [f"02:00:00:00:{number:02x}:{end:02x}" for end in (1, 2)]
+            peer = f"peer name {other_dev} mtu {mtu} address {ends[1]} netns {other}"
+            self.command(
+                f"ip -n {one} link add {one_dev} mtu {mtu} address {ends[0]} type veth {peer}",
+                f"ip -n {one} addr add 10.0.{number}.1/30 dev {one_dev}",
+                f"ip -n {other} addr add 10.0.{number}.2/30 dev {other_dev}",
+                *(f"ip -n {s} link set {d} up" for s, d in ((one, one_dev), (other, other_dev))),
+                f"ip -n {one} neigh add 10.0.{number}.2 lladdr {ends[1]} dev {one_dev}",
+                f"ip -n {other} neigh add 10.0.{number}.1 lladdr {ends[0]} dev {other_dev}",
+            )
+            for space, device in ((one, one_dev), (other, other_dev)):
+                # with all of them off TCP still makes bursts (sk_setup_caps), which are cut as they leave the host
+                self.lines.append(f"offload {space} {device} {int(all_on)} {int(all_on)} {int(all_on)}")
+
+    def _routes(self, space: str, number: int, last: int) -> None:
+        forth, back = f"via 10.0.{number}.2", f"via 10.0.{number - 1}.1"
+        rto, window = self.route_options()
+        if number == 0:
+            self.command(
+                *(f"ip -n S addr add {address(1, host)}/32 dev lo" for host in self.sources.values()),
+                f"ip -n S route add 10.2.0.0/16 {forth}{window}{rto}",
+                f"ip -n S route add 10.3.0.0/16 {forth}{window}{rto} features ecn",
+            )
+        elif number == last:
+            quick = "" if self.hosts["delayed_ack"] else " quickack 1"
+            self.command(
+                *(
+                    f"ip -n R addr add {address(net, host)}/32 dev lo"
+                    for net in (2, 3)
+                    for host in self.targets.values()
+                ),
+                f"ip -n R route add 10.1.0.0/16 {back}{rto}{quick}",
+            )
+        else:
+            self.command(
+                f"ip -n {space} route add 10.1.0.0/16 {back}",
+                f"ip -n {space} route add 10.2.0.0/15 {forth}",
+                f"ip netns exec {space} sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'",
+            )
+        if number in (0, last):
+            self.sysctls(space)
+
+    def route_options(self) -> tuple[str, str]:
+        """Return the options of a host's routes: of every host, and of a sender."""
+        rto, window = "", ""
+        if "rto_min" in self.hosts_given:
+            try:
+                rto = f" rto_min {whole(self.hosts['rto_min'], _MS)}ms"
+            except InputError as error:
+                raise error.moved("", "hosts.rto_min") from None
+        if "initial_window" in self.hosts_given:
+            window = f" initcwnd {self.hosts['initial_window']}"
+        return rto, window
+
+    def sysctls(self, space: str) -> None:
+        """Set up the transport of a host."""
+        lines = [
+            "echo 2 >ipv4/tcp_ecn",  # accept it; the route of a flow asks for it
+            "echo 1 >ipv4/tcp_no_metrics_save",
+            # the kernel's own largest buffers follow from the memory of the guest
+            *(
+                f"set -- $(cat ipv4/{name}); echo $1 $2 {self.hosts[key]} >ipv4/{name}"
+                for name, key in (("tcp_rmem", "receive_buffer"), ("tcp_wmem", "send_buffer"))
+            ),
+        ]
+        for key, (name, convert, without) in _SYSCTLS.items():
+            if key in self.hosts_given:
+                value = convert(self.hosts[key])
+                known = f"[ ! -e ipv4/{name} ] || " if value == without else ""
+                lines.append(f"{known}echo {value} >ipv4/{name}")
+        words = "; ".join(f"{line} || exit 1" for line in lines)
+        # a new hash with every timeout would move a flow to another flow queue, as no router does; since Linux 5.19
+        more = "if [ -e core/txrehash ]; then echo 0 >core/txrehash; fi"
+        self.command(f"ip netns exec {space} sh -c 'cd /proc/sys/net && {words}; {more}'")
+
+    def _memory(self) -> str:
+        pages = max(1, self.hosts["memory"] // 4096)
+        return f"echo {pages} {pages} {max(pages, 1_000_000)} >/proc/sys/net/ipv4/tcp_mem"
+
+    def delays(self) -> None:
+        """Give every base RTT a band with half of it, in both directions."""
+        levels = -(-len(self.rtts) // _BANDS)
+        bits = self.port_bits
+        for device, places in self.port_places:
+            add = f"tc -n D qdisc add dev {device}"
+            filter_ = f"tc -n D filter add dev {device} protocol ip prio 1"
+            if levels > 1:
+                self.command(f"{add} root handle 1: prio bands {max(3, levels)}")
+            for high in range(levels):
+                handle = f"{0x10 + high:x}:" if levels > 1 else "1:"
+                of_level = self.rtts[high * _BANDS : (high + 1) * _BANDS]
+                if levels > 1:
+                    place = f"parent 1:{high + 1:x} handle {handle}"
+                    self.command(
+                        *(
+                            f"{filter_} parent 1: u32 match u16 {bits | high << 4:#06x} {bits | 0xF0:#06x} at {at}"
+                            f" flowid 1:{high + 1:x}"
+                            for at in places
+                        )
+                    )
+                else:
+                    place = f"root handle {handle}"
+                self.command(f"{add} {place} prio bands {max(3, len(of_level))}")
+                for low, rtt in enumerate(of_level):
+                    band = f"{handle}{low + 1:x}"
+                    delay = rtt // 2 if device == "d1" else rtt - rtt // 2
+                    self.command(
+                        f"{add} parent {band} netem delay {delay / 1000:.3f}us limit {_NETEM_LIMIT}"
+                        if delay
+                        else f"{add} parent {band} pfifo limit {_NETEM_LIMIT}",
+                        *(
+                            f"{filter_} parent {handle} u32 match u16 {bits | low:#06x} {bits | 0xF:#06x} at {at}"
+                            f" flowid {band}"
+                            for at in places
+                        ),
+                    )
+        if self.hosts["pacing"] == "fq":
+            self.command("tc -n S qdisc add dev s0 root fq flow_limit 1000000 limit 10000000")
+
+    def queue(self, hop: Hop) -> None:
+        """Give a hop its shaper and queue, and what is behind them."""
+        rate, burst = hop.own["rate"], hop.own["burst"]
+        tc, dev = f"tc -n {hop.space}", f"dev {hop.departure}"
+        if hop.qdisc.shapes:
+            self.command(f"{tc} qdisc add {dev} root handle 2: {hop.qdisc.text}")
+        else:
+            self.command(
+                f"{tc} qdisc add {dev} root handle 1: htb default 1",
+                f"{tc} class add {dev} parent 1: classid 1:1 htb {_rate(rate, burst)}",
+                f"{tc} qdisc add {dev} parent 1:1 handle 2: {hop.qdisc.text}",
+            )
+        space, device = hop.behind
+        behind = f"dev {device} root handle 1: netem{f' delay {hop.delay / 1000:.3f}us' if hop.delay else ''}"
+        if hop.serial or hop.delay:
+            speed = f" rate {rate}bit" if hop.serial else ""
+            self.command(f"tc -n {space} qdisc add {behind}{speed} limit {_NETEM_LIMIT}")
+        for change in sorted(hop.own["rate_changes"], key=lambda change: change["at"]):
+            new = change["rate"]
+            texts = [f"{tc} class change {dev} parent 1: classid 1:1 htb {_rate(new, burst)}"]
+            if hop.qdisc.shapes:
+                texts = [f"{tc} qdisc change {dev} root handle 2: cake bandwidth {new}bit"]
+                if hop.own["aqm"]["bandwidth"] is not None:
+                    continue
+            if hop.serial:
+                texts.append(f"tc -n {space} qdisc change {behind} rate {new}bit limit {_NETEM_LIMIT}")
+            self.lines.append(f"at {change['at']} {' && '.join(texts)}")
+
+    # who sends
+
+    def port(self, one: dict[str, Any], *kind: Any) -> int:
+        """Return the receivers' port for a base RTT, and for what else there is one kind of receivers for each of."""
+        variant = self.receivers.setdefault(kind, len(self.receivers))
+        if variant >= _VARIANTS:
+            raise TooMany("", "flows", f"more than {_VARIANTS} kinds of receivers", "fewer congestion controls")
+        return self.first_of(variant) + self.rtts.index(base_rtt(one))
+
+    def first_of(self, variant: int) -> int:
+        """Return the first of the 256 ports of a kind of receivers."""
+        return _RECEIVER_PORT + 256 * variant
+
+    def tcp(self, where: str, one: dict[str, Any]) -> tuple[str, int, str]:
+        """Return target, port, and congestion control with the type of service of what a flow sends."""
+        cc = self.control(where, one["cc"])
+        echo = one["ecn_echo"]
+        if echo == "accecn" or (echo == "dctcp" and "dctcp" not in self.names):
+            raise Unsupported("", f"{where}.ecn_echo", echo, ("auto", "classic"), where="this kernel")
+        listening = "dctcp" if echo == "dctcp" else cc
+        accepted = "cubic" if echo == "classic" and cc == "dctcp" else "-"
+        ecn = self.hosts["ecn"] if one["ecn"] is None else one["ecn"]
+        port = self.tcp_port(one, listening, accepted, ecn=bool(ecn))
+        return self.target(one, ecn=bool(ecn)), port, f"{cc} {one['dscp'] << 2}"
+
+    def tcp_port(self, one: dict[str, Any], listening: str, accepted: str, *, ecn: bool) -> int:
+        """Return the port of the receivers of a flow."""
+        del ecn
+        return self.port(one, listening, accepted)
+
+    def source(self, one: dict[str, Any]) -> str:
+        """Return the address of a sender."""
+        return address(1, self.sources[one["src_host"]])
+
+    def target(self, one: dict[str, Any], *, ecn: bool) -> str:
+        """Return the address of its receiver: there is a route with ECN, and one without."""
+        return address(3 if ecn else 2, self.targets[one["dst_host"]])
+
+    def udp(self, one: dict[str, Any]) -> tuple[str, int]:
+        """Return target and port of what a source of UDP sends."""
+        return self.target(one, ecn=False), _RECEIVER_PORT + 256 * _VARIANTS + self.rtts.index(base_rtt(one))
+
+    def told(self) -> Iterator[tuple[dict[str, Any], str]]:
+        """Yield everything that sends, with the guest's line of it."""
+        numbers = itertools.count()
+        flows = [(f"flows[{n}]", one) for n, one in enumerate(self.groups["flows"]) for _ in range(one["count"])]
+        for (where, one), start in zip(flows, self.schedule["flows"], strict=True):
+            target, port, rest = self.tcp(where, one)
+            times = f"{start} {_or_never(one['stop'])} {_or_never(one['size'])}"
+            yield one, f"tcp {next(numbers)} {times} {self.source(one)} {target} {port} {rest}"
+        sources = itertools.chain.from_iterable(itertools.repeat(one, one["count"]) for one in self.groups["udp"])
+        for one, start in zip(sources, self.schedule["udp"], strict=True):
+            gap = one["size"] * 8e9 / one["rate"]
+            target, port = self.udp(one)
+            poisson, answered = int(one["spacing"] == "poisson"), int(one.get("echo", False))
+            yield (
+                one,
+                f"udp {next(numbers)} {start} {_or_never(one['stop'])} {gap!r} {one['size'] - 42} {poisson}"
+                f" {self.source(one)} {target} {port} {_tos(one)} {answered}",
+            )
+        processes = [(self.tcp(f"web[{n}]", one), one) for n, one in enumerate(self.groups["web"])]
+        for process, start, size in self.schedule["web"]:
+            (target, port, rest), one = processes[process]
+            yield one, f"tcp {next(numbers)} {start} -1 {size} {self.source(one)} {target} {port} {rest}"
+
+    def senders(self) -> None:
+        """Say who sends what, and who receives it."""
+        self.lines.append("senders S")
+        self.lines += [line for _, line in self.told()]
+        for port in sorted({self.udp(one)[1] for one in self.groups["udp"]}):
+            answered = any(one.get("echo") and self.udp(one)[1] == port for one in self.groups["udp"])
+            self.lines.append(f"echo R 0.0.0.0 {port} 0" if answered else f"sink R 0.0.0.0 {port}")
+        for (cc, accepted), variant in self.receivers.items():
+            for band in range(len(self.rtts)):
+                self.lines.append(f"listen R 0.0.0.0 {self.first_of(variant) + band} {cc} {accepted} 0")
+
+    def times(self) -> None:
+        """Say how long the run takes, and what is captured."""
+        record = self.groups["record"]
+        # packets that left a sender before the end are still to be seen behind the queue
+        tail = max(self.rtts, default=0) + sum(hop.delay for hop in self.hops) + 100 * _MS
+        numbers = {
+            "duration": self.groups["duration"],
+            "series": record["interval"] if record["series"] else 0,
+            "tail": tail,
+            "mss": self.hosts["mss"],
+            "seed": self.groups["seed"],
+        }
+        self.lines += [f"{name} {number}" for name, number in numbers.items()]
+        for hop in self.hops:
+            self.lines += [
+                f"counters tc -n {hop.space} -s -j qdisc show dev {hop.departure}",
+                f"capture arrived {hop.space} {hop.arrival}",
+                f"capture sent {hop.space} {hop.departure}",
+            ]
+
+
+def base_rtt(one: dict[str, Any]) -> int:
+    """Return the base RTT of what sends, ns; UDP that nobody answers has none."""
+    return int(one["base_rtt"]) if one.get("echo", True) else 0
+
+
+def whole(time: int, unit: int) -> int:
+    """Return a time in milliseconds or microseconds; raises InputError, without a key, if it is not a whole number."""
+    if time % unit:
+        raise WrongValue("", "", f"{time} ns", f"whole {'ms' if unit == _MS else 'us'}: the kernel has no finer ones")
+    return time // unit
+
+
+def address(net: int, host: int) -> str:
+    """Return the address of a host, by its number in a net."""
+    return f"10.{net}.{host >> 8}.{host & 255}"
+
+
+def _tos(udp: dict[str, Any]) -> int:
+    return int(udp["dscp"] << 2 | _ECN_BITS[udp["ecn"]])
+
+
+def _or_never(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+def _rate(rate: int, burst: int) -> str:
+    return f"rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} quantum 1514"
