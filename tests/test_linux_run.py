@@ -20,7 +20,8 @@ from dumbbell.cli import program
 from dumbbell.engines import by_name, sweep
 from dumbbell.engines.linux import engine as linux
 from dumbbell.engines.linux import guest, kernels, reach
-from dumbbell.engines.linux.mapping import MODULES, by_path, cc_names, mapped, notes
+from dumbbell.engines.linux.mapping import by_path, mapped, notes
+from dumbbell.engines.linux.plan import MODULES, cc_names
 from dumbbell.engines.sim import Simulator
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
@@ -213,8 +214,8 @@ def test_starts_and_short_flows_are_those_of_the_simulator(home: Path) -> None:
     assert [(int(s[1]), int(s[4])) for s in senders[1:]] == list(zip(short["flow"], short["size_bytes"], strict=True))
     assert [float(s[2]) / 1e9 for s in senders[1:]] == pytest.approx(short["start_s"].to_list(), abs=1e-9)
     # 1514 B at 1 Mbit/s are 12.112 ms apart; 1514 - 42 B of payload; DSCP 46 and ECT(1) are 46 * 4 + 1
-    assert "udp 1 0 -1 12112000.0 1472 0 10.1.0.1 10.2.0.1 49152 185" in lines
-    assert "sink R 0.0.0.0 49152" in lines
+    assert "udp 1 0 -1 12112000.0 1472 0 10.1.0.1 10.2.0.1 49152 185 0" in lines
+    assert "sink R 10.2.0.1 49152" in lines
 
 
 def _simulated(home: Path, *cells: Cell) -> Path:

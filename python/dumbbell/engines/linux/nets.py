@@ -157,12 +157,17 @@ class Net(Plan):
             for which, hops, (start, end) in (("dport", data, ends), ("sport", acks, ends[::-1])):
                 for device, to in _steps(hops, start, end):
                     self.command(f"ip -n X rule add iif {device} {which} {ports} lookup {self.tables[to]}")
-            for band in range(len(self.rtts)):
-                at = f"{receiver} 0.0.0.0 {first + band}"
-                if transport == "tcp":
-                    self.lines.append(f"listen {at} {answer}")
-                else:
-                    self.lines.append(f"echo {at} {answer}" if answer else f"sink {at}")
+            if transport == "tcp":
+                of_bands = range(first, first + len(self.rtts))
+                self.lines += [f"listen {receiver} 0.0.0.0 {port} {answer}" for port in of_bands]
+        # answers come from the address that was asked
+        for one in self.groups["udp"]:
+            target, port = self.udp(one)
+            receiver = "S" if one["direction"] == "up" else "R"
+            line = f"{receiver} {target} {port}"
+            line = f"echo {line} {one['dscp'] << 2}" if one.get("echo") else f"sink {line}"
+            if line not in self.lines:
+                self.lines.append(line)
 
 
 def _steps(hops: tuple[int, ...], start: str, end: str) -> Iterator[tuple[str, str]]:

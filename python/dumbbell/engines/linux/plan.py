@@ -505,9 +505,11 @@ class Plan:
         """Say who sends what, and who receives it."""
         self.lines.append("senders S")
         self.lines += [line for _, line in self.told()]
-        for port in sorted({self.udp(one)[1] for one in self.groups["udp"]}):
-            answered = any(one.get("echo") and self.udp(one)[1] == port for one in self.groups["udp"])
-            self.lines.append(f"echo R 0.0.0.0 {port} 0" if answered else f"sink R 0.0.0.0 {port}")
+        # answers come from the address that was asked
+        answered = {self.udp(one) for one in self.groups["udp"] if one.get("echo")}
+        others = {self.udp(one) for one in self.groups["udp"]} - answered
+        self.lines += [f"echo R {at} {port} 0" for at, port in sorted(answered)]
+        self.lines += [f"sink R {at} {port}" for at, port in sorted(others)]
         for (cc, accepted), variant in self.receivers.items():
             for band in range(len(self.rtts)):
                 self.lines.append(f"listen R 0.0.0.0 {self.first_of(variant) + band} {cc} {accepted} 0")
@@ -535,7 +537,7 @@ class Plan:
 
 def base_rtt(one: dict[str, Any]) -> int:
     """Return the base RTT of what sends, ns; UDP that nobody answers has none."""
-    return int(one["base_rtt"]) if one.get("echo", True) else 0
+    return int(one["base_rtt"]) if "cc" in one or one.get("echo") else 0
 
 
 def whole(time: int, unit: int) -> int:

@@ -64,7 +64,7 @@ _BESIDE: dict[str, dict[str, Any]] = {
 }
 # first words of what the guest's program does itself
 _GUEST = ("tcp", "udp", "duration", "series", "tail", "mss", "listen", "sink")
-# keys of hops and ways over them: there is one hop with Linux
+# keys of hops and ways over them, which make another network of the run
 _NET = (DELAY.name, *(param.name for param in ROUTES))
 # tables whose keys say who sends what over which link, and when: not of the kernel's choosing
 OF_RUN = ("run", "bottleneck", "flows", "web", "udp", "record")
@@ -255,6 +255,10 @@ Here the simulator's default counts where the experiment sets nothing, because L
 | key | the kernel is told |
 | --- | --- |
 {_joined(always)}
+
+`[[hop]]`, `[reverse]`, `delay`, `direction`, `route` and `ack_route` become namespaces, links between them and rules of
+routing, which `--show-commands` prints. `link_layer`, `overhead`, `mpu` and `framing` of a hop with Cake become Cake's
+options; with other queues they are refused.
 
 These say who sends what over which link, and when:
 
