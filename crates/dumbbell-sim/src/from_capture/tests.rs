@@ -4,6 +4,7 @@ use super::records::frames;
 use super::*;
 use crate::engine::{Engine, Run, Standing};
 use crate::table::{Column, Table};
+use crate::Tables;
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 
@@ -231,4 +232,60 @@ fn what_does_not_fit_together_is_an_error() {
         of(Capture { hops: vec![Crossed::default()], samples: &other, ..Capture::default() }),
         "capture: a sample of flow 9, of 4"
     );
+}
+
+/// A frame of `flow` in a capture, which goes back to its sender.
+fn back(flow: u32, id: u16, len: u16, ms: u64) -> [u8; PACKET_BYTES] {
+    let mut bytes = record(&Packet { flow, len, tsval: u32::from(id), ..Packet::EMPTY }, Time::from_millis(ms));
+    bytes[29] = 1;
+    bytes
+}
+
+#[test]
+fn hops_are_counted_one_by_one_and_flows_along_their_routes() {
+    let hop = |name: &str, delay: u64| json!({"name": name, "rate": 10_000_000, "shaper": "htb", "aqm": {"name": "pfifo"}, "delay": delay});
+    let mut reverse = hop("", 0);
+    reverse.as_object_mut().expect("a hop").remove("name");
+    let route = json!(["second", "bottleneck"]);
+    let config = json!({"duration": 1_000_000_000_u64, "bottleneck": {"rate": 10_000_000, "shaper": "htb", "aqm": {"name": "pfifo"}},
+        "hop": [hop("second", 3_000_000)], "reverse": reverse,
+        "udp": [{"size": 500, "route": route, "echo": true, "base_rtt": 20_000_000}, {"size": 800, "direction": "up"}]});
+    let packet = |flow, seq, len| Packet { flow, seq, len, ..Packet::EMPTY };
+    let at = |seq, ms| record(&packet(0, seq, 500), Time::from_millis(ms));
+    // of three packets of flow 0 the second hop, which is the first that they pass, drops the second; they wait there for 2 ms and then for 5 and 8 ms
+    let [arrived, sent] = [[at(0, 100), at(1, 200), at(2, 300)].concat(), [at(0, 102), at(2, 302)].concat()];
+    let second = Crossed { arrived: &arrived, sent: &sent, signals_on_arrival: true, ..Crossed::default() };
+    let [arrived, sent] = [[at(0, 105), at(2, 305)].concat(), [at(0, 110), at(2, 313)].concat()];
+    let bottleneck = Crossed { arrived: &arrived, sent: &sent, limit: 10, ..Crossed::default() };
+    // an answer and a packet of flow 1; another answer is dropped by an AQM
+    let up = record(&packet(1, 0, 800), Time::from_millis(112));
+    let [arrived, sent] = [
+        [back(0, 7, 500, 111), up, back(0, 8, 500, 314)].concat(),
+        [back(0, 7, 500, 115), record(&packet(1, 0, 800), Time::from_millis(116))].concat(),
+    ];
+    let counters = BTreeMap::from([("drops".to_owned(), 1)]);
+    let reverse = Crossed { arrived: &arrived, sent: &sent, limit: 10, counters, ..Crossed::default() };
+    let mut samples: Vec<u8> = (0..2).flat_map(|flow| sample(Time::from_millis(90), flow, sampled::START, None)).collect();
+    let mut answer = sample(Time::from_millis(125), 0, sampled::ANSWER, None);
+    answer[16..20].copy_from_slice(&35_000_u32.to_le_bytes());
+    answer[32..40].copy_from_slice(&35_000_000_u64.to_le_bytes());
+    samples.extend(answer);
+    let captured = Capture { hops: vec![bottleneck, second, reverse], samples: &samples, started: 7 };
+    let Tables { flows, hops, hop_series, .. } = measure(&config, &captured).expect("observations").tables;
+    assert_eq!(hops.int("packets"), Some(&[2, 2, 2][..]));
+    assert_eq!(hops.int("ack_packets"), Some(&[0, 0, 1][..]));
+    assert_eq!(hops.int("drops_overflow"), Some(&[0, 1, 0][..]));
+    assert_eq!((hops.int("drops_aqm"), hops.int("ack_drops")), (Some(&[0, 0, 1][..]), Some(&[0, 0, 1][..])));
+    assert_eq!(hops.real("sojourn_mean_ms"), Some(&[6.5, 2.0, 4.0][..]));
+    assert_eq!(hops.real("ack_sojourn_mean_ms").map(|waits| waits[2]), Some(4.0));
+    assert_eq!(hop_series.int("backlog_packets"), Some(&[0, 0, 0][..]));
+    // flow 0: from the second hop to the bottleneck, and half of its base RTT in front of both; flow 1 up, over [reverse]
+    assert_eq!((flows.int("packets"), flows.int("drops")), (Some(&[2, 1][..]), Some(&[1, 0][..])));
+    assert_eq!(flows.real("delay_min_ms"), Some(&[20.0, 4.0][..]));
+    assert_eq!(flows.real("delay_max_ms"), Some(&[23.0, 4.0][..]));
+    assert_eq!((flows.int("answers"), flows.real("rtt_min_ms").map(|all| all[0])), (Some(&[1, 0][..]), Some(35.0)));
+    assert_eq!(flows.real("rtt_p50_ms").map(|all| (all[0] - 35.0).abs() < 0.5), Some(true));
+    assert!(flows.real("start_s").expect("starts").iter().all(|start| (start - 0.09).abs() < 1e-12));
+    let few = Capture { hops: vec![Crossed::default()], ..Capture::default() };
+    assert_eq!(measure(&config, &few).expect_err("an error").to_string(), "capture: 1 hops were captured, and the run has 3");
 }
