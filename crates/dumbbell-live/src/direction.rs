@@ -7,20 +7,37 @@ use crate::frame::{payload, write_ecn, Headers, Tuple};
 use crate::frames::Frames;
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::log::{At, DropReason, Log, Place};
-use dumbbell_core::packet::Packet;
+use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::units::Time;
 use dumbbell_sim::bottleneck::Bottleneck;
+use dumbbell_sim::from_live::Acks;
 use foldhash::{HashMap, HashMapExt};
 use std::collections::VecDeque;
 
-/// Hears which frames the queue dropped; [`Packet::seq`] is the number of the frame.
+/// Hears which frames the queue dropped; [`Packet::seq`] is the number of the frame. Counts acknowledgements.
 #[derive(Default)]
-pub struct Dropped(Vec<u32>);
+pub struct Dropped {
+    frames: Vec<u32>,
+    /// Those that a flow's other end sends, as announced.
+    pub acks: Acks,
+}
 
 impl Log for Dropped {
-    fn dropped(&mut self, packet: &Packet, _reason: DropReason, _place: Place, _at: At) {
-        self.0.push(packet.seq as u32);
+    #[inline]
+    fn sent(&mut self, packet: &Packet, at: At) {
+        self.acks.sent(packet, at);
+    }
+
+    #[inline]
+    fn departed(&mut self, packet: &Packet, now: Time) {
+        self.acks.departed(packet, now);
+    }
+
+    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
+        self.frames.push(packet.seq as u32);
+        self.acks.dropped(packet, reason, place, at);
+        self.acks.lost.clear();
     }
 }
 
@@ -36,6 +53,8 @@ pub struct Treatment {
     pub class: u16,
     /// Propagation in this direction, behind the queue.
     pub delay: Time,
+    /// They are acknowledgements: the data go in the other direction.
+    pub back: bool,
 }
 
 /// A frame that is to leave.
@@ -73,6 +92,7 @@ pub struct Counts {
 struct Flow {
     tuple: Tuple,
     line: u32,
+    back: bool,
     /// When its first frame arrived, and its last one so far.
     lifetime: [Time; 2],
     arrived: u64,
@@ -135,7 +155,8 @@ impl<A: Aqm> Direction<A> {
 
     fn take_slot(&mut self, slot: u32, tuple: Tuple, treatment: &Treatment) {
         let line = self.line(treatment.delay);
-        let flow = Flow { tuple, line, lifetime: [self.now; 2], arrived: 0, received: ReceiverStats::default() };
+        let flow =
+            Flow { tuple, line, back: treatment.back, lifetime: [self.now; 2], arrived: 0, received: ReceiverStats::default() };
         match self.flows.get_mut(slot as usize) {
             Some(place) => *place = flow,
             None => self.flows.push(flow),
@@ -210,7 +231,8 @@ impl<A: Aqm> Direction<A> {
                 of_flow.arrived += 1;
                 of_flow.lifetime[1] = at;
                 let Some(queue) = queue else { return self.enter_line(flow, number, at) };
-                let packet = Packet { seq: u64::from(number), flow, len: frame.len() as u16, ecn, ..Packet::EMPTY };
+                let flags = if of_flow.back { flag::BACK } else { 0 };
+                let packet = Packet { seq: u64::from(number), flow, len: frame.len() as u16, ecn, flags, ..Packet::EMPTY };
                 queue.arrive(packet, at);
                 self.forget_dropped();
             }
@@ -232,8 +254,8 @@ impl<A: Aqm> Direction<A> {
 
     fn forget_dropped(&mut self) {
         let Some(queue) = &mut self.queue else { return };
-        self.counts.dropped += queue.listener.0.len() as u64;
-        for frame in queue.listener.0.drain(..) {
+        self.counts.dropped += queue.listener.frames.len() as u64;
+        for frame in queue.listener.frames.drain(..) {
             self.frames.release(frame);
         }
     }

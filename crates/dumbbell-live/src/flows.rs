@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::frame::{Tuple, TCP};
-use crate::namespaces::{LEFT, RIGHT, RIGHT_ECN};
+use crate::namespaces::{LEFT, LEFT_ECN, RIGHT, RIGHT_ECN};
 use crate::tcp_info::TcpInfo;
 use dumbbell_core::units::Time;
 use dumbbell_sim::config::SAMPLE_INTERVAL;
@@ -45,6 +45,8 @@ pub struct Plan {
     pub ecn: bool,
     /// Differentiated-services codepoint.
     pub dscp: u8,
+    /// It sends from the right to the left.
+    pub up: bool,
 }
 
 /// All flows of a run.
@@ -68,17 +70,23 @@ impl Plans {
 
     fn receiver(&self, plan: &Plan) -> SocketAddrV4 {
         let number = self.ccs.iter().position(|cc| *cc == plan.cc).unwrap_or(0);
-        SocketAddrV4::new(if plan.ecn { RIGHT_ECN } else { RIGHT }, RECEIVER_PORT + number as u16)
+        let [plain, ecn] = if plan.up { [LEFT, LEFT_ECN] } else { [RIGHT, RIGHT_ECN] };
+        SocketAddrV4::new(if plan.ecn { ecn } else { plain }, RECEIVER_PORT + number as u16)
     }
 
-    fn sender(number: usize) -> SocketAddrV4 {
-        SocketAddrV4::new(LEFT, FIRST_PORT + number as u16)
+    fn sender(&self, number: usize) -> SocketAddrV4 {
+        SocketAddrV4::new(if self.plans[number].up { RIGHT } else { LEFT }, FIRST_PORT + number as u16)
+    }
+
+    /// Whether any flow sends up, or down.
+    pub fn any(&self, up: bool) -> bool {
+        self.plans.iter().any(|plan| plan.up == up)
     }
 
     /// What names the flows on the wire, in order.
     pub fn tuples(&self) -> impl Iterator<Item = Tuple> + '_ {
         self.plans.iter().enumerate().map(|(number, plan)| {
-            let (from, to) = (Plans::sender(number), self.receiver(plan));
+            let (from, to) = (self.sender(number), self.receiver(plan));
             let mapped = |address: &Ipv4Addr| u128::from(address.to_ipv6_mapped());
             Tuple { src: mapped(from.ip()), dst: mapped(to.ip()), src_port: from.port(), dst_port: to.port(), protocol: TCP }
         })
@@ -103,17 +111,24 @@ impl Plans {
         Ok(Receivers { listeners: sockets.len(), sockets, epoll })
     }
 
-    /// Carries out all flows until `duration`, or until `stop` is set; to be called in the namespace of the senders. `series` is the interval
-    /// of the time series, for samples at its points.
+    /// Carries out all flows that send `up`, or all others, until `duration`, or until `stop` is set; to be called in the namespace of their senders.
+    /// `series` is the interval of the time series, for samples at its points. The others have nothing in what is returned.
     ///
     /// # Errors
     /// A flow could not be opened.
-    pub fn send(&self, clock: &Clock, duration: Time, series: Option<Time>, stop: &AtomicBool) -> io::Result<Vec<Flow>> {
+    pub fn send(
+        &self,
+        up: bool,
+        clock: &Clock,
+        (duration, series): (Time, Option<Time>),
+        stop: &AtomicBool,
+    ) -> io::Result<Vec<Flow>> {
         let mut senders = Senders {
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
             senders: self.plans.iter().map(|_| Sender::default()).collect(),
             flows: vec![Flow::default(); self.plans.len()],
             plans: self,
+            up,
         };
         senders.run(clock, duration, series, stop)?;
         Ok(senders.flows)
@@ -190,6 +205,8 @@ struct Senders<'a> {
     senders: Vec<Sender>,
     flows: Vec<Flow>,
     plans: &'a Plans,
+    /// Which of the plans are ours.
+    up: bool,
 }
 
 impl Senders<'_> {
@@ -231,6 +248,9 @@ impl Senders<'_> {
         let mut next = Time::NEVER;
         for number in 0..self.senders.len() {
             let plan = &self.plans.plans[number];
+            if plan.up != self.up {
+                continue;
+            }
             let stop = plan.stop.unwrap_or(Time::NEVER);
             let sender = &mut self.senders[number];
             if self.flows[number].start.is_none() {
@@ -278,7 +298,7 @@ impl Senders<'_> {
         if plan.stop.is_some() {
             socket.set_tcp_notsent_lowat(UNSENT)?;
         }
-        socket.bind(&Plans::sender(number).into())?;
+        socket.bind(&self.plans.sender(number).into())?;
         match socket.connect(&self.plans.receiver(plan).into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
             _ => {}

@@ -134,6 +134,8 @@ pub const LEFT: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 1);
 pub const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 2);
 /// Another address of the right end. Connections from the left to there ask for ECN, connections to [`RIGHT`] do not.
 pub const RIGHT_ECN: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 3);
+/// The same of the left end, if connections from the right are asked for.
+pub const LEFT_ECN: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 4);
 /// What the left end reaches the host's 127.0.0.1 by, where there is a way out of the right end.
 pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 200, 1, 1);
 /// Likewise the host's resolver, if that is one that only the host itself reaches.
@@ -166,6 +168,15 @@ impl Wire {
         wire.left.within(|| end(0, &[LEFT], &[RIGHT, RIGHT_ECN])).doing("the left end's interface")?;
         wire.right.within(|| end(1, &[RIGHT, RIGHT_ECN], &[LEFT])).doing("the right end's interface")?;
         Ok(wire)
+    }
+
+    /// Lets the right end connect to the left one, too, with ECN and without.
+    ///
+    /// # Errors
+    /// What could not be made.
+    pub fn both_ways(&self) -> Result<(), SetupError> {
+        self.left.within(|| own(LEFT_ECN)).doing("the left end's second address")?;
+        self.right.within(|| other(0, LEFT_ECN)).doing("the right end's way to it")
     }
 
     /// Makes all addresses those of the right end, and lets the left end reach them there; with `ecn` its connections ask for ECN.
@@ -261,26 +272,32 @@ fn up(index: u32) -> io::Result<()> {
 fn end(place: u32, own: &[Ipv4Addr], others: &[Ipv4Addr]) -> io::Result<()> {
     prepare(INTERFACE)?;
     up(1)?;
+    own.iter().try_for_each(|&one| self::own(one))?;
+    others.iter().try_for_each(|&one| other(1 - place, one))
+}
+
+/// Gives the end in this namespace an address.
+fn own(one: Ipv4Addr) -> io::Result<()> {
+    let mut address = AddressMessage::default();
+    address.header.family = AddressFamily::Inet;
+    address.header.prefix_len = PREFIX;
+    address.header.index = INTERFACE;
+    address.attributes = vec![AddressAttribute::Local(IpAddr::V4(one)), AddressAttribute::Address(IpAddr::V4(one))];
+    Netlink::open()?.create(RouteNetlinkMessage::NewAddress(address))
+}
+
+/// Tells the end in this namespace where an address of the end in `place` is.
+fn other(place: u32, one: Ipv4Addr) -> io::Result<()> {
     let mut netlink = Netlink::open()?;
-    for &one in own {
-        let mut address = AddressMessage::default();
-        address.header.family = AddressFamily::Inet;
-        address.header.prefix_len = PREFIX;
-        address.header.index = INTERFACE;
-        address.attributes = vec![AddressAttribute::Local(IpAddr::V4(one)), AddressAttribute::Address(IpAddr::V4(one))];
-        netlink.create(RouteNetlinkMessage::NewAddress(address))?;
-    }
-    for &one in others {
-        let mut neighbour = NeighbourMessage::default();
-        neighbour.header.family = AddressFamily::Inet;
-        neighbour.header.ifindex = INTERFACE;
-        neighbour.header.state = NeighbourState::Permanent;
-        let address = NeighbourAttribute::LinkLayerAddress(hardware_address(1 - place));
-        neighbour.attributes = vec![NeighbourAttribute::Destination(NeighbourAddress::Inet(one)), address];
-        netlink.create(RouteNetlinkMessage::NewNeighbour(neighbour))?;
-        if one == RIGHT_ECN {
-            netlink.create(RouteNetlinkMessage::NewRoute(ecn_route(one)))?;
-        }
+    let mut neighbour = NeighbourMessage::default();
+    neighbour.header.family = AddressFamily::Inet;
+    neighbour.header.ifindex = INTERFACE;
+    neighbour.header.state = NeighbourState::Permanent;
+    let address = NeighbourAttribute::LinkLayerAddress(hardware_address(place));
+    neighbour.attributes = vec![NeighbourAttribute::Destination(NeighbourAddress::Inet(one)), address];
+    netlink.create(RouteNetlinkMessage::NewNeighbour(neighbour))?;
+    if [RIGHT_ECN, LEFT_ECN].contains(&one) {
+        netlink.create(RouteNetlinkMessage::NewRoute(ecn_route(one)))?;
     }
     Ok(())
 }

@@ -2,22 +2,22 @@
 
 use crate::clock::Clock;
 use crate::direction::{needs_values, Direction, Dropped, Treatment};
-use crate::flows::{Plan, Plans, MOST_FLOWS};
+use crate::flows::{Plan, Plans, Receivers, MOST_FLOWS};
 use crate::forwarder::{Effort, Forwarder, Watch};
 use crate::lateness::{allowed, Lateness};
 use crate::namespaces::{Doing, SetupError, Wire};
 use crate::packet_socket::PacketSocket;
 use crate::port::Port;
 use crate::priority;
-use dumbbell_core::aqm::{Aqm, FlowKey};
+use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Time;
 use dumbbell_core::with_aqm;
 use dumbbell_sim::bottleneck::Bottleneck;
-use dumbbell_sim::config::{cc_name, Classes, EcnEcho, FlowConfig, RunConfig};
-use dumbbell_sim::from_live::{Counted, Flow, Recorder};
+use dumbbell_sim::config::{cc_name, Classes, EcnEcho, FlowConfig, Route, RunConfig, REVERSE};
+use dumbbell_sim::from_live::{Counted, Flow, Hop, Recorder};
 use dumbbell_sim::Outcome;
-use serde_json::{json, Value};
+use serde_json::{json, Map, Value};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -83,16 +83,7 @@ pub fn check(config: &Value) -> Result<(), ParamError> {
 }
 
 fn readable(config: &RunConfig) -> Result<(), ParamError> {
-    let name = config.aqm.get("name").and_then(Value::as_str).unwrap_or("");
-    if needs_values(name) {
-        return refuse("bottleneck.aqm", name, "a queue discipline that works on what headers carry");
-    }
-    if !config.is_one_hop() {
-        return refuse("hop", "several hops, or routes", "one hop and acknowledgements that do not wait");
-    }
-    if config.has_shared_stages() {
-        return refuse("bottleneck.path", "stages of a path", "none");
-    }
+    readable_hops(config)?;
     if !config.states.is_empty() {
         return refuse("record.queue", "state of a queue discipline", "none");
     }
@@ -118,6 +109,12 @@ fn readable(config: &RunConfig) -> Result<(), ParamError> {
         if !(flow.stages.path.is_empty() && flow.stages.ack_path.is_empty()) {
             return refuse(&at("path"), "stages of a path", "none");
         }
+        if flow.route.data != usual(config, flow.route.up).data {
+            return refuse(&at("route"), "a route", "that of the flow's direction");
+        }
+        if flow.route.acks != usual(config, flow.route.up).acks {
+            return refuse(&at("ack_route"), "a route", "that of the flow's direction");
+        }
         let unset = [
             ("connect", params.connect.is_some()),
             ("app_rate", params.app_rate.is_some()),
@@ -126,6 +123,44 @@ fn readable(config: &RunConfig) -> Result<(), ParamError> {
         ];
         if let Some((key, _)) = unset.iter().find(|(_, is_set)| *is_set) {
             return refuse(&at(key), "a value", "the default");
+        }
+    }
+    Ok(())
+}
+
+/// Data down and acknowledgements of what is sent up pass the bottleneck, the others the hop of [`REVERSE`], if there is one.
+fn usual(config: &RunConfig, up: bool) -> Route {
+    let reverse = if config.hops.is_empty() { Vec::new() } else { vec![1] };
+    match up {
+        true => Route { data: reverse, acks: vec![0], up },
+        false => Route { data: vec![0], acks: reverse, up },
+    }
+}
+
+fn readable_hops(config: &RunConfig) -> Result<(), ParamError> {
+    if let Some(other) = config.hops.iter().find(|hop| hop.name != REVERSE) {
+        return refuse("hop", &other.name, "no hops but [reverse]");
+    }
+    let first = ("bottleneck", &config.aqm, config.has_shared_stages(), config.delay);
+    let others = config.hops.iter().map(|hop| {
+        let has_stages = !(hop.path.is_empty() && hop.behind.is_empty());
+        (REVERSE, &hop.aqm, has_stages, hop.delay)
+    });
+    for ((place, aqm, has_stages, delay), built) in
+        std::iter::once(first).chain(others).zip(dumbbell_sim::queue_disciplines(config)?)
+    {
+        let name = aqm.get("name").and_then(Value::as_str).unwrap_or("");
+        if needs_values(name) {
+            return refuse(&format!("{place}.aqm"), name, "a queue discipline that works on what headers carry");
+        }
+        if built.reads_acks() && !config.hops.is_empty() {
+            return refuse(&format!("{place}.aqm.ack_filter"), "a filter", "off");
+        }
+        if has_stages {
+            return refuse(&format!("{place}.path"), "stages of a path", "none");
+        }
+        if delay > Time::ZERO {
+            return refuse(&format!("{place}.delay"), delay, "0s, and base RTTs of the flows,");
         }
     }
     Ok(())
@@ -168,15 +203,28 @@ impl Director {
     }
 }
 
-fn counted<A: Aqm>(directions: &[Direction<A>; 2]) -> Vec<Counted> {
-    let [data, acks] = directions;
+/// What was counted of each flow: of its data in the direction in which they go, and of its acknowledgements in the other one.
+fn counted<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Vec<Counted> {
     let of = |slot: u32| {
+        let up = usize::from(config.flows[slot as usize].route.up);
+        let (data, acks) = (&directions[up], &directions[1 - up]);
         let mut received = data.received(slot);
         received.acks = acks.arrived(slot);
         received.data = received.arrived;
         Counted { counters: data.queue().map_or_else(Default::default, |queue| queue.counters.flows.of(slot)), received }
     };
-    (0..data.announced() as u32).map(of).collect()
+    (0..config.flows.len() as u32).map(of).collect()
+}
+
+/// What there is at each hop; `at_end` with the counters of the queue discipline itself.
+fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], at_end: bool) -> Vec<Hop<'_>> {
+    let queues = directions.iter_mut().filter_map(Direction::queue_mut);
+    let found = queues.map(|queue| {
+        let Bottleneck { counters, listener, aqm, .. } = queue;
+        let of_discipline = if at_end { Aqm::counters(aqm) } else { Vec::new() };
+        Hop { packets: aqm.packets() as u64, bytes: aqm.bytes(), counters, acks: &listener.acks, of_discipline }
+    });
+    found.collect()
 }
 
 impl<A: Aqm> Watch<A> for Director {
@@ -187,20 +235,22 @@ impl<A: Aqm> Watch<A> for Director {
     fn look(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
         let Some((_, act)) = self.agenda.pop() else { return };
         self.progress.store(now.0, Ordering::Relaxed);
-        let flows = if matches!(act, Act::Begin | Act::End) { counted(directions) } else { Vec::new() };
-        let Some(queue) = directions[0].queue_mut() else { return };
+        let flows = if matches!(act, Act::Begin | Act::End) { counted(directions, &self.config) } else { Vec::new() };
         match act {
-            Act::Rate(number) => queue.set_rate(self.config.rate_changes[number].rate, now),
-            Act::Point => {
-                let (packets, bytes) = (queue.aqm.packets() as u64, queue.aqm.bytes());
-                self.recorder.point(now, queue.counters.queue, packets, bytes);
+            Act::Rate(number) => {
+                let change = self.config.rate_changes[number];
+                // the only other hop is that of the other direction
+                if let Some(queue) = directions[usize::from(change.hop)].queue_mut() {
+                    queue.set_rate(change.rate, now);
+                }
             }
+            Act::Point => self.recorder.point(now, &hops(directions, false)),
             Act::Begin => {
                 lateness.iter_mut().for_each(Lateness::forget);
-                self.recorder.begin(&mut queue.counters, flows);
+                self.recorder.begin(&mut hops(directions, false), flows);
             }
             Act::End => {
-                self.recorder.end(&queue.counters, queue.aqm.counters(), flows);
+                self.recorder.end(&hops(directions, true), flows);
                 self.over.store(true, Ordering::Relaxed);
             }
         }
@@ -216,8 +266,11 @@ pub fn run(config: &Value, cancel: &Arc<AtomicBool>, progress: &Arc<AtomicU64>) 
     check(config)?;
     priority::own_session();
     let config = Arc::new(RunConfig::from_json(config)?);
-    let any = dumbbell_sim::queue_discipline(&config)?;
-    with_aqm!(any, aqm => carry_out(&config, aqm, cancel, progress))
+    let mut aqms = dumbbell_sim::queue_disciplines(&config)?;
+    match (aqms.pop(), aqms.pop()) {
+        (Some(any), None) => with_aqm!(any, aqm => carry_out(&config, [Some(aqm), None], cancel, progress)),
+        (reverse, forward) => carry_out::<AnyAqm>(&config, [forward, reverse], cancel, progress),
+    }
 }
 
 /// The flows of a run, as the kernel is to carry them out.
@@ -229,34 +282,47 @@ fn plans(config: &RunConfig) -> Plans {
         size: flow.params.size,
         ecn: flow.params.ecn.unwrap_or(config.hosts.ecn),
         dscp: flow.params.dscp,
+        up: flow.route.up,
     };
     Plans::new(config.flows.iter().enumerate().map(plan).collect())
 }
 
-/// Both directions: data through the queue, acknowledgements through a line of the base RTT, as in the simulator.
-fn directions<A: Aqm>(config: &RunConfig, plans: &Plans, classes: &Classes, aqm: A) -> [Direction<A>; 2] {
-    let bottleneck = &config.bottleneck;
-    let queue = Bottleneck::new(aqm, classes.list.len(), bottleneck, Dropped::default());
-    let mut data = Direction::new(Some(queue), Treatment::default(), MOST_FRAMES);
-    let mut acks = Direction::new(None, Treatment::default(), MOST_FRAMES);
+/// Both directions, with the queue of each: down the bottleneck, up that of [`REVERSE`] or none, and behind it a line of the base RTT, for data
+/// and for acknowledgements, as in the simulator.
+fn directions<A: Aqm>(config: &RunConfig, plans: &Plans, classes: &Classes, aqms: [Option<A>; 2]) -> [Direction<A>; 2] {
+    let links = [Some(&config.bottleneck), config.hops.first().map(|hop| &hop.link)];
+    let mut links = links.into_iter();
+    let mut directions = aqms.map(|aqm| {
+        let built = aqm.zip(links.next().flatten());
+        let queue = built.map(|(aqm, link)| Bottleneck::new(aqm, classes.list.len(), link, Dropped::default()));
+        Direction::new(queue, Treatment::default(), MOST_FRAMES)
+    });
     for ((number, tuple), flow) in (0..).zip(plans.tuples()).zip(&config.flows) {
-        let params = &flow.params;
+        let (params, class) = (&flow.params, classes.of_flow[number as usize]);
         let key = FlowKey { src_host: params.src_host, dst_host: params.dst_host, ports: number, dscp: params.dscp };
-        data.announce(tuple, &Treatment { key, class: classes.of_flow[number as usize], delay: Time::ZERO });
-        acks.announce(tuple.reversed(), &Treatment { delay: params.base_rtt, ..Treatment::default() });
+        // data go from the source to the destination, up the other way round; their acknowledgements come back
+        let turned = FlowKey { src_host: key.dst_host, dst_host: key.src_host, ..key };
+        let up = flow.route.up;
+        let (data, back) = if up { (turned, key) } else { (key, turned) };
+        let back = FlowKey { ports: back.ports ^ (1 << 31), ..back };
+        let behind = |is_up: bool| if is_up { params.base_rtt } else { Time::ZERO };
+        let of_data = Treatment { key: data, class, delay: behind(up), back: false };
+        let of_acks = Treatment { key: back, class, delay: behind(!up), back: true };
+        directions[usize::from(up)].announce(tuple, &of_data);
+        directions[usize::from(!up)].announce(tuple.reversed(), &of_acks);
     }
-    [data, acks]
+    directions
 }
 
 fn carry_out<A: Aqm + Send>(
     config: &Arc<RunConfig>,
-    aqm: A,
+    aqms: [Option<A>; 2],
     cancel: &Arc<AtomicBool>,
     progress: &Arc<AtomicU64>,
 ) -> Result<Outcome, LiveError> {
     let (plans, over) = (plans(config), Arc::new(AtomicBool::new(false)));
     let mut director = Director::new(config, &over, progress);
-    let directions = directions(config, &plans, director.recorder.classes(), aqm);
+    let directions = directions(config, &plans, director.recorder.classes(), aqms);
     let _awake = priority::Awake::keep();
     let wire = Wire::new()?;
     let mut ports = Vec::new();
@@ -266,30 +332,45 @@ fn carry_out<A: Aqm + Send>(
     let (Some(right), Some(left)) = (ports.pop(), ports.pop()) else {
         return Err(LiveError::Invariant("two ports".to_owned()));
     };
-    let receivers = wire.right.within(|| plans.listen()).doing("sockets that receive")?;
+    // those who send down are on the left, their receivers on the right, and the other way round
+    let ways: Vec<bool> = [false, true].into_iter().filter(|&up| plans.any(up)).collect();
+    if plans.any(true) {
+        wire.both_ways()?;
+    }
+    let end = |is_left: bool| if is_left { &wire.left } else { &wire.right };
+    let mut receivers = Vec::new();
+    for &up in &ways {
+        receivers.push(end(up).within(|| plans.listen()).doing("sockets that receive")?);
+    }
     let mut forwarder = Forwarder::new([left, right], directions);
     let clock = Clock::start();
     let (duration, series) = (config.run.duration, config.series_interval());
     // ends all threads: when the run is over, one of them has failed, or the caller wants it
     let stop = AtomicBool::new(false);
     let (sent, received, forwarded) = std::thread::scope(|scope| {
-        let (wire, plans, clock, stop) = (&wire, &plans, &clock, &stop);
+        let (plans, clock, stop, end) = (&plans, &clock, &stop, &end);
         let ending = |result: io::Result<()>| {
             if result.is_err() {
                 stop.store(true, Ordering::Relaxed);
             }
             result
         };
-        let receiving = scope.spawn(move || {
-            priority::raise(priority::ENDS);
-            ending(receivers.run(stop)).map(|()| priority::waited())
-        });
-        let sending = scope.spawn(move || {
-            priority::raise(priority::ENDS);
-            let mut flows = Vec::new();
-            let done = wire.left.enter().and_then(|()| plans.send(clock, duration, series, stop)).map(|found| flows = found);
-            ending(done).map(|()| (flows, priority::waited()))
-        });
+        let receive = |receivers: Receivers| {
+            scope.spawn(move || {
+                priority::raise(priority::ENDS);
+                ending(receivers.run(stop)).map(|()| priority::waited())
+            })
+        };
+        let receiving: Vec<_> = receivers.into_iter().map(receive).collect();
+        let send = |&up: &bool| {
+            scope.spawn(move || {
+                priority::raise(priority::ENDS);
+                let mut flows = Vec::new();
+                let done = end(!up).enter().and_then(|()| plans.send(up, clock, (duration, series), stop));
+                ending(done.map(|found| flows = found)).map(|()| (flows, priority::waited()))
+            })
+        };
+        let sending: Vec<_> = ways.iter().map(send).collect();
         let (forwarder, director, over) = (&mut forwarder, &mut director, &over);
         let forwarding = scope.spawn(move || {
             priority::raise(priority::FORWARDER);
@@ -303,18 +384,28 @@ fn carry_out<A: Aqm + Send>(
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         let forwarded = forwarding.join();
-        let sent = sending.join();
+        let sent: Vec<_> = sending.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         stop.store(true, Ordering::Relaxed);
-        (sent, receiving.join(), forwarded)
+        let received: Vec<_> = receiving.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        (sent, received, forwarded)
     });
     if cancel.load(Ordering::Relaxed) {
         return Err(LiveError::Cancelled);
     }
     let panicked = || io::Error::other("a thread that ended early");
     forwarded.unwrap_or_else(|_| Err(panicked())).doing("to forward frames")?;
-    let received = received.unwrap_or_else(|_| Err(panicked())).doing("to receive")?;
-    let (flows, sent) = sent.unwrap_or_else(|_| Err(panicked())).doing("to send")?;
-    finish(config, director.recorder, &mut forwarder, &flows, sent.max(received))
+    let mut waited = None;
+    for one in received {
+        waited = waited.max(one.unwrap_or_else(|_| Err(panicked())).doing("to receive")?);
+    }
+    let mut flows = vec![Flow::default(); config.flows.len()];
+    for (one, &up) in sent.into_iter().zip(&ways) {
+        let (found, sent) = one.unwrap_or_else(|_| Err(panicked())).doing("to send")?;
+        let ours = flows.iter_mut().zip(found).zip(&config.flows).filter(|(_, flow)| flow.route.up == up);
+        ours.for_each(|((place, found), _)| *place = found);
+        waited = waited.max(sent);
+    }
+    finish(config, director.recorder, &mut forwarder, &flows, waited)
 }
 
 /// Checks what must hold, and makes the tables. `waited` is the mean time that senders or receivers waited for a core.
@@ -330,8 +421,10 @@ fn finish<A: Aqm, P: Port>(
     }
     let events: u64 = forwarder.directions.iter().map(|direction| direction.counts().arrived).sum();
     let mut outcome = recorder.finish(flows, events);
-    let target = config.aqm.get("target").and_then(Value::as_u64).map(Time);
-    let allowed = allowed(config.flows.iter().map(|flow| flow.params.base_rtt), target, config.bottleneck.rate);
+    let rtts = || config.flows.iter().map(|flow| flow.params.base_rtt);
+    let target = |aqm: &Map<String, Value>| aqm.get("target").and_then(Value::as_u64).map(Time);
+    let first = allowed(rtts(), target(&config.aqm), config.bottleneck.rate);
+    let allowed = config.hops.iter().map(|hop| allowed(rtts(), target(&hop.aqm), hop.link.rate)).fold(first, Time::min);
     judge(&mut outcome, forwarder, allowed, waited)?;
     Ok(outcome)
 }

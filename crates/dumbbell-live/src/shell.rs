@@ -26,6 +26,7 @@ use nix::unistd::Pid;
 use serde_json::{json, Value};
 use std::any::Any;
 use std::ffi::OsString;
+use std::mem::discriminant;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
@@ -75,6 +76,9 @@ fn usable(config: &RunConfig) -> Result<(), ParamError> {
     let name = config.aqm.get("name").and_then(Value::as_str).unwrap_or("");
     if needs_values(name) {
         return refuse("bottleneck.aqm", name, "a queue discipline that works on what headers carry");
+    }
+    if dumbbell_sim::queue_discipline(config)?.reads_acks() {
+        return refuse("bottleneck.aqm.ack_filter", "a filter", "off");
     }
     if !config.is_one_hop() {
         return refuse("hop", "several hops, or routes", "one hop for each direction");
@@ -157,10 +161,14 @@ impl Shell {
         let of_up = dumbbell_sim::queue_discipline(up)?;
         let of_down = dumbbell_sim::queue_discipline(down)?;
         let result = self.start_servers().and_then(|servers| {
-            let (status, measured) = with_aqm!(of_up, aqm => match alike(of_down, &aqm) {
-                Some(other) => self.carry_out([aqm, other], command),
-                None => Err(ParamError::new("bottleneck.aqm", "another one for the way up", "the same, with other values").into()),
-            })?;
+            let (status, measured) = if discriminant(&of_up) == discriminant(&of_down) {
+                with_aqm!(of_up, aqm => match alike(of_down, &aqm) {
+                    Some(other) => self.carry_out([aqm, other], command),
+                    None => Err(LiveError::Invariant("two queue disciplines of one kind".to_owned())),
+                })?
+            } else {
+                self.carry_out([of_up, of_down], command)?
+            };
             let early = servers.iter().enumerate().filter_map(|(number, news)| Some((number, ended_early(news)?.ok()?)));
             Ok(Ended { status, measured, servers: early.collect() })
         });

@@ -1,16 +1,52 @@
-//! What runs on the real clock has one hop.
+//! What runs on the real clock has the bottleneck, and with `--engine live` a queue on the way back.
 
-use serde_json::json;
+use serde_json::{json, Value};
+
+fn run(with: &[(&str, Value)]) -> Value {
+    let flow = json!({"cc": {"name": "cubic"}});
+    let mut run = json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "codel"}}, "flows": [flow]});
+    for (pointer, value) in with {
+        let (place, key) = pointer.rsplit_once('/').expect("a pointer");
+        run.pointer_mut(place).expect("a place")[key] = value.clone();
+    }
+    run
+}
+
+/// The key that `--engine live` refuses; `None` if it refuses none, or only the congestion control, which this machine may lack.
+fn refused(with: &[(&str, Value)]) -> Option<String> {
+    dumbbell_live::run::check(&run(with)).err().map(|error| error.key).filter(|key| key != "flows[0].cc")
+}
 
 #[test]
-fn several_hops_are_refused() {
-    let flow = json!({"cc": {"name": "cubic"}});
-    let one = json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "codel"}}, "flows": [flow]});
-    let mut both = one.clone();
-    both["reverse"] = json!({"aqm": {"name": "codel"}});
-    for check in [dumbbell_live::run::check, dumbbell_live::shell::check] {
-        let error = check(&both).expect_err("two hops").to_string();
-        assert!(error.starts_with("hop: found several hops, or routes, allowed: one hop"), "{error}");
-        assert!(!check(&one).is_err_and(|other| other.key == "hop"));
+fn both_directions_are_taken_and_other_hops_refused_by_name() {
+    let codel = json!({"aqm": {"name": "codel"}});
+    let cake = json!({"aqm": {"name": "cake", "ack_filter": "on"}});
+    let reverse = || ("/reverse", codel.clone());
+    let up = ("/flows/0/direction", json!("up"));
+    assert_eq!(refused(&[reverse()]), None);
+    assert_eq!(refused(&[reverse(), up]), None);
+    let cases = [
+        (vec![("/hop", json!([{"name": "second", "aqm": {"name": "codel"}}]))], "hop"),
+        (vec![("/bottleneck/delay", json!(1_000_000))], "bottleneck.delay"),
+        (vec![reverse(), ("/reverse/delay", json!(1_000_000))], "reverse.delay"),
+        (vec![reverse(), ("/flows/0/ack_route", json!([]))], "flows[0].ack_route"),
+        (vec![reverse(), ("/flows/0/route", json!(["reverse"])), ("/flows/0/ack_route", json!([]))], "flows[0].route"),
+        (vec![("/reverse", cake)], "reverse.aqm.ack_filter"),
+        (vec![("/reverse", json!({"aqm": {"name": "csaqm"}}))], "reverse.aqm"),
+        (vec![reverse(), ("/reverse/path", json!([{"name": "loss"}]))], "reverse.path"),
+    ];
+    for (with, key) in cases {
+        assert_eq!(refused(&with).as_deref(), Some(key), "{with:?}");
     }
+}
+
+#[test]
+fn a_shell_is_told_of_one_hop_for_each_direction() {
+    let codel = json!({"aqm": {"name": "codel"}});
+    let error = dumbbell_live::shell::check(&run(&[("/reverse", codel)])).expect_err("two hops").to_string();
+    assert!(error.starts_with("hop: found several hops, or routes, allowed: one hop"), "{error}");
+    let filter = json!({"name": "cake", "ack_filter": "aggressive"});
+    let error = dumbbell_live::shell::check(&run(&[("/bottleneck/aqm", filter)])).expect_err("a filter");
+    assert_eq!(error.key, "bottleneck.aqm.ack_filter");
+    assert!(dumbbell_live::shell::check(&run(&[])).is_ok());
 }

@@ -1,13 +1,16 @@
-//! Runs on the real clock: what the bottleneck counted and what the senders said of themselves becomes the tables that a simulation
+//! Runs on the real clock: what the bottleneck, and a queue on the way back, counted and what the senders said of themselves becomes the tables that a simulation
 //! gives, by the same code.
 //!
 //! What the simulator knows and a sender's TCP_INFO does not is left out of the tables ([`LEFT_OUT`]), or has no value: samples of
 //! the RTT estimator. Such a run has no UDP, and so no column of its one-way delay.
 
-use crate::config::{Classes, RunConfig};
+use crate::config::{Classes, FlowConfig, RunConfig, BOTTLENECK};
+pub use crate::engine::hop_log::Acks;
+use crate::engine::hop_log::{Counted as AtHop, HopLog};
 use crate::measure::{Backlog, FlowResult, Measures, Samples, Seen, SeenTcp};
 use crate::outcome::outcome;
 use crate::{transit, Outcome};
+use dumbbell_core::histogram::Histogram;
 use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::Time;
@@ -75,6 +78,26 @@ pub struct Counted {
     pub received: ReceiverStats,
 }
 
+/// A hop at some time of a run.
+pub struct Hop<'a> {
+    /// What its queue counts.
+    pub counters: &'a mut Counters,
+    /// The same of acknowledgements.
+    pub acks: &'a Acks,
+    /// Packets that are queued.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Counters that the queue discipline itself keeps, by name; asked for at the end only.
+    pub of_discipline: Vec<(String, u64)>,
+}
+
+impl Hop<'_> {
+    fn counted(&self) -> AtHop {
+        AtHop::now(&self.counters.queue, self.acks)
+    }
+}
+
 /// A point of the time series.
 struct Point {
     time: Time,
@@ -82,12 +105,20 @@ struct Point {
     backlog: Backlog,
 }
 
-/// Takes down what a bottleneck counts while a run goes on.
+fn name_of(config: &RunConfig, hop: usize) -> &str {
+    hop.checked_sub(1).map_or(BOTTLENECK, |other| &config.hops[other].name)
+}
+
+/// Takes down what hops count while a run goes on.
 pub struct Recorder {
     config: Arc<RunConfig>,
     classes: Classes,
     measures: Measures,
     points: Vec<Point>,
+    hop_log: HopLog,
+    /// What each hop had counted when counting began, and at the last point of the time series.
+    hops_begun: Vec<AtHop>,
+    hops_before: Vec<AtHop>,
     begun: Vec<Counted>,
     ended: Vec<Counted>,
 }
@@ -97,7 +128,9 @@ impl Recorder {
     pub fn new(config: Arc<RunConfig>) -> Recorder {
         let classes = config.classes();
         let measures = Measures::new(&config, classes.list.len());
-        Recorder { config, classes, measures, points: Vec::new(), begun: Vec::new(), ended: Vec::new() }
+        let hops = vec![AtHop::default(); config.hops.len() + 1];
+        let (points, hop_log, begun, ended) = Default::default();
+        Recorder { config, classes, measures, points, hop_log, hops_begun: hops.clone(), hops_before: hops, begun, ended }
     }
 
     /// The connection classes of the run.
@@ -105,21 +138,47 @@ impl Recorder {
         &self.classes
     }
 
-    /// Counting begins: what the queue's `counters` hold until now does not count. `flows` are those of the listed flows.
-    pub fn begin(&mut self, counters: &mut Counters, flows: Vec<Counted>) {
-        self.measures.begin_queue(counters);
+    /// Counting begins: what the `hops`, the bottleneck and then the others, hold until now does not count. `flows` are those of the listed flows.
+    pub fn begin(&mut self, hops: &mut [Hop], flows: Vec<Counted>) {
+        if let Some(first) = hops.first_mut() {
+            self.measures.begin_queue(first.counters);
+        }
+        for (hop, begun) in hops.iter_mut().zip(&mut self.hops_begun) {
+            hop.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
+            *begun = hop.counted();
+        }
         self.begun = flows;
     }
 
     /// A point of the time series at `time`, with what is queued then.
-    pub fn point(&mut self, time: Time, counters: QueueCounters, queued_packets: u64, queued_bytes: u64) {
-        self.points.push(Point { time, counters, backlog: Backlog { packets: queued_packets, bytes: queued_bytes } });
+    pub fn point(&mut self, time: Time, hops: &[Hop]) {
+        let backlog = |hop: &Hop| Backlog { packets: hop.packets, bytes: hop.bytes };
+        if let Some(first) = hops.first() {
+            self.points.push(Point { time, counters: first.counters.queue, backlog: backlog(first) });
+        }
+        for (number, hop) in hops.iter().enumerate() {
+            let counted = hop.counted();
+            let before = std::mem::replace(&mut self.hops_before[number], counted);
+            self.hop_log.point(time, name_of(&self.config, number), backlog(hop), counted.after(&before));
+        }
     }
 
-    /// The run is over. `of_discipline` are the counters that the queue discipline itself keeps, by name.
-    pub fn end(&mut self, counters: &Counters, of_discipline: Vec<(String, u64)>, flows: Vec<Counted>) {
-        self.measures.finish_queue(counters, of_discipline);
+    /// The run is over.
+    pub fn end(&mut self, hops: &[Hop], flows: Vec<Counted>) {
         self.ended = flows;
+        let Some(first) = hops.first() else { return };
+        self.measures.finish_queue(first.counters, first.of_discipline.clone());
+        if self.config.is_one_hop() {
+            return;
+        }
+        let mut log = std::mem::take(&mut self.hop_log);
+        for (number, hop) in hops.iter().enumerate() {
+            let of_discipline = hop.of_discipline.iter().cloned().collect();
+            let counted = hop.counted().after(&self.hops_begun[number]);
+            log.hop((number, name_of(&self.config, number)), counted, &hop.counters.flows.sojourn, of_discipline, &self.config);
+        }
+        log.longest(&self.classes.list, |hop| &hops[usize::from(hop)].counters.flows.sojourn);
+        self.measures.hops = Some(log);
     }
 
     /// What was measured after `events` events, with what the senders of the listed `flows` said.
@@ -136,7 +195,8 @@ impl Recorder {
         }
         points.for_each(|point| self.take(&point, flows));
         for (number, flow) in flows.iter().enumerate() {
-            let ahead = Time(self.config.flows[number].params.base_rtt.0 / 2);
+            let FlowConfig { params, route, .. } = &self.config.flows[number];
+            let ahead = if route.up { Time::ZERO } else { Time(params.base_rtt.0 / 2) };
             if from > Time::ZERO {
                 let before = result(flow, self.begun.get(number), Time::ZERO, from, ahead);
                 self.measures.begin_flow(number as u32, flows.len(), before, from + ahead);
@@ -225,14 +285,20 @@ mod tests {
         let config = Arc::new(RunConfig::from_json(&config).expect("a configuration"));
         let mut recorder = Recorder::new(Arc::clone(&config));
         let of = |packets| QueueCounters { packets, bytes: packets * 1514, ..QueueCounters::default() };
-        recorder.point(Time::from_secs(1), of(100), 3, 4542);
-        recorder.point(Time::from_secs(2), of(300), 0, 0);
+        let acks = Acks::default();
+        for (second, packets, queued) in [(1, 100, 3), (2, 300, 0)] {
+            let counters = &mut Counters { queue: of(packets), ..Counters::default() };
+            let of_discipline = Vec::new();
+            let hop = Hop { counters, acks: &acks, packets: queued, bytes: queued * 1514, of_discipline };
+            recorder.point(Time::from_secs(second), &[hop]);
+        }
         let counted = Counted {
             counters: FlowCounters { arrived: 300, departed: 300, ..FlowCounters::default() },
             received: ReceiverStats { frame_bytes: 300 * 1514, ..ReceiverStats::default() },
         };
-        let counters = Counters { queue: of(300), ..Counters::default() };
-        recorder.end(&counters, vec![("new_flows".into(), 7)], vec![counted]);
+        let counters = &mut Counters { queue: of(300), ..Counters::default() };
+        let of_discipline = vec![("new_flows".into(), 7)];
+        recorder.end(&[Hop { counters, acks: &acks, packets: 0, bytes: 0, of_discipline }], vec![counted]);
         let flow = Flow {
             start: Some(Time::ZERO),
             finished: None,
@@ -270,7 +336,8 @@ mod tests {
             "bottleneck": {"rate": 10_000_000, "aqm": {"name": "codel"}},
             "flows": [{"cc": {"name": "cubic"}, "base_rtt": 20_000_000, "start": {"min": 0, "max": 0}, "count": 1}]});
         let mut recorder = Recorder::new(Arc::new(RunConfig::from_json(&config).expect("a configuration")));
-        recorder.end(&Counters::default(), Vec::new(), vec![Counted::default()]);
+        let (counters, acks) = (&mut Counters::default(), &Acks::default());
+        recorder.end(&[Hop { counters, acks, packets: 0, bytes: 0, of_discipline: Vec::new() }], vec![Counted::default()]);
         let samples = vec![Sample { timeouts: None, ..sample(200, 10_000, 30_000, true) }, sample(400, 20_000, 30_000, true)];
         let found = recorder.finish(&[Flow { start: Some(Time::ZERO), finished: None, samples }], 0);
         assert_eq!(found.tables.flows.int("timeouts"), None);

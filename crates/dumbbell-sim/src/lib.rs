@@ -91,6 +91,18 @@ fn build(config: &RunConfig, additions: &Additions) -> Result<(Vec<AnyAqm>, Vec<
         controls.push(chosen.build(&CcContext { seed: config.run.seed, flow: index as u64 }));
         last = Some((flow, chosen));
     }
+    Ok((every_queue(config, additions)?, controls))
+}
+
+/// Builds the queue discipline of each hop of `config`: the bottleneck, then the others.
+///
+/// # Errors
+/// The first key below an `aqm` that cannot be used.
+pub fn queue_disciplines(config: &RunConfig) -> Result<Vec<AnyAqm>, ParamError> {
+    every_queue(config, &Additions::default())
+}
+
+fn every_queue(config: &RunConfig, additions: &Additions) -> Result<Vec<AnyAqm>, ParamError> {
     let mut aqms = vec![first_queue(config, additions)?];
     for (index, hop) in config.hops.iter().enumerate() {
         // queues of one kind do not draw the same numbers
@@ -99,7 +111,7 @@ fn build(config: &RunConfig, additions: &Additions) -> Result<(Vec<AnyAqm>, Vec<
         let place = format!("{}.aqm", hop.name);
         aqms.push(discipline(&hop.aqm, &context, hop.link.trace.is_some(), additions).map_err(|e| e.within(&place))?);
     }
-    Ok((aqms, controls))
+    Ok(aqms)
 }
 
 /// Builds the queue discipline of `config`, which learns the rate that it is to know.
