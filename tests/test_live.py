@@ -49,6 +49,9 @@ def measured(one: Cell, said: list[str] | None = None) -> _native.Result:
         ({"flows": [{"cc": "cubic"}, {"cc": "cubic-sce"}]}, "flows[1].cc"),
         ({"flows": [{"cc": "cubic", "app_rate": "1Mbit"}]}, "flows[0].app_rate"),
         ({"hosts": {"mss": "1kB"}}, "hosts.mss"),
+        ({"hop": [{"name": "second", "aqm": "codel"}]}, "hop"),
+        ({"reverse": {"aqm": {"name": "cake", "ack_filter": "on"}}}, "reverse.aqm.ack_filter"),
+        ({"reverse": {"aqm": "codel"}, "flows": [{"cc": "cubic", "ack_route": []}]}, "flows[0].ack_route"),
     ],
 )
 def test_what_cannot_be_run_live_is_refused_with_its_key(change: dict[str, Any], key: str) -> None:
@@ -88,6 +91,28 @@ def test_a_run_measures_what_the_simulator_does(cc: str) -> None:
     )
     assert live_tables["runs"]["lateness_p99_ms"].type == "double"
     assert "probes" not in live_tables["flows"].column_names
+
+
+def test_both_directions_are_those_of_the_simulator() -> None:
+    flow = {"cc": "cubic", "base_rtt": "30ms"}
+    one = cell("20Mbit", "5s", "fq_codel", [flow, flow | {"direction": "up"}], reverse={"rate": "4Mbit", "aqm": "cake"})
+    found = [
+        tables([Finished(one, Measured(1.0, run))]) for run in (valid(one), _native.run(one.config, _native.Cancel()))
+    ]
+    of = [
+        {name: table["flows"][name].to_pylist() for name in ("goodput_mbit", "rtt_mean_ms", "direction")}
+        for table in found
+    ]
+    assert of[0]["direction"] == ["down", "up"]
+    for number, rate in ((0, 20), (1, 4)):
+        assert of[0]["goodput_mbit"][number] == pytest.approx(of[1]["goodput_mbit"][number], abs=0.05 * rate)
+        assert of[0]["rtt_mean_ms"][number] == pytest.approx(of[1]["rtt_mean_ms"][number], rel=0.10)
+    names = ("hop", "throughput_mbit", "packets", "ack_packets")
+    hops = [{name: table["hops"][name].to_pylist() for name in names} for table in found]
+    assert hops[0]["hop"] == ["bottleneck", "reverse"]
+    for name in names[1:]:
+        assert hops[0][name] == pytest.approx(hops[1][name], rel=0.10), name
+    assert len(found[0]["hop_series"]["time_s"]) == 2 * 5
 
 
 def test_a_dry_run_and_workers_go_one_after_the_other(tmp_path: Path, command: Command) -> None:
