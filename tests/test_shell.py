@@ -385,11 +385,9 @@ REVERSE = '[bottleneck]\naqm = "codel"\n[reverse]\naqm = "codel"\n'
     ("text", "up", "wrong", "allowed"),
     [
         (REVERSE, ["bottleneck.rate=1Mbit"], "[reverse]", "--set reverse."),
-        (REVERSE.replace('"codel"', '"pie"', 1), [], "codel up and pie down", "pie"),
         (REVERSE + '[[hop]]\nname = "a"\naqm = "codel"', [], "further hops", "[reverse]"),
         (REVERSE + 'delay = "5ms"', [], "propagation", "base_rtt"),
         ('[bottleneck]\naqm = "codel"\n[matrix]\n"bottleneck.rate" = ["1Mbit", "2Mbit"]', [], "2 cells", "--set"),
-        ('[bottleneck]\naqm = "codel"', ["bottleneck.aqm=pie"], "pie", "codel"),
         ('[bottleneck]\naqm = "csaqm"\n[[flows]]\ncc = "cubic"', [], "csaqm", "headers"),
         ('[bottleneck]\naqm = "codel"\n[[flows]]\ncc = "cubic"\nloss = 0.1', [], "stages", "none"),
     ],
@@ -400,6 +398,19 @@ def test_what_cannot_be_carried_out_is_refused(text: str, up: list[str], wrong: 
         shell.load(str(link), [], up)
     assert wrong in caught.value.found
     assert allowed in caught.value.allowed
+
+
+def test_what_the_queue_on_the_way_up_cannot_do_is_said_of_reverse(link: Path) -> None:
+    link.write_text('[bottleneck]\naqm = "codel"\n[reverse]\naqm = { name = "cake", ack_filter = "on" }\n')
+    with pytest.raises(InputError) as caught:
+        shell.load(str(link), [], [])
+    assert caught.value.key == "reverse.aqm.ack_filter" and "off" in caught.value.allowed
+
+
+def test_queues_of_two_kinds_carry_a_session(link: Path, run: Shell) -> None:
+    link.write_text('[bottleneck]\naqm = "pie"\n[reverse]\naqm = "cake"\nrate = "5Mbit"\n')
+    done = run("--", "true")
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_file_without_flows_has_the_default_base_rtt(link: Path) -> None:

@@ -294,7 +294,7 @@ fn directions<A: Aqm>(config: &RunConfig, plans: &Plans, classes: &Classes, aqms
     let mut links = links.into_iter();
     let mut directions = aqms.map(|aqm| {
         let built = aqm.zip(links.next().flatten());
-        let queue = built.map(|(aqm, link)| Bottleneck::new(aqm, classes.list.len(), link, Dropped::default()));
+        let queue = built.map(|(own, link)| Bottleneck::new(own, classes.list.len(), link, Dropped::default()));
         Direction::new(queue, Treatment::default(), MOST_FRAMES)
     });
     for ((number, tuple), flow) in (0..).zip(plans.tuples()).zip(&config.flows) {
@@ -355,10 +355,10 @@ fn carry_out<A: Aqm + Send>(
             }
             result
         };
-        let receive = |receivers: Receivers| {
+        let receive = |ours: Receivers| {
             scope.spawn(move || {
                 priority::raise(priority::ENDS);
-                ending(receivers.run(stop)).map(|()| priority::waited())
+                ending(ours.run(stop)).map(|()| priority::waited())
             })
         };
         let receiving: Vec<_> = receivers.into_iter().map(receive).collect();
@@ -400,10 +400,10 @@ fn carry_out<A: Aqm + Send>(
     }
     let mut flows = vec![Flow::default(); config.flows.len()];
     for (one, &up) in sent.into_iter().zip(&ways) {
-        let (found, sent) = one.unwrap_or_else(|_| Err(panicked())).doing("to send")?;
-        let ours = flows.iter_mut().zip(found).zip(&config.flows).filter(|(_, flow)| flow.route.up == up);
-        ours.for_each(|((place, found), _)| *place = found);
-        waited = waited.max(sent);
+        let (of_ours, delayed) = one.unwrap_or_else(|_| Err(panicked())).doing("to send")?;
+        let ours = flows.iter_mut().zip(of_ours).zip(&config.flows).filter(|(_, flow)| flow.route.up == up);
+        ours.for_each(|((place, one), _)| *place = one);
+        waited = waited.max(delayed);
     }
     finish(config, director.recorder, &mut forwarder, &flows, waited)
 }

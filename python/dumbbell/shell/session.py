@@ -26,7 +26,6 @@ from dumbbell.errors import (
     Failed,
     Needs,
     TooMany,
-    Unfit,
     Unsupported,
     Unwritable,
     of_engine,
@@ -101,17 +100,17 @@ def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
             "from": 0,
             "trace": None,
         }
+        is_reverse = direction == "up" and cell.groups.get("reverse") is not None
         groups = one_way(cell.groups, list(SENDERS), up=direction == "up")
         cell = dataclasses.replace(cell, groups=groups | {"record": record})
         try:
             _native.shell_check(cell.config)
         except ValueError as error:
-            raise of_engine(found.file, error) from None
+            refused = of_engine(found.file, error)
+            if is_reverse and refused.key.startswith("bottleneck"):
+                refused = refused.moved(found.file, f"reverse{refused.key.removeprefix('bottleneck')}")
+            raise refused from None
         cells[direction] = cell
-    disciplines = [cells[direction].groups["bottleneck"]["aqm"]["name"] for direction in DIRECTIONS]
-    if len(set(disciplines)) > 1:
-        place = ("--up", "bottleneck.aqm") if up else (file, "reverse.aqm")
-        raise Unfit(*place, f"{disciplines[0]} up and {disciplines[1]} down", f"{disciplines[1]} on both ways")
     return cells
 
 

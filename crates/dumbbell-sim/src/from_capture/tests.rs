@@ -244,27 +244,27 @@ fn back(flow: u32, id: u16, len: u16, ms: u64) -> [u8; PACKET_BYTES] {
 #[test]
 fn hops_are_counted_one_by_one_and_flows_along_their_routes() {
     let hop = |name: &str, delay: u64| json!({"name": name, "rate": 10_000_000, "shaper": "htb", "aqm": {"name": "pfifo"}, "delay": delay});
-    let mut reverse = hop("", 0);
-    reverse.as_object_mut().expect("a hop").remove("name");
+    let mut way_back = hop("", 0);
+    way_back.as_object_mut().expect("a hop").remove("name");
     let route = json!(["second", "bottleneck"]);
     let config = json!({"duration": 1_000_000_000_u64, "bottleneck": {"rate": 10_000_000, "shaper": "htb", "aqm": {"name": "pfifo"}},
-        "hop": [hop("second", 3_000_000)], "reverse": reverse,
+        "hop": [hop("second", 3_000_000)], "reverse": way_back,
         "udp": [{"size": 500, "route": route, "echo": true, "base_rtt": 20_000_000}, {"size": 800, "direction": "up"}]});
     let packet = |flow, seq, len| Packet { flow, seq, len, ..Packet::EMPTY };
     let at = |seq, ms| record(&packet(0, seq, 500), Time::from_millis(ms));
     // of three packets of flow 0 the second hop, which is the first that they pass, drops the second; they wait there for 2 ms and then for 5 and 8 ms
-    let [arrived, sent] = [[at(0, 100), at(1, 200), at(2, 300)].concat(), [at(0, 102), at(2, 302)].concat()];
-    let second = Crossed { arrived: &arrived, sent: &sent, signals_on_arrival: true, ..Crossed::default() };
-    let [arrived, sent] = [[at(0, 105), at(2, 305)].concat(), [at(0, 110), at(2, 313)].concat()];
-    let bottleneck = Crossed { arrived: &arrived, sent: &sent, limit: 10, ..Crossed::default() };
+    let of_second = [[at(0, 100), at(1, 200), at(2, 300)].concat(), [at(0, 102), at(2, 302)].concat()];
+    let second = Crossed { arrived: &of_second[0], sent: &of_second[1], signals_on_arrival: true, ..Crossed::default() };
+    let of_first = [[at(0, 105), at(2, 305)].concat(), [at(0, 110), at(2, 313)].concat()];
+    let bottleneck = Crossed { arrived: &of_first[0], sent: &of_first[1], limit: 10, ..Crossed::default() };
     // an answer and a packet of flow 1; another answer is dropped by an AQM
     let up = record(&packet(1, 0, 800), Time::from_millis(112));
-    let [arrived, sent] = [
+    let of_reverse = [
         [back(0, 7, 500, 111), up, back(0, 8, 500, 314)].concat(),
         [back(0, 7, 500, 115), record(&packet(1, 0, 800), Time::from_millis(116))].concat(),
     ];
     let counters = BTreeMap::from([("drops".to_owned(), 1)]);
-    let reverse = Crossed { arrived: &arrived, sent: &sent, limit: 10, counters, ..Crossed::default() };
+    let reverse = Crossed { arrived: &of_reverse[0], sent: &of_reverse[1], limit: 10, counters, ..Crossed::default() };
     let mut samples: Vec<u8> = (0..2).flat_map(|flow| sample(Time::from_millis(90), flow, sampled::START, None)).collect();
     let mut answer = sample(Time::from_millis(125), 0, sampled::ANSWER, None);
     answer[16..20].copy_from_slice(&35_000_u32.to_le_bytes());
