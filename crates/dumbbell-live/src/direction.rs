@@ -11,7 +11,7 @@ use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::units::Time;
 use dumbbell_sim::bottleneck::Bottleneck;
-use dumbbell_sim::from_live::Acks;
+use dumbbell_sim::from_live::AckCounters;
 use foldhash::{HashMap, HashMapExt};
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 pub struct Dropped {
     frames: Vec<u32>,
     /// Those that a flow's other end sends, as announced.
-    pub acks: Acks,
+    pub acks: AckCounters,
 }
 
 impl Log for Dropped {
@@ -37,7 +37,6 @@ impl Log for Dropped {
     fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
         self.frames.push(packet.seq as u32);
         self.acks.dropped(packet, reason, place, at);
-        self.acks.lost.clear();
     }
 }
 

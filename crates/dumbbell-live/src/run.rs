@@ -402,7 +402,7 @@ fn carry_out<A: Aqm + Send>(
     for (one, &up) in sent.into_iter().zip(&ways) {
         let (of_ours, delayed) = one.unwrap_or_else(|_| Err(panicked())).doing("to send")?;
         let ours = flows.iter_mut().zip(of_ours).zip(&config.flows).filter(|(_, flow)| flow.route.up == up);
-        ours.for_each(|((place, one), _)| *place = one);
+        ours.for_each(|((place, flow), _)| *place = flow);
         waited = waited.max(delayed);
     }
     finish(config, director.recorder, &mut forwarder, &flows, waited)

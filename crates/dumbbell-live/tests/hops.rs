@@ -43,10 +43,10 @@ fn both_directions_are_taken_and_other_hops_refused_by_name() {
 #[test]
 fn a_shell_is_told_of_one_hop_for_each_direction() {
     let codel = json!({"aqm": {"name": "codel"}});
-    let error = dumbbell_live::shell::check(&run(&[("/reverse", codel)])).expect_err("two hops").to_string();
-    assert!(error.starts_with("hop: found several hops, or routes, allowed: one hop"), "{error}");
+    let hops = dumbbell_live::shell::check(&run(&[("/reverse", codel)])).expect_err("two hops").to_string();
+    assert!(hops.starts_with("hop: found several hops, or routes, allowed: one hop"), "{hops}");
     let filter = json!({"name": "cake", "ack_filter": "aggressive"});
-    let error = dumbbell_live::shell::check(&run(&[("/bottleneck/aqm", filter)])).expect_err("a filter");
-    assert_eq!(error.key, "bottleneck.aqm.ack_filter");
+    let filtered = dumbbell_live::shell::check(&run(&[("/bottleneck/aqm", filter)])).expect_err("a filter");
+    assert_eq!(filtered.key, "bottleneck.aqm.ack_filter");
     assert!(dumbbell_live::shell::check(&run(&[])).is_ok());
 }

@@ -12,7 +12,7 @@ use self::records::{sampled, Frame, Sample, UNKNOWN};
 pub use self::records::{PACKET_BYTES, SAMPLE_BYTES};
 use crate::classes::Totals;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK, SAMPLE_INTERVAL};
-use crate::engine::hop_log::{Acks, Counted, HopLog};
+use crate::engine::hop_log::{AckCounters, Counted, HopLog};
 use crate::measure::{Backlog, FlowResult, Measures, Seen, SeenTcp};
 use crate::outcome::outcome;
 use crate::schedule::Schedule;
@@ -77,7 +77,7 @@ enum Due {
 struct Hop<'a> {
     name: &'a str,
     counters: Counters,
-    acks: Acks,
+    acks: AckCounters,
     held: Backlog,
     limit: u64,
     /// Propagation behind its link.
@@ -111,7 +111,6 @@ impl Hop<'_> {
                 let full = self.held.packets >= self.limit;
                 let reason = if full { DropReason::Overflow } else { DropReason::Aqm };
                 log.dropped(&packet, reason, Place::Queue, At::time(time));
-                self.acks.lost.clear();
             }
             Event::Marked(before) => log.marked(&packet, before, Mark::Ce, MarkReason::Aqm, At::time(time)),
             Event::Sent(since) => log.sent(&Packet { enqueue_time: since, ..packet }, At::time(time)),
@@ -422,7 +421,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, RunError> 
     let hops = names.zip(&captured.hops).map(|((name, delay), captured)| Hop {
         name,
         counters: Counters { flows: FlowLog::new(classes.list.len()), ..Counters::default() },
-        acks: Acks::default(),
+        acks: AckCounters::default(),
         held: Backlog::default(),
         limit: captured.limit,
         delay,

@@ -5,7 +5,7 @@
 //! the RTT estimator. Such a run has no UDP, and so no column of its one-way delay.
 
 use crate::config::{Classes, FlowConfig, RunConfig, BOTTLENECK};
-pub use crate::engine::hop_log::Acks;
+pub use crate::engine::hop_log::AckCounters;
 use crate::engine::hop_log::{Counted as AtHop, HopLog};
 use crate::measure::{Backlog, FlowResult, Measures, Samples, Seen, SeenTcp};
 use crate::outcome::outcome;
@@ -83,7 +83,7 @@ pub struct Hop<'a> {
     /// What its queue counts.
     pub counters: &'a mut Counters,
     /// The same of acknowledgements.
-    pub acks: &'a Acks,
+    pub acks: &'a AckCounters,
     /// Packets that are queued.
     pub packets: u64,
     /// Their bytes.
@@ -285,7 +285,7 @@ mod tests {
         let config = Arc::new(RunConfig::from_json(&config).expect("a configuration"));
         let mut recorder = Recorder::new(Arc::clone(&config));
         let of = |packets| QueueCounters { packets, bytes: packets * 1514, ..QueueCounters::default() };
-        let acks = Acks::default();
+        let acks = AckCounters::default();
         for (second, packets, queued) in [(1, 100, 3), (2, 300, 0)] {
             let counters = &mut Counters { queue: of(packets), ..Counters::default() };
             let of_discipline = Vec::new();
@@ -336,7 +336,7 @@ mod tests {
             "bottleneck": {"rate": 10_000_000, "aqm": {"name": "codel"}},
             "flows": [{"cc": {"name": "cubic"}, "base_rtt": 20_000_000, "start": {"min": 0, "max": 0}, "count": 1}]});
         let mut recorder = Recorder::new(Arc::new(RunConfig::from_json(&config).expect("a configuration")));
-        let (counters, acks) = (&mut Counters::default(), &Acks::default());
+        let (counters, acks) = (&mut Counters::default(), &AckCounters::default());
         recorder.end(&[Hop { counters, acks, packets: 0, bytes: 0, of_discipline: Vec::new() }], vec![Counted::default()]);
         let samples = vec![Sample { timeouts: None, ..sample(200, 10_000, 30_000, true) }, sample(400, 20_000, 30_000, true)];
         let found = recorder.finish(&[Flow { start: Some(Time::ZERO), finished: None, samples }], 0);

@@ -13,7 +13,7 @@ use dumbbell_core::units::Time;
 use std::collections::BTreeMap;
 
 /// Counters of the acknowledgements at a hop. They only grow.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct AckCounters {
     /// Given to the link.
     sent: u64,
@@ -26,6 +26,25 @@ pub struct AckCounters {
 }
 
 dumbbell_core::counted_after!(AckCounters: sent, sojourn_ns, departed, dropped);
+
+impl Log for AckCounters {
+    #[inline]
+    fn sent(&mut self, packet: &Packet, at: At) {
+        if packet.is_back() {
+            self.sent += 1;
+            self.sojourn_ns += (at.now - packet.enqueue_time).0;
+        }
+    }
+
+    #[inline]
+    fn departed(&mut self, packet: &Packet, _now: Time) {
+        self.departed += u64::from(packet.is_back());
+    }
+
+    fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: Place, _at: At) {
+        self.dropped += u64::from(packet.is_back() && matches!(place, Place::Arrival | Place::Queue));
+    }
+}
 
 /// An acknowledgement in a hop, with the number of its SACK blocks.
 #[derive(Clone, Copy, Default)]
@@ -47,7 +66,8 @@ pub struct Acks<L: Log> {
     pub lost: Vec<u64>,
     /// What they say, while something enters a queue that reads it.
     pub said: Said,
-    counters: AckCounters,
+    /// How many there were.
+    pub counters: AckCounters,
     listener: L,
 }
 
@@ -77,16 +97,13 @@ impl<L: Log> Log for Acks<L> {
     #[inline]
     fn sent(&mut self, packet: &Packet, at: At) {
         self.listener.sent(packet, at);
-        if packet.is_back() {
-            self.counters.sent += 1;
-            self.counters.sojourn_ns += (at.now - packet.enqueue_time).0;
-        }
+        self.counters.sent(packet, at);
     }
 
     #[inline]
     fn departed(&mut self, packet: &Packet, now: Time) {
         self.listener.departed(packet, now);
-        self.counters.departed += u64::from(packet.is_back());
+        self.counters.departed(packet, now);
     }
 
     fn acknowledgement(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
@@ -96,9 +113,9 @@ impl<L: Log> Log for Acks<L> {
 
     fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
         self.listener.dropped(packet, reason, place, at);
+        self.counters.dropped(packet, reason, place, at);
         if packet.is_back() {
             self.lost.push(packet.seq);
-            self.counters.dropped += u64::from(matches!(place, Place::Arrival | Place::Queue));
         }
     }
 }
@@ -112,8 +129,8 @@ pub struct Counted {
 
 impl Counted {
     /// As it stands now.
-    pub fn now(queue: &QueueCounters, acks: &Acks<impl Log>) -> Counted {
-        Counted { queue: *queue, acks: acks.counters }
+    pub fn now(queue: &QueueCounters, acks: &AckCounters) -> Counted {
+        Counted { queue: *queue, acks: *acks }
     }
 
     /// What was counted after `before`.

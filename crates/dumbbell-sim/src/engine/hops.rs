@@ -63,7 +63,7 @@ impl<L: Log> Hop<L> {
     }
 
     fn counted(&self) -> Counted {
-        Counted::now(&self.bottleneck.counters.queue, &self.bottleneck.listener)
+        Counted::now(&self.bottleneck.counters.queue, &self.bottleneck.listener.counters)
     }
 
     /// Packets in the hop, stages and propagation included.
