@@ -20,6 +20,7 @@
 # make killed  kills 20 runs on each engine at random moments: nothing is left, and the sweep goes on
 # make lint   rustfmt, clippy, ruff, mypy; do the fuzz targets compile
 # make features  the crate dumbbell-core with each of its features alone
+# make wasm   the simulator for web pages, in target/wasm
 # make package  what publishing needs: crates packaged and built from their packages, documentation without warnings, features, stubs, oldest Rust
 # make wheel  the package as a wheel in target/wheels, with experiments and references in it
 # make sdist  the sources as a package for pip, in target/wheels
@@ -134,6 +135,8 @@ test: export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 # processes of pytest
 TEST_JOBS ?= 2
 test: $(STAMPS)/native $(STAMPS)/dev
+	@if $(HAS_WASM32); then $(MAKE) --no-print-directory wasm; \
+	else rm -rf target/wasm; echo "Rust's standard library for $(WASM32) cannot be had: the module for web pages is not tested"; fi
 	cargo test --workspace --quiet
 	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadgroup --durations 10 $(LONG)
 	$(BIN)/python -m pytest -m timed --durations 10 $(LONG)
@@ -150,6 +153,18 @@ search: $(STAMPS)/native $(STAMPS)/dev
 .PHONY: killed
 killed: $(STAMPS)/native $(STAMPS)/dev
 	DUMBBELL_KILLS=20 $(BIN)/python -m pytest tests/test_killed.py tests/test_shell.py
+
+WASM32 := wasm32-unknown-unknown
+HAS_WASM32 = { test -d "$$(rustc --print sysroot)/lib/rustlib/$(WASM32)" || rustup target add $(WASM32); }
+# with ci, what the tests run is compiled in half the time
+WASM_ci := --config profile.ci.opt-level=1 --config 'profile.ci.lto="off"'
+.PHONY: wasm
+wasm: | tools
+	@$(HAS_WASM32) || { echo "make wasm needs Rust's standard library for $(WASM32)" >&2; exit 1; }
+	cargo build --quiet --profile $(PROFILE) $(WASM_$(PROFILE)) -p dumbbell-wasm --target $(WASM32)
+	@mkdir -p target/wasm
+	@cp target/$(WASM32)/$(PROFILE)/dumbbell_wasm.wasm target/wasm/dumbbell.wasm
+	@cp crates/dumbbell-wasm/js/dumbbell.js crates/dumbbell-wasm/js/package.json target/wasm/
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := config aqm receiver_sender simulation

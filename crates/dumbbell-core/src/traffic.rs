@@ -6,6 +6,7 @@
 use crate::packet::{flag, Ecn, Packet};
 #[cfg(feature = "config")]
 use crate::param::{Kind, ParamType};
+use crate::real;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
 #[cfg(feature = "config")]
@@ -42,7 +43,7 @@ impl Arrivals {
 /// Time to the next event of a Poisson process with `per_second` events per second; [`Time::NEVER`] if that is 0.
 fn exponential(per_second: f64, rng: &mut Rng) -> Time {
     // 1 - u lies in (0, 1]; -ln of it is at most 36.8
-    let seconds = -(1.0 - rng.next_f64()).ln() / per_second;
+    let seconds = -real::ln(1.0 - rng.next_f64()) / per_second;
     if seconds.is_finite() && seconds < 1e9 {
         Time((seconds * 1e9) as u64)
     } else {
@@ -101,8 +102,8 @@ impl Sizes {
             Sizes::Pareto { shape, min, max } => {
                 // inverse of F(x) = (1 - (L/x)^a) / (1 - (L/H)^a)
                 let (low, high) = (*min as f64, *max as f64);
-                let above = 1.0 - rng.next_f64() * (1.0 - (low / high).powf(*shape));
-                ((low / above.powf(1.0 / shape)) as u64).clamp(*min, *max)
+                let above = 1.0 - rng.next_f64() * (1.0 - real::pow(low / high, *shape));
+                ((low / real::pow(above, 1.0 / shape)) as u64).clamp(*min, *max)
             }
             Sizes::Empirical(sizes) => {
                 let share = rng.next_f64();
@@ -119,11 +120,11 @@ impl Sizes {
             Sizes::Pareto { shape, min, max } => {
                 let (low, high) = (*min as f64, *max as f64);
                 let ratio = low / high;
-                let scale = low / (1.0 - ratio.powf(*shape));
+                let scale = low / (1.0 - real::pow(ratio, *shape));
                 if (shape - 1.0).abs() < 1e-9 {
-                    scale * (1.0 / ratio).ln()
+                    scale * real::ln(1.0 / ratio)
                 } else {
-                    scale * shape / (shape - 1.0) * (1.0 - ratio.powf(shape - 1.0))
+                    scale * shape / (shape - 1.0) * (1.0 - real::pow(ratio, shape - 1.0))
                 }
             }
             Sizes::Empirical(sizes) => {
@@ -277,7 +278,7 @@ impl UdpSource {
         self.sent += 1;
         self.elapsed_ns += match self.spacing {
             Spacing::Constant => self.gap_ns,
-            Spacing::Poisson => -(1.0 - self.rng.next_f64()).ln() * self.gap_ns,
+            Spacing::Poisson => -real::ln(1.0 - self.rng.next_f64()) * self.gap_ns,
         };
         self.next = self.started.saturating_add(Time(self.elapsed_ns as u64));
         self.packet

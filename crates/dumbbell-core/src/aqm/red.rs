@@ -17,6 +17,7 @@ use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, Log, MarkReason, Place};
 use crate::packet::Packet;
 use crate::param::ParamError;
+use crate::real;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
 
@@ -91,7 +92,7 @@ impl Params {
         let room = burst + 1.0 - f64::from(min) / f64::from(self.avpkt);
         let reaches = |wlog: &u32| {
             let weight = 0.5_f64.powi(*wlog as i32);
-            room <= (1.0 - (1.0 - weight).powf(burst)) / weight
+            room <= (1.0 - real::pow(1.0 - weight, burst)) / weight
         };
         if room < 1.0 {
             return None;
@@ -132,7 +133,7 @@ impl IdleTable {
         let ticks = 1e6 * f64::from(avpkt) / (bandwidth.bits() as f64 / 8.0) * TICKS_PER_MICROSECOND;
         let per_tick = match wlog {
             0 => return IdleTable { shifts: [31; STAB_SIZE], cell: 0 },
-            _ => -(-(0.5_f64.powi(wlog as i32))).ln_1p() / ticks.max(1.0).floor(),
+            _ => -real::ln_1p(-(0.5_f64.powi(wlog as i32))) / ticks.max(1.0).floor(),
         };
         let longest = 31.0 / per_tick;
         let cell = (0..31).find(|&cell| longest / f64::from(1_u32 << cell) < 512.0).unwrap_or(31);

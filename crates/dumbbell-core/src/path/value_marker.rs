@@ -28,6 +28,7 @@
 
 use super::{Carried, Stage, Way};
 use crate::packet::{flag, Packet};
+use crate::real;
 use crate::rng::Rng;
 use crate::units::Time;
 use std::f64::consts::LN_2;
@@ -75,7 +76,7 @@ const EXPONENT_OF_ONE: i32 = f64::MAX_EXP - 1;
 /// Values that lie between 1 and `1 + step / 2048`, rounded down.
 static OF_STEP: LazyLock<[u16; 1 << STEP_BITS]> = LazyLock::new(|| {
     let steps = f64::from(1_u32 << STEP_BITS);
-    std::array::from_fn(|step| (PER_OCTAVE * (step as f64 / steps).ln_1p() / LN_2) as u16)
+    std::array::from_fn(|step| (PER_OCTAVE * real::ln_1p(step as f64 / steps) / LN_2) as u16)
 });
 
 /// The value of a packet, by the throughput-value function: `rate` in B/s, 0 or more, already divided by the weight.

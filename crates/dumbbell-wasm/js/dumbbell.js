@@ -1,0 +1,128 @@
+// dumbbell in a web page, or in Node: configurations in, measures out.
+//
+//     import { load } from "./dumbbell.js";
+//     const dumbbell = await load(fetch("dumbbell.wasm"));
+//     const { summary, digest, tables } = dumbbell.run({ bottleneck: { aqm: { name: "codel" } }, flows: [{ cc: { name: "cubic" } }] });
+//
+// A configuration is an object as crates/dumbbell-sim/README.md has it, or its JSON. A run takes its time: in a page, call it in a worker, or
+// let it go on step by step.
+
+/** A configuration that cannot be used: `key`, what was `found`, what is `allowed`. */
+export class ConfigError extends Error {
+  constructor({ message, key, found, allowed }) {
+    super(message);
+    Object.assign(this, { name: "ConfigError", key, found, allowed });
+  }
+}
+
+/**
+ * Loads the module: `source` is a WebAssembly.Module, its bytes, or a response that brings them, or the promise of one of these.
+ */
+export async function load(source) {
+  const given = await source;
+  const module = given instanceof WebAssembly.Module ? given : await WebAssembly.compile(await bytesOf(given));
+  return new Dumbbell(await WebAssembly.instantiate(module, {}));
+}
+
+async function bytesOf(given) {
+  if (typeof given.arrayBuffer !== "function") return given;
+  if (given.ok === false) throw new Error(`${given.url}: ${given.status} ${given.statusText}`);
+  return given.arrayBuffer();
+}
+
+class Dumbbell {
+  #calls;
+  #broken = null;
+
+  constructor(instance) {
+    this.#calls = instance.exports;
+  }
+
+  /** Version of the engine. */
+  get version() {
+    return this.#call("version").text;
+  }
+
+  /** Everything that a configuration can hold, described. */
+  get registry() {
+    return JSON.parse(this.#call("registry").text);
+  }
+
+  /** Throws a ConfigError if `config` cannot be used. */
+  check(config) {
+    this.#ask("check", config);
+  }
+
+  /** Runs `config`: `{summary, digest, tables}`. A table is an object of columns, arrays of one length; null is a number that there is not. */
+  run(config) {
+    return JSON.parse(this.#ask("run", config).text);
+  }
+
+  /** A run of `config` that has not begun. */
+  start(config) {
+    const { code } = this.#ask("begin", config);
+    return new Run((name, ...more) => this.#call(name, code, ...more));
+  }
+
+  #ask(name, config) {
+    const text = new TextEncoder().encode(typeof config === "string" ? config : JSON.stringify(config));
+    return this.#call(name, { text });
+  }
+
+  #call(name, ...given) {
+    if (this.#broken) throw new Error(`this module stopped at a bug, load another one: ${this.#broken}`);
+    const calls = this.#calls;
+    try {
+      if (given[0]?.text) {
+        const { text } = given.shift();
+        const place = calls.input(text.length) >>> 0;
+        new Uint8Array(calls.memory.buffer, place, text.length).set(text);
+      }
+      const code = calls[name](...given);
+      const text = this.#output();
+      if (code !== -1) return { code, text };
+      const refused = JSON.parse(text);
+      throw refused.key === undefined ? new Error(refused.message) : new ConfigError(refused);
+    } catch (error) {
+      if (!(error instanceof WebAssembly.RuntimeError)) throw error;
+      calls.message();
+      this.#broken = this.#output() || error.message;
+      throw new Error(`a bug of dumbbell: ${this.#broken}`, { cause: error });
+    }
+  }
+
+  #output() {
+    const { memory, output, output_len } = this.#calls;
+    const place = output() >>> 0;
+    return new TextDecoder().decode(new Uint8Array(memory.buffer, place, output_len() >>> 0));
+  }
+}
+
+/** A run on its way. It stays in memory until `finish` or `forget`. */
+class Run {
+  #call;
+
+  constructor(call) {
+    this.#call = call;
+  }
+
+  /** Goes on for `ms` of simulated time; returns whether the run is over. */
+  step(ms) {
+    return this.#call("step", ms).code === 1;
+  }
+
+  /** What there is to see now: time, queue, and `endpoints` with payload, cwnd and so on. */
+  view() {
+    return JSON.parse(this.#call("view").text);
+  }
+
+  /** Goes on to the end: `{summary, digest, tables}` as of `Dumbbell.run`. */
+  finish() {
+    return JSON.parse(this.#call("finish").text);
+  }
+
+  /** Takes the run out of memory. */
+  forget() {
+    this.#call("forget");
+  }
+}

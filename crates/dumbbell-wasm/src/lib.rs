@@ -1,0 +1,139 @@
+//! The simulator as a WebAssembly module: JSON in, JSON out.
+//!
+//! A page does not call these functions itself. `js/dumbbell.js` does, and gives it strings, objects and errors.
+//!
+//! Text passes through two buffers in the module's memory. [`input`] makes room for what the page writes; each call that takes text takes what
+//! is there. Each call that gives text leaves it where [`output`] says, [`output_len`] bytes long, until the next call. Nothing is shared between modules,
+//! and a module has one thread.
+//!
+//! A call that fails returns [`FAILED`], and its output is an object with `message`; a configuration that cannot be used has `key`, `found`
+//! and `allowed` as well. A bug ends in a trap: [`message`] then leaves what it says, and the module is not to be used any more.
+
+mod session;
+
+use session::{Answer, Session};
+use std::cell::RefCell;
+use std::sync::Once;
+
+/// What a call returns that did what was asked.
+pub const DONE: i32 = 0;
+/// What a call returns that did not.
+pub const FAILED: i32 = -1;
+
+thread_local! {
+    static SESSION: RefCell<Session> = RefCell::default();
+    static INPUT: RefCell<Vec<u8>> = RefCell::default();
+    static OUTPUT: RefCell<Vec<u8>> = RefCell::default();
+    static LAST_WORDS: RefCell<String> = RefCell::default();
+}
+
+/// A bug tells where it is before it traps.
+fn keep_last_words() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        std::panic::set_hook(Box::new(|panic| LAST_WORDS.with_borrow_mut(|words| *words = panic.to_string())));
+    });
+}
+
+fn put(text: String) {
+    OUTPUT.with_borrow_mut(|output| *output = text.into_bytes());
+}
+
+/// Answers a call: its text is the output, its number is returned.
+fn answer(of: impl FnOnce(&mut Session, &[u8]) -> Result<Answer, session::Refusal>) -> i32 {
+    keep_last_words();
+    let given = INPUT.take();
+    match SESSION.with_borrow_mut(|session| of(session, &given)) {
+        Ok(Answer { code, text }) => {
+            put(text);
+            code
+        }
+        Err(refusal) => {
+            put(refusal.to_json().to_string());
+            FAILED
+        }
+    }
+}
+
+/// Makes room for `len` bytes of text, and returns where: the caller writes them before the next call.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // unsafe if two things had one name: a module links nothing else
+pub extern "C" fn input(len: usize) -> *mut u8 {
+    keep_last_words();
+    INPUT.with_borrow_mut(|input| {
+        input.clear();
+        input.resize(len, 0);
+        input.as_mut_ptr()
+    })
+}
+
+/// Where the text of the last call is.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn output() -> *const u8 {
+    OUTPUT.with_borrow(|output| output.as_ptr())
+}
+
+/// How many bytes it has.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn output_len() -> usize {
+    OUTPUT.with_borrow(Vec::len)
+}
+
+/// Leaves what the bug said that ended a call in a trap.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn message() {
+    put(LAST_WORDS.with_borrow(String::clone));
+}
+
+/// Leaves the version of the engine.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn version() {
+    put(dumbbell_sim::ENGINE_VERSION.to_owned());
+}
+
+/// Leaves everything that a configuration can hold, described.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn registry() {
+    put(dumbbell_sim::registry().to_string());
+}
+
+/// Checks the configuration that is the input.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn check() -> i32 {
+    answer(|_, given| session::check(given))
+}
+
+/// Runs the configuration that is the input, and leaves summary, digest and tables.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn run() -> i32 {
+    answer(|_, given| session::run(given))
+}
+
+/// Begins a run of the configuration that is the input. Returns its number.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn begin() -> i32 {
+    answer(Session::begin)
+}
+
+/// Goes on with run `number` for `ms` of simulated time. Returns 1 if it is over, otherwise 0.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn step(number: i32, ms: f64) -> i32 {
+    answer(|session, _| session.step(number, ms))
+}
+
+/// Leaves what there is to see of run `number`.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn view(number: i32) -> i32 {
+    answer(|session, _| session.view(number))
+}
+
+/// Goes on with run `number` to its end, leaves summary, digest and tables, and forgets the run.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn finish(number: i32) -> i32 {
+    answer(|session, _| session.finish(number))
+}
+
+/// Forgets run `number`.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn forget(number: i32) -> i32 {
+    answer(|session, _| session.forget(number))
+}

@@ -1,0 +1,279 @@
+//! What the calls do, without the calls: configurations in, answers out, and the runs on their way.
+
+use dumbbell_core::param::ParamError;
+use dumbbell_core::units::Time;
+use dumbbell_sim::table::{Column, Table};
+use dumbbell_sim::{Outcome, RunError, Sim, View};
+use serde_json::{json, Map, Value};
+use std::collections::BTreeMap;
+
+/// What a call gives.
+#[derive(Debug)]
+pub struct Answer {
+    /// What it returns.
+    pub code: i32,
+    /// What it leaves.
+    pub text: String,
+}
+
+impl From<Value> for Answer {
+    fn from(value: Value) -> Answer {
+        Answer { code: crate::DONE, text: value.to_string() }
+    }
+}
+
+/// Why a call failed.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The configuration cannot be used.
+    Config(ParamError),
+    /// Everything else, in words.
+    Other(String),
+}
+
+impl Refusal {
+    /// As an object: `message`, and of a configuration `key`, `found` and `allowed`.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Refusal::Config(error) => {
+                json!({"message": error.to_string(), "key": error.key, "found": error.found, "allowed": error.allowed})
+            }
+            Refusal::Other(message) => json!({ "message": message }),
+        }
+    }
+}
+
+impl From<ParamError> for Refusal {
+    fn from(error: ParamError) -> Refusal {
+        Refusal::Config(error)
+    }
+}
+
+impl From<RunError> for Refusal {
+    fn from(error: RunError) -> Refusal {
+        match error {
+            RunError::Config(error) => Refusal::Config(error),
+            other => Refusal::Other(other.to_string()),
+        }
+    }
+}
+
+fn parse(given: &[u8]) -> Result<Value, ParamError> {
+    serde_json::from_slice(given).map_err(|error| ParamError::new("config", error, "JSON"))
+}
+
+/// Checks a configuration.
+///
+/// # Errors
+/// The first key that cannot be used.
+pub fn check(given: &[u8]) -> Result<Answer, Refusal> {
+    dumbbell_sim::check(&parse(given)?)?;
+    Ok(Value::Null.into())
+}
+
+/// Runs a configuration to its end.
+///
+/// # Errors
+/// The first key that cannot be used, or a broken invariant.
+pub fn run(given: &[u8]) -> Result<Answer, Refusal> {
+    Ok(measured(&Sim::new(&parse(given)?)?.finish()?).into())
+}
+
+/// The runs on their way, by number.
+#[derive(Default)]
+pub struct Session {
+    runs: BTreeMap<i32, Sim>,
+    /// Runs that have begun.
+    begun: i32,
+}
+
+impl Session {
+    /// Begins a run; its number is the code, from 1 on.
+    ///
+    /// # Errors
+    /// The first key that cannot be used.
+    pub fn begin(&mut self, given: &[u8]) -> Result<Answer, Refusal> {
+        let sim = Sim::new(&parse(given)?)?;
+        let number = self.begun.checked_add(1).ok_or_else(|| Refusal::Other("more than 2^31 runs".to_owned()))?;
+        self.begun = number;
+        self.runs.insert(number, sim);
+        Ok(Answer { code: number, text: String::new() })
+    }
+
+    fn get(&mut self, number: i32) -> Result<&mut Sim, Refusal> {
+        self.runs.get_mut(&number).ok_or_else(|| unknown(number))
+    }
+
+    /// Goes on with a run for `ms` of simulated time; the code is 1 if it is over.
+    ///
+    /// # Errors
+    /// No such run, a time that is none, or a broken invariant, which ends the run.
+    pub fn step(&mut self, number: i32, ms: f64) -> Result<Answer, Refusal> {
+        if ms.is_nan() || ms < 0.0 {
+            return Err(Refusal::Other(format!("step: {ms} ms, allowed: 0 or more")));
+        }
+        let sim = self.get(number)?;
+        // a conversion to u64 ends at its largest value
+        let until = sim.now().saturating_add(Time((ms * 1e6).round() as u64));
+        match sim.step(until) {
+            Ok(over) => Ok(Answer { code: i32::from(over), text: String::new() }),
+            Err(error) => {
+                self.runs.remove(&number);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// What there is to see of a run.
+    ///
+    /// # Errors
+    /// No such run.
+    pub fn view(&mut self, number: i32) -> Result<Answer, Refusal> {
+        Ok(seen(&self.get(number)?.view()).into())
+    }
+
+    /// Goes on with a run to its end, and forgets it.
+    ///
+    /// # Errors
+    /// No such run, or a broken invariant.
+    pub fn finish(&mut self, number: i32) -> Result<Answer, Refusal> {
+        let sim = self.runs.remove(&number).ok_or_else(|| unknown(number))?;
+        Ok(measured(&sim.finish()?).into())
+    }
+
+    /// Forgets a run.
+    ///
+    /// # Errors
+    /// No such run.
+    pub fn forget(&mut self, number: i32) -> Result<Answer, Refusal> {
+        self.runs.remove(&number).map(|_| Value::Null.into()).ok_or_else(|| unknown(number))
+    }
+}
+
+fn unknown(number: i32) -> Refusal {
+    Refusal::Other(format!("no run {number}: it is over, or never began"))
+}
+
+/// `{summary, digest, tables}`; a table is its columns by name, and NaN is null.
+fn measured(outcome: &Outcome) -> Value {
+    let columns = |table: &Table| -> Value {
+        let column = |column: &Column| match column {
+            Column::U64(values) => json!(values),
+            Column::F64(values) => json!(values),
+            Column::Text(values) => json!(values),
+        };
+        table.columns.iter().map(|(name, values)| (name.clone(), column(values))).collect::<Map<_, _>>().into()
+    };
+    let tables: Map<String, Value> =
+        outcome.tables.named().map(|(name, table)| (name.to_owned(), columns(table))).into_iter().collect();
+    json!({"summary": outcome.summary, "digest": outcome.hash, "tables": tables})
+}
+
+fn seen(view: &View) -> Value {
+    let View { now, events, queued_packets, queued_bytes, queue, endpoints } = view;
+    let endpoints: Vec<Value> = endpoints
+        .iter()
+        .map(|one| {
+            json!({
+                "number": one.number,
+                "class": one.class,
+                "payload": one.payload,
+                "cwnd": one.cwnd,
+                "ssthresh": one.ssthresh,
+                "in_flight": one.in_flight,
+                "srtt_ms": f64::from(one.srtt_us) / 1e3,
+            })
+        })
+        .collect();
+    json!({
+        "time_ms": now.0 as f64 / 1e6,
+        "events": events,
+        "backlog_packets": queued_packets,
+        "backlog_bytes": queued_bytes,
+        "packets": queue.packets,
+        "bytes": queue.bytes,
+        "ce_marks": queue.ce_marks,
+        "sce_marks": queue.sce_marks,
+        "drops_overflow": queue.drops_overflow,
+        "drops_aqm": queue.drops_aqm,
+        "endpoints": endpoints,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+
+    const CONFIG: &[u8] =
+        br#"{"duration": 2000000000, "bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "cubic"}}],
+        "record": {"series": true, "interval": 500000000}}"#;
+
+    fn json_of(answer: Result<Answer, Refusal>) -> Value {
+        serde_json::from_str(&answer.expect("an answer").text).expect("JSON")
+    }
+
+    fn refused(answer: Result<Answer, Refusal>) -> Value {
+        answer.expect_err("a refusal").to_json()
+    }
+
+    #[test]
+    fn a_run_gives_the_digest_figures_and_tables_of_the_simulator() {
+        let config = serde_json::from_slice(CONFIG).expect("JSON");
+        let expected = dumbbell_sim::run(&config, &AtomicBool::new(false), &AtomicU64::new(0)).expect("a run");
+        let found = json_of(run(CONFIG));
+        assert_eq!(found["digest"], expected.hash);
+        assert_eq!(found["summary"], expected.summary);
+        assert_eq!(found["tables"].as_object().expect("tables").len(), expected.tables.named().len());
+        assert_eq!(found["tables"]["series"]["time_s"], json!([0.5, 1.0, 1.5, 2.0]));
+        assert_eq!(found["tables"]["flows"]["cc"], json!(["cubic"]));
+        // what is not a number has no place in JSON
+        assert_eq!(found["tables"]["flows"]["jitter_ms"], json!([null]));
+    }
+
+    #[test]
+    fn a_run_that_goes_on_step_by_step_ends_as_one_that_does_not() {
+        let mut session = Session::default();
+        let number = session.begin(CONFIG).expect("a run").code;
+        assert_eq!(json_of(session.view(number))["events"], 0);
+        let (mut steps, mut time) = (0, 0.0);
+        while session.step(number, 300.0).expect("a step").code == 0 {
+            steps += 1;
+            let seen = json_of(session.view(number));
+            let now = seen["time_ms"].as_f64().expect("a number");
+            assert!(time < now && now <= 300.0 * f64::from(steps), "{time} {now}");
+            assert_eq!(seen["endpoints"].as_array().map(Vec::len), Some(1));
+            time = now;
+        }
+        // 1800 ms is before the end, 2100 ms is not
+        assert_eq!(steps, 6);
+        assert_eq!(json_of(session.finish(number))["digest"], json_of(run(CONFIG))["digest"]);
+        assert_eq!(refused(session.view(number)), json!({"message": "no run 1: it is over, or never began"}));
+    }
+
+    #[test]
+    fn runs_do_not_know_of_each_other_and_can_be_forgotten() {
+        let mut session = Session::default();
+        let (one, two) = (session.begin(CONFIG).expect("a run").code, session.begin(CONFIG).expect("a run").code);
+        session.step(one, 1000.0).expect("a step");
+        assert_eq!(json_of(session.view(two))["events"], 0);
+        session.forget(one).expect("a run");
+        assert_eq!(refused(session.forget(one))["message"], "no run 1: it is over, or never began");
+        assert_eq!(session.begin(CONFIG).expect("a run").code, 3);
+        for ms in [-1.0, f64::NAN, f64::NEG_INFINITY] {
+            assert!(refused(session.step(two, ms))["message"].as_str().is_some_and(|text| text.contains("0 or more")));
+        }
+        assert_eq!(session.step(two, f64::INFINITY).expect("a step").code, 1);
+        assert_eq!(session.step(two, 1.0).expect("a step").code, 1);
+    }
+
+    #[test]
+    fn a_configuration_that_cannot_be_used_is_answered_with_its_key() {
+        let found = refused(check(br#"{"bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "vegas"}}]}"#));
+        assert_eq!((&found["key"], &found["found"]), (&json!("flows[0].cc.name"), &json!("\"vegas\"")));
+        assert!(found["allowed"].as_str().is_some_and(|names| names.contains("cubic")), "{found}");
+        assert_eq!(refused(run(b"{"))["allowed"], "JSON");
+        assert_eq!(refused(Session::default().begin(&[0xff]))["key"], "config");
+        assert!(check(CONFIG).is_ok());
+    }
+}
