@@ -3,6 +3,7 @@
 //! Queue disciplines and bottlenecks report what happens to every packet to a [`Log`]. Counters, histograms and captures are
 //! logs; a queue discipline knows none of them. Logs are generic parameters: an event that nobody listens to costs nothing.
 
+use crate::cc::exit::ControlEvent;
 use crate::packet::{Ecn, Packet};
 use crate::tcp::{Ack, Block};
 use crate::units::Time;
@@ -74,6 +75,17 @@ impl At {
     }
 }
 
+/// What a listener wants to hear in addition to what happens to packets. Each wants what is before it, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hears {
+    /// Nothing.
+    Packets,
+    /// What senders tell, without rate samples.
+    Controls,
+    /// Rate samples.
+    RateSamples,
+}
+
 /// Listens to the events of a bottleneck. Every method does nothing unless it is implemented.
 ///
 /// A packet that enters the bottleneck causes these events, in this order: `arrived`; `marked` at most once for each kind of mark,
@@ -103,6 +115,16 @@ pub trait Log {
     /// The packet was dropped.
     #[inline]
     fn dropped(&mut self, _packet: &Packet, _reason: DropReason, _place: Place, _at: At) {}
+
+    /// What it wants to hear. The same throughout a run: senders are asked what is new only for listeners that want it.
+    #[inline]
+    fn hears(&self) -> Hears {
+        Hears::Packets
+    }
+
+    /// The sender of `flow`, numbered as [`Packet::flow`], tells something, at `now` on the clock of its host.
+    #[inline]
+    fn control(&mut self, _flow: u32, _event: &ControlEvent, _now: Time) {}
 
     /// What an acknowledgement that waits in a queue as a packet says, for filters: itself, and its SACK blocks. `None` of all other packets,
     /// and of a listener that does not know.
@@ -166,6 +188,14 @@ macro_rules! log_to {
             at: $crate::log::At,
         ) {
             $($log.dropped(packet, reason, place, at);)+
+        }
+        #[inline(always)]
+        fn hears(&$self) -> $crate::log::Hears {
+            $crate::log::Hears::Packets$(.max($log.hears()))+
+        }
+        #[inline(always)]
+        fn control(&mut $self, flow: u32, event: &$crate::cc::exit::ControlEvent, now: $crate::units::Time) {
+            $($log.control(flow, event, now);)+
         }
         #[inline]
         fn acknowledgement(&$self, packet: &$crate::packet::Packet) -> Option<(&$crate::tcp::Ack, &[$crate::tcp::Block])> {

@@ -166,6 +166,7 @@ impl Sender {
     fn new(name: &str, config: &Map<String, Value>, start: &Start) -> Sender {
         let mut cc = cc::build(config, &CcContext::default()).expect("a registered name, with what it allows");
         let mut conn = Conn {
+            exits: Default::default(),
             holds_back: false,
             now: start.now,
             cwnd: start.cwnd,

@@ -44,6 +44,7 @@ pub const MEASURING: [&str; 26] = [
 pub const NOT_MEASURING: [(&str, &str); 14] = [
     ("dumbbell-core/aqm/mod.rs", "reads parameters of queue disciplines, which the run's key has, and a short flow's hash"),
     ("dumbbell-core/cc/conn.rs", "states of a simulated congestion control, for traces, which captures have not"),
+    ("dumbbell-core/cc/exit.rs", "ends of slow start of a simulated congestion control, which captures have not"),
     ("dumbbell-core/cc/mod.rs", "reads parameters of congestion controls, which the run's key has"),
     ("dumbbell-core/lib.rs", "declares modules"),
     ("dumbbell-core/link_layer.rs", "what frames take on a simulated link"),

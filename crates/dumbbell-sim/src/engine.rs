@@ -28,9 +28,10 @@ use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, Due};
 use dumbbell_core::aqm::{AnyAqm, Aqm};
+use dumbbell_core::cc::exit::{ControlEvent, Said};
 use dumbbell_core::cc::{AnyCc, CcContext};
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::log::Log;
+use dumbbell_core::log::{Hears, Log};
 use dumbbell_core::packet::{Ecn, HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
@@ -98,6 +99,8 @@ pub struct Engine<N: Net> {
     /// Lines whose endpoints are still measured.
     lines_left: usize,
     queue_over: bool,
+    /// By slot, what its sender told last and its number; of listeners that hear controls only.
+    said: Vec<(u32, Said)>,
 }
 
 impl<A: Aqm + Send, L: Log + Send> Engine<One<A, L>> {
@@ -150,6 +153,7 @@ impl<N: Net> Engine<N> {
             events: 0,
             lines_left: aheads.len(),
             queue_over: false,
+            said: Vec::new(),
             classes,
             config,
         };
@@ -234,6 +238,32 @@ impl<N: Net> Engine<N> {
         }
     }
 
+    /// Something happened to the sender in `slot`: the listener hears what is new.
+    #[cold]
+    #[inline(never)]
+    fn tell(&mut self, slot: u32, now: Time) {
+        let Endpoint { number, line, transport, .. } = self.arena.get_mut(slot);
+        let Transport::Tcp(tcp) = transport else { return };
+        let time = now - self.net.lines().all[*line as usize].ahead;
+        let index = slot as usize;
+        if self.said.len() <= index {
+            self.said.resize(index + 1, (u32::MAX, Said::default()));
+        }
+        let (last, said) = &mut self.said[index];
+        if *last != *number {
+            // the slot of a flow that is over
+            (*last, *said) = (*number, Said::default());
+        }
+        let (sender, listener) = (&mut tcp.sender, self.net.listener());
+        if listener.hears() >= Hears::RateSamples {
+            if let Some(sample) = sender.take_rate_sample() {
+                listener.control(slot, &ControlEvent::RateSample(sample), time);
+            }
+        }
+        let phase = sender.model().map_or("", |model| model.state);
+        said.tell_news(&sender.conn, phase, |event| listener.control(slot, &event, time));
+    }
+
     fn on_timer(&mut self, slot: u32, now: Time) -> Result<(), RunError> {
         let endpoint = self.arena.get_mut(slot);
         let (line, origin, class) = (endpoint.line, endpoint.origin, endpoint.class);
@@ -304,6 +334,9 @@ impl<N: Net> Engine<N> {
         self.net.plan();
         if self.measures.trace.is_some() {
             self.trace(slot, now);
+        }
+        if self.net.listener().hears() >= Hears::Controls {
+            self.tell(slot, now);
         }
         if origin != Origin::Listed && self.end_short_flow(slot, now)? {
             return Ok(());
@@ -498,6 +531,11 @@ impl<N: Net> Run for Engine<N> {
                 }
                 now = packets_at;
                 let reached = self.net.move_packets(packets_at, &mut self.arena);
+                if self.net.listener().hears() >= Hears::Controls {
+                    if let Some(sender) = reached {
+                        self.tell(sender, now);
+                    }
+                }
                 if self.measures.trace.is_some() {
                     if let Some(sender) = reached {
                         self.trace(sender, now);

@@ -6,6 +6,7 @@ use crate::engine::hop_log::HopLog;
 use crate::short_flows::ShortFlows;
 use crate::trace::Trace;
 use crate::transit::Transit;
+use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::histogram::{CompactHistogram, Count, Histogram};
 use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
 use dumbbell_core::tcp::sender::Sender;
@@ -54,6 +55,8 @@ pub struct FlowResult {
     pub payload: u64,
     pub min_rtt_us: u32,
     pub completion: Option<Time>,
+    /// The first end of slow start, and its time since the SYN.
+    pub slow_start_exit: Option<(ExitCause, Time)>,
     pub samples: Samples,
     /// Every sample of the RTT estimator; of listed TCP flows only.
     pub rtt_samples: Option<CompactHistogram>,
@@ -87,6 +90,7 @@ impl FlowResult {
                     payload: sender.bytes_acked(),
                     min_rtt_us: sender.conn.rtt.min_us(),
                     completion: sender.finished.map(|finished| finished - sender.started),
+                    slow_start_exit: sender.conn.exits.first.map(|exit| (exit.cause, exit.time.saturating_sub(sender.started))),
                     samples,
                     sender: sender.stats,
                     receiver: receiver.stats,

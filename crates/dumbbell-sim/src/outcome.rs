@@ -6,6 +6,7 @@ use crate::measure::{jain, mean, ms, FlowResult, Measures};
 use crate::table::{Column, Table};
 use crate::trace::Trace;
 use crate::transit::{self, Delays, DELAYS, JITTER};
+use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::rng::mix;
 use dumbbell_core::units::Time;
@@ -86,14 +87,18 @@ pub struct Outcome {
     pub hash: String,
 }
 
+/// Columns of flows: what ended slow start first, and when.
+const EXIT: &str = "slow_start_exit";
+const EXIT_TIME: &str = "slow_start_exit_s";
+
 /// Whether the digest leaves a figure of a run or column of a table out.
 ///
 /// A run that behaves as ever keeps its digest, so that results of any two engines can be compared by it. Measures that came later are
 /// therefore left out. P95 of the time in queue follows from the histogram, which the digest covers. One-way delays follow from
 /// the configuration and its random draws, which show in the rest of what is measured, unless UDP alone passes stages of a path that draw.
-/// The direction is part of the configuration.
+/// The direction is part of the configuration. Slow start ends where windows and counters show it.
 fn is_beside_digest(name: &str) -> bool {
-    matches!(name, "sojourn_p95_ms" | "direction" | "answers") || transit::is_of_transit(name)
+    matches!(name, "sojourn_p95_ms" | "direction" | "answers" | EXIT | EXIT_TIME) || transit::is_of_transit(name)
 }
 
 impl Outcome {
@@ -293,6 +298,11 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
     ]);
     let delays = results.iter().map(|flow| flow.transit.as_ref().map(|transit| &transit.delays));
     table.columns.extend(transit::columns(delays));
+    let exits = results.iter().map(|flow| flow.slow_start_exit);
+    let cause = |exit: Option<(ExitCause, Time)>| exit.map_or("", |(cause, _)| cause.name()).to_owned();
+    table.columns.push((EXIT.to_owned(), Column::Text(exits.clone().map(cause).collect())));
+    let time = |exit: Option<(ExitCause, Time)>| exit.map_or(f64::NAN, |(_, time)| time.as_secs_f64());
+    table.columns.push((EXIT_TIME.to_owned(), Column::F64(exits.map(time).collect())));
     table
 }
 
@@ -390,7 +400,7 @@ mod tests {
         let later = |name: &str| {
             name.starts_with("delay_")
                 || name.starts_with("jitter_")
-                || ["sojourn_p95_ms", "direction", "answers"].contains(&name)
+                || ["sojourn_p95_ms", "direction", "answers", "slow_start_exit", "slow_start_exit_s"].contains(&name)
         };
         assert_eq!(names.iter().filter(|name| later(name)).count(), 7);
         for name in &names {
@@ -400,7 +410,7 @@ mod tests {
         }
         for of_flows in [true, false] {
             let columns = if of_flows { &outcome.tables.flows.columns } else { &outcome.tables.classes.columns };
-            assert_eq!(columns.iter().filter(|(name, _)| later(name)).count(), if of_flows { 9 } else { 8 });
+            assert_eq!(columns.iter().filter(|(name, _)| later(name)).count(), if of_flows { 11 } else { 8 });
             for (number, (name, _)) in columns.iter().enumerate() {
                 let mut changed = outcome.tables.clone();
                 let table = if of_flows { &mut changed.flows } else { &mut changed.classes };

@@ -318,6 +318,20 @@ _FLOWS = [
         "completion time",
         "From the first packet, the SYN, until everything was acknowledged; NaN for a flow that did not end.",
     ),
+    Column(
+        "slow_start_exit",
+        "",
+        "end of slow start",
+        "What ended slow start first: `loss`, `ecn`, `timeout`, `sce`, `threshold` (`hosts.initial_ssthresh`), "
+        "HyStart's `delay` or `train`; of BBR's STARTUP `plateau` (the rate grew no more), `loss` or `ecn`. "
+        "Empty before it ended, for UDP, and on other engines than the simulator. An end that was undone counts.",
+    ),
+    Column(
+        "slow_start_exit_s",
+        "s",
+        "end of slow start, time",
+        "From the SYN until slow start first ended; NaN if it did not.",
+    ),
     Column("sent", "packets", "packets sent", "Data packets that the sender sent, retransmissions included."),
     Column("retransmissions", "packets", "retransmissions", "Data packets that the sender sent again."),
     Column("timeouts", "", "retransmission timeouts", "Retransmission timeouts of the sender."),

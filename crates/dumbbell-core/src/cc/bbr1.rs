@@ -7,6 +7,7 @@ use super::bbr::{
     GSO_LEGACY_MAX_SIZE, MIN_CWND, SCALE, UNIT, UNSET,
 };
 use super::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
+use super::exit::ExitCause;
 use super::{CcContext, CongestionControl, Control, LossEvent, Model, RateSample};
 use crate::rng::Rng;
 use crate::units::Time;
@@ -381,6 +382,7 @@ impl State {
     fn check_drain(&mut self, conn: &mut Conn, sample: &RateSample) {
         if self.mode == Mode::Startup && self.full_bw_reached {
             self.mode = Mode::Drain;
+            conn.leaves_slow_start(ExitCause::Plateau);
             conn.ssthresh = self.inflight(conn, self.bw.get(), UNIT);
         }
         let bdp = self.inflight(conn, self.bw.get(), UNIT);
@@ -438,6 +440,10 @@ impl State {
         self.min_rtt_stamp = now;
         conn.cwnd = conn.cwnd.max(self.prior_cwnd);
         if self.full_bw_reached {
+            if conn.exits.first.is_none() {
+                // STARTUP ended meanwhile
+                conn.leaves_slow_start(ExitCause::Plateau);
+            }
             self.enter_probe_bw();
         } else {
             self.mode = Mode::Startup;

@@ -1,5 +1,6 @@
 //! The state of a sending connection that a congestion control may see: Linux's `tcp_sock`, as far as it matters. The transport keeps it.
 
+use super::exit::{ExitCause, Exits};
 use crate::rtt::RttEstimator;
 use crate::units::Time;
 
@@ -65,6 +66,16 @@ pub enum Congestion {
     Timeout,
 }
 
+impl From<Congestion> for ExitCause {
+    fn from(cause: Congestion) -> ExitCause {
+        match cause {
+            Congestion::Ecn => ExitCause::Ecn,
+            Congestion::Loss => ExitCause::Loss,
+            Congestion::Timeout => ExitCause::Timeout,
+        }
+    }
+}
+
 /// `ssthresh` before the first reduction. Linux `TCP_INFINITE_SSTHRESH`.
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
@@ -120,6 +131,8 @@ pub struct Conn {
     pub least_mss: u32,
     /// Bytes of a frame in addition to the payload.
     pub headers: u16,
+    /// Ends of slow start so far.
+    pub exits: Exits,
 }
 
 impl Conn {

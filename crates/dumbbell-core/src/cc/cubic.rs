@@ -355,8 +355,8 @@ impl CongestionControl for State {
             self.min_rtt_us = rtt_us;
             self.look_ahead = u64::from(if self.config.rounds_down { rtt_us / 1000 } else { rtt_us.div_ceil(1000) });
         }
-        if self.exit.ends(conn, rtt_us) {
-            conn.ssthresh = conn.cwnd;
+        if let Some(cause) = self.exit.ends(conn, rtt_us) {
+            conn.set_ssthresh(conn.cwnd, cause);
         }
     }
 

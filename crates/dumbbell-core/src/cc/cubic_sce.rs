@@ -28,6 +28,7 @@
 
 use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::cubic::{self, curve_time};
+use super::exit::ExitCause;
 use super::hystart::HystartForm;
 pub use super::sce::CeResponse;
 use super::sce::{Root, MIN_CWND};
@@ -135,7 +136,7 @@ impl CongestionControl for State {
                 self.give_way(conn, bytes);
             }
             // of a window of 1 the module makes 0, to which PRR would go
-            conn.ssthresh = (conn.cwnd / 2).max(1);
+            conn.set_ssthresh((conn.cwnd / 2).max(1), ExitCause::Sce);
         }
         self.recent = self.recent.saturating_sub(1);
     }

@@ -26,6 +26,7 @@
 //! - "bytes" takes every ACK that does not advance as a duplicate; Linux leaves out those that only update the window.
 
 use super::conn::{CaState, Congestion, Conn};
+use super::exit::ExitCause;
 use super::reno::IncreasePer;
 use super::{reno, AckEvent, CcContext, CongestionControl, Echo, EcnUse};
 use crate::packet::Ecn;
@@ -199,7 +200,7 @@ impl CongestionControl for State {
         // also when a reduction for ECN is under way: from what is left of the window
         let enters_recovery = state == CaState::Recovery && conn.state != CaState::Recovery;
         if enters_recovery && self.params.loss_response == LossResponse::Halve {
-            conn.ssthresh = half(conn.cwnd);
+            conn.set_ssthresh(half(conn.cwnd), ExitCause::Loss);
         }
     }
 }

@@ -34,6 +34,7 @@ pub fn conn() -> Conn {
         mss: 1448,
         least_mss: 1,
         headers: crate::packet::HEADERS,
+        exits: Default::default(),
     }
 }
 
@@ -91,7 +92,8 @@ impl<C: CongestionControl> Sender<C> {
         let conn = &mut self.conn;
         conn.prior_cwnd = conn.cwnd;
         conn.cwnd_cnt = 0;
-        conn.ssthresh = self.cc.ssthresh(conn, cause);
+        let ssthresh = self.cc.ssthresh(conn, cause);
+        conn.set_ssthresh(ssthresh, cause.into());
         if cause == Congestion::Timeout {
             self.cc.cwnd_event(conn, CaEvent::Loss);
             conn.cwnd = 1;

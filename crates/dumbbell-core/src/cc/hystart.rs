@@ -6,6 +6,7 @@
 //! until a fix of 2024 only windows of at least `low_window` had rounds.
 
 use super::conn::Conn;
+use super::exit::ExitCause;
 use crate::units::Time;
 
 /// A way to end slow start before the first loss or mark, for any control that begins with slow start.
@@ -16,8 +17,8 @@ pub trait SlowStartExit {
     /// The window is about to grow in slow start.
     fn before_growth(&mut self, _conn: &Conn) {}
 
-    /// An RTT sample of at least 1 us came, in slow start or not. Returns whether slow start ends at the present window.
-    fn ends(&mut self, conn: &Conn, rtt_us: u32) -> bool;
+    /// An RTT sample of at least 1 us came, in slow start or not. If slow start ends at the present window, returns why.
+    fn ends(&mut self, conn: &Conn, rtt_us: u32) -> Option<ExitCause>;
 }
 
 crate::choice! {
@@ -102,20 +103,24 @@ impl SlowStartExit for Hystart {
     }
 
     #[inline]
-    fn ends(&mut self, conn: &Conn, rtt_us: u32) -> bool {
+    fn ends(&mut self, conn: &Conn, rtt_us: u32) -> Option<ExitCause> {
         let delay = match self.form {
             HystartForm::Milliseconds => (((u64::from(rtt_us) << 3) / 1000) as u32).max(1),
             _ => rtt_us,
         };
         self.delay_min = self.delay_min.min(delay);
         if self.form == HystartForm::Off || self.found || !conn.in_slow_start() {
-            return false;
+            return None;
         }
         if self.form == HystartForm::Microseconds && conn.snd_una > self.round.end_seq {
             self.start_round(conn);
         }
-        self.found = conn.cwnd >= self.low_window && self.finds(conn, delay);
-        self.found
+        if conn.cwnd < self.low_window {
+            return None;
+        }
+        let cause = self.finds(conn, delay);
+        self.found = cause.is_some();
+        cause
     }
 }
 
@@ -141,9 +146,12 @@ impl Hystart {
         self.round = Round { start: now, last_ack: now, end_seq: conn.snd_nxt, curr_rtt: u32::MAX, sample_cnt: 0 };
     }
 
-    /// Whether slow start is to end, by an RTT sample of `delay`. Linux `hystart_update`.
-    fn finds(&mut self, conn: &Conn, delay: u32) -> bool {
-        (self.by_train && self.train_is_long(conn)) || (self.by_delay && self.delay_has_risen(delay))
+    /// By what slow start is to end, if it is, at an RTT sample of `delay`. Linux `hystart_update`.
+    fn finds(&mut self, conn: &Conn, delay: u32) -> Option<ExitCause> {
+        if self.by_train && self.train_is_long(conn) {
+            return Some(ExitCause::Train);
+        }
+        (self.by_delay && self.delay_has_risen(delay)).then_some(ExitCause::Delay)
     }
 
     /// Whether the ACKs of a round, all closely spaced, fill the path.
@@ -250,6 +258,8 @@ mod tests {
                         assert!(!sender.cc.exit.found);
                     }
                     sender.ack_n(1, sample);
+                    let cause = sender.conn.exits.last.map(|exit| exit.cause);
+                    assert_eq!(cause, sender.cc.exit.found.then_some(ExitCause::Delay));
                     sender.cc.exit.found
                 };
                 assert!(!at(0), "{form:?} {rtt} ms");
@@ -285,6 +295,7 @@ mod tests {
             if sender.cc.exit.found {
                 // slow start ends without a cut
                 assert_eq!(sender.conn.ssthresh, sender.conn.cwnd);
+                assert_eq!(sender.conn.exits.last.map(|exit| exit.cause), Some(ExitCause::Train));
                 return Some((sender.conn.now - start).as_millis());
             }
         }

@@ -6,6 +6,7 @@
 #[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use conn::{CaEvent, CaState, Congestion, Conn};
+use exit::ExitCause;
 pub use interface::{AckEvent, CcContext, Control, Echo, EcnUse, LossEvent, Model, RateSample};
 #[cfg(feature = "config")]
 use serde_json::{Map, Value};
@@ -16,6 +17,7 @@ pub mod abe;
 pub mod bbr;
 pub mod conn;
 pub mod driver;
+pub mod exit;
 pub mod hystart;
 pub mod interface;
 mod sce;
@@ -306,6 +308,9 @@ pub fn slow_start(conn: &mut Conn, acked: u32) -> u32 {
     let grown = conn.cwnd.saturating_add(acked).min(conn.ssthresh);
     let left = acked - (grown - conn.cwnd);
     conn.cwnd = grown.min(conn.cwnd_clamp);
+    if !conn.in_slow_start() {
+        conn.leaves_slow_start(ExitCause::Threshold);
+    }
     left
 }
 
@@ -343,6 +348,7 @@ mod tests {
         let mut conn = Conn { cwnd: 8, ssthresh: 10, ..conn() };
         // 8 + 5 = 13 is 3 above 10
         assert_eq!((slow_start(&mut conn, 5), conn.cwnd), (3, 10));
+        assert_eq!(conn.exits.first.map(|exit| (exit.cwnd, exit.cause)), Some((10, ExitCause::Threshold)));
     }
 
     #[test]

@@ -25,6 +25,7 @@
 //! Not modelled: detection of classic queues (`prague_ecn_fallback` of 0.5 and 0.6, off by default); the other text with version 0.6 (L4STeam/linux 02573a21), which leaves its window behind in slow start.
 
 use super::conn::{CaEvent, CaState, Congestion, Conn};
+use super::exit::ExitCause;
 use super::{CcContext, CongestionControl, Control, Echo, EcnUse, RateSample};
 use crate::packet::Ecn;
 use crate::units::Time;
@@ -463,7 +464,7 @@ impl State {
         match conn.cwnd.cmp(&target) {
             std::cmp::Ordering::Greater => {
                 conn.cwnd -= 1;
-                conn.ssthresh = conn.cwnd;
+                conn.set_ssthresh(conn.cwnd, ExitCause::Ecn);
             }
             std::cmp::Ordering::Less => conn.cwnd += 1,
             std::cmp::Ordering::Equal => return,
@@ -480,7 +481,7 @@ impl State {
                 self.carry = 0;
             }
             conn.cwnd = (conn.cwnd - 1).max(MIN_CWND);
-            conn.ssthresh = conn.cwnd;
+            conn.set_ssthresh(conn.cwnd, ExitCause::Ecn);
         } else if self.carry >= segment {
             self.carry -= segment;
             conn.cwnd = (conn.cwnd + 1).min(conn.cwnd_clamp);

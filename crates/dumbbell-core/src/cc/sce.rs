@@ -31,6 +31,7 @@
 //! - "documented": PRR owns the window during CWR and fast recovery and the count rests; as coded both move it.
 
 use super::conn::{CaEvent, CaState, Congestion, Conn};
+use super::exit::ExitCause;
 use super::{slow_start, AckEvent};
 
 /// Least window that SCE and CE leave. chromi/sce `tcp_reno_sce.c`, `tcp_dctcp_sce.c`, `tcp_cubic_sce.c`.
@@ -170,16 +171,17 @@ impl Sce {
         } else if sce {
             self.count -= response(bytes, conn.cwnd, self.root.0) as i64;
             self.peak = conn.cwnd;
-            conn.ssthresh = match self.config.slow_start_exit {
+            let ssthresh = match self.config.slow_start_exit {
                 SlowStartExit::AtOnce => self.half_peak(),
                 SlowStartExit::CeOnly => conn.ssthresh.max(self.half_peak()),
             };
+            conn.set_ssthresh(ssthresh, ExitCause::Sce);
         } else if by_version_a && ack.ece {
             if as_coded {
                 let shift = self.ce_shift();
                 self.count -= ((bytes * u64::from(conn.cwnd)) >> shift) as i64;
                 self.peak = conn.cwnd;
-                conn.ssthresh = self.half_peak();
+                conn.set_ssthresh(self.half_peak(), ExitCause::Ecn);
             }
         } else if !conn.in_slow_start() && conn.cwnd_limited() {
             self.count += bytes as i64;

@@ -1,12 +1,17 @@
 //! What a trace shows of a sender, in addition to its [`Conn`](crate::cc::conn::Conn) and its counters.
 
 use super::sender::Sender;
-use crate::cc::{CongestionControl, Model};
+use crate::cc::{CongestionControl, Model, RateSample};
 
 impl Sender {
     /// What its congestion control believes of its path, if it has a model.
     pub fn model(&self) -> Option<Model> {
         self.cc.model(&self.conn)
+    }
+
+    /// The rate sample of the last ACK that gave one, once. Samples are kept from the first call on.
+    pub fn take_rate_sample(&mut self) -> Option<RateSample> {
+        self.rate.as_mut().and_then(|rate| rate.take_kept())
     }
 
     /// Segments that were ever marked lost; one whose retransmission was lost again counts again.

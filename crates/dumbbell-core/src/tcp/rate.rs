@@ -50,6 +50,8 @@ pub(super) struct RateSampler {
     newest: Option<Newest>,
     /// Loss marks that the control has not been told of.
     pub losses: Vec<LossEvent>,
+    /// The last sample, if somebody asks for samples.
+    kept: Option<Box<Option<RateSample>>>,
 }
 
 impl Observer for RateSampler {
@@ -87,7 +89,21 @@ impl RateSampler {
             probed_app_limited: false,
             newest: None,
             losses: Vec::new(),
+            kept: None,
         }
+    }
+
+    /// Keeps the sample of an ACK for [`RateSampler::take_kept`].
+    #[inline]
+    pub fn keep(&mut self, sample: &RateSample) {
+        if let Some(kept) = &mut self.kept {
+            **kept = Some(*sample);
+        }
+    }
+
+    /// The last sample, once; from now on samples are kept.
+    pub fn take_kept(&mut self) -> Option<RateSample> {
+        self.kept.get_or_insert_default().take()
     }
 
     pub fn heap_bytes(&self) -> usize {

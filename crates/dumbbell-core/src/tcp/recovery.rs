@@ -11,6 +11,7 @@ use super::scoreboard::seg;
 use super::sender::{AckFlags, Resend, Sender, Timer};
 use super::{Ack, Block, Network};
 use crate::cc::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
+use crate::cc::exit::ExitCause;
 use crate::cc::{CongestionControl, Control};
 use crate::units::Time;
 
@@ -176,7 +177,8 @@ impl Sender {
         conn.cwnd_cnt = 0;
         conn.prior_cwnd = conn.cwnd;
         self.reduction.start();
-        conn.ssthresh = self.cc.ssthresh(conn, cause);
+        let ssthresh = self.cc.ssthresh(conn, cause);
+        conn.set_ssthresh(ssthresh, cause.into());
         let immediate = self.host.ecn_reduction == EcnReduction::Immediate && self.control != Control::Both;
         if immediate && cause == Congestion::Ecn {
             conn.cwnd = conn.cwnd.min(conn.ssthresh);
@@ -516,7 +518,8 @@ impl Sender {
         {
             self.undo.prior_ssthresh = self.current_ssthresh();
             self.conn.prior_cwnd = self.conn.cwnd;
-            self.conn.ssthresh = self.cc.ssthresh(&self.conn, Congestion::Timeout);
+            let ssthresh = self.cc.ssthresh(&self.conn, Congestion::Timeout);
+            self.conn.set_ssthresh(ssthresh, ExitCause::Timeout);
             self.cc.cwnd_event(&mut self.conn, CaEvent::Loss);
             self.begin_undo();
         } else {

@@ -20,6 +20,7 @@ pub use super::write_queue::{Application, Plan};
 use super::write_queue::{Sizes, WriteQueue};
 use super::{ack_flag, Ack, Block, FlowOptions, Network};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
+use crate::cc::exit::Exits;
 use crate::cc::{self, AckEvent, AnyCc, CongestionControl, Control, RateSample};
 use crate::histogram::CompactHistogram;
 use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
@@ -161,6 +162,7 @@ impl Sender {
             // transfers of a size and applications of a rate count whole segments
             least_mss: if app == Application::Bulk { 1 } else { host.mss },
             headers: HEADERS,
+            exits: Exits::default(),
         };
         let queue = WriteQueue::new(app, cc.buffered_windows());
         Sender {
@@ -564,6 +566,7 @@ impl Sender {
     fn let_control_decide(&mut self, mut sample: RateSample) {
         if let Some(rate) = &mut self.rate {
             rate.finish(&self.conn, &mut sample);
+            rate.keep(&sample);
         }
         #[cfg(test)]
         {

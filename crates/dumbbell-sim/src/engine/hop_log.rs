@@ -68,7 +68,7 @@ pub struct Acks<L: Log> {
     pub said: Said,
     /// How many there were.
     pub counters: AckCounters,
-    listener: L,
+    pub listener: L,
 }
 
 impl<L: Log> Acks<L> {

@@ -469,6 +469,13 @@ impl<L: Log + Send + 'static> Back for Hops<L> {
 }
 
 impl<L: Log + Send + 'static> Net for Hops<L> {
+    type Listener = L;
+
+    fn listener(&mut self) -> &mut L {
+        // the first is the one called `bottleneck`
+        &mut self.hops[0].bottleneck.listener.listener
+    }
+
     type Way = Hops<L>;
 
     fn way(&mut self) -> &mut Hops<L> {

@@ -8,6 +8,7 @@ use crate::config::{Class, Route, RunConfig};
 use crate::measure::Backlog;
 use crate::RunError;
 use dumbbell_core::aqm::FlowKey;
+use dumbbell_core::log::Log;
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::path::End;
 use dumbbell_core::record::{Counters, FlowCounters};
@@ -25,6 +26,11 @@ pub trait Way: End<Packet> {
 
 /// What carries packets to receivers and acknowledgements back.
 pub trait Net: Back + Send {
+    /// Who listens.
+    type Listener: Log;
+    /// Who listens.
+    fn listener(&mut self) -> &mut Self::Listener;
+
     /// Where senders send.
     type Way: Way;
     /// Where senders send.

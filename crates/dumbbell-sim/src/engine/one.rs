@@ -168,6 +168,13 @@ impl<A: Aqm, L: Log> Back for One<A, L> {
 }
 
 impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
+    type Listener = L;
+
+    #[inline]
+    fn listener(&mut self) -> &mut L {
+        &mut self.entrance.bottleneck.listener
+    }
+
     type Way = Entrance<A, L>;
 
     #[inline]

@@ -119,7 +119,7 @@ fn differing(table: &str, simulated: &Table, captured: &Table, but: &[&str]) -> 
 }
 
 /// What the view of a simulation does not show, and what is no measure of a capture.
-const NOT_COMPARED: [&str; 16] = [
+const NOT_COMPARED: [&str; 18] = [
     "rtt_min_ms",
     "rtt_p50_ms",
     "rtt_p95_ms",
@@ -132,6 +132,8 @@ const NOT_COMPARED: [&str; 16] = [
     "ecn_reductions",
     "loss_reductions",
     "undone_reductions",
+    "slow_start_exit",
+    "slow_start_exit_s",
     "acks",
     "sce_received",
     "aqm_counters",

@@ -2,6 +2,7 @@
 
 use super::{AckPhase, Phase, Rs, State, MAX_UP_ROUNDS, UNBOUNDED};
 use crate::cc::conn::{CaState, Conn};
+use crate::cc::exit::ExitCause;
 use crate::units::Time;
 
 impl State {
@@ -13,9 +14,10 @@ impl State {
     }
 
     /// CheckStartupDone, section 5.3.1.1.
-    pub(super) fn check_startup_done(&mut self, conn: &Conn, rs: &Rs) {
-        self.check_startup_high_loss(conn, rs);
+    pub(super) fn check_startup_done(&mut self, conn: &mut Conn, rs: &Rs) {
+        let cause = if self.check_startup_high_loss(conn, rs) { ExitCause::Loss } else { ExitCause::Plateau };
         if self.state == Phase::Startup && self.full_bw_reached {
+            conn.leaves_slow_start(cause);
             self.enter_drain();
         }
     }
@@ -45,23 +47,24 @@ impl State {
     }
 
     /// CheckStartupHighLoss, section 5.3.1.3.
-    fn check_startup_high_loss(&mut self, conn: &Conn, rs: &Rs) {
+    fn check_startup_high_loss(&mut self, conn: &Conn, rs: &Rs) -> bool {
         if !self.loss_round_start {
-            return;
+            return false;
         }
         let round_in_recovery = conn.state == CaState::Recovery && rs.prior_delivered >= self.recovery_delivered;
         let ranges = std::mem::take(&mut self.lost_ranges);
         self.last_lost = None;
-        if self.state == Phase::Startup
+        let high = self.state == Phase::Startup
             && round_in_recovery
             && ranges >= self.params.startup_full_loss_count
-            && self.is_inflight_too_high(rs.lost, rs.tx_in_flight)
-        {
+            && self.is_inflight_too_high(rs.lost, rs.tx_in_flight);
+        if high {
             self.undo.left = Some(Phase::Startup);
             self.full_bw_reached = true;
             self.full_bw_now = true;
             self.inflight_longterm = (self.bdp_multiple(self.bw, 1.0) as u32).max(self.inflight_latest);
         }
+        high
     }
 
     // ---- Drain (5.3.2)
@@ -338,9 +341,13 @@ impl State {
     }
 
     /// ExitProbeRTT, section 5.3.4.4.
-    fn exit_probe_rtt(&mut self, conn: &Conn) {
+    fn exit_probe_rtt(&mut self, conn: &mut Conn) {
         self.reset_short_term_model();
         if self.full_bw_reached {
+            if conn.exits.first.is_none() {
+                // Startup ended meanwhile
+                conn.leaves_slow_start(ExitCause::Plateau);
+            }
             self.start_probe_bw_down(conn);
             self.start_probe_bw_cruise();
         } else {

@@ -6,6 +6,7 @@
 
 mod control;
 mod ecn;
+mod exits;
 mod handshake;
 mod output;
 mod receiver;

@@ -180,6 +180,7 @@ impl<V: Version> Machine<V> {
     pub(super) fn check_drain(&mut self, conn: &mut Conn, sample: &RateSample) {
         if self.mode == Mode::Startup && self.full_bw_reached {
             self.mode = Mode::Drain;
+            conn.leaves_slow_start(self.startup_ends_by);
             conn.ssthresh = self.inflight_at_max(conn, UNIT);
             self.reset_signals();
         }

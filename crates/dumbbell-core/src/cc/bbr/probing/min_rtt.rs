@@ -68,6 +68,10 @@ impl<V: Version> Machine<V> {
         conn.cwnd = conn.cwnd.max(self.prior_cwnd);
         self.reset_lower_bounds();
         if self.full_bw_reached {
+            if conn.exits.first.is_none() {
+                // STARTUP ended meanwhile
+                conn.leaves_slow_start(self.startup_ends_by);
+            }
             self.start_down(conn);
             self.start_cruise();
         } else {

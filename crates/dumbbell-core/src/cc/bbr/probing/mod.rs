@@ -7,6 +7,7 @@ use super::{
     bdp, in_network, payload_rate, rate_ceil, scaled, Aggregation, Bursts, Pacing, AGGREGATION_ROUNDS, MIN_CWND, UNIT, UNSET,
 };
 use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
+use crate::cc::exit::ExitCause;
 use crate::cc::{CcContext, CongestionControl, Control, Echo, EcnUse, LossEvent, Model, RateSample};
 use crate::rng::Rng;
 
@@ -243,6 +244,8 @@ pub struct Machine<V: Version> {
     rounds: u64,
     pub(in crate::cc) full: FullBw,
     pub(in crate::cc) full_bw_reached: bool,
+    /// What ends STARTUP, unless something else does before.
+    startup_ends_by: ExitCause,
     try_fast_path: bool,
     idle_restart: bool,
 
@@ -316,6 +319,7 @@ impl<V: Version> Machine<V> {
             rounds: 0,
             full: FullBw::default(),
             full_bw_reached: false,
+            startup_ends_by: ExitCause::Plateau,
             try_fast_path: false,
             idle_restart: false,
             min_rtt_us: UNSET,

@@ -3,6 +3,7 @@
 use super::{Machine, Mode, Version, FULL_ECN_ROUNDS, MAX_LOSS_EVENTS};
 use crate::cc::bbr::{scaled, SCALE, UNIT, UNSET};
 use crate::cc::conn::{CaState, Conn};
+use crate::cc::exit::ExitCause;
 use crate::cc::RateSample;
 
 impl<V: Version> Machine<V> {
@@ -30,13 +31,14 @@ impl<V: Version> Machine<V> {
         }
         self.startup_ecn_rounds = if ratio >= self.set.ecn_thresh { self.startup_ecn_rounds + 1 } else { 0 };
         if self.startup_ecn_rounds >= FULL_ECN_ROUNDS {
-            self.leave_startup_for_congestion(conn);
+            self.leave_startup_for_congestion(conn, ExitCause::Ecn);
         }
     }
 
     /// Losses or marks end STARTUP. Linux `bbr_handle_queue_too_high_in_startup`.
-    pub(super) fn leave_startup_for_congestion(&mut self, conn: &Conn) {
+    pub(super) fn leave_startup_for_congestion(&mut self, conn: &Conn, cause: ExitCause) {
         self.full_bw_reached = true;
+        self.startup_ends_by = cause;
         self.inflight_hi = V::inflight_hi_after_startup(self, self.inflight_at_max(conn, UNIT));
     }
 
@@ -161,7 +163,7 @@ impl<V: Version> Machine<V> {
         }
         let many = conn.state == CaState::Recovery && self.loss_events >= self.set.full_loss_cnt;
         if many && self.too_high(sample) {
-            self.leave_startup_for_congestion(conn);
+            self.leave_startup_for_congestion(conn, ExitCause::Loss);
         } else {
             self.loss_events = 0;
         }
