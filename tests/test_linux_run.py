@@ -132,6 +132,7 @@ def test_queue_disciplines_in_the_words_of_tc(home: Path, aqm: Any, options: str
             "bottleneck.aqm.adaptive: Linux has no true, whose timer",
         ),
         ({"bottleneck": {"path": ["loss"]}}, "bottleneck.path: Linux has no stages"),
+        ({"bottleneck": {"link": "wifi"}}, "bottleneck.link: Linux has no link wifi; use shaper"),
         ({"flows": [{"cc": "prague"}]}, r"flows\[0\].cc: this kernel has no prague; use one of reno"),
         ({"flows": [{"cc": "cubic", "jitter": "1ms"}]}, r"flows\[0\].jitter: Linux has no 1ms"),
         (

@@ -388,6 +388,7 @@ REVERSE = '[bottleneck]\naqm = "codel"\n[reverse]\naqm = "codel"\n'
         (REVERSE.replace('"codel"', '"pie"', 1), [], "codel up and pie down", "pie"),
         (REVERSE + '[[hop]]\nname = "a"\naqm = "codel"', [], "further hops", "[reverse]"),
         (REVERSE + 'delay = "5ms"', [], "propagation", "base_rtt"),
+        (REVERSE + 'link = "docsis"', [], "docsis", "shaper"),
         ('[bottleneck]\naqm = "codel"\n[matrix]\n"bottleneck.rate" = ["1Mbit", "2Mbit"]', [], "2 cells", "--set"),
         ('[bottleneck]\naqm = "codel"', ["bottleneck.aqm=pie"], "pie", "codel"),
         ('[bottleneck]\naqm = "csaqm"\n[[flows]]\ncc = "cubic"', [], "csaqm", "headers"),

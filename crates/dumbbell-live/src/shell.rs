@@ -76,6 +76,9 @@ fn usable(config: &RunConfig) -> Result<(), ParamError> {
     if needs_values(name) {
         return refuse("bottleneck.aqm", name, "a queue discipline that works on what headers carry");
     }
+    if let Some((key, found)) = config.simulated_link(0) {
+        return refuse(&format!("bottleneck.{key}"), found, "shaper, or a trace without delays,");
+    }
     if !config.is_one_hop() {
         return refuse("hop", "several hops, or routes", "one hop for each direction");
     }

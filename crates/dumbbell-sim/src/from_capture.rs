@@ -470,6 +470,9 @@ impl Replay<'_> {
 /// A configuration that cannot be used, or captures that do not fit together.
 pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, RunError> {
     let config = RunConfig::from_json(config)?;
+    if let Some((key, found)) = config.simulated_link(0) {
+        return Err(ParamError::new(format!("bottleneck.{key}"), found, "shaper, in what is captured").into());
+    }
     if !config.is_one_hop() {
         return Err(ParamError::new("hop", "several hops, or routes", "one hop in what is captured").into());
     }

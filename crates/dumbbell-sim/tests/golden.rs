@@ -296,6 +296,39 @@ csaqm      cubic 0.146   62.2      49    331      2
 csaqm      bbr1  0.967  177.8     312  13809     44
 ";
 
+/// One flow over each link that a file may name, in some queues, at 20 Mbit/s and 40 ms: use of the capacity, mean RTT, P99 of the time in queue (ms),
+/// marks and drops (packets).
+#[test]
+fn runs_over_links_are_as_they_were() {
+    let mut table = String::from("link     queue    cc      use    RTT  P99 ms  marks  drops\n");
+    for spec in dumbbell_core::link::specs() {
+        // a trace has its own table, and an unshaped link needs a queue that shapes
+        let wanted: &[&str] = match spec.name {
+            "trace" => continue,
+            "unshaped" => &["cake"],
+            _ => &["codel", "fq_codel", "pie", "dualpi2"],
+        };
+        for queue in queues().into_iter().filter(|queue| wanted.contains(&queue.name)) {
+            for cc in ["cubic", "bbr1"] {
+                let config = json!({"duration": 40 * SECOND, "seed": 1,
+                    "bottleneck": {"rate": 20_000_000, "link": {"name": spec.name}, "aqm": queue.aqm},
+                    "flows": [{"cc": {"name": cc}, "base_rtt": 40 * MS}], "record": {"series": false}});
+                let outcome = dumbbell_sim::run(&config, &AtomicBool::new(false), &AtomicU64::new(0))
+                    .unwrap_or_else(|error| panic!("{error}: {} {} {cc}", spec.name, queue.name));
+                let [used, p99, marks, drops] = ["utilisation", "sojourn_p99_ms", "ce_marks", "drops"]
+                    .map(|key| outcome.summary[key].as_f64().expect("a number"));
+                let rtt = outcome.tables.flows.real("rtt_mean_ms").expect("a column")[0];
+                writeln!(table, "{:<8} {:<8} {cc:<5} {used:5.3} {rtt:6.1} {p99:7.0} {marks:6} {drops:6}", spec.name, queue.name)
+                    .expect("a string takes all");
+            }
+        }
+    }
+    assert!(table == LINKS, "now:\n{table}\nwas:\n{LINKS}");
+}
+
+const LINKS: &str = "\
+";
+
 /// At 10 Mbit/s, for `s` seconds; goodput in Mbit/s, base RTT and RTT in ms, marks (CE and SCE) and drops in packets. A queue of RED, PIE
 /// or FQ-PIE draws random numbers, of which Linux's mean over seeds is shown.
 const ONE_FLOW: &str = "\

@@ -218,7 +218,7 @@ def _fields(params: dict[str, Param], *, without: tuple[str, ...] = ()) -> dict[
 
 
 def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
-    """Return the type of `aqm`, `cc` and stages of a path: a name, or a table with a name and parameters."""
+    """Return the type of `aqm`, `cc`, `link` and stages of a path: a name, or a table with a name and parameters."""
     models = []
     for algorithm in algorithms.values():
         fields = {"name": (Literal[algorithm.name], ...)} | _fields(algorithm.params)
@@ -346,6 +346,10 @@ def canonical_start(value: Any) -> dict[str, int]:
     return {"min": start, "max": start}
 
 
+def _none(value: Any) -> Any:
+    return None if value == "none" else value
+
+
 def _model(name: str, fields: dict[str, Any]) -> Any:
     return create_model(name, __base__=Section, **fields)
 
@@ -355,7 +359,12 @@ def run_model() -> type[Section]:
     """Return the model of one run: everything in an experiment file that the engine sees."""
     rate = _fields(described("bottleneck"))["rate"][0]
     change = _model("RateChange", {"at": (_fields({"at": _TIME})["at"][0], ...), "rate": (rate, ...)})
-    aqm = {"aqm": (_algorithm_type("aqm", registry().aqm), ...), "rate_changes": (GenericAlias(list, change), [])}
+    link = Annotated[_algorithm_type("link", registry().link) | None, BeforeValidator(_none)]
+    aqm = {
+        "aqm": (_algorithm_type("aqm", registry().aqm), ...),
+        "link": (link, None),
+        "rate_changes": (GenericAlias(list, change), []),
+    }
     stage = _algorithm_type("stage", registry().stage)
 
     def paths(section: str) -> dict[str, Any]:
@@ -455,9 +464,15 @@ def _told(one: Any, table: dict[str, Any]) -> InputError:
     return WrongValue("", key, shown(one["input"]), one["msg"])
 
 
+def _algorithms_at() -> dict[str, dict[str, Algorithm]]:
+    """Return keys that name algorithms, and which ones."""
+    known = registry()
+    return {"aqm": known.aqm, "cc": known.cc, "link": known.link} | dict.fromkeys(PATH_KEYS, known.stage)
+
+
 def _steps(loc: tuple[str | int, ...]) -> Path:
     """Return the place of an error without the names of the models that pydantic puts in."""
-    tags = {"aqm": registry().aqm, "cc": registry().cc} | dict.fromkeys(PATH_KEYS, registry().stage)
+    tags = _algorithms_at()
     owner: str = ""  # what the names of algorithms that come next belong to
     steps: list[str | int] = []
     for part in loc:
@@ -480,7 +495,7 @@ def _missing(name: str) -> str | list[str]:
 def _names(table: Path, given: dict[str, Any]) -> list[str]:
     """Return the keys of a table of an experiment file; those of an algorithm are of the one that is `given` there."""
     owner = next((step for step in reversed(table) if isinstance(step, str)), "")
-    algorithms = {"aqm": registry().aqm, "cc": registry().cc} | dict.fromkeys(PATH_KEYS, registry().stage)
+    algorithms = _algorithms_at()
     if owner in algorithms:
         known = algorithms[owner]
         named = next((one.get("name") if isinstance(one, dict) else one for one in get_path(given, table)), None)
@@ -495,7 +510,7 @@ def _names(table: Path, given: dict[str, Any]) -> list[str]:
             return list(Override.model_fields)
     if owner not in (*HOPS, *SENDERS, *registry().sections):
         return []
-    own = ["aqm", "rate_changes"] if owner in HOPS else list(SENDERS.get(owner, ()))
+    own = ["aqm", "link", "rate_changes"] if owner in HOPS else list(SENDERS.get(owner, ()))
     return list(dict.fromkeys([*own, *PATHS.get(owner, ()), *described(owner)]))
 
 
@@ -505,7 +520,7 @@ def nearest_key(path: Path, given: dict[str, Any]) -> str | None:
     `given` is the file: keys of algorithms are those of the algorithm that it names.
     """
     table, word = path[:-1], str(path[-1])
-    inside = [(*table, step) for step in ("aqm", "cc") if step in _names(table, given)]
+    inside = [(*table, step) for step in ("aqm", "cc", "link") if step in _names(table, given)]
     if close := _nearest_in([table], word, given, 0.75) or _nearest_in(inside, word, given, 0.75):
         return close
     tops: list[Path] = [
@@ -517,7 +532,7 @@ def nearest_key(path: Path, given: dict[str, Any]) -> str | None:
         ("record",),
         *((name, 0) for name in SENDERS),
     ]
-    elsewhere = [*tops, *((*one, step) for one in tops for step in ("aqm", "cc") if step in _names(one, given))]
+    elsewhere = [*tops, *((*one, step) for one in tops for step in ("aqm", "cc", "link") if step in _names(one, given))]
     return _nearest_in(elsewhere, word, given, 0.8) or _nearest_in([table, *inside], word, given, 0.5)
 
 
@@ -558,6 +573,7 @@ def resolve_and_given(
     for web, one in zip(model.web, run["web"], strict=True):
         one["size"] = web.size  # the same list for all runs, however long it is
     for (place, hop), own in zip(hops(run), (model.bottleneck, *model.hop, model.reverse), strict=False):
+        _apply_link(place, own.model_fields_set, hop)
         _apply_trace(place, own.model_fields_set, hop)
     given: dict[str, Any] = model.model_dump(exclude_unset=True, exclude={"web": {"__all__": {"size"}}})
     given = {"hosts": {}, "hop": [], "flows": [], "web": [], "udp": []} | given
@@ -566,12 +582,29 @@ def resolve_and_given(
     return run | {"seed": seed}, given
 
 
+WITHOUT_LINK = ("trace", "shaper", "burst")  # of a hop
+
+
+def _apply_link(place: str, given: set[str], hop: dict[str, Any]) -> None:
+    """Refuse keys that are `given` beside a link that the hop names."""
+    link = hop["link"]
+    if link is None:
+        return
+    for key in WITHOUT_LINK:
+        if key in given and hop[key] is not None:
+            allowed = "one of the two: each says how packets leave the queue"
+            raise Conflict("", f"{place}.{key}", f"{key} and link", allowed)
+    if link["name"] == "trace" and link["file"] is None:
+        raise Missing("", f"{place}.link.file", link_trace.ALLOWED)
+
+
 WITHOUT_TRACE = ("rate", "shaper", "burst", "rate_changes")  # of a bottleneck
 
 
 def _apply_trace(place: str, given: set[str], hop: dict[str, Any]) -> None:
     """Make the rate of a hop with a trace that of the trace; InputError if a key is `given` that it replaces."""
-    trace = hop["trace"]
+    link = hop["link"]
+    trace = link["file"] if link is not None and link["name"] == "trace" else hop["trace"]
     if trace is None:
         return
     for key in WITHOUT_TRACE:

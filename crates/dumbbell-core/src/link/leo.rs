@@ -47,7 +47,6 @@ impl Params {
 /// What holds from one hand-over to the next.
 #[derive(Clone, Copy, Debug)]
 struct Satellite {
-    number: u64,
     /// Of the hop's rate.
     share: f64,
     delay: Time,
@@ -62,6 +61,8 @@ pub struct State {
     params: Params,
     context: LinkContext,
     with: Satellite,
+    /// That of the packets whose delay was last asked for: the next packet may be taken, over a hand-over, before one asks that of the last.
+    left_by: Satellite,
 }
 
 const NANOS: u128 = 1_000_000_000;
@@ -70,7 +71,7 @@ impl State {
     /// With the first satellite.
     pub fn new(params: Params, context: &LinkContext) -> State {
         let with = State::satellite(&params, context, 0);
-        State { params, context: *context, with }
+        State { params, context: *context, with, left_by: with }
     }
 
     fn satellite(params: &Params, context: &LinkContext, number: u64) -> Satellite {
@@ -79,12 +80,16 @@ impl State {
         let delay = params.delay_min + Time(rng.below((params.delay_max - params.delay_min).0 + 1));
         let starts = Time(number.saturating_mul(params.interval.0));
         let opens = if number == 0 { starts } else { starts.saturating_add(params.outage) };
-        Satellite { number, share, delay, opens, ends: starts.saturating_add(params.interval) }
+        Satellite { share, delay, opens, ends: starts.saturating_add(params.interval) }
+    }
+
+    fn at(&self, now: Time) -> Satellite {
+        State::satellite(&self.params, &self.context, now.0 / self.params.interval.0)
     }
 
     fn go_to(&mut self, now: Time) {
         if now >= self.with.ends {
-            self.with = State::satellite(&self.params, &self.context, now.0 / self.params.interval.0);
+            self.with = self.at(now);
         }
     }
 
@@ -125,8 +130,10 @@ impl Link for State {
     }
 
     fn delay(&mut self, now: Time) -> Time {
-        self.go_to(now);
-        self.with.delay
+        if now >= self.left_by.ends {
+            self.left_by = self.at(now);
+        }
+        self.left_by.delay
     }
 
     fn open(&mut self, from: Time, until: Time) -> f64 {
@@ -170,7 +177,7 @@ mod tests {
         for number in 0..10_000 {
             let at = Time(number * Params::default().interval.0);
             delays.push(link.delay(at).0);
-            shares.push(link.with.share);
+            shares.push(link.left_by.share);
             assert_eq!(link.delay(at + Time::from_secs(14)).0, delays[number as usize]);
         }
         let mean = |list: &[f64]| list.iter().sum::<f64>() / list.len() as f64;

@@ -56,6 +56,7 @@ pub trait Link {
     fn set_rate(&mut self, rate: Rate, now: Time);
 
     /// How much longer a packet takes that leaves at `now`: propagation that changes with time. Packets stay in order.
+    /// When this is asked, the next packet may have been taken already; the times of these calls do not go back among themselves.
     fn delay(&mut self, _now: Time) -> Time {
         Time::ZERO
     }

@@ -182,6 +182,8 @@ class _Plan:
         for key, what in (("trace", "trace of a link"), ("path", "stages of a path"), ("behind", "stages of a path")):
             if self.bottleneck[key]:
                 raise Unsupported("", f"bottleneck.{key}", what, "none", where="Linux")
+        if link := self.bottleneck.get("link"):
+            raise Unsupported("", "bottleneck.link", f"link {link['name']}", "shaper", where="Linux")
         for key in ("link_layer", "overhead", "mpu", "framing"):
             value = self.bottleneck.get(key)
             if value not in (None, "raw"):
