@@ -13,7 +13,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import json_schema
 from dumbbell.experiment.registry import registry
 
-BETWEEN = "each says how packets leave the queue"
+BETWEEN = "use one of the two: each says how packets leave the queue"
 
 
 def over(link: Any, **keys: Any) -> experiment.Experiment:
@@ -59,13 +59,17 @@ def test_every_hop_may_name_its_link() -> None:
 
 def test_links_are_axes_and_conditions() -> None:
     names = ["none", "serial", {"name": "wifi", "jitter": "7ms"}]
-    override = [{"when": {"bottleneck.link": "wifi"}, "set": {"duration": "1s"}}]
+    override: list[dict[str, Any]] = [{"when": {"bottleneck.link": "wifi"}, "set": {"duration": "1s"}}]
     cells = list(parsed(duration="2s", matrix={"bottleneck.link": names}, override=override).cells())
     assert [cell.matrix["bottleneck.link"] for cell in cells] == ["none", "serial", "wifi(jitter=7ms)"]
     assert [cell.duration // 10**9 for cell in cells] == [2, 2, 1]
-    override = [{"when": {"bottleneck.link.name": ["leo", "wifi"], "bottleneck.link.frames": 8}, "set": {"duration": "1s"}}]
+    override = [
+        {"when": {"bottleneck.link.name": ["leo", "wifi"], "bottleneck.link.frames": 8}, "set": {"duration": "1s"}}
+    ]
     axes: dict[str, list[Any]] = {"bottleneck.link.name": ["docsis", "wifi"]}
-    frames = parsed(matrix={"bottleneck.link": ["wifi"], "bottleneck.link.frames": [8, 64]}, override=override, duration="2s")
+    frames = parsed(
+        matrix={"bottleneck.link": ["wifi"], "bottleneck.link.frames": [8, 64]}, override=override, duration="2s"
+    )
     assert [cell.duration // 10**9 for cell in frames.cells()] == [1, 2]
     cells = list(parsed(bottleneck={"rate": "10Mbit", "aqm": "codel", "link": "wifi"}, matrix=axes).cells())
     assert [cell.groups["bottleneck"]["link"]["name"] for cell in cells] == ["docsis", "wifi"]
@@ -85,20 +89,20 @@ def test_a_setting_replaces_what_the_file_says_of_the_link() -> None:
 @pytest.mark.parametrize(
     ("bottleneck", "expected"),
     [
-        ({"link": "wify"}, 'bottleneck.link: unknown link "wify"; did you mean "wifi"? Known are serial, htb, unshaped'),
+        ({"link": "wify"}, 'bottleneck.link: unknown link "wify"; did you mean "wifi"? Known are serial, htb'),
         ({"link": {"jitter": "1ms"}}, "bottleneck.link.name is missing"),
-        ({"link": {"name": "wifi", "jiter": "1ms"}}, "unknown key bottleneck.link.jiter; did you mean bottleneck.link.jitter"),
+        ({"link": {"name": "wifi", "jiter": "1ms"}}, "unknown key bottleneck.link.jiter; did you mean bottleneck.link"),
         ({"link": {"name": "wifi", "frames": 0}}, "bottleneck.link.frames is 0; it must be an integer from 1 to 1024"),
         ({"link": {"name": "onoff", "on": "10us"}}, 'bottleneck.link.on is "10us"; it must be a time from 1ms to'),
-        ({"link": {"name": "onoff", "times": "often"}}, 'bottleneck.link.times is "often"; it must be fixed or exponential'),
-        ({"link": {"name": "leo", "outage": "10s"}}, "bottleneck.link.outage is 10s; it must be at most half of interval"),
-        ({"link": {"name": "leo", "delay_min": "9ms"}}, "bottleneck.link.delay_min"),
-        ({"link": "unshaped"}, "bottleneck.link"),
+        ({"link": {"name": "onoff", "times": "often"}}, 'bottleneck.link.times is "often"; it must be fixed or'),
+        ({"link": {"name": "leo", "outage": "10s"}}, "bottleneck.link.outage is 10s; it must be at most half of"),
+        ({"link": {"name": "leo", "delay_min": "9ms"}}, "bottleneck.link.delay_min is 9ms; it must be at most del"),
+        ({"link": "unshaped"}, "bottleneck.link is unshaped; it must be a link with a rate, or a queue that shapes"),
         ({"link": "trace"}, "bottleneck.link.file is missing; it must be the name of a file in mahimahi's format"),
         ({"link": {"name": "trace", "file": "no.trace"}}, "bottleneck.link.file: "),
-        ({"link": "wifi", "shaper": "htb"}, f"bottleneck.shaper: shaper and link do not go together; use one of the two: {BETWEEN}"),
-        ({"link": "wifi", "burst": "3kB"}, f"bottleneck.burst: burst and link do not go together; use one of the two: {BETWEEN}"),
-        ({"link": "wifi", "trace": TRACE}, f"bottleneck.trace: trace and link do not go together; use one of the two: {BETWEEN}"),
+        ({"link": "wifi", "shaper": "htb"}, f"bottleneck.shaper: shaper and link do not go together; {BETWEEN}"),
+        ({"link": "wifi", "burst": "3kB"}, f"bottleneck.burst: burst and link do not go together; {BETWEEN}"),
+        ({"link": "wifi", "trace": TRACE}, f"bottleneck.trace: trace and link do not go together; {BETWEEN}"),
         ({"link": 5}, "bottleneck.link is 5; it must be a name, or a table with a name"),
     ],
 )  # fmt: skip
@@ -121,7 +125,7 @@ def test_the_engine_refuses_the_same() -> None:
             _native.check(json.dumps(config | {"bottleneck": config["bottleneck"] | change}))
 
 
-def test_the_link_of_a_trace_is_that_trace(tmp_path: Path) -> None:
+def test_the_link_of_a_trace_is_that_trace() -> None:
     both: list[dict[str, Any]] = [{"trace": TRACE}, {"link": {"name": "trace", "file": TRACE}}]
     cells = [parsed(duration="2s", bottleneck={"aqm": "codel"} | one).cell(0) for one in both]
     assert cells[0].groups["bottleneck"]["rate"] == cells[1].groups["bottleneck"]["rate"] != 10_000_000

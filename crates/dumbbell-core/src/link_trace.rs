@@ -320,7 +320,7 @@ fn delay(text: &[u8], line: &[u8], number: u64) -> Result<Option<u32>, BadTrace>
     }
     let value = std::str::from_utf8(text).ok().and_then(|text| {
         let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let digits = |one: &str| !one.is_empty() && one.bytes().all(|byte| byte.is_ascii_digit());
         let us = format!("{part:0<3}").parse::<u32>().ok().filter(|_| digits(whole) && digits(part) && part.len() <= 3)?;
         whole.parse::<u32>().ok()?.checked_mul(1_000)?.checked_add(us)
     });

@@ -110,11 +110,11 @@ proptest! {
 
     #[test]
     fn every_link_keeps_packets_order_time_and_rate(
-        kbit in 1_000..100_000_u64, seed in any::<u64>(), picks in prop::collection::vec(any::<u64>(), 8), steps in steps(),
+        first_kbit in 1_000..100_000_u64, seed in any::<u64>(), picks in prop::collection::vec(any::<u64>(), 8), steps in steps(),
     ) {
         for spec in link::specs() {
             let chosen = chosen(&spec, &picks);
-            let rate = Rate(kbit * 1_000);
+            let rate = Rate(first_kbit * 1_000);
             let mut hop = Hop {
                 link: chosen.build(&LinkContext { rate, seed }), queue: VecDeque::new(), on_link: None, next: Time::NEVER, left: Vec::new(), looks: 0,
             };

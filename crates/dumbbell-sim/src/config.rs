@@ -515,9 +515,9 @@ impl RunConfig {
             return (trace.bytes_until(until) - before) as f64 * 8.0;
         }
         let mut built = chosen.map(|_| self.link_of(hop, false));
-        let mut open = |since: Time, until: Time| match &mut built {
-            None => (until - since).as_secs_f64(),
-            Some(link) => link.open(since, until),
+        let mut open = |begin: Time, end: Time| match &mut built {
+            None => (end - begin).as_secs_f64(),
+            Some(own) => own.open(begin, end),
         };
         let (mut bits, mut since, mut rate) = (0.0, from, link.rate);
         for change in self.rate_changes.iter().filter(|change| usize::from(change.hop) == hop) {

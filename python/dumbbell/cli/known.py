@@ -11,7 +11,7 @@ from dumbbell.experiment.toml_file import title as title_of
 
 
 def list_(what: Annotated[str, typer.Argument(metavar="[aqm|cc|stage|link|experiments]")] = "") -> None:
-    """List queue disciplines, congestion controls, stages of paths, links and the experiments that come with dumbbell."""
+    """List queue disciplines, congestion controls, stages of paths, links and experiments that come with dumbbell."""
     known = registry()
     kinds = (*known.kinds, "experiments")
     if what and what not in kinds:

@@ -113,7 +113,7 @@ def _section(name: str) -> Group:
     if name in net.HOPS:
         doc = "Queue discipline; dumbbell describe NAME says what it takes."
         keys.insert(0, Key("aqm", "", _of_algorithms(known.aqm), doc))
-        doc = "How packets leave the queue, instead of shaper, burst and trace; dumbbell describe NAME says what it takes."
+        doc = "How packets leave the queue, instead of shaper and trace; dumbbell describe NAME says what it takes."
         keys.insert(1, Key("link", "none", f"{_of_algorithms(known.link)}, or none", doc))
         changes = 'a list of tables such as { at = "30s", rate = "5Mbit" }'
         keys.append(Key("rate_changes", "[]", changes, "When the rate changes, and to what; in any order."))

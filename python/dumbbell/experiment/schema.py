@@ -359,8 +359,8 @@ def run_model() -> type[Section]:
     """Return the model of one run: everything in an experiment file that the engine sees."""
     rate = _fields(described("bottleneck"))["rate"][0]
     change = _model("RateChange", {"at": (_fields({"at": _TIME})["at"][0], ...), "rate": (rate, ...)})
-    link = Annotated[_algorithm_type("link", registry().link) | None, BeforeValidator(_none)]
-    aqm = {
+    link: Any = Annotated[_algorithm_type("link", registry().link) | None, BeforeValidator(_none)]
+    aqm: dict[str, Any] = {
         "aqm": (_algorithm_type("aqm", registry().aqm), ...),
         "link": (link, None),
         "rate_changes": (GenericAlias(list, change), []),
