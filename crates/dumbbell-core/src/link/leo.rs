@@ -203,7 +203,7 @@ mod tests {
         let read = |value: serde_json::Value| Params::from_json(value.as_object().unwrap()).unwrap_err().to_string();
         let error = read(serde_json::json!({"interval": 1_000_000_000, "outage": 600_000_000}));
         assert_eq!(error, "outage: found 600ms, allowed: at most half of interval, 500ms");
-        let error = read(serde_json::json!({"delay_min": 9_000_000}));
-        assert_eq!(error, "delay_min: found 9ms, allowed: at most delay_max, 7500us");
+        let of_delay = read(serde_json::json!({"delay_min": 9_000_000}));
+        assert_eq!(of_delay, "delay_min: found 9ms, allowed: at most delay_max, 7500us");
     }
 }

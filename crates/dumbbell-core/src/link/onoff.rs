@@ -132,8 +132,8 @@ mod tests {
         let left = carry(&mut link(2, 3, Times::Fixed), &[(0, 1_000), (0, 1_000), (0, 1_000), (0, 500)]);
         assert_eq!(left, [(0, 800_000), (800_000, 1_600_000), (1_600_000, 5_400_000), (5_400_000, 5_800_000)]);
         // one that comes while it is off waits; one of 10,000 B, 8 ms, takes four times on; one comes just at the end of a time on
-        let left = carry(&mut link(2, 3, Times::Fixed), &[(3_000_000, 10_000), (37_000_000, 1_250)]);
-        assert_eq!(left, [(5_000_000, 22_000_000), (40_000_000, 41_000_000)]);
+        let later = carry(&mut link(2, 3, Times::Fixed), &[(3_000_000, 10_000), (37_000_000, 1_250)]);
+        assert_eq!(later, [(5_000_000, 22_000_000), (40_000_000, 41_000_000)]);
         assert_eq!(carry(&mut link(2, 3, Times::Fixed), &[(0, 2_500), (0, 1_250)]), [(0, 2_000_000), (5_000_000, 6_000_000)]);
     }
 
@@ -143,8 +143,8 @@ mod tests {
         assert_eq!(link.wait(waiting(1), Time(5_000_000_000_000_001_000)), None);
         assert_eq!(link.closes, Time(5_000_000_000_002_000_000));
         let open = |from: u64, until: u64| {
-            let mut link = super::State::new(Params::default(), &context(10));
-            link.open(Time::from_millis(from), Time::from_millis(until))
+            let mut default = State::new(Params::default(), &context(10));
+            default.open(Time::from_millis(from), Time::from_millis(until))
         };
         // 1.8 s on, 0.2 s off
         assert_eq!([open(0, 10_000), open(1_700, 2_100), open(1_850, 1_900)], [9.0, 0.2, 0.0]);
