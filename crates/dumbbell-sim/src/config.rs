@@ -4,7 +4,7 @@ mod route;
 
 use crate::additions::Additions;
 use dumbbell_core::cc::Chosen;
-use dumbbell_core::link::{self, htb, serial, trace, unshaped, AnyLink, LinkContext};
+use dumbbell_core::link::{self, AnyLink, LinkContext};
 use dumbbell_core::link_layer::{Framing, LinkLayer, Preset};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::packet::Packet;
@@ -65,7 +65,8 @@ params! {
         /// Bucket of the htb shaper.
         burst: u32 = 1514, unit "bytes", range 1514_u32, 100_000_000_u32, source "one frame, the least that sch_htb works with";
         /// File with the link's opportunities to send, instead of `rate`, `shaper`, `burst` and `rate_changes`: a time in whole milliseconds per
-        /// line, each for one full frame of 1514 B. A relative path starts at the folder of the experiment file.
+        /// line, each for one full frame of 1514 B, and behind it perhaps a one-way delay in ms. A relative path starts at the folder of the
+        /// experiment file.
         trace: Option<LinkTrace> = None, unit "", source "mahimahi: mm-link(1); docs/traces.md";
         /// Kind of the link: what a frame takes on it beside itself, out of `rate`. A queue that shapes counts the same.
         link_layer: Preset = Preset::Raw, unit "", source "tc-cake(8): raw is the default; bytes and cells of each";
@@ -90,17 +91,6 @@ impl BottleneckParams {
     /// What a frame takes on the link.
     pub fn layer(&self) -> LinkLayer {
         LinkLayer::of_preset(self.link_layer).with(self.overhead, self.mpu, self.framing)
-    }
-
-    /// The link that these keys describe. A queue that `shapes` needs none with a rate.
-    pub fn link(&self, shapes: bool) -> AnyLink {
-        let context = LinkContext { rate: self.rate, seed: 0 };
-        match (&self.trace, self.shaper) {
-            (Some(trace), _) => AnyLink::Trace(Box::new(trace::State::of(trace.clone()))),
-            _ if shapes => AnyLink::Unshaped(unshaped::State::new(unshaped::Params {}, &context)),
-            (None, Shaper::Link) => AnyLink::Serial(serial::State::new(serial::Params {}, &context)),
-            (None, Shaper::Htb) => AnyLink::Htb(htb::State::new(htb::Params { burst: self.burst }, &context)),
-        }
     }
 
     /// Gives `rate` the value that it has with a trace; `given` says whether the configuration sets it.
@@ -486,12 +476,12 @@ impl RunConfig {
         other.map_or((&self.bottleneck, self.link.as_ref()), |other| (&other.params, other.link.as_ref()))
     }
 
-    /// The link of hop `hop`, 0 is the bottleneck, under a queue that shapes or does not, with nothing on it.
-    pub fn link_of(&self, hop: usize, shapes: bool) -> AnyLink {
+    /// The link that hop `hop` names, 0 is the bottleneck, with nothing on it.
+    pub fn named_link(&self, hop: usize) -> Option<AnyLink> {
         let (params, chosen) = self.hop(hop);
         // links of one kind do not draw the same numbers
         let seed = if hop == 0 { self.run.seed } else { mix(self.run.seed ^ (hop as u64) << 48) };
-        chosen.map_or_else(|| params.link(shapes), |chosen| chosen.build(&LinkContext { rate: params.rate, seed }))
+        chosen.map(|chosen| chosen.build(&LinkContext { rate: params.rate, seed }))
     }
 
     /// What of the link of hop `hop` is of simulations alone, if it is, as key and value: a link that is named, or delays of a trace.
@@ -509,12 +499,12 @@ impl RunConfig {
 
     /// The same of hop `hop`: 0 is the bottleneck.
     pub fn capacity_bits_of(&self, hop: usize, from: Time, until: Time) -> f64 {
-        let (link, chosen) = self.hop(hop);
+        let (link, _) = self.hop(hop);
         if let Some(trace) = &link.trace {
             let before = if from == Time::ZERO { 0 } else { trace.bytes_until(from) };
             return (trace.bytes_until(until) - before) as f64 * 8.0;
         }
-        let mut built = chosen.map(|_| self.link_of(hop, false));
+        let mut built = self.named_link(hop);
         let mut open = |begin: Time, end: Time| match &mut built {
             None => (end - begin).as_secs_f64(),
             Some(own) => own.open(begin, end),

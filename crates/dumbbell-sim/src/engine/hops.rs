@@ -153,7 +153,7 @@ impl<L: Log + Send + 'static> Hops<L> {
                 ticks: aqm.next_timer() != Time::NEVER,
                 shared: build_path(&hop.path, config.run.seed, "shared path", index)?,
                 bottleneck: Bottleneck::over(
-                    config.link_of(index, aqm.shapes()),
+                    config.named_link(index),
                     aqm,
                     classes.list.len(),
                     &hop.params,
