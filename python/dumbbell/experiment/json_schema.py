@@ -181,7 +181,7 @@ class _Definitions:
             table = _table({"name": {"const": algorithm.name}} | params, required=["name"])
             table["description"] = f"{algorithm.title}. {algorithm.source}"
             tables.append(self.add(f"{kind}_{algorithm.name}".replace("-", "_"), table))
-        if kind != "stage":
+        if kind in schema.KINDS:
             file = {"type": "string", "minLength": 1, "description": "File of a plugin, relative to the experiment's."}
             described = "A plugin: its file, and the parameters that it declares."
             table = {"type": "object", "properties": {"plugin": file}, "required": ["plugin"], "description": described}

@@ -242,7 +242,7 @@ def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
     if len(models) > 1:
         union = Annotated[union, Field(discriminator="name")]
     registered = Annotated[union, BeforeValidator(by_name)]
-    if what == "stage":
+    if what not in KINDS:
         return registered
 
     def or_plugin(value: Any, handler: Callable[[Any], Any], info: ValidationInfo) -> Any:
