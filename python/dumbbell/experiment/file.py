@@ -24,8 +24,8 @@ from dumbbell.errors import (
     several,
     shown,
 )
+from dumbbell.experiment import link_trace, net, places, schema, shipped, units
 from dumbbell.experiment import matrix as keys
-from dumbbell.experiment import net, places, schema, shipped, units
 from dumbbell.experiment.cell import Cell, canonical, digest
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.registry import Param, registry
@@ -168,10 +168,10 @@ class Experiment:
             replaced: tuple[str, ...] = ()
             link = given.get((*hop, "link"), "none")
             if given.get((*hop, "trace"), "none") != "none":
-                replaced = (*schema.WITHOUT_TRACE, "link")
+                replaced = (*link_trace.WITHOUT_TRACE, "link")
             elif link != "none":
                 of_trace = isinstance(link, dict) and link.get("name") == "trace"
-                replaced = (*schema.WITHOUT_LINK, *(schema.WITHOUT_TRACE if of_trace else ()))
+                replaced = (*link_trace.WITHOUT_LINK, *(link_trace.WITHOUT_TRACE if of_trace else ()))
             elif (*hop, "shaper") in given:
                 replaced = ("link",)
             elif (*hop, "rate") in given:

@@ -24,7 +24,6 @@ from pydantic_core import PydanticCustomError
 
 from dumbbell import plugins
 from dumbbell.errors import (
-    Conflict,
     InputError,
     Missing,
     Nothing,
@@ -573,45 +572,12 @@ def resolve_and_given(
     for web, one in zip(model.web, run["web"], strict=True):
         one["size"] = web.size  # the same list for all runs, however long it is
     for (place, hop), own in zip(hops(run), (model.bottleneck, *model.hop, model.reverse), strict=False):
-        _apply_link(place, own.model_fields_set, hop)
-        _apply_trace(place, own.model_fields_set, hop)
+        link_trace.settle(place, own.model_fields_set, hop)
     given: dict[str, Any] = model.model_dump(exclude_unset=True, exclude={"web": {"__all__": {"size"}}})
     given = {"hosts": {}, "hop": [], "flows": [], "web": [], "udp": []} | given
     _apply_profile(run, given)
     leave_out_net(run, list(SENDERS))
     return run | {"seed": seed}, given
-
-
-WITHOUT_LINK = ("trace", "shaper", "burst")  # of a hop
-
-
-def _apply_link(place: str, given: set[str], hop: dict[str, Any]) -> None:
-    """Refuse keys that are `given` beside a link that the hop names."""
-    link = hop["link"]
-    if link is None:
-        return
-    for key in WITHOUT_LINK:
-        if key in given and hop[key] is not None:
-            allowed = "one of the two: each says how packets leave the queue"
-            raise Conflict("", f"{place}.{key}", f"{key} and link", allowed)
-    if link["name"] == "trace" and link["file"] is None:
-        raise Missing("", f"{place}.link.file", link_trace.ALLOWED)
-
-
-WITHOUT_TRACE = ("rate", "shaper", "burst", "rate_changes")  # of a bottleneck
-
-
-def _apply_trace(place: str, given: set[str], hop: dict[str, Any]) -> None:
-    """Make the rate of a hop with a trace that of the trace; InputError if a key is `given` that it replaces."""
-    link = hop["link"]
-    trace = link["file"] if link is not None and link["name"] == "trace" else hop["trace"]
-    if trace is None:
-        return
-    for key in WITHOUT_TRACE:
-        if key in given and hop[key] != []:
-            allowed = "one of the two: the trace says when the link sends, and its mean rate is the rate"
-            raise Conflict("", f"{place}.{key}", f"{key} and trace", allowed)
-    hop["rate"] = link_trace.mean_rate(trace["schedule"])
 
 
 def _apply_profile(run: dict[str, Any], given: dict[str, Any]) -> None:
