@@ -208,5 +208,6 @@ fn every_link_is_described_and_can_be_built_with_its_defaults() {
         assert_eq!(Chosen::from_json(&name).map(|chosen| chosen.name()), Ok(spec.name));
     }
     let error = Chosen::from_json(&Map::from_iter([("name".to_owned(), json!("wify"))])).expect_err("no link");
-    assert!(error.to_string().starts_with("name: found \"wify\", allowed: serial, htb, unshaped, trace, wifi"), "{error}");
+    assert!(error.to_string().starts_with("name: found \"wify\", allowed: "), "{error}");
+    assert!(link::specs().iter().all(|spec| error.allowed.contains(spec.name)), "{error}");
 }
