@@ -132,7 +132,6 @@ def test_queue_disciplines_in_the_words_of_tc(home: Path, aqm: Any, options: str
             "bottleneck.aqm.adaptive: Linux has no true, whose timer",
         ),
         ({"bottleneck": {"path": ["loss"]}}, "bottleneck.path: Linux has no stages"),
-        ({"bottleneck": {"link": "wifi"}}, "bottleneck.link: Linux has no link wifi; use shaper"),
         ({"flows": [{"cc": "prague"}]}, r"flows\[0\].cc: this kernel has no prague; use one of reno"),
         ({"flows": [{"cc": "cubic", "jitter": "1ms"}]}, r"flows\[0\].jitter: Linux has no 1ms"),
         (
@@ -171,6 +170,12 @@ def test_queue_disciplines_in_the_words_of_tc(home: Path, aqm: Any, options: str
 def test_what_linux_lacks_is_refused_before_anything_runs(home: Path, changes: dict[str, Any], found: str) -> None:
     with pytest.raises(InputError, match=f"^{found}"):
         mapped(cell(**changes), kernel(home))
+
+
+def test_links_of_the_simulator_are_refused_by_name(home: Path) -> None:
+    named = parsed(bottleneck={"rate": "10Mbit", "aqm": "codel", "link": "wifi"}).cell(0)
+    with pytest.raises(InputError, match=r"^bottleneck.link: Linux has no link wifi; use shaper"):
+        mapped(named, kernel(home))
 
 
 def test_each_base_rtt_has_its_own_delays(home: Path) -> None:
