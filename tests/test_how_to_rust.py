@@ -1,4 +1,4 @@
-"""The how-tos "your own congestion control" and "your own queue discipline", step by step as they are printed.
+"""The how-tos "your own congestion control", "your own queue discipline" and "your own link", step by step as printed.
 
 Their files and lines go into a copy of the repository, which is built; then the commands of the page run there.
 """
@@ -48,7 +48,7 @@ def followed(page: str, folder: Path) -> list[list[str]]:
 def built(folder: Path) -> dict[str, str]:
     """Build the copy without optimisation, after the property tests of its algorithms; returns its environment."""
     environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET), "PYTHONPATH": str(folder / "python")}
-    tested = ["--test", "cc_properties", "--test", "aqm_properties"]
+    tested = ["--test", "cc_properties", "--test", "aqm_properties", "--test", "link_properties"]
     for arguments in (
         ["test", "-p", "dumbbell-core", *tested],
         ["rustc", "-p", "dumbbell-py", "--lib", "--crate-type", "cdylib"],
@@ -67,6 +67,7 @@ def built(folder: Path) -> dict[str, str]:
 def test_algorithms_of_ones_own(tmp_path: Path) -> None:
     copied(tmp_path)
     pages = {"aimd": followed("own-control.md", tmp_path), "every": followed("own-aqm.md", tmp_path)}
+    pages["seesaw"] = followed("own-link.md", tmp_path)
     environment = built(tmp_path)
     for name, commands in pages.items():
         assert [command[1] for command in commands[:2]] == ["describe", "run"]

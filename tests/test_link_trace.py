@@ -16,7 +16,9 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import link_trace, shipped
 from dumbbell.results import dimensions
 
-NUMBER = "it must be one whole number of milliseconds per line, 0 to 86400000 (a day), and nothing else"
+NUMBER = (
+    "it must be one whole number of milliseconds per line, 0 to 86400000 (a day), and perhaps a delay in ms behind it"
+)
 NAME = "it must be the name of a file in mahimahi's format: a time in whole milliseconds per line"
 
 

@@ -173,6 +173,12 @@ def test_what_linux_lacks_is_refused_before_anything_runs(home: Path, changes: d
         mapped(cell(**changes), kernel(home))
 
 
+def test_links_of_the_simulator_are_refused_by_name(home: Path) -> None:
+    named = parsed(bottleneck={"rate": "10Mbit", "aqm": "codel", "link": "wifi"}).cell(0)
+    with pytest.raises(InputError, match=r"^bottleneck.link: Linux has no link wifi; use shaper"):
+        mapped(named, kernel(home))
+
+
 def test_each_base_rtt_has_its_own_delays(home: Path) -> None:
     flows = [{"cc": "cubic", "base_rtt": f"{rtt}ms", "ecn": rtt % 2 == 0} for rtt in (20, 7, 20)]
     lines = plan(home, cell(flows=flows))

@@ -26,7 +26,7 @@ def test_it_is_a_json_schema_and_knows_every_algorithm(command: Command) -> None
     assert printed == json.loads(json.dumps(json_schema.file_schema()))
     jsonschema.Draft202012Validator.check_schema(printed)
     known = registry()
-    for kind, algorithms in (("aqm", known.aqm), ("cc", known.cc), ("stage", known.stage)):
+    for kind, algorithms in known.kinds.items():
         for algorithm in algorithms.values():
             name = f"{kind}_{algorithm.name}".replace("-", "_")
             assert printed["$defs"][name]["properties"].keys() == {"name", *algorithm.params}
@@ -182,7 +182,7 @@ def test_a_difference_fails_the_test_that_parses(monkeypatch: pytest.MonkeyPatch
 
 def limited() -> list[Param]:
     known = registry()
-    algorithms = (*known.aqm.values(), *known.cc.values(), *known.stage.values())
+    algorithms = known.algorithms.values()
     params = [param for algorithm in algorithms for param in algorithm.params.values()]
     params += [param for section in known.sections.values() for param in section.values()]
     quantities = {(p.kind, p.min, p.max): p for p in params if schema.unit_kind(p) and not p.optional}

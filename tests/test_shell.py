@@ -387,6 +387,7 @@ REVERSE = '[bottleneck]\naqm = "codel"\n[reverse]\naqm = "codel"\n'
         (REVERSE, ["bottleneck.rate=1Mbit"], "[reverse]", "--set reverse."),
         (REVERSE + '[[hop]]\nname = "a"\naqm = "codel"', [], "further hops", "[reverse]"),
         (REVERSE + 'delay = "5ms"', [], "propagation", "base_rtt"),
+        (REVERSE + 'link = "docsis"', [], "docsis", "shaper"),
         ('[bottleneck]\naqm = "codel"\n[matrix]\n"bottleneck.rate" = ["1Mbit", "2Mbit"]', [], "2 cells", "--set"),
         ('[bottleneck]\naqm = "csaqm"\n[[flows]]\ncc = "cubic"', [], "csaqm", "headers"),
         ('[bottleneck]\naqm = "codel"\n[[flows]]\ncc = "cubic"\nloss = 0.1', [], "stages", "none"),

@@ -11,6 +11,7 @@
 pub mod aqm;
 pub mod cc;
 pub mod histogram;
+pub mod link;
 pub mod link_layer;
 pub mod link_trace;
 pub mod log;

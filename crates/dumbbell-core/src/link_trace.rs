@@ -4,6 +4,9 @@
 //! opportunity to send one full frame at that time. The trace begins anew at the time of its last line, for ever. An opportunity carries
 //! bytes, not packets: several small packets may share it, and a packet may take parts of several. What nobody uses is lost.
 //!
+//! A second column, behind blanks, is ours: how long packets take that leave from then on, one-way delay in milliseconds, in addition to the
+//! propagation of the flows. All lines have it or none.
+//!
 //! Source of the format: mm-link(1) of mahimahi (Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015);
 //! Winstein, Sivaraman, Balakrishnan, "Stochastic Forecasts Achieve High Throughput and Low Delay over Cellular Networks", NSDI 2013.
 //! `docs/traces.md` says where this differs.
@@ -26,6 +29,8 @@ pub const OPPORTUNITY: u64 = MTU_FRAME as u64;
 pub const MAX_MS: u32 = 86_400_000;
 /// Most lines of a trace.
 pub const MAX_LINES: u32 = 2_000_000;
+/// Longest delay in a trace, us: a minute, as of every hop.
+pub const MAX_DELAY_US: u32 = 60_000_000;
 /// Least and highest mean rate, as for every bottleneck.
 const RATES: [Rate; 2] = [Rate(1_000), Rate(10_000_000_000_000)];
 
@@ -65,6 +70,8 @@ pub struct LinkTrace {
     pub name: Arc<str>,
     /// By time, all different. Not empty, and the last is after 0.
     moments: Arc<[Moment]>,
+    /// One-way delay from each moment on, us; empty if the trace has none.
+    delays: Arc<[u32]>,
 }
 
 impl LinkTrace {
@@ -72,10 +79,11 @@ impl LinkTrace {
     ///
     /// # Errors
     /// A line that is not a whole number of milliseconds up to [`MAX_MS`], or less than the one before; no lines, or more than
-    /// [`MAX_LINES`]; none after 0; a mean rate that no bottleneck may have.
+    /// [`MAX_LINES`]; none after 0; a mean rate that no bottleneck may have; delays in some lines only, or two at one time.
     pub fn parse(name: &str, text: &[u8]) -> Result<LinkTrace, BadTrace> {
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
         let mut moments: Vec<Moment> = Vec::new();
+        let mut delays: Vec<u32> = Vec::new();
         let mut lines = 0;
         let mut empty = None;
         for (number, line) in (1_u64..).zip(text.split(|&byte| byte == b'\n')) {
@@ -87,28 +95,44 @@ impl LinkTrace {
             if let Some(first) = empty {
                 return bad(format!("an empty line, line {first}"), "a number on each line");
             }
-            let at_ms = milliseconds(line, number)?;
+            let (time, rest) = line.split_at(line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len()));
+            let at_ms = milliseconds(time, line, number)?;
+            let delay = delay(rest.trim_ascii(), line, number)?;
+            if lines > 0 && delay.is_some() == delays.is_empty() {
+                return bad(format!("{:?} in line {number}", shown(line)), "a delay behind the time in all lines, or in none");
+            }
             lines += 1;
             if lines > MAX_LINES {
                 return bad(format!("more than {MAX_LINES} lines"), format!("at most {MAX_LINES} lines"));
             }
             match moments.last_mut() {
-                Some(last) if last.at_ms == at_ms => last.through = lines,
+                Some(last) if last.at_ms == at_ms && delays.last().copied() == delay => last.through = lines,
+                Some(last) if last.at_ms == at_ms => {
+                    return bad(format!("{:?} in line {number}", shown(line)), "one delay for all lines of the same time");
+                }
                 Some(last) if last.at_ms > at_ms => {
                     return bad(format!("{at_ms} in line {number}, after {}", last.at_ms), "times that do not decrease");
                 }
-                _ => moments.push(Moment { at_ms, through: lines }),
+                _ => {
+                    moments.push(Moment { at_ms, through: lines });
+                    delays.extend(delay);
+                }
             }
         }
-        LinkTrace::checked(name, moments)
+        LinkTrace::checked(name, moments, delays)
     }
 
-    fn checked(name: &str, moments: Vec<Moment>) -> Result<LinkTrace, BadTrace> {
+    /// A trace with an opportunity each millisecond.
+    pub fn every_millisecond() -> LinkTrace {
+        LinkTrace { name: "every-millisecond".into(), moments: [Moment { at_ms: 1, through: 1 }].into(), delays: Arc::default() }
+    }
+
+    fn checked(name: &str, moments: Vec<Moment>, delays: Vec<u32>) -> Result<LinkTrace, BadTrace> {
         let Some(last) = moments.last() else { return bad("no line with a time", "one line or more, the last after 0") };
         if last.at_ms == 0 {
             return bad("nothing but the time 0", "a last line after 0: there the trace begins anew");
         }
-        let trace = LinkTrace { name: name.into(), moments: moments.into() };
+        let trace = LinkTrace { name: name.into(), moments: moments.into(), delays: delays.into() };
         let rate = trace.mean_rate();
         if rate < RATES[0] || rate > RATES[1] {
             return bad(format!("a mean rate of {rate}"), format!("{} to {}", RATES[0], RATES[1]));
@@ -143,6 +167,23 @@ impl LinkTrace {
         (laps * u64::from(self.lines()) + u64::from(begun)) * OPPORTUNITY
     }
 
+    /// Whether packets take longer at some times than at others.
+    pub fn has_delays(&self) -> bool {
+        !self.delays.is_empty()
+    }
+
+    /// How long a packet takes, one way, that leaves the link at `at`, in addition to what it takes anyway: as the last line that is not
+    /// after `at` says, or the first line ahead of all.
+    pub fn delay_at(&self, at: Time) -> Time {
+        if self.delays.is_empty() {
+            return Time::ZERO;
+        }
+        let (laps, rest) = (at.0 / self.period().0, Time(at.0 % self.period().0));
+        let begun = self.moments.partition_point(|moment| moment.time() <= rest);
+        let before = if laps == 0 { 0 } else { self.delays.len() - 1 };
+        Time::from_micros(u64::from(self.delays[begun.checked_sub(1).unwrap_or(before)]))
+    }
+
     /// Bytes of moment `index`.
     #[inline]
     fn bytes_of(&self, index: usize) -> u64 {
@@ -152,13 +193,20 @@ impl LinkTrace {
 
     /// The trace as one word, about two characters for each different time: for each of them the milliseconds since the one before (of the
     /// first: since 0) and how many opportunities it has. A number is written in base 32, lowest digit first; a digit is a character of
-    /// [`DIGITS`], 32 places further on if another digit follows.
+    /// [`DIGITS`], 32 places further on if another digit follows. A trace with delays begins with [`WITH_DELAYS`], and each time has a third
+    /// number, its delay in us.
     pub fn schedule(&self) -> String {
         let mut text = String::with_capacity(2 * self.moments.len());
+        if self.has_delays() {
+            text.push(WITH_DELAYS);
+        }
         let mut before = Moment { at_ms: 0, through: 0 };
-        for &moment in &*self.moments {
+        for (index, &moment) in self.moments.iter().enumerate() {
             write_number(&mut text, moment.at_ms - before.at_ms);
             write_number(&mut text, moment.through - before.through);
+            if let Some(&delay) = self.delays.get(index) {
+                write_number(&mut text, delay);
+            }
             before = moment;
         }
         text
@@ -170,25 +218,32 @@ impl LinkTrace {
     /// A text that it does not write.
     pub fn from_schedule(name: &str, schedule: &str) -> Result<LinkTrace, BadTrace> {
         let allowed = "what LinkTrace::schedule writes";
-        let mut numbers = Numbers(schedule.bytes());
-        let mut moments: Vec<Moment> = Vec::new();
+        let with_delays = schedule.strip_prefix(WITH_DELAYS);
+        let mut numbers = Numbers(with_delays.unwrap_or(schedule).bytes());
+        let (mut moments, mut delays): (Vec<Moment>, Vec<u32>) = (Vec::new(), Vec::new());
         let (mut at_ms, mut through) = (0_u32, 0_u32);
         while let Some(first) = numbers.next() {
             // half a pair is as wrong as a count of 0
             let (gap, count) = first.zip(numbers.next().flatten()).unwrap_or((0, 0));
             (at_ms, through) = (at_ms.saturating_add(gap), through.saturating_add(count));
             let same = gap == 0 && !moments.is_empty();
-            if count == 0 || same || at_ms > MAX_MS || through > MAX_LINES {
+            let delay = if with_delays.is_some() { numbers.next().flatten() } else { Some(0) };
+            let delay = delay.filter(|&delay| delay <= MAX_DELAY_US);
+            let (Some(delay), false) = (delay, count == 0 || same || at_ms > MAX_MS || through > MAX_LINES) else {
                 return bad(format!("something else at time {}", moments.len() + 1), allowed);
-            }
+            };
             moments.push(Moment { at_ms, through });
+            delays.extend(with_delays.map(|_| delay));
         }
-        LinkTrace::checked(name, moments)
+        LinkTrace::checked(name, moments, delays)
     }
 }
 
 /// Digits of a schedule: those of base 64 (RFC 4648 section 4).
 pub const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// What the schedule of a trace with delays begins with.
+pub const WITH_DELAYS: char = '.';
 
 fn write_number(text: &mut String, mut number: u32) {
     loop {
@@ -239,17 +294,45 @@ fn value_of(digit: u8) -> Option<u64> {
     Some(u64::from(value))
 }
 
-fn milliseconds(line: &[u8], number: u64) -> Result<u32, BadTrace> {
-    let digits = line.iter().all(u8::is_ascii_digit);
+/// The beginning of a line, for messages.
+fn shown(line: &[u8]) -> String {
+    String::from_utf8_lossy(&line[..line.len().min(40)]).into_owned()
+}
+
+/// The time in line `number`.
+fn milliseconds(time: &[u8], line: &[u8], number: u64) -> Result<u32, BadTrace> {
+    let digits = time.iter().all(u8::is_ascii_digit);
     // all digits, so that what does not parse is too large
-    let value = std::str::from_utf8(line).ok().filter(|_| digits).map(|text| text.parse::<u32>().unwrap_or(u32::MAX));
+    let value = std::str::from_utf8(time).ok().filter(|_| digits).map(|text| text.parse::<u32>().unwrap_or(u32::MAX));
     match value {
         Some(at_ms) if at_ms <= MAX_MS => Ok(at_ms),
-        _ => {
-            let some = String::from_utf8_lossy(&line[..line.len().min(40)]).into_owned();
-            let allowed = format!("one whole number of milliseconds per line, 0 to {MAX_MS} (a day), and nothing else");
-            bad(format!("{some:?} in line {number}"), allowed)
-        }
+        _ => bad(
+            format!("{:?} in line {number}", shown(line)),
+            format!("one whole number of milliseconds per line, 0 to {MAX_MS} (a day), and perhaps a delay in ms behind it"),
+        ),
+    }
+}
+
+/// The delay behind the time in line `number`, us: ms with up to three digits behind the point.
+fn delay(text: &[u8], line: &[u8], number: u64) -> Result<Option<u32>, BadTrace> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let value = std::str::from_utf8(text).ok().and_then(|text| {
+        let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+        let digits = |one: &str| !one.is_empty() && one.bytes().all(|byte| byte.is_ascii_digit());
+        let us = format!("{part:0<3}").parse::<u32>().ok().filter(|_| digits(whole) && digits(part) && part.len() <= 3)?;
+        whole.parse::<u32>().ok()?.checked_mul(1_000)?.checked_add(us)
+    });
+    match value {
+        Some(us) if us <= MAX_DELAY_US => Ok(Some(us)),
+        _ => bad(
+            format!("{:?} in line {number}", shown(line)),
+            format!(
+                "behind the time nothing, or a delay from 0 to {} ms with up to three digits behind the point",
+                MAX_DELAY_US / 1_000
+            ),
+        ),
     }
 }
 

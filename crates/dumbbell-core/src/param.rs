@@ -97,7 +97,7 @@ macro_rules! params {
             }
 
             /// All values, canonical.
-            #[allow(dead_code)]
+            #[allow(dead_code, unused_mut)]
             pub fn values(&self) -> ::serde_json::Map<String, ::serde_json::Value> {
                 let mut values = ::serde_json::Map::new();
                 $( values.insert(stringify!($field).into(), $crate::param::ParamType::to_json(&self.$field)); )*
@@ -108,7 +108,7 @@ macro_rules! params {
             ///
             /// # Errors
             /// An unknown key, a value of the wrong kind or out of range.
-            #[allow(dead_code)]
+            #[allow(dead_code, unused_mut, unused_variables)]
             pub fn set(&mut self, key: &str, value: &::serde_json::Value) -> Result<(), $crate::param::ParamError> {
                 let specs = $name::specs();
                 let mut specs = specs.iter();

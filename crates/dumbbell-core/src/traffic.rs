@@ -41,7 +41,7 @@ impl Arrivals {
 }
 
 /// Time to the next event of a Poisson process with `per_second` events per second; [`Time::NEVER`] if that is 0.
-fn exponential(per_second: f64, rng: &mut Rng) -> Time {
+pub(crate) fn exponential(per_second: f64, rng: &mut Rng) -> Time {
     // 1 - u lies in (0, 1]; -ln of it is at most 36.8
     let seconds = -real::ln(1.0 - rng.next_f64()) / per_second;
     if seconds.is_finite() && seconds < 1e9 {

@@ -146,9 +146,12 @@ fn readable_hops(config: &RunConfig) -> Result<(), ParamError> {
         let has_stages = !(hop.path.is_empty() && hop.behind.is_empty());
         (REVERSE, &hop.aqm, has_stages, hop.delay)
     });
-    for ((place, aqm, has_stages, delay), built) in
-        std::iter::once(first).chain(others).zip(dumbbell_sim::queue_disciplines(config)?)
+    for (hop, ((place, aqm, has_stages, delay), built)) in
+        std::iter::once(first).chain(others).zip(dumbbell_sim::queue_disciplines(config)?).enumerate()
     {
+        if let Some((key, found)) = config.simulated_link(hop) {
+            return refuse(&format!("{place}.{key}"), found, "shaper, or a trace without delays");
+        }
         let name = aqm.get("name").and_then(Value::as_str).unwrap_or("");
         if needs_values(name) {
             return refuse(&format!("{place}.aqm"), name, "a queue discipline that works on what headers carry");
@@ -290,7 +293,7 @@ fn plans(config: &RunConfig) -> Plans {
 /// Both directions, with the queue of each: down the bottleneck, up that of [`REVERSE`] or none, and behind it a line of the base RTT, for data
 /// and for acknowledgements, as in the simulator.
 fn directions<A: Aqm>(config: &RunConfig, plans: &Plans, classes: &Classes, aqms: [Option<A>; 2]) -> [Direction<A>; 2] {
-    let links = [Some(&config.bottleneck), config.hops.first().map(|hop| &hop.link)];
+    let links = [Some(&config.bottleneck), config.hops.first().map(|hop| &hop.params)];
     let mut links = links.into_iter();
     let mut directions = aqms.map(|aqm| {
         let built = aqm.zip(links.next().flatten());
@@ -424,7 +427,7 @@ fn finish<A: Aqm, P: Port>(
     let rtts = || config.flows.iter().map(|flow| flow.params.base_rtt);
     let target = |aqm: &Map<String, Value>| aqm.get("target").and_then(Value::as_u64).map(Time);
     let first = allowed(rtts(), target(&config.aqm), config.bottleneck.rate);
-    let allowed = config.hops.iter().map(|hop| allowed(rtts(), target(&hop.aqm), hop.link.rate)).fold(first, Time::min);
+    let allowed = config.hops.iter().map(|hop| allowed(rtts(), target(&hop.aqm), hop.params.rate)).fold(first, Time::min);
     judge(&mut outcome, forwarder, allowed, waited)?;
     Ok(outcome)
 }

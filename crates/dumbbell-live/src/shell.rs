@@ -80,6 +80,9 @@ fn usable(config: &RunConfig) -> Result<(), ParamError> {
     if dumbbell_sim::queue_discipline(config)?.reads_acks() {
         return refuse("bottleneck.aqm.ack_filter", "a filter", "off");
     }
+    if let Some((key, found)) = config.simulated_link(0) {
+        return refuse(&format!("bottleneck.{key}"), found, "shaper, or a trace without delays,");
+    }
     if !config.is_one_hop() {
         return refuse("hop", "several hops, or routes", "one hop for each direction");
     }

@@ -1,11 +1,9 @@
 //! The bottleneck: a queue discipline in front of a link or a token bucket.
 
-mod trace_link;
-
 use crate::config::{BottleneckParams, Shaper};
 use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey};
+use dumbbell_core::link::{htb, serial, trace, unshaped, AnyLink, Link, LinkContext, Waiting};
 use dumbbell_core::link_layer::LinkLayer;
-use dumbbell_core::link_trace::Opportunities;
 use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::End;
@@ -13,38 +11,35 @@ use dumbbell_core::record::{Counters, FlowLog, InternalLog};
 use dumbbell_core::units::{Rate, Time};
 use std::collections::VecDeque;
 
-/// A token bucket as Linux HTB keeps it: tokens are nanoseconds of transmission; a packet may leave while there is no
-/// debt, and then runs into debt, so that two may follow each other after an idle time.
-#[derive(Clone, Debug)]
-struct Bucket {
-    tokens: i64,
-    depth: i64,
-    filled_at: Time,
-}
-
-impl Bucket {
-    /// Debt left at `now`, as time to wait.
-    fn debt(&mut self, now: Time) -> Time {
-        let gained = (now - self.filled_at).0.min(i64::MAX as u64 / 2) as i64;
-        self.tokens = (self.tokens + gained).min(self.depth);
-        self.filled_at = now;
-        Time((-self.tokens).max(0) as u64)
-    }
-}
-
-enum Pace {
-    Serial,
-    Bucket(Bucket),
-    /// The queue discipline shapes by itself.
-    Immediate,
-    /// The link's opportunities come from a trace.
-    Trace(Box<Opportunities>),
-}
-
 /// Bytes that a frame of `len` takes on the link.
 #[inline(always)]
 fn on_link(layer: &Option<LinkLayer>, len: u16) -> u64 {
     u64::from(layer.as_ref().map_or(u32::from(len), |layer| layer.of(len)))
+}
+
+impl BottleneckParams {
+    /// The link that these keys describe. A queue that `shapes` needs none with a rate.
+    pub fn link(&self, shapes: bool) -> AnyLink {
+        let context = LinkContext { rate: self.rate, seed: 0 };
+        match (&self.trace, self.shaper) {
+            (Some(trace), _) => AnyLink::Trace(Box::new(trace::State::of(trace.clone()))),
+            _ if shapes => AnyLink::Unshaped(unshaped::State::new(unshaped::Params {}, &context)),
+            (None, Shaper::Link) => AnyLink::Serial(serial::State::new(serial::Params {}, &context)),
+            (None, Shaper::Htb) => AnyLink::Htb(htb::State::new(htb::Params { burst: self.burst }, &context)),
+        }
+    }
+}
+
+/// [`Link::wait`] of the links that are not asked for every packet of most runs.
+#[inline(never)]
+fn wait(link: &mut AnyLink, waiting: Waiting, now: Time) -> Option<Time> {
+    link.wait(waiting, now)
+}
+
+/// [`Link::take`] of the same.
+#[inline(never)]
+fn take(link: &mut AnyLink, bytes: u64, now: Time) -> Time {
+    link.take(bytes, now)
 }
 
 /// Queue, link and what is counted there. What happens to packets is also reported to `L`.
@@ -61,11 +56,9 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     following: VecDeque<Packet>,
     /// When the link needs attention.
     pub next: Time,
-    pace: Pace,
-    rate: Rate,
+    link: AnyLink,
     /// What frames take on the link, if not just themselves.
     layer: Option<LinkLayer>,
-    burst: u32,
     /// A burst that counts as one packet, as far as it has come.
     coming: Vec<Packet>,
     /// The rest of the burst in front leaves without waiting.
@@ -73,18 +66,14 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
 }
 
 impl<A: Aqm, L: Log> Bottleneck<A, L> {
-    /// An idle bottleneck for flows of `classes` connection classes.
+    /// An idle bottleneck for flows of `classes` connection classes, over the link that `params` describe.
     pub fn new(aqm: A, classes: usize, params: &BottleneckParams, listener: L) -> Bottleneck<A, L> {
-        let BottleneckParams { rate, shaper, burst, .. } = *params;
-        let pace = match (&params.trace, shaper) {
-            (Some(trace), _) => Pace::Trace(Box::new(Opportunities::new(trace.clone(), Time::ZERO))),
-            _ if aqm.shapes() => Pace::Immediate,
-            (None, Shaper::Link) => Pace::Serial,
-            (None, Shaper::Htb) => {
-                let depth = rate.serialise(u64::from(burst)).0 as i64;
-                Pace::Bucket(Bucket { tokens: depth, depth, filled_at: Time::ZERO })
-            }
-        };
+        Bottleneck::over(None, aqm, classes, params, listener)
+    }
+
+    /// The same over the link that is `named`, if one is.
+    pub fn over(named: Option<AnyLink>, aqm: A, classes: usize, params: &BottleneckParams, listener: L) -> Bottleneck<A, L> {
+        let link = named.unwrap_or_else(|| params.link(aqm.shapes()));
         let counters =
             Counters { internal: InternalLog::new(aqm.internal_queues()), flows: FlowLog::new(classes), ..Counters::default() };
         Bottleneck {
@@ -94,10 +83,8 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             in_service: None,
             following: VecDeque::new(),
             next: Time::NEVER,
-            pace,
-            rate,
+            link,
             layer: Some(params.layer()).filter(|layer| *layer != LinkLayer::RAW),
-            burst,
             coming: Vec::new(),
             leaving: false,
         }
@@ -130,10 +117,10 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// packet that it takes (`__dev_xmit_skb`). One that leaves at this instant is in service already.
     #[inline]
     fn follow(&mut self, now: Time) {
-        let Pace::Bucket(bucket) = &mut self.pace else { return };
+        let AnyLink::Htb(bucket) = &mut self.link else { return };
         while (self.leaving || bucket.debt(now) == Time::ZERO) && self.aqm.packets() > 0 {
             let Dequeue::Packet(packet) = self.aqm.dequeue(now, &mut (&mut self.counters, &mut self.listener)) else { return };
-            bucket.tokens -= self.rate.serialise(on_link(&self.layer, packet.len)).0 as i64;
+            bucket.take(on_link(&self.layer, packet.len), now);
             self.leaving = packet.has(flag::MORE);
             self.following.push_back(packet);
         }
@@ -162,7 +149,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     #[inline(always)]
     fn serve(&mut self, now: Time) {
         match self.aqm.has_nothing_before(now) {
-            Some(until) if matches!(self.pace, Pace::Immediate) => self.next = until,
+            Some(until) if matches!(self.link, AnyLink::Unshaped(_)) => self.next = until,
             _ => self.look_for_packet(now),
         }
     }
@@ -170,8 +157,9 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// Asks the queue, if the link may send.
     #[inline]
     fn look_for_packet(&mut self, now: Time) {
-        match &mut self.pace {
-            Pace::Bucket(bucket) => {
+        match &mut self.link {
+            AnyLink::Serial(_) | AnyLink::Unshaped(_) => {}
+            AnyLink::Htb(bucket) => {
                 let debt = bucket.debt(now);
                 if self.aqm.packets() == 0 {
                     // sch_htb takes a class without packets out of its rounds: the queue is not asked, and does not learn that it is empty
@@ -183,33 +171,36 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                     return;
                 }
             }
-            Pace::Trace(link) => {
-                if let Some(until) = trace_link::wait(link, self.aqm.packets(), now) {
+            link => {
+                let waiting = Waiting { packets: self.aqm.packets(), bytes: self.aqm.bytes() };
+                if let Some(until) = wait(link, waiting, now) {
                     self.next = until;
                     return;
                 }
             }
-            Pace::Serial | Pace::Immediate => {}
         }
         match self.aqm.dequeue(now, &mut (&mut self.counters, &mut self.listener)) {
             Dequeue::Empty => self.next = Time::NEVER,
             Dequeue::Wait(until) => self.next = until,
             Dequeue::Packet(packet) => {
                 let bytes = on_link(&self.layer, packet.len);
-                let wire = self.rate.serialise(bytes);
-                self.next = match &mut self.pace {
-                    Pace::Serial => now + wire,
-                    Pace::Immediate => now,
-                    Pace::Trace(link) => link.take(bytes),
-                    Pace::Bucket(bucket) => {
-                        bucket.tokens -= wire.0 as i64;
+                self.next = match &mut self.link {
+                    AnyLink::Serial(link) => link.take(bytes, now),
+                    AnyLink::Unshaped(_) => now,
+                    AnyLink::Htb(bucket) => {
                         self.leaving = packet.has(flag::MORE);
-                        now
+                        bucket.take(bytes, now)
                     }
+                    link => take(link, bytes, now),
                 };
                 self.in_service = Some(packet);
             }
         }
+    }
+
+    /// How much longer a packet takes that leaves the link at `now`.
+    pub fn delay(&mut self, now: Time) -> Time {
+        self.link.delay(now)
     }
 
     /// [`Bottleneck::next`] has come. Returns the packet that leaves, if one does; call again while it does.
@@ -252,12 +243,10 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
 
     /// The rate changes; what is on the wire goes on at the old one.
     pub fn set_rate(&mut self, rate: Rate, now: Time) {
-        self.rate = rate;
-        if let Pace::Bucket(bucket) = &mut self.pace {
-            bucket.debt(now);
-            bucket.depth = rate.serialise(u64::from(self.burst)).0 as i64;
+        self.link.set_rate(rate, now);
+        if !self.aqm.shapes() || matches!(self.link, AnyLink::Unshaped(_)) {
+            self.aqm.set_rate(rate, now);
         }
-        self.aqm.set_rate(rate, now);
         if self.in_service.is_none() && self.next != Time::NEVER {
             self.serve(now);
         }
@@ -277,3 +266,5 @@ impl<A: Aqm, L: Log> End<Packet> for Bottleneck<A, L> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trace_tests;

@@ -4,12 +4,13 @@ mod route;
 
 use crate::additions::Additions;
 use dumbbell_core::cc::Chosen;
+use dumbbell_core::link::{self, AnyLink, LinkContext};
 use dumbbell_core::link_layer::{Framing, LinkLayer, Preset};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
 use dumbbell_core::path::{self, Carried};
-use dumbbell_core::rng::Rng;
+use dumbbell_core::rng::{mix, Rng};
 use dumbbell_core::tcp::host::{self, HostParams};
 use dumbbell_core::tcp::Ack;
 use dumbbell_core::traffic::{Arrivals, Codepoint, Sizes, Spacing};
@@ -64,7 +65,8 @@ params! {
         /// Bucket of the htb shaper.
         burst: u32 = 1514, unit "bytes", range 1514_u32, 100_000_000_u32, source "one frame, the least that sch_htb works with";
         /// File with the link's opportunities to send, instead of `rate`, `shaper`, `burst` and `rate_changes`: a time in whole milliseconds per
-        /// line, each for one full frame of 1514 B. A relative path starts at the folder of the experiment file.
+        /// line, each for one full frame of 1514 B, and behind it perhaps a one-way delay in ms. A relative path starts at the folder of the
+        /// experiment file.
         trace: Option<LinkTrace> = None, unit "", source "mahimahi: mm-link(1); docs/traces.md";
         /// Kind of the link: what a frame takes on it beside itself, out of `rate`. A queue that shapes counts the same.
         link_layer: Preset = Preset::Raw, unit "", source "tc-cake(8): raw is the default; bytes and cells of each";
@@ -238,6 +240,7 @@ pub fn registry() -> Value {
         "aqm": algorithms(aqm::specs()),
         "cc": algorithms(cc::specs()),
         "stage": algorithms(path::specs()),
+        "link": algorithms(link::specs()),
         "sections": {
             "run": section(RunParams::specs()), "bottleneck": section(BottleneckParams::specs()),
             "hosts": section(HostParams::specs()), "flows": section(FlowParams::specs()), "web": section(WebParams::specs()),
@@ -349,6 +352,8 @@ pub struct RunConfig {
     pub run: RunParams,
     /// The bottleneck.
     pub bottleneck: BottleneckParams,
+    /// Its link, if the configuration names one.
+    pub link: Option<link::Chosen>,
     /// Queue discipline: `name` and parameters.
     pub aqm: Map<String, Value>,
     /// Changes of rate, in order of time.
@@ -425,9 +430,24 @@ impl RunConfig {
             }
         };
         let states = read_states(root).map_err(|e| e.within("record"))?;
-        let HopConfig { link: bottleneck, aqm, path, behind, delay, .. } = first;
-        let resolved =
-            RunConfig { run, bottleneck, aqm, rate_changes, path, behind, delay, hops, hosts, flows, web, udp, record, states };
+        let HopConfig { params: bottleneck, link, aqm, path, behind, delay, .. } = first;
+        let resolved = RunConfig {
+            run,
+            bottleneck,
+            link,
+            aqm,
+            rate_changes,
+            path,
+            behind,
+            delay,
+            hops,
+            hosts,
+            flows,
+            web,
+            udp,
+            record,
+            states,
+        };
         if resolved.measured_from() >= resolved.run.duration {
             let [found, most] = [resolved.record.from, resolved.run.duration].map(|time| format!("{} s", time.as_secs_f64()));
             return Err(ParamError::new("record.from", found, format!("less than the duration, {most}")));
@@ -450,41 +470,75 @@ impl RunConfig {
         self.capacity_bits_of(0, from, until)
     }
 
-    /// The link of hop `hop`: 0 is the bottleneck.
-    fn link(&self, hop: usize) -> &BottleneckParams {
-        hop.checked_sub(1).map_or(&self.bottleneck, |other| &self.hops[other].link)
+    /// The keys of hop `hop`, 0 is the bottleneck, and the link that it names.
+    fn hop(&self, hop: usize) -> (&BottleneckParams, Option<&link::Chosen>) {
+        let other = hop.checked_sub(1).map(|other| &self.hops[other]);
+        other.map_or((&self.bottleneck, self.link.as_ref()), |other| (&other.params, other.link.as_ref()))
+    }
+
+    /// The name of hop `hop`, 0 is the bottleneck.
+    pub fn hop_name(&self, hop: usize) -> &str {
+        hop.checked_sub(1).map_or(BOTTLENECK, |other| &self.hops[other].name)
+    }
+
+    /// The link that hop `hop` names, 0 is the bottleneck, with nothing on it.
+    pub fn named_link(&self, hop: usize) -> Option<AnyLink> {
+        let (params, chosen) = self.hop(hop);
+        // links of one kind do not draw the same numbers
+        let seed = if hop == 0 { self.run.seed } else { mix(self.run.seed ^ (hop as u64) << 48) };
+        chosen.map(|chosen| chosen.build(&LinkContext { rate: params.rate, seed }))
+    }
+
+    /// What of the link of hop `hop` is of simulations alone, if it is, as key and value: a link that is named, or delays of a trace.
+    pub fn simulated_link(&self, hop: usize) -> Option<(&'static str, &'static str)> {
+        let (params, chosen) = self.hop(hop);
+        let delays = params.trace.as_ref().is_some_and(LinkTrace::has_delays).then_some(("trace", "a trace with delays"));
+        chosen.map(|chosen| ("link", chosen.name())).or(delays)
+    }
+
+    /// Whether packets that leave the link of hop `hop` take longer at some times than at others.
+    pub fn link_delays(&self, hop: usize) -> bool {
+        let (params, chosen) = self.hop(hop);
+        chosen.map_or_else(|| params.trace.as_ref().is_some_and(LinkTrace::has_delays), link::Chosen::delays)
     }
 
     /// The same of hop `hop`: 0 is the bottleneck.
     pub fn capacity_bits_of(&self, hop: usize, from: Time, until: Time) -> f64 {
-        let link = self.link(hop);
+        let (link, _) = self.hop(hop);
         if let Some(trace) = &link.trace {
             let before = if from == Time::ZERO { 0 } else { trace.bytes_until(from) };
             return (trace.bytes_until(until) - before) as f64 * 8.0;
         }
+        let mut built = self.named_link(hop);
+        let mut open = |begin: Time, end: Time| match &mut built {
+            None => (end - begin).as_secs_f64(),
+            Some(own) => own.open(begin, end),
+        };
         let (mut bits, mut since, mut rate) = (0.0, from, link.rate);
         for change in self.rate_changes.iter().filter(|change| usize::from(change.hop) == hop) {
             let at = change.at.clamp(from, until);
-            bits += (at - since).as_secs_f64() * rate.bits() as f64;
+            bits += open(since, at) * rate.bits() as f64;
             (since, rate) = (at, change.rate);
         }
-        bits + (until - since).as_secs_f64() * rate.bits() as f64
+        bits + open(since, until) * rate.bits() as f64
     }
 
-    /// What each hop's link carries, bit/s: its rate at the start, or the mean of its trace in the measured time.
+    /// What each hop's link carries, bit/s: its rate at the start, or what its trace or the link that it names carries in the measured time.
     pub fn link_rates(&self) -> Vec<f64> {
-        let of_hop = |hop: usize| match self.link(hop).trace {
-            Some(_) => self.capacity_bits_of(hop, self.measured_from(), self.run.duration) / self.measured().as_secs_f64(),
-            None => self.link(hop).rate.bits() as f64,
+        let of_hop = |hop: usize| match self.hop(hop) {
+            (BottleneckParams { trace: None, rate, .. }, None) => rate.bits() as f64,
+            _ => self.capacity_bits_of(hop, self.measured_from(), self.run.duration) / self.measured().as_secs_f64(),
         };
         (0..=self.hops.len()).map(of_hop).collect()
     }
 
-    /// Whether there is one hop, over which all data go, and acknowledgements wait nowhere.
+    /// Whether there is one hop, over which all data go and behind which they do not take longer at some times; and acknowledgements wait
+    /// nowhere.
     pub fn is_one_hop(&self) -> bool {
         let flows = self.flows.iter().map(|flow| &flow.route);
         let mut routes = flows.chain(self.web.iter().map(|web| &web.route)).chain(self.udp.iter().map(|udp| &udp.route));
-        self.hops.is_empty() && self.delay == Time::ZERO && routes.all(|route| **route == Route::default())
+        let is_even = self.delay == Time::ZERO && !self.link_delays(0);
+        self.hops.is_empty() && is_even && routes.all(|route| **route == Route::default())
     }
 
     /// Whether all packets pass stages ahead of the bottleneck or behind it.

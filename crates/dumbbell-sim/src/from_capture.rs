@@ -22,6 +22,7 @@ use crate::{Outcome, RunError};
 use dumbbell_core::histogram::{CompactHistogram, Histogram};
 use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use dumbbell_core::packet::{flag, Packet, UDP_HEADERS};
+use dumbbell_core::param::ParamError;
 use dumbbell_core::record::{Counters, FlowCounters, FlowLog};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::Time;
@@ -400,6 +401,11 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, RunError> 
     if captured.hops.len() != config.hops.len() + 1 {
         let found = format!("{} hops were captured, and the run has {}", captured.hops.len(), config.hops.len() + 1);
         return Err(RunError::Capture(found));
+    }
+    for hop in 0..=config.hops.len() {
+        if let Some((key, found)) = config.simulated_link(hop) {
+            return Err(ParamError::new(format!("{}.{key}", config.hop_name(hop)), found, "shaper, in what is captured").into());
+        }
     }
     let (classes, schedule) = (config.classes(), Schedule::new(&config));
     let senders = config.flows.len() + config.udp.len() + schedule.web.len();

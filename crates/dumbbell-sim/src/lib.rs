@@ -23,9 +23,10 @@ mod transit;
 use additions::{Additions, Fault};
 pub use builder::{Builder, Listener};
 pub use config::registry;
-use config::{FlowConfig, RunConfig};
+use config::{BottleneckParams, FlowConfig, RunConfig, BOTTLENECK};
 use dumbbell_core::aqm::{AnyAqm, Aqm, QueueContext};
 use dumbbell_core::cc::{AnyCc, CcContext, Chosen};
+use dumbbell_core::link;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::rng::mix;
@@ -107,9 +108,12 @@ fn every_queue(config: &RunConfig, additions: &Additions) -> Result<Vec<AnyAqm>,
     for (index, hop) in config.hops.iter().enumerate() {
         // queues of one kind do not draw the same numbers
         let seed = mix(config.run.seed ^ (index as u64 + 1) << 48);
-        let context = QueueContext { rate: hop.link.rate, seed, link_layer: hop.link.layer() };
+        let context = QueueContext { rate: hop.params.rate, seed, link_layer: hop.params.layer() };
         let place = format!("{}.aqm", hop.name);
-        aqms.push(discipline(&hop.aqm, &context, hop.link.trace.is_some(), additions).map_err(|e| e.within(&place))?);
+        let is_paced = is_paced(&hop.params, hop.link.as_ref());
+        let aqm = discipline(&hop.aqm, &context, is_paced, additions).map_err(|e| e.within(&place))?;
+        check_link(hop.link.as_ref(), &aqm).map_err(|e| e.within(&hop.name))?;
+        aqms.push(aqm);
     }
     Ok(aqms)
 }
@@ -124,19 +128,37 @@ pub fn queue_discipline(config: &RunConfig) -> Result<AnyAqm, ParamError> {
 
 fn first_queue(config: &RunConfig, additions: &Additions) -> Result<AnyAqm, ParamError> {
     let context = QueueContext { rate: config.bottleneck.rate, seed: config.run.seed, link_layer: config.bottleneck.layer() };
-    discipline(&config.aqm, &context, config.bottleneck.trace.is_some(), additions).map_err(|e| e.within("bottleneck.aqm"))
+    let is_paced = is_paced(&config.bottleneck, config.link.as_ref());
+    let aqm = discipline(&config.aqm, &context, is_paced, additions).map_err(|e| e.within("bottleneck.aqm"))?;
+    check_link(config.link.as_ref(), &aqm).map_err(|e| e.within(BOTTLENECK))?;
+    Ok(aqm)
+}
+
+/// Whether a link has a pace of its own, which a queue that shapes leaves to it.
+fn is_paced(params: &BottleneckParams, link: Option<&link::Chosen>) -> bool {
+    params.trace.is_some() || link.is_some_and(|link| !matches!(link, link::Chosen::Unshaped(_)))
+}
+
+/// A link without a rate needs a queue that has one.
+fn check_link(link: Option<&link::Chosen>, aqm: &AnyAqm) -> Result<(), ParamError> {
+    match link {
+        Some(link::Chosen::Unshaped(_)) if !aqm.shapes() => {
+            Err(ParamError::new("link", "unshaped", "a link with a rate, or a queue that shapes by itself"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn discipline(
     aqm: &Map<String, Value>,
     context: &QueueContext,
-    has_trace: bool,
+    is_paced: bool,
     additions: &Additions,
 ) -> Result<AnyAqm, ParamError> {
     let mut any = additions.build_aqm(aqm, context)?;
-    if has_trace {
+    if is_paced {
         dumbbell_core::with_aqm!(&mut any, aqm => if aqm.shapes() {
-            // a rate that is the mean of others is none to shape at: without a rate of its own, the queue leaves the pace to the trace
+            // a rate that is the mean of others is none to shape at: without a rate of its own, the queue leaves the pace to the link
             aqm.set_rate(Rate::UNLIMITED, Time::ZERO);
         });
     }

@@ -296,6 +296,90 @@ csaqm      cubic 0.146   62.2      49    331      2
 csaqm      bbr1  0.967  177.8     312  13809     44
 ";
 
+/// One flow over each link that a file may name, in some queues, at 20 Mbit/s and 40 ms: use of the capacity, mean RTT, P99 of the time in queue (ms),
+/// marks and drops (packets).
+#[test]
+fn runs_over_links_are_as_they_were() {
+    let mut table = String::from("link     queue    cc      use    RTT  P99 ms  marks  drops\n");
+    for spec in dumbbell_core::link::specs() {
+        // a trace has its own table, and an unshaped link needs a queue that shapes
+        let wanted: &[&str] = match spec.name {
+            "trace" => continue,
+            "unshaped" => &["cake"],
+            _ => &["codel", "fq_codel", "pie", "dualpi2"],
+        };
+        for queue in queues().into_iter().filter(|queue| wanted.contains(&queue.name)) {
+            for cc in ["cubic", "bbr1"] {
+                let config = json!({"duration": 40 * SECOND, "seed": 1,
+                    "bottleneck": {"rate": 20_000_000, "link": {"name": spec.name}, "aqm": queue.aqm},
+                    "flows": [{"cc": {"name": cc}, "base_rtt": 40 * MS}], "record": {"series": false}});
+                let outcome = dumbbell_sim::run(&config, &AtomicBool::new(false), &AtomicU64::new(0))
+                    .unwrap_or_else(|error| panic!("{error}: {} {} {cc}", spec.name, queue.name));
+                let [used, p99, marks, drops] = ["utilisation", "sojourn_p99_ms", "ce_marks", "drops"]
+                    .map(|key| outcome.summary[key].as_f64().expect("a number"));
+                let rtt = outcome.tables.flows.real("rtt_mean_ms").expect("a column")[0];
+                writeln!(table, "{:<8} {:<8} {cc:<5} {used:5.3} {rtt:6.1} {p99:7.0} {marks:6} {drops:6}", spec.name, queue.name)
+                    .expect("a string takes all");
+            }
+        }
+    }
+    assert!(table == LINKS, "now:\n{table}\nwas:\n{LINKS}");
+}
+
+const LINKS: &str = "\
+link     queue    cc      use    RTT  P99 ms  marks  drops
+serial   codel    cubic 0.958   43.2       7     20      0
+serial   codel    bbr1  0.979   46.2      43      8      0
+serial   fq_codel cubic 0.958   43.2       7     20      0
+serial   fq_codel bbr1  0.979   46.2      43      8      0
+serial   pie      cubic 0.994   55.3      32     15      0
+serial   pie      bbr1  0.979   46.2      43     14      0
+serial   dualpi2  cubic 0.991   52.0      21     17      0
+serial   dualpi2  bbr1  0.979   46.2      43    191      0
+htb      codel    cubic 0.956   42.3       7     21      0
+htb      codel    bbr1  0.979   45.3      43      8      0
+htb      fq_codel cubic 0.956   42.3       7     21      0
+htb      fq_codel bbr1  0.979   45.3      43      8      0
+htb      pie      cubic 0.995   54.5      32     16      0
+htb      pie      bbr1  0.979   45.3      43     14      0
+htb      dualpi2  cubic 0.982   50.3      21     17      0
+htb      dualpi2  bbr1  0.979   45.2      39    178      9
+unshaped cake     cubic 0.950   42.5       7     21      0
+unshaped cake     bbr1  0.979   45.2      43     12      0
+wifi     codel    cubic 0.949   44.8      12     24      0
+wifi     codel    bbr1  0.979   74.2      62  30957      0
+wifi     fq_codel cubic 0.949   44.8      12     24      0
+wifi     fq_codel bbr1  0.979   74.2      62  30957      0
+wifi     pie      cubic 0.986   55.6      62     24      0
+wifi     pie      bbr1  0.979   57.6      50   3150    167
+wifi     dualpi2  cubic 0.977   51.1      22     32      0
+wifi     dualpi2  bbr1  0.979   56.4      42  10929    360
+onoff    codel    cubic 0.928   43.3     200     25      0
+onoff    codel    bbr1  0.976   66.8     221  10416      0
+onoff    fq_codel cubic 0.928   43.3     200     25      0
+onoff    fq_codel bbr1  0.976   66.8     221  10416      0
+onoff    pie      cubic 0.994   55.5     219     21      0
+onoff    pie      bbr1  0.977   60.0     217   2342    375
+onoff    dualpi2  cubic 0.582   42.2     179     23    569
+onoff    dualpi2  bbr1  0.955   45.8     144   1863   2056
+leo      codel    cubic 0.901   52.7      34     47      0
+leo      codel    bbr1  0.971   67.1     139   5433      0
+leo      fq_codel cubic 0.901   52.7      34     47      0
+leo      fq_codel bbr1  0.971   67.1     139   5433      0
+leo      pie      cubic 0.953   63.3      68     25     94
+leo      pie      bbr1  0.967   60.7     120    102    325
+leo      dualpi2  cubic 0.905   60.6      55     91     78
+leo      dualpi2  bbr1  0.965   60.2      79    266    288
+docsis   codel    cubic 0.506   46.5       6     34      0
+docsis   codel    bbr1  0.976   70.6      62  31111      0
+docsis   fq_codel cubic 0.506   46.5       6     34      0
+docsis   fq_codel bbr1  0.976   70.6      62  31111      0
+docsis   pie      cubic 0.989   56.1      32     15      0
+docsis   pie      bbr1  0.976   58.8      62   3109    289
+docsis   dualpi2  cubic 0.985   53.2      20     16      0
+docsis   dualpi2  bbr1  0.976   57.4      46  11473    354
+";
+
 /// At 10 Mbit/s, for `s` seconds; goodput in Mbit/s, base RTT and RTT in ms, marks (CE and SCE) and drops in packets. A queue of RED, PIE
 /// or FQ-PIE draws random numbers, of which Linux's mean over seeds is shown.
 const ONE_FLOW: &str = "\

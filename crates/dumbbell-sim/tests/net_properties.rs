@@ -1,8 +1,10 @@
 //! Random nets: hops, routes, both directions, every queue, link, stage and control. The engine holds its books against each other in each run.
 
+use dumbbell_core::link_trace::LinkTrace;
+use dumbbell_core::param::ParamType;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::Time;
-use dumbbell_core::{aqm, cc};
+use dumbbell_core::{aqm, cc, link};
 use dumbbell_sim::{run, Sim};
 use proptest::prelude::*;
 use serde_json::{json, Value};
@@ -32,6 +34,26 @@ fn stages(rng: &mut Rng) -> Value {
     json!([one(rng, &known).clone()])
 }
 
+/// A link with times that matter in short runs; one without a rate for a queue that `shapes` only.
+fn link(rng: &mut Rng, shapes: bool) -> Value {
+    let names: Vec<&str> = link::specs().iter().map(|spec| spec.name).filter(|name| shapes || *name != "unshaped").collect();
+    let name = *one(rng, &names);
+    match name {
+        "trace" => {
+            let text = *one(rng, &["1\n4\n90\n", "1 20\n4 3.5\n90 40\n"]);
+            json!({"name": name, "file": LinkTrace::parse("test", text.as_bytes()).expect("a trace").to_json()})
+        }
+        "wifi" => json!({"name": name, "jitter": *one(rng, &[1, 7, 12]) * MS, "frames": 1 + rng.below(64)}),
+        "onoff" => json!({"name": name, "on": (1 + rng.below(300)) * MS, "off": rng.below(300) * MS,
+            "times": one(rng, &["fixed", "exponential"])}),
+        "leo" => {
+            json!({"name": name, "interval": 1_000 * MS, "outage": rng.below(400) * MS, "delay_max": (8 + rng.below(40)) * MS})
+        }
+        "docsis" => json!({"name": name, "interval": (1 + rng.below(4)) * MS, "pipeline": 1 + rng.below(5)}),
+        _ => json!({"name": name}),
+    }
+}
+
 fn hop(rng: &mut Rng) -> Value {
     let queues = aqm::specs();
     let mut aqm = json!({"name": one(rng, &queues).name});
@@ -45,12 +67,19 @@ fn hop(rng: &mut Rng) -> Value {
     let mut hop =
         json!({"rate": rate, "aqm": aqm, "shaper": one(rng, &["link", "htb"]), "path": stages(rng), "behind": stages(rng)});
     if rarely(rng, 2) {
+        hop.as_object_mut().expect("a table").remove("shaper");
+        hop["link"] = link(rng, hop["aqm"]["name"] == "cake");
+        if hop["link"]["name"] == "trace" {
+            hop.as_object_mut().expect("a table").remove("rate");
+        }
+    }
+    if rarely(rng, 2) {
         hop["delay"] = json!(rng.below(20 * MS));
     }
     if rarely(rng, 3) {
         hop["link_layer"] = json!(one(rng, &["ethernet", "docsis", "pppoe-ptm", "pppoe-llcsnap"]));
     }
-    if rarely(rng, 4) {
+    if rarely(rng, 4) && hop["link"]["name"] != "trace" {
         hop["rate_changes"] = json!([{"at": 300 * MS, "rate": 1_000_000}]);
     }
     hop

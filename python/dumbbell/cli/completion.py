@@ -42,7 +42,7 @@ def known() -> dict[str, Command]:
     controls = [*registry().cc]
     names = {
         "run": [*shipped.experiments()],
-        "list": ["aqm", "cc", "stage", "experiments"],
+        "list": ["aqm", "cc", "stage", "link", "experiments"],
         "describe": reference.names(),
         "doctor": [*versions.KINDS],
         "completion": [*_WRITTEN],

@@ -10,13 +10,13 @@ from dumbbell.experiment.registry import registry
 from dumbbell.experiment.toml_file import title as title_of
 
 
-def list_(what: Annotated[str, typer.Argument(metavar="[aqm|cc|stage|experiments]")] = "") -> None:
-    """List queue disciplines, congestion controls, stages of paths and the experiments that come with dumbbell."""
-    kinds = ("aqm", "cc", "stage", "experiments")
+def list_(what: Annotated[str, typer.Argument(metavar="[aqm|cc|stage|link|experiments]")] = "") -> None:
+    """List queue disciplines, congestion controls, stages of paths, links and experiments that come with dumbbell."""
+    known = registry()
+    kinds = (*known.kinds, "experiments")
     if what and what not in kinds:
         raise UnknownName("list", "", what, kinds, what="kind")
-    known = registry()
-    for kind, algorithms in (("aqm", known.aqm), ("cc", known.cc), ("stage", known.stage)):
+    for kind, algorithms in known.kinds.items():
         if what in ("", kind):
             width = max(map(len, algorithms), default=0)
             print("\n".join([f"{kind}:", *(f"  {a.name:{width}}  {a.title}" for a in algorithms.values())]))

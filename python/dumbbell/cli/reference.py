@@ -82,9 +82,11 @@ _TABLES = {
     "trace": "one row per flow and change of state, or interval, of a run: what its congestion control believes",
 }
 # keys inside of a value, and what it is the value of
-_INSIDE = {"uniform": "start", "name": "bottleneck.aqm", "plugin": "bottleneck.aqm"} | dict.fromkeys(("pareto", "min", "max", "csv"), "web.size")
+_INSIDE = {"uniform": "start", "name": "bottleneck.aqm", "plugin": "bottleneck.aqm"} | dict.fromkeys(
+    ("pareto", "min", "max", "csv"), "web.size"
+)
 _VERSIONS = "What each version sets; keys that the file has override it:"
-_KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Stages of a path"}
+_KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Stages of a path", "link": "Links"}
 
 
 def _key(param: Param) -> Key:
@@ -112,6 +114,8 @@ def _section(name: str) -> Group:
     if name in net.HOPS:
         doc = "Queue discipline; dumbbell describe NAME says what it takes."
         keys.insert(0, Key("aqm", "", _of_algorithms(known.aqm), doc))
+        doc = "How packets leave the queue, instead of shaper and trace; dumbbell describe NAME says what it takes."
+        keys.insert(1, Key("link", "none", f"{_of_algorithms(known.link)}, or none", doc))
         changes = 'a list of tables such as { at = "30s", rate = "5Mbit" }'
         keys.append(Key("rate_changes", "[]", changes, "When the rate changes, and to what; in any order."))
     return Group(name, TITLES[name], "", tuple(keys))
@@ -171,15 +175,15 @@ def _of_algorithm(one: Algorithm, places: tuple[str, ...]) -> Group:
 
 
 def algorithms() -> dict[str, list[Group]]:
-    """Return queue disciplines, congestion controls and stages, with the keys that they may stand behind."""
+    """Return queue disciplines, congestion controls, stages and links, with the keys that they may stand behind."""
     known = registry()
     places = {
         "aqm": (*(f"{name}.aqm" for name in net.HOPS), "aqm"),
         "cc": ("cc", *(f"{name}.cc" for name, taken in schema.SENDERS.items() if "cc" in taken)),
         "stage": (*schema.PATH_KEYS, *(f"{name}.{key}" for name, keys in schema.PATHS.items() for key in keys)),
+        "link": (*(f"{name}.link" for name in net.HOPS), "link"),
     }
-    described = {"aqm": known.aqm, "cc": known.cc, "stage": known.stage}
-    return {kind: [_of_algorithm(one, places[kind]) for one in of.values()] for kind, of in described.items()}
+    return {kind: [_of_algorithm(one, places[kind]) for one in of.values()] for kind, of in known.kinds.items()}
 
 
 @cache

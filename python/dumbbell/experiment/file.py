@@ -24,8 +24,8 @@ from dumbbell.errors import (
     several,
     shown,
 )
+from dumbbell.experiment import link_trace, net, places, plugins, schema, shipped, units
 from dumbbell.experiment import matrix as keys
-from dumbbell.experiment import net, places, plugins, schema, shipped, units
 from dumbbell.experiment.cell import Cell, canonical, digest
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.registry import Param, registry
@@ -162,12 +162,18 @@ class Experiment:
     def _set_last(self, table: dict[str, Any]) -> None:
         for path, value in self.settings:
             keys.set_path(table, path, value)
-        # a link has a trace or a rate: whoever sets one means it instead of the other
+        # a hop has a link, a shaper, or a trace, which replaces the rate too: whoever sets one means it alone
         given = dict(self.settings)
         for hop in {path[:-1] for path in given if path[:1] in _HOPS}:
             replaced: tuple[str, ...] = ()
+            link = given.get((*hop, "link"), "none")
             if given.get((*hop, "trace"), "none") != "none":
-                replaced = schema.WITHOUT_TRACE
+                replaced = (*link_trace.WITHOUT_TRACE, "link")
+            elif link != "none":
+                of_trace = isinstance(link, dict) and link.get("name") == "trace"
+                replaced = (*link_trace.WITHOUT_LINK, *(link_trace.WITHOUT_TRACE if of_trace else ()))
+            elif (*hop, "shaper") in given:
+                replaced = ("link",)
             elif (*hop, "rate") in given:
                 replaced = ("trace",)
             for key in replaced:
@@ -300,8 +306,8 @@ def param_of(path: keys.Path) -> Param | None:
     last = path[-1]
     if not isinstance(last, str):
         return None
-    if len(path) > 1 and path[-2] in ("aqm", "cc"):
-        algorithms = known.aqm if path[-2] == "aqm" else known.cc
+    if len(path) > 1 and path[-2] in ("aqm", "cc", "link"):
+        algorithms = known.kinds[str(path[-2])]
         return next((a.params[last] for a in algorithms.values() if last in a.params), None)
     if schema.PATH_KEYS.intersection(step for step in path[:-1] if isinstance(step, str)):
         return next((stage.params[last] for stage in known.stage.values() if last in stage.params), None)
@@ -311,7 +317,7 @@ def param_of(path: keys.Path) -> Param | None:
 
 def has_value(path: keys.Path) -> bool:
     """Return whether the end of `path` names a value, and no table or list of them."""
-    return param_of(path) is not None or path[-1] in ("aqm", "cc", "name", "start", "count")
+    return param_of(path) is not None or path[-1] in ("aqm", "cc", "link", "name", "start", "count")
 
 
 def _condition(key: str, wanted: Any, where: str, files: Files) -> _Condition:

@@ -174,14 +174,14 @@ class _Definitions:
         return {"anyOf": [self.time(), _table({"uniform": ends}, required=["uniform"])]}
 
     def algorithm(self, kind: str, algorithms: dict[str, Algorithm]) -> Schema:
-        """Return the schema of `aqm`, `cc` or a stage: a name, or a table with a name and parameters."""
+        """Return the schema of `aqm`, `cc`, `link` or a stage: a name, or a table with a name and parameters."""
         tables = []
         for algorithm in algorithms.values():
             params = {name: self.described(param) for name, param in algorithm.params.items()}
             table = _table({"name": {"const": algorithm.name}} | params, required=["name"])
             table["description"] = f"{algorithm.title}. {algorithm.source}"
             tables.append(self.add(f"{kind}_{algorithm.name}".replace("-", "_"), table))
-        if kind != "stage":
+        if kind in schema.KINDS:
             file = {"type": "string", "minLength": 1, "description": "File of a plugin, relative to the experiment's."}
             described = "A plugin: its file, and the parameters that it declares."
             table = {"type": "object", "properties": {"plugin": file}, "required": ["plugin"], "description": described}
@@ -257,6 +257,10 @@ def _section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
         keys.add(f"{place}\\.{key}", _list(stage))
         _algorithm_keys(keys, f"{place}\\.{key}{_INDEX}", stage, known.stage, defs)
     if name in net.HOPS:
+        link = defs.algorithm("link", known.link)
+        optional = {"anyOf": [link, {"enum": ["none", None]}]}
+        fields["link"] = optional | {"description": "How packets leave the queue.", "default": "none"}
+        _algorithm_keys(keys, f"{place}\\.link", optional, known.link, defs)
         rate = defs.value(known.sections["bottleneck"]["rate"])
         change = {"at": defs.time(), "rate": rate}
         changes = _list(defs.add("RateChange", _table(change, required=list(change))))
@@ -303,7 +307,7 @@ def _override(keys: _Keys) -> Schema:
     def condition(key: str, value: Schema) -> Schema | None:
         if not file.has_value(parse_path(key.replace(_INDEX, "[0]").replace("\\.", "."))):
             return None
-        wanted = {"type": "string"} if key.endswith(("\\.aqm", "\\.cc")) else value
+        wanted = {"type": "string"} if key.endswith(("\\.aqm", "\\.cc", "\\.link")) else value
         return {"anyOf": [wanted, {"type": "array", "items": wanted, "minItems": 1}]}
 
     tables = {

@@ -1,4 +1,4 @@
-"""Traces of links: files in mahimahi's format, and what stands of them in the configuration of a run.
+"""Links of hops: traces, files in mahimahi's format, what stands of them in a run, and which keys go together.
 
 `{"file": name, "schedule": text}`: the name is that of the file without folder and ending, the text is all that the
 engine needs, about two characters for each different millisecond (crates/dumbbell-core/src/link_trace.rs).
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell import _native
-from dumbbell.errors import Unreadable, WrongValue, one_line, shown
+from dumbbell.errors import Conflict, Missing, Unreadable, WrongValue, one_line, shown
 from dumbbell.experiment.files import Files
 
 MAX_FILE_BYTES = 32 * 2**20
@@ -53,3 +53,41 @@ def show(trace: dict[str, str]) -> str:
     """Return a trace in a word; different ones are shown differently."""
     digest = hashlib.blake2b(trace["schedule"].encode(), digest_size=3).hexdigest()
     return f"{trace['file']} ({digest})"
+
+
+WITHOUT_LINK = ("trace", "shaper", "burst")  # of a hop
+
+
+def _apply_link(place: str, given: set[str], hop: dict[str, Any]) -> None:
+    """Refuse keys that are `given` together with a link that the hop names."""
+    link = hop["link"]
+    if link is None:
+        return
+    for key in WITHOUT_LINK:
+        if key in given and hop[key] is not None:
+            allowed = "one of the two: each says how packets leave the queue"
+            raise Conflict("", f"{place}.{key}", f"{key} and link", allowed)
+    if link["name"] == "trace" and link["file"] is None:
+        raise Missing("", f"{place}.link.file", ALLOWED)
+
+
+WITHOUT_TRACE = ("rate", "shaper", "burst", "rate_changes")  # of a bottleneck
+
+
+def _apply_trace(place: str, given: set[str], hop: dict[str, Any]) -> None:
+    """Make the rate of a hop with a trace that of the trace; InputError if a key is `given` that it replaces."""
+    link = hop["link"]
+    trace = link["file"] if link is not None and link["name"] == "trace" else hop["trace"]
+    if trace is None:
+        return
+    for key in WITHOUT_TRACE:
+        if key in given and hop[key] != []:
+            allowed = "one of the two: the trace says when the link sends, and its mean rate is the rate"
+            raise Conflict("", f"{place}.{key}", f"{key} and trace", allowed)
+    hop["rate"] = mean_rate(trace["schedule"])
+
+
+def settle(place: str, given: set[str], hop: dict[str, Any]) -> None:
+    """Make what a hop says of its link whole; InputError if a key is `given` that another replaces."""
+    _apply_link(place, given, hop)
+    _apply_trace(place, given, hop)

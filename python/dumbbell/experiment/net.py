@@ -56,6 +56,7 @@ def one_way(run: dict[str, Any], senders: Sequence[str], *, up: bool) -> dict[st
 
 
 _LINK_LAYER: dict[str, Any] = {"link_layer": "raw", "overhead": None, "mpu": None, "framing": None}  # of hops
+_LINK: dict[str, Any] = {"link": None}
 _ECHO: dict[str, Any] = {"echo": False, "base_rtt": 0, "ack_path": []}  # of UDP
 
 
@@ -64,7 +65,8 @@ def leave_out_net(run: dict[str, Any], senders: Sequence[str]) -> None:
 
     `senders` are the sections of what sends. The configuration of such a run is as it was before there were these keys.
     """
-    for tables, added in ((run["udp"], _ECHO), ([hop for _, hop in hops(run)], _LINK_LAYER)):
+    of_hops = [hop for _, hop in hops(run)]
+    for tables, added in ((run["udp"], _ECHO), (of_hops, _LINK_LAYER), (of_hops, _LINK)):
         if all(one[key] == default for one in tables for key, default in added.items()):
             for one in tables:
                 for key in added:

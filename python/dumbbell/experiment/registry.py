@@ -28,7 +28,7 @@ class Param:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A queue discipline, a congestion control or a stage of a path.
+    """A queue discipline, a congestion control, a stage of a path or a link.
 
     `versions` says what each word of its first parameter, the version, sets unlike the defaults, canonical.
     """
@@ -63,10 +63,21 @@ class Registry:
     aqm: dict[str, Algorithm]
     cc: dict[str, Algorithm]
     stage: dict[str, Algorithm]
+    link: dict[str, Algorithm]
     sections: dict[str, dict[str, Param]]
     profiles: dict[str, Profile]
     states: dict[str, str]
     """What queue disciplines tell of their state, with its meaning."""
+
+    @property
+    def kinds(self) -> dict[str, dict[str, Algorithm]]:
+        """Everything that has a name and parameters, by kind."""
+        return {"aqm": self.aqm, "cc": self.cc, "stage": self.stage, "link": self.link}
+
+    @property
+    def algorithms(self) -> dict[str, Algorithm]:
+        """The same by name."""
+        return {name: one for of_kind in self.kinds.values() for name, one in of_kind.items()}
 
 
 def _params(described: list[dict[str, Any]]) -> dict[str, Param]:
@@ -89,11 +100,11 @@ def registry() -> Registry:
     described = json.loads(_native.registry())
     sections = {name: _params(params) for name, params in described["sections"].items()}
     profiles = {name: Profile(**profile) for name, profile in described["profiles"].items()}
-    aqm, cc, stage = (_algorithms(described[kind]) for kind in ("aqm", "cc", "stage"))
+    aqm, cc, stage, link = (_algorithms(described[kind]) for kind in ("aqm", "cc", "stage", "link"))
     states = {one["name"]: one["doc"] + (f" ({one['unit']})" if one["unit"] else "") for one in described["states"]}
     sections["record"]["queue"] = Param(
         "queue", "states", False, "", [], None, None, tuple(states),
         "State of the queue disciplines at each point of the time series, in table queue_states: "
         + "; ".join(f"{name}: {doc}" for name, doc in states.items()) + ".", "",
     )  # fmt: skip
-    return Registry(aqm, cc, stage, sections, profiles, states)
+    return Registry(aqm, cc, stage, link, sections, profiles, states)

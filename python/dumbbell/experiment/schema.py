@@ -23,7 +23,6 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from dumbbell.errors import (
-    Conflict,
     InputError,
     Missing,
     Nothing,
@@ -217,7 +216,7 @@ def _fields(params: dict[str, Param], *, without: tuple[str, ...] = ()) -> dict[
 
 
 def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
-    """Return the type of `aqm`, `cc` and stages of a path: a name, or a table with a name and parameters."""
+    """Return the type of `aqm`, `cc`, `link` and stages of a path: a name, or a table with a name and parameters."""
     models = []
     for algorithm in algorithms.values():
         fields = {"name": (Literal[algorithm.name], ...)} | _fields(algorithm.params)
@@ -241,7 +240,7 @@ def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
     if len(models) > 1:
         union = Annotated[union, Field(discriminator="name")]
     registered = Annotated[union, BeforeValidator(by_name)]
-    if what == "stage":
+    if what not in KINDS:
         return registered
 
     def or_plugin(value: Any, handler: Callable[[Any], Any], info: ValidationInfo) -> Any:
@@ -345,6 +344,10 @@ def canonical_start(value: Any) -> dict[str, int]:
     return {"min": start, "max": start}
 
 
+def _none(value: Any) -> Any:
+    return None if value == "none" else value
+
+
 def _model(name: str, fields: dict[str, Any]) -> Any:
     return create_model(name, __base__=Section, **fields)
 
@@ -354,7 +357,12 @@ def run_model() -> type[Section]:
     """Return the model of one run: everything in an experiment file that the engine sees."""
     rate = _fields(described("bottleneck"))["rate"][0]
     change = _model("RateChange", {"at": (_fields({"at": _TIME})["at"][0], ...), "rate": (rate, ...)})
-    aqm = {"aqm": (_algorithm_type("aqm", registry().aqm), ...), "rate_changes": (GenericAlias(list, change), [])}
+    link: Any = Annotated[_algorithm_type("link", registry().link) | None, BeforeValidator(_none)]
+    aqm: dict[str, Any] = {
+        "aqm": (_algorithm_type("aqm", registry().aqm), ...),
+        "link": (link, None),
+        "rate_changes": (GenericAlias(list, change), []),
+    }
     stage = _algorithm_type("stage", registry().stage)
 
     def paths(section: str) -> dict[str, Any]:
@@ -454,9 +462,15 @@ def _told(one: Any, table: dict[str, Any]) -> InputError:
     return WrongValue("", key, shown(one["input"]), one["msg"])
 
 
+def _algorithms_at() -> dict[str, dict[str, Algorithm]]:
+    """Return keys that name algorithms, and which ones."""
+    known = registry()
+    return {"aqm": known.aqm, "cc": known.cc, "link": known.link} | dict.fromkeys(PATH_KEYS, known.stage)
+
+
 def _steps(loc: tuple[str | int, ...]) -> Path:
     """Return the place of an error without the names of the models that pydantic puts in."""
-    tags = {"aqm": registry().aqm, "cc": registry().cc} | dict.fromkeys(PATH_KEYS, registry().stage)
+    tags = _algorithms_at()
     owner: str = ""  # what the names of algorithms that come next belong to
     steps: list[str | int] = []
     for part in loc:
@@ -479,7 +493,7 @@ def _missing(name: str) -> str | list[str]:
 def _names(table: Path, given: dict[str, Any]) -> list[str]:
     """Return the keys of a table of an experiment file; those of an algorithm are of the one that is `given` there."""
     owner = next((step for step in reversed(table) if isinstance(step, str)), "")
-    algorithms = {"aqm": registry().aqm, "cc": registry().cc} | dict.fromkeys(PATH_KEYS, registry().stage)
+    algorithms = _algorithms_at()
     if owner in algorithms:
         known = algorithms[owner]
         named = next((one.get("name") if isinstance(one, dict) else one for one in get_path(given, table)), None)
@@ -494,7 +508,7 @@ def _names(table: Path, given: dict[str, Any]) -> list[str]:
             return list(Override.model_fields)
     if owner not in (*HOPS, *SENDERS, *registry().sections):
         return []
-    own = ["aqm", "rate_changes"] if owner in HOPS else list(SENDERS.get(owner, ()))
+    own = ["aqm", "link", "rate_changes"] if owner in HOPS else list(SENDERS.get(owner, ()))
     return list(dict.fromkeys([*own, *PATHS.get(owner, ()), *described(owner)]))
 
 
@@ -504,7 +518,7 @@ def nearest_key(path: Path, given: dict[str, Any]) -> str | None:
     `given` is the file: keys of algorithms are those of the algorithm that it names.
     """
     table, word = path[:-1], str(path[-1])
-    inside = [(*table, step) for step in ("aqm", "cc") if step in _names(table, given)]
+    inside = [(*table, step) for step in ("aqm", "cc", "link") if step in _names(table, given)]
     if close := _nearest_in([table], word, given, 0.75) or _nearest_in(inside, word, given, 0.75):
         return close
     tops: list[Path] = [
@@ -516,7 +530,7 @@ def nearest_key(path: Path, given: dict[str, Any]) -> str | None:
         ("record",),
         *((name, 0) for name in SENDERS),
     ]
-    elsewhere = [*tops, *((*one, step) for one in tops for step in ("aqm", "cc") if step in _names(one, given))]
+    elsewhere = [*tops, *((*one, step) for one in tops for step in ("aqm", "cc", "link") if step in _names(one, given))]
     return _nearest_in(elsewhere, word, given, 0.8) or _nearest_in([table, *inside], word, given, 0.5)
 
 
@@ -557,27 +571,12 @@ def resolve_and_given(
     for web, one in zip(model.web, run["web"], strict=True):
         one["size"] = web.size  # the same list for all runs, however long it is
     for (place, hop), own in zip(hops(run), (model.bottleneck, *model.hop, model.reverse), strict=False):
-        _apply_trace(place, own.model_fields_set, hop)
+        link_trace.settle(place, own.model_fields_set, hop)
     given: dict[str, Any] = model.model_dump(exclude_unset=True, exclude={"web": {"__all__": {"size"}}})
     given = {"hosts": {}, "hop": [], "flows": [], "web": [], "udp": []} | given
     _apply_profile(run, given)
     leave_out_net(run, list(SENDERS))
     return run | {"seed": seed}, given
-
-
-WITHOUT_TRACE = ("rate", "shaper", "burst", "rate_changes")  # of a bottleneck
-
-
-def _apply_trace(place: str, given: set[str], hop: dict[str, Any]) -> None:
-    """Make the rate of a hop with a trace that of the trace; InputError if a key is `given` that it replaces."""
-    trace = hop["trace"]
-    if trace is None:
-        return
-    for key in WITHOUT_TRACE:
-        if key in given and hop[key] != []:
-            allowed = "one of the two: the trace says when the link sends, and its mean rate is the rate"
-            raise Conflict("", f"{place}.{key}", f"{key} and trace", allowed)
-    hop["rate"] = link_trace.mean_rate(trace["schedule"])
 
 
 def _apply_profile(run: dict[str, Any], given: dict[str, Any]) -> None:

@@ -34,7 +34,7 @@ def value_text(path: matrix.Path, value: Any) -> str:
         text = schema.show_value(param, value)
         return text if text != "0ns" else "0s" if path[-1] in _CLOCK else "0ms"
     if isinstance(value, dict) and "name" in value:
-        known = plugins.algorithm_of(value, {**registry().aqm, **registry().cc, **registry().stage})
+        known = plugins.algorithm_of(value, registry().algorithms)
         params = known.params if known else {}
         own = ("name", "plugin")
         unusual = {k: v for k, v in value.items() if k not in own and (k not in params or params[k].default != v)}
@@ -55,7 +55,7 @@ def value_text(path: matrix.Path, value: Any) -> str:
             " + ".join(f"{one.get('count', 1)} {one['cc']['name'] if 'cc' in one else 'udp'}" for one in value)
             or "none"
         )
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else "none" if value is None else json.dumps(value)
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def answers(held: Any, value: Any, key: str, option: str = "--where") -> bool:
         return bool(held["name"] == value)
     if not isinstance(value, dict) or value.get("name", held["name"]) != held["name"]:
         return False
-    known = plugins.algorithm_of(held, {**registry().aqm, **registry().cc, **registry().stage})
+    known = plugins.algorithm_of(held, registry().algorithms)
     params = known.params if known else {}
     for name, wanted in value.items():
         if name == "name":

@@ -119,6 +119,8 @@ def _refuse(cell: Cell, file: str, up: list[str]) -> None:
     if cell.groups.get("hop"):
         raise Unsupported(file, "hop[0]", "further hops", "[bottleneck] and [reverse]", where="a session")
     for name, hop in hops(cell.groups):
+        if (link := hop.get("link")) and link["name"] != "trace":
+            raise Unsupported(file, f"{name}.link", f"the link {link['name']}", "shaper, or a trace", where="a session")
         if hop.get("delay"):
             raise Unsupported(
                 file, f"{name}.delay", "propagation of a hop", "base_rtt of the first flow", where="a session"
@@ -247,7 +249,8 @@ def _greet(session: Session) -> None:
 def described(cell: Cell) -> str:
     """Return a bottleneck in few words: `10Mbit codel 20ms`."""
     bottleneck, flows = cell.groups["bottleneck"], cell.groups["flows"] or cell.groups["web"]
-    trace = bottleneck["trace"]
+    link = bottleneck.get("link")
+    trace = link["file"] if link else bottleneck["trace"]
     rate = trace["file"] if trace else units.show("rate", bottleneck["rate"])
     rtt = units.show("time", flows[0]["base_rtt"]) if flows else "20ms"
     return f"{rate} {bottleneck['aqm']['name']} {rtt}"

@@ -100,7 +100,9 @@ fn lines_may_end_as_on_windows_and_the_last_may_lack_its_end() {
 
 #[test]
 fn every_bad_trace_is_refused_with_the_line_and_what_is_allowed() {
-    let number = "one whole number of milliseconds per line, 0 to 86400000 (a day), and nothing else";
+    let number = "one whole number of milliseconds per line, 0 to 86400000 (a day), and perhaps a delay in ms behind it";
+    let delay = "behind the time nothing, or a delay from 0 to 60000 ms with up to three digits behind the point";
+    let all = "a delay behind the time in all lines, or in none";
     let long = "7".repeat(200);
     let cases: Vec<(&[u8], &str, &str)> = vec![
         (b"", "no line with a time", "one line or more, the last after 0"),
@@ -110,7 +112,17 @@ fn every_bad_trace_is_refused_with_the_line_and_what_is_allowed() {
         (b"0\n12x\n", "\"12x\" in line 2", number),
         (b"-1\n", "\"-1\" in line 1", number),
         (b"1.5\n", "\"1.5\" in line 1", number),
-        (b"1 2\n", "\"1 2\" in line 1", number),
+        (b"1 2x\n", "\"1 2x\" in line 1", delay),
+        (b"1 2 3\n", "\"1 2 3\" in line 1", delay),
+        (b"1 -2\n", "\"1 -2\" in line 1", delay),
+        (b"1 2.\n", "\"1 2.\" in line 1", delay),
+        (b"1 .5\n", "\"1 .5\" in line 1", delay),
+        (b"1 0.0001\n", "\"1 0.0001\" in line 1", delay),
+        (b"1 60000.001\n", "\"1 60000.001\" in line 1", delay),
+        (b"1 99999999999\n", "\"1 99999999999\" in line 1", delay),
+        (b"1 2\n3\n", "\"3\" in line 2", all),
+        (b"1\n3 2\n", "\"3 2\" in line 2", all),
+        (b"1 2\n1 3\n", "\"1 3\" in line 2", "one delay for all lines of the same time"),
         (b"# made by hand\n1\n", "\"# made by hand\" in line 1", number),
         (b"1\n\n2\n", "an empty line, line 2", "a number on each line"),
         (b"86400001\n", "\"86400001\" in line 1", number),
@@ -299,5 +311,20 @@ proptest! {
         if let Ok(trace) = LinkTrace::from_schedule("test", &word) {
             prop_assert_eq!(trace.schedule(), word);
         }
+    }
+}
+
+#[test]
+fn a_trace_with_delays_is_read_and_written_as_a_schedule() {
+    let text = b"1 20\n1 20.0\n 4\t0.125 \n9 60000\n";
+    let trace = LinkTrace::parse("test", text).expect("a trace");
+    assert!(trace.has_delays() && !LinkTrace::parse("test", b"1\n4\n9\n").expect("a trace").has_delays());
+    // gaps 1, 3, 5 and counts 2, 1, 1, then the delays in us, lowest digit first: 20000 is 0, 17, 19 in base 32, 125 is 29, 3
+    assert!(trace.schedule().starts_with(".BCgxTDB9DFB"), "{}", trace.schedule());
+    assert_eq!(LinkTrace::from_schedule("test", &trace.schedule()), Ok(trace.clone()));
+    let us = [0, 1, 3, 4, 8, 9, 10, 12, 13].map(|ms| trace.delay_at(Time::from_millis(ms)).0 / 1_000);
+    assert_eq!(us, [20_000, 20_000, 20_000, 125, 125, 60_000_000, 20_000, 20_000, 125]);
+    for bad in [".", ".BC", ".BCx", ".BB", "BB.", ".BC/////////A"] {
+        assert!(LinkTrace::from_schedule("test", bad).is_err(), "{bad}");
     }
 }

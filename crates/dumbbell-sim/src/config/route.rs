@@ -1,6 +1,7 @@
 //! Hops, and which of them packets pass.
 
 use super::{field, list, object, read_path, without, BottleneckParams};
+use dumbbell_core::link::Chosen;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
 use dumbbell_core::units::{Rate, Time};
@@ -30,8 +31,10 @@ pub const MAX_HOPS: usize = 64;
 pub struct HopConfig {
     /// What routes call it.
     pub name: String,
-    /// Its link.
-    pub link: BottleneckParams,
+    /// Its rate and the like.
+    pub params: BottleneckParams,
+    /// Its link, if the configuration names one.
+    pub link: Option<Chosen>,
     /// Queue discipline: `name` and parameters.
     pub aqm: Map<String, Value>,
     /// Stages that all packets pass right ahead of the queue.
@@ -73,7 +76,7 @@ impl Default for Route {
 }
 
 /// Keys of a hop that are not of its link.
-const OF_HOP: [&str; 6] = ["name", "aqm", "rate_changes", "path", "behind", "delay"];
+const OF_HOP: [&str; 7] = ["name", "aqm", "link", "rate_changes", "path", "behind", "delay"];
 /// Keys of what sends that say which way.
 pub const OF_ROUTE: [&str; 3] = ["direction", "route", "ack_route"];
 
@@ -84,8 +87,9 @@ pub fn read_hop(
     hop: u16,
     changes: &mut Vec<RateChange>,
 ) -> Result<HopConfig, ParamError> {
-    let mut link = BottleneckParams::from_json(&without(section, &OF_HOP))?;
-    link.settle_rate(section.contains_key("rate"))?;
+    let mut params = BottleneckParams::from_json(&without(section, &OF_HOP))?;
+    let link = read_link(section, &mut params)?;
+    params.settle_rate(section.contains_key("rate"))?;
     let path = read_path::<Packet>(section, "path")?;
     let behind = read_path::<Packet>(section, "behind")?;
     let aqm = object(section.get("aqm").unwrap_or(&Value::Null), "aqm")?.clone();
@@ -94,14 +98,37 @@ pub fn read_hop(
         let read = read_rate_change(change).map_err(|e| e.within("rate_changes"))?;
         changes.push(RateChange { hop, ..read });
     }
-    if link.trace.is_some() && !own.is_empty() {
+    if params.trace.is_some() && !own.is_empty() {
         return Err(ParamError::new("rate_changes", "changes of rate beside a trace", "a trace without them"));
     }
     let delay = field(section, "delay", Time::ZERO)?;
     if delay > Time::from_secs(60) {
         return Err(ParamError::new("delay", delay, "at most 60 s"));
     }
-    Ok(HopConfig { name: name.to_owned(), link, aqm, path, behind, delay })
+    Ok(HopConfig { name: name.to_owned(), params, link, aqm, path, behind, delay })
+}
+
+/// The link that a hop names. That of a trace is left to the key `trace`, which says the same.
+fn read_link(section: &Map<String, Value>, params: &mut BottleneckParams) -> Result<Option<Chosen>, ParamError> {
+    let Some(given) = section.get("link").filter(|value| !value.is_null()) else { return Ok(None) };
+    let chosen = Chosen::from_json(object(given, "link")?).map_err(|e| e.within("link"))?;
+    let default = BottleneckParams::default();
+    let twice = [
+        ("trace", params.trace.is_some()),
+        ("shaper", params.shaper != default.shaper),
+        ("burst", params.burst != default.burst),
+    ];
+    if let Some((key, _)) = twice.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(ParamError::new("link", format!("link and {key}"), "one of the two: each says how packets leave the queue"));
+    }
+    match chosen {
+        Chosen::Trace(own) => {
+            let file = own.file.ok_or_else(|| ParamError::new("link.file", "none", "the file of a trace"))?;
+            params.trace = Some(file);
+            Ok(None)
+        }
+        chosen => Ok(Some(chosen)),
+    }
 }
 
 /// The hops of `[[hop]]`, and then that of `[reverse]`.

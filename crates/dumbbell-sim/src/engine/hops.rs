@@ -42,6 +42,8 @@ struct Hop<L: Log> {
     behind: Option<Box<Path<Packet>>>,
     /// Propagation behind that, and what is on it.
     delay: Time,
+    /// The link adds a delay to that, which changes.
+    varies: bool,
     wire: VecDeque<(Time, Packet)>,
     /// Where the packets of each slot go next.
     next: Vec<u16>,
@@ -136,7 +138,8 @@ impl<L: Log + Send + 'static> Hops<L> {
     ) -> Result<Hops<L>, ParamError> {
         let first = HopConfig {
             name: BOTTLENECK.to_owned(),
-            link: config.bottleneck.clone(),
+            params: config.bottleneck.clone(),
+            link: config.link.clone(),
             aqm: config.aqm.clone(),
             path: config.path.clone(),
             behind: config.behind.clone(),
@@ -149,9 +152,16 @@ impl<L: Log + Send + 'static> Hops<L> {
                 reads_acks: aqm.reads_acks(),
                 ticks: aqm.next_timer() != Time::NEVER,
                 shared: build_path(&hop.path, config.run.seed, "shared path", index)?,
-                bottleneck: Bottleneck::new(aqm, classes.list.len(), &hop.link, Acks::new(listener(&hop.name))),
+                bottleneck: Bottleneck::over(
+                    config.named_link(index),
+                    aqm,
+                    classes.list.len(),
+                    &hop.params,
+                    Acks::new(listener(&hop.name)),
+                ),
                 behind: build_path(&hop.behind, config.run.seed, "path behind", index)?,
                 delay: hop.delay,
+                varies: config.link_delays(index),
                 wire: VecDeque::new(),
                 next: Vec::new(),
                 aqm_at: Time::NEVER,
@@ -295,13 +305,19 @@ impl<L: Log + Send + 'static> Hops<L> {
     #[inline]
     fn propagate(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
         let one = &mut self.hops[usize::from(hop)];
-        if one.delay == Time::ZERO {
+        if one.delay == Time::ZERO && !one.varies {
             return self.go_on(hop, packet, now, arena);
         }
-        if one.wire.is_empty() {
-            self.stages.set(STAGES * usize::from(hop) + 2, now + one.delay);
+        let mut at = now + one.delay;
+        if one.varies {
+            // a delay that falls does not let a packet overtake the one in front
+            let ahead = one.wire.back().map_or(Time::ZERO, |last| last.0);
+            at = (at + one.bottleneck.delay(now)).max(ahead);
         }
-        one.wire.push_back((now + one.delay, packet));
+        if one.wire.is_empty() {
+            self.stages.set(STAGES * usize::from(hop) + 2, at);
+        }
+        one.wire.push_back((at, packet));
     }
 
     /// A packet leaves the link of `hop`.

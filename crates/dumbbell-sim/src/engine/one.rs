@@ -38,7 +38,7 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
             entrance: Entrance {
                 shared: build_path(&config.path, config.run.seed, "shared path", 0)?,
                 memory: Memory::new(config.hosts.memory),
-                bottleneck: Bottleneck::new(aqm, classes.list.len(), &config.bottleneck, listener),
+                bottleneck: Bottleneck::over(config.named_link(0), aqm, classes.list.len(), &config.bottleneck, listener),
             },
             behind: build_path(&config.behind, config.run.seed, "path behind", 0)?,
             lines: Lines { times: MinTree::new(lines.len() + stages), all: lines, pool: BlockPool::default() },

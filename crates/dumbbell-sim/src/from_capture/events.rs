@@ -38,7 +38,7 @@ pub fn events(
 ) -> Result<Vec<(Time, Event, Frame)>, RunError> {
     let (link, aqm) = hop.checked_sub(1).map_or((&config.bottleneck, &config.aqm), |other| {
         let other = &config.hops[other];
-        (&other.link, &other.aqm)
+        (&other.params, &other.aqm)
     });
     let serial = link.shaper == Shaper::Link && aqm.get("name").and_then(Value::as_str) != Some("cake");
     let stranger = |frame: &Frame| RunError::Capture(format!("a packet of flow {}, of {senders}", frame.flow));

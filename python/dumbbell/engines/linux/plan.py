@@ -217,6 +217,8 @@ class Plan:
             ):
                 if hop.own[key]:
                     raise Unsupported("", f"{hop.place}.{key}", what, "none", where="Linux")
+            if link := hop.own.get("link"):
+                raise Unsupported("", f"{hop.place}.link", f"link {link['name']}", "shaper", where="Linux")
             taken = _HOP_TAKEN if hop.qdisc.kind != "cake" else (*_HOP_TAKEN, *LINK_LAYER)
             left = {key: value for key, value in hop.own.items() if key not in taken}
             refuse_rest(hop.place, left, described("bottleneck"), {})

@@ -270,6 +270,7 @@ With another value than the default these are an error, before anything runs:
 
 {_joined(f"- {owner}: {', '.join(names)}" for owner, names in refused.items())}
 - every stage of a path
+- every link that `link` names
 
 ## As the kernel has it
 

@@ -1,0 +1,209 @@
+//! A low-earth-orbit satellite: at fixed times the terminal is handed over to another satellite, with another rate and another one-way delay.
+//!
+//! The run begins with a satellite. At each hand-over the link carries nothing for a short time; then it is a serial link at the new rate.
+//! A packet that is on the link at a hand-over goes on where it was. Rate and delay are drawn uniformly, each satellite's by itself.
+
+use super::{Link, LinkContext, Waiting};
+use crate::units::{Rate, Time};
+
+/// Name in experiment files.
+pub const NAME: &str = "leo";
+/// One line.
+pub const TITLE: &str = "a low-earth-orbit satellite: rate and delay change at each hand-over";
+/// Specification and deviations.
+pub const SOURCE: &str =
+    "Huston, \"A transport protocol's view of Starlink\", APNIC blog, 2024: hand-overs each 15 s; the distributions are ours";
+
+crate::params! {
+    /// Parameters of a satellite link.
+    pub struct Params {
+        /// From one hand-over to the next, the first at this time.
+        interval: Time = Time::from_secs(15), unit "", range Time::from_secs(1), Time::from_secs(86_400), source "Huston 2024: the smallest RTT changes every 15 s";
+        /// For how long nothing is carried at a hand-over, at most half of `interval`.
+        outage: Time = Time::from_millis(50), unit "", range Time(0), Time::from_secs(60), source "Huston 2024: at a hand-over 30 to 50 ms are added to the latency";
+        /// Lowest rate of a satellite, as a part of the hop's rate, which is the highest.
+        low_rate: f64 = 0.14, unit "", range 0.01, 1.0, source "LeoCC, SIGCOMM 2025: capacity between 10 and 70 Mbit/s within tens of seconds";
+        /// Shortest one-way delay of a satellite.
+        delay_min: Time = Time::from_micros(3_700), unit "", range Time(0), Time::from_secs(1), source "Huston, NANOG 92: 3.7 ms up and down at 550 km overhead";
+        /// Longest one-way delay of a satellite.
+        delay_max: Time = Time::from_micros(7_500), unit "", range Time(0), Time::from_secs(1), source "Huston, NANOG 92: 7.5 ms at an elevation of 25 degrees, the lowest that is used";
+    } check Params::check
+}
+
+#[cfg(feature = "config")]
+impl Params {
+    fn check(&self) -> Result<(), crate::param::ParamError> {
+        let refuse = |key: &str, found: Time, allowed: String| Err(crate::param::ParamError::new(key, found, allowed));
+        if self.outage.0 > self.interval.0 / 2 {
+            return refuse("outage", self.outage, format!("at most half of interval, {}", Time(self.interval.0 / 2)));
+        }
+        if self.delay_min > self.delay_max {
+            return refuse("delay_min", self.delay_min, format!("at most delay_max, {}", self.delay_max));
+        }
+        Ok(())
+    }
+}
+
+/// What holds from one hand-over to the next.
+#[derive(Clone, Copy, Debug)]
+struct Satellite {
+    /// Of the hop's rate.
+    share: f64,
+    delay: Time,
+    /// When it begins to carry, and when the next one comes.
+    opens: Time,
+    ends: Time,
+}
+
+/// The satellite that the terminal is with.
+#[derive(Clone, Debug)]
+pub struct State {
+    params: Params,
+    context: LinkContext,
+    with: Satellite,
+    /// That of the packets whose delay was last asked for: the next packet may be taken, over a hand-over, before one asks that of the last.
+    left_by: Satellite,
+}
+
+const NANOS: u128 = 1_000_000_000;
+
+impl State {
+    /// With the first satellite.
+    pub fn new(params: Params, context: &LinkContext) -> State {
+        let with = State::satellite(&params, context, 0);
+        State { params, context: *context, with, left_by: with }
+    }
+
+    fn satellite(params: &Params, context: &LinkContext, number: u64) -> Satellite {
+        let mut rng = context.rng("link leo", number);
+        let share = params.low_rate + (1.0 - params.low_rate) * rng.next_f64();
+        let delay = params.delay_min + Time(rng.below((params.delay_max - params.delay_min).0 + 1));
+        let starts = Time(number.saturating_mul(params.interval.0));
+        let opens = if number == 0 { starts } else { starts.saturating_add(params.outage) };
+        Satellite { share, delay, opens, ends: starts.saturating_add(params.interval) }
+    }
+
+    fn at(&self, now: Time) -> Satellite {
+        State::satellite(&self.params, &self.context, now.0 / self.params.interval.0)
+    }
+
+    fn go_to(&mut self, now: Time) {
+        if now >= self.with.ends {
+            self.with = self.at(now);
+        }
+    }
+
+    /// Rate of the satellite, whole bit/s, at least one.
+    fn rate(&self) -> u64 {
+        ((self.context.rate.bits() as f64 * self.with.share) as u64).max(1)
+    }
+}
+
+impl Link for State {
+    const DELAYS: bool = true;
+
+    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+        self.go_to(now);
+        if now >= self.with.opens {
+            return None;
+        }
+        Some(if waiting.packets == 0 { Time::NEVER } else { self.with.opens })
+    }
+
+    fn take(&mut self, bytes: u64, now: Time) -> Time {
+        let (mut at, mut bits) = (now, u128::from(bytes) * 8);
+        loop {
+            self.go_to(at);
+            at = at.max(self.with.opens);
+            let rate = u128::from(self.rate());
+            let carried = u128::from((self.with.ends - at).0) * rate / NANOS;
+            if bits <= carried {
+                return at + Time((bits * NANOS / rate) as u64);
+            }
+            bits -= carried;
+            at = self.with.ends;
+        }
+    }
+
+    fn set_rate(&mut self, rate: Rate, _now: Time) {
+        self.context.rate = rate;
+    }
+
+    fn delay(&mut self, now: Time) -> Time {
+        if now >= self.left_by.ends {
+            self.left_by = self.at(now);
+        }
+        self.left_by.delay
+    }
+
+    fn open(&mut self, from: Time, until: Time) -> f64 {
+        let (mut at, mut open) = (from, 0.0);
+        while at < until {
+            self.go_to(at);
+            let Satellite { opens, ends, share, .. } = self.with;
+            open += ends.min(until).saturating_sub(at.max(opens)).as_secs_f64() * share;
+            at = ends;
+        }
+        open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{carry, context};
+    use super::*;
+
+    /// Satellites of 1 s, all with the whole rate, 10 Mbit/s.
+    fn even() -> State {
+        let params = Params { interval: Time::from_secs(1), low_rate: 1.0, ..Params::default() };
+        State::new(params, &context(10))
+    }
+
+    #[test]
+    fn nothing_leaves_at_a_hand_over() {
+        // 1000 B take 0.8 ms; the second has 0.5 ms until the hand-over and 0.3 ms after the outage of 50 ms; the third comes in the outage
+        let left = carry(&mut even(), &[(0, 1_000), (999_500_000, 1_000), (1_010_000_000, 1_000)]);
+        assert_eq!(left, [(0, 800_000), (999_500_000, 1_050_300_000), (1_050_300_000, 1_051_100_000)]);
+        // 10 s at 1 Mbit/s go on over ten hand-overs with 9 outages
+        let mut slow = even();
+        slow.set_rate(Rate::from_mbit(1), Time::ZERO);
+        assert_eq!(slow.take(1_250_000, Time::ZERO), Time(10_500_000_000));
+    }
+
+    #[test]
+    fn rate_and_delay_are_uniform_and_of_the_seed() {
+        let mut link = State::new(Params::default(), &context(100));
+        let (mut shares, mut delays) = (Vec::new(), Vec::new());
+        for number in 0..10_000 {
+            let at = Time(number * Params::default().interval.0);
+            delays.push(link.delay(at).0);
+            shares.push(link.left_by.share);
+            assert_eq!(link.delay(at + Time::from_secs(14)).0, delays[number as usize]);
+        }
+        let mean = |list: &[f64]| list.iter().sum::<f64>() / list.len() as f64;
+        // uniform from 0.14 to 1: mean 0.57 +- 0.86 / sqrt(12 * 10000) = 0.0025; delays: 5.6 ms +- 0.011 ms
+        assert!((mean(&shares) - 0.57).abs() < 0.01 && shares.iter().all(|share| (0.14..1.0).contains(share)));
+        let delays: Vec<f64> = delays.into_iter().map(|ns| ns as f64 / 1e6).collect();
+        assert!((mean(&delays) - 5.6).abs() < 0.045 && delays.iter().all(|ms| (3.7..=7.5).contains(ms)), "{}", mean(&delays));
+        let first = |seed| State::new(Params::default(), &LinkContext { seed, ..context(100) }).with.share;
+        assert!(first(1) == first(1) && first(1) != first(2));
+    }
+
+    #[test]
+    fn the_open_time_leaves_outages_out() {
+        // the first satellite has no outage: 1 s, 0.95 s, and of the third 0.05 s
+        let open = even().open(Time::ZERO, Time::from_millis(2_100));
+        assert!((open - 2.0).abs() < 1e-9, "{open}");
+        assert!(even().open(Time::from_millis(1_010), Time::from_millis(1_040)) == 0.0);
+    }
+
+    #[test]
+    #[cfg(feature = "config")]
+    fn contradictions_are_refused() {
+        let read = |value: serde_json::Value| Params::from_json(value.as_object().unwrap()).unwrap_err().to_string();
+        let error = read(serde_json::json!({"interval": 1_000_000_000, "outage": 600_000_000}));
+        assert_eq!(error, "outage: found 600ms, allowed: at most half of interval, 500ms");
+        let of_delay = read(serde_json::json!({"delay_min": 9_000_000}));
+        assert_eq!(of_delay, "delay_min: found 9ms, allowed: at most delay_max, 7500us");
+    }
+}

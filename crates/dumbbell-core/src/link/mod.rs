@@ -1,0 +1,221 @@
+//! Links: the trait and the registry.
+//!
+//! A link asks its queue for a packet, carries it, and asks again. One link is one file. To add one: write the file, add one line to
+//! `links!` below.
+
+#[cfg(feature = "config")]
+use crate::param::{AlgorithmSpec, ParamError};
+use crate::rng::{mix, Rng};
+use crate::units::{Rate, Time};
+#[cfg(feature = "config")]
+use serde_json::{Map, Value};
+
+/// What a link is built for.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkContext {
+    /// Rate of the hop.
+    pub rate: Rate,
+    /// Seed of the run and the hop; a link draws from streams named after itself.
+    pub seed: u64,
+}
+
+impl LinkContext {
+    /// Random numbers of the link `name`, number `index`. The first numbers of streams that differ in their index alone are not quite uniform
+    /// together, so the seed differs too.
+    pub fn rng(&self, name: &str, index: u64) -> Rng {
+        Rng::stream(mix(self.seed ^ mix(index)), name, index)
+    }
+}
+
+/// What is in the queue in front of a link.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    /// Packets.
+    pub packets: usize,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What carries packets behind a queue, one after the other.
+///
+/// Time never goes back between calls. Whoever drives it asks [`Link::wait`] when the last packet has left, when a packet comes to an idle
+/// link, and at the times that it names. If the answer is `None`, the queue is asked; what it gives is handed to [`Link::take`], and has left
+/// at the time that this returns. Until then the link is busy.
+pub trait Link {
+    /// Whether packets that leave take longer by [`Link::delay`].
+    const DELAYS: bool = false;
+
+    /// When the link looks at the queue again: `None` if the queue may be asked now, [`Time::NEVER`] if the next packet that comes is to
+    /// be told.
+    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time>;
+
+    /// A packet that is `bytes` long on the link comes out of the queue. Returns when it has left, not before `now`.
+    fn take(&mut self, bytes: u64, now: Time) -> Time;
+
+    /// The rate changes; what was taken goes on at the old one.
+    fn set_rate(&mut self, rate: Rate, now: Time);
+
+    /// How much longer a packet takes that leaves at `now`: propagation that changes with time. Packets stay in order.
+    /// When this is asked, the next packet may have been taken already; the times of these calls do not go back among themselves.
+    fn delay(&mut self, _now: Time) -> Time {
+        Time::ZERO
+    }
+
+    /// For how long the link carries at its whole rate between two times, seconds; a link that carries at half of the rate does for half of
+    /// the time. Asked of a link that carries nothing, with times that do not go back.
+    fn open(&mut self, from: Time, until: Time) -> f64 {
+        (until - from).as_secs_f64()
+    }
+}
+
+/// Registers links: `Variant: module (State)` for every file that has `Params`, `State` (which implements [`Link`]; large ones in a box),
+/// `NAME`, `TITLE` and `SOURCE`.
+macro_rules! links {
+    ($($variant:ident : $module:ident ($state:ty)),* $(,)?) => {
+        $(pub mod $module;)*
+
+        /// Any registered link.
+        #[derive(Clone, Debug)]
+        pub enum AnyLink { $(
+            #[doc = concat!("See [`", stringify!($module), "`].")]
+            $variant($state),
+        )* }
+
+        /// A link that is chosen at run time.
+        impl AnyLink {
+            /// See [`Link::wait`].
+            #[inline]
+            pub fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+                match self { $( AnyLink::$variant(link) => link.wait(waiting, now), )* }
+            }
+            /// See [`Link::take`].
+            #[inline]
+            pub fn take(&mut self, bytes: u64, now: Time) -> Time {
+                match self { $( AnyLink::$variant(link) => link.take(bytes, now), )* }
+            }
+            /// See [`Link::set_rate`].
+            pub fn set_rate(&mut self, rate: Rate, now: Time) {
+                match self { $( AnyLink::$variant(link) => link.set_rate(rate, now), )* }
+            }
+            /// See [`Link::delay`].
+            pub fn delay(&mut self, now: Time) -> Time {
+                match self { $( AnyLink::$variant(link) => link.delay(now), )* }
+            }
+            /// See [`Link::open`].
+            pub fn open(&mut self, from: Time, until: Time) -> f64 {
+                match self { $( AnyLink::$variant(link) => link.open(from, until), )* }
+            }
+        }
+
+        /// Every registered link, described.
+        #[cfg(feature = "config")]
+        pub fn specs() -> Vec<AlgorithmSpec> {
+            vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() } ),* ]
+        }
+
+        /// A link with its parameters, read once for any number of links.
+        #[derive(Clone, Debug)]
+        pub enum Chosen { $(
+            #[doc = concat!("See [`", stringify!($module), "`].")]
+            $variant($module::Params),
+        )* }
+
+        impl Chosen {
+            /// The link that `config` names in its key `name`, with its other keys as parameters.
+            ///
+            /// # Errors
+            /// An unknown name, key or value.
+            #[cfg(feature = "config")]
+            pub fn from_json(config: &Map<String, Value>) -> Result<Chosen, ParamError> {
+                let name = config.get("name").and_then(Value::as_str).unwrap_or("");
+                match name {
+                    $( $module::NAME => Ok(Chosen::$variant($module::Params::from_json(config)?)), )*
+                    _ => Err(ParamError::new("name", format!("{name:?}"), [$($module::NAME),*].join(", "))),
+                }
+            }
+
+            /// Its name.
+            pub fn name(&self) -> &'static str {
+                match self { $( Chosen::$variant(_) => $module::NAME, )* }
+            }
+
+            /// Whether packets that leave it take longer at some times than at others.
+            pub fn delays(&self) -> bool {
+                match self { $( Chosen::$variant(_) => $module::State::DELAYS, )* }
+            }
+
+            /// Such a link at time 0.
+            pub fn build(&self, context: &LinkContext) -> AnyLink {
+                match self { $( Chosen::$variant(params) => AnyLink::$variant($module::State::new(params.clone(), context).into()), )* }
+            }
+        }
+    };
+}
+
+links! {
+    Serial: serial (serial::State),
+    Htb: htb (htb::State),
+    Unshaped: unshaped (unshaped::State),
+    Trace: trace (Box<trace::State>),
+    Wifi: wifi (Box<wifi::State>),
+    OnOff: onoff (Box<onoff::State>),
+    Leo: leo (Box<leo::State>),
+    Docsis: docsis (Box<docsis::State>),
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! What the tests of links share.
+
+    use super::{Link, LinkContext, Waiting};
+    use crate::units::{Rate, Time};
+    use std::collections::VecDeque;
+
+    /// For a link of `mbit` Mbit/s.
+    pub fn context(mbit: u64) -> LinkContext {
+        LinkContext { rate: Rate::from_mbit(mbit), seed: 1 }
+    }
+
+    /// What waits: packets of 1000 bytes.
+    pub fn waiting(packets: usize) -> Waiting {
+        Waiting { packets, bytes: 1_000 * packets as u64 }
+    }
+
+    /// When packets leave that come as (ns, bytes), in order, and wait in a queue without limit: (ns when taken, ns when gone).
+    pub fn carry(link: &mut impl Link, arrivals: &[(u64, u64)]) -> Vec<(u64, u64)> {
+        let (mut queue, mut gone) = (VecDeque::new(), Vec::new());
+        let mut arrivals = arrivals.iter().copied().peekable();
+        // when the link needs attention; the packet on it is the last of `gone`
+        let mut next = Time::NEVER;
+        loop {
+            let arrives = arrivals.peek().map_or(Time::NEVER, |&(at, _)| Time(at));
+            let now = next.min(arrives);
+            if now == Time::NEVER {
+                assert!(queue.is_empty(), "{} packets are left", queue.len());
+                return gone;
+            }
+            if arrives < next || (arrives == next && next == Time::NEVER) {
+                queue.extend(arrivals.next().map(|(_, bytes)| bytes));
+                if next != Time::NEVER {
+                    continue;
+                }
+            }
+            let waiting = Waiting { packets: queue.len(), bytes: queue.iter().sum() };
+            next = match link.wait(waiting, now) {
+                Some(until) => {
+                    assert!(until > now, "it looks again at {until}, which is not after {now}");
+                    until
+                }
+                None => match queue.pop_front() {
+                    None => Time::NEVER,
+                    Some(bytes) => {
+                        let at = link.take(bytes, now);
+                        assert!(at >= now, "what is taken at {now} leaves at {at}");
+                        gone.push((now.0, at.0));
+                        at
+                    }
+                },
+            };
+        }
+    }
+}
