@@ -80,6 +80,7 @@ impl Declared {
     }
 
     /// The value at `share` of its range, from 0 to 1; of wide ranges small values are as likely as large ones.
+    #[allow(clippy::disallowed_methods)] // an example for a test, nothing of a run
     pub fn draw(&self, share: f64) -> Value {
         let value = if self.min >= 0.0 && self.max > 1000.0 * self.min.max(1.0) {
             (share * (self.max - self.min).ln_1p()).exp_m1() + self.min
