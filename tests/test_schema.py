@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from conftest import TRACE, Command, described, examples
 from dumbbell import experiment
 from dumbbell.errors import InputError
-from dumbbell.experiment import json_schema, schema, shipped, units
+from dumbbell.experiment import json_schema, shipped, spelling, units
 from dumbbell.experiment.registry import Param, registry
 from schema_corpus import EXCEPTIONS, excused, held_against_parse, validator
 
@@ -185,7 +185,7 @@ def limited() -> list[Param]:
     algorithms = known.algorithms.values()
     params = [param for algorithm in algorithms for param in algorithm.params.values()]
     params += [param for section in known.sections.values() for param in section.values()]
-    quantities = {(p.kind, p.min, p.max): p for p in params if schema.unit_kind(p) and not p.optional}
+    quantities = {(p.kind, p.min, p.max): p for p in params if spelling.unit_kind(p) and not p.optional}
     return list(quantities.values())
 
 
@@ -193,7 +193,7 @@ def limited() -> list[Param]:
 @given(st.data())
 def test_a_quantity_is_within_its_limits_if_the_pattern_says_so(data: st.DataObject) -> None:
     param = data.draw(st.sampled_from(limited()))
-    kind = schema.unit_kind(param)
+    kind = spelling.unit_kind(param)
     assert kind
     unit, size = data.draw(st.sampled_from(sorted(units.UNITS[kind].items())))
     near = [
@@ -207,7 +207,7 @@ def test_a_quantity_is_within_its_limits_if_the_pattern_says_so(data: st.DataObj
     definitions = json_schema._Definitions()
     described = definitions.value(param) | {"$defs": definitions.found}
     try:
-        schema.canonical(param, text)
+        spelling.canonical(param, text)
         accepted = True
     except InputError as error:
         accepted = False

@@ -8,7 +8,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from dumbbell.errors import InputError, UnknownName, shown
-from dumbbell.experiment import json_schema, net, plugins, schema
+from dumbbell.experiment import json_schema, net, plugins, schema, spelling
 from dumbbell.experiment.plugins import trust
 from dumbbell.experiment.registry import Algorithm, Param, registry
 from dumbbell.results import columns
@@ -90,11 +90,11 @@ _KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Sta
 
 
 def _key(param: Param) -> Key:
-    kind = "size" if schema.unit_kind(param) == "size" else param.kind
-    limits = schema.limits(param) if param.kind in ("time", "rate", "int", "float") else ""
+    kind = "size" if spelling.unit_kind(param) == "size" else param.kind
+    limits = spelling.limits(param) if param.kind in ("time", "rate", "int", "float") else ""
     none = ", or none" if param.optional and not param.choices else ""
     values = f", one of {', '.join(param.choices)}" if param.choices else f", {limits}{none}" if limits else ""
-    return Key(param.name, schema.said(param, param.default), f"{kind}{values}", param.doc, param.source)
+    return Key(param.name, spelling.said(param, param.default), f"{kind}{values}", param.doc, param.source)
 
 
 def _of_algorithms(algorithms: Iterable[str]) -> str:
@@ -167,7 +167,7 @@ def sections() -> dict[str, Group]:
 
 def _of_algorithm(one: Algorithm, places: tuple[str, ...]) -> Group:
     def line(version: str, values: dict[str, Any]) -> str:
-        shown_values = (f"{key} = {schema.said(one.params[key], value)}" for key, value in values.items())
+        shown_values = (f"{key} = {spelling.said(one.params[key], value)}" for key, value in values.items())
         return f"{version}: {', '.join(shown_values) or 'the defaults'}"
 
     versions = tuple(line(*item) for item in one.versions.items())

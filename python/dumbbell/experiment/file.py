@@ -24,7 +24,7 @@ from dumbbell.errors import (
     several,
     shown,
 )
-from dumbbell.experiment import link_trace, net, places, plugins, schema, shipped, units
+from dumbbell.experiment import link_trace, net, places, plugins, schema, shipped, spelling, units
 from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.cell import Cell, canonical, digest
 from dumbbell.experiment.files import Files
@@ -337,7 +337,7 @@ def _condition(key: str, wanted: Any, where: str, files: Files) -> _Condition:
         if path[-1] == "start":
             values = [schema.canonical_start(value)["min"] for value in values]
         elif param is not None:
-            values = [schema.canonical(param, value, files) for value in values]
+            values = [spelling.canonical(param, value, files) for value in values]
         elif any(not isinstance(value, str | int) for value in values):
             raise WrongValue("", "", shown(wanted), "a name, or a list of names")
     except InputError as error:

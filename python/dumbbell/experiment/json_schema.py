@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from dumbbell.experiment import file, net, schema, traffic, units
+from dumbbell.experiment import file, net, schema, spelling, traffic, units
 from dumbbell.experiment.matrix import parse_path
 from dumbbell.experiment.registry import Algorithm, Param, registry
 
@@ -116,11 +116,11 @@ class _Definitions:
         return quantity if low else {"anyOf": [quantity, {"const": 0}]}
 
     def value(self, param: Param) -> Schema:
-        """Return the schema of what `schema.canonical` takes for `param`."""
+        """Return the schema of what `spelling.canonical` takes for `param`."""
         found: Schema
         low = 0 if param.min is None and param.kind != "float" else param.min
         high = 2**64 - 1 if param.max is None and param.kind != "float" else param.max
-        if kind := schema.unit_kind(param):
+        if kind := spelling.unit_kind(param):
             found = self.quantity(kind, low, high)
         elif param.kind == "arrivals":
             found = self._arrivals()
@@ -148,8 +148,8 @@ class _Definitions:
         if param.kind == "sizes":
             default = traffic.written_sizes(param.default)
         else:
-            as_text = schema.unit_kind(param) or param.kind == "arrivals" or param.default is None
-            default = schema.show_value(param, param.default) if as_text else param.default
+            as_text = spelling.unit_kind(param) or param.kind == "arrivals" or param.default is None
+            default = spelling.show_value(param, param.default) if as_text else param.default
         return self.value(param) | {"description": doc, "default": default}
 
     def _arrivals(self) -> Schema:

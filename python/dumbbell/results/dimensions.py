@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.experiment import matrix, plugins, schema, switches, units
+from dumbbell.experiment import matrix, plugins, schema, spelling, switches, units
 from dumbbell.experiment.file import param_of
 from dumbbell.experiment.registry import Param, registry
 
@@ -31,14 +31,14 @@ def value_text(path: matrix.Path, value: Any) -> str:
     """Return a canonical value of a run's configuration as an experiment file would have it."""
     param = _param(path)
     if param is not None and (param.kind in ("arrivals", "sizes", "trace") or not isinstance(value, dict)):
-        text = schema.show_value(param, value)
+        text = spelling.show_value(param, value)
         return text if text != "0ns" else "0s" if path[-1] in _CLOCK else "0ms"
     if isinstance(value, dict) and "name" in value:
         known = plugins.algorithm_of(value, registry().algorithms)
         params = known.params if known else {}
         own = ("name", "plugin")
         unusual = {k: v for k, v in value.items() if k not in own and (k not in params or params[k].default != v)}
-        inside = ", ".join(f"{k}={schema.show_value(params[k], v) if k in params else v}" for k, v in unusual.items())
+        inside = ", ".join(f"{k}={spelling.show_value(params[k], v) if k in params else v}" for k, v in unusual.items())
         return plugins.called(value) + (f"({inside})" if inside else "")
     if isinstance(value, dict) and value.keys() == {"min", "max"}:
         first, last = value["min"] / 1e9, value["max"] / 1e9
@@ -71,7 +71,7 @@ def scale_of(path: matrix.Path) -> Scale | None:
     param = _param(path)
     if path[-1] == "start":
         return Scale("s", units.TIME["s"])
-    kind = schema.unit_kind(param) if param else None
+    kind = spelling.unit_kind(param) if param else None
     if kind == "time":
         unit = "s" if path[-1] in _CLOCK else "ms"
         return Scale(unit, units.TIME[unit])

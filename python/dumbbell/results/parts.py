@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from dumbbell.errors import InputError
-from dumbbell.experiment import schema
+from dumbbell.experiment import spelling
 from dumbbell.experiment.file import param_of
 from dumbbell.experiment.settings import parse_setting
 from dumbbell.results import dimensions as dims
@@ -185,7 +185,7 @@ def _other(parts: pl.DataFrame, key: str, text: str, ccs: dict[str, dict[str, An
         param = param_of(("flows", 0, "base_rtt"))
         assert param is not None
         try:
-            value = schema.canonical(param, f"{name}ms" if name.replace(".", "", 1).isdigit() else name)
+            value = spelling.canonical(param, f"{name}ms" if name.replace(".", "", 1).isdigit() else name)
         except InputError as error:
             raise error.moved("--where", key) from None
         wanted = f"{value / 1e6:g}ms"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dumbbell.errors import InputError, Nothing, UnknownKey, UnknownName, WrongValue, shown
-from dumbbell.experiment import matrix, plugins, schema, switches
+from dumbbell.experiment import matrix, plugins, schema, spelling, switches
 from dumbbell.experiment.file import param_of
 from dumbbell.experiment.registry import registry
 from dumbbell.experiment.settings import parse_setting
@@ -129,7 +129,7 @@ def _same(dimension: Dimension, text: str, configs: dict[str, dict[str, Any]], o
         if dimension.path[-1] == "start":
             value = schema.canonical_start(value)
         elif param is not None:
-            value = schema.canonical(param, value)
+            value = spelling.canonical(param, value)
     except InputError as error:
         raise error.moved(option, dimension.name) from None
     found = []
@@ -158,7 +158,7 @@ def answers(held: Any, value: Any, key: str, option: str = "--where") -> bool:
         if name not in params:
             raise UnknownKey(option, f"{key}.{name}", name, list(params))
         try:
-            if schema.canonical(params[name], wanted) != held.get(name) or switches.off((name,), held):
+            if spelling.canonical(params[name], wanted) != held.get(name) or switches.off((name,), held):
                 return False
         except InputError as error:
             raise error.moved(option, f"{key}.{name}") from None

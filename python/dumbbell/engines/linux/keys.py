@@ -5,7 +5,7 @@ from typing import Any
 
 from dumbbell.errors import Unsupported, flag
 from dumbbell.experiment.registry import Param
-from dumbbell.experiment.schema import show_value
+from dumbbell.experiment.spelling import show_value
 
 
 def unlike(values: dict[str, Any], params: dict[str, Param], keys: Iterable[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import mapped
 from dumbbell.errors import InputError
-from dumbbell.experiment import schema, shipped
+from dumbbell.experiment import schema, shipped, spelling
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.net import DELAY, ROUTES
@@ -126,7 +126,7 @@ def every_key() -> Iterator[Key]:
 
 def values(param: Param) -> list[Any]:
     """Return values, as a file would have them, that are not the default of a key; it need not take all of them."""
-    default, unit = param.default, schema.unit_kind(param)
+    default, unit = param.default, spelling.unit_kind(param)
     if param.kind == "states":
         return [[param.choices[0]]]
     if param.kind in ("arrivals", "sizes", "trace"):
@@ -150,13 +150,13 @@ def values(param: Param) -> list[Any]:
 
 def default(param: Param) -> Any:
     """Return the default of a key as a file would have it; None if it has none."""
-    unit = {"time": "ns", "rate": "bit", "size": "B"}.get(schema.unit_kind(param) or "", "")
+    unit = {"time": "ns", "rate": "bit", "size": "B"}.get(spelling.unit_kind(param) or "", "")
     return f"{param.default}{unit}" if unit and param.default is not None else param.default
 
 
 def _canonical(param: Param, value: Any) -> Any:
     try:
-        return schema.canonical(param, value)
+        return spelling.canonical(param, value)
     except InputError:
         return None
 
@@ -232,7 +232,7 @@ def markdown() -> str:
         elif found.told and key.owner in OF_RUN:
             of_run.setdefault(key.owner, []).append(f"`{key.param.name}`")
         elif found.told and key.name not in ALWAYS:
-            value = schema.show_value(key.param, _canonical(key.param, found.value))
+            value = spelling.show_value(key.param, _canonical(key.param, found.value))
             rows.append(f"| `{key.name}` | `{value}` | {', '.join(f'`{one}`' for one in found.told)} |")
     always = (f"| {name if name == 'no key' else f'`{name}`'} | {what} |" for name, what in ALWAYS.items())
     return f"""# Which keys reach the kernel

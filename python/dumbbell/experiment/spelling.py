@@ -1,0 +1,145 @@
+"""Values of keys: from an experiment file to their canonical form, and back into words."""
+
+import math
+import re
+from typing import Any
+
+from dumbbell.errors import InputError, OutOfRange, WrongValue, listed, shown
+from dumbbell.experiment import link_trace, traffic, units
+from dumbbell.experiment.files import Files
+from dumbbell.experiment.registry import Param
+
+
+def unit_kind(param: Param) -> str | None:
+    """Return "time", "rate" or "size" if values of `param` need a unit."""
+    if param.kind in ("time", "rate"):
+        return param.kind
+    return "size" if param.kind == "int" and param.unit == "bytes" else None
+
+
+def show_value(param: Param, value: Any) -> str:
+    """Return a canonical value as it would be written in an experiment file, without quotes."""
+    kind = unit_kind(param)
+    if value is None:
+        return "none"
+    if param.kind == "arrivals":
+        return traffic.show_arrivals(value)
+    if param.kind == "sizes":
+        return traffic.show_sizes(value)
+    if param.kind == "trace":
+        return link_trace.show(value)
+    if param.kind in ("hops", "states"):
+        return " + ".join(value) or "none"
+    return units.show(kind, value) if kind else shown(value, 200).strip('"')
+
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
+_UNLIMITED = 2**50  # bytes: a bound as large as this limits nobody
+_EXPONENTS = {"-log2": "", "-log2 s": " s"}  # units of parameters whose value is the exponent of a power of two
+
+
+def said(param: Param, value: Any) -> str:
+    """Return a canonical value in words, with its unit: `1448 B`, `20ms`, `10 packets`, `unset`, `unlimited`."""
+    if value is None:
+        return "unset"
+    text = show_value(param, value)
+    match unit_kind(param):
+        case "size":
+            return "unlimited" if value >= _UNLIMITED else re.sub(r"(?<=\d)(?=[A-Za-z])", " ", text)
+        case "time" | "rate":
+            return text
+    if param.unit in _EXPONENTS:
+        return f"{text} (2^-{text}{_EXPONENTS[param.unit]})"
+    return f"{text} {param.unit}" if param.unit and param.kind in ("int", "float") else text
+
+
+def limits(param: Param) -> str:
+    """Return the bounds of a quantity or number in words, `from 88 B to 8934 B`; empty if it has none."""
+
+    def bound(value: Any) -> str:
+        return said(param, value) if unit_kind(param) else show_value(param, value)
+
+    low, high = (None if one is None else bound(one) for one in (param.min, param.max))
+    text = " ".join(f"{word} {one}" for word, one in (("from", low), ("to", high)) if one is not None)
+    return text.replace(" to unlimited", ", unlimited")
+
+
+def allowed_values(param: Param) -> str | tuple[str, ...]:
+    """Return what `param` takes, in words or as a list of words."""
+    none = ("none",) if param.optional else ()
+    match param.kind:
+        case "name":
+            return "a name, in letters, digits, - and _"
+        case "states":
+            return f"a list of {listed(param.choices)}"
+        case "hops":
+            return 'a list of names of hops, such as ["bottleneck"]'
+        case "bool":
+            return ("true", "false", *none)
+        case "choice":
+            return (*param.choices, *none)
+        case _:
+            thing = {"time": "a time", "rate": "a rate", "float": "a number"}.get(param.kind, "an integer")
+            low, high = param.min, param.max
+            if low is None and high is None and param.kind == "int":
+                low, high = 0, 2**64 - 1
+            limits = [f"from {show_value(param, low)}"] if low is not None else []
+            limits += [f"to {show_value(param, high)}"] if high is not None else []
+            allowed = " ".join([thing, *limits])
+    return f"{allowed}, or none" if param.optional else allowed
+
+
+def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
+    """Return `value`, as written in a file, in canonical form; InputError without file and key if it cannot be.
+
+    `files` reads the files that it names.
+    """
+    if param.optional and (value is None or (value == "none" and "none" not in param.choices)):
+        return None
+
+    def wrong(kind: type[InputError] = WrongValue) -> InputError:
+        return kind("", "", shown(value), allowed_values(param))
+
+    if param.kind == "arrivals":
+        return traffic.parse_arrivals(value)
+    if param.kind == "sizes":
+        return traffic.parse_sizes(value, files)
+    if param.kind == "trace":
+        return link_trace.parse(value, files)
+    if param.kind == "states":
+        if (
+            not isinstance(value, list)
+            or any(one not in param.choices for one in value)
+            or len(set(value)) < len(value)
+        ):
+            raise wrong()
+        return value
+    if param.kind in ("name", "hops"):
+        names = [value] if param.kind == "name" else value
+        if not isinstance(names, list) or not all(isinstance(name, str) and _NAME.fullmatch(name) for name in names):
+            raise wrong()
+        return value
+    kind = unit_kind(param)
+    if kind:
+        result: Any = units.parse(kind, value)
+    elif param.kind == "choice":
+        if value not in param.choices:
+            raise wrong()
+        return value
+    elif param.kind == "bool":
+        if not isinstance(value, bool):
+            raise wrong()
+        return value
+    elif param.kind == "int":
+        if type(value) is not int:
+            raise wrong()
+        result = value
+    else:
+        if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300 or math.isnan(value):
+            raise wrong()
+        result = float(value)
+    low = 0 if param.min is None and param.kind != "float" else param.min
+    high = 2**64 - 1 if param.max is None and param.kind != "float" else param.max
+    if (low is not None and result < low) or (high is not None and result > high):
+        raise wrong(OutOfRange)
+    return result
