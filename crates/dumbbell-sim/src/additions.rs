@@ -1,5 +1,6 @@
-//! Queue disciplines and congestion controls that a program brings along, by the names that a configuration gives them.
+//! Queue disciplines, congestion controls and endpoints that a program brings along, by the names that a configuration gives them.
 
+use crate::protocol::{Protocol, ProtocolContext};
 use dumbbell_core::aqm::{self, AnyAqm, Aqm, QueueContext};
 use dumbbell_core::cc::{self, CcContext, Chosen, CongestionControl};
 use dumbbell_core::param::ParamError;
@@ -11,7 +12,26 @@ use std::sync::{Arc, OnceLock};
 /// The keys of an algorithm in a configuration, its name included.
 type Keys = Map<String, Value>;
 type MakeAqm = Arc<dyn Fn(&Keys, &QueueContext) -> Result<aqm::Foreign, ParamError> + Send + Sync>;
+type NewProtocol = dyn Fn(&ProtocolContext) -> Box<dyn Protocol> + Send + Sync;
+type ReadProtocol = Arc<dyn Fn(&Keys) -> Result<MakeProtocol, ParamError> + Send + Sync>;
 type ChooseControl = Arc<dyn Fn(&Keys) -> Result<cc::Maker, ParamError> + Send + Sync>;
+
+/// Gives every flow its endpoint.
+#[derive(Clone)]
+pub struct MakeProtocol(Arc<NewProtocol>);
+
+impl MakeProtocol {
+    /// That of the flow of `context`.
+    pub fn make(&self, context: &ProtocolContext) -> Box<dyn Protocol> {
+        (self.0)(context)
+    }
+}
+
+impl fmt::Debug for MakeProtocol {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("MakeProtocol")
+    }
+}
 
 /// What an algorithm of somebody else did wrong; the first is kept. A run that finds one ends with it.
 #[derive(Clone, Debug, Default)]
@@ -34,13 +54,14 @@ impl Fault {
 pub struct Additions {
     aqms: BTreeMap<String, MakeAqm>,
     controls: BTreeMap<String, ChooseControl>,
+    endpoints: BTreeMap<String, ReadProtocol>,
     /// Where they say what they did wrong.
     pub fault: Fault,
 }
 
 impl fmt::Debug for Additions {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.debug_set().entries(self.aqms.keys()).entries(self.controls.keys()).finish()
+        to.debug_set().entries(self.aqms.keys()).entries(self.controls.keys()).entries(self.endpoints.keys()).finish()
     }
 }
 
@@ -79,6 +100,39 @@ impl Additions {
             Ok(cc::Maker(Arc::new(move |context| new(params.clone(), context))))
         };
         self.controls.insert(name.to_owned(), Arc::new(choose));
+    }
+
+    /// Adds the endpoint `name`: `read` reads its keys, `new` builds one for each flow.
+    pub fn endpoint<P: Clone + Send + Sync + 'static, T: Protocol + 'static>(
+        &mut self,
+        name: &str,
+        read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
+        new: impl Fn(P, &ProtocolContext) -> T + Send + Sync + 'static,
+    ) {
+        let new = Arc::new(new);
+        let choose = move |keys: &Keys| {
+            let (params, new) = (read(keys)?, Arc::clone(&new));
+            let make = move |context: &ProtocolContext| -> Box<dyn Protocol> { Box::new(new(params.clone(), context)) };
+            Ok(MakeProtocol(Arc::new(make)))
+        };
+        self.endpoints.insert(name.to_owned(), Arc::new(choose));
+    }
+
+    /// The endpoint that `keys` name, with the others as parameters, and its name.
+    ///
+    /// # Errors
+    /// An unknown name, key or value.
+    pub fn choose_endpoint(&self, keys: &Keys) -> Result<(String, MakeProtocol), ParamError> {
+        let name = name(keys);
+        let unknown = || {
+            let known: Vec<&str> = self.endpoints.keys().map(String::as_str).collect();
+            ParamError::new(
+                "name",
+                format!("{name:?}"),
+                if known.is_empty() { "none is there".to_owned() } else { known.join(", ") },
+            )
+        };
+        Ok((name.to_owned(), self.endpoints.get(name).ok_or_else(unknown)?(keys)?))
     }
 
     /// The queue discipline that `keys` name, with the others as parameters.

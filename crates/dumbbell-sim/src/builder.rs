@@ -1,8 +1,9 @@
-//! A run with what a program brings along: queue disciplines, congestion controls, listeners.
+//! A run with what a program brings along: queue disciplines, congestion controls, endpoints, listeners.
 
 use crate::additions::Additions;
 use crate::config::{RunConfig, BOTTLENECK};
 use crate::engine::{Engine, Run};
+use crate::protocol::{Protocol, ProtocolContext};
 use crate::{build, Sim};
 use dumbbell_core::aqm::{Aqm, QueueContext};
 use dumbbell_core::cc::{CcContext, CongestionControl};
@@ -56,6 +57,19 @@ impl<'a> Builder<'a> {
         new: impl Fn(P, &CcContext) -> C + Send + Sync + 'static,
     ) -> Builder<'a> {
         self.additions.control(name, read, new);
+        self
+    }
+
+    /// Adds the endpoint that an entry of `udp` may have as `protocol = { name }`: `read` reads its keys, `new` builds one for each flow. Of the
+    /// entry's other keys, those of UDP's packets mean nothing then; `echo` allows answers.
+    #[must_use]
+    pub fn endpoint<P: Clone + Send + Sync + 'static, T: Protocol + 'static>(
+        mut self,
+        name: &str,
+        read: impl Fn(&Map<String, Value>) -> Result<P, ParamError> + Send + Sync + 'static,
+        new: impl Fn(P, &ProtocolContext) -> T + Send + Sync + 'static,
+    ) -> Builder<'a> {
+        self.additions.endpoint(name, read, new);
         self
     }
 

@@ -2,7 +2,7 @@
 
 mod route;
 
-use crate::additions::Additions;
+use crate::additions::{Additions, MakeProtocol};
 use dumbbell_core::cc::Chosen;
 use dumbbell_core::link::{self, AnyLink, LinkContext};
 use dumbbell_core::link_layer::{Framing, LinkLayer, Preset};
@@ -325,14 +325,18 @@ pub struct UdpConfig {
     pub stages: StageConfig,
     /// What it passes with others.
     pub route: Arc<Route>,
+    /// Another protocol of a program, with what makes it.
+    pub protocol: Option<(String, MakeProtocol)>,
     /// The rest.
     pub params: UdpParams,
 }
 
 impl UdpConfig {
     /// What it is called in the tables.
-    pub fn name(&self) -> &'static str {
-        if self.params.echo {
+    pub fn name(&self) -> &str {
+        if let Some((name, _)) = &self.protocol {
+            name
+        } else if self.params.echo {
             "ping"
         } else {
             "udp"
@@ -418,7 +422,7 @@ impl RunConfig {
 
         let controls = hosts.profile.controls();
         let flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls, &names))?;
-        let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value, &names))?;
+        let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value, &names, additions))?;
         let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls, &names, additions)?, 1)))?;
         if flows.is_empty() && udp.is_empty() && web.is_empty() {
             return Err(ParamError::new("flows", "nothing that sends", "one entry or more in flows, web or udp"));
@@ -644,7 +648,9 @@ impl RunConfig {
         let mut known_udp: Vec<(&UdpConfig, u16)> = Vec::new();
         for one in &self.udp {
             let of = |udp: &UdpParams| (udp.rate, udp.size, udp.ecn, udp.dscp, udp.echo, udp.base_rtt);
-            let is_like = |other: &UdpConfig| of(&other.params) == of(&one.params) && other.route == one.route;
+            let is_like = |other: &UdpConfig| {
+                of(&other.params) == of(&one.params) && other.route == one.route && other.name() == one.name()
+            };
             let class = match known_udp.iter().find(|(other, _)| is_like(other)) {
                 Some(&(_, class)) => class,
                 None => {
@@ -770,9 +776,16 @@ fn read_web(
     })
 }
 
-fn read_udp(value: &Value, hops: &[&str]) -> Result<(UdpConfig, usize), ParamError> {
+fn read_udp(value: &Value, hops: &[&str], additions: &Additions) -> Result<(UdpConfig, usize), ParamError> {
     let map = object(value, "udp")?;
-    let params = UdpParams::from_json(&without(&without(map, &OF_ROUTE), &["start", "count", "path", "ack_path"]))?;
+    let params = UdpParams::from_json(&without(&without(map, &OF_ROUTE), &["start", "count", "path", "ack_path", "protocol"]))?;
+    let protocol = match map.get("protocol") {
+        None => None,
+        Some(keys) => {
+            let keys = object(keys, "protocol")?;
+            Some(additions.choose_endpoint(keys).map_err(|e| e.within("protocol"))?)
+        }
+    };
     if params.base_rtt > Time::ZERO && !params.echo {
         return Err(ParamError::new("base_rtt", params.base_rtt, "0s without echo"));
     }
@@ -781,7 +794,7 @@ fn read_udp(value: &Value, hops: &[&str]) -> Result<(UdpConfig, usize), ParamErr
     if !stages.ack_path.is_empty() && !params.echo {
         return Err(ParamError::new("ack_path", "stages of answers", "none without echo"));
     }
-    Ok((UdpConfig { start: read_start(map)?, stages, route, params }, read_count(map)?))
+    Ok((UdpConfig { start: read_start(map)?, stages, route, protocol, params }, read_count(map)?))
 }
 
 /// What of the queue disciplines' state the time series keep.

@@ -15,6 +15,7 @@ mod hops;
 mod lines;
 mod net;
 mod one;
+mod other;
 mod setup;
 pub mod udp;
 mod ways;
@@ -24,6 +25,7 @@ use crate::classes::Totals;
 use crate::config::{Classes, RunConfig, UdpConfig};
 use crate::measure::{FlowResult, Measures, Seen};
 use crate::outcome::outcome;
+use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, Due};
@@ -37,13 +39,13 @@ use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::sender::{Application, Phase};
-use dumbbell_core::tcp::Network;
 use dumbbell_core::units::Time;
 use endpoint::{Arena, Endpoint, Origin, Tcp, Transport, UnderWay};
 use hops::Hops;
 use lines::{Line, NO_BLOCKS};
 use net::Net;
 use one::One;
+use other::Other;
 use setup::{ack_ecn, application, build_stages, connection, line_of, lines, listed_key};
 use std::sync::Arc;
 use udp::Udp;
@@ -204,10 +206,13 @@ impl<N: Net> Engine<N> {
             let (class, line) = (self.classes.of_udp[index], line_of(&self.net.lines().all, base_rtt, up));
             let ahead = self.net.lines().all[line as usize].ahead;
             let start = start.draw(seed, "udp start", index).saturating_add(ahead);
-            let rng = Rng::stream(seed, "udp", index as u64);
+            let protocol: Box<dyn Protocol> = match &udp.protocol {
+                Some((_, make)) => make.make(&ProtocolContext { seed, number: index as u64 }),
+                None => Box::new(Udp::new(params, Rng::stream(seed, "udp", index as u64))),
+            };
             let stages = build_stages(stages, seed, number as usize)?;
             let slot = self.arena.add(|slot| {
-                let transport = Transport::Udp(Box::new(Udp::new(slot, params, rng)));
+                let transport = Transport::Other(Box::new(Other::new(slot, protocol, params.echo, params.base_rtt)));
                 let stop = params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead));
                 Endpoint { stages, ..Endpoint::new(transport, Origin::Listed, number, class, line, start, stop) }
             });
@@ -261,7 +266,7 @@ impl<N: Net> Engine<N> {
             }
         }
         let phase = sender.model().map_or("", |model| model.state);
-        said.tell_news(&sender.conn, phase, |event| listener.control(slot, &event, time));
+        said.tell_news(&sender.conn, phase, sender.phase == Phase::Done, |event| listener.control(slot, &event, time));
     }
 
     fn on_timer(&mut self, slot: u32, now: Time) -> Result<(), RunError> {
@@ -281,7 +286,7 @@ impl<N: Net> Engine<N> {
         let Endpoint { transport, stages, start, stop, number, .. } = endpoint;
         let begins = match transport {
             Transport::Tcp(tcp) => tcp.sender.phase == Phase::Idle,
-            Transport::Udp(udp) => !udp.started,
+            Transport::Other(other) => !other.begun,
             Transport::Vacant => false,
         };
         if begins && *start <= now && origin == Origin::Listed {
@@ -313,22 +318,7 @@ impl<N: Net> Engine<N> {
                     self.net.acknowledge(stages, line, ack, blocks, now);
                 }
             }
-            Transport::Udp(udp) => {
-                if !udp.started && *start <= now {
-                    udp.started = true;
-                    udp.source.start(now);
-                }
-                if *stop <= now {
-                    udp.source.stop();
-                    udp.started = true;
-                    udp.stopped = Some(now);
-                    *stop = Time::NEVER;
-                }
-                while udp.source.next <= now {
-                    let packet = udp.source.send();
-                    port.send(packet);
-                }
-            }
+            Transport::Other(other) => other.on_timer(*start, stop, now, &mut port),
             Transport::Vacant => {}
         }
         self.net.plan();

@@ -14,6 +14,7 @@ pub mod from_live;
 mod measure;
 mod min_tree;
 mod outcome;
+pub mod protocol;
 pub mod schedule;
 mod short_flows;
 pub mod table;

@@ -97,16 +97,16 @@ impl FlowResult {
                     ..common
                 }
             }
-            Transport::Udp(udp) => {
-                let sender = SenderStats { sent: udp.source.sent, ..SenderStats::default() };
-                let samples = udp.echo.as_ref().map_or(Samples::default(), |echo| echo.samples);
+            Transport::Other(other) => {
+                let sender = SenderStats { sent: other.sent, ..SenderStats::default() };
+                let samples = other.answers.as_ref().map_or(Samples::default(), |answers| answers.samples);
                 FlowResult {
                     samples,
-                    min_rtt_us: udp.echo.as_ref().map_or(u32::MAX, |echo| echo.least_us),
-                    end: udp.stopped.unwrap_or(now),
-                    payload: udp.received.bytes,
+                    min_rtt_us: other.answers.as_ref().map_or(u32::MAX, |answers| answers.least_us),
+                    end: other.stopped.unwrap_or(now),
+                    payload: other.received.bytes,
                     sender,
-                    receiver: udp.received,
+                    receiver: other.received,
                     ..common
                 }
             }

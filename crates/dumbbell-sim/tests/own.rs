@@ -1,4 +1,4 @@
-//! What a program brings along: queue disciplines, controls and listeners through the builder.
+//! What a program brings along: queue disciplines, controls, endpoints and listeners through the builder.
 
 use dumbbell_core::aqm::{codel, Aqm, Dequeue, QueueContext};
 use dumbbell_core::cc::conn::{Congestion, Conn};
@@ -6,9 +6,11 @@ use dumbbell_core::cc::{cubic, CcContext, CongestionControl};
 use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::Time;
+use dumbbell_sim::protocol::{Answer, Datagram, Outlet, Protocol, ProtocolContext};
 use dumbbell_sim::{Outcome, RunError, Sim};
-use serde_json::{json, Value};
+use serde_json::{json, Map, Value};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 fn config(aqm: &str, cc: &str) -> Value {
@@ -22,7 +24,7 @@ fn two_hops(mut config: Value) -> Value {
     let mut second = config["bottleneck"].clone();
     second["name"] = json!("second");
     config["hop"] = json!([second]);
-    for section in ["flows", "web"] {
+    for section in ["flows", "web", "udp"].into_iter().filter(|section| !config[section].is_null()).collect::<Vec<_>>() {
         config[section][0]["route"] = json!(["bottleneck", "second"]);
     }
     config
@@ -190,4 +192,95 @@ fn a_fault_ends_the_run() {
     );
     let error = Sim::builder(&own).additions(additions).build().expect("a configuration").finish().map(drop);
     assert!(matches!(error, Err(RunError::Foreign(what)) if what == "it was wrong"));
+}
+
+/// Stop and wait: a datagram, its answer, the next datagram.
+struct StopAndWait {
+    length: u16,
+    next: Time,
+    number: u64,
+    rtts: Arc<Mutex<Vec<Time>>>,
+}
+
+impl Protocol for StopAndWait {
+    fn start(&mut self, now: Time) {
+        self.next = now;
+    }
+    fn stop(&mut self, _now: Time) {
+        self.next = Time::NEVER;
+    }
+    fn next_timer(&self) -> Time {
+        self.next
+    }
+    fn on_timer(&mut self, _now: Time, net: &mut dyn Outlet) {
+        self.next = Time::NEVER;
+        net.send(Datagram { number: self.number, length: self.length, ecn: Ecn::Ect0 });
+    }
+    fn on_datagram(&mut self, datagram: &Datagram, _now: Time) -> Option<Answer> {
+        assert_eq!(datagram.ecn, Ecn::Ect0);
+        Some(Answer { value: datagram.number << 33 | 7, length: 64 })
+    }
+    fn on_answer(&mut self, answer: &Answer, rtt: Time, now: Time) {
+        assert_eq!((answer.value, answer.length), (self.number << 33 | 7, 64));
+        self.rtts.lock().expect("no panic").push(rtt);
+        self.number += 1;
+        self.next = now;
+    }
+}
+
+#[test]
+fn an_endpoint_of_ones_own_sends_when_it_is_answered() {
+    let one = json!({"duration": 10_000_000_000_u64, "bottleneck": {"rate": 1_000_000, "aqm": {"name": "codel"}},
+        "udp": [{"protocol": {"name": "stop-and-wait", "length": 1250}, "base_rtt": 40_000_000, "echo": true}]});
+    let two = two_hops(one.clone());
+    // 10 ms a hop and 40 ms: 200 of 50 ms in 10 s, the last answer at its end; over two hops 166 of 60 ms, and one on its way
+    for (config, rtt, sent, answered) in [(one, 50, 200, 200), (two, 60, 167, 166)] {
+        let rtts = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&rtts);
+        let read = |keys: &Map<String, Value>| Ok(keys["length"].as_u64().map_or(0, |length| length as u16));
+        let new = move |length, context: &ProtocolContext| {
+            assert_eq!(context.number, 0);
+            StopAndWait { length, next: Time::NEVER, number: 0, rtts: Arc::clone(&heard) }
+        };
+        let sim = Sim::builder(&config).endpoint("stop-and-wait", read, new).build().expect("a configuration");
+        let outcome = sim.finish().expect("a run");
+        let text = format!("{:?}", outcome.tables.flows);
+        assert!(text.contains("stop-and-wait"), "{text}");
+        assert_eq!(*rtts.lock().expect("no panic"), vec![Time::from_millis(rtt); answered]);
+        assert_eq!(outcome.summary["packets"].as_u64(), Some(sent), "{}", outcome.summary);
+    }
+}
+
+#[test]
+fn an_endpoint_that_nobody_brings_is_an_error() {
+    let config = json!({"bottleneck": {"aqm": {"name": "codel"}}, "udp": [{"protocol": {"name": "quic"}}]});
+    let message = Sim::new(&config).err().map(|error| error.to_string());
+    assert_eq!(message.as_deref(), Some("udp[0].protocol.name: found \"quic\", allowed: none is there"));
+}
+
+/// Always due: it lets no time pass by itself, and the run ends all the same.
+struct Restless;
+
+impl Protocol for Restless {
+    fn start(&mut self, _now: Time) {}
+    fn stop(&mut self, _now: Time) {}
+    fn next_timer(&self) -> Time {
+        Time::ZERO
+    }
+    fn on_timer(&mut self, _now: Time, _net: &mut dyn Outlet) {}
+    fn on_datagram(&mut self, _datagram: &Datagram, _now: Time) -> Option<Answer> {
+        None
+    }
+    fn on_answer(&mut self, _answer: &Answer, _rtt: Time, _now: Time) {}
+}
+
+#[test]
+fn a_run_with_an_endpoint_that_is_always_due_can_be_cancelled() {
+    let config =
+        json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "codel"}}, "udp": [{"protocol": {"name": "restless"}}]});
+    let mut additions = dumbbell_sim::additions::Additions::default();
+    additions.endpoint("restless", |_| Ok(()), |(), _| Restless);
+    let cancelled = AtomicBool::new(true);
+    let run = dumbbell_sim::run_with(&config, additions, &cancelled, &AtomicU64::new(0)).map(drop);
+    assert!(matches!(run, Err(RunError::Cancelled)));
 }

@@ -102,6 +102,8 @@ pub enum ControlEvent {
     SlowStartExit(Exit),
     /// An ACK gave the control this sample.
     RateSample(RateSample),
+    /// The flow is over: it was stopped, or all that it had is acknowledged.
+    Ended,
 }
 
 /// What a sender said last, by which it is seen what is new.
@@ -110,19 +112,20 @@ pub struct Said {
     state: CaState,
     phase: &'static str,
     exit: Option<Exit>,
+    ended: bool,
 }
 
 impl Default for Said {
     /// Nothing yet.
     fn default() -> Said {
-        Said { state: CaState::Open, phase: "", exit: None }
+        Said { state: CaState::Open, phase: "", exit: None, ended: false }
     }
 }
 
 impl Said {
-    /// Tells what is new of a connection whose control is in `phase`, in the order of events.
-    pub fn tell_news(&mut self, conn: &Conn, phase: &'static str, mut tell: impl FnMut(ControlEvent)) {
-        let before = std::mem::replace(self, Said { state: conn.state, phase, exit: conn.exits.last });
+    /// Tells what is new of a connection whose control is in `phase` and which may have `ended`, in the order of events.
+    pub fn tell_news(&mut self, conn: &Conn, phase: &'static str, ended: bool, mut tell: impl FnMut(ControlEvent)) {
+        let before = std::mem::replace(self, Said { state: conn.state, phase, exit: conn.exits.last, ended });
         if let Some(exit) = conn.exits.last.filter(|_| before.exit != conn.exits.last) {
             tell(ControlEvent::SlowStartExit(exit));
         }
@@ -131,6 +134,9 @@ impl Said {
         }
         if before.phase != phase {
             tell(ControlEvent::Phase { from: before.phase, to: phase });
+        }
+        if ended && !before.ended {
+            tell(ControlEvent::Ended);
         }
     }
 }

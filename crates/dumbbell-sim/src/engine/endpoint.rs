@@ -1,7 +1,7 @@
-//! What sends through the bottleneck and receives behind it: a TCP connection or a source of UDP. Each has a slot in the
+//! What sends through the bottleneck and receives behind it: a TCP connection, or anything else. Each has a slot in the
 //! [`Arena`], which is used again when nothing of it is left anywhere.
 
-use super::udp::Udp;
+use super::other::Other;
 use crate::measure::Samples;
 use crate::min_tree::MinTree;
 use crate::transit::Transit;
@@ -28,7 +28,8 @@ pub struct Tcp {
 #[allow(clippy::large_enum_variant)]
 pub enum Transport {
     Tcp(Tcp),
-    Udp(Box<Udp>),
+    /// Any other protocol, UDP for one.
+    Other(Box<Other>),
     /// The slot is free.
     Vacant,
 }
@@ -149,7 +150,7 @@ impl Endpoint {
                     *samples = CompactHistogram::default();
                 }
             }
-            Transport::Udp(udp) => udp.forget(),
+            Transport::Other(other) => other.forget(),
             Transport::Vacant => {}
         }
     }
@@ -158,15 +159,15 @@ impl Endpoint {
     pub fn take_rtt_samples(&mut self) -> Option<CompactHistogram> {
         match &mut self.transport {
             Transport::Tcp(tcp) => tcp.sender.rtt_samples.take(),
-            Transport::Udp(udp) => udp.echo.as_mut()?.rtts.take(),
+            Transport::Other(other) => other.answers.as_mut()?.rtts.take(),
             Transport::Vacant => None,
         }
     }
 
-    /// Takes the delays of UDP so far; later packets are not measured.
+    /// Takes the one-way delays so far, of what is no TCP; later packets are not measured.
     pub fn take_transit(&mut self) -> Option<Box<Transit>> {
         match &mut self.transport {
-            Transport::Udp(udp) => Some(Box::new(std::mem::take(&mut udp.transit))),
+            Transport::Other(other) => Some(Box::new(std::mem::take(&mut other.transit))),
             _ => None,
         }
     }
@@ -179,23 +180,17 @@ impl Endpoint {
                 let start = if tcp.sender.phase == Phase::Idle { self.start } else { Time::NEVER };
                 start.min(tcp.sender.next_timer()).min(tcp.receiver.next_timer())
             }
-            Transport::Udp(udp) => {
-                if udp.started {
-                    udp.source.next
-                } else {
-                    self.start
-                }
-            }
+            Transport::Other(other) => other.next_timer(self.start),
             Transport::Vacant => Time::NEVER,
         };
         own.min(self.stop).min(self.stages.next_timer()).min(self.look_at)
     }
 
-    /// Payload that has arrived, bytes: acknowledged for TCP, received for UDP.
+    /// Payload that has arrived, bytes: acknowledged for TCP, received for others.
     pub fn payload(&self) -> u64 {
         match &self.transport {
             Transport::Tcp(tcp) => tcp.sender.bytes_acked(),
-            Transport::Udp(udp) => udp.received.bytes,
+            Transport::Other(other) => other.received.bytes,
             Transport::Vacant => 0,
         }
     }
@@ -230,7 +225,7 @@ impl Endpoint {
     pub fn check_conservation(&self, counters: &FlowCounters) -> Result<UnderWay, RunError> {
         let (sent, received) = match &self.transport {
             Transport::Tcp(tcp) => (tcp.sender.stats.sent_all(), &tcp.receiver.stats),
-            Transport::Udp(udp) => (udp.source.sent, &udp.received),
+            Transport::Other(other) => (other.sent, &other.received),
             Transport::Vacant => return Ok(UnderWay::default()),
         };
         let fail = |what: &str, left: u64, right: u64| {

@@ -408,8 +408,9 @@ impl<L: Log + Send + 'static> Hops<L> {
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
         let tcp = match transport {
             Transport::Tcp(tcp) => tcp,
-            Transport::Udp(udp) => {
-                udp.on_answer(&ack, now);
+            Transport::Other(other) => {
+                let timer = other.on_answer(&ack, now);
+                arena.timer_not_after(ack.flow, timer);
                 return None;
             }
             Transport::Vacant => return None,

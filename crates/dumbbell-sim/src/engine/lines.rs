@@ -140,8 +140,8 @@ pub trait Back {
         let line = endpoint.line;
         let receiver = match &mut endpoint.transport {
             Transport::Tcp(tcp) => &mut tcp.receiver,
-            Transport::Udp(udp) => {
-                if let Some(answer) = udp.on_packet(packet, now) {
+            Transport::Other(other) => {
+                if let Some(answer) = other.on_packet(packet, now) {
                     let at = self.acknowledge(&mut endpoint.stages, line, answer, NO_BLOCKS, now);
                     arena.timer_not_after(slot, at);
                 }

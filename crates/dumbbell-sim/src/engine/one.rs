@@ -62,8 +62,9 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
         let tcp = match transport {
             Transport::Tcp(tcp) => tcp,
-            Transport::Udp(udp) => {
-                udp.on_answer(&ack, now);
+            Transport::Other(other) => {
+                let timer = other.on_answer(&ack, now);
+                arena.timer_not_after(ack.flow, timer);
                 return None;
             }
             Transport::Vacant => return None,

@@ -10,7 +10,7 @@ fn exit(ms: u64, cwnd: u32, cause: ExitCause) -> Option<Exit> {
 /// What is new, without rate samples.
 fn news(said: &mut Said, story: &Story) -> Vec<ControlEvent> {
     let mut all = Vec::new();
-    said.tell_news(story.conn(), "", |event| all.push(event));
+    said.tell_news(story.conn(), "", false, |event| all.push(event));
     all
 }
 

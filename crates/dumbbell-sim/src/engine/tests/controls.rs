@@ -83,6 +83,7 @@ fn states_follow_each_other_and_the_table_has_the_first_exit() {
                 ControlEvent::Phase { from, to } => assert_eq!((from, from != to), (std::mem::replace(&mut phase, to), true)),
                 ControlEvent::SlowStartExit(exit) => exits.push(exit),
                 ControlEvent::RateSample(_) => panic!("not asked for"),
+                ControlEvent::Ended => panic!("flows without an end"),
             }
         }
         assert_eq!(phase.is_empty(), flow == 0);
@@ -91,6 +92,20 @@ fn states_follow_each_other_and_the_table_has_the_first_exit() {
         let ahead = Time::from_millis([10, 20][flow as usize]);
         assert_eq!(times[flow as usize], (exits[0].time - ahead).as_secs_f64());
     }
+}
+
+#[test]
+fn the_end_of_a_flow_is_told_once() {
+    let sized =
+        json!([{"cc": {"name": "cubic"}, "base_rtt": 20 * MS, "size": 144_800}, {"cc": {"name": "cubic"}, "base_rtt": 20 * MS}]);
+    let (outcome, events) = heard(&config(sized, 100), Hears::Controls);
+    let ends: Vec<(u32, Time)> =
+        events.iter().filter(|event| event.1 == ControlEvent::Ended).map(|event| (event.0, event.2)).collect();
+    assert_eq!(ends.len(), 1);
+    assert_eq!(ends[0].0, 0);
+    // when the results have it, on the clock of the sender's host
+    let completion = outcome.tables.flows.real("completion_s").expect("a column")[0];
+    assert_eq!(ends[0].1.as_secs_f64(), completion);
 }
 
 #[test]
