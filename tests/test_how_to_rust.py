@@ -61,6 +61,15 @@ def built(folder: Path) -> dict[str, str]:
     return environment
 
 
+def test_the_endpoint_of_ones_own_is_the_example_that_cargo_test_runs() -> None:
+    page = (ROOT / "docs" / "how-to" / "own-endpoint.md").read_text(encoding="utf-8")
+    ((file, code),) = FILE.findall(page)
+    assert (ROOT / file).read_text(encoding="utf-8") == code
+    assert f'#[path = "../examples/{Path(file).name}"]' in (
+        ROOT / "crates" / "dumbbell-sim" / "tests" / "own.rs"
+    ).read_text(encoding="utf-8")
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="Rust is not installed")

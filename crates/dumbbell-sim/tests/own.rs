@@ -13,6 +13,17 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
+#[path = "../examples/stop_and_wait.rs"]
+mod stop_and_wait;
+
+#[test]
+fn the_endpoint_of_the_how_to_sends_when_it_is_answered() {
+    let outcome = stop_and_wait::run().expect("a run");
+    // 10 ms of transmission and 40 ms: one in 50 ms
+    assert_eq!(outcome.summary["packets"].as_u64(), Some(200));
+    assert_eq!(outcome.tables.flows.real("rtt_mean_ms"), Some(&[50.0][..]));
+}
+
 fn config(aqm: &str, cc: &str) -> Value {
     json!({"duration": 3_000_000_000_u64, "bottleneck": {"rate": 20_000_000, "aqm": {"name": aqm}}, "flows": [
         {"cc": {"name": cc}, "base_rtt": 20_000_000, "count": 2}],
