@@ -48,7 +48,7 @@ def followed(page: str, folder: Path) -> list[list[str]]:
 def built(folder: Path) -> dict[str, str]:
     """Build the copy without optimisation, after the property tests of its algorithms; returns its environment."""
     environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET), "PYTHONPATH": str(folder / "python")}
-    tested = ["--test", "cc_properties", "--test", "aqm_properties", "--test", "link_properties"]
+    tested = ["--lib", "--test", "aqm_properties", "--test", "link_properties", "--", "properties", "aqm", "link"]
     for arguments in (
         ["test", "-p", "dumbbell-core", *tested],
         ["rustc", "-p", "dumbbell-py", "--lib", "--crate-type", "cdylib"],

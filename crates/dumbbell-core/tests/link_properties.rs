@@ -153,7 +153,8 @@ proptest! {
             let last = hop.left.last().map_or(loaded, |gone| gone.2).max(loaded);
             let most_looks = 10 * (number + 10) + 20 * last.0 / 1_000_000;
             prop_assert!(hop.looks <= most_looks, "{}: {:?}: looks {} times", spec.name, chosen, hop.looks);
-            bounded(&spec, &chosen, &hop.left, fastest)?;
+            let changes = steps.iter().filter(|step| matches!(step, Step::Rate { .. })).count();
+            bounded(&spec, &chosen, &hop.left, fastest, changes as u64)?;
 
             // delays are the same whenever one asks, and bounded
             let (mut one, mut other) = (chosen.build(&LinkContext { rate, seed }), chosen.build(&LinkContext { rate, seed }));
@@ -173,12 +174,19 @@ proptest! {
 }
 
 /// Whether in any time no more leaves than the rate carries and a burst.
-fn bounded(spec: &AlgorithmSpec, chosen: &Chosen, left: &[(u64, u64, Time)], fastest: Rate) -> Result<(), TestCaseError> {
+fn bounded(
+    spec: &AlgorithmSpec,
+    chosen: &Chosen,
+    left: &[(u64, u64, Time)],
+    fastest: Rate,
+    changes: u64,
+) -> Result<(), TestCaseError> {
     let (rate, burst) = match chosen {
         Chosen::Unshaped(_) => return Ok(()),
         // the most in a millisecond, which the rest of a packet may follow
         Chosen::Trace(_) => (Rate(2 * 1_514 * 8 * 1_000), 4 * 1_514),
-        Chosen::Htb(params) => (fastest, u64::from(params.burst) + 1_514),
+        // tokens are time: at another rate there may be as much as a burst of them again
+        Chosen::Htb(params) => (fastest, (changes + 1) * (u64::from(params.burst) + 1_514)),
         // what gathers while the medium is not granted is one aggregate; two follow each other at once at the worst
         Chosen::Wifi(params) => (fastest, 2 * u64::from(params.frames) * 1_514),
         // a grant at the end of an interval, and one more at the next one's beginning
@@ -187,9 +195,11 @@ fn bounded(spec: &AlgorithmSpec, chosen: &Chosen, left: &[(u64, u64, Time)], fas
     };
     for begin in (0..left.len()).step_by(1 + left.len() / 16) {
         let mut bytes = 0;
-        for &(_, more, at) in &left[begin..] {
+        for (packets, &(_, more, at)) in (1_u128..).zip(&left[begin..]) {
             bytes += more;
-            let most = u128::from(rate.bits()) * u128::from((at - left[begin].2).0) / 8_000_000_000 + u128::from(burst) + 1;
+            // times are whole ns: each packet may leave one too early
+            let time = u128::from((at - left[begin].2).0) + packets;
+            let most = u128::from(rate.bits()) * time / 8_000_000_000 + u128::from(burst) + 1;
             prop_assert!(u128::from(bytes) <= most, "{}: {:?}: {} bytes in {}", spec.name, chosen, bytes, at - left[begin].2);
         }
     }

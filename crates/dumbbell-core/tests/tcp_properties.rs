@@ -196,12 +196,16 @@ fn build(name: &str) -> AnyCc {
 /// What must hold of a sender at any time.
 fn check_sender(sender: &Sender) -> Result<(), TestCaseError> {
     let conn = &sender.conn;
-    prop_assert!(conn.snd_una <= conn.snd_nxt);
-    prop_assert_eq!(sender.recount(), (conn.sacked_out, conn.lost_out, conn.retrans_out), "recounted: SACKed, lost, sent again");
-    let (all, gone) = (conn.packets_out() + conn.retrans_out, conn.sacked_out + conn.lost_out);
+    prop_assert!(conn.snd_una() <= conn.snd_nxt());
+    prop_assert_eq!(
+        sender.recount(),
+        (conn.sacked_out(), conn.lost_out(), conn.retrans_out()),
+        "recounted: SACKed, lost, sent again"
+    );
+    let (all, gone) = (conn.packets_out() + conn.retrans_out(), conn.sacked_out() + conn.lost_out());
     prop_assert!(gone <= all, "in flight would be {} - {}", all, gone);
     prop_assert_eq!(conn.in_flight(), all - gone);
-    prop_assert!(conn.cwnd >= 1 && conn.cwnd <= conn.cwnd_clamp, "cwnd {}", conn.cwnd);
+    prop_assert!(conn.cwnd >= 1 && conn.cwnd <= conn.cwnd_clamp(), "cwnd {}", conn.cwnd);
     // Prague rounds it down when its segments grow, as the module does; it reads it as "slow start is over" only
     prop_assert!(conn.ssthresh >= 1 || matches!(sender.cc, AnyCc::Prague(_)), "ssthresh {}", conn.ssthresh);
     Ok(())
@@ -227,7 +231,7 @@ impl Transfer {
             for packet in wire.0.drain(..) {
                 trace = mix(trace ^ packet.seq ^ (u64::from(packet.flags) << 40) ^ (packet.ecn as u64) << 50 ^ now.0);
                 let data = packet.flags & flag::NO_DATA == 0;
-                prop_assert!(!data || packet.seq < sender.conn.snd_nxt, "sent {} of {}", packet.seq, sender.conn.snd_nxt);
+                prop_assert!(!data || packet.seq < sender.conn.snd_nxt(), "sent {} of {}", packet.seq, sender.conn.snd_nxt());
                 forward.send(packet, now, |marked, fate| {
                     if fate == Fate::Mark {
                         marked.set_ce();
@@ -237,15 +241,15 @@ impl Transfer {
                 });
             }
             check_sender(&sender)?;
-            prop_assert!(sender.conn.snd_una >= una, "snd_una went back from {}", una);
+            prop_assert!(sender.conn.snd_una() >= una, "snd_una went back from {}", una);
             prop_assert!(receiver.rcv_nxt >= expected, "rcv_nxt went back from {}", expected);
-            (una, expected) = (sender.conn.snd_una, receiver.rcv_nxt);
+            (una, expected) = (sender.conn.snd_una(), receiver.rcv_nxt);
             prop_assert!(
-                una <= expected && expected <= sender.conn.snd_nxt,
+                una <= expected && expected <= sender.conn.snd_nxt(),
                 "{} <= {} <= {}",
                 una,
                 expected,
-                sender.conn.snd_nxt
+                sender.conn.snd_nxt()
             );
             if sender.phase == Phase::Done {
                 break;
@@ -276,7 +280,7 @@ impl Transfer {
             }
             if let Some(ack) = ack {
                 let blocks = receiver.blocks().as_slice().to_vec();
-                prop_assert!(blocks.iter().all(|&(start, end)| start < end && end <= sender.conn.snd_nxt), "{:?}", blocks);
+                prop_assert!(blocks.iter().all(|&(start, end)| start < end && end <= sender.conn.snd_nxt()), "{:?}", blocks);
                 back.send((ack, blocks), now, |_, _| {});
             }
         }
@@ -380,7 +384,7 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
     let syn_ack = Ack { window: u32::MAX, flags: ack_flag::SYN_ACK | ack_flag::ECN_SETUP | counts, ..Ack::default() };
     sender.on_ack(&syn_ack, &[], now, &mut wire);
     for step in steps {
-        let una = sender.conn.snd_una;
+        let una = sender.conn.snd_una();
         let absolute = |relative: i64| una.saturating_add_signed(relative);
         match step {
             Step::Ack { after_us, ack, blocks, flags, window, tsecr, ce_bytes } => {
@@ -400,7 +404,7 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
             }
             Step::AckAll { after_us } => {
                 now += Time::from_micros(*after_us);
-                let ack = Ack { ack: sender.conn.snd_nxt, window: u32::MAX, ..Ack::default() };
+                let ack = Ack { ack: sender.conn.snd_nxt(), window: u32::MAX, ..Ack::default() };
                 sender.on_ack(&ack, &[], now, &mut wire);
             }
             Step::Timer => {
@@ -416,8 +420,8 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
         if sender.conn.packets_out() > MOST_OUT {
             break;
         }
-        prop_assert!(sender.conn.snd_una >= una);
-        prop_assert!(wire.0.iter().all(|packet| packet.seq < sender.conn.snd_nxt.max(1)));
+        prop_assert!(sender.conn.snd_una() >= una);
+        prop_assert!(wire.0.iter().all(|packet| packet.seq < sender.conn.snd_nxt().max(1)));
         // not more than the window allows, but for probes, timeouts and the first retransmission
         wire.0.clear();
         if sender.phase == Phase::Established && sender.conn.packets_out() > 0 {

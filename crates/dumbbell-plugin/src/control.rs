@@ -27,25 +27,25 @@ impl abi::Conn {
     /// What a control reads of `conn`.
     pub fn of(conn: &Conn) -> abi::Conn {
         abi::Conn {
-            now: conn.now.0,
-            delivered: conn.delivered,
-            delivered_ce: conn.delivered_ce,
-            sent: conn.snd_nxt,
-            acked: conn.snd_una,
-            min_rtt_us: match conn.rtt.min_us() {
+            now: conn.now().0,
+            delivered: conn.delivered(),
+            delivered_ce: conn.delivered_ce(),
+            sent: conn.snd_nxt(),
+            acked: conn.snd_una(),
+            min_rtt_us: match conn.rtt().min_us() {
                 u32::MAX => 0,
                 us => u64::from(us),
             },
-            srtt_us: conn.rtt.srtt_us(),
-            mdev_us: conn.rtt.mdev_4us >> 2,
+            srtt_us: conn.rtt().srtt_us(),
+            mdev_us: conn.rtt().mdev_4us >> 2,
             in_flight: conn.in_flight(),
-            lost: conn.lost_out,
-            sacked: conn.sacked_out,
-            retransmitted: conn.retrans_out,
-            prior_cwnd: conn.prior_cwnd,
-            cwnd_max: conn.cwnd_clamp,
+            lost: conn.lost_out(),
+            sacked: conn.sacked_out(),
+            retransmitted: conn.retrans_out(),
+            prior_cwnd: conn.prior_cwnd(),
+            cwnd_max: conn.cwnd_clamp(),
             mss: conn.mss,
-            state: number(conn.state),
+            state: number(conn.state()),
             cwnd_limited: u32::from(conn.cwnd_limited()),
         }
     }
@@ -102,7 +102,7 @@ impl Plugged {
         if steer.cwnd == 0 || steer.ssthresh == 0 {
             self.wrong(|| format!("cwnd {}, ssthresh {}; allowed: 1 or more", steer.cwnd, steer.ssthresh));
         }
-        conn.cwnd = steer.cwnd.clamp(1, conn.cwnd_clamp.max(1));
+        conn.cwnd = steer.cwnd.clamp(1, conn.cwnd_clamp().max(1));
         conn.ssthresh = steer.ssthresh.max(1);
         if self.functions.by != 0 {
             conn.pacing_rate = steer.pacing_rate;
@@ -228,7 +228,7 @@ impl CongestionControl for Plugged {
 
     fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
         let Some(undo) = self.functions.undo_cwnd.filter(|_| !self.this.is_null()) else {
-            return conn.cwnd.max(conn.prior_cwnd);
+            return conn.cwnd.max(conn.prior_cwnd());
         };
         // SAFETY: `this` came from `create`; what is read is valid for the call
         let segments = unsafe { undo(self.this, &abi::Conn::of(conn), &steers(conn)) };

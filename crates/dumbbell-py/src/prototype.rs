@@ -414,7 +414,7 @@ impl PyControl {
         if cwnd == 0 || ssthresh == 0 {
             self.instance.wrong(&PyValueError::new_err(format!("cwnd {cwnd}, ssthresh {ssthresh}; allowed: 1 or more")));
         }
-        conn.cwnd = cwnd.clamp(1, conn.cwnd_clamp.max(1));
+        conn.cwnd = cwnd.clamp(1, conn.cwnd_clamp().max(1));
         conn.ssthresh = ssthresh.max(1);
         if self.traits.control != Control::Window {
             conn.pacing_rate = pacing_rate;
@@ -503,7 +503,7 @@ impl CongestionControl for PyControl {
 
     fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
         if !self.instance.has("undo_cwnd") {
-            return conn.cwnd.max(conn.prior_cwnd);
+            return conn.cwnd.max(conn.prior_cwnd());
         }
         let (seen, steer) = (PyConn::of(conn), PySteer::of(conn));
         let segments = self.instance.call("undo_cwnd", |py| (seen, steer).into_pyobject(py), |answer| answer.extract());

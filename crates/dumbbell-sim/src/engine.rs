@@ -571,7 +571,7 @@ impl<N: Net> Run for Engine<N> {
                 cwnd: conn.map_or(0, |conn| conn.cwnd),
                 ssthresh: conn.map_or(0, |conn| conn.ssthresh),
                 in_flight: conn.map_or(0, |conn| conn.in_flight()),
-                srtt_us: conn.map_or(0, |conn| conn.rtt.srtt_us()),
+                srtt_us: conn.map_or(0, |conn| conn.rtt().srtt_us()),
             }
         };
         let there = self.arena.iter().filter(|(_, one)| !matches!(one.transport, Transport::Vacant));

@@ -27,7 +27,7 @@ pub struct Samples {
 impl Samples {
     /// Takes a sample as `ss` would print it. A flow that has no RTT yet gives none.
     pub fn take(&mut self, sender: &Sender) {
-        self.add(sender.conn.rtt.srtt_us(), sender.conn.cwnd);
+        self.add(sender.conn.rtt().srtt_us(), sender.conn.cwnd);
     }
 
     /// Takes a sample: smoothed RTT in us, 0 for none, and window in segments.
@@ -88,9 +88,9 @@ impl FlowResult {
                 FlowResult {
                     end: sender.finished.unwrap_or(now),
                     payload: sender.bytes_acked(),
-                    min_rtt_us: sender.conn.rtt.min_us(),
+                    min_rtt_us: sender.conn.rtt().min_us(),
                     completion: sender.finished.map(|finished| finished - sender.started),
-                    slow_start_exit: sender.conn.exits.first.map(|exit| (exit.cause, exit.time.saturating_sub(sender.started))),
+                    slow_start_exit: sender.conn.exits().first.map(|exit| (exit.cause, exit.time.saturating_sub(sender.started))),
                     samples,
                     sender: sender.stats,
                     receiver: receiver.stats,
@@ -267,7 +267,7 @@ pub struct SeenTcp {
 impl From<&Endpoint> for Seen {
     fn from(endpoint: &Endpoint) -> Seen {
         let tcp = endpoint.tcp().map(|tcp| SeenTcp {
-            srtt_us: tcp.sender.conn.rtt.srtt_us(),
+            srtt_us: tcp.sender.conn.rtt().srtt_us(),
             cwnd: tcp.sender.conn.cwnd,
             ssthresh: tcp.sender.conn.ssthresh,
             in_flight: tcp.sender.conn.in_flight(),

@@ -96,7 +96,7 @@ impl Trace {
         let known = model.unwrap_or_default();
         let state = State {
             name: known.state,
-            ca: sender.conn.state,
+            ca: sender.conn.state(),
             full_bw_now: known.full_bw_now,
             full_bw_reached: known.full_bw_reached,
             idle_restart: known.idle_restart,
@@ -122,8 +122,8 @@ impl Trace {
             u64::from(known.idle_restart),
             u64::from(conn.cwnd),
             u64::from(conn.in_flight()),
-            conn.delivered,
-            conn.delivered_ce,
+            conn.delivered(),
+            conn.delivered_ce(),
             sender.lost(),
             stats.sent,
             stats.retransmissions,
@@ -155,7 +155,7 @@ impl Trace {
 fn reals(model: Option<&Model>, sender: &Sender) -> [f64; REALS.len()] {
     let paced = sender.conn.pacing_rate;
     let pacing_rate = if paced == u64::MAX { f64::NAN } else { mbit(paced) };
-    let srtt_us = sender.conn.rtt.srtt_us();
+    let srtt_us = sender.conn.rtt().srtt_us();
     let srtt_ms = if srtt_us == 0 { f64::NAN } else { f64::from(srtt_us) / 1e3 };
     let Some(model) = model else {
         let mut none = [f64::NAN; REALS.len()];

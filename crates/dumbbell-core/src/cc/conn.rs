@@ -80,10 +80,12 @@ impl From<Congestion> for ExitCause {
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 /// State of a sending connection. Windows and sequence numbers count segments of `mss` bytes.
+///
+/// Its public fields are what a control steers. The rest the transport keeps; a control reads it by methods.
 #[derive(Clone, Debug)]
 pub struct Conn {
     /// Time of the event that is being handled.
-    pub now: Time,
+    pub(crate) now: Time,
     /// Congestion window.
     pub cwnd: u32,
     /// Progress towards the next +1 of `cwnd`.
@@ -91,33 +93,33 @@ pub struct Conn {
     /// Slow-start threshold. 0 is possible with Prague: it rounds it down when its segments grow.
     pub ssthresh: u32,
     /// `cwnd` at the start of the last reduction.
-    pub prior_cwnd: u32,
+    pub(crate) prior_cwnd: u32,
     /// `cwnd` never exceeds this.
-    pub cwnd_clamp: u32,
+    pub(crate) cwnd_clamp: u32,
     /// Oldest segment that is not acknowledged.
-    pub snd_una: u64,
+    pub(crate) snd_una: u64,
     /// Next segment to send for the first time.
-    pub snd_nxt: u64,
+    pub(crate) snd_nxt: u64,
     /// Segments selectively acknowledged above `snd_una`.
-    pub sacked_out: u32,
+    pub(crate) sacked_out: u32,
     /// Segments thought lost.
-    pub lost_out: u32,
+    pub(crate) lost_out: u32,
     /// Retransmitted segments thought to be in flight.
-    pub retrans_out: u32,
+    pub(crate) retrans_out: u32,
     /// Segments delivered so far.
-    pub delivered: u64,
+    pub(crate) delivered: u64,
     /// Segments delivered so far by ACKs with ECE.
-    pub delivered_ce: u64,
+    pub(crate) delivered_ce: u64,
     /// Where the congestion machine stands.
-    pub state: CaState,
+    pub(crate) state: CaState,
     /// `snd_nxt` when the current episode began.
-    pub high_seq: u64,
+    pub(crate) high_seq: u64,
     /// The last transmission was held back by `cwnd`.
-    pub is_cwnd_limited: bool,
+    pub(crate) is_cwnd_limited: bool,
     /// Most segments outstanding in the current window of data.
-    pub max_packets_out: u32,
+    pub(crate) max_packets_out: u32,
     /// Estimates of the round-trip time.
-    pub rtt: RttEstimator,
+    pub(crate) rtt: RttEstimator,
     /// Pacing rate, bytes of payload per second; computed always, enforced only if `paced`.
     pub pacing_rate: u64,
     /// Whether pacing is enforced.
@@ -128,14 +130,122 @@ pub struct Conn {
     /// Payload bytes of a full segment. A control may make it smaller, as Prague does.
     pub mss: u32,
     /// But not below this.
-    pub least_mss: u32,
+    pub(crate) least_mss: u32,
     /// Bytes of a frame in addition to the payload.
-    pub headers: u16,
+    pub(crate) headers: u16,
     /// Ends of slow start so far.
-    pub exits: Exits,
+    pub(crate) exits: Exits,
 }
 
 impl Conn {
+    /// Time of the event that is being handled.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// `cwnd` at the start of the last reduction.
+    #[inline]
+    pub fn prior_cwnd(&self) -> u32 {
+        self.prior_cwnd
+    }
+
+    /// `cwnd` never exceeds this.
+    #[inline]
+    pub fn cwnd_clamp(&self) -> u32 {
+        self.cwnd_clamp
+    }
+
+    /// Oldest segment that is not acknowledged.
+    #[inline]
+    pub fn snd_una(&self) -> u64 {
+        self.snd_una
+    }
+
+    /// Next segment to send for the first time.
+    #[inline]
+    pub fn snd_nxt(&self) -> u64 {
+        self.snd_nxt
+    }
+
+    /// Segments selectively acknowledged above `snd_una`.
+    #[inline]
+    pub fn sacked_out(&self) -> u32 {
+        self.sacked_out
+    }
+
+    /// Segments thought lost.
+    #[inline]
+    pub fn lost_out(&self) -> u32 {
+        self.lost_out
+    }
+
+    /// Retransmitted segments thought to be in flight.
+    #[inline]
+    pub fn retrans_out(&self) -> u32 {
+        self.retrans_out
+    }
+
+    /// Segments delivered so far.
+    #[inline]
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Segments delivered so far by ACKs with ECE.
+    #[inline]
+    pub fn delivered_ce(&self) -> u64 {
+        self.delivered_ce
+    }
+
+    /// Where the congestion machine stands.
+    #[inline]
+    pub fn state(&self) -> CaState {
+        self.state
+    }
+
+    /// `snd_nxt` when the current episode began.
+    #[inline]
+    pub fn high_seq(&self) -> u64 {
+        self.high_seq
+    }
+
+    /// The last transmission was held back by `cwnd`.
+    #[inline]
+    pub fn is_cwnd_limited(&self) -> bool {
+        self.is_cwnd_limited
+    }
+
+    /// Most segments outstanding in the current window of data.
+    #[inline]
+    pub fn max_packets_out(&self) -> u32 {
+        self.max_packets_out
+    }
+
+    /// Estimates of the round-trip time.
+    #[inline]
+    pub fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    /// But not below this.
+    #[inline]
+    pub fn least_mss(&self) -> u32 {
+        self.least_mss
+    }
+
+    /// Bytes of a frame in addition to the payload.
+    #[inline]
+    pub fn headers(&self) -> u16 {
+        self.headers
+    }
+
+    /// Ends of slow start so far.
+    #[inline]
+    pub fn exits(&self) -> Exits {
+        self.exits
+    }
+
     /// Segments sent for the first time and not yet cumulatively acknowledged.
     #[inline]
     pub fn packets_out(&self) -> u32 {

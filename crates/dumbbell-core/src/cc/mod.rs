@@ -332,6 +332,9 @@ pub fn additive_increase(conn: &mut Conn, interval: u32, acked: u32) {
 }
 
 #[cfg(test)]
+mod properties;
+
+#[cfg(test)]
 mod tests {
     use super::driver::conn;
     use super::*;

@@ -257,8 +257,8 @@ impl Endpoint {
         }
         if let Transport::Tcp(Tcp { sender, receiver }) = &self.transport {
             let conn = &sender.conn;
-            if conn.cwnd == 0 || conn.snd_una > conn.snd_nxt || receiver.rcv_nxt > conn.snd_nxt {
-                return fail("window at least 1 and sequence numbers in order", conn.snd_una, conn.snd_nxt);
+            if conn.cwnd == 0 || conn.snd_una() > conn.snd_nxt() || receiver.rcv_nxt > conn.snd_nxt() {
+                return fail("window at least 1 and sequence numbers in order", conn.snd_una(), conn.snd_nxt());
             }
         }
         Ok(UnderWay { ahead: sent - before, queued, behind: counters.departed - after })

@@ -4,11 +4,11 @@
 //! `tcp_undo_cwnd_reduction`), without packets. What holds for all algorithms whose window grows in `cong_avoid` is
 //! checked after every step; an algorithm that is exempt from something says so in [`exempt`].
 
-use dumbbell_core::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
-use dumbbell_core::cc::{self, AckEvent, AnyCc, CcContext, CongestionControl, Control, RateSample};
-use dumbbell_core::param::{AlgorithmSpec, Kind};
-use dumbbell_core::rtt::RttEstimator;
-use dumbbell_core::units::Time;
+use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
+use crate::cc::{self, AckEvent, AnyCc, CcContext, CongestionControl, Control, RateSample};
+use crate::param::{AlgorithmSpec, Kind};
+use crate::rtt::RttEstimator;
+use crate::units::Time;
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
 
@@ -190,7 +190,7 @@ impl Sender {
             paced: start.paced,
             mss: 1448,
             least_mss: 1,
-            headers: dumbbell_core::packet::HEADERS,
+            headers: crate::packet::HEADERS,
         };
         cc.init(&mut conn);
         Sender { name: name.to_string(), conn, cc, last_sent: start.now }
