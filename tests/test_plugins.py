@@ -234,6 +234,12 @@ def test_a_plugin_that_hangs_when_it_is_loaded_is_ended(tmp_path: Path, monkeypa
         experiment.parse(table("queue", path))
 
 
+def test_a_plugin_that_is_not_there_is_said_of_the_command(command: Command) -> None:
+    for what in (["plugin", "test"], ["describe"]):
+        done = command(*what, "nothing.so")
+        assert done.returncode == 2 and done.stderr.startswith(f"{' '.join(what)}: "), done.stderr
+
+
 def test_describe_says_what_a_plugin_takes(tmp_path: Path, command: Command) -> None:
     path = built(tmp_path, "control", "python")
     said = command("describe", path).stdout

@@ -1,4 +1,4 @@
-//! Queue disciplines and congestion controls that are classes in Python: for prototypes, ten times slower than others and more.
+//! Queue disciplines and congestion controls that are classes in Python: for prototypes, many times slower than others.
 
 use dumbbell_core::aqm::{self, Aqm, Dequeue, FlowKey, QueueContext, STATES};
 use dumbbell_core::cc::conn::{CaState, Congestion, Conn};

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import dumbbell.experiment.plugins.known as plugins
-from dumbbell.errors import Failed, Missing, one_line
+from dumbbell.errors import Failed, InputError, Missing, one_line
 from dumbbell.experiment.plugins import process, project, trust
 
 plugin = typer.Typer(rich_markup_mode=None)
@@ -53,7 +53,10 @@ def test(
     """Try a plugin out: random operations and runs, each twice; says what it does that it must not."""
     path = Path(file)
     trust.trust(path.absolute().parent)
-    found = plugins.read(path.name, path.absolute().parent)
+    try:
+        found = plugins.read(path.name, path.absolute().parent)
+    except InputError as error:
+        raise error.moved("plugin test", "") from None
     try:
         tried = process.asked("try", plugins.path_of(found.digest), seed, sequences, runs, within_s=within)
     except RuntimeError as error:
