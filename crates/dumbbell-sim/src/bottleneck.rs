@@ -63,6 +63,8 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     coming: Vec<Packet>,
     /// The rest of the burst in front leaves without waiting.
     leaving: bool,
+    /// The packet on the wire found queue and link idle: if nothing has come meanwhile, the queue need not be asked again ([`Aqm::pass`]).
+    passing: bool,
 }
 
 impl<A: Aqm, L: Log> Bottleneck<A, L> {
@@ -87,6 +89,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             layer: Some(params.layer()).filter(|layer| *layer != LinkLayer::RAW),
             coming: Vec::new(),
             leaving: false,
+            passing: false,
         }
     }
 
@@ -98,19 +101,37 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
 
     /// A packet reaches the queue.
     #[inline]
-    pub fn arrive(&mut self, packet: Packet, now: Time) {
+    pub fn arrive(&mut self, mut packet: Packet, now: Time) {
+        self.cross(&mut packet, now, |_| false);
+    }
+
+    /// The same. A packet that finds queue and link idle is gone at once, if its leaving `is_next` of all that happens: returns when it left.
+    #[inline(always)]
+    pub fn cross(&mut self, packet: &mut Packet, now: Time, is_next: impl FnOnce(Time) -> bool) -> Option<Time> {
         if packet.has(flag::MORE | flag::LAST) {
-            self.collect(packet, now);
+            self.collect(*packet, now);
         } else {
             let mut log = (&mut self.counters, &mut self.listener);
-            log.arrived(&packet, now);
-            self.aqm.enqueue(packet, now, &mut log);
+            log.arrived(packet, now);
+            if let (Time::NEVER, AnyLink::Serial(link)) = (self.next, &mut self.link) {
+                if self.aqm.pass(packet, now, &mut log) {
+                    let leaves = link.take(on_link(&self.layer, packet.len), now);
+                    if is_next(leaves) {
+                        log.departed(packet, leaves);
+                        return Some(leaves);
+                    }
+                    (self.next, self.in_service, self.passing) = (leaves, Some(*packet), true);
+                    return None;
+                }
+            }
+            self.aqm.enqueue(*packet, now, &mut log);
         }
         if self.next == Time::NEVER {
             self.serve(now);
         } else if self.in_service.is_some() {
             self.follow(now);
         }
+        None
     }
 
     /// Packets leave a token bucket as they arrive while it has tokens, and never count as queued: Linux runs a queue discipline after each
@@ -148,6 +169,13 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// The link has time for the next packet, if there is one.
     #[inline(always)]
     fn serve(&mut self, now: Time) {
+        if self.passing {
+            self.passing = false;
+            if self.aqm.packets() == 0 {
+                self.next = Time::NEVER;
+                return;
+            }
+        }
         match self.aqm.has_nothing_before(now) {
             Some(until) if matches!(self.link, AnyLink::Unshaped(_)) => self.next = until,
             _ => self.look_for_packet(now),

@@ -43,7 +43,7 @@ use dumbbell_core::units::Time;
 use endpoint::{Arena, Endpoint, Origin, Tcp, Transport, UnderWay};
 use hops::Hops;
 use lines::{Line, NO_BLOCKS};
-use net::Net;
+use net::{Moment, Net};
 use one::One;
 use other::Other;
 use setup::{ack_ecn, application, build_stages, connection, line_of, lines, listed_key};
@@ -506,11 +506,10 @@ impl<N: Net> Engine<N> {
 
 impl<N: Net> Run for Engine<N> {
     fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError> {
-        let mut now = self.now;
-        let mut done = 0;
+        let mut moment = Moment { now: self.now, before: until, events: 0 };
         let mut standing = Standing::Busy;
-        while done < events {
-            let packets_at = self.net.packets_at();
+        while moment.events < events {
+            let (packets_at, due) = self.net.next_due();
             let (timer_at, slot) = self.arena.timers.min();
             let aqm_at = self.net.aqm_at();
             let clock_at = self.clock.next().min(aqm_at);
@@ -519,40 +518,38 @@ impl<N: Net> Run for Engine<N> {
                     standing = Standing::Paused;
                     break;
                 }
-                now = packets_at;
-                let reached = self.net.move_packets(packets_at, &mut self.arena);
-                if self.net.listener().hears() >= Hears::Controls {
-                    if let Some(sender) = reached {
-                        self.tell(sender, now);
+                moment.now = packets_at;
+                moment.before = timer_at.min(clock_at).min(until);
+                if let Some(sender) = self.net.move_packets(due, &mut moment, &mut self.arena) {
+                    if self.net.listener().hears() >= Hears::Controls {
+                        self.tell(sender, packets_at);
                     }
-                }
-                if self.measures.trace.is_some() {
-                    if let Some(sender) = reached {
-                        self.trace(sender, now);
+                    if self.measures.trace.is_some() {
+                        self.trace(sender, packets_at);
                     }
                 }
             } else if timer_at.min(clock_at) > until {
                 standing = Standing::Paused;
                 break;
             } else if timer_at <= clock_at {
-                now = timer_at;
+                moment.now = timer_at;
                 self.on_timer(slot as u32, timer_at)?;
             } else if aqm_at < self.clock.next() {
-                now = aqm_at;
+                moment.now = aqm_at;
                 self.net.on_aqm_timer();
             } else {
-                now = clock_at;
+                moment.now = clock_at;
                 self.tick(clock_at)?;
                 if self.queue_over && self.lines_left == 0 {
-                    done += 1;
+                    moment.events += 1;
                     standing = Standing::Over;
                     break;
                 }
             }
-            done += 1;
+            moment.events += 1;
         }
-        self.now = now;
-        self.events += done;
+        self.now = moment.now;
+        self.events += moment.events;
         Ok(standing)
     }
 

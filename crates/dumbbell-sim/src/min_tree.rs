@@ -93,14 +93,15 @@ impl MinList {
     /// Source `index` fires at `time`.
     #[inline(always)]
     pub fn set(&mut self, index: usize, time: Time) {
-        self.times[index] = time;
+        if std::mem::replace(&mut self.times[index], time) == time {
+            return;
+        }
         if index == self.least.1 {
-            self.least = (Time::NEVER, 0);
-            for (other, &at) in self.times.iter().enumerate() {
-                if at < self.least.0 {
-                    self.least = (at, other);
-                }
+            let mut least = (self.times[0], 0);
+            for (other, &at) in self.times.iter().enumerate().skip(1) {
+                least = if at < least.0 { (at, other) } else { least };
             }
+            self.least = least;
         } else if (time, index) < self.least {
             self.least = (time, index);
         }

@@ -59,6 +59,15 @@ impl Aqm for State {
         Dequeue::Packet(packet)
     }
 
+    #[inline]
+    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {
+        let passes = u64::from(packet.len) <= self.params.limit && self.fifo.pass(packet, now, log);
+        if passes {
+            log.sent(packet, At::time(now));
+        }
+        passes
+    }
+
     fn packets(&self) -> usize {
         self.fifo.len()
     }

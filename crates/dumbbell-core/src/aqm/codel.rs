@@ -127,6 +127,13 @@ pub struct Vars {
 }
 
 impl Vars {
+    /// A packet went through without waiting: its sojourn time is not above any target.
+    #[inline]
+    fn went_through(&mut self) {
+        self.first_above_time = 0;
+        self.dropping = false;
+    }
+
     /// Whether the law is in its state of dropping.
     pub fn is_dropping(&self) -> bool {
         self.dropping
@@ -326,6 +333,16 @@ impl Aqm for State {
         let Some(packet) = self.codel.dequeue(&mut self.vars, &mut self.fifo, now, log) else { return Dequeue::Empty };
         log.sent(&packet, At::time(now));
         Dequeue::Packet(packet)
+    }
+
+    #[inline]
+    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {
+        let passes = self.limit > 0 && self.fifo.pass(packet, now, log);
+        if passes {
+            self.vars.went_through();
+            log.sent(packet, At::time(now));
+        }
+        passes
     }
 
     fn packets(&self) -> usize {

@@ -87,6 +87,14 @@ pub trait Aqm {
     /// The next packet to send.
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue;
 
+    /// [`Aqm::enqueue`] and [`Aqm::dequeue`] in one, for a packet that comes to an idle link. `true`: the packet leaves, everything is
+    /// as after both calls, and one more call of `dequeue` would change nothing and find nothing. `false`: nothing has happened, the two are to be called. So a
+    /// queue that never has anything in it costs little.
+    #[inline]
+    fn pass<L: Log>(&mut self, _packet: &mut Packet, _now: Time, _log: &mut L) -> bool {
+        false
+    }
+
     /// Packets queued.
     fn packets(&self) -> usize;
 
@@ -225,7 +233,7 @@ impl Aqm for AnyAqm {
     fn fits(&self, bytes: u64) -> bool {
         with_aqm!(self, aqm => aqm.fits(bytes))
     }
-    #[inline]
+    #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         with_aqm!(self, aqm => aqm.enqueue(packet, now, log));
     }
@@ -236,6 +244,10 @@ impl Aqm for AnyAqm {
     #[inline]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         with_aqm!(self, aqm => aqm.dequeue(now, log))
+    }
+    #[inline(always)]
+    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {
+        with_aqm!(self, aqm => aqm.pass(packet, now, log))
     }
     #[inline]
     fn packets(&self) -> usize {

@@ -54,6 +54,15 @@ impl Aqm for State {
         Dequeue::Packet(packet)
     }
 
+    #[inline]
+    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {
+        let passes = self.params.limit > 0 && self.fifo.pass(packet, now, log);
+        if passes {
+            log.sent(packet, At::time(now));
+        }
+        passes
+    }
+
     fn packets(&self) -> usize {
         self.fifo.len()
     }

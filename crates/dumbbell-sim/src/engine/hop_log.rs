@@ -28,7 +28,7 @@ pub struct AckCounters {
 dumbbell_core::counted_after!(AckCounters: sent, sojourn_ns, departed, dropped);
 
 impl Log for AckCounters {
-    #[inline]
+    #[inline(always)]
     fn sent(&mut self, packet: &Packet, at: At) {
         if packet.is_back() {
             self.sent += 1;
@@ -36,9 +36,11 @@ impl Log for AckCounters {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn departed(&mut self, packet: &Packet, _now: Time) {
-        self.departed += u64::from(packet.is_back());
+        if packet.is_back() {
+            self.departed += 1;
+        }
     }
 
     fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: Place, _at: At) {

@@ -8,7 +8,7 @@
 use super::endpoint::{Arena, Endpoint, Transport, UnderWay};
 use super::hop_log::{Acks, Counted, Held, HopLog, Said};
 use super::lines::{Back, BlockPool, Line, Lines, NO_BLOCKS};
-use super::net::{Net, Way};
+use super::net::{Moment, Net, Way};
 use super::setup::build_path;
 use super::ways::{alone, Memory, Port};
 use crate::bottleneck::Bottleneck;
@@ -28,7 +28,7 @@ use dumbbell_core::units::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// In [`Hop::next`]: the packet is where it was sent.
+/// In [`Hop::next`]: the packet is where it was sent. Among [`Member::back`]: acknowledgements pass no hop.
 const END: u16 = u16::MAX;
 /// Entries of a hop among [`Hops::stages`].
 const STAGES: usize = 3;
@@ -52,7 +52,11 @@ struct Hop<L: Log> {
     aqm_at: Time,
     /// Its queue discipline reads acknowledgements.
     reads_acks: bool,
-    /// Packets that went on, of the endpoints that are counted now.
+    /// There is nothing ahead of its queue, which is called for packets only.
+    is_plain: bool,
+    /// And there is nothing behind its link.
+    is_bare: bool,
+    /// Packets that went on, of the endpoints that are counted now; not of a bare hop, where none stays behind the link.
     left: u64,
     /// What it had counted when counting began, and at the last point of the time series.
     begun: Counted,
@@ -79,9 +83,26 @@ impl<L: Log> Hop<L> {
 struct Member {
     route: Arc<Route>,
     line: u32,
+    /// The first hop of its data.
+    first: u16,
+    /// The first hop of its acknowledgements.
+    back: u16,
     ack_ecn: Ecn,
     /// Acknowledgements in hops.
     acks: u32,
+}
+
+/// What moves next in [`Hops`].
+#[derive(Clone, Copy)]
+pub enum Due {
+    /// An acknowledgement that has come out of the last of its hops.
+    Arrived,
+    /// A packet leaves the link of this hop.
+    Link(u16),
+    /// The first acknowledgement of this line.
+    Line(usize),
+    /// This entry of [`Hops::stages`].
+    Stage(usize),
 }
 
 /// Several hops, and the lines of acknowledgements.
@@ -89,16 +110,15 @@ pub struct Hops<L: Log = ()> {
     hops: Vec<Hop<L>>,
     /// When each link needs attention.
     links: MinList,
-    /// When stages and propagation of each hop have something to do.
+    /// When stages and propagation of each hop have something to do, and [`Hops::due`].
     stages: MinList,
     lines: Lines,
     members: Vec<Member>,
     /// Acknowledgements in hops: a packet's sequence number is its place.
     held: Vec<Held>,
     free: Vec<u64>,
-    /// Acknowledgements that have reached their senders at [`Hops::due_at`].
+    /// Acknowledgements that have reached their senders at this instant.
     due: VecDeque<(Ack, u32)>,
-    due_at: Time,
     memory: Memory,
     /// The earliest of [`Hop::aqm_at`].
     aqm_at: Time,
@@ -147,11 +167,16 @@ impl<L: Log + Send + 'static> Hops<L> {
         };
         let mut hops = Vec::new();
         for (index, (hop, aqm)) in std::iter::once(&first).chain(&config.hops).zip(aqms).enumerate() {
+            let shared = build_path(&hop.path, config.run.seed, "shared path", index)?;
+            let (behind, varies) = (build_path(&hop.behind, config.run.seed, "path behind", index)?, config.link_delays(index));
+            let (reads_acks, ticks) = (aqm.reads_acks(), aqm.next_timer() != Time::NEVER);
+            let is_plain = !reads_acks && !ticks && shared.is_none();
             hops.push(Hop {
                 name: hop.name.clone(),
-                reads_acks: aqm.reads_acks(),
-                ticks: aqm.next_timer() != Time::NEVER,
-                shared: build_path(&hop.path, config.run.seed, "shared path", index)?,
+                reads_acks,
+                ticks,
+                is_plain,
+                shared,
                 bottleneck: Bottleneck::over(
                     config.named_link(index),
                     aqm,
@@ -159,9 +184,10 @@ impl<L: Log + Send + 'static> Hops<L> {
                     &hop.params,
                     Acks::new(listener(&hop.name)),
                 ),
-                behind: build_path(&hop.behind, config.run.seed, "path behind", index)?,
+                is_bare: is_plain && behind.is_none() && hop.delay == Time::ZERO && !varies,
+                behind,
                 delay: hop.delay,
-                varies: config.link_delays(index),
+                varies,
                 wire: VecDeque::new(),
                 next: Vec::new(),
                 aqm_at: Time::NEVER,
@@ -172,14 +198,13 @@ impl<L: Log + Send + 'static> Hops<L> {
         }
         let mut net = Hops {
             links: MinList::new(hops.len()),
-            stages: MinList::new(STAGES * hops.len()),
+            stages: MinList::new(STAGES * hops.len() + 1),
             lines: Lines { times: MinTree::new(lines.len()), all: lines, pool: BlockPool::default() },
             hops,
             members: Vec::new(),
             held: Vec::new(),
             free: Vec::new(),
             due: VecDeque::new(),
-            due_at: Time::NEVER,
             memory: Memory::new(config.hosts.memory),
             aqm_at: Time::NEVER,
             out: Vec::new(),
@@ -190,8 +215,23 @@ impl<L: Log + Send + 'static> Hops<L> {
     }
 
     /// A packet comes to `hop`.
-    #[inline(always)]
+    #[inline(never)]
     fn enter(&mut self, hop: u16, packet: Packet, now: Time) {
+        let number = usize::from(hop);
+        let one = &mut self.hops[number];
+        if !one.is_plain {
+            return self.enter_by_stages(hop, packet, now);
+        }
+        one.bottleneck.arrive(packet, now);
+        self.links.set(number, one.bottleneck.next);
+        if !one.bottleneck.listener.lost.is_empty() {
+            self.free_lost(number);
+        }
+    }
+
+    /// The same where there is more than queue and link.
+    #[inline(never)]
+    fn enter_by_stages(&mut self, hop: u16, packet: Packet, now: Time) {
         self.lend(hop);
         let one = &mut self.hops[usize::from(hop)];
         match &mut one.shared {
@@ -219,10 +259,11 @@ impl<L: Log + Send + 'static> Hops<L> {
         let number = usize::from(hop);
         let one = &mut self.hops[number];
         self.links.set(number, one.bottleneck.next);
-        if one.ticks || one.shared.is_some() {
+        let has_lost = !one.bottleneck.listener.lost.is_empty();
+        if !one.is_plain {
             self.plan_hop(number);
         }
-        if !self.hops[number].bottleneck.listener.lost.is_empty() {
+        if has_lost {
             self.free_lost(number);
         }
     }
@@ -261,7 +302,7 @@ impl<L: Log + Send + 'static> Hops<L> {
         let count = if blocks == NO_BLOCKS { 0 } else { self.lines.pool.get(blocks).len() };
         let member = &mut self.members[ack.flow as usize];
         member.acks += 1;
-        let (hop, ecn) = (member.route.acks[0], member.ack_ecn);
+        let (hop, ecn) = (member.back, member.ack_ecn);
         let place = self.free.pop().unwrap_or_else(|| {
             self.held.push(Held::default());
             self.held.len() as u64 - 1
@@ -281,33 +322,81 @@ impl<L: Log + Send + 'static> Hops<L> {
     }
 
     /// A packet has left `hop`, its propagation included.
-    #[inline(always)]
+    #[inline(never)]
     fn go_on(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
         let one = &mut self.hops[usize::from(hop)];
         one.left += 1;
         match one.next[packet.flow as usize] {
-            END if packet.is_back() => {
-                let Held { ack, blocks } = self.release(packet.seq);
-                let line = self.members[ack.flow as usize].line;
-                if self.lines.all[line as usize].up {
-                    self.due.push_back((ack, blocks));
-                    self.due_at = now;
-                } else {
-                    self.lines.entry(line).arrive((ack, blocks), now);
-                }
-            }
-            END => self.deliver(arena, &packet, now),
+            END => self.end(&packet, now, arena),
             next => self.enter(next, packet, now),
         }
     }
 
-    /// A packet leaves the stages behind the link of `hop`.
-    #[inline]
-    fn propagate(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
-        let one = &mut self.hops[usize::from(hop)];
-        if one.delay == Time::ZERO && !one.varies {
-            return self.go_on(hop, packet, now, arena);
+    /// A packet has left the last hop of its route.
+    #[inline(always)]
+    fn end(&mut self, packet: &Packet, now: Time, arena: &mut Arena) {
+        if packet.is_back() {
+            self.end_of_ack(packet.seq, now);
+        } else {
+            self.deliver(arena, packet, now);
         }
+    }
+
+    /// The acknowledgement in `place` has left the last hop of its route.
+    #[inline(never)]
+    fn end_of_ack(&mut self, place: u64, now: Time) {
+        let Held { ack, blocks } = self.release(place);
+        let line = self.members[ack.flow as usize].line;
+        if self.lines.all[line as usize].up {
+            self.due.push_back((ack, blocks));
+            self.stages.set(STAGES * self.hops.len(), now);
+        } else {
+            self.lines.entry(line).arrive((ack, blocks), now);
+        }
+    }
+
+    /// A packet goes to hop `next`. It crosses idle hops at once while nothing else happens before it has left them.
+    #[inline(always)]
+    fn go_far(&mut self, mut next: u16, mut packet: Packet, moment: &mut Moment, arena: &mut Arena) {
+        // what this packet does may set timers: another one that leaves at the same instant does not go far
+        let quiet = std::mem::replace(&mut moment.before, Time::ZERO);
+        loop {
+            if next == END {
+                return self.end(&packet, moment.now, arena);
+            }
+            let number = usize::from(next);
+            let one = &mut self.hops[number];
+            if !one.is_bare {
+                return self.enter(next, packet, moment.now);
+            }
+            let is_next = |at| at < quiet && at < self.links.min().0 && at < self.lines.times.min().0 && at < self.stages.min().0;
+            let Some(left_at) = one.bottleneck.cross(&mut packet, moment.now, is_next) else {
+                self.links.set(number, one.bottleneck.next);
+                if !one.bottleneck.listener.lost.is_empty() {
+                    self.free_lost(number);
+                }
+                return;
+            };
+            next = one.next[packet.flow as usize];
+            moment.now = left_at;
+            moment.events += 1;
+        }
+    }
+
+    /// A packet leaves the stages behind the link of `hop`.
+    #[inline(always)]
+    fn propagate(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
+        let one = &self.hops[usize::from(hop)];
+        if one.delay == Time::ZERO && !one.varies {
+            self.go_on(hop, packet, now, arena);
+        } else {
+            self.wire(hop, packet, now);
+        }
+    }
+
+    /// A packet begins its propagation behind `hop`.
+    fn wire(&mut self, hop: u16, packet: Packet, now: Time) {
+        let one = &mut self.hops[usize::from(hop)];
         let mut at = now + one.delay;
         if one.varies {
             // a delay that falls does not let a packet overtake the one in front
@@ -320,8 +409,8 @@ impl<L: Log + Send + 'static> Hops<L> {
         one.wire.push_back((at, packet));
     }
 
-    /// A packet leaves the link of `hop`.
-    #[inline(always)]
+    /// A packet leaves the link of `hop`, behind which there is something.
+    #[inline(never)]
     fn leave(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
         if self.hops[usize::from(hop)].behind.is_none() {
             return self.propagate(hop, packet, now, arena);
@@ -330,6 +419,7 @@ impl<L: Log + Send + 'static> Hops<L> {
     }
 
     /// Lets `act` do something to the stages behind the link of `hop`, and takes over what leaves them.
+    #[inline(never)]
     fn through(&mut self, hop: u16, now: Time, arena: &mut Arena, act: impl FnOnce(&mut Path<Packet>, &mut Out<L>)) {
         let mut packets = std::mem::take(&mut self.out);
         let Hop { behind, bottleneck, .. } = &mut self.hops[usize::from(hop)];
@@ -344,26 +434,45 @@ impl<L: Log + Send + 'static> Hops<L> {
         self.out = packets;
     }
 
-    fn on_link(&mut self, hop: u16, now: Time, arena: &mut Arena) {
-        let number = usize::from(hop);
-        while self.hops[number].bottleneck.next <= now {
-            let bottleneck = &mut self.hops[number].bottleneck;
-            let left = bottleneck.advance(now);
+    #[inline(always)]
+    fn on_link(&mut self, hop: u16, moment: &mut Moment, arena: &mut Arena) {
+        let (number, now) = (usize::from(hop), moment.now);
+        loop {
+            let one = &mut self.hops[number];
+            let left = one.bottleneck.advance(now);
+            self.links.set(number, one.bottleneck.next);
             if arena.is_crowded() {
-                if let Some(packet) = bottleneck.in_service() {
+                if let Some(packet) = one.bottleneck.in_service() {
                     arena.prefetch_receiver(packet.flow);
                 }
             }
-            let Some(mut packet) = left else { continue };
-            if packet.has(flag::MORE) && !bottleneck.burst_goes_on(&packet, now) {
-                packet.flags &= !flag::MORE;
+            let is_bare = one.is_bare;
+            let (again, has_lost) = (one.bottleneck.next <= now, !one.bottleneck.listener.lost.is_empty());
+            if let Some(mut packet) = left {
+                if packet.has(flag::MORE) && !one.bottleneck.burst_goes_on(&packet, now) {
+                    packet.flags &= !flag::MORE;
+                }
+                if is_bare {
+                    let next = one.next[packet.flow as usize];
+                    self.go_far(next, packet, moment, arena);
+                } else {
+                    self.leave(hop, packet, now, arena);
+                }
             }
-            self.leave(hop, packet, now, arena);
+            if !is_bare {
+                self.plan_hop(number);
+            }
+            if has_lost {
+                self.free_lost(number);
+            }
+            if !again {
+                return;
+            }
         }
-        self.changed(hop);
     }
 
     /// What is due of stages and propagation of a hop happens.
+    #[inline(never)]
     fn on_stage(&mut self, index: usize, now: Time, arena: &mut Arena) {
         let (number, stage) = (index / STAGES, index % STAGES);
         let hop = number as u16;
@@ -390,13 +499,28 @@ impl<L: Log + Send + 'static> Hops<L> {
         }
     }
 
+    /// What is due first when it is not later than the first stage or acknowledgement that has arrived.
+    #[inline(never)]
+    fn due_of_stages(&self) -> (Time, Due) {
+        let ((at, stage), (link_at, link), (line_at, line)) = (self.stages.min(), self.links.min(), self.lines.times.min());
+        if !self.due.is_empty() {
+            (at, Due::Arrived)
+        } else if link_at == at {
+            (at, Due::Link(link as u16))
+        } else if line_at == at {
+            (at, Due::Line(line))
+        } else {
+            (at, Due::Stage(stage))
+        }
+    }
+
     fn on_line(&mut self, line: usize, now: Time, arena: &mut Arena) -> Option<u32> {
         let Line { acks, up, .. } = &mut self.lines.all[line];
         let (_, ack, blocks) = acks.pop_front()?;
         let next = acks.front().map_or(Time::NEVER, |head| head.0);
         let up = *up;
         self.lines.times.set(line, next);
-        if up && !self.members[ack.flow as usize].route.acks.is_empty() {
+        if up && self.members[ack.flow as usize].back != END {
             self.send_back(ack, blocks, now);
             return None;
         }
@@ -404,6 +528,7 @@ impl<L: Log + Send + 'static> Hops<L> {
     }
 
     /// An acknowledgement reaches its sender.
+    #[inline(always)]
     fn on_ack(&mut self, ack: Ack, blocks: u32, now: Time, arena: &mut Arena) -> Option<u32> {
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
         let tcp = match transport {
@@ -431,13 +556,14 @@ impl<L: Log + Send + 'static> Hops<L> {
 
 /// Stages of single endpoints lead to the first hop of their route.
 impl<L: Log + Send + 'static> End<Packet> for Hops<L> {
+    #[inline(always)]
     fn arrive(&mut self, packet: Packet, now: Time) {
-        let hop = self.members[packet.flow as usize].route.data[0];
+        let hop = self.members[packet.flow as usize].first;
         self.enter(hop, packet, now);
     }
 
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        let hop = self.members[packet.flow as usize].route.data[0];
+        let hop = self.members[packet.flow as usize].first;
         self.hops[usize::from(hop)].bottleneck.dropped(packet, reason, now);
     }
 }
@@ -459,9 +585,9 @@ pub struct AckEntry<'a, L: Log> {
 }
 
 impl<L: Log + Send + 'static> End<(Ack, u32)> for AckEntry<'_, L> {
+    #[inline(always)]
     fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
-        let up = self.hops.lines.all[self.line as usize].up;
-        if up || self.hops.members[ack.flow as usize].route.acks.is_empty() {
+        if self.hops.members[ack.flow as usize].back == END || self.hops.lines.all[self.line as usize].up {
             self.hops.lines.entry(self.line).arrive((ack, blocks), now);
         } else {
             self.hops.send_back(ack, blocks, now);
@@ -510,11 +636,12 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
     fn flow_starts(&mut self, slot: u32, route: &Arc<Route>, line: u32, key: &FlowKey, ack_ecn: Ecn, class: u16) {
         let index = slot as usize;
         if self.members.len() <= index {
-            let nobody = Member { route: Arc::default(), line: 0, ack_ecn: Ecn::NotEct, acks: 0 };
+            let nobody = Member { route: Arc::default(), line: 0, first: 0, back: END, ack_ecn: Ecn::NotEct, acks: 0 };
             self.members.resize(index + 1, nobody);
             self.hops.iter_mut().for_each(|hop| hop.next.resize(index + 1, END));
         }
-        self.members[index] = Member { route: Arc::clone(route), line, ack_ecn, acks: 0 };
+        let first_back = route.acks.first().copied().unwrap_or(END);
+        self.members[index] = Member { route: Arc::clone(route), line, first: route.data[0], back: first_back, ack_ecn, acks: 0 };
         // data go from the source to the destination, up the other way round; their acknowledgements come back
         let turned = FlowKey { src_host: key.dst_host, dst_host: key.src_host, ..*key };
         let (data, back) = if route.up { (turned, *key) } else { (*key, turned) };
@@ -532,7 +659,7 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
         for &hop in data.iter().chain(acks) {
             let hop = &mut self.hops[usize::from(hop)];
             let gone = hop.bottleneck.counters.flows.of(slot);
-            hop.left -= gone.departed - gone.lost_behind;
+            hop.left -= if hop.is_bare { 0 } else { gone.departed - gone.lost_behind };
             hop.bottleneck.counters.flows.forget(slot);
         }
         self.memory.release(slot);
@@ -548,26 +675,36 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
         self.members.get(slot as usize).map_or(0, |member| u64::from(member.acks))
     }
 
-    fn packets_at(&self) -> Time {
-        self.due_at.min(self.links.min().0).min(self.stages.min().0).min(self.lines.times.min().0)
+    type Due = Due;
+
+    #[inline(always)]
+    fn next_due(&self) -> (Time, Due) {
+        // at one instant a packet leaves before another arrives, as over one hop
+        let (at, link) = self.links.min();
+        let (line_at, line) = self.lines.times.min();
+        if self.stages.min().0 <= at.min(line_at) {
+            self.due_of_stages()
+        } else if at <= line_at {
+            (at, Due::Link(link as u16))
+        } else {
+            (line_at, Due::Line(line))
+        }
     }
 
-    fn move_packets(&mut self, at: Time, arena: &mut Arena) -> Option<u32> {
-        if self.due_at <= at {
-            let (ack, blocks) = self.due.pop_front()?;
-            if self.due.is_empty() {
-                self.due_at = Time::NEVER;
+    #[inline(always)]
+    fn move_packets(&mut self, due: Due, moment: &mut Moment, arena: &mut Arena) -> Option<u32> {
+        let at = moment.now;
+        match due {
+            Due::Link(hop) => self.on_link(hop, moment, arena),
+            Due::Line(line) => return self.on_line(line, at, arena),
+            Due::Stage(stage) => self.on_stage(stage, at, arena),
+            Due::Arrived => {
+                let (ack, blocks) = self.due.pop_front()?;
+                if self.due.is_empty() {
+                    self.stages.set(STAGES * self.hops.len(), Time::NEVER);
+                }
+                return self.on_ack(ack, blocks, at, arena);
             }
-            return self.on_ack(ack, blocks, at, arena);
-        }
-        // at one instant a packet leaves before another arrives, as over one hop
-        let ((line_at, line), (link_at, link), (stage_at, stage)) = (self.lines.times.min(), self.links.min(), self.stages.min());
-        if link_at <= line_at && link_at <= stage_at {
-            self.on_link(link as u16, at, arena);
-        } else if line_at <= stage_at {
-            return self.on_line(line, at, arena);
-        } else {
-            self.on_stage(stage, at, arena);
         }
         None
     }
@@ -630,7 +767,7 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
             if all.queued() != hop.bottleneck.held() {
                 return fail(&format!("queue of {}", hop.name), all.queued(), hop.bottleneck.held());
             }
-            let after = all.departed - all.lost_behind - hop.left;
+            let after = if hop.is_bare { 0 } else { all.departed - all.lost_behind - hop.left };
             let there = Hop::<L>::held(&hop.behind) + hop.wire.len() as u64;
             if after != there {
                 return fail(&format!("behind the queue of {}", hop.name), after, there);
@@ -638,7 +775,7 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
         }
         let data = found.ahead + found.queued + found.behind;
         let acks: u64 = self.members.iter().map(|member| u64::from(member.acks)).sum();
-        let inside: u64 = self.hops.iter().map(Hop::<L>::inside).sum();
+        let inside: u64 = self.hops.iter().map(Hop::inside).sum();
         if data + acks != staged + inside {
             return fail("all hops", data + acks, staged + inside);
         }

@@ -24,6 +24,16 @@ pub trait Way: End<Packet> {
     fn memory_mut(&mut self) -> &mut Memory;
 }
 
+/// Where the event loop stands.
+pub struct Moment {
+    /// Time of the event that happens now.
+    pub now: Time,
+    /// Before this time nothing happens but in the net.
+    pub before: Time,
+    /// Events so far.
+    pub events: u64,
+}
+
 /// What carries packets to receivers and acknowledgements back.
 pub trait Net: Back + Send {
     /// Who listens.
@@ -56,11 +66,15 @@ pub trait Net: Back + Send {
         0
     }
 
-    /// When a packet or an acknowledgement moves next.
-    fn packets_at(&self) -> Time;
+    /// What moves next.
+    type Due: Copy;
 
-    /// What is due at `packets_at` happens. Returns the slot of the sender that it reached, if it was an acknowledgement.
-    fn move_packets(&mut self, at: Time, arena: &mut Arena) -> Option<u32>;
+    /// When a packet or an acknowledgement moves next, and which.
+    fn next_due(&self) -> (Time, Self::Due);
+
+    /// What [`Net::next_due`] said happens, and perhaps what comes right after it. Returns the slot of the sender that it reached, if it was
+    /// an acknowledgement.
+    fn move_packets(&mut self, due: Self::Due, moment: &mut Moment, arena: &mut Arena) -> Option<u32>;
 
     /// Something was sent: stages may have got something to do.
     fn plan(&mut self);

@@ -2,7 +2,7 @@
 
 use super::endpoint::{Arena, Endpoint, Transport, UnderWay};
 use super::lines::{Back, BlockPool, Line, LineEntry, Lines, NO_BLOCKS};
-use super::net::{Net, Way};
+use super::net::{Moment, Net, Way};
 use super::setup::build_path;
 use super::ways::{alone, Entrance, Exit, Memory, Port};
 use crate::bottleneck::Bottleneck;
@@ -207,13 +207,15 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
         self.entrance.bottleneck.counters.flows.of(slot)
     }
 
+    type Due = ();
+
     #[inline(always)]
-    fn packets_at(&self) -> Time {
-        self.lines.times.min().0.min(self.entrance.bottleneck.next)
+    fn next_due(&self) -> (Time, ()) {
+        (self.lines.times.min().0.min(self.entrance.bottleneck.next), ())
     }
 
     #[inline(always)]
-    fn move_packets(&mut self, _at: Time, arena: &mut Arena) -> Option<u32> {
+    fn move_packets(&mut self, (): (), _: &mut Moment, arena: &mut Arena) -> Option<u32> {
         let (line_at, line) = self.lines.times.min();
         let link_at = self.entrance.bottleneck.next;
         // At one instant a packet leaves before another arrives. Ties are common, because ACKs are as far apart as the
