@@ -12,6 +12,8 @@ from dumbbell.pages import Evidence, Sweep
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
+from . import flent
+
 TRAFFIC = {
     "downloads": "4 down",
     "uploads": "4 up",
@@ -19,7 +21,11 @@ TRAFFIC = {
     "rrul": "4 down, 4 up",
     "evening": "1 down, 1 up, web, call",
 }
-RUNS = (Sweep("home.duckdb", tuple(TRAFFIC)), Sweep("two-way.duckdb", ("two-way",)))
+RUNS = (
+    Sweep("home.duckdb", tuple(TRAFFIC)),
+    Sweep("two-way.duckdb", ("two-way",)),
+    Sweep("flent.duckdb", ("flent-110-10", "flent-ack-filter")),
+)
 QUEUES = {
     "pfifo": "pfifo, 1000 packets",
     "codel": "CoDel",
@@ -148,9 +154,9 @@ def swing(results: Results) -> pl.DataFrame:
     return rows.select("time_s", "hop", "backlog_packets", "sojourn_mean_ms").sort("time_s", "hop")
 
 
-def evidence(home: Results, both: Results) -> dict[str, pl.DataFrame]:
+def evidence(home: Results, both: Results, rrul: Results) -> dict[str, pl.DataFrame]:
     """Return what the page rests on."""
-    return {"cells": cells(home), "two": two_way(both), "swing": swing(both)}
+    return {"cells": cells(home), "two": two_way(both), "swing": swing(both), "flent": flent.evidence(rrul)}
 
 
 def facts(_: Evidence) -> dict[str, Any]:
@@ -259,5 +265,5 @@ def _of(traffic: str) -> Callable[[Evidence], str]:
     return lambda found: _table(found, traffic)
 
 
-TABLES = {name.replace("-", "_"): _of(text) for name, text in TRAFFIC.items()} | {"two": two_table}
+TABLES = {name.replace("-", "_"): _of(text) for name, text in TRAFFIC.items()} | {"two": two_table, "flent": flent.table}
 FIGURES = {"home-pings": pings, "two-way-queues": queues}

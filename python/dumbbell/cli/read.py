@@ -162,7 +162,7 @@ def compare(
     any_length: Annotated[bool, typer.Option("--any-length", help="Match runs of any duration.")] = False,
 ) -> None:
     """Print results against published ones, or two engines' side by side, cell by cell, with errors and scores."""
-    from dumbbell.published import by_class, by_flow
+    from dumbbell.published import by_class, by_flow, by_way
     from dumbbell.published import compare as comparing
     from dumbbell.published import engines as beside
 
@@ -188,6 +188,9 @@ def compare(
     elif by_flow.describes(reference):
         compared = by_flow.compare(found.runs, found.flows, by_flow.read(reference))
         table = by_flow.table
+    elif by_way.describes(reference):
+        compared = by_way.compare(found.runs, found.flows, by_way.read(reference))
+        table = by_way.table
     else:
         published = comparing.read_reference(reference)
         compared = comparing.compare(found.runs, found.flows, published, any_length=any_length)

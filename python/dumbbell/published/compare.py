@@ -146,8 +146,10 @@ def _word(param: Param, words: list[str]) -> Any:
             return folded == param.name
         if param.kind == "choice":
             for choice in param.choices:
-                if word == choice or word == f"{param.name}-{choice}":
+                if word == choice or folded == f"{param.name}_{choice}":
                     return choice
+            if "on" in param.choices and folded in (param.name, f"no_{param.name}"):
+                return "on" if folded == param.name else "off"
         if folded == param.name and i + 1 < len(words):
             return _number(param.kind, words[i + 1])
     return None

@@ -1,0 +1,96 @@
+"""The runs that Flent made of RRUL, and the same in the simulator: one row per run of Flent."""
+
+from typing import Any
+
+import polars as pl
+
+from dumbbell.experiment import shipped
+from dumbbell.pages import Evidence
+from dumbbell.published import by_way
+from dumbbell.results.results import Results
+from dumbbell.results.tables import aligned
+
+REFERENCE = "flent-rrul"
+LATE_S = 10  # of `late_down_mbit` in the reference
+# beginning of what tc says of the way up → name
+QUEUES = {
+    "codel": "CoDel",
+    "pie": "PIE",
+    "fq_codel": "FQ-CoDel",
+    "cake besteffort flowblind": "Cake, flowblind",
+    "cake besteffort flows": "Cake, besteffort",
+    "cake diffserv4 flows": "Cake, diffserv4",
+    "cake ack-filter-aggressive": "Cake, ack-filter-aggressive",
+    "cake ack-filter": "Cake, ack-filter",
+    "cake": "Cake",
+}
+# measure → column of the reference
+_FLENT = {
+    "down": "goodput_down_mbit",
+    "late": "late_down_mbit",
+    "up": "goodput_up_mbit",
+    "p50": "ping_p50_ms",
+    "p99": "ping_p99_ms",
+}
+
+
+def _of_runs(results: Results) -> pl.DataFrame:
+    """Return for each run what Flent would say of it, and the share of its pings that were lost."""
+    flows = results.flows
+    down = flows.filter((pl.col("cc") != "ping") & (pl.col("direction") == "down")).select("key", "flow")
+    series = results.series.filter(pl.col("time_s") > LATE_S).join(down, on=["key", "flow"])
+    late = series.group_by("key", "time_s").agg(pl.col("goodput_mbit").sum())
+    late = late.group_by("key").agg(late=pl.col("goodput_mbit").mean())
+    pings = flows.filter(cc="ping").select("key", lost=1 - pl.col("answers") / pl.col("sent"))
+    measured = by_way.measured(flows)
+    rows = [
+        {"key": key} | {name: found[column] for name, column in _FLENT.items() if column in found}
+        for key, found in measured.items()
+    ]
+    return pl.DataFrame(rows).join(late, on="key").join(pings, on="key")
+
+
+def evidence(results: Results) -> pl.DataFrame:
+    """Return a row per run of Flent: its set-up, and of each measure Flent's figure and the simulator's mean."""
+    path = shipped.references()[REFERENCE]
+    published = pl.read_csv(path)
+    figures = by_way.read(path)
+    cells = {figure.table: figure.cell for figure in figures}
+    keys = by_way.answers(results.runs, cells.values())
+    runs = _of_runs(results)
+    rows = []
+    for one in published.iter_rows(named=True):
+        same = runs.filter(pl.col("key").is_in(keys[cells[one["time"]]]))
+        row: dict[str, Any] = {
+            "source": one["source"],
+            "time": one["time"],
+            "queue": next(name for words, name in QUEUES.items() if one["qdisc_up"].startswith(words)),
+            "rate": f"{one['rate_mbit']:g}/{one['up_mbit']:g}",
+            "rtt": one["delay_ms"],
+            "ecn": "on" if one["ecn"] else "off",
+            "pacing": "both" if one["pacing"] == "fq" else "none",
+            "offloads": one["offloads"] or "-",
+            "seeds": same.height,
+            "idle_flent": one["idle_ms"],
+        }
+        for name, column in _FLENT.items():
+            row |= {name: same[name].mean(), f"{name}_flent": float(one[column])}
+        row |= {"lost": same["lost"].mean(), "lost_flent": 1 - one["answered"] / one["pings"]}
+        rows.append(row)
+    order = pl.col("queue").cast(pl.Enum(list(QUEUES.values())))
+    return pl.DataFrame(rows).sort("source", order, "rtt", "ecn", "pacing", "offloads", descending=[True] + [False] * 5)
+
+
+def table(found: Evidence) -> str:
+    """Return every run of Flent and its like, simulated / Flent."""
+    rows = []
+    for r in found["flent"].iter_rows(named=True):
+
+        def both(name: str, places: int, scale: float = 1.0, r: dict[str, Any] = r) -> str:
+            return f"{scale * r[name]:.{places}f} / {scale * r[f'{name}_flent']:.{places}f}"
+
+        shown = [both("down", 1), both("late", 1), both("up", 2), both("p50", 1), both("p99", 1), both("lost", 1, 100)]
+        rows.append([r["queue"], r["rate"], f"{r['rtt']:g}", r["ecn"], r["pacing"], r["offloads"], *shown])
+    head = ["queue", "link, Mbit/s", "RTT, ms", "ECN", "paced", "router's offloads"]
+    head += ["down, Mbit/s", f"down after {LATE_S} s", "up, Mbit/s", "ping P50, ms", "ping P99, ms", "pings lost, %"]
+    return aligned(head, rows, words=(0, 1, 3, 4, 5))
