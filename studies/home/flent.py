@@ -20,9 +20,9 @@ QUEUES = {
     "cake besteffort flowblind": "Cake, flowblind",
     "cake besteffort flows": "Cake, besteffort",
     "cake diffserv4 flows": "Cake, diffserv4",
-    "cake ack-filter-aggressive": "Cake, ack-filter-aggressive",
-    "cake ack-filter": "Cake, ack-filter",
     "cake": "Cake",
+    "cake ack-filter": "Cake, ack-filter",
+    "cake ack-filter-aggressive": "Cake, ack-filter-aggressive",
 }
 # measure → column of the reference
 _FLENT = {
@@ -64,7 +64,7 @@ def evidence(results: Results) -> pl.DataFrame:
         row: dict[str, Any] = {
             "source": one["source"],
             "time": one["time"],
-            "queue": next(name for words, name in QUEUES.items() if one["qdisc_up"].startswith(words)),
+            "queue": QUEUES[max((words for words in QUEUES if one["qdisc_up"].startswith(words)), key=len)],
             "rate": f"{one['rate_mbit']:g}/{one['up_mbit']:g}",
             "rtt": one["delay_ms"],
             "ecn": "on" if one["ecn"] else "off",

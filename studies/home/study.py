@@ -54,6 +54,8 @@ NAMES = (
         r"With two it",
     ),
     *(r"With one flow", r"While one queue", r"one download", r"other links"),
+    *(r"April 2016", r"November 2017", r"three machines", r"one ping,", r"three digits", r"1/64 of the value"),
+    *(r"one run of Flent", r"[Ww]ith one queue for all", r"with one, downloads", r"[Ss]ection 4"),
 )
 _INTERVAL_MS = 100  # CoDel's
 _TARGET_MS = 5
@@ -162,6 +164,7 @@ def evidence(home: Results, both: Results, rrul: Results) -> dict[str, pl.DataFr
 def facts(_: Evidence) -> dict[str, Any]:
     """Return what else the template may name."""
     return {
+        "late": flent.LATE_S,
         "interval": _INTERVAL_MS,
         "target": _TARGET_MS,
         "fair": [QUEUES[name] for name in ("fq_codel", "cake", "cake on")],
