@@ -58,7 +58,7 @@ def _words(qdisc: dict[str, Any]) -> str:
 
 
 def _of_router(meta: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what tc and sysctl said on the machines of `cake_vs_everything`; None if that is not what the title says."""
+    """Return what tc and sysctl said in `cake_vs_everything`; None if the title says otherwise."""
     router, server = (meta["REMOTE_METADATA"][f"root@{name}"] for name in ("router", "linux"))
     down, delay = router["INGRESS_INFO"], router["EGRESS_INFO"]["qdiscs"][0]
     shaped = [q for q in down["qdiscs"] if q["name"] in ("fq_codel", "pie", "codel", "cake")]

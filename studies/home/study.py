@@ -268,5 +268,8 @@ def _of(traffic: str) -> Callable[[Evidence], str]:
     return lambda found: _table(found, traffic)
 
 
-TABLES = {name.replace("-", "_"): _of(text) for name, text in TRAFFIC.items()} | {"two": two_table, "flent": flent.table}
+TABLES = {name.replace("-", "_"): _of(text) for name, text in TRAFFIC.items()} | {
+    "two": two_table,
+    "flent": flent.table,
+}
 FIGURES = {"home-pings": pings, "two-way-queues": queues}

@@ -69,7 +69,7 @@ def read(path: str | Path) -> list[Figure]:
 
 def _ways(config: dict[str, Any]) -> dict[str, _Way] | None:
     """Return both ways of a run; None if it has other traffic than flows both ways and one ping."""
-    if "reverse" not in config or config["web"] or len(config["udp"]) != 1 or not config["udp"][0]["echo"]:
+    if "reverse" not in config or config["web"] or [udp.get("echo") for udp in config["udp"]] != [True]:
         return None
     hops = {"down": config["bottleneck"], "up": config["reverse"]}
     counts = {way: sum(flow["count"] for flow in config["flows"] if flow["direction"] == way) for way in hops}
