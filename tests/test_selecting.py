@@ -584,7 +584,7 @@ def test_a_note_names_what_has_no_value(mixed: Results) -> None:
 
 
 def test_a_session_shows_what_its_link_did(session: Results) -> None:
-    assert session.default_measures == ["runs.throughput_mbit", "runs.sojourn_mean_ms"]
+    assert session.default_measures() == ["runs.throughput_mbit", "runs.sojourn_mean_ms"]
     found = session.table()
     assert "throughput, Mbit/s, of each run" in found.title and [row[0] for row in found.cells] == ["down", "up"]
     panels, options = given(session)

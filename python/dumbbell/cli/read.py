@@ -113,7 +113,7 @@ def table(
         raise Conflict("table", "", " and ".join(name for name, given in wanted.items() if given), "one of them")
     _of(of)
     found = _results(results, where, engine)
-    values = value or (["slowdown"] if of in ("slowdowns", "short_flows") else found.default_measures)
+    values = value or found.default_measures(of)
     if raw:
         for name, given in (
             ("--rows", rows),

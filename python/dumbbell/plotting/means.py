@@ -8,7 +8,7 @@ from dumbbell import figures
 from dumbbell.errors import Missing, Unfit
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import MOST_LINES, Asked, with_facets
-from dumbbell.plotting.measured import default_measure, measured, note, notes, seeds_said, y_label
+from dumbbell.plotting.measured import measured, note, notes, seeds_said, y_label
 from dumbbell.plotting.placing import common, first_key, in_order, joined, numbered, placed
 from dumbbell.results.aggregate import Axis, Means, Samples
 from dumbbell.results.results import Results
@@ -43,7 +43,7 @@ def lines(results: Results, asked: Asked) -> Picture:
 
 def _each(results: Results, asked: Asked, *, numeric: bool = False) -> list[tuple[Samples, Means]]:
     """Return values and means of every measure that is asked for."""
-    wanted = asked.value or (default_measure(results, asked),)
+    wanted = asked.value or (results.default_measures(asked.of)[0],)
     return [measured(results, asked, value, numeric=numeric) for value in wanted]
 
 

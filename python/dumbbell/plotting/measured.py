@@ -70,11 +70,6 @@ def _baseline(results: Results, asked: Asked) -> tuple[str, list[str]]:
     return condition.key, meant
 
 
-def default_measure(results: Results, asked: Asked) -> str:
-    """Return what is drawn if nobody has said; short flows have no goodput that means anything."""
-    return "slowdown" if asked.of in ("slowdowns", "short_flows") else results.default_measures[0]
-
-
 def notes(found: Sequence[Means], what: str = "95 % interval") -> str | None:
     """Return what is drawn of one measure or several: of how many seeds, what the bands are, what is left out."""
     said = [note(one, what) for one in found]

@@ -77,7 +77,7 @@ _OF_PARTS |= {
     "hop": "hop",
 }
 # what distinguishes parts of runs and no runs
-_ONLY_PARTS = ("flow", "class", "from_bytes", "kind", "direction", "hop")
+ONLY_PARTS = ("flow", "class", "from_bytes", "kind", "direction", "hop")
 
 
 def _column(name: str) -> str:
@@ -144,7 +144,7 @@ def samples(
     axes, in their order; after them come all other keys by which the runs differ, unless they follow from `keys` or are
     in `mean_over`. Raises InputError.
     """
-    only_parts = [name for name in keys if name in _ONLY_PARTS]
+    only_parts = [name for name in keys if name in ONLY_PARTS]
     unlike = [
         {"base_rtt": "base_rtt_ms"}.get(name, name)
         for name in keys
@@ -366,7 +366,7 @@ def _axis(
     if name == "seed":
         axis, rows = _axis_of_parts(name, "seed", rows)
         return axis, None, rows
-    if name in _ONLY_PARTS and not results.has_key(name):
+    if name in ONLY_PARTS and not results.has_key(name):
         found = f"{name} distinguishes parts, while {measure.column} is of the whole {measure.of}"
         raise Unfit(option, "", found, "a key of runs, or a measure of parts of runs, such as goodput")
     dimension = results.key(name, option).only(rows["cell"].unique(maintain_order=True).to_list())

@@ -17,11 +17,11 @@ from typing import Any
 import polars as pl
 from scipy.special import stdtr
 
-from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName
+from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName, flag
 from dumbbell.experiment import matrix
 from dumbbell.results import dimensions as dims
 from dumbbell.results import selecting
-from dumbbell.results.aggregate import students, times
+from dumbbell.results.aggregate import ONLY_PARTS, students, times
 from dumbbell.results.columns import COLUMNS, axis_label
 from dumbbell.results.results import PARTS, Results
 from dumbbell.results.tables import NARROW, aligned, bins_note, number
@@ -324,6 +324,9 @@ _NOTHING = object()
 def _pairs_by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
     """Return which cells differ in the key `by` alone."""
     name, _, wanted = by.partition("=")
+    if name.strip() in ONLY_PARTS and not results.is_of_runs(name.strip()):
+        allowed = f"a key of runs; {flag('where')} chooses among flows and classes"
+        raise Unfit("--by", "", f"{name.strip()} distinguishes parts of one run", allowed)
     dimension = results.key(name.strip(), "--by")
     values = dimension.ordered
     if wanted:

@@ -53,6 +53,11 @@ def _group_labels(groups: list[dict[str, Any]], *, alone: bool) -> list[str]:
     return numbered(labels if any(labels) else names)
 
 
+def more_of(group: dict[str, Any]) -> list[str]:
+    """Return route and ECN of a group, which distinguish classes of traffic whose other words are the same."""
+    return [_of_group(group, "route"), _of_group(group, "ecn")]
+
+
 def _of_group(group: dict[str, Any], key: str) -> str:
     if key not in group:
         return ""

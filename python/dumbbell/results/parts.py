@@ -15,7 +15,7 @@ from dumbbell.experiment.file import param_of
 from dumbbell.experiment.settings import parse_setting
 from dumbbell.results import dimensions as dims
 from dumbbell.results import selecting
-from dumbbell.results.labels import group_labels, numbered
+from dumbbell.results.labels import group_labels, more_of, numbered
 from dumbbell.results.selecting import Condition
 from dumbbell.results.store import Store
 
@@ -29,6 +29,8 @@ KEYS = {
     "cc.name": ("cc",),
     "base_rtt": ("base_rtt_ms",),
 }
+_TEXTS = pl.List(pl.String)
+_NOTHING_MORE = ("", "")  # of connections of a session, which nobody listed
 OF_FLOWS = ("flows", "series", "trace")  # tables with a row or more for each listed flow
 OF_CLASSES = ("classes", "sojourn", "rtt", "short_flows", "slowdowns")
 _TYPES = {"cell": pl.String, "flow": pl.Int64, "class": pl.Int64, "kind": pl.String, "cc": pl.String}
@@ -70,15 +72,16 @@ def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) 
         cc_text=pl.when(seen).then("cc").otherwise("cc_text"),
         which=pl.when(seen).then("cc").otherwise("which"),
     )
-    texts = flows.select("cell", "class", "cc_text").unique(["cell", "class"], keep="first", maintain_order=True)
+    texts = flows.select("cell", "class", "cc_text", "more")
+    texts = texts.unique(["cell", "class"], keep="first", maintain_order=True)
     web = pl.col("kind") == "web"
     number = pl.when(web).then(web.cast(pl.Int64).cum_sum().over("cell"))
     classes = (
         classes.with_columns(web=number)
         .join(texts, on=["cell", "class"], how="left", maintain_order="left")
         .join(webs, on=["cell", "web"], how="left", maintain_order="left")
-        .with_columns(cc_text=pl.coalesce("cc_text", "web_text", "cc"))
-        .drop("web", "web_text")
+        .with_columns(cc_text=pl.coalesce("cc_text", "web_text", "cc"), more=pl.coalesce("more", "web_more"))
+        .drop("web", "web_text", "web_more")
     )
     classes = classes.join(_class_names(classes), on=["cell", "class"], how="left", maintain_order="left")
     of_flows = flows.join(classes.select("cell", "class", "kind", "class_which"), on=["cell", "class"], how="left")
@@ -92,7 +95,7 @@ def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) 
 
 
 def _groups(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
-    """One row per group of alike flows of a cell: its first flow, what it is called, and its congestion control."""
+    """One row per group of alike flows of a cell: its first flow, what it is called, its control, and `more` of it."""
     rows = []
     several = any(len(config["flows"]) + len(config["udp"]) > 1 for config in configs.values())
     for cell, config in configs.items():
@@ -102,20 +105,27 @@ def _groups(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
         for one, label in zip(groups, group_labels(groups, alone=several), strict=True):
             name = "ping" if one.get("echo") else "udp"
             text = dims.value_text(("flows", 0, "cc"), one["cc"]) if "cc" in one else name
-            rows.append((cell, first, label, text))
+            rows.append((cell, first, label, text, more_of(one)))
             first += one["count"]
-    schema_ = {"cell": pl.String, "first": pl.Int64, "which": pl.String, "cc_text": pl.String}
+    schema_: dict[str, Any] = {
+        "cell": pl.String,
+        "first": pl.Int64,
+        "which": pl.String,
+        "cc_text": pl.String,
+        "more": _TEXTS,
+    }
     return pl.DataFrame(rows, schema=schema_, orient="row").sort("first")
 
 
 def _webs(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
-    """One row a source of short flows of a cell, numbered from 1: its congestion control with its parameters."""
+    """One row a source of short flows of a cell, numbered from 1: its control with its parameters, and `more` of it."""
     rows = [
-        (cell, number, dims.value_text(("web", 0, "cc"), one["cc"]))
+        (cell, number, dims.value_text(("web", 0, "cc"), one["cc"]), more_of(one))
         for cell, config in configs.items()
         for number, one in enumerate(config["web"], 1)
     ]
-    return pl.DataFrame(rows, schema={"cell": pl.String, "web": pl.Int64, "web_text": pl.String}, orient="row")
+    schema_: dict[str, Any] = {"cell": pl.String, "web": pl.Int64, "web_text": pl.String, "web_more": _TEXTS}
+    return pl.DataFrame(rows, schema=schema_, orient="row")
 
 
 def _class_names(classes: pl.DataFrame) -> pl.DataFrame:
@@ -132,6 +142,10 @@ def _class_names(classes: pl.DataFrame) -> pl.DataFrame:
             [text["cc"], *(text[name] for name in ways)] if text["kind"] == "udp" else [text[name] for name in unlike]
             for text in texts
         ]
+        for more in zip(*(text["more"] or _NOTHING_MORE for text in texts), strict=True):
+            longer = [[*of_class, one] if one else of_class for of_class, one in zip(words, more, strict=True)]
+            if len(set(map(tuple, longer))) > len(set(map(tuple, words))):
+                words = longer
         said = [", ".join(of_class) for of_class in words]
         labels += zip([cell] * len(texts), own["class"], numbered(said), strict=True)
     return pl.DataFrame(labels, schema={"cell": pl.String, "class": pl.Int64, "class_which": pl.String}, orient="row")

@@ -21,6 +21,8 @@ from dumbbell.results.versions import NOT_LINUX, chosen, kernel_texts, kind, mea
 from dumbbell.scratch import Scratch
 
 _OF_ENGINES = ("engine_version", "kernel")
+# what of these tables is shown if nobody says
+_MEASURES_OF = {"slowdowns": "slowdown", "short_flows": "slowdown", "hops": "throughput"}
 OF_RUN = ("experiment", "title", "seed", "engine_version", "kernel")
 _REMEDY = 'nothing in them is random; a start such as { uniform = ["0s", "1s"] } or jitter draws'
 
@@ -202,9 +204,14 @@ class Runs:
         """Whether all runs are sessions of `dumbbell shell`."""
         return all("shell" in config for config in self._configs.values())
 
-    @property
-    def default_measures(self) -> list[str]:
-        """What is shown if nobody says: goodput; of sessions, in which each connection is a flow, what the link did."""
+    def default_measures(self, of: str | None = None) -> list[str]:
+        """Return what is shown if nobody says: goodput, or what else the table `of` has.
+
+        Short flows have no goodput that means anything. Of sessions, in which each connection is a flow, it is what the
+        link did.
+        """
+        if of in _MEASURES_OF:
+            return [_MEASURES_OF[of]]
         return ["runs.throughput_mbit", "runs.sojourn_mean_ms"] if self.sessions else ["goodput"]
 
     @cached_property

@@ -102,15 +102,16 @@ def table(
 ) -> Table:
     """Return means of `value` over seeds, as a table with the values of the keys `rows` down and of `columns` across.
 
-    By default it is of goodput or, of sessions of `dumbbell shell`, of the link's throughput. Of more rows than `limit`
-    the first are in text and CSV, all in the frame.
+    By default it is what `Results.default_measures` says. Of more rows than `limit` the first are in text and CSV,
+    all in the frame.
 
     Every other key by which the runs differ is a row as well, unless it is in `mean_over`. `of` names the table of the
     store, where several have the measure. With `spread` each mean has half of its 95 % interval. Raises InputError.
     """
     names = [rows] if isinstance(rows, str) else list(rows or ())
     wanted = [*names, *([columns] if columns else [])]
-    found = means(results, value or results.default_measures[0], wanted, of=of, mean_over=mean_over, option="--rows")
+    value = value or results.default_measures(of)[0]
+    found = means(results, value, wanted, of=of, mean_over=mean_over, option="--rows")
     across = found.axis(columns) if columns else _chosen(found, names)
     down = [axis for axis in found.axes if axis is not across and (axis.name in names or len(axis.texts) > 1)]
     if not down and not names and across is None and found.axes:
