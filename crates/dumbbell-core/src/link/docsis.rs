@@ -20,9 +20,9 @@ crate::params! {
     /// Parameters of a cable modem's way up.
     pub struct Params {
         /// For how long a MAP allots room.
-        interval: Time = Time::from_millis(2), unit "", range Time::from_micros(100), Time::from_secs(1), source "docsis-ns3: MapInterval, 2 ms; typical are 1 to 2 ms";
+        interval: Time = Time::from_millis(2), unit "", range Time::from_micros(100), Time::from_secs(1), source "cablelabs/docsis-ns3, doc/source/system-configuration.rst: MapInterval, 2e-3 s; model-overview.rst: typically 1 to 2 ms";
         /// Intervals from a request to its grant.
-        pipeline: u32 = 2, unit "intervals", range 1_u32, 16_u32, source "docsis-ns3, model overview: what is asked for in interval z - 2 is granted in z";
+        pipeline: u32 = 2, unit "intervals", range 1_u32, 16_u32, source "cablelabs/docsis-ns3, doc/source/model-overview.rst: what is asked for in MAP interval z - 2, ahead of the deadline, is granted in z";
     }
 }
 

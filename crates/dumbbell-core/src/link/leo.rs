@@ -12,21 +12,21 @@ pub const NAME: &str = "leo";
 pub const TITLE: &str = "a low-earth-orbit satellite: rate and delay change at each hand-over";
 /// Specification and deviations.
 pub const SOURCE: &str =
-    "Huston, \"A transport protocol's view of Starlink\", APNIC blog, 2024: hand-overs each 15 s; the distributions are ours";
+    "Mohan et al., \"A multifaceted look at Starlink performance\", WWW 2024: links are reconfigured every 15 s; delays by geometry; the distributions are ours";
 
 crate::params! {
     /// Parameters of a satellite link.
     pub struct Params {
         /// From one hand-over to the next, the first at this time.
-        interval: Time = Time::from_secs(15), unit "", range Time::from_secs(1), Time::from_secs(86_400), source "Huston 2024: the smallest RTT changes every 15 s";
+        interval: Time = Time::from_secs(15), unit "", range Time::from_secs(1), Time::from_secs(86_400), source "Mohan et al., WWW 2024 (arXiv:2310.09242): globally synchronised reconfiguration intervals of 15 s";
         /// For how long nothing is carried at a hand-over, at most half of `interval`.
-        outage: Time = Time::from_millis(50), unit "", range Time(0), Time::from_secs(60), source "Huston 2024: at a hand-over 30 to 50 ms are added to the latency";
+        outage: Time = Time::from_millis(50), unit "", range Time(0), Time::from_secs(60), source "Huston, \"A transport protocol's view of Starlink\", APNIC blog, 2024: at a hand-over 30 to 50 ms are added to the latency";
         /// Lowest rate of a satellite, as a part of the hop's rate, which is the highest.
         low_rate: f64 = 0.14, unit "", range 0.01, 1.0, source "LeoCC, SIGCOMM 2025: capacity between 10 and 70 Mbit/s within tens of seconds";
         /// Shortest one-way delay of a satellite.
-        delay_min: Time = Time::from_micros(3_700), unit "", range Time(0), Time::from_secs(1), source "Huston, NANOG 92: 3.7 ms up and down at 550 km overhead";
+        delay_min: Time = Time::from_micros(3_700), unit "", range Time(0), Time::from_secs(1), source "geometry: 2 * 550 km / c; 550 km is a shell of SpaceX's application to the FCC of 17 April 2020, Attachment A";
         /// Longest one-way delay of a satellite.
-        delay_max: Time = Time::from_micros(7_500), unit "", range Time(0), Time::from_secs(1), source "Huston, NANOG 92: 7.5 ms at an elevation of 25 degrees, the lowest that is used";
+        delay_max: Time = Time::from_micros(7_500), unit "", range Time(0), Time::from_secs(1), source "geometry: 2 * 1123 km / c, the distance at 550 km and an elevation of 25 degrees, the lowest of the same application";
     } check Params::check
 }
 

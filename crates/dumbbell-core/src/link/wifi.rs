@@ -25,7 +25,7 @@ crate::params! {
         /// Average time that a grant takes; 1 ms is a good Wi-Fi, 7 ms a bad one, 12 ms one that fades. Below 1 ms it is as at 1 ms, above 91 ms as at 91 ms.
         jitter: Time = Time::from_millis(1), unit "", range Time(0), Time::from_secs(1), source "draft-huitema-ccwg-c4-test-02: averages of good, bad and fading Wi-Fi";
         /// Most packets of an aggregate.
-        frames: u32 = 64, unit "packets", range 1_u32, 1_024_u32, source "IEEE 802.11-2016 section 9.3.1.9: a compressed block acknowledgement covers 64 frames";
+        frames: u32 = 64, unit "packets", range 1_u32, 1_024_u32, source "IEEE 802.11-2016 section 9.3.1.9: a compressed block acknowledgement covers 64 frames; Linux ieee80211.h: IEEE80211_MAX_AMPDU_BUF_HT, and 1024 with EHT";
     }
 }
 
