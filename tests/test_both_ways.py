@@ -139,6 +139,15 @@ def test_figures(command: Command, both: Path, tmp_path: Path, options: tuple[st
     assert set(names) <= texts, texts
 
 
+def test_time_series_of_a_queue_say_which(command: Command, both: Path, tmp_path: Path) -> None:
+    chosen = ("--kind", "series", "--value", "sojourn", "--value", "marks", "--where", "bottleneck.aqm=fq_codel")
+    command("plot", both, "-o", tmp_path / "p.svg", *chosen)
+    said = " ".join(re.findall(r"<text[^>]*>([^<]*)", (tmp_path / "p.svg").read_text())).replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
+    assert "time in queue, mean, ms, bottleneck" in said and "CE marks, packets, bottleneck" in said, said
+
+
 def test_a_diff_names_flows_and_classes(command: Command, both: Path) -> None:
     said = command("diff", both, "--by", "bottleneck.aqm=codel,fq_codel", "--csv").stdout
     of: dict[str, set[str]] = {}

@@ -78,7 +78,7 @@ def series(results: Results, asked: Asked) -> Picture:
     varies = _varies(frames["queue_series"])
     if varies and not asked.value and "throughput" not in wanted:
         wanted.insert(0, "throughput")
-    whole = ", all traffic" * bool(results.of_parts)
+    whole = ", all traffic" * bool(results.of_parts) + ", bottleneck" * (first.whole_runs.hops.height > 0)
     panels = []
     for name in wanted:
         if name == "signals":
