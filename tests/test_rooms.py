@@ -8,7 +8,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "dumbbell"
 MOST_LINES = 600
 LONG = {
-    "results/columns.py": "a table: one entry per column",
     "figures/canvas.py": "one layout algorithm",
 }
 # a room may import those before it

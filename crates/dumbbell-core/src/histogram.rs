@@ -10,6 +10,10 @@ use crate::units::Time;
 const SUB_BITS: u32 = 6;
 /// Bits of a nanosecond count below the histogram's resolution: 1.024 us, the clock of Linux's CoDel.
 const UNIT_BITS: u32 = 10;
+/// Buckets in every doubling of a value: how finely quantiles are told.
+pub const BINS: u32 = 1 << SUB_BITS;
+/// Width of the narrowest bucket.
+pub const LEAST_BIN: Time = Time(1 << UNIT_BITS);
 /// Buckets for values below 2^46 ns (19.5 h); what is longer falls into the last one.
 const BUCKETS: usize = (46 - UNIT_BITS as usize - SUB_BITS as usize + 1) << SUB_BITS;
 /// Buckets of a range that holds one value: an octave. No range is smaller.

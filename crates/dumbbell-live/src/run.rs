@@ -14,6 +14,7 @@ use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Time;
 use dumbbell_core::with_aqm;
 use dumbbell_sim::bottleneck::Bottleneck;
+use dumbbell_sim::columns::Timing;
 use dumbbell_sim::config::{cc_name, Classes, EcnEcho, FlowConfig, Route, RunConfig, REVERSE};
 use dumbbell_sim::from_live::{Counted, Flow, Hop, Recorder};
 use dumbbell_sim::Outcome;
@@ -445,16 +446,8 @@ pub(crate) fn judge<A: Aqm, P: Port>(
         lost += port.overrun().doing("to ask a packet socket what it lost")?;
     }
     lost += forwarder.directions.iter().map(|direction| direction.counts().refused).sum::<u64>();
-    let [p50, p99, max] = worse(&forwarder.lateness);
-    let ms = |time: Time| time.0 as f64 / 1e6;
-    outcome.summary["lateness_p50_ms"] = json!(ms(p50));
-    outcome.summary["lateness_p99_ms"] = json!(ms(p99));
-    outcome.summary["lateness_max_ms"] = json!(ms(max));
-    outcome.summary["lateness_allowed_ms"] = json!(ms(allowed));
-    outcome.summary["ends_waited_ms"] = json!(waited.map(ms));
-    outcome.summary["frames_lost"] = json!(lost);
-    outcome.summary["valid"] = json!(u64::from(p99.max(waited.unwrap_or_default()) <= allowed && lost == 0));
-    outcome.summary["forwarder"] = json!(described(&forwarder.effort));
+    let (late, forwarder) = (worse(&forwarder.lateness), described(&forwarder.effort));
+    outcome.add_timing(&Timing { late, allowed, waited, lost, forwarder });
     Ok(())
 }
 

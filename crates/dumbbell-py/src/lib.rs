@@ -183,6 +183,12 @@ fn registry() -> String {
     dumbbell_sim::registry().to_string()
 }
 
+/// Every table and column of the results, described, as JSON.
+#[pyfunction]
+fn columns() -> String {
+    Tables::described().to_string()
+}
+
 /// Version of the engine: the package's version and a hash of the engine's code, without comments and tests.
 #[pyfunction]
 fn engine_version() -> String {
@@ -335,6 +341,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Progress>()?;
     module.add_class::<Result>()?;
     module.add_function(wrap_pyfunction!(registry, module)?)?;
+    module.add_function(wrap_pyfunction!(columns, module)?)?;
     module.add_function(wrap_pyfunction!(engine_version, module)?)?;
     module.add_function(wrap_pyfunction!(measuring_version, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;

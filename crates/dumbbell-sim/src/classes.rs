@@ -1,29 +1,30 @@
 //! Classes of traffic: what their members come to together.
 
+use crate::columns::{ClassRow, Classes};
 use crate::config::{Class, ClassKind};
 use crate::measure::{ms, rtt_percentiles_ms, FlowResult};
-use crate::table::{Column, Table};
-use crate::transit::{self, Delays};
-use dumbbell_core::histogram::CompactHistogram;
+use crate::table::Table;
+use crate::transit::Delays;
+use dumbbell_core::histogram::{CompactHistogram, Histogram};
 use dumbbell_core::units::Time;
 use serde_json::{json, Value};
 
 /// Sums over the members of a class.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    members: f64,
-    throughput_mbit: f64,
-    goodput_mbit: f64,
-    rtt_ms: f64,
+    pub members: f64,
+    pub throughput_mbit: f64,
+    pub goodput_mbit: f64,
+    pub rtt_ms: f64,
     /// Members that have an RTT.
-    with_rtt: f64,
+    pub with_rtt: f64,
     rtt_samples: CompactHistogram<u64>,
     delays: Delays,
-    waited_ms: f64,
-    packets: f64,
-    ce: f64,
-    drops: f64,
-    frame_bytes: f64,
+    pub waited_ms: f64,
+    pub packets: f64,
+    pub ce: f64,
+    pub drops: f64,
+    pub frame_bytes: f64,
 }
 
 impl Totals {
@@ -62,25 +63,17 @@ impl Totals {
         &self.rtt_samples
     }
 
-    fn window_kb(&self, class: &Class) -> f64 {
+    /// What a member has in flight.
+    pub fn window_kb(&self, class: &Class) -> f64 {
         self.throughput_mbit / self.members * self.path_ms(class) / 8.0
     }
 }
 
-/// One row per class, from the sums over its members; `queue` holds what is measured of each class in the queue and comes
-/// after. `rates` are what the links of the hops carry, bit/s; the run lasted `duration`.
+/// One row per class, from the sums over its members and the times in queue. `rates` are what the links of the hops carry, bit/s; the run
+/// lasted `duration`.
 ///
-/// `throughput_mbit`, `goodput_mbit` and `rtt_mean_ms` are means over the members, each over its own lifetime; `rtt_p50_ms`
-/// and the like are of the RTT samples of all members together, NaN for short flows, which record none;
-/// `delay_mean_ms` and the like are of all packets of UDP that arrived, and NaN for others;
-/// `total_throughput_mbit` is what all of them together brought through the link in `duration`. The others are shares of
-/// the packets of the class, and for flows of `[[flows]]`
-/// - `relative_throughput`: throughput over (rate / number of such flows);
-/// - `window_kb`: throughput * (base RTT + mean sojourn), kB;
-/// - `normalised_window`: that over the window which, equal for all such flows, would fill the link.
-///
-/// Of several hops, rate and number are those of the hop of the class's route at which the quotient is smallest.
-pub fn table(classes: &[Class], sums: &[Totals], queue: Table, rates: &[f64], duration: Time) -> Table {
+/// Of several hops, the rate and the number of flows that are fair are those of the hop of the class's route at which the quotient is smallest.
+pub fn table(classes: &[Class], sums: &[Totals], sojourn: &[Histogram], rates: &[f64], duration: Time) -> Table {
     let both = || classes.iter().zip(sums);
     let at_hops = |class: &Class, sum: &dyn Fn(u16) -> f64| {
         let shares = class.route.data.iter().map(|&hop| rates[usize::from(hop)] / 1e6 / sum(hop));
@@ -92,40 +85,22 @@ pub fn table(classes: &[Class], sums: &[Totals], queue: Table, rates: &[f64], du
         let windows = |hop| over(hop).map(|(other, totals)| totals.members / totals.path_ms(other)).sum::<f64>();
         at_hops(class, &|hop| windows(hop) * 8.0)
     };
-    let column = |of: &dyn Fn(&Class, &Totals) -> f64| Column::F64(both().map(|(class, totals)| of(class, totals)).collect());
-    let of_flows = |of: &dyn Fn(&Class, &Totals) -> f64| {
-        column(&|class, totals| if class.kind == ClassKind::Flows { of(class, totals) } else { f64::NAN })
-    };
-    let percentiles: Vec<[f64; 3]> = sums.iter().map(|totals| rtt_percentiles_ms(&totals.rtt_samples)).collect();
-    let percentile = |which: usize| Column::F64(percentiles.iter().map(|of_class| of_class[which]).collect());
-    let own = Table::new(vec![
-        ("class", Column::U64((0..classes.len() as u64).collect())),
-        ("kind", Column::Text(classes.iter().map(|class| class.kind.name().to_owned()).collect())),
-        ("cc", Column::Text(classes.iter().map(|class| class.cc.clone()).collect())),
-        ("direction", Column::Text(classes.iter().map(|class| class.route.direction().to_owned()).collect())),
-        ("base_rtt_ms", column(&|class, _| ms(class.base_rtt))),
-        ("flows", Column::U64(sums.iter().map(|totals| totals.members as u64).collect())),
-        ("throughput_mbit", column(&|_, totals| totals.throughput_mbit / totals.members)),
-        ("goodput_mbit", column(&|_, totals| totals.goodput_mbit / totals.members)),
-        ("total_throughput_mbit", column(&|_, totals| totals.frame_bytes * 8e-6 / duration.as_secs_f64())),
-        ("rtt_mean_ms", column(&|_, totals| totals.rtt_ms / totals.with_rtt)),
-        ("rtt_p50_ms", percentile(0)),
-        ("rtt_p95_ms", percentile(1)),
-        ("rtt_p99_ms", percentile(2)),
-        ("sojourn_mean_ms", column(&|_, totals| totals.waited_ms / totals.packets)),
-        ("mark_share", column(&|_, totals| totals.ce / totals.packets)),
-        ("drop_share", column(&|_, totals| totals.drops / (totals.drops + totals.packets))),
-        ("relative_throughput", of_flows(&|class, totals| totals.throughput_mbit / totals.members / fair_mbit(class))),
-        ("window_kb", of_flows(&|class, totals| totals.window_kb(class))),
-        ("normalised_window", of_flows(&|class, totals| totals.window_kb(class) / fair_kb(class))),
-    ]);
-    let delays = transit::columns(sums.iter().map(|totals| Some(&totals.delays)));
-    let of_queue = queue.columns.into_iter().filter(|(name, _)| name != "class");
-    Table { columns: own.columns.into_iter().chain(of_queue).chain(delays).collect() }
+    let none = Histogram::default();
+    let rows = both().enumerate().map(|(number, (class, totals))| ClassRow {
+        number: number as u64,
+        class,
+        totals,
+        seconds: duration.as_secs_f64(),
+        fair: (class.kind == ClassKind::Flows).then(|| (fair_mbit(class), fair_kb(class))),
+        rtt_ms: rtt_percentiles_ms(&totals.rtt_samples),
+        sojourn: sojourn.get(number).unwrap_or(&none),
+        delays_ms: totals.delays.figures_ms(),
+    });
+    Classes::table(&rows.collect::<Vec<_>>())
 }
 
 /// The ratios of mean rate and mean window of the first class of flows to the second; null unless there are two.
-pub fn ratios(classes: &[Class], table: &Table) -> [(&'static str, Value); 2] {
+pub fn ratios(classes: &[Class], table: &Table) -> [Value; 2] {
     let ratio = |name| {
         let values = table.real(name).unwrap_or_default();
         let of_flows: Vec<f64> =
@@ -135,7 +110,7 @@ pub fn ratios(classes: &[Class], table: &Table) -> [(&'static str, Value); 2] {
             _ => Value::Null,
         }
     };
-    [("rate_ratio", ratio("throughput_mbit")), ("window_ratio", ratio("window_kb"))]
+    [ratio("throughput_mbit"), ratio("window_kb")]
 }
 
 #[cfg(test)]
@@ -180,8 +155,12 @@ mod tests {
         let classes = [class(ClassKind::Flows, "reno", 20), class(ClassKind::Flows, "cubic", 40)];
         let sums =
             [totals(&[flow(2, 1, 30, 8, 100, 1, 0), flow(4, 3, 34, 12, 300, 3, 100)]), totals(&[flow(6, 5, 50, 10, 200, 2, 50)])];
-        let queue = Table::new(vec![("class", Column::U64(vec![0, 1])), ("sojourn_p50_ms", Column::F64(vec![9.0, 10.0]))]);
-        let rows = table(&classes, &sums, queue, &[12_000_000.0], SECOND);
+        let queue = [9, 10].map(|ms| {
+            let mut waits = Histogram::default();
+            waits.record(Time::from_millis(ms));
+            waits
+        });
+        let rows = table(&classes, &sums, &queue, &[12_000_000.0], SECOND);
         let close = |name: &str, expected: [f64; 2]| {
             let found = rows.real(name).expect("a column");
             assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12 * b), "{name}: {found:?}, not {expected:?}");
@@ -198,8 +177,8 @@ mod tests {
         close("window_kb", [11.625, 37.5]); // 3 Mbit/s * 31 ms, 6 Mbit/s * 50 ms
         let fair = 1500.0 / (2.0 / 31.0 + 1.0 / 50.0);
         close("normalised_window", [11_625.0 / fair, 37_500.0 / fair]);
-        close("sojourn_p50_ms", [9.0, 10.0]);
-        assert_eq!(ratios(&classes, &rows), [("rate_ratio", json!(0.5)), ("window_ratio", json!(0.31))]);
+        close("sojourn_max_ms", [9.0, 10.0]);
+        assert_eq!(ratios(&classes, &rows), [json!(0.5), json!(0.31)]);
     }
 
     #[test]
@@ -207,11 +186,11 @@ mod tests {
         let classes = [class(ClassKind::Flows, "reno", 20), class(ClassKind::Flows, "cubic", 20)];
         let silent = FlowResult { samples: Samples::default(), ..flow(0, 0, 0, 0, 0, 0, 5) };
         let sums = [totals(&[flow(8, 8, 30, 10, 100, 0, 0)]), totals(&[silent])];
-        let rows = table(&classes, &sums, Table::default(), &[8_000_000.0], SECOND);
+        let rows = table(&classes, &sums, &[], &[8_000_000.0], SECOND);
         let of = |name: &str| rows.real(name).expect("a column").to_vec();
         assert!(of("sojourn_mean_ms")[1].is_nan() && of("mark_share")[1].is_nan() && of("drop_share")[1] == 1.0);
         assert_eq!((of("relative_throughput"), of("window_kb")), (vec![2.0, 0.0], vec![30.0, 0.0]));
-        assert_eq!(ratios(&classes, &rows), [("rate_ratio", json!(null)), ("window_ratio", json!(null))]);
+        assert_eq!(ratios(&classes, &rows), [json!(null), json!(null)]);
     }
 
     #[test]
@@ -220,7 +199,7 @@ mod tests {
         let rows = table(
             &[class(ClassKind::Flows, "reno", 20)],
             &[totals(&[flow(1, 1, 30, 1, 10, 0, 0), short])],
-            Table::default(),
+            &[],
             &[8_000_000.0],
             SECOND,
         );
@@ -236,10 +215,10 @@ mod tests {
             totals(&[flow(4, 4, 0, 0, 10, 0, 0)]),
             totals(&[flow(1, 1, 30, 0, 10, 0, 0)]),
         ];
-        let rows = table(&classes, &sums, Table::default(), &[8_000_000.0], SECOND);
+        let rows = table(&classes, &sums, &[], &[8_000_000.0], SECOND);
         let relative = rows.real("relative_throughput").expect("a column");
         // of 8 / 2
         assert!(relative[0] == 0.5 && relative[1].is_nan() && relative[2] == 0.25, "{relative:?}");
-        assert_eq!(ratios(&classes, &rows)[0].1, json!(2.0));
+        assert_eq!(ratios(&classes, &rows)[0], json!(2.0));
     }
 }

@@ -8,9 +8,9 @@
 //! so the engine lets each sender's clock run ahead by that half: what a sender sends is in the queue at once, and its
 //! acknowledgements take the whole base RTT to come back. Starts, stops and samples of the flow are shifted alike.
 
+mod acks;
 mod clock;
 pub mod endpoint;
-pub mod hop_log;
 mod hops;
 mod lines;
 mod net;

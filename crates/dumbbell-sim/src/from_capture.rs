@@ -2,7 +2,7 @@
 //! themselves, becomes the tables that a simulation gives, by the same code.
 //!
 //! Times count from the start of the run, on one clock. What the simulator knows and a capture does not is left out of the
-//! tables ([`LEFT_OUT`]), or has no value: samples of the RTT estimator.
+//! tables ([`columns`](crate::columns) says what), or has no value: samples of the RTT estimator.
 
 mod events;
 mod records;
@@ -11,8 +11,9 @@ use self::events::{events, Event};
 use self::records::{sampled, Frame, Sample, UNKNOWN};
 pub use self::records::{PACKET_BYTES, SAMPLE_BYTES};
 use crate::classes::Totals;
+use crate::columns::Engine;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK, SAMPLE_INTERVAL};
-use crate::engine::hop_log::{AckCounters, Counted, HopLog};
+use crate::hop_log::{AckCounters, Counted, HopLog};
 use crate::measure::{Backlog, FlowResult, Measures, Seen, SeenTcp};
 use crate::outcome::outcome;
 use crate::schedule::Schedule;
@@ -28,9 +29,6 @@ use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::Time;
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// Columns of `flows` that a run on another engine does not have.
-pub const LEFT_OUT: [&str; 6] = ["probes", "ecn_reductions", "loss_reductions", "undone_reductions", "acks", "sce_received"];
 
 /// What was captured at the queue of a hop.
 #[derive(Clone, Debug, Default)]
@@ -461,8 +459,10 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, RunError> 
         replay.happens(due, at);
     }
     let mut found = outcome(replay.measures, &config, &classes, all.len() as u64);
-    let left_out = |name: &str| LEFT_OUT.contains(&name) || (name == "timeouts" && !timed_out);
-    found.tables.flows.columns.retain(|(name, _)| !left_out(name));
+    found.keep_columns_of(Engine::Linux);
+    if !timed_out {
+        found.tables.flows.remove("timeouts");
+    }
     Ok(found)
 }
 

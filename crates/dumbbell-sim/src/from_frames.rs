@@ -1,13 +1,13 @@
 //! Traffic that no configuration lists, as one direction of a bottleneck saw it: what programs sent through it becomes the tables of a run.
 //!
-//! A middlebox knows frames, payload, marks, drops and times in queue. What only a sender knows has no column ([`LEFT_OUT`]).
+//! A middlebox knows frames, payload, marks, drops and times in queue. What only a sender knows has no column.
 
+use crate::columns::{Ends, Engine, SeenFlows, SeriesRow, Unlisted};
 use crate::config::{Class, ClassKind, Classes, FlowConfig, FlowParams, Route, RunConfig, Start};
 use crate::from_live::Counted;
 use crate::measure::{Backlog, FlowResult, Measures};
 use crate::outcome::outcome;
-use crate::table::Column;
-use crate::{transit, Outcome};
+use crate::Outcome;
 use dumbbell_core::record::{Counters, QueueCounters};
 use dumbbell_core::units::Time;
 use serde_json::{json, Map, Value};
@@ -16,34 +16,6 @@ use std::sync::Arc;
 
 /// Kinds of traffic, each a class of its own; a flow is of one of them, by number.
 pub const KINDS: [&str; 3] = ["tcp", "udp", "other"];
-
-/// Columns of `flows` and `classes` and figures of `runs` that such a run does not have; one-way delays are left out too.
-pub const LEFT_OUT: [&str; 24] = [
-    "acks",
-    "completion_s",
-    "cwnd_max",
-    "cwnd_mean",
-    "duplicates",
-    "ecn_reductions",
-    "jain",
-    "loss_reductions",
-    "normalised_window",
-    "probes",
-    "rate_ratio",
-    "relative_throughput",
-    "retransmissions",
-    "rtt_max_ms",
-    "rtt_mean_ms",
-    "rtt_min_ms",
-    "rtt_p50_ms",
-    "rtt_p95_ms",
-    "rtt_p99_ms",
-    "sent",
-    "timeouts",
-    "undone_reductions",
-    "window_kb",
-    "window_ratio",
-];
 
 /// Most rows of the series of flows: 100 flows for 3 h at one point per second. The series of the queue goes on.
 const MOST_ROWS: usize = 1_000_000;
@@ -75,8 +47,6 @@ pub struct Recorder {
     measures: Measures,
     /// Of each slot, the payload at the last point.
     before: HashMap<u32, u64>,
-    /// Slots of the rows of the series.
-    slots: Vec<u32>,
 }
 
 impl Recorder {
@@ -91,7 +61,7 @@ impl Recorder {
         config.record.trace = None;
         let measures = Measures::new(&config, KINDS.len());
         let route = Arc::new(Route { up, ..Route::default() });
-        Recorder { config, base_rtt, route, measures, before: HashMap::new(), slots: Vec::new() }
+        Recorder { config, base_rtt, route, measures, before: HashMap::new() }
     }
 
     /// A point of the time series at `time`: what is queued then, and slot and payload so far, bytes, of each flow.
@@ -109,10 +79,12 @@ impl Recorder {
         for (slot, payload) in flows {
             // a slot that was given to another flow counts from zero
             let more = payload.saturating_sub(self.before.insert(slot, payload).unwrap_or(0));
-            if more > 0 && self.slots.len() < MOST_ROWS {
-                self.slots.push(slot);
-                series.time_s.push(time.as_secs_f64());
-                series.goodput_mbit.push(more as f64 * 8e-6 / seconds);
+            if more > 0 && series.len() < MOST_ROWS {
+                let goodput_mbit = more as f64 * 8e-6 / seconds;
+                let (time_s, flow) = (time.as_secs_f64(), u64::from(slot));
+                let (cwnd, ssthresh, in_flight, retransmissions) = Default::default();
+                let srtt_ms = f64::NAN;
+                series.push(SeriesRow { time_s, flow, goodput_mbit, srtt_ms, cwnd, ssthresh, in_flight, retransmissions });
             }
         }
     }
@@ -155,20 +127,11 @@ impl Recorder {
             .zip(0_u16..)
             .map(|(class, number)| (class.cc.clone(), json!(classes.of_flow.iter().filter(|&&of| of == number).count())))
             .collect();
-        if let Some(summary) = found.summary.as_object_mut() {
-            summary.retain(|name, _| !LEFT_OUT.contains(&name.as_str()) && !name.starts_with("convergence"));
-            summary.insert("flows_seen".to_owned(), Value::Object(seen));
+        found.keep_columns_of(Engine::Shell);
+        if let Some(figures) = found.summary.as_object_mut() {
+            SeenFlows::tell(&Unlisted { flows: Value::Object(seen) }, figures);
         }
-        // a middlebox does not know when a packet was sent
-        transit::leave_out(&mut found);
-        let tables = &mut found.tables;
-        for table in [&mut tables.flows, &mut tables.classes] {
-            table.columns.retain(|(name, _)| !LEFT_OUT.contains(&name.as_str()));
-        }
-        tables.series.columns.retain(|(name, _)| ["time_s", "flow", "goodput_mbit"].contains(&name.as_str()));
-        let text = |of: fn(&Flow) -> &String| Column::Text(flows.iter().map(|flow| of(flow).clone()).collect());
-        tables.flows.columns.push(("source".to_owned(), text(|flow| &flow.source)));
-        tables.flows.columns.push(("destination".to_owned(), text(|flow| &flow.destination)));
+        found.tables.flows.columns.extend(Ends::columns(&flows));
         found
     }
 
@@ -200,12 +163,8 @@ impl Recorder {
     /// Gives the rows of the series the numbers of their flows.
     fn number_series(&mut self, flows: &[Flow]) {
         let numbers: HashMap<u32, u64> = flows.iter().zip(0..).map(|(flow, number)| (flow.slot, number)).collect();
-        let series = &mut self.measures.flow_series;
-        series.flow = self.slots.iter().map(|slot| numbers.get(slot).copied().unwrap_or(0)).collect();
-        let rows = self.slots.len();
-        series.srtt_ms = vec![f64::NAN; rows];
-        for column in [&mut series.cwnd, &mut series.ssthresh, &mut series.in_flight, &mut series.retransmissions] {
-            *column = vec![0; rows];
+        for row in &mut self.measures.flow_series {
+            row.flow = u32::try_from(row.flow).ok().and_then(|slot| numbers.get(&slot)).copied().unwrap_or(0);
         }
     }
 }
@@ -213,7 +172,7 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Table;
+    use crate::table::{Column, Table};
     use dumbbell_core::record::FlowCounters;
     use dumbbell_core::tcp::stats::ReceiverStats;
 
@@ -261,7 +220,8 @@ mod tests {
         assert_eq!(found.tables.series.int("flow"), Some(&[0, 1][..]));
         assert_eq!(found.tables.series.real("goodput_mbit"), Some(&[8.0, 2.0][..]));
         assert_eq!(found.tables.classes.height(), 2);
-        assert!(found.tables.flows.columns.iter().all(|(name, _)| !LEFT_OUT.contains(&name.as_str())));
+        assert!(["rtt_mean_ms", "cwnd_max", "sent"].iter().all(|name| found.tables.flows.column(name).is_none()));
+        assert!(["jain", "convergence_s", "window_ratio"].iter().all(|name| found.summary.get(*name).is_none()));
         for table in [&found.tables.flows, &found.tables.classes, &Table::row(&found.summary)] {
             assert!(
                 table.columns.iter().all(|(name, _)| !name.starts_with("delay_") && !name.starts_with("jitter_")),

@@ -1,23 +1,21 @@
 //! Runs on the real clock: what the bottleneck, and a queue on the way back, counted and what the senders said of themselves becomes the tables that a simulation
 //! gives, by the same code.
 //!
-//! What the simulator knows and a sender's TCP_INFO does not is left out of the tables ([`LEFT_OUT`]), or has no value: samples of
-//! the RTT estimator. Such a run has no UDP, and so no column of its one-way delay.
+//! What the simulator knows and a sender's TCP_INFO does not is left out of the tables ([`columns`](crate::columns) says what), or has no
+//! value: samples of the RTT estimator. Such a run has no UDP, and so no column of its one-way delay.
 
+use crate::columns::Engine;
 use crate::config::{Classes, FlowConfig, RunConfig, BOTTLENECK};
-pub use crate::engine::hop_log::AckCounters;
-use crate::engine::hop_log::{Counted as AtHop, HopLog};
+pub use crate::hop_log::AckCounters;
+use crate::hop_log::{Counted as AtHop, HopLog};
 use crate::measure::{Backlog, FlowResult, Measures, Samples, Seen, SeenTcp};
 use crate::outcome::outcome;
-use crate::{transit, Outcome};
+use crate::Outcome;
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::Time;
 use std::sync::Arc;
-
-/// Columns of `flows` that such a run does not have; columns of one-way delays are left out too.
-pub const LEFT_OUT: [&str; 5] = ["probes", "ecn_reductions", "loss_reductions", "undone_reductions", "duplicates"];
 
 /// What a TCP sender said of itself (TCP_INFO, linux/tcp.h).
 #[derive(Clone, Copy, Debug, Default)]
@@ -206,9 +204,10 @@ impl Recorder {
         }
         let mut found = outcome(self.measures, &self.config, &self.classes, events);
         let timed_out = flows.iter().flat_map(|flow| &flow.samples).all(|sample| sample.timeouts.is_some());
-        let left_out = |name: &str| LEFT_OUT.contains(&name) || (name == "timeouts" && !timed_out);
-        found.tables.flows.columns.retain(|(name, _)| !left_out(name));
-        transit::leave_out(&mut found);
+        found.keep_columns_of(Engine::Live);
+        if !timed_out {
+            found.tables.flows.remove("timeouts");
+        }
         found
     }
 
@@ -320,7 +319,7 @@ mod tests {
         assert_eq!(found.tables.queue_series.int("backlog_packets"), Some(&[3, 0][..]));
         assert_eq!(found.summary["utilisation"].as_f64(), Some(300.0 * 1514.0 * 8.0 / 2e7));
         assert_eq!(found.summary["aqm_counters"]["new_flows"], json!(7));
-        assert!(found.tables.flows.columns.iter().all(|(name, _)| !LEFT_OUT.contains(&name.as_str())));
+        assert!(["probes", "ecn_reductions", "duplicates"].iter().all(|name| found.tables.flows.column(name).is_none()));
         for table in [&found.tables.flows, &found.tables.classes, &Table::row(&found.summary)] {
             assert!(table.columns.len() > 10);
             assert!(

@@ -1,8 +1,9 @@
 //! What a run measures while it is on its way; [`outcome`](crate::outcome) makes tables of it.
 
+use crate::columns::{QueueSeriesRow, QueueStatesRow, SeriesRow};
 use crate::config::RunConfig;
 use crate::engine::endpoint::{Endpoint, Tcp, Transport};
-use crate::engine::hop_log::HopLog;
+use crate::hop_log::HopLog;
 use crate::short_flows::ShortFlows;
 use crate::trace::Trace;
 use crate::transit::Transit;
@@ -198,48 +199,14 @@ pub struct QueueResult {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// The time series of the listed flows.
-#[derive(Default)]
-pub struct FlowSeries {
-    pub time_s: Vec<f64>,
-    pub flow: Vec<u64>,
-    pub goodput_mbit: Vec<f64>,
-    pub srtt_ms: Vec<f64>,
-    pub cwnd: Vec<u64>,
-    pub ssthresh: Vec<u64>,
-    pub in_flight: Vec<u64>,
-    pub retransmissions: Vec<u64>,
-}
-
-/// The time series of the queue.
-#[derive(Default)]
-pub struct QueueSeries {
-    pub time_s: Vec<f64>,
-    pub backlog_packets: Vec<u64>,
-    pub backlog_bytes: Vec<u64>,
-    pub sojourn_mean_ms: Vec<f64>,
-    pub throughput_mbit: Vec<f64>,
-    pub ce_marks: Vec<u64>,
-    pub sce_marks: Vec<u64>,
-    pub drops: Vec<u64>,
-}
-
 /// What queue disciplines believed, point by point.
 #[derive(Default)]
-pub struct StateSeries {
-    pub time_s: Vec<f64>,
-    pub hop: Vec<String>,
-    pub state: Vec<String>,
-    pub value: Vec<f64>,
-}
+pub struct StateSeries(pub Vec<QueueStatesRow>);
 
 impl StateSeries {
     /// At `now` the discipline of `hop` had this value of `name`.
-    pub fn add(&mut self, now: Time, hop: &str, name: &str, value: f64) {
-        self.time_s.push(now.as_secs_f64());
-        self.hop.push(hop.to_owned());
-        self.state.push(name.to_owned());
-        self.value.push(value);
+    pub fn add(&mut self, now: Time, hop: &str, name: &'static str, value: f64) {
+        self.0.push(QueueStatesRow { time: now, hop: hop.to_owned(), state: name, value });
     }
 }
 
@@ -316,8 +283,8 @@ pub struct Measures {
     pub convergence: Option<Time>,
     /// From there until the shares of everything acknowledged since were first fair.
     pub convergence_cumulative: Option<Time>,
-    pub flow_series: FlowSeries,
-    pub queue_series: QueueSeries,
+    pub flow_series: Vec<SeriesRow>,
+    pub queue_series: Vec<QueueSeriesRow>,
     pub states: StateSeries,
     /// What the congestion controls of the listed flows believe, if it is recorded.
     pub trace: Option<Box<Trace>>,
@@ -357,8 +324,8 @@ impl Measures {
             last_start: None,
             convergence: None,
             convergence_cumulative: None,
-            flow_series: FlowSeries::default(),
-            queue_series: QueueSeries::default(),
+            flow_series: Vec::new(),
+            queue_series: Vec::new(),
             states: StateSeries::default(),
             trace: config.record.trace.map(|apart| Box::new(Trace::new(apart, config.flows.len()))),
         }
@@ -377,7 +344,7 @@ impl Measures {
         let seconds = self.interval.as_secs_f64();
         let time_s = now.as_secs_f64();
         let series = &mut self.flow_series;
-        let first = series.goodput_mbit.len();
+        let first = series.len();
         let mut tcp_flows = 0;
         let mut since_entry = Vec::new();
         for (number, Seen { payload, tcp }) in listed.enumerate() {
@@ -389,21 +356,24 @@ impl Measures {
             }
             let retransmissions = tcp.map_or(0, |tcp| tcp.retransmissions);
             let before = &mut self.before[number];
-            series.time_s.push(time_s);
-            series.flow.push(number as u64);
-            series.goodput_mbit.push((payload - before.payload) as f64 * 8e-6 / seconds);
-            series.srtt_ms.push(tcp.map_or(f64::NAN, |tcp| f64::from(tcp.srtt_us) / 1e3));
-            series.cwnd.push(tcp.map_or(0, |tcp| u64::from(tcp.cwnd)));
-            series.ssthresh.push(tcp.map_or(0, |tcp| u64::from(tcp.ssthresh)));
-            series.in_flight.push(tcp.map_or(0, |tcp| u64::from(tcp.in_flight)));
-            series.retransmissions.push(retransmissions - before.retransmissions);
+            let SeenTcp { srtt_us, cwnd, ssthresh, in_flight, .. } = tcp.unwrap_or_default();
+            series.push(SeriesRow {
+                time_s,
+                flow: number as u64,
+                goodput_mbit: (payload - before.payload) as f64 * 8e-6 / seconds,
+                srtt_ms: if tcp.is_some() { f64::from(srtt_us) / 1e3 } else { f64::NAN },
+                cwnd,
+                ssthresh,
+                in_flight,
+                retransmissions: retransmissions - before.retransmissions,
+            });
             *before = Before { payload, retransmissions };
         }
         // flows come before UDP, which has no share to converge to
-        let interval = &series.goodput_mbit[first..first + tcp_flows];
-        if let (Some((entry, _)), true) = (&self.last_start, interval.len() > 1) {
+        if let (Some((entry, _)), true) = (&self.last_start, tcp_flows > 1) {
+            let interval: Vec<f64> = series[first..first + tcp_flows].iter().map(|row| row.goodput_mbit).collect();
             let since = now.saturating_sub(*entry);
-            if self.convergence.is_none() && since >= self.interval && jain(interval) >= FAIR {
+            if self.convergence.is_none() && since >= self.interval && jain(&interval) >= FAIR {
                 self.convergence = Some(since);
             }
             if self.convergence_cumulative.is_none() && jain(&since_entry) >= FAIR {
@@ -413,15 +383,17 @@ impl Measures {
         let before = std::mem::replace(&mut self.queue_before, counts);
         let since = |of: fn(&QueueCounters) -> u64| of(&counts) - of(&before);
         let (sojourn_ns, sent) = (since(|queue| queue.sojourn_ns), since(|queue| queue.sent));
-        let queue_series = &mut self.queue_series;
-        queue_series.time_s.push(time_s);
-        queue_series.backlog_packets.push(backlog.packets);
-        queue_series.backlog_bytes.push(backlog.bytes);
-        queue_series.sojourn_mean_ms.push(if sent > 0 { sojourn_ns as f64 / sent as f64 / 1e6 } else { 0.0 });
-        queue_series.throughput_mbit.push(since(|queue| queue.bytes) as f64 * 8e-6 / seconds);
-        queue_series.ce_marks.push(since(|queue| queue.ce_marks));
-        queue_series.sce_marks.push(since(|queue| queue.sce_marks));
-        queue_series.drops.push(since(|queue| queue.drops_overflow + queue.drops_aqm));
+        self.queue_series.push(QueueSeriesRow {
+            time_s,
+            backlog_packets: backlog.packets,
+            backlog_bytes: backlog.bytes,
+            sojourn_mean_ms: if sent > 0 { sojourn_ns as f64 / sent as f64 / 1e6 } else { 0.0 },
+            throughput_mbit: since(|queue| queue.bytes) as f64 * 8e-6 / seconds,
+            capacity_mbit: f64::NAN, // of the whole run at its end
+            ce_marks: since(|queue| queue.ce_marks),
+            sce_marks: since(|queue| queue.sce_marks),
+            drops: since(|queue| queue.drops_overflow + queue.drops_aqm),
+        });
     }
 
     /// The measured time of listed endpoint `number`, of `listed` in all, begins `now`, and `before` is what it has counted.

@@ -1,6 +1,7 @@
 //! Short flows: how long each took, one by one up to a limit, and their slow-down by class and size.
 
-use crate::table::{Column, Table};
+use crate::columns::{self, ShortFlowsRow, Slowdowns};
+use crate::table::Table;
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::{Rate, Time};
@@ -36,11 +37,48 @@ const ONE: f64 = 1e6;
 
 /// Flows of one class and a range of sizes.
 #[derive(Clone, Debug, Default)]
-struct Bin {
-    started: u64,
-    slowdown: Histogram,
-    slowdown_sum: f64,
-    completion: Histogram,
+pub struct Bin {
+    /// How many began.
+    pub started: u64,
+    /// Of those that finished, in units of [`ONE`].
+    pub slowdown: Histogram,
+    /// The same, exact.
+    pub slowdown_sum: f64,
+    /// Of those that finished.
+    pub completion: Histogram,
+}
+
+/// A bin with its class and range of sizes.
+pub struct Sizes<'a> {
+    /// Number of the class.
+    pub class: u16,
+    /// The range begins there, bytes.
+    pub from: u64,
+    /// It ends before this.
+    pub to: u64,
+    /// What is in it.
+    pub bin: &'a Bin,
+}
+
+impl Sizes<'_> {
+    /// A figure of those that finished; NaN if there are none.
+    pub fn of_finished(&self, of: impl Fn(&Bin) -> f64) -> f64 {
+        if self.bin.slowdown.total() > 0 {
+            of(self.bin)
+        } else {
+            f64::NAN
+        }
+    }
+
+    /// A quantile of their slow-downs.
+    pub fn slowdown(&self, q: f64) -> f64 {
+        self.of_finished(|bin| bin.slowdown.quantile(q).0 as f64 / ONE)
+    }
+
+    /// A quantile of their completion times, s.
+    pub fn completion(&self, q: f64) -> f64 {
+        self.of_finished(|bin| bin.completion.quantile(q).as_secs_f64())
+    }
 }
 
 /// All short flows of a run.
@@ -117,44 +155,15 @@ impl ShortFlows {
     /// One row per flow, in order of their numbers.
     pub fn flows_table(&mut self) -> Table {
         self.kept.sort_unstable_by_key(|flow| flow.number);
-        let flows = &self.kept;
-        let real = |of: &dyn Fn(&ShortFlow) -> f64| Column::F64(flows.iter().map(of).collect());
-        let int = |of: &dyn Fn(&ShortFlow) -> u64| Column::U64(flows.iter().map(of).collect());
-        Table::new(vec![
-            ("flow", int(&|flow| u64::from(flow.number))),
-            ("class", int(&|flow| u64::from(flow.class))),
-            ("size_bytes", int(&|flow| flow.size)),
-            ("start_s", real(&|flow| flow.start.as_secs_f64())),
-            ("completion_s", real(&|flow| flow.completion.map_or(f64::NAN, Time::as_secs_f64))),
-            ("slowdown", real(&|flow| flow.slowdown(self.rate).unwrap_or(f64::NAN))),
-        ])
+        let slowdown = |flow: &ShortFlow| flow.slowdown(self.rate).unwrap_or(f64::NAN);
+        let rows = self.kept.iter().map(|flow| ShortFlowsRow { flow, slowdown: slowdown(flow) });
+        columns::ShortFlows::table(&rows.collect::<Vec<_>>())
     }
 
     /// One row per class and range of sizes.
     pub fn sizes_table(&self) -> Table {
-        let bins = || self.bins.iter();
-        let int =
-            |of: &dyn Fn(u16, u64, &Bin) -> u64| Column::U64(bins().map(|(&(class, from), bin)| of(class, from, bin)).collect());
-        let real = |of: &dyn Fn(&Bin) -> f64| {
-            Column::F64(bins().map(|(_, bin)| if bin.slowdown.total() > 0 { of(bin) } else { f64::NAN }).collect())
-        };
-        let slowdown = |q: f64| real(&move |bin| bin.slowdown.quantile(q).0 as f64 / ONE);
-        let completion = |q: f64| real(&move |bin| bin.completion.quantile(q).as_secs_f64());
-        Table::new(vec![
-            ("class", int(&|class, _, _| u64::from(class))),
-            ("from_bytes", int(&|_, from, _| from)),
-            ("to_bytes", int(&|_, from, _| bin_end(from))),
-            ("flows", int(&|_, _, bin| bin.started)),
-            ("finished", int(&|_, _, bin| bin.slowdown.total())),
-            ("completion_mean_s", real(&|bin| bin.completion.mean() / 1e9)),
-            ("completion_p50_s", completion(0.5)),
-            ("completion_p95_s", completion(0.95)),
-            ("completion_p99_s", completion(0.99)),
-            ("slowdown_mean", real(&|bin| bin.slowdown_sum / bin.slowdown.total() as f64)),
-            ("slowdown_p50", slowdown(0.5)),
-            ("slowdown_p95", slowdown(0.95)),
-            ("slowdown_p99", slowdown(0.99)),
-        ])
+        let row = |(&(class, from), bin)| Sizes { class, from, to: bin_end(from), bin };
+        Slowdowns::table(&self.bins.iter().map(row).collect::<Vec<_>>())
     }
 }
 

@@ -62,6 +62,11 @@ impl Table {
         Table { columns: fields.map(|(name, value)| (name.clone(), Column::one(value))).collect() }
     }
 
+    /// Removes column `name`.
+    pub fn remove(&mut self, name: &str) {
+        self.columns.retain(|(known, _)| known != name);
+    }
+
     /// How many rows.
     pub fn height(&self) -> usize {
         self.columns.first().map_or(0, |(_, column)| column.len())

@@ -1,8 +1,8 @@
 //! The trace of a flow's congestion control: a row whenever its state changes, and besides at most one per interval. Times are on the sender's clock.
 
-use crate::table::{Column, Table};
+use crate::columns::{self, TraceRow};
+use crate::table::Table;
 use dumbbell_core::cc::conn::CaState;
-use dumbbell_core::cc::Model;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::units::Time;
 
@@ -28,60 +28,7 @@ struct Last {
 pub struct Trace {
     interval: Time,
     last: Vec<Last>,
-    time_s: Vec<f64>,
-    flow: Vec<u64>,
-    state: Vec<String>,
-    ca_state: Vec<String>,
-    /// In the order of [`REALS`].
-    reals: [Vec<f64>; REALS.len()],
-    /// In the order of [`COUNTS`].
-    counts: [Vec<u64>; COUNTS.len()],
-}
-
-/// Real columns; NaN where there is no value.
-const REALS: [&str; 13] = [
-    "max_bw_mbit",
-    "bw_mbit",
-    "bw_shortterm_mbit",
-    "inflight_shortterm",
-    "inflight_longterm",
-    "inflight_bdp",
-    "min_rtt_ms",
-    "probe_up_step",
-    "pacing_gain",
-    "cwnd_gain",
-    "ecn_alpha",
-    "pacing_rate_mbit",
-    "srtt_ms",
-];
-
-/// Integer columns.
-const COUNTS: [&str; 16] = [
-    "round",
-    "extra_acked",
-    "full_bw_now",
-    "full_bw_reached",
-    "idle_restart",
-    "cwnd",
-    "in_flight",
-    "delivered",
-    "delivered_ce",
-    "lost",
-    "sent",
-    "retransmissions",
-    "timeouts",
-    "undone",
-    "app_limited",
-    "backlog_bytes",
-];
-
-/// Bytes per second as Mbit/s.
-fn mbit(bytes: u64) -> f64 {
-    bytes as f64 * 8e-6
-}
-
-fn or_nan(value: Option<f64>) -> f64 {
-    value.unwrap_or(f64::NAN)
+    rows: Vec<TraceRow>,
 }
 
 impl Trace {
@@ -106,77 +53,29 @@ impl Trace {
             return;
         }
         *last = Last { state: Some(state), at: now };
-        self.time_s.push(now.as_secs_f64());
-        self.flow.push(u64::from(number));
-        self.state.push(known.state.to_owned());
-        self.ca_state.push(state.ca.name().to_owned());
-        for (column, value) in self.reals.iter_mut().zip(reals(model.as_ref(), sender)) {
-            column.push(value);
-        }
-        let (conn, stats) = (&sender.conn, &sender.stats);
-        let counts = [
-            known.round,
-            u64::from(known.extra_acked),
-            u64::from(known.full_bw_now),
-            u64::from(known.full_bw_reached),
-            u64::from(known.idle_restart),
-            u64::from(conn.cwnd),
-            u64::from(conn.in_flight()),
-            conn.delivered(),
-            conn.delivered_ce(),
-            sender.lost(),
-            stats.sent,
-            stats.retransmissions,
-            stats.timeouts,
-            stats.undone,
-            u64::from(sender.is_app_limited()),
-            backlog(),
-        ];
-        for (column, value) in self.counts.iter_mut().zip(counts) {
-            column.push(value);
-        }
+        let conn = &sender.conn;
+        self.rows.push(TraceRow {
+            time: now,
+            flow: number,
+            model,
+            ca_state: state.ca,
+            pacing_rate: conn.pacing_rate,
+            srtt_us: conn.rtt().srtt_us(),
+            cwnd: conn.cwnd,
+            in_flight: conn.in_flight(),
+            delivered: conn.delivered(),
+            delivered_ce: conn.delivered_ce(),
+            lost: sender.lost(),
+            stats: sender.stats,
+            is_app_limited: sender.is_app_limited(),
+            backlog_bytes: backlog(),
+        });
     }
 
     /// The rows as a table.
-    pub fn table(self) -> Table {
-        let mut columns = vec![
-            ("time_s", Column::F64(self.time_s)),
-            ("flow", Column::U64(self.flow)),
-            ("state", Column::Text(self.state)),
-            ("ca_state", Column::Text(self.ca_state)),
-        ];
-        columns.extend(REALS.into_iter().zip(self.reals.into_iter().map(Column::F64)));
-        columns.extend(COUNTS.into_iter().zip(self.counts.into_iter().map(Column::U64)));
-        Table::new(columns)
+    pub fn table(&self) -> Table {
+        columns::Trace::table(&self.rows)
     }
-}
-
-/// The values of [`REALS`].
-fn reals(model: Option<&Model>, sender: &Sender) -> [f64; REALS.len()] {
-    let paced = sender.conn.pacing_rate;
-    let pacing_rate = if paced == u64::MAX { f64::NAN } else { mbit(paced) };
-    let srtt_us = sender.conn.rtt().srtt_us();
-    let srtt_ms = if srtt_us == 0 { f64::NAN } else { f64::from(srtt_us) / 1e3 };
-    let Some(model) = model else {
-        let mut none = [f64::NAN; REALS.len()];
-        none[REALS.len() - 2..].copy_from_slice(&[pacing_rate, srtt_ms]);
-        return none;
-    };
-    [
-        mbit(model.max_bw),
-        mbit(model.bw),
-        or_nan(model.bw_shortterm.map(mbit)),
-        or_nan(model.inflight_shortterm.map(f64::from)),
-        or_nan(model.inflight_longterm.map(f64::from)),
-        f64::from(model.inflight),
-        or_nan(model.min_rtt_us.map(|us| f64::from(us) / 1e3)),
-        or_nan(model.probe_up_step.map(f64::from)),
-        model.pacing_gain,
-        model.cwnd_gain,
-        or_nan(model.ecn_alpha),
-        pacing_rate,
-        srtt_ms,
-    ]
 }
 
 #[cfg(test)]
@@ -197,7 +96,7 @@ mod tests {
     #[test]
     fn without_an_interval_there_is_no_trace_but_its_columns_are_there() {
         let (table, _) = traced(None);
-        assert_eq!((table.height(), table.columns.len()), (0, super::REALS.len() + super::COUNTS.len() + 4));
+        assert_eq!((table.height(), table.columns.len()), (0, crate::columns::Trace::specs().len()));
     }
 
     #[test]

@@ -1,38 +1,8 @@
 //! What UDP's packets take from sender to receiver: their one-way delay, and how it varies.
 
 use crate::measure::ms;
-use crate::table::Column;
-use crate::Outcome;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::units::Time;
-
-/// What [`Delays::figures_ms`] gives, as columns of flows, classes and runs.
-pub const DELAYS: [&str; 6] = ["delay_mean_ms", "delay_min_ms", "delay_p95_ms", "delay_p99_ms", "delay_max_ms", "jitter_mean_ms"];
-/// What [`Transit::jitter_ms`] gives, as a column of flows.
-pub const JITTER: &str = "jitter_ms";
-
-/// Whether only UDP has a value in column `name`, and only if it is known when each packet was sent.
-pub fn is_of_transit(name: &str) -> bool {
-    DELAYS.contains(&name) || name == JITTER
-}
-
-/// Removes these columns from the tables of a run that does not know them.
-pub fn leave_out(outcome: &mut Outcome) {
-    if let Some(figures) = outcome.summary.as_object_mut() {
-        figures.retain(|name, _| !is_of_transit(name));
-    }
-    for table in [&mut outcome.tables.flows, &mut outcome.tables.classes] {
-        table.columns.retain(|(name, _)| !is_of_transit(name));
-    }
-}
-
-/// The columns [`DELAYS`], with a row for each of `all`: NaN for none.
-pub fn columns<'a>(all: impl Iterator<Item = Option<&'a Delays>>) -> impl Iterator<Item = (String, Column)> {
-    let figures: Vec<[f64; 6]> = all.map(|of| of.map_or([f64::NAN; 6], Delays::figures_ms)).collect();
-    let column =
-        move |(which, name): (usize, &str)| (name.to_owned(), Column::F64(figures.iter().map(|of_row| of_row[which]).collect()));
-    DELAYS.into_iter().enumerate().map(column)
-}
 
 /// One-way delays of packets, of one flow or of several.
 #[derive(Clone, Debug, Default)]

@@ -66,21 +66,6 @@ TITLES = {
     "override": "[[override]], other values for some of the combinations",
 }
 _ANYTHING = "any key of an experiment file but title, seeds, matrix and override"
-_TABLES = {
-    "runs": "one row per run",
-    "flows": "one row per flow or source of UDP of a run",
-    "classes": "one row per class of traffic of a run",
-    "series": "one row per flow and interval of a run",
-    "queue_series": "one row per interval of a run: the queue",
-    "sojourn": "one row per class and bin of a run's histogram of the time in queue",
-    "rtt": "one row per class and bin of a run's histogram of round-trip times",
-    "short_flows": "one row per short flow of a run",
-    "slowdowns": "one row per class and range of sizes of a run's short flows",
-    "hops": "one row per hop of a run with several; none of a run with one, of which table runs has the figures",
-    "hop_series": "one row per hop and interval of a run with several hops",
-    "queue_states": "one row per interval, hop and state that record.queue names",
-    "trace": "one row per flow and change of state, or interval, of a run: what its congestion control believes",
-}
 # keys inside of a value, and what it is the value of
 _INSIDE = {"uniform": "start", "name": "bottleneck.aqm", "plugin": "bottleneck.aqm"} | dict.fromkeys(
     ("pareto", "min", "max", "csv"), "web.size"
@@ -194,11 +179,12 @@ def groups() -> list[Group]:
 
 def _column_text(table: str, column: columns.Column) -> str:
     unit = f" ({column.unit})" if column.unit else ""
-    return f"{column.name}{unit}, column of table {table}: {column.label}\n    {column.doc}"
+    by = f" Measured by {', '.join(column.engines)}." if column.engines != columns.ENGINES else ""
+    return f"{column.name}{unit}, column of table {table}: {column.label}\n    {column.doc}{by}"
 
 
 def _table_text(table: str) -> str:
-    parts = [f"table {table} of the results: {_TABLES[table]}"]
+    parts = [f"table {table} of the results. {columns.TABLES[table]}"]
     parts += [_column_text(table, column) for column in columns.COLUMNS[table].values()]
     return "\n\n".join(parts)
 
@@ -322,13 +308,15 @@ def markdown() -> str:
         parts += [f"### {name}", lines]
     parts += [
         "## Results",
-        "One DuckDB file, whose tables are joined by `key`. A missing value is null in `runs`, NaN elsewhere.",
+        "One DuckDB file, whose tables are joined by `key`. A missing value is null in `runs`, NaN elsewhere. "
+        "Where engines are named, the results of others have no such column; `shell` is `dumbbell shell`.",
     ]
     for table, of_table in columns.COLUMNS.items():
-        rows = ((f"`{c.name}`", c.unit, c.label, c.doc) for c in of_table.values())
+        of = (("" if c.engines == columns.ENGINES else ", ".join(c.engines)) for c in of_table.values())
+        rows = ((f"`{c.name}`", c.unit, c.label, by, c.doc) for c, by in zip(of_table.values(), of, strict=True))
         parts += [
             f"### Table {table}",
-            f"{_TABLES[table].capitalize()}.",
-            _rows(("column", "unit", "", "meaning"), rows),
+            columns.TABLES[table],
+            _rows(("column", "unit", "", "engines", "meaning"), rows),
         ]
     return "\n\n".join(parts) + "\n"

@@ -20,6 +20,7 @@ import polars as pl
 from dumbbell import _native
 from dumbbell.errors import InUse, Unreadable, Unwritable, WrongValue
 from dumbbell.experiment.cell import Cell
+from dumbbell.results.columns import TABLES as DECLARED
 from dumbbell.results.reading import ALONE, Attached, attached, quiet
 from dumbbell.scratch import Scratch, appear
 
@@ -30,10 +31,7 @@ FORMAT = 5
 _CACHE = "32MB"  # of the file, in memory after every eighth commit
 _CACHED_COMMITS = 8
 _LOG = "64MB"  # from which on the log is worked into the file: this costs as much as writing it, and less by the byte
-TABLES = (
-    *("runs", "flows", "classes", "series", "queue_series", "sojourn", "rtt", "short_flows", "slowdowns", "trace"),
-    *("hops", "hop_series", "queue_states"),
-)
+TABLES = tuple(DECLARED)
 # tables that came later: a file without them has no rows of theirs
 _LATER = dict.fromkeys(("hops", "hop_series", "queue_states"), "key VARCHAR, hop VARCHAR")
 ALLOWED = "a results file written by dumbbell run"

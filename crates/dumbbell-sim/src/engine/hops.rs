@@ -5,14 +5,15 @@
 //! up, between the receiver and the first hop of the acknowledgements. A sender's clock runs ahead by half of it down, and a receiver's
 //! behind by half of it up; nothing that either does depends on absolute time (see [`engine`](super)).
 
+use super::acks::{Acks, Held, Said};
 use super::endpoint::{Arena, Endpoint, Transport, UnderWay};
-use super::hop_log::{Acks, Counted, Held, HopLog, Said};
 use super::lines::{Back, BlockPool, Line, Lines, NO_BLOCKS};
 use super::net::{Moment, Net, Way};
 use super::setup::build_path;
 use super::ways::{alone, Memory, Port};
 use crate::bottleneck::Bottleneck;
 use crate::config::{Class, Classes, HopConfig, Route, RunConfig, BOTTLENECK};
+use crate::hop_log::{Counted, HopLog};
 use crate::measure::Backlog;
 use crate::min_tree::{MinList, MinTree};
 use crate::RunError;

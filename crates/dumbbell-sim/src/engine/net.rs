@@ -1,10 +1,10 @@
 //! What lies between senders and receivers: [one hop](super::one), or [several](super::hops).
 
 use super::endpoint::{Arena, UnderWay};
-use super::hop_log::HopLog;
 use super::lines::{Back, Lines};
 use super::ways::Memory;
 use crate::config::{Class, Route, RunConfig};
+use crate::hop_log::HopLog;
 use crate::measure::Backlog;
 use crate::RunError;
 use dumbbell_core::aqm::FlowKey;

@@ -1,0 +1,335 @@
+//! Columns of results, each declared once: its name, unit, label, meaning, where its values come from and who measures it.
+//!
+//! Tables, digests, what an engine lacks, labels of plots and the reference all follow from these declarations.
+
+mod classes;
+mod flows;
+mod hops;
+mod runs;
+mod series;
+mod short_flows;
+mod trace;
+
+pub use classes::{ClassRow, Classes};
+pub use flows::{Ends, FlowRow, Flows, Rtts};
+pub use hops::{HopRow, HopSeries, HopSeriesRow, Hops};
+pub use runs::{Delays, Punctuality, Run, Runs, SeenFlows, Timing, Unlisted, Waits};
+pub use series::{Bin, QueueSeries, QueueSeriesRow, QueueStates, QueueStatesRow, Rtt, Series, SeriesRow, Sojourn};
+pub use short_flows::{ShortFlows, ShortFlowsRow, Slowdowns};
+pub use trace::{Trace, TraceRow};
+
+use crate::table::Column;
+use dumbbell_core::histogram::{BINS, LEAST_BIN};
+use serde_json::{json, Map, Value};
+
+/// Who measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// The simulator.
+    Sim,
+    /// Linux in virtual machines, from captures.
+    Linux,
+    /// Kernel TCP through a bottleneck in real time.
+    Live,
+    /// `dumbbell shell`: programs behind a bottleneck in real time.
+    Shell,
+}
+
+impl Engine {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Sim => "sim",
+            Engine::Linux => "linux",
+            Engine::Live => "live",
+            Engine::Shell => "shell",
+        }
+    }
+}
+
+/// Every engine.
+pub const ALL: &[Engine] = &[Engine::Sim, Engine::Linux, Engine::Live, Engine::Shell];
+/// Those that ask senders; a middlebox cannot.
+pub const SENDERS: &[Engine] = &[Engine::Sim, Engine::Linux, Engine::Live];
+/// Those that know when each packet of UDP was sent.
+pub const TIMED: &[Engine] = &[Engine::Sim, Engine::Linux];
+/// The simulator alone.
+pub const SIM: &[Engine] = &[Engine::Sim];
+/// Those in real time.
+pub const REAL: &[Engine] = &[Engine::Live, Engine::Shell];
+
+/// Sentences of several columns.
+const IN_QUEUE: &str = "The time in queue is that from entering it until leaving it for the link.";
+const FRAMES: &str = "Ethernet frames without FCS are counted.";
+const MEASURED: &str = "A flow is measured from its start until it is complete, or else until the run ends.";
+const SAMPLED: &str = "Sampled every 200 ms once it has an RTT, as ss shows it, and at the end of the measured time.";
+
+/// A column, described.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// Its unit; empty for words, JSON, indexes and ratios.
+    pub unit: &'static str,
+    /// In words, as on an axis.
+    pub label: &'static str,
+    /// Parts of what exactly was measured; `{}` stands for `whose`.
+    doc: &'static [&'static str],
+    whose: &'static [&'static str],
+    /// Whether values are read from a histogram.
+    pub is_binned: bool,
+    /// Whose results have it.
+    pub engines: &'static [Engine],
+    /// Whether the digest of a run covers it.
+    ///
+    /// A run that behaves as ever keeps its digest, so that results of any two engines can be compared by it. Measures that came later are
+    /// therefore left out. P95 of the time in queue follows from the histogram, which the digest covers. One-way delays follow from
+    /// the configuration and its random draws, which show in the rest of what is measured, unless UDP alone passes stages of a path that
+    /// draw. The direction is part of the configuration. Slow start ends where windows and counters show it.
+    pub in_digest: bool,
+}
+
+impl ColumnSpec {
+    /// What exactly was measured.
+    pub fn doc(&self) -> String {
+        let joined = |parts: &[&str]| parts.iter().map(|part| part.trim()).collect::<Vec<_>>().join(" ");
+        let doc = joined(self.doc).replace("{}", &joined(self.whose));
+        match self.least_bin() {
+            Some(_) => {
+                let least = if self.unit.is_empty() { "0.001024" } else { "1.024 us" };
+                format!("{doc} Read from a histogram whose bins are {least} or 1/{BINS} of the value wide, whichever is wider.")
+            }
+            None => doc,
+        }
+    }
+
+    /// The width of the narrowest bin of the histogram that values are read from, in their unit; a ratio is counted in thousandths.
+    fn least_bin(&self) -> Option<f64> {
+        let least = LEAST_BIN.0 as f64 / 1e6;
+        self.is_binned.then_some(if self.unit == "s" { least / 1e3 } else { least })
+    }
+
+    /// As JSON, for other languages.
+    pub fn to_json(&self) -> Value {
+        let engines: Vec<&str> = self.engines.iter().map(|engine| engine.name()).collect();
+        json!({
+            "name": self.name, "unit": self.unit, "label": self.label, "doc": self.doc(), "least_bin": self.least_bin(),
+            "engines": engines,
+        })
+    }
+
+    /// The same column of others: of a part of a table, as that part is declared there.
+    fn part_of(self, whole: &ColumnSpec) -> ColumnSpec {
+        let engines = if whole.engines.len() < self.engines.len() { whole.engines } else { self.engines };
+        ColumnSpec { whose: whole.doc, engines, in_digest: self.in_digest && whole.in_digest, ..self }
+    }
+}
+
+/// A kind of values of a table: one column, or several that belong together.
+pub trait Kind {
+    /// What a row has of it.
+    type Cell<'a>;
+
+    /// The columns, as one was declared.
+    fn specs(declared: ColumnSpec) -> Vec<ColumnSpec> {
+        vec![declared]
+    }
+}
+
+/// Kinds that tables have.
+pub trait Cells: Kind {
+    /// Adds the columns of a kind, declared as `name`.
+    fn add<'a>(name: &'static str, cells: impl Iterator<Item = Self::Cell<'a>>, to: &mut Vec<(String, Column)>);
+}
+
+/// Kinds that a run's summary has.
+pub trait Figures: Kind {
+    /// Adds the figures of a kind, declared as `name`.
+    fn tell(name: &'static str, cell: Self::Cell<'_>, to: &mut Map<String, Value>);
+}
+
+impl Kind for u64 {
+    type Cell<'a> = u64;
+}
+
+impl Cells for u64 {
+    fn add<'a>(name: &'static str, cells: impl Iterator<Item = Self::Cell<'a>>, to: &mut Vec<(String, Column)>) {
+        to.push((name.to_owned(), Column::U64(cells.collect())));
+    }
+}
+
+impl Kind for f64 {
+    type Cell<'a> = f64;
+}
+
+impl Cells for f64 {
+    fn add<'a>(name: &'static str, cells: impl Iterator<Item = Self::Cell<'a>>, to: &mut Vec<(String, Column)>) {
+        to.push((name.to_owned(), Column::F64(cells.collect())));
+    }
+}
+
+impl Kind for str {
+    type Cell<'a> = &'a str;
+}
+
+impl Cells for str {
+    fn add<'a>(name: &'static str, cells: impl Iterator<Item = &'a str>, to: &mut Vec<(String, Column)>) {
+        to.push((name.to_owned(), Column::Text(cells.map(str::to_owned).collect())));
+    }
+}
+
+/// Real numbers that are read from a histogram.
+pub struct Binned;
+
+impl Kind for Binned {
+    type Cell<'a> = f64;
+
+    fn specs(declared: ColumnSpec) -> Vec<ColumnSpec> {
+        vec![ColumnSpec { is_binned: true, ..declared }]
+    }
+}
+
+impl Cells for Binned {
+    fn add<'a>(name: &'static str, cells: impl Iterator<Item = Self::Cell<'a>>, to: &mut Vec<(String, Column)>) {
+        f64::add(name, cells, to);
+    }
+}
+
+impl Figures for Binned {
+    fn tell(name: &'static str, cell: f64, to: &mut Map<String, Value>) {
+        f64::tell(name, cell, to);
+    }
+}
+
+impl Kind for Option<f64> {
+    type Cell<'a> = Option<f64>;
+}
+
+impl Kind for Value {
+    type Cell<'a> = Value;
+}
+
+macro_rules! figures {
+    ($($kind:ty),*) => {$(
+        impl Figures for $kind {
+            fn tell(name: &'static str, cell: $kind, to: &mut Map<String, Value>) {
+                to.insert(name.to_owned(), json!(cell));
+            }
+        }
+    )*};
+}
+figures!(u64, f64, Option<f64>, Value);
+
+/// What every row of `rows` has.
+fn each<'a, R, T, F: Fn(&'a R) -> T>(rows: &'a [R], of: F) -> std::iter::Map<std::slice::Iter<'a, R>, F> {
+    rows.iter().map(of)
+}
+
+/// What a row has.
+fn one<'a, R, T>(row: &'a R, of: impl Fn(&'a R) -> T) -> T {
+    of(row)
+}
+
+/// Declares columns, in order. `table NAME of ROW` makes columns of a table from its rows, `figures` the summary of a run, `part` what may stand
+/// in both in the place of a column, with the words that stand for `{}` in its documentation as documentation. Of a column: documentation, name,
+/// kind and value of a row; then, where it is not the default, `unit`, `label` (the name), `by` (`ALL` engines), and `digest false`: the
+/// digest of a run does not cover it.
+macro_rules! columns {
+    (@or $default:expr) => { $default };
+    (@or $default:expr, $given:expr) => { $given };
+    (table $set:ident $row:ty { $($name:ident $kind:ty, $value:expr;)* }) => {
+        impl $set {
+            /// The columns of these rows.
+            pub fn columns(rows: &[$row]) -> Vec<(String, crate::table::Column)> {
+                let mut all = Vec::new();
+                $( <$kind as crate::columns::Cells>::add(stringify!($name), crate::columns::each(rows, $value), &mut all); )*
+                all
+            }
+
+            /// The table of these rows.
+            pub fn table(rows: &[$row]) -> crate::table::Table {
+                crate::table::Table { columns: $set::columns(rows) }
+            }
+        }
+    };
+    (figures $set:ident $row:ty { $($name:ident $kind:ty, $value:expr;)* }) => {
+        impl $set {
+            /// Adds the figures.
+            pub fn tell(row: &$row, all: &mut serde_json::Map<String, serde_json::Value>) {
+                $( <$kind as crate::columns::Figures>::tell(stringify!($name), crate::columns::one(row, $value), all); )*
+            }
+        }
+    };
+    (part $set:ident $row:ty { $($name:ident $kind:ty, $value:expr;)* }) => {
+        impl crate::columns::Kind for $set {
+            type Cell<'a> = &'a $row;
+
+            fn specs(declared: crate::columns::ColumnSpec) -> Vec<crate::columns::ColumnSpec> {
+                $set::specs().into_iter().map(|spec| spec.part_of(&declared)).collect()
+            }
+        }
+
+        impl crate::columns::Cells for $set {
+            fn add<'a>(
+                _: &'static str,
+                cells: impl Iterator<Item = &'a $row>,
+                to: &mut Vec<(String, crate::table::Column)>,
+            ) {
+                let rows: Vec<&$row> = cells.collect();
+                $( <$kind as crate::columns::Cells>::add(stringify!($name), rows.iter().copied().map($value), to); )*
+            }
+        }
+
+        impl crate::columns::Figures for $set {
+            fn tell(_: &'static str, cell: &$row, to: &mut serde_json::Map<String, serde_json::Value>) {
+                $( <$kind as crate::columns::Figures>::tell(stringify!($name), crate::columns::one(cell, $value), to); )*
+            }
+        }
+    };
+    ($(#[doc = $about:expr])* pub $form:ident $set:ident of $row:ty {
+        $($(#[doc = $doc:expr])* $name:ident: $kind:ty = $value:expr
+            $(, unit $unit:literal)? $(, label $label:literal)? $(, by $by:expr)? $(, digest $digest:literal)?;)*
+    }) => {
+        $(#[doc = $about])*
+        pub struct $set;
+
+        impl $set {
+            /// Every column, described, in order.
+            pub fn specs() -> Vec<crate::columns::ColumnSpec> {
+                let mut all = Vec::new();
+                $( all.extend(<$kind as crate::columns::Kind>::specs(crate::columns::ColumnSpec {
+                    name: stringify!($name),
+                    unit: columns!(@or "" $(, $unit)?),
+                    label: columns!(@or stringify!($name) $(, $label)?),
+                    doc: &[$($doc),*],
+                    whose: &[],
+                    is_binned: false,
+                    engines: columns!(@or crate::columns::ALL $(, $by)?),
+                    in_digest: columns!(@or true $(, $digest)?),
+                })); )*
+                all
+            }
+        }
+
+        columns!($form $set $row { $($name $kind, $value;)* });
+    };
+}
+use columns;
+
+#[cfg(test)]
+mod tests {
+    use crate::outcome::Tables;
+
+    #[test]
+    fn every_column_has_a_name_of_its_own_words_and_an_engine() {
+        for (table, about, columns) in Tables::specs() {
+            assert!(!about.is_empty() && !columns.is_empty(), "{table}");
+            for (place, column) in columns.iter().enumerate() {
+                assert!(columns[..place].iter().all(|other| other.name != column.name), "{table}.{}: twice", column.name);
+                let doc = column.doc();
+                assert!(doc.ends_with('.') && !doc.contains("{}") && !doc.contains("  "), "{table}.{}: {doc}", column.name);
+                assert!(!column.label.is_empty() && !column.engines.is_empty(), "{table}.{}", column.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Table `flows`.
+
+use super::runs::JITTER;
+use super::{columns, Binned, Delays, Engine, FRAMES, IN_QUEUE, MEASURED, SAMPLED, SENDERS, SIM, TIMED};
+use crate::measure::{mean, ms, FlowResult};
+use dumbbell_core::units::Time;
+
+columns! {
+    /// Percentiles of RTT samples.
+    pub part Rtts of [f64; 3] {
+        /// RTT that 50 % of the samples of {} did not exceed. Over every RTT sample that the sender took. NaN for UDP without echo.
+        rtt_p50_ms: Binned = |samples| samples[0], unit "ms", label "RTT, P50";
+        /// RTT that 95 % of the samples of {} did not exceed. Over every RTT sample that the sender took. NaN for UDP without echo.
+        rtt_p95_ms: Binned = |samples| samples[1], unit "ms", label "RTT, P95";
+        /// RTT that 99 % of the samples of {} did not exceed. Over every RTT sample that the sender took. NaN for UDP without echo.
+        rtt_p99_ms: Binned = |samples| samples[2], unit "ms", label "RTT, P99";
+    }
+}
+
+/// A listed flow or source of UDP.
+pub struct FlowRow<'a> {
+    /// Number in the run.
+    pub number: u64,
+    /// Of its class.
+    pub class: u16,
+    /// Name of its congestion control.
+    pub cc: &'a str,
+    /// Which way its data go.
+    pub direction: &'static str,
+    /// Propagation, both ways.
+    pub base_rtt: Time,
+    /// On its own clock.
+    pub start_s: f64,
+    /// Payload over its lifetime.
+    pub goodput_mbit: f64,
+    /// Of the goodput of all.
+    pub share: f64,
+    /// Percentiles of its RTT samples.
+    pub rtt_ms: [f64; 3],
+    /// One-way delays and jitter.
+    pub delays_ms: [f64; 6],
+    /// What was counted.
+    pub result: &'a FlowResult,
+}
+
+columns! {
+    /// Flows and UDP.
+    pub table Flows of FlowRow<'_> {
+        /// Number in the run, in the order of the file: flows from 0, then UDP.
+        flow: u64 = |row| row.number;
+        /// Number of the class of traffic in its run, as in table classes.
+        class: u64 = |row| u64::from(row.class);
+        /// Congestion control; "udp" for UDP, "ping" for UDP that is echoed.
+        cc: str = |row| row.cc, label "congestion control";
+        /// Which way the data went: down or up.
+        direction: str = |row| row.direction, digest false;
+        /// Propagation, both directions together; 0 for UDP without echo.
+        base_rtt_ms: f64 = |row| ms(row.base_rtt), unit "ms", label "base RTT";
+        /// When the flow began to send.
+        start_s: f64 = |row| row.start_s, unit "s", label "start";
+        /// Payload that was acknowledged (UDP: received; dumbbell shell: that left the link) over the measured time.
+        #[doc = MEASURED]
+        goodput_mbit: f64 = |row| row.goodput_mbit, unit "Mbit/s", label "goodput";
+        /// Frames that reached the receiver over the measured time, retransmissions included.
+        #[doc = FRAMES]
+        #[doc = MEASURED]
+        throughput_mbit: f64 = |row| row.result.throughput_mbit(), unit "Mbit/s", label "throughput";
+        /// Goodput over the goodput of all flows and UDP of the run.
+        share: f64 = |row| row.share;
+        /// Mean of the smoothed RTT.
+        #[doc = SAMPLED]
+        /// NaN for UDP without echo.
+        rtt_mean_ms: f64 = |row| row.result.rtt_mean_ms(), unit "ms", label "mean RTT", by SENDERS;
+        /// Largest smoothed RTT.
+        #[doc = SAMPLED]
+        rtt_max_ms: f64 = |row| f64::from(row.result.samples.srtt_max_us) / 1e3, unit "ms", label "RTT, maximum", by SENDERS;
+        /// Smallest RTT that the sender measured, not smoothed.
+        rtt_min_ms: f64 = |row| match row.result.min_rtt_us {
+            u32::MAX => f64::NAN,
+            us => f64::from(us) / 1e3,
+        }, unit "ms", label "RTT, minimum", by SENDERS;
+        /// the flow
+        rtt: Rtts = |row| &row.rtt_ms, by SENDERS;
+        /// Mean of the congestion window.
+        #[doc = SAMPLED]
+        cwnd_mean: f64 = |row| match row.result.samples {
+            of if of.cwnd_max == 0 => f64::NAN,
+            of => mean(of.cwnd, of.count, 1.0),
+        }, unit "segments", label "congestion window, mean", by SENDERS;
+        /// Largest congestion window.
+        #[doc = SAMPLED]
+        cwnd_max: u64 = |row| u64::from(row.result.samples.cwnd_max), unit "segments", label "congestion window, maximum", by SENDERS;
+        /// From the first packet, the SYN, until everything was acknowledged; NaN for a flow that did not end.
+        completion_s: f64 = |row| row.result.completion.map_or(f64::NAN, Time::as_secs_f64), unit "s", label "completion time",
+            by SENDERS;
+        /// Data packets that the sender sent, retransmissions included.
+        sent: u64 = |row| row.result.sender.sent, unit "packets", label "packets sent", by SENDERS;
+        /// Data packets that the sender sent again.
+        retransmissions: u64 = |row| row.result.sender.retransmissions, unit "packets", by SENDERS;
+        /// Retransmission timeouts of the sender. Not where the kernel does not count them.
+        timeouts: u64 = |row| row.result.sender.timeouts, label "retransmission timeouts", by SENDERS;
+        /// Tail-loss probes that the sender sent.
+        probes: u64 = |row| row.result.sender.probes, label "tail-loss probes", by SIM;
+        /// How often the sender reduced its window because of ECN.
+        ecn_reductions: u64 = |row| row.result.sender.ecn_reductions, label "reductions, ECN", by SIM;
+        /// How often the sender reduced its window because of loss.
+        loss_reductions: u64 = |row| row.result.sender.loss_reductions, label "reductions, loss", by SIM;
+        /// Reductions that the sender found spurious and took back.
+        undone_reductions: u64 = |row| row.result.sender.undone, label "reductions undone", by SIM;
+        /// Packets that reached the receiver with CE.
+        ce_received: u64 = |row| row.result.receiver.ce, unit "packets", label "CE received";
+        /// Packets that reached the receiver with ECT(1), which is SCE.
+        sce_received: u64 = |row| row.result.receiver.ect1, unit "packets", label "SCE received",
+            by &[Engine::Sim, Engine::Live, Engine::Shell];
+        /// ACKs that the receiver sent; of UDP with echo, answers.
+        acks: u64 = |row| row.result.receiver.acks, unit "packets", label "ACKs", by &[Engine::Sim, Engine::Live];
+        /// Data packets that reached the receiver and had arrived before.
+        duplicates: u64 = |row| row.result.receiver.duplicates, unit "packets", by TIMED;
+        /// Of UDP with echo: packets whose answer came back; 0 of others.
+        answers: u64 = |row| match row.result.samples {
+            of if of.cwnd_max == 0 => of.count,
+            _ => 0,
+        }, unit "packets", digest false;
+        /// Packets of the flow that left the link in its measured time, SYNs included.
+        packets: u64 = |row| row.result.counters.departed, unit "packets";
+        /// Mean time in queue of the packets of the flow; NaN if none left it.
+        #[doc = IN_QUEUE]
+        sojourn_mean_ms: f64 = |row| row.result.sojourn_mean_ms(), unit "ms", label "time in queue, mean";
+        /// Packets of the flow dropped because the queue was full.
+        drops_overflow: u64 = |row| row.result.counters.dropped_overflow, unit "packets", label "drops, overflow";
+        /// Packets of the flow dropped by the AQM.
+        drops_aqm: u64 = |row| row.result.counters.dropped_aqm, unit "packets", label "drops, AQM";
+        /// Packets of the flow that the queue dropped, for whatever reason.
+        drops: u64 = |row| row.result.drops(), unit "packets";
+        /// Packets of the flow that the queue turned into CE.
+        ce_marks: u64 = |row| row.result.counters.ce, unit "packets", label "CE marks";
+        /// Packets of the flow that the queue turned into SCE (ECT(1)).
+        sce_marks: u64 = |row| row.result.counters.sce, unit "packets", label "SCE marks";
+        /// Jitter after the last packet of the flow.
+        #[doc = JITTER]
+        jitter_ms: f64 = |row| row.result.transit.as_ref().map_or(f64::NAN, |transit| transit.jitter_ms()), unit "ms",
+            label "jitter of UDP", by TIMED, digest false;
+        /// the packets of the flow
+        delays: Delays = |row| &row.delays_ms, by TIMED, digest false;
+        /// What ended slow start first: `loss`, `ecn`, `timeout`, `sce`, `threshold` (`hosts.initial_ssthresh`), HyStart's `delay` or `train`; of
+        /// BBR's STARTUP `plateau` (the rate grew no more), `loss` or `ecn`. Empty before it ended, for UDP, and on other engines than the
+        /// simulator. An end that was undone counts.
+        slow_start_exit: str = |row| row.result.slow_start_exit.map_or("", |(cause, _)| cause.name()), label "end of slow start",
+            digest false;
+        /// From the SYN until slow start first ended; NaN if it did not.
+        slow_start_exit_s: f64 = |row| row.result.slow_start_exit.map_or(f64::NAN, |(_, time)| time.as_secs_f64()), unit "s",
+            label "end of slow start, time", digest false;
+    }
+}
+
+columns! {
+    /// Where flows go that nobody listed.
+    pub table Ends of crate::from_frames::Flow {
+        /// Address and port that the flow came from.
+        source: str = |flow| flow.source.as_str(), by &[Engine::Shell];
+        /// Address and port that it went to.
+        destination: str = |flow| flow.destination.as_str(), by &[Engine::Shell];
+    }
+}

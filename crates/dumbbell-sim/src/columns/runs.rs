@@ -1,0 +1,222 @@
+//! Table `runs`: figures of the queue and across flows.
+
+use super::{columns, Binned, FRAMES, IN_QUEUE, REAL, SENDERS, TIMED};
+use crate::measure::ms;
+use dumbbell_core::histogram::Histogram;
+use dumbbell_core::record::QueueCounters;
+use dumbbell_core::units::Time;
+use serde_json::{json, Value};
+use std::collections::BTreeMap;
+
+const ONE_WAY: &str = "From sending until the last bit arrives at the receiver: path, queue and link. UDP has no propagation of its own. NaN without UDP.";
+pub(super) const JITTER: &str = "RFC 3550, section 6.4.1: J += (|D| - J) / 16, where D is the difference between the one-way delays of two packets that arrive one after the other; J is 0 at the start. NaN without two packets of UDP.";
+
+columns! {
+    /// Quantiles of the time in queue.
+    pub part Waits of Histogram {
+        /// Time in queue that 1 % of {} did not exceed.
+        sojourn_p1_ms: Binned = |all| ms(all.quantile(0.01)), unit "ms", label "time in queue, P1";
+        /// Time in queue that 25 % of {} did not exceed.
+        sojourn_p25_ms: Binned = |all| ms(all.quantile(0.25)), unit "ms", label "time in queue, P25";
+        /// Time in queue that 50 % of {} did not exceed.
+        sojourn_p50_ms: Binned = |all| ms(all.quantile(0.5)), unit "ms", label "time in queue, P50";
+        /// Time in queue that 75 % of {} did not exceed.
+        sojourn_p75_ms: Binned = |all| ms(all.quantile(0.75)), unit "ms", label "time in queue, P75";
+        /// Time in queue that 95 % of {} did not exceed.
+        sojourn_p95_ms: Binned = |all| ms(all.quantile(0.95)), unit "ms", label "time in queue, P95", digest false;
+        /// Time in queue that 99 % of {} did not exceed.
+        sojourn_p99_ms: Binned = |all| ms(all.quantile(0.99)), unit "ms", label "time in queue, P99";
+        /// Time in queue that 99.9 % of {} did not exceed.
+        sojourn_p999_ms: Binned = |all| ms(all.quantile(0.999)), unit "ms", label "time in queue, P99.9";
+        /// Longest time in queue of {}; exact.
+        sojourn_max_ms: f64 = |all| ms(all.max()), unit "ms", label "time in queue, maximum";
+    }
+}
+
+columns! {
+    /// One-way delays of UDP and the mean of its jitter, from [`Delays::figures_ms`](crate::transit::Delays::figures_ms).
+    pub part Delays of [f64; 6] {
+        /// Mean one-way delay of {} that arrived.
+        #[doc = ONE_WAY]
+        delay_mean_ms: f64 = |figures| figures[0], unit "ms", label "one-way delay of UDP, mean";
+        /// Smallest one-way delay of {}; exact.
+        #[doc = ONE_WAY]
+        delay_min_ms: f64 = |figures| figures[1], unit "ms", label "one-way delay of UDP, minimum";
+        /// One-way delay that 95 % of {} did not exceed, of those that arrived.
+        #[doc = ONE_WAY]
+        delay_p95_ms: Binned = |figures| figures[2], unit "ms", label "one-way delay of UDP, P95";
+        /// One-way delay that 99 % of {} did not exceed, of those that arrived.
+        #[doc = ONE_WAY]
+        delay_p99_ms: Binned = |figures| figures[3], unit "ms", label "one-way delay of UDP, P99";
+        /// Largest one-way delay of {}; exact.
+        #[doc = ONE_WAY]
+        delay_max_ms: f64 = |figures| figures[4], unit "ms", label "one-way delay of UDP, maximum";
+        /// Mean over {} that arrived of the jitter after each, that of its own flow.
+        #[doc = JITTER]
+        jitter_mean_ms: f64 = |figures| figures[5], unit "ms", label "jitter of UDP, mean";
+    }
+}
+
+/// The queue and all flows of a run.
+pub struct Run<'a> {
+    /// What was counted of the queue.
+    pub queue: &'a QueueCounters,
+    /// What its discipline counted, by name.
+    pub of_discipline: &'a BTreeMap<String, u64>,
+    /// Times in queue of all packets.
+    pub sojourn: Histogram,
+    /// The measured time, s.
+    pub seconds: f64,
+    /// What the link could carry in it, bits.
+    pub capacity: f64,
+    /// Sum of the goodputs.
+    pub goodput_mbit: f64,
+    /// Jain's index; NaN if nothing was shared.
+    pub jain: f64,
+    /// From the start of the last flow until the shares of one interval were first fair.
+    pub convergence: Option<Time>,
+    /// The same of everything acknowledged since.
+    pub convergence_cumulative: Option<Time>,
+    /// Of all flows.
+    pub retransmissions: u64,
+    /// Short flows that began, and those kept one by one.
+    pub short_flows: [u64; 2],
+    /// Events that were handled.
+    pub events: u64,
+    /// One-way delays and jitter of UDP.
+    pub delays_ms: [f64; 6],
+    /// Ratios of rate and window of the first class of flows to the second.
+    pub ratios: [Value; 2],
+}
+
+impl Run<'_> {
+    fn drops(&self) -> u64 {
+        self.queue.drops_overflow + self.queue.drops_aqm
+    }
+}
+
+columns! {
+    /// What a run came to.
+    pub figures Runs of Run<'_> {
+        /// Bits that left the link over what it could carry in the whole run, by its rate, changes included, or by its trace, 0 to 1.
+        utilisation: f64 = |run| run.queue.bytes as f64 * 8.0 / run.capacity;
+        /// What the link could carry in the whole run, by its rate or its trace, over the duration.
+        #[doc = FRAMES]
+        capacity_mbit: f64 = |run| run.capacity * 1e-6 / run.seconds, unit "Mbit/s", label "capacity";
+        /// What left the link in the whole run over its duration.
+        #[doc = FRAMES]
+        throughput_mbit: f64 = |run| run.queue.bytes as f64 * 8e-6 / run.seconds, unit "Mbit/s", label "throughput";
+        /// Sum of the goodputs of flows and UDP, each over its own lifetime: with late starts it can exceed the rate. Without short flows. What
+        /// the link carried is throughput_mbit.
+        goodput_total_mbit: f64 = |run| run.goodput_mbit, unit "Mbit/s", label "goodput, sum of flows";
+        /// Jain's index of fairness of the goodput of all flows, 1/n to 1; UDP and short flows do not count.
+        jain: Option<f64> = |run| (!run.jain.is_nan()).then_some(run.jain), label "Jain's index", by SENDERS;
+        /// From the start of the last flow until Jain's index of the goodput in one interval of the series was first 0.95 or more; null if it
+        /// never was.
+        convergence_s: Option<f64> = |run| run.convergence.map(Time::as_secs_f64), unit "s", label "time to convergence", by SENDERS;
+        /// The same for everything that was acknowledged since the last flow started.
+        convergence_cumulative_s: Option<f64> = |run| run.convergence_cumulative.map(Time::as_secs_f64), unit "s",
+            label "time to convergence, cumulative", by SENDERS;
+        /// Packets of all traffic that left the link in the whole run.
+        packets: u64 = |run| run.queue.packets, unit "packets";
+        /// Mean number of packets in the queue over the run, by Little's law: time in queue times packets over duration.
+        backlog_mean_packets: f64 = |run| run.sojourn.mean() / 1e9 * run.queue.packets as f64 / run.seconds, unit "packets",
+            label "backlog, mean";
+        /// Mean time in queue of all packets of the whole run that the queue gave to the link.
+        #[doc = IN_QUEUE]
+        sojourn_mean_ms: f64 = |run| run.sojourn.mean() / 1e6, unit "ms", label "time in queue, mean";
+        /// all packets
+        sojourn: Waits = |run| &run.sojourn;
+        /// CE marks by the queue in the whole run; a packet that was CE already counts, as in Linux.
+        ce_marks: u64 = |run| run.queue.ce_marks, unit "packets", label "CE marks";
+        /// SCE marks (ECT(1)) by the queue in the whole run.
+        sce_marks: u64 = |run| run.queue.sce_marks, unit "packets", label "SCE marks";
+        /// Packets dropped because the queue was full.
+        drops_overflow: u64 = |run| run.queue.drops_overflow, unit "packets", label "drops, overflow";
+        /// Packets dropped by the AQM.
+        drops_aqm: u64 = |run| run.queue.drops_aqm, unit "packets", label "drops, AQM";
+        /// Packets that the queue dropped in the whole run, for whatever reason.
+        drops: u64 = Run::drops, unit "packets";
+        /// CE marks over packets that left the link.
+        mark_share: f64 = |run| run.queue.ce_marks as f64 / run.queue.packets.max(1) as f64, label "share of CE marks";
+        /// Drops by the queue over drops and packets that left the link.
+        drop_share: f64 = |run| run.drops() as f64 / (run.queue.packets + run.drops()).max(1) as f64, label "share of drops";
+        /// Data packets that all flows sent again in their measured time; without short flows.
+        retransmissions: u64 = |run| run.retransmissions, unit "packets", by SENDERS;
+        /// How many short flows of [[web]] began.
+        short_flows: u64 = |run| run.short_flows[0], unit "flows", label "short flows";
+        /// How many of them are in table short_flows: all, or an even sample of record.short_flows of them.
+        short_flows_kept: u64 = |run| run.short_flows[1], unit "flows", label "short flows kept";
+        /// JSON: counters that only some disciplines have, over the whole run. fq_codel and fq_pie: new_flows (flow queues that became active);
+        /// red: marked_by_chance and marked_by_force; dualpi2: packets_in_l, packets_in_c, ecn_mark and step_marks (a packet that both parts mark
+        /// counts in both), maxq (most packets that one found); pi2: packets_in, ecn_mark, maxq; csaqm: below_ctv (packets that left below the
+        /// threshold value), updates and updates_above (those that found more than the target); every internal queue (tin0, tin1, ... of cake, l
+        /// and c of dualpi2): NAME_packets, NAME_ce_marks, NAME_sce_marks and NAME_drops.
+        aqm_counters: Value = |run| json!(run.of_discipline), label "counters of the queue discipline";
+        /// Events that the engine handled: a measure of its work.
+        events: u64 = |run| run.events, unit "events";
+        /// all packets of UDP
+        delays: Delays = |run| &run.delays_ms, by TIMED, digest false;
+        /// throughput_mbit of the first class of flows over that of the second; null unless there are two.
+        rate_ratio: Value = |run| run.ratios[0].clone(), label "ratio of rates", by SENDERS;
+        /// window_kb of the first class of flows over that of the second; null unless there are two.
+        window_ratio: Value = |run| run.ratios[1].clone(), label "ratio of windows", by SENDERS;
+    }
+}
+
+/// Flows that nobody listed.
+pub struct Unlisted {
+    /// How many, by protocol.
+    pub flows: Value,
+}
+
+columns! {
+    /// What `dumbbell shell` saw.
+    pub figures SeenFlows of Unlisted {
+        /// JSON: how many flows were seen, by protocol.
+        flows_seen: Value = |seen| seen.flows.clone(), label "flows seen", by &[super::Engine::Shell];
+    }
+}
+
+const LATE: &str = "How late frames left against their schedule, in that direction whose P99 is the larger.";
+
+columns! {
+    /// How well a run in real time kept its schedule.
+    pub figures Punctuality of Timing {
+        /// Median.
+        #[doc = LATE]
+        lateness_p50_ms: Binned = |kept| ms(kept.late[0]), unit "ms", label "lateness, P50", by REAL;
+        /// What 99 % of the frames did not exceed.
+        #[doc = LATE]
+        lateness_p99_ms: Binned = |kept| ms(kept.late[1]), unit "ms", label "lateness, P99", by REAL;
+        /// Maximum.
+        #[doc = LATE]
+        lateness_max_ms: f64 = |kept| ms(kept.late[2]), unit "ms", label "lateness, maximum", by REAL;
+        /// P99 of the lateness up to which the run is valid: a tenth of the smallest of base RTT, target of the queue discipline and ten packet
+        /// times.
+        lateness_allowed_ms: f64 = |kept| ms(kept.allowed), unit "ms", label "lateness allowed", by REAL;
+        /// How long senders or receivers, those that waited longer, waited on average for a core when they had something to do; null where the
+        /// kernel does not count it.
+        ends_waited_ms: Option<f64> = |kept| kept.waited.map(ms), unit "ms", label "wait of the ends for a core", by REAL;
+        /// Frames that found no room in a ring or buffer of the engine.
+        frames_lost: u64 = |kept| kept.lost, unit "frames", label "frames lost outside the queue", by REAL;
+        /// 1 if P99 of the lateness and wait of the ends were allowed and no frame was lost outside the queue, else 0: then the run says little.
+        valid: u64 = |kept| u64::from(kept.late[1].max(kept.waited.unwrap_or_default()) <= kept.allowed && kept.lost == 0), by REAL;
+        /// JSON: what the forwarding thread did.
+        forwarder: Value = |kept| kept.forwarder.clone(), by REAL;
+    }
+}
+
+/// A run in real time against its schedule.
+pub struct Timing {
+    /// P50, P99 and largest lateness of frames.
+    pub late: [Time; 3],
+    /// The P99 that is allowed.
+    pub allowed: Time,
+    /// Mean time that the ends waited for a core, if it is known.
+    pub waited: Option<Time>,
+    /// Frames lost outside the queue.
+    pub lost: u64,
+    /// What the forwarding thread did.
+    pub forwarder: Value,
+}

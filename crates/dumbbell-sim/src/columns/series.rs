@@ -1,0 +1,159 @@
+//! Tables over time, and histograms.
+
+use super::{columns, FRAMES, IN_QUEUE, SENDERS};
+use crate::measure::ms;
+use dumbbell_core::units::Time;
+
+/// A listed flow at a point of the time series.
+#[derive(Clone, Debug)]
+pub struct SeriesRow {
+    /// The point.
+    pub time_s: f64,
+    /// Number of the flow.
+    pub flow: u64,
+    /// In the interval before.
+    pub goodput_mbit: f64,
+    /// NaN for UDP.
+    pub srtt_ms: f64,
+    /// Segments; this and what follows is 0 for UDP.
+    pub cwnd: u32,
+    /// Segments.
+    pub ssthresh: u32,
+    /// Segments.
+    pub in_flight: u32,
+    /// In the interval before.
+    pub retransmissions: u64,
+}
+
+columns! {
+    /// Flows over time.
+    pub table Series of SeriesRow {
+        /// End of the interval; record.interval is its length.
+        time_s: f64 = |row| row.time_s, unit "s", label "time";
+        /// Number of the flow or source of UDP, as in table flows.
+        flow: u64 = |row| row.flow;
+        /// Payload that was acknowledged (UDP: received; dumbbell shell: that left the link) in the interval over its length.
+        goodput_mbit: f64 = |row| row.goodput_mbit, unit "Mbit/s", label "goodput";
+        /// Smoothed RTT of the sender at this time; 0 before the first sample.
+        srtt_ms: f64 = |row| row.srtt_ms, unit "ms", label "smoothed RTT", by SENDERS;
+        /// Congestion window at this time.
+        cwnd: u64 = |row| u64::from(row.cwnd), unit "segments", label "congestion window", by SENDERS;
+        /// Slow-start threshold at this time.
+        ssthresh: u64 = |row| u64::from(row.ssthresh), unit "segments", label "slow-start threshold", by SENDERS;
+        /// What the sender takes to be in flight at this time.
+        in_flight: u64 = |row| u64::from(row.in_flight), unit "segments", label "segments in flight", by SENDERS;
+        /// Data packets sent again in the interval.
+        retransmissions: u64 = |row| row.retransmissions, unit "packets", by SENDERS;
+    }
+}
+
+/// The queue at a point of the time series.
+#[derive(Clone, Debug)]
+pub struct QueueSeriesRow {
+    /// The point.
+    pub time_s: f64,
+    /// Queued.
+    pub backlog_packets: u64,
+    /// Queued.
+    pub backlog_bytes: u64,
+    /// In the interval before, as all that follows.
+    pub sojourn_mean_ms: f64,
+    /// What left the link.
+    pub throughput_mbit: f64,
+    /// What it could carry.
+    pub capacity_mbit: f64,
+    /// CE marks.
+    pub ce_marks: u64,
+    /// SCE marks.
+    pub sce_marks: u64,
+    /// Drops for whatever reason.
+    pub drops: u64,
+}
+
+columns! {
+    /// The queue over time.
+    pub table QueueSeries of QueueSeriesRow {
+        /// End of the interval; record.interval is its length.
+        time_s: f64 = |row| row.time_s, unit "s", label "time";
+        /// Packets in the queue at this time.
+        backlog_packets: u64 = |row| row.backlog_packets, unit "packets", label "backlog";
+        /// Bytes in the queue at this time.
+        backlog_bytes: u64 = |row| row.backlog_bytes, unit "bytes", label "backlog";
+        /// Mean time in queue of the packets that the queue gave to the link in the interval; 0 if there were none.
+        sojourn_mean_ms: f64 = |row| row.sojourn_mean_ms, unit "ms", label "time in queue, mean";
+        /// What left the link in the interval over its length.
+        #[doc = FRAMES]
+        throughput_mbit: f64 = |row| row.throughput_mbit, unit "Mbit/s", label "throughput";
+        /// What the link could carry in the interval.
+        #[doc = FRAMES]
+        capacity_mbit: f64 = |row| row.capacity_mbit, unit "Mbit/s", label "capacity";
+        /// CE marks by the queue in the interval.
+        ce_marks: u64 = |row| row.ce_marks, unit "packets", label "CE marks";
+        /// SCE marks by the queue in the interval.
+        sce_marks: u64 = |row| row.sce_marks, unit "packets", label "SCE marks";
+        /// Packets that the queue dropped in the interval, for whatever reason.
+        drops: u64 = |row| row.drops, unit "packets";
+    }
+}
+
+/// A part of a queue discipline's state at a point of the time series.
+#[derive(Clone, Debug)]
+pub struct QueueStatesRow {
+    /// The point.
+    pub time: Time,
+    /// Name of the hop.
+    pub hop: String,
+    /// Name of the part.
+    pub state: &'static str,
+    /// Its value.
+    pub value: f64,
+}
+
+columns! {
+    /// What queue disciplines believed.
+    pub table QueueStates of QueueStatesRow {
+        /// Point of the time series; record.interval is the time from one to the next.
+        time_s: f64 = |row| row.time.as_secs_f64(), unit "s", label "time";
+        /// Name of the hop: bottleneck, that of a [[hop]], or reverse.
+        hop: str = |row| row.hop.as_str();
+        /// What of the queue discipline's state: one of those that record.queue names.
+        state: str = |row| row.state;
+        /// Its value then. Of which unit it is says dumbbell describe record.
+        value: f64 = |row| row.value;
+    }
+}
+
+/// A bin of a class's histogram of times in queue.
+pub struct Bin {
+    /// Number of the class.
+    pub class: u64,
+    /// Lower end.
+    pub from: Time,
+    /// Packets, or samples.
+    pub count: u64,
+}
+
+columns! {
+    /// Times in queue.
+    pub table Sojourn of Bin {
+        /// Number of the class of traffic in its run, as in table classes.
+        class: u64 = |bin| bin.class;
+        /// Lower end of a bin of the histogram of the time in queue. Bins without packets are left out.
+        #[doc = IN_QUEUE]
+        from_ms: f64 = |bin| ms(bin.from), unit "ms", label "time in queue";
+        /// Packets of the class in the bin, over the whole run.
+        packets: u64 = |bin| bin.count, unit "packets";
+    }
+}
+
+columns! {
+    /// Samples of the RTT.
+    pub table Rtt of Bin {
+        /// Number of the class of traffic in its run, as in table classes.
+        class: u64 = |bin| bin.class;
+        /// Lower end of a bin of the histogram of the RTT samples of [[flows]]. Bins without samples are left out.
+        from_ms: f64 = |bin| ms(bin.from), unit "ms", label "RTT";
+        /// RTT samples that all flows of the class took, in the bin.
+        samples: u64 = |bin| bin.count, unit "samples";
+    }
+}
