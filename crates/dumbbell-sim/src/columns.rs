@@ -10,13 +10,13 @@ mod series;
 mod short_flows;
 mod trace;
 
-pub use classes::{ClassRow, Classes};
-pub use flows::{Ends, FlowRow, Flows, Rtts};
-pub use hops::{HopRow, HopSeries, HopSeriesRow, Hops};
-pub use runs::{Delays, Punctuality, Run, Runs, SeenFlows, Timing, Unlisted, Waits};
-pub use series::{Bin, QueueSeries, QueueSeriesRow, QueueStates, QueueStatesRow, Rtt, Series, SeriesRow, Sojourn};
-pub use short_flows::{ShortFlows, ShortFlowsRow, Slowdowns};
-pub use trace::{Trace, TraceRow};
+pub use self::classes::{ClassRow, Classes};
+pub use self::flows::{Ends, EndsRow, FlowRow, Flows, Rtts};
+pub use self::hops::{HopRow, HopSeries, HopSeriesRow, Hops};
+pub use self::runs::{Delays, Punctuality, Run, Runs, SeenFlows, Timing, Unlisted, Waits};
+pub use self::series::{Bin, QueueSeries, QueueSeriesRow, QueueStates, QueueStatesRow, Rtt, Series, SeriesRow, Sojourn};
+pub use self::short_flows::{ShortFlows, ShortFlowsRow, Slowdowns};
+pub use self::trace::{Trace, TraceRow};
 
 use crate::table::Column;
 use dumbbell_core::histogram::{BINS, LEAST_BIN};

@@ -2,7 +2,7 @@
 //!
 //! A middlebox knows frames, payload, marks, drops and times in queue. What only a sender knows has no column.
 
-use crate::columns::{Ends, Engine, SeenFlows, SeriesRow, Unlisted};
+use crate::columns::{Ends, EndsRow, Engine, SeenFlows, SeriesRow, Unlisted};
 use crate::config::{Class, ClassKind, Classes, FlowConfig, FlowParams, Route, RunConfig, Start};
 use crate::from_live::Counted;
 use crate::measure::{Backlog, FlowResult, Measures};
@@ -131,7 +131,8 @@ impl Recorder {
         if let Some(figures) = found.summary.as_object_mut() {
             SeenFlows::tell(&Unlisted { flows: Value::Object(seen) }, figures);
         }
-        found.tables.flows.columns.extend(Ends::columns(&flows));
+        let ends = flows.iter().map(|flow| EndsRow { source: &flow.source, destination: &flow.destination });
+        found.tables.flows.columns.extend(Ends::columns(&ends.collect::<Vec<_>>()));
         found
     }
 

@@ -153,12 +153,20 @@ columns! {
     }
 }
 
+/// A flow that nobody listed.
+pub struct EndsRow<'a> {
+    /// Address and port of the sender.
+    pub source: &'a str,
+    /// Address and port of the receiver.
+    pub destination: &'a str,
+}
+
 columns! {
     /// Where flows go that nobody listed.
-    pub table Ends of crate::from_frames::Flow {
+    pub table Ends of EndsRow<'_> {
         /// Address and port that the flow came from.
-        source: str = |flow| flow.source.as_str(), by &[Engine::Shell];
+        source: str = |row| row.source, by &[Engine::Shell];
         /// Address and port that it went to.
-        destination: str = |flow| flow.destination.as_str(), by &[Engine::Shell];
+        destination: str = |row| row.destination, by &[Engine::Shell];
     }
 }
