@@ -5,7 +5,7 @@ use dumbbell_core::param::{AlgorithmSpec, Kind, ParamSpec};
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::units::Rate;
 use dumbbell_core::{aqm, cc, path};
-use dumbbell_sim::config::{BottleneckParams, FlowParams, RecordParams, UdpParams, WebParams};
+use dumbbell_config::{BottleneckParams, FlowParams, RecordParams, UdpParams, WebParams};
 use serde_json::{json, Map, Value};
 
 const MS: u64 = 1_000_000;

@@ -10,8 +10,8 @@ use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::units::Time;
+use dumbbell_measure::from_live::AckCounters;
 use dumbbell_sim::bottleneck::Bottleneck;
-use dumbbell_sim::from_live::AckCounters;
 use foldhash::{HashMap, HashMapExt};
 use std::collections::VecDeque;
 

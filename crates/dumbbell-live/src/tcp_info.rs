@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // one getsockopt, for which there is no safe interface
 
 use dumbbell_core::units::Time;
-use dumbbell_sim::from_live::Sample;
+use dumbbell_measure::from_live::Sample;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 

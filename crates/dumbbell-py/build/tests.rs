@@ -205,10 +205,10 @@ fn file_of(name: &str, path: &[String], all: &Sources) -> String {
 #[test]
 fn what_measures_a_capture_is_named_whole() {
     let mut all = Sources::new();
-    for name in ["dumbbell-core", "dumbbell-sim"] {
+    for name in ["dumbbell-core", "dumbbell-config", "dumbbell-measure"] {
         all.extend(sources(Path::new(env!("CARGO_MANIFEST_DIR")), name).expect("sources").1);
     }
-    let mut reached = BTreeSet::from(["dumbbell-sim/from_capture.rs".to_owned(), "dumbbell-sim/schedule.rs".to_owned()]);
+    let mut reached = BTreeSet::from(["dumbbell-measure/from_capture.rs".to_owned(), "dumbbell-config/schedule.rs".to_owned()]);
     let mut to_do: Vec<String> = reached.iter().cloned().collect();
     while let Some(file) = to_do.pop() {
         if NOT_MEASURING.iter().any(|(other, _)| *other == file) {
@@ -216,12 +216,17 @@ fn what_measures_a_capture_is_named_whole() {
         }
         let (own, below) = file.split_once('/').expect("crate and path");
         let mut named = BTreeSet::new();
-        paths(all[&file].tokens.iter().cloned().collect(), &["crate", "dumbbell_core", "super", "self"], &mut named);
+        paths(
+            all[&file].tokens.iter().cloned().collect(),
+            &["crate", "dumbbell_core", "dumbbell_config", "super", "self"],
+            &mut named,
+        );
         for path in named {
-            let folder: Vec<String> = below.split('/').map(|part| part.trim_end_matches(".rs").to_owned()).collect();
+            let parts = below.split('/').filter(|&part| part != "lib.rs");
+            let folder: Vec<String> = parts.map(|part| part.trim_end_matches(".rs").to_owned()).collect();
             let target = match path[0].as_str() {
                 "crate" => file_of(own, &path[1..], &all),
-                "dumbbell_core" => file_of("dumbbell-core", &path[1..], &all),
+                of @ ("dumbbell_core" | "dumbbell_config") => file_of(&of.replace('_', "-"), &path[1..], &all),
                 // `self` alone is a method's
                 "super" => file_of(own, &[&folder[..folder.len() - 1], &path[1..]].concat(), &all),
                 _ if path.len() > 1 => file_of(own, &[&folder[..], &path[1..]].concat(), &all),

@@ -1,12 +1,12 @@
 //! Python bindings of the engine: converts and releases the GIL; holds no logic.
 
+use dumbbell_config::schedule::Schedule;
+use dumbbell_config::RunConfig;
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
 use dumbbell_core::param::ParamError;
+use dumbbell_measure::from_capture::{measure, Capture, CaptureError, Crossed};
 use dumbbell_plugin::{trial, Plugin, HEADER};
 use dumbbell_sim::additions::Additions;
-use dumbbell_sim::config::RunConfig;
-use dumbbell_sim::from_capture::{Capture, Crossed};
-use dumbbell_sim::schedule::Schedule;
 use dumbbell_sim::table::{Column, Table};
 use dumbbell_sim::{Outcome, RunError, Tables};
 use pyo3::create_exception;
@@ -307,7 +307,7 @@ struct Hop {
     counters: BTreeMap<String, u64>,
 }
 
-/// What a run on another engine measured, from captures; `dumbbell_sim::from_capture` describes the formats.
+/// What a run on another engine measured, from captures; `dumbbell_measure::from_capture` describes the formats.
 ///
 /// `hops` are the bottleneck and then the others; `counters` of each are those of its queue discipline, by name. `started` is the clock of the
 /// captures when the run began, ns. Raises ValueError on a bad configuration, RuntimeError if the captures do not fit together.
@@ -325,8 +325,8 @@ fn from_capture(py: Python<'_>, config: &str, hops: Vec<Hop>, samples: &[u8], st
         counters: hop.counters.clone(),
     });
     let captured = Capture { hops: hops.collect(), samples, started };
-    let outcome = py.detach(|| dumbbell_sim::from_capture::measure(&config, &captured)).map_err(|error| match error {
-        RunError::Config(error) => refused(error),
+    let outcome = py.detach(|| measure(&config, &captured)).map_err(|error| match error {
+        CaptureError::Config(error) => refused(error),
         other => PyRuntimeError::new_err(other.to_string()),
     })?;
     Ok(Result(outcome))

@@ -1,8 +1,8 @@
 //! The bottleneck: a queue discipline in front of a link or a token bucket.
 
-use crate::config::{BottleneckParams, Shaper};
+use crate::config::BottleneckParams;
 use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey};
-use dumbbell_core::link::{htb, serial, trace, unshaped, AnyLink, Link, LinkContext, Waiting};
+use dumbbell_core::link::{AnyLink, Link, Waiting};
 use dumbbell_core::link_layer::LinkLayer;
 use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::{flag, Packet};
@@ -15,19 +15,6 @@ use std::collections::VecDeque;
 #[inline(always)]
 fn on_link(layer: &Option<LinkLayer>, len: u16) -> u64 {
     u64::from(layer.as_ref().map_or(u32::from(len), |layer| layer.of(len)))
-}
-
-impl BottleneckParams {
-    /// The link that these keys describe. A queue that `shapes` needs none with a rate.
-    pub fn link(&self, shapes: bool) -> AnyLink {
-        let context = LinkContext { rate: self.rate, seed: 0 };
-        match (&self.trace, self.shaper) {
-            (Some(trace), _) => AnyLink::Trace(Box::new(trace::State::of(trace.clone()))),
-            _ if shapes => AnyLink::Unshaped(unshaped::State::new(unshaped::Params {}, &context)),
-            (None, Shaper::Link) => AnyLink::Serial(serial::State::new(serial::Params {}, &context)),
-            (None, Shaper::Htb) => AnyLink::Htb(htb::State::new(htb::Params { burst: self.burst }, &context)),
-        }
-    }
 }
 
 /// [`Link::wait`] of the links that are not asked for every packet of most runs.

@@ -13,15 +13,16 @@ mod clock;
 pub mod endpoint;
 mod hops;
 mod lines;
+mod measured;
 mod net;
 mod one;
 mod other;
 mod setup;
 pub mod udp;
 mod ways;
-pub mod web;
 
 use crate::classes::Totals;
+use crate::config::web::WebProcess;
 use crate::config::{Classes, RunConfig, UdpConfig};
 use crate::measure::{FlowResult, Measures, Seen};
 use crate::outcome::outcome;
@@ -50,7 +51,6 @@ use setup::{ack_ecn, application, build_stages, connection, line_of, lines, list
 use std::sync::Arc;
 use udp::Udp;
 use ways::Port;
-use web::WebProcess;
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -376,7 +376,7 @@ impl<N: Net> Engine<N> {
         if endpoint.start - ahead < self.config.measured_from() {
             return;
         }
-        let result = FlowResult::new(endpoint, &self.net.of_flow(slot), now);
+        let result = endpoint.result(&self.net.of_flow(slot), now);
         self.measures.short_flows.add(ShortFlow {
             number: endpoint.number,
             class: endpoint.class,
@@ -474,7 +474,7 @@ impl<N: Net> Engine<N> {
             }
             if begins && endpoint.origin == Origin::Listed {
                 let counters = self.net.of_flow(slot);
-                self.measures.begin_flow(endpoint.number, listed, FlowResult::new(endpoint, &counters, now), now);
+                self.measures.begin_flow(endpoint.number, listed, endpoint.result(&counters, now), now);
                 endpoint.forget_samples();
             }
             if !over {
@@ -484,7 +484,7 @@ impl<N: Net> Engine<N> {
                 Origin::Listed => {
                     let counters = self.net.of_flow(slot);
                     let (rtt_samples, transit) = (endpoint.take_rtt_samples(), endpoint.take_transit());
-                    let result = FlowResult { rtt_samples, transit, ..FlowResult::new(endpoint, &counters, now) };
+                    let result = FlowResult { rtt_samples, transit, ..endpoint.result(&counters, now) };
                     self.measures.finish_flow(endpoint.number, listed, result);
                 }
                 Origin::Web { .. } => self.measure_short_flow(slot, now),

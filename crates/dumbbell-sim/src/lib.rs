@@ -2,31 +2,16 @@
 //!
 //! [`run`] takes a run's configuration and gives its measures; equal configurations give equal bits.
 
-pub mod additions;
 pub mod bottleneck;
 mod builder;
-mod classes;
-pub mod columns;
-pub mod config;
 mod engine;
-pub mod from_capture;
-pub mod from_frames;
-pub mod from_live;
-mod hop_log;
-mod measure;
 mod min_tree;
-mod outcome;
-pub mod protocol;
-pub mod schedule;
-mod short_flows;
-pub mod table;
-mod trace;
-mod transit;
 
 use additions::{Additions, Fault};
 pub use builder::{Builder, Listener};
-pub use config::registry;
 use config::{BottleneckParams, FlowConfig, RunConfig, BOTTLENECK};
+use dumbbell_config as config;
+pub use dumbbell_config::{additions, protocol, registry};
 use dumbbell_core::aqm::{AnyAqm, Aqm, QueueContext};
 use dumbbell_core::cc::{AnyCc, CcContext, Chosen};
 use dumbbell_core::link;
@@ -34,8 +19,9 @@ use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::rng::mix;
 use dumbbell_core::units::{Rate, Time};
+use dumbbell_measure::{classes, hop_log, measure, outcome, short_flows, transit};
+pub use dumbbell_measure::{table, Outcome, Tables};
 use engine::Standing;
-pub use outcome::{Outcome, Tables};
 use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -55,9 +41,6 @@ pub enum RunError {
     /// An algorithm from elsewhere did what it must not do.
     #[error("{0}")]
     Foreign(String),
-    /// What was captured of a run does not fit together.
-    #[error("capture: {0}")]
-    Capture(String),
     /// The caller asked to stop.
     #[error("cancelled")]
     Cancelled,

@@ -1,8 +1,8 @@
 //! What the hosts do by default is declared once, and is the same wherever it is read.
 
+use dumbbell_config::RunConfig;
 use dumbbell_core::cc::Chosen;
 use dumbbell_core::tcp::host::{self, HostParams};
-use dumbbell_sim::config::RunConfig;
 use dumbbell_sim::{registry, Sim};
 use serde_json::{json, Map, Value};
 

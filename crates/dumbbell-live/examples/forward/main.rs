@@ -9,6 +9,7 @@ mod load;
 mod tap;
 mod xdp;
 
+use dumbbell_config::BottleneckParams;
 use dumbbell_core::aqm::{codel, QueueContext};
 use dumbbell_core::units::Rate;
 use dumbbell_live::clock::Clock;
@@ -19,7 +20,6 @@ use dumbbell_live::packet_socket::PacketSocket;
 use dumbbell_live::port::Port;
 use dumbbell_live::priority;
 use dumbbell_sim::bottleneck::Bottleneck;
-use dumbbell_sim::config::BottleneckParams;
 use load::{offer, received, Load, SECONDS};
 use nix::time::{clock_gettime, ClockId};
 use std::error::Error;

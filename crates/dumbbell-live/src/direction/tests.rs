@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::frame::tests::ipv4;
+use dumbbell_config::{BottleneckParams, Shaper};
 use dumbbell_core::aqm::{self, AnyAqm, QueueContext};
 use dumbbell_core::log::{Mark, MarkReason};
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::Rate;
 use dumbbell_core::with_aqm;
-use dumbbell_sim::config::{BottleneckParams, Shaper};
 use serde_json::{json, Value};
 
 /// Time of a full frame at 10 Mbit/s: 1514 * 8 / 10^7 s.

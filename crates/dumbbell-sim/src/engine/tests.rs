@@ -1,6 +1,7 @@
 //! The order of events at one instant, and that a queue which loses or invents packets is found out.
 
 mod accecn;
+mod capture;
 mod controls;
 mod hops;
 

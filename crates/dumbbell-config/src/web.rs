@@ -1,6 +1,6 @@
 //! Short flows: when the next one arrives, and what it is like.
 
-use crate::config::{RunConfig, WebConfig};
+use crate::{RunConfig, WebConfig};
 use dumbbell_core::aqm::FlowKey;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::traffic::{Arrivals, Sizes};
@@ -16,7 +16,9 @@ pub struct WebProcess {
     /// No flow arrives from then on, on the engine's clock.
     until: Time,
     key: FlowKey,
+    /// Class of its flows.
     pub class: u16,
+    /// Line of their acknowledgements.
     pub line: u32,
 }
 

@@ -8,18 +8,18 @@ mod events;
 mod records;
 
 use self::events::{events, Event};
-use self::records::{sampled, Frame, Sample, UNKNOWN};
-pub use self::records::{PACKET_BYTES, SAMPLE_BYTES};
+pub use self::records::{sampled, PACKET_BYTES, SAMPLE_BYTES};
+use self::records::{Frame, Sample, UNKNOWN};
 use crate::classes::Totals;
 use crate::columns::Engine;
-use crate::config::{Classes, Route, RunConfig, BOTTLENECK, SAMPLE_INTERVAL};
 use crate::hop_log::{AckCounters, Counted, HopLog};
 use crate::measure::{Backlog, FlowResult, Measures, Seen, SeenTcp};
 use crate::outcome::outcome;
-use crate::schedule::Schedule;
 use crate::short_flows::ShortFlow;
 use crate::transit::Transit;
-use crate::{Outcome, RunError};
+use crate::Outcome;
+use dumbbell_config::schedule::Schedule;
+use dumbbell_config::{Classes, Route, RunConfig, BOTTLENECK, SAMPLE_INTERVAL};
 use dumbbell_core::histogram::{CompactHistogram, Histogram};
 use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use dumbbell_core::packet::{flag, Packet, UDP_HEADERS};
@@ -29,6 +29,17 @@ use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::Time;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// Why captures gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ParamError),
+    /// What was captured of a run does not fit together.
+    #[error("capture: {0}")]
+    Capture(String),
+}
 
 /// What was captured at the queue of a hop.
 #[derive(Clone, Debug, Default)]
@@ -394,11 +405,11 @@ impl Replay<'_> {
 ///
 /// # Errors
 /// A configuration that cannot be used, or captures that do not fit together.
-pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, RunError> {
+pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureError> {
     let config = RunConfig::from_json(config)?;
     if captured.hops.len() != config.hops.len() + 1 {
         let found = format!("{} hops were captured, and the run has {}", captured.hops.len(), config.hops.len() + 1);
-        return Err(RunError::Capture(found));
+        return Err(CaptureError::Capture(found));
     }
     for hop in 0..=config.hops.len() {
         if let Some((key, found)) = config.simulated_link(hop) {
@@ -411,7 +422,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, RunError> 
     for record in captured.samples.chunks_exact(SAMPLE_BYTES) {
         let sample = Sample::read(record);
         let of_flow = samples.get_mut(sample.flow as usize);
-        of_flow.ok_or_else(|| RunError::Capture(format!("a sample of flow {}, of {senders}", sample.flow)))?.push(sample);
+        of_flow.ok_or_else(|| CaptureError::Capture(format!("a sample of flow {}, of {senders}", sample.flow)))?.push(sample);
     }
     let mut all = Vec::new();
     for (number, hop) in captured.hops.iter().enumerate() {
@@ -468,6 +479,3 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, RunError> 
 
 /// Senders are sampled this often, ns.
 pub const POLL_NS: u64 = SAMPLE_INTERVAL.0;
-
-#[cfg(test)]
-mod tests;

@@ -1,12 +1,11 @@
 //! What a run measures while it is on its way; [`outcome`](crate::outcome) makes tables of it.
 
 use crate::columns::{QueueSeriesRow, QueueStatesRow, SeriesRow};
-use crate::config::RunConfig;
-use crate::engine::endpoint::{Endpoint, Tcp, Transport};
 use crate::hop_log::HopLog;
 use crate::short_flows::ShortFlows;
 use crate::trace::Trace;
 use crate::transit::Transit;
+use dumbbell_config::RunConfig;
 use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::histogram::{CompactHistogram, Count, Histogram};
 use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
@@ -18,10 +17,15 @@ use std::collections::BTreeMap;
 /// Sums of TCP_INFO samples of one flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Samples {
+    /// How many.
     pub count: u64,
+    /// Smoothed RTTs.
     pub srtt_us: u64,
+    /// Windows, segments.
     pub cwnd: u64,
+    /// Largest smoothed RTT.
     pub srtt_max_us: u32,
+    /// Largest window, segments.
     pub cwnd_max: u32,
 }
 
@@ -51,70 +55,31 @@ pub struct FlowResult {
     pub start: Time,
     /// When counting began, if that is after the start.
     pub since: Time,
+    /// When counting ended.
     pub end: Time,
     /// Payload that arrived: acknowledged for TCP, received for UDP; bytes.
     pub payload: u64,
+    /// Smallest RTT; the largest number if there is none.
     pub min_rtt_us: u32,
+    /// From its first packet until everything was acknowledged.
     pub completion: Option<Time>,
     /// The first end of slow start, and its time since the SYN.
     pub slow_start_exit: Option<(ExitCause, Time)>,
+    /// Of TCP_INFO.
     pub samples: Samples,
     /// Every sample of the RTT estimator; of listed TCP flows only.
     pub rtt_samples: Option<CompactHistogram>,
     /// Of UDP.
     pub transit: Option<Box<Transit>>,
+    /// What its sender counted.
     pub sender: SenderStats,
+    /// What its receiver counted.
     pub receiver: ReceiverStats,
+    /// What the queue counted of it.
     pub counters: FlowCounters,
 }
 
 impl FlowResult {
-    /// What `endpoint` and the queue's `counters` of it have counted until `now`.
-    pub fn new(endpoint: &Endpoint, counters: &FlowCounters, now: Time) -> FlowResult {
-        let common = FlowResult {
-            start: endpoint.start,
-            end: now,
-            min_rtt_us: u32::MAX,
-            counters: *counters,
-            samples: endpoint.samples,
-            ..FlowResult::default()
-        };
-        match &endpoint.transport {
-            Transport::Tcp(Tcp { sender, receiver }) => {
-                let mut samples = endpoint.samples;
-                if samples.count == 0 {
-                    // over before the first sample was due: its last estimate stands for it
-                    samples.take(sender);
-                }
-                FlowResult {
-                    end: sender.finished.unwrap_or(now),
-                    payload: sender.bytes_acked(),
-                    min_rtt_us: sender.conn.rtt().min_us(),
-                    completion: sender.finished.map(|finished| finished - sender.started),
-                    slow_start_exit: sender.conn.exits().first.map(|exit| (exit.cause, exit.time.saturating_sub(sender.started))),
-                    samples,
-                    sender: sender.stats,
-                    receiver: receiver.stats,
-                    ..common
-                }
-            }
-            Transport::Other(other) => {
-                let sender = SenderStats { sent: other.sent, ..SenderStats::default() };
-                let samples = other.answers.as_ref().map_or(Samples::default(), |answers| answers.samples);
-                FlowResult {
-                    samples,
-                    min_rtt_us: other.answers.as_ref().map_or(u32::MAX, |answers| answers.least_us),
-                    end: other.stopped.unwrap_or(now),
-                    payload: other.received.bytes,
-                    sender,
-                    receiver: other.received,
-                    ..common
-                }
-            }
-            Transport::Vacant => common,
-        }
-    }
-
     fn seconds(&self) -> f64 {
         self.end.saturating_sub(self.start.max(self.since)).as_secs_f64()
     }
@@ -194,6 +159,7 @@ pub fn ms(time: Time) -> f64 {
 pub struct QueueResult {
     /// Time in queue by class.
     pub sojourn: Vec<Histogram>,
+    /// What was counted of all packets.
     pub all: QueueCounters,
     /// Counters of the queue discipline itself and of its internal queues, by name.
     pub counters: BTreeMap<String, u64>,
@@ -222,32 +188,24 @@ pub struct Seen {
 /// What the time series sees of a TCP sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SeenTcp {
+    /// Smoothed RTT; 0 before the first sample.
     pub srtt_us: u32,
     /// Segments.
     pub cwnd: u32,
+    /// Segments.
     pub ssthresh: u32,
+    /// Segments.
     pub in_flight: u32,
     /// Since the start.
     pub retransmissions: u64,
 }
 
-impl From<&Endpoint> for Seen {
-    fn from(endpoint: &Endpoint) -> Seen {
-        let tcp = endpoint.tcp().map(|tcp| SeenTcp {
-            srtt_us: tcp.sender.conn.rtt().srtt_us(),
-            cwnd: tcp.sender.conn.cwnd,
-            ssthresh: tcp.sender.conn.ssthresh,
-            in_flight: tcp.sender.conn.in_flight(),
-            retransmissions: tcp.sender.stats.retransmissions,
-        });
-        Seen { payload: endpoint.payload(), tcp }
-    }
-}
-
 /// What is queued at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backlog {
+    /// How many packets.
     pub packets: u64,
+    /// Their bytes.
     pub bytes: u64,
 }
 
@@ -267,9 +225,11 @@ pub struct Measures {
     /// The same when counting began; empty if that was at the start.
     begun: Vec<FlowResult>,
     queue_begun: QueueCounters,
+    /// The queue at the end of the run.
     pub queue: QueueResult,
     /// What was measured of each hop, if there are several.
     pub hops: Option<HopLog>,
+    /// Short flows one by one.
     pub short_flows: ShortFlows,
     /// Short flows, summed by class.
     pub short_totals: Vec<crate::classes::Totals>,
@@ -283,8 +243,11 @@ pub struct Measures {
     pub convergence: Option<Time>,
     /// From there until the shares of everything acknowledged since were first fair.
     pub convergence_cumulative: Option<Time>,
+    /// The time series of the listed flows.
     pub flow_series: Vec<SeriesRow>,
+    /// The time series of the queue.
     pub queue_series: Vec<QueueSeriesRow>,
+    /// What queue disciplines believed.
     pub states: StateSeries,
     /// What the congestion controls of the listed flows believe, if it is recorded.
     pub trace: Option<Box<Trace>>,

@@ -1,6 +1,6 @@
 //! What sends through the net and is no TCP: datagrams in, datagrams and answers out, the next wake-up. The engine measures.
 //!
-//! UDP (`engine/udp.rs`) is one; a program adds others by [`Builder::endpoint`](crate::Builder::endpoint).
+//! UDP (`engine/udp.rs` of the simulator) is one; a program adds others by `Builder::endpoint` there.
 
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::Time;

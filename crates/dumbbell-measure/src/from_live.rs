@@ -5,12 +5,12 @@
 //! value: samples of the RTT estimator. Such a run has no UDP, and so no column of its one-way delay.
 
 use crate::columns::Engine;
-use crate::config::{Classes, FlowConfig, RunConfig, BOTTLENECK};
 pub use crate::hop_log::AckCounters;
 use crate::hop_log::{Counted as AtHop, HopLog};
 use crate::measure::{Backlog, FlowResult, Measures, Samples, Seen, SeenTcp};
 use crate::outcome::outcome;
 use crate::Outcome;
+use dumbbell_config::{Classes, FlowConfig, RunConfig, BOTTLENECK};
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};

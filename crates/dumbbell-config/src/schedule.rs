@@ -1,7 +1,7 @@
 //! When everything in a run starts, drawn from its seed: for engines that are told so ahead of the run.
 
-use crate::config::RunConfig;
-use crate::engine::web::WebProcess;
+use crate::web::WebProcess;
+use crate::RunConfig;
 use dumbbell_core::units::Time;
 use serde_json::{json, Value};
 

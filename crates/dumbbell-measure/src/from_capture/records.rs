@@ -1,6 +1,6 @@
 //! Records of a guest: what was captured of packets, and what senders said of themselves.
 
-use crate::RunError;
+use super::CaptureError;
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::Time;
 
@@ -52,7 +52,7 @@ pub struct Frame {
 }
 
 /// The frames in a capture; a record of a burst (gso_size > 0) is as many frames.
-pub fn frames(records: &[u8], started: u64) -> Result<Vec<Frame>, RunError> {
+pub fn frames(records: &[u8], started: u64) -> Result<Vec<Frame>, CaptureError> {
     let mut all = Vec::with_capacity(records.len() / PACKET_BYTES);
     for record in records.chunks_exact(PACKET_BYTES) {
         let (whole, payload, gso) = (word(record, 16), word(record, 20), u32::from(half(record, 26)));
@@ -66,7 +66,7 @@ pub fn frames(records: &[u8], started: u64) -> Result<Vec<Frame>, RunError> {
         for number in 0.. {
             let part = step.min(payload - offset);
             let len = u16::try_from(headers + part)
-                .map_err(|_| RunError::Capture(format!("flow {flow}: a frame of {} bytes", headers + part)))?;
+                .map_err(|_| CaptureError::Capture(format!("flow {flow}: a frame of {} bytes", headers + part)))?;
             all.push(Frame { time, flow, seq: seq.wrapping_add(offset), id: id.wrapping_add(number), len, ecn, back });
             offset += part;
             if offset >= payload {
@@ -113,5 +113,25 @@ impl Sample {
             timeouts: word(record, 52),
             duplicates: word(record, 56),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_are_as_many_frames() {
+        // 3 segments of 1448 B and one of 100 B behind 66 B of headers
+        let mut bytes = [0_u8; PACKET_BYTES];
+        bytes[..8].copy_from_slice(&1000_u64.to_le_bytes());
+        bytes[12..16].copy_from_slice(&5_u32.to_le_bytes());
+        bytes[16..20].copy_from_slice(&(66 + 3 * 1448 + 100_u32).to_le_bytes());
+        bytes[20..24].copy_from_slice(&(3 * 1448 + 100_u32).to_le_bytes());
+        bytes[24..26].copy_from_slice(&u16::MAX.to_le_bytes());
+        bytes[26..28].copy_from_slice(&1448_u16.to_le_bytes());
+        let found: Vec<_> =
+            frames(&bytes, 100).expect("frames").iter().map(|frame| (frame.time.0, frame.seq, frame.id, frame.len)).collect();
+        assert_eq!(found, [(900, 5, 65535, 1514), (900, 1453, 0, 1514), (900, 2901, 1, 1514), (900, 4349, 2, 166)]);
     }
 }

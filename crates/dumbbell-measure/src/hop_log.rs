@@ -1,9 +1,9 @@
 //! What is measured of each of several hops, beside what every queue counts.
 
 use crate::columns::{HopRow, HopSeries, HopSeriesRow, Hops};
-use crate::config::{Class, RunConfig};
 use crate::measure::Backlog;
 use crate::table::Table;
+use dumbbell_config::{Class, RunConfig};
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::Packet;

@@ -3,11 +3,11 @@
 //! A middlebox knows frames, payload, marks, drops and times in queue. What only a sender knows has no column.
 
 use crate::columns::{Ends, EndsRow, Engine, SeenFlows, SeriesRow, Unlisted};
-use crate::config::{Class, ClassKind, Classes, FlowConfig, FlowParams, Route, RunConfig, Start};
 use crate::from_live::Counted;
 use crate::measure::{Backlog, FlowResult, Measures};
 use crate::outcome::outcome;
 use crate::Outcome;
+use dumbbell_config::{Class, ClassKind, Classes, FlowConfig, FlowParams, Route, RunConfig, Start};
 use dumbbell_core::record::{Counters, QueueCounters};
 use dumbbell_core::units::Time;
 use serde_json::{json, Map, Value};

@@ -1,10 +1,10 @@
 //! Classes of traffic: what their members come to together.
 
 use crate::columns::{ClassRow, Classes};
-use crate::config::{Class, ClassKind};
 use crate::measure::{ms, rtt_percentiles_ms, FlowResult};
 use crate::table::Table;
 use crate::transit::Delays;
+use dumbbell_config::{Class, ClassKind};
 use dumbbell_core::histogram::{CompactHistogram, Histogram};
 use dumbbell_core::units::Time;
 use serde_json::{json, Value};
@@ -12,18 +12,27 @@ use serde_json::{json, Value};
 /// Sums over the members of a class.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
+    /// How many there are.
     pub members: f64,
+    /// Frames over each one's lifetime.
     pub throughput_mbit: f64,
+    /// Payload over each one's lifetime.
     pub goodput_mbit: f64,
+    /// Mean smoothed RTTs.
     pub rtt_ms: f64,
     /// Members that have an RTT.
     pub with_rtt: f64,
     rtt_samples: CompactHistogram<u64>,
     delays: Delays,
+    /// Time in queue of all packets.
     pub waited_ms: f64,
+    /// Packets that left the link.
     pub packets: f64,
+    /// Packets received with CE.
     pub ce: f64,
+    /// Drops by the queue.
     pub drops: f64,
+    /// Bytes of the frames that were received.
     pub frame_bytes: f64,
 }
 

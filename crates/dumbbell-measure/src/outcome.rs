@@ -2,11 +2,11 @@
 
 use crate::classes::{self, Totals};
 use crate::columns::{self, Bin, ColumnSpec, Engine, FlowRow, Punctuality, Run, Runs, SeenFlows, Timing};
-use crate::config::{cc_name, Classes, RunConfig};
 use crate::measure::{jain, ms, FlowResult, Measures};
 use crate::table::{Column, Table};
 use crate::trace::Trace;
 use crate::transit;
+use dumbbell_config::{cc_name, Classes, RunConfig};
 use dumbbell_core::histogram::{Histogram, BINS, LEAST_BIN};
 use dumbbell_core::rng::mix;
 use dumbbell_core::units::Time;
@@ -95,7 +95,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn new(summary: Map<String, Value>, tables: Tables) -> Outcome {
+    /// Takes the digest of what was measured.
+    pub fn new(summary: Map<String, Value>, tables: Tables) -> Outcome {
         let mut digest = Digest::default();
         let specs = Tables::specs();
         let covers = |columns: &[ColumnSpec], name: &str| columns.iter().all(|column| column.name != name || column.in_digest);
@@ -115,7 +116,7 @@ impl Outcome {
     }
 
     /// Leaves out what `engine`, which carried the run out, does not measure.
-    pub(crate) fn keep_columns_of(&mut self, engine: Engine) {
+    pub fn keep_columns_of(&mut self, engine: Engine) {
         let specs = Tables::specs();
         let has =
             |columns: &[ColumnSpec], name: &str| columns.iter().all(|one| one.name != name || one.engines.contains(&engine));
@@ -269,41 +270,4 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
         queue_states: columns::QueueStates::table(&measures.states.0),
     };
     Outcome::new(summary, tables)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Sim;
-    use serde_json::json;
-
-    #[test]
-    fn measures_that_came_later_are_beside_the_digest_and_no_others() {
-        let config = json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "codel"}}, "udp": [{}]});
-        let outcome = Sim::new(&config).and_then(|sim| sim.finish().map_err(|error| panic!("{error}"))).expect("a run");
-        let again =
-            |summary: &Value, tables: &Tables| Outcome::new(summary.as_object().expect("an object").clone(), tables.clone()).hash;
-        let names: Vec<String> = outcome.summary.as_object().expect("an object").keys().cloned().collect();
-        let later = |name: &str| {
-            name.starts_with("delay_")
-                || name.starts_with("jitter_")
-                || ["sojourn_p95_ms", "direction", "answers", "slow_start_exit", "slow_start_exit_s"].contains(&name)
-        };
-        assert_eq!(names.iter().filter(|name| later(name)).count(), 7);
-        for name in &names {
-            let mut changed = outcome.summary.clone();
-            changed[name] = json!("changed");
-            assert_eq!(again(&changed, &outcome.tables) == outcome.hash, later(name), "{name}");
-        }
-        for of_flows in [true, false] {
-            let columns = if of_flows { &outcome.tables.flows.columns } else { &outcome.tables.classes.columns };
-            assert_eq!(columns.iter().filter(|(name, _)| later(name)).count(), if of_flows { 11 } else { 8 });
-            for (number, (name, _)) in columns.iter().enumerate() {
-                let mut changed = outcome.tables.clone();
-                let table = if of_flows { &mut changed.flows } else { &mut changed.classes };
-                table.columns[number].1 = Column::Text(vec!["changed".to_owned()]);
-                assert_eq!(again(&outcome.summary, &changed) == outcome.hash, later(name), "{name}");
-            }
-        }
-    }
 }

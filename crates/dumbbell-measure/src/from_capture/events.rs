@@ -1,9 +1,8 @@
 //! What happened to packets at a queue, found out from what was captured ahead of it and behind.
 
 use super::records::{frames, Frame};
-use super::Crossed;
-use crate::config::{RunConfig, Shaper};
-use crate::RunError;
+use super::{CaptureError, Crossed};
+use dumbbell_config::{RunConfig, Shaper};
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::Time;
 use serde_json::Value;
@@ -35,13 +34,13 @@ pub fn events(
     started: u64,
     (hop, config): (usize, &RunConfig),
     senders: usize,
-) -> Result<Vec<(Time, Event, Frame)>, RunError> {
+) -> Result<Vec<(Time, Event, Frame)>, CaptureError> {
     let (link, aqm) = hop.checked_sub(1).map_or((&config.bottleneck, &config.aqm), |other| {
         let other = &config.hops[other];
         (&other.params, &other.aqm)
     });
     let serial = link.shaper == Shaper::Link && aqm.get("name").and_then(Value::as_str) != Some("cake");
-    let stranger = |frame: &Frame| RunError::Capture(format!("a packet of flow {}, of {senders}", frame.flow));
+    let stranger = |frame: &Frame| CaptureError::Capture(format!("a packet of flow {}, of {senders}", frame.flow));
     let queue_of = |frame: &Frame| if captured.flow_queues { frame.flow as usize } else { 0 };
     let mut waiting: Vec<VecDeque<Frame>> = vec![VecDeque::new(); if captured.flow_queues { senders } else { 1 }];
     let arrived = frames(captured.arrived, started)?;
@@ -85,7 +84,7 @@ pub fn events(
                 }
                 _ => {
                     let found = format!("flow {}: a packet left the queue at {} that had not arrived", frame.flow, frame.time);
-                    return Err(RunError::Capture(found));
+                    return Err(CaptureError::Capture(found));
                 }
             }
         }

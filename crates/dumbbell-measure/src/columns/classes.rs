@@ -2,8 +2,8 @@
 
 use super::{columns, Delays, Rtts, Waits, FRAMES, IN_QUEUE, MEASURED, SAMPLED, SENDERS, TIMED};
 use crate::classes::Totals;
-use crate::config::Class;
 use crate::measure::ms;
+use dumbbell_config::Class;
 use dumbbell_core::histogram::Histogram;
 
 /// A class of traffic.

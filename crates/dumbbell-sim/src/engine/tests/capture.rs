@@ -1,11 +1,16 @@
 //! What a simulation reports at its queue, taken for a capture, gives the tables of that simulation.
 
-use super::records::frames;
-use super::*;
+use crate::config::RunConfig;
 use crate::engine::{Engine, Run, Standing};
 use crate::table::{Column, Table};
-use crate::Tables;
-use serde_json::json;
+use crate::{Outcome, Tables};
+use dumbbell_config::schedule::Schedule;
+use dumbbell_core::log::{At, Log};
+use dumbbell_core::packet::Packet;
+use dumbbell_core::units::Time;
+use dumbbell_measure::from_capture::{measure, sampled, Capture, Crossed, PACKET_BYTES, POLL_NS, SAMPLE_BYTES};
+use serde_json::{json, Value};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 /// Writes down what crosses the queue as a capture does.
@@ -164,21 +169,6 @@ fn a_capture_of_a_simulation_gives_its_tables() {
     let marked_and_queued = ["series", "convergence_s", "convergence_cumulative_s", "ce_marks", "mark_share"];
     check(&config(json!({"name": "pie", "ecn": true}), 20, "link"), &marked_and_queued);
     check(&config(json!({"name": "pfifo", "limit": 40}), 20, "htb"), &shifted);
-}
-
-#[test]
-fn bursts_are_as_many_frames() {
-    // 3 segments of 1448 B and one of 100 B behind 66 B of headers
-    let mut bytes = [0_u8; PACKET_BYTES];
-    bytes[..8].copy_from_slice(&1000_u64.to_le_bytes());
-    bytes[12..16].copy_from_slice(&5_u32.to_le_bytes());
-    bytes[16..20].copy_from_slice(&(66 + 3 * 1448 + 100_u32).to_le_bytes());
-    bytes[20..24].copy_from_slice(&(3 * 1448 + 100_u32).to_le_bytes());
-    bytes[24..26].copy_from_slice(&u16::MAX.to_le_bytes());
-    bytes[26..28].copy_from_slice(&1448_u16.to_le_bytes());
-    let found: Vec<_> =
-        frames(&bytes, 100).expect("frames").iter().map(|frame| (frame.time.0, frame.seq, frame.id, frame.len)).collect();
-    assert_eq!(found, [(900, 5, 65535, 1514), (900, 1453, 0, 1514), (900, 2901, 1, 1514), (900, 4349, 2, 166)]);
 }
 
 #[test]

@@ -53,6 +53,7 @@ pub struct Transit {
 
 impl Transit {
     /// A packet arrives after `delay`.
+    #[inline]
     pub fn arrived(&mut self, delay: Time) {
         let delays = &mut self.delays;
         delays.times.record(delay);

@@ -1,6 +1,7 @@
 //! Hops, and which of them packets pass.
 
-use super::{field, list, object, read_path, without, BottleneckParams};
+use crate::read::{field, list, object, read_path, without};
+use crate::sections::BottleneckParams;
 use dumbbell_core::link::Chosen;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};

@@ -1,0 +1,117 @@
+//! Classes of traffic: flows that are alike.
+
+use crate::{FlowConfig, Route, RunConfig, UdpConfig, UdpParams};
+use dumbbell_core::units::Time;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// Largest number of connection classes; all further connections are in the last one.
+pub const MAX_CLASSES: usize = 256;
+
+/// What the members of a class are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassKind {
+    /// Flows of `[[flows]]`.
+    Flows,
+    /// Short flows of one `[[web]]`.
+    Web,
+    /// UDP.
+    Udp,
+}
+
+impl ClassKind {
+    /// As it stands in the tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClassKind::Flows => "flows",
+            ClassKind::Web => "web",
+            ClassKind::Udp => "udp",
+        }
+    }
+}
+
+/// A class of traffic: flows that are alike.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// What its members are.
+    pub kind: ClassKind,
+    /// Name of the congestion control; "udp" for UDP.
+    pub cc: String,
+    /// Base RTT.
+    pub base_rtt: Time,
+    /// Which hops its members' packets pass.
+    pub route: Arc<Route>,
+}
+
+/// The classes of a run, and which class everything belongs to.
+#[derive(Clone, Debug, Default)]
+pub struct Classes {
+    /// Class by class.
+    pub list: Vec<Class>,
+    /// Of each flow.
+    pub of_flow: Vec<u16>,
+    /// Of each source of UDP.
+    pub of_udp: Vec<u16>,
+    /// Of each process of short flows.
+    pub of_web: Vec<u16>,
+}
+
+impl Classes {
+    /// Adds a class, or returns the last one if there are too many.
+    fn add(&mut self, kind: ClassKind, cc: &str, base_rtt: Time, route: &Arc<Route>) -> u16 {
+        if self.list.len() < MAX_CLASSES {
+            self.list.push(Class { kind, cc: cc.to_owned(), base_rtt, route: Arc::clone(route) });
+        }
+        (self.list.len() - 1) as u16
+    }
+}
+
+/// Name of the congestion control that `cc` describes.
+pub fn cc_name(cc: &Map<String, Value>) -> &str {
+    cc.get("name").and_then(Value::as_str).unwrap_or("")
+}
+
+impl RunConfig {
+    /// Classes, numbered as they appear: flows by congestion control with its parameters, base RTT and ECN; UDP by its parameters; each
+    /// process of short flows is its own.
+    pub fn classes(&self) -> Classes {
+        let mut classes = Classes::default();
+        let mut known: Vec<(&FlowConfig, u16)> = Vec::new();
+        for flow in &self.flows {
+            let class = match known.iter().find(|(other, _)| other.is_like(flow)) {
+                Some(&(_, class)) => class,
+                None => {
+                    let class = classes.add(ClassKind::Flows, cc_name(&flow.cc), flow.params.base_rtt, &flow.route);
+                    if known.len() < MAX_CLASSES {
+                        known.push((flow, class));
+                    }
+                    class
+                }
+            };
+            classes.of_flow.push(class);
+        }
+        let mut known_udp: Vec<(&UdpConfig, u16)> = Vec::new();
+        for one in &self.udp {
+            let of = |udp: &UdpParams| (udp.rate, udp.size, udp.ecn, udp.dscp, udp.echo, udp.base_rtt);
+            let is_like = |other: &UdpConfig| {
+                of(&other.params) == of(&one.params) && other.route == one.route && other.name() == one.name()
+            };
+            let class = match known_udp.iter().find(|(other, _)| is_like(other)) {
+                Some(&(_, class)) => class,
+                None => {
+                    let class = classes.add(ClassKind::Udp, one.name(), one.params.base_rtt, &one.route);
+                    if known_udp.len() < MAX_CLASSES {
+                        known_udp.push((one, class));
+                    }
+                    class
+                }
+            };
+            classes.of_udp.push(class);
+        }
+        for web in &self.web {
+            let class = classes.add(ClassKind::Web, &web.cc_name, web.params.base_rtt, &web.route);
+            classes.of_web.push(class);
+        }
+        classes
+    }
+}

@@ -1,0 +1,358 @@
+//! One run, resolved: what engines read. Canonical JSON in, a [`RunConfig`] out.
+
+pub mod additions;
+mod classes;
+pub mod protocol;
+mod read;
+mod route;
+pub mod schedule;
+mod sections;
+mod shaped;
+pub mod web;
+
+pub use self::classes::{cc_name, Class, ClassKind, Classes, MAX_CLASSES};
+use self::read::{object, read_all, read_flow, read_states, read_udp, read_web, without};
+use self::route::{read_hop, read_hops};
+pub use self::route::{HopConfig, RateChange, Route, BOTTLENECK, MAX_HOPS, REVERSE};
+pub use self::sections::{BottleneckParams, EcnEcho, FlowParams, RecordParams, RunParams, Shaper, UdpParams, WebParams};
+use crate::additions::{Additions, MakeProtocol};
+use dumbbell_core::cc::Chosen;
+use dumbbell_core::link::{self, AnyLink, LinkContext};
+use dumbbell_core::link_trace::LinkTrace;
+use dumbbell_core::param::{check_keys, ParamError};
+use dumbbell_core::path;
+use dumbbell_core::rng::{mix, Rng};
+use dumbbell_core::tcp::host::{self, HostParams};
+use dumbbell_core::units::Time;
+use dumbbell_core::{aqm, cc};
+use serde_json::{json, Map, Value};
+use std::sync::Arc;
+
+/// Everything that a run's configuration can hold, described: queue disciplines, congestion controls, sections
+/// and the profiles of hosts.
+pub fn registry() -> Value {
+    let algorithms = |specs: Vec<dumbbell_core::param::AlgorithmSpec>| specs.iter().map(|s| s.to_json()).collect::<Vec<_>>();
+    let section = |specs: Vec<dumbbell_core::param::ParamSpec>| specs.iter().map(|s| s.to_json()).collect::<Vec<_>>();
+    json!({
+        "aqm": algorithms(aqm::specs()),
+        "cc": algorithms(cc::specs()),
+        "stage": algorithms(path::specs()),
+        "link": algorithms(link::specs()),
+        "sections": {
+            "run": section(RunParams::specs()), "bottleneck": section(BottleneckParams::specs()),
+            "hosts": section(HostParams::specs()), "flows": section(FlowParams::specs()), "web": section(WebParams::specs()),
+            "udp": section(UdpParams::specs()), "record": section(RecordParams::specs()),
+        },
+        "states": aqm::STATES.map(|(name, unit, doc)| json!({"name": name, "unit": unit, "doc": doc})),
+        "profiles": host::profiles(),
+    })
+}
+
+/// Earliest and latest start of a flow; drawn uniformly.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// Earliest.
+    pub min: Time,
+    /// Latest.
+    pub max: Time,
+}
+
+impl Start {
+    /// A start drawn from the stream `name` of `seed`, number `index`.
+    pub fn draw(&self, seed: u64, name: &str, index: usize) -> Time {
+        self.min + Time(Rng::stream(seed, name, index as u64).below((self.max - self.min).0 + 1))
+    }
+}
+
+/// One flow.
+#[derive(Clone, Debug)]
+pub struct FlowConfig {
+    /// Congestion control: `name` and parameters; one map for flows in a row that have the same.
+    pub cc: Arc<Map<String, Value>>,
+    /// When it starts.
+    pub start: Start,
+    /// What it passes by itself.
+    pub stages: Arc<StageConfig>,
+    /// What it passes with others.
+    pub route: Arc<Route>,
+    /// The rest.
+    pub params: FlowParams,
+}
+
+/// Stages that the packets of an endpoint pass, each with its `name` and parameters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StageConfig {
+    /// Between the sender and the bottleneck, in this order.
+    pub path: Vec<Map<String, Value>>,
+    /// Between the receiver and the sender.
+    pub ack_path: Vec<Map<String, Value>>,
+}
+
+impl FlowConfig {
+    /// Whether both are of one connection class.
+    fn is_like(&self, other: &FlowConfig) -> bool {
+        let of = |flow: &FlowConfig| (flow.params.base_rtt, flow.params.ecn);
+        of(self) == of(other) && self.cc == other.cc && self.route == other.route
+    }
+}
+
+/// Short flows that come and go.
+#[derive(Clone, Debug)]
+pub struct WebConfig {
+    /// Name of the congestion control.
+    pub cc_name: String,
+    /// Congestion control of every flow.
+    pub cc: Chosen,
+    /// When the process of arrivals begins.
+    pub start: Start,
+    /// What each flow passes by itself.
+    pub stages: StageConfig,
+    /// What they pass with others.
+    pub route: Arc<Route>,
+    /// The rest.
+    pub params: WebParams,
+}
+
+/// One source of UDP.
+#[derive(Clone, Debug)]
+pub struct UdpConfig {
+    /// When it starts.
+    pub start: Start,
+    /// What it passes by itself.
+    pub stages: StageConfig,
+    /// What it passes with others.
+    pub route: Arc<Route>,
+    /// Another protocol of a program, with what makes it.
+    pub protocol: Option<(String, MakeProtocol)>,
+    /// The rest.
+    pub params: UdpParams,
+}
+
+impl UdpConfig {
+    /// What it is called in the tables.
+    pub fn name(&self) -> &str {
+        if let Some((name, _)) = &self.protocol {
+            name
+        } else if self.params.echo {
+            "ping"
+        } else {
+            "udp"
+        }
+    }
+
+    /// Propagation, both directions together, and whether it is sent up: 0 and down of what nobody answers.
+    pub fn line(&self) -> (Time, bool) {
+        (self.params.base_rtt, self.params.echo && self.route.up)
+    }
+}
+
+/// One run, checked.
+#[derive(Clone, Debug)]
+pub struct RunConfig {
+    /// The whole run.
+    pub run: RunParams,
+    /// The bottleneck.
+    pub bottleneck: BottleneckParams,
+    /// Its link, if the configuration names one.
+    pub link: Option<link::Chosen>,
+    /// Queue discipline: `name` and parameters.
+    pub aqm: Map<String, Value>,
+    /// Changes of rate, in order of time.
+    pub rate_changes: Vec<RateChange>,
+    /// Stages that all packets pass right ahead of the queue.
+    pub path: Vec<Map<String, Value>>,
+    /// Stages that all packets pass behind the bottleneck.
+    pub behind: Vec<Map<String, Value>>,
+    /// Propagation behind the bottleneck's link.
+    pub delay: Time,
+    /// The other hops.
+    pub hops: Vec<HopConfig>,
+    /// Both ends.
+    pub hosts: HostParams,
+    /// Flows, in order.
+    pub flows: Vec<FlowConfig>,
+    /// Short flows, process by process.
+    pub web: Vec<WebConfig>,
+    /// Sources of UDP, in order.
+    pub udp: Vec<UdpConfig>,
+    /// What is kept.
+    pub record: RecordParams,
+    /// What of the queue disciplines' state the time series keep ([`aqm::STATES`]).
+    pub states: Vec<&'static str>,
+}
+
+/// `ss` and Flent poll TCP_INFO at this interval.
+pub const SAMPLE_INTERVAL: Time = Time::from_millis(200);
+
+/// Most flows and UDP sources in one run.
+pub const MAX_FLOWS: usize = 1_000_000;
+
+impl RunConfig {
+    /// Reads canonical JSON.
+    ///
+    /// # Errors
+    /// The first key that cannot be used: which, what was found, what is allowed.
+    pub fn from_json(config: &Value) -> Result<RunConfig, ParamError> {
+        RunConfig::read(config, &Additions::default())
+    }
+
+    /// The same, with algorithms that are not registered.
+    ///
+    /// # Errors
+    /// The first key that cannot be used.
+    pub fn read(config: &Value, additions: &Additions) -> Result<RunConfig, ParamError> {
+        let root = object(config, "run")?;
+        check_keys(root, &RunParams::specs(), &SECTIONS)?;
+        let run = RunParams::from_json(&without(root, &SECTIONS))?;
+
+        let section = object(root.get(BOTTLENECK).unwrap_or(&Value::Null), BOTTLENECK)?;
+        let mut rate_changes = Vec::new();
+        let first = read_hop(section, BOTTLENECK, 0, &mut rate_changes).map_err(|e| e.within(BOTTLENECK))?;
+        let hops = read_hops(root, &mut rate_changes)?;
+        rate_changes.sort_by_key(|change| change.at);
+        let names: Vec<&str> = std::iter::once(BOTTLENECK).chain(hops.iter().map(|hop| hop.name.as_str())).collect();
+
+        let hosts = match root.get("hosts") {
+            None => HostParams::default(),
+            Some(hosts) => HostParams::from_json(object(hosts, "hosts")?).map_err(|e| e.within("hosts"))?,
+        };
+
+        let controls = hosts.profile.controls();
+        let flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls, &names))?;
+        let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value, &names, additions))?;
+        let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls, &names, additions)?, 1)))?;
+        if flows.is_empty() && udp.is_empty() && web.is_empty() {
+            return Err(ParamError::new("flows", "nothing that sends", "one entry or more in flows, web or udp"));
+        }
+        let record = match root.get("record") {
+            None => RecordParams::default(),
+            Some(record) => {
+                RecordParams::from_json(&without(object(record, "record")?, &["queue"])).map_err(|e| e.within("record"))?
+            }
+        };
+        let states = read_states(root).map_err(|e| e.within("record"))?;
+        let HopConfig { params: bottleneck, link, aqm, path, behind, delay, .. } = first;
+        let resolved = RunConfig {
+            run,
+            bottleneck,
+            link,
+            aqm,
+            rate_changes,
+            path,
+            behind,
+            delay,
+            hops,
+            hosts,
+            flows,
+            web,
+            udp,
+            record,
+            states,
+        };
+        if resolved.measured_from() >= resolved.run.duration {
+            let [found, most] = [resolved.record.from, resolved.run.duration].map(|time| format!("{} s", time.as_secs_f64()));
+            return Err(ParamError::new("record.from", found, format!("less than the duration, {most}")));
+        }
+        Ok(resolved)
+    }
+
+    /// When counting begins: [`RecordParams::from`] in whole intervals of the samples.
+    pub fn measured_from(&self) -> Time {
+        Time(self.record.from.0.next_multiple_of(SAMPLE_INTERVAL.0))
+    }
+
+    /// For how long is counted.
+    pub fn measured(&self) -> Time {
+        self.run.duration - self.measured_from()
+    }
+
+    /// Bits that the bottleneck can carry after `from` and until `until`, and if `from` is 0 at that instant too.
+    pub fn capacity_bits(&self, from: Time, until: Time) -> f64 {
+        self.capacity_bits_of(0, from, until)
+    }
+
+    /// The keys of hop `hop`, 0 is the bottleneck, and the link that it names.
+    fn hop(&self, hop: usize) -> (&BottleneckParams, Option<&link::Chosen>) {
+        let other = hop.checked_sub(1).map(|other| &self.hops[other]);
+        other.map_or((&self.bottleneck, self.link.as_ref()), |other| (&other.params, other.link.as_ref()))
+    }
+
+    /// The name of hop `hop`, 0 is the bottleneck.
+    pub fn hop_name(&self, hop: usize) -> &str {
+        hop.checked_sub(1).map_or(BOTTLENECK, |other| &self.hops[other].name)
+    }
+
+    /// The link that hop `hop` names, 0 is the bottleneck, with nothing on it.
+    pub fn named_link(&self, hop: usize) -> Option<AnyLink> {
+        let (params, chosen) = self.hop(hop);
+        // links of one kind do not draw the same numbers
+        let seed = if hop == 0 { self.run.seed } else { mix(self.run.seed ^ (hop as u64) << 48) };
+        chosen.map(|chosen| chosen.build(&LinkContext { rate: params.rate, seed }))
+    }
+
+    /// What of the link of hop `hop` is of simulations alone, if it is, as key and value: a link that is named, or delays of a trace.
+    pub fn simulated_link(&self, hop: usize) -> Option<(&'static str, &'static str)> {
+        let (params, chosen) = self.hop(hop);
+        let delays = params.trace.as_ref().is_some_and(LinkTrace::has_delays).then_some(("trace", "a trace with delays"));
+        chosen.map(|chosen| ("link", chosen.name())).or(delays)
+    }
+
+    /// Whether packets that leave the link of hop `hop` take longer at some times than at others.
+    pub fn link_delays(&self, hop: usize) -> bool {
+        let (params, chosen) = self.hop(hop);
+        chosen.map_or_else(|| params.trace.as_ref().is_some_and(LinkTrace::has_delays), link::Chosen::delays)
+    }
+
+    /// The same of hop `hop`: 0 is the bottleneck.
+    pub fn capacity_bits_of(&self, hop: usize, from: Time, until: Time) -> f64 {
+        let (link, _) = self.hop(hop);
+        if let Some(trace) = &link.trace {
+            let before = if from == Time::ZERO { 0 } else { trace.bytes_until(from) };
+            return (trace.bytes_until(until) - before) as f64 * 8.0;
+        }
+        let mut built = self.named_link(hop);
+        let mut open = |begin: Time, end: Time| match &mut built {
+            None => (end - begin).as_secs_f64(),
+            Some(own) => own.open(begin, end),
+        };
+        let (mut bits, mut since, mut rate) = (0.0, from, link.rate);
+        for change in self.rate_changes.iter().filter(|change| usize::from(change.hop) == hop) {
+            let at = change.at.clamp(from, until);
+            bits += open(since, at) * rate.bits() as f64;
+            (since, rate) = (at, change.rate);
+        }
+        bits + open(since, until) * rate.bits() as f64
+    }
+
+    /// What each hop's link carries, bit/s: its rate at the start, or what its trace or the link that it names carries in the measured time.
+    pub fn link_rates(&self) -> Vec<f64> {
+        let of_hop = |hop: usize| match self.hop(hop) {
+            (BottleneckParams { trace: None, rate, .. }, None) => rate.bits() as f64,
+            _ => self.capacity_bits_of(hop, self.measured_from(), self.run.duration) / self.measured().as_secs_f64(),
+        };
+        (0..=self.hops.len()).map(of_hop).collect()
+    }
+
+    /// Whether there is one hop, over which all data go and behind which they do not take longer at some times; and acknowledgements wait
+    /// nowhere.
+    pub fn is_one_hop(&self) -> bool {
+        let flows = self.flows.iter().map(|flow| &flow.route);
+        let mut routes = flows.chain(self.web.iter().map(|web| &web.route)).chain(self.udp.iter().map(|udp| &udp.route));
+        let is_even = self.delay == Time::ZERO && !self.link_delays(0);
+        self.hops.is_empty() && is_even && routes.all(|route| **route == Route::default())
+    }
+
+    /// Whether all packets pass stages ahead of the bottleneck or behind it.
+    pub fn has_shared_stages(&self) -> bool {
+        !(self.path.is_empty() && self.behind.is_empty())
+    }
+
+    /// Interval of the time series, if it is kept and a point falls into the run.
+    pub fn series_interval(&self) -> Option<Time> {
+        let interval = self.record.interval;
+        (self.record.series && interval <= self.run.duration).then_some(interval)
+    }
+}
+
+/// Keys of a run that hold tables or lists of them.
+const SECTIONS: [&str; 8] = [BOTTLENECK, "hop", REVERSE, "hosts", "flows", "web", "udp", "record"];

@@ -1,0 +1,189 @@
+//! Reading the parts of a configuration.
+
+use crate::additions::Additions;
+use crate::classes::cc_name;
+use crate::route::{read_route, OF_ROUTE};
+use crate::sections::{FlowParams, UdpParams, WebParams};
+use crate::{FlowConfig, StageConfig, Start, UdpConfig, WebConfig};
+use dumbbell_core::aqm;
+use dumbbell_core::packet::Packet;
+use dumbbell_core::param::{check_keys, ParamError, ParamType};
+use dumbbell_core::path::{self, Carried};
+use dumbbell_core::rng::Rng;
+use dumbbell_core::tcp::Ack;
+use dumbbell_core::units::Time;
+use serde_json::{json, Map, Value};
+use std::sync::Arc;
+
+pub(crate) fn without(map: &Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
+    map.iter().filter(|(key, _)| !keys.contains(&key.as_str())).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+pub(crate) fn object<'a>(value: &'a Value, key: &str) -> Result<&'a Map<String, Value>, ParamError> {
+    value.as_object().ok_or_else(|| ParamError::new(key, value, "a table"))
+}
+
+pub(crate) fn list<'a>(value: Option<&'a Value>, key: &str) -> Result<&'a [Value], ParamError> {
+    match value {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(items)) => Ok(items),
+        Some(other) => Err(ParamError::new(key, other, "a list")),
+    }
+}
+
+/// The value of `key`, or `default` where there is none.
+pub(crate) fn field<T: ParamType>(map: &Map<String, Value>, key: &str, default: T) -> Result<T, ParamError> {
+    map.get(key).map_or(Ok(default), |value| T::from_json(value).map_err(|allowed| ParamError::new(key, value, allowed)))
+}
+
+/// Reads the list `key`. `read` turns an entry, given the result of the one before it, into a value and its count; at most `most` in
+/// total.
+pub(crate) fn read_all<T: Clone>(
+    root: &Map<String, Value>,
+    key: &str,
+    most: usize,
+    read: impl Fn(&Value, Option<&T>) -> Result<(T, usize), ParamError>,
+) -> Result<Vec<T>, ParamError> {
+    let entries = list(root.get(key), key)?;
+    let mut all: Vec<T> = Vec::with_capacity(entries.len().min(most));
+    for (index, entry) in entries.iter().enumerate() {
+        let (one, count) = read(entry, all.last()).map_err(|e| e.within(&format!("{key}[{index}]")))?;
+        let total = all.len().saturating_add(count);
+        if total > most {
+            return Err(ParamError::new(key, format!("{total} of them"), format!("at most {most}")));
+        }
+        all.resize(total, one);
+    }
+    Ok(all)
+}
+
+/// The congestion control in `map`: what it does not set is as the hosts' profile has it, by name of the control in `of_profile`.
+pub(crate) fn read_control(map: &Map<String, Value>, of_profile: &Map<String, Value>) -> Result<Map<String, Value>, ParamError> {
+    let mut control = object(map.get("cc").unwrap_or(&Value::Null), "cc")?.clone();
+    if let Some(values) = of_profile.get(cc_name(&control)).and_then(Value::as_object) {
+        for (key, value) in values {
+            control.entry(key).or_insert_with(|| value.clone());
+        }
+    }
+    Ok(control)
+}
+
+/// Reads one entry of `[[flows]]` and its count; shares `cc` and `stages` with `last` if they are equal.
+pub(crate) fn read_flow(
+    value: &Value,
+    last: Option<&FlowConfig>,
+    of_profile: &Map<String, Value>,
+    hops: &[&str],
+) -> Result<(FlowConfig, usize), ParamError> {
+    let map = object(value, "flow")?;
+    let params = FlowParams::from_json(&without(&without(map, &OF_ROUTE), &["cc", "start", "count", "path", "ack_path"]))?;
+    let route = read_route(map, hops)?;
+    let route = last.map(|flow| &flow.route).filter(|same| **same == route).cloned().unwrap_or(route);
+    let count = read_count(map)?;
+    let mut stages = read_stages(map)?;
+    // loss and jitter are short for the stages that come first
+    let jitter = json!({"name": path::jitter::NAME, "max": params.jitter.0});
+    let loss = json!({"name": path::loss::NAME, "probability": params.loss});
+    for (stage, wanted) in [(jitter, params.jitter > Time::ZERO), (loss, params.loss > 0.0)] {
+        if wanted {
+            stages.path.insert(0, object(&stage, "path")?.clone());
+        }
+    }
+    let stages = last.map(|flow| &flow.stages).filter(|same| ***same == stages).cloned().unwrap_or_else(|| Arc::new(stages));
+    let cc = read_control(map, of_profile)?;
+    let cc = last.map(|flow| &flow.cc).filter(|same| ***same == cc).cloned().unwrap_or_else(|| Arc::new(cc));
+    let start = read_start(map)?;
+    if let Some(connect) = params.connect.filter(|&connect| connect > start.min) {
+        return Err(ParamError::new("connect", connect, format!("up to start, {}", start.min)));
+    }
+    Ok((FlowConfig { cc, start, stages, route, params }, count))
+}
+
+pub(crate) fn read_web(
+    value: &Value,
+    of_profile: &Map<String, Value>,
+    hops: &[&str],
+    additions: &Additions,
+) -> Result<WebConfig, ParamError> {
+    let map = object(value, "web")?;
+    let params = WebParams::from_json(&without(&without(map, &OF_ROUTE), &["cc", "start", "path", "ack_path"]))?;
+    let route = read_route(map, hops)?;
+    let cc = read_control(map, of_profile)?;
+    let chosen = additions.choose_control(&cc).map_err(|e| e.within("cc"))?;
+    Ok(WebConfig {
+        cc_name: cc_name(&cc).to_owned(),
+        cc: chosen,
+        start: read_start(map)?,
+        stages: read_stages(map)?,
+        route,
+        params,
+    })
+}
+
+pub(crate) fn read_udp(value: &Value, hops: &[&str], additions: &Additions) -> Result<(UdpConfig, usize), ParamError> {
+    let map = object(value, "udp")?;
+    let params = UdpParams::from_json(&without(&without(map, &OF_ROUTE), &["start", "count", "path", "ack_path", "protocol"]))?;
+    let protocol = match map.get("protocol") {
+        None => None,
+        Some(keys) => {
+            let keys = object(keys, "protocol")?;
+            Some(additions.choose_endpoint(keys).map_err(|e| e.within("protocol"))?)
+        }
+    };
+    if params.base_rtt > Time::ZERO && !params.echo {
+        return Err(ParamError::new("base_rtt", params.base_rtt, "0s without echo"));
+    }
+    let route = read_route(map, hops)?;
+    let stages = read_stages(map)?;
+    if !stages.ack_path.is_empty() && !params.echo {
+        return Err(ParamError::new("ack_path", "stages of answers", "none without echo"));
+    }
+    Ok((UdpConfig { start: read_start(map)?, stages, route, protocol, params }, read_count(map)?))
+}
+
+/// What of the queue disciplines' state the time series keep.
+pub(crate) fn read_states(root: &Map<String, Value>) -> Result<Vec<&'static str>, ParamError> {
+    let known = aqm::STATES.map(|(name, _, _)| name);
+    let named = list(root.get("record").and_then(|record| record.get("queue")), "queue")?;
+    let state = |value: &Value| {
+        let found = known.into_iter().find(|name| value.as_str() == Some(name));
+        found.ok_or_else(|| ParamError::new("queue", value, known.join(", ")))
+    };
+    named.iter().map(state).collect()
+}
+
+pub(crate) fn read_stages(map: &Map<String, Value>) -> Result<StageConfig, ParamError> {
+    Ok(StageConfig { path: read_path::<Packet>(map, "path")?, ack_path: read_path::<Ack>(map, "ack_path")? })
+}
+
+/// The stages in the list `key`, each of which can be built for items of type `T`.
+pub(crate) fn read_path<T: Carried>(map: &Map<String, Value>, key: &str) -> Result<Vec<Map<String, Value>>, ParamError> {
+    let entries = list(map.get(key), key)?.iter().enumerate();
+    let stages =
+        entries.map(|(index, stage)| object(stage, &format!("{key}[{index}]")).cloned()).collect::<Result<Vec<_>, _>>()?;
+    let place = |error: ParamError| ParamError { key: format!("{key}{}", error.key), ..error };
+    path::build::<T>(&stages, Rng::stream(0, "check", 0)).map_err(place)?;
+    Ok(stages)
+}
+
+pub(crate) fn read_count(map: &Map<String, Value>) -> Result<usize, ParamError> {
+    match field(map, "count", 1_u64)? {
+        0 => Err(ParamError::new("count", 0, "1 or more")),
+        count => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
+    }
+}
+
+pub(crate) fn read_start(map: &Map<String, Value>) -> Result<Start, ParamError> {
+    match map.get("start") {
+        None => Ok(Start { min: Time::ZERO, max: Time::ZERO }),
+        Some(Value::Object(range)) => {
+            check_keys(range, &[], &["min", "max"]).map_err(|e| e.within("start"))?;
+            let end = |key: &str| range.get(key).and_then(Value::as_u64).map(Time);
+            match (end("min"), end("max")) {
+                (Some(min), Some(max)) if min <= max && max <= Time::from_secs(86_400) => Ok(Start { min, max }),
+                _ => Err(ParamError::new("start", Value::Object(range.clone()), "min <= max, within a day")),
+            }
+        }
+        Some(other) => Err(ParamError::new("start", other, "{min, max}")),
+    }
+}

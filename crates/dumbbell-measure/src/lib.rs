@@ -1,0 +1,16 @@
+//! What runs measure: columns, each declared once, and the tables, figures and digests of simulations, captures and runs in real time.
+
+pub mod classes;
+pub mod columns;
+pub mod from_capture;
+pub mod from_frames;
+pub mod from_live;
+pub mod hop_log;
+pub mod measure;
+pub mod outcome;
+pub mod short_flows;
+pub mod table;
+pub mod trace;
+pub mod transit;
+
+pub use outcome::{Outcome, Tables};
