@@ -18,7 +18,7 @@ LIMITS = (
 )
 SEED = 2**63 - 1
 NAME = "^[A-Za-z][A-Za-z0-9_-]{0,63}$"
-MOST = {"web": 256, "hop": 62}  # of the engine (crates/dumbbell-sim/src/config.rs)
+MOST = {"web": 256, "hop": 62}  # of the engine (crates/dumbbell-config/src)
 _SPACE = "[ \\t]*"
 _INDEX = "\\[(\\*|[0-9]{1,7})\\]"
 

@@ -1,6 +1,6 @@
 """Every column of the results: unit, words for an axis, and what exactly was measured.
 
-What runs measure is declared in the engine (`crates/dumbbell-sim/src/columns`). What a run is called and what it was
+What runs measure is declared in Rust (`crates/dumbbell-measure/src/columns`). What a run is called and what it was
 given is written by the store and described here.
 """
 

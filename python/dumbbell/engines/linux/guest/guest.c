@@ -6,7 +6,7 @@
 //                                    (behind the first hop with its number: arrived.1), and failed or done
 //
 // Everything happens in one process with one epoll: a socket stays in the network namespace in which it was made. Times of the
-// plan are ns from the start of the run. Records are little-endian; crates/dumbbell-sim/src/from_capture.rs reads them.
+// plan are ns from the start of the run. Records are little-endian; crates/dumbbell-measure/src/from_capture.rs reads them.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
