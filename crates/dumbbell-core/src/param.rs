@@ -34,8 +34,8 @@ impl ParamError {
 }
 
 /// Declares a `Params` struct whose fields describe themselves. Behind it, `check path` names a function that refuses combinations of
-/// values: `fn(&Params) -> Result<(), ParamError>`. Before that, `over path;` names a function that gives the values which the keys of a
-/// configuration are read over, instead of the defaults: `fn(&Map<String, Value>) -> Result<Params, ParamError>`.
+/// values: `fn(&Params) -> Result<(), ParamError>`. Before that, `over Version;` names the type of the first parameter, which
+/// [`versions!`](crate::versions) declares to set `Params`: the keys of a configuration are read over what its version sets, instead of the defaults.
 ///
 /// ```
 /// use dumbbell_core::{params, units::Time};
@@ -58,13 +58,15 @@ macro_rules! params {
     (@bound) => { ::serde_json::Value::Null };
     (@bound $bound:expr) => { $crate::param::ParamType::to_json(&$bound) };
     (@base $name:ident, $map:ident) => { $name::default() };
-    (@base $name:ident, $map:ident, $base:path) => { $base($map)? };
+    (@base $name:ident, $map:ident, $version:ident) => { $crate::param::version::<$version>($map, &$name::specs())?.sets() };
     (@versions $name:ident) => { ::serde_json::Map::new() };
-    (@versions $name:ident, $base:path) => { $crate::param::versions(&$name::specs(), |map| Some($base(map).ok()?.values())) };
+    (@versions $name:ident, $version:ident) => {
+        $crate::param::versions(&$name::specs(), |word: $version| word.sets().values())
+    };
     ($(#[$outer:meta])* pub struct $name:ident { $(
         $(#[doc = $doc:literal])* $field:ident : $type:ty = $default:expr, unit $unit:literal
         $(, range $min:expr, $max:expr)?, source $source:literal;
-    )* } $(over $base:path;)? $(check $check:path)?) => {
+    )* } $(over $version:ident;)? $(check $check:path)?) => {
         $(#[$outer])*
         #[derive(Clone, Debug)]
         pub struct $name { $( $(#[doc = $doc])* pub $field: $type, )* }
@@ -93,7 +95,7 @@ macro_rules! params {
             /// versions.
             #[allow(dead_code)]
             pub fn versions() -> ::serde_json::Map<String, ::serde_json::Value> {
-                $crate::params!(@versions $name $(, $base)?)
+                $crate::params!(@versions $name $(, $version)?)
             }
 
             /// All values, canonical.
@@ -130,7 +132,7 @@ macro_rules! params {
             pub fn from_json(map: &::serde_json::Map<String, ::serde_json::Value>) -> Result<$name, $crate::param::ParamError> {
                 let specs = $name::specs();
                 $crate::param::check_keys(map, &specs, &["name"])?;
-                let mut params = $crate::params!(@base $name, map $(, $base)?);
+                let mut params = $crate::params!(@base $name, map $(, $version)?);
                 let mut specs = specs.iter();
                 $(
                     let spec = specs.next().expect("one specification per field");
@@ -152,7 +154,7 @@ macro_rules! params {
     ($(#[$outer:meta])* pub struct $name:ident { $(
         $(#[doc = $doc:literal])* $field:ident : $type:ty = $default:expr, unit $unit:literal
         $(, range $min:expr, $max:expr)?, source $source:literal;
-    )* } $(over $base:path;)? $(check $check:path)?) => {
+    )* } $(over $version:ident;)? $(check $check:path)?) => {
         $(#[$outer])*
         #[derive(Clone, Debug)]
         pub struct $name { $( $(#[doc = $doc])* pub $field: $type, )* }
@@ -195,6 +197,53 @@ macro_rules! choice {
         $(#[$outer])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name { $( $(#[$inner])* $variant ),* }
+    };
+}
+
+/// Declares the versions of an algorithm: words of the experiment file, and what each sets of a struct unlike `= base`, or unlike another
+/// version with `like`. If the struct is `Params`, whose `params!` ends in `over`, these are defaults which keys override, and they are described with
+/// the algorithm. If it is another, it holds what keys that are not set are, and what no key sets.
+///
+/// ```
+/// #[derive(Clone, Copy, Debug)]
+/// struct Limits { packets: u32, bytes: u32 }
+/// dumbbell_core::versions! {
+///     /// Whose limits.
+///     pub enum Version sets Limits = { Limits { packets: 1000, bytes: 1 << 20 } } {
+///         /// The first.
+///         Old = "old" { packets: 100 },
+///         /// With a smaller memory.
+///         Small = "small" like Old { bytes: 1 << 16 },
+///         /// As everybody has it.
+///         New = "new" {},
+///     }
+/// }
+/// let [old, small, new] = [Version::Old, Version::Small, Version::New].map(Version::sets);
+/// assert_eq!([old.packets, small.packets, new.packets], [100, 100, 1000]);
+/// assert_eq!([old.bytes, small.bytes, new.bytes], [1 << 20, 1 << 16, 1 << 20]);
+/// ```
+#[macro_export]
+macro_rules! versions {
+    (@base $base:expr) => { $base };
+    (@base $base:expr, $other:expr) => { $other.sets() };
+    ($(#[$outer:meta])* pub enum $name:ident sets $what:ident = { $base:expr } { $(
+        $(#[$inner:meta])* $variant:ident = $word:literal $(like $other:ident)? { $($field:ident: $value:expr),* $(,)? }
+    ),* $(,)? }) => {
+        $crate::choice! { $(#[$outer])* pub enum $name { $( $(#[$inner])* $variant = $word ),* } }
+
+        impl $name {
+            /// What the version sets.
+            // without the feature `config`, parameters are read from nothing
+            #[allow(dead_code, clippy::field_reassign_with_default)]
+            pub(crate) fn sets(self) -> $what {
+                match self { $( $name::$variant => {
+                    #[allow(unused_mut)]
+                    let mut all: $what = $crate::versions!(@base $base $(, $name::$other)?);
+                    $( all.$field = $value; )*
+                    all
+                } )* }
+            }
+        }
     };
 }
 

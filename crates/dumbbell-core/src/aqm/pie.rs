@@ -39,17 +39,56 @@ pub const TITLE: &str = "proportional integral controller enhanced: random drops
 /// Specification and deviations.
 pub const SOURCE: &str = "RFC 8033; Linux 6.18 pie.h, sch_pie.c and sch_pie.c of 4.x; first update within tupdate";
 
-crate::choice! {
+crate::versions! {
     /// Whose PIE.
-    pub enum Version {
+    pub enum Version sets Constants = { LINUX } {
         /// Linux since 5.5.
-        Linux = "linux",
+        Linux = "linux" {},
         /// Linux 3.14 to 4.20.
-        Linux4 = "linux-4",
+        Linux4 = "linux-4" {
+            target: Time::from_millis(20),
+            tupdate: Time::from_millis(30),
+            percent: (MAX_PROB_4 as u64 / 100) << SHIFT_4,
+            burst: MAX_BURST_4,
+            always_estimates: true,
+        },
         /// RFC 8033, real-valued.
-        Rfc8033 = "rfc8033",
+        Rfc8033 = "rfc8033" { tick_shift: 0, on_timer_wheel: false, weight_shift: 2 },
     }
 }
+
+/// What a version sets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Constants {
+    /// If it is not set.
+    target: Time,
+    /// If it is not set.
+    tupdate: Time,
+    /// log2 of a tick, ns.
+    tick_shift: u32,
+    /// Whether updates wait for Linux's timer wheel.
+    on_timer_wheel: bool,
+    /// A probability of 1 %, in [`ONE`]s.
+    percent: u64,
+    /// Burst allowance.
+    burst: Time,
+    /// Whether delays never come from time stamps.
+    always_estimates: bool,
+    /// Weight of the last departure rate, -log2: 1/8 in Linux; DQ_THRESHOLD / 2^16 = 1/4 in the RFC.
+    weight_shift: u32,
+}
+
+/// `pie_params_init` and `pie_vars_init`, pie.h.
+const LINUX: Constants = Constants {
+    target: Time::from_millis(15),
+    tupdate: Time::from_millis(15),
+    tick_shift: TICK_SHIFT,
+    on_timer_wheel: true,
+    percent: MAX_PROB / 100,
+    burst: MAX_BURST,
+    always_estimates: false,
+    weight_shift: 3,
+};
 
 crate::params! {
     /// Parameters of PIE.
@@ -111,6 +150,8 @@ pub struct Pie {
     beta: u32,
     /// Time between two updates.
     pub tupdate: Time,
+    /// Burst allowance, in ticks.
+    burst: u64,
     ecn: bool,
     /// Largest probability at which packets are marked, in [`ONE`]s.
     ecn_limit: u64,
@@ -138,30 +179,22 @@ pub struct Vars {
 impl Pie {
     /// PIE with `params`.
     pub fn new(params: &Params) -> Pie {
-        let linux_4 = params.version == Version::Linux4;
-        let tick_shift = if params.version == Version::Rfc8033 { 0 } else { TICK_SHIFT };
-        let target = params.target.unwrap_or(Time::from_millis(if linux_4 { 20 } else { 15 }));
+        let set = params.version.sets();
+        let tupdate = params.tupdate.unwrap_or(set.tupdate);
         Pie {
             version: params.version,
-            tick_shift,
-            target: target.0 >> tick_shift,
+            tick_shift: set.tick_shift,
+            target: params.target.unwrap_or(set.target).0 >> set.tick_shift,
             alpha: params.alpha,
             beta: params.beta,
-            tupdate: match params.tupdate.unwrap_or(Time::from_millis(if linux_4 { 30 } else { 15 })) {
-                tupdate if params.version == Version::Rfc8033 => tupdate,
-                tupdate => timer_wheel(Time::ZERO, tupdate),
-            },
+            tupdate: if set.on_timer_wheel { timer_wheel(Time::ZERO, tupdate) } else { tupdate },
+            burst: set.burst.0 >> set.tick_shift,
             ecn: params.ecn,
-            ecn_limit: if linux_4 {
-                u64::from(MAX_PROB_4 / 100 * params.ecn_prob) << SHIFT_4
-            } else {
-                MAX_PROB / 100 * u64::from(params.ecn_prob)
-            },
+            ecn_limit: set.percent * u64::from(params.ecn_prob),
             bytemode: params.bytemode,
-            estimator: (params.dq_rate_estimator || linux_4).then_some(Estimator {
+            estimator: (params.dq_rate_estimator || set.always_estimates).then_some(Estimator {
                 threshold: DQ_THRESHOLD,
-                // 1/8 in Linux; DQ_THRESHOLD / 2^16 = 1/4 in the RFC
-                weight_shift: if params.version == Version::Rfc8033 { 2 } else { 3 },
+                weight_shift: set.weight_shift,
             }),
         }
     }
@@ -173,13 +206,12 @@ impl Pie {
 
     /// State of an idle queue.
     pub fn vars(&self) -> Vars {
-        let burst = if self.version == Version::Linux4 { MAX_BURST_4 } else { MAX_BURST };
         Vars {
             prob: 0,
             accu_prob: 0,
             qdelay: 0,
             qdelay_old: 0,
-            burst_time: burst.0 >> self.tick_shift,
+            burst_time: self.burst,
             dq_tstamp: None,
             departures: Departures::default(),
         }

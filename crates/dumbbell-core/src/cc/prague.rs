@@ -29,8 +29,6 @@ use super::exit::ExitCause;
 use super::{CcContext, CongestionControl, Control, Echo, EcnUse, RateSample};
 use crate::packet::Ecn;
 use crate::units::Time;
-#[cfg(feature = "config")]
-use serde_json::{Map, Value};
 
 /// Name in experiment files.
 pub const NAME: &str = "prague";
@@ -41,15 +39,15 @@ pub const SOURCE: &str =
     "tcp_prague.c 0.7 (minuscat/rpi-6.18.y 330b511a), 0.6 (ij1/linux-accecn 06e9a045), 0.5 (L4STeam/linux b256daed); \
     draft-briscoe-iccrg-prague-congestion-control";
 
-crate::choice! {
+crate::versions! {
     /// Which module.
-    pub enum Version {
+    pub enum Version sets Params = { Params::default() } {
         /// 0.7, for Linux 6.12 and 6.18.
-        V07 = "0.7",
+        V07 = "0.7" {},
         /// 0.6, of the 5.10 kernel with which DualPI2's authors measured in 2021.
-        V06 = "0.6",
+        V06 = "0.6" { first_mark: FirstMark::Alpha, rtt_transition: 500, mode: Mode::Window, min_burst: 2 },
         /// 0.5, of the 5.4 kernel with which heistp/l4s-tests measured in 2020.
-        V05 = "0.5",
+        V05 = "0.5" { first_mark: FirstMark::Alpha, rtt_transition: NEVER, mode: Mode::Window },
     }
 }
 
@@ -94,30 +92,7 @@ crate::params! {
         burst_shift: u32 = 12, unit "-log2 s", range 0u32, 31u32, source "prague_burst_shift = 12";
         /// Least burst that segmentation offload is given.
         min_burst: u32 = 1, unit "segments", range 1u32, 64u32, source "tcp_prague.c; 0.6: sysctl tcp_min_tso_segs = 2";
-    } over Params::of_version;
-}
-
-#[cfg(feature = "config")]
-impl Params {
-    /// The defaults of the version that `map` names.
-    fn of_version(map: &Map<String, Value>) -> Result<Params, crate::param::ParamError> {
-        let spec = &Params::specs()[0];
-        let version = map.get(spec.name).map_or(Ok(Version::V07), |word| crate::param::read_field(spec, word))?;
-        Ok(match version {
-            Version::V07 => Params::default(),
-            Version::V06 => Params {
-                version,
-                first_mark: FirstMark::Alpha,
-                rtt_transition: 500,
-                mode: Mode::Window,
-                min_burst: 2,
-                ..Params::default()
-            },
-            Version::V05 => {
-                Params { version, first_mark: FirstMark::Alpha, rtt_transition: NEVER, mode: Mode::Window, ..Params::default() }
-            }
-        })
-    }
+    } over Version;
 }
 
 /// More rounds than a run has: 0.5 never becomes independent of the round trip.

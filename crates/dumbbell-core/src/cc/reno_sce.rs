@@ -50,7 +50,7 @@ impl State {
     /// Reno-SCE with `params`.
     pub fn new(params: Params, _context: &CcContext) -> State {
         let Params { version, mss_divisor, slow_start_exit, ce_response } = params;
-        let divisor_shift = u32::from(version == Version::A);
+        let divisor_shift = version.sets().divisor_shift;
         State { sce: Sce::new(Config { mss_divisor, version, slow_start_exit, ce_response }), divisor_shift }
     }
 }

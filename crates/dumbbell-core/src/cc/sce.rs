@@ -43,15 +43,28 @@ const CE_SHIFT: u32 = 2;
 /// CE takes 1/8 if SCE came lately. chromi/sce, as above: "87.5% with SCE".
 const CE_AFTER_SCE_SHIFT: u32 = 3;
 
-crate::choice! {
+crate::versions! {
     /// Which of two versions of `tcp_reno_sce.c`.
-    pub enum Version {
+    pub enum Version sets Reaction = { LATER } {
         /// 07bbe597, the older: half the reaction, CE spread over the ACKs that carry ECE, ESCE wins over ECE.
-        A = "A",
+        A = "A" { divisor_shift: 1, esce_wins: true, ce_at_end: false },
         /// 63982553, as all later files: CE at the end of CWR, ECE wins over ESCE.
-        B = "B",
+        B = "B" {},
     }
 }
+
+/// What a version sets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reaction {
+    /// Of Reno's reaction, -log2.
+    pub divisor_shift: u32,
+    /// Whether ESCE counts on an ACK that has ECE, too.
+    esce_wins: bool,
+    /// Whether CE takes its part at the end of CWR, and not by the ACKs that carry ECE.
+    ce_at_end: bool,
+}
+
+const LATER: Reaction = Reaction { divisor_shift: 0, esce_wins: false, ce_at_end: true };
 
 crate::choice! {
     /// What ESCE does to `ssthresh`.
@@ -139,6 +152,7 @@ impl Root {
 #[derive(Clone, Debug)]
 pub(super) struct Sce {
     config: Config,
+    set: Reaction,
     /// Bytes towards the next segment more (positive) or less. Linux `snd_cwnd_cnt` of these modules.
     pub count: i64,
     /// Largest window since the last reduction. `loss_cwnd` of these modules.
@@ -152,7 +166,7 @@ pub(super) struct Sce {
 
 impl Sce {
     pub fn new(config: Config) -> Sce {
-        Sce { config, count: 0, peak: 0, recent: 0, root: Root::default(), reduced_to: 0 }
+        Sce { set: config.version.sets(), config, count: 0, peak: 0, recent: 0, root: Root::default(), reduced_to: 0 }
     }
 
     /// An ACK; `response` gives the bytes that an ESCE ACK of so many bytes takes from the count, by window and its root.
@@ -162,9 +176,8 @@ impl Sce {
             0 => u64::from(self.config.mss_divisor),
             segments => segments * u64::from(conn.mss),
         };
-        let by_version_a = self.config.version == Version::A;
         let as_coded = self.config.ce_response == CeResponse::AsCoded;
-        let sce = ack.esce && (by_version_a || !ack.ece);
+        let sce = ack.esce && (self.set.esce_wins || !ack.ece);
         let threshold = i64::from(self.config.mss_divisor) * i64::from(conn.cwnd);
         if !as_coded && matches!(conn.state, CaState::Cwr | CaState::Recovery) {
             // PRR owns the window
@@ -176,7 +189,7 @@ impl Sce {
                 SlowStartExit::CeOnly => conn.ssthresh.max(self.half_peak()),
             };
             conn.set_ssthresh(ssthresh, ExitCause::Sce);
-        } else if by_version_a && ack.ece {
+        } else if !self.set.ce_at_end && ack.ece {
             if as_coded {
                 let shift = self.ce_shift();
                 self.count -= ((bytes * u64::from(conn.cwnd)) >> shift) as i64;
@@ -236,14 +249,14 @@ impl Sce {
 
     /// See [`super::CongestionControl::ssthresh`].
     pub fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
-        match (self.config.ce_response, self.config.version) {
+        match (self.config.ce_response, self.set.ce_at_end) {
             (CeResponse::Documented, _) => {
                 let shift = if cause == Congestion::Ecn { self.ce_shift() } else { LOSS_SHIFT };
                 self.reduced_to = self.cut(conn.cwnd, shift);
                 self.reduced_to
             }
-            (CeResponse::AsCoded, Version::A) => self.half_peak(),
-            (CeResponse::AsCoded, Version::B) => conn.ssthresh.max(self.half_peak()),
+            (CeResponse::AsCoded, false) => self.half_peak(),
+            (CeResponse::AsCoded, true) => conn.ssthresh.max(self.half_peak()),
         }
     }
 
@@ -258,7 +271,7 @@ impl Sce {
 
     /// See [`super::CongestionControl::cwnd_event`].
     pub fn cwnd_event(&mut self, conn: &mut Conn, event: CaEvent) {
-        let shift = match (event, self.config.version) {
+        let shift = match (event, self.set.ce_at_end) {
             (CaEvent::CompleteCwr, _) if self.config.ce_response == CeResponse::Documented => {
                 // SCE may take the window below what CE left without a return to slow start; nothing if it was undone
                 if conn.ssthresh == self.reduced_to && conn.cwnd == self.reduced_to {
@@ -266,12 +279,12 @@ impl Sce {
                 }
                 return;
             }
-            (CaEvent::CompleteCwr, Version::B) => self.ce_shift(),
+            (CaEvent::CompleteCwr, true) => self.ce_shift(),
             (CaEvent::Loss, _) if self.config.ce_response == CeResponse::AsCoded => LOSS_SHIFT,
             _ => return,
         };
         conn.cwnd = self.cut(conn.cwnd, shift);
-        if self.config.version == Version::B {
+        if self.set.ce_at_end {
             // of a window of 1 the module makes 0
             conn.ssthresh = (self.peak >> 1).max(1);
         }

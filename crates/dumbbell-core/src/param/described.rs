@@ -182,15 +182,16 @@ impl<T: ParamType> ParamType for Option<T> {
     }
 }
 
-/// What each word of the first of `specs` sets unlike the defaults, where `values_of` gives all values under a configuration.
-pub fn versions(
-    specs: &[ParamSpec],
-    values_of: impl Fn(&Map<String, Value>) -> Option<Map<String, Value>>,
-) -> Map<String, Value> {
-    let Some(first) = specs.first() else { return Map::new() };
-    let Kind::Choice(words) = first.kind else { return Map::new() };
+/// The version that `map` names by the key of the first of `specs`, or its default.
+pub fn version<V: ParamType>(map: &Map<String, Value>, specs: &[ParamSpec]) -> Result<V, ParamError> {
+    read_field(&specs[0], map.get(specs[0].name).unwrap_or(&specs[0].default))
+}
+
+/// What each word of the first of `specs`, the version, sets unlike the defaults, where `values_of` gives all values under a version.
+pub fn versions<V: ParamType>(specs: &[ParamSpec], values_of: impl Fn(V) -> Map<String, Value>) -> Map<String, Value> {
+    let Kind::Choice(words) = V::KIND else { return Map::new() };
     let of = |word: &&'static str| {
-        let values = values_of(&Map::from_iter([(first.name.to_string(), json!(word))]))?;
+        let values = values_of(V::from_json(&json!(word)).ok()?);
         let differs = specs[1..].iter().filter(|spec| values[spec.name] != spec.default);
         let set: Map<String, Value> = differs.map(|spec| (spec.name.into(), values[spec.name].clone())).collect();
         Some(((*word).to_string(), json!(set)))

@@ -174,7 +174,7 @@ params! {
         pacing_ss_ratio: u32 = 200, unit "percent", range 10_u32, 1000_u32, source "sysctl tcp_pacing_ss_ratio";
         /// Pacing rate in congestion avoidance.
         pacing_ca_ratio: u32 = 120, unit "percent", range 10_u32, 1000_u32, source "sysctl tcp_pacing_ca_ratio";
-    } over HostParams::of_profile;
+    } over Profile;
 }
 
 impl HostParams {

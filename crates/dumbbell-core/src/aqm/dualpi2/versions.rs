@@ -8,28 +8,61 @@ use crate::packet::{Ecn, MTU_FRAME};
 use crate::param::ParamError;
 use crate::units::{Rate, Time};
 
-crate::choice! {
+crate::versions! {
     /// Whose DualPI2: what the other parameters are if they are not set.
-    pub enum Version {
+    pub enum Version sets Defaults = { LINUX_6_17 } {
         /// Linux since 6.17.
-        Linux617 = "linux-6.17",
-        /// The module for Linux 5.10 of the L4S team (L4STeam/l4sdemo @cf6fa35), with which DualPI2 was evaluated in 2021.
-        Linux510 = "linux-5.10",
-        /// The time-shifted FIFO of 2016 to June 2019 (olgaalb/sch_dualpi2, L4STeam/l4sdemo @fa337a5), as the comparison of schedulers of
-        /// July 2019 set it.
-        TsFifo = "tsfifo",
+        Linux617 = "linux-6.17" {},
+        /// The module for Linux 5.10 of the L4S team (L4STeam/l4sdemo @cf6fa35, 5.10/sch_dualpi2), with which DualPI2 was evaluated in 2021: the step wants
+        /// more than one packet ahead; no memory limit.
+        Linux510 = "linux-5.10" { memory: false, min_qlen_step: 2 },
+        /// The time-shifted FIFO of 2016 to June 2019 (olgaalb/sch_dualpi2, `dualpi2_params_init` of L4STeam/l4sdemo @fa337a5), as the comparison of
+        /// schedulers of July 2019 set it: the step wants a packet behind.
+        TsFifo = "tsfifo" {
+            memory: false,
+            target_ms: 20,
+            tupdate_ms: 32,
+            alpha: 80.0 / GAIN_SCALE,
+            beta: 800.0 / GAIN_SCALE,
+            arithmetic: Arithmetic::PerNs,
+            step_unit: 1024,
+            min_qlen_step: 1,
+            step_count: StepCount::Dequeue,
+            ecn_mask: Mask::AnyEct,
+            scheduler: Kind::TimeShift,
+            law: Law::TsFifo,
+        },
         /// Packets in turns, same comparison (DUALPI2WRR; L4STeam/l4sdemo @11b1ae1).
-        Wrr = "wrr",
-        /// Bytes in turns, same comparison (DUALPI2WRRB; L4STeam/l4sdemo @fc0f216, sch_dualpi2_dev).
-        Wrrb = "wrrb",
-        /// Commit of the refactoring branch, 2019: the first to preserve the sign.
-        C4e82fd8 = "4e82fd8",
+        Wrr = "wrr" like TsFifo { scheduler: Kind::WrrPackets, wrr_ratio: 16 },
+        /// Bytes in turns, same comparison (DUALPI2WRRB; L4STeam/l4sdemo @fc0f216, sch_dualpi2_dev): 9 % for C; the step wants two packets behind.
+        Wrrb = "wrrb" like TsFifo { scheduler: Kind::WrrBytes, classic_protection: 9, min_qlen_step: 2 },
+        /// Commit of the refactoring branch, 2019: the first to preserve the sign. What of this is inferred: see the module's documentation.
+        C4e82fd8 = "4e82fd8" {
+            limit: Some(40_000),
+            memory: false,
+            arithmetic: Arithmetic::Linux127Terms,
+            step_unit: 1000,
+            min_qlen_step: 1,
+            ecn_mask: Mask::AnyEct,
+        },
         /// Commit of the refactoring branch, 2019: the first to reset statistics.
-        Cbd8653 = "cbd8653",
+        Cbd8653 = "cbd8653" like C4e82fd8 {},
         /// Commit of the refactoring branch, 2019: without that reset.
-        C0952823 = "0952823",
-        /// RFC 9332, appendix A.
-        Rfc9332 = "rfc9332",
+        C0952823 = "0952823" like C4e82fd8 {},
+        /// RFC 9332, appendix A. It leaves the scheduler open: that of Linux.
+        Rfc9332 = "rfc9332" {
+            limit: None,
+            memory: false,
+            tupdate_ms: 15,
+            alpha: 0.15,
+            beta: 3.0,
+            arithmetic: Arithmetic::Real,
+            step_us: 800,
+            min_qlen_step: 1,
+            step_count: StepCount::Dequeue,
+            min_backlog: 0,
+            law: Law::Rfc9332,
+        },
     }
 }
 
@@ -110,9 +143,9 @@ crate::choice! {
     }
 }
 
-/// Default of the parameters of one version.
+/// What a version sets: of parameters that are not set, and what no parameter sets.
 #[derive(Clone, Copy, Debug)]
-struct Defaults {
+pub(crate) struct Defaults {
     /// Packets; `None`: [`LIMIT_TIME`] of the rate.
     limit: Option<u32>,
     /// Whether memory is limited if nobody says how much.
@@ -157,74 +190,6 @@ const LINUX_6_17: Defaults = Defaults {
     wrr_ratio: 0,
     law: Law::Linux,
 };
-
-/// L4STeam/l4sdemo @cf6fa35, 5.10/sch_dualpi2: the step wants more than one packet ahead; no memory limit.
-const LINUX_5_10: Defaults = Defaults { memory: false, min_qlen_step: 2, ..LINUX_6_17 };
-
-/// `dualpi2_params_init` of L4STeam/l4sdemo @fa337a5 and olgaalb/sch_dualpi2; the step wants a packet behind.
-const TS_FIFO: Defaults = Defaults {
-    memory: false,
-    target_ms: 20,
-    tupdate_ms: 32,
-    alpha: 80.0 / GAIN_SCALE,
-    beta: 800.0 / GAIN_SCALE,
-    arithmetic: Arithmetic::PerNs,
-    step_unit: 1024,
-    min_qlen_step: 1,
-    step_count: StepCount::Dequeue,
-    ecn_mask: Mask::AnyEct,
-    scheduler: Kind::TimeShift,
-    law: Law::TsFifo,
-    ..LINUX_6_17
-};
-
-/// L4STeam/l4sdemo @11b1ae1.
-const WRR: Defaults = Defaults { scheduler: Kind::WrrPackets, wrr_ratio: 16, ..TS_FIFO };
-
-/// L4STeam/l4sdemo @fc0f216, sch_dualpi2_dev: 9 % for C; the step wants two packets behind.
-const WRRB: Defaults = Defaults { scheduler: Kind::WrrBytes, classic_protection: 9, min_qlen_step: 2, ..TS_FIFO };
-
-/// The commits of the refactoring branch; what of this is inferred: see the module's documentation.
-const REFACTORING: Defaults = Defaults {
-    limit: Some(40_000),
-    memory: false,
-    arithmetic: Arithmetic::Linux127Terms,
-    step_unit: 1000,
-    min_qlen_step: 1,
-    ecn_mask: Mask::AnyEct,
-    ..LINUX_6_17
-};
-
-/// RFC 9332 appendix A. It leaves the scheduler open: that of Linux.
-const RFC_9332: Defaults = Defaults {
-    limit: None,
-    memory: false,
-    target_ms: 15,
-    tupdate_ms: 15,
-    alpha: 0.15,
-    beta: 3.0,
-    arithmetic: Arithmetic::Real,
-    step_us: 800,
-    min_qlen_step: 1,
-    step_count: StepCount::Dequeue,
-    min_backlog: 0,
-    law: Law::Rfc9332,
-    ..LINUX_6_17
-};
-
-impl Version {
-    fn defaults(self) -> &'static Defaults {
-        match self {
-            Version::Linux617 => &LINUX_6_17,
-            Version::Linux510 => &LINUX_5_10,
-            Version::TsFifo => &TS_FIFO,
-            Version::Wrr => &WRR,
-            Version::Wrrb => &WRRB,
-            Version::C4e82fd8 | Version::Cbd8653 | Version::C0952823 => &REFACTORING,
-            Version::Rfc9332 => &RFC_9332,
-        }
-    }
-}
 
 /// Buffer of RFC 9332 (appendix A).
 const LIMIT_TIME: Time = Time::from_millis(250);
@@ -312,7 +277,7 @@ impl Params {
     /// Refuses values that contradict each other.
     pub(super) fn check(params: &Params) -> Result<(), ParamError> {
         let error = |key: &str, found: String, allowed: &str| Err(ParamError::new(key, found, allowed));
-        let defaults = params.version.defaults();
+        let defaults = params.version.sets();
         if params.step_thresh.is_some() && params.step_packets.is_some() {
             return error("step_packets", "it beside step_thresh".into(), "one of the two: the step is in time or in packets");
         }
@@ -355,7 +320,7 @@ impl Params {
 
     /// What the packets meet.
     pub(super) fn setup(&self, context: &QueueContext) -> (Setup, Controller, Scheduler) {
-        let defaults = self.version.defaults();
+        let defaults = self.version.sets();
         let derived = FromRtt::of(self);
         let law = self.law.unwrap_or(defaults.law);
         let coupling_factor = self.coupling_factor;

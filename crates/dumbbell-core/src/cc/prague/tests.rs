@@ -3,7 +3,7 @@
 use super::*;
 use crate::cc::driver::conn;
 use crate::packet::HEADERS;
-use serde_json::json;
+use serde_json::{json, Value};
 
 /// Module `version` with other parameters, outside slow start, on a connection whose round trip is `srtt_8us`.
 fn prague(params: Value, srtt_8us: u32, segments: f64) -> (State, Conn) {

@@ -1,21 +1,8 @@
 //! Profiles of hosts: in what other kernels differ from Linux 6.12, row by row.
 
 use super::{HostParams, Profile};
-use crate::param::{read_field, ParamError, ParamType};
+use crate::param::ParamType;
 use serde_json::{json, Map, Value};
-
-impl HostParams {
-    /// The defaults under the profile that `map` names.
-    pub(super) fn of_profile(map: &Map<String, Value>) -> Result<HostParams, ParamError> {
-        let spec = &HostParams::specs()[0];
-        let profile = map.get(spec.name).map_or(Ok(Profile::Linux612), |word| read_field(spec, word))?;
-        let mut params = HostParams::default();
-        for (key, value) in profile.hosts() {
-            params.set(&key, &value)?;
-        }
-        Ok(params)
-    }
-}
 
 /// A value in the tables below.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +139,15 @@ impl Profile {
     fn all() -> Vec<Profile> {
         let crate::param::Kind::Choice(words) = Profile::KIND else { return Vec::new() };
         words.iter().filter_map(|&word| Profile::from_json(&json!(word)).ok()).collect()
+    }
+
+    /// What the profile sets of a host.
+    pub(super) fn sets(self) -> HostParams {
+        let mut params = HostParams::default();
+        for (key, value) in self.hosts() {
+            params.set(&key, &value).expect("rows have keys and values of hosts: a test reads them all");
+        }
+        params
     }
 
     /// Parameters of the host that differ from Linux 6.12.
