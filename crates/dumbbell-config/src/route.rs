@@ -2,6 +2,7 @@
 
 use crate::read::{field, list, object, read_path, without};
 use crate::sections::BottleneckParams;
+use crate::RunConfig;
 use dumbbell_core::link::Chosen;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
@@ -107,6 +108,21 @@ pub fn read_hop(
         return Err(ParamError::new("delay", delay, "at most 60 s"));
     }
     Ok(HopConfig { name: name.to_owned(), params, link, aqm, path, behind, delay })
+}
+
+impl RunConfig {
+    /// The bottleneck, as a hop among others.
+    pub fn first_hop(&self) -> HopConfig {
+        HopConfig {
+            name: BOTTLENECK.to_owned(),
+            params: self.bottleneck.clone(),
+            link: self.link.clone(),
+            aqm: self.aqm.clone(),
+            path: self.path.clone(),
+            behind: self.behind.clone(),
+            delay: self.delay,
+        }
+    }
 }
 
 /// The link that a hop names. That of a trace is left to the key `trace`, which says the same.

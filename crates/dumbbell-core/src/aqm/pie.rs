@@ -192,10 +192,8 @@ impl Pie {
             ecn: params.ecn,
             ecn_limit: set.percent * u64::from(params.ecn_prob),
             bytemode: params.bytemode,
-            estimator: (params.dq_rate_estimator || set.always_estimates).then_some(Estimator {
-                threshold: DQ_THRESHOLD,
-                weight_shift: set.weight_shift,
-            }),
+            estimator: (params.dq_rate_estimator || set.always_estimates)
+                .then_some(Estimator { threshold: DQ_THRESHOLD, weight_shift: set.weight_shift }),
         }
     }
 

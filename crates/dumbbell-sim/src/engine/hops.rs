@@ -5,79 +5,34 @@
 //! up, between the receiver and the first hop of the acknowledgements. A sender's clock runs ahead by half of it down, and a receiver's
 //! behind by half of it up; nothing that either does depends on absolute time (see [`engine`](super)).
 
-use super::acks::{Acks, Held, Said};
-use super::endpoint::{Arena, Endpoint, Transport, UnderWay};
-use super::lines::{Back, BlockPool, Line, Lines, NO_BLOCKS};
+mod back;
+mod hop;
+
+use super::acks::Held;
+use super::endpoint::{Arena, UnderWay};
+use super::lines::{Back, BlockPool, Line, Lines};
 use super::net::{Moment, Net, Way};
-use super::setup::build_path;
-use super::ways::{alone, Memory, Port};
-use crate::bottleneck::Bottleneck;
-use crate::config::{Class, Classes, HopConfig, Route, RunConfig, BOTTLENECK};
-use crate::hop_log::{Counted, HopLog};
+use super::ways::{alone, Memory};
+use crate::config::{Class, Classes, Route, RunConfig};
+use crate::hop_log::HopLog;
 use crate::measure::Backlog;
 use crate::min_tree::{MinList, MinTree};
 use crate::RunError;
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::histogram::Histogram;
-use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::log::{DropReason, Log};
 use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::{End, Path};
 use dumbbell_core::record::{Counters, FlowCounters};
 use dumbbell_core::tcp::Ack;
 use dumbbell_core::units::Time;
+use hop::{agree, Hop, Out, END};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// In [`Hop::next`]: the packet is where it was sent. Among [`Member::back`]: acknowledgements pass no hop.
-const END: u16 = u16::MAX;
 /// Entries of a hop among [`Hops::stages`].
 const STAGES: usize = 3;
-
-struct Hop<L: Log> {
-    name: String,
-    /// Stages right ahead of the queue.
-    shared: Option<Box<Path<Packet>>>,
-    bottleneck: Bottleneck<AnyAqm, Acks<L>>,
-    /// Stages behind the link.
-    behind: Option<Box<Path<Packet>>>,
-    /// Propagation behind that, and what is on it.
-    delay: Time,
-    /// The link adds a delay to that, which changes.
-    varies: bool,
-    wire: VecDeque<(Time, Packet)>,
-    /// Where the packets of each slot go next.
-    next: Vec<u16>,
-    /// Its queue discipline has a clock of its own, and when it wants to be called.
-    ticks: bool,
-    aqm_at: Time,
-    /// Its queue discipline reads acknowledgements.
-    reads_acks: bool,
-    /// There is nothing ahead of its queue, which is called for packets only.
-    is_plain: bool,
-    /// And there is nothing behind its link.
-    is_bare: bool,
-    /// Packets that went on, of the endpoints that are counted now; not of a bare hop, where none stays behind the link.
-    left: u64,
-    /// What it had counted when counting began, and at the last point of the time series.
-    begun: Counted,
-    before: Counted,
-}
-
-impl<L: Log> Hop<L> {
-    fn held(path: &Option<Box<Path<Packet>>>) -> u64 {
-        path.as_ref().map_or(0, |path| path.held() as u64)
-    }
-
-    fn counted(&self) -> Counted {
-        Counted::now(&self.bottleneck.counters.queue, &self.bottleneck.listener.counters)
-    }
-
-    /// Packets in the hop, stages and propagation included.
-    fn inside(&self) -> u64 {
-        Hop::<L>::held(&self.shared) + self.bottleneck.held() + Hop::<L>::held(&self.behind) + self.wire.len() as u64
-    }
-}
 
 /// What a slot's endpoint passes.
 #[derive(Clone)]
@@ -128,23 +83,6 @@ pub struct Hops<L: Log = ()> {
     log: HopLog,
 }
 
-/// The end of the stages behind a link.
-struct Out<'a, L: Log> {
-    packets: &'a mut Vec<Packet>,
-    bottleneck: &'a mut Bottleneck<AnyAqm, Acks<L>>,
-}
-
-impl<L: Log> End<Packet> for Out<'_, L> {
-    fn arrive(&mut self, packet: Packet, _now: Time) {
-        self.packets.push(packet);
-    }
-
-    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        let Bottleneck { counters, listener, .. } = &mut *self.bottleneck;
-        (counters, listener).dropped(&packet, reason, Place::Behind, At::time(now));
-    }
-}
-
 impl<L: Log + Send + 'static> Hops<L> {
     /// The net of `config` with these queue disciplines, hop by hop; `listener` gives what listens at a hop.
     ///
@@ -157,46 +95,11 @@ impl<L: Log + Send + 'static> Hops<L> {
         aqms: Vec<AnyAqm>,
         mut listener: impl FnMut(&str) -> L,
     ) -> Result<Hops<L>, ParamError> {
-        let first = HopConfig {
-            name: BOTTLENECK.to_owned(),
-            params: config.bottleneck.clone(),
-            link: config.link.clone(),
-            aqm: config.aqm.clone(),
-            path: config.path.clone(),
-            behind: config.behind.clone(),
-            delay: config.delay,
-        };
-        let mut hops = Vec::new();
-        for (index, (hop, aqm)) in std::iter::once(&first).chain(&config.hops).zip(aqms).enumerate() {
-            let shared = build_path(&hop.path, config.run.seed, "shared path", index)?;
-            let (behind, varies) = (build_path(&hop.behind, config.run.seed, "path behind", index)?, config.link_delays(index));
-            let (reads_acks, ticks) = (aqm.reads_acks(), aqm.next_timer() != Time::NEVER);
-            let is_plain = !reads_acks && !ticks && shared.is_none();
-            hops.push(Hop {
-                name: hop.name.clone(),
-                reads_acks,
-                ticks,
-                is_plain,
-                shared,
-                bottleneck: Bottleneck::over(
-                    config.named_link(index),
-                    aqm,
-                    classes.list.len(),
-                    &hop.params,
-                    Acks::new(listener(&hop.name)),
-                ),
-                is_bare: is_plain && behind.is_none() && hop.delay == Time::ZERO && !varies,
-                behind,
-                delay: hop.delay,
-                varies,
-                wire: VecDeque::new(),
-                next: Vec::new(),
-                aqm_at: Time::NEVER,
-                left: 0,
-                begun: Counted::default(),
-                before: Counted::default(),
-            });
-        }
+        let first = config.first_hop();
+        let all = std::iter::once(&first).chain(&config.hops).zip(aqms).enumerate();
+        let hops: Vec<_> = all
+            .map(|(index, (hop, aqm))| Hop::new(config, classes, (index, hop), aqm, listener(&hop.name)))
+            .collect::<Result<_, _>>()?;
         let mut net = Hops {
             links: MinList::new(hops.len()),
             stages: MinList::new(STAGES * hops.len() + 1),
@@ -243,17 +146,6 @@ impl<L: Log + Send + 'static> Hops<L> {
         self.changed(hop);
     }
 
-    /// Gives what acknowledgements say to the queue of `hop`, if it reads that, or takes it back.
-    #[inline]
-    fn lend(&mut self, hop: u16) {
-        let one = &mut self.hops[usize::from(hop)];
-        if one.reads_acks {
-            let Said { held, pool } = &mut one.bottleneck.listener.said;
-            std::mem::swap(held, &mut self.held);
-            std::mem::swap(pool, &mut self.lines.pool);
-        }
-    }
-
     /// Something was put into `hop`, or its stages had something to do.
     #[inline(always)]
     fn changed(&mut self, hop: u16) {
@@ -284,44 +176,6 @@ impl<L: Log + Send + 'static> Hops<L> {
         }
     }
 
-    /// The queue of hop `number` has dropped acknowledgements.
-    #[cold]
-    #[inline(never)]
-    fn free_lost(&mut self, number: usize) {
-        let mut lost = std::mem::take(&mut self.hops[number].bottleneck.listener.lost);
-        for place in lost.drain(..) {
-            let Held { blocks, .. } = self.release(place);
-            if blocks != NO_BLOCKS {
-                self.lines.pool.release(blocks);
-            }
-        }
-        self.hops[number].bottleneck.listener.lost = lost;
-    }
-
-    /// An acknowledgement enters the hops as a packet.
-    fn send_back(&mut self, ack: Ack, blocks: u32, now: Time) {
-        let count = if blocks == NO_BLOCKS { 0 } else { self.lines.pool.get(blocks).len() };
-        let member = &mut self.members[ack.flow as usize];
-        member.acks += 1;
-        let (hop, ecn) = (member.back, member.ack_ecn);
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.held.push(Held::default());
-            self.held.len() as u64 - 1
-        });
-        self.held[place as usize] = Held { ack, blocks };
-        let len = ack.frame(count);
-        self.enter(hop, Packet { seq: place, flow: ack.flow, len, ecn, flags: flag::BACK, ..Packet::EMPTY }, now);
-    }
-
-    /// An acknowledgement is in no hop any more.
-    #[inline(always)]
-    fn release(&mut self, place: u64) -> Held {
-        let held = self.held[place as usize];
-        self.members[held.ack.flow as usize].acks -= 1;
-        self.free.push(place);
-        held
-    }
-
     /// A packet has left `hop`, its propagation included.
     #[inline(never)]
     fn go_on(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
@@ -340,19 +194,6 @@ impl<L: Log + Send + 'static> Hops<L> {
             self.end_of_ack(packet.seq, now);
         } else {
             self.deliver(arena, packet, now);
-        }
-    }
-
-    /// The acknowledgement in `place` has left the last hop of its route.
-    #[inline(never)]
-    fn end_of_ack(&mut self, place: u64, now: Time) {
-        let Held { ack, blocks } = self.release(place);
-        let line = self.members[ack.flow as usize].line;
-        if self.lines.all[line as usize].up {
-            self.due.push_back((ack, blocks));
-            self.stages.set(STAGES * self.hops.len(), now);
-        } else {
-            self.lines.entry(line).arrive((ack, blocks), now);
         }
     }
 
@@ -514,45 +355,6 @@ impl<L: Log + Send + 'static> Hops<L> {
             (at, Due::Stage(stage))
         }
     }
-
-    fn on_line(&mut self, line: usize, now: Time, arena: &mut Arena) -> Option<u32> {
-        let Line { acks, up, .. } = &mut self.lines.all[line];
-        let (_, ack, blocks) = acks.pop_front()?;
-        let next = acks.front().map_or(Time::NEVER, |head| head.0);
-        let up = *up;
-        self.lines.times.set(line, next);
-        if up && self.members[ack.flow as usize].back != END {
-            self.send_back(ack, blocks, now);
-            return None;
-        }
-        self.on_ack(ack, blocks, now, arena)
-    }
-
-    /// An acknowledgement reaches its sender.
-    #[inline(always)]
-    fn on_ack(&mut self, ack: Ack, blocks: u32, now: Time, arena: &mut Arena) -> Option<u32> {
-        let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
-        let tcp = match transport {
-            Transport::Tcp(tcp) => tcp,
-            Transport::Other(other) => {
-                let timer = other.on_answer(&ack, now);
-                arena.timer_not_after(ack.flow, timer);
-                return None;
-            }
-            Transport::Vacant => return None,
-        };
-        if blocks == NO_BLOCKS {
-            tcp.sender.on_ack(&ack, &[], now, &mut Port { way: self, path: &mut stages.data, now });
-        } else {
-            let pool = std::mem::take(&mut self.lines.pool);
-            tcp.sender.on_ack(&ack, pool.get(blocks), now, &mut Port { way: self, path: &mut stages.data, now });
-            // nothing that a sender does puts SACK blocks on their way
-            self.lines.pool = pool;
-            self.lines.pool.release(blocks);
-        }
-        arena.after_ack(ack.flow, now);
-        Some(ack.flow)
-    }
 }
 
 /// Stages of single endpoints lead to the first hop of their route.
@@ -576,39 +378,6 @@ impl<L: Log + Send + 'static> Way for Hops<L> {
 
     fn memory_mut(&mut self) -> &mut Memory {
         &mut self.memory
-    }
-}
-
-/// An acknowledgement is sent.
-pub struct AckEntry<'a, L: Log> {
-    hops: &'a mut Hops<L>,
-    line: u32,
-}
-
-impl<L: Log + Send + 'static> End<(Ack, u32)> for AckEntry<'_, L> {
-    #[inline(always)]
-    fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
-        if self.hops.members[ack.flow as usize].back == END || self.hops.lines.all[self.line as usize].up {
-            self.hops.lines.entry(self.line).arrive((ack, blocks), now);
-        } else {
-            self.hops.send_back(ack, blocks, now);
-        }
-    }
-
-    fn dropped(&mut self, item: (Ack, u32), reason: DropReason, now: Time) {
-        self.hops.lines.entry(self.line).dropped(item, reason, now);
-    }
-}
-
-impl<L: Log + Send + 'static> Back for Hops<L> {
-    type Entry<'a> = AckEntry<'a, L>;
-
-    fn entry_of(&mut self, line: u32) -> AckEntry<'_, L> {
-        AckEntry { hops: self, line }
-    }
-
-    fn pool(&mut self) -> &mut BlockPool {
-        &mut self.lines.pool
     }
 }
 
@@ -754,33 +523,11 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
     }
 
     fn check(&self, found: UnderWay, staged: u64) -> Result<(), RunError> {
-        let fail = |place: &str, unaccounted: u64, there: u64| {
-            Err(RunError::Invariant(format!("{place}: arrived - gone is {unaccounted}, held are {there}")))
-        };
-        for hop in &self.hops {
-            let mut all = FlowCounters::default();
-            for of in hop.bottleneck.counters.flows.iter() {
-                all.arrived += of.arrived;
-                all.departed += of.departed;
-                all.dropped_aqm += of.dropped_aqm + of.dropped_overflow;
-                all.lost_behind += of.lost_behind;
-            }
-            if all.queued() != hop.bottleneck.held() {
-                return fail(&format!("queue of {}", hop.name), all.queued(), hop.bottleneck.held());
-            }
-            let after = if hop.is_bare { 0 } else { all.departed - all.lost_behind - hop.left };
-            let there = Hop::<L>::held(&hop.behind) + hop.wire.len() as u64;
-            if after != there {
-                return fail(&format!("behind the queue of {}", hop.name), after, there);
-            }
-        }
+        self.hops.iter().try_for_each(Hop::check)?;
         let data = found.ahead + found.queued + found.behind;
         let acks: u64 = self.members.iter().map(|member| u64::from(member.acks)).sum();
         let inside: u64 = self.hops.iter().map(Hop::inside).sum();
-        if data + acks != staged + inside {
-            return fail("all hops", data + acks, staged + inside);
-        }
-        Ok(())
+        agree("all hops", data + acks, staged + inside)
     }
 
     fn begin(&mut self) {

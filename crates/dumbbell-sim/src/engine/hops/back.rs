@@ -1,0 +1,149 @@
+//! The way back: acknowledgements in their lines, and as packets in the hops.
+
+use super::super::acks::{Held, Said};
+use super::super::endpoint::{Arena, Endpoint, Transport};
+use super::super::lines::{Back, BlockPool, Line, NO_BLOCKS};
+use super::super::ways::Port;
+use super::hop::END;
+use super::{Hops, STAGES};
+use dumbbell_core::log::{DropReason, Log};
+use dumbbell_core::packet::{flag, Packet};
+use dumbbell_core::path::End;
+use dumbbell_core::tcp::Ack;
+use dumbbell_core::units::Time;
+
+impl<L: Log + Send + 'static> Hops<L> {
+    /// Gives what acknowledgements say to the queue of `hop`, if it reads that, or takes it back.
+    #[inline]
+    pub(super) fn lend(&mut self, hop: u16) {
+        let one = &mut self.hops[usize::from(hop)];
+        if one.reads_acks {
+            let Said { held, pool } = &mut one.bottleneck.listener.said;
+            std::mem::swap(held, &mut self.held);
+            std::mem::swap(pool, &mut self.lines.pool);
+        }
+    }
+
+    /// The queue of hop `number` has dropped acknowledgements.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn free_lost(&mut self, number: usize) {
+        let mut lost = std::mem::take(&mut self.hops[number].bottleneck.listener.lost);
+        for place in lost.drain(..) {
+            let Held { blocks, .. } = self.release(place);
+            if blocks != NO_BLOCKS {
+                self.lines.pool.release(blocks);
+            }
+        }
+        self.hops[number].bottleneck.listener.lost = lost;
+    }
+
+    /// An acknowledgement enters the hops as a packet.
+    pub(super) fn send_back(&mut self, ack: Ack, blocks: u32, now: Time) {
+        let count = if blocks == NO_BLOCKS { 0 } else { self.lines.pool.get(blocks).len() };
+        let member = &mut self.members[ack.flow as usize];
+        member.acks += 1;
+        let (hop, ecn) = (member.back, member.ack_ecn);
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.held.push(Held::default());
+            self.held.len() as u64 - 1
+        });
+        self.held[place as usize] = Held { ack, blocks };
+        let len = ack.frame(count);
+        self.enter(hop, Packet { seq: place, flow: ack.flow, len, ecn, flags: flag::BACK, ..Packet::EMPTY }, now);
+    }
+
+    /// An acknowledgement is in no hop any more.
+    #[inline(always)]
+    pub(super) fn release(&mut self, place: u64) -> Held {
+        let held = self.held[place as usize];
+        self.members[held.ack.flow as usize].acks -= 1;
+        self.free.push(place);
+        held
+    }
+
+    /// The acknowledgement in `place` has left the last hop of its route.
+    #[inline(never)]
+    pub(super) fn end_of_ack(&mut self, place: u64, now: Time) {
+        let Held { ack, blocks } = self.release(place);
+        let line = self.members[ack.flow as usize].line;
+        if self.lines.all[line as usize].up {
+            self.due.push_back((ack, blocks));
+            self.stages.set(STAGES * self.hops.len(), now);
+        } else {
+            self.lines.entry(line).arrive((ack, blocks), now);
+        }
+    }
+
+    pub(super) fn on_line(&mut self, line: usize, now: Time, arena: &mut Arena) -> Option<u32> {
+        let Line { acks, up, .. } = &mut self.lines.all[line];
+        let (_, ack, blocks) = acks.pop_front()?;
+        let next = acks.front().map_or(Time::NEVER, |head| head.0);
+        let up = *up;
+        self.lines.times.set(line, next);
+        if up && self.members[ack.flow as usize].back != END {
+            self.send_back(ack, blocks, now);
+            return None;
+        }
+        self.on_ack(ack, blocks, now, arena)
+    }
+
+    /// An acknowledgement reaches its sender.
+    #[inline(always)]
+    pub(super) fn on_ack(&mut self, ack: Ack, blocks: u32, now: Time, arena: &mut Arena) -> Option<u32> {
+        let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
+        let tcp = match transport {
+            Transport::Tcp(tcp) => tcp,
+            Transport::Other(other) => {
+                let timer = other.on_answer(&ack, now);
+                arena.timer_not_after(ack.flow, timer);
+                return None;
+            }
+            Transport::Vacant => return None,
+        };
+        if blocks == NO_BLOCKS {
+            tcp.sender.on_ack(&ack, &[], now, &mut Port { way: self, path: &mut stages.data, now });
+        } else {
+            let pool = std::mem::take(&mut self.lines.pool);
+            tcp.sender.on_ack(&ack, pool.get(blocks), now, &mut Port { way: self, path: &mut stages.data, now });
+            // nothing that a sender does puts SACK blocks on their way
+            self.lines.pool = pool;
+            self.lines.pool.release(blocks);
+        }
+        arena.after_ack(ack.flow, now);
+        Some(ack.flow)
+    }
+}
+
+/// An acknowledgement is sent.
+pub struct AckEntry<'a, L: Log> {
+    hops: &'a mut Hops<L>,
+    line: u32,
+}
+
+impl<L: Log + Send + 'static> End<(Ack, u32)> for AckEntry<'_, L> {
+    #[inline(always)]
+    fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
+        if self.hops.members[ack.flow as usize].back == END || self.hops.lines.all[self.line as usize].up {
+            self.hops.lines.entry(self.line).arrive((ack, blocks), now);
+        } else {
+            self.hops.send_back(ack, blocks, now);
+        }
+    }
+
+    fn dropped(&mut self, item: (Ack, u32), reason: DropReason, now: Time) {
+        self.hops.lines.entry(self.line).dropped(item, reason, now);
+    }
+}
+
+impl<L: Log + Send + 'static> Back for Hops<L> {
+    type Entry<'a> = AckEntry<'a, L>;
+
+    fn entry_of(&mut self, line: u32) -> AckEntry<'_, L> {
+        AckEntry { hops: self, line }
+    }
+
+    fn pool(&mut self) -> &mut BlockPool {
+        &mut self.lines.pool
+    }
+}
