@@ -1,11 +1,11 @@
 //! What the fuzz targets share: values of parameters and whole configurations, drawn from the bytes of a case.
 
 use arbitrary::{Result, Unstructured};
+use dumbbell_config::{BottleneckParams, FlowParams, RecordParams, UdpParams, WebParams};
 use dumbbell_core::param::{AlgorithmSpec, Kind, ParamSpec};
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::units::Rate;
 use dumbbell_core::{aqm, cc, path};
-use dumbbell_config::{BottleneckParams, FlowParams, RecordParams, UdpParams, WebParams};
 use serde_json::{json, Map, Value};
 
 const MS: u64 = 1_000_000;
