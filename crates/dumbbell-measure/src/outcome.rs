@@ -99,16 +99,20 @@ impl Outcome {
     pub fn new(summary: Map<String, Value>, tables: Tables) -> Outcome {
         let mut digest = Digest::default();
         let specs = Tables::specs();
-        let covers = |columns: &[ColumnSpec], name: &str| columns.iter().all(|column| column.name != name || column.in_digest);
+        let beside = |columns: &[ColumnSpec]| -> Vec<&'static str> {
+            columns.iter().filter(|column| !column.in_digest).map(|column| column.name).collect()
+        };
         let mut covered = summary.clone();
-        covered.retain(|name, _| covers(&specs[0].2, name));
+        let later = beside(&specs[0].2);
+        covered.retain(|name, _| !later.contains(&name.as_str()));
         digest.bytes(Value::Object(covered).to_string().as_bytes());
         for ((of, table), (_, _, columns)) in tables.named().into_iter().zip(&specs[1..]) {
             // what is recorded by wish says nothing else of the run
             if of == "queue_states" || (of.starts_with("hop") && table.height() == 0) {
                 continue;
             }
-            for (name, column) in table.columns.iter().filter(|(name, _)| covers(columns, name)) {
+            let left_out = beside(columns);
+            for (name, column) in table.columns.iter().filter(|(name, _)| !left_out.contains(&name.as_str())) {
                 digest.column(name, column);
             }
         }
