@@ -12,6 +12,10 @@ use dumbbell_core::rng::mix;
 use dumbbell_core::units::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Map, Value};
+use std::sync::OnceLock;
+
+/// A table: its name, what has a row in it, and its columns.
+type TableSpec = (&'static str, &'static str, Vec<ColumnSpec>);
 
 /// Declares the tables of a run, each with the sets of its columns.
 macro_rules! tables {
@@ -34,11 +38,15 @@ macro_rules! tables {
             }
 
             /// Every table, `runs` first: its name, what has a row in it, and its columns, described, in order.
-            pub fn specs() -> Vec<(&'static str, &'static str, Vec<ColumnSpec>)> {
-                let runs = [Runs::specs(), SeenFlows::specs(), Punctuality::specs()].concat();
-                let mut all = vec![("runs", "One row per run.", runs)];
-                $( all.push((stringify!($name), $about.trim_ascii(), [$(columns::$set::specs()),+].concat())); )*
-                all
+            pub fn specs() -> &'static [TableSpec] {
+                // a short run takes no longer than describing them
+                static ALL: OnceLock<Vec<TableSpec>> = OnceLock::new();
+                ALL.get_or_init(|| {
+                    let runs = [Runs::specs(), SeenFlows::specs(), Punctuality::specs()].concat();
+                    let mut all = vec![("runs", "One row per run.", runs)];
+                    $( all.push((stringify!($name), $about.trim_ascii(), [$(columns::$set::specs()),+].concat())); )*
+                    all
+                })
             }
         }
     };
@@ -75,10 +83,10 @@ impl Tables {
     /// Every table and column, described, and the bins of histograms that values are read from: their number in a doubling of the value, and
     /// the width of the narrowest, ms.
     pub fn described() -> Value {
-        let of_table = |(name, about, columns): (_, _, Vec<ColumnSpec>)| {
+        let of_table = |(name, about, columns): &TableSpec| {
             json!([name, about, columns.iter().map(ColumnSpec::to_json).collect::<Vec<_>>()])
         };
-        let tables: Vec<Value> = Tables::specs().into_iter().map(of_table).collect();
+        let tables: Vec<Value> = Tables::specs().iter().map(of_table).collect();
         json!({"tables": tables, "bins": BINS, "least_bin_ms": ms(LEAST_BIN)})
     }
 }
