@@ -13,42 +13,44 @@ mod clock;
 pub mod endpoint;
 mod hops;
 mod lines;
-mod measured;
 mod net;
 mod one;
 mod other;
 mod setup;
+mod tcp;
+mod transport;
 pub mod udp;
 mod ways;
 
 use crate::classes::Totals;
 use crate::config::web::WebProcess;
 use crate::config::{Classes, RunConfig, UdpConfig};
-use crate::measure::{FlowResult, Measures, Seen};
+use crate::measure::{FlowResult, Measures, Samples, Seen, SeenTcp};
 use crate::outcome::outcome;
 use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, Due};
 use dumbbell_core::aqm::{AnyAqm, Aqm};
-use dumbbell_core::cc::exit::{ControlEvent, Said};
+use dumbbell_core::cc::exit::Said;
 use dumbbell_core::cc::{AnyCc, CcContext};
-use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::log::{Hears, Log};
-use dumbbell_core::packet::{Ecn, HEADERS};
+use dumbbell_core::packet::HEADERS;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
-use dumbbell_core::tcp::sender::{Application, Phase};
+use dumbbell_core::tcp::sender::Application;
 use dumbbell_core::units::Time;
-use endpoint::{Arena, Endpoint, Origin, Tcp, Transport, UnderWay};
+use endpoint::{Arena, Endpoint, Origin, UnderWay};
 use hops::Hops;
-use lines::{Line, NO_BLOCKS};
+use lines::{Answering, Line};
 use net::{Moment, Net};
 use one::One;
 use other::Other;
-use setup::{ack_ecn, application, build_stages, connection, line_of, lines, listed_key};
+use setup::{application, build_stages, line_of, lines, listed_key};
 use std::sync::Arc;
+use tcp::Tcp;
+use transport::{Ends, Transport};
 use udp::Udp;
 use ways::Port;
 
@@ -185,8 +187,7 @@ impl<N: Net> Engine<N> {
             let (host, class) = (&self.host, self.classes.of_flow[index]);
             let stages = build_stages(&flow.stages, seed, index)?;
             let slot = self.arena.add(|slot| {
-                let mut tcp = connection(slot, cc, host, ecn, params.ecn_echo, application(flow, ahead, start..writes));
-                tcp.sender.rtt_samples = Some(CompactHistogram::default());
+                let tcp = Tcp::new(slot, cc, host, (ecn, params.ecn_echo), application(flow, ahead, start..writes), true);
                 let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, index as u32, class, line, start, stop);
                 Endpoint { stages, ..endpoint }
             });
@@ -236,10 +237,10 @@ impl<N: Net> Engine<N> {
     #[inline(never)]
     fn trace(&mut self, slot: u32, now: Time) {
         let Engine { arena, measures, net, config, .. } = self;
-        let (Some(trace), Some(tcp)) = (&mut measures.trace, arena.get(slot).tcp()) else { return };
+        let (Some(trace), Endpoint { transport, line, .. }) = (&mut measures.trace, arena.get(slot)) else { return };
         if (slot as usize) < config.flows.len() {
-            let ahead = net.lines().all[arena.get(slot).line as usize].ahead;
-            trace.look(slot, &tcp.sender, now - ahead, || net.backlog().bytes);
+            let ahead = net.lines().all[*line as usize].ahead;
+            transport.trace(trace, slot, now - ahead, || net.backlog().bytes);
         }
     }
 
@@ -248,7 +249,6 @@ impl<N: Net> Engine<N> {
     #[inline(never)]
     fn tell(&mut self, slot: u32, now: Time) {
         let Endpoint { number, line, transport, .. } = self.arena.get_mut(slot);
-        let Transport::Tcp(tcp) = transport else { return };
         let time = now - self.net.lines().all[*line as usize].ahead;
         let index = slot as usize;
         if self.said.len() <= index {
@@ -259,14 +259,7 @@ impl<N: Net> Engine<N> {
             // the slot of a flow that is over
             (*last, *said) = (*number, Said::default());
         }
-        let (sender, listener) = (&mut tcp.sender, self.net.listener());
-        if listener.hears() >= Hears::RateSamples {
-            if let Some(sample) = sender.take_rate_sample() {
-                listener.control(slot, &ControlEvent::RateSample(sample), time);
-            }
-        }
-        let phase = sender.model().map_or("", |model| model.state);
-        said.tell_news(&sender.conn, phase, sender.phase == Phase::Done, |event| listener.control(slot, &event, time));
+        transport.tell(said, self.net.listener(), slot, time);
     }
 
     fn on_timer(&mut self, slot: u32, now: Time) -> Result<(), RunError> {
@@ -282,45 +275,19 @@ impl<N: Net> Engine<N> {
                 path.on_timer(now, &mut self.net.entry_of(line));
             }
         }
-        let mut started = false;
         let Endpoint { transport, stages, start, stop, number, .. } = endpoint;
-        let begins = match transport {
-            Transport::Tcp(tcp) => tcp.sender.phase == Phase::Idle,
-            Transport::Other(other) => !other.begun,
-            Transport::Vacant => false,
-        };
-        if begins && *start <= now && origin == Origin::Listed {
+        if !transport.has_begun() && *start <= now && origin == Origin::Listed {
             let index = *number as usize;
-            let (route, ecn) = match (self.config.flows.get(index), &*transport) {
-                (Some(flow), Transport::Tcp(tcp)) => (&flow.route, ack_ecn(tcp, flow.params.ecn.unwrap_or(self.host.ecn))),
-                _ => (&self.config.udp[index - self.config.flows.len()].route, Ecn::NotEct),
+            let (route, ecn) = match self.config.flows.get(index) {
+                Some(flow) => (&flow.route, flow.params.ecn.unwrap_or(self.host.ecn)),
+                None => (&self.config.udp[index - self.config.flows.len()].route, false),
             };
-            self.net.flow_starts(slot, route, line, &listed_key(&self.config, *number), ecn, class);
+            let back = transport.back_ecn(ecn);
+            self.net.flow_starts(slot, route, line, &listed_key(&self.config, *number), back, class);
         }
         let mut port = Port { way: self.net.way(), path: &mut stages.data, now };
-        match transport {
-            Transport::Tcp(tcp) => {
-                if tcp.sender.phase == Phase::Idle && *start <= now {
-                    started = true;
-                    tcp.sender.start(now, &mut port);
-                }
-                if *stop <= now {
-                    *stop = Time::NEVER;
-                    tcp.sender.stop(now);
-                }
-                if tcp.sender.next_timer() <= now {
-                    tcp.sender.on_timer(now, &mut port);
-                }
-                if let Some(ack) = tcp.receiver.on_timer(now) {
-                    let receiver = &mut tcp.receiver;
-                    let pool = self.net.pool();
-                    let blocks = if receiver.has_blocks() { pool.put(receiver.blocks()) } else { NO_BLOCKS };
-                    self.net.acknowledge(stages, line, ack, blocks, now);
-                }
-            }
-            Transport::Other(other) => other.on_timer(*start, stop, now, &mut port),
-            Transport::Vacant => {}
-        }
+        let started = transport.on_timer(*start, stop, now, &mut port);
+        transport.on_receiver_timer(now, &mut Answering { back: &mut self.net, stages, line, now });
         self.net.plan();
         if self.measures.trace.is_some() {
             self.trace(slot, now);
@@ -333,9 +300,9 @@ impl<N: Net> Engine<N> {
         }
         let timer = self.arena.get(slot).next_timer();
         self.arena.timers.set(slot as usize, timer);
-        if started && origin == Origin::Listed {
-            let listed = self.arena.listed(self.config.flows.len());
-            self.measures.flow_started(now, listed.filter(|one| one.tcp().is_some()).map(Endpoint::payload));
+        if started && (slot as usize) < self.config.flows.len() {
+            let flows = self.arena.listed(self.config.flows.len());
+            self.measures.flow_started(now, flows.map(|flow| flow.transport.payload()));
         }
         Ok(())
     }
@@ -404,11 +371,11 @@ impl<N: Net> Engine<N> {
         let (class, line, host) = (process.class, process.line, &self.host);
         let stages = build_stages(&web.stages, config.run.seed, number as usize)?;
         let slot = self.arena.add(|slot| {
-            let tcp = connection(slot, cc, host, ecn, params.ecn_echo, Application::Size(size));
+            let tcp = Tcp::new(slot, cc, host, (ecn, params.ecn_echo), Application::Size(size), false);
             let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Web { size }, number, class, line, now, Time::NEVER);
             Endpoint { stages, ..endpoint }
         });
-        let back = self.arena.get(slot).tcp().map_or(Ecn::NotEct, |tcp| ack_ecn(tcp, ecn));
+        let back = self.arena.get(slot).transport.back_ecn(ecn);
         self.net.flow_starts(slot, &web.route, line, &process.key(number), back, class);
         self.join(slot);
         self.on_timer(slot, now)
@@ -424,7 +391,7 @@ impl<N: Net> Engine<N> {
             Due::Sample(line) => self.sample(line, now)?,
             Due::Series => {
                 let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
-                self.measures.point(now, listed.map(Seen::from), self.net.counters().queue, self.net.backlog());
+                self.measures.point(now, listed.map(|one| one.transport.seen()), self.net.counters().queue, self.net.backlog());
                 self.net.point(now);
                 if !self.config.states.is_empty() {
                     let (wanted, series) = (&self.config.states, &mut self.measures.states);
@@ -464,18 +431,14 @@ impl<N: Net> Engine<N> {
         for index in 0..self.net.lines().all[line].members.len() {
             let slot = self.net.lines().all[line].members[index];
             let endpoint = self.arena.get_mut(slot);
-            if let Transport::Tcp(Tcp { sender, .. }) = &endpoint.transport {
-                if sender.conn.cwnd == 0 {
-                    return Err(RunError::Invariant(format!("flow {}: cwnd is 0 at {now}", endpoint.number)));
-                }
-                if sender.finished.is_none_or(|finished| finished >= now) {
-                    endpoint.samples.take(sender);
-                }
-            }
+            endpoint.check_state()?;
+            let Endpoint { transport, samples, .. } = endpoint;
+            transport.sample(samples, now);
             if begins && endpoint.origin == Origin::Listed {
                 let counters = self.net.of_flow(slot);
                 self.measures.begin_flow(endpoint.number, listed, endpoint.result(&counters, now), now);
-                endpoint.forget_samples();
+                endpoint.samples = Samples::default();
+                endpoint.transport.forget_samples();
             }
             if !over {
                 continue;
@@ -483,7 +446,7 @@ impl<N: Net> Engine<N> {
             match endpoint.origin {
                 Origin::Listed => {
                     let counters = self.net.of_flow(slot);
-                    let (rtt_samples, transit) = (endpoint.take_rtt_samples(), endpoint.take_transit());
+                    let (rtt_samples, transit) = (endpoint.transport.take_rtt_samples(), endpoint.transport.take_transit());
                     let result = FlowResult { rtt_samples, transit, ..endpoint.result(&counters, now) };
                     self.measures.finish_flow(endpoint.number, listed, result);
                 }
@@ -559,19 +522,11 @@ impl<N: Net> Run for Engine<N> {
 
     fn view(&self) -> View {
         let view = |(_, endpoint): (u32, &Endpoint)| {
-            let sender = endpoint.tcp().map(|tcp| &tcp.sender);
-            let conn = sender.map(|sender| &sender.conn);
-            EndpointView {
-                number: endpoint.number,
-                class: endpoint.class,
-                payload: endpoint.payload(),
-                cwnd: conn.map_or(0, |conn| conn.cwnd),
-                ssthresh: conn.map_or(0, |conn| conn.ssthresh),
-                in_flight: conn.map_or(0, |conn| conn.in_flight()),
-                srtt_us: conn.map_or(0, |conn| conn.rtt().srtt_us()),
-            }
+            let Seen { payload, tcp } = endpoint.transport.seen();
+            let SeenTcp { srtt_us, cwnd, ssthresh, in_flight, .. } = tcp.unwrap_or_default();
+            EndpointView { number: endpoint.number, class: endpoint.class, payload, cwnd, ssthresh, in_flight, srtt_us }
         };
-        let there = self.arena.iter().filter(|(_, one)| !matches!(one.transport, Transport::Vacant));
+        let there = self.arena.iter().filter(|(_, one)| !one.transport.is_vacant());
         View {
             now: self.now,
             events: self.events,

@@ -1,38 +1,20 @@
 //! What sends through the bottleneck and receives behind it: a TCP connection, or anything else. Each has a slot in the
 //! [`Arena`], which is used again when nothing of it is left anywhere.
 
-use super::other::Other;
-use crate::measure::Samples;
+use super::tcp::Tcp;
+use super::transport::{Ends, Transport};
+use crate::measure::{FlowResult, Samples};
 use crate::min_tree::MinTree;
-use crate::transit::Transit;
 use crate::RunError;
-use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::Path;
 use dumbbell_core::prefetch::prefetch_part;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::receiver::Receiver;
-use dumbbell_core::tcp::sender::{Phase, Sender};
+use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::Ack;
 use dumbbell_core::units::Time;
 use std::mem::offset_of;
-
-/// Both ends of a TCP connection, with the sender right behind the head of its [`Endpoint`].
-#[repr(C)]
-pub struct Tcp {
-    pub sender: Sender,
-    pub receiver: Receiver,
-}
-
-/// What an endpoint speaks. TCP is not boxed: its state is needed for every packet.
-#[allow(clippy::large_enum_variant)]
-pub enum Transport {
-    Tcp(Tcp),
-    /// Any other protocol, UDP for one.
-    Other(Box<Other>),
-    /// The slot is free.
-    Vacant,
-}
 
 /// Where an endpoint comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +115,7 @@ impl Endpoint {
     }
 
     /// The TCP connection, if it is one.
-    #[inline]
+    #[cfg(test)]
     pub fn tcp(&self) -> Option<&Tcp> {
         match &self.transport {
             Transport::Tcp(tcp) => Some(tcp),
@@ -141,67 +123,36 @@ impl Endpoint {
         }
     }
 
-    /// The samples taken so far do not count.
-    pub fn forget_samples(&mut self) {
-        self.samples = Samples::default();
-        match &mut self.transport {
-            Transport::Tcp(tcp) => {
-                if let Some(samples) = &mut tcp.sender.rtt_samples {
-                    *samples = CompactHistogram::default();
-                }
-            }
-            Transport::Other(other) => other.forget(),
-            Transport::Vacant => {}
-        }
-    }
-
-    /// The RTT samples recorded so far; no more are recorded.
-    pub fn take_rtt_samples(&mut self) -> Option<CompactHistogram> {
-        match &mut self.transport {
-            Transport::Tcp(tcp) => tcp.sender.rtt_samples.take(),
-            Transport::Other(other) => other.answers.as_mut()?.rtts.take(),
-            Transport::Vacant => None,
-        }
-    }
-
-    /// Takes the one-way delays so far, of what is no TCP; later packets are not measured.
-    pub fn take_transit(&mut self) -> Option<Box<Transit>> {
-        match &mut self.transport {
-            Transport::Other(other) => Some(Box::new(std::mem::take(&mut other.transit))),
-            _ => None,
-        }
-    }
-
     /// The next time at which the endpoint itself has something to do.
     #[inline]
     pub fn next_timer(&self) -> Time {
-        let own = match &self.transport {
-            Transport::Tcp(tcp) => {
-                let start = if tcp.sender.phase == Phase::Idle { self.start } else { Time::NEVER };
-                start.min(tcp.sender.next_timer()).min(tcp.receiver.next_timer())
-            }
-            Transport::Other(other) => other.next_timer(self.start),
-            Transport::Vacant => Time::NEVER,
-        };
+        let own = self.transport.next_timer(self.start);
         own.min(self.stop).min(self.stages.next_timer()).min(self.look_at)
     }
 
-    /// Payload that has arrived, bytes: acknowledged for TCP, received for others.
-    pub fn payload(&self) -> u64 {
-        match &self.transport {
-            Transport::Tcp(tcp) => tcp.sender.bytes_acked(),
-            Transport::Other(other) => other.received.bytes,
-            Transport::Vacant => 0,
-        }
+    /// What it and the queue's `counters` of it have counted until `now`.
+    pub fn result(&self, counters: &FlowCounters, now: Time) -> FlowResult {
+        let common = FlowResult {
+            start: self.start,
+            end: now,
+            min_rtt_us: u32::MAX,
+            counters: *counters,
+            samples: self.samples,
+            ..FlowResult::default()
+        };
+        self.transport.result(common, now)
     }
 
     /// Whether nothing is left of a short flow: its connection is closed, no packet is on its way, and a base RTT has gone by since, in
     /// which the last acknowledgement arrived; `acks_held` are in queues. If not, plans when to look again.
     pub fn is_over(&mut self, counters: &FlowCounters, acks_held: u64, base_rtt: Time, now: Time) -> bool {
         self.look_at = Time::NEVER;
-        let Some(Tcp { sender, receiver }) = self.tcp().filter(|tcp| tcp.sender.phase == Phase::Done) else { return false };
-        let all_there = sender.stats.sent_all() == receiver.stats.arrived + counters.lost();
-        let quiet = all_there && receiver.next_timer() == Time::NEVER && acks_held == 0 && self.held_acks() == 0;
+        if !self.transport.is_done() {
+            return false;
+        }
+        let (sent, received) = self.transport.counted();
+        let all_there = sent == received.arrived + counters.lost();
+        let quiet = all_there && !self.transport.receiver_waits() && acks_held == 0 && self.held_acks() == 0;
         self.quiet_since = if quiet { self.quiet_since.or(Some(now)) } else { None };
         let since = self.quiet_since.unwrap_or(now);
         // an acknowledgement that left at that instant is delivered first
@@ -218,19 +169,28 @@ impl Endpoint {
         self.stages.acks.as_ref().map_or(0, |path| path.held())
     }
 
+    fn broken(&self, (what, left, right): (&str, u64, u64)) -> RunError {
+        RunError::Invariant(format!("flow {}: {what}: {left} is not {right}", self.number))
+    }
+
+    /// Holds the state of its ends against what must hold at any time.
+    ///
+    /// # Errors
+    /// What does not.
+    pub fn check_state(&self) -> Result<(), RunError> {
+        self.transport.check().map_err(|broken| self.broken(broken))
+    }
+
     /// Packets sent = delivered + dropped + still under way, and marks at the queue = marks at the receiver. Returns what is under way.
     ///
     /// # Errors
     /// The sum that does not come out.
     pub fn check_conservation(&self, counters: &FlowCounters) -> Result<UnderWay, RunError> {
-        let (sent, received) = match &self.transport {
-            Transport::Tcp(tcp) => (tcp.sender.stats.sent_all(), &tcp.receiver.stats),
-            Transport::Other(other) => (other.sent, &other.received),
-            Transport::Vacant => return Ok(UnderWay::default()),
-        };
-        let fail = |what: &str, left: u64, right: u64| {
-            Err(RunError::Invariant(format!("flow {}: {what}: {left} is not {right}", self.number)))
-        };
+        if self.transport.is_vacant() {
+            return Ok(UnderWay::default());
+        }
+        let (sent, received) = self.transport.counted();
+        let fail = |what, left, right| Err(self.broken((what, left, right)));
         let before = counters.lost_ahead + counters.arrived;
         if before > sent {
             return fail("lost ahead of the queue + arrived at the queue at most sent", before, sent);
@@ -255,12 +215,7 @@ impl Endpoint {
         if counters.sce > 0 && (some > counters.sce || counters.sce - some > unseen) {
             return fail("SCE marks = SCE received + SCE dropped + SCE queued", counters.sce, some);
         }
-        if let Transport::Tcp(Tcp { sender, receiver }) = &self.transport {
-            let conn = &sender.conn;
-            if conn.cwnd == 0 || conn.snd_una() > conn.snd_nxt() || receiver.rcv_nxt > conn.snd_nxt() {
-                return fail("window at least 1 and sequence numbers in order", conn.snd_una(), conn.snd_nxt());
-            }
-        }
+        self.check_state()?;
         Ok(UnderWay { ahead: sent - before, queued, behind: counters.departed - after })
     }
 }
@@ -346,18 +301,11 @@ impl Arena {
         prefetch_part(self.get(slot), RECEIVER_AT, Receiver::HOT);
     }
 
-    /// The sender in `slot` has got an acknowledgement.
-    #[inline]
-    pub fn after_ack(&mut self, slot: u32, now: Time) {
-        let Endpoint { transport: Transport::Tcp(tcp), stages, .. } = self.get(slot) else { return };
-        let mut timer = tcp.sender.no_timer_before();
-        if let Some(path) = &stages.data {
-            timer = timer.min(path.next_timer());
-        }
-        if timer == Time::NEVER {
-            // it may be over: its timer looks
-            timer = now;
-        }
+    /// The sender in `slot` has got an acknowledgement or an answer.
+    #[inline(always)]
+    pub fn after_back(&mut self, slot: u32, now: Time) {
+        let Endpoint { transport, stages, .. } = self.get(slot);
+        let timer = transport.after_back(stages, now);
         self.timer_not_after(slot, timer);
     }
 

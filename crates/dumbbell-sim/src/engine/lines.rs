@@ -1,6 +1,7 @@
 //! The lines of acknowledgements, one a base RTT, and what happens to a packet when it reaches its receiver.
 
-use super::endpoint::{Arena, Stages, Transport};
+use super::endpoint::{Arena, Endpoint, Stages};
+use super::transport::{Ends, WayBack};
 use crate::min_tree::MinTree;
 use dumbbell_core::log::DropReason;
 use dumbbell_core::packet::Packet;
@@ -117,18 +118,12 @@ pub trait Back {
     /// SACK blocks under way.
     fn pool(&mut self) -> &mut BlockPool;
 
-    /// A receiver sends `ack`. Returns when the stages that it passes have something to do.
+    /// A receiver sends `ack`.
     #[inline(always)]
-    fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) -> Time {
+    fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) {
         match &mut stages.acks {
-            None => {
-                self.entry_of(line).arrive((ack, blocks), now);
-                Time::NEVER
-            }
-            Some(path) => {
-                path.push((ack, blocks), now, &mut self.entry_of(line));
-                path.next_timer()
-            }
+            None => self.entry_of(line).arrive((ack, blocks), now),
+            Some(path) => path.push((ack, blocks), now, &mut self.entry_of(line)),
         }
     }
 
@@ -136,34 +131,32 @@ pub trait Back {
     #[inline(always)]
     fn deliver(&mut self, arena: &mut Arena, packet: &Packet, now: Time) {
         let slot = packet.flow;
-        let endpoint = arena.get_mut(slot);
-        let line = endpoint.line;
-        let receiver = match &mut endpoint.transport {
-            Transport::Tcp(tcp) => &mut tcp.receiver,
-            Transport::Other(other) => {
-                if let Some(answer) = other.on_packet(packet, now) {
-                    let at = self.acknowledge(&mut endpoint.stages, line, answer, NO_BLOCKS, now);
-                    arena.timer_not_after(slot, at);
-                }
-                return;
-            }
-            Transport::Vacant => return,
-        };
-        let ack = receiver.on_packet(packet, now);
-        let early = receiver.take_early();
-        let mut timer = receiver.next_timer();
-        let mut blocks = NO_BLOCKS;
-        if ack.is_some() && receiver.has_blocks() {
-            blocks = self.pool().put(receiver.blocks());
-        }
-        if let Some((early, reported)) = early {
-            let reported = if reported.as_slice().is_empty() { NO_BLOCKS } else { self.pool().put(reported) };
-            timer = timer.min(self.acknowledge(&mut endpoint.stages, line, early, reported, now));
-        }
-        if let Some(ack) = ack {
-            timer = timer.min(self.acknowledge(&mut endpoint.stages, line, ack, blocks, now));
+        let Endpoint { transport, stages, line, .. } = arena.get_mut(slot);
+        let mut timer = transport.on_packet(packet, now, &mut Answering { back: self, stages, line: *line, now });
+        if let Some(path) = &stages.acks {
+            timer = timer.min(path.next_timer());
         }
         arena.timer_not_after(slot, timer);
+    }
+}
+
+/// What a receiver sends at one instant enters its line, or the stages ahead of it.
+pub struct Answering<'a, B: Back + ?Sized> {
+    pub back: &'a mut B,
+    pub stages: &'a mut Stages,
+    pub line: u32,
+    pub now: Time,
+}
+
+impl<B: Back + ?Sized> WayBack for Answering<'_, B> {
+    #[inline(always)]
+    fn pool(&mut self) -> &mut BlockPool {
+        self.back.pool()
+    }
+
+    #[inline(always)]
+    fn send(&mut self, ack: Ack, blocks: u32) {
+        self.back.acknowledge(self.stages, self.line, ack, blocks, self.now);
     }
 }
 

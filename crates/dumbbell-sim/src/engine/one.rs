@@ -1,9 +1,10 @@
 //! A net of one hop, the fast path: nothing is decided for a packet that a run decides once, and acknowledgements never wait.
 
-use super::endpoint::{Arena, Endpoint, Transport, UnderWay};
+use super::endpoint::{Arena, Endpoint, UnderWay};
 use super::lines::{Back, BlockPool, Line, LineEntry, Lines, NO_BLOCKS};
 use super::net::{Moment, Net, Way};
 use super::setup::build_path;
+use super::transport::Ends;
 use super::ways::{alone, Entrance, Exit, Memory, Port};
 use crate::bottleneck::Bottleneck;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
@@ -55,28 +56,19 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
             if let Some((_, later, _)) = queue.get(2) {
                 arena.prefetch_sender(later.flow);
             }
-            if let Some(tcp) = queue.front().and_then(|(_, next_ack, _)| arena.get(next_ack.flow).tcp()) {
-                tcp.sender.prefetch();
+            if let Some((_, next_ack, _)) = queue.front() {
+                arena.get(next_ack.flow).transport.prefetch();
             }
         }
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
-        let tcp = match transport {
-            Transport::Tcp(tcp) => tcp,
-            Transport::Other(other) => {
-                let timer = other.on_answer(&ack, now);
-                arena.timer_not_after(ack.flow, timer);
-                return None;
-            }
-            Transport::Vacant => return None,
-        };
         let mut port = Port { way: &mut self.entrance, path: &mut stages.data, now };
         if index == NO_BLOCKS {
-            tcp.sender.on_ack(&ack, &[], now, &mut port);
+            transport.on_back(&ack, &[], now, &mut port);
         } else {
-            tcp.sender.on_ack(&ack, self.lines.pool.get(index), now, &mut port);
+            transport.on_back(&ack, self.lines.pool.get(index), now, &mut port);
             self.lines.pool.release(index);
         }
-        arena.after_ack(ack.flow, now);
+        arena.after_back(ack.flow, now);
         self.plan();
         Some(ack.flow)
     }

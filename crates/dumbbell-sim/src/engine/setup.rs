@@ -1,23 +1,17 @@
 //! What a run is made of, from its configuration.
 
-use super::endpoint::{Stages, Tcp};
+use super::endpoint::Stages;
 use super::lines::Line;
-use crate::config::{EcnEcho, FlowConfig, RunConfig, StageConfig, UdpConfig};
+use crate::config::{FlowConfig, RunConfig, StageConfig, UdpConfig};
 use dumbbell_core::aqm::FlowKey;
-use dumbbell_core::cc::{AnyCc, CongestionControl, Echo};
-use dumbbell_core::packet::Ecn;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::{self, Path};
 use dumbbell_core::rng::Rng;
-use dumbbell_core::tcp::host::HostParams;
-use dumbbell_core::tcp::receiver::Receiver;
-use dumbbell_core::tcp::sender::{Application, Plan, Sender};
-use dumbbell_core::tcp::FlowOptions;
+use dumbbell_core::tcp::sender::{Application, Plan};
 use dumbbell_core::units::{Rate, Time};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// The path of `stages`, which draws from stream `name` of `seed`, number `index`; `None` if there are no stages.
 pub fn build_path<T: path::Carried>(
@@ -58,29 +52,6 @@ pub fn lines(config: &RunConfig) -> Vec<Line> {
 /// The line of a base RTT and direction.
 pub fn line_of(lines: &[Line], base_rtt: Time, up: bool) -> u32 {
     lines.partition_point(|line| (line.delay, line.up) < (base_rtt, up)) as u32
-}
-
-/// Both ends of a connection for `slot`.
-pub fn connection(slot: u32, cc: AnyCc, host: &Arc<HostParams>, ecn: bool, echo: EcnEcho, app: Application) -> Tcp {
-    let echo = match echo {
-        EcnEcho::Auto => cc.ecn().echo,
-        EcnEcho::Classic => Echo::UntilCwr,
-        EcnEcho::Dctcp => Echo::PerPacket,
-        EcnEcho::AccEcn => Echo::Accurate,
-    };
-    let options = FlowOptions { ecn: ecn || cc.ecn().required, echo };
-    let sender = Sender::new(slot, cc, Arc::clone(host), options, app);
-    Tcp { sender, receiver: Receiver::new(slot, Arc::clone(host), options) }
-}
-
-/// Codepoint of the acknowledgements of a connection: that of all its packets, if the congestion control, the same at both ends, wants it on every packet.
-pub fn ack_ecn(tcp: &Tcp, ecn: bool) -> Ecn {
-    let asked = tcp.sender.cc.ecn();
-    if asked.required || (ecn && asked.every_packet) {
-        asked.codepoint
-    } else {
-        Ecn::NotEct
-    }
 }
 
 /// What the application of `flow` offers. The sender's clock is `ahead` of the engine's. It is `silent` between connecting and writing.

@@ -1,8 +1,9 @@
 //! The way back: acknowledgements in their lines, and as packets in the hops.
 
 use super::super::acks::{Held, Said};
-use super::super::endpoint::{Arena, Endpoint, Transport};
+use super::super::endpoint::{Arena, Endpoint};
 use super::super::lines::{Back, BlockPool, Line, NO_BLOCKS};
+use super::super::transport::Ends;
 use super::super::ways::Port;
 use super::hop::END;
 use super::{Hops, STAGES};
@@ -92,25 +93,16 @@ impl<L: Log + Send + 'static> Hops<L> {
     #[inline(always)]
     pub(super) fn on_ack(&mut self, ack: Ack, blocks: u32, now: Time, arena: &mut Arena) -> Option<u32> {
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
-        let tcp = match transport {
-            Transport::Tcp(tcp) => tcp,
-            Transport::Other(other) => {
-                let timer = other.on_answer(&ack, now);
-                arena.timer_not_after(ack.flow, timer);
-                return None;
-            }
-            Transport::Vacant => return None,
-        };
         if blocks == NO_BLOCKS {
-            tcp.sender.on_ack(&ack, &[], now, &mut Port { way: self, path: &mut stages.data, now });
+            transport.on_back(&ack, &[], now, &mut Port { way: self, path: &mut stages.data, now });
         } else {
             let pool = std::mem::take(&mut self.lines.pool);
-            tcp.sender.on_ack(&ack, pool.get(blocks), now, &mut Port { way: self, path: &mut stages.data, now });
+            transport.on_back(&ack, pool.get(blocks), now, &mut Port { way: self, path: &mut stages.data, now });
             // nothing that a sender does puts SACK blocks on their way
             self.lines.pool = pool;
             self.lines.pool.release(blocks);
         }
-        arena.after_ack(ack.flow, now);
+        arena.after_back(ack.flow, now);
         Some(ack.flow)
     }
 }

@@ -1,0 +1,229 @@
+//! TCP as an endpoint: a sender and a receiver, and what is measured of them.
+
+use super::endpoint::Stages;
+use super::lines::NO_BLOCKS;
+use super::transport::{Ends, WayBack};
+use crate::measure::{FlowResult, Samples, Seen, SeenTcp};
+use dumbbell_config::EcnEcho;
+use dumbbell_core::cc::exit::{ControlEvent, Said};
+use dumbbell_core::cc::{AnyCc, CongestionControl, Echo};
+use dumbbell_core::histogram::CompactHistogram;
+use dumbbell_core::log::{Hears, Log};
+use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::tcp::host::HostParams;
+use dumbbell_core::tcp::receiver::Receiver;
+use dumbbell_core::tcp::sender::{Application, Phase, Sender};
+use dumbbell_core::tcp::stats::ReceiverStats;
+use dumbbell_core::tcp::{Ack, Block, FlowOptions, Network};
+use dumbbell_core::units::Time;
+use dumbbell_measure::trace::Trace;
+use std::sync::Arc;
+
+/// Both ends of a TCP connection, with the sender right behind the head of its [`Endpoint`](super::endpoint::Endpoint).
+#[repr(C)]
+pub struct Tcp {
+    pub sender: Sender,
+    pub receiver: Receiver,
+}
+
+impl Tcp {
+    /// A connection in `slot`. It keeps its RTT samples if it `records` them.
+    pub fn new(
+        slot: u32,
+        cc: AnyCc,
+        host: &Arc<HostParams>,
+        (ecn, echo): (bool, EcnEcho),
+        app: Application,
+        records: bool,
+    ) -> Tcp {
+        let echo = match echo {
+            EcnEcho::Auto => cc.ecn().echo,
+            EcnEcho::Classic => Echo::UntilCwr,
+            EcnEcho::Dctcp => Echo::PerPacket,
+            EcnEcho::AccEcn => Echo::Accurate,
+        };
+        let options = FlowOptions { ecn: ecn || cc.ecn().required, echo };
+        let mut sender = Sender::new(slot, cc, Arc::clone(host), options, app);
+        sender.rtt_samples = records.then(CompactHistogram::default);
+        Tcp { sender, receiver: Receiver::new(slot, Arc::clone(host), options) }
+    }
+}
+
+impl Ends for Tcp {
+    #[inline]
+    fn has_begun(&self) -> bool {
+        self.sender.phase != Phase::Idle
+    }
+
+    #[inline]
+    fn next_timer(&self, start: Time) -> Time {
+        let begins = if self.sender.phase == Phase::Idle { start } else { Time::NEVER };
+        begins.min(self.sender.next_timer()).min(self.receiver.next_timer())
+    }
+
+    #[inline]
+    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Network) -> bool {
+        let begins = self.sender.phase == Phase::Idle && start <= now;
+        if begins {
+            self.sender.start(now, port);
+        }
+        if *stop <= now {
+            *stop = Time::NEVER;
+            self.sender.stop(now);
+        }
+        if self.sender.next_timer() <= now {
+            self.sender.on_timer(now, port);
+        }
+        begins
+    }
+
+    #[inline]
+    fn on_receiver_timer(&mut self, now: Time, back: &mut impl WayBack) {
+        let receiver = &mut self.receiver;
+        if let Some(ack) = receiver.on_timer(now) {
+            let blocks = if receiver.has_blocks() { back.pool().put(receiver.blocks()) } else { NO_BLOCKS };
+            back.send(ack, blocks);
+        }
+    }
+
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) -> Time {
+        let receiver = &mut self.receiver;
+        let ack = receiver.on_packet(packet, now);
+        let early = receiver.take_early();
+        let timer = receiver.next_timer();
+        let mut blocks = NO_BLOCKS;
+        if ack.is_some() && receiver.has_blocks() {
+            blocks = back.pool().put(receiver.blocks());
+        }
+        if let Some((early, reported)) = early {
+            let reported = if reported.as_slice().is_empty() { NO_BLOCKS } else { back.pool().put(reported) };
+            back.send(early, reported);
+        }
+        if let Some(ack) = ack {
+            back.send(ack, blocks);
+        }
+        timer
+    }
+
+    #[inline(always)]
+    fn on_back(&mut self, ack: &Ack, blocks: &[Block], now: Time, port: &mut impl Network) {
+        self.sender.on_ack(ack, blocks, now, port);
+    }
+
+    #[inline(always)]
+    fn after_back(&self, stages: &Stages, now: Time) -> Time {
+        let mut timer = self.sender.no_timer_before();
+        if let Some(path) = &stages.data {
+            timer = timer.min(path.next_timer());
+        }
+        // it may be over: its timer looks
+        if timer == Time::NEVER {
+            now
+        } else {
+            timer
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch(&self) {
+        self.sender.prefetch();
+    }
+
+    /// That of all its packets, if the congestion control, the same at both ends, wants it on every packet.
+    fn back_ecn(&self, ecn: bool) -> Ecn {
+        let asked = self.sender.cc.ecn();
+        if asked.required || (ecn && asked.every_packet) {
+            asked.codepoint
+        } else {
+            Ecn::NotEct
+        }
+    }
+
+    fn payload(&self) -> u64 {
+        self.sender.bytes_acked()
+    }
+
+    fn counted(&self) -> (u64, ReceiverStats) {
+        (self.sender.stats.sent_all(), self.receiver.stats)
+    }
+
+    fn is_done(&self) -> bool {
+        self.sender.phase == Phase::Done
+    }
+
+    fn receiver_waits(&self) -> bool {
+        self.receiver.next_timer() != Time::NEVER
+    }
+
+    fn check(&self) -> Result<(), (&'static str, u64, u64)> {
+        let conn = &self.sender.conn;
+        if conn.cwnd == 0 || conn.snd_una() > conn.snd_nxt() || self.receiver.rcv_nxt > conn.snd_nxt() {
+            return Err(("window at least 1 and sequence numbers in order", conn.snd_una(), conn.snd_nxt()));
+        }
+        Ok(())
+    }
+
+    fn sample(&self, samples: &mut Samples, now: Time) {
+        if self.sender.finished.is_none_or(|finished| finished >= now) {
+            samples.take(&self.sender);
+        }
+    }
+
+    fn forget_samples(&mut self) {
+        if let Some(samples) = &mut self.sender.rtt_samples {
+            *samples = CompactHistogram::default();
+        }
+    }
+
+    fn take_rtt_samples(&mut self) -> Option<CompactHistogram> {
+        self.sender.rtt_samples.take()
+    }
+
+    fn result(&self, common: FlowResult, now: Time) -> FlowResult {
+        let sender = &self.sender;
+        let mut samples = common.samples;
+        if samples.count == 0 {
+            // over before the first sample was due: its last estimate stands for it
+            samples.take(sender);
+        }
+        FlowResult {
+            end: sender.finished.unwrap_or(now),
+            payload: sender.bytes_acked(),
+            min_rtt_us: sender.conn.rtt().min_us(),
+            completion: sender.finished.map(|finished| finished - sender.started),
+            slow_start_exit: sender.conn.exits().first.map(|exit| (exit.cause, exit.time.saturating_sub(sender.started))),
+            samples,
+            sender: sender.stats,
+            receiver: self.receiver.stats,
+            ..common
+        }
+    }
+
+    fn seen(&self) -> Seen {
+        let conn = &self.sender.conn;
+        let tcp = SeenTcp {
+            srtt_us: conn.rtt().srtt_us(),
+            cwnd: conn.cwnd,
+            ssthresh: conn.ssthresh,
+            in_flight: conn.in_flight(),
+            retransmissions: self.sender.stats.retransmissions,
+        };
+        Seen { payload: self.payload(), tcp: Some(tcp) }
+    }
+
+    fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
+        trace.look(slot, &self.sender, now, backlog);
+    }
+
+    fn tell(&mut self, said: &mut Said, listener: &mut impl Log, slot: u32, now: Time) {
+        let sender = &mut self.sender;
+        if listener.hears() >= Hears::RateSamples {
+            if let Some(sample) = sender.take_rate_sample() {
+                listener.control(slot, &ControlEvent::RateSample(sample), now);
+            }
+        }
+        let phase = sender.model().map_or("", |model| model.state);
+        said.tell_news(&sender.conn, phase, sender.phase == Phase::Done, |event| listener.control(slot, &event, now));
+    }
+}

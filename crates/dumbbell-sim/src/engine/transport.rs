@@ -1,0 +1,233 @@
+//! What an endpoint speaks: TCP, or any other protocol. The event loop and the nets know no more of either than this.
+
+use super::endpoint::Stages;
+use super::lines::BlockPool;
+use super::other::Other;
+use super::tcp::Tcp;
+use crate::measure::{FlowResult, Samples, Seen};
+use crate::transit::Transit;
+use dumbbell_core::cc::exit::Said;
+use dumbbell_core::histogram::CompactHistogram;
+use dumbbell_core::log::Log;
+use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::tcp::stats::ReceiverStats;
+use dumbbell_core::tcp::{Ack, Block, Network};
+use dumbbell_core::units::Time;
+use dumbbell_measure::trace::Trace;
+
+/// The way back from a receiver, at one instant.
+pub trait WayBack {
+    /// SACK blocks under way.
+    fn pool(&mut self) -> &mut BlockPool;
+
+    /// Sends an acknowledgement or an answer, with the number of its SACK blocks.
+    fn send(&mut self, ack: Ack, blocks: u32);
+}
+
+/// Both ends of one flow.
+pub trait Ends {
+    /// Its sender has begun, or never will.
+    fn has_begun(&self) -> bool;
+
+    /// When it has something to do, of an endpoint that starts at `start`.
+    fn next_timer(&self, start: Time) -> Time;
+
+    /// Whatever is due at `now` happens at the sender; a `stop` that has come is taken. Returns whether it has just begun.
+    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Network) -> bool;
+
+    /// Whatever is due at `now` happens at the receiver.
+    fn on_receiver_timer(&mut self, _now: Time, _back: &mut impl WayBack) {}
+
+    /// A packet reaches the receiver. Returns when that has something to do.
+    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) -> Time;
+
+    /// What the receiver sent reaches the sender.
+    fn on_back(&mut self, ack: &Ack, blocks: &[Block], now: Time, port: &mut impl Network);
+
+    /// When it has something to do after that, at the latest, its `stages` included.
+    fn after_back(&self, stages: &Stages, now: Time) -> Time;
+
+    /// What the receiver sent will soon reach the sender.
+    fn prefetch(&self) {}
+
+    /// Codepoint of what the receiver sends; the configuration of the flow says `ecn`.
+    fn back_ecn(&self, _ecn: bool) -> Ecn {
+        Ecn::NotEct
+    }
+
+    /// Payload that has arrived, bytes: acknowledged for TCP, received for others.
+    fn payload(&self) -> u64;
+
+    /// Packets that the sender has sent, and what the receiver has counted.
+    fn counted(&self) -> (u64, ReceiverStats);
+
+    /// Its sender has nothing more to do.
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    /// A receiver's timer is running.
+    fn receiver_waits(&self) -> bool {
+        false
+    }
+
+    /// What must hold of its state at any time.
+    ///
+    /// # Errors
+    /// What does not.
+    fn check(&self) -> Result<(), (&'static str, u64, u64)> {
+        Ok(())
+    }
+
+    /// Takes a sample at `now`.
+    fn sample(&self, _samples: &mut Samples, _now: Time) {}
+
+    /// What was measured so far does not count.
+    fn forget_samples(&mut self);
+
+    /// The RTT samples recorded so far; no more are recorded.
+    fn take_rtt_samples(&mut self) -> Option<CompactHistogram>;
+
+    /// Takes the one-way delays so far, if it measures them; later packets are not measured.
+    fn take_transit(&mut self) -> Option<Box<Transit>> {
+        None
+    }
+
+    /// What it has measured until `now`, the rest as in `common`.
+    fn result(&self, common: FlowResult, now: Time) -> FlowResult;
+
+    /// How it looks now.
+    fn seen(&self) -> Seen;
+
+    /// What its control believes goes into the trace, if it has one; `backlog` is that of the queue, bytes.
+    fn trace(&self, _trace: &mut Trace, _slot: u32, _now: Time, _backlog: impl FnOnce() -> u64) {}
+
+    /// Tells `listener` what is new of its control, if it has one; `said` is what was told before.
+    fn tell(&mut self, _said: &mut Said, _listener: &mut impl Log, _slot: u32, _now: Time) {}
+}
+
+/// What an endpoint speaks. TCP is not boxed: its state is needed for every packet.
+#[allow(clippy::large_enum_variant)]
+pub enum Transport {
+    Tcp(Tcp),
+    /// Any other protocol, UDP for one.
+    Other(Box<Other>),
+    /// The slot is free.
+    Vacant,
+}
+
+/// `$body` with what the endpoint speaks; `$vacant` of a free slot.
+macro_rules! of {
+    ($transport:expr, $one:ident => $body:expr, $vacant:expr) => {
+        match $transport {
+            Transport::Tcp($one) => $body,
+            Transport::Other($one) => $body,
+            Transport::Vacant => $vacant,
+        }
+    };
+}
+
+impl Transport {
+    /// The slot is free.
+    pub fn is_vacant(&self) -> bool {
+        matches!(self, Transport::Vacant)
+    }
+}
+
+impl Ends for Transport {
+    #[inline]
+    fn has_begun(&self) -> bool {
+        of!(self, one => one.has_begun(), true)
+    }
+
+    #[inline]
+    fn next_timer(&self, start: Time) -> Time {
+        of!(self, one => one.next_timer(start), Time::NEVER)
+    }
+
+    #[inline]
+    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Network) -> bool {
+        of!(self, one => one.on_timer(start, stop, now, port), false)
+    }
+
+    #[inline]
+    fn on_receiver_timer(&mut self, now: Time, back: &mut impl WayBack) {
+        of!(self, one => one.on_receiver_timer(now, back), ());
+    }
+
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) -> Time {
+        of!(self, one => one.on_packet(packet, now, back), Time::NEVER)
+    }
+
+    #[inline(always)]
+    fn on_back(&mut self, ack: &Ack, blocks: &[Block], now: Time, port: &mut impl Network) {
+        of!(self, one => one.on_back(ack, blocks, now, port), ());
+    }
+
+    #[inline(always)]
+    fn after_back(&self, stages: &Stages, now: Time) -> Time {
+        of!(self, one => one.after_back(stages, now), Time::NEVER)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self) {
+        of!(self, one => one.prefetch(), ());
+    }
+
+    fn back_ecn(&self, ecn: bool) -> Ecn {
+        of!(self, one => one.back_ecn(ecn), Ecn::NotEct)
+    }
+
+    fn payload(&self) -> u64 {
+        of!(self, one => one.payload(), 0)
+    }
+
+    fn counted(&self) -> (u64, ReceiverStats) {
+        of!(self, one => one.counted(), (0, ReceiverStats::default()))
+    }
+
+    fn is_done(&self) -> bool {
+        of!(self, one => one.is_done(), false)
+    }
+
+    fn receiver_waits(&self) -> bool {
+        of!(self, one => one.receiver_waits(), false)
+    }
+
+    fn check(&self) -> Result<(), (&'static str, u64, u64)> {
+        of!(self, one => one.check(), Ok(()))
+    }
+
+    fn sample(&self, samples: &mut Samples, now: Time) {
+        of!(self, one => one.sample(samples, now), ());
+    }
+
+    fn forget_samples(&mut self) {
+        of!(self, one => one.forget_samples(), ());
+    }
+
+    fn take_rtt_samples(&mut self) -> Option<CompactHistogram> {
+        of!(self, one => one.take_rtt_samples(), None)
+    }
+
+    fn take_transit(&mut self) -> Option<Box<Transit>> {
+        of!(self, one => one.take_transit(), None)
+    }
+
+    fn result(&self, common: FlowResult, now: Time) -> FlowResult {
+        of!(self, one => one.result(common, now), common)
+    }
+
+    fn seen(&self) -> Seen {
+        of!(self, one => one.seen(), Seen::default())
+    }
+
+    fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
+        of!(self, one => one.trace(trace, slot, now, backlog), ());
+    }
+
+    fn tell(&mut self, said: &mut Said, listener: &mut impl Log, slot: u32, now: Time) {
+        of!(self, one => one.tell(said, listener, slot, now), ());
+    }
+}
