@@ -61,11 +61,7 @@ impl Aqm for State {
 
     #[inline]
     fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {
-        let passes = u64::from(packet.len) <= self.params.limit && self.fifo.pass(packet, now, log);
-        if passes {
-            log.sent(packet, At::time(now));
-        }
-        passes
+        u64::from(packet.len) <= self.params.limit && self.fifo.pass(packet, now, log)
     }
 
     fn packets(&self) -> usize {

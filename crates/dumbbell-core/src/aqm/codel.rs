@@ -127,13 +127,6 @@ pub struct Vars {
 }
 
 impl Vars {
-    /// A packet went through without waiting: its sojourn time is not above any target.
-    #[inline]
-    fn went_through(&mut self) {
-        self.first_above_time = 0;
-        self.dropping = false;
-    }
-
     /// Whether the law is in its state of dropping.
     pub fn is_dropping(&self) -> bool {
         self.dropping
@@ -337,12 +330,9 @@ impl Aqm for State {
 
     #[inline]
     fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {
-        let passes = self.limit > 0 && self.fifo.pass(packet, now, log);
-        if passes {
-            self.vars.went_through();
-            log.sent(packet, At::time(now));
-        }
-        passes
+        // the law has been told that the queue is empty: no sojourn time is above the target, and it does not drop
+        debug_assert!(!self.vars.dropping && self.vars.first_above_time == 0);
+        self.limit > 0 && self.fifo.pass(packet, now, log)
     }
 
     fn packets(&self) -> usize {

@@ -27,7 +27,7 @@ impl Fifo {
         self.push(packet);
     }
 
-    /// What [`Fifo::accept`] and [`Fifo::pop`] do to `packet`, if the queue is empty.
+    /// What [`Fifo::accept`], [`Fifo::pop`] and [`Log::sent`] do to `packet`, if the queue is empty.
     #[inline]
     pub fn pass<L: Log>(&self, packet: &mut Packet, now: Time, log: &mut L) -> bool {
         if !self.is_empty() {
@@ -35,6 +35,7 @@ impl Fifo {
         }
         packet.enqueue_time = now;
         log.enqueued(packet, At::time(now));
+        log.sent(packet, At::time(now));
         true
     }
 

@@ -87,9 +87,10 @@ pub trait Aqm {
     /// The next packet to send.
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue;
 
-    /// [`Aqm::enqueue`] and [`Aqm::dequeue`] in one, for a packet that comes to an idle link. `true`: the packet leaves, everything is
-    /// as after both calls, and one more call of `dequeue` would change nothing and find nothing. `false`: nothing has happened, the two are to be called. So a
-    /// queue that never has anything in it costs little.
+    /// [`Aqm::enqueue`] and [`Aqm::dequeue`] in one, for a packet that comes to an idle link: the last call of `dequeue` was told
+    /// [`Dequeue::Empty`], or the last packet passed. `true`: the packet leaves, everything is as after both calls, and one more call of
+    /// `dequeue` would change nothing and find nothing. `false`: nothing has happened, the two are to be called. So a queue that never has
+    /// anything in it costs little.
     #[inline]
     fn pass<L: Log>(&mut self, _packet: &mut Packet, _now: Time, _log: &mut L) -> bool {
         false

@@ -56,11 +56,7 @@ impl Aqm for State {
 
     #[inline]
     fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {
-        let passes = self.params.limit > 0 && self.fifo.pass(packet, now, log);
-        if passes {
-            log.sent(packet, At::time(now));
-        }
-        passes
+        self.params.limit > 0 && self.fifo.pass(packet, now, log)
     }
 
     fn packets(&self) -> usize {
