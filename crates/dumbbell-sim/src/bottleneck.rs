@@ -17,6 +17,12 @@ fn on_link(layer: &Option<LinkLayer>, len: u16) -> u64 {
     u64::from(layer.as_ref().map_or(u32::from(len), |layer| layer.of(len)))
 }
 
+/// [`Aqm::dequeue`], compiled once more for token buckets only.
+#[inline(never)]
+fn ask<A: Aqm, L: Log>(aqm: &mut A, now: Time, log: &mut L) -> Dequeue {
+    aqm.dequeue(now, log)
+}
+
 /// [`Link::wait`] of the links that are not asked for every packet of most runs.
 #[inline(never)]
 fn wait(link: &mut AnyLink, waiting: Waiting, now: Time) -> Option<Time> {
@@ -86,9 +92,21 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         self.counters.flows.flow_starts(flow, class);
     }
 
-    /// A packet reaches the queue.
-    #[inline]
-    pub fn arrive(&mut self, mut packet: Packet, now: Time) {
+    /// A packet reaches the queue. Most find the link busy: that is all that is compiled into a sender's loop, so that the packet which it
+    /// has just made need not go through memory.
+    #[inline(always)]
+    pub fn arrive(&mut self, packet: Packet, now: Time) {
+        if self.next == Time::NEVER || packet.has(flag::MORE | flag::LAST) || matches!(self.link, AnyLink::Htb(_)) {
+            return self.arrive_elsewise(packet, now);
+        }
+        let mut log = (&mut self.counters, &mut self.listener);
+        log.arrived(&packet, now);
+        self.aqm.enqueue(packet, now, &mut log);
+    }
+
+    /// The same, of a burst that counts as one packet, or where the link may have time for it.
+    #[inline(never)]
+    fn arrive_elsewise(&mut self, mut packet: Packet, now: Time) {
         self.cross(&mut packet, now, |_| false);
     }
 
@@ -127,7 +145,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     fn follow(&mut self, now: Time) {
         let AnyLink::Htb(bucket) = &mut self.link else { return };
         while (self.leaving || bucket.debt(now) == Time::ZERO) && self.aqm.packets() > 0 {
-            let Dequeue::Packet(packet) = self.aqm.dequeue(now, &mut (&mut self.counters, &mut self.listener)) else { return };
+            let Dequeue::Packet(packet) = ask(&mut self.aqm, now, &mut (&mut self.counters, &mut self.listener)) else { return };
             bucket.take(on_link(&self.layer, packet.len), now);
             self.leaving = packet.has(flag::MORE);
             self.following.push_back(packet);

@@ -321,7 +321,7 @@ impl Aqm for State {
         self.fifo.accept(packet, now, log);
     }
 
-    #[inline]
+    #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let Some(packet) = self.codel.dequeue(&mut self.vars, &mut self.fifo, now, log) else { return Dequeue::Empty };
         log.sent(&packet, At::time(now));

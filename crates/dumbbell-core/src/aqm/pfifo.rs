@@ -47,7 +47,7 @@ impl Aqm for State {
         self.fifo.accept(packet, now, log);
     }
 
-    #[inline]
+    #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
         log.sent(&packet, At::time(now));

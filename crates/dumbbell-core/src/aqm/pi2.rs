@@ -186,7 +186,7 @@ impl Aqm for State {
         self.fifo.accept(packet, now, log);
     }
 
-    #[inline]
+    #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
         if self.params.delay == Delay::Rate {

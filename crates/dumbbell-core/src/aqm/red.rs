@@ -297,7 +297,7 @@ impl Aqm for State {
         self.fifo.accept(packet, now, log);
     }
 
-    #[inline]
+    #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         match self.fifo.pop() {
             Some(packet) => {

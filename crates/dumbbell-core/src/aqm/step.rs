@@ -63,7 +63,7 @@ impl Aqm for State {
         self.fifo.accept(packet, now, log);
     }
 
-    #[inline]
+    #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let at = At::time(now);
         while let Some(mut packet) = self.fifo.pop() {

@@ -85,16 +85,26 @@ pub fn alone(mut packet: Packet) -> Packet {
 
 /// The paths of single endpoints lead to what they share.
 impl<A: Aqm, L: Log> End<Packet> for Entrance<A, L> {
-    #[inline]
+    #[inline(always)]
     fn arrive(&mut self, packet: Packet, now: Time) {
-        match &mut self.shared {
-            None => self.bottleneck.arrive(packet, now),
-            Some(shared) => shared.push(alone(packet), now, &mut self.bottleneck),
+        if self.shared.is_none() {
+            self.bottleneck.arrive(packet, now);
+        } else {
+            self.arrive_by_stages(packet, now);
         }
     }
 
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
         self.bottleneck.dropped(packet, reason, now);
+    }
+}
+
+impl<A: Aqm, L: Log> Entrance<A, L> {
+    #[inline(never)]
+    fn arrive_by_stages(&mut self, packet: Packet, now: Time) {
+        if let Some(shared) = &mut self.shared {
+            shared.push(alone(packet), now, &mut self.bottleneck);
+        }
     }
 }
 
@@ -105,12 +115,22 @@ pub struct Port<'a, W: Way> {
     pub now: Time,
 }
 
+impl<W: Way> Port<'_, W> {
+    #[inline(never)]
+    fn send_by_stages(&mut self, packet: Packet) {
+        if let Some(path) = self.path {
+            path.push(alone(packet), self.now, self.way);
+        }
+    }
+}
+
 impl<W: Way> Network for Port<'_, W> {
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, packet: Packet) {
-        match self.path {
-            None => self.way.arrive(packet, self.now),
-            Some(path) => path.push(alone(packet), self.now, self.way),
+        if self.path.is_none() {
+            self.way.arrive(packet, self.now);
+        } else {
+            self.send_by_stages(packet);
         }
     }
 
