@@ -102,6 +102,11 @@ impl RttEstimator {
     /// Feeds the windowed minimum: Nichols' filter of three samples, as Linux `win_minmax.c`.
     #[inline]
     pub fn sample_min(&mut self, rtt_us: u32, now: Time) {
+        let age = now.saturating_sub(self.min[0].0);
+        if rtt_us > self.min[2].1 && age <= Time(MIN_RTT_WINDOW.0 / 4) {
+            // above all three, the oldest of which is too young for any to be replaced
+            return;
+        }
         let new = (now, rtt_us);
         if rtt_us <= self.min[0].1 || now.saturating_sub(self.min[2].0) > MIN_RTT_WINDOW {
             self.min = [new; 3];
@@ -113,7 +118,6 @@ impl RttEstimator {
         } else if rtt_us <= self.min[2].1 {
             self.min[2] = new;
         }
-        let age = now.saturating_sub(self.min[0].0);
         if age > MIN_RTT_WINDOW {
             self.min = [self.min[1], self.min[2], new];
             if now.saturating_sub(self.min[0].0) > MIN_RTT_WINDOW {

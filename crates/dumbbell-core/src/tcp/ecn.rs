@@ -45,6 +45,14 @@ pub(super) struct EcnEcho {
     pub new_ce: Option<u32>,
 }
 
+impl EcnEcho {
+    /// CE packets among `segments` newly delivered ones: those that were counted, or all, if there was CE.
+    #[inline(always)]
+    pub fn marked(&self, segments: u32) -> u32 {
+        self.new_ce.unwrap_or(if self.ece { segments } else { 0 })
+    }
+}
+
 /// What an ACK delivers, by which the count of CE is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {

@@ -232,7 +232,7 @@ impl Sender {
         let end = first + u64::from(segments);
         let (more, last) = if self.host.offload == Offload::Gso && segments > 1 { (flag::MORE, flag::LAST) } else { (0, 0) };
         for seq in first..end {
-            self.board.push(seq, una, now);
+            self.board.push(seq, una, now, seq + 1 == end);
             let (ecn, cwr) = self.ecn.stamp();
             let part = if seq + 1 < end { more } else { last | if push { flag::PSH } else { 0 } };
             let flags = cwr | part;
@@ -241,7 +241,6 @@ impl Sender {
         }
         self.conn.snd_nxt = end;
         self.stats.sent += u64::from(segments);
-        self.board.end_burst(end - 1);
         self.pacer.charge(&self.conn, u64::from(segments));
         self.last_sent = now;
         if arm {

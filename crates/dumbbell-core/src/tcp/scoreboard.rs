@@ -32,6 +32,30 @@ pub struct Segment {
     pub ends_burst: bool,
 }
 
+/// A [`Segment`] in 8 bytes: its time, of which 2^56 ns (2 years) fit, then [`ENDS_BURST`] and its flags. With thousands of flows these
+/// are most of what lies in memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Packed(u64);
+
+/// Bit of a [`Packed`] for [`Segment::ends_burst`].
+const ENDS_BURST: u64 = 1 << 4;
+/// Its bits of [`seg`].
+const FLAGS: u64 = ENDS_BURST - 1;
+
+impl Packed {
+    #[inline(always)]
+    fn new(segment: Segment) -> Packed {
+        debug_assert!(segment.sent.0 < 1 << 56);
+        let ends = if segment.ends_burst { ENDS_BURST } else { 0 };
+        Packed(segment.sent.0 << 8 | ends | u64::from(segment.flags))
+    }
+
+    #[inline(always)]
+    fn segment(self) -> Segment {
+        Segment { sent: Time(self.0 >> 8), flags: (self.0 & FLAGS) as u8, ends_burst: self.0 & ENDS_BURST != 0 }
+    }
+}
+
 /// What an ACK delivered, gathered while the scoreboard is updated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delivered {
@@ -83,6 +107,18 @@ pub struct Rack {
     pub advanced: bool,
 }
 
+impl Rack {
+    /// A segment is newly delivered: the one before `end_seq`, sent at `sent`, `rtt` ago.
+    #[inline(always)]
+    fn newest(&mut self, sent: Time, end_seq: u64, rtt: Time) {
+        self.advanced = true;
+        self.rtt = rtt;
+        if (sent, end_seq) > (self.sent, self.end_seq) {
+            (self.sent, self.end_seq) = (sent, end_seq);
+        }
+    }
+}
+
 /// The ring.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -98,7 +134,7 @@ pub struct Scoreboard {
     pub highest_sacked: u64,
     /// Newest delivered segment.
     pub rack: Rack,
-    ring: Vec<Segment>,
+    ring: Vec<Packed>,
     /// Blocks of the last ACK with SACK: what they cover is known. Most flows of a crowd have none, and each byte of a flow counts.
     known: Option<Box<[Block; 4]>>,
     /// Retransmissions and probes in order of time, as (sent, segment); stale ones are skipped.
@@ -108,7 +144,7 @@ pub struct Scoreboard {
 impl Default for Scoreboard {
     fn default() -> Scoreboard {
         Scoreboard {
-            ring: vec![Segment::default(); 1],
+            ring: vec![Packed::default(); 1],
             mask: 0,
             bursts: 0,
             retransmissions: VecDeque::new(),
@@ -125,48 +161,48 @@ impl Scoreboard {
     /// Bytes of memory in addition to the struct itself.
     pub fn heap_bytes(&self) -> usize {
         let known = if self.known.is_some() { std::mem::size_of::<[Block; 4]>() } else { 0 };
-        self.ring.capacity() * std::mem::size_of::<Segment>() + self.retransmissions.capacity() * 16 + known
+        self.ring.capacity() * std::mem::size_of::<Packed>() + self.retransmissions.capacity() * 16 + known
     }
 
     /// Segment `seq` will be looked at soon.
     #[inline]
     pub fn prefetch(&self, seq: u64) {
-        prefetch(self.get(seq));
+        prefetch(&self.ring[(seq & self.mask) as usize]);
     }
 
     /// Segment `seq`, which must be in flight.
-    #[inline]
-    pub fn get(&self, seq: u64) -> &Segment {
-        &self.ring[(seq & self.mask) as usize]
+    #[inline(always)]
+    pub fn get(&self, seq: u64) -> Segment {
+        self.ring[(seq & self.mask) as usize].segment()
     }
 
-    #[inline]
-    fn get_mut(&mut self, seq: u64) -> &mut Segment {
-        &mut self.ring[(seq & self.mask) as usize]
+    #[inline(always)]
+    fn set(&mut self, seq: u64, segment: Segment) {
+        self.ring[(seq & self.mask) as usize] = Packed::new(segment);
     }
 
-    /// Segment `seq` is sent for the first time; `una` is the oldest in flight.
-    #[inline]
-    pub fn push(&mut self, seq: u64, una: u64, now: Time) {
+    #[inline(always)]
+    fn set_flags(&mut self, seq: u64, flags: u8) {
+        let packed = &mut self.ring[(seq & self.mask) as usize];
+        packed.0 = packed.0 & !FLAGS | u64::from(flags);
+    }
+
+    /// Segment `seq` is sent for the first time, at the end of a burst or within one; `una` is the oldest in flight.
+    #[inline(always)]
+    pub fn push(&mut self, seq: u64, una: u64, now: Time, ends_burst: bool) {
         if seq - una > self.mask {
             self.grow(una, seq);
         }
-        *self.get_mut(seq) = Segment { sent: now, flags: 0, ends_burst: false };
-    }
-
-    /// Segment `seq` was the last one of a burst.
-    #[inline]
-    pub fn end_burst(&mut self, seq: u64) {
-        self.get_mut(seq).ends_burst = true;
-        self.bursts += 1;
+        self.set(seq, Segment { sent: now, flags: 0, ends_burst });
+        self.bursts += u32::from(ends_burst);
     }
 
     #[cold]
     fn grow(&mut self, una: u64, end: u64) {
         let mask = (self.mask * 2 + 1).max(15);
-        let mut ring = vec![Segment::default(); (mask + 1) as usize];
+        let mut ring = vec![Packed::default(); (mask + 1) as usize];
         for seq in una..end {
-            ring[(seq & mask) as usize] = *self.get(seq);
+            ring[(seq & mask) as usize] = self.ring[(seq & self.mask) as usize];
         }
         self.ring = ring;
         self.mask = mask;
@@ -174,18 +210,16 @@ impl Scoreboard {
 
     /// Segment `seq` is sent again.
     pub fn retransmitted(&mut self, conn: &mut Conn, seq: u64, now: Time) {
-        let segment = self.get_mut(seq);
-        conn.retrans_out += u32::from(segment.flags & seg::RETRANS == 0);
-        segment.flags |= seg::RETRANS | seg::EVER_RETRANS;
-        segment.sent = now;
+        let before = self.get(seq);
+        conn.retrans_out += u32::from(before.flags & seg::RETRANS == 0);
+        self.set(seq, Segment { sent: now, flags: before.flags | seg::RETRANS | seg::EVER_RETRANS, ..before });
         self.retransmissions.push_back((now, seq));
     }
 
     /// Segment `seq` is sent again though it is not thought lost: no retransmission to wait for.
     pub fn probed(&mut self, seq: u64, now: Time) {
-        let segment = self.get_mut(seq);
-        segment.flags |= seg::EVER_RETRANS;
-        segment.sent = now;
+        let before = self.get(seq);
+        self.set(seq, Segment { sent: now, flags: before.flags | seg::EVER_RETRANS, ..before });
         self.retransmissions.push_back((now, seq));
     }
 
@@ -200,24 +234,8 @@ impl Scoreboard {
         observer: &mut impl Observer,
     ) {
         for seq in conn.snd_una..ack {
-            let segment = *self.get(seq);
+            let segment = self.get(seq);
             self.bursts -= u32::from(segment.ends_burst);
-            if segment.flags == 0 {
-                // never anything but sent once: the common case
-                if delivered.first_acked.is_none() {
-                    delivered.first_acked = Some(segment.sent);
-                    // none that follows is lower
-                    delivered.original_sacked |= seq < conn.high_seq;
-                }
-                delivered.segments += 1;
-                observer.delivered(seq, &segment);
-                // those of a row were sent in order of time: RACK and the newest sample need only its last one
-                if seq + 1 == ack || self.get(seq + 1).flags != 0 {
-                    delivered.last_acked = Some(segment.sent);
-                    self.advance_rack(conn, seq, segment);
-                }
-                continue;
-            }
             if segment.flags & seg::EVER_RETRANS != 0 {
                 if segment.flags & seg::RETRANS != 0 {
                     conn.retrans_out -= 1;
@@ -243,6 +261,37 @@ impl Scoreboard {
             }
         }
         delivered.acked = (ack - conn.snd_una) as u32;
+        self.move_to(conn, ack);
+    }
+
+    /// Of segments `una..ack`, `ack` above `una`: how many end a burst, if each was sent once and nothing else is known of any.
+    #[inline(always)]
+    pub fn plain_row(&self, una: u64, ack: u64) -> Option<u32> {
+        let (mut all, mut bursts) = (0, 0);
+        for seq in una..ack {
+            let Packed(segment) = self.ring[(seq & self.mask) as usize];
+            all |= segment;
+            bursts += segment / ENDS_BURST & 1;
+        }
+        (all & FLAGS == 0).then_some(bursts as u32)
+    }
+
+    /// [`Scoreboard::acknowledge`] for such a row, of which `bursts` end a burst. Returns when its first and its last segment were sent.
+    #[inline(always)]
+    pub fn acknowledge_row(&mut self, conn: &mut Conn, ack: u64, bursts: u32, observer: &mut impl Observer) -> (Time, Time) {
+        for seq in conn.snd_una..ack {
+            observer.delivered(seq, &self.get(seq));
+        }
+        let (first, last) = (self.get(conn.snd_una).sent, self.get(ack - 1).sent);
+        self.bursts -= bursts;
+        self.rack.newest(last, ack, conn.now - last);
+        self.move_to(conn, ack);
+        (first, last)
+    }
+
+    /// Everything below `ack` is acknowledged.
+    #[inline(always)]
+    fn move_to(&mut self, conn: &mut Conn, ack: u64) {
         conn.snd_una = ack;
         self.rack_scan_from = self.rack_scan_from.max(ack);
         self.retransmit_hint = self.retransmit_hint.max(ack);
@@ -268,7 +317,7 @@ impl Scoreboard {
             let end = end.min(conn.snd_nxt);
             let mut seq = start.max(conn.snd_una);
             while seq < end {
-                let segment = *self.get(seq);
+                let segment = self.get(seq);
                 if segment.flags & seg::SACKED != 0 {
                     // the last ACK's blocks are all marked: step over them at once
                     let block = known.iter().find(|&&(s, e)| s <= seq && seq < e);
@@ -319,7 +368,7 @@ impl Scoreboard {
                 conn.lost_out -= 1;
             }
         }
-        self.get_mut(seq).flags = flags | seg::SACKED;
+        self.set_flags(seq, flags | seg::SACKED);
         observer.delivered(seq, &segment);
         conn.sacked_out += 1;
         delivered.segments += 1;
@@ -328,9 +377,8 @@ impl Scoreboard {
 
     /// Segment `seq` arrived twice: no retransmission of it is waited for. Returns its flags from before.
     pub fn take_duplicate(&mut self, conn: &mut Conn, seq: u64) -> u8 {
-        let segment = self.get_mut(seq);
-        let before = segment.flags;
-        segment.flags &= !seg::RETRANS;
+        let before = self.get(seq).flags;
+        self.set_flags(seq, before & !seg::RETRANS);
         conn.retrans_out -= u32::from(before & seg::RETRANS != 0);
         before
     }
@@ -343,12 +391,7 @@ impl Scoreboard {
             // faster than the path: the first transmission arrived, not this one
             return;
         }
-        self.rack.advanced = true;
-        self.rack.rtt = rtt;
-        if (segment.sent, seq + 1) > (self.rack.sent, self.rack.end_seq) {
-            self.rack.sent = segment.sent;
-            self.rack.end_seq = seq + 1;
-        }
+        self.rack.newest(segment.sent, seq + 1, rtt);
     }
 
     /// Marks lost what was sent so long before the newest delivered segment that it should have arrived: its round-trip
@@ -360,7 +403,7 @@ impl Scoreboard {
         let mut passed = true;
         let mut seq = self.rack_scan_from.max(conn.snd_una);
         while seq < conn.snd_nxt {
-            let segment = *self.get(seq);
+            let segment = self.get(seq);
             if segment.flags & (seg::SACKED | seg::LOST | seg::EVER_RETRANS) == 0 {
                 if (rack.sent, rack.end_seq) <= (segment.sent, seq + 1) {
                     break;
@@ -430,21 +473,15 @@ impl Scoreboard {
 
     /// Segment `seq` is thought lost, or its retransmission is.
     pub fn mark_lost(&mut self, conn: &mut Conn, seq: u64, observer: &mut impl Observer) {
-        let segment = self.get_mut(seq);
-        if segment.flags & seg::SACKED != 0 {
+        let flags = self.get(seq).flags;
+        if flags & seg::SACKED != 0 {
             return;
         }
-        let newly = segment.flags & (seg::LOST | seg::RETRANS) != seg::LOST;
-        if segment.flags & seg::LOST == 0 {
-            segment.flags |= seg::LOST;
-            conn.lost_out += 1;
-        }
-        if segment.flags & seg::RETRANS != 0 {
-            segment.flags &= !seg::RETRANS;
-            conn.retrans_out -= 1;
-        }
-        if newly {
-            observer.lost(seq, self.get(seq));
+        conn.lost_out += u32::from(flags & seg::LOST == 0);
+        conn.retrans_out -= u32::from(flags & seg::RETRANS != 0);
+        self.set_flags(seq, (flags | seg::LOST) & !seg::RETRANS);
+        if flags & (seg::LOST | seg::RETRANS) != seg::LOST {
+            observer.lost(seq, &self.get(seq));
         }
         self.retransmit_hint = self.retransmit_hint.min(seq);
     }
@@ -452,7 +489,7 @@ impl Scoreboard {
     /// Takes back every loss mark: the losses were spurious.
     pub fn unmark_all(&mut self, conn: &mut Conn) {
         for seq in conn.snd_una..conn.snd_nxt {
-            self.get_mut(seq).flags &= !seg::LOST;
+            self.set_flags(seq, self.get(seq).flags & !seg::LOST);
         }
         conn.lost_out = 0;
         // what was unmarked and never sent again is RACK's to look at once more

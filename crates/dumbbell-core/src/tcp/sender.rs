@@ -54,8 +54,9 @@ pub struct Sender {
     pub(super) rate: Option<Box<RateSampler>>,
     /// Index in the run.
     pub(super) flow: u32,
-    /// Window that the last ACK offered, bytes.
+    /// Window that the last ACK offered, bytes, and whole segments.
     peer_window: u32,
+    peer_segments: u32,
     /// Timestamp of the newest ACK, which data echoes, ms.
     ts_recent: Option<u32>,
     pub(super) ecn: SenderEcn,
@@ -188,6 +189,7 @@ impl Sender {
             pacer: Pacer::new(),
             window_end: 0,
             peer_window: 0,
+            peer_segments: 0,
             last_sent: Time::ZERO,
             cwnd_usage_seq: 0,
             timer: RetransmissionTimer::new(),
@@ -336,12 +338,12 @@ impl Sender {
         }
         self.timer.backoff = 0;
         self.last_sent = self.conn.now;
-        self.window_end = u64::from(ack.window / self.conn.mss);
-        self.peer_window = ack.window;
-        self.queue.max_window = ack.window;
+        self.offered(ack.window);
+        self.window_end = u64::from(self.peer_segments);
         // the SYN counts as delivered
         self.conn.delivered = 1;
         self.cc.init(&mut self.conn);
+        self.offered(ack.window);
         if self.control == Control::Window {
             self.conn.pacing_rate = window_rate(&self.conn, &self.host);
         }
@@ -349,6 +351,13 @@ impl Sender {
             self.send_bare(self.conn.headers, flag::PURE_ACK, self.ecn.of_other(), net);
         }
         self.push(net);
+    }
+
+    /// The receiver offers a window of `bytes`.
+    fn offered(&mut self, bytes: u32) {
+        self.peer_window = bytes;
+        self.peer_segments = bytes / self.conn.mss;
+        self.queue.max_window = self.queue.max_window.max(bytes);
     }
 
     fn sample_rtt(&mut self, rtt_us: u32) {
@@ -396,12 +405,11 @@ impl Sender {
             return;
         }
         if ack.ack >= prior_una {
-            if ack.window > self.peer_window {
-                flags.window_update = ack.ack == prior_una;
-                self.queue.max_window = self.queue.max_window.max(ack.window);
+            if ack.window != self.peer_window {
+                flags.window_update = ack.window > self.peer_window && ack.ack == prior_una;
+                self.offered(ack.window);
             }
-            self.peer_window = ack.window;
-            self.window_end = self.window_end.max(ack.ack + u64::from(ack.window / self.conn.mss));
+            self.window_end = self.window_end.max(ack.ack + u64::from(self.peer_segments));
         }
         let advanced = ack.ack.saturating_sub(prior_una);
         if advanced > 0 {
@@ -414,48 +422,59 @@ impl Sender {
             self.tell_of_ack_early(ack, advanced, flags.ece);
         }
 
-        let mut delivered = Delivered::default();
-        let sacks = match blocks.split_first() {
-            Some((&duplicate, rest)) if ack.has(ack_flag::DSACK) => {
-                delivered.segments = self.take_dsack(duplicate, rest, ack.ack, &mut flags);
-                rest
-            }
-            _ => blocks,
-        };
         let prior_highest = self.board.highest_sacked;
-        if !sacks.is_empty() {
-            let late = match self.rate.as_deref_mut() {
-                None => self.board.sack(&mut self.conn, sacks, &mut delivered, &mut ()),
-                Some(rate) => self.board.sack(&mut self.conn, sacks, &mut delivered, rate),
+        let row = if blocks.is_empty() && advanced > 0 && prior_highest <= prior_una {
+            self.board.plain_row(prior_una, ack.ack)
+        } else {
+            None
+        };
+        let (segments, echo, rtt_us);
+        if let Some(bursts) = row {
+            // the usual ACK: what it acknowledges was sent once, and nothing was SACKed
+            let (first, last) = match self.rate.as_deref_mut() {
+                None => self.board.acknowledge_row(&mut self.conn, ack.ack, bursts, &mut ()),
+                Some(rate) => self.board.acknowledge_row(&mut self.conn, ack.ack, bursts, rate),
             };
-            flags.data_sacked = delivered.data_sacked;
-            self.note_late(late);
-        }
-        if prior_packets == 0 {
-            let echo = self.read_echo(ack, delivered.segments, newer, &mut flags);
-            self.take_late_news(&mut flags, ack, advanced, echo, delivered.segments);
-            self.push(net);
-            return;
-        }
-        if advanced > 0 {
-            match self.rate.as_deref_mut() {
-                None => self.board.acknowledge(&mut self.conn, ack.ack, ack.tsecr, &mut delivered, &mut ()),
-                Some(rate) => self.board.acknowledge(&mut self.conn, ack.ack, ack.tsecr, &mut delivered, rate),
+            segments = advanced as u32;
+            echo = self.read_echo(ack, segments, newer, &mut flags);
+            self.count_delivered(segments, echo);
+            flags.original_sacked = prior_una < self.conn.high_seq;
+            rtt_us = Some(self.take_rtt_of_row(first, last, segments, &mut flags));
+            self.reordering.update(&self.conn, || Some(last));
+        } else {
+            let mut delivered = Delivered::default();
+            let sacks = match blocks.split_first() {
+                Some((&duplicate, rest)) if ack.has(ack_flag::DSACK) => {
+                    delivered.segments = self.take_dsack(duplicate, rest, ack.ack, &mut flags);
+                    rest
+                }
+                _ => blocks,
+            };
+            self.take_sacks(sacks, &mut delivered, &mut flags);
+            if prior_packets == 0 {
+                echo = self.read_echo(ack, delivered.segments, newer, &mut flags);
+                self.take_late_news(&mut flags, ack, advanced, echo, delivered.segments);
+                self.push(net);
+                return;
             }
+            if advanced > 0 {
+                match self.rate.as_deref_mut() {
+                    None => self.board.acknowledge(&mut self.conn, ack.ack, ack.tsecr, &mut delivered, &mut ()),
+                    Some(rate) => self.board.acknowledge(&mut self.conn, ack.ack, ack.tsecr, &mut delivered, rate),
+                }
+            }
+            segments = delivered.segments;
+            echo = self.read_echo(ack, segments, newer, &mut flags);
+            self.count_delivered(segments, echo);
+            flags.original_sacked = delivered.original_sacked;
+            flags.retransmission_acked = delivered.retransmission_acked;
+            rtt_us = self.take_rtt(&delivered, ack, &mut flags);
+            self.reordering.update(&self.conn, || {
+                let any = delivered.acked > 0 || delivered.data_sacked;
+                // of a retransmission no time is kept: it is the newest
+                any.then(|| delivered.last_acked.max(delivered.last_sacked).unwrap_or(self.board.rack.sent))
+            });
         }
-        let echo = self.read_echo(ack, delivered.segments, newer, &mut flags);
-        self.conn.delivered += u64::from(delivered.segments);
-        let marked = echo.new_ce.unwrap_or(if flags.ece { delivered.segments } else { 0 });
-        self.conn.delivered_ce += u64::from(marked);
-        flags.original_sacked = delivered.original_sacked;
-        flags.retransmission_acked = delivered.retransmission_acked;
-        let rtt_us = self.take_rtt(&delivered, ack, &mut flags);
-
-        self.reordering.update(&self.conn, || {
-            let any = delivered.acked > 0 || delivered.data_sacked;
-            // of a retransmission no time is kept: it is the newest
-            any.then(|| delivered.last_acked.max(delivered.last_sacked).unwrap_or(self.board.rack.sent))
-        });
         if !early {
             self.tell_of_ack(ack, advanced, echo);
         }
@@ -480,8 +499,8 @@ impl Sender {
         }
         if self.control == Control::Both {
             self.let_control_decide(RateSample {
-                newly_delivered: delivered.segments,
-                newly_marked: marked,
+                newly_delivered: segments,
+                newly_marked: echo.marked(segments),
                 newly_lost: newly_lost as u32,
                 prior_in_flight,
                 pacing_wait_us: self.pacer.next.saturating_sub(now).as_micros(),
@@ -491,7 +510,7 @@ impl Sender {
                 ..RateSample::default()
             });
         } else {
-            self.adjust_window(delivered.segments, newly_lost, &flags);
+            self.adjust_window(segments, newly_lost, &flags);
         }
         self.resend(resend, net);
         if self.all_acknowledged() {
@@ -504,13 +523,33 @@ impl Sender {
         }
     }
 
+    /// Takes the SACK blocks of an ACK, if it has any.
+    #[inline(never)]
+    fn take_sacks(&mut self, sacks: &[Block], delivered: &mut Delivered, flags: &mut AckFlags) {
+        if sacks.is_empty() {
+            return;
+        }
+        let late = match self.rate.as_deref_mut() {
+            None => self.board.sack(&mut self.conn, sacks, delivered, &mut ()),
+            Some(rate) => self.board.sack(&mut self.conn, sacks, delivered, rate),
+        };
+        flags.data_sacked = delivered.data_sacked;
+        self.note_late(late);
+    }
+
+    /// An ACK delivered `segments`, and echoed some marks.
+    #[inline(always)]
+    fn count_delivered(&mut self, segments: u32, echo: EcnEcho) {
+        self.conn.delivered += u64::from(segments);
+        self.conn.delivered_ce += u64::from(echo.marked(segments));
+    }
+
     /// An ACK while nothing was in flight: at most it reports a duplicate, or the echo of what is long acknowledged. Linux `tcp_ack`, label
     /// `no_queue`.
     #[cold]
     #[inline(never)]
     fn take_late_news(&mut self, flags: &mut AckFlags, ack: &Ack, advanced: u64, echo: EcnEcho, delivered: u32) {
-        self.conn.delivered += u64::from(delivered);
-        self.conn.delivered_ce += u64::from(echo.new_ce.unwrap_or(if flags.ece { delivered } else { 0 }));
+        self.count_delivered(delivered, echo);
         if !self.host.early_ack_event {
             self.tell_of_ack(ack, advanced, echo);
         }
@@ -589,9 +628,23 @@ impl Sender {
     pub(super) fn note_size(&mut self, before: u32) {
         let sizes = self.sizes.get_or_insert_with(|| Box::new(Sizes::new(before)));
         sizes.change(self.conn.snd_nxt, self.conn.mss, self.conn.snd_una);
+        self.peer_segments = self.peer_window / self.conn.mss;
     }
 
-    /// Takes the RTT samples of an ACK; returns that of the newest segment. Linux `tcp_clean_rtx_queue`, `tcp_ack_update_rtt`.
+    /// Takes the RTT samples of an ACK for `segments` that were sent once, from `first` to `last`; returns that of the newest, us.
+    #[inline(always)]
+    fn take_rtt_of_row(&mut self, first: Time, last: Time, segments: u32, flags: &mut AckFlags) -> u32 {
+        let now = self.conn.now;
+        let oldest = micros(now - first);
+        let newest = if last == first { oldest } else { micros(now - last) };
+        self.conn.rtt.sample_min(newest.max(1), now);
+        self.estimate_rtt(oldest);
+        flags.set_timer = true;
+        self.cc.pkts_acked(&mut self.conn, segments, Some(newest));
+        newest
+    }
+
+    /// Takes the RTT samples of any other ACK; returns that of the newest segment. Linux `tcp_clean_rtx_queue`, `tcp_ack_update_rtt`.
     fn take_rtt(&mut self, delivered: &Delivered, ack: &Ack, flags: &mut AckFlags) -> Option<u32> {
         let now = self.conn.now;
         let since = |sent: Time| micros(now - sent);
