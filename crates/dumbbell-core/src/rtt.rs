@@ -46,7 +46,7 @@ impl RttEstimator {
     }
 
     /// A sample of `rtt_us` for data below `snd_una`. Linux `tcp_rtt_estimator`.
-    #[inline]
+    #[inline(always)]
     pub fn sample(&mut self, rtt_us: u32, snd_una: u64, snd_nxt: u64) {
         let rtt_us = rtt_us.min(SAMPLE_MAX_US);
         if self.srtt_8us == 0 {

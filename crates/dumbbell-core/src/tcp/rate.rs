@@ -226,7 +226,7 @@ mod tests {
             self.conn.now = Time::from_micros(us);
             self.rate.sent(&self.conn, self.conn.snd_nxt, segments);
             for _ in 0..segments {
-                self.board.push(self.conn.snd_nxt, self.conn.snd_una, self.conn.now);
+                self.board.push(self.conn.snd_nxt, self.conn.snd_una, self.conn.now, false);
                 self.conn.snd_nxt += 1;
             }
         }

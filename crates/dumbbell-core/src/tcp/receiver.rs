@@ -57,7 +57,7 @@ pub struct Receiver {
     prior_rcv_nxt: u64,
     /// What arrived out of order, ascending and disjoint.
     out_of_order: VecDeque<Block>,
-    last_data_ms: u64,
+    last_data: Time,
     /// A delayed ACK is pending until then.
     delack_at: Time,
     /// The jiffy it was set to; the timer wheel rounds up.
@@ -90,6 +90,8 @@ pub struct Receiver {
     ecn_seen: bool,
     /// ECE is on: until CWR comes, or as long as packets come with CE.
     demand_cwr: bool,
+    /// Codepoints that change nothing: [`Receiver::settled`].
+    ecn_settled: u8,
     /// The last packet came with CE.
     ce_state: bool,
     /// The last packet came with SCE.
@@ -152,7 +154,8 @@ impl Receiver {
             quick: 0,
             ato_ms: 0,
             delay_max_ms,
-            last_data_ms: 0,
+            last_data: Time::ZERO,
+            ecn_settled: 0,
             ack_now: false,
             delack_at: Time::NEVER,
             delack_expires: 0,
@@ -180,8 +183,34 @@ impl Receiver {
 
     /// Takes a packet; returns the ACK that it causes at once, if any. SACK blocks of it are given by
     /// [`Receiver::blocks`].
-    #[inline]
+    #[inline(always)]
     pub fn on_packet(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
+        if packet.flags & !flag::PSH != 0 || packet.seq != self.rcv_nxt || !self.out_of_order.is_empty() || self.srtt_us == 0 {
+            return self.on_unusual(packet, now);
+        }
+        // the usual packet: data, the next that is expected, and nothing else is missing
+        self.stats.count(packet);
+        self.stats.count_data(packet, self.headers);
+        self.window.on_data(packet, now);
+        if packet.seq == self.acked {
+            self.ts_recent = packet.tsval;
+        }
+        let grows = self.window.may_grow();
+        self.take_in_order(now);
+        self.check_ecn(packet, now);
+        if grows && self.window.grow(0) {
+            self.quick |= 1;
+        }
+        self.window.read(self.rcv_nxt, now);
+        if packet.has(flag::PSH) {
+            self.heed_push(packet);
+        }
+        self.check_ack(now)
+    }
+
+    /// Any other packet.
+    #[inline(never)]
+    fn on_unusual(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
         self.stats.count(packet);
         if packet.flags & flag::NO_DATA != 0 {
             return self.on_handshake(packet, now);
@@ -250,6 +279,7 @@ impl Receiver {
         let data = !packet.has(flag::PURE_ACK);
         self.ack_now |= data && (packet.ecn != self.last_ecn || self.ce_pending >= MANY_CE);
         self.last_ecn = packet.ecn;
+        self.ecn_settled = 0;
     }
 
     /// The first packet after the SYN-ACK completes the handshake: its ACK, or data if that was lost. Linux `tcp_check_req`,
@@ -270,11 +300,11 @@ impl Receiver {
     #[inline]
     fn on_data(&mut self, packet: &Packet, now: Time) {
         let seq = packet.seq;
-        self.stats.data += 1;
-        self.stats.bytes += u64::from(packet.len.saturating_sub(self.headers));
+        self.stats.count_data(packet, self.headers);
         if packet.has(flag::CWR) && self.echo != Echo::Accurate {
             // RFC 3168 section 6.1.3: the echo stops; the sender's window may be tiny, so acknowledge at once
             self.demand_cwr = false;
+            self.ecn_settled = 0;
             self.ack_now = true;
         }
         if seq <= self.acked {
@@ -291,9 +321,7 @@ impl Receiver {
         let in_order = seq == self.rcv_nxt;
         let mut known = false;
         if in_order {
-            self.rcv_nxt += 1;
-            self.window.in_order(self.rcv_nxt, now);
-            self.note_arrival(now);
+            self.take_in_order(now);
         }
         self.check_ecn(packet, now);
         if !in_order {
@@ -311,10 +339,27 @@ impl Receiver {
                 self.window.read(self.rcv_nxt, now);
             }
         }
-        if packet.has(flag::PSH) && !known && (self.host.ack_push || packet.len < self.host.mss as u16 + HEADERS) {
-            // the end of a write: the application reads it, and the peer may wait (Linux tcp_cleanup_rbuf)
-            self.ack_now = true;
+        if packet.has(flag::PSH) && !known {
+            self.heed_push(packet);
         }
+    }
+
+    /// The end of a write: the application reads it, and the peer may wait. Linux `tcp_cleanup_rbuf`.
+    #[inline(always)]
+    fn heed_push(&mut self, packet: &Packet) {
+        self.ack_now |= self.host.ack_push || packet.len < self.host.mss as u16 + HEADERS;
+    }
+
+    /// The next segment that is expected has arrived.
+    #[inline(always)]
+    fn take_in_order(&mut self, now: Time) {
+        self.rcv_nxt += 1;
+        self.window.in_order(self.rcv_nxt, now);
+        // within 20 ms the estimator stays where it is, if it is there already
+        if self.ato_ms != ATO_MIN_MS || now - self.last_data >= Time::from_millis(u64::from(ATO_MIN_MS / 2)) {
+            self.note_arrival(now);
+        }
+        self.last_data = now;
     }
 
     fn on_duplicate(&mut self, seq: u64) {
@@ -325,14 +370,12 @@ impl Receiver {
     }
 
     /// Data in order feeds the delayed-ACK estimator. Linux `tcp_event_data_recv`.
-    #[inline]
     fn note_arrival(&mut self, now: Time) {
-        let now_ms = now.as_millis();
         if self.ato_ms == 0 {
             self.raise_quick(MAX_QUICKACKS);
             self.ato_ms = ATO_MIN_MS;
         } else {
-            let gap = (now_ms - self.last_data_ms).min(1 << 30) as u32;
+            let gap = (now.as_millis() - self.last_data.as_millis()).min(1 << 30) as u32;
             if gap <= ATO_MIN_MS / 2 {
                 self.ato_ms = (self.ato_ms >> 1) + ATO_MIN_MS / 2;
             } else if gap < self.ato_ms {
@@ -341,7 +384,6 @@ impl Receiver {
                 self.raise_quick(MAX_QUICKACKS);
             }
         }
-        self.last_data_ms = now_ms;
     }
 
     /// The receiver's own RTO in whole jiffies, from the handshake: its variance is half of it, and counts four times.
@@ -368,9 +410,40 @@ impl Receiver {
         self.ato_ms = ATO_MIN_MS;
     }
 
-    /// RFC 3168 section 6.1.3 as in Linux `tcp_ecn_check_ce`: CE is echoed until CWR.
+    /// The codepoint of a data packet that is no duplicate. Most are as the one before, and change nothing.
     #[inline(always)]
     fn check_ecn(&mut self, packet: &Packet, now: Time) {
+        if self.ecn_settled & (1 << packet.ecn as u8) == 0 {
+            self.heed_ecn(packet, now);
+            self.ecn_settled = self.settled();
+        }
+        self.prior_rcv_nxt = self.rcv_nxt;
+    }
+
+    /// Codepoints with which the next packet changes nothing in [`Receiver::heed_ecn`], as bits.
+    fn settled(&self) -> u8 {
+        let bit = |ecn: Ecn| 1_u8 << ecn as u8;
+        if !self.ecn_ok {
+            return u8::MAX;
+        }
+        let by_sce = match (self.host.sce_feedback, self.sce_state) {
+            (false, _) => u8::MAX,
+            (true, false) => !bit(Ecn::Ect1),
+            (true, true) => bit(Ecn::Ce),
+        };
+        by_sce
+            & match (self.echo, self.demand_cwr) {
+                (Echo::Accurate, _) if self.last_ecn != Ecn::Ce && self.ce_pending < MANY_CE => bit(self.last_ecn),
+                (Echo::UntilCwr, true) if self.ecn_seen => bit(Ecn::Ect0) | bit(Ecn::Ect1) | bit(Ecn::Ce),
+                (Echo::PerPacket, true) if self.ecn_seen && self.ce_state => bit(Ecn::Ce),
+                (Echo::UntilCwr | Echo::PerPacket, false) if self.ecn_seen && !self.ce_state => bit(Ecn::Ect0) | bit(Ecn::Ect1),
+                _ => 0,
+            }
+    }
+
+    /// RFC 3168 section 6.1.3 as in Linux `tcp_ecn_check_ce`: CE is echoed until CWR.
+    #[inline(never)]
+    fn heed_ecn(&mut self, packet: &Packet, now: Time) {
         let ecn = packet.ecn;
         if !self.ecn_ok {
             return;
@@ -385,9 +458,7 @@ impl Receiver {
             self.echo_each(ecn == Ecn::Ce, now);
         }
         if self.echo == Echo::Accurate {
-            self.count_ce(packet);
-            self.prior_rcv_nxt = self.rcv_nxt;
-            return;
+            return self.count_ce(packet);
         }
         match ecn {
             Ecn::NotEct => {
@@ -405,7 +476,6 @@ impl Receiver {
             }
             Ecn::Ect0 | Ecn::Ect1 => self.ecn_seen = true,
         }
-        self.prior_rcv_nxt = self.rcv_nxt;
     }
 
     /// DCTCP's echo (RFC 8257 section 3.2; Linux `dctcp_ece_ack_update` since 4.18).
@@ -465,17 +535,25 @@ impl Receiver {
     }
 
     /// Whether to acknowledge now, later, or when data in order comes. Linux `__tcp_ack_snd_check`.
-    #[inline]
+    #[inline(always)]
     fn check_ack(&mut self, now: Time) -> Option<Ack> {
         let two_segments = self.rcv_nxt - self.acked > 1;
-        if two_segments || self.quick > 0 || self.ack_now || !self.host.delayed_ack {
-            return Some(self.acknowledge(now));
+        let at_once = two_segments || self.quick > 0 || self.ack_now || !self.host.delayed_ack;
+        if at_once || !self.holds_back(now) {
+            Some(self.acknowledge(now))
+        } else {
+            None
         }
+    }
+
+    /// Whether the ACK of a packet that does not want it at once is held back.
+    #[inline(never)]
+    fn holds_back(&mut self, now: Time) -> bool {
         if self.out_of_order.is_empty() {
             return self.delay_ack(now);
         }
         if !self.host.sack_compression || self.compressed >= COMPRESSED_ACKS {
-            return Some(self.acknowledge(now));
+            return false;
         }
         if self.compressed_nxt != self.rcv_nxt {
             self.compressed_nxt = self.rcv_nxt;
@@ -483,7 +561,7 @@ impl Receiver {
         }
         if self.dup_acks < UNCOMPRESSED_DUPACKS {
             self.dup_acks += 1;
-            return Some(self.acknowledge(now));
+            return false;
         }
         self.compressed += 1;
         if self.compressed_at == Time::NEVER {
@@ -491,12 +569,12 @@ impl Receiver {
             let rtt = self.window.rtt_us().min(self.srtt_us.max(1));
             self.compressed_at = now + COMPRESSION_DELAY.min(Time::from_micros(u64::from(rtt) / 20));
         }
-        None
+        true
     }
 
-    /// Linux `tcp_send_delayed_ack`.
+    /// Sets the timer for an ACK that is held back, or returns false: it would be due too soon. Linux `tcp_send_delayed_ack`.
     #[inline]
-    fn delay_ack(&mut self, now: Time) -> Option<Ack> {
+    fn delay_ack(&mut self, now: Time) -> bool {
         let mut ato = self.ato_ms;
         if ato > ATO_MIN_MS {
             let mut limit = ATO_LIMIT_MS;
@@ -509,18 +587,19 @@ impl Receiver {
         let mut expires = jiffies + u64::from(ato.min(self.delay_max_ms));
         if self.delack_at != Time::NEVER {
             if self.delack_expires <= jiffies + u64::from(ato >> 2) {
-                return Some(self.acknowledge(now));
+                return false;
             }
             expires = expires.min(self.delack_expires);
             if expires == self.delack_expires {
-                return None;
+                return true;
             }
         }
         self.delack_expires = expires;
         self.delack_at = timer_wheel(now, Time::from_millis(expires - jiffies));
-        None
+        true
     }
 
+    #[inline(always)]
     fn acknowledge(&mut self, now: Time) -> Ack {
         self.stats.acks += 1;
         self.quick = self.quick.saturating_sub(1);

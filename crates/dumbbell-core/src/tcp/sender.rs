@@ -366,7 +366,7 @@ impl Sender {
     }
 
     /// Every sample of the smoothed RTT passes here.
-    #[inline]
+    #[inline(always)]
     fn estimate_rtt(&mut self, rtt_us: u32) {
         self.conn.rtt.sample(rtt_us, self.conn.snd_una, self.conn.snd_nxt);
         self.timer.backoff = 0;
@@ -645,6 +645,7 @@ impl Sender {
     }
 
     /// Takes the RTT samples of any other ACK; returns that of the newest segment. Linux `tcp_clean_rtx_queue`, `tcp_ack_update_rtt`.
+    #[inline(never)]
     fn take_rtt(&mut self, delivered: &Delivered, ack: &Ack, flags: &mut AckFlags) -> Option<u32> {
         let now = self.conn.now;
         let since = |sent: Time| micros(now - sent);

@@ -71,4 +71,11 @@ impl ReceiverStats {
             _ => {}
         }
     }
+
+    /// It is data, with `headers` bytes of headers.
+    #[inline]
+    pub fn count_data(&mut self, packet: &Packet, headers: u16) {
+        self.data += 1;
+        self.bytes += u64::from(packet.len.saturating_sub(headers));
+    }
 }

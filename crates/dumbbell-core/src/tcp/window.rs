@@ -165,6 +165,7 @@ impl Window {
 
     /// A segment arrived: the offered window grows by two, as far as the buffer allows with `held` segments out of order in it.
     /// Returns whether it did: each step is acknowledged at once. Linux `tcp_grow_window`.
+    #[inline(never)]
     pub fn grow(&mut self, held: u64) -> bool {
         let limit = if held == 0 { self.limit } else { self.room(held) };
         let grows = self.offered < limit;

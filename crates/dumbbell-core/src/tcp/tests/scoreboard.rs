@@ -16,7 +16,7 @@ impl Board {
         let mut conn = Story::new("reno", plain(10), Application::Bulk).sender.conn;
         let mut board = Scoreboard::default();
         for seq in 0..n {
-            board.push(seq, 0, Time(seq * MS));
+            board.push(seq, 0, Time(seq * MS), false);
             conn.snd_nxt += 1;
         }
         conn.now = Time(n.max(100) * MS);
@@ -61,7 +61,7 @@ fn the_ring_grows_and_keeps_what_it_holds() {
     let before = board.board.heap_bytes();
     board.acknowledge(999);
     for seq in 1000..2000 {
-        board.board.push(seq, 999, Time(seq * MS));
+        board.board.push(seq, 999, Time(seq * MS), false);
         board.conn.snd_nxt += 1;
     }
     assert_eq!((board.board.heap_bytes(), board.conn.sacked_out), (before, 0));
@@ -164,7 +164,7 @@ fn a_retransmission_is_lost_when_something_sent_later_arrives() {
     board.conn.now = Time(200 * MS);
     board.sack(&[(6, 7)]);
     assert_eq!(board.detect(0), (0, 0, 0));
-    board.board.push(10, 0, Time(101 * MS));
+    board.board.push(10, 0, Time(101 * MS), false);
     board.conn.snd_nxt += 1;
     board.sack(&[(10, 11)]);
     // 7..10 as well
@@ -178,7 +178,7 @@ fn a_probe_is_not_a_retransmission_in_flight_but_may_be_lost() {
     let mut board = Board::new(10);
     board.board.probed(9, Time(100 * MS));
     assert_eq!((board.counters(), board.flags()[9]), ((0, 0, 0), seg::EVER_RETRANS));
-    board.board.push(10, 0, Time(101 * MS));
+    board.board.push(10, 0, Time(101 * MS), false);
     board.conn.snd_nxt += 1;
     board.conn.now = Time(200 * MS);
     board.sack(&[(10, 11)]);
