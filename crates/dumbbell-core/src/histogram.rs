@@ -249,7 +249,7 @@ impl<C: Count> Default for CompactHistogram<C> {
 
 impl<C: Count> CompactHistogram<C> {
     /// Counts one value.
-    #[inline]
+    #[inline(always)]
     pub fn record(&mut self, value: Time) {
         // seldom, and two jumps cost less than two minima
         if value < self.min || value > self.max {

@@ -469,7 +469,8 @@ impl<N: Net> Engine<N> {
 
 impl<N: Net> Run for Engine<N> {
     fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError> {
-        let mut moment = Moment { now: self.now, before: until, events: 0 };
+        let watched = self.measures.trace.is_some() || self.net.listener().hears() >= Hears::Controls;
+        let mut moment = Moment { now: self.now, before: until, events: 0, most_events: events, watched };
         let mut standing = Standing::Busy;
         while moment.events < events {
             let (packets_at, due) = self.net.next_due();
@@ -483,12 +484,13 @@ impl<N: Net> Run for Engine<N> {
                 }
                 moment.now = packets_at;
                 moment.before = timer_at.min(clock_at).min(until);
-                if let Some(sender) = self.net.move_packets(due, &mut moment, &mut self.arena) {
+                let reached = self.net.move_packets(due, &mut moment, &mut self.arena);
+                if let (true, Some(sender)) = (watched, reached) {
                     if self.net.listener().hears() >= Hears::Controls {
-                        self.tell(sender, packets_at);
+                        self.tell(sender, moment.now);
                     }
                     if self.measures.trace.is_some() {
-                        self.trace(sender, packets_at);
+                        self.trace(sender, moment.now);
                     }
                 }
             } else if timer_at.min(clock_at) > until {

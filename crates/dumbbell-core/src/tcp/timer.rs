@@ -131,7 +131,8 @@ impl RetransmissionTimer {
             srtt => 2 * u64::from(srtt) + if packets_out == 1 { u64::from(rto_min_us) } else { TIMEOUT_MIN_US },
         };
         let used = if restarts { Time::ZERO } else { now - oldest_sent };
-        if Time::from_micros(self.rto_us(rtt)) < Time::from_micros(timeout) + used {
+        let left_us = self.rto_us(rtt) as i64 - timeout as i64;
+        if left_us * 1000 < used.0 as i64 {
             timeout = self.bounded_probe_us(timeout, rtt, used);
         }
         self.set(Timer::Tlp, timeout, now);

@@ -199,7 +199,7 @@ impl Window {
 
     /// A segment arrived in order, and `rcv_nxt` is the next. A whole window takes a round trip at the least: that can only lower the
     /// estimate. Linux `tcp_rcv_rtt_measure`.
-    #[inline]
+    #[inline(always)]
     pub fn in_order(&mut self, rcv_nxt: u64, now: Time) {
         if rcv_nxt >= self.measured_to {
             self.measure_window(rcv_nxt, now);
@@ -207,6 +207,7 @@ impl Window {
     }
 
     /// The window that was measured is complete; the next one begins.
+    #[inline(never)]
     fn measure_window(&mut self, rcv_nxt: u64, now: Time) {
         let mut window = self.offered();
         if self.measured_from == Time::NEVER {
@@ -223,12 +224,17 @@ impl Window {
 
     /// The application reads what has come up to `rcv_nxt`. Dynamic right-sizing: once per round trip, room for twice what arrived and for its
     /// growth. Linux `tcp_rcv_space_adjust`.
-    #[inline]
+    #[inline(always)]
     pub fn read(&mut self, rcv_nxt: u64, now: Time) {
         // in ns, which takes a product instead of a quotient for every segment
-        if self.rtt_8us == 0 || now.saturating_sub(self.round_at) < Time::from_micros(u64::from(self.rtt_us())) {
-            return;
+        if self.rtt_8us != 0 && now.saturating_sub(self.round_at) >= Time::from_micros(u64::from(self.rtt_us())) {
+            self.end_round(rcv_nxt, now);
         }
+    }
+
+    /// A round trip is over.
+    #[inline(never)]
+    fn end_round(&mut self, rcv_nxt: u64, now: Time) {
         let arrived = rcv_nxt - self.round_seq;
         if arrived > self.last_round {
             let mss = u64::from(self.mss);

@@ -301,14 +301,6 @@ impl Arena {
         prefetch_part(self.get(slot), RECEIVER_AT, Receiver::HOT);
     }
 
-    /// The sender in `slot` has got an acknowledgement or an answer.
-    #[inline(always)]
-    pub fn after_back(&mut self, slot: u32, now: Time) {
-        let Endpoint { transport, stages, .. } = self.get(slot);
-        let timer = transport.after_back(stages, now);
-        self.timer_not_after(slot, timer);
-    }
-
     /// The timer of `slot` fires at `time` at the latest.
     #[inline]
     pub fn timer_not_after(&mut self, slot: u32, time: Time) {

@@ -30,8 +30,11 @@ pub struct Moment {
     pub now: Time,
     /// Before this time nothing happens but in the net.
     pub before: Time,
-    /// Events so far.
+    /// Events so far, and when the loop pauses.
     pub events: u64,
+    pub most_events: u64,
+    /// The loop looks at each sender that an acknowledgement has reached.
+    pub watched: bool,
 }
 
 /// What carries packets to receivers and acknowledgements back.

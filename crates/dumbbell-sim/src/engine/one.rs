@@ -5,7 +5,7 @@ use super::lines::{Back, BlockPool, Line, LineEntry, Lines, NO_BLOCKS};
 use super::net::{Moment, Net, Way};
 use super::setup::build_path;
 use super::transport::Ends;
-use super::ways::{alone, Entrance, Exit, Memory, Port};
+use super::ways::{alone, Entrance, Exit, Memory};
 use crate::bottleneck::Bottleneck;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
 use crate::measure::Backlog;
@@ -61,14 +61,12 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
             }
         }
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
-        let mut port = Port { way: &mut self.entrance, path: &mut stages.data, now };
-        if index == NO_BLOCKS {
-            transport.on_back(&ack, &[], now, &mut port);
-        } else {
-            transport.on_back(&ack, self.lines.pool.get(index), now, &mut port);
+        let blocks = if index == NO_BLOCKS { &[] } else { self.lines.pool.get(index) };
+        let timer = transport.on_back(&ack, blocks, stages, now, &mut self.entrance);
+        arena.timer_not_after(ack.flow, timer);
+        if index != NO_BLOCKS {
             self.lines.pool.release(index);
         }
-        arena.after_back(ack.flow, now);
         self.plan();
         Some(ack.flow)
     }
@@ -207,20 +205,29 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
     }
 
     #[inline(always)]
-    fn move_packets(&mut self, (): (), _: &mut Moment, arena: &mut Arena) -> Option<u32> {
-        let (line_at, line) = self.lines.times.min();
-        let link_at = self.entrance.bottleneck.next;
-        // At one instant a packet leaves before another arrives. Ties are common, because ACKs are as far apart as the
-        // departures that caused them. A real host takes a moment to answer, so that its packet arrives after the tie.
-        if line_at < link_at {
-            match line.checked_sub(self.lines.all.len()) {
-                None => return self.on_ack(line, line_at, arena),
-                Some(stage) => self.on_shared(stage == 1, line_at, arena),
+    fn move_packets(&mut self, (): (), moment: &mut Moment, arena: &mut Arena) -> Option<u32> {
+        loop {
+            let (line_at, line) = self.lines.times.min();
+            let link_at = self.entrance.bottleneck.next;
+            let mut reached = None;
+            // At one instant a packet leaves before another arrives. Ties are common, because ACKs are as far apart as the
+            // departures that caused them. A real host takes a moment to answer, so that its packet arrives after the tie.
+            if line_at < link_at {
+                match line.checked_sub(self.lines.all.len()) {
+                    None => reached = self.on_ack(line, line_at, arena),
+                    Some(stage) => self.on_shared(stage == 1, line_at, arena),
+                }
+            } else {
+                self.on_link(link_at, arena);
             }
-        } else {
-            self.on_link(link_at, arena);
+            let (next, ()) = self.next_due();
+            let goes_on = next <= moment.before && next <= arena.timers.min().0 && next <= self.aqm_at();
+            if !goes_on || moment.watched || moment.events + 1 >= moment.most_events {
+                return reached;
+            }
+            moment.events += 1;
+            moment.now = next;
         }
-        None
     }
 
     #[inline]

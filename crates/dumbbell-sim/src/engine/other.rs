@@ -3,6 +3,7 @@
 
 use super::endpoint::Stages;
 use super::lines::NO_BLOCKS;
+use super::net::Way;
 use super::transport::{Ends, WayBack};
 use crate::measure::{FlowResult, Samples, Seen};
 use crate::protocol::{Answer, Datagram, Outlet, Protocol};
@@ -139,7 +140,7 @@ impl Ends for Other {
 
     #[cold]
     #[inline(never)]
-    fn on_back(&mut self, answer: &Ack, _blocks: &[Block], now: Time, _port: &mut impl Network) {
+    fn on_back(&mut self, answer: &Ack, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Way) -> Time {
         let rtt = Time(now.0.wrapping_sub(answer.ack));
         if let Some(Answers { rtts, samples, least_us }) = self.answers.as_deref_mut() {
             let micros = u32::try_from(rtt.0 / 1000).unwrap_or(u32::MAX).max(1);
@@ -151,11 +152,6 @@ impl Ends for Other {
         }
         let value = u64::from(answer.tsval) << 32 | u64::from(answer.tsecr);
         self.protocol.on_answer(&Answer { value, length: answer.window as u16 }, rtt, now);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn after_back(&self, _stages: &Stages, _now: Time) -> Time {
         self.protocol.next_timer()
     }
 

@@ -2,7 +2,9 @@
 
 use super::endpoint::Stages;
 use super::lines::NO_BLOCKS;
+use super::net::Way;
 use super::transport::{Ends, WayBack};
+use super::ways::Port;
 use crate::measure::{FlowResult, Samples, Seen, SeenTcp};
 use dumbbell_config::EcnEcho;
 use dumbbell_core::cc::exit::{ControlEvent, Said};
@@ -107,12 +109,8 @@ impl Ends for Tcp {
     }
 
     #[inline(always)]
-    fn on_back(&mut self, ack: &Ack, blocks: &[Block], now: Time, port: &mut impl Network) {
-        self.sender.on_ack(ack, blocks, now, port);
-    }
-
-    #[inline(always)]
-    fn after_back(&self, stages: &Stages, now: Time) -> Time {
+    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Way) -> Time {
+        self.sender.on_ack(ack, blocks, now, &mut Port { way, path: &mut stages.data, now });
         let mut timer = self.sender.no_timer_before();
         if let Some(path) = &stages.data {
             timer = timer.min(path.next_timer());

@@ -2,6 +2,7 @@
 
 use super::endpoint::Stages;
 use super::lines::BlockPool;
+use super::net::Way;
 use super::other::Other;
 use super::tcp::Tcp;
 use crate::measure::{FlowResult, Samples, Seen};
@@ -41,11 +42,8 @@ pub trait Ends {
     /// A packet reaches the receiver. Returns when that has something to do.
     fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) -> Time;
 
-    /// What the receiver sent reaches the sender.
-    fn on_back(&mut self, ack: &Ack, blocks: &[Block], now: Time, port: &mut impl Network);
-
-    /// When it has something to do after that, at the latest, its `stages` included.
-    fn after_back(&self, stages: &Stages, now: Time) -> Time;
+    /// What the receiver sent reaches the sender. Returns when that has something to do, at the latest, its `stages` included.
+    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Way) -> Time;
 
     /// What the receiver sent will soon reach the sender.
     fn prefetch(&self) {}
@@ -161,13 +159,8 @@ impl Ends for Transport {
     }
 
     #[inline(always)]
-    fn on_back(&mut self, ack: &Ack, blocks: &[Block], now: Time, port: &mut impl Network) {
-        of!(self, one => one.on_back(ack, blocks, now, port), ());
-    }
-
-    #[inline(always)]
-    fn after_back(&self, stages: &Stages, now: Time) -> Time {
-        of!(self, one => one.after_back(stages, now), Time::NEVER)
+    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Way) -> Time {
+        of!(self, one => one.on_back(ack, blocks, stages, now, way), Time::NEVER)
     }
 
     #[inline(always)]

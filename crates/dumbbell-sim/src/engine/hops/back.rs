@@ -4,7 +4,6 @@ use super::super::acks::{Held, Said};
 use super::super::endpoint::{Arena, Endpoint};
 use super::super::lines::{Back, BlockPool, Line, NO_BLOCKS};
 use super::super::transport::Ends;
-use super::super::ways::Port;
 use super::hop::END;
 use super::{Hops, STAGES};
 use dumbbell_core::log::{DropReason, Log};
@@ -93,16 +92,17 @@ impl<L: Log + Send + 'static> Hops<L> {
     #[inline(always)]
     pub(super) fn on_ack(&mut self, ack: Ack, blocks: u32, now: Time, arena: &mut Arena) -> Option<u32> {
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
-        if blocks == NO_BLOCKS {
-            transport.on_back(&ack, &[], now, &mut Port { way: self, path: &mut stages.data, now });
+        let timer = if blocks == NO_BLOCKS {
+            transport.on_back(&ack, &[], stages, now, self)
         } else {
             let pool = std::mem::take(&mut self.lines.pool);
-            transport.on_back(&ack, pool.get(blocks), now, &mut Port { way: self, path: &mut stages.data, now });
+            let timer = transport.on_back(&ack, pool.get(blocks), stages, now, self);
             // nothing that a sender does puts SACK blocks on their way
             self.lines.pool = pool;
             self.lines.pool.release(blocks);
-        }
-        arena.after_back(ack.flow, now);
+            timer
+        };
+        arena.timer_not_after(ack.flow, timer);
         Some(ack.flow)
     }
 }
