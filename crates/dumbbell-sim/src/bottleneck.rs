@@ -92,22 +92,24 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         self.counters.flows.flow_starts(flow, class);
     }
 
-    /// A packet reaches the queue. Most find the link busy: that is all that is compiled into a sender's loop, so that the packet which it
-    /// has just made need not go through memory.
+    /// A packet reaches the queue.
+    #[inline(never)]
+    pub fn arrive(&mut self, mut packet: Packet, now: Time) {
+        self.cross(&mut packet, now, |_| false);
+    }
+
+    /// A packet with `flags` that comes now has nothing to do but to enter the queue, as most have.
     #[inline(always)]
-    pub fn arrive(&mut self, packet: Packet, now: Time) {
-        if self.next == Time::NEVER || packet.has(flag::MORE | flag::LAST) || matches!(self.link, AnyLink::Htb(_)) {
-            return self.arrive_elsewise(packet, now);
-        }
+    pub fn is_busy(&self, flags: u8) -> bool {
+        self.next != Time::NEVER && flags & (flag::MORE | flag::LAST) == 0 && !matches!(self.link, AnyLink::Htb(_))
+    }
+
+    /// The same as [`Bottleneck::arrive`], if it [is busy](Bottleneck::is_busy). It is compiled into the loops of senders.
+    #[inline(always)]
+    pub fn arrive_busy(&mut self, packet: Packet, now: Time) {
         let mut log = (&mut self.counters, &mut self.listener);
         log.arrived(&packet, now);
         self.aqm.enqueue(packet, now, &mut log);
-    }
-
-    /// The same, of a burst that counts as one packet, or where the link may have time for it.
-    #[inline(never)]
-    fn arrive_elsewise(&mut self, mut packet: Packet, now: Time) {
-        self.cross(&mut packet, now, |_| false);
     }
 
     /// The same. A packet that finds queue and link idle is gone at once, if its leaving `is_next` of all that happens: returns when it left.

@@ -17,6 +17,18 @@ use std::sync::Arc;
 
 /// The way of what is sent into the net.
 pub trait Way: End<Packet> {
+    /// A packet with `flags` would go straight into a queue: [`Way::arrive_busy`] does the same as [`End::arrive`].
+    #[inline(always)]
+    fn is_busy(&self, _flags: u8) -> bool {
+        false
+    }
+
+    /// The same as [`End::arrive`] for such a packet.
+    #[inline(always)]
+    fn arrive_busy(&mut self, packet: Packet, now: Time) {
+        self.arrive(packet, now);
+    }
+
     /// What the send buffers hold.
     fn memory(&self) -> &Memory;
 

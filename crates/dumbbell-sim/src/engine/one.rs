@@ -130,6 +130,16 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
 }
 
 impl<A: Aqm, L: Log> Way for Entrance<A, L> {
+    #[inline(always)]
+    fn is_busy(&self, flags: u8) -> bool {
+        self.shared.is_none() && self.bottleneck.is_busy(flags)
+    }
+
+    #[inline(always)]
+    fn arrive_busy(&mut self, packet: Packet, now: Time) {
+        self.bottleneck.arrive_busy(packet, now);
+    }
+
     #[inline]
     fn memory(&self) -> &Memory {
         &self.memory

@@ -85,26 +85,16 @@ pub fn alone(mut packet: Packet) -> Packet {
 
 /// The paths of single endpoints lead to what they share.
 impl<A: Aqm, L: Log> End<Packet> for Entrance<A, L> {
-    #[inline(always)]
+    #[inline]
     fn arrive(&mut self, packet: Packet, now: Time) {
-        if self.shared.is_none() {
-            self.bottleneck.arrive(packet, now);
-        } else {
-            self.arrive_by_stages(packet, now);
+        match &mut self.shared {
+            None => self.bottleneck.arrive(packet, now),
+            Some(shared) => shared.push(alone(packet), now, &mut self.bottleneck),
         }
     }
 
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
         self.bottleneck.dropped(packet, reason, now);
-    }
-}
-
-impl<A: Aqm, L: Log> Entrance<A, L> {
-    #[inline(never)]
-    fn arrive_by_stages(&mut self, packet: Packet, now: Time) {
-        if let Some(shared) = &mut self.shared {
-            shared.push(alone(packet), now, &mut self.bottleneck);
-        }
     }
 }
 
@@ -116,10 +106,13 @@ pub struct Port<'a, W: Way> {
 }
 
 impl<W: Way> Port<'_, W> {
+    /// Sends the packet of these words on any way.
     #[inline(never)]
-    fn send_by_stages(&mut self, packet: Packet) {
-        if let Some(path) = self.path {
-            path.push(alone(packet), self.now, self.way);
+    fn send_anyhow(&mut self, a: u64, b: u64, c: u64, d: u64) {
+        let packet = Packet::from_words([a, b, c, d]);
+        match self.path {
+            None => self.way.arrive(packet, self.now),
+            Some(path) => path.push(alone(packet), self.now, self.way),
         }
     }
 }
@@ -127,10 +120,11 @@ impl<W: Way> Port<'_, W> {
 impl<W: Way> Network for Port<'_, W> {
     #[inline(always)]
     fn send(&mut self, packet: Packet) {
-        if self.path.is_none() {
-            self.way.arrive(packet, self.now);
+        if self.path.is_none() && self.way.is_busy(packet.flags) {
+            self.way.arrive_busy(packet, self.now);
         } else {
-            self.send_by_stages(packet);
+            let [a, b, c, d] = packet.to_words();
+            self.send_anyhow(a, b, c, d);
         }
     }
 
