@@ -7,6 +7,7 @@ use dumbbell_core::param::ParamError;
 use dumbbell_measure::from_capture::{measure, Capture, CaptureError, Crossed};
 use dumbbell_plugin::{trial, Plugin, HEADER};
 use dumbbell_sim::additions::Additions;
+use dumbbell_sim::huge_pages::HugePages;
 use dumbbell_sim::table::{Column, Table};
 use dumbbell_sim::{Outcome, RunError, Tables};
 use pyo3::create_exception;
@@ -15,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use serde_json::Value;
+use std::alloc::System;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,6 +25,10 @@ use std::sync::Arc;
 #[cfg(target_os = "linux")]
 mod live;
 mod prototype;
+
+/// What thousands of flows keep lies in huge pages.
+#[global_allocator]
+static ALLOCATOR: HugePages<System> = HugePages(System);
 
 create_exception!(dumbbell._native, Interrupted, PyException, "The run was cancelled.");
 

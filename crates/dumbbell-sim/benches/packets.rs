@@ -16,6 +16,7 @@
 //! last there.
 
 use cpu_time::ProcessTime;
+use dumbbell_sim::huge_pages::HugePages;
 use serde_json::{json, Value};
 use stats_alloc::{Region, StatsAlloc, INSTRUMENTED_SYSTEM};
 use std::alloc::System;
@@ -25,7 +26,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+static ALLOCATOR: HugePages<&StatsAlloc<System>> = HugePages(&INSTRUMENTED_SYSTEM);
 
 const REPEATS: usize = 3;
 
@@ -150,7 +151,7 @@ fn packets_per_cpu_second(config: &Value) -> f64 {
 
 /// Packets, and calls of the allocator.
 fn allocations(config: &Value) -> (f64, f64) {
-    let region = Region::new(ALLOCATOR);
+    let region = Region::new(ALLOCATOR.0);
     let sent = packets(config);
     let change = region.change();
     (sent, (change.allocations + change.reallocations) as f64)
@@ -158,7 +159,7 @@ fn allocations(config: &Value) -> (f64, f64) {
 
 /// Bytes that are allocated now.
 fn live() -> isize {
-    let stats = ALLOCATOR.stats();
+    let stats = ALLOCATOR.0.stats();
     stats.bytes_allocated as isize - stats.bytes_deallocated as isize
 }
 

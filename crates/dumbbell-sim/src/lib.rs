@@ -5,6 +5,7 @@
 pub mod bottleneck;
 mod builder;
 mod engine;
+pub mod huge_pages;
 mod min_tree;
 
 use additions::{Additions, Fault};
