@@ -53,10 +53,10 @@ impl Chances {
         Chances { ring: (0..LAG).map(|_| step()).collect(), given: 0 }
     }
 
-    /// The bits of the next `count` blocks, if there are so many before more must be made.
+    /// The bits of the next blocks, as many as there are before more must be made.
     #[inline(always)]
-    pub fn ahead(&self, count: usize) -> Option<&[i16x8]> {
-        self.ring.get(self.given..self.given + count)
+    pub fn ahead(&self) -> &[i16x8] {
+        &self.ring[self.given..]
     }
 
     /// So many blocks have had their bits.

@@ -161,6 +161,10 @@ impl Turns {
     /// Gives turns until the first of several flows may send.
     #[inline(never)]
     fn give(&mut self, mut gains: impl Gains) {
+        if self.stale > 0 && gains.are_equal() {
+            let of = self.slots.iter().copied().find(|&slot| slot != 0);
+            self.set_all_gains(gains.of(of.expect("there are several flows")));
+        }
         let mut head = self.head;
         loop {
             if head >= self.places {
@@ -168,9 +172,9 @@ impl Turns {
             }
             if self.stale > 0 {
                 self.refresh(head, &mut gains);
-            } else if self.give_group(head) {
-                head += GROUP * BLOCK;
-                continue;
+            } else {
+                // they stop before the last block of the circle
+                head += self.give_groups(head);
             }
             let turns = self.give_block(head);
             head += turns;
@@ -185,28 +189,32 @@ impl Turns {
         self.head = head;
     }
 
-    /// Gives a turn to the places of a [`GROUP`] of blocks from `head` on, if none of them may send. Returns whether it did.
+    /// Gives a turn to the places from `head` on, a [`GROUP`] of blocks at a time, up to a group of which one may send. Returns how many
+    /// turns it gave. At least one block is left of the circle.
     #[inline(always)]
-    fn give_group(&mut self, head: usize) -> bool {
-        // each of the blocks must begin before the end
-        if head + (GROUP - 1) * BLOCK >= self.places {
-            return false;
+    fn give_groups(&mut self, head: usize) -> usize {
+        const TURNS: usize = GROUP * BLOCK;
+        let blocks = (self.places - head).div_ceil(BLOCK) - 1;
+        let chances = self.chances.ahead();
+        let turns = blocks.min(chances.len()) / GROUP * TURNS;
+        let (wholes, limits) = (&self.wholes[head..head + turns], &self.limits[head..head + turns]);
+        let deficits = self.deficits[head..head + turns].chunks_exact_mut(TURNS);
+        let gains = wholes.chunks_exact(TURNS).zip(limits.chunks_exact(TURNS));
+        let mut given = 0;
+        for ((deficits, (wholes, limits)), chances) in deficits.zip(gains).zip(chances.chunks_exact(GROUP)) {
+            let before: [i16x8; GROUP] = std::array::from_fn(|block| vector(&deficits[block * BLOCK..][..BLOCK]));
+            if before.into_iter().fold(i16x8::ZERO, i16x8::max).cmp_gt(i16x8::ZERO).any() {
+                break;
+            }
+            for (block, &before) in before.iter().enumerate() {
+                let there = block * BLOCK..(block + 1) * BLOCK;
+                let gained = gained(vector(&wholes[there.clone()]), vector(&limits[there.clone()]), chances[block]);
+                deficits[there].copy_from_slice(&(before + gained).to_array());
+            }
+            given += TURNS;
         }
-        let Some(chances) = self.chances.ahead(GROUP) else { return false };
-        let all = head..head + GROUP * BLOCK;
-        let (wholes, limits) = (&self.wholes[all.clone()], &self.limits[all.clone()]);
-        let deficits = &mut self.deficits[all];
-        let before: [i16x8; GROUP] = std::array::from_fn(|block| vector(&deficits[block * BLOCK..][..BLOCK]));
-        if before.into_iter().fold(i16x8::ZERO, i16x8::max).cmp_gt(i16x8::ZERO).any() {
-            return false;
-        }
-        for (block, &before) in before.iter().enumerate() {
-            let there = block * BLOCK..(block + 1) * BLOCK;
-            let gained = gained(vector(&wholes[there.clone()]), vector(&limits[there.clone()]), chances[block]);
-            deficits[there].copy_from_slice(&(before + gained).to_array());
-        }
-        self.chances.pass(GROUP);
-        true
+        self.chances.pass(given / BLOCK);
+        given
     }
 
     /// Gives turns to the [`BLOCK`] places from `head` on, up to the first one that may send. Returns how many it gave.
@@ -251,31 +259,27 @@ impl Turns {
     /// Asks for the gains of the block from `head` on that are out of date.
     #[inline(never)]
     fn refresh(&mut self, head: usize, gains: &mut impl Gains) {
-        let block = head..head + BLOCK;
-        if gains.are_equal() {
-            let slots: [u16; BLOCK] = self.slots[block.clone()].try_into().expect("a block");
-            let any = slots.iter().fold(0, |any, &slot| if slot == 0 { any } else { slot });
-            if any != 0 {
-                let gain = gains.of(any);
-                let vacant = i16x8::new(bytemuck::cast(slots)).cmp_eq(i16x8::ZERO);
-                let old = PLACES.cmp_lt(i16x8::splat(self.stale.min(BLOCK) as i16));
-                for (values, new, of_vacant) in
-                    [(&mut self.wholes, (gain >> 16) as i16, 0), (&mut self.limits, least_below(gain), NEVER)]
-                {
-                    let values = &mut values[block.clone()];
-                    let new = vacant.blend(i16x8::splat(of_vacant), i16x8::splat(new));
-                    values.copy_from_slice(&old.blend(new, vector(values)).to_array());
-                }
-            }
-        } else {
-            for place in block.take(self.stale) {
-                let slot = self.slots[place];
-                if slot != 0 {
-                    self.set_gain(place, gains.of(slot));
-                }
+        for place in (head..head + BLOCK).take(self.stale) {
+            let slot = self.slots[place];
+            if slot != 0 {
+                self.set_gain(place, gains.of(slot));
             }
         }
         self.stale = self.stale.saturating_sub(BLOCK);
+    }
+
+    /// A turn gives `gain` to every flow.
+    #[inline(never)]
+    fn set_all_gains(&mut self, gain: u32) {
+        let (whole, limit) = (i16x8::splat((gain >> 16) as i16), i16x8::splat(least_below(gain)));
+        let gains = self.wholes.chunks_exact_mut(BLOCK).zip(self.limits.chunks_exact_mut(BLOCK));
+        for (slots, (wholes, limits)) in self.slots.chunks_exact(BLOCK).zip(gains) {
+            let slots: &[i16] = bytemuck::cast_slice(slots);
+            let vacant = vector(slots).cmp_eq(i16x8::ZERO);
+            wholes.copy_from_slice(&vacant.blend(i16x8::ZERO, whole).to_array());
+            limits.copy_from_slice(&vacant.blend(i16x8::splat(NEVER), limit).to_array());
+        }
+        self.stale = 0;
     }
 
     /// A turn gives `gain` to the flow at `place`.
