@@ -419,11 +419,13 @@ impl FlowTable {
     }
 
     /// Gives turns to the flows of `tin` that used up a quantum, until the first may send; returns it. There must be one.
-    #[inline]
+    #[inline(always)]
     pub fn next_in_turn(&mut self, tin: usize, quantum: u32) -> u16 {
-        let are_equal = !matches!(self.between[tin], Between::Many);
-        let gains = TurnGains { hosts: &self.hosts, loads: &self.loads, quantum, are_equal, last: None };
-        self.turns[tin].next(gains)
+        let FlowTable { turns, hosts, loads, between, .. } = self;
+        turns[tin].next(|| {
+            let are_equal = !matches!(between[tin], Between::Many);
+            TurnGains { hosts, loads, quantum, are_equal, last: None }
+        })
     }
 
     /// Whether every host is counted as often as it has bulk flows.

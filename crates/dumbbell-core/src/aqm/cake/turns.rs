@@ -73,6 +73,45 @@ fn gained(wholes: i16x8, limits: i16x8, chances: i16x8) -> i16x8 {
     wholes - chances.cmp_gt(limits)
 }
 
+/// Gives turns to the places of a block up to the first one that may send. Returns how many it gave.
+#[inline(always)]
+fn give_block(deficits: &mut [i16], wholes: &[i16], limits: &[i16], chances: i16x8) -> usize {
+    let before = vector(deficits);
+    let mut gained = gained(vector(wholes), vector(limits), chances);
+    let may_send = before.cmp_gt(i16x8::ZERO).move_mask();
+    let mut turns = BLOCK;
+    if may_send != 0 {
+        turns = may_send.trailing_zeros() as usize;
+        gained = gained & PLACES.cmp_lt(i16x8::splat(turns as i16));
+    }
+    deficits.copy_from_slice(&(before + gained).to_array());
+    turns
+}
+
+/// Gives a turn to the places of the first `blocks` blocks, a [`GROUP`] of them at a time, up to a group of which one may send. Returns how
+/// many turns it gave.
+#[inline(always)]
+fn give_groups(blocks: usize, deficits: &mut [i16], wholes: &[i16], limits: &[i16], chances: &mut Chances) -> usize {
+    const TURNS: usize = GROUP * BLOCK;
+    let groups = blocks.min(chances.ahead().len()) / GROUP;
+    let gains = wholes.chunks_exact(TURNS).zip(limits.chunks_exact(TURNS)).zip(chances.ahead().chunks_exact(GROUP));
+    let mut given = 0;
+    for (deficits, ((wholes, limits), chances)) in deficits[..groups * TURNS].chunks_exact_mut(TURNS).zip(gains) {
+        let before: [i16x8; GROUP] = std::array::from_fn(|block| vector(&deficits[block * BLOCK..][..BLOCK]));
+        if before.into_iter().fold(i16x8::ZERO, i16x8::max).cmp_gt(i16x8::ZERO).any() {
+            break;
+        }
+        for (block, &before) in before.iter().enumerate() {
+            let there = block * BLOCK..(block + 1) * BLOCK;
+            let gained = gained(vector(&wholes[there.clone()]), vector(&limits[there.clone()]), chances[block]);
+            deficits[there].copy_from_slice(&(before + gained).to_array());
+        }
+        given += 1;
+    }
+    chances.pass(given * GROUP);
+    given * TURNS
+}
+
 impl Turns {
     /// Nobody is waiting.
     pub fn new(rng: &mut Rng) -> Turns {
@@ -147,12 +186,12 @@ impl Turns {
     }
 
     /// Gives turns until the first flow may send; returns it. There must be one.
-    #[inline]
-    pub fn next(&mut self, gains: impl Gains) -> u16 {
+    #[inline(always)]
+    pub fn next<G: Gains>(&mut self, gains: impl FnOnce() -> G) -> u16 {
         if self.deficits[self.head] <= 0 {
             match self.flows {
-                1 => self.give_to_one(gains),
-                _ => self.give(gains),
+                1 => self.give_to_one(gains()),
+                _ => self.give(gains()),
             }
         }
         self.slots[self.head]
@@ -165,72 +204,56 @@ impl Turns {
             let of = self.slots.iter().copied().find(|&slot| slot != 0);
             self.set_all_gains(gains.of(of.expect("there are several flows")));
         }
-        let mut head = self.head;
+        if self.stale > 0 && self.give_stale(&mut gains) {
+            return;
+        }
+        let Turns { places, chances, .. } = self;
+        let (mut head, places, size) = (self.head, *places, *places + BLOCK);
+        let deficits = &mut self.deficits[..size];
+        let (wholes, limits) = (&self.wholes[..size], &self.limits[..size]);
         loop {
-            if head >= self.places {
+            if head >= places {
                 head = 0;
             }
-            if self.stale > 0 {
-                self.refresh(head, &mut gains);
-            } else {
-                // they stop before the last block of the circle
-                head += self.give_groups(head);
+            let more = places - head;
+            if more > GROUP * BLOCK {
+                // these end before the last block of the circle
+                head += give_groups((more - 1) / BLOCK, &mut deficits[head..], &wholes[head..], &limits[head..], chances);
             }
-            let turns = self.give_block(head);
+            let block = head..head + BLOCK;
+            let turns = give_block(&mut deficits[block.clone()], &wholes[block.clone()], &limits[block], chances.step());
             head += turns;
             if turns < BLOCK {
-                if self.stale > 0 {
-                    // it was counted down by a block
-                    self.stale += BLOCK - turns;
-                }
                 break;
             }
         }
         self.head = head;
     }
 
-    /// Gives a turn to the places from `head` on, a [`GROUP`] of blocks at a time, up to a group of which one may send. Returns how many
-    /// turns it gave. At least one block is left of the circle.
-    #[inline(always)]
-    fn give_groups(&mut self, head: usize) -> usize {
-        const TURNS: usize = GROUP * BLOCK;
-        let blocks = (self.places - head).div_ceil(BLOCK) - 1;
-        let chances = self.chances.ahead();
-        let turns = blocks.min(chances.len()) / GROUP * TURNS;
-        let (wholes, limits) = (&self.wholes[head..head + turns], &self.limits[head..head + turns]);
-        let deficits = self.deficits[head..head + turns].chunks_exact_mut(TURNS);
-        let gains = wholes.chunks_exact(TURNS).zip(limits.chunks_exact(TURNS));
-        let mut given = 0;
-        for ((deficits, (wholes, limits)), chances) in deficits.zip(gains).zip(chances.chunks_exact(GROUP)) {
-            let before: [i16x8; GROUP] = std::array::from_fn(|block| vector(&deficits[block * BLOCK..][..BLOCK]));
-            if before.into_iter().fold(i16x8::ZERO, i16x8::max).cmp_gt(i16x8::ZERO).any() {
-                break;
+    /// Gives turns until the first flow may send or no gain is out of date. Returns whether one may send.
+    #[inline(never)]
+    fn give_stale(&mut self, gains: &mut impl Gains) -> bool {
+        while self.stale > 0 {
+            if self.head >= self.places {
+                self.head = 0;
             }
-            for (block, &before) in before.iter().enumerate() {
-                let there = block * BLOCK..(block + 1) * BLOCK;
-                let gained = gained(vector(&wholes[there.clone()]), vector(&limits[there.clone()]), chances[block]);
-                deficits[there].copy_from_slice(&(before + gained).to_array());
+            let block = self.head..self.head + BLOCK;
+            for place in block.clone().take(self.stale) {
+                let slot = self.slots[place];
+                if slot != 0 {
+                    self.set_gain(place, gains.of(slot));
+                }
             }
-            given += TURNS;
+            let chances = self.chances.step();
+            let (wholes, limits) = (&self.wholes[block.clone()], &self.limits[block.clone()]);
+            let turns = give_block(&mut self.deficits[block], wholes, limits, chances);
+            self.head += turns;
+            self.stale = self.stale.saturating_sub(turns);
+            if turns < BLOCK {
+                return true;
+            }
         }
-        self.chances.pass(given / BLOCK);
-        given
-    }
-
-    /// Gives turns to the [`BLOCK`] places from `head` on, up to the first one that may send. Returns how many it gave.
-    #[inline(always)]
-    fn give_block(&mut self, head: usize) -> usize {
-        let block = head..head + BLOCK;
-        let before = vector(&self.deficits[block.clone()]);
-        let mut gained = gained(vector(&self.wholes[block.clone()]), vector(&self.limits[block.clone()]), self.chances.step());
-        let may_send = before.cmp_gt(i16x8::ZERO).move_mask();
-        let mut turns = BLOCK;
-        if may_send != 0 {
-            turns = may_send.trailing_zeros() as usize;
-            gained = gained & PLACES.cmp_lt(i16x8::splat(turns as i16));
-        }
-        self.deficits[block].copy_from_slice(&(before + gained).to_array());
-        turns
+        false
     }
 
     /// Gives turns to the only flow until it may send.
@@ -254,18 +277,6 @@ impl Turns {
                 }
             }
         }
-    }
-
-    /// Asks for the gains of the block from `head` on that are out of date.
-    #[inline(never)]
-    fn refresh(&mut self, head: usize, gains: &mut impl Gains) {
-        for place in (head..head + BLOCK).take(self.stale) {
-            let slot = self.slots[place];
-            if slot != 0 {
-                self.set_gain(place, gains.of(slot));
-            }
-        }
-        self.stale = self.stale.saturating_sub(BLOCK);
     }
 
     /// A turn gives `gain` to every flow.
@@ -427,7 +438,7 @@ mod tests {
                 }
                 _ if turns.flows > 0 => {
                     let before = turns.clone();
-                    let slot = turns.next(Say(|slot| gains[slot as usize], equal));
+                    let slot = turns.next(|| Say(|slot| gains[slot as usize], equal));
                     let (deficits, head) = one_by_one(&before, &mut bits, |slot| gains[slot as usize]);
                     assert_eq!((turns.head, turns.slots[head]), (head, slot), "{step}");
                     assert_eq!(turns.deficits, deficits, "{step}");
@@ -473,7 +484,7 @@ mod tests {
                         let (slot, deficit) = list.pop_front().unwrap();
                         list.push_back((slot, deficit + gains[slot as usize] as i32));
                     }
-                    assert_eq!(turns.next(Say(|slot| gains[slot as usize] << 16, false)), list[0].0);
+                    assert_eq!(turns.next(|| Say(|slot| gains[slot as usize] << 16, false)), list[0].0);
                     if random.below(50) == 0 || list.len() > wanted {
                         let (slot, deficit) = list.pop_front().unwrap();
                         assert_eq!(turns.pop(), deficit);
@@ -504,7 +515,10 @@ mod tests {
             // two blocks have room for the ten, and for six that are vacant
             assert_eq!(turns.places, 2 * BLOCK);
             for _ in 0..1000 {
-                assert_eq!([0, BLOCK].map(|head| turns.give_block(head)), [BLOCK; 2]);
+                for block in [0..BLOCK, BLOCK..2 * BLOCK] {
+                    let (wholes, limits) = (&turns.wholes[block.clone()], &turns.limits[block.clone()]);
+                    assert_eq!(give_block(&mut turns.deficits[block], wholes, limits, turns.chances.step()), BLOCK);
+                }
             }
             let present = turns.slots.iter().zip(&turns.deficits).filter(|(&slot, _)| slot != 0);
             extra.extend(present.map(|(_, deficit)| f64::from(i32::from(*deficit) + 30_000 - 15_000)));
@@ -525,7 +539,7 @@ mod tests {
     fn one_flow_gets_turn_after_turn() {
         let mut turns = Turns::new(&mut rng());
         turns.push(7, -1000, 300 << 16);
-        assert_eq!(turns.next(Say(|_| 1 << 16, true)), 7);
+        assert_eq!(turns.next(|| Say(|_| 1 << 16, true)), 7);
         // -1000 + 4 * 300
         assert_eq!(turns.pop(), 200);
         assert!(turns.is_empty());
@@ -536,6 +550,6 @@ mod tests {
         let mut turns = Turns::new(&mut rng());
         turns.push(1, 0, 1);
         turns.push(2, -1, 0x8000);
-        assert_eq!(turns.next(Say(|_| 1, false)), 2);
+        assert_eq!(turns.next(|| Say(|_| 1, false)), 2);
     }
 }
