@@ -263,6 +263,10 @@ impl<N: Net> Engine<N> {
     }
 
     fn on_timer(&mut self, slot: u32, now: Time) -> Result<(), RunError> {
+        if self.arena.is_crowded() {
+            // all at once, not one after the other
+            self.arena.get(slot).transport.prefetch();
+        }
         let endpoint = self.arena.get_mut(slot);
         let (line, origin, class) = (endpoint.line, endpoint.origin, endpoint.class);
         if let Some(path) = &mut endpoint.stages.data {
@@ -300,6 +304,9 @@ impl<N: Net> Engine<N> {
         }
         let timer = self.arena.get(slot).next_timer();
         self.arena.timers.set(slot as usize, timer);
+        if self.arena.is_crowded() {
+            self.arena.prefetch_sender(self.arena.timers.min().1 as u32);
+        }
         if started && (slot as usize) < self.config.flows.len() {
             let flows = self.arena.listed(self.config.flows.len());
             self.measures.flow_started(now, flows.map(|flow| flow.transport.payload()));

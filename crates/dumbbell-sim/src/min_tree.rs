@@ -58,10 +58,13 @@ impl MinTree {
     #[inline]
     pub fn set(&mut self, index: usize, time: Time) {
         let mut k = self.base + index;
-        self.nodes[k].0 = time;
+        let mut winner = (time, index as u32);
+        self.nodes[k] = winner;
         while k > 1 {
+            // its siblings are loaded without waiting for what was stored below them
+            let sibling = self.nodes[k ^ 1];
+            winner = if k % 2 == 0 { earlier(winner, sibling) } else { earlier(sibling, winner) };
             k /= 2;
-            let winner = earlier(self.nodes[2 * k], self.nodes[2 * k + 1]);
             if self.nodes[k] == winner {
                 break;
             }

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
+use crate::prefetch::prefetch;
 use conn::{CaEvent, CaState, Congestion, Conn};
 use exit::ExitCause;
 pub use interface::{AckEvent, CcContext, Control, Echo, EcnUse, LossEvent, Model, RateSample};
@@ -128,6 +129,8 @@ pub const CACHED: usize = 128;
 macro_rules! congestion_controls {
     (@state $module:ident) => { $module::State };
     (@state $module:ident Box) => { Box<$module::State> };
+    (@prefetch $state:ident) => { let _ = $state; };
+    (@prefetch $state:ident Box) => { prefetch(&**$state); };
     ($($(#[$meta:meta])* $variant:ident : $module:ident $(as $box:ident)?),* $(,)?) => {
         $($(#[$meta])* pub mod $module;)*
 
@@ -141,6 +144,17 @@ macro_rules! congestion_controls {
             )*
             /// One that this crate does not know.
             Foreign(Foreign),
+        }
+
+        impl AnyCc {
+            /// An ACK will come soon, and this is in the cache already: asks for what it points to.
+            #[inline]
+            pub fn prefetch(&self) {
+                match self {
+                    $( $(#[$meta])* AnyCc::$variant(state) => { congestion_controls!(@prefetch state $($box)?); } )*
+                    AnyCc::Foreign(_) => {}
+                }
+            }
         }
 
         /// Every registered congestion control, described.

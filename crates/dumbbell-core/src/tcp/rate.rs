@@ -7,9 +7,11 @@
 use super::scoreboard::{seg, Observer, Segment};
 use crate::cc::conn::Conn;
 use crate::cc::interface::{LossEvent, RateSample};
+use crate::prefetch::prefetch;
 
-/// What is remembered of a segment since it was last sent. Times are us.
+/// What is remembered of a segment since it was last sent, in a cache line of its own. Times are us.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 struct Record {
     sent: u64,
     /// The connection's `first_sent` then.
@@ -29,7 +31,8 @@ struct Record {
 #[derive(Clone, Copy, Debug)]
 struct Newest {
     seq: u64,
-    record: Record,
+    /// That of its record.
+    sent: u64,
     retransmitted: bool,
 }
 
@@ -57,11 +60,11 @@ pub(super) struct RateSampler {
 impl Observer for RateSampler {
     #[inline]
     fn delivered(&mut self, seq: u64, segment: &Segment) {
-        let record = *self.record(seq);
-        let newer = self.newest.is_none_or(|newest| (record.sent, seq) > (newest.record.sent, newest.seq));
+        let sent = self.record(seq).sent;
+        let newer = self.newest.is_none_or(|newest| (sent, seq) > (newest.sent, newest.seq));
         if newer {
             let retransmitted = segment.flags & seg::EVER_RETRANS != 0;
-            self.newest = Some(Newest { seq, record, retransmitted });
+            self.newest = Some(Newest { seq, sent, retransmitted });
         }
     }
 
@@ -112,6 +115,13 @@ impl RateSampler {
 
     fn record(&self, seq: u64) -> &Record {
         &self.ring[seq as usize & (self.ring.len() - 1)]
+    }
+
+    /// Segment `seq` will be delivered soon.
+    #[inline]
+    pub fn prefetch(&self, seq: u64) {
+        prefetch(self);
+        prefetch(self.record(seq));
     }
 
     /// A burst `seq..seq + segments` is sent, or sent again; `conn` is as before it. Linux `tcp_rate_skb_sent`.
@@ -182,7 +192,9 @@ impl RateSampler {
         if sample.newly_delivered > 0 {
             self.delivered_at = now;
         }
-        let Some(Newest { record, retransmitted, .. }) = self.newest.take() else { return };
+        let Some(Newest { seq, retransmitted, .. }) = self.newest.take() else { return };
+        // nothing was sent since it was delivered
+        let record = *self.record(seq);
         self.first_sent = record.sent;
         let sending = record.sent - record.first_sent;
         let acknowledging = now - record.delivered_at;

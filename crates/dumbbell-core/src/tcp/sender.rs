@@ -238,6 +238,10 @@ impl Sender {
         if let Some(samples) = &self.rtt_samples {
             samples.prefetch();
         }
+        if let Some(rate) = &self.rate {
+            rate.prefetch(self.conn.snd_una);
+        }
+        self.cc.prefetch();
     }
 
     /// When [`Sender::on_timer`] wants to be called.

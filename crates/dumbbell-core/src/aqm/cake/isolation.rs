@@ -5,7 +5,7 @@
 
 use super::cobalt::Cobalt;
 use super::tins::Diffserv;
-use super::turns::{self, Turns};
+use super::turns::{self, Gains, Turns};
 use crate::aqm::store::Chain;
 use crate::aqm::FlowKey;
 use crate::rng::{mix, Rng};
@@ -68,6 +68,7 @@ pub enum FlowState {
 
 /// A flow queue: one cache line.
 #[derive(Clone, Debug, Default)]
+#[repr(align(64))]
 pub struct Flow {
     /// Its AQM.
     pub cobalt: Cobalt,
@@ -78,8 +79,6 @@ pub struct Flow {
     pub deficit: i32,
     next: u16,
     previous: u16,
-    src_host: u16,
-    dst_host: u16,
     /// Where it stands.
     pub state: FlowState,
     /// Its tin.
@@ -179,27 +178,91 @@ struct Loads {
 }
 
 impl Loads {
-    /// Calls `change` with the number of bulk flows of each host of `flow` that counts.
+    /// Whether a flow's turns depend on its hosts.
+    fn count(&self) -> bool {
+        self.sources.is_some() || self.destinations.is_some()
+    }
+
+    /// Calls `change` with the number of bulk flows of each host that counts.
     #[inline]
-    fn of(&mut self, flow: &Flow, change: impl Fn(&mut u16)) {
-        if let Some(hosts) = &mut self.sources {
-            change(&mut hosts.bulk_flows[flow.src_host as usize]);
+    fn of(&mut self, hosts: Pair, change: impl Fn(&mut u16)) {
+        if let Some(sources) = &mut self.sources {
+            change(&mut sources.bulk_flows[hosts.source as usize]);
         }
-        if let Some(hosts) = &mut self.destinations {
-            change(&mut hosts.bulk_flows[flow.dst_host as usize]);
+        if let Some(destinations) = &mut self.destinations {
+            change(&mut destinations.bulk_flows[hosts.destination as usize]);
         }
     }
 
-    /// Bytes for one turn of `flow` in units of 2^-16.
+    /// Bytes for one turn of a flow between `hosts` in units of 2^-16.
     #[inline]
-    fn gain(&self, flow: &Flow, quantum: u32) -> u32 {
-        let of_source = self.sources.as_ref().map_or(1, |hosts| hosts.bulk_flows[flow.src_host as usize]);
-        let of_destination = self.destinations.as_ref().map_or(1, |hosts| hosts.bulk_flows[flow.dst_host as usize]);
+    fn gain(&self, hosts: Pair, quantum: u32) -> u32 {
+        let of_source = self.sources.as_ref().map_or(1, |sources| sources.bulk_flows[hosts.source as usize]);
+        let of_destination =
+            self.destinations.as_ref().map_or(1, |destinations| destinations.bulk_flows[hosts.destination as usize]);
         match of_source.max(of_destination) {
             // Almost always: spares the division.
             0 | 1 => quantum * 65535,
             load => quantum * (65535 / u32::from(load)),
         }
+    }
+}
+
+/// The hosts of a flow, as entries of [`Hosts`]; 0 on a side that does not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pair {
+    source: u16,
+    destination: u16,
+}
+
+/// Between what hosts the flows of a tin are.
+#[derive(Clone, Copy, Debug)]
+enum Between {
+    /// There were no flows.
+    Nobody,
+    /// All flows had these.
+    Two(Pair),
+    /// There were others.
+    Many,
+}
+
+impl Between {
+    /// There is a flow between `hosts`.
+    fn and(self, hosts: Pair) -> Between {
+        match self {
+            Between::Nobody => Between::Two(hosts),
+            Between::Two(same) if same == hosts => self,
+            _ => Between::Many,
+        }
+    }
+}
+
+/// What turns of a tin give: that of the hosts asked for last is kept.
+struct TurnGains<'a> {
+    hosts: &'a [Pair],
+    loads: &'a Loads,
+    quantum: u32,
+    are_equal: bool,
+    last: Option<(Pair, u32)>,
+}
+
+impl Gains for TurnGains<'_> {
+    #[inline]
+    fn of(&mut self, slot: u16) -> u32 {
+        let hosts = self.hosts[slot as usize];
+        match self.last {
+            Some((last, gain)) if last == hosts => gain,
+            _ => {
+                let gain = self.loads.gain(hosts, self.quantum);
+                self.last = Some((hosts, gain));
+                gain
+            }
+        }
+    }
+
+    #[inline]
+    fn are_equal(&self) -> bool {
+        self.are_equal
     }
 }
 
@@ -217,6 +280,10 @@ pub struct FlowTable {
     pub flows: Vec<Flow>,
     /// Bytes by slot; apart from the flows so that the longest is found fast.
     pub backlogs: Vec<u32>,
+    /// Hosts by slot; apart from the flows so that they stay in the cache when the gains of all turns change.
+    hosts: Vec<Pair>,
+    /// Of every tin.
+    between: Vec<Between>,
     /// Flows that used up a quantum (Linux's list of old flows), of every tin.
     pub turns: Vec<Turns>,
     loads: Loads,
@@ -235,6 +302,8 @@ impl FlowTable {
             queues: vec![0; tins * QUEUES],
             flows: vec![Flow::default()],
             backlogs: vec![0],
+            hosts: vec![Pair::default()],
+            between: vec![Between::Nobody; tins],
             turns: (0..tins).map(|_| Turns::new(&mut rng)).collect(),
             loads: Loads {
                 sources: isolation.fair_to_sources().then(|| Hosts::new(tins)),
@@ -286,6 +355,7 @@ impl FlowTable {
             self.queues[queue] = self.flows.len() as u16;
             self.flows.push(Flow { tin, ..Flow::default() });
             self.backlogs.push(0);
+            self.hosts.push(Pair::default());
         }
         let slot = self.queues[queue];
         let active_same = same.is_some() && self.flows[slot as usize].state != FlowState::None;
@@ -297,17 +367,16 @@ impl FlowTable {
             if bulk {
                 self.leave_bulk(slot);
             }
-            let taken = &mut self.flows[slot as usize];
-            if let Some(hosts) = &mut self.loads.sources {
-                taken.src_host = hosts.find(tin, src_hash);
-            }
-            if let Some(hosts) = &mut self.loads.destinations {
-                taken.dst_host = hosts.find(tin, dst_hash);
-            }
+            let hosts = Pair {
+                source: self.loads.sources.as_mut().map_or(0, |sources| sources.find(tin, src_hash)),
+                destination: self.loads.destinations.as_mut().map_or(0, |destinations| destinations.find(tin, dst_hash)),
+            };
+            self.hosts[slot as usize] = hosts;
+            self.between[tin as usize] = self.between[tin as usize].and(hosts);
             if bulk {
                 self.join_bulk(slot);
             }
-            self.turns[tin as usize].forget_gains();
+            self.forget_gains(tin);
         }
         slot
     }
@@ -315,51 +384,61 @@ impl FlowTable {
     /// The hosts of `slot` have one more bulk flow.
     #[inline]
     pub fn join_bulk(&mut self, slot: u16) {
-        let flow = &self.flows[slot as usize];
-        self.loads.of(flow, |bulk_flows| *bulk_flows += 1);
-        self.turns[flow.tin as usize].forget_gains();
+        self.loads.of(self.hosts[slot as usize], |bulk_flows| *bulk_flows += 1);
+        self.forget_gains(self.flows[slot as usize].tin);
     }
 
     /// The hosts of `slot` have one bulk flow less.
     #[inline]
     pub fn leave_bulk(&mut self, slot: u16) {
-        let flow = &self.flows[slot as usize];
-        self.loads.of(flow, |bulk_flows| *bulk_flows -= 1);
-        self.turns[flow.tin as usize].forget_gains();
+        self.loads.of(self.hosts[slot as usize], |bulk_flows| *bulk_flows -= 1);
+        self.forget_gains(self.flows[slot as usize].tin);
+    }
+
+    /// Hosts of flows of `tin` have changed, or how many bulk flows they have.
+    #[inline]
+    fn forget_gains(&mut self, tin: u8) {
+        if self.loads.count() {
+            self.turns[tin as usize].forget_gains();
+        }
     }
 
     /// Bytes for one turn of `slot`: the quantum divided by the bulk flows of its busier host, rounded by chance so that
     /// shares below one byte are right on average.
     #[inline]
     pub fn quantum(&mut self, slot: u16, quantum: u32) -> i32 {
-        turns::rounded(self.loads.gain(&self.flows[slot as usize], quantum), &mut self.rng)
+        turns::rounded(self.loads.gain(self.hosts[slot as usize], quantum), &mut self.rng)
     }
 
     /// Gives a turn to `slot`, which is on no list, and puts it behind all others that get turns.
     #[inline]
     pub fn give_first_turn(&mut self, slot: u16, quantum: u32) {
         let flow = &self.flows[slot as usize];
-        let gain = self.loads.gain(flow, quantum);
+        let gain = self.loads.gain(self.hosts[slot as usize], quantum);
         self.turns[flow.tin as usize].push(slot, flow.deficit + turns::rounded(gain, &mut self.rng), gain);
     }
 
     /// Gives turns to the flows of `tin` that used up a quantum, until the first may send; returns it. There must be one.
-    #[inline]
+    #[inline(always)]
     pub fn next_in_turn(&mut self, tin: usize, quantum: u32) -> u16 {
-        self.turns[tin].next(|slot| self.loads.gain(&self.flows[slot as usize], quantum))
+        let FlowTable { turns, hosts, loads, between, .. } = self;
+        turns[tin].next(|| {
+            let are_equal = !matches!(between[tin], Between::Many);
+            TurnGains { hosts, loads, quantum, are_equal, last: None }
+        })
     }
 
     /// Whether every host is counted as often as it has bulk flows.
     #[cfg(test)]
     pub fn hosts_are_counted_right(&self) -> bool {
-        let right = |hosts: &Option<Hosts>, of: fn(&Flow) -> u16| {
-            let Some(hosts) = hosts else { return true };
-            let mut counts = vec![0; hosts.bulk_flows.len()];
-            let bulk = self.flows.iter().filter(|flow| flow.state == FlowState::Bulk);
-            bulk.for_each(|flow| counts[of(flow) as usize] += 1);
-            counts == hosts.bulk_flows
+        let right = |counted: &Option<Hosts>, of: fn(&Pair) -> u16| {
+            let Some(counted) = counted else { return true };
+            let mut counts = vec![0; counted.bulk_flows.len()];
+            let bulk = self.flows.iter().zip(&self.hosts).filter(|(flow, _)| flow.state == FlowState::Bulk);
+            bulk.for_each(|(_, hosts)| counts[of(hosts) as usize] += 1);
+            counts == counted.bulk_flows
         };
-        right(&self.loads.sources, |flow| flow.src_host) && right(&self.loads.destinations, |flow| flow.dst_host)
+        right(&self.loads.sources, |hosts| hosts.source) && right(&self.loads.destinations, |hosts| hosts.destination)
     }
 
     /// The slot with the most bytes; the first of several.
@@ -518,11 +597,11 @@ mod tests {
         let other = (1..2000).find(|&flow| entry(flow) == entry(0)).expect("2000 hosts, 1024 entries");
         let first = table.slot(0) as usize;
         let second = table.slot(other);
-        assert_eq!(table.flows[first].src_host, table.flows[second as usize].src_host, "neither is bulk: shared");
+        assert_eq!(table.hosts[first].source, table.hosts[second as usize].source, "neither is bulk: shared");
         table.flows[second as usize].state = FlowState::Bulk;
         table.join_bulk(second);
         // The first flow's queue is not in use (None), so that its next packet searches
         assert_eq!(table.slot(0) as usize, first);
-        assert_ne!(table.flows[first].src_host, table.flows[second as usize].src_host);
+        assert_ne!(table.hosts[first].source, table.hosts[second as usize].source);
     }
 }

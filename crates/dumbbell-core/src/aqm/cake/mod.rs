@@ -2,7 +2,7 @@
 //!
 //! Specification: Linux `net/sched/sch_cake.c` (6.18), tc-cake(8); Høiland-Jørgensen, Täht, Morton, "Piece of CAKE" (LANMAN
 //! 2018); for SCE, `sch_cake.c` of github.com/chromi/sce. Cut along its parts: [`shaper`], [`tins`], [`isolation`], [`turns`],
-//! [`cobalt`], [`sce`], [`ack_filter`].
+//! [`chances`], [`cobalt`], [`sce`], [`ack_filter`].
 //!
 //! Deviations: no `nat`, `autorate-ingress`, filters or negative overhead, and no `wash`, since nothing reads the
 //! codepoint behind the bottleneck; packets are single frames, so that `split-gso` has no meaning. The longest queue is found by
@@ -10,6 +10,7 @@
 //! inside the control law, where Linux cuts it to 4.3 s. A COBALT mark on a packet that BLUE drops is not counted, as in Linux.
 
 pub mod ack_filter;
+pub mod chances;
 pub mod cobalt;
 pub mod isolation;
 pub mod sce;

@@ -5,18 +5,18 @@
 //! whose turn it is moves, and turns are given to several at a time. What a turn gives is Linux's: the same sum, with 16 random
 //! bits of its own for every turn.
 
+use super::chances::{least_below, Chances, BLOCK};
 use crate::rng::Rng;
-use bytemuck::cast;
-use wide::{i32x4, u32x4, CmpGt, CmpLt};
+use wide::{i16x8, CmpEq, CmpGt, CmpLt};
 
-/// Turns that are given at a time.
-const BLOCK: usize = 8;
-/// What a processor does at once, half of them.
-const HALF: usize = BLOCK / 2;
 /// Places in a block.
-const PLACES: [i32x4; 2] = [i32x4::new([0, 1, 2, 3]), i32x4::new([4, 5, 6, 7])];
+const PLACES: i16x8 = i16x8::new([0, 1, 2, 3, 4, 5, 6, 7]);
+/// Blocks that are given their turns at a time if none of their flows may send.
+const GROUP: usize = 4;
 /// What a vacant place may send: never anything. It gains nothing and has slot 0.
-const VACANT: i32 = i32::MIN / 2;
+const VACANT: i16 = i16::MIN;
+/// No chance is more than this: whoever has it gains no byte beyond the whole ones.
+const NEVER: i16 = i16::MAX;
 
 /// Whole bytes of a gain in units of 2^-16, rounded by chance.
 #[inline]
@@ -24,33 +24,19 @@ pub fn rounded(gain: u32, rng: &mut Rng) -> i32 {
     ((gain + (rng.next_u32() >> 16)) >> 16) as i32
 }
 
-/// 16 random bits for each turn of a block: the generator (13, 17, 5) of Marsaglia, "Xorshift RNGs" (J. Stat. Softw. 8(14), 2003),
-/// once for two turns.
-#[derive(Clone, Copy, Debug)]
-struct Chances(u32x4);
+/// A deficit as it is kept. No frame is longer than 9014 B, which take at most 193 cells of ATM, 10229 B.
+#[inline]
+fn kept(deficit: i32) -> i16 {
+    debug_assert!(deficit.abs() <= i32::from(i16::MAX));
+    deficit.clamp(i32::from(VACANT) + 1, i32::from(i16::MAX)) as i16
+}
 
-impl Chances {
-    fn new(rng: &mut Rng) -> Chances {
-        // a generator is never 0 unless it begins so
-        Chances(u32x4::new(std::array::from_fn(|_| rng.next_u32() | 1)))
-    }
-
-    /// Makes the bits of the next block: upper halves are for its first four turns, lower halves for the others.
-    #[inline(always)]
-    fn step(&mut self) -> u32x4 {
-        self.0 ^= self.0 << 13_u32;
-        self.0 ^= self.0 >> 17_u32;
-        self.0 ^= self.0 << 5_u32;
-        self.0
-    }
-
-    /// Whole bytes of the gains, rounded by chance.
-    #[inline(always)]
-    fn draw(&mut self, gains: [u32x4; 2]) -> [i32x4; 2] {
-        let bits = self.step();
-        let chances = [bits >> 16_u32, bits & u32x4::splat(0xffff)];
-        std::array::from_fn(|half| cast::<u32x4, i32x4>((gains[half] + chances[half]) >> 16_u32))
-    }
+/// What turns give to slots.
+pub trait Gains {
+    /// What a turn gives to `slot`, in units of 2^-16 bytes: not 0, and less than 2^31.
+    fn of(&mut self, slot: u16) -> u32;
+    /// Whether all slots gain the same.
+    fn are_equal(&self) -> bool;
 }
 
 /// Flows in a circle, by slot (not 0), with what they may send.
@@ -58,8 +44,11 @@ impl Chances {
 pub struct Turns {
     // The places, and behind them a block that stays vacant.
     slots: Vec<u16>,
-    deficits: Vec<i32>,
-    gains: Vec<u32>,
+    deficits: Vec<i16>,
+    /// Whole bytes that a turn gives.
+    wholes: Vec<i16>,
+    /// A chance above this gives one byte more.
+    limits: Vec<i16>,
     /// Number of places.
     places: usize,
     /// Number of flows in them.
@@ -71,11 +60,75 @@ pub struct Turns {
     chances: Chances,
 }
 
+/// A block of `values`, which are as many as it takes.
+#[inline(always)]
+fn vector(values: &[i16]) -> i16x8 {
+    i16x8::new(values.try_into().expect("a block"))
+}
+
+/// What turns with these chances give.
+#[inline(always)]
+fn gained(wholes: i16x8, limits: i16x8, chances: i16x8) -> i16x8 {
+    // who is above the limit has -1 in the comparison
+    wholes - chances.cmp_gt(limits)
+}
+
+/// Gives turns to the places of a block up to the first one that may send. Returns how many it gave.
+#[inline(always)]
+fn give_block(deficits: &mut [i16], wholes: &[i16], limits: &[i16], chances: i16x8) -> usize {
+    let before = vector(deficits);
+    let mut gained = gained(vector(wholes), vector(limits), chances);
+    let may_send = before.cmp_gt(i16x8::ZERO).move_mask();
+    let mut turns = BLOCK;
+    if may_send != 0 {
+        turns = may_send.trailing_zeros() as usize;
+        gained = gained & PLACES.cmp_lt(i16x8::splat(turns as i16));
+    }
+    deficits.copy_from_slice(&(before + gained).to_array());
+    turns
+}
+
+/// Gives a turn to the places of the first `blocks` blocks, a [`GROUP`] of them at a time, up to a group of which one may send. Returns how
+/// many turns it gave.
+#[inline(always)]
+fn give_groups(blocks: usize, deficits: &mut [i16], wholes: &[i16], limits: &[i16], chances: &mut Chances) -> usize {
+    const TURNS: usize = GROUP * BLOCK;
+    let groups = blocks.min(chances.ahead().len()) / GROUP;
+    let gains = wholes.chunks_exact(TURNS).zip(limits.chunks_exact(TURNS)).zip(chances.ahead().chunks_exact(GROUP));
+    let mut given = 0;
+    for (deficits, ((wholes, limits), chances)) in deficits[..groups * TURNS].chunks_exact_mut(TURNS).zip(gains) {
+        let before: [i16x8; GROUP] = std::array::from_fn(|block| vector(&deficits[block * BLOCK..][..BLOCK]));
+        if before.into_iter().fold(i16x8::ZERO, i16x8::max).cmp_gt(i16x8::ZERO).any() {
+            break;
+        }
+        for (block, &before) in before.iter().enumerate() {
+            let there = block * BLOCK..(block + 1) * BLOCK;
+            let gained = gained(vector(&wholes[there.clone()]), vector(&limits[there.clone()]), chances[block]);
+            deficits[there].copy_from_slice(&(before + gained).to_array());
+        }
+        given += 1;
+    }
+    chances.pass(given * GROUP);
+    given * TURNS
+}
+
 impl Turns {
     /// Nobody is waiting.
     pub fn new(rng: &mut Rng) -> Turns {
-        let (slots, deficits, gains) = (vec![0; BLOCK], vec![VACANT; BLOCK], vec![0; BLOCK]);
-        Turns { slots, deficits, gains, places: 0, flows: 0, head: 0, stale: 0, chances: Chances::new(rng) }
+        let chances = Chances::new(rng);
+        let mut turns = Turns {
+            slots: Vec::new(),
+            deficits: Vec::new(),
+            wholes: Vec::new(),
+            limits: Vec::new(),
+            places: 0,
+            flows: 0,
+            head: 0,
+            stale: 0,
+            chances,
+        };
+        turns.resize(BLOCK);
+        turns
     }
 
     /// Whether nobody is waiting for a turn.
@@ -101,29 +154,28 @@ impl Turns {
             self.head - 1
         };
         self.slots[place] = slot;
-        self.deficits[place] = deficit;
-        self.gains[place] = gain;
+        self.deficits[place] = kept(deficit);
+        self.set_gain(place, gain);
         self.flows += 1;
     }
 
     /// Takes the first flow out: the one that [`Turns::next`] returned. Returns the bytes that it may still send.
     #[inline]
     pub fn pop(&mut self) -> i32 {
-        let deficit = std::mem::replace(&mut self.deficits[self.head], VACANT);
-        self.slots[self.head] = 0;
-        self.gains[self.head] = 0;
+        let deficit = self.deficits[self.head];
+        self.vacate(self.head..self.head + 1);
         self.flows -= 1;
         self.head += 1;
         if 3 * self.flows < self.places && self.places > BLOCK {
             self.rearrange();
         }
-        deficit
+        deficit.into()
     }
 
     /// The first flow, which [`Turns::next`] returned, has sent `bytes`.
     #[inline]
     pub fn charge(&mut self, bytes: i32) {
-        self.deficits[self.head] -= bytes;
+        self.deficits[self.head] = kept(i32::from(self.deficits[self.head]) - bytes);
     }
 
     /// Gains must be asked for again.
@@ -134,14 +186,12 @@ impl Turns {
     }
 
     /// Gives turns until the first flow may send; returns it. There must be one.
-    ///
-    /// `gain` says what a turn gives to a slot, in units of 2^-16 bytes, not 0.
-    #[inline]
-    pub fn next(&mut self, gain: impl Fn(u16) -> u32) -> u16 {
+    #[inline(always)]
+    pub fn next<G: Gains>(&mut self, gains: impl FnOnce() -> G) -> u16 {
         if self.deficits[self.head] <= 0 {
             match self.flows {
-                1 => self.give_to_one(&gain),
-                _ => self.give(&gain),
+                1 => self.give_to_one(gains()),
+                _ => self.give(gains()),
             }
         }
         self.slots[self.head]
@@ -149,72 +199,79 @@ impl Turns {
 
     /// Gives turns until the first of several flows may send.
     #[inline(never)]
-    fn give(&mut self, gain: &impl Fn(u16) -> u32) {
-        // in registers: blocks are so short that memory would hold them up
-        let (mut head, mut chances) = (self.head, self.chances);
+    fn give(&mut self, mut gains: impl Gains) {
+        if self.stale > 0 && gains.are_equal() {
+            let of = self.slots.iter().copied().find(|&slot| slot != 0);
+            self.set_all_gains(gains.of(of.expect("there are several flows")));
+        }
+        if self.stale > 0 && self.give_stale(&mut gains) {
+            return;
+        }
+        let Turns { places, chances, .. } = self;
+        let (mut head, places, size) = (self.head, *places, *places + BLOCK);
+        let deficits = &mut self.deficits[..size];
+        let (wholes, limits) = (&self.wholes[..size], &self.limits[..size]);
         loop {
-            if head >= self.places {
+            if head >= places {
                 head = 0;
             }
-            if self.stale > 0 {
-                self.refresh(head, gain);
+            let more = places - head;
+            if more > GROUP * BLOCK {
+                // these end before the last block of the circle
+                head += give_groups((more - 1) / BLOCK, &mut deficits[head..], &wholes[head..], &limits[head..], chances);
             }
-            let turns = self.give_block(head, &mut chances);
+            let block = head..head + BLOCK;
+            let turns = give_block(&mut deficits[block.clone()], &wholes[block.clone()], &limits[block], chances.step());
             head += turns;
             if turns < BLOCK {
-                if self.stale > 0 {
-                    // it was counted down by a block
-                    self.stale += BLOCK - turns;
-                }
                 break;
             }
         }
-        (self.head, self.chances) = (head, chances);
+        self.head = head;
     }
 
-    /// Gives turns to the [`BLOCK`] places from `head` on, up to the first one that may send. Returns how many it gave.
-    #[inline(always)]
-    fn give_block(&mut self, head: usize, chances: &mut Chances) -> usize {
-        let block = head..head + BLOCK;
-        let deficits: &mut [[i32; HALF]; 2] =
-            bytemuck::cast_slice_mut(&mut self.deficits[block.clone()]).try_into().expect("a block");
-        let gains: &[[u32; HALF]; 2] = bytemuck::cast_slice(&self.gains[block]).try_into().expect("a block");
-        let before = deficits.map(i32x4::new);
-        let gained = chances.draw(gains.map(u32x4::new));
-        let may_send = before.map(|half| half.cmp_gt(i32x4::ZERO));
-        if (may_send[0] | may_send[1]).any() {
-            let turns = (may_send[0].move_mask() | may_send[1].move_mask() << HALF).trailing_zeros();
-            for half in 0..2 {
-                let has_turn = PLACES[half].cmp_lt(i32x4::splat(turns as i32));
-                deficits[half] = (before[half] + (gained[half] & has_turn)).to_array();
+    /// Gives turns until the first flow may send or no gain is out of date. Returns whether one may send.
+    #[inline(never)]
+    fn give_stale(&mut self, gains: &mut impl Gains) -> bool {
+        while self.stale > 0 {
+            if self.head >= self.places {
+                self.head = 0;
             }
-            turns as usize
-        } else {
-            for half in 0..2 {
-                deficits[half] = (before[half] + gained[half]).to_array();
+            let block = self.head..self.head + BLOCK;
+            for place in block.clone().take(self.stale) {
+                let slot = self.slots[place];
+                if slot != 0 {
+                    self.set_gain(place, gains.of(slot));
+                }
             }
-            BLOCK
+            let chances = self.chances.step();
+            let (wholes, limits) = (&self.wholes[block.clone()], &self.limits[block.clone()]);
+            let turns = give_block(&mut self.deficits[block], wholes, limits, chances);
+            self.head += turns;
+            self.stale = self.stale.saturating_sub(turns);
+            if turns < BLOCK {
+                return true;
+            }
         }
+        false
     }
 
     /// Gives turns to the only flow until it may send.
     #[inline(never)]
-    fn give_to_one(&mut self, gain: &impl Fn(u16) -> u32) {
+    fn give_to_one(&mut self, mut gains: impl Gains) {
         if self.slots[self.head] == 0 {
             self.head = self.slots.iter().position(|&slot| slot != 0).unwrap_or(0);
         }
         if self.stale > 0 {
             // there is no other
-            self.gains[self.head] = gain(self.slots[self.head]);
+            self.set_gain(self.head, gains.of(self.slots[self.head]));
             self.stale = 0;
         }
-        let each = self.gains[self.head];
+        let [whole, limit] = [self.wholes[self.head], self.limits[self.head]];
         let deficit = &mut self.deficits[self.head];
         while *deficit <= 0 {
-            let bits = self.chances.step().to_array();
-            for turn in 0..BLOCK {
-                let chance = if turn < HALF { bits[turn] >> 16 } else { bits[turn - HALF] & 0xffff };
-                *deficit += ((each + chance) >> 16) as i32;
+            for chance in self.chances.step().to_array() {
+                *deficit += whole + i16::from(chance > limit);
                 if *deficit > 0 {
                     return;
                 }
@@ -222,22 +279,51 @@ impl Turns {
         }
     }
 
-    /// Asks for the gains of the block from `head` on that are out of date.
+    /// A turn gives `gain` to every flow.
     #[inline(never)]
-    fn refresh(&mut self, head: usize, gain: &impl Fn(u16) -> u32) {
-        let block = head..head + BLOCK;
-        for (current, &slot) in self.gains[block.clone()].iter_mut().zip(&self.slots[block]).take(self.stale) {
-            *current = if slot == 0 { 0 } else { gain(slot) };
+    fn set_all_gains(&mut self, gain: u32) {
+        let (whole, limit) = (i16x8::splat((gain >> 16) as i16), i16x8::splat(least_below(gain)));
+        let gains = self.wholes.chunks_exact_mut(BLOCK).zip(self.limits.chunks_exact_mut(BLOCK));
+        for (slots, (wholes, limits)) in self.slots.chunks_exact(BLOCK).zip(gains) {
+            let slots: &[i16] = bytemuck::cast_slice(slots);
+            let vacant = vector(slots).cmp_eq(i16x8::ZERO);
+            wholes.copy_from_slice(&vacant.blend(i16x8::ZERO, whole).to_array());
+            limits.copy_from_slice(&vacant.blend(i16x8::splat(NEVER), limit).to_array());
         }
-        self.stale = self.stale.saturating_sub(BLOCK);
+        self.stale = 0;
+    }
+
+    /// A turn gives `gain` to the flow at `place`.
+    #[inline]
+    fn set_gain(&mut self, place: usize, gain: u32) {
+        self.wholes[place] = (gain >> 16) as i16;
+        self.limits[place] = least_below(gain);
     }
 
     /// Moves `from` so that it begins at `to`.
     #[inline]
     fn shift(&mut self, from: std::ops::Range<usize>, to: usize) {
         self.slots.copy_within(from.clone(), to);
-        self.deficits.copy_within(from.clone(), to);
-        self.gains.copy_within(from, to);
+        for values in [&mut self.deficits, &mut self.wholes, &mut self.limits] {
+            values.copy_within(from.clone(), to);
+        }
+    }
+
+    /// Nobody is at `places`.
+    #[inline]
+    fn vacate(&mut self, places: std::ops::Range<usize>) {
+        self.slots[places.clone()].fill(0);
+        self.deficits[places.clone()].fill(VACANT);
+        self.wholes[places.clone()].fill(0);
+        self.limits[places].fill(NEVER);
+    }
+
+    /// There are `size` places, with those behind the circle.
+    fn resize(&mut self, size: usize) {
+        self.slots.resize(size, 0);
+        self.deficits.resize(size, VACANT);
+        self.wholes.resize(size, 0);
+        self.limits.resize(size, NEVER);
     }
 
     /// Makes the circle as large as its flows need, with at least one vacant place just before the head.
@@ -246,8 +332,9 @@ impl Turns {
     fn rearrange(&mut self) {
         let from = self.head.min(self.places);
         self.slots[..self.places].rotate_left(from);
-        self.deficits[..self.places].rotate_left(from);
-        self.gains[..self.places].rotate_left(from);
+        for values in [&mut self.deficits, &mut self.wholes, &mut self.limits] {
+            values[..self.places].rotate_left(from);
+        }
         let mut flows = 0;
         for place in 0..self.places {
             if self.slots[place] != 0 {
@@ -258,15 +345,10 @@ impl Turns {
         // an eighth of the places is vacant
         self.places = (flows + flows / 8 + 1).next_multiple_of(BLOCK);
         self.head = self.places - flows;
-        self.slots.resize(self.places + BLOCK, 0);
-        self.deficits.resize(self.places + BLOCK, VACANT);
-        self.gains.resize(self.places + BLOCK, 0);
+        self.resize(self.places + BLOCK);
         self.shift(0..flows, self.head);
-        for vacant in [0..self.head, self.places..self.places + BLOCK] {
-            self.slots[vacant.clone()].fill(0);
-            self.deficits[vacant.clone()].fill(VACANT);
-            self.gains[vacant].fill(0);
-        }
+        self.vacate(0..self.head);
+        self.vacate(self.places..self.places + BLOCK);
     }
 }
 
@@ -277,6 +359,101 @@ mod tests {
 
     fn rng() -> Rng {
         Rng::stream(1, "test", 0)
+    }
+
+    /// What a function says; `.1`: all the same.
+    struct Say<F>(F, bool);
+
+    impl<F: Fn(u16) -> u32> Gains for Say<F> {
+        fn of(&mut self, slot: u16) -> u32 {
+            self.0(slot)
+        }
+        fn are_equal(&self) -> bool {
+            self.1
+        }
+    }
+
+    /// Deficits and head after turns have been given one by one, each with the bits that are its own.
+    fn one_by_one(turns: &Turns, bits: &mut impl FnMut() -> [u32; BLOCK], gain: impl Fn(u16) -> u32) -> (Vec<i16>, usize) {
+        let (mut deficits, mut head) = (turns.deficits.clone(), turns.head);
+        let turn = |deficit: &mut i16, slot: u16, bits: u32| *deficit += ((gain(slot) + bits) >> 16) as i16;
+        if turns.flows == 1 && deficits[head] <= 0 {
+            head = turns.slots.iter().position(|&slot| slot != 0).unwrap();
+            while deficits[head] <= 0 {
+                for bits in bits() {
+                    if deficits[head] <= 0 {
+                        turn(&mut deficits[head], turns.slots[head], bits);
+                    }
+                }
+            }
+            return (deficits, head);
+        }
+        let mut may_send = deficits[head] > 0;
+        while !may_send {
+            head = if head >= turns.places { 0 } else { head };
+            for bits in bits() {
+                may_send |= deficits[head] > 0;
+                if !may_send {
+                    if turns.slots[head] != 0 {
+                        turn(&mut deficits[head], turns.slots[head], bits);
+                    }
+                    head += 1;
+                }
+            }
+        }
+        (deficits, head)
+    }
+
+    #[test]
+    fn turns_given_many_at_a_time_are_those_given_one_by_one() {
+        let mut seeds = rng();
+        let mut four: [u32; 4] = std::array::from_fn(|_| seeds.next_u32() | 1);
+        let mut bits = || {
+            for state in &mut four {
+                *state ^= *state << 13;
+                *state ^= *state >> 17;
+                *state ^= *state << 5;
+            }
+            std::array::from_fn(|turn| if turn < 4 { four[turn] >> 16 } else { four[turn - 4] & 0xffff })
+        };
+        let mut random = Rng::stream(9, "test", 0);
+        let mut turns = Turns::new(&mut rng());
+        let mut coming = VecDeque::from_iter(1..800_u16);
+        let (mut gains, mut equal, mut sent) = (vec![1 << 16; 800], true, [0, 0]);
+        for step in 0..20_000_u64 {
+            // many flows, few, one, many
+            let wanted = [799, 20, 1, 400][step as usize / 5000];
+            let most = if step % 1000 < 500 { 3 << 16 } else { 1500 << 16 };
+            match random.below(30) {
+                0 | 1 if turns.flows < wanted => {
+                    if let Some(slot) = coming.pop_front() {
+                        turns.push(slot, random.below(2000) as i32 - 1500, gains[slot as usize]);
+                    }
+                }
+                2 if random.below(4) == 0 => {
+                    equal = random.below(2) == 0;
+                    let same = 1 + random.below(most) as u32;
+                    gains.iter_mut().for_each(|gain| *gain = if equal { same } else { 1 + random.below(most) as u32 });
+                    turns.forget_gains();
+                }
+                _ if turns.flows > 0 => {
+                    let before = turns.clone();
+                    let slot = turns.next(|| Say(|slot| gains[slot as usize], equal));
+                    let (deficits, head) = one_by_one(&before, &mut bits, |slot| gains[slot as usize]);
+                    assert_eq!((turns.head, turns.slots[head]), (head, slot), "{step}");
+                    assert_eq!(turns.deficits, deficits, "{step}");
+                    sent[usize::from(equal)] += 1;
+                    if random.below(40) == 0 || turns.flows > wanted {
+                        turns.pop();
+                        coming.push_back(slot);
+                    } else {
+                        turns.charge(1 + random.below(1514) as i32);
+                    }
+                }
+                _ => {}
+            }
+        }
+        assert!(sent[0] > 4000 && sent[1] > 4000, "{sent:?}");
     }
 
     #[test]
@@ -307,7 +484,7 @@ mod tests {
                         let (slot, deficit) = list.pop_front().unwrap();
                         list.push_back((slot, deficit + gains[slot as usize] as i32));
                     }
-                    assert_eq!(turns.next(|slot| gains[slot as usize] << 16), list[0].0);
+                    assert_eq!(turns.next(|| Say(|slot| gains[slot as usize] << 16, false)), list[0].0);
                     if random.below(50) == 0 || list.len() > wanted {
                         let (slot, deficit) = list.pop_front().unwrap();
                         assert_eq!(turns.pop(), deficit);
@@ -328,21 +505,23 @@ mod tests {
 
     #[test]
     fn parts_of_a_byte_are_given_by_chance_to_each_turn_on_its_own() {
-        // 10 flows get 15.1 bytes per turn, 0.1 being 6554 / 65536 = 0.100006: after 1000 turns from -100000 on, each has
+        // 10 flows get 15.1 bytes per turn, 0.1 being 6554 / 65536 = 0.100006: after 1000 turns from -30000 on, each has
         // 15000 + X, X binomial with mean 100.006 and variance 100.006 * 0.899994 = 90.0.
         let mut random = rng();
         let mut extra = Vec::new();
         for _ in 0..400 {
             let mut turns = Turns::new(&mut random);
-            (1..=10).for_each(|slot| turns.push(slot, -100_000, (15 << 16) + 6554));
+            (1..=10).for_each(|slot| turns.push(slot, -30_000, (15 << 16) + 6554));
             // two blocks have room for the ten, and for six that are vacant
             assert_eq!(turns.places, 2 * BLOCK);
-            let mut chances = turns.chances;
             for _ in 0..1000 {
-                assert_eq!([0, BLOCK].map(|head| turns.give_block(head, &mut chances)), [BLOCK; 2]);
+                for block in [0..BLOCK, BLOCK..2 * BLOCK] {
+                    let (wholes, limits) = (&turns.wholes[block.clone()], &turns.limits[block.clone()]);
+                    assert_eq!(give_block(&mut turns.deficits[block], wholes, limits, turns.chances.step()), BLOCK);
+                }
             }
             let present = turns.slots.iter().zip(&turns.deficits).filter(|(&slot, _)| slot != 0);
-            extra.extend(present.map(|(_, deficit)| f64::from(deficit + 100_000 - 15_000)));
+            extra.extend(present.map(|(_, deficit)| f64::from(i32::from(*deficit) + 30_000 - 15_000)));
         }
         let n = extra.len() as f64;
         assert_eq!(n, 4000.0);
@@ -360,7 +539,7 @@ mod tests {
     fn one_flow_gets_turn_after_turn() {
         let mut turns = Turns::new(&mut rng());
         turns.push(7, -1000, 300 << 16);
-        assert_eq!(turns.next(|_| 1 << 16), 7);
+        assert_eq!(turns.next(|| Say(|_| 1 << 16, true)), 7);
         // -1000 + 4 * 300
         assert_eq!(turns.pop(), 200);
         assert!(turns.is_empty());
@@ -371,6 +550,6 @@ mod tests {
         let mut turns = Turns::new(&mut rng());
         turns.push(1, 0, 1);
         turns.push(2, -1, 0x8000);
-        assert_eq!(turns.next(|_| 1), 2);
+        assert_eq!(turns.next(|| Say(|_| 1, false)), 2);
     }
 }

@@ -1,0 +1,135 @@
+//! Random bits for the turns of flows, 16 for each.
+//!
+//! They are those of the generator (13, 17, 5) of Marsaglia, "Xorshift RNGs" (J. Stat. Softw. 8(14), 2003), one of whose numbers serves two
+//! turns. Its steps wait for each other, so the numbers are not made by them: what is linear over bits obeys every multiple of its
+//! characteristic polynomial, and one of these has five terms. So each number is the sum of four earlier ones, none of them recent.
+
+use crate::rng::Rng;
+use wide::i16x8;
+
+/// Turns of a block: what one step of four generators serves.
+pub const BLOCK: usize = 8;
+/// `x^682 + x^375 + x^241 + x^123 + 1` is a multiple of the characteristic polynomial of the generator, whose degree is 32.
+const LAG: usize = 682;
+const TAPS: [usize; 3] = [123, 241, 375];
+
+/// Bits for blocks of turns.
+#[derive(Clone, Debug)]
+pub struct Chances {
+    /// The bits of [`LAG`] blocks, each turn's less 2^15.
+    ring: Box<[i16x8]>,
+    /// How many of them have been given.
+    given: usize,
+}
+
+/// The number of a turn, less 2^15: vectors compare numbers with a sign only.
+fn centred(bits: u32) -> i16 {
+    (bits as u16 ^ 0x8000) as i16
+}
+
+/// From what chance on a turn that gives `gain`, in units of 2^-16 bytes, gives one byte more than the whole ones.
+///
+/// The sum of the gain and of 16 random bits is cut to whole bytes.
+#[inline]
+pub fn least_below(gain: u32) -> i16 {
+    centred(0xffff - (gain & 0xffff))
+}
+
+impl Chances {
+    /// Four generators with seeds from `rng`.
+    pub fn new(rng: &mut Rng) -> Chances {
+        // a generator is never 0 unless it begins so
+        let mut four: [u32; 4] = std::array::from_fn(|_| rng.next_u32() | 1);
+        let mut step = || {
+            for state in &mut four {
+                *state ^= *state << 13;
+                *state ^= *state >> 17;
+                *state ^= *state << 5;
+            }
+            // upper halves are for the first four turns of a block, lower halves for the others
+            let turn = |turn: usize| centred(if turn < 4 { four[turn] >> 16 } else { four[turn - 4] & 0xffff });
+            i16x8::new(std::array::from_fn(turn))
+        };
+        Chances { ring: (0..LAG).map(|_| step()).collect(), given: 0 }
+    }
+
+    /// The bits of the next blocks, as many as there are before more must be made.
+    #[inline(always)]
+    pub fn ahead(&self) -> &[i16x8] {
+        &self.ring[self.given..]
+    }
+
+    /// So many blocks have had their bits.
+    #[inline(always)]
+    pub fn pass(&mut self, count: usize) {
+        self.given += count;
+    }
+
+    /// The bits of the next block.
+    #[inline(always)]
+    pub fn step(&mut self) -> i16x8 {
+        if self.given == LAG {
+            self.refill();
+        }
+        self.given += 1;
+        self.ring[self.given - 1]
+    }
+
+    /// Makes as many as the ring has room for.
+    #[inline(never)]
+    fn refill(&mut self) {
+        let ring: &mut [i16x8; LAG] = self.ring.as_mut().try_into().expect("it never changes its size");
+        // up to each of these, one tap more is found at the start of the ring, where the new ones are
+        let [first, second, third] = TAPS.map(|tap| LAG - tap);
+        sum::<0>(ring, third);
+        sum::<1>(ring, second);
+        sum::<2>(ring, first);
+        sum::<3>(ring, LAG);
+        self.given = 0;
+    }
+}
+
+/// Makes the numbers up to place `until`, from where on the last `WRAPPED` taps lie beyond the end of the ring.
+#[inline(always)]
+fn sum<const WRAPPED: usize>(ring: &mut [i16x8; LAG], until: usize) {
+    let from = [0, LAG - TAPS[2], LAG - TAPS[1], LAG - TAPS[0]][WRAPPED];
+    let back: [usize; 3] = std::array::from_fn(|tap| if tap + WRAPPED >= 3 { LAG } else { 0 });
+    // the sum of four numbers that are 2^15 too small is not too small
+    let bias = i16x8::splat(i16::MIN);
+    for place in from..until {
+        let [first, second, third] = std::array::from_fn(|tap| ring[place + TAPS[tap] - back[tap]]);
+        ring[place] = ring[place] ^ bias ^ first ^ second ^ third;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_those_of_the_generator_step_by_step() {
+        let rng = || Rng::stream(1, "test", 0);
+        let (mut chances, mut seeds) = (Chances::new(&mut rng()), rng());
+        let mut four: [u32; 4] = std::array::from_fn(|_| seeds.next_u32() | 1);
+        for _ in 0..20_000 {
+            for state in &mut four {
+                *state ^= *state << 13;
+                *state ^= *state >> 17;
+                *state ^= *state << 5;
+            }
+            let expected: [u32; BLOCK] =
+                std::array::from_fn(|turn| if turn < 4 { four[turn] >> 16 } else { four[turn - 4] & 0xffff });
+            assert_eq!(chances.step().to_array().map(|bits| u32::from(bits as u16 ^ 0x8000)), expected);
+        }
+    }
+
+    #[test]
+    fn one_byte_more_is_given_where_the_sum_carries() {
+        for gain in [0, 1, 0x7fff, 0x8000, 0x1_8001, 0xffff, 0x20_0000, 0x5ea_fa16] {
+            for bits in (0..0x1_0000_u32).step_by(97).chain([0xffff]) {
+                let carries = (gain + bits) >> 16 > gain >> 16;
+                assert_eq!(centred(bits) > least_below(gain), carries, "{gain:x} {bits:x}");
+            }
+        }
+    }
+}
