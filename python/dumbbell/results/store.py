@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
-import polars as pl
 
 from dumbbell import _native
 from dumbbell.errors import InUse, Unreadable, Unwritable, WrongValue
@@ -25,6 +24,7 @@ from dumbbell.results.reading import ALONE, Attached, attached, quiet
 from dumbbell.scratch import Scratch, appear
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
 FORMAT = 5
@@ -85,13 +85,15 @@ def tables(runs: list[Finished]) -> dict[str, pa.Table]:
         places = pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(of_run)])
         named = {column: _array(kind, buffers, rows) for column, kind, buffers in columns}
         found[name] = pa.table({"key": pa.DictionaryArray.from_arrays(places, keys)} | named)
+    # seeds have one in common
+    matrices = {id(one): json.dumps(one, ensure_ascii=False) for one in {id(cell.matrix): cell.matrix for cell in cells}.values()}
     described = {
         "key": keys,
         "experiment": [cell.experiment for cell in cells],
         "title": [cell.title for cell in cells],
         "seed": pa.array([cell.seed for cell in cells], pa.int64()),
         "number": pa.array([cell.number for cell in cells], pa.int64()),
-        "matrix": [json.dumps(cell.matrix, ensure_ascii=False) for cell in cells],
+        "matrix": [matrices[id(cell.matrix)] for cell in cells],
         "config": [cell.config for cell in cells],
         "engine_version": [cell.engine for cell in cells],
         "kernel": pa.array([run.run.kernel or None for run in runs], pa.string()),
@@ -130,10 +132,9 @@ def _array(kind: str, buffers: list[bytes], rows: int) -> pa.Array:
 
 def _or_null(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column with null where it is not a number."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    import pyarrow as pa  # and not pyarrow.compute, whose import takes as long as 500 runs
 
-    return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
+    return pa.array(column.to_numpy(), from_pandas=True) if pa.types.is_floating(column.type) else column
 
 
 def _quoted(name: str) -> str:
@@ -306,6 +307,8 @@ class Store:
 
     def read(self, query: str, **frames: pl.DataFrame) -> pl.DataFrame:
         """Return what an SQL query over the tables, and over `frames` by their names, gives."""
+        import polars as pl  # who only writes does without
+
         with clear_errors(self.path):
             for name, frame in frames.items():
                 self._connection.register(name, _Stream(frame))
@@ -322,6 +325,8 @@ class Store:
 
         `kept` says of some tables which rows are meant, by the values of a few columns.
         """
+        import polars as pl
+
         with clear_errors(self.path):
             self._connection.register("meant", _Stream(keys))
             self._connection.execute("CREATE TEMP TABLE meant_keys AS SELECT key FROM meant")
