@@ -12,7 +12,6 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.results.store import Measured
 
-
 Run = tuple[Cell, _native.Progress]
 Ended = Measured | BaseException
 
@@ -63,7 +62,7 @@ class Local(ABC):
         for cell, progress in runs:
             try:
                 ended.append(_native.Interrupted() if self.stopped.is_set() else self.run(cell, progress))
-            except Exception as error:  # of this run alone
+            except BaseException as error:  # of this run alone, a panic too
                 ended.append(error)
         return ended
 

@@ -27,10 +27,10 @@ WINDOW = 4096  # runs that are put in order, longest first
 LOOKED_UP = 256  # runs that are looked for in the store at a time
 AHEAD_S = 1.0  # work in flight for each core: short runs go on while finished ones are taken and committed
 AHEAD = (2, 16, 1024)  # runs in flight for each core: at least, before any has ended, at most
-TOGETHER = 32  # parts of the runs in flight for a core, each of which is handed over at once: one run, unless they are short
+TOGETHER = 32  # parts of what is in flight for a core, each handed over at once: one run, unless they are short
 LOOK_S = 0.05  # between looks at what has ended: to take short runs one by one would cost more than they do
 COMMIT_EVERY_S = 2.0
-LAST = 256  # runs that may end before what has ended is committed, when none is left to begin: nothing else goes on then
+LAST = 256  # runs that are committed by themselves while the last ones go on: at the end nothing else is done
 _FIRST_S = 0.1  # before the first run starts, for finding the longest
 
 

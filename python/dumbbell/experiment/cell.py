@@ -10,7 +10,6 @@ from typing import Any
 from dumbbell import _native
 from dumbbell.experiment import traffic
 
-
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 

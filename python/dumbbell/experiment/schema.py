@@ -477,14 +477,14 @@ def _in_parts(table: dict[str, Any], files: Files | None) -> tuple[dict[str, Any
                 run[name], given[name] = _part(name, section, value, files)
             else:
                 run[name] = None if name == "reverse" else _part(name, section, {}, files)[0]
-    except (InputError, ValueError):  # pydantic's are of these, and marshal's
+    except (InputError, ValueError, TypeError):  # pydantic's and marshal's are of these
         return None
     return run, given
 
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list | None):
-        raise ValueError
+        raise TypeError
     return value or []
 
 

@@ -85,8 +85,9 @@ def tables(runs: list[Finished]) -> dict[str, pa.Table]:
         places = pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(of_run)])
         named = {column: _array(kind, buffers, rows) for column, kind, buffers in columns}
         found[name] = pa.table({"key": pa.DictionaryArray.from_arrays(places, keys)} | named)
-    # seeds have one in common
-    matrices = {id(one): json.dumps(one, ensure_ascii=False) for one in {id(cell.matrix): cell.matrix for cell in cells}.values()}
+    matrices: dict[int, str] = {}  # seeds have one in common
+    for matrix in {id(cell.matrix): cell.matrix for cell in cells}.values():
+        matrices[id(matrix)] = json.dumps(matrix, ensure_ascii=False)
     described = {
         "key": keys,
         "experiment": [cell.experiment for cell in cells],
@@ -393,27 +394,45 @@ class Store:
             described = self._connection.execute(f"DESCRIBE {name}").fetchall()
             self._known[name] = {row[0]: row[1] for row in described}
         known = self._known[name]
-        for field in rows.schema:
-            kind = {"double": "DOUBLE", "int64": "BIGINT"}.get(str(field.type), "VARCHAR")
-            if field.name not in known:
-                self._connection.execute(f"ALTER TABLE {name} ADD COLUMN {_quoted(field.name)} {kind}")
-            elif (known[field.name], kind) == ("BIGINT", "DOUBLE"):
-                self._connection.execute(f"ALTER TABLE {name} ALTER COLUMN {_quoted(field.name)} TYPE DOUBLE")
+        kinds = {one.name: {"double": "DOUBLE", "int64": "BIGINT"}.get(str(one.type), "VARCHAR") for one in rows.schema}
+        if len(kinds.keys() - known.keys()) > 1:
+            self._make_anew(name, known, kinds)
+        for column, kind in kinds.items():
+            if column not in known:
+                self._connection.execute(f"ALTER TABLE {name} ADD COLUMN {_quoted(column)} {kind}")
+            elif (known[column], kind) == ("BIGINT", "DOUBLE"):
+                self._connection.execute(f"ALTER TABLE {name} ALTER COLUMN {_quoted(column)} TYPE DOUBLE")
             else:
                 continue
-            known[field.name] = kind
+            known[column] = kind
         if rows.num_rows == 0:  # of no run, but the columns are there for those who ask
             return
         self._connection.register("batch", rows)
         self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
         self._connection.unregister("batch")
 
+    def _make_anew(self, name: str, known: dict[str, str], kinds: dict[str, str]) -> None:
+        """Give a table without rows all its columns at once: one by one, they take as long as 500 runs."""
+        if self._connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {name} LIMIT 1)").fetchall() != [(0,)]:
+            return
+        known |= {column: kind for column, kind in kinds.items() if column not in known}
+        columns = (f"{_quoted(column)} {kind}{_OF_KEY.get((name, column), '')}" for column, kind in known.items())
+        self._connection.execute(f"CREATE OR REPLACE TABLE {name} ({', '.join(columns)})")
+
+
+_OF_KEY = {("runs", "key"): " PRIMARY KEY"}
+
 
 def _missing(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Return the tables that came later and that a file has not."""
-    query = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
-    known = {row[0] for row in connection.execute(query).fetchall()}
-    return [name for name in _LATER if name not in known]
+    database = connection.execute("SELECT current_database()").fetchall()[0][0]
+    missing = []
+    for name in _LATER:  # one by one: to list the tables, DuckDB first makes some hundred views
+        try:
+            connection.execute(f"SELECT 0 FROM {_quoted(database)}.main.{name} LIMIT 0").fetchall()
+        except duckdb.CatalogException:
+            missing.append(name)
+    return missing
 
 
 def _once_each(names: list[str]) -> list[str]:
