@@ -26,6 +26,7 @@
 # make sdist  the sources as a package for pip, in target/wheels
 # make wheel-test  installs that wheel in a fresh environment and runs its commands in an empty folder
 # make bench  packets a second of the engine, appended to benches/history.csv
+# make bench-sweep  10,000 short runs through dumbbell run, in times of what the simulations alone take
 #
 # Needs Rust 1.85 or newer and Python 3.11 or newer.
 
@@ -69,8 +70,7 @@ validation dualpi2 home l4s-classic bbr bbr-traces: build
 
 sce: build
 	$(BIN)/dumbbell run sce/one-flow sce/two-flow -o sce.duckdb
-	@$(BIN)/dumbbell draft sce sce.duckdb --heat-maps sce > sce.md
-	@$(BIN)/dumbbell draft sce sce.duckdb --csv > sce.csv
+	@$(BIN)/dumbbell draft sce sce.duckdb --csv > sce.csv & $(BIN)/dumbbell draft sce sce.duckdb --heat-maps sce > sce.md && wait $$!
 	@$(BIN)/dumbbell compare sce.duckdb sce --scores
 	$(BIN)/dumbbell study run sce
 	$(BIN)/dumbbell study page sce .
@@ -240,6 +240,10 @@ sdist: $(STAMPS)/requirements
 BENCH_HISTORY := $(shell git describe --always --dirty 2>/dev/null)
 bench:
 	BENCH_HISTORY=$(BENCH_HISTORY) cargo bench --quiet -p dumbbell-sim --bench packets
+
+.PHONY: bench-sweep
+bench-sweep: build
+	$(BIN)/python benches/sweep.py
 
 # frames per second of the live engine by several ways to get at frames, against a bridge of the kernel's: 1 minute
 .PHONY: bench-live

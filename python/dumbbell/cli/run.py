@@ -3,6 +3,7 @@
 import contextlib
 import shutil
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +13,6 @@ from dumbbell import engines
 from dumbbell.cli.status import FAILED, INTERRUPTED
 from dumbbell.engines import estimate, sweep
 from dumbbell.engines.base import Engine
-from dumbbell.engines.linux import commands
-from dumbbell.engines.linux.engine import Engine as LinuxEngine
 from dumbbell.engines.sim import Simulator
 from dumbbell.errors import Conflict, one_line
 from dumbbell.experiment.cell import Cell
@@ -63,17 +62,27 @@ def run(
     other = engines.by_name(engine)
     if cluster is not None and not isinstance(other, Simulator):
         raise Conflict("run", "", f"--cluster and --engine {engine}", "one of them")
-    if show_commands and not isinstance(other, LinuxEngine):
-        raise Conflict("run", "", f"--show-commands and --engine {engine}", "--engine linux")
+    tell = _commands_of(other, engine) if show_commands else None
     if trust:
         for file in files:
             trusting.trust(Path(file).absolute().parent)
     experiments = [load(file, settings) for file in files]
-    if show_commands and isinstance(other, LinuxEngine):
+    if tell is not None:
         _prepare(other, experiments)
-        print("\n\n".join(commands.shown(experiments, other.kernel)))
+        print("\n\n".join(tell(experiments)))
         return
     carry_out(experiments, output, jobs=jobs, cluster=cluster, engine=other, dry_run=dry_run)
+
+
+def _commands_of(engine: Engine, name: str) -> Callable[[list[Experiment]], Iterable[str]]:
+    """Return what tells the commands of experiments; raises InputError if the engine is not Linux."""
+    from dumbbell.engines.linux import commands  # only here, since a sweep would wait for it
+    from dumbbell.engines.linux.engine import Engine as LinuxEngine
+
+    if not isinstance(engine, LinuxEngine):
+        raise Conflict("run", "", f"--show-commands and --engine {name}", "--engine linux")
+    kernel = engine.kernel
+    return lambda experiments: commands.shown(experiments, kernel)
 
 
 def carry_out(

@@ -12,6 +12,9 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.results.store import Measured
 
+Run = tuple[Cell, _native.Progress]
+Ended = Measured | BaseException
+
 
 class Workers(Protocol):
     """Where runs are carried out: a context manager."""
@@ -20,8 +23,11 @@ class Workers(Protocol):
     def slots(self) -> int:
         """How many runs can be carried out at once."""
 
-    def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
-        """Start a run. Raises InputError if the workers are unusable: no further run can start."""
+    def begin(self, runs: Sequence[Run]) -> Future[list[Ended]]:
+        """Start runs, several of them if they are short; they end together, each with what it measured or an error.
+
+        Raises InputError if the workers are unusable: no further run can start.
+        """
 
     def stop(self) -> None:
         """End what has been begun, at once."""
@@ -46,6 +52,19 @@ class Local(ABC):
     def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
         """Begin a run, or put it behind those that wait."""
         return self._pool.submit(self.run, cell, progress)
+
+    def begin(self, runs: Sequence[Run]) -> Future[list[Ended]]:
+        """Begin runs that one thread carries out, one after the other."""
+        return self._pool.submit(self._one_by_one, runs)
+
+    def _one_by_one(self, runs: Sequence[Run]) -> list[Ended]:
+        ended: list[Ended] = []
+        for cell, progress in runs:
+            try:
+                ended.append(_native.Interrupted() if self.stopped.is_set() else self.run(cell, progress))
+            except BaseException as error:  # of this run alone, a panic too
+                ended.append(error)
+        return ended
 
     def stop(self) -> None:
         """End what runs and what waits."""

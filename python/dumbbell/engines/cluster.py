@@ -6,12 +6,14 @@ import importlib
 import logging
 import time
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 import dumbbell.experiment.plugins.known as plugins
 from dumbbell import _native
+from dumbbell.engines.base import Ended, Run
 from dumbbell.errors import Failed, InputError, Needs, Unfit, WrongValue, one_line, shown
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.plugins.process import Child
@@ -181,8 +183,12 @@ class Cluster:
                 raise self._unusable("no workers any more")
         return self._slots
 
-    def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:  # noqa: ARG002  stays at 0
-        """Start a run on some worker."""
+    def begin(self, runs: Sequence[Run]) -> Future[list[Ended]]:
+        """Start runs, each on some worker; their progress stays at 0."""
+        pending = [self._submitted(cell) for cell, _ in runs]
+        return asyncio.run_coroutine_threadsafe(self._fetched(pending), self._client.loop.asyncio_loop)
+
+    def _submitted(self, cell: Cell) -> Any:
         key = f"dumbbell-{self._sweep}-{cell.key}"
         version = _native.engine_version()
         try:
@@ -191,7 +197,10 @@ class Cluster:
         except Exception as error:
             raise self._unusable(f"a scheduler that is gone ({_said(error)})") from None
         self._pending.add(run)
-        return asyncio.run_coroutine_threadsafe(self._fetch(run), self._client.loop.asyncio_loop)
+        return run
+
+    async def _fetched(self, pending: list[Any]) -> list[Ended]:
+        return await asyncio.gather(*map(self._fetch, pending), return_exceptions=True)
 
     async def _fetch(self, run: Any) -> Measured:
         """Wait for a run and get what it measured, in the thread in which the client lives."""

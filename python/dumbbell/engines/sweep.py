@@ -1,7 +1,6 @@
 """Runs experiments on all cores or on a cluster; what is finished is kept, what is kept is not run again."""
 
 import contextlib
-import dataclasses
 import heapq
 import itertools
 import queue
@@ -15,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from dumbbell import _native
-from dumbbell.engines.base import Engine, Workers, of_engine
+from dumbbell.engines.base import Ended, Engine, Run, Workers, of_engine
 from dumbbell.engines.estimate import left
 from dumbbell.engines.progress import Bar, ProgressTold
 from dumbbell.engines.sim import Simulator, cores
@@ -28,9 +27,11 @@ WINDOW = 4096  # runs that are put in order, longest first
 LOOKED_UP = 256  # runs that are looked for in the store at a time
 AHEAD_S = 1.0  # work in flight for each core: short runs go on while finished ones are taken and committed
 AHEAD = (2, 16, 1024)  # runs in flight for each core: at least, before any has ended, at most
+TOGETHER = 32  # parts of what is in flight for a core, each handed over at once: one run, unless they are short
 LOOK_S = 0.05  # between looks at what has ended: to take short runs one by one would cost more than they do
 COMMIT_EVERY_S = 2.0
-_FIRST_S = 0.25  # before the first run starts, for finding the longest
+LAST = 256  # runs that are committed by themselves while the last ones go on: at the end nothing else is done
+_FIRST_S = 0.1  # before the first run starts, for finding the longest
 
 
 @dataclass
@@ -72,9 +73,11 @@ def _missing(
 
     The caller removes a run's key from `begun` once it is committed.
     """
-    cells = itertools.chain.from_iterable(experiment.cells() for experiment in experiments)
-    numbered = (dataclasses.replace(cell, number=number) for number, cell in enumerate(cells))
-    while some := list(itertools.islice(numbered, LOOKED_UP)):
+    ahead = itertools.accumulate(map(len, experiments), initial=0)
+    cells = itertools.chain.from_iterable(
+        experiment.cells(first) for experiment, first in zip(experiments, ahead, strict=False)
+    )
+    while some := list(itertools.islice(cells, LOOKED_UP)):
         known = store.kept(cell.key for cell in some)
         if keys is not None:
             keys += [cell.key for cell in some]
@@ -86,6 +89,14 @@ def _missing(
                 begun.add(cell.key)
                 missing.append(cell)
         yield from missing
+
+
+def _ended(future: Future[list[Ended]], runs: int) -> list[Ended]:
+    """Return how each of the runs that were begun together has ended."""
+    if future.cancelled():
+        return [_native.Interrupted()] * runs
+    error = future.exception()
+    return future.result() if error is None else [error] * runs
 
 
 @contextlib.contextmanager
@@ -146,40 +157,42 @@ def run(
     report = Report()
     engine = engine or Simulator()
     experiments = of_engine(experiments, engine)
-    running: dict[Future[Measured], tuple[Cell, _native.Progress]] = {}
-    done: queue.SimpleQueue[Future[Measured]] = queue.SimpleQueue()
+    running: dict[Future[list[Ended]], list[Run]] = {}
+    in_flight = 0  # runs of all of these
+    done: queue.SimpleQueue[Future[list[Ended]]] = queue.SimpleQueue()
     waiting: list[Finished] = []
     begun: set[str] = set()
     ahead = AHEAD[1]
 
     def settle(wait_s: float) -> None:
         """Take what has ended since the last time, and in the next `wait_s`; if nothing has then wait for a while."""
-        nonlocal ahead
-        ended = []
+        nonlocal ahead, in_flight
+        futures = []
         with contextlib.suppress(queue.Empty):
-            ended.append(done.get(timeout=0.2))
+            futures.append(done.get(timeout=0.2))
             time.sleep(wait_s)
             while True:
-                ended.append(done.get_nowait())
+                futures.append(done.get_nowait())
         fatal, before = None, len(waiting)
-        for future in ended:
-            cell, _ = running.pop(future)
-            bar.finish(cell)
-            error = future.exception() if not future.cancelled() else _native.Interrupted()
-            if error is None:
-                waiting.append(Finished(cell, future.result()))
-            elif isinstance(error, InputError):
-                fatal = error
-            elif not isinstance(error, _native.Interrupted):
-                text = one_line(str(error) or type(error).__name__)
-                report.failed.append((cell, text))
-                on_failure(cell, text)
+        for future in futures:
+            runs = running.pop(future)
+            in_flight -= len(runs)
+            for (cell, _), ended in zip(runs, _ended(future, len(runs)), strict=True):
+                bar.finish(cell)
+                if isinstance(ended, Measured):
+                    waiting.append(Finished(cell, ended))
+                elif isinstance(ended, InputError):
+                    fatal = ended
+                elif not isinstance(ended, _native.Interrupted):
+                    text = one_line(str(ended) or type(ended).__name__)
+                    report.failed.append((cell, text))
+                    on_failure(cell, text)
         if fatal is not None:
             raise fatal
         if just := waiting[before:]:
             mean_s = sum(finished.run.wall_s for finished in just) / len(just)
             ahead = max(AHEAD[0], min(round(AHEAD_S / max(mean_s, 1e-6)), AHEAD[2]))
-        bar.update(running.values())
+        bar.update(itertools.chain.from_iterable(running.values()))
 
     def commit() -> None:
         store.add(waiting)
@@ -198,15 +211,19 @@ def run(
         try:
             while not report.interrupted:
                 most = max(AHEAD[0] * workers.slots, min(ahead * workers.slots, WINDOW))
-                while len(running) < most and not report.interrupted and (cell := next(cells, None)) is not None:
-                    simulated = _native.Progress()
-                    future = workers.submit(cell, simulated)
-                    running[future] = (cell, simulated)
+                while in_flight < most and not report.interrupted:
+                    runs = [(cell, _native.Progress()) for cell in itertools.islice(cells, max(1, ahead // TOGETHER))]
+                    if not runs:
+                        break
+                    future = workers.begin(runs)
+                    running[future] = runs
+                    in_flight += len(runs)
                     future.add_done_callback(done.put)
                 if not running:
                     break
-                settle(LOOK_S if len(running) >= most else 0.0)
-                if time.monotonic() - committed >= COMMIT_EVERY_S:
+                settle(LOOK_S if in_flight >= most else 0.0)
+                at_the_end = in_flight < most and len(waiting) >= max(in_flight, LAST)
+                if at_the_end or time.monotonic() - committed >= COMMIT_EVERY_S:
                     commit()
                     committed = time.monotonic()
             if report.interrupted:

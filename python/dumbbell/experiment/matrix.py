@@ -41,19 +41,23 @@ def _named(value: Any, step: str | int) -> Any:
     return {"name": value} if isinstance(value, str) and isinstance(step, str) else value
 
 
+def _here(path: Path) -> str:
+    return path_text(path) or "the file"
+
+
 def _items(holder: Any, step: str | int, before: Path) -> range | list[str]:
     """Return the keys or indexes of `holder` that `step` means."""
-    here = path_text(before) or "the file"
     if isinstance(step, str):
         if not isinstance(holder, dict):
-            raise UnknownKey("", path_text((*before, step)), str(step), f"{here} is {shown(holder)}")
+            raise UnknownKey("", path_text((*before, step)), str(step), f"{_here(before)} is {shown(holder)}")
         return [step]
     if not isinstance(holder, list) or not holder:
         found = "no list" if not isinstance(holder, list) else "an empty list"
-        raise UnknownKey("", path_text((*before, step)), str(step), f"{here} is {found}")
+        raise UnknownKey("", path_text((*before, step)), str(step), f"{_here(before)} is {found}")
     if step == EVERY:
         return range(len(holder))
     if step >= len(holder):
+        here = _here(before)
         raise UnknownKey("", path_text((*before, step)), str(step), f"the last of {here} is {here}[{len(holder) - 1}]")
     return range(step, step + 1)
 
@@ -63,7 +67,7 @@ def set_path(holder: Any, path: Path, value: Any, before: Path = ()) -> None:
     step, rest = path[0], path[1:]
     for item in _items(holder, step, before):
         if not rest:
-            holder[item] = copy.deepcopy(value)
+            holder[item] = copy.deepcopy(value) if isinstance(value, dict | list) else value
             continue
         if isinstance(item, str):
             holder[item] = _named(holder.get(item, {} if isinstance(rest[0], str) else []), rest[0])

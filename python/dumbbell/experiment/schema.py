@@ -1,10 +1,11 @@
 """The typed schema of an experiment file, made from what the engine describes of itself."""
 
+import marshal
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path as FilePath
 from types import GenericAlias
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal, Union, get_args
 
 from pydantic import (
     BaseModel,
@@ -42,6 +43,7 @@ from dumbbell.experiment.registry import Algorithm, Param, registry
 from dumbbell.experiment.spelling import canonical, said
 
 MAX_FLOWS = 1_000_000
+_MOST_CHECKED = 4096  # tables of a file that are known to be right
 DAY = 86_400 * 10**9
 
 
@@ -424,22 +426,97 @@ def resolve_and_given(
 
     A profile of hosts and a version of an algorithm that `table` names set what `describe` says of them.
     """
-    model: Any = validate(run_model(), table, files)
-    run: dict[str, Any] = model.model_dump()
+    run, given = _in_parts(table, files) or _at_once(table, files)
     count = sum(one["count"] for one in (*run["flows"], *run["udp"]))
     if count > MAX_FLOWS:
         raise TooMany("", "flows", f"{count} flows and sources of UDP", f"at most {MAX_FLOWS}")
     if count == 0 and not run["web"]:
         raise Nothing("", "flows", "nothing sends", "one [[flows]], [[web]] or [[udp]] or more")
-    for web, one in zip(model.web, run["web"], strict=True):
-        one["size"] = web.size  # the same list for all runs, however long it is
-    for (place, hop), own in zip(hops(run), (model.bottleneck, *model.hop, model.reverse), strict=False):
-        link_trace.settle(place, own.model_fields_set, hop)
-    given: dict[str, Any] = model.model_dump(exclude_unset=True, exclude={"web": {"__all__": {"size"}}})
-    given = {"hosts": {}, "hop": [], "flows": [], "web": [], "udp": []} | given
+    for (place, hop), (_, own) in zip(hops(run), hops(given), strict=True):
+        link_trace.settle(place, set(own), hop)
     _apply_profile(run, given)
     leave_out_net(run, list(SENDERS))
     return run | {"seed": seed}, given
+
+
+def _nothing_given() -> dict[str, Any]:
+    return {"hosts": {}, "hop": [], "flows": [], "web": [], "udp": []}
+
+
+def _at_once(table: dict[str, Any], files: Files | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a run that is checked, with every key, and the keys that are given; raises InputError."""
+    model: Any = validate(run_model(), table, files)
+    run: dict[str, Any] = model.model_dump()
+    for web, one in zip(model.web, run["web"], strict=True):
+        one["size"] = web.size  # the same list for all runs, however long it is
+    given: dict[str, Any] = model.model_dump(exclude_unset=True, exclude={"web": {"__all__": {"size"}}})
+    return run, _nothing_given() | given
+
+
+def _in_parts(table: dict[str, Any], files: Files | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """Return what `_at_once` does; a section that many runs of a file have is checked once.
+
+    None if anything is wrong: what that is, is said of the run as a whole.
+    """
+    model = run_model()
+    if files is None or not table.keys() <= model.model_fields.keys():
+        return None
+    run: dict[str, Any] = {}
+    given = _nothing_given()
+    single = described("run")
+    try:
+        for name, section in _sections(model).items():
+            value = table.get(name)
+            if section is None:
+                run[name] = canonical(single[name], value, files) if name in table else single[name].default
+                given |= {name: run[name]} if name in table else {}
+            elif name in LISTED:
+                parts = [_part(name, section, one, files) for one in _list(value)]
+                run[name], given[name] = [one for one, _ in parts], [one for _, one in parts]
+            elif name in table:
+                run[name], given[name] = _part(name, section, value, files)
+            else:
+                run[name] = None if name == "reverse" else _part(name, section, {}, files)[0]
+    except (InputError, ValueError, TypeError):  # pydantic's and marshal's are of these
+        return None
+    return run, given
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list | None):
+        raise TypeError
+    return value or []
+
+
+@lru_cache(maxsize=4)
+def _sections(model: type[Section]) -> dict[str, type[Section] | None]:
+    """Return the fields of a run's model, in order, each with the model of its tables; None of what is a value."""
+    found: dict[str, type[Section] | None] = {}
+    for name, one in model.model_fields.items():
+        kinds = (kind for kind in (one.annotation, *get_args(one.annotation)) if isinstance(kind, type))
+        found[name] = next((kind for kind in kinds if issubclass(kind, Section)), None)
+    return found
+
+
+def _part(name: str, section: type[Section], value: Any, files: Files) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a table of a section with every key, and with those that are given; ValueError if it is wrong."""
+    place = (name, text := marshal.dumps(value, 2))  # this version writes equal values alike, and unequal ones unlike
+    if (known := files.checked.get(place)) is None:
+        model: Any = section.model_validate(value, context=files)
+        known = model.model_dump(), model.model_dump(exclude_unset=True, exclude={"size"} if name == "web" else None)
+        if name == "web":
+            known[0]["size"] = model.size  # the same list for all runs, however long it is
+        if b"plugin" in text:  # its file may change
+            return known
+        if len(files.checked) >= _MOST_CHECKED:
+            files.checked.clear()
+        files.checked[place] = known
+    return _copied(known[0]), _copied(known[1])
+
+
+def _copied(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy in which a run can set what it does set later: keys, and those that profile and version fill."""
+    return table | {key: dict(table[key]) for key in KINDS if key in table}
 
 
 def _apply_profile(run: dict[str, Any], given: dict[str, Any]) -> None:

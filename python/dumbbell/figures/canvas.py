@@ -367,12 +367,15 @@ class _Arrangement:
             missing = wanted - around.width
             if picture.asked.height is not None:
                 self.height = max(_LEAST_HIGH, self.height + (picture.asked.height - around.height) / self.down)
-            if abs(missing) < 0.01 * self.across and (
-                picture.asked.height is None or abs(picture.asked.height - around.height) < 0.02
-            ):
+            if abs(missing) < 0.01 * self.across and picture.asked.height is None:
+                break  # nothing has changed since it was measured
+            if abs(missing) < 0.01 * self.across and abs((picture.asked.height or 0.0) - around.height) < 0.02:
+                around = self._measure(wanted)
                 break
             self.width = max(_LEAST_WIDE, self.width + missing / self.across)
-        self._place(self._measure(wanted))
+        else:
+            around = self._measure(wanted)
+        self._place(around)
 
     def _measure(self, wanted: float) -> "_Room":
         """Write every text, and return what it needs next to the panels."""

@@ -7,6 +7,7 @@ import re
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -165,19 +166,26 @@ def _number(kind: str, word: str) -> Any:
         return None
 
 
+@lru_cache(maxsize=256)
+def _said(words: str) -> tuple[str, list[tuple[Param, Any]]]:
+    """Return the queue discipline that tc's words name, and its parameters with what they say of each."""
+    known = registry().aqm
+    first, *rest = words.split() or [""]
+    if first not in known:
+        first, rest = "cake", words.split()
+    return first, [(param, _word(param, rest)) for param in known[first].params.values()]
+
+
 def qdisc_matches(words: str, aqm: dict[str, Any]) -> bool:
     """Whether tc's `words` (`pfifo limit 100`, `flowblind` for a Cake) describe the resolved queue discipline `aqm`.
 
     What the words leave out has its default.
     """
-    known = registry().aqm
-    first, *rest = words.split() or [""]
-    if first not in known:
-        first, rest = "cake", words.split()
-    if aqm["name"] != first:
+    name, said = _said(words)
+    if aqm["name"] != name:
         return False
-    for param in known[first].params.values():
-        wanted, actual = _word(param, rest), aqm.get(param.name)
+    for param, wanted in said:
+        actual = aqm.get(param.name)
         if wanted is not None:
             if wanted != actual:
                 return False

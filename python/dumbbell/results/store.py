@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
-import polars as pl
 
 from dumbbell import _native
 from dumbbell.errors import InUse, Unreadable, Unwritable, WrongValue
@@ -25,6 +24,7 @@ from dumbbell.results.reading import ALONE, Attached, attached, quiet
 from dumbbell.scratch import Scratch, appear
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
 FORMAT = 5
@@ -85,13 +85,16 @@ def tables(runs: list[Finished]) -> dict[str, pa.Table]:
         places = pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(of_run)])
         named = {column: _array(kind, buffers, rows) for column, kind, buffers in columns}
         found[name] = pa.table({"key": pa.DictionaryArray.from_arrays(places, keys)} | named)
+    matrices: dict[int, str] = {}  # seeds have one in common
+    for matrix in {id(cell.matrix): cell.matrix for cell in cells}.values():
+        matrices[id(matrix)] = json.dumps(matrix, ensure_ascii=False)
     described = {
         "key": keys,
         "experiment": [cell.experiment for cell in cells],
         "title": [cell.title for cell in cells],
         "seed": pa.array([cell.seed for cell in cells], pa.int64()),
         "number": pa.array([cell.number for cell in cells], pa.int64()),
-        "matrix": [json.dumps(cell.matrix, ensure_ascii=False) for cell in cells],
+        "matrix": [matrices[id(cell.matrix)] for cell in cells],
         "config": [cell.config for cell in cells],
         "engine_version": [cell.engine for cell in cells],
         "kernel": pa.array([run.run.kernel or None for run in runs], pa.string()),
@@ -130,10 +133,9 @@ def _array(kind: str, buffers: list[bytes], rows: int) -> pa.Array:
 
 def _or_null(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column with null where it is not a number."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    import pyarrow as pa  # and not pyarrow.compute, whose import takes as long as 500 runs
 
-    return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
+    return pa.array(column.to_numpy(), from_pandas=True) if pa.types.is_floating(column.type) else column
 
 
 def _quoted(name: str) -> str:
@@ -306,6 +308,8 @@ class Store:
 
     def read(self, query: str, **frames: pl.DataFrame) -> pl.DataFrame:
         """Return what an SQL query over the tables, and over `frames` by their names, gives."""
+        import polars as pl  # who only writes does without
+
         with clear_errors(self.path):
             for name, frame in frames.items():
                 self._connection.register(name, _Stream(frame))
@@ -322,6 +326,8 @@ class Store:
 
         `kept` says of some tables which rows are meant, by the values of a few columns.
         """
+        import polars as pl
+
         with clear_errors(self.path):
             self._connection.register("meant", _Stream(keys))
             self._connection.execute("CREATE TEMP TABLE meant_keys AS SELECT key FROM meant")
@@ -388,27 +394,45 @@ class Store:
             described = self._connection.execute(f"DESCRIBE {name}").fetchall()
             self._known[name] = {row[0]: row[1] for row in described}
         known = self._known[name]
-        for field in rows.schema:
-            kind = {"double": "DOUBLE", "int64": "BIGINT"}.get(str(field.type), "VARCHAR")
-            if field.name not in known:
-                self._connection.execute(f"ALTER TABLE {name} ADD COLUMN {_quoted(field.name)} {kind}")
-            elif (known[field.name], kind) == ("BIGINT", "DOUBLE"):
-                self._connection.execute(f"ALTER TABLE {name} ALTER COLUMN {_quoted(field.name)} TYPE DOUBLE")
+        kinds = {one.name: {"double": "DOUBLE", "int64": "BIGINT"}.get(str(one.type), "VARCHAR") for one in rows.schema}
+        if len(kinds.keys() - known.keys()) > 1:
+            self._make_anew(name, known, kinds)
+        for column, kind in kinds.items():
+            if column not in known:
+                self._connection.execute(f"ALTER TABLE {name} ADD COLUMN {_quoted(column)} {kind}")
+            elif (known[column], kind) == ("BIGINT", "DOUBLE"):
+                self._connection.execute(f"ALTER TABLE {name} ALTER COLUMN {_quoted(column)} TYPE DOUBLE")
             else:
                 continue
-            known[field.name] = kind
+            known[column] = kind
         if rows.num_rows == 0:  # of no run, but the columns are there for those who ask
             return
         self._connection.register("batch", rows)
         self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
         self._connection.unregister("batch")
 
+    def _make_anew(self, name: str, known: dict[str, str], kinds: dict[str, str]) -> None:
+        """Give a table without rows all its columns at once: one by one, they take as long as 500 runs."""
+        if self._connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {name} LIMIT 1)").fetchall() != [(0,)]:
+            return
+        known |= {column: kind for column, kind in kinds.items() if column not in known}
+        columns = (f"{_quoted(column)} {kind}{_OF_KEY.get((name, column), '')}" for column, kind in known.items())
+        self._connection.execute(f"CREATE OR REPLACE TABLE {name} ({', '.join(columns)})")
+
+
+_OF_KEY = {("runs", "key"): " PRIMARY KEY"}
+
 
 def _missing(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Return the tables that came later and that a file has not."""
-    query = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
-    known = {row[0] for row in connection.execute(query).fetchall()}
-    return [name for name in _LATER if name not in known]
+    database = connection.execute("SELECT current_database()").fetchall()[0][0]
+    missing = []
+    for name in _LATER:  # one by one: to list the tables, DuckDB first makes some hundred views
+        try:
+            connection.execute(f"SELECT 0 FROM {_quoted(database)}.main.{name} LIMIT 0").fetchall()
+        except duckdb.CatalogException:
+            missing.append(name)
+    return missing
 
 
 def _once_each(names: list[str]) -> list[str]:

@@ -1,8 +1,10 @@
 """A paper's tables filled with results, each figure with the published one, as Markdown, CSV rows and heat maps."""
 
 import math
+import multiprocessing
 import re
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from dumbbell import figures
+from dumbbell.engines.sim import cores
 from dumbbell.errors import Unwritable, WrongValue, shown
 from dumbbell.published import pictures as beside
 from dumbbell.published.compare import Cell, Comparison, Figure, Pair, compare
@@ -19,6 +22,8 @@ from dumbbell.results.tables import aligned
 
 # metric of a difference → what is subtracted, and whether the rate divides it
 DIFFERENCES = {"throughput_difference": ("throughput_mbit", True), "rtt_difference_ms": ("rtt_ms", False)}
+
+_PROCESSES = 2  # fewer have nothing to share
 
 Key = tuple[Cell, int, str]
 
@@ -149,6 +154,15 @@ def heat_maps(filled: Sequence[Filled], folder: str | Path) -> list[Path]:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Unwritable(str(folder), "", error.strerror or str(error), "a folder that can be written to") from None
-    for path, pairs in drawn.items():
-        figures.save(beside.errors(*beside.pairs(Comparison(pairs), pairs[0].figure.metric)), path)
+    largest_first = sorted(drawn.items(), key=lambda one: -len(one[1]))
+    if (processes := min(cores(), len(drawn))) < _PROCESSES:
+        for path, pairs in largest_first:
+            _draw(path, pairs)
+    else:  # matplotlib holds Python's lock; processes are not forked from one with threads
+        with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+            list(pool.map(_draw, *zip(*largest_first, strict=True)))
     return list(drawn)
+
+
+def _draw(path: Path, pairs: list[Pair]) -> None:
+    figures.save(beside.errors(*beside.pairs(Comparison(pairs), pairs[0].figure.metric)), path)
