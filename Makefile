@@ -26,6 +26,8 @@
 # make sdist  the sources as a package for pip, in target/wheels
 # make wheel-test  installs that wheel in a fresh environment and runs its commands in an empty folder
 # make bench  packets a second of the engine, appended to benches/history.csv
+# make guard  does a packet of three cases take over 2 % more instructions than committed? Needs valgrind; 1 to 2 minutes
+# make guard-update REASON="…"  commits them as they are now, for who means a change
 #
 # Needs Rust 1.85 or newer and Python 3.11 or newer.
 
@@ -191,8 +193,8 @@ lint: $(STAMPS)/dev features
 	@if command -v c++ >/dev/null; then echo "cargo check of the fuzz targets"; \
 		cargo check --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz-check; \
 	else echo "no C++ compiler, which libFuzzer needs: the fuzz targets are not checked"; fi
-	$(BIN)/ruff check --quiet python tests studies website conftest.py
-	$(BIN)/ruff format --check --quiet python tests studies website conftest.py
+	$(BIN)/ruff check --quiet python tests studies website benches conftest.py
+	$(BIN)/ruff format --check --quiet python tests studies website benches conftest.py
 	$(BIN)/mypy
 
 .PHONY: features stubs package
@@ -240,6 +242,14 @@ sdist: $(STAMPS)/requirements
 BENCH_HISTORY := $(shell git describe --always --dirty 2>/dev/null)
 bench:
 	BENCH_HISTORY=$(BENCH_HISTORY) cargo bench --quiet -p dumbbell-sim --bench packets
+
+# instructions per packet of three cases against those of benches/instructions.toml
+.PHONY: guard guard-update
+guard: $(STAMPS)/venv
+	$(BIN)/python -m benches.guard
+
+guard-update: $(STAMPS)/venv
+	@$(BIN)/python -m benches.guard --update '$(subst ','\'',$(REASON))'
 
 # frames per second of the live engine by several ways to get at frames, against a bridge of the kernel's: 1 minute
 .PHONY: bench-live
