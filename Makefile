@@ -22,11 +22,18 @@
 # make features  the crate dumbbell-core with each of its features alone
 # make wasm   the simulator for web pages, in target/wasm
 # make package  what publishing needs: crates packaged and built from their packages, documentation without warnings, features, stubs, oldest Rust
-# make wheel  the package as a wheel in target/wheels, with experiments and references in it
+# make pgo    the extension built by a profile of training runs, which makes it faster with the same results: 6 minutes
+# make wheel  the package as a wheel in target/wheels, with experiments and references in it, built so where llvm-profdata can be had
 # make sdist  the sources as a package for pip, in target/wheels
 # make wheel-test  installs that wheel in a fresh environment and runs its commands in an empty folder
-# make bench  packets a second of the engine, appended to benches/history.csv
 # make bench-sweep  10,000 short runs through dumbbell run, in times of what the simulations alone take
+# make bench  packets a second of the engine, appended to benches/history.csv; then where the time goes: docs/speed.md
+# make where  the second part of that alone
+# make ladder  time per packet from 1 flow to 100,000 and from 1 Mbit/s to 1 Tbit/s: docs/speed.md; 10 minutes
+# make bench-peers  the same dumbbells on ns-3, and on csg-htsim with CSG_HTSIM=DIR of its sources: docs/peers.md
+# make bench-pgo  the same built by a profile, as wheels are; no history
+# make guard  does a packet of three cases take over 2 % more instructions than committed? Needs valgrind; 1 to 2 minutes
+# make guard-update REASON="…"  commits them as they are now, for who means a change
 #
 # Needs Rust 1.85 or newer and Python 3.11 or newer.
 
@@ -127,6 +134,15 @@ debug: $(STAMPS)/requirements | tools
 	@rm -f $(STAMPS)/native
 	$(BIN)/maturin develop --profile quick --quiet
 
+# what a build by a profile has for its flags: the same target, named, for training and use, or else names of functions differ
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+PGO = RUSTFLAGS="$$flags" CARGO_TARGET_DIR="$(CURDIR)/target/pgo"
+.PHONY: pgo
+pgo: $(STAMPS)/requirements | tools
+	@flags=$$($(BIN)/python -m benches.pgo $(HOST)) && if [ -n "$$flags" ]; then \
+		$(PGO) $(BIN)/maturin develop --release --target $(HOST) --quiet && touch $(STAMPS)/native; \
+	else $(MAKE) --no-print-directory build; fi
+
 # property tests draw the same examples each time, those of this seed
 test: export PROPTEST_RNG_SEED ?= 1
 # compiled modules are kept, though not beside the sources: tests start Python some hundred times
@@ -191,8 +207,8 @@ lint: $(STAMPS)/dev features
 	@if command -v c++ >/dev/null; then echo "cargo check of the fuzz targets"; \
 		cargo check --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz-check; \
 	else echo "no C++ compiler, which libFuzzer needs: the fuzz targets are not checked"; fi
-	$(BIN)/ruff check --quiet python tests studies website conftest.py
-	$(BIN)/ruff format --check --quiet python tests studies website conftest.py
+	$(BIN)/ruff check --quiet python tests studies website benches conftest.py
+	$(BIN)/ruff format --check --quiet python tests studies website benches conftest.py
 	$(BIN)/mypy
 
 .PHONY: features stubs package
@@ -219,7 +235,9 @@ wheel: $(STAMPS)/requirements | tools
 	elif command -v zig >/dev/null || $(BIN)/python -c 'import ziglang' 2>/dev/null || $(BIN)/python -m pip install --quiet 'ziglang==$(ZIG)'; then \
 		zig='--zig --compatibility manylinux2014'; \
 	else zig=; echo 'zig not found: the wheel needs a glibc as new as here'; fi; \
-	PATH="$(abspath $(BIN)):$$PATH" maturin build --release --strip --out target/wheels $$zig
+	flags=$$($(BIN)/python -m benches.pgo $(HOST)) || exit 1; PATH="$(abspath $(BIN)):$$PATH"; \
+	if [ -n "$$flags" ]; then $(PGO) maturin build --release --target $(HOST) --strip --out target/wheels $$zig; \
+	else maturin build --release --strip --out target/wheels $$zig; fi
 
 wheel-test: wheel
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && mkdir "$$folder/empty" \
@@ -238,8 +256,33 @@ sdist: $(STAMPS)/requirements
 
 # BENCH_HISTORY= keeps no history
 BENCH_HISTORY := $(shell git describe --always --dirty 2>/dev/null)
-bench:
+bench: $(STAMPS)/native
 	BENCH_HISTORY=$(BENCH_HISTORY) cargo bench --quiet -p dumbbell-sim --bench packets
+	$(BIN)/python -m benches.where
+
+.PHONY: where ladder bench-peers
+where: $(STAMPS)/native
+	$(BIN)/python -m benches.where
+
+ladder: $(STAMPS)/native
+	$(BIN)/python -m benches.ladder
+
+bench-peers: $(STAMPS)/native
+	$(BIN)/python -m benches.peers
+
+# CASES="a f" are these alone
+.PHONY: bench-pgo
+bench-pgo: $(STAMPS)/venv
+	@flags=$$($(BIN)/python -m benches.pgo $(HOST)) && \
+		BENCH_HISTORY= RUSTFLAGS="$$flags" cargo bench --quiet -p dumbbell-sim --bench packets --target $(HOST) --target-dir target/pgo -- $(CASES)
+
+# instructions per packet of three cases against those of benches/instructions.toml
+.PHONY: guard guard-update
+guard: $(STAMPS)/venv
+	$(BIN)/python -m benches.guard
+
+guard-update: $(STAMPS)/venv
+	@$(BIN)/python -m benches.guard --update '$(subst ','\'',$(REASON))'
 
 .PHONY: bench-sweep
 bench-sweep: build

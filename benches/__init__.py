@@ -1,0 +1,1 @@
+"""What the engine costs, and how it is kept from costing more."""
