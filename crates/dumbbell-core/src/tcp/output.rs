@@ -166,7 +166,7 @@ impl Sender {
 
     /// Segments of the largest burst. Linux `tcp_tso_autosize`.
     #[inline(always)]
-    fn burst_limit(&self) -> u32 {
+    fn burst_limit(&mut self) -> u32 {
         let mss = u64::from(self.conn.mss);
         if self.control != Control::Window {
             if let Some(segments) = self.cc.max_burst(&self.conn) {
@@ -178,7 +178,14 @@ impl Sender {
         if self.host.tso_rtt && shift < 32 {
             bytes = bytes.saturating_add(GSO_MAX_SIZE >> shift);
         }
-        ((bytes.min(GSO_MAX_SIZE) / mss) as u32).max(self.cc.min_burst(&self.conn))
+        let bytes = bytes.min(GSO_MAX_SIZE) as u32;
+        // mostly as many as last time: a quotient costs more than the rest
+        let (_, from) = self.last_burst;
+        if bytes.wrapping_sub(from) >= self.conn.mss {
+            let segments = bytes / self.conn.mss;
+            self.last_burst = (segments, segments * self.conn.mss);
+        }
+        self.last_burst.0.max(self.cc.min_burst(&self.conn))
     }
 
     /// Whether to wait for a larger burst than the congestion window, of which `by_cwnd` are left, or the receiver's allow. Linux

@@ -72,6 +72,8 @@ pub struct Sender {
     pub(super) window_end: u64,
     /// When data last left, sent again or not; at first the handshake's ACK.
     pub(super) last_sent: Time,
+    /// Segments of the last largest burst, and the bytes from which on it is as many.
+    pub(super) last_burst: (u32, u32),
     /// When this segment is acknowledged, it is decided again whether the window is in full use.
     pub(super) cwnd_usage_seq: u64,
     pub(super) queue: WriteQueue,
@@ -192,6 +194,7 @@ impl Sender {
             peer_segments: 0,
             last_sent: Time::ZERO,
             cwnd_usage_seq: 0,
+            last_burst: (0, u32::MAX),
             timer: RetransmissionTimer::new(),
             reduction: Reduction::default(),
             undo: Undo::default(),
@@ -360,8 +363,14 @@ impl Sender {
     /// The receiver offers a window of `bytes`.
     fn offered(&mut self, bytes: u32) {
         self.peer_window = bytes;
-        self.peer_segments = bytes / self.conn.mss;
         self.queue.max_window = self.queue.max_window.max(bytes);
+        self.count_in_segments();
+    }
+
+    /// The receiver's window or the payload of segments is another one: what is kept as a count of segments.
+    fn count_in_segments(&mut self) {
+        self.peer_segments = self.peer_window / self.conn.mss;
+        self.last_burst = (0, u32::MAX);
     }
 
     fn sample_rtt(&mut self, rtt_us: u32) {
@@ -632,7 +641,7 @@ impl Sender {
     pub(super) fn note_size(&mut self, before: u32) {
         let sizes = self.sizes.get_or_insert_with(|| Box::new(Sizes::new(before)));
         sizes.change(self.conn.snd_nxt, self.conn.mss, self.conn.snd_una);
-        self.peer_segments = self.peer_window / self.conn.mss;
+        self.count_in_segments();
     }
 
     /// Takes the RTT samples of an ACK for `segments` that were sent once, from `first` to `last`; returns that of the newest, us.
