@@ -9,6 +9,7 @@ __all__ = [
     "Shell",
     "adopt_descendants",
     "check",
+    "columns",
     "describe_plugin",
     "end_descendants",
     "engine_version",

@@ -128,7 +128,7 @@ fn gather<'py>(py: Python<'py>, results: Vec<Py<Result>>) -> PyResult<Vec<(&'sta
     joined.into_iter().map(|(name, of_run, table)| Ok((name, rows(py, &of_run, table)?))).collect()
 }
 
-/// Every table of all `outcomes`, with the number of the run that each row is of; None if their columns differ.
+/// Every table of all `outcomes`: its name, the number of the run that each row is of, and itself, None if their columns differ.
 fn joined(outcomes: &[&Outcome]) -> Vec<(&'static str, Vec<i32>, Option<Table>)> {
     let mut summaries: Vec<Table> = outcomes.iter().map(|outcome| Table::row(&outcome.summary)).collect();
     for (summary, outcome) in summaries.iter_mut().zip(outcomes) {
@@ -138,14 +138,16 @@ fn joined(outcomes: &[&Outcome]) -> Vec<(&'static str, Vec<i32>, Option<Table>)>
         let of_run = (0..).zip(parts).flat_map(|(run, part)| std::iter::repeat_n(run, part.height())).collect();
         (of_run, Table::joined(parts.iter().copied()))
     };
-    let (of_run, table) = all(&summaries.iter().collect::<Vec<_>>());
-    let mut tables = vec![("runs", of_run, table)];
     let measured: Vec<_> = outcomes.iter().map(|outcome| outcome.tables.named()).collect();
+    let mut named = vec![("runs", summaries.iter().collect::<Vec<_>>())];
     for (index, &(name, _)) in measured.first().into_iter().flatten().enumerate() {
-        let (of_run, table) = all(&measured.iter().map(|of_run| of_run[index].1).collect::<Vec<_>>());
-        tables.push((name, of_run, table));
+        named.push((name, measured.iter().map(|tables| tables[index].1).collect()));
     }
-    tables
+    let tables = named.into_iter().map(|(name, parts)| {
+        let (of_run, table) = all(&parts);
+        (name, of_run, table)
+    });
+    tables.collect()
 }
 
 fn rows<'py>(py: Python<'py>, of_run: &[i32], table: Option<Table>) -> PyResult<Rows<'py>> {
@@ -262,19 +264,19 @@ fn run_all<'py>(
     progress: Vec<Py<Progress>>,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let flag = &cancel.flag;
-    let simulated: Vec<_> = progress.iter().map(|one| one.get().simulated.clone()).collect();
+    let told: Vec<_> = progress.iter().map(|one| one.get().simulated.clone()).collect();
     let one_run = |(config, simulated): (&PyBackedStr, &Arc<AtomicU64>)| {
         let started = Instant::now();
         let found = catch_unwind(AssertUnwindSafe(|| simulate(config, Additions::default(), flag, simulated)));
         let found = found.unwrap_or_else(|panic| Err(PyRuntimeError::new_err(said(panic.as_ref()))));
         found.map(|outcome| (started.elapsed().as_secs_f64(), Result(outcome)))
     };
-    let ended: Vec<_> = py.detach(|| configs.iter().zip(&simulated).map(one_run).collect());
-    let told = |found: PyResult<(f64, Result)>| match found {
+    let ended: Vec<_> = py.detach(|| configs.iter().zip(&told).map(one_run).collect());
+    let in_python = |found: PyResult<(f64, Result)>| match found {
         Ok(measured) => Ok(measured.into_pyobject(py)?.into_any()),
         Err(error) => Ok(error.into_value(py).into_bound(py).into_any()),
     };
-    ended.into_iter().map(told).collect()
+    ended.into_iter().map(in_python).collect()
 }
 
 /// What a panic says.
