@@ -119,14 +119,16 @@ def test_a_failed_run_does_not_stop_the_others(
 ) -> None:
     from dumbbell import _native, cli
 
-    real = _native.run
+    real = _native.run_all
 
-    def failing(config: str, cancel: _native.Cancel, progress: _native.Progress | None = None) -> _native.Result:
-        if json.loads(config)["seed"] == 2:
-            raise RuntimeError("conservation: 3 sent,\n2 arrived")
-        return real(config, cancel, progress)
+    def failing(
+        configs: list[str], cancel: _native.Cancel, progress: list[_native.Progress]
+    ) -> list[tuple[float, _native.Result] | Exception]:
+        broken = RuntimeError("conservation: 3 sent,\n2 arrived")
+        ended = zip(configs, real(configs, cancel, progress), strict=True)
+        return [broken if json.loads(config)["seed"] == 2 else one for config, one in ended]
 
-    monkeypatch.setattr(_native, "run", failing)
+    monkeypatch.setattr(_native, "run_all", failing)
     monkeypatch.setattr("sys.argv", ["dumbbell", "run", str(small), "-o", str(tmp_path / "r.duckdb")])
     with pytest.raises(SystemExit) as leave:
         cli.main()

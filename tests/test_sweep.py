@@ -1,5 +1,6 @@
 """Sweeps of short runs: what is done once for all of them, and what for each."""
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from conftest import SMALL, parsed
 from dumbbell import _native, experiment
 from dumbbell.engines import sim, sweep
+from dumbbell.engines.base import Local
 from dumbbell.experiment import schema, shipped
 from dumbbell.experiment.cell import Cell, canonical, digest
 from dumbbell.results import store
@@ -78,23 +80,36 @@ def test_short_runs_are_handed_over_together(short: Path, tmp_path: Path, monkey
 
 
 def test_a_run_that_fails_takes_none_with_it_that_began_with_it() -> None:
-    """One with a bad configuration, and one whose code panics or is stopped, which no `except Exception` catches."""
+    cells = list(parsed(seeds=[1, 2, 3]).cells())
+    wrong = cells[1].groups | {"bottleneck": cells[1].groups["bottleneck"] | {"rate": 0}}
+    cells[1] = dataclasses.replace(cells[1], groups=wrong)
+    with sim.Threads(1) as workers:
+        ended = workers.begin([(cell, _native.Progress()) for cell in cells]).result()
+    assert [type(one) for one in ended] == [Measured, ValueError, Measured]
+    for cell, one in zip(cells[::2], ended[::2], strict=True):
+        assert isinstance(one, Measured) and 0 < one.wall_s < 60
+        assert one.result.hash == _native.run(cell.config, _native.Cancel()).hash
+    assert getattr(ended[1], "key", "") == "bottleneck.rate"
+
+
+def test_other_engines_carry_short_runs_out_one_by_one() -> None:
+    """What no `except Exception` catches is of its run alone, too."""
 
     class Panic(BaseException):
         pass
 
-    class Fails(sim.Threads):
+    class Fails(Local):
         def run(self, cell: Cell, progress: _native.Progress) -> Measured:
             if cell.seed == 2:
                 raise Panic("no invariant")
-            if cell.seed == 3:
-                raise ValueError("bad")
-            return super().run(cell, progress)
+            progress.reach(cell.seed)
+            return Measured(1.0, _native.run(cell.config, _native.Cancel()))
 
-    cells = parsed(seeds=[1, 2, 3, 4]).cells()
+    runs = [(cell, _native.Progress()) for cell in parsed(seeds=[1, 2, 3]).cells()]
     with Fails(1) as workers:
-        ended = workers.begin([(cell, _native.Progress()) for cell in cells]).result()
-    assert [type(one) for one in ended] == [Measured, Panic, ValueError, Measured]
+        ended = workers.begin(runs).result()
+    assert [type(one) for one in ended] == [Measured, Panic, Measured]
+    assert [progress.simulated for _, progress in runs] == [1, 0, 3]
 
 
 def test_runs_that_began_together_are_stopped_together() -> None:

@@ -9,6 +9,7 @@ __all__ = [
     "Shell",
     "adopt_descendants",
     "check",
+    "columns",
     "describe_plugin",
     "end_descendants",
     "engine_version",
@@ -24,6 +25,7 @@ __all__ = [
     "plugin_header",
     "registry",
     "run",
+    "run_all",
     "schedule",
     "shell_check",
     "try_plugin",
@@ -78,6 +80,7 @@ def link_rate(schedule: str) -> int: ...
 def run(
     config: str, cancel: Cancel, progress: Progress | None = None, plugins: dict[str, str | type] = ...
 ) -> Result: ...
+def run_all(configs: list[str], cancel: Cancel, progress: list[Progress]) -> list[tuple[float, Result] | Exception]: ...
 def schedule(config: str) -> str: ...
 def from_capture(config: str, *, hops: list[_Captured], samples: bytes, started: int) -> Result: ...
 def gather(results: list[Result]) -> list[tuple[str, tuple[bytes, list[_Column]]]]: ...

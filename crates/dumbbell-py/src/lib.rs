@@ -13,14 +13,17 @@ use dumbbell_sim::{Outcome, RunError, Tables};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
+use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::PyBytes;
 use serde_json::Value;
 use std::alloc::System;
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Instant;
 
 #[cfg(target_os = "linux")]
 mod live;
@@ -127,24 +130,36 @@ type Rows<'py> = (Bound<'py, PyBytes>, Vec<(String, &'static str, Vec<Bound<'py,
 #[pyfunction]
 fn gather<'py>(py: Python<'py>, results: Vec<Py<Result>>) -> PyResult<Vec<(&'static str, Rows<'py>)>> {
     let outcomes: Vec<&Outcome> = results.iter().map(|result| &result.get().0).collect();
-    let mut summaries: Vec<Table> = outcomes.iter().map(|outcome| Table::row(&outcome.summary)).collect();
-    for (summary, outcome) in summaries.iter_mut().zip(&outcomes) {
-        summary.columns.push(("hash".to_owned(), Column::Text(vec![outcome.hash.clone()])));
-    }
-    let mut tables = vec![("runs", rows(py, &summaries.iter().collect::<Vec<_>>())?)];
-    let measured: Vec<_> = outcomes.iter().map(|outcome| outcome.tables.named()).collect();
-    for (index, &(name, _)) in measured.first().into_iter().flatten().enumerate() {
-        let parts: Vec<&Table> = measured.iter().map(|of_run| of_run[index].1).collect();
-        tables.push((name, rows(py, &parts)?));
-    }
-    Ok(tables)
+    let joined = py.detach(|| joined(&outcomes));
+    joined.into_iter().map(|(name, of_run, table)| Ok((name, rows(py, &of_run, table)?))).collect()
 }
 
-fn rows<'py>(py: Python<'py>, parts: &[&Table]) -> PyResult<Rows<'py>> {
-    let Some(all) = Table::joined(parts.iter().copied()) else {
+/// Every table of all `outcomes`: its name, the number of the run that each row is of, and itself, None if their columns differ.
+fn joined(outcomes: &[&Outcome]) -> Vec<(&'static str, Vec<i32>, Option<Table>)> {
+    let mut summaries: Vec<Table> = outcomes.iter().map(|outcome| Table::row(&outcome.summary)).collect();
+    for (summary, outcome) in summaries.iter_mut().zip(outcomes) {
+        summary.columns.push(("hash".to_owned(), Column::Text(vec![outcome.hash.clone()])));
+    }
+    let all = |parts: &[&Table]| {
+        let of_run = (0..).zip(parts).flat_map(|(run, part)| std::iter::repeat_n(run, part.height())).collect();
+        (of_run, Table::joined(parts.iter().copied()))
+    };
+    let measured: Vec<_> = outcomes.iter().map(|outcome| outcome.tables.named()).collect();
+    let mut named = vec![("runs", summaries.iter().collect::<Vec<_>>())];
+    for (index, &(name, _)) in measured.first().into_iter().flatten().enumerate() {
+        named.push((name, measured.iter().map(|tables| tables[index].1).collect()));
+    }
+    let tables = named.into_iter().map(|(name, parts)| {
+        let (of_run, table) = all(&parts);
+        (name, of_run, table)
+    });
+    tables.collect()
+}
+
+fn rows<'py>(py: Python<'py>, of_run: &[i32], table: Option<Table>) -> PyResult<Rows<'py>> {
+    let Some(all) = table else {
         return Err(PyValueError::new_err("results of several versions of the engine"));
     };
-    let of_run: Vec<i32> = (0..).zip(parts).flat_map(|(run, part)| std::iter::repeat_n(run, part.height())).collect();
     let columns = all.columns.into_iter().map(|(name, column)| match column {
         Column::U64(values) => Ok((name, "u64", vec![words(py, values.iter().map(|v| v.to_le_bytes()))?])),
         Column::F64(values) => Ok((name, "f64", vec![words(py, values.iter().map(|v| v.to_le_bytes()))?])),
@@ -233,14 +248,47 @@ fn run(
     for (name, plugin) in plugins {
         load(&plugin)?.add_to(&mut additions, &name);
     }
-    let outcome = py
-        .detach(|| parse(config).map(|config| dumbbell_sim::run_with(&config, additions, flag, &simulated)))?
-        .map_err(|error| match error {
-            RunError::Config(error) => refused(error),
-            RunError::Cancelled => Interrupted::new_err("cancelled"),
-            other => PyRuntimeError::new_err(other.to_string()),
-        })?;
-    Ok(Result(outcome))
+    py.detach(|| simulate(config, additions, flag, &simulated)).map(Result)
+}
+
+fn simulate(config: &str, additions: Additions, flag: &AtomicBool, simulated: &AtomicU64) -> PyResult<Outcome> {
+    dumbbell_sim::run_with(&parse(config)?, additions, flag, simulated).map_err(|error| match error {
+        RunError::Config(error) => refused(error),
+        RunError::Cancelled => Interrupted::new_err("cancelled"),
+        other => PyRuntimeError::new_err(other.to_string()),
+    })
+}
+
+/// Runs configurations without plugins, one after the other, as `run` would: short ones wait for no lock of Python's in between.
+///
+/// Of each, the seconds that it took and what it measured, or the exception that `run` would raise; a panic is a RuntimeError.
+#[pyfunction]
+fn run_all<'py>(
+    py: Python<'py>,
+    configs: Vec<PyBackedStr>,
+    cancel: &Cancel,
+    progress: Vec<Py<Progress>>,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let flag = &cancel.flag;
+    let told: Vec<_> = progress.iter().map(|one| one.get().simulated.clone()).collect();
+    let one_run = |(config, simulated): (&PyBackedStr, &Arc<AtomicU64>)| {
+        let started = Instant::now();
+        let found = catch_unwind(AssertUnwindSafe(|| simulate(config, Additions::default(), flag, simulated)));
+        let found = found.unwrap_or_else(|panic| Err(PyRuntimeError::new_err(said(panic.as_ref()))));
+        found.map(|outcome| (started.elapsed().as_secs_f64(), Result(outcome)))
+    };
+    let ended: Vec<_> = py.detach(|| configs.iter().zip(&told).map(one_run).collect());
+    let in_python = |found: PyResult<(f64, Result)>| match found {
+        Ok(measured) => Ok(measured.into_pyobject(py)?.into_any()),
+        Err(error) => Ok(error.into_value(py).into_bound(py).into_any()),
+    };
+    ended.into_iter().map(in_python).collect()
+}
+
+/// What a panic says.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
 }
 
 /// The plugin at a path, or that a class in Python is.
@@ -354,6 +402,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(link_schedule, module)?)?;
     module.add_function(wrap_pyfunction!(link_rate, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(run_all, module)?)?;
     module.add_function(wrap_pyfunction!(describe_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(try_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_header, module)?)?;

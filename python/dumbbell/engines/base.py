@@ -55,9 +55,10 @@ class Local(ABC):
 
     def begin(self, runs: Sequence[Run]) -> Future[list[Ended]]:
         """Begin runs that one thread carries out, one after the other."""
-        return self._pool.submit(self._one_by_one, runs)
+        return self._pool.submit(self.carried_out, runs)
 
-    def _one_by_one(self, runs: Sequence[Run]) -> list[Ended]:
+    def carried_out(self, runs: Sequence[Run]) -> list[Ended]:
+        """Carry out one run after the other in this thread."""
         ended: list[Ended] = []
         for cell, progress in runs:
             try:

@@ -1,40 +1,58 @@
 """Progress of a sweep: a bar with the time left, on standard error or in a notebook, or told to a function."""
 
+import os
+import sys
 import time
 from collections.abc import Callable, Iterable
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING
 
 from dumbbell import _native
 from dumbbell.experiment.cell import Cell
 
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
 # whether to show a progress bar (default: on a terminal), or a callback (done, total)
 ProgressTold = bool | Callable[[int, int], None] | None
+_TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE")  # variables by which rich takes anything for a terminal
+
+
+def _bar() -> "Progress | None":
+    """Return a bar, where there is a terminal or a notebook to show it."""
+    if not ((sys.stderr and sys.stderr.isatty()) or "IPython" in sys.modules or any(map(os.environ.get, _TERMINAL))):
+        return None  # and no need to import what draws one
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):
+        return None
+    runs = TextColumn("{task.fields[runs]}")
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), runs, TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True)
 
 
 class Bar:
     """Progress of what is left. `left` returns how many runs that is and how many packets, if they are wanted."""
 
     def __init__(self, left: Callable[[], tuple[int, float]], told: ProgressTold) -> None:
-        console = Console(stderr=True)
         self._told = told if callable(told) else None
-        self._shown = told is not False and self._told is None and (console.is_terminal or console.is_jupyter)
-        runs = TextColumn("{task.fields[runs]}")
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), runs, TimeRemainingColumn())
-        self._progress = Progress(*columns, console=console, transient=True, disable=not self._shown)
-        counted = self._shown or self._told is not None
+        self._bar = None if told is False or self._told is not None else _bar()
+        counted = self._bar is not None or self._told is not None
         self._total, self._work = left() if counted else (0, 0.0)
         self._runs = 0
         self._done, self._updated = 0.0, 0.0
-        self._task = self._progress.add_task("runs", total=self._work or None, runs="")
+        self._task: TaskID | None = None
 
     def __enter__(self) -> "Bar":
-        self._progress.start()
+        if self._bar is not None:
+            self._task = self._bar.add_task("runs", total=self._work or None, runs="")
+            self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def finish(self, cell: Cell) -> None:
         """Count a run that has ended."""
@@ -45,9 +63,9 @@ class Bar:
 
     def update(self, running: Iterable[tuple[Cell, _native.Progress]]) -> None:
         """Show how far the runs are."""
-        if self._shown and time.monotonic() - self._updated > 0.1:
+        if self._bar is not None and self._task is not None and time.monotonic() - self._updated > 0.1:
             self._updated = time.monotonic()
             parts = sum(cell.packets * min(1.0, p.simulated / max(1, cell.duration)) for cell, p in running)
-            self._progress.update(
+            self._bar.update(
                 self._task, completed=self._done + parts, runs=f"{self._runs}/{max(self._runs, self._total)}"
             )

@@ -244,6 +244,7 @@ def compare(
     for figure in figures:
         if figure.cell not in answers:
             stated = [(c, v) for c, v in figure.cell if not (any_length and c == "seconds")]
+            stated.sort(key=lambda one: one[0] == "qdisc")  # what takes longest comes last
             place = (dict(figure.cell)["rate_mbit"], dict(figure.cell)["delay_ms"])
             found = [row for run, row in coarse.get(place, []) if all(run.answers(c, v) for c, v in stated)]
             answers[figure.cell] = alike(latest_engine(found), where(figure.cell))

@@ -262,6 +262,8 @@ class Store:
     def close(self) -> None:
         """Write everything to the file itself and give it free."""
         with contextlib.suppress(duckdb.Error):
+            if not isinstance(self._file, Attached):  # which works the log into the file, and nothing else goes on
+                self._connection.execute("RESET threads")
             self._file.close()
         if self._snapshot is not None:
             self._snapshot.close()

@@ -12,7 +12,6 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
 from dumbbell.engines.sim import cores
 from dumbbell.errors import Unwritable, WrongValue, shown
 from dumbbell.published import pictures as beside
@@ -165,4 +164,8 @@ def heat_maps(filled: Sequence[Filled], folder: str | Path) -> list[Path]:
 
 
 def _draw(path: Path, pairs: list[Pair]) -> None:
+    from dumbbell import (
+        figures,
+    )  # whoever only prints tables, and who leaves drawing to others, does without matplotlib
+
     figures.save(beside.errors(*beside.pairs(Comparison(pairs), pairs[0].figure.metric)), path)
