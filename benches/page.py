@@ -157,7 +157,7 @@ def _reason(reasons: list[dict[str, Any]], row: dict[str, str], ladder_: str, st
             and reason["control"] in ("*", row["control"])
         ):
             return str(reason["text"])
-    return "not explained yet"
+    return "Not explained yet."
 
 
 def _steps(rows: list[dict[str, str]], axis: str) -> list[str]:
@@ -211,7 +211,8 @@ def ladder_section() -> str:
     times = [_nanoseconds(row) for row in rows]
 
     def memory(row: dict[str, str]) -> str:
-        return f"{float(row['memory']) / int(row['flows']) / 1000:.3g}"
+        kilobytes = float(row["memory"]) / int(row["flows"]) / 1000
+        return f"{float(f'{kilobytes:.2g}'):,g}"
 
     fixed, alone = said_rate(ladder.AT_RATE), ladder.AT_FLOWS
     named = (

@@ -251,7 +251,7 @@ def page() -> str:
         "packets per CPU second",
         "slowest turn",
         "memory",
-        "dumbbell is faster by",
+        "dumbbell over it",
     ]
     table = aligned(header, list(_rows(found)), words=(0, 1))
     return f"""\
