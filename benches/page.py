@@ -1,0 +1,271 @@
+"""Writes docs/speed.md and its figures from benches/where.csv, benches/ladder.csv and benches/reasons.toml.
+
+python -m benches.page
+"""
+
+import csv
+import tomllib
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from benches import ladder, where
+from benches.program import ROOT
+from dumbbell import figures
+from dumbbell.results.tables import aligned
+
+PAGE = ROOT / "docs" / "speed.md"
+REASONS = Path(__file__).with_name("reasons.toml")
+STEP = 3  # times the time of a neighbour: what is named
+CASES = {
+    "a": "10 DCTCP, step, 1 Gbit/s, 5 ms",
+    "b": "2 CUBIC, CoDel, 100 Mbit/s, 20 ms",
+    "c": "10 DCTCP, step, 10 Gbit/s, 5 ms",
+    "d": "1 Reno, CoDel, 10 Mbit/s, 80 ms",
+    "e": "100 CUBIC, 100 DCTCP-SCE, Cake with SCE and one queue, 10 Gbit/s, 20 ms",
+    "f": "10,000 CUBIC, FQ-CoDel, 100 Gbit/s, 20 ms",
+    "g": "100 CUBIC, Cake, 1 Gbit/s, 20 ms",
+    "h": "short flows at 72 % of the link, 2 CUBIC, CoDel, 1 Gbit/s, 20 ms",
+    "i": "10 Prague, DualPI2, 1 Gbit/s, 5 ms",
+    "j": "10 BBRv2, step, 10 Gbit/s, 5 ms",
+}
+MEANT = {
+    "scheduling": "the event loop, its tree and timers, lines of acknowledgements, starts of flows",
+    "link and queue": "queue discipline, link, stages of the path",
+    "sender": "TCP's sending half: scoreboard, recovery, pacing, RTT",
+    "receiver": "TCP's receiving half",
+    "control": "congestion control",
+    "measuring": "counters, histograms, tables",
+    "other": "what is in none of these",
+}
+
+
+def read(file: Path) -> list[dict[str, str]]:
+    """Return the rows of a file of figures."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def listed(words: list[str]) -> str:
+    """Join words: `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def between(values: list[float], unit: str) -> str:
+    """Return the range of values, rounded: `38 to 51 %`, or one figure if both ends are the same."""
+    low, high = f"{min(values):.0f}", f"{max(values):.0f}"
+    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
+
+
+def _largest(shares: dict[str, dict[str, float]]) -> str:
+    """Say which part has the largest share in which cases."""
+    first: dict[str, list[str]] = defaultdict(list)
+    for case, parts in shares.items():
+        first[max(parts, key=lambda part: parts[part])].append(case)
+    sentences = [
+        f"{part} in {listed(cases)} ({between([shares[case][part] for case in cases], '%')})"
+        for part, cases in sorted(first.items(), key=lambda item: -len(item[1]))
+    ]
+    return f"The largest share of the instructions: {'; '.join(sentences)}."
+
+
+def _misses(rows: list[dict[str, str]]) -> str:
+    most = max(rows, key=lambda row: float(row["last"]))
+    few = [row["case"] for row in rows if float(row["last"]) < 0.1]
+    costly = max(rows, key=lambda row: sum(float(row[part]) for part in where.NAMES))
+    return (
+        f"Most instructions per packet has {costly['case']}; most misses of the last cache {most['case']} "
+        f"({float(most['last']):.1f} per packet)."
+        + (f" Fewer than one packet in ten has such a miss in {listed(few)}." if few else "")
+    )
+
+
+def where_section() -> str:
+    """Return what a packet costs and where, case by case."""
+    rows = read(where.FIGURES)
+    shares: dict[str, dict[str, float]] = {}
+    table = []
+    shown = [part for part in where.NAMES if part != "other"]
+    for row in rows:
+        counts = {part: float(row[part]) for part in where.NAMES}
+        total = sum(counts.values())
+        shares[row["case"]] = {part: 100 * count / total for part, count in counts.items()}
+    if max(parts["other"] for parts in shares.values()) >= 0.5:
+        shown.append("other")
+    for row in rows:
+        total = sum(float(row[part]) for part in where.NAMES)
+        # start and end of two runs differ by some misses, which may be more than a short case has
+        first, last_cache = (max(float(row[name]), 0.0) or 0.0 for name in ("first", "last"))
+        cells = [f"{total:.0f}", f"{first:.1f}", f"{last_cache:.2f}"]
+        table.append([row["case"], *cells, *(f"{shares[row['case']][part]:.0f}" for part in shown)])
+    header = ["case", "instructions", "L1 misses", "last-cache misses", *(f"{part}, %" for part in shown)]
+    size, ways, _ = where.FIRST.split(",")
+    last = where.LAST.split(",")[0]
+    caches = (
+        "Misses are counted by the processor."
+        if all(row["caches"] == "counted" for row in rows)
+        else f"The machine counts no misses, so cachegrind's model of caches does: data, {int(size) // 1024} KiB in "
+        f"{ways} ways, and a last one of {int(last) // 2**20} MiB."
+    )
+    what = aligned(["case", ""], [[case, text] for case, text in CASES.items()], words=(0, 1))
+    return f"""\
+## Where the time goes
+
+What a data packet costs from its sending to its acknowledgement, counted by callgrind in the release build at
+{", ".join(dict.fromkeys(row["version"] for row in rows))}. {caches}
+
+{aligned(header, table)}
+
+{_largest(shares)} {_misses(rows)}
+
+{what}
+
+Code that the compiler has moved into another function counts where it was written. Code of Rust's libraries and of the
+system's belongs to whoever calls it. The parts are:
+
+{chr(10).join(f"- *{part}*: {MEANT[part]}" for part in shown)}
+"""
+
+
+def _nanoseconds(row: dict[str, str]) -> float:
+    return 1e9 * float(row["cpu_s"]) / float(row["packets"])
+
+
+def said_rate(rate: int) -> str:
+    """Write a rate: `10 Gbit/s`."""
+    power = (len(str(rate)) - 1) // 3
+    return f"{rate / 1000**power:g} {['bit', 'kbit', 'Mbit', 'Gbit', 'Tbit'][power]}/s"
+
+
+def _table(rows: list[dict[str, str]], axis: str, value: Any) -> str:
+    steps = sorted({int(row[axis]) for row in rows})
+    found = {(row["queue"], row["control"], int(row[axis])): value(row) for row in rows}
+    header = ["queue", "control", *(said_rate(step) if axis == "rate" else f"{step:,}" for step in steps)]
+    lines = list(dict.fromkeys((row["queue"], row["control"]) for row in rows))
+    return aligned(header, [[*line, *(found[*line, step] for step in steps)] for line in lines], words=(0, 1))
+
+
+def _reason(reasons: list[dict[str, Any]], row: dict[str, str], ladder_: str, step: int) -> str:
+    for reason in reasons:
+        if (
+            reason["ladder"] == ladder_
+            and reason["to"] in ("*", step)
+            and reason["queue"] in ("*", row["queue"])
+            and reason["control"] in ("*", row["control"])
+        ):
+            return str(reason["text"])
+    return "Not explained yet."
+
+
+def _steps(rows: list[dict[str, str]], axis: str) -> list[str]:
+    """Return a line for each step between neighbours that changes the time per packet by over STEP times."""
+    reasons = tomllib.loads(REASONS.read_text(encoding="utf-8")).get("reason", [])
+    found = []
+    for before, after in pairwise(rows):
+        if (before["queue"], before["control"]) != (after["queue"], after["control"]):
+            continue
+        then, now = _nanoseconds(before), _nanoseconds(after)
+        if max(now / then, then / now) > STEP:
+            ends = [said_rate(int(row[axis])) if axis == "rate" else f"{int(row[axis]):,}" for row in (before, after)]
+            unit = "" if axis == "rate" else " flows"
+            how = f"{now / then:.2g} times the time"
+            why = _reason(reasons, after, axis, int(after[axis]))
+            found.append(f"- {after['queue']}, {after['control']}, {ends[0]} to {ends[1]}{unit}: {how}. {why}")
+    return found
+
+
+def _figure(rows: list[dict[str, str]], axis: str, label: str) -> str:
+    frame = pl.DataFrame(
+        {
+            "queue": [row["queue"] for row in rows],
+            "control": [row["control"] for row in rows],
+            axis: [int(row[axis]) / (1e6 if axis == "rate" else 1) for row in rows],
+            "time": [_nanoseconds(row) for row in rows],
+        }
+    )
+    picture = figures.lines(
+        frame,
+        axis,
+        "time",
+        by="control",
+        facet="queue",
+        columns=4,
+        log_x=True,
+        log_y=True,
+        x_label=label,
+        y_label="ns per packet",
+    )
+    file = PAGE.with_name(f"speed-{axis}.png")
+    figures.save(picture, file)
+    return file.name
+
+
+def ladder_section() -> str:
+    """Return the ladder: tables, figures, steps."""
+    rows = read(ladder.FIGURES)
+    flows, rates = ([row for row in rows if row["ladder"] == name] for name in ("flows", "rate"))
+    steps = [*_steps(flows, "flows"), *_steps(rates, "rate")]
+    times = [_nanoseconds(row) for row in rows]
+
+    def memory(row: dict[str, str]) -> str:
+        kilobytes = float(row["memory"]) / int(row["flows"]) / 1000
+        return f"{float(f'{kilobytes:.2g}'):,g}"
+
+    fixed, alone = said_rate(ladder.AT_RATE), ladder.AT_FLOWS
+    named = (
+        f"Each step between neighbours of over {STEP} times:\n\n" + "\n".join(steps)
+        if steps
+        else f"No two neighbours differ by over {STEP} times."
+    )
+    return f"""\
+## From one flow to 100,000, from 1 Mbit/s to 1 Tbit/s
+
+CPU time per data packet, set-up of the run included, with {ladder.BASE_RTT // ladder.MS} ms of base RTT. Runs have some
+{ladder.PACKETS:,} packets, or {ladder.ROUND_TRIPS} round trips where that is more. Over all cells it
+is {between(times, "ns")}.
+
+![Time per packet over the number of flows]({_figure(flows, "flows", "flows")})
+
+Flows at {fixed}, ns per packet:
+
+{_table(flows, "flows", lambda row: f"{_nanoseconds(row):.0f}")}
+
+![Time per packet over the rate of the bottleneck]({_figure(rates, "rate", "rate, Mbit/s")})
+
+Rates with {alone} flows, ns per packet:
+
+{_table(rates, "rate", lambda row: f"{_nanoseconds(row):.0f}")}
+
+{named}
+
+Peak memory of a run over its flows at {fixed}, kB. What a run has once and packets in flight are in it: few flows
+share them.
+
+{_table(flows, "flows", memory)}
+"""
+
+
+def text() -> str:
+    """Return the page."""
+    sections = [where_section() if where.FIGURES.exists() else "", ladder_section() if ladder.FIGURES.exists() else ""]
+    return "\n".join(
+        [
+            "# Speed\n",
+            "Figures of one core of one machine. `make bench` renews the first part, `make ladder` the second.",
+            "[Other simulators](peers.md) on the same dumbbells are on a page of their own.\n",
+            *filter(None, sections),
+        ]
+    )
+
+
+def write() -> None:
+    """Write the page and its figures."""
+    PAGE.write_text(text(), encoding="utf-8")
+    print(f"the page is in {PAGE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    write()

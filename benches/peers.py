@@ -1,0 +1,291 @@
+"""The same dumbbells on dumbbell, ns-3 and csg-htsim, in turns, on one core; written to docs/peers.md.
+
+python -m benches.peers           make bench-peers: runs all and writes the page
+python -m benches.peers --page    writes the page from benches/peers.csv alone
+
+ns-3 is its wheel from the index of Python packages, in an environment of its own; NS3=PREFIX takes an installed one.
+csg-htsim takes part if CSG_HTSIM names its sources (https://github.com/Broadcom/csg-htsim), and is built there.
+Both are driven by the small programs in benches/peers, compiled against them.
+"""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benches import children, program
+from dumbbell.results.tables import aligned
+
+ROOT = program.ROOT
+FOLDER = ROOT / "target" / "peers"
+SOURCES = Path(__file__).with_name("peers")
+FIGURES = Path(__file__).with_name("peers.csv")
+PAGE = ROOT / "docs" / "peers.md"
+REPEATS = 3
+NS3 = "3.44.post0"
+MODULES = ("core", "network", "internet", "applications", "point-to-point", "traffic-control")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A dumbbell, and how many milliseconds each simulator simulates of it: some seconds of work, a minute at most."""
+
+    what: str
+    millis: dict[str, int]
+
+
+CASES = {
+    "a": Case("10 DCTCP, step, 1 Gbit/s, 5 ms", {"dumbbell": 30_000, "ns-3": 2_000, "csg-htsim": 30_000}),
+    "b": Case("2 CUBIC, CoDel, 100 Mbit/s, 20 ms", {"dumbbell": 200_000, "ns-3": 10_000, "csg-htsim": 200_000}),
+    "c": Case("10 DCTCP, step, 10 Gbit/s, 5 ms", {"dumbbell": 4_000, "ns-3": 100, "csg-htsim": 4_000}),
+    "f": Case("10,000 CUBIC, FQ-CoDel, 100 Gbit/s, 20 ms", {"dumbbell": 1_000, "ns-3": 50, "csg-htsim": 1_000}),
+}
+# of each case in ns-3 and csg-htsim, what is not as above
+UNLIKE = {("csg-htsim", "b"): "NewReno, FIFO", ("csg-htsim", "f"): "NewReno, FIFO"}
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A simulator that takes part: its version, and the command that runs a case for some milliseconds."""
+
+    name: str
+    version: str
+    command: Callable[[str, int], list[str | Path]]
+    note: str = ""
+
+
+def _run(*command: str | Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stderr[-3000:]}")
+
+
+def _compiled(name: str, *options: str | Path) -> Callable[[str, int], list[str | Path]]:
+    binary = FOLDER / f"{name}-dumbbell"
+    _run("c++", "-O3", SOURCES / f"{name}.cpp", "-o", binary, *options)
+    return lambda case, millis: [binary, case, str(millis / 1000)]
+
+
+def dumbbell() -> Runner:
+    """Return dumbbell as `make bench` has it: the release build, without Python."""
+    binary = program.built("release")
+    said = subprocess.run(["git", "describe", "--always"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return Runner("dumbbell", said.stdout.strip(), lambda case, millis: [binary, "--only", case, str(millis)])
+
+
+def ns3() -> Runner:
+    """Return ns-3: of NS3, or else its wheel."""
+    if prefix := os.environ.get("NS3"):
+        home, version = Path(prefix).resolve(), "of its own build"
+    else:
+        home = FOLDER / "ns3"
+        python = home / "bin" / "python"
+        if not python.exists():
+            print("installing ns-3 into target/peers/ns3, some 800 MB", flush=True)
+            _run(sys.executable, "-m", "venv", home)
+        _run(python, "-m", "pip", "install", "--quiet", f"ns3=={NS3}")
+        home, version = next(home.glob("lib*/python*/site-packages/ns3")), f"{NS3.removesuffix('.post0')}, its wheel"
+    core = next(path for path in home.glob("lib*/libns3*-core*.so"))
+    before, after = core.name.removeprefix("lib").removesuffix(".so").split("core")
+    link = [f"-l{before}{module}{after}" for module in MODULES]
+    command = _compiled(
+        "ns3",
+        "-std=c++20",
+        f"-I{home / 'include'}",
+        f"-L{core.parent}",
+        f"-Wl,-rpath,{core.parent}",
+        *link,
+        "-Wl,--allow-shlib-undefined",
+    )
+    # a build without logging says nothing
+    asked = subprocess.run(
+        command("a", 1), env=os.environ | {"NS_LOG": "TcpSocketBase"}, capture_output=True, text=True, check=False
+    )
+    note = (
+        "This build of ns-3 has its logging compiled in, which costs time: one without is faster."
+        if asked.stderr
+        else ""
+    )
+    return Runner("ns-3", version, command, note)
+
+
+def htsim(folder: str) -> Runner:
+    """Return csg-htsim, whose sources are in a folder."""
+    place = Path(folder).resolve()
+    sim = place if (place / "eventlist.h").exists() else place / "sim"
+    _run("make", "-C", sim, "libhtsim.a")
+    command = _compiled("htsim", "-std=c++11", "-w", f"-I{sim}", sim / "libhtsim.a")
+    said = subprocess.run(["git", "-C", place, "log", "-1", "--format=%h"], capture_output=True, text=True, check=False)
+    return Runner("csg-htsim", os.environ.get("CSG_HTSIM_VERSION", said.stdout.strip()) or "its sources", command)
+
+
+def runners() -> list[Runner]:
+    """Return who takes part."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    if shutil.which("c++") is None:
+        raise SystemExit("make bench-peers needs a C++ compiler")
+    found = [dumbbell(), ns3()]
+    if folder := os.environ.get("CSG_HTSIM"):
+        found.append(htsim(folder))
+    else:
+        print("csg-htsim does not take part: CSG_HTSIM=DIR names its sources", flush=True)
+    return found
+
+
+def race() -> None:
+    """Run all cases in turns and write what was measured; who did not take part keeps what was measured before."""
+    taking = runners()
+    rows = []
+    for turn in range(REPEATS):
+        for name, case in CASES.items():
+            for one in taking:
+                millis = case.millis[one.name]
+                child = children.run(one.command(name, millis))
+                packets = int(child.printed.split()[-1])
+                row = {"simulator": one.name, "version": one.version, "case": name, "turn": turn, "millis": millis}
+                row |= {
+                    "packets": packets,
+                    "cpu_s": f"{child.cpu:.2f}",
+                    "memory_mb": f"{child.memory:.1f}",
+                    "note": one.note,
+                }
+                rows.append(row)
+                print(f"{name} {one.name}: {packets / child.cpu:.3g} packets per CPU second", flush=True)
+    names = {one.name for one in taking}
+    kept = [row for row in known() if row["simulator"] not in names] if FIGURES.exists() else []
+    with FIGURES.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([*rows, *kept])
+
+
+def known() -> list[dict[str, str]]:
+    """Return what was measured."""
+    with FIGURES.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What one simulator did in one case: the fastest turn, the slowest, the most memory."""
+
+    fastest: float
+    slowest: float
+    memory: float
+    millis: int
+
+
+def figures() -> dict[tuple[str, str], Figure]:
+    """Return the figures by simulator and case."""
+    turns: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in known():
+        turns.setdefault((row["simulator"], row["case"]), []).append(row)
+    found = {}
+    for key, rows in turns.items():
+        speeds = [float(row["packets"]) / float(row["cpu_s"]) for row in rows]
+        memory = max(float(row["memory_mb"]) for row in rows)
+        found[key] = Figure(max(speeds), min(speeds), memory, int(rows[0]["millis"]))
+    return found
+
+
+def _speed(speed: float) -> str:
+    return f"{_two(speed / 1e6)} M" if speed >= 1e6 else f"{_two(speed / 1e3)} k"
+
+
+def _two(value: float) -> str:
+    """Write a figure with two digits that count: `220`, `9.1`."""
+    return f"{float(f'{value:.2g}'):,g}"
+
+
+def _span(millis: int) -> str:
+    return f"{millis / 1000:g} s"
+
+
+def _rows(found: dict[tuple[str, str], Figure]) -> Iterator[list[str]]:
+    for name, case in CASES.items():
+        ours = found["dumbbell", name]
+        for simulator in ("dumbbell", "csg-htsim", "ns-3"):
+            if (one := found.get((simulator, name))) is None:
+                continue
+            what = f"{name}: {case.what}" if simulator == "dumbbell" else UNLIKE.get((simulator, name), "")
+            ratio = "" if simulator == "dumbbell" else _two(ours.fastest / one.fastest)
+            speeds = [_speed(one.fastest), _speed(one.slowest)]
+            yield [what, simulator, _span(one.millis), *speeds, f"{_two(one.memory)} MB", ratio]
+
+
+def _summary(found: dict[tuple[str, str], Figure]) -> str:
+    """Say in how many cases dumbbell is faster, for each of the others."""
+    sentences = []
+    for other in ("csg-htsim", "ns-3"):
+        ratios = {
+            name: found["dumbbell", name].fastest / found[other, name].fastest
+            for name in CASES
+            if (other, name) in found
+        }
+        if not ratios:
+            continue
+        low, high = min(ratios.values()), max(ratios.values())
+        slower = ", ".join(name for name, ratio in ratios.items() if ratio <= 1)
+        but = f", and not faster in {slower}" if slower else ""
+        sentences.append(f"dumbbell is {_two(low)} to {_two(high)} times as fast as {other}{but}.")
+    return " ".join(sentences)
+
+
+MODELS = (SOURCES / "models.md").read_text(encoding="utf-8")
+
+
+def page() -> str:
+    """Return the page."""
+    found = figures()
+    rows = known()
+    versions = dict.fromkeys(f"{row['simulator']} ({row['version']})" for row in rows)
+    notes = dict.fromkeys(row["note"] for row in rows if row["note"])
+    header = [
+        "case",
+        "simulator",
+        "simulated",
+        "packets per CPU second",
+        "slowest turn",
+        "memory",
+        "dumbbell over it",
+    ]
+    table = aligned(header, list(_rows(found)), words=(0, 1))
+    return f"""\
+# Speed next to other simulators
+
+Written by `make bench-peers`: one dumbbell on each simulator, in turns, one process on one core each. A figure is data
+packets through the bottleneck over the CPU time of the whole process, with its set-up, and is that of the fastest of
+{REPEATS} turns; the slowest says how noisy the machine was. Memory is the peak of the process. How long is simulated
+differs, so that each takes some seconds.
+
+{_summary(found)} {" ".join(notes)}
+
+{table}
+
+Simulators: {"; ".join(versions)}. The programs that build these dumbbells are in `benches/peers`.
+
+## What each models
+
+A packet costs less where less is done for it, so the ratios compare programs and not how well they are written.
+
+{MODELS}
+ns-3 has senders and receivers on one node each, which is quickest there, or on 100 on each side for 10,000 flows. Its
+step is RED with one threshold and no averaging; the threshold is 850 µs of the link in all three. What ns-3 has time
+for in c and f is mostly slow start. Each is compiled with full optimisation, and none by a profile.
+
+    make bench-peers CSG_HTSIM=/path/to/csg-htsim
+
+runs it again; without `CSG_HTSIM` its figures stay as they are, and `NS3=PREFIX` takes an installed ns-3 in place of
+the wheel.
+"""
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--page"]:
+        race()
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"the page is in {PAGE.relative_to(ROOT)}")
