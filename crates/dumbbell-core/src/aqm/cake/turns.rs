@@ -82,7 +82,7 @@ fn give_block(deficits: &mut [i16], wholes: &[i16], limits: &[i16], chances: i16
     let mut turns = BLOCK;
     if may_send != 0 {
         turns = may_send.trailing_zeros() as usize;
-        gained = gained & PLACES.cmp_lt(i16x8::splat(turns as i16));
+        gained &= PLACES.cmp_lt(i16x8::splat(turns as i16));
     }
     deficits.copy_from_slice(&(before + gained).to_array());
     turns
@@ -96,15 +96,15 @@ fn give_groups(blocks: usize, deficits: &mut [i16], wholes: &[i16], limits: &[i1
     let groups = blocks.min(chances.ahead().len()) / GROUP;
     let gains = wholes.chunks_exact(TURNS).zip(limits.chunks_exact(TURNS)).zip(chances.ahead().chunks_exact(GROUP));
     let mut given = 0;
-    for (deficits, ((wholes, limits), chances)) in deficits[..groups * TURNS].chunks_exact_mut(TURNS).zip(gains) {
-        let before: [i16x8; GROUP] = std::array::from_fn(|block| vector(&deficits[block * BLOCK..][..BLOCK]));
+    for (group, ((of_wholes, of_limits), of_chances)) in deficits[..groups * TURNS].chunks_exact_mut(TURNS).zip(gains) {
+        let before: [i16x8; GROUP] = std::array::from_fn(|block| vector(&group[block * BLOCK..][..BLOCK]));
         if before.into_iter().fold(i16x8::ZERO, i16x8::max).cmp_gt(i16x8::ZERO).any() {
             break;
         }
-        for (block, &before) in before.iter().enumerate() {
+        for block in 0..GROUP {
             let there = block * BLOCK..(block + 1) * BLOCK;
-            let gained = gained(vector(&wholes[there.clone()]), vector(&limits[there.clone()]), chances[block]);
-            deficits[there].copy_from_slice(&(before + gained).to_array());
+            let gained = gained(vector(&of_wholes[there.clone()]), vector(&of_limits[there.clone()]), of_chances[block]);
+            group[there].copy_from_slice(&(before[block] + gained).to_array());
         }
         given += 1;
     }
@@ -374,13 +374,13 @@ mod tests {
     }
 
     /// Deficits and head after turns have been given one by one, each with the bits that are its own.
-    fn one_by_one(turns: &Turns, bits: &mut impl FnMut() -> [u32; BLOCK], gain: impl Fn(u16) -> u32) -> (Vec<i16>, usize) {
+    fn one_by_one(turns: &Turns, draw: &mut impl FnMut() -> [u32; BLOCK], gain: impl Fn(u16) -> u32) -> (Vec<i16>, usize) {
         let (mut deficits, mut head) = (turns.deficits.clone(), turns.head);
         let turn = |deficit: &mut i16, slot: u16, bits: u32| *deficit += ((gain(slot) + bits) >> 16) as i16;
         if turns.flows == 1 && deficits[head] <= 0 {
             head = turns.slots.iter().position(|&slot| slot != 0).unwrap();
             while deficits[head] <= 0 {
-                for bits in bits() {
+                for bits in draw() {
                     if deficits[head] <= 0 {
                         turn(&mut deficits[head], turns.slots[head], bits);
                     }
@@ -391,7 +391,7 @@ mod tests {
         let mut may_send = deficits[head] > 0;
         while !may_send {
             head = if head >= turns.places { 0 } else { head };
-            for bits in bits() {
+            for bits in draw() {
                 may_send |= deficits[head] > 0;
                 if !may_send {
                     if turns.slots[head] != 0 {
@@ -408,7 +408,7 @@ mod tests {
     fn turns_given_many_at_a_time_are_those_given_one_by_one() {
         let mut seeds = rng();
         let mut four: [u32; 4] = std::array::from_fn(|_| seeds.next_u32() | 1);
-        let mut bits = || {
+        let mut draw = || {
             for state in &mut four {
                 *state ^= *state << 13;
                 *state ^= *state >> 17;
@@ -438,8 +438,9 @@ mod tests {
                 }
                 _ if turns.flows > 0 => {
                     let before = turns.clone();
-                    let slot = turns.next(|| Say(|slot| gains[slot as usize], equal));
-                    let (deficits, head) = one_by_one(&before, &mut bits, |slot| gains[slot as usize]);
+                    let gain = |slot: u16| gains[slot as usize];
+                    let slot = turns.next(|| Say(gain, equal));
+                    let (deficits, head) = one_by_one(&before, &mut draw, gain);
                     assert_eq!((turns.head, turns.slots[head]), (head, slot), "{step}");
                     assert_eq!(turns.deficits, deficits, "{step}");
                     sent[usize::from(equal)] += 1;
