@@ -89,9 +89,9 @@ mod tests {
                 let kept = std::slice::from_raw_parts(block, size);
                 assert!(kept.iter().all(|&byte| byte == 7), "{size}");
                 allocator.dealloc(block, Layout::from_size_align(2 * size, 16).expect("a layout"));
-                let block = allocator.alloc_zeroed(layout);
-                assert!(std::slice::from_raw_parts(block, size).iter().all(|&byte| byte == 0), "{size}");
-                allocator.dealloc(block, layout);
+                let zeroed = allocator.alloc_zeroed(layout);
+                assert!(std::slice::from_raw_parts(zeroed, size).iter().all(|&byte| byte == 0), "{size}");
+                allocator.dealloc(zeroed, layout);
             }
         }
     }

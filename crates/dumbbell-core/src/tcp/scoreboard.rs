@@ -271,7 +271,7 @@ impl Scoreboard {
         for seq in una..ack {
             let Packed(segment) = self.ring[(seq & self.mask) as usize];
             all |= segment;
-            bursts += segment / ENDS_BURST & 1;
+            bursts += (segment / ENDS_BURST) & 1;
         }
         (all & FLAGS == 0).then_some(bursts as u32)
     }
