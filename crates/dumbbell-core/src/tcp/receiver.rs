@@ -3,7 +3,10 @@
 //! The application reads at once, so that the window never closes. A packet causes one ACK at the most, and one more for
 //! what came before it where the echo of a mark changes ([`Receiver::take_early`]).
 
+mod echo;
 mod sack;
+#[cfg(test)]
+mod short_way;
 
 use super::ecn::{ACE_MAX, ACE_START, OPTION_BYTES};
 use super::host::HostParams;
@@ -262,26 +265,6 @@ impl Receiver {
         None
     }
 
-    /// Whether AccECN was negotiated.
-    fn counts_ce(&self) -> bool {
-        self.ecn_ok && self.echo == Echo::Accurate
-    }
-
-    /// Counts what came with CE; a packet whose codepoint is not that of the one before is acknowledged at once (RFC 9768 section 3.2.2.5.1).
-    /// Linux `tcp_ecn_received_counters`.
-    #[inline]
-    fn count_ce(&mut self, packet: &Packet) {
-        if packet.ecn == Ecn::Ce {
-            self.ce_count = self.ce_count.wrapping_add(1);
-            self.ce_bytes = self.ce_bytes.wrapping_add(u32::from(packet.len.saturating_sub(self.headers)));
-            self.ce_pending = self.ce_pending.saturating_add(1);
-        }
-        let data = !packet.has(flag::PURE_ACK);
-        self.ack_now |= data && (packet.ecn != self.last_ecn || self.ce_pending >= MANY_CE);
-        self.last_ecn = packet.ecn;
-        self.ecn_settled = 0;
-    }
-
     /// The first packet after the SYN-ACK completes the handshake: its ACK, or data if that was lost. Linux `tcp_check_req`,
     /// `tcp_synack_rtt_meas`.
     #[cold]
@@ -408,101 +391,6 @@ impl Receiver {
     fn enter_quickack(&mut self, most: u32) {
         self.raise_quick(most);
         self.ato_ms = ATO_MIN_MS;
-    }
-
-    /// The codepoint of a data packet that is no duplicate. Most are as the one before, and change nothing.
-    #[inline(always)]
-    fn check_ecn(&mut self, packet: &Packet, now: Time) {
-        if self.ecn_settled & (1 << packet.ecn as u8) == 0 {
-            self.heed_ecn(packet, now);
-            self.ecn_settled = self.settled();
-        }
-        self.prior_rcv_nxt = self.rcv_nxt;
-    }
-
-    /// Codepoints with which the next packet changes nothing in [`Receiver::heed_ecn`], as bits.
-    fn settled(&self) -> u8 {
-        let bit = |ecn: Ecn| 1_u8 << ecn as u8;
-        if !self.ecn_ok {
-            return u8::MAX;
-        }
-        let by_sce = match (self.host.sce_feedback, self.sce_state) {
-            (false, _) => u8::MAX,
-            (true, false) => !bit(Ecn::Ect1),
-            (true, true) => bit(Ecn::Ce),
-        };
-        by_sce
-            & match (self.echo, self.demand_cwr) {
-                (Echo::Accurate, _) if self.last_ecn != Ecn::Ce && self.ce_pending < MANY_CE => bit(self.last_ecn),
-                (Echo::UntilCwr, true) if self.ecn_seen => bit(Ecn::Ect0) | bit(Ecn::Ect1) | bit(Ecn::Ce),
-                (Echo::PerPacket, true) if self.ecn_seen && self.ce_state => bit(Ecn::Ce),
-                (Echo::UntilCwr | Echo::PerPacket, false) if self.ecn_seen && !self.ce_state => bit(Ecn::Ect0) | bit(Ecn::Ect1),
-                _ => 0,
-            }
-    }
-
-    /// RFC 3168 section 6.1.3 as in Linux `tcp_ecn_check_ce`: CE is echoed until CWR.
-    #[inline(never)]
-    fn heed_ecn(&mut self, packet: &Packet, now: Time) {
-        let ecn = packet.ecn;
-        if !self.ecn_ok {
-            return;
-        }
-        if self.host.sce_feedback && ecn != Ecn::Ce {
-            self.echo_sce(ecn == Ecn::Ect1, now);
-        }
-        // where ECT(1) is SCE it says nothing of CE, and DCTCP's echo keeps its state: so the receiver of the SCE draft, or the
-        // RTT of its DCTCP flows could not be above that of their competitors in the same queue (docs/lab-book.md)
-        let says_ce = ecn != Ecn::NotEct && !(self.host.sce_feedback && ecn == Ecn::Ect1);
-        if self.echo == Echo::PerPacket && says_ce {
-            self.echo_each(ecn == Ecn::Ce, now);
-        }
-        if self.echo == Echo::Accurate {
-            return self.count_ce(packet);
-        }
-        match ecn {
-            Ecn::NotEct => {
-                if self.ecn_seen {
-                    // most likely a retransmission
-                    self.enter_quickack(ECN_QUICKACKS);
-                }
-            }
-            Ecn::Ce => {
-                if !self.demand_cwr {
-                    self.enter_quickack(ECN_QUICKACKS);
-                    self.demand_cwr = true;
-                }
-                self.ecn_seen = true;
-            }
-            Ecn::Ect0 | Ecn::Ect1 => self.ecn_seen = true,
-        }
-    }
-
-    /// DCTCP's echo (RFC 8257 section 3.2; Linux `dctcp_ece_ack_update` since 4.18).
-    #[inline]
-    fn echo_each(&mut self, ce: bool, now: Time) {
-        if ce != self.ce_state {
-            if self.delack_at != Time::NEVER {
-                self.acknowledge_early(now);
-            }
-            self.ack_now |= self.host.ack_ce_change;
-        }
-        self.ce_state = ce;
-        self.demand_cwr = ce;
-    }
-
-    /// SCE's echo, "immediate on change": what is held back is acknowledged before the echo changes, so that each ACK covers a
-    /// run of one kind; the packet that changed it is acknowledged by the one quick ACK that the change is worth. Without that
-    /// one (both are on record, and the draft's tables tell them apart: docs/lab-book.md) a window of two segments
-    /// would wait for the delayed-ACK timer at every change.
-    #[inline]
-    fn echo_sce(&mut self, sce: bool, now: Time) {
-        if sce != self.sce_state && self.delack_at != Time::NEVER {
-            self.acknowledge_early(now);
-            self.raise_quick(1);
-        }
-        self.sce_state = sce;
-        self.esce_queued = sce;
     }
 
     /// An ACK for what came before the last packet. It counts as acknowledging all for the rule of every second segment, and

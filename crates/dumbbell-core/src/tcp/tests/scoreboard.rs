@@ -237,3 +237,28 @@ fn an_original_that_was_late_shows_nothing_of_what_was_sent_since() {
         assert_eq!(board.board.rack.sent, Time(sent * MS), "{tsecr} ms");
     }
 }
+
+#[test]
+fn a_row_is_acknowledged_as_its_segments_are() {
+    for (n, acks) in [(9, vec![1, 3, 4, 9]), (40, vec![17, 18, 40]), (3, vec![3])] {
+        let (mut row, mut each) = (Board::new(n), Board::new(n));
+        for seq in n..n + 5 {
+            for board in [&mut row, &mut each] {
+                board.board.push(seq, board.conn.snd_una, Time(seq * MS), seq % 2 == 0);
+                board.conn.snd_nxt += 1;
+            }
+        }
+        for ack in acks.into_iter().chain([n + 2, n + 5]) {
+            let delivered = each.acknowledge(ack);
+            let bursts = row.board.plain_row(row.conn.snd_una, ack).expect("nothing is known of any");
+            let times = row.board.acknowledge_row(&mut row.conn, ack, bursts, &mut ());
+            assert_eq!((Some(times.0), Some(times.1)), (delivered.first_acked, delivered.last_acked));
+            assert_eq!(format!("{:?}", row.board), format!("{:?}", each.board));
+            assert_eq!(format!("{:?}", row.conn), format!("{:?}", each.conn));
+        }
+        assert_eq!(row.board.bursts, 0);
+    }
+    let mut board = Board::new(10);
+    board.sack(&[(4, 5)]);
+    assert_eq!((board.board.plain_row(0, 4), board.board.plain_row(0, 5)), (Some(0), None));
+}
