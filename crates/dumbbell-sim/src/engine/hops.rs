@@ -313,6 +313,15 @@ impl<L: Log + Send + 'static> Hops<L> {
         }
     }
 
+    /// The first acknowledgement of those that have come reaches its sender.
+    fn on_arrived(&mut self, now: Time, arena: &mut Arena) -> Option<u32> {
+        let (ack, blocks) = self.due.pop_front()?;
+        if self.due.is_empty() {
+            self.stages.set(STAGES * self.hops.len(), Time::NEVER);
+        }
+        self.on_ack(ack, blocks, now, arena)
+    }
+
     /// What is due of stages and propagation of a hop happens.
     #[inline(never)]
     fn on_stage(&mut self, index: usize, now: Time, arena: &mut Arena) {
@@ -462,21 +471,24 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
     }
 
     #[inline(always)]
-    fn move_packets(&mut self, due: Due, moment: &mut Moment, arena: &mut Arena) -> Option<u32> {
-        let at = moment.now;
-        match due {
-            Due::Link(hop) => self.on_link(hop, moment, arena),
-            Due::Line(line) => return self.on_line(line, at, arena),
-            Due::Stage(stage) => self.on_stage(stage, at, arena),
-            Due::Arrived => {
-                let (ack, blocks) = self.due.pop_front()?;
-                if self.due.is_empty() {
-                    self.stages.set(STAGES * self.hops.len(), Time::NEVER);
-                }
-                return self.on_ack(ack, blocks, at, arena);
+    fn move_packets(&mut self, mut due: Due, moment: &mut Moment, arena: &mut Arena) -> Option<u32> {
+        let before = moment.before;
+        loop {
+            let (at, mut reached) = (moment.now, None);
+            match due {
+                Due::Link(hop) => self.on_link(hop, moment, arena),
+                Due::Line(line) => reached = self.on_line(line, at, arena),
+                Due::Stage(stage) => self.on_stage(stage, at, arena),
+                Due::Arrived => reached = self.on_arrived(at, arena),
             }
+            let (next, next_due) = self.next_due();
+            let quiet = before.min(arena.timers.min().0).min(self.aqm_at);
+            if next > quiet || moment.watched || moment.events + 1 >= moment.most_events {
+                return reached;
+            }
+            moment.events += 1;
+            (moment.now, moment.before, due) = (next, quiet, next_due);
         }
-        None
     }
 
     fn plan(&mut self) {}

@@ -17,13 +17,13 @@ use std::sync::Arc;
 
 /// The way of what is sent into the net.
 pub trait Way: End<Packet> {
-    /// A packet with `flags` would go straight into a queue: [`Way::arrive_busy`] does the same as [`End::arrive`].
+    /// For a packet with `flags`, [`Way::arrive_busy`] does the same as [`End::arrive`].
     #[inline(always)]
     fn is_busy(&self, _flags: u8) -> bool {
-        false
+        true
     }
 
-    /// The same as [`End::arrive`] for such a packet.
+    /// The same as [`End::arrive`] for such a packet. Of one hop, where most find its queue busy, that is compiled into senders.
     #[inline(always)]
     fn arrive_busy(&mut self, packet: Packet, now: Time) {
         self.arrive(packet, now);
