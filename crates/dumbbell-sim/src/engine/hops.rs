@@ -126,8 +126,13 @@ impl<L: Log + Send + 'static> Hops<L> {
         if !one.is_plain {
             return self.enter_by_stages(hop, packet, now);
         }
-        one.bottleneck.arrive(packet, now);
-        self.links.set(number, one.bottleneck.next);
+        if one.bottleneck.is_busy(packet.flags) {
+            // its link goes on as it was
+            one.bottleneck.arrive_busy(packet, now);
+        } else {
+            one.bottleneck.arrive(packet, now);
+            self.links.set(number, one.bottleneck.next);
+        }
         if !one.bottleneck.listener.lost.is_empty() {
             self.free_lost(number);
         }

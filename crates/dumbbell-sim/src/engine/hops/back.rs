@@ -92,16 +92,13 @@ impl<L: Log + Send + 'static> Hops<L> {
     #[inline(always)]
     pub(super) fn on_ack(&mut self, ack: Ack, blocks: u32, now: Time, arena: &mut Arena) -> Option<u32> {
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
-        let timer = if blocks == NO_BLOCKS {
-            transport.on_back(&ack, &[], stages, now, self)
-        } else {
-            let pool = std::mem::take(&mut self.lines.pool);
-            let timer = transport.on_back(&ack, pool.get(blocks), stages, now, self);
-            // nothing that a sender does puts SACK blocks on their way
+        // nothing that a sender does puts SACK blocks on their way
+        let pool = (blocks != NO_BLOCKS).then(|| std::mem::take(&mut self.lines.pool));
+        let timer = transport.on_back(&ack, pool.as_ref().map_or(&[], |pool| pool.get(blocks)), stages, now, self);
+        if let Some(pool) = pool {
             self.lines.pool = pool;
             self.lines.pool.release(blocks);
-            timer
-        };
+        }
         arena.timer_not_after(ack.flow, timer);
         Some(ack.flow)
     }
