@@ -100,6 +100,7 @@ fn cases() -> Vec<Case> {
         case("j", 10 * GBIT, 5 * MS, &[("bbr2", 10)], step(), 4_000, 200),
         case("codel-10", GBIT, 5 * MS, &[("cubic", 10)], codel(), 20_000, 1_000),
         hops("hop-idle", second(10 * GBIT), both),
+        hops("hop-unused", second(10 * GBIT), &["bottleneck"]),
         hops("hop-queues", second(GBIT * 9 / 10), both),
         hops("hop-back", json!({"reverse": {"rate": GBIT, "aqm": codel()}}), &["bottleneck"]),
         case("fq-codel-10", GBIT, 20 * MS, &[("cubic", 10)], json!({"name": "fq_codel"}), 20_000, 1_000),

@@ -190,7 +190,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     }
 
     /// Asks the queue, if the link may send.
-    #[inline]
+    #[inline(always)]
     fn look_for_packet(&mut self, now: Time) {
         match &mut self.link {
             AnyLink::Serial(_) | AnyLink::Unshaped(_) => {}

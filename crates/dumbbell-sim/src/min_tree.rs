@@ -10,6 +10,8 @@ pub struct MinTree {
     base: usize,
     /// Node `k` holds the earliest (time, leaf) below it; node 1 is the root.
     nodes: Vec<(Time, u32)>,
+    /// The root once more: most who read it read nothing else of the tree.
+    least: (Time, u32),
 }
 
 /// The earlier of two siblings. Leaves below the left one have the lower numbers: it wins a tie without a look at them.
@@ -33,7 +35,7 @@ impl MinTree {
         for k in (1..base).rev() {
             nodes[k] = earlier(nodes[2 * k], nodes[2 * k + 1]);
         }
-        MinTree { base, nodes }
+        MinTree { base, least: nodes[1], nodes }
     }
 
     /// Room for `n` sources or more; those that are new never fire.
@@ -66,17 +68,17 @@ impl MinTree {
             winner = if k % 2 == 0 { earlier(winner, sibling) } else { earlier(sibling, winner) };
             k /= 2;
             if self.nodes[k] == winner {
-                break;
+                return;
             }
             self.nodes[k] = winner;
         }
+        self.least = winner;
     }
 
     /// The earliest source and its time.
     #[inline]
     pub fn min(&self) -> (Time, usize) {
-        let (time, index) = self.nodes[1];
-        (time, index as usize)
+        (self.least.0, self.least.1 as usize)
     }
 }
 

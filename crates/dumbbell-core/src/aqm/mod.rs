@@ -226,6 +226,12 @@ all_aqms! { Cake: cake, }
 #[cfg(not(feature = "cake"))]
 all_aqms! {}
 
+/// [`Aqm::dequeue`] as a function of its own: all disciplines in one function would share its registers, and the short ones pay for the long ones.
+#[inline(never)]
+fn ask<A: Aqm, L: Log>(aqm: &mut A, now: Time, log: &mut L) -> Dequeue {
+    aqm.dequeue(now, log)
+}
+
 /// A queue that is chosen at run time: one dispatch per call.
 impl Aqm for AnyAqm {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
@@ -242,9 +248,9 @@ impl Aqm for AnyAqm {
     fn has_nothing_before(&self, now: Time) -> Option<Time> {
         with_aqm!(self, aqm => aqm.has_nothing_before(now))
     }
-    #[inline]
+    #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
-        with_aqm!(self, aqm => aqm.dequeue(now, log))
+        with_aqm!(self, aqm => ask(aqm, now, log))
     }
     #[inline(always)]
     fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {

@@ -54,11 +54,11 @@ pub enum Due {
     /// An acknowledgement that has come out of the last of its hops.
     Arrived,
     /// A packet leaves the link of this hop.
-    Link(u16),
+    Link(u32),
     /// The first acknowledgement of this line.
-    Line(usize),
+    Line(u32),
     /// This entry of [`Hops::stages`].
-    Stage(usize),
+    Stage(u32),
 }
 
 /// Several hops, and the lines of acknowledgements.
@@ -126,13 +126,8 @@ impl<L: Log + Send + 'static> Hops<L> {
         if !one.is_plain {
             return self.enter_by_stages(hop, packet, now);
         }
-        if one.bottleneck.is_busy(packet.flags) {
-            // its link goes on as it was
-            one.bottleneck.arrive_busy(packet, now);
-        } else {
-            one.bottleneck.arrive(packet, now);
-            self.links.set(number, one.bottleneck.next);
-        }
+        one.bottleneck.arrive(packet, now);
+        self.links.set(number, one.bottleneck.next);
         if !one.bottleneck.listener.lost.is_empty() {
             self.free_lost(number);
         }
@@ -204,20 +199,20 @@ impl<L: Log + Send + 'static> Hops<L> {
 
     /// A packet goes to hop `next`. It crosses idle hops at once while nothing else happens before it has left them.
     #[inline(always)]
-    fn go_far(&mut self, mut next: u16, mut packet: Packet, moment: &mut Moment, arena: &mut Arena) {
+    fn go_far(&mut self, mut next: u16, packet: &mut Packet, moment: &mut Moment, arena: &mut Arena) {
         // what this packet does may set timers: another one that leaves at the same instant does not go far
         let quiet = std::mem::replace(&mut moment.before, Time::ZERO);
         loop {
             if next == END {
-                return self.end(&packet, moment.now, arena);
+                return self.end(packet, moment.now, arena);
             }
             let number = usize::from(next);
             let one = &mut self.hops[number];
             if !one.is_bare {
-                return self.enter(next, packet, moment.now);
+                return self.enter(next, *packet, moment.now);
             }
             let is_next = |at| at < quiet && at < self.links.min().0 && at < self.lines.times.min().0 && at < self.stages.min().0;
-            let Some(left_at) = one.bottleneck.cross(&mut packet, moment.now, is_next) else {
+            let Some(left_at) = one.bottleneck.cross(packet, moment.now, is_next) else {
                 self.links.set(number, one.bottleneck.next);
                 if !one.bottleneck.listener.lost.is_empty() {
                     self.free_lost(number);
@@ -301,7 +296,7 @@ impl<L: Log + Send + 'static> Hops<L> {
                 }
                 if is_bare {
                     let next = one.next[packet.flow as usize];
-                    self.go_far(next, packet, moment, arena);
+                    self.go_far(next, &mut packet, moment, arena);
                 } else {
                     self.leave(hop, packet, now, arena);
                 }
@@ -318,13 +313,13 @@ impl<L: Log + Send + 'static> Hops<L> {
         }
     }
 
-    /// The first acknowledgement of those that have come reaches its sender.
-    fn on_arrived(&mut self, now: Time, arena: &mut Arena) -> Option<u32> {
-        let (ack, blocks) = self.due.pop_front()?;
+    /// The first acknowledgement of those that have come out of the last of their hops.
+    fn on_arrived(&mut self) -> Option<(Ack, u32)> {
+        let first = self.due.pop_front();
         if self.due.is_empty() {
             self.stages.set(STAGES * self.hops.len(), Time::NEVER);
         }
-        self.on_ack(ack, blocks, now, arena)
+        first
     }
 
     /// What is due of stages and propagation of a hop happens.
@@ -362,11 +357,11 @@ impl<L: Log + Send + 'static> Hops<L> {
         if !self.due.is_empty() {
             (at, Due::Arrived)
         } else if link_at == at {
-            (at, Due::Link(link as u16))
+            (at, Due::Link(link as u32))
         } else if line_at == at {
-            (at, Due::Line(line))
+            (at, Due::Line(line as u32))
         } else {
-            (at, Due::Stage(stage))
+            (at, Due::Stage(stage as u32))
         }
     }
 }
@@ -376,7 +371,16 @@ impl<L: Log + Send + 'static> End<Packet> for Hops<L> {
     #[inline(always)]
     fn arrive(&mut self, packet: Packet, now: Time) {
         let hop = self.members[packet.flow as usize].first;
-        self.enter(hop, packet, now);
+        let one = &mut self.hops[usize::from(hop)];
+        if one.is_plain && one.bottleneck.is_busy(packet.flags) {
+            // its link goes on as it was
+            one.bottleneck.arrive_busy(packet, now);
+            if !one.bottleneck.listener.lost.is_empty() {
+                self.free_lost(usize::from(hop));
+            }
+        } else {
+            self.enter(hop, packet, now);
+        }
     }
 
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
@@ -469,9 +473,9 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
         if self.stages.min().0 <= at.min(line_at) {
             self.due_of_stages()
         } else if at <= line_at {
-            (at, Due::Link(link as u16))
+            (at, Due::Link(link as u32))
         } else {
-            (line_at, Due::Line(line))
+            (line_at, Due::Line(line as u32))
         }
     }
 
@@ -479,13 +483,15 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
     fn move_packets(&mut self, mut due: Due, moment: &mut Moment, arena: &mut Arena) -> Option<u32> {
         let before = moment.before;
         loop {
-            let (at, mut reached) = (moment.now, None);
+            let (at, mut ack) = (moment.now, None);
             match due {
-                Due::Link(hop) => self.on_link(hop, moment, arena),
-                Due::Line(line) => reached = self.on_line(line, at, arena),
-                Due::Stage(stage) => self.on_stage(stage, at, arena),
-                Due::Arrived => reached = self.on_arrived(at, arena),
+                Due::Link(hop) => self.on_link(hop as u16, moment, arena),
+                Due::Line(line) => ack = self.on_line(line as usize, at),
+                Due::Stage(stage) => self.on_stage(stage as usize, at, arena),
+                Due::Arrived => ack = self.on_arrived(),
             }
+            // the only call: it is compiled into this loop
+            let reached = ack.map(|(ack, blocks)| self.on_ack(ack, blocks, at, arena));
             let (next, next_due) = self.next_due();
             let quiet = before.min(arena.timers.min().0).min(self.aqm_at);
             if next > quiet || moment.watched || moment.events + 1 >= moment.most_events {

@@ -75,7 +75,9 @@ impl<L: Log + Send + 'static> Hops<L> {
         }
     }
 
-    pub(super) fn on_line(&mut self, line: usize, now: Time, arena: &mut Arena) -> Option<u32> {
+    /// The first acknowledgement of `line` has come. Returns it if it has reached its sender, and not the first of its hops.
+    #[inline(always)]
+    pub(super) fn on_line(&mut self, line: usize, now: Time) -> Option<(Ack, u32)> {
         let Line { acks, up, .. } = &mut self.lines.all[line];
         let (_, ack, blocks) = acks.pop_front()?;
         let next = acks.front().map_or(Time::NEVER, |head| head.0);
@@ -85,12 +87,12 @@ impl<L: Log + Send + 'static> Hops<L> {
             self.send_back(ack, blocks, now);
             return None;
         }
-        self.on_ack(ack, blocks, now, arena)
+        Some((ack, blocks))
     }
 
     /// An acknowledgement reaches its sender.
     #[inline(always)]
-    pub(super) fn on_ack(&mut self, ack: Ack, blocks: u32, now: Time, arena: &mut Arena) -> Option<u32> {
+    pub(super) fn on_ack(&mut self, ack: Ack, blocks: u32, now: Time, arena: &mut Arena) -> u32 {
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
         // nothing that a sender does puts SACK blocks on their way
         let pool = (blocks != NO_BLOCKS).then(|| std::mem::take(&mut self.lines.pool));
@@ -100,7 +102,7 @@ impl<L: Log + Send + 'static> Hops<L> {
             self.lines.pool.release(blocks);
         }
         arena.timer_not_after(ack.flow, timer);
-        Some(ack.flow)
+        ack.flow
     }
 }
 
