@@ -272,6 +272,12 @@ fn main() {
         println!("{}", packets(&case.config(args[at + 2].parse().expect("milliseconds"), usize::MAX)));
         return;
     }
+    // any configuration, on standard input, for profilers
+    if args.iter().any(|arg| arg == "--config") {
+        let config = serde_json::from_reader(std::io::stdin()).expect("a configuration as JSON");
+        println!("{}", packets(&config));
+        return;
+    }
     let bare = bare_loop();
     println!("case=bare-ring packets_per_cpu_second={bare:.3e}");
     let chosen: Vec<&String> = args[1..].iter().filter(|arg| !arg.starts_with("--")).collect();
