@@ -3,6 +3,7 @@
 //!
 //! Both kinds hold only the buckets between the smallest and the largest one seen, so that memory follows the spread of the values.
 
+use crate::hint::unlikely;
 use crate::prefetch::prefetch;
 use crate::units::Time;
 
@@ -25,7 +26,7 @@ fn bucket(value: Time) -> usize {
     // Exponent and first bits of the mantissa of a real number are number and part of its octave, for fewer instructions than shifts
     // take. What the conversion rounds, from 2^53 on, is in the last bucket anyhow.
     const BEFORE_FIRST_OCTAVE: usize = (f64::MAX_EXP - 1) as usize + (UNIT_BITS + SUB_BITS) as usize - 1;
-    if value.0 >> (UNIT_BITS + SUB_BITS) == 0 {
+    if unlikely(value.0 >> (UNIT_BITS + SUB_BITS) == 0) {
         return (value.0 >> UNIT_BITS) as usize;
     }
     let bits = (value.0 as i64 as f64).to_bits() >> (f64::MANTISSA_DIGITS - 1 - SUB_BITS);

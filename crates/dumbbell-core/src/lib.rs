@@ -10,6 +10,7 @@
 
 pub mod aqm;
 pub mod cc;
+pub mod hint;
 pub mod histogram;
 pub mod link;
 pub mod link_layer;

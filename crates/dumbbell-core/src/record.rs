@@ -1,5 +1,6 @@
 //! What a bottleneck counts: logs of its events, per queue, per flow and class, and per internal queue.
 
+use crate::hint::seldom;
 use crate::histogram::Histogram;
 use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use crate::log_to;
@@ -175,8 +176,9 @@ impl Log for FlowLog {
         let sojourn = at.now - packet.enqueue_time;
         let flow = self.passed.entry(packet.flow);
         flow.sojourn_ns += sojourn.0;
-        if let Some(of_class) = self.sojourn.get_mut(usize::from(flow.class)) {
-            of_class.record(sojourn);
+        match self.sojourn.get_mut(usize::from(flow.class)) {
+            Some(of_class) => of_class.record(sojourn),
+            None => seldom(),
         }
     }
 

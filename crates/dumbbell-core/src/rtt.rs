@@ -1,5 +1,6 @@
 //! Round-trip time: `srtt`, `mdev`, `rttvar`, RTO and the windowed minimum, in Linux's fixed point.
 
+use crate::hint::{likely, unlikely};
 use crate::units::Time;
 
 /// Linux `TCP_RTO_MIN`: 200 ms (RFC 6298 asks for 1 s).
@@ -49,7 +50,7 @@ impl RttEstimator {
     #[inline(always)]
     pub fn sample(&mut self, rtt_us: u32, snd_una: u64, snd_nxt: u64) {
         let rtt_us = rtt_us.min(SAMPLE_MAX_US);
-        if self.srtt_8us == 0 {
+        if unlikely(self.srtt_8us == 0) {
             self.srtt_8us = (rtt_us << 3).max(1);
             self.mdev_4us = rtt_us << 1;
             self.rttvar_us = self.mdev_4us.max(self.rto_min_us);
@@ -65,11 +66,11 @@ impl RttEstimator {
             deviation >>= 3;
         }
         self.mdev_4us = (i64::from(self.mdev_4us) + deviation) as u32;
-        if self.mdev_4us > self.mdev_max_us {
+        if unlikely(self.mdev_4us > self.mdev_max_us) {
             self.mdev_max_us = self.mdev_4us;
             self.rttvar_us = self.rttvar_us.max(self.mdev_max_us);
         }
-        if snd_una > self.rtt_seq {
+        if unlikely(snd_una > self.rtt_seq) {
             if self.mdev_max_us < self.rttvar_us {
                 self.rttvar_us -= (self.rttvar_us - self.mdev_max_us) >> 2;
             }
@@ -103,7 +104,7 @@ impl RttEstimator {
     #[inline]
     pub fn sample_min(&mut self, rtt_us: u32, now: Time) {
         let age = now.saturating_sub(self.min[0].0);
-        if rtt_us > self.min[2].1 && age <= Time(MIN_RTT_WINDOW.0 / 4) {
+        if likely(rtt_us > self.min[2].1 && age <= Time(MIN_RTT_WINDOW.0 / 4)) {
             // above all three, the oldest of which is too young for any to be replaced
             return;
         }

@@ -2,6 +2,7 @@
 
 use crate::config::BottleneckParams;
 use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey};
+use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::link::{AnyLink, Link, Waiting};
 use dumbbell_core::link_layer::LinkLayer;
 use dumbbell_core::log::{At, DropReason, Log, Place};
@@ -14,7 +15,9 @@ use std::collections::VecDeque;
 /// Bytes that a frame of `len` takes on the link.
 #[inline(always)]
 fn on_link(layer: &Option<LinkLayer>, len: u16) -> u64 {
-    u64::from(layer.as_ref().map_or(u32::from(len), |layer| layer.of(len)))
+    let Some(layer) = layer else { return u64::from(len) };
+    seldom();
+    u64::from(layer.of(len))
 }
 
 /// [`Aqm::dequeue`], compiled once more for token buckets only.
@@ -176,7 +179,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// The link has time for the next packet, if there is one.
     #[inline(always)]
     fn serve(&mut self, now: Time) {
-        if self.passing {
+        if unlikely(self.passing) {
             self.passing = false;
             if self.aqm.packets() == 0 {
                 self.next = Time::NEVER;
@@ -215,7 +218,10 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             }
         }
         match self.aqm.dequeue(now, &mut (&mut self.counters, &mut self.listener)) {
-            Dequeue::Empty => self.next = Time::NEVER,
+            Dequeue::Empty => {
+                seldom();
+                self.next = Time::NEVER;
+            }
             Dequeue::Wait(until) => self.next = until,
             Dequeue::Packet(packet) => {
                 let bytes = on_link(&self.layer, packet.len);

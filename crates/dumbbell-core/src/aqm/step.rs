@@ -4,6 +4,7 @@
 //! nanoseconds. Since nothing controls those that cannot be marked, they may be dropped instead (`not_ect`). A step in bytes, on the
 //! arriving packet, is `red` with equal thresholds.
 
+use crate::hint::seldom;
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, Log, MarkReason, Place};
@@ -68,11 +69,15 @@ impl Aqm for State {
         let at = At::time(now);
         while let Some(mut packet) = self.fifo.pop() {
             let above = now - packet.enqueue_time > self.params.threshold;
-            if !above || log.set_ce(&mut packet, MarkReason::Step, at) || self.params.not_ect == NotEct::Pass {
-                log.sent(&packet, at);
-                return Dequeue::Packet(packet);
+            if above {
+                seldom();
+                if !log.set_ce(&mut packet, MarkReason::Step, at) && self.params.not_ect != NotEct::Pass {
+                    log.dropped(&packet, DropReason::Aqm, Place::Queue, at);
+                    continue;
+                }
             }
-            log.dropped(&packet, DropReason::Aqm, Place::Queue, at);
+            log.sent(&packet, at);
+            return Dequeue::Packet(packet);
         }
         Dequeue::Empty
     }

@@ -1,5 +1,6 @@
 //! A serial link: one packet after the other, bit by bit.
 
+use crate::hint::unlikely;
 use super::{Link, LinkContext, Waiting};
 use crate::units::{Rate, Time};
 
@@ -38,7 +39,7 @@ impl Link for State {
 
     #[inline(always)]
     fn take(&mut self, bytes: u64, now: Time) -> Time {
-        if bytes != self.last.0 {
+        if unlikely(bytes != self.last.0) {
             self.last = (bytes, self.rate.serialise(bytes));
         }
         now + self.last.1

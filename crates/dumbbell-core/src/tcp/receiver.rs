@@ -14,6 +14,7 @@ use super::stats::ReceiverStats;
 use super::window::Window;
 use super::{ack_flag, Ack, Block, FlowOptions};
 pub use crate::cc::Echo;
+use crate::hint::{likely, seldom, unlikely};
 use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR};
 use crate::units::{timer_wheel, Time};
 pub use sack::Blocks;
@@ -188,7 +189,8 @@ impl Receiver {
     /// [`Receiver::blocks`].
     #[inline(always)]
     pub fn on_packet(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
-        if packet.flags & !flag::PSH != 0 || packet.seq != self.rcv_nxt || !self.out_of_order.is_empty() || self.srtt_us == 0 {
+        let in_order = packet.flags & !flag::PSH == 0 && packet.seq == self.rcv_nxt && self.out_of_order.is_empty();
+        if unlikely(!in_order || self.srtt_us == 0) {
             return self.on_unusual(packet, now);
         }
         // the usual packet: data, the next that is expected, and nothing else is missing
@@ -201,11 +203,11 @@ impl Receiver {
         let grows = self.window.may_grow();
         self.take_in_order(now);
         self.check_ecn(packet, now);
-        if grows && self.window.grow(0) {
+        if unlikely(grows) && self.window.grow(0) {
             self.quick |= 1;
         }
         self.window.read(self.rcv_nxt, now);
-        if packet.has(flag::PSH) {
+        if unlikely(packet.has(flag::PSH)) {
             self.heed_push(packet);
         }
         self.check_ack(now)
@@ -340,6 +342,7 @@ impl Receiver {
         self.window.in_order(self.rcv_nxt, now);
         // within 20 ms the estimator stays where it is, if it is there already
         if self.ato_ms != ATO_MIN_MS || now - self.last_data >= Time::from_millis(u64::from(ATO_MIN_MS / 2)) {
+            seldom();
             self.note_arrival(now);
         }
         self.last_data = now;
@@ -419,6 +422,7 @@ impl Receiver {
         if !std::mem::take(&mut self.early_waits) {
             return None;
         }
+        seldom();
         self.early.as_deref().copied()
     }
 
@@ -437,7 +441,7 @@ impl Receiver {
     /// Whether the ACK of a packet that does not want it at once is held back.
     #[inline(never)]
     fn holds_back(&mut self, now: Time) -> bool {
-        if self.out_of_order.is_empty() {
+        if likely(self.out_of_order.is_empty()) {
             return self.delay_ack(now);
         }
         if !self.host.sack_compression || self.compressed >= COMPRESSED_ACKS {
@@ -464,7 +468,7 @@ impl Receiver {
     #[inline]
     fn delay_ack(&mut self, now: Time) -> bool {
         let mut ato = self.ato_ms;
-        if ato > ATO_MIN_MS {
+        if unlikely(ato > ATO_MIN_MS) {
             let mut limit = ATO_LIMIT_MS;
             if self.srtt_us > 0 {
                 limit = limit.min(self.srtt_us.div_ceil(1000).max(ATO_MIN_MS));

@@ -13,6 +13,7 @@ use super::{Ack, Block, Network};
 use crate::cc::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
 use crate::cc::exit::ExitCause;
 use crate::cc::{CongestionControl, Control};
+use crate::hint::seldom;
 use crate::units::Time;
 
 impl Sender {
@@ -565,8 +566,11 @@ impl Sender {
 
     /// Sends what an ACK asked for. Linux `tcp_xmit_recovery`.
     pub(super) fn resend(&mut self, resend: Resend, net: &mut impl Network) {
+        if resend == Resend::Nothing {
+            return;
+        }
+        seldom();
         match resend {
-            Resend::Nothing => return,
             Resend::New => {
                 self.send_new(net, Push::All);
                 if self.conn.snd_nxt > self.conn.high_seq {
@@ -574,7 +578,7 @@ impl Sender {
                 }
                 self.frto_active = false;
             }
-            Resend::Lost => {}
+            Resend::Lost | Resend::Nothing => {}
         }
         if self.conn.lost_out > self.conn.retrans_out {
             self.retransmit_lost(net);

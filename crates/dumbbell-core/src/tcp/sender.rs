@@ -22,6 +22,7 @@ use super::{ack_flag, Ack, Block, FlowOptions, Network};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
 use crate::cc::exit::Exits;
 use crate::cc::{self, AckEvent, AnyCc, CongestionControl, Control, RateSample};
+use crate::hint::{seldom, unlikely};
 use crate::histogram::CompactHistogram;
 use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
@@ -385,6 +386,8 @@ impl Sender {
         self.timer.backoff = 0;
         if let Some(samples) = &mut self.rtt_samples {
             samples.record(Time::from_micros(u64::from(rtt_us)));
+        } else {
+            seldom();
         }
     }
 
@@ -397,14 +400,17 @@ impl Sender {
     }
 
     /// Takes an acknowledgement with its SACK blocks.
+    #[inline(always)]
     pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time, net: &mut impl Network) {
         self.conn.now = now;
-        match self.phase {
-            Phase::SynSent if ack.has(ack_flag::SYN_ACK) => return self.establish(ack, net),
-            Phase::Established if !ack.has(ack_flag::SYN_ACK) => {}
-            _ => return,
+        let syn = ack.has(ack_flag::SYN_ACK);
+        if unlikely(syn || self.phase != Phase::Established) {
+            if syn && self.phase == Phase::SynSent {
+                self.establish(ack, net);
+            }
+            return;
         }
-        if ack.ack > self.conn.snd_nxt {
+        if unlikely(ack.ack > self.conn.snd_nxt) {
             return;
         }
         let newer = self.ecn.accurate && self.ts_recent.is_none_or(|before| ack.tsval > before);
@@ -414,7 +420,7 @@ impl Sender {
         let prior_packets = self.conn.packets_out();
         // needed by few, and three additions for each ACK
         let prior_in_flight = if self.control == Control::Both { self.conn.in_flight() } else { 0 };
-        if ack.ack < prior_una && blocks.is_empty() {
+        if unlikely(ack.ack < prior_una && blocks.is_empty()) {
             return;
         }
         if ack.ack >= prior_una {
@@ -455,6 +461,7 @@ impl Sender {
             rtt_us = Some(self.take_rtt_of_row(first, last, segments, &mut flags));
             self.reordering.update(&self.conn, || Some(last));
         } else {
+            seldom();
             let mut delivered = Delivered::default();
             let sacks = match blocks.split_first() {
                 Some((&duplicate, rest)) if ack.has(ack_flag::DSACK) => {
@@ -491,7 +498,7 @@ impl Sender {
         if !early {
             self.tell_of_ack(ack, advanced, echo);
         }
-        if self.probe.is_open() {
+        if unlikely(self.probe.is_open()) {
             self.end_probe(ack, &mut flags);
         }
         let (mut resend, mut newly_lost) = (Resend::Nothing, 0);
@@ -694,7 +701,8 @@ impl Sender {
 
     /// Everything that the application wanted to send has arrived.
     fn all_acknowledged(&self) -> bool {
-        self.conn.snd_una == self.conn.snd_nxt && (self.queue.stopped || self.conn.snd_una >= self.queue.segments(self.conn.mss))
+        unlikely(self.conn.snd_una == self.conn.snd_nxt)
+            && (self.queue.stopped || self.conn.snd_una >= self.queue.segments(self.conn.mss))
     }
 
     fn finish(&mut self) {

@@ -1,5 +1,6 @@
 //! The retransmission timer: one clock that is set for one of three things, and the back-off of the timeout.
 
+use crate::hint::likely;
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
 use crate::units::{timer_wheel, Time};
 
@@ -81,7 +82,7 @@ impl RetransmissionTimer {
     /// Retransmission timeout with back-off, us. Without back-off the wheel rounds it up to whole ms.
     #[inline]
     pub fn rto_us(&self, rtt: &RttEstimator) -> u64 {
-        if self.backoff == 0 {
+        if likely(self.backoff == 0) {
             u64::from(rtt.rto_us())
         } else {
             self.whole_rto_us(rtt)

@@ -4,6 +4,7 @@
 //! The application reads every segment at once, so that the window never closes; it has read what came before the next one arrives.
 
 use super::host::HostParams;
+use crate::hint::{seldom, unlikely};
 use crate::packet::{Packet, NO_TSECR};
 use crate::units::Time;
 
@@ -183,6 +184,7 @@ impl Window {
         if packet.tsecr_age == NO_TSECR || tsecr == self.rtt_tsecr {
             return;
         }
+        seldom();
         self.rtt_tsecr = tsecr;
         let elapsed = (now.as_millis() as u32).wrapping_sub(tsecr).min(1 << 18);
         if elapsed == 0 && self.skips_zero {
@@ -201,7 +203,7 @@ impl Window {
     /// estimate. Linux `tcp_rcv_rtt_measure`.
     #[inline(always)]
     pub fn in_order(&mut self, rcv_nxt: u64, now: Time) {
-        if rcv_nxt >= self.measured_to {
+        if unlikely(rcv_nxt >= self.measured_to) {
             self.measure_window(rcv_nxt, now);
         }
     }
@@ -227,7 +229,8 @@ impl Window {
     #[inline(always)]
     pub fn read(&mut self, rcv_nxt: u64, now: Time) {
         // in ns, which takes a product instead of a quotient for every segment
-        if self.rtt_8us != 0 && now.saturating_sub(self.round_at) >= Time::from_micros(u64::from(self.rtt_us())) {
+        let over = now.saturating_sub(self.round_at) >= Time::from_micros(u64::from(self.rtt_us()));
+        if unlikely(over && self.rtt_8us != 0) {
             self.end_round(rcv_nxt, now);
         }
     }

@@ -3,6 +3,7 @@
 use super::host::HostParams;
 use super::Network;
 use crate::cc::conn::Conn;
+use crate::hint::{seldom, unlikely};
 use crate::units::Time;
 use std::collections::VecDeque;
 
@@ -249,14 +250,20 @@ impl WriteQueue {
     /// is free. Linux `sk_stream_write_space`.
     #[inline(always)]
     pub fn wants(&mut self, conn: &Conn, bursts: u32) -> Option<u64> {
-        if self.stopped {
+        if unlikely(self.stopped) {
             return None;
         }
         let offered = match self.app {
             Application::Bulk => u64::MAX,
             Application::Size(_) => self.segments(conn.mss),
-            Application::Rate(bytes_per_second) => self.offered_at_rate(bytes_per_second, conn),
-            Application::Planned(_) => self.offered_by_plan(conn),
+            Application::Rate(bytes_per_second) => {
+                seldom();
+                self.offered_at_rate(bytes_per_second, conn)
+            }
+            Application::Planned(_) => {
+                seldom();
+                self.offered_by_plan(conn)
+            }
         };
         (self.written < offered && 3 * self.memory(conn, bursts) <= 2 * self.size).then_some(offered)
     }
@@ -359,6 +366,7 @@ impl WriteQueue {
         if conn.cwnd <= self.sized_for || conn.in_flight() >= conn.cwnd || net.is_memory_short() {
             return false;
         }
+        seldom();
         self.sized_for = conn.cwnd;
         let wanted = (u64::from(self.windows) * u64::from(conn.cwnd) * BUFFER_PER_SEGMENT).min(host.send_buffer);
         let larger = wanted > self.size;

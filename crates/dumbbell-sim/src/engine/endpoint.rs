@@ -6,6 +6,7 @@ use super::transport::{Ends, Transport};
 use crate::measure::{FlowResult, Samples};
 use crate::min_tree::MinTree;
 use crate::RunError;
+use dumbbell_core::hint::seldom;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::Path;
 use dumbbell_core::prefetch::prefetch_part;
@@ -305,6 +306,7 @@ impl Arena {
     #[inline]
     pub fn timer_not_after(&mut self, slot: u32, time: Time) {
         if time < self.timers.get(slot as usize) {
+            seldom();
             self.timers.set(slot as usize, time);
         }
     }

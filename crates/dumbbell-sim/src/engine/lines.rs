@@ -3,6 +3,7 @@
 use super::endpoint::{Arena, Endpoint, Stages};
 use super::transport::{Ends, WayBack};
 use crate::min_tree::MinTree;
+use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::log::DropReason;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::End;
@@ -74,7 +75,7 @@ impl End<(Ack, u32)> for LineEntry<'_> {
     #[inline(always)]
     fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
         let at = now + self.line.delay;
-        if self.line.acks.is_empty() {
+        if unlikely(self.line.acks.is_empty()) {
             self.times.set(self.number, at);
         }
         self.line.acks.push_back((at, ack, blocks));
@@ -123,7 +124,10 @@ pub trait Back {
     fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) {
         match &mut stages.acks {
             None => self.entry_of(line).arrive((ack, blocks), now),
-            Some(path) => path.push((ack, blocks), now, &mut self.entry_of(line)),
+            Some(path) => {
+                seldom();
+                path.push((ack, blocks), now, &mut self.entry_of(line));
+            }
         }
     }
 
@@ -134,6 +138,7 @@ pub trait Back {
         let Endpoint { transport, stages, line, .. } = arena.get_mut(slot);
         let mut timer = transport.on_packet(packet, now, &mut Answering { back: self, stages, line: *line, now });
         if let Some(path) = &stages.acks {
+            seldom();
             timer = timer.min(path.next_timer());
         }
         arena.timer_not_after(slot, timer);

@@ -12,6 +12,7 @@ use crate::measure::Backlog;
 use crate::min_tree::MinTree;
 use crate::RunError;
 use dumbbell_core::aqm::{Aqm, FlowKey};
+use dumbbell_core::hint::{likely, seldom, unlikely};
 use dumbbell_core::log::Log;
 use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::param::ParamError;
@@ -52,7 +53,7 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
         let (_, ack, index) = queue.pop_front()?;
         let next = queue.front().map_or(Time::NEVER, |head| head.0);
         self.lines.times.set(line, next);
-        if arena.is_crowded() {
+        if unlikely(arena.is_crowded()) {
             if let Some((_, later, _)) = queue.get(2) {
                 arena.prefetch_sender(later.flow);
             }
@@ -61,10 +62,10 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
             }
         }
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
-        let blocks = if index == NO_BLOCKS { &[] } else { self.lines.pool.get(index) };
+        let blocks = if likely(index == NO_BLOCKS) { &[] } else { self.lines.pool.get(index) };
         let timer = transport.on_back(&ack, blocks, stages, now, &mut self.entrance);
         arena.timer_not_after(ack.flow, timer);
-        if index != NO_BLOCKS {
+        if unlikely(index != NO_BLOCKS) {
             self.lines.pool.release(index);
         }
         self.plan();
@@ -95,6 +96,7 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
         match behind {
             None => lines.deliver(arena, &packet, now),
             Some(path) => {
+                seldom();
                 path.push(alone(packet), now, &mut Exit { arena, lines, bottleneck: &mut entrance.bottleneck });
                 lines.set_stage(true, path.next_timer());
             }
@@ -115,7 +117,7 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
     fn on_link(&mut self, now: Time, arena: &mut Arena) {
         while self.entrance.bottleneck.next <= now {
             let left = self.entrance.bottleneck.advance(now);
-            if arena.is_crowded() {
+            if unlikely(arena.is_crowded()) {
                 if let Some(packet) = self.entrance.bottleneck.in_service() {
                     arena.prefetch_receiver(packet.flow);
                 }
@@ -132,7 +134,7 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
 impl<A: Aqm, L: Log> Way for Entrance<A, L> {
     #[inline(always)]
     fn is_busy(&self, flags: u8) -> bool {
-        self.shared.is_none() && self.bottleneck.is_busy(flags)
+        likely(self.shared.is_none()) && self.bottleneck.is_busy(flags)
     }
 
     #[inline(always)]
@@ -243,6 +245,7 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
     #[inline]
     fn plan(&mut self) {
         if let Some(shared) = &self.entrance.shared {
+            seldom();
             self.lines.set_stage(false, shared.next_timer());
         }
     }

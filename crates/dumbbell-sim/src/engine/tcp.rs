@@ -9,6 +9,7 @@ use crate::measure::{FlowResult, Samples, Seen, SeenTcp};
 use dumbbell_config::EcnEcho;
 use dumbbell_core::cc::exit::{ControlEvent, Said};
 use dumbbell_core::cc::{AnyCc, CongestionControl, Echo};
+use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::log::{Hears, Log};
 use dumbbell_core::packet::{Ecn, Packet};
@@ -96,9 +97,11 @@ impl Ends for Tcp {
         let timer = receiver.next_timer();
         let mut blocks = NO_BLOCKS;
         if ack.is_some() && receiver.has_blocks() {
+            seldom();
             blocks = back.pool().put(receiver.blocks());
         }
         if let Some((early, reported)) = early {
+            seldom();
             let reported = if reported.as_slice().is_empty() { NO_BLOCKS } else { back.pool().put(reported) };
             back.send(early, reported);
         }
@@ -113,6 +116,7 @@ impl Ends for Tcp {
         self.sender.on_ack(ack, blocks, now, &mut Port { way, path: &mut stages.data, now });
         let mut timer = self.sender.no_timer_before();
         if let Some(path) = &stages.data {
+            seldom();
             timer = timer.min(path.next_timer());
         }
         // it may be over: its timer looks

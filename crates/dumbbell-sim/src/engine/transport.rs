@@ -8,6 +8,7 @@ use super::tcp::Tcp;
 use crate::measure::{FlowResult, Samples, Seen};
 use crate::transit::Transit;
 use dumbbell_core::cc::exit::Said;
+use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::log::Log;
 use dumbbell_core::packet::{Ecn, Packet};
@@ -119,8 +120,14 @@ macro_rules! of {
     ($transport:expr, $one:ident => $body:expr, $vacant:expr) => {
         match $transport {
             Transport::Tcp($one) => $body,
-            Transport::Other($one) => $body,
-            Transport::Vacant => $vacant,
+            Transport::Other($one) => {
+                seldom();
+                $body
+            }
+            Transport::Vacant => {
+                seldom();
+                $vacant
+            }
         }
     };
 }

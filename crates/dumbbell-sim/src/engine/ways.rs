@@ -5,6 +5,7 @@ use super::lines::{Back, Lines};
 use super::net::Way;
 use crate::bottleneck::Bottleneck;
 use dumbbell_core::aqm::Aqm;
+use dumbbell_core::hint::seldom;
 use dumbbell_core::log::{At, DropReason, Log, Place};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::{End, Path};
@@ -123,6 +124,7 @@ impl<W: Way> Network for Port<'_, W> {
         if self.path.is_none() && self.way.is_busy(packet.flags) {
             self.way.arrive_busy(packet, self.now);
         } else {
+            seldom();
             let [a, b, c, d] = packet.to_words();
             self.send_anyhow(a, b, c, d);
         }

@@ -2,6 +2,7 @@
 
 use super::{Receiver, ECN_QUICKACKS, MANY_CE};
 use crate::cc::Echo;
+use crate::hint::seldom;
 use crate::packet::{flag, Ecn, Packet};
 use crate::units::Time;
 
@@ -30,6 +31,7 @@ impl Receiver {
     #[inline(always)]
     pub(super) fn check_ecn(&mut self, packet: &Packet, now: Time) {
         if self.ecn_settled & (1 << packet.ecn as u8) == 0 {
+            seldom();
             self.heed_ecn(packet, now);
             self.ecn_settled = self.settled();
         }
