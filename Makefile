@@ -30,6 +30,7 @@
 # make bench  packets a second of the engine, appended to benches/history.csv; then where the time goes: docs/speed.md
 # make where  the second part of that alone
 # make ladder  time per packet from 1 flow to 100,000 and from 1 Mbit/s to 1 Tbit/s: docs/speed.md; 10 minutes
+# make steps  what a packet costs at both ends of each large step of that: docs/speed.md; counts what is missing, 1 minute a cell, and CELLS="cake,bbr2,1000" anew
 # make bench-peers  the same dumbbells on ns-3, and on csg-htsim with CSG_HTSIM=DIR of its sources: docs/peers.md
 # make bench-pgo  the same built by a profile, as wheels are; no history
 # make guard  does a packet of three cases take over 2 % more instructions than committed? Needs valgrind; 1 to 2 minutes
@@ -260,12 +261,15 @@ bench: $(STAMPS)/native
 	BENCH_HISTORY=$(BENCH_HISTORY) cargo bench --quiet -p dumbbell-sim --bench packets
 	$(BIN)/python -m benches.where
 
-.PHONY: where ladder bench-peers
+.PHONY: where ladder steps bench-peers
 where: $(STAMPS)/native
 	$(BIN)/python -m benches.where
 
 ladder: $(STAMPS)/native
 	$(BIN)/python -m benches.ladder
+
+steps: $(STAMPS)/native
+	$(BIN)/python -m benches.steps $(CELLS)
 
 bench-peers: $(STAMPS)/native
 	$(BIN)/python -m benches.peers

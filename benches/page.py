@@ -1,4 +1,4 @@
-"""Writes docs/speed.md and its figures from benches/where.csv, benches/ladder.csv and benches/reasons.toml.
+"""Writes docs/speed.md and its figures from benches/where.csv, ladder.csv, steps.csv and reasons.toml.
 
 python -m benches.page
 """
@@ -6,20 +6,18 @@ python -m benches.page
 import csv
 import tomllib
 from collections import defaultdict
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from benches import ladder, where
+from benches import ladder, steps, where
 from benches.program import ROOT
 from dumbbell import figures
 from dumbbell.results.tables import aligned
 
 PAGE = ROOT / "docs" / "speed.md"
 REASONS = Path(__file__).with_name("reasons.toml")
-STEP = 3  # times the time of a neighbour: what is named
 CASES = {
     "a": "10 DCTCP, step, 1 Gbit/s, 5 ms",
     "b": "2 CUBIC, CoDel, 100 Mbit/s, 20 ms",
@@ -130,10 +128,6 @@ system's belongs to whoever calls it. The parts are:
 """
 
 
-def _nanoseconds(row: dict[str, str]) -> float:
-    return 1e9 * float(row["cpu_s"]) / float(row["packets"])
-
-
 def said_rate(rate: int) -> str:
     """Write a rate: `10 Gbit/s`."""
     power = (len(str(rate)) - 1) // 3
@@ -141,40 +135,82 @@ def said_rate(rate: int) -> str:
 
 
 def _table(rows: list[dict[str, str]], axis: str, value: Any) -> str:
-    steps = sorted({int(row[axis]) for row in rows})
+    rungs = sorted({int(row[axis]) for row in rows})
     found = {(row["queue"], row["control"], int(row[axis])): value(row) for row in rows}
-    header = ["queue", "control", *(said_rate(step) if axis == "rate" else f"{step:,}" for step in steps)]
+    header = ["queue", "control", *(said_rate(step) if axis == "rate" else f"{step:,}" for step in rungs)]
     lines = list(dict.fromkeys((row["queue"], row["control"]) for row in rows))
-    return aligned(header, [[*line, *(found[*line, step] for step in steps)] for line in lines], words=(0, 1))
+    return aligned(header, [[*line, *(found[*line, step] for step in rungs)] for line in lines], words=(0, 1))
 
 
-def _reason(reasons: list[dict[str, Any]], row: dict[str, str], ladder_: str, step: int) -> str:
+def _reason(reasons: list[dict[str, Any]], row: dict[str, str]) -> str:
+    """Return the first reason that fits a step to `row`."""
+    found = {"ladder": row["ladder"], "to": int(row[row["ladder"]]), "queue": row["queue"], "control": row["control"]}
+
+    def fits(wanted: Any, value: Any) -> bool:
+        return wanted == "*" or value == wanted or (isinstance(wanted, list) and value in wanted)
+
     for reason in reasons:
-        if (
-            reason["ladder"] == ladder_
-            and reason["to"] in ("*", step)
-            and reason["queue"] in ("*", row["queue"])
-            and reason["control"] in ("*", row["control"])
-        ):
-            return str(reason["text"])
+        if all(fits(reason[key], value) for key, value in found.items()):
+            return " ".join(reason["text"].split())
     return "Not explained yet."
 
 
-def _steps(rows: list[dict[str, str]], axis: str) -> list[str]:
-    """Return a line for each step between neighbours that changes the time per packet by over STEP times."""
+def _step_counts(
+    before: dict[str, str], after: dict[str, str], counts: dict[tuple[str, ...], dict[str, str]]
+) -> list[str]:
+    """Return what is counted at both ends of a step, each as `from → to`; `-` where nothing was counted."""
+    ends = [counts.get(tuple(row[key] for key in steps.KEYS)) for row in (before, after)]
+
+    def both(value: Any) -> str:
+        known = [end for end in ends if end is not None]
+        return " → ".join(value(end) for end in known) if len(known) == 2 else "-"
+
+    def set_up(end: dict[str, str]) -> str:
+        row = before if end is ends[0] else after
+        return f"{float(end['set_up']) * int(row['flows']) / int(row['packets']):.0f}"
+
+    def share(name: str) -> Any:
+        return lambda end: f"{float(end[name]) / float(end['packets']):.2f}"
+
+    return [
+        both(lambda end: end["instructions"]),
+        both(lambda end: end["first"]),
+        both(lambda end: f"{float(end['last']):.1f}"),
+        both(set_up),
+        both(share("sent")),
+        both(share("acks")),
+        both(lambda end: f"{float(end['queue_mean']):,.0f}"),
+    ]
+
+
+def steps_section(rows: list[dict[str, str]]) -> str:
+    """Return the steps of the ladders: a table of what is counted at their ends, and their reasons."""
+    found = steps.steps(rows)
+    if not found:
+        return f"No two neighbours differ by over {steps.STEP} times."
     reasons = tomllib.loads(REASONS.read_text(encoding="utf-8")).get("reason", [])
-    found = []
-    for before, after in pairwise(rows):
-        if (before["queue"], before["control"]) != (after["queue"], after["control"]):
-            continue
-        then, now = _nanoseconds(before), _nanoseconds(after)
-        if max(now / then, then / now) > STEP:
-            ends = [said_rate(int(row[axis])) if axis == "rate" else f"{int(row[axis]):,}" for row in (before, after)]
-            unit = "" if axis == "rate" else " flows"
-            how = f"{now / then:.2g} times the time"
-            why = _reason(reasons, after, axis, int(after[axis]))
-            found.append(f"- {after['queue']}, {after['control']}, {ends[0]} to {ends[1]}{unit}: {how}. {why}")
-    return found
+    counts = steps.read()
+    texts = [_reason(reasons, after) for _, after, _ in found]
+    numbers = {text: str(number) for number, text in enumerate(dict.fromkeys(texts), 1)}
+    table = []
+    for (before, after, ratio), text in zip(found, texts, strict=True):
+        axis = after["ladder"]
+        ends = [said_rate(int(row[axis])) if axis == "rate" else f"{int(row[axis]):,}" for row in (before, after)]
+        cells = [after["queue"], after["control"], " → ".join(ends), f"{ratio:.1f}"]
+        table.append([*cells, *_step_counts(before, after, counts), numbers[text]])
+    header = ["queue", "control", "flows or rate", "times the time", "instructions", "L1 misses", "last-cache misses"]
+    header += ["of set-up", "sent", "ACKs", "queue", "why"]
+    said = "\n".join(f"{number}. {text}" for text, number in numbers.items())
+    return f"""\
+Each step between neighbours of over {steps.STEP} times, with what cachegrind counts per packet at both ends, in the
+caches above: instructions and misses without set-up, instructions of set-up (a run reads, builds and reports every
+flow), packets that senders sent, and ACKs. Queue is its mean length, packets. `make steps` counts all this.
+
+{aligned(header, table, words=(0, 1, 2))}
+
+Why:
+
+{said}"""
 
 
 def _figure(rows: list[dict[str, str]], axis: str, label: str) -> str:
@@ -183,7 +219,7 @@ def _figure(rows: list[dict[str, str]], axis: str, label: str) -> str:
             "queue": [row["queue"] for row in rows],
             "control": [row["control"] for row in rows],
             axis: [int(row[axis]) / (1e6 if axis == "rate" else 1) for row in rows],
-            "time": [_nanoseconds(row) for row in rows],
+            "time": [steps.nanoseconds(row) for row in rows],
         }
     )
     picture = figures.lines(
@@ -207,19 +243,13 @@ def ladder_section() -> str:
     """Return the ladder: tables, figures, steps."""
     rows = read(ladder.FIGURES)
     flows, rates = ([row for row in rows if row["ladder"] == name] for name in ("flows", "rate"))
-    steps = [*_steps(flows, "flows"), *_steps(rates, "rate")]
-    times = [_nanoseconds(row) for row in rows]
+    times = [steps.nanoseconds(row) for row in rows]
 
     def memory(row: dict[str, str]) -> str:
         kilobytes = float(row["memory"]) / int(row["flows"]) / 1000
         return f"{float(f'{kilobytes:.2g}'):,g}"
 
     fixed, alone = said_rate(ladder.AT_RATE), ladder.AT_FLOWS
-    named = (
-        f"Each step between neighbours of over {STEP} times:\n\n" + "\n".join(steps)
-        if steps
-        else f"No two neighbours differ by over {STEP} times."
-    )
     return f"""\
 ## From one flow to 100,000, from 1 Mbit/s to 1 Tbit/s
 
@@ -231,15 +261,15 @@ is {between(times, "ns")}.
 
 Flows at {fixed}, ns per packet:
 
-{_table(flows, "flows", lambda row: f"{_nanoseconds(row):.0f}")}
+{_table(flows, "flows", lambda row: f"{steps.nanoseconds(row):.0f}")}
 
 ![Time per packet over the rate of the bottleneck]({_figure(rates, "rate", "rate, Mbit/s")})
 
 Rates with {alone} flows, ns per packet:
 
-{_table(rates, "rate", lambda row: f"{_nanoseconds(row):.0f}")}
+{_table(rates, "rate", lambda row: f"{steps.nanoseconds(row):.0f}")}
 
-{named}
+{steps_section(rows)}
 
 Peak memory of a run over its flows at {fixed}, kB. What a run has once and packets in flight are in it: few flows
 share them.
