@@ -46,8 +46,13 @@ pub(crate) fn read_all<T: Clone>(
 ) -> Result<Vec<T>, ParamError> {
     let entries = list(root.get(key), key)?;
     let mut all: Vec<T> = Vec::with_capacity(entries.len().min(most));
+    let mut before: Option<(&Value, usize)> = None;
     for (index, entry) in entries.iter().enumerate() {
-        let (one, count) = read(entry, all.last()).map_err(|e| e.within(&format!("{key}[{index}]")))?;
+        let (one, count) = match (before, all.last()) {
+            (Some((same, count)), Some(last)) if same == entry => (last.clone(), count),
+            (_, last) => read(entry, last).map_err(|e| e.within(&format!("{key}[{index}]")))?,
+        };
+        before = Some((entry, count));
         let total = all.len().saturating_add(count);
         if total > most {
             return Err(ParamError::new(key, format!("{total} of them"), format!("at most {most}")));

@@ -363,9 +363,9 @@ impl FlowTable {
         self.identities.entry(flow).slot = slot;
         if !active_same {
             // A flow that collides takes over the queue, with the packets of another flow in it.
-            let bulk = self.flows[slot as usize].state == FlowState::Bulk;
+            let (bulk, before) = (self.flows[slot as usize].state == FlowState::Bulk, self.hosts[slot as usize]);
             if bulk {
-                self.leave_bulk(slot);
+                self.loads.of(before, |bulk_flows| *bulk_flows -= 1);
             }
             let hosts = Pair {
                 source: self.loads.sources.as_mut().map_or(0, |sources| sources.find(tin, src_hash)),
@@ -374,9 +374,12 @@ impl FlowTable {
             self.hosts[slot as usize] = hosts;
             self.between[tin as usize] = self.between[tin as usize].and(hosts);
             if bulk {
-                self.join_bulk(slot);
+                self.loads.of(hosts, |bulk_flows| *bulk_flows += 1);
             }
-            self.forget_gains(tin);
+            // mostly of the same two hosts as the flow before: then all have the load that they had
+            if hosts != before {
+                self.forget_gains(tin);
+            }
         }
         slot
     }
