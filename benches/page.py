@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from benches import ladder, steps, where
+from benches import ladder, limits, steps, where
 from benches.program import ROOT
 from dumbbell import figures
 from dumbbell.results.tables import aligned
@@ -278,9 +278,55 @@ share them.
 """
 
 
+def limits_section() -> str:
+    """Return what stands in the way of more packets a second."""
+    times = {row["case"]: row for row in read(limits.FIGURES)}
+    header = ["case", "M packets/s", "ns", "instructions per ns", "bytes", "misses one by one, ns"]
+    table, sentences = [], []
+    for row in read(where.FIGURES):
+        measured = times[row["case"]]
+        time, (near, last_cache, memory) = (
+            float(measured["ns"]),
+            (float(measured[name]) for name in ("near", "last", "memory")),
+        )
+        first, last = (max(0.0, float(row[name])) for name in ("first", "last"))
+        instructions = sum(float(row[part]) for part in where.NAMES)
+        waiting = limits.waits(first, last, near, memory)
+        table.append(
+            [
+                row["case"],
+                f"{1000 / time:.1f}",
+                f"{time:.0f}",
+                f"{instructions / time:.1f}",
+                f"{64 * first:.0f}",
+                f"{waiting:.0f}",
+            ]
+        )
+        if row["case"] in limits.AIMS:
+            sentences.append(limits.said(row["case"], limits.AIMS[row["case"]], instructions, time, waiting))
+    latency = f"{near:.0f} ns in 256 KiB there, {last_cache:.0f} ns in 4 MiB and {memory:.0f} ns in 256 MiB"
+    return f"""\
+## What stands in the way
+
+Time and packets per second of CPU on the machine of these figures, the fastest of {limits.TURNS} runs. A load that
+needs the value of the one before takes {latency}; {float(measured["bandwidth"]):.0f} GB/s
+are read in order. *Bytes* are the cache lines that a packet brings into the first cache. *Misses one by one* is how
+long these take at the least if each waits for the one before: most in 256 KiB, those in the last cache in 256 MiB.
+Those that are asked for ahead need not wait.
+
+{aligned(header, table)}
+
+{chr(10).join(f"- {sentence}" for sentence in sentences)}
+"""
+
+
 def text() -> str:
     """Return the page."""
-    sections = [where_section() if where.FIGURES.exists() else "", ladder_section() if ladder.FIGURES.exists() else ""]
+    sections = [
+        where_section() if where.FIGURES.exists() else "",
+        limits_section() if limits.FIGURES.exists() else "",
+        ladder_section() if ladder.FIGURES.exists() else "",
+    ]
     return "\n".join(
         [
             "# Speed\n",

@@ -1,6 +1,6 @@
 """Where the time of a packet goes: instructions and cache misses of each case, by part of the engine.
 
-python -m benches.where    counts, and writes benches/where.csv and docs/speed.md; make bench ends with it
+python -m benches.where    counts, and writes benches/where.csv, limits.csv and docs/speed.md; make bench ends with it
 
 Inlined code counts where it was written: of each address, addr2line says the chain of functions that were inlined
 there, and the innermost that is written in this repository has it. Code of Rust's libraries, and the small helpers in
@@ -57,7 +57,7 @@ PARTS = {
     "crates/dumbbell-config/src": "scheduling",
     "crates/dumbbell-core/src/traffic": "scheduling",
 }
-HELPERS = re.compile(r"^crates/dumbbell-core/src/(units|real|rng|slots|prefetch|param)\b")
+HELPERS = re.compile(r"^crates/dumbbell-core/src/(units|real|rng|slots|prefetch|hint|param)\b")
 NAMES = ("scheduling", "link and queue", "sender", "receiver", "control", "measuring", "other")
 HERE = re.compile(r"(?:^|/)(crates/dumbbell-[a-z]+/.+)$")
 
@@ -207,8 +207,9 @@ def version() -> str:
 
 def main() -> None:
     """Count, and write the page."""
-    from benches import page
+    from benches import limits, page
 
+    limits.count()
     if callgrind.works() and shutil.which("addr2line"):
         count()
     else:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benches import callgrind, guard, page, peers, where
+from benches import callgrind, guard, limits, page, peers, where
 
 ROOT = Path(__file__).parent.parent
 # two functions of one object, one of another; lines and names are compressed as callgrind compresses them
@@ -103,3 +103,23 @@ def test_the_simulator_alone_has_the_features_that_the_bindings_have() -> None:
     alone, bindings = features("dumbbell-sim", "normal,build,dev"), features("dumbbell-py", "normal,build")
     used = set(features("dumbbell-sim", "normal"))
     assert {name: alone[name] for name in used} == {name: bindings[name] for name in used}
+
+
+@pytest.mark.parametrize(
+    ("packets", "instructions", "time", "waiting", "expected"),
+    [
+        # 20 million a second are 50 ns; 1000 instructions in 100 ns are 10 a nanosecond, so that 500 would do
+        (20e6, 1000, 100, 7, "but the 1000 instructions, of which 10.0 pass in a nanosecond. 500 would be few enough."),
+        (20e6, 450, 45, 7, "leave 50 ns for each: reached."),
+        (8.3e6, 2000, 400, 600, "take 600 ns one after the other: at least 5.0 of them must be under way at once"),
+    ],
+)
+def test_what_stands_in_the_way_is_said(
+    packets: float, instructions: float, time: float, waiting: float, expected: str
+) -> None:
+    assert expected in limits.said("x", packets, instructions, time, waiting)
+
+
+def test_misses_wait_for_where_they_end() -> None:
+    # three of five end in the cache behind the first, at 10 ns; two in memory, at 100
+    assert limits.waits(5, 2, 10, 100) == 230

@@ -16,6 +16,7 @@
 //! last there.
 
 use cpu_time::ProcessTime;
+use dumbbell_core::rng::Rng;
 use dumbbell_sim::huge_pages::HugePages;
 use serde_json::{json, Value};
 use stats_alloc::{Region, StatsAlloc, INSTRUMENTED_SYSTEM};
@@ -219,6 +220,44 @@ fn bare_loop() -> f64 {
     best
 }
 
+/// Nanoseconds from one load to the next that needs its value, in `bytes` of memory, cache line by cache line in an order that no
+/// hardware guesses.
+fn latency(bytes: usize) -> f64 {
+    const LINE: usize = 64 / size_of::<usize>();
+    const LOADS: usize = 5_000_000;
+    let lines = bytes / 64;
+    let mut order: Vec<usize> = (0..lines).collect();
+    let mut random = Rng::stream(1, "latency", 0);
+    for index in (1..lines).rev() {
+        // Sattolo's algorithm: one cycle through all
+        order.swap(index, random.below(index as u64) as usize);
+    }
+    let mut next = vec![0_usize; lines * LINE];
+    for (line, &to) in order.iter().enumerate() {
+        next[line * LINE] = to * LINE;
+    }
+    let mut best = f64::INFINITY;
+    for _ in 0..REPEATS {
+        let began = ProcessTime::now();
+        let place = (0..LOADS).fold(0, |place, _| next[place]);
+        std::hint::black_box(place);
+        best = best.min(began.elapsed().as_secs_f64() * 1e9 / LOADS as f64);
+    }
+    best
+}
+
+/// Gigabytes a second that are read one after the other, of `bytes` of memory.
+fn bandwidth(bytes: usize) -> f64 {
+    let values = vec![1_u64; bytes / 8];
+    let mut best = 0.0_f64;
+    for _ in 0..REPEATS {
+        let began = ProcessTime::now();
+        std::hint::black_box(std::hint::black_box(&values).iter().sum::<u64>());
+        best = best.max(bytes as f64 / 1e9 / began.elapsed().as_secs_f64());
+    }
+    best
+}
+
 fn line(case: &Case, bare: f64) -> String {
     let all = usize::MAX;
     let speed = packets_per_cpu_second(&case.config(case.millis, all));
@@ -276,6 +315,12 @@ fn main() {
     if args.iter().any(|arg| arg == "--config") {
         let config = serde_json::from_reader(std::io::stdin()).expect("a configuration as JSON");
         println!("{}", packets(&config));
+        return;
+    }
+    // of the machine: latency of a cache behind the first, of the last one, and of memory, ns; bandwidth of memory, GB/s
+    if args.iter().any(|arg| arg == "--memory") {
+        let [near, last, memory] = [256 << 10, 4 << 20, 256 << 20].map(latency);
+        println!("{}", json!({"near": near, "last": last, "memory": memory, "bandwidth": bandwidth(256 << 20)}));
         return;
     }
     let bare = bare_loop();
