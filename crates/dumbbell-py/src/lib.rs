@@ -1,5 +1,6 @@
 //! Python bindings of the engine: converts and releases the GIL; holds no logic.
 
+use arrow::Rows;
 use dumbbell_config::schedule::Schedule;
 use dumbbell_config::RunConfig;
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
@@ -9,7 +10,7 @@ use dumbbell_plugin::{trial, Plugin, HEADER};
 use dumbbell_sim::additions::Additions;
 use dumbbell_sim::huge_pages::HugePages;
 use dumbbell_sim::{Outcome, RunError, Tables};
-use packed::{Packed, Rows};
+use packed::{Described, Packed};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -24,6 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
+mod arrow;
 #[cfg(target_os = "linux")]
 mod live;
 mod packed;
@@ -125,14 +127,17 @@ impl Result {
     }
 }
 
-/// What all of `results` measured, table by table; `runs` holds their summaries and hashes, one row each.
+/// What all of `results` measured, table by table.
 ///
+/// `described` has names and values, one for each of `results`: columns of table `runs`. If the first is `key`, every table has it.
 /// Raises ValueError if they are of several versions of the engine.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // made from Python's list
-fn gather<'py>(py: Python<'py>, results: Vec<Py<Result>>) -> PyResult<Vec<(String, Rows<'py>)>> {
+#[pyo3(signature = (results, described=vec![]))]
+#[allow(clippy::needless_pass_by_value)] // made from Python's lists
+fn gather(py: Python<'_>, results: Vec<Py<Result>>, described: Vec<(String, Described)>) -> PyResult<Vec<(String, Rows)>> {
     let runs: Vec<&Packed> = results.iter().map(|result| &result.get().0).collect();
-    packed::joined(py, &runs)?.ok_or_else(|| PyValueError::new_err("results of several versions of the engine"))
+    let tables = py.detach(|| packed::joined(&runs, &described))?;
+    tables.ok_or_else(|| PyValueError::new_err("results of several versions of the engine"))
 }
 
 /// The ValueError for a configuration that cannot be used, with the attributes `key`, `found` and `allowed`.
@@ -343,6 +348,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Cancel>()?;
     module.add_class::<Progress>()?;
     module.add_class::<Result>()?;
+    module.add_class::<Rows>()?;
     module.add_function(wrap_pyfunction!(registry, module)?)?;
     module.add_function(wrap_pyfunction!(columns, module)?)?;
     module.add_function(wrap_pyfunction!(engine_version, module)?)?;

@@ -3,12 +3,14 @@
 //! A short run has some 300 columns with a value or two each. Thousands of runs wait to be stored, and another thread frees them: one allocation
 //! per column and name would take as long as the run.
 
-use dumbbell_sim::table::{Column, Table};
+use crate::arrow::{Column, Rows, Texts, Values};
+use dumbbell_sim::table::{self, Table};
 use dumbbell_sim::Outcome;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::pybacked::PyBackedStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Map, Value};
+use std::ffi::CString;
 use std::iter::{once, repeat_n};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,9 +30,6 @@ type Layout = Vec<(String, Vec<(String, Kind)>)>;
 
 /// The layout of the last run: the next one mostly has the same.
 static LAST: Mutex<Option<Arc<Layout>>> = Mutex::new(None);
-
-/// A table: for each row the number of its run, and columns: name, type, buffers as in Arrow.
-pub type Rows<'py> = (Bound<'py, PyBytes>, Vec<(String, &'static str, Vec<Bound<'py, PyBytes>>)>);
 
 /// What one run measured.
 #[derive(Clone)]
@@ -63,9 +62,9 @@ impl Packed {
             packed.heights.push(table.height());
             for (_, column) in &table.columns {
                 match column {
-                    Column::U64(values) => packed.words.extend_from_slice(values),
-                    Column::F64(values) => packed.words.extend(values.iter().map(|value| value.to_bits())),
-                    Column::Text(values) => values.iter().for_each(|value| packed.put(value)),
+                    table::Column::U64(values) => packed.words.extend_from_slice(values),
+                    table::Column::F64(values) => packed.words.extend(values.iter().map(|value| value.to_bits())),
+                    table::Column::Text(values) => values.iter().for_each(|value| packed.put(value)),
                 }
             }
         }
@@ -144,10 +143,10 @@ fn last_or(is_wanted: impl FnOnce(&Layout) -> bool, other: impl FnOnce() -> Layo
 }
 
 fn columns(table: &Table) -> impl Iterator<Item = (&str, Kind)> {
-    let kind = |column: &Column| match column {
-        Column::U64(_) => Kind::U64,
-        Column::F64(_) => Kind::F64,
-        Column::Text(_) => Kind::Text,
+    let kind = |column: &table::Column| match column {
+        table::Column::U64(_) => Kind::U64,
+        table::Column::F64(_) => Kind::F64,
+        table::Column::Text(_) => Kind::Text,
     };
     table.columns.iter().map(move |(name, column)| (name.as_str(), kind(column)))
 }
@@ -161,48 +160,106 @@ fn of_figure(value: &Value) -> Kind {
     }
 }
 
+/// What is said of runs, one value for each.
+#[derive(FromPyObject)]
+pub enum Described {
+    Numbers(Vec<u64>),
+    Reals(Vec<f64>),
+    Texts(Vec<Option<PyBackedStr>>),
+}
+
 /// What all of `runs` measured, table by table; None if they have not all the same columns.
-pub fn joined<'py>(py: Python<'py>, runs: &[&Packed]) -> PyResult<Option<Vec<(String, Rows<'py>)>>> {
+///
+/// Table `runs` has what `described` says of them, too, and every table their `key`, the first of it.
+pub fn joined(runs: &[&Packed], described: &[(String, Described)]) -> PyResult<Option<Vec<(String, Rows)>>> {
     let Some(layout) = runs.first().map(|run| &run.layout) else { return Ok(Some(Vec::new())) };
     if runs.iter().any(|run| !Arc::ptr_eq(&run.layout, layout) && run.layout != *layout) {
         return Ok(None);
     }
+    let key = match described.first() {
+        Some((name, Described::Texts(keys))) if name == "key" => Some(Arc::new(texts(keys.iter().map(Option::as_deref))?)),
+        _ => None,
+    };
     let mut words: Vec<&[u64]> = runs.iter().map(|run| run.words.as_slice()).collect();
-    let mut texts: Vec<&str> = runs.iter().map(|run| run.text.as_str()).collect();
+    let mut left: Vec<&str> = runs.iter().map(|run| run.text.as_str()).collect();
     let mut tables = Vec::new();
     for (number, (table, declared)) in layout.iter().enumerate() {
         let heights: Vec<usize> = runs.iter().map(|run| run.heights[number]).collect();
-        let rows = heights.iter().sum();
-        let of_run = (0..).zip(&heights).flat_map(|(run, &height)| repeat_n(i32::to_le_bytes(run), height));
-        let of_run = bytes(py, rows, of_run)?;
         let mut columns = Vec::new();
-        for (column, kind) in declared {
-            let own: Vec<&[u64]> = words.iter_mut().zip(&heights).map(|(left, &height)| first(left, height)).collect();
-            let values = own.iter().copied().flatten().copied();
-            let (name, buffers) = match kind {
-                Kind::U64 => ("u64", vec![bytes(py, rows, values.map(u64::to_le_bytes))?]),
-                Kind::F64 => ("f64", vec![bytes(py, rows, values.map(u64::to_le_bytes))?]),
+        if let Some(keys) = &key {
+            let of_run = (0..).zip(&heights).flat_map(|(run, &height)| repeat_n(run, height)).collect();
+            columns.push(named("key", Values::Coded(of_run, keys.clone()))?);
+        }
+        for (name, kind) in declared {
+            let own = words.iter_mut().zip(&heights).map(|(of_run, &height)| first(of_run, height));
+            let values = match kind {
+                Kind::U64 => Values::I64(own.collect::<Vec<_>>().concat()),
+                Kind::F64 => Values::F64(own.collect::<Vec<_>>().concat()),
                 Kind::Text | Kind::Json => {
-                    let mut all = String::new();
-                    for (left, lengths) in texts.iter_mut().zip(&own) {
-                        let (text, rest) = left.split_at(lengths.iter().sum::<u64>() as usize);
-                        all.push_str(text);
-                        *left = rest;
-                    }
-                    i32::try_from(all.len())?;
-                    let ends = values.scan(0, |end, length| {
-                        *end += length as i32;
-                        Some(*end)
+                    let lengths = own.zip(&mut left).flat_map(|(lengths, text)| {
+                        lengths.iter().map(|&length| {
+                            let (value, rest) = text.split_at(length as usize);
+                            *text = rest;
+                            Some(value)
+                        })
                     });
-                    let ends = once(0).chain(ends).map(i32::to_le_bytes);
-                    ("text", vec![bytes(py, rows + 1, ends)?, PyBytes::new(py, all.as_bytes())])
+                    Values::Text(texts(lengths)?)
                 }
             };
-            columns.push((column.clone(), name, buffers));
+            columns.push(named(name, values)?);
         }
-        tables.push((table.clone(), (of_run, columns)));
+        if number == 0 {
+            for (name, values) in described.iter().skip(key.iter().len()) {
+                columns.push(described_as(name, values)?);
+            }
+            columns.iter_mut().for_each(without_nan);
+        }
+        tables.push((table.clone(), Rows { height: heights.iter().sum(), columns: Arc::new(columns) }));
     }
     Ok(Some(tables))
+}
+
+fn named(name: &str, values: Values) -> PyResult<Column> {
+    Ok(Column { name: CString::new(name)?, values, valid: None })
+}
+
+fn described_as(name: &str, values: &Described) -> PyResult<Column> {
+    match values {
+        Described::Numbers(values) => named(name, Values::I64(values.clone())),
+        Described::Reals(values) => named(name, Values::F64(values.iter().map(|value| value.to_bits()).collect())),
+        Described::Texts(values) => {
+            let column = named(name, Values::Text(texts(values.iter().map(Option::as_deref))?))?;
+            Ok(Column { valid: bits(values.iter().map(Option::is_some)), ..column })
+        }
+    }
+}
+
+/// Marks what is no number as missing.
+fn without_nan(column: &mut Column) {
+    if let Values::F64(words) = &column.values {
+        column.valid = bits(words.iter().map(|&word| !f64::from_bits(word).is_nan()));
+    }
+}
+
+/// A bit for each value; None if all are set.
+fn bits(values: impl ExactSizeIterator<Item = bool>) -> Option<Vec<u8>> {
+    let mut bits = vec![0; values.len().div_ceil(8)];
+    let mut all = true;
+    for (place, value) in values.enumerate() {
+        bits[place / 8] |= u8::from(value) << (place % 8);
+        all &= value;
+    }
+    (!all).then_some(bits)
+}
+
+/// Texts one after the other; none is empty.
+fn texts<'a>(values: impl Iterator<Item = Option<&'a str>>) -> PyResult<Texts> {
+    let mut all = Texts { begins: vec![0], text: String::new() };
+    for value in values {
+        all.text.push_str(value.unwrap_or_default());
+        all.begins.push(i32::try_from(all.text.len())?);
+    }
+    Ok(all)
 }
 
 /// Takes the first `count` of `left` away.
@@ -210,17 +267,4 @@ fn first<'a>(left: &mut &'a [u64], count: usize) -> &'a [u64] {
     let (own, rest) = left.split_at(count);
     *left = rest;
     own
-}
-
-fn bytes<'py, const N: usize>(
-    py: Python<'py>,
-    count: usize,
-    values: impl Iterator<Item = [u8; N]>,
-) -> PyResult<Bound<'py, PyBytes>> {
-    PyBytes::new_with(py, count * N, |bytes| {
-        for (to, from) in bytes.chunks_exact_mut(N).zip(values) {
-            to.copy_from_slice(&from);
-        }
-        Ok(())
-    })
 }
