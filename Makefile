@@ -285,6 +285,9 @@ guard-update: $(STAMPS)/venv
 	@$(BIN)/python -m benches.guard --update '$(subst ','\'',$(REASON))'
 
 .PHONY: bench-sweep
+# compiled modules are kept, as where dumbbell is installed
+bench-sweep: export PYTHONDONTWRITEBYTECODE :=
+bench-sweep: export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 bench-sweep: build
 	$(BIN)/python benches/sweep.py
 
