@@ -2,7 +2,8 @@
 # make sce    every table of the SCE draft: its 1220 tests, sce.md, sce.csv, maps of errors in sce/; then the study
 # make abe    Alternative Backoff with ECN: abe.md with tables, figures in abe/; then the study
 # make dualpi2-versions  DualPI2 as in its authors' reports: dualpi2-versions.md, figures in dualpi2-versions/; then the study
-# make coexistence  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop, for hours: coexistence.md, figures, claims; then the study
+# make coexistence  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop, for hours: coexistence.md, figures, claims; then the study.
+#             Simulations are all of it: make pgo first makes them faster
 # make home, dualpi2, l4s-classic, bbr, bbr-traces, validation  their studies; l4s-classic needs dumbbell linux build
 #             A study runs its experiments and writes studies/NAME/README.md with its figures.
 # make check-bbr  the test cases of the BBR draft for all versions: the study bbr-suite, figures of what failed in check-bbr/
@@ -289,6 +290,9 @@ guard-update: $(STAMPS)/venv
 	@$(BIN)/python -m benches.guard --update '$(subst ','\'',$(REASON))'
 
 .PHONY: bench-sweep
+# compiled modules are kept, as where dumbbell is installed
+bench-sweep: export PYTHONDONTWRITEBYTECODE :=
+bench-sweep: export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 bench-sweep: build
 	$(BIN)/python benches/sweep.py
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from conftest import TRACE, Command, parsed
@@ -61,6 +62,11 @@ def test_what_cannot_be_run_live_is_refused_with_its_key(change: dict[str, Any],
     assert caught.value.file == "a.toml"
 
 
+def columns_of(one: Cell, result: _native.Result) -> dict[str, pa.Table]:
+    """Return what is kept of a run."""
+    return {name: pa.table(rows) for name, rows in tables([Finished(one, Measured(1.0, result))]).items()}
+
+
 TRIES = 3
 
 
@@ -85,7 +91,7 @@ def test_a_run_measures_what_the_simulator_does(cc: str) -> None:
     assert summary["lateness_p99_ms"] < 0.25 and summary["frames_lost"] == 0
     assert summary["ce_marks"] > 0
     assert abs(summary["goodput_total_mbit"] - expected["goodput_total_mbit"]) < 0.03 * 50
-    live_tables, others = (tables([Finished(one, Measured(1.0, found))]) for found in (result, simulated))
+    live_tables, others = (columns_of(one, found) for found in (result, simulated))
     assert live_tables["flows"]["rtt_mean_ms"][0].as_py() == pytest.approx(
         others["flows"]["rtt_mean_ms"][0].as_py(), rel=0.10
     )
@@ -96,9 +102,7 @@ def test_a_run_measures_what_the_simulator_does(cc: str) -> None:
 def test_both_directions_are_those_of_the_simulator() -> None:
     flow = {"cc": "cubic", "base_rtt": "30ms"}
     one = cell("20Mbit", "5s", "fq_codel", [flow, flow | {"direction": "up"}], reverse={"rate": "4Mbit", "aqm": "cake"})
-    found = [
-        tables([Finished(one, Measured(1.0, run))]) for run in (valid(one), _native.run(one.config, _native.Cancel()))
-    ]
+    found = [columns_of(one, run) for run in (valid(one), _native.run(one.config, _native.Cancel()))]
     of = [
         {name: table["flows"][name].to_pylist() for name in ("goodput_mbit", "rtt_mean_ms", "direction")}
         for table in found

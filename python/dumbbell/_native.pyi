@@ -1,4 +1,4 @@
-from typing import Literal, Self, TypedDict, final
+from typing import Self, TypedDict, final
 
 __all__ = [
     "SHELL_ADDRESSES",
@@ -6,6 +6,7 @@ __all__ = [
     "Interrupted",
     "Progress",
     "Result",
+    "Rows",
     "Shell",
     "adopt_descendants",
     "check",
@@ -30,8 +31,6 @@ __all__ = [
     "shell_check",
     "try_plugin",
 ]
-
-_Column = tuple[str, Literal["u64", "f64", "text"], list[bytes]]
 
 class _Captured(TypedDict):
     arrived: bytes
@@ -67,6 +66,14 @@ class Result:
     @staticmethod
     def from_bytes(data: bytes) -> Result: ...
 
+@final
+class Rows:
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def kinds(self) -> list[tuple[str, str]]: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
 def registry() -> str: ...
 def columns() -> str: ...
 def engine_version() -> str: ...
@@ -83,7 +90,9 @@ def run(
 def run_all(configs: list[str], cancel: Cancel, progress: list[Progress]) -> list[tuple[float, Result] | Exception]: ...
 def schedule(config: str) -> str: ...
 def from_capture(config: str, *, hops: list[_Captured], samples: bytes, started: int) -> Result: ...
-def gather(results: list[Result]) -> list[tuple[str, tuple[bytes, list[_Column]]]]: ...
+def gather(
+    results: list[Result], described: list[tuple[str, list[int] | list[float] | list[str] | list[str | None]]] = ...
+) -> list[tuple[str, Rows]]: ...
 
 # on Linux only
 def live_version() -> str: ...

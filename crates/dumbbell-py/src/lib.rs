@@ -1,5 +1,6 @@
 //! Python bindings of the engine: converts and releases the GIL; holds no logic.
 
+use arrow::Rows;
 use dumbbell_config::schedule::Schedule;
 use dumbbell_config::RunConfig;
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
@@ -8,13 +9,12 @@ use dumbbell_measure::from_capture::{measure, Capture, CaptureError, Crossed};
 use dumbbell_plugin::{trial, Plugin, HEADER};
 use dumbbell_sim::additions::Additions;
 use dumbbell_sim::huge_pages::HugePages;
-use dumbbell_sim::table::{Column, Table};
 use dumbbell_sim::{Outcome, RunError, Tables};
+use packed::{Described, Packed};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
-use pyo3::types::PyBytes;
 use serde_json::Value;
 use std::alloc::System;
 use std::any::Any;
@@ -25,8 +25,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
+mod arrow;
 #[cfg(target_os = "linux")]
 mod live;
+mod packed;
 mod prototype;
 
 /// What thousands of flows keep lies in huge pages.
@@ -89,101 +91,53 @@ impl Progress {
 
 /// What one run measured; `gather` puts what many of them measured into tables.
 #[pyclass(frozen)]
-struct Result(Outcome);
+struct Result(Packed);
+
+impl From<Outcome> for Result {
+    fn from(outcome: Outcome) -> Result {
+        Result(Packed::new(&outcome))
+    }
+}
 
 #[pymethods]
 impl Result {
     /// JSON: figures of the queue and across flows.
     #[getter]
     fn summary(&self) -> String {
-        self.0.summary.to_string()
+        let mut row = self.0.row();
+        row.shift_remove("hash");
+        Value::Object(row).to_string()
     }
 
     /// Hex digest over every figure.
     #[getter]
-    fn hash(&self) -> &str {
-        &self.0.hash
+    fn hash(&self) -> String {
+        self.0.row()["hash"].as_str().unwrap_or_default().to_owned()
     }
 
     /// Everything, for `from_bytes` of the same version of the engine.
     fn to_bytes(&self) -> PyResult<Vec<u8>> {
-        let parts = (self.summary(), &self.0.tables, &self.0.hash);
-        postcard::to_stdvec(&parts).map_err(|error| PyValueError::new_err(error.to_string()))
+        self.0.to_bytes().map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// What `to_bytes` was called on.
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Result> {
-        let (summary, tables, hash): (String, Tables, String) =
-            postcard::from_bytes(data).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let summary = serde_json::from_str(&summary).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(Result(Outcome { summary, tables, hash }))
+        Packed::from_bytes(data).map(Result).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 }
 
-/// A table: for each row the number of its run, and columns: name, type, buffers as in Arrow.
-type Rows<'py> = (Bound<'py, PyBytes>, Vec<(String, &'static str, Vec<Bound<'py, PyBytes>>)>);
-
-/// What all of `results` measured, table by table; `runs` holds their summaries and hashes, one row each.
+/// What all of `results` measured, table by table.
 ///
+/// `described` has names and values, one for each of `results`: columns of table `runs`. If the first is `key`, every table has it.
 /// Raises ValueError if they are of several versions of the engine.
 #[pyfunction]
-fn gather<'py>(py: Python<'py>, results: Vec<Py<Result>>) -> PyResult<Vec<(&'static str, Rows<'py>)>> {
-    let outcomes: Vec<&Outcome> = results.iter().map(|result| &result.get().0).collect();
-    let joined = py.detach(|| joined(&outcomes));
-    joined.into_iter().map(|(name, of_run, table)| Ok((name, rows(py, &of_run, table)?))).collect()
-}
-
-/// Every table of all `outcomes`: its name, the number of the run that each row is of, and itself, None if their columns differ.
-fn joined(outcomes: &[&Outcome]) -> Vec<(&'static str, Vec<i32>, Option<Table>)> {
-    let mut summaries: Vec<Table> = outcomes.iter().map(|outcome| Table::row(&outcome.summary)).collect();
-    for (summary, outcome) in summaries.iter_mut().zip(outcomes) {
-        summary.columns.push(("hash".to_owned(), Column::Text(vec![outcome.hash.clone()])));
-    }
-    let all = |parts: &[&Table]| {
-        let of_run = (0..).zip(parts).flat_map(|(run, part)| std::iter::repeat_n(run, part.height())).collect();
-        (of_run, Table::joined(parts.iter().copied()))
-    };
-    let measured: Vec<_> = outcomes.iter().map(|outcome| outcome.tables.named()).collect();
-    let mut named = vec![("runs", summaries.iter().collect::<Vec<_>>())];
-    for (index, &(name, _)) in measured.first().into_iter().flatten().enumerate() {
-        named.push((name, measured.iter().map(|tables| tables[index].1).collect()));
-    }
-    let tables = named.into_iter().map(|(name, parts)| {
-        let (of_run, table) = all(&parts);
-        (name, of_run, table)
-    });
-    tables.collect()
-}
-
-fn rows<'py>(py: Python<'py>, of_run: &[i32], table: Option<Table>) -> PyResult<Rows<'py>> {
-    let Some(all) = table else {
-        return Err(PyValueError::new_err("results of several versions of the engine"));
-    };
-    let columns = all.columns.into_iter().map(|(name, column)| match column {
-        Column::U64(values) => Ok((name, "u64", vec![words(py, values.iter().map(|v| v.to_le_bytes()))?])),
-        Column::F64(values) => Ok((name, "f64", vec![words(py, values.iter().map(|v| v.to_le_bytes()))?])),
-        Column::Text(values) => {
-            let mut ends = vec![0];
-            let mut text = String::new();
-            for value in &values {
-                text.push_str(value);
-                ends.push(i32::try_from(text.len())?);
-            }
-            let ends = words(py, ends.iter().map(|v| v.to_le_bytes()))?;
-            Ok((name, "text", vec![ends, PyBytes::new(py, text.as_bytes())]))
-        }
-    });
-    Ok((words(py, of_run.iter().map(|v| v.to_le_bytes()))?, columns.collect::<PyResult<_>>()?))
-}
-
-fn words<'py, const N: usize>(py: Python<'py>, values: impl ExactSizeIterator<Item = [u8; N]>) -> PyResult<Bound<'py, PyBytes>> {
-    PyBytes::new_with(py, values.len() * N, |bytes| {
-        for (to, from) in bytes.chunks_exact_mut(N).zip(values) {
-            to.copy_from_slice(&from);
-        }
-        Ok(())
-    })
+#[pyo3(signature = (results, described=vec![]))]
+#[allow(clippy::needless_pass_by_value)] // made from Python's lists
+fn gather(py: Python<'_>, results: Vec<Py<Result>>, described: Vec<(String, Described)>) -> PyResult<Vec<(String, Rows)>> {
+    let runs: Vec<&Packed> = results.iter().map(|result| &result.get().0).collect();
+    let tables = py.detach(|| packed::joined(&runs, &described))?;
+    tables.ok_or_else(|| PyValueError::new_err("results of several versions of the engine"))
 }
 
 /// The ValueError for a configuration that cannot be used, with the attributes `key`, `found` and `allowed`.
@@ -248,11 +202,11 @@ fn run(
     for (name, plugin) in plugins {
         load(&plugin)?.add_to(&mut additions, &name);
     }
-    py.detach(|| simulate(config, additions, flag, &simulated)).map(Result)
+    py.detach(|| simulate(config, additions, flag, &simulated))
 }
 
-fn simulate(config: &str, additions: Additions, flag: &AtomicBool, simulated: &AtomicU64) -> PyResult<Outcome> {
-    dumbbell_sim::run_with(&parse(config)?, additions, flag, simulated).map_err(|error| match error {
+fn simulate(config: &str, additions: Additions, flag: &AtomicBool, simulated: &AtomicU64) -> PyResult<Result> {
+    dumbbell_sim::run_with(&parse(config)?, additions, flag, simulated).map(Result::from).map_err(|error| match error {
         RunError::Config(error) => refused(error),
         RunError::Cancelled => Interrupted::new_err("cancelled"),
         other => PyRuntimeError::new_err(other.to_string()),
@@ -275,7 +229,7 @@ fn run_all<'py>(
         let started = Instant::now();
         let found = catch_unwind(AssertUnwindSafe(|| simulate(config, Additions::default(), flag, simulated)));
         let found = found.unwrap_or_else(|panic| Err(PyRuntimeError::new_err(said(panic.as_ref()))));
-        found.map(|outcome| (started.elapsed().as_secs_f64(), Result(outcome)))
+        found.map(|result| (started.elapsed().as_secs_f64(), result))
     };
     let ended: Vec<_> = py.detach(|| configs.iter().zip(&told).map(one_run).collect());
     let in_python = |found: PyResult<(f64, Result)>| match found {
@@ -383,7 +337,7 @@ fn from_capture(py: Python<'_>, config: &str, hops: Vec<Hop>, samples: &[u8], st
         CaptureError::Config(error) => refused(error),
         other => PyRuntimeError::new_err(other.to_string()),
     })?;
-    Ok(Result(outcome))
+    Ok(outcome.into())
 }
 
 #[pymodule]
@@ -394,6 +348,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Cancel>()?;
     module.add_class::<Progress>()?;
     module.add_class::<Result>()?;
+    module.add_class::<Rows>()?;
     module.add_function(wrap_pyfunction!(registry, module)?)?;
     module.add_function(wrap_pyfunction!(columns, module)?)?;
     module.add_function(wrap_pyfunction!(engine_version, module)?)?;

@@ -36,7 +36,7 @@ fn live_run(py: Python<'_>, config: &str, cancel: &Cancel, progress: Option<&Pro
     let flag = &cancel.flag;
     let reached = progress.map_or_else(Default::default, |p| p.simulated.clone());
     let done = py.detach(|| parse(config).map(|config| dumbbell_live::run::run(&config, flag, &reached)))?;
-    done.map(Result).map_err(said)
+    done.map(Result::from).map_err(said)
 }
 
 fn said(error: LiveError) -> PyErr {
@@ -103,7 +103,7 @@ impl Shell {
     fn run(&self, py: Python<'_>, command: Vec<OsString>) -> PyResult<(i32, Result, Result, Vec<(usize, i32)>)> {
         let ended = py.detach(|| self.0.run(&command)).map_err(said)?;
         let [up, down] = ended.measured;
-        Ok((ended.status, Result(up), Result(down), ended.servers))
+        Ok((ended.status, up.into(), down.into(), ended.servers))
     }
 
     /// What was seen so far, JSON.

@@ -217,14 +217,14 @@ class Lab:
 def traced(config: dict[str, Any]) -> Trace:
     """Return what the first flow of a run in canonical form traced."""
     result = _native.run(json.dumps(config), _native.Cancel())
-    found = dict(_native.gather([result]))["trace"]
-    return Trace({name: _column(kind, buffers, len(found[0]) // 4) for name, kind, buffers in found[1]})
+    trace = pa.table(dict(_native.gather([result]))["trace"])
+    return Trace({name: _column(trace[name].combine_chunks()) for name in trace.column_names})
 
 
-def _column(kind: str, buffers: list[bytes], rows: int) -> np.ndarray[Any, Any]:
-    if kind == "text":
-        text = pa.Array.from_buffers(pa.string(), rows, [None, *map(pa.py_buffer, buffers)]).dictionary_encode()
-        names = np.array([*text.dictionary.to_pylist(), ""])
-        words: np.ndarray[Any, Any] = names[np.asarray(text.indices)]
-        return words
-    return np.frombuffer(buffers[0], dtype=np.float64 if kind == "f64" else np.int64)
+def _column(values: pa.Array) -> np.ndarray[Any, Any]:
+    if not pa.types.is_string(values.type):
+        return np.asarray(values)
+    text = values.dictionary_encode()
+    names = np.array([*text.dictionary.to_pylist(), ""])
+    words: np.ndarray[Any, Any] = names[np.asarray(text.indices)]
+    return words

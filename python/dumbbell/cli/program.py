@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ from dumbbell.errors import MOST_TOLD, InputError, on_command_line, one_line
 if TYPE_CHECKING:
     from typing import Any, Never
 
+_OBJECTS = 50_000  # between two looks for cycles: imports, and runs of a sweep, make many objects and hardly any cycle
+
 
 def main() -> None:
     """Run the command line and leave with its exit status.
@@ -25,6 +28,7 @@ def main() -> None:
         if getattr(sys, name) is None:  # closed by whoever started this
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115  for the rest of the process
         _write_anything(getattr(sys, name))
+    gc.set_threshold(_OBJECTS)
     with on_command_line():
         status = _carried_out()
     _leave(status or DONE)

@@ -24,7 +24,7 @@ from dumbbell.experiment.file import Experiment
 from dumbbell.results.store import Alike, Finished, Measured, Store
 
 WINDOW = 4096  # runs that are put in order, longest first
-LOOKED_UP = 256  # runs that are looked for in the store at a time
+LOOKED_UP = (256, 2048)  # runs that are looked for in the store at once: at first, and at most
 AHEAD_S = 1.0  # work in flight for each core: short runs go on while finished ones are taken and committed
 AHEAD = (2, 16, 1024)  # runs in flight for each core: at least, before any has ended, at most
 TOGETHER = 32  # parts of what is in flight for a core, each handed over at once: one run, unless they are short
@@ -77,7 +77,9 @@ def _missing(
     cells = itertools.chain.from_iterable(
         experiment.cells(first) for experiment, first in zip(experiments, ahead, strict=False)
     )
-    while some := list(itertools.islice(cells, LOOKED_UP)):
+    most = LOOKED_UP[0]
+    while some := list(itertools.islice(cells, most)):
+        most = min(2 * most, LOOKED_UP[1])
         known = store.kept(cell.key for cell in some)
         if keys is not None:
             keys += [cell.key for cell in some]

@@ -63,12 +63,11 @@ class Cell:
 
     def of_seed(self, seed: int, number: int = 0) -> "Cell":
         """Return this run with another seed, and its number; what seeds do not change is not worked out again."""
-        groups = self.groups | {"seed": seed}
-        other = Cell(
-            self.experiment, self.title, self.matrix, seed, groups, self.engine, number, self.given, self.plan_of
-        )
-        other.__dict__["_text"] = self._text
-        other.__dict__["packets"] = self.packets
+        fields = self.__dict__ | {"seed": seed, "number": number, "groups": self.groups | {"seed": seed}}
+        fields |= {"_text": self._text, "packets": self.packets}
+        fields.pop("key", None)
+        other = object.__new__(Cell)  # a frozen dataclass sets its fields one by one
+        other.__dict__.update(fields)
         return other
 
     @cached_property

@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -73,39 +73,27 @@ class Finished:
     run: Measured
 
 
-def tables(runs: list[Finished]) -> dict[str, pa.Table]:
+def tables(runs: list[Finished]) -> dict[str, _native.Rows]:
     """Return what is kept of finished runs, table by table, each in one piece: to DuckDB every chunk is a batch."""
-    import pyarrow as pa
-
     cells = [run.cell for run in runs]
-    keys = pa.array([cell.key for cell in cells], pa.string())
-    found = {}
-    for name, (of_run, columns) in _native.gather([run.run.result for run in runs]):
-        rows = len(of_run) // 4
-        places = pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(of_run)])
-        named = {column: _array(kind, buffers, rows) for column, kind, buffers in columns}
-        found[name] = pa.table({"key": pa.DictionaryArray.from_arrays(places, keys)} | named)
     matrices: dict[int, str] = {}  # seeds have one in common
     for matrix in {id(cell.matrix): cell.matrix for cell in cells}.values():
         matrices[id(matrix)] = json.dumps(matrix, ensure_ascii=False)
-    described = {
-        "key": keys,
-        "experiment": [cell.experiment for cell in cells],
-        "title": [cell.title for cell in cells],
-        "seed": pa.array([cell.seed for cell in cells], pa.int64()),
-        "number": pa.array([cell.number for cell in cells], pa.int64()),
-        "matrix": [matrices[id(cell.matrix)] for cell in cells],
-        "config": [cell.config for cell in cells],
-        "engine_version": [cell.engine for cell in cells],
-        "kernel": pa.array([run.run.kernel or None for run in runs], pa.string()),
-        "given": pa.array([_given(cell) if cell.plan_of else None for cell in cells], pa.string()),
-        "cell": pa.array([cell.cell_key for cell in cells], pa.string()),
-        "wall_s": [run.run.wall_s for run in runs],
-    }
-    measured = {
-        name: _or_null(column) for name, column in zip(found["runs"].column_names, found["runs"].columns, strict=True)
-    }
-    return found | {"runs": pa.table(measured | described)}
+    described: list[tuple[str, list[int] | list[float] | list[str] | list[str | None]]] = [
+        ("key", [cell.key for cell in cells]),
+        ("experiment", [cell.experiment for cell in cells]),
+        ("title", [cell.title for cell in cells]),
+        ("seed", [cell.seed for cell in cells]),
+        ("number", [cell.number for cell in cells]),
+        ("matrix", [matrices[id(cell.matrix)] for cell in cells]),
+        ("config", [cell.config for cell in cells]),
+        ("engine_version", [cell.engine for cell in cells]),
+        ("kernel", [run.run.kernel or None for run in runs]),
+        ("given", [_given(cell) if cell.plan_of else None for cell in cells]),
+        ("cell", [cell.cell_key for cell in cells]),
+        ("wall_s", [float(run.run.wall_s) for run in runs]),
+    ]
+    return dict(_native.gather([run.run.result for run in runs], described))
 
 
 def _given(cell: Cell) -> str:
@@ -122,20 +110,6 @@ def _given(cell: Cell) -> str:
             yield place
 
     return json.dumps(sorted(found(cell.given, "")))
-
-
-def _array(kind: str, buffers: list[bytes], rows: int) -> pa.Array:
-    import pyarrow as pa
-
-    types = {"text": pa.string(), "u64": pa.int64(), "f64": pa.float64()}
-    return pa.Array.from_buffers(types[kind], rows, [None, *map(pa.py_buffer, buffers)])
-
-
-def _or_null(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with null where it is not a number."""
-    import pyarrow as pa  # and not pyarrow.compute, whose import takes as long as 500 runs
-
-    return pa.array(column.to_numpy(), from_pandas=True) if pa.types.is_floating(column.type) else column
 
 
 def _quoted(name: str) -> str:
@@ -369,7 +343,7 @@ class Store:
         if runs := list(runs):
             self.write(tables(runs))
 
-    def write(self, rows: dict[str, pa.Table]) -> None:
+    def write(self, rows: Mapping[str, _native.Rows | pa.Table]) -> None:
         """Add rows to tables, all of them or none. A column may be new, and one of integers may turn real."""
         with clear_errors(self.path):
             self._connection.execute("BEGIN")
@@ -391,12 +365,12 @@ class Store:
             self._connection.execute(f"SET memory_limit = '{_CACHE}'")
         self._connection.execute("RESET memory_limit")
 
-    def _insert(self, name: str, rows: pa.Table) -> None:
+    def _insert(self, name: str, rows: _native.Rows | pa.Table) -> None:
         if name not in self._known:
             described = self._connection.execute(f"DESCRIBE {name}").fetchall()
             self._known[name] = {row[0]: row[1] for row in described}
         known = self._known[name]
-        kinds = {one.name: {"double": "DOUBLE", "int64": "BIGINT"}.get(str(one.type), "VARCHAR") for one in rows.schema}
+        kinds = _kinds(rows)
         if len(kinds.keys() - known.keys()) > 1:
             self._make_anew(name, known, kinds)
         for column, kind in kinds.items():
@@ -409,7 +383,7 @@ class Store:
             known[column] = kind
         if rows.num_rows == 0:  # of no run, but the columns are there for those who ask
             return
-        self._connection.register("batch", rows)
+        self._connection.register("batch", _Stream(rows))
         self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
         self._connection.unregister("batch")
 
@@ -420,6 +394,13 @@ class Store:
         known |= {column: kind for column, kind in kinds.items() if column not in known}
         columns = (f"{_quoted(column)} {kind}{_OF_KEY.get((name, column), '')}" for column, kind in known.items())
         self._connection.execute(f"CREATE OR REPLACE TABLE {name} ({', '.join(columns)})")
+
+
+def _kinds(rows: _native.Rows | pa.Table) -> dict[str, str]:
+    """Return the names and SQL types of columns."""
+    if isinstance(rows, _native.Rows):
+        return dict(rows.kinds)
+    return {one.name: {"double": "DOUBLE", "int64": "BIGINT"}.get(str(one.type), "VARCHAR") for one in rows.schema}
 
 
 _OF_KEY = {("runs", "key"): " PRIMARY KEY"}

@@ -1,0 +1,270 @@
+//! What runs measured, in few pieces until it is put into tables.
+//!
+//! A short run has some 300 columns with a value or two each. Thousands of runs wait to be stored, and another thread frees them: one allocation
+//! per column and name would take as long as the run.
+
+use crate::arrow::{Column, Rows, Texts, Values};
+use dumbbell_sim::table::{self, Table};
+use dumbbell_sim::Outcome;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use serde::{Deserialize, Serialize};
+use serde_json::{json, Map, Value};
+use std::ffi::CString;
+use std::iter::{once, repeat_n};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+enum Kind {
+    U64,
+    /// Real numbers; NaN where there is no value.
+    F64,
+    Text,
+    /// Lists, objects and truth values as text.
+    Json,
+}
+
+/// Every table, `runs` first: its name, and the name and kind of each column.
+type Layout = Vec<(String, Vec<(String, Kind)>)>;
+
+/// The layout of the last run: the next one mostly has the same.
+static LAST: Mutex<Option<Arc<Layout>>> = Mutex::new(None);
+
+/// What one run measured.
+#[derive(Clone)]
+pub struct Packed {
+    layout: Arc<Layout>,
+    /// Rows of every table.
+    heights: Vec<usize>,
+    /// The values, column after column; of a text its length.
+    words: Vec<u64>,
+    /// The texts, one after the other.
+    text: String,
+}
+
+impl Packed {
+    /// Packs figures and tables.
+    pub fn new(outcome: &Outcome) -> Packed {
+        let mut packed = Packed { layout: layout(outcome), heights: vec![1], words: Vec::new(), text: String::new() };
+        for figure in outcome.summary.as_object().into_iter().flat_map(Map::values) {
+            match figure {
+                Value::Null => packed.words.push(f64::NAN.to_bits()),
+                Value::Number(number) => {
+                    packed.words.push(number.as_u64().unwrap_or_else(|| number.as_f64().unwrap_or(f64::NAN).to_bits()));
+                }
+                Value::String(text) => packed.put(text),
+                other => packed.put(&other.to_string()),
+            }
+        }
+        packed.put(&outcome.hash);
+        for (_, table) in outcome.tables.named() {
+            packed.heights.push(table.height());
+            for (_, column) in &table.columns {
+                match column {
+                    table::Column::U64(values) => packed.words.extend_from_slice(values),
+                    table::Column::F64(values) => packed.words.extend(values.iter().map(|value| value.to_bits())),
+                    table::Column::Text(values) => values.iter().for_each(|value| packed.put(value)),
+                }
+            }
+        }
+        packed.words.shrink_to_fit();
+        packed.text.shrink_to_fit();
+        packed
+    }
+
+    fn put(&mut self, text: &str) {
+        self.words.push(text.len() as u64);
+        self.text.push_str(text);
+    }
+
+    /// The row of table `runs`: figures of the queue and across flows, and the digest, `hash`.
+    pub fn row(&self) -> Map<String, Value> {
+        let mut texts = self.text.as_str();
+        let value = |((name, kind), &word): (&(String, Kind), &u64)| {
+            let mut text = || {
+                let (own, rest) = texts.split_at(word as usize);
+                texts = rest;
+                own
+            };
+            let value = match kind {
+                Kind::U64 => json!(word),
+                Kind::F64 => json!(f64::from_bits(word)),
+                Kind::Text => json!(text()),
+                Kind::Json => serde_json::from_str(text()).unwrap_or_default(),
+            };
+            (name.clone(), value)
+        };
+        self.layout[0].1.iter().zip(&self.words).map(value).collect()
+    }
+
+    /// Everything, for `from_bytes` of the same version of the engine.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, postcard::Error> {
+        postcard::to_stdvec(&(&*self.layout, &self.heights, &self.words, &self.text))
+    }
+
+    /// What `to_bytes` was called on.
+    pub fn from_bytes(data: &[u8]) -> Result<Packed, postcard::Error> {
+        let (layout, heights, words, text): (Layout, _, _, _) = postcard::from_bytes(data)?;
+        Ok(Packed { layout: last_or(|last| *last == layout, || layout.clone()), heights, words, text })
+    }
+}
+
+/// The layout of what a run measured.
+fn layout(outcome: &Outcome) -> Arc<Layout> {
+    let figures = || {
+        let figures = outcome.summary.as_object().into_iter().flatten();
+        figures.map(|(name, value)| (name.as_str(), of_figure(value))).chain([("hash", Kind::Text)])
+    };
+    let tables = outcome.tables.named();
+    let is_known = |last: &Layout| {
+        let same = |known: &[(String, Kind)], found: &mut dyn Iterator<Item = (&str, Kind)>| {
+            known.iter().all(|(name, kind)| found.next() == Some((name.as_str(), *kind))) && found.next().is_none()
+        };
+        last.len() == tables.len() + 1
+            && same(&last[0].1, &mut figures())
+            && last[1..].iter().zip(&tables).all(|(known, (name, table))| known.0 == *name && same(&known.1, &mut columns(table)))
+    };
+    last_or(is_known, || {
+        let owned = |(name, kind): (&str, Kind)| (name.to_owned(), kind);
+        let runs = ("runs".to_owned(), figures().map(owned).collect());
+        let others = tables.iter().map(|(name, table)| ((*name).to_owned(), columns(table).map(owned).collect()));
+        once(runs).chain(others).collect()
+    })
+}
+
+/// The last layout, if it is the one that is wanted, or else another, which is the last from now on.
+fn last_or(is_wanted: impl FnOnce(&Layout) -> bool, other: impl FnOnce() -> Layout) -> Arc<Layout> {
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    match last.as_ref().filter(|last| is_wanted(last)) {
+        Some(last) => last.clone(),
+        None => last.insert(Arc::new(other())).clone(),
+    }
+}
+
+fn columns(table: &Table) -> impl Iterator<Item = (&str, Kind)> {
+    let kind = |column: &table::Column| match column {
+        table::Column::U64(_) => Kind::U64,
+        table::Column::F64(_) => Kind::F64,
+        table::Column::Text(_) => Kind::Text,
+    };
+    table.columns.iter().map(move |(name, column)| (name.as_str(), kind(column)))
+}
+
+fn of_figure(value: &Value) -> Kind {
+    match value {
+        Value::Number(number) if number.is_u64() => Kind::U64,
+        Value::Number(_) | Value::Null => Kind::F64,
+        Value::String(_) => Kind::Text,
+        _ => Kind::Json,
+    }
+}
+
+/// What is said of runs, one value for each.
+#[derive(FromPyObject)]
+pub enum Described {
+    Numbers(Vec<u64>),
+    Reals(Vec<f64>),
+    Texts(Vec<Option<PyBackedStr>>),
+}
+
+/// What all of `runs` measured, table by table; None if they have not all the same columns.
+///
+/// Table `runs` has what `described` says of them, too, and every table their `key`, the first of it.
+pub fn joined(runs: &[&Packed], described: &[(String, Described)]) -> PyResult<Option<Vec<(String, Rows)>>> {
+    let Some(layout) = runs.first().map(|run| &run.layout) else { return Ok(Some(Vec::new())) };
+    if runs.iter().any(|run| !Arc::ptr_eq(&run.layout, layout) && run.layout != *layout) {
+        return Ok(None);
+    }
+    let key = match described.first() {
+        Some((name, Described::Texts(keys))) if name == "key" => Some(Arc::new(texts(keys.iter().map(Option::as_deref))?)),
+        _ => None,
+    };
+    let mut words: Vec<&[u64]> = runs.iter().map(|run| run.words.as_slice()).collect();
+    let mut left: Vec<&str> = runs.iter().map(|run| run.text.as_str()).collect();
+    let mut tables = Vec::new();
+    for (number, (table, declared)) in layout.iter().enumerate() {
+        let heights: Vec<usize> = runs.iter().map(|run| run.heights[number]).collect();
+        let mut columns = Vec::new();
+        if let Some(keys) = &key {
+            let of_run = (0..).zip(&heights).flat_map(|(run, &height)| repeat_n(run, height)).collect();
+            columns.push(named("key", Values::Coded(of_run, keys.clone()))?);
+        }
+        for (name, kind) in declared {
+            let own = words.iter_mut().zip(&heights).map(|(of_run, &height)| first(of_run, height));
+            let values = match kind {
+                Kind::U64 => Values::I64(own.collect::<Vec<_>>().concat()),
+                Kind::F64 => Values::F64(own.collect::<Vec<_>>().concat()),
+                Kind::Text | Kind::Json => {
+                    let lengths = own.zip(&mut left).flat_map(|(lengths, text)| {
+                        lengths.iter().map(|&length| {
+                            let (value, rest) = text.split_at(length as usize);
+                            *text = rest;
+                            Some(value)
+                        })
+                    });
+                    Values::Text(texts(lengths)?)
+                }
+            };
+            columns.push(named(name, values)?);
+        }
+        if number == 0 {
+            for (name, values) in described.iter().skip(key.iter().len()) {
+                columns.push(described_as(name, values)?);
+            }
+            columns.iter_mut().for_each(without_nan);
+        }
+        tables.push((table.clone(), Rows { height: heights.iter().sum(), columns: Arc::new(columns) }));
+    }
+    Ok(Some(tables))
+}
+
+fn named(name: &str, values: Values) -> PyResult<Column> {
+    Ok(Column { name: CString::new(name)?, values, valid: None })
+}
+
+fn described_as(name: &str, values: &Described) -> PyResult<Column> {
+    match values {
+        Described::Numbers(values) => named(name, Values::I64(values.clone())),
+        Described::Reals(values) => named(name, Values::F64(values.iter().map(|value| value.to_bits()).collect())),
+        Described::Texts(values) => {
+            let column = named(name, Values::Text(texts(values.iter().map(Option::as_deref))?))?;
+            Ok(Column { valid: bits(values.iter().map(Option::is_some)), ..column })
+        }
+    }
+}
+
+/// Marks what is no number as missing.
+fn without_nan(column: &mut Column) {
+    if let Values::F64(words) = &column.values {
+        column.valid = bits(words.iter().map(|&word| !f64::from_bits(word).is_nan()));
+    }
+}
+
+/// A bit for each value; None if all are set.
+fn bits(values: impl ExactSizeIterator<Item = bool>) -> Option<Vec<u8>> {
+    let mut bits = vec![0; values.len().div_ceil(8)];
+    let mut all = true;
+    for (place, value) in values.enumerate() {
+        bits[place / 8] |= u8::from(value) << (place % 8);
+        all &= value;
+    }
+    (!all).then_some(bits)
+}
+
+/// Texts one after the other; none is empty.
+fn texts<'a>(values: impl Iterator<Item = Option<&'a str>>) -> PyResult<Texts> {
+    let mut all = Texts { begins: vec![0], text: String::new() };
+    for value in values {
+        all.text.push_str(value.unwrap_or_default());
+        all.begins.push(i32::try_from(all.text.len())?);
+    }
+    Ok(all)
+}
+
+/// Takes the first `count` of `left` away.
+fn first<'a>(left: &mut &'a [u64], count: usize) -> &'a [u64] {
+    let (own, rest) = left.split_at(count);
+    *left = rest;
+    own
+}
