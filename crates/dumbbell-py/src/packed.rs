@@ -3,14 +3,14 @@
 //! A short run has some 300 columns with a value or two each. Thousands of runs wait to be stored, and another thread frees them: one allocation
 //! per column and name would take as long as the run.
 
-use crate::arrow::{Column, Rows, Texts, Values};
+use crate::arrow::{as_error, coded, integers, reals, Rows};
+use arrow_array::{ArrayRef, StringArray};
 use dumbbell_sim::table::{self, Table};
 use dumbbell_sim::Outcome;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Map, Value};
-use std::ffi::CString;
 use std::iter::{once, repeat_n};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -177,89 +177,59 @@ pub fn joined(runs: &[&Packed], described: &[(String, Described)]) -> PyResult<O
         return Ok(None);
     }
     let key = match described.first() {
-        Some((name, Described::Texts(keys))) if name == "key" => Some(Arc::new(texts(keys.iter().map(Option::as_deref))?)),
+        Some((name, Described::Texts(keys))) if name == "key" => Some(texts(keys)),
         _ => None,
     };
     let mut words: Vec<&[u64]> = runs.iter().map(|run| run.words.as_slice()).collect();
     let mut left: Vec<&str> = runs.iter().map(|run| run.text.as_str()).collect();
     let mut tables = Vec::new();
     for (number, (table, declared)) in layout.iter().enumerate() {
+        let of_runs = number == 0;
         let heights: Vec<usize> = runs.iter().map(|run| run.heights[number]).collect();
         let mut columns = Vec::new();
         if let Some(keys) = &key {
             let of_run = (0..).zip(&heights).flat_map(|(run, &height)| repeat_n(run, height)).collect();
-            columns.push(named("key", Values::Coded(of_run, keys.clone()))?);
+            columns.push(("key", coded(of_run, keys.clone()).map_err(as_error)?));
         }
         for (name, kind) in declared {
             let own = words.iter_mut().zip(&heights).map(|(of_run, &height)| first(of_run, height));
-            let values = match kind {
-                Kind::U64 => Values::I64(own.collect::<Vec<_>>().concat()),
-                Kind::F64 => Values::F64(own.collect::<Vec<_>>().concat()),
+            let values: ArrayRef = match kind {
+                Kind::U64 => integers(own.collect::<Vec<_>>().concat()),
+                Kind::F64 => reals(own.collect::<Vec<_>>().concat(), of_runs),
                 Kind::Text | Kind::Json => {
-                    let lengths = own.zip(&mut left).flat_map(|(lengths, text)| {
-                        lengths.iter().map(|&length| {
+                    let mut each = Vec::new();
+                    for (lengths, text) in own.zip(&mut left) {
+                        for &length in lengths {
                             let (value, rest) = text.split_at(length as usize);
                             *text = rest;
-                            Some(value)
-                        })
-                    });
-                    Values::Text(texts(lengths)?)
+                            each.push(value);
+                        }
+                    }
+                    Arc::new(StringArray::from(each))
                 }
             };
-            columns.push(named(name, values)?);
+            columns.push((name, values));
         }
-        if number == 0 {
-            for (name, values) in described.iter().skip(key.iter().len()) {
-                columns.push(described_as(name, values)?);
-            }
-            columns.iter_mut().for_each(without_nan);
+        if of_runs {
+            columns.extend(described.iter().skip(key.iter().len()).map(|(name, values)| (name.as_str(), values.column())));
         }
-        tables.push((table.clone(), Rows { height: heights.iter().sum(), columns: Arc::new(columns) }));
+        tables.push((table.clone(), Rows::new(columns).map_err(as_error)?));
     }
     Ok(Some(tables))
 }
 
-fn named(name: &str, values: Values) -> PyResult<Column> {
-    Ok(Column { name: CString::new(name)?, values, valid: None })
+fn texts(values: &[Option<PyBackedStr>]) -> ArrayRef {
+    Arc::new(StringArray::from_iter(values.iter().map(Option::as_deref)))
 }
 
-fn described_as(name: &str, values: &Described) -> PyResult<Column> {
-    match values {
-        Described::Numbers(values) => named(name, Values::I64(values.clone())),
-        Described::Reals(values) => named(name, Values::F64(values.iter().map(|value| value.to_bits()).collect())),
-        Described::Texts(values) => {
-            let column = named(name, Values::Text(texts(values.iter().map(Option::as_deref))?))?;
-            Ok(Column { valid: bits(values.iter().map(Option::is_some)), ..column })
+impl Described {
+    fn column(&self) -> ArrayRef {
+        match self {
+            Described::Numbers(values) => integers(values.clone()),
+            Described::Reals(values) => reals(values.iter().map(|value| value.to_bits()).collect(), true),
+            Described::Texts(values) => texts(values),
         }
     }
-}
-
-/// Marks what is no number as missing.
-fn without_nan(column: &mut Column) {
-    if let Values::F64(words) = &column.values {
-        column.valid = bits(words.iter().map(|&word| !f64::from_bits(word).is_nan()));
-    }
-}
-
-/// A bit for each value; None if all are set.
-fn bits(values: impl ExactSizeIterator<Item = bool>) -> Option<Vec<u8>> {
-    let mut bits = vec![0; values.len().div_ceil(8)];
-    let mut all = true;
-    for (place, value) in values.enumerate() {
-        bits[place / 8] |= u8::from(value) << (place % 8);
-        all &= value;
-    }
-    (!all).then_some(bits)
-}
-
-/// Texts one after the other; none is empty.
-fn texts<'a>(values: impl Iterator<Item = Option<&'a str>>) -> PyResult<Texts> {
-    let mut all = Texts { begins: vec![0], text: String::new() };
-    for value in values {
-        all.text.push_str(value.unwrap_or_default());
-        all.begins.push(i32::try_from(all.text.len())?);
-    }
-    Ok(all)
 }
 
 /// Takes the first `count` of `left` away.
