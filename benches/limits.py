@@ -65,7 +65,7 @@ def said(case: str, packets: float, instructions: float, time: float, waiting: f
             f"must be under way at once, all the time, whatever the instructions take."
         )
     return (
-        f"{aim}. The misses take {waiting:.0f} ns of that at most: memory does not stand in the way, but the "
-        f"{instructions:.0f} instructions, of which {instructions / time:.1f} pass in a nanosecond. "
+        f"{aim}. The misses take {waiting:.0f} ns of that even one after the other: memory does not stand in the way, "
+        f"but the {instructions:.0f} instructions, of which {instructions / time:.1f} pass in a nanosecond. "
         f"{there * instructions / time:.0f} would be few enough."
     )
