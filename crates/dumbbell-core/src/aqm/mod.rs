@@ -159,6 +159,8 @@ macro_rules! aqms {
         $(pub mod $module;)*
 
         /// Any queue discipline, built; match on it once and run generic code on what is inside.
+        // its tag in a place of its own: a dispatch reads it as it is
+        #[repr(u8)]
         #[allow(clippy::large_enum_variant)]
         pub enum AnyAqm {
             $(

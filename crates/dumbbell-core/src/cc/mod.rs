@@ -135,7 +135,9 @@ macro_rules! congestion_controls {
         $($(#[$meta])* pub mod $module;)*
 
         /// Any congestion control, built.
+        // its tag in a place of its own: a dispatch reads it as it is
         #[derive(Debug)]
+        #[repr(u8)]
         pub enum AnyCc {
             $(
                 $(#[$meta])*

@@ -19,6 +19,7 @@ use crate::measure::Backlog;
 use crate::min_tree::{MinList, MinTree};
 use crate::RunError;
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
+use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::log::{DropReason, Log};
 use dumbbell_core::packet::{flag, Ecn, Packet};
@@ -283,7 +284,7 @@ impl<L: Log + Send + 'static> Hops<L> {
             let one = &mut self.hops[number];
             let left = one.bottleneck.advance(now);
             self.links.set(number, one.bottleneck.next);
-            if arena.is_crowded() {
+            if unlikely(arena.is_crowded()) {
                 if let Some(packet) = one.bottleneck.in_service() {
                     arena.prefetch_receiver(packet.flow);
                 }
@@ -305,11 +306,13 @@ impl<L: Log + Send + 'static> Hops<L> {
                 self.plan_hop(number);
             }
             if has_lost {
+                seldom();
                 self.free_lost(number);
             }
             if !again {
                 return;
             }
+            seldom();
         }
     }
 
@@ -376,6 +379,7 @@ impl<L: Log + Send + 'static> End<Packet> for Hops<L> {
             // its link goes on as it was
             one.bottleneck.arrive_busy(packet, now);
             if !one.bottleneck.listener.lost.is_empty() {
+                seldom();
                 self.free_lost(usize::from(hop));
             }
         } else {
@@ -471,6 +475,7 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
         let (at, link) = self.links.min();
         let (line_at, line) = self.lines.times.min();
         if self.stages.min().0 <= at.min(line_at) {
+            seldom();
             self.due_of_stages()
         } else if at <= line_at {
             (at, Due::Link(link as u32))
@@ -487,8 +492,14 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
             match due {
                 Due::Link(hop) => self.on_link(hop as u16, moment, arena),
                 Due::Line(line) => ack = self.on_line(line as usize, at),
-                Due::Stage(stage) => self.on_stage(stage as usize, at, arena),
-                Due::Arrived => ack = self.on_arrived(),
+                Due::Stage(stage) => {
+                    seldom();
+                    self.on_stage(stage as usize, at, arena);
+                }
+                Due::Arrived => {
+                    seldom();
+                    ack = self.on_arrived();
+                }
             }
             // the only call: it is compiled into this loop
             let reached = ack.map(|(ack, blocks)| self.on_ack(ack, blocks, at, arena));

@@ -6,6 +6,7 @@ use super::super::lines::{Back, BlockPool, Line, NO_BLOCKS};
 use super::super::transport::Ends;
 use super::hop::END;
 use super::{Hops, STAGES};
+use dumbbell_core::hint::seldom;
 use dumbbell_core::log::{DropReason, Log};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::End;
@@ -98,6 +99,7 @@ impl<L: Log + Send + 'static> Hops<L> {
         let pool = (blocks != NO_BLOCKS).then(|| std::mem::take(&mut self.lines.pool));
         let timer = transport.on_back(&ack, pool.as_ref().map_or(&[], |pool| pool.get(blocks)), stages, now, self);
         if let Some(pool) = pool {
+            seldom();
             self.lines.pool = pool;
             self.lines.pool.release(blocks);
         }
