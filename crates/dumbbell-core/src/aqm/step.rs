@@ -4,9 +4,9 @@
 //! nanoseconds. Since nothing controls those that cannot be marked, they may be dropped instead (`not_ect`). A step in bytes, on the
 //! arriving packet, is `red` with equal thresholds.
 
-use crate::hint::seldom;
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
+use crate::hint::seldom;
 use crate::log::{At, DropReason, Log, MarkReason, Place};
 use crate::packet::Packet;
 use crate::units::Time;

@@ -1,7 +1,7 @@
 //! A serial link: one packet after the other, bit by bit.
 
-use crate::hint::unlikely;
 use super::{Link, LinkContext, Waiting};
+use crate::hint::unlikely;
 use crate::units::{Rate, Time};
 
 /// Name in experiment files.
