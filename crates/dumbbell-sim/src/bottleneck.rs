@@ -118,7 +118,8 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// The same. A packet that finds queue and link idle is gone at once, if its leaving `is_next` of all that happens: returns when it left.
     #[inline(always)]
     pub fn cross(&mut self, packet: &mut Packet, now: Time, is_next: impl FnOnce(Time) -> bool) -> Option<Time> {
-        if packet.has(flag::MORE | flag::LAST) {
+        // a packet whose rest was dropped on the way ends the burst that came before it
+        if packet.has(flag::MORE | flag::LAST) || !self.coming.is_empty() {
             self.collect(*packet, now);
         } else {
             let mut log = (&mut self.counters, &mut self.listener);
