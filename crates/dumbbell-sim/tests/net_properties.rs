@@ -166,3 +166,16 @@ proptest! {
         prop_assert_eq!(sim.finish().expect("a run").hash, whole.hash);
     }
 }
+
+/// Found by drawing: CSAQM drops the rest of a burst that its Wi-Fi link sends in one grant, and the next hop counts bursts as one packet.
+#[test]
+fn a_burst_that_loses_its_rest_between_two_hops_stays_in_the_books() {
+    let slow = |aqm: &str, shaper: &str| json!({"rate": 20_000_000, "aqm": {"name": aqm}, "shaper": shaper});
+    let config = json!({"duration": 813 * MS, "seed": 17_929_799_770_921_014_362_u64, "bottleneck": slow("fq_pie", "htb"),
+        "hop": [{"name": "h0", "rate": 100_000_000, "aqm": {"name": "pfifo"}, "shaper": "link"},
+            {"name": "h1", "rate": 20_000_000, "aqm": {"name": "csaqm"}, "link": {"name": "wifi", "jitter": 12 * MS, "frames": 29}}],
+        "reverse": slow("codel", "htb"), "hosts": {"ecn": true, "offload": "gso"},
+        "flows": [{"cc": {"name": "bbr3"}, "count": 2, "start": {"min": 0, "max": 400 * MS}, "direction": "down",
+            "route": ["h1", "h0"], "ack_route": [], "base_rtt": MS}]});
+    run(&config, &AtomicBool::new(false), &AtomicU64::new(0)).unwrap_or_else(|error| panic!("{error}"));
+}

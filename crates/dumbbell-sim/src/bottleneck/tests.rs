@@ -189,6 +189,16 @@ fn a_burst_ends_where_the_rest_is_missing_or_comes_later() {
 }
 
 #[test]
+fn a_packet_whose_rest_was_dropped_on_the_way_ends_its_burst() {
+    // the hop before has dropped 2, the last: 1 came without a word of more, and 0 waits for it
+    let mut link = bottleneck(Shaper::Link, 1514);
+    let parts = burst(0, 2).take(2).map(|part| Packet { flags: if part.seq == 1 { 0 } else { part.flags }, ..part });
+    parts.for_each(|part| link.arrive(part, Time::ZERO));
+    assert_eq!((link.held(), link.counters.flows.of(0).arrived), (2, 2));
+    assert_eq!(departures(&mut link), [(FRAME, 0), (2 * FRAME, 1)]);
+}
+
+#[test]
 fn what_a_frame_takes_on_the_link_takes_time() {
     // 1500 + 38 = 1538 B at 10 Mbit/s; 33 cells of 53 B
     for (link_layer, each) in [(Preset::Ethernet, 1_230_400), (Preset::PppoeLlcsnap, 1_399_200)] {
