@@ -4,8 +4,9 @@
 //! turns. Its steps wait for each other, so the numbers are not made by them: what is linear over bits obeys every multiple of its
 //! characteristic polynomial, and one of these has five terms. So each number is the sum of four earlier ones, none of them recent.
 
+
+use super::walk::GROUP;
 use crate::rng::Rng;
-use wide::i16x8;
 
 /// Turns of a block: what one step of four generators serves.
 pub const BLOCK: usize = 8;
@@ -13,12 +14,15 @@ pub const BLOCK: usize = 8;
 const LAG: usize = 682;
 const TAPS: [usize; 3] = [123, 241, 375];
 
+/// What may be left over when more are made: less than is asked for at a time.
+const LEFT: usize = GROUP - BLOCK;
+
 /// Bits for blocks of turns.
 #[derive(Clone, Debug)]
 pub struct Chances {
-    /// The bits of [`LAG`] blocks, each turn's less 2^15.
-    ring: Box<[i16x8]>,
-    /// How many of them have been given.
+    /// Room for what was left over, and the bits of [`LAG`] blocks; each turn's less 2^15.
+    bits: Box<[i16]>,
+    /// For how many turns they have been given, or never were.
     given: usize,
 }
 
@@ -48,57 +52,60 @@ impl Chances {
             }
             // upper halves are for the first four turns of a block, lower halves for the others
             let turn = |turn: usize| centred(if turn < 4 { four[turn] >> 16 } else { four[turn - 4] & 0xffff });
-            i16x8::new(std::array::from_fn(turn))
+            std::array::from_fn::<i16, BLOCK, _>(turn)
         };
-        Chances { ring: (0..LAG).map(|_| step()).collect(), given: 0 }
+        let mut bits = vec![0; LEFT];
+        (0..LAG).for_each(|_| bits.extend(step()));
+        Chances { bits: bits.into_boxed_slice(), given: LEFT }
     }
 
-    /// The bits of the next blocks, as many as there are before more must be made.
+    /// The bits of the next turns, as many as there are before more must be made: whole blocks.
     #[inline(always)]
-    pub fn ahead(&self) -> &[i16x8] {
-        &self.ring[self.given..]
+    pub fn ahead(&self) -> &[i16] {
+        &self.bits[self.given..]
     }
 
-    /// So many blocks have had their bits.
+    /// So many turns have had their bits: whole blocks.
     #[inline(always)]
-    pub fn pass(&mut self, count: usize) {
-        self.given += count;
+    pub fn pass(&mut self, turns: usize) {
+        self.given += turns;
     }
 
     /// The bits of the next block.
     #[inline(always)]
-    pub fn step(&mut self) -> i16x8 {
-        if self.given == LAG {
+    pub fn step(&mut self) -> [i16; BLOCK] {
+        if self.ahead().is_empty() {
             self.refill();
         }
-        self.given += 1;
-        self.ring[self.given - 1]
+        self.given += BLOCK;
+        self.bits[self.given - BLOCK..self.given].try_into().expect("a block")
     }
 
-    /// Makes as many as the ring has room for.
-    #[inline(never)]
-    fn refill(&mut self) {
-        let ring: &mut [i16x8; LAG] = self.ring.as_mut().try_into().expect("it never changes its size");
+    /// Makes as many as there is room for. No more than [`LEFT`] may be left.
+    #[inline(always)]
+    pub fn refill(&mut self) {
+        let left = self.ahead().len();
+        self.bits.copy_within(self.given.., LEFT - left);
+        self.given = LEFT - left;
+        let ring: &mut [i16; LAG * BLOCK] = (&mut self.bits[LEFT..]).try_into().expect("it never changes its size");
         // up to each of these, one tap more is found at the start of the ring, where the new ones are
         let [first, second, third] = TAPS.map(|tap| LAG - tap);
         sum::<0>(ring, third);
         sum::<1>(ring, second);
         sum::<2>(ring, first);
         sum::<3>(ring, LAG);
-        self.given = 0;
     }
 }
 
 /// Makes the numbers up to place `until`, from where on the last `WRAPPED` taps lie beyond the end of the ring.
 #[inline(always)]
-fn sum<const WRAPPED: usize>(ring: &mut [i16x8; LAG], until: usize) {
+fn sum<const WRAPPED: usize>(ring: &mut [i16; LAG * BLOCK], until: usize) {
     let from = [0, LAG - TAPS[2], LAG - TAPS[1], LAG - TAPS[0]][WRAPPED];
     let back: [usize; 3] = std::array::from_fn(|tap| if tap + WRAPPED >= 3 { LAG } else { 0 });
-    // the sum of four numbers that are 2^15 too small is not too small
-    let bias = i16x8::splat(i16::MIN);
-    for place in from..until {
-        let [first, second, third] = std::array::from_fn(|tap| ring[place + TAPS[tap] - back[tap]]);
-        ring[place] = ring[place] ^ bias ^ first ^ second ^ third;
+    for place in from * BLOCK..until * BLOCK {
+        let [first, second, third] = std::array::from_fn(|tap| ring[place + TAPS[tap] * BLOCK - back[tap] * BLOCK]);
+        // the sum of four numbers that are 2^15 too small is not too small
+        ring[place] = ring[place] ^ i16::MIN ^ first ^ second ^ third;
     }
 }
 
@@ -119,7 +126,22 @@ mod tests {
             }
             let expected: [u32; BLOCK] =
                 std::array::from_fn(|turn| if turn < 4 { four[turn] >> 16 } else { four[turn - 4] & 0xffff });
-            assert_eq!(chances.step().to_array().map(|bits| u32::from(bits as u16 ^ 0x8000)), expected);
+            assert_eq!(chances.step().map(|bits| u32::from(bits as u16 ^ 0x8000)), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_left_over_comes_before_what_is_made() {
+        let rng = || Rng::stream(2, "test", 0);
+        let (mut one, mut other) = (Chances::new(&mut rng()), Chances::new(&mut rng()));
+        for blocks in [1, 2, 3, 4].into_iter().cycle().take(5000) {
+            if other.ahead().len() < GROUP {
+                other.refill();
+            }
+            for block in 0..blocks {
+                assert_eq!(one.step(), other.ahead()[block * BLOCK..][..BLOCK]);
+            }
+            other.pass(blocks * BLOCK);
         }
     }
 

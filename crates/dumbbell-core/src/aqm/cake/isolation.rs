@@ -6,7 +6,7 @@
 use super::cobalt::Cobalt;
 use super::tins::Diffserv;
 use super::turns::{self, Gains, Turns};
-use crate::aqm::store::Chain;
+use crate::aqm::store::{Chain, Store};
 use crate::aqm::FlowKey;
 use crate::rng::{mix, Rng};
 use crate::slots::SlotTable;
@@ -422,13 +422,16 @@ impl FlowTable {
     }
 
     /// Gives turns to the flows of `tin` that used up a quantum, until the first may send; returns it. There must be one.
+    ///
+    /// Its first packet in `store` is asked for while turns are given.
     #[inline(always)]
-    pub fn next_in_turn(&mut self, tin: usize, quantum: u32) -> u16 {
-        let FlowTable { turns, hosts, loads, between, .. } = self;
-        turns[tin].next(|| {
+    pub fn next_in_turn(&mut self, tin: usize, quantum: u32, store: &Store) -> u16 {
+        let FlowTable { turns, hosts, loads, between, flows, .. } = self;
+        let gains = || {
             let are_equal = !matches!(between[tin], Between::Many);
             TurnGains { hosts, loads, quantum, are_equal, last: None }
-        })
+        };
+        turns[tin].next(gains, |slot| store.prefetch(&flows[slot as usize].packets))
     }
 
     /// Whether every host is counted as often as it has bulk flows.

@@ -17,6 +17,7 @@ pub mod sce;
 pub mod shaper;
 pub mod tins;
 pub mod turns;
+pub mod walk;
 
 use super::store::{truesize, Chain, Store};
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
@@ -380,7 +381,7 @@ impl Aqm for State {
                 } else if new != 0 {
                     (NEW, new)
                 } else if !self.table.turns[tin].is_empty() {
-                    (OLD, self.table.next_in_turn(tin, flow_quantum))
+                    (OLD, self.table.next_in_turn(tin, flow_quantum, &self.held.store))
                 } else if decaying != 0 {
                     (DECAYING, decaying)
                 } else {

@@ -6,13 +6,12 @@
 //! bits of its own for every turn.
 
 use super::chances::{least_below, Chances, BLOCK};
+use super::walk::{Circle, Vectors, BEYOND};
 use crate::rng::Rng;
 use wide::{i16x8, CmpEq, CmpGt, CmpLt};
 
 /// Places in a block.
 const PLACES: i16x8 = i16x8::new([0, 1, 2, 3, 4, 5, 6, 7]);
-/// Blocks that are given their turns at a time if none of their flows may send.
-const GROUP: usize = 4;
 /// What a vacant place may send: never anything. It gains nothing and has slot 0.
 const VACANT: i16 = i16::MIN;
 /// No chance is more than this: whoever has it gains no byte beyond the whole ones.
@@ -42,7 +41,7 @@ pub trait Gains {
 /// Flows in a circle, by slot (not 0), with what they may send.
 #[derive(Clone, Debug)]
 pub struct Turns {
-    // The places, and behind them a block that stays vacant.
+    // The places, and behind them [`BEYOND`] that stay vacant.
     slots: Vec<u16>,
     deficits: Vec<i16>,
     /// Whole bytes that a turn gives.
@@ -58,6 +57,8 @@ pub struct Turns {
     /// How many places from `head` on may have a gain that is out of date.
     stale: usize,
     chances: Chances,
+    /// What turns are given with.
+    vectors: Vectors,
 }
 
 /// A block of `values`, which are as many as it takes.
@@ -75,9 +76,9 @@ fn gained(wholes: i16x8, limits: i16x8, chances: i16x8) -> i16x8 {
 
 /// Gives turns to the places of a block up to the first one that may send. Returns how many it gave.
 #[inline(always)]
-fn give_block(deficits: &mut [i16], wholes: &[i16], limits: &[i16], chances: i16x8) -> usize {
+fn give_block(deficits: &mut [i16], wholes: &[i16], limits: &[i16], chances: [i16; BLOCK]) -> usize {
     let before = vector(deficits);
-    let mut gained = gained(vector(wholes), vector(limits), chances);
+    let mut gained = gained(vector(wholes), vector(limits), i16x8::new(chances));
     let may_send = before.cmp_gt(i16x8::ZERO).move_mask();
     let mut turns = BLOCK;
     if may_send != 0 {
@@ -86,30 +87,6 @@ fn give_block(deficits: &mut [i16], wholes: &[i16], limits: &[i16], chances: i16
     }
     deficits.copy_from_slice(&(before + gained).to_array());
     turns
-}
-
-/// Gives a turn to the places of the first `blocks` blocks, a [`GROUP`] of them at a time, up to a group of which one may send. Returns how
-/// many turns it gave.
-#[inline(always)]
-fn give_groups(blocks: usize, deficits: &mut [i16], wholes: &[i16], limits: &[i16], chances: &mut Chances) -> usize {
-    const TURNS: usize = GROUP * BLOCK;
-    let groups = blocks.min(chances.ahead().len()) / GROUP;
-    let gains = wholes.chunks_exact(TURNS).zip(limits.chunks_exact(TURNS)).zip(chances.ahead().chunks_exact(GROUP));
-    let mut given = 0;
-    for (group, ((of_wholes, of_limits), of_chances)) in deficits[..groups * TURNS].chunks_exact_mut(TURNS).zip(gains) {
-        let before: [i16x8; GROUP] = std::array::from_fn(|block| vector(&group[block * BLOCK..][..BLOCK]));
-        if before.into_iter().fold(i16x8::ZERO, i16x8::max).cmp_gt(i16x8::ZERO).any() {
-            break;
-        }
-        for block in 0..GROUP {
-            let there = block * BLOCK..(block + 1) * BLOCK;
-            let gained = gained(vector(&of_wholes[there.clone()]), vector(&of_limits[there.clone()]), of_chances[block]);
-            group[there].copy_from_slice(&(before[block] + gained).to_array());
-        }
-        given += 1;
-    }
-    chances.pass(given * GROUP);
-    given * TURNS
 }
 
 impl Turns {
@@ -126,8 +103,9 @@ impl Turns {
             head: 0,
             stale: 0,
             chances,
+            vectors: Vectors::widest(),
         };
-        turns.resize(BLOCK);
+        turns.resize(BEYOND);
         turns
     }
 
@@ -185,13 +163,13 @@ impl Turns {
         self.stale = self.places + BLOCK;
     }
 
-    /// Gives turns until the first flow may send; returns it. There must be one.
+    /// Gives turns until the first flow may send; returns it, and tells `soon` as early as it is known. There must be one.
     #[inline(always)]
-    pub fn next<G: Gains>(&mut self, gains: impl FnOnce() -> G) -> u16 {
+    pub fn next<G: Gains>(&mut self, gains: impl FnOnce() -> G, soon: impl FnMut(u16)) -> u16 {
         if self.deficits[self.head] <= 0 {
             match self.flows {
                 1 => self.give_to_one(gains()),
-                _ => self.give(gains()),
+                _ => self.give(gains(), soon),
             }
         }
         self.slots[self.head]
@@ -199,7 +177,7 @@ impl Turns {
 
     /// Gives turns until the first of several flows may send.
     #[inline(never)]
-    fn give(&mut self, mut gains: impl Gains) {
+    fn give(&mut self, mut gains: impl Gains, mut soon: impl FnMut(u16)) {
         if self.stale > 0 && gains.are_equal() {
             let of = self.slots.iter().copied().find(|&slot| slot != 0);
             self.set_all_gains(gains.of(of.expect("there are several flows")));
@@ -207,27 +185,9 @@ impl Turns {
         if self.stale > 0 && self.give_stale(&mut gains) {
             return;
         }
-        let Turns { places, chances, .. } = self;
-        let (mut head, places, size) = (self.head, *places, *places + BLOCK);
-        let deficits = &mut self.deficits[..size];
-        let (wholes, limits) = (&self.wholes[..size], &self.limits[..size]);
-        loop {
-            if head >= places {
-                head = 0;
-            }
-            let more = places - head;
-            if more > GROUP * BLOCK {
-                // these end before the last block of the circle
-                head += give_groups((more - 1) / BLOCK, &mut deficits[head..], &wholes[head..], &limits[head..], chances);
-            }
-            let block = head..head + BLOCK;
-            let turns = give_block(&mut deficits[block.clone()], &wholes[block.clone()], &limits[block], chances.step());
-            head += turns;
-            if turns < BLOCK {
-                break;
-            }
-        }
-        self.head = head;
+        let Turns { slots, deficits, wholes, limits, places, chances, .. } = self;
+        let circle = Circle { deficits, wholes, limits, places: *places };
+        self.head = self.vectors.walk(circle, self.head, chances, |place| soon(slots[place]));
     }
 
     /// Gives turns until the first flow may send or no gain is out of date. Returns whether one may send.
@@ -270,7 +230,7 @@ impl Turns {
         let [whole, limit] = [self.wholes[self.head], self.limits[self.head]];
         let deficit = &mut self.deficits[self.head];
         while *deficit <= 0 {
-            for chance in self.chances.step().to_array() {
+            for chance in self.chances.step() {
                 *deficit += whole + i16::from(chance > limit);
                 if *deficit > 0 {
                     return;
@@ -345,10 +305,10 @@ impl Turns {
         // an eighth of the places is vacant
         self.places = (flows + flows / 8 + 1).next_multiple_of(BLOCK);
         self.head = self.places - flows;
-        self.resize(self.places + BLOCK);
+        self.resize(self.places + BEYOND);
         self.shift(0..flows, self.head);
         self.vacate(0..self.head);
-        self.vacate(self.places..self.places + BLOCK);
+        self.vacate(self.places..self.places + BEYOND);
     }
 }
 
@@ -406,6 +366,11 @@ mod tests {
 
     #[test]
     fn turns_given_many_at_a_time_are_those_given_one_by_one() {
+        // with all vectors that this processor has
+        Vectors::all().into_iter().for_each(turns_are_those_given_one_by_one);
+    }
+
+    fn turns_are_those_given_one_by_one(vectors: Vectors) {
         let mut seeds = rng();
         let mut four: [u32; 4] = std::array::from_fn(|_| seeds.next_u32() | 1);
         let mut draw = || {
@@ -417,9 +382,9 @@ mod tests {
             std::array::from_fn(|turn| if turn < 4 { four[turn] >> 16 } else { four[turn - 4] & 0xffff })
         };
         let mut random = Rng::stream(9, "test", 0);
-        let mut turns = Turns::new(&mut rng());
+        let mut turns = Turns { vectors, ..Turns::new(&mut rng()) };
         let mut coming = VecDeque::from_iter(1..800_u16);
-        let (mut gains, mut equal, mut sent) = (vec![1 << 16; 800], true, [0, 0]);
+        let (mut gains, mut equal, mut sent, mut told) = (vec![1 << 16; 800], true, [0, 0], 0);
         for step in 0..20_000_u64 {
             // many flows, few, one, many
             let wanted = [799, 20, 1, 400][step as usize / 5000];
@@ -439,7 +404,10 @@ mod tests {
                 _ if turns.flows > 0 => {
                     let before = turns.clone();
                     let gain = |slot: u16| gains[slot as usize];
-                    let slot = turns.next(|| Say(gain, equal));
+                    let mut soon = None;
+                    let slot = turns.next(|| Say(gain, equal), |slot| soon = Some(slot));
+                    assert!(soon.is_none_or(|soon| soon == slot), "{step}");
+                    told += usize::from(soon.is_some());
                     let (deficits, head) = one_by_one(&before, &mut draw, gain);
                     assert_eq!((turns.head, turns.slots[head]), (head, slot), "{step}");
                     assert_eq!(turns.deficits, deficits, "{step}");
@@ -454,7 +422,7 @@ mod tests {
                 _ => {}
             }
         }
-        assert!(sent[0] > 4000 && sent[1] > 4000, "{sent:?}");
+        assert!(sent[0] > 4000 && sent[1] > 4000 && told > 4000, "{sent:?} {told}");
     }
 
     #[test]
@@ -485,7 +453,7 @@ mod tests {
                         let (slot, deficit) = list.pop_front().unwrap();
                         list.push_back((slot, deficit + gains[slot as usize] as i32));
                     }
-                    assert_eq!(turns.next(|| Say(|slot| gains[slot as usize] << 16, false)), list[0].0);
+                    assert_eq!(turns.next(|| Say(|slot| gains[slot as usize] << 16, false), |_| {}), list[0].0);
                     if random.below(50) == 0 || list.len() > wanted {
                         let (slot, deficit) = list.pop_front().unwrap();
                         assert_eq!(turns.pop(), deficit);
@@ -540,7 +508,7 @@ mod tests {
     fn one_flow_gets_turn_after_turn() {
         let mut turns = Turns::new(&mut rng());
         turns.push(7, -1000, 300 << 16);
-        assert_eq!(turns.next(|| Say(|_| 1 << 16, true)), 7);
+        assert_eq!(turns.next(|| Say(|_| 1 << 16, true), |_| {}), 7);
         // -1000 + 4 * 300
         assert_eq!(turns.pop(), 200);
         assert!(turns.is_empty());
@@ -551,6 +519,6 @@ mod tests {
         let mut turns = Turns::new(&mut rng());
         turns.push(1, 0, 1);
         turns.push(2, -1, 0x8000);
-        assert_eq!(turns.next(|| Say(|_| 1, false)), 2);
+        assert_eq!(turns.next(|| Say(|_| 1, false), |_| {}), 2);
     }
 }

@@ -1,0 +1,334 @@
+//! The walk around the circle of flows: turns that are given to many places at a time.
+//!
+//! It is written once, and compiled for the vectors that every processor has and for those of AVX2, which is asked for when a simulation
+//! begins. What it gives is the same.
+//!
+//! A flow that may send could so before the walk came to it: turns make those able to send that they are given to, which are come to once
+//! around later. So a walk looks for its end first, and whoever is there can be asked for while the turns are given.
+
+use super::chances::{Chances, BLOCK};
+use crate::hint::unlikely;
+use wide::{i16x16, CmpGt, CmpLt};
+
+/// Turns that are given at a time.
+pub const GROUP: usize = 32;
+/// Vacant places behind the circle: what is looked at and given at a time may reach beyond its end.
+pub const BEYOND: usize = 2 * GROUP;
+/// Places in a group.
+const PLACES: [i16; GROUP] = {
+    let mut places = [0; GROUP];
+    let mut place = 0;
+    while place < GROUP {
+        places[place] = place as i16;
+        place += 1;
+    }
+    places
+};
+
+/// The circle that is walked around, and [`BEYOND`] vacant places behind it.
+pub struct Circle<'a> {
+    /// What the flow at a place may send.
+    pub deficits: &'a mut [i16],
+    /// Whole bytes that a turn gives.
+    pub wholes: &'a [i16],
+    /// A chance above this gives one byte more.
+    pub limits: &'a [i16],
+    /// Number of places.
+    pub places: usize,
+}
+
+/// The vectors to walk with.
+#[derive(Clone, Copy, Debug)]
+pub enum Vectors {
+    /// Those of every processor that this is compiled for.
+    Usual,
+    /// Twice as wide.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(avx2::Found),
+}
+
+impl Vectors {
+    /// The widest that this processor has.
+    pub fn widest() -> Vectors {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(found) = avx2::Found::ask() {
+            return Vectors::Avx2(found);
+        }
+        Vectors::Usual
+    }
+
+    /// All that this processor has.
+    #[cfg(test)]
+    pub fn all() -> Vec<Vectors> {
+        match Vectors::widest() {
+            Vectors::Usual => vec![Vectors::Usual],
+            #[cfg(target_arch = "x86_64")]
+            widest @ Vectors::Avx2(_) => vec![Vectors::Usual, widest],
+        }
+    }
+
+    /// Gives turns from the place `head` on until a flow may send, and returns its place, which is told to `soon` as early as it is known.
+    /// There must be such a flow.
+    #[inline(always)]
+    pub fn walk(self, circle: Circle, head: usize, chances: &mut Chances, soon: impl FnMut(usize)) -> usize {
+        match self {
+            Vectors::Usual => walk_as_usual(circle, head, chances, soon),
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx2(found) => found.walk(circle, head, chances, soon),
+        }
+    }
+}
+
+/// What is done with the values of a group.
+trait Groups: Copy {
+    /// [`GROUP`] values.
+    type Values: Copy;
+
+    fn load(self, values: &[i16; GROUP]) -> Self::Values;
+
+    fn store(self, values: Self::Values, to: &mut [i16; GROUP]);
+
+    /// The greater of two, each.
+    fn greater(self, one: Self::Values, other: Self::Values) -> Self::Values;
+
+    /// A bit for each value above 0.
+    fn above_0(self, values: Self::Values) -> u32;
+
+    /// Whether there is one above 0.
+    fn any_above_0(self, values: Self::Values) -> bool;
+
+    /// `deficits` after a turn with these chances.
+    fn give(self, deficits: Self::Values, wholes: Self::Values, limits: Self::Values, chances: Self::Values) -> Self::Values;
+
+    /// The first `count` of `of`, and then those of `others`.
+    fn first(self, count: usize, of: Self::Values, others: Self::Values) -> Self::Values;
+}
+
+/// The group of `values` that begins at `from`.
+#[inline(always)]
+fn group(values: &[i16], from: usize) -> &[i16; GROUP] {
+    values[from..from + GROUP].try_into().expect("a group")
+}
+
+/// [`Vectors::walk`].
+#[inline(always)]
+fn walk(groups: impl Groups, circle: Circle, mut head: usize, chances: &mut Chances, mut soon: impl FnMut(usize)) -> usize {
+    let Circle { deficits, wholes, limits, places } = circle;
+    let size = places + BEYOND;
+    let (deficits, wholes, limits) = (&mut deficits[..size], &wholes[..size], &limits[..size]);
+    loop {
+        if head >= places {
+            head = 0;
+        }
+        let turns = turns_before(groups, deficits, head, places);
+        let one_may_send = head + turns < places;
+        if one_may_send {
+            soon(head + turns);
+        }
+        give(groups, deficits, [wholes, limits], head, turns, chances);
+        head += turns;
+        // the rest of a block has had its bits, too
+        chances.pass(if one_may_send { turns % GROUP / BLOCK * BLOCK + BLOCK } else { (turns % GROUP).next_multiple_of(BLOCK) });
+        if one_may_send {
+            return head;
+        }
+    }
+}
+
+/// How many places from `head` on come before the first that may send, or before the end of the circle.
+#[inline(always)]
+fn turns_before(groups: impl Groups, deficits: &[i16], head: usize, places: usize) -> usize {
+    const TWO: usize = 2 * GROUP;
+    let mut turns = 0;
+    for two in deficits[head..head + (places - head).next_multiple_of(TWO)].chunks_exact(TWO) {
+        let [low, high] = [0, GROUP].map(|from| groups.load(group(two, from)));
+        if groups.any_above_0(groups.greater(low, high)) {
+            let [low, high] = [low, high].map(|values| u64::from(groups.above_0(values)));
+            return turns + (low | high << GROUP).trailing_zeros() as usize;
+        }
+        turns += TWO;
+    }
+    places - head
+}
+
+/// Gives turns to as many places from `head` on. There are chances for a group when it returns, of which the last of these turns have had
+/// theirs: those beyond whole groups.
+#[inline(always)]
+fn give(groups: impl Groups, deficits: &mut [i16], gains: [&[i16]; 2], head: usize, turns: usize, chances: &mut Chances) {
+    let mut given = 0;
+    loop {
+        if unlikely(chances.ahead().len() < GROUP) {
+            chances.refill();
+        }
+        let ahead = chances.ahead();
+        let whole = (turns - given).min(ahead.len()) / GROUP * GROUP;
+        let there = head + given..head + given + whole;
+        let of_gains = gains.map(|of| of[there.clone()].chunks_exact(GROUP));
+        let [wholes, limits] = of_gains;
+        for (((deficits, wholes), limits), chances) in
+            deficits[there.clone()].chunks_exact_mut(GROUP).zip(wholes).zip(limits).zip(ahead.chunks_exact(GROUP))
+        {
+            let deficits: &mut [i16; GROUP] = deficits.try_into().expect("a group");
+            let before = groups.load(deficits);
+            let [wholes, limits, chances] = [wholes, limits, chances].map(|values| groups.load(group(values, 0)));
+            groups.store(groups.give(before, wholes, limits, chances), deficits);
+        }
+        given += whole;
+        let (rest, from) = (turns - given, head + given);
+        if rest < GROUP && ahead.len() - whole >= GROUP {
+            let before = groups.load(group(deficits, from));
+            let [wholes, limits] = gains.map(|of| groups.load(group(of, from)));
+            let after = groups.give(before, wholes, limits, groups.load(group(ahead, whole)));
+            let to = (&mut deficits[from..from + GROUP]).try_into().expect("a group");
+            groups.store(groups.first(rest, after, before), to);
+            chances.pass(whole);
+            return;
+        }
+        chances.pass(whole);
+    }
+}
+
+/// With the vectors of every processor; not inlined, for one copy.
+#[inline(never)]
+fn walk_as_usual(circle: Circle, head: usize, chances: &mut Chances, soon: impl FnMut(usize)) -> usize {
+    walk(Usual, circle, head, chances, soon)
+}
+
+#[derive(Clone, Copy)]
+struct Usual;
+
+impl Groups for Usual {
+    type Values = [i16x16; 2];
+
+    #[inline(always)]
+    fn load(self, values: &[i16; GROUP]) -> [i16x16; 2] {
+        bytemuck::cast(*values)
+    }
+
+    #[inline(always)]
+    fn store(self, values: [i16x16; 2], to: &mut [i16; GROUP]) {
+        *to = bytemuck::cast(values);
+    }
+
+    #[inline(always)]
+    fn greater(self, one: [i16x16; 2], other: [i16x16; 2]) -> [i16x16; 2] {
+        std::array::from_fn(|half| one[half].max(other[half]))
+    }
+
+    #[inline(always)]
+    fn above_0(self, values: [i16x16; 2]) -> u32 {
+        let [low, high] = values.map(|half| half.cmp_gt(i16x16::ZERO).move_mask() as u32);
+        low | high << 16
+    }
+
+    #[inline(always)]
+    fn any_above_0(self, [low, high]: [i16x16; 2]) -> bool {
+        low.max(high).cmp_gt(i16x16::ZERO).any()
+    }
+
+    #[inline(always)]
+    fn give(self, deficits: [i16x16; 2], wholes: [i16x16; 2], limits: [i16x16; 2], chances: [i16x16; 2]) -> [i16x16; 2] {
+        // who is above the limit has -1 in the comparison
+        std::array::from_fn(|half| deficits[half] + wholes[half] - chances[half].cmp_gt(limits[half]))
+    }
+
+    #[inline(always)]
+    fn first(self, count: usize, of: [i16x16; 2], others: [i16x16; 2]) -> [i16x16; 2] {
+        let places = self.load(&PLACES);
+        std::array::from_fn(|half| places[half].cmp_lt(i16x16::splat(count as i16)).blend(of[half], others[half]))
+    }
+}
+
+/// Vectors of AVX2. Instructions are those of Intel's guide with the names of the functions here.
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod avx2 {
+    use super::{Chances, Circle, Groups, GROUP, PLACES};
+    use std::arch::x86_64::*;
+
+    /// Says that this processor has AVX2: there is one only where it was asked.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Found(());
+
+    impl Found {
+        /// Asks the processor.
+        pub fn ask() -> Option<Found> {
+            std::arch::is_x86_feature_detected!("avx2").then_some(Found(()))
+        }
+
+        /// [`super::Vectors::walk`].
+        #[inline(always)]
+        pub fn walk(self, circle: Circle, head: usize, chances: &mut Chances, soon: impl FnMut(usize)) -> usize {
+            // SAFETY: it needs AVX2 and nothing else; the processor has that, says `self`.
+            unsafe { walk(self, circle, head, chances, soon) }
+        }
+    }
+
+    /// To be called only where there is AVX2.
+    #[target_feature(enable = "avx2")]
+    #[inline(never)]
+    unsafe fn walk(found: Found, circle: Circle, head: usize, chances: &mut Chances, soon: impl FnMut(usize)) -> usize {
+        super::walk(found, circle, head, chances, soon)
+    }
+
+    impl Groups for Found {
+        type Values = [__m256i; 2];
+
+        #[inline(always)]
+        fn load(self, values: &[i16; GROUP]) -> [__m256i; 2] {
+            bytemuck::cast(*values)
+        }
+
+        #[inline(always)]
+        fn store(self, values: [__m256i; 2], to: &mut [i16; GROUP]) {
+            *to = bytemuck::cast(values);
+        }
+
+        #[inline(always)]
+        fn greater(self, one: [__m256i; 2], other: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: it needs AVX2 and nothing else; the processor has that, says `self`.
+            std::array::from_fn(|half| unsafe { _mm256_max_epi16(one[half], other[half]) })
+        }
+
+        #[inline(always)]
+        fn above_0(self, [low, high]: [__m256i; 2]) -> u32 {
+            // SAFETY: it needs AVX2 and nothing else; the processor has that, says `self`.
+            unsafe {
+                let zero = _mm256_setzero_si256();
+                let above = _mm256_packs_epi16(_mm256_cmpgt_epi16(low, zero), _mm256_cmpgt_epi16(high, zero));
+                // quarters are packed in the order 0, 2, 1, 3
+                _mm256_movemask_epi8(_mm256_permute4x64_epi64::<0b11_01_10_00>(above)) as u32
+            }
+        }
+
+        #[inline(always)]
+        fn any_above_0(self, [low, high]: [__m256i; 2]) -> bool {
+            // SAFETY: it needs AVX2 and nothing else; the processor has that, says `self`.
+            unsafe { _mm256_movemask_epi8(_mm256_cmpgt_epi16(_mm256_max_epi16(low, high), _mm256_setzero_si256())) != 0 }
+        }
+
+        #[inline(always)]
+        fn give(self, deficits: [__m256i; 2], wholes: [__m256i; 2], limits: [__m256i; 2], chances: [__m256i; 2]) -> [__m256i; 2] {
+            std::array::from_fn(|half| {
+                // SAFETY: it needs AVX2 and nothing else; the processor has that, says `self`.
+                unsafe {
+                    let whole = _mm256_add_epi16(deficits[half], wholes[half]);
+                    // who is above the limit has -1 in the comparison
+                    _mm256_sub_epi16(whole, _mm256_cmpgt_epi16(chances[half], limits[half]))
+                }
+            })
+        }
+
+        #[inline(always)]
+        fn first(self, count: usize, of: [__m256i; 2], others: [__m256i; 2]) -> [__m256i; 2] {
+            let places = self.load(&PLACES);
+            std::array::from_fn(|half| {
+                // SAFETY: it needs AVX2 and nothing else; the processor has that, says `self`.
+                unsafe {
+                    let is_first = _mm256_cmpgt_epi16(_mm256_set1_epi16(count as i16), places[half]);
+                    _mm256_blendv_epi8(others[half], of[half], is_first)
+                }
+            })
+        }
+    }
+}
