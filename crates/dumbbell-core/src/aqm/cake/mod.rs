@@ -173,7 +173,7 @@ impl State {
     }
 
     /// Stores `packet` at the tail of queue `slot`.
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, slot: u16, packet: Packet) {
         self.table.backlogs[slot as usize] += u32::from(packet.len);
         let flow = &mut self.table.flows[slot as usize];

@@ -120,71 +120,66 @@ fn walk(groups: impl Groups, circle: Circle, mut head: usize, chances: &mut Chan
         if head >= places {
             head = 0;
         }
-        let turns = turns_before(groups, deficits, head, places);
-        let one_may_send = head + turns < places;
-        if one_may_send {
-            soon(head + turns);
+        let end = next_above_0(groups, deficits, head).min(places);
+        if end < places {
+            soon(end);
         }
-        give(groups, deficits, [wholes, limits], head, turns, chances);
-        head += turns;
-        // the rest of a block has had its bits, too
-        chances.pass(if one_may_send { turns % GROUP / BLOCK * BLOCK + BLOCK } else { (turns % GROUP).next_multiple_of(BLOCK) });
-        if one_may_send {
+        // all but the last turns, which are fewer than a group
+        let mut from = head;
+        let last = loop {
+            if unlikely(chances.ahead().len() < GROUP) {
+                chances.refill();
+            }
+            let ahead = chances.ahead();
+            let whole = (end - from).min(ahead.len()) / GROUP * GROUP;
+            give(groups, &mut deficits[from..][..whole], &wholes[from..][..whole], &limits[from..][..whole], &ahead[..whole]);
+            chances.pass(whole);
+            from += whole;
+            if end - from < GROUP && chances.ahead().len() >= GROUP {
+                break end - from;
+            }
+        };
+        let before = groups.load(group(deficits, from));
+        let [of_wholes, of_limits, of_chances] =
+            [(&*wholes, from), (limits, from), (chances.ahead(), 0)].map(|(values, from)| groups.load(group(values, from)));
+        let after = groups.give(before, of_wholes, of_limits, of_chances);
+        let to = (&mut deficits[from..from + GROUP]).try_into().expect("a group");
+        groups.store(groups.first(last, after, before), to);
+        head = end;
+        // the rest of a block has had its bits, too, and so has the block in which one may send
+        if end < places {
+            chances.pass(last / BLOCK * BLOCK + BLOCK);
             return head;
         }
+        chances.pass((last + BLOCK - 1) / BLOCK * BLOCK);
     }
 }
 
-/// How many places from `head` on come before the first that may send, or before the end of the circle.
+/// The first place from `head` on with a deficit above 0, or one behind the last.
 #[inline(always)]
-fn turns_before(groups: impl Groups, deficits: &[i16], head: usize, places: usize) -> usize {
-    const TWO: usize = 2 * GROUP;
-    let mut turns = 0;
-    for two in deficits[head..head + (places - head).next_multiple_of(TWO)].chunks_exact(TWO) {
+fn next_above_0(groups: impl Groups, deficits: &[i16], head: usize) -> usize {
+    let mut from = head;
+    for two in deficits[head..].chunks_exact(2 * GROUP) {
         let [low, high] = [0, GROUP].map(|from| groups.load(group(two, from)));
         if groups.any_above_0(groups.greater(low, high)) {
             let [low, high] = [low, high].map(|values| u64::from(groups.above_0(values)));
-            return turns + (low | high << GROUP).trailing_zeros() as usize;
+            return from + (low | high << GROUP).trailing_zeros() as usize;
         }
-        turns += TWO;
+        from += 2 * GROUP;
     }
-    places - head
+    // what is left of them lies beyond the circle
+    deficits.len()
 }
 
-/// Gives turns to as many places from `head` on. There are chances for a group when it returns, of which the last of these turns have had
-/// theirs: those beyond whole groups.
+/// Gives turns to whole groups; all have the same number of values.
 #[inline(always)]
-fn give(groups: impl Groups, deficits: &mut [i16], gains: [&[i16]; 2], head: usize, turns: usize, chances: &mut Chances) {
-    let mut given = 0;
-    loop {
-        if unlikely(chances.ahead().len() < GROUP) {
-            chances.refill();
-        }
-        let ahead = chances.ahead();
-        let whole = (turns - given).min(ahead.len()) / GROUP * GROUP;
-        let there = head + given..head + given + whole;
-        let of_gains = gains.map(|of| of[there.clone()].chunks_exact(GROUP));
-        let [wholes, limits] = of_gains;
-        for (((deficits, wholes), limits), chances) in
-            deficits[there.clone()].chunks_exact_mut(GROUP).zip(wholes).zip(limits).zip(ahead.chunks_exact(GROUP))
-        {
-            let deficits: &mut [i16; GROUP] = deficits.try_into().expect("a group");
-            let before = groups.load(deficits);
-            let [wholes, limits, chances] = [wholes, limits, chances].map(|values| groups.load(group(values, 0)));
-            groups.store(groups.give(before, wholes, limits, chances), deficits);
-        }
-        given += whole;
-        let (rest, from) = (turns - given, head + given);
-        if rest < GROUP && ahead.len() - whole >= GROUP {
-            let before = groups.load(group(deficits, from));
-            let [wholes, limits] = gains.map(|of| groups.load(group(of, from)));
-            let after = groups.give(before, wholes, limits, groups.load(group(ahead, whole)));
-            let to = (&mut deficits[from..from + GROUP]).try_into().expect("a group");
-            groups.store(groups.first(rest, after, before), to);
-            chances.pass(whole);
-            return;
-        }
-        chances.pass(whole);
+fn give(groups: impl Groups, deficits: &mut [i16], wholes: &[i16], limits: &[i16], chances: &[i16]) {
+    let of_turns = wholes.chunks_exact(GROUP).zip(limits.chunks_exact(GROUP)).zip(chances.chunks_exact(GROUP));
+    for (deficits, ((wholes, limits), chances)) in deficits.chunks_exact_mut(GROUP).zip(of_turns) {
+        let deficits: &mut [i16; GROUP] = deficits.try_into().expect("a group");
+        let before = groups.load(deficits);
+        let [wholes, limits, chances] = [wholes, limits, chances].map(|values| groups.load(group(values, 0)));
+        groups.store(groups.give(before, wholes, limits, chances), deficits);
     }
 }
 
