@@ -433,10 +433,9 @@ impl Sender {
 
     /// Sets the tail-loss probe (RFC 8985 section 7.2) for what is in flight.
     pub(super) fn arm_probe(&mut self, rto_restarts: bool) {
-        let out = self.conn.packets_out();
-        let sent = self.oldest_sent();
-        let conn = &self.conn;
-        self.timer.set_probe(&conn.rtt, out, sent, self.host.rto_min_us(), rto_restarts, conn.now);
+        let used = if rto_restarts { Time::ZERO } else { self.conn.now - self.oldest_sent() };
+        let (conn, host) = (&self.conn, &self.host);
+        self.timer.set_probe(&conn.rtt, conn.packets_out(), used, || host.rto_min_us(), conn.now);
         self.put_off_for_pacing();
     }
 

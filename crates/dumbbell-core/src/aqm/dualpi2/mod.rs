@@ -274,7 +274,7 @@ impl Aqm for State {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         match (self.setup.law, self.setup.decision) {
             (Law::Linux, Decision::Dequeue) => self.take::<L, true>(now, log),
