@@ -13,7 +13,7 @@ use super::{Ack, Block, Network};
 use crate::cc::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
 use crate::cc::exit::ExitCause;
 use crate::cc::{CongestionControl, Control};
-use crate::hint::seldom;
+use crate::hint::{likely, seldom};
 use crate::units::Time;
 
 impl Sender {
@@ -352,6 +352,9 @@ impl Sender {
 
     /// Returns (retransmissions lost, time to wait for the next verdict).
     fn detect_losses(&mut self) -> (u32, Time) {
+        if likely(self.board.is_nothing_late(&self.conn)) {
+            return (0, Time::ZERO);
+        }
         let window = self.reordering.window(&self.conn);
         let (lost, again, wait) = match self.rate.as_deref_mut() {
             None => self.board.detect_loss(&mut self.conn, window, &mut ()),
