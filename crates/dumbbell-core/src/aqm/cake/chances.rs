@@ -4,7 +4,7 @@
 //! turns. Its steps wait for each other, so the numbers are not made by them: what is linear over bits obeys every multiple of its
 //! characteristic polynomial, and one of these has five terms. So each number is the sum of four earlier ones, none of them recent.
 
-use super::walk::GROUP;
+use super::walk::{group, Groups, Usual, GROUP};
 use crate::rng::Rng;
 
 /// Turns of a block: what one step of four generators serves.
@@ -74,7 +74,7 @@ impl Chances {
     #[inline(always)]
     pub fn step(&mut self) -> [i16; BLOCK] {
         if self.ahead().is_empty() {
-            self.refill();
+            self.refill(Usual);
         }
         self.given += BLOCK;
         self.bits[self.given - BLOCK..self.given].try_into().expect("a block")
@@ -82,29 +82,42 @@ impl Chances {
 
     /// Makes as many as there is room for. No more than [`LEFT`] may be left.
     #[inline(always)]
-    pub fn refill(&mut self) {
+    pub fn refill(&mut self, groups: impl Groups) {
         let left = self.ahead().len();
         self.bits.copy_within(self.given.., LEFT - left);
         self.given = LEFT - left;
         let ring: &mut [i16; LAG * BLOCK] = (&mut self.bits[LEFT..]).try_into().expect("it never changes its size");
         // up to each of these, one tap more is found at the start of the ring, where the new ones are
         let [first, second, third] = TAPS.map(|tap| LAG - tap);
-        sum::<0>(ring, third);
-        sum::<1>(ring, second);
-        sum::<2>(ring, first);
-        sum::<3>(ring, LAG);
+        sum::<0>(groups, ring, third);
+        sum::<1>(groups, ring, second);
+        sum::<2>(groups, ring, first);
+        sum::<3>(groups, ring, LAG);
     }
 }
 
-/// Makes the numbers up to place `until`, from where on the last `WRAPPED` taps lie beyond the end of the ring.
+/// Makes the numbers of the blocks up to `until`, for which the last `WRAPPED` taps lie beyond the end of the ring.
 #[inline(always)]
-fn sum<const WRAPPED: usize>(ring: &mut [i16; LAG * BLOCK], until: usize) {
-    let from = [0, LAG - TAPS[2], LAG - TAPS[1], LAG - TAPS[0]][WRAPPED];
+fn sum<const WRAPPED: usize>(groups: impl Groups, ring: &mut [i16; LAG * BLOCK], until: usize) {
+    let from = [0, LAG - TAPS[2], LAG - TAPS[1], LAG - TAPS[0]][WRAPPED] * BLOCK;
     let back: [usize; 3] = std::array::from_fn(|tap| if tap + WRAPPED >= 3 { LAG } else { 0 });
-    for place in from * BLOCK..until * BLOCK {
-        let [first, second, third] = std::array::from_fn(|tap| ring[place + TAPS[tap] * BLOCK - back[tap] * BLOCK]);
+    let terms = |place: usize| {
+        [
+            place,
+            place + TAPS[0] * BLOCK - back[0] * BLOCK,
+            place + TAPS[1] * BLOCK - back[1] * BLOCK,
+            place + TAPS[2] * BLOCK - back[2] * BLOCK,
+        ]
+    };
+    // whole groups, and then the rest
+    let rest = from + (until * BLOCK - from) / GROUP * GROUP;
+    for place in (from..rest).step_by(GROUP) {
+        let sum = groups.sum(terms(place).map(|at| groups.load(group(ring, at))));
+        groups.store(sum, (&mut ring[place..place + GROUP]).try_into().expect("a group"));
+    }
+    for place in rest..until * BLOCK {
         // the sum of four numbers that are 2^15 too small is not too small
-        ring[place] = ring[place] ^ i16::MIN ^ first ^ second ^ third;
+        ring[place] = terms(place).into_iter().fold(i16::MIN, |sum, at| sum ^ ring[at]);
     }
 }
 
@@ -135,7 +148,7 @@ mod tests {
         let (mut one, mut other) = (Chances::new(&mut rng()), Chances::new(&mut rng()));
         for blocks in [1, 2, 3, 4].into_iter().cycle().take(5000) {
             if other.ahead().len() < GROUP {
-                other.refill();
+                other.refill(Usual);
             }
             for block in 0..blocks {
                 assert_eq!(one.step(), other.ahead()[block * BLOCK..][..BLOCK]);

@@ -97,7 +97,7 @@ impl Cobalt {
     /// Judges a packet at the head, which has waited for `sojourn`.
     ///
     /// `bulk_flows` is 0 except when shaping ingress: the queue that matters then is upstream and shared by them.
-    #[inline(always)]
+    #[inline]
     pub fn judge(
         &mut self,
         th: &Thresholds,

@@ -2,7 +2,7 @@
 //!
 //! Specification: Linux `net/sched/sch_cake.c` (6.18), tc-cake(8); Høiland-Jørgensen, Täht, Morton, "Piece of CAKE" (LANMAN
 //! 2018); for SCE, `sch_cake.c` of github.com/chromi/sce. Cut along its parts: [`shaper`], [`tins`], [`isolation`], [`turns`],
-//! [`chances`], [`cobalt`], [`sce`], [`ack_filter`].
+//! [`walk`], [`chances`], [`cobalt`], [`sce`], [`ack_filter`].
 //!
 //! Deviations: no `nat`, `autorate-ingress`, filters or negative overhead, and no `wash`, since nothing reads the
 //! codepoint behind the bottleneck; packets are single frames, so that `split-gso` has no meaning. The longest queue is found by

@@ -1,10 +1,10 @@
 //! The walk around the circle of flows: turns that are given to many places at a time.
 //!
-//! It is written once, and compiled for the vectors that every processor has and for those of AVX2, which is asked for when a simulation
-//! begins. What it gives is the same.
+//! It is written once, and compiled for the vectors that every processor has and for those of AVX2, which the processor is asked for when a
+//! simulation begins. What it gives is the same.
 //!
-//! A flow that may send could so before the walk came to it: turns make those able to send that they are given to, which are come to once
-//! around later. So a walk looks for its end first, and whoever is there can be asked for while the turns are given.
+//! A turn makes the flow able to send that it is given to, and the walk comes to that flow again once around. So the first of those that may
+//! send now is where a walk ends: it is looked for first, and can be asked for while the turns are given.
 
 use super::chances::{Chances, BLOCK};
 use crate::hint::unlikely;
@@ -80,12 +80,14 @@ impl Vectors {
 }
 
 /// What is done with the values of a group.
-trait Groups: Copy {
+pub trait Groups: Copy {
     /// [`GROUP`] values.
     type Values: Copy;
 
+    /// From memory.
     fn load(self, values: &[i16; GROUP]) -> Self::Values;
 
+    /// To memory.
     fn store(self, values: Self::Values, to: &mut [i16; GROUP]);
 
     /// The greater of two, each.
@@ -102,11 +104,14 @@ trait Groups: Copy {
 
     /// The first `count` of `of`, and then those of `others`.
     fn first(self, count: usize, of: Self::Values, others: Self::Values) -> Self::Values;
+
+    /// The sum of numbers that are 2^15 too small, bit by bit; it is too small, too.
+    fn sum(self, of: [Self::Values; 4]) -> Self::Values;
 }
 
 /// The group of `values` that begins at `from`.
 #[inline(always)]
-fn group(values: &[i16], from: usize) -> &[i16; GROUP] {
+pub fn group(values: &[i16], from: usize) -> &[i16; GROUP] {
     values[from..from + GROUP].try_into().expect("a group")
 }
 
@@ -128,7 +133,7 @@ fn walk(groups: impl Groups, circle: Circle, mut head: usize, chances: &mut Chan
         let mut from = head;
         let last = loop {
             if unlikely(chances.ahead().len() < GROUP) {
-                chances.refill();
+                chances.refill(groups);
             }
             let ahead = chances.ahead();
             let whole = (end - from).min(ahead.len()) / GROUP * GROUP;
@@ -141,7 +146,7 @@ fn walk(groups: impl Groups, circle: Circle, mut head: usize, chances: &mut Chan
         };
         let before = groups.load(group(deficits, from));
         let [of_wholes, of_limits, of_chances] =
-            [(&*wholes, from), (limits, from), (chances.ahead(), 0)].map(|(values, from)| groups.load(group(values, from)));
+            [(wholes, from), (limits, from), (chances.ahead(), 0)].map(|(values, from)| groups.load(group(values, from)));
         let after = groups.give(before, of_wholes, of_limits, of_chances);
         let to = (&mut deficits[from..from + GROUP]).try_into().expect("a group");
         groups.store(groups.first(last, after, before), to);
@@ -151,7 +156,7 @@ fn walk(groups: impl Groups, circle: Circle, mut head: usize, chances: &mut Chan
             chances.pass(last / BLOCK * BLOCK + BLOCK);
             return head;
         }
-        chances.pass((last + BLOCK - 1) / BLOCK * BLOCK);
+        chances.pass(last.next_multiple_of(BLOCK));
     }
 }
 
@@ -160,7 +165,7 @@ fn walk(groups: impl Groups, circle: Circle, mut head: usize, chances: &mut Chan
 fn next_above_0(groups: impl Groups, deficits: &[i16], head: usize) -> usize {
     let mut from = head;
     for two in deficits[head..].chunks_exact(2 * GROUP) {
-        let [low, high] = [0, GROUP].map(|from| groups.load(group(two, from)));
+        let [low, high] = [0, GROUP].map(|half| groups.load(group(two, half)));
         if groups.any_above_0(groups.greater(low, high)) {
             let [low, high] = [low, high].map(|values| u64::from(groups.above_0(values)));
             return from + (low | high << GROUP).trailing_zeros() as usize;
@@ -175,11 +180,11 @@ fn next_above_0(groups: impl Groups, deficits: &[i16], head: usize) -> usize {
 #[inline(always)]
 fn give(groups: impl Groups, deficits: &mut [i16], wholes: &[i16], limits: &[i16], chances: &[i16]) {
     let of_turns = wholes.chunks_exact(GROUP).zip(limits.chunks_exact(GROUP)).zip(chances.chunks_exact(GROUP));
-    for (deficits, ((wholes, limits), chances)) in deficits.chunks_exact_mut(GROUP).zip(of_turns) {
-        let deficits: &mut [i16; GROUP] = deficits.try_into().expect("a group");
-        let before = groups.load(deficits);
-        let [wholes, limits, chances] = [wholes, limits, chances].map(|values| groups.load(group(values, 0)));
-        groups.store(groups.give(before, wholes, limits, chances), deficits);
+    for (some, ((of_wholes, of_limits), of_chances)) in deficits.chunks_exact_mut(GROUP).zip(of_turns) {
+        let some: &mut [i16; GROUP] = some.try_into().expect("a group");
+        let before = groups.load(some);
+        let [whole, limit, chance] = [of_wholes, of_limits, of_chances].map(|values| groups.load(group(values, 0)));
+        groups.store(groups.give(before, whole, limit, chance), some);
     }
 }
 
@@ -189,8 +194,9 @@ fn walk_as_usual(circle: Circle, head: usize, chances: &mut Chances, soon: impl 
     walk(Usual, circle, head, chances, soon)
 }
 
+/// With the vectors of every processor.
 #[derive(Clone, Copy)]
-struct Usual;
+pub struct Usual;
 
 impl Groups for Usual {
     type Values = [i16x16; 2];
@@ -232,9 +238,15 @@ impl Groups for Usual {
         let places = self.load(&PLACES);
         std::array::from_fn(|half| places[half].cmp_lt(i16x16::splat(count as i16)).blend(of[half], others[half]))
     }
+
+    #[inline(always)]
+    fn sum(self, [a, b, c, d]: [[i16x16; 2]; 4]) -> [i16x16; 2] {
+        // four that are 2^15 too small have a sum that is not
+        std::array::from_fn(|half| a[half] ^ b[half] ^ c[half] ^ d[half] ^ i16x16::splat(i16::MIN))
+    }
 }
 
-/// Vectors of AVX2. Instructions are those of Intel's guide with the names of the functions here.
+/// Vectors of AVX2. What its functions do: Intel Intrinsics Guide, by their names.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod avx2 {
@@ -323,6 +335,14 @@ mod avx2 {
                     let is_first = _mm256_cmpgt_epi16(_mm256_set1_epi16(count as i16), places[half]);
                     _mm256_blendv_epi8(others[half], of[half], is_first)
                 }
+            })
+        }
+
+        #[inline(always)]
+        fn sum(self, of: [[__m256i; 2]; 4]) -> [__m256i; 2] {
+            std::array::from_fn(|half| {
+                // SAFETY: it needs AVX2 and nothing else; the processor has that, says `self`.
+                unsafe { of.into_iter().fold(_mm256_set1_epi16(i16::MIN), |sum, each| _mm256_xor_si256(sum, each[half])) }
             })
         }
     }
