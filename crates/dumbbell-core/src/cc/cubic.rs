@@ -98,14 +98,14 @@ const NO_RTT: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 #[repr(C)]
 struct Config {
+    /// What a delivered segment adds to `ack_cnt`: 1, or bytes where something else takes bytes from it.
+    ack_unit: u32,
     /// C in 1/1024 segments/s^3. Linux `cube_rtt_scale`.
     c_scaled: u32,
     /// Longest distance from K on the curve whose cube times `c_scaled` fits 64 bits, 1/1024 s.
     max_offset: u32,
     /// Windows delivered for each +1 of the Reno-friendly estimate, 1/8. Linux `beta_scale`.
     reno_interval: u32,
-    /// What a delivered segment adds to `ack_cnt`: 1, or bytes where something else takes bytes from it.
-    ack_unit: u32,
     tcp_friendliness: bool,
     /// The smallest RTT is rounded down to whole ms, as in Linux up to 5.5.
     rounds_down: bool,
@@ -117,7 +117,7 @@ struct Config {
     abe: Option<Abe>,
 }
 
-/// State of CUBIC. Times are jiffies (ms) except where said; windows are segments. What growth needs comes first: the first
+/// State of CUBIC. Times are jiffies (ms) except where said; windows are segments. What most ACKs need comes first: the first
 /// [`CACHED`](super::CACHED) bytes are fetched ahead.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -126,25 +126,25 @@ pub struct State {
     pub(super) epoch_start: Option<u64>,
     /// When the curve was last evaluated.
     last_time: u64,
-    /// From the start of the epoch to the plateau, 1/1024 s.
-    pub(super) k: u64,
-    /// `min_rtt_us` in jiffies: the curve is looked up so far ahead.
-    look_ahead: u64,
     /// Segments delivered in this epoch, not yet counted in `w_est`, times `ack_unit`.
     pub(super) ack_cnt: i64,
     /// Segments delivered for each +1 of cwnd.
     interval: u32,
-    /// W_max of the RFC before the present reduction, lowered by fast convergence; 0: not known. Linux `last_max_cwnd`.
-    last_max: u32,
     /// cwnd when the curve was last evaluated.
     last_cwnd: u32,
+    config: Config,
+    /// From the start of the epoch to the plateau, 1/1024 s.
+    pub(super) k: u64,
+    /// `min_rtt_us` in jiffies: the curve is looked up so far ahead.
+    look_ahead: u64,
+    /// W_max of the RFC before the present reduction, lowered by fast convergence; 0: not known. Linux `last_max_cwnd`.
+    last_max: u32,
     /// Height of the plateau of the curve.
     pub(super) origin: u32,
     /// Smallest RTT, us; [`NO_RTT`] before the first.
     min_rtt_us: u32,
     /// Window that Reno would have. Linux `tcp_cwnd`.
     w_est: u32,
-    config: Config,
     /// What ends slow start before the first loss or mark.
     pub(super) exit: Hystart,
 }

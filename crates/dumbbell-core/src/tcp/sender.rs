@@ -42,12 +42,22 @@ pub enum Phase {
     Done,
 }
 
-/// A sending TCP. What most ACKs touch comes first, here and in its parts: with thousands of senders they do not stay in the cache, and
-/// [`Sender::HOT`] bytes of each are fetched ahead.
+/// A sending TCP. What most ACKs touch lies in one piece, here and in its parts, with what they seldom touch around it: with thousands of
+/// senders they do not stay in the cache, and [`Sender::HOT`] bytes of each, from [`Sender::HOT_AT`] on, are fetched ahead.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Sender {
-    pub(super) probe: Probe,
+    // seldom needed
+    /// When the connection began to send (its SYN).
+    pub started: Time,
+    pub(super) undo: Undo,
+    pub(super) reduction: Reduction,
+    syn_retries: u32,
+    /// A timeout may turn out to be spurious (RFC 5682).
+    pub(super) frto_active: bool,
+    /// Counters but for `sent`, which follows from others: [`Sender::stats`].
+    pub(super) stats: SenderStats,
+
     /// What the congestion control sees.
     pub conn: Conn,
     pub(super) host: Arc<HostParams>,
@@ -58,17 +68,16 @@ pub struct Sender {
     /// Window that the last ACK offered, bytes, and whole segments.
     peer_window: u32,
     peer_segments: u32,
-    /// Timestamp of the newest ACK, which data echoes, ms.
-    ts_recent: Option<u32>,
+    /// Timestamp of the newest ACK, which data echoes, ms; there is one once the connection is established.
+    ts_recent: u32,
     pub(super) ecn: SenderEcn,
     /// Where the connection stands.
     pub phase: Phase,
     /// What the congestion control owns.
     pub(super) control: Control,
-    /// A timeout may turn out to be spurious (RFC 5682).
-    pub(super) frto_active: bool,
     pub(super) timer: RetransmissionTimer,
     pub(super) pacer: Pacer,
+    pub(super) probe: Probe,
     /// Segment after the last one that the receiver's window allows.
     pub(super) window_end: u64,
     /// When data last left, sent again or not; at first the handshake's ACK.
@@ -81,23 +90,16 @@ pub struct Sender {
     pub(super) reordering: Reordering,
     /// Segments in flight.
     pub(super) board: Scoreboard,
-    /// Counters.
-    pub stats: SenderStats,
     /// Every sample that the RTT estimator took, if they are to be recorded.
     pub rtt_samples: Option<CompactHistogram>,
     /// Congestion control.
     pub cc: AnyCc,
 
     // seldom needed
-    /// When the connection began to send (its SYN).
-    pub started: Time,
     /// When everything was acknowledged.
     pub finished: Option<Time>,
-    syn_retries: u32,
     /// Payloads of segments, if the congestion control has changed them.
     pub(super) sizes: Option<Box<Sizes>>,
-    pub(super) reduction: Reduction,
-    pub(super) undo: Undo,
     /// Loss marks so far, retransmissions that were lost again included.
     pub(super) losses: u64,
     #[cfg(test)]
@@ -135,8 +137,10 @@ pub(super) enum Resend {
 }
 
 impl Sender {
-    /// Bytes from the start that most ACKs touch.
-    pub const HOT: usize = std::mem::offset_of!(Sender, cc) + cc::CACHED;
+    /// Where what most ACKs touch begins, bytes from the start.
+    pub const HOT_AT: usize = std::mem::offset_of!(Sender, conn) + Conn::HOT_AT;
+    /// How many bytes that is.
+    pub const HOT: usize = std::mem::offset_of!(Sender, cc) + cc::CACHED - Sender::HOT_AT;
 
     /// A sender for flow `flow` that has not started.
     pub fn new(flow: u32, cc: AnyCc, host: Arc<HostParams>, options: FlowOptions, app: Application) -> Sender {
@@ -186,7 +190,7 @@ impl Sender {
             finished: None,
             syn_retries: 0,
             sizes: None,
-            ts_recent: None,
+            ts_recent: 0,
             queue,
             cc,
             pacer: Pacer::new(),
@@ -223,6 +227,12 @@ impl Sender {
         if self.phase == Phase::Established && self.conn.snd_una == self.conn.snd_nxt {
             self.finish();
         }
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> SenderStats {
+        // a data packet is a segment that is new, or is sent again
+        SenderStats { sent: self.conn.snd_nxt + self.stats.retransmissions, ..self.stats }
     }
 
     /// Payload acknowledged so far, bytes.
@@ -302,7 +312,7 @@ impl Sender {
     #[inline]
     pub(super) fn stamped(&self) -> Packet {
         let tsval = self.conn.now.as_millis() as u32;
-        let age = self.ts_recent.map_or(u32::MAX, |echoed| tsval.wrapping_sub(echoed));
+        let age = if self.has_answer() { tsval.wrapping_sub(self.ts_recent) } else { u32::MAX };
         let tsecr_age = age.min(u32::from(NO_TSECR)) as u16;
         Packet {
             enqueue_time: Time::ZERO,
@@ -317,9 +327,15 @@ impl Sender {
         }
     }
 
+    /// The peer has answered, so that there is a timestamp to echo.
+    #[inline]
+    fn has_answer(&self) -> bool {
+        !matches!(self.phase, Phase::Idle | Phase::SynSent)
+    }
+
     fn establish(&mut self, ack: &Ack, net: &mut impl Network) {
         self.phase = Phase::Established;
-        self.ts_recent = Some(ack.tsval);
+        self.ts_recent = ack.tsval;
         self.timer.stop();
         self.ecn.negotiate(ack);
         if self.ecn.refused() {
@@ -413,8 +429,8 @@ impl Sender {
         if unlikely(ack.ack > self.conn.snd_nxt) {
             return;
         }
-        let newer = self.ecn.accurate && self.ts_recent.is_none_or(|before| ack.tsval > before);
-        self.ts_recent = Some(ack.tsval);
+        let newer = self.ecn.accurate && ack.tsval > self.ts_recent;
+        self.ts_recent = ack.tsval;
         let mut flags = AckFlags { ece: self.ecn.ece(ack), ..AckFlags::default() };
         let prior_una = self.conn.snd_una;
         let prior_packets = self.conn.packets_out();

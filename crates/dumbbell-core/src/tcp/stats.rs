@@ -35,10 +35,16 @@ impl SenderStats {
     }
 }
 
-/// Counters of the receiver, packets. They only grow.
+/// Counters of the receiver, packets. They only grow. Few packets touch those that come first.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct ReceiverStats {
+    /// Arrived with CE.
+    pub ce: u64,
+    /// Arrived with ECT(1).
+    pub ect1: u64,
+    /// Data that had arrived before.
+    pub duplicates: u64,
     /// Packets that arrived, of any kind.
     pub arrived: u64,
     /// Data packets that arrived, duplicates included.
@@ -49,12 +55,6 @@ pub struct ReceiverStats {
     pub acks: u64,
     /// Payload received, duplicates included, bytes.
     pub bytes: u64,
-    /// Arrived with CE.
-    pub ce: u64,
-    /// Arrived with ECT(1).
-    pub ect1: u64,
-    /// Data that had arrived before.
-    pub duplicates: u64,
 }
 
 crate::counted_after!(ReceiverStats: arrived, data, frame_bytes, acks, bytes, ce, ect1, duplicates);

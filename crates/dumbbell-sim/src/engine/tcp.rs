@@ -22,11 +22,11 @@ use dumbbell_core::units::Time;
 use dumbbell_measure::trace::Trace;
 use std::sync::Arc;
 
-/// Both ends of a TCP connection, with the sender right behind the head of its [`Endpoint`](super::endpoint::Endpoint).
+/// Both ends of a TCP connection, with the receiver right behind the head of its [`Endpoint`](super::endpoint::Endpoint).
 #[repr(C)]
 pub struct Tcp {
-    pub sender: Sender,
     pub receiver: Receiver,
+    pub sender: Sender,
 }
 
 impl Tcp {
@@ -147,7 +147,7 @@ impl Ends for Tcp {
     }
 
     fn counted(&self) -> (u64, ReceiverStats) {
-        (self.sender.stats.sent_all(), self.receiver.stats)
+        (self.sender.stats().sent_all(), self.receiver.stats)
     }
 
     fn is_done(&self) -> bool {
@@ -196,7 +196,7 @@ impl Ends for Tcp {
             completion: sender.finished.map(|finished| finished - sender.started),
             slow_start_exit: sender.conn.exits().first.map(|exit| (exit.cause, exit.time.saturating_sub(sender.started))),
             samples,
-            sender: sender.stats,
+            sender: sender.stats(),
             receiver: self.receiver.stats,
             ..common
         }
@@ -209,7 +209,7 @@ impl Ends for Tcp {
             cwnd: conn.cwnd,
             ssthresh: conn.ssthresh,
             in_flight: conn.in_flight(),
-            retransmissions: self.sender.stats.retransmissions,
+            retransmissions: self.sender.stats().retransmissions,
         };
         Seen { payload: self.payload(), tcp: Some(tcp) }
     }
