@@ -5,6 +5,7 @@ use crate::histogram::Histogram;
 use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use crate::log_to;
 use crate::packet::{Ecn, Packet};
+use crate::prefetch::prefetch;
 use crate::slots::SlotTable;
 use crate::units::Time;
 
@@ -92,6 +93,7 @@ impl FlowCounters {
 
 /// What every packet of a flow counts: half a cache line, since with thousands of flows each line counts.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 struct Passed {
     arrived: u64,
     departed: u64,
@@ -130,6 +132,14 @@ impl FlowLog {
     /// From now on, the flow in `slot` belongs to `class`.
     pub fn flow_starts(&mut self, slot: u32, class: u16) {
         self.passed.entry(slot).class = class;
+    }
+
+    /// A packet of the flow in `slot` will soon be counted.
+    #[inline]
+    pub fn prefetch(&self, slot: u32) {
+        if let Some(passed) = self.passed.get(slot) {
+            prefetch(passed);
+        }
     }
 
     /// Counters of the flow in `slot`; zero if it has sent nothing.

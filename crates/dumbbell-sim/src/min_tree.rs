@@ -1,5 +1,6 @@
 //! The earliest of many event sources.
 
+use dumbbell_core::prefetch::prefetch;
 use dumbbell_core::units::Time;
 
 /// A winner tree over `n` times: reading the earliest is O(1), setting one O(log n), nothing is ever allocated. Of equal
@@ -54,6 +55,14 @@ impl MinTree {
     #[inline]
     pub fn get(&self, index: usize) -> Time {
         self.nodes[self.base + index].0
+    }
+
+    /// It will be asked for [`MinTree::get`] of `index` soon.
+    #[inline]
+    pub fn prefetch(&self, index: usize) {
+        if let Some(node) = self.nodes.get(self.base + index) {
+            prefetch(node);
+        }
     }
 
     /// Source `index` fires at `time`.

@@ -160,7 +160,8 @@ impl FlowQueues {
     }
 
     /// Stamps `packet` with the time, appends it to queue `index` and reports it. A queue that was in no list becomes new.
-    #[inline]
+    // what goes through memory as two halves and comes back as a whole waits for it: a packet had better stay in registers
+    #[inline(always)]
     pub fn push<L: Log>(&mut self, index: usize, mut packet: Packet, now: Time, log: &mut L) {
         packet.enqueue_time = now;
         log.enqueued(&packet, At { now, queue: index as u32 });
@@ -215,9 +216,18 @@ impl FlowQueues {
         self.queues[index].deficit -= i64::from(len);
         // the next one's packet may have been pushed out of the cache by those of thousands of others
         let behind = |ahead: usize| self.queues.get(ahead).map_or(usize::MAX, |queue| queue.next as usize);
-        if let Some(soon) = self.queues.get(behind(behind(index))) {
+        if let Some(soon) = self.queues.get(behind(behind(behind(index)))) {
             self.store.prefetch(&soon.packets);
         }
+    }
+
+    /// The flow of the packet that most likely leaves next.
+    #[inline]
+    pub fn coming(&self) -> Option<u32> {
+        let head = if self.new.head != NOBODY { self.new.head } else { self.old.head };
+        let first = self.queues.get(head as usize)?;
+        let queue = if first.deficit > 0 { first } else { self.queues.get(first.next as usize)? };
+        self.store.head(&queue.packets).map(|packet| packet.flow)
     }
 
     /// Queue `index`, whose turn it is, had nothing to send: it leaves. A new one waits behind the old ones first, if there are any,

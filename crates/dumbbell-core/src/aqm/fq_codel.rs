@@ -151,6 +151,11 @@ impl Aqm for State {
         Dequeue::Empty
     }
 
+    #[inline]
+    fn coming(&self) -> Option<u32> {
+        self.queues.coming()
+    }
+
     fn packets(&self) -> usize {
         self.queues.packets()
     }

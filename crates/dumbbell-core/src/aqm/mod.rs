@@ -87,6 +87,13 @@ pub trait Aqm {
     /// The next packet to send.
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue;
 
+    /// The flow of the packet that most likely leaves next, if that is easily told: where there are thousands, what its receiver needs is fetched
+    /// ahead.
+    #[inline]
+    fn coming(&self) -> Option<u32> {
+        None
+    }
+
     /// [`Aqm::enqueue`] and [`Aqm::dequeue`] in one, for a packet that comes to an idle link: the last call of `dequeue` was told
     /// [`Dequeue::Empty`], or the last packet passed. `true`: the packet leaves, everything is as after both calls, and one more call of
     /// `dequeue` would change nothing and find nothing. `false`: nothing has happened, the two are to be called. So a queue that never has
@@ -253,6 +260,9 @@ impl Aqm for AnyAqm {
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         with_aqm!(self, aqm => ask(aqm, now, log))
+    }
+    fn coming(&self) -> Option<u32> {
+        with_aqm!(self, aqm => aqm.coming())
     }
     #[inline(always)]
     fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {

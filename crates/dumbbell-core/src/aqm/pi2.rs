@@ -196,6 +196,11 @@ impl Aqm for State {
         Dequeue::Packet(packet)
     }
 
+    #[inline]
+    fn coming(&self) -> Option<u32> {
+        self.fifo.head().map(|packet| packet.flow)
+    }
+
     fn packets(&self) -> usize {
         self.fifo.len()
     }

@@ -311,6 +311,11 @@ impl Aqm for State {
         }
     }
 
+    #[inline]
+    fn coming(&self) -> Option<u32> {
+        self.fifo.head().map(|packet| packet.flow)
+    }
+
     fn packets(&self) -> usize {
         self.fifo.len()
     }

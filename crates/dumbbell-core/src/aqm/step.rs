@@ -87,6 +87,11 @@ impl Aqm for State {
         self.params.limit > 0 && self.fifo.pass(packet, now, log)
     }
 
+    #[inline]
+    fn coming(&self) -> Option<u32> {
+        self.fifo.head().map(|packet| packet.flow)
+    }
+
     fn packets(&self) -> usize {
         self.fifo.len()
     }

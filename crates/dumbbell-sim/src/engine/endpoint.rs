@@ -295,6 +295,7 @@ impl Arena {
     /// The sender in `slot` will be needed soon.
     #[inline]
     pub fn prefetch_sender(&self, slot: u32) {
+        self.timers.prefetch(slot as usize);
         prefetch_part(self.get(slot), HEAD_AT, 1);
         prefetch_part(self.get(slot), SENDER_AT + Sender::HOT_AT, Sender::HOT);
     }
@@ -302,6 +303,7 @@ impl Arena {
     /// The receiver in `slot` will be needed soon.
     #[inline]
     pub fn prefetch_receiver(&self, slot: u32) {
+        self.timers.prefetch(slot as usize);
         prefetch_part(self.get(slot), HEAD_AT, RECEIVER_AT + Receiver::HOT - HEAD_AT);
     }
 

@@ -56,6 +56,7 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
         if unlikely(arena.is_crowded()) {
             if let Some((_, later, _)) = queue.get(2) {
                 arena.prefetch_sender(later.flow);
+                self.entrance.bottleneck.counters.flows.prefetch(later.flow);
             }
             if let Some((_, next_ack, _)) = queue.front() {
                 arena.get(next_ack.flow).transport.prefetch();
@@ -118,8 +119,12 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
         while self.entrance.bottleneck.next <= now {
             let left = self.entrance.bottleneck.advance(now);
             if unlikely(arena.is_crowded()) {
-                if let Some(packet) = self.entrance.bottleneck.in_service() {
-                    arena.prefetch_receiver(packet.flow);
+                let Bottleneck { aqm, counters, .. } = &self.entrance.bottleneck;
+                // where the queue does not tell who comes next, the packet on the wire has to do
+                let soon = aqm.coming().or(self.entrance.bottleneck.in_service().map(|packet| packet.flow));
+                if let Some(flow) = soon {
+                    counters.flows.prefetch(flow);
+                    arena.prefetch_receiver(flow);
                 }
             }
             match left {
