@@ -8,6 +8,7 @@ use super::store::{truesize, Chain, Store};
 use super::FlowKey;
 use crate::log::{At, Log};
 use crate::packet::Packet;
+use crate::prefetch::prefetch;
 use crate::rng::{mix, Rng};
 use crate::slots::SlotTable;
 use crate::units::Time;
@@ -15,7 +16,9 @@ use crate::units::Time;
 /// No queue: end of a list, or a bucket that no flow was hashed to.
 const NOBODY: u32 = u32::MAX;
 
+/// One queue: a cache line.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 struct Queue {
     packets: Chain,
     /// Bytes queued.
@@ -216,8 +219,22 @@ impl FlowQueues {
         self.queues[index].deficit -= i64::from(len);
         // the next one's packet may have been pushed out of the cache by those of thousands of others
         let behind = |ahead: usize| self.queues.get(ahead).map_or(usize::MAX, |queue| queue.next as usize);
-        if let Some(soon) = self.queues.get(behind(behind(behind(index)))) {
+        if let Some(soon) = self.queues.get(behind(behind(behind(behind(index))))) {
             self.store.prefetch(&soon.packets);
+            if let Some(later) = self.queues.get(soon.next as usize) {
+                prefetch(later);
+            }
+        }
+    }
+
+    /// A packet of `flow` will soon be pushed: asks for its queue, or, if it is `near`, for the packet in front of it.
+    #[inline]
+    pub fn prefetch(&self, flow: u32, near: bool) {
+        let Some(queue) = self.of_flow.get(flow).and_then(|&index| self.queues.get(index as usize)) else { return };
+        if near {
+            self.store.prefetch_tail(&queue.packets);
+        } else {
+            prefetch(queue);
         }
     }
 

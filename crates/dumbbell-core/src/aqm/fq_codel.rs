@@ -126,7 +126,7 @@ impl Aqm for State {
         self.vars.resize(self.queues.len(), Vars::default());
     }
 
-    #[inline]
+    #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         let index = self.queues.of_flow(packet.flow);
         self.queues.push(index, packet, now, log);
@@ -154,6 +154,11 @@ impl Aqm for State {
     #[inline]
     fn coming(&self) -> Option<u32> {
         self.queues.coming()
+    }
+
+    #[inline]
+    fn prefetch(&self, flow: u32, near: bool) {
+        self.queues.prefetch(flow, near);
     }
 
     fn packets(&self) -> usize {

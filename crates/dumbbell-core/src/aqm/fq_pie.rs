@@ -126,6 +126,11 @@ impl Aqm for State {
         self.queues.coming()
     }
 
+    #[inline]
+    fn prefetch(&self, flow: u32, near: bool) {
+        self.queues.prefetch(flow, near);
+    }
+
     fn packets(&self) -> usize {
         self.queues.packets()
     }

@@ -94,6 +94,10 @@ pub trait Aqm {
         None
     }
 
+    /// A packet of `flow` will probably come soon, or, if it is `near`, very soon: what it needs of a table of many queues is fetched ahead.
+    #[inline]
+    fn prefetch(&self, _flow: u32, _near: bool) {}
+
     /// [`Aqm::enqueue`] and [`Aqm::dequeue`] in one, for a packet that comes to an idle link: the last call of `dequeue` was told
     /// [`Dequeue::Empty`], or the last packet passed. `true`: the packet leaves, everything is as after both calls, and one more call of
     /// `dequeue` would change nothing and find nothing. `false`: nothing has happened, the two are to be called. So a queue that never has
@@ -263,6 +267,9 @@ impl Aqm for AnyAqm {
     }
     fn coming(&self) -> Option<u32> {
         with_aqm!(self, aqm => aqm.coming())
+    }
+    fn prefetch(&self, flow: u32, near: bool) {
+        with_aqm!(self, aqm => aqm.prefetch(flow, near));
     }
     #[inline(always)]
     fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {

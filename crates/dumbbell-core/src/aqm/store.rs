@@ -140,6 +140,14 @@ impl Store {
         }
     }
 
+    /// A packet will soon be appended to `chain`.
+    #[inline]
+    pub fn prefetch_tail(&self, chain: &Chain) {
+        if let Some(stored) = self.stored.get(chain.tail as usize) {
+            prefetch(&stored.next);
+        }
+    }
+
     /// Places, used or not.
     pub fn places(&self) -> usize {
         self.stored.len()

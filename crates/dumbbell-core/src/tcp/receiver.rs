@@ -31,9 +31,9 @@ const DELACK_MAX_MS: u16 = 200;
 /// Linux `TCP_TIMEOUT_MIN`.
 const TIMEOUT_MIN_MS: u64 = 2;
 /// Linux `TCP_MAX_QUICKACKS`.
-const MAX_QUICKACKS: u32 = 16;
+const MAX_QUICKACKS: u8 = 16;
 /// Immediate ACKs after a first CE or a non-ECT packet on an ECN connection (Linux `tcp_ecn_check_ce`).
-const ECN_QUICKACKS: u32 = 2;
+const ECN_QUICKACKS: u8 = 2;
 /// Longest round trip of a handshake, us: 268 s, so that everything made of it fits 32 bits.
 const MAX_RTT_US: u64 = 1 << 28;
 /// Duplicate acknowledgements that are never held back (Linux `TCP_FASTRETRANS_THRESH`).
@@ -65,12 +65,10 @@ pub struct Receiver {
     last_data: Time,
     /// A delayed ACK is pending until then.
     delack_at: Time,
-    /// The jiffy it was set to; the timer wheel rounds up.
-    delack_expires: u64,
     /// When the acknowledgements that SACK compression holds back are due.
     compressed_at: Time,
-    /// Acknowledgements that are still sent at once.
-    quick: u32,
+    /// The jiffy that the delayed ACK was set to, as far as 32 bits go; the timer wheel rounds up.
+    delack_expires: u32,
     ato_ms: u32,
     /// Round-trip time of the handshake; 0: it is not complete.
     pub(super) srtt_us: u32,
@@ -88,6 +86,8 @@ pub struct Receiver {
     delay_max_ms: u16,
     /// Acknowledgements that SACK compression holds back.
     compressed: u8,
+    /// Acknowledgements that are still sent at once.
+    quick: u8,
     /// Agrees to ECN.
     accepts_ecn: bool,
     echo: Echo,
@@ -398,11 +398,11 @@ impl Receiver {
         }
     }
 
-    fn raise_quick(&mut self, most: u32) {
+    fn raise_quick(&mut self, most: u8) {
         self.quick = self.quick.max(most);
     }
 
-    fn enter_quickack(&mut self, most: u32) {
+    fn enter_quickack(&mut self, most: u8) {
         self.raise_quick(most);
         self.ato_ms = ATO_MIN_MS;
     }
@@ -486,19 +486,20 @@ impl Receiver {
             }
             ato = ato.min(limit);
         }
-        let jiffies = now.as_millis();
-        let mut expires = jiffies + u64::from(ato.min(u32::from(self.delay_max_ms)));
+        let jiffies = now.as_millis() as u32;
+        let delay = ato.min(u32::from(self.delay_max_ms));
         if self.delack_at != Time::NEVER {
-            if self.delack_expires <= jiffies + u64::from(ato >> 2) {
+            // the two are less than a second apart
+            let left = self.delack_expires.wrapping_sub(jiffies) as i32;
+            if left <= (ato >> 2) as i32 {
                 return false;
             }
-            expires = expires.min(self.delack_expires);
-            if expires == self.delack_expires {
+            if left <= delay as i32 {
                 return true;
             }
         }
-        self.delack_expires = expires;
-        self.delack_at = timer_wheel(now, Time::from_millis(expires - jiffies));
+        self.delack_expires = jiffies.wrapping_add(delay);
+        self.delack_at = timer_wheel(now, Time::from_millis(u64::from(delay)));
         true
     }
 

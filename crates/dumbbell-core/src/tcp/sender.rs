@@ -249,6 +249,7 @@ impl Sender {
     #[inline]
     pub fn prefetch(&self) {
         self.board.prefetch(self.conn.snd_una);
+        self.queue.prefetch();
         if let Some(samples) = &self.rtt_samples {
             samples.prefetch();
         }

@@ -233,8 +233,10 @@ pub struct Arena {
 }
 
 /// Where sender and receiver of a TCP connection lie in an endpoint, bytes from its start: to fetch them ahead without a look at what it is.
-const SENDER_AT: usize = offset_of!(Endpoint, transport) + offset_of!(Tcp, sender);
-const RECEIVER_AT: usize = offset_of!(Endpoint, transport) + offset_of!(Tcp, receiver);
+const SENDER_AT: usize = TCP_AT + offset_of!(Tcp, sender);
+const RECEIVER_AT: usize = TCP_AT + offset_of!(Tcp, receiver);
+/// Where the connection lies: behind the tag of its [`Transport`].
+const TCP_AT: usize = offset_of!(Endpoint, transport) + align_of::<Tcp>();
 /// Where what every packet needs of the endpoint itself begins; the receiver follows it.
 const HEAD_AT: usize = offset_of!(Endpoint, stages);
 

@@ -21,6 +21,9 @@ use dumbbell_core::record::{Counters, FlowCounters};
 use dumbbell_core::units::Time;
 use std::sync::Arc;
 
+/// So many acknowledgements ahead of its own, a sender is fetched: memory takes as long as half an acknowledgement, and a dozen lines are asked for.
+const LOOK_AHEAD: usize = 4;
+
 /// The bottleneck, stages ahead of it and behind it, and the lines of acknowledgements.
 pub struct One<A: Aqm, L: Log = ()> {
     pub entrance: Entrance<A, L>,
@@ -54,12 +57,15 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
         let next = queue.front().map_or(Time::NEVER, |head| head.0);
         self.lines.times.set(line, next);
         if unlikely(arena.is_crowded()) {
-            if let Some((_, later, _)) = queue.get(2) {
+            let Bottleneck { aqm, counters, .. } = &self.entrance.bottleneck;
+            if let Some((_, later, _)) = queue.get(LOOK_AHEAD) {
                 arena.prefetch_sender(later.flow);
-                self.entrance.bottleneck.counters.flows.prefetch(later.flow);
+                counters.flows.prefetch(later.flow);
+                aqm.prefetch(later.flow, false);
             }
             if let Some((_, next_ack, _)) = queue.front() {
                 arena.get(next_ack.flow).transport.prefetch();
+                aqm.prefetch(next_ack.flow, true);
             }
         }
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
