@@ -265,6 +265,7 @@ impl<N: Net> Engine<N> {
     fn on_timer(&mut self, slot: u32, now: Time) -> Result<(), RunError> {
         if self.arena.is_crowded() {
             // all at once, not one after the other
+            self.arena.prefetch_sender(slot);
             self.arena.get(slot).transport.prefetch();
         }
         let endpoint = self.arena.get_mut(slot);

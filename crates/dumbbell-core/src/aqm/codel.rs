@@ -312,7 +312,7 @@ impl Aqm for State {
         tell("dropping", f64::from(u8::from(self.vars.dropping)));
     }
 
-    #[inline]
+    #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if self.fifo.len() >= self.limit {
             log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));

@@ -92,7 +92,7 @@ impl Aqm for State {
         self.vars.resize_with(self.queues.len(), || self.pie.vars());
     }
 
-    #[inline]
+    #[inline(always)]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
         let index = self.queues.of_flow(packet.flow);
         let at = At { now, queue: index as u32 };

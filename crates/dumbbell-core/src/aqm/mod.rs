@@ -74,7 +74,8 @@ pub trait Aqm {
         true
     }
 
-    /// Takes `packet` in (setting its `enqueue_time`) or drops it, or drops others to make room.
+    /// Takes `packet` in (setting its `enqueue_time`) or drops it, or drops others to make room. It had better be compiled into the loops of senders:
+    /// a packet that is written to memory field by field and read there as a whole waits until all that was written before has left the core.
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L);
 
     /// Until when [`Aqm::dequeue`] certainly returns nothing, and changes nothing. `None`: ask it. For disciplines that shape, which are often
@@ -245,6 +246,12 @@ fn ask<A: Aqm, L: Log>(aqm: &mut A, now: Time, log: &mut L) -> Dequeue {
     aqm.dequeue(now, log)
 }
 
+/// The same of [`Aqm::enqueue`].
+#[inline(never)]
+fn put<A: Aqm, L: Log>(aqm: &mut A, packet: Packet, now: Time, log: &mut L) {
+    aqm.enqueue(packet, now, log);
+}
+
 /// A queue that is chosen at run time: one dispatch per call.
 impl Aqm for AnyAqm {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
@@ -255,7 +262,7 @@ impl Aqm for AnyAqm {
     }
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
-        with_aqm!(self, aqm => aqm.enqueue(packet, now, log));
+        with_aqm!(self, aqm => put(aqm, packet, now, log));
     }
     #[inline]
     fn has_nothing_before(&self, now: Time) -> Option<Time> {

@@ -170,7 +170,7 @@ impl State {
 }
 
 impl Aqm for State {
-    #[inline]
+    #[inline(always)]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
         let at = At::time(now);
         if self.fifo.len() >= self.params.limit as usize {

@@ -25,6 +25,7 @@ use crate::cc::{self, AckEvent, AnyCc, CongestionControl, Control, RateSample};
 use crate::hint::{seldom, unlikely};
 use crate::histogram::CompactHistogram;
 use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
+use crate::prefetch::prefetch;
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
 use crate::units::Time;
 use std::sync::Arc;
@@ -254,9 +255,17 @@ impl Sender {
             samples.prefetch();
         }
         if let Some(rate) = &self.rate {
-            rate.prefetch(self.conn.snd_una);
+            prefetch(&**rate);
         }
         self.cc.prefetch();
+    }
+
+    /// The same of what that points to, some time later.
+    #[inline]
+    pub fn prefetch_behind(&self) {
+        if let Some(rate) = &self.rate {
+            rate.prefetch(self.conn.snd_una);
+        }
     }
 
     /// When [`Sender::on_timer`] wants to be called.

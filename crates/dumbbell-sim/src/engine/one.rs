@@ -63,9 +63,12 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
                 counters.flows.prefetch(later.flow);
                 aqm.prefetch(later.flow, false);
             }
-            if let Some((_, next_ack, _)) = queue.front() {
-                arena.get(next_ack.flow).transport.prefetch();
-                aqm.prefetch(next_ack.flow, true);
+            if let Some((_, soon, _)) = queue.get(1) {
+                arena.get(soon.flow).transport.prefetch();
+                aqm.prefetch(soon.flow, true);
+            }
+            if let Some((_, next, _)) = queue.front() {
+                arena.get(next.flow).transport.prefetch_behind();
             }
         }
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);

@@ -132,6 +132,11 @@ impl Ends for Tcp {
         self.sender.prefetch();
     }
 
+    #[inline(always)]
+    fn prefetch_behind(&self) {
+        self.sender.prefetch_behind();
+    }
+
     /// That of all its packets, if the congestion control, the same at both ends, wants it on every packet.
     fn back_ecn(&self, ecn: bool) -> Ecn {
         let asked = self.sender.cc.ecn();

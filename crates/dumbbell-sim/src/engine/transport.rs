@@ -49,6 +49,9 @@ pub trait Ends {
     /// What the receiver sent will soon reach the sender.
     fn prefetch(&self) {}
 
+    /// The same of what that points to, some time later.
+    fn prefetch_behind(&self) {}
+
     /// Codepoint of what the receiver sends; the configuration of the flow says `ecn`.
     fn back_ecn(&self, _ecn: bool) -> Ecn {
         Ecn::NotEct
@@ -175,6 +178,11 @@ impl Ends for Transport {
     #[inline(always)]
     fn prefetch(&self) {
         of!(self, one => one.prefetch(), ());
+    }
+
+    #[inline(always)]
+    fn prefetch_behind(&self) {
+        of!(self, one => one.prefetch_behind(), ());
     }
 
     fn back_ecn(&self, ecn: bool) -> Ecn {
