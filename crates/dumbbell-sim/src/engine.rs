@@ -265,8 +265,9 @@ impl<N: Net> Engine<N> {
     fn on_timer(&mut self, slot: u32, now: Time) -> Result<(), RunError> {
         if self.arena.is_crowded() {
             // all at once, not one after the other
-            self.arena.prefetch_sender(slot);
-            self.arena.get(slot).transport.prefetch();
+            let transport = &self.arena.get(slot).transport;
+            transport.prefetch();
+            transport.prefetch_behind();
         }
         let endpoint = self.arena.get_mut(slot);
         let (line, origin, class) = (endpoint.line, endpoint.origin, endpoint.class);

@@ -116,6 +116,7 @@ pub struct Codel {
 
 /// State of the control law for one queue. Zero is its state before the first packet.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 pub struct Vars {
     first_above_time: u64,
     drop_next: u64,

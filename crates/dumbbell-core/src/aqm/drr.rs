@@ -213,18 +213,20 @@ impl FlowQueues {
         }
     }
 
-    /// Queue `index`, whose turn it is, has sent `len` bytes.
+    /// Queue `index`, whose turn it is, has sent `len` bytes. Returns one whose turn comes soon, so that others ask memory for what they know of it.
     #[inline]
-    pub fn sent(&mut self, index: usize, len: u16) {
+    pub fn sent(&mut self, index: usize, len: u16) -> usize {
         self.queues[index].deficit -= i64::from(len);
         // the next one's packet may have been pushed out of the cache by those of thousands of others
         let behind = |ahead: usize| self.queues.get(ahead).map_or(usize::MAX, |queue| queue.next as usize);
-        if let Some(soon) = self.queues.get(behind(behind(behind(behind(index))))) {
+        let number = behind(behind(behind(behind(index))));
+        if let Some(soon) = self.queues.get(number) {
             self.store.prefetch(&soon.packets);
             if let Some(later) = self.queues.get(soon.next as usize) {
                 prefetch(later);
             }
         }
+        number
     }
 
     /// A packet of `flow` will soon be pushed: asks for its queue, or, if it is `near`, for the packet in front of it.

@@ -11,6 +11,7 @@ use super::drr::FlowQueues;
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::log::{At, DropReason, Log, Place};
 use crate::packet::Packet;
+use crate::prefetch::prefetch;
 use crate::units::Time;
 
 /// Name in experiment files.
@@ -142,7 +143,10 @@ impl Aqm for State {
             match self.codel.dequeue(&mut self.vars[index], &mut source, now, log) {
                 Some(packet) => {
                     log.sent(&packet, At { now, queue: index as u32 });
-                    self.queues.sent(index, packet.len);
+                    let soon = self.queues.sent(index, packet.len);
+                    if let Some(vars) = self.vars.get(soon) {
+                        prefetch(vars);
+                    }
                     return Dequeue::Packet(packet);
                 }
                 None => self.queues.went_empty(index),

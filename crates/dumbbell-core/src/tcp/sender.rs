@@ -25,7 +25,7 @@ use crate::cc::{self, AckEvent, AnyCc, CongestionControl, Control, RateSample};
 use crate::hint::{seldom, unlikely};
 use crate::histogram::CompactHistogram;
 use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
-use crate::prefetch::prefetch;
+use crate::prefetch::{prefetch, prefetch_part};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
 use crate::units::Time;
 use std::sync::Arc;
@@ -51,13 +51,13 @@ pub struct Sender {
     // seldom needed
     /// When the connection began to send (its SYN).
     pub started: Time,
-    pub(super) undo: Undo,
-    pub(super) reduction: Reduction,
     syn_retries: u32,
     /// A timeout may turn out to be spurious (RFC 5682).
     pub(super) frto_active: bool,
     /// Counters but for `sent`, which follows from others: [`Sender::stats`].
     pub(super) stats: SenderStats,
+    pub(super) reduction: Reduction,
+    pub(super) undo: Undo,
 
     /// What the congestion control sees.
     pub conn: Conn,
@@ -142,6 +142,9 @@ impl Sender {
     pub const HOT_AT: usize = std::mem::offset_of!(Sender, conn) + Conn::HOT_AT;
     /// How many bytes that is.
     pub const HOT: usize = std::mem::offset_of!(Sender, cc) + cc::CACHED - Sender::HOT_AT;
+
+    /// Where that begins which ACKs with ECE and those in an episode of congestion touch as well; it ends with [`Sender::conn`].
+    const REDUCTION_AT: usize = std::mem::offset_of!(Sender, stats) + SenderStats::OF_ECN_AT;
 
     /// A sender for flow `flow` that has not started.
     pub fn new(flow: u32, cc: AnyCc, host: Arc<HostParams>, options: FlowOptions, app: Application) -> Sender {
@@ -256,6 +259,9 @@ impl Sender {
         }
         if let Some(rate) = &self.rate {
             prefetch(&**rate);
+        }
+        if self.ecn.agreed || self.conn.state != CaState::Open {
+            prefetch_part(self, Sender::REDUCTION_AT, std::mem::offset_of!(Sender, conn) - Sender::REDUCTION_AT);
         }
         self.cc.prefetch();
     }
