@@ -411,7 +411,7 @@ impl Scoreboard {
             segment.flags & (seg::SACKED | seg::LOST | seg::EVER_RETRANS) == 0
                 && (rack.sent, rack.end_seq) <= (segment.sent, seq + 1)
         };
-        (seq >= conn.snd_nxt || is_newer(self.get(seq))) && self.retransmissions.front().is_none_or(|&(sent, _)| sent > rack.sent)
+        (seq >= conn.snd_nxt || is_newer(self.get(seq))) && self.retransmission(0).is_none_or(|(sent, _)| sent > rack.sent)
     }
 
     /// Marks lost what was sent so long before the newest delivered segment that it should have arrived: its round-trip

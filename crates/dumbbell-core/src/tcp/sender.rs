@@ -55,7 +55,7 @@ pub struct Sender {
     /// A timeout may turn out to be spurious (RFC 5682).
     pub(super) frto_active: bool,
     /// Counters but for `sent`, which follows from others: [`Sender::stats`].
-    pub(super) stats: SenderStats,
+    pub(crate) stats: SenderStats,
     pub(super) reduction: Reduction,
     pub(super) undo: Undo,
 
