@@ -123,7 +123,8 @@ impl State {
     }
 
     /// Whether `packet`, which arrives, is to be dropped; otherwise with its mark, if it gets one. `drop_early` of sch_pi2.c.
-    #[inline]
+    // compiled into `enqueue`, or the packet would go through memory
+    #[inline(always)]
     fn drops<L: Log>(&mut self, packet: &mut Packet, at: At, log: &mut L) -> bool {
         if self.fifo.bytes() < 2 * u64::from(MTU_FRAME) {
             return false;

@@ -130,7 +130,7 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
             if unlikely(arena.is_crowded()) {
                 let Bottleneck { aqm, counters, .. } = &self.entrance.bottleneck;
                 // where the queue does not tell who comes next, the packet on the wire has to do
-                let soon = aqm.coming().or(self.entrance.bottleneck.in_service().map(|packet| packet.flow));
+                let soon = aqm.coming().or_else(|| self.entrance.bottleneck.in_service().map(|packet| packet.flow));
                 if let Some(flow) = soon {
                     counters.flows.prefetch(flow);
                     arena.prefetch_receiver(flow);
