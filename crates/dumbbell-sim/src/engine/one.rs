@@ -67,8 +67,8 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
                 arena.get(soon.flow).transport.prefetch();
                 aqm.prefetch(soon.flow, true);
             }
-            if let Some((_, next, _)) = queue.front() {
-                arena.get(next.flow).transport.prefetch_behind();
+            if let Some((_, nearest, _)) = queue.front() {
+                arena.get(nearest.flow).transport.prefetch_behind();
             }
         }
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
