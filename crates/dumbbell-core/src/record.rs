@@ -5,6 +5,7 @@ use crate::histogram::Histogram;
 use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use crate::log_to;
 use crate::packet::{Ecn, Packet};
+use crate::prefetch::prefetch_part;
 use crate::slots::SlotTable;
 use crate::units::Time;
 
@@ -150,6 +151,15 @@ impl FlowLog {
             lost_ahead,
             lost_behind,
             lost_between: 0,
+        }
+    }
+
+    /// The counters of the flow in `slot` will be needed soon.
+    #[inline]
+    pub fn prefetch(&self, slot: u32) {
+        if let (Some(passed), Some(signals)) = (self.passed.get(slot), self.signals.get(slot)) {
+            prefetch_part(passed, 0, size_of::<Passed>());
+            prefetch_part(signals, 0, size_of::<Signals>());
         }
     }
 

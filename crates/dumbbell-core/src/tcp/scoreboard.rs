@@ -158,6 +158,25 @@ impl Default for Scoreboard {
 }
 
 impl Scoreboard {
+    /// Nothing is in flight. The memory stays: a segment is written before it is read.
+    pub fn clear(&mut self) {
+        let Scoreboard {
+            ring: _,
+            mask: _,
+            bursts,
+            rack_scan_from,
+            retransmit_hint,
+            highest_sacked,
+            rack,
+            known,
+            retransmissions,
+        } = self;
+        (*bursts, *rack_scan_from, *retransmit_hint, *highest_sacked) = (0, 0, 0, 0);
+        *rack = Rack::default();
+        *known = None;
+        retransmissions.clear();
+    }
+
     /// Bytes of memory in addition to the struct itself.
     pub fn heap_bytes(&self) -> usize {
         let known = if self.known.is_some() { std::mem::size_of::<[Block; 4]>() } else { 0 };
