@@ -177,6 +177,12 @@ impl Scoreboard {
         retransmissions.clear();
     }
 
+    /// The same without the ring.
+    #[cfg(test)]
+    pub(super) fn without_ring(&self) -> Scoreboard {
+        Scoreboard { ring: Vec::new(), mask: 0, ..self.clone() }
+    }
+
     /// Bytes of memory in addition to the struct itself.
     pub fn heap_bytes(&self) -> usize {
         let known = if self.known.is_some() { std::mem::size_of::<[Block; 4]>() } else { 0 };
