@@ -202,6 +202,7 @@ fn check_sender(sender: &Sender) -> Result<(), TestCaseError> {
         (conn.sacked_out(), conn.lost_out(), conn.retrans_out()),
         "recounted: SACKed, lost, sent again"
     );
+    prop_assert!(!sender.overlooks_losses(), "losses that nobody looks for");
     let (all, gone) = (conn.packets_out() + conn.retrans_out(), conn.sacked_out() + conn.lost_out());
     prop_assert!(gone <= all, "in flight would be {} - {}", all, gone);
     prop_assert_eq!(conn.in_flight(), all - gone);

@@ -426,7 +426,8 @@ impl State {
         }
         let window = self.window.max(1);
         let increase = ((acked * self.increase) << 20).saturating_add(window / 2) / window;
-        self.window += acked.max(increase * FULL_MTU / mtu);
+        // of full segments, as most are, that is no division
+        self.window += acked.max(if mtu == FULL_MTU { increase } else { increase * FULL_MTU / mtu });
         self.rate = (self.rate + acked).max(self.to_rate(self.window));
     }
 
@@ -486,7 +487,8 @@ impl State {
             rate <<= 1;
         }
         conn.pacing_rate = rate;
-        let burst = (rate / u64::from(self.mtu)) >> self.params.burst_shift;
+        // the same as shifting the quotient, and faster: processors divide small numbers in less time
+        let burst = (rate >> self.params.burst_shift) / u64::from(self.mtu);
         self.max_burst = self.params.min_burst.max(burst.min(u64::from(u32::MAX)) as u32);
     }
 

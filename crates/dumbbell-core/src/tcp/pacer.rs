@@ -2,6 +2,7 @@
 
 use super::host::HostParams;
 use crate::cc::conn::Conn;
+use crate::hint::unlikely;
 use crate::units::Time;
 
 /// The first segments are never paced (Linux `tcp_update_skb_after_send`, after sch_fq).
@@ -44,10 +45,11 @@ impl Pacer {
         self.blocked
     }
 
-    /// For how much longer it holds the next transmission, in whole ms; `None`: it does not. Linux `tcp_pacing_delay`.
+    /// For how much longer it holds the next transmission, in whole ms; `None`: for less than one. Linux `tcp_pacing_delay`.
     #[inline]
     pub fn delay(&self, now: Time) -> Option<Time> {
-        (self.next > now).then(|| Time::from_millis((self.next - now).as_millis()))
+        let wait = self.next.saturating_sub(now);
+        unlikely(wait >= Time::from_millis(1)).then(|| Time::from_millis(wait.as_millis()))
     }
 
     /// `segments` leave now. Linux `tcp_update_skb_after_send`.

@@ -13,7 +13,7 @@ use super::{Ack, Block, Network};
 use crate::cc::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
 use crate::cc::exit::ExitCause;
 use crate::cc::{CongestionControl, Control};
-use crate::hint::seldom;
+use crate::hint::{likely, seldom};
 use crate::units::Time;
 
 impl Sender {
@@ -352,6 +352,9 @@ impl Sender {
 
     /// Returns (retransmissions lost, time to wait for the next verdict).
     fn detect_losses(&mut self) -> (u32, Time) {
+        if likely(self.board.is_nothing_late(&self.conn)) {
+            return (0, Time::ZERO);
+        }
         let window = self.reordering.window(&self.conn);
         let (lost, again, wait) = match self.rate.as_deref_mut() {
             None => self.board.detect_loss(&mut self.conn, window, &mut ()),
@@ -433,10 +436,9 @@ impl Sender {
 
     /// Sets the tail-loss probe (RFC 8985 section 7.2) for what is in flight.
     pub(super) fn arm_probe(&mut self, rto_restarts: bool) {
-        let out = self.conn.packets_out();
-        let sent = self.oldest_sent();
-        let conn = &self.conn;
-        self.timer.set_probe(&conn.rtt, out, sent, self.host.rto_min_us(), rto_restarts, conn.now);
+        let used = if rto_restarts { Time::ZERO } else { self.conn.now - self.oldest_sent() };
+        let (conn, host) = (&self.conn, &self.host);
+        self.timer.set_probe(&conn.rtt, conn.packets_out(), used, || host.rto_min_us(), conn.now);
         self.put_off_for_pacing();
     }
 

@@ -419,6 +419,18 @@ impl Scoreboard {
         self.rack.newest(segment.sent, seq + 1, rtt);
     }
 
+    /// Whether [`Scoreboard::detect_loss`] has nothing to look at: what it would begin with was sent after the newest delivered segment.
+    #[inline]
+    pub fn is_nothing_late(&self, conn: &Conn) -> bool {
+        let rack = &self.rack;
+        let seq = self.rack_scan_from.max(conn.snd_una);
+        let is_newer = |segment: Segment| {
+            segment.flags & (seg::SACKED | seg::LOST | seg::EVER_RETRANS) == 0
+                && (rack.sent, rack.end_seq) <= (segment.sent, seq + 1)
+        };
+        (seq >= conn.snd_nxt || is_newer(self.get(seq))) && self.retransmissions.front().is_none_or(|&(sent, _)| sent > rack.sent)
+    }
+
     /// Marks lost what was sent so long before the newest delivered segment that it should have arrived: its round-trip
     /// time plus `reo_wnd` is over. Returns (newly lost, retransmissions lost, time until the next would be).
     pub fn detect_loss(&mut self, conn: &mut Conn, reo_wnd: Time, observer: &mut impl Observer) -> (u32, u32, Time) {

@@ -345,6 +345,14 @@ impl Sender {
         (count(seg::SACKED), count(seg::LOST), count(seg::RETRANS))
     }
 
+    /// Whether losses would be found where [`Scoreboard::is_nothing_late`] says that there are none: for tests.
+    #[doc(hidden)]
+    pub fn overlooks_losses(&self) -> bool {
+        let (mut board, mut conn) = (self.board.clone(), self.conn.clone());
+        let window = self.reordering.window(&conn);
+        board.is_nothing_late(&conn) && board.detect_loss(&mut conn, window, &mut ()) != (0, 0, Time::ZERO)
+    }
+
     /// A SYN, or a SYN-ACK if the receiver opens: a frame of the same size.
     fn send_syn(&mut self, net: &mut impl Network) {
         let active = self.host.opener == Opener::Sender;

@@ -116,22 +116,15 @@ impl RetransmissionTimer {
         self.set(Timer::Rto, timeout, now);
     }
 
-    /// Sets it for a tail-loss probe (RFC 8985 section 7.2) of `packets_out` segments, the oldest of which was last sent at `oldest_sent`;
-    /// the timeout bounds it, counted from now if it `restarts`. Linux `tcp_schedule_loss_probe`.
-    pub fn set_probe(
-        &mut self,
-        rtt: &RttEstimator,
-        packets_out: u32,
-        oldest_sent: Time,
-        rto_min_us: u32,
-        restarts: bool,
-        now: Time,
-    ) {
+    /// Sets it for a tail-loss probe (RFC 8985 section 7.2) of `packets_out` segments. The timeout bounds it, of which `used` is over: since the
+    /// oldest of them was last sent, or nothing if the timeout restarts. `rto_min_us` is asked for a lone one. Linux `tcp_schedule_loss_probe`.
+    #[inline(always)]
+    pub fn set_probe(&mut self, rtt: &RttEstimator, packets_out: u32, used: Time, rto_min_us: impl FnOnce() -> u32, now: Time) {
         let mut timeout = match rtt.srtt_us() {
             0 => u64::from(RTO_INIT_US),
-            srtt => 2 * u64::from(srtt) + if packets_out == 1 { u64::from(rto_min_us) } else { TIMEOUT_MIN_US },
+            srtt if packets_out == 1 => 2 * u64::from(srtt) + u64::from(rto_min_us()),
+            srtt => 2 * u64::from(srtt) + TIMEOUT_MIN_US,
         };
-        let used = if restarts { Time::ZERO } else { now - oldest_sent };
         let left_us = self.rto_us(rtt) as i64 - timeout as i64;
         if left_us * 1000 < used.0 as i64 {
             timeout = self.bounded_probe_us(timeout, rtt, used);
@@ -224,11 +217,11 @@ mod tests {
         let mut timer = RetransmissionTimer::new();
         // 2 * 40 + 2 ms; one segment: 2 * 40 + 200 ms, but the timeout of 240 ms comes first
         for (out, expected) in [(2, 82), (1, 240)] {
-            timer.set_probe(&rtt(), out, NOW, 200_000, true, NOW);
+            timer.set_probe(&rtt(), out, Time::ZERO, || 200_000, NOW);
             assert_eq!((timer.kind, timer.at()), (Timer::Tlp, due(expected)), "{out} out");
         }
         // what is left of the timeout: 240 - 200 ms
-        timer.set_probe(&rtt(), 2, NOW.saturating_sub(Time::from_millis(200)), 200_000, false, NOW);
+        timer.set_probe(&rtt(), 2, Time::from_millis(200), || 200_000, NOW);
         assert_eq!(timer.at(), due(40));
     }
 }

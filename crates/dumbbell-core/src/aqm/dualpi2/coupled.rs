@@ -155,11 +155,18 @@ impl Coupled {
     /// Decides on `packet` while `backlog` bytes are queued beside it; `native` is the probability of the ramp of L.
     #[inline]
     pub fn judge<L: Log>(&mut self, packet: &mut Packet, backlog: u64, native: f64, at: At, log: &mut L) -> Verdict {
+        self.judge_by(self.law, packet, backlog, native, at, log)
+    }
+
+    /// The same for who knows the law: where that is a constant, so is the way to it.
+    #[inline(always)]
+    pub fn judge_by<L: Log>(&mut self, law: Law, packet: &mut Packet, backlog: u64, native: f64, at: At, log: &mut L) -> Verdict {
+        debug_assert_eq!(law, self.law);
         if backlog < self.min_backlog {
             return Verdict::PASS;
         }
         let scalable = self.scal_mask.has(packet.ecn);
-        match self.law {
+        match law {
             Law::Linux if scalable => self.judge_scalable(packet, at, log),
             Law::TsFifo if scalable && !self.overload => {
                 Verdict::mark(self.scalable.below(self.below_scalable) && log.set_ce(packet, MarkReason::Coupled, at))

@@ -45,13 +45,14 @@ pub mod versions;
 use super::fifo::Fifo;
 use super::store::truesize;
 use super::{Aqm, Dequeue, QueueContext};
+use crate::hint::{seldom, unlikely};
 use crate::log::{At, DropReason, Log, MarkReason, Place};
 use crate::packet::{Ecn, Packet, MTU_FRAME};
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
 use controller::Arithmetic;
 use coupled::Coupled;
-use scheduler::{Kind, Queue, Scheduler};
+use scheduler::{Kind, Queue, Scheduler, Turn};
 use std::collections::VecDeque;
 use versions::{Decision, Law, Marking, Mask, Overload, Setup, StepCount, Version};
 
@@ -174,26 +175,57 @@ impl State {
         }
     }
 
-    /// Whether the step looks at the queue that a packet of L finds.
-    #[inline]
-    fn counts_at_enqueue(&self) -> bool {
-        self.setup.step.count == StepCount::Enqueue && self.setup.step.min_qlen > 0
-    }
-
-    /// How far the head of L, which has waited for `sojourn` and leaves now, is beyond the threshold of the step, ns or packets; 0: it is
-    /// not, or the step does not apply.
-    #[inline]
-    fn beyond_step(&mut self, sojourn: Time) -> u64 {
-        let step = &self.setup.step;
-        let behind = self.l.len() as u64 - 1;
-        let applies = match step.count {
-            StepCount::Enqueue => step.min_qlen == 0 || self.step_applies.pop_front().unwrap_or(false),
-            StepCount::Dequeue => behind >= u64::from(step.min_qlen),
-        };
-        match (applies, step.packets) {
-            (false, _) => 0,
-            (true, true) => behind.saturating_sub(step.threshold),
-            (true, false) => sojourn.0.saturating_sub(step.threshold),
+    /// The next packet. `LINUX`: by the law of Linux, which decides at dequeue. That is the usual one, and has code of its own.
+    #[inline(always)]
+    fn take<L: Log, const LINUX: bool>(&mut self, now: Time, log: &mut L) -> Dequeue {
+        let law = if LINUX { Law::Linux } else { self.setup.law };
+        let at_dequeue = LINUX || self.setup.decision == Decision::Dequeue;
+        let ramp = law == Law::Rfc9332;
+        // a packet is judged where it lies and moved once, to the link: moves in parts are slow
+        loop {
+            let turn = match (&self.scheduler, self.l.is_empty(), self.c.is_empty()) {
+                (Scheduler::Credit { .. }, false, true) => Turn::at_once(Queue::L),
+                _ => match self.scheduler.next(self.l.head(), self.c.head(), now) {
+                    Some(turn) => turn,
+                    None => return Dequeue::Empty,
+                },
+            };
+            let at = At { now, queue: turn.queue as u32 };
+            let backlog = self.bytes();
+            let fifo = if turn.queue == Queue::L { &mut self.l } else { &mut self.c };
+            let behind = fifo.len() as u64 - 1;
+            let Some(packet) = fifo.head_mut() else { return Dequeue::Empty };
+            let (len, sojourn) = (packet.len, now - packet.enqueue_time);
+            let beyond = match turn.queue {
+                Queue::L => self.setup.step.beyond(behind, sojourn, &mut self.step_applies),
+                Queue::C => 0,
+            };
+            self.memory -= u64::from(truesize(len));
+            // a mark is reported once: of those of arrival, CE is what is left
+            let mut marked = !at_dequeue && packet.ecn == Ecn::Ce;
+            if at_dequeue {
+                let native = if ramp { self.coupled.ramp(beyond) } else { 0.0 };
+                let verdict = self.coupled.judge_by(law, packet, backlog - u64::from(len), native, at, log);
+                if verdict.dropped {
+                    seldom();
+                    log.dropped(packet, DropReason::Aqm, Place::Queue, at);
+                    fifo.discard(len);
+                    continue;
+                }
+                marked = verdict.marked;
+                self.statistics.ecn_mark += u64::from(marked);
+            }
+            if beyond > 0 && !ramp && !(law == Law::TsFifo && packet.ecn == Ecn::Ce) {
+                // what is in L is ECN-capable
+                let stepped = marked || log.set_ce(packet, MarkReason::Step, at);
+                self.statistics.step_marks += u64::from(stepped);
+                self.statistics.ecn_mark += u64::from(stepped);
+            }
+            self.scheduler.sent(turn);
+            log.sent(packet, at);
+            let sent = *packet;
+            fifo.discard(len);
+            return Dequeue::Packet(sent);
         }
     }
 
@@ -213,11 +245,11 @@ impl Aqm for State {
         let memory = self.memory + u64::from(truesize(packet.len));
         let setup = &self.setup;
         let full = packets >= setup.limit || memory > setup.memlimit || bytes + u64::from(MTU_FRAME) > setup.limit_bytes;
-        if full {
+        if unlikely(full) {
             log.dropped(&packet, DropReason::Overflow, Place::Arrival, at);
             return;
         }
-        if setup.decision == Decision::Enqueue {
+        if unlikely(setup.decision == Decision::Enqueue) {
             let verdict = self.coupled.judge(&mut packet, bytes, 0.0, at, log);
             self.statistics.ecn_mark += u64::from(verdict.marked);
             if verdict.dropped {
@@ -229,7 +261,7 @@ impl Aqm for State {
         self.statistics.maxq = self.statistics.maxq.max(packets as u64);
         match queue {
             Queue::L => {
-                if self.counts_at_enqueue() {
+                if self.setup.step.counts_at_enqueue() {
                     self.step_applies.push_back(self.l.len() >= self.setup.step.min_qlen as usize);
                 }
                 self.statistics.packets_in_l += 1;
@@ -242,48 +274,12 @@ impl Aqm for State {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
-        // a packet is judged where it lies and moved once, to the link: moves in parts are slow
-        loop {
-            let (head_l, head_c) = (self.l.head(), self.c.head());
-            let Some(turn) = self.scheduler.next(head_l, head_c, now) else { break };
-            let at = At { now, queue: turn.queue as u32 };
-            let of_l = turn.queue == Queue::L;
-            let Some(head) = (if of_l { head_l } else { head_c }) else { break };
-            let (len, sojourn) = (head.len, now - head.enqueue_time);
-            let beyond = if of_l { self.beyond_step(sojourn) } else { 0 };
-            let backlog = self.bytes() - u64::from(len);
-            self.memory -= u64::from(truesize(len));
-            let fifo = if of_l { &mut self.l } else { &mut self.c };
-            let Some(packet) = fifo.head_mut() else { break };
-            let ramp = self.setup.law == Law::Rfc9332;
-            // a mark is reported once: of those of arrival, CE is what is left
-            let mut marked = self.setup.decision == Decision::Enqueue && packet.ecn == Ecn::Ce;
-            if self.setup.decision == Decision::Dequeue {
-                let native = if ramp { self.coupled.ramp(beyond) } else { 0.0 };
-                let verdict = self.coupled.judge(packet, backlog, native, at, log);
-                if verdict.dropped {
-                    log.dropped(packet, DropReason::Aqm, Place::Queue, at);
-                    fifo.discard(len);
-                    continue;
-                }
-                marked = verdict.marked;
-                self.statistics.ecn_mark += u64::from(marked);
-            }
-            if beyond > 0 && !ramp && !(self.setup.law == Law::TsFifo && packet.ecn == Ecn::Ce) {
-                // what is in L is ECN-capable
-                let stepped = marked || log.set_ce(packet, MarkReason::Step, at);
-                self.statistics.step_marks += u64::from(stepped);
-                self.statistics.ecn_mark += u64::from(stepped);
-            }
-            self.scheduler.sent(turn);
-            log.sent(packet, at);
-            let sent = *packet;
-            fifo.discard(len);
-            return Dequeue::Packet(sent);
+        match (self.setup.law, self.setup.decision) {
+            (Law::Linux, Decision::Dequeue) => self.take::<L, true>(now, log),
+            _ => self.take::<L, false>(now, log),
         }
-        Dequeue::Empty
     }
 
     #[inline]

@@ -45,6 +45,14 @@ pub struct Turn {
     change: i64,
 }
 
+impl Turn {
+    /// A turn of `queue` that changes no credit.
+    #[inline]
+    pub fn at_once(queue: Queue) -> Turn {
+        Turn { queue, change: 0 }
+    }
+}
+
 /// A scheduler with its memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Scheduler {
@@ -130,7 +138,7 @@ impl Scheduler {
     /// Whose turn it is, from the heads of both queues; `None` if both are empty.
     #[inline]
     pub fn next(&mut self, head_l: Option<&Packet>, head_c: Option<&Packet>, now: Time) -> Option<Turn> {
-        let at_once = |queue| Some(Turn { queue, change: 0 });
+        let at_once = |queue| Some(Turn::at_once(queue));
         let len = |packet: &Packet| i64::from(packet.len);
         match (self, head_l, head_c) {
             (Scheduler::Credit { init, credit, .. }, None, None) => {

@@ -4,9 +4,11 @@ use super::controller::{quantised, Arithmetic, Controller, Gains, GAIN_SCALE, MA
 use super::scheduler::{Kind, Scheduler, Weights};
 use super::Params;
 use crate::aqm::QueueContext;
+use crate::hint::unlikely;
 use crate::packet::{Ecn, MTU_FRAME};
 use crate::param::ParamError;
 use crate::units::{Rate, Time};
+use std::collections::VecDeque;
 
 crate::versions! {
     /// Whose DualPI2: what the other parameters are if they are not set.
@@ -207,6 +209,33 @@ pub struct Step {
     pub count: StepCount,
     /// From the threshold up to certainty, for the law of RFC 9332, in its unit.
     pub range: f64,
+}
+
+impl Step {
+    /// Whether packets are counted as they arrive.
+    #[inline]
+    pub fn counts_at_enqueue(&self) -> bool {
+        self.count == StepCount::Enqueue && self.min_qlen > 0
+    }
+
+    /// How far the head of L is beyond the threshold, ns or packets; 0: it is not, or the step does not apply. It has waited for `sojourn` and
+    /// leaves `behind` packets; `counted` are the answers of arrival, if they count.
+    #[inline(always)]
+    pub fn beyond(&self, behind: u64, sojourn: Time, counted: &mut VecDeque<bool>) -> u64 {
+        let applies = if unlikely(self.min_qlen > 0) {
+            match self.count {
+                StepCount::Enqueue => counted.pop_front().unwrap_or(false),
+                StepCount::Dequeue => behind >= u64::from(self.min_qlen),
+            }
+        } else {
+            true
+        };
+        match (applies, self.packets) {
+            (false, _) => 0,
+            (true, true) => behind.saturating_sub(self.threshold),
+            (true, false) => sojourn.0.saturating_sub(self.threshold),
+        }
+    }
 }
 
 /// A version with its keys: what the packets meet.

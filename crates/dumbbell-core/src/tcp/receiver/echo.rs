@@ -35,10 +35,14 @@ impl Receiver {
             self.heed_ecn(packet, now);
             self.ecn_settled = self.settled();
         }
+        // each packet with SCE asks for an echo, also where nothing else changes
+        if self.sce_state {
+            self.esce_queued |= packet.ecn == Ecn::Ect1;
+        }
         self.prior_rcv_nxt = self.rcv_nxt;
     }
 
-    /// Codepoints with which the next packet changes nothing in [`Receiver::heed_ecn`], as bits.
+    /// Codepoints with which the next packet changes nothing in [`Receiver::heed_ecn`], as bits; but for the echo of SCE.
     fn settled(&self) -> u8 {
         let bit = |ecn: Ecn| 1_u8 << ecn as u8;
         if !self.ecn_ok {
@@ -47,7 +51,7 @@ impl Receiver {
         let by_sce = match (self.host.sce_feedback, self.sce_state) {
             (false, _) => u8::MAX,
             (true, false) => !bit(Ecn::Ect1),
-            (true, true) => bit(Ecn::Ce),
+            (true, true) => bit(Ecn::Ce) | bit(Ecn::Ect1),
         };
         by_sce
             & match (self.echo, self.demand_cwr) {
