@@ -35,11 +35,11 @@ fn who_begins_again_is_as_new() {
             assert!(sender.phase == Phase::Done && lost.len() >= 10 && sender.stats.retransmissions >= 10, "{name}: {lost:?}");
 
             let app = || Application::Size(3_000);
-            let options = FlowOptions::default();
-            sender.renew(made(second), options, app());
-            receiver.renew(options);
+            let plain = FlowOptions::default();
+            sender.renew(made(second), plain, app());
+            receiver.renew(plain);
             let (mut fresh, other) =
-                (Sender::new(7, made(second), Arc::clone(&host), options, app()), Receiver::new(7, host, options));
+                (Sender::new(7, made(second), Arc::clone(&host), plain, app()), Receiver::new(7, host, plain));
             assert_eq!(shown(&mut sender, &receiver), shown(&mut fresh, &other));
         }
     }
