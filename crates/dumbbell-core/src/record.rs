@@ -5,7 +5,7 @@ use crate::histogram::Histogram;
 use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use crate::log_to;
 use crate::packet::{Ecn, Packet};
-use crate::prefetch::prefetch;
+use crate::prefetch::{prefetch, prefetch_part};
 use crate::slots::SlotTable;
 use crate::units::Time;
 
@@ -160,6 +160,15 @@ impl FlowLog {
             lost_ahead,
             lost_behind,
             lost_between: 0,
+        }
+    }
+
+    /// All counters of the flow in `slot` will be needed soon.
+    #[inline]
+    pub fn prefetch_all(&self, slot: u32) {
+        if let (Some(passed), Some(signals)) = (self.passed.get(slot), self.signals.get(slot)) {
+            prefetch_part(passed, 0, size_of::<Passed>());
+            prefetch_part(signals, 0, size_of::<Signals>());
         }
     }
 

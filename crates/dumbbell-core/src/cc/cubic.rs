@@ -26,6 +26,7 @@ use super::abe::{self, Abe};
 use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::hystart::{Hystart, HystartDetect, HystartForm, SlowStartExit};
 use super::{additive_increase, slow_start, CcContext, CongestionControl};
+use crate::hint::seldom;
 use crate::param::ParamError;
 use crate::units::Time;
 
@@ -102,8 +103,8 @@ struct Config {
     ack_unit: u32,
     /// C in 1/1024 segments/s^3. Linux `cube_rtt_scale`.
     c_scaled: u32,
-    /// Longest distance from K on the curve whose cube times `c_scaled` fits 64 bits, 1/1024 s.
-    max_offset: u32,
+    /// Up to this distance from K on the curve, 1/1024 s, its cube times `c_scaled` fits 64 bits: a power of two, and so known without a root.
+    plain_offset: u32,
     /// Windows delivered for each +1 of the Reno-friendly estimate, 1/8. Linux `beta_scale`.
     reno_interval: u32,
     tcp_friendliness: bool,
@@ -115,6 +116,14 @@ struct Config {
     /// 2^40 / `c_scaled`: cube of K, in (1/1024 s)^3, per segment. Linux `cube_factor`.
     cube_factor: u64,
     abe: Option<Abe>,
+}
+
+impl Config {
+    /// Longest distance from K on the curve whose cube times `c_scaled` fits 64 bits, 1/1024 s. A root is too much for each short flow that begins.
+    #[cold]
+    fn max_offset(&self) -> u64 {
+        cube_root(u64::MAX / u64::from(self.c_scaled))
+    }
 }
 
 /// State of CUBIC. Times are jiffies (ms) except where said; windows are segments. What most ACKs need comes first: the first
@@ -182,7 +191,7 @@ impl State {
             beta: params.beta,
             c_scaled: c_scaled as u32,
             cube_factor: (1 << (10 + 3 * CURVE_HZ_SHIFT)) / c_scaled,
-            max_offset: cube_root(u64::MAX / c_scaled) as u32,
+            plain_offset: 1 << (c_scaled.leading_zeros() / 3),
             // alpha = 3 (1 - beta) / (1 + beta) segments per round trip (RFC 9438 section 4.3), inverted, in eighths
             reno_interval: (8 * (BETA_ONE + beta) / 3 / (BETA_ONE - beta)) as u32,
             ack_unit,
@@ -239,7 +248,12 @@ impl State {
     /// How far the curve is from its plateau `offset` (1/1024 s) away from it: C `offset`^3.
     #[inline]
     pub(super) fn height(&self, offset: u64) -> u32 {
-        let offset = offset.min(u64::from(self.config.max_offset));
+        let offset = if offset <= u64::from(self.config.plain_offset) {
+            offset
+        } else {
+            seldom();
+            offset.min(self.config.max_offset())
+        };
         ((u64::from(self.config.c_scaled) * offset * offset * offset) >> (10 + 3 * CURVE_HZ_SHIFT)) as u32
     }
 
@@ -417,7 +431,7 @@ mod tests {
         // floor(floor(8 * (1024 + 717) / 3) / (1024 - 717)) = floor(4642 / 307): Reno gains 8/15 a round trip
         assert_eq!(config.reno_interval, 15);
         // 410 x^3 < 2^64 <= 410 (x + 1)^3; x / 1024 = 347 s
-        let x = u128::from(config.max_offset);
+        let x = u128::from(config.max_offset());
         assert!(410 * x.pow(3) < 1 << 64 && 410 * (x + 1).pow(3) >= 1 << 64 && x / 1024 == 347);
     }
 

@@ -129,15 +129,23 @@ pub struct Receiver {
     syn_ack_at: Time,
 }
 
+/// Longest delay of an ACK.
+fn delay_max_ms(host: &HostParams) -> u16 {
+    let before_rto = host.rto_min.as_millis().saturating_sub(1).max(TIMEOUT_MIN_MS);
+    if host.ack_delay_bound {
+        before_rto.min(u64::from(DELACK_MAX_MS)) as u16
+    } else {
+        DELACK_MAX_MS
+    }
+}
+
 impl Receiver {
     /// Bytes from the start that most packets touch.
     pub const HOT: usize = std::mem::offset_of!(Receiver, window) + Window::HOT;
 
     /// A listening receiver for flow `flow`.
     pub fn new(flow: u32, host: Arc<HostParams>, options: FlowOptions) -> Receiver {
-        let window = Window::new(&host);
-        let before_rto = host.rto_min.as_millis().saturating_sub(1).max(TIMEOUT_MIN_MS);
-        let delay_max_ms = if host.ack_delay_bound { before_rto.min(u64::from(DELACK_MAX_MS)) as u16 } else { DELACK_MAX_MS };
+        let (window, delay_max_ms) = (Window::new(&host), delay_max_ms(&host));
         Receiver {
             stats: ReceiverStats::default(),
             host,
@@ -183,6 +191,94 @@ impl Receiver {
             compressed_nxt: 0,
             compressed_at: Time::NEVER,
         }
+    }
+
+    /// Becomes what [`Receiver::new`] makes for the same flow and host, in place.
+    pub fn renew(&mut self, options: FlowOptions) {
+        let Receiver {
+            host,
+            flow: _,
+            ts_recent,
+            rcv_nxt,
+            acked,
+            prior_rcv_nxt,
+            out_of_order,
+            last_data,
+            delack_at,
+            delack_expires,
+            compressed_at,
+            compressed,
+            quick,
+            ato_ms,
+            srtt_us,
+            ce_count,
+            ce_bytes,
+            ce_pending,
+            last_ecn,
+            headers,
+            delay_max_ms,
+            accepts_ecn,
+            echo,
+            ecn_ok,
+            ecn_seen,
+            demand_cwr,
+            ecn_settled,
+            ce_state,
+            sce_state,
+            esce_queued,
+            ack_now,
+            syn_ack_repeated,
+            early_waits,
+            has_gaps,
+            has_dsack,
+            dsack,
+            stats,
+            window,
+            recent,
+            early,
+            dup_acks,
+            compressed_nxt,
+            syn_ack_at,
+        } = self;
+        *ts_recent = 0;
+        *rcv_nxt = 0;
+        *acked = 0;
+        *prior_rcv_nxt = 0;
+        out_of_order.clear();
+        *last_data = Time::ZERO;
+        *delack_at = Time::NEVER;
+        *delack_expires = 0;
+        *compressed_at = Time::NEVER;
+        *compressed = 0;
+        *quick = 0;
+        *ato_ms = 0;
+        *srtt_us = 0;
+        *ce_count = 0;
+        *ce_bytes = 0;
+        *ce_pending = 0;
+        *last_ecn = Ecn::NotEct;
+        *headers = HEADERS;
+        *delay_max_ms = self::delay_max_ms(host);
+        *accepts_ecn = options.ecn;
+        *echo = options.echo;
+        *ecn_ok = false;
+        *ecn_seen = false;
+        *demand_cwr = false;
+        *ecn_settled = 0;
+        *ce_state = false;
+        *sce_state = false;
+        *esce_queued = false;
+        *ack_now = false;
+        *syn_ack_repeated = false;
+        *early_waits = false;
+        (*has_gaps, *has_dsack, *dsack) = (false, false, (0, 0));
+        *stats = ReceiverStats::default();
+        *window = Window::new(host);
+        recent.clear();
+        *early = None;
+        *dup_acks = 0;
+        *compressed_nxt = 0;
+        *syn_ack_at = Time::NEVER;
     }
 
     /// When [`Receiver::on_timer`] wants to be called.

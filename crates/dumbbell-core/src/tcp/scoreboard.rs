@@ -163,6 +163,26 @@ impl Default for Scoreboard {
 }
 
 impl Scoreboard {
+    /// Nothing is in flight. The memory stays: a segment is written before it is read.
+    pub fn clear(&mut self) {
+        let Scoreboard { ring: _, rack_scan_from, retransmit_hint, highest_sacked, rack, repairs, bursts } = self;
+        (*bursts, *rack_scan_from, *retransmit_hint, *highest_sacked) = (0, 0, 0, 0);
+        *rack = Rack::default();
+        if let Some(repairs) = repairs {
+            let Repairs { known, retransmissions } = &mut **repairs;
+            *known = Default::default();
+            retransmissions.clear();
+        }
+    }
+
+    /// The same without memory that is there for later.
+    #[cfg(test)]
+    pub(super) fn without_memory(&self) -> Scoreboard {
+        let used = |repairs: &Repairs| repairs.known != <[Block; 4]>::default() || !repairs.retransmissions.is_empty();
+        let repairs = self.repairs.clone().filter(|repairs| used(repairs));
+        Scoreboard { ring: Box::default(), repairs, ..self.clone() }
+    }
+
     /// Bytes of memory in addition to the struct itself.
     pub fn heap_bytes(&self) -> usize {
         let repairs = self.repairs.as_ref().map_or(0, |repairs| size_of::<Repairs>() + repairs.retransmissions.capacity() * 16);

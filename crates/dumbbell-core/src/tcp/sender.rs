@@ -112,6 +112,38 @@ fn micros(time: Time) -> u32 {
     time.as_micros().min(u64::from(u32::MAX)) as u32
 }
 
+/// A connection to `host` that has not begun.
+fn first_conn(host: &HostParams, app: &Application) -> Conn {
+    Conn {
+        now: Time::ZERO,
+        cwnd: host.initial_window,
+        cwnd_cnt: 0,
+        ssthresh: host.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
+        prior_cwnd: 0,
+        cwnd_clamp: u32::MAX,
+        snd_una: 0,
+        snd_nxt: 0,
+        sacked_out: 0,
+        lost_out: 0,
+        retrans_out: 0,
+        delivered: 0,
+        delivered_ce: 0,
+        state: CaState::Open,
+        high_seq: 0,
+        is_cwnd_limited: false,
+        max_packets_out: 0,
+        rtt: RttEstimator::new(host.rto_min_us()),
+        pacing_rate: u64::MAX,
+        paced: host.pacing == Pacing::Fq,
+        holds_back: false,
+        mss: host.mss,
+        // transfers of a size and applications of a rate count whole segments
+        least_mss: if *app == Application::Bulk { 1 } else { host.mss },
+        headers: HEADERS,
+        exits: Exits::default(),
+    }
+}
+
 /// What an ACK turned out to be; as Linux's `FLAG_*`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AckFlags {
@@ -148,34 +180,7 @@ impl Sender {
 
     /// A sender for flow `flow` that has not started.
     pub fn new(flow: u32, cc: AnyCc, host: Arc<HostParams>, options: FlowOptions, app: Application) -> Sender {
-        let conn = Conn {
-            now: Time::ZERO,
-            cwnd: host.initial_window,
-            cwnd_cnt: 0,
-            ssthresh: host.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
-            prior_cwnd: 0,
-            cwnd_clamp: u32::MAX,
-            snd_una: 0,
-            snd_nxt: 0,
-            sacked_out: 0,
-            lost_out: 0,
-            retrans_out: 0,
-            delivered: 0,
-            delivered_ce: 0,
-            state: CaState::Open,
-            high_seq: 0,
-            is_cwnd_limited: false,
-            max_packets_out: 0,
-            rtt: RttEstimator::new(host.rto_min_us()),
-            pacing_rate: u64::MAX,
-            paced: host.pacing == Pacing::Fq,
-            holds_back: false,
-            mss: host.mss,
-            // transfers of a size and applications of a rate count whole segments
-            least_mss: if app == Application::Bulk { 1 } else { host.mss },
-            headers: HEADERS,
-            exits: Exits::default(),
-        };
+        let conn = first_conn(&host, &app);
         let queue = WriteQueue::new(app, cc.buffered_windows());
         Sender {
             ecn: SenderEcn::new(options.ecn, cc.ecn()),
@@ -211,6 +216,66 @@ impl Sender {
             reordering: Reordering::new(),
             frto_active: false,
             losses: 0,
+        }
+    }
+
+    /// Becomes what [`Sender::new`] makes for the same flow and host, in place: short flows have no time to ask for memory, to count references
+    /// and to move a kilobyte.
+    pub fn renew(&mut self, new_cc: AnyCc, options: FlowOptions, app: Application) {
+        let Sender {
+            probe,
+            conn,
+            host,
+            rate,
+            flow: _,
+            peer_window,
+            peer_segments,
+            ts_recent,
+            ecn,
+            phase,
+            control,
+            frto_active,
+            timer,
+            pacer,
+            window_end,
+            last_sent,
+            last_burst,
+            cwnd_usage_seq,
+            queue,
+            reordering,
+            board,
+            stats,
+            rtt_samples,
+            cc,
+            started,
+            finished,
+            syn_retries,
+            sizes,
+            reduction,
+            undo,
+            losses,
+            #[cfg(test)]
+            last_sample,
+        } = self;
+        *cc = new_cc;
+        *probe = Probe::default();
+        *conn = first_conn(host, &app);
+        *rate = cc.rate_samples().then(|| Box::new(RateSampler::new()));
+        (*peer_window, *peer_segments, *ts_recent) = (0, 0, 0);
+        *ecn = SenderEcn::new(options.ecn, cc.ecn());
+        (*phase, *control, *frto_active) = (Phase::Idle, cc.control(), false);
+        (*timer, *pacer) = (RetransmissionTimer::new(), Pacer::new());
+        (*window_end, *last_sent, *last_burst, *cwnd_usage_seq) = (0, Time::ZERO, (0, u32::MAX), 0);
+        *queue = WriteQueue::new(app, cc.buffered_windows());
+        *reordering = Reordering::new();
+        board.clear();
+        *stats = SenderStats::default();
+        (*rtt_samples, *sizes) = (None, None);
+        (*started, *finished, *syn_retries) = (Time::ZERO, None, 0);
+        (*reduction, *undo, *losses) = (Reduction::default(), Undo::default(), 0);
+        #[cfg(test)]
+        {
+            *last_sample = None;
         }
     }
 

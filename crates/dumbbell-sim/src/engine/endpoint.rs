@@ -27,6 +27,8 @@ pub enum Origin {
         /// Payload, bytes.
         size: u64,
     },
+    /// A process of `[[web]]`, and it is over: the slot is free, and what lies in it is used again.
+    Vacant,
 }
 
 /// One endpoint. In memory, what every packet needs lies in one piece, and what is needed at start and end around it: with thousands of
@@ -116,6 +118,31 @@ impl Endpoint {
         }
     }
 
+    /// Becomes what [`Endpoint::new`] makes of another short flow; its transport is renewed already.
+    pub fn renew(&mut self, origin: Origin, number: u32, class: u16, line: u32, start: Time) {
+        let Endpoint {
+            stages: _,
+            line: own_line,
+            member: _,
+            transport: _,
+            origin: own_origin,
+            number: own_number,
+            class: own_class,
+            start: own_start,
+            stop,
+            quiet_since,
+            look_at,
+            samples,
+        } = self;
+        (*own_origin, *own_number, *own_class, *own_line, *own_start) = (origin, number, class, line, start);
+        (*stop, *quiet_since, *look_at, *samples) = (Time::NEVER, None, Time::NEVER, Samples::default());
+    }
+
+    /// The slot is free.
+    pub fn is_vacant(&self) -> bool {
+        self.origin == Origin::Vacant
+    }
+
     /// The TCP connection, if it is one.
     #[cfg(test)]
     pub fn tcp(&self) -> Option<&Tcp> {
@@ -145,13 +172,9 @@ impl Endpoint {
         self.transport.result(common, now)
     }
 
-    /// Whether nothing is left of a short flow: its connection is closed, no packet is on its way, and a base RTT has gone by since, in
+    /// Whether nothing is left of a short flow whose connection is closed: no packet is on its way, and a base RTT has gone by since, in
     /// which the last acknowledgement arrived; `acks_held` are in queues. If not, plans when to look again.
     pub fn is_over(&mut self, counters: &FlowCounters, acks_held: u64, base_rtt: Time, now: Time) -> bool {
-        self.look_at = Time::NEVER;
-        if !self.transport.is_done() {
-            return false;
-        }
         let (sent, received) = self.transport.counted();
         let all_there = sent == received.arrived + counters.lost();
         let quiet = all_there && !self.transport.receiver_waits() && acks_held == 0 && self.held_acks() == 0;
@@ -188,7 +211,7 @@ impl Endpoint {
     /// # Errors
     /// The sum that does not come out.
     pub fn check_conservation(&self, counters: &FlowCounters) -> Result<UnderWay, RunError> {
-        if self.transport.is_vacant() {
+        if self.is_vacant() {
             return Ok(UnderWay::default());
         }
         let (sent, received) = self.transport.counted();
@@ -246,12 +269,13 @@ impl Arena {
         Arena { endpoints: Vec::with_capacity(capacity), timers: MinTree::new(capacity), free: Vec::new() }
     }
 
-    /// Puts what `make` makes of a slot into it.
+    /// A slot that was given free, if there is one.
+    pub fn reuse(&mut self) -> Option<u32> {
+        self.free.pop()
+    }
+
+    /// Puts what `make` makes of a slot that is new into it.
     pub fn add(&mut self, make: impl FnOnce(u32) -> Endpoint) -> u32 {
-        if let Some(slot) = self.free.pop() {
-            self.endpoints[slot as usize] = make(slot);
-            return slot;
-        }
         let slot = self.endpoints.len() as u32;
         self.endpoints.push(make(slot));
         self.timers.grow(self.endpoints.len());
@@ -260,8 +284,9 @@ impl Arena {
 
     /// Gives slot `slot` free.
     pub fn remove(&mut self, slot: u32) {
-        self.endpoints[slot as usize].transport = Transport::Vacant;
-        self.endpoints[slot as usize].stages = Stages::default();
+        let endpoint = self.get_mut(slot);
+        endpoint.origin = Origin::Vacant;
+        endpoint.stages = Stages::default();
         self.timers.set(slot as usize, Time::NEVER);
         self.free.push(slot);
     }
@@ -307,6 +332,19 @@ impl Arena {
     pub fn prefetch_receiver(&self, slot: u32) {
         self.timers.prefetch(slot as usize);
         prefetch_part(self.get(slot), HEAD_AT, RECEIVER_AT + Receiver::HOT - HEAD_AT);
+    }
+
+    /// The endpoint whose timer is the next will be needed: all of it if it is a short flow, which begins or ends with that or has lost something,
+    /// else the sender. `listed` endpoints come before short flows. Returns the slot of a short flow.
+    #[inline]
+    pub fn prefetch_next_timer(&self, listed: usize) -> Option<u32> {
+        let slot = self.timers.min().1 as u32;
+        if (slot as usize) < listed {
+            self.prefetch_sender(slot);
+            return None;
+        }
+        prefetch_part(self.get(slot), 0, size_of::<Endpoint>());
+        Some(slot)
     }
 
     /// The timer of `slot` fires at `time` at the latest.

@@ -223,6 +223,11 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
         self.entrance.bottleneck.counters.flows.of(slot)
     }
 
+    #[inline]
+    fn prefetch_counters(&self, slot: u32) {
+        self.entrance.bottleneck.counters.flows.prefetch_all(slot);
+    }
+
     type Due = ();
 
     #[inline(always)]

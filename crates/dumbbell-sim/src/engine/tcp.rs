@@ -39,17 +39,29 @@ impl Tcp {
         app: Application,
         records: bool,
     ) -> Tcp {
-        let echo = match echo {
-            EcnEcho::Auto => cc.ecn().echo,
-            EcnEcho::Classic => Echo::UntilCwr,
-            EcnEcho::Dctcp => Echo::PerPacket,
-            EcnEcho::AccEcn => Echo::Accurate,
-        };
-        let options = FlowOptions { ecn: ecn || cc.ecn().required, echo };
+        let options = options(&cc, ecn, echo);
         let mut sender = Sender::new(slot, cc, Arc::clone(host), options, app);
         sender.rtt_samples = records.then(CompactHistogram::default);
         Tcp { sender, receiver: Receiver::new(slot, Arc::clone(host), options) }
     }
+
+    /// Becomes what [`Tcp::new`] makes in the same slot between the same hosts, without RTT samples.
+    pub fn renew(&mut self, cc: AnyCc, (ecn, echo): (bool, EcnEcho), app: Application) {
+        let options = options(&cc, ecn, echo);
+        self.sender.renew(cc, options, app);
+        self.receiver.renew(options);
+    }
+}
+
+/// What a connection under `cc` negotiates, if its host asks for ECN where `ecn` says so.
+fn options(cc: &AnyCc, ecn: bool, echo: EcnEcho) -> FlowOptions {
+    let echo = match echo {
+        EcnEcho::Auto => cc.ecn().echo,
+        EcnEcho::Classic => Echo::UntilCwr,
+        EcnEcho::Dctcp => Echo::PerPacket,
+        EcnEcho::AccEcn => Echo::Accurate,
+    };
+    FlowOptions { ecn: ecn || cc.ecn().required, echo }
 }
 
 impl Ends for Tcp {
