@@ -3,13 +3,13 @@
 use crate::{RunConfig, WebConfig};
 use dumbbell_core::aqm::FlowKey;
 use dumbbell_core::rng::Rng;
-use dumbbell_core::traffic::{Arrivals, Sizes};
+use dumbbell_core::traffic::{Arrivals, SizeSource};
 use dumbbell_core::units::{Rate, Time};
 
 /// One process of arrivals.
 pub struct WebProcess {
     arrivals: Arrivals,
-    sizes: Sizes,
+    sizes: SizeSource,
     rate: Rate,
     arrival_rng: Rng,
     size_rng: Rng,
@@ -31,7 +31,7 @@ impl WebProcess {
         let end = params.stop.map_or(config.run.duration, |stop| stop.min(config.run.duration));
         let mut process = WebProcess {
             arrivals: params.arrivals,
-            sizes: params.size.clone(),
+            sizes: params.size.source(),
             rate: config.bottleneck.rate,
             arrival_rng: Rng::stream(seed, "web arrivals", index as u64),
             size_rng: Rng::stream(seed, "web sizes", index as u64),

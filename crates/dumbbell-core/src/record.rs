@@ -5,6 +5,7 @@ use crate::histogram::Histogram;
 use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use crate::log_to;
 use crate::packet::{Ecn, Packet};
+use crate::prefetch::{prefetch, prefetch_part};
 use crate::slots::SlotTable;
 use crate::units::Time;
 
@@ -92,6 +93,7 @@ impl FlowCounters {
 
 /// What every packet of a flow counts: half a cache line, since with thousands of flows each line counts.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 struct Passed {
     arrived: u64,
     departed: u64,
@@ -132,6 +134,14 @@ impl FlowLog {
         self.passed.entry(slot).class = class;
     }
 
+    /// A packet of the flow in `slot` will soon be counted.
+    #[inline]
+    pub fn prefetch(&self, slot: u32) {
+        if let Some(passed) = self.passed.get(slot) {
+            prefetch(passed);
+        }
+    }
+
     /// Counters of the flow in `slot`; zero if it has sent nothing.
     pub fn of(&self, slot: u32) -> FlowCounters {
         let Passed { arrived, departed, sojourn_ns, .. } = self.passed.get(slot).copied().unwrap_or_default();
@@ -150,6 +160,15 @@ impl FlowLog {
             lost_ahead,
             lost_behind,
             lost_between: 0,
+        }
+    }
+
+    /// All counters of the flow in `slot` will be needed soon.
+    #[inline]
+    pub fn prefetch_all(&self, slot: u32) {
+        if let (Some(passed), Some(signals)) = (self.passed.get(slot), self.signals.get(slot)) {
+            prefetch_part(passed, 0, size_of::<Passed>());
+            prefetch_part(signals, 0, size_of::<Signals>());
         }
     }
 

@@ -16,6 +16,7 @@ pub const MIN_RTT_WINDOW: Time = Time::from_secs(300);
 
 /// Jacobson's estimator as Linux computes it: variance is tracked as the largest mean deviation of a window of data.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct RttEstimator {
     /// Smoothed RTT, 1/8 us; 0 before the first sample.
     pub srtt_8us: u32,
@@ -27,8 +28,10 @@ pub struct RttEstimator {
     pub rttvar_us: u32,
     /// `rttvar_us` decays when this segment is acknowledged.
     rtt_seq: u64,
-    /// Windowed minimum: three best samples, as (time, us).
-    min: [(Time, u32); 3],
+    /// Windowed minimum: times of the three best samples.
+    min_at: [Time; 3],
+    /// The samples, us.
+    min: [u32; 3],
     /// Floor of `rttvar_us`.
     rto_min_us: u32,
 }
@@ -42,8 +45,8 @@ impl Default for RttEstimator {
 impl RttEstimator {
     /// Before the first sample, with `rto_min_us` as the floor of the variance.
     pub fn new(rto_min_us: u32) -> RttEstimator {
-        let min = [(Time::ZERO, u32::MAX); 3];
-        RttEstimator { srtt_8us: 0, mdev_4us: 0, mdev_max_us: 0, rttvar_us: 0, rtt_seq: 0, min, rto_min_us }
+        let (min_at, min) = ([Time::ZERO; 3], [u32::MAX; 3]);
+        RttEstimator { srtt_8us: 0, mdev_4us: 0, mdev_max_us: 0, rttvar_us: 0, rtt_seq: 0, min_at, min, rto_min_us }
     }
 
     /// A sample of `rtt_us` for data below `snd_una`. Linux `tcp_rtt_estimator`.
@@ -97,39 +100,47 @@ impl RttEstimator {
     /// Smallest sample of the last 300 s, us; `u32::MAX` before the first.
     #[inline]
     pub fn min_us(&self) -> u32 {
-        self.min[0].1
+        self.min[0]
     }
 
     /// Feeds the windowed minimum: Nichols' filter of three samples, as Linux `win_minmax.c`.
     #[inline]
     pub fn sample_min(&mut self, rtt_us: u32, now: Time) {
-        let age = now.saturating_sub(self.min[0].0);
-        if likely(rtt_us > self.min[2].1 && age <= Time(MIN_RTT_WINDOW.0 / 4)) {
+        let age = now.saturating_sub(self.min_at[0]);
+        if likely(rtt_us > self.min[2] && age <= Time(MIN_RTT_WINDOW.0 / 4)) {
             // above all three, the oldest of which is too young for any to be replaced
             return;
         }
-        let new = (now, rtt_us);
-        if rtt_us <= self.min[0].1 || now.saturating_sub(self.min[2].0) > MIN_RTT_WINDOW {
-            self.min = [new; 3];
-            return;
+        if rtt_us <= self.min[0] || now.saturating_sub(self.min_at[2]) > MIN_RTT_WINDOW {
+            return self.replace_min(0, rtt_us, now);
         }
-        if rtt_us <= self.min[1].1 {
-            self.min[1] = new;
-            self.min[2] = new;
-        } else if rtt_us <= self.min[2].1 {
-            self.min[2] = new;
+        if rtt_us <= self.min[1] {
+            self.replace_min(1, rtt_us, now);
+        } else if rtt_us <= self.min[2] {
+            self.replace_min(2, rtt_us, now);
         }
         if age > MIN_RTT_WINDOW {
-            self.min = [self.min[1], self.min[2], new];
-            if now.saturating_sub(self.min[0].0) > MIN_RTT_WINDOW {
-                self.min = [self.min[1], self.min[2], new];
+            self.forget_min(rtt_us, now);
+            if now.saturating_sub(self.min_at[0]) > MIN_RTT_WINDOW {
+                self.forget_min(rtt_us, now);
             }
-        } else if self.min[1].0 == self.min[0].0 && age > Time(MIN_RTT_WINDOW.0 / 4) {
-            self.min[1] = new;
-            self.min[2] = new;
-        } else if self.min[2].0 == self.min[1].0 && age > Time(MIN_RTT_WINDOW.0 / 2) {
-            self.min[2] = new;
+        } else if self.min_at[1] == self.min_at[0] && age > Time(MIN_RTT_WINDOW.0 / 4) {
+            self.replace_min(1, rtt_us, now);
+        } else if self.min_at[2] == self.min_at[1] && age > Time(MIN_RTT_WINDOW.0 / 2) {
+            self.replace_min(2, rtt_us, now);
         }
+    }
+
+    /// A new sample takes the place of number `from` and of those behind it.
+    fn replace_min(&mut self, from: usize, rtt_us: u32, now: Time) {
+        self.min[from..].fill(rtt_us);
+        self.min_at[from..].fill(now);
+    }
+
+    /// The first of the three is too old: the others move up, and a new sample comes behind them.
+    fn forget_min(&mut self, rtt_us: u32, now: Time) {
+        self.min = [self.min[1], self.min[2], rtt_us];
+        self.min_at = [self.min_at[1], self.min_at[2], now];
     }
 }
 

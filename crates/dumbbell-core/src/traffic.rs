@@ -3,12 +3,15 @@
 //! Everything here draws from the random stream that it is given, and knows no transport: the engine makes a connection
 //! out of every arrival.
 
+mod pareto;
+
 use crate::packet::{flag, Ecn, Packet};
 #[cfg(feature = "config")]
 use crate::param::{Kind, ParamType};
 use crate::real;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
+pub use pareto::Pareto;
 #[cfg(feature = "config")]
 use serde_json::{json, Value};
 use std::sync::Arc;
@@ -89,27 +92,44 @@ pub enum Sizes {
     Empirical(Arc<[(u64, f64)]>),
 }
 
+/// Draws from [`Sizes`].
+#[derive(Clone, Debug)]
+pub enum SizeSource {
+    /// Always this many bytes.
+    Fixed(u64),
+    /// Bounded Pareto.
+    Pareto(Box<Pareto>),
+    /// As [`Sizes::Empirical`].
+    Empirical(Arc<[(u64, f64)]>),
+}
+
+impl SizeSource {
+    /// The size of one flow, bytes.
+    pub fn draw(&self, rng: &mut Rng) -> u64 {
+        match self {
+            SizeSource::Fixed(size) => *size,
+            SizeSource::Pareto(pareto) => pareto.draw(rng),
+            SizeSource::Empirical(sizes) => {
+                let share = rng.next_f64();
+                let index = sizes.partition_point(|&(_, up_to)| up_to <= share);
+                sizes[index.min(sizes.len() - 1)].0
+            }
+        }
+    }
+}
+
 /// Largest size, bytes.
 const MAX_SIZE: u64 = 1 << 50;
 /// Most sizes of an empirical distribution.
 const MAX_SIZES: usize = 1_000_000;
 
 impl Sizes {
-    /// The size of one flow, bytes.
-    pub fn draw(&self, rng: &mut Rng) -> u64 {
+    /// What draws from it.
+    pub fn source(&self) -> SizeSource {
         match self {
-            Sizes::Fixed(size) => *size,
-            Sizes::Pareto { shape, min, max } => {
-                // inverse of F(x) = (1 - (L/x)^a) / (1 - (L/H)^a)
-                let (low, high) = (*min as f64, *max as f64);
-                let above = 1.0 - rng.next_f64() * (1.0 - real::pow(low / high, *shape));
-                ((low / real::pow(above, 1.0 / shape)) as u64).clamp(*min, *max)
-            }
-            Sizes::Empirical(sizes) => {
-                let share = rng.next_f64();
-                let index = sizes.partition_point(|&(_, up_to)| up_to <= share);
-                sizes[index.min(sizes.len() - 1)].0
-            }
+            Sizes::Fixed(size) => SizeSource::Fixed(*size),
+            Sizes::Pareto { shape, min, max } => SizeSource::Pareto(Box::new(Pareto::new(*shape, *min, *max))),
+            Sizes::Empirical(sizes) => SizeSource::Empirical(Arc::clone(sizes)),
         }
     }
 
@@ -310,8 +330,8 @@ mod tests {
         // L/H = 1e-3, (L/H)^0.9 = 10^-2.7 = 0.0019953; mean = L/(1 - 0.0019953) * 0.9/(-0.1) * (1 - (L/H)^-0.1)
         // = 1002.0 * -9 * (1 - 10^0.3) = 1002.0 * -9 * (1 - 1.9952623) = 8975.3
         assert!((sizes.mean() - 8975.3).abs() < 1.0, "{}", sizes.mean());
-        let mut random = rng();
-        let mut drawn: Vec<u64> = (0..400_000).map(|_| sizes.draw(&mut random)).collect();
+        let (source, mut random) = (sizes.source(), rng());
+        let mut drawn: Vec<u64> = (0..400_000).map(|_| source.draw(&mut random)).collect();
         drawn.sort_unstable();
         assert!(drawn[0] >= 1_000 && drawn[drawn.len() - 1] <= 1_000_000);
         // F = 1/2 at L / (1 - (1 - 0.0019953) / 2)^(1/0.9) = 1000 / 0.50099765^(1.1111) = 2155
@@ -325,8 +345,8 @@ mod tests {
     fn empirical_sizes_come_with_their_weights() {
         let sizes = Sizes::from_json(&json!({"empirical": [[100, 1], [200, 3], [900, 0]]})).expect("sizes");
         assert_eq!(sizes.mean(), 175.0);
-        let mut random = rng();
-        let drawn: Vec<u64> = (0..100_000).map(|_| sizes.draw(&mut random)).collect();
+        let (source, mut random) = (sizes.source(), rng());
+        let drawn: Vec<u64> = (0..100_000).map(|_| source.draw(&mut random)).collect();
         let share = drawn.iter().filter(|&&size| size == 100).count() as f64 / 1e5;
         assert!((share - 0.25).abs() < 0.006, "{share}");
         assert!(!drawn.contains(&900));

@@ -293,12 +293,12 @@ impl Transfer {
         prop_assert_eq!(sender.next_timer(), Time::NEVER);
         if !self.host.ecn && !needs_ecn || !self.peer_ecn {
             // the SYN of a control that needs ECN is ECN-capable whatever the peer answers
-            let syns = if needs_ecn { sender.stats.bare } else { 0 };
-            prop_assert_eq!(sender.stats.ecn_reductions, 0);
+            let syns = if needs_ecn { sender.stats().bare } else { 0 };
+            prop_assert_eq!(sender.stats().ecn_reductions, 0);
             prop_assert!(receiver.stats.ce <= syns, "{} marks, {} SYNs", receiver.stats.ce, syns);
         }
-        let summary = format!("{now} {trace} {:?} {:?} {:?}", sender.stats, receiver.stats, sender.conn);
-        Ok((summary, (sender.stats, receiver.stats)))
+        let summary = format!("{now} {trace} {:?} {:?} {:?}", sender.stats(), receiver.stats, sender.conn);
+        Ok((summary, (sender.stats(), receiver.stats)))
     }
 
     fn run_all(&self) -> Result<(), TestCaseError> {

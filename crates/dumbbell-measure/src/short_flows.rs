@@ -96,14 +96,17 @@ pub struct ShortFlows {
 
 /// The range of sizes that `size` belongs to, 1 to 2, 2 to 5 and 5 to 10 times a power of ten: its lower end, bytes.
 fn bin_of(size: u64) -> u64 {
-    let mut decade = 1;
-    while size / decade >= 10 {
+    // a division takes longer than all of this
+    let mut decade = 1_u64;
+    while size >= decade.saturating_mul(10) {
         decade *= 10;
     }
-    match size / decade {
-        0 | 1 => decade,
-        2..=4 => 2 * decade,
-        _ => 5 * decade,
+    if size < 2 * decade {
+        decade
+    } else if size < decade.saturating_mul(5) {
+        2 * decade
+    } else {
+        5 * decade
     }
 }
 

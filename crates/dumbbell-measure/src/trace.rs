@@ -66,7 +66,7 @@ impl Trace {
             delivered: conn.delivered(),
             delivered_ce: conn.delivered_ce(),
             lost: sender.lost(),
-            stats: sender.stats,
+            stats: sender.stats(),
             is_app_limited: sender.is_app_limited(),
             backlog_bytes: backlog(),
         });

@@ -22,6 +22,7 @@ pub const MEASURING: [&str; 38] = [
     "dumbbell-core/slots.rs",
     "dumbbell-core/tcp/stats.rs",
     "dumbbell-core/traffic.rs",
+    "dumbbell-core/traffic/pareto.rs",
     "dumbbell-core/units.rs",
     "dumbbell-config/classes.rs",
     "dumbbell-config/lib.rs",

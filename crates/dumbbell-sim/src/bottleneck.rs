@@ -218,12 +218,13 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                 }
             }
         }
-        match self.aqm.dequeue(now, &mut (&mut self.counters, &mut self.listener)) {
+        // looked at where it is: a packet that is taken apart and put together again waits for its own writing
+        match &self.aqm.dequeue(now, &mut (&mut self.counters, &mut self.listener)) {
             Dequeue::Empty => {
                 seldom();
                 self.next = Time::NEVER;
             }
-            Dequeue::Wait(until) => self.next = until,
+            Dequeue::Wait(until) => self.next = *until,
             Dequeue::Packet(packet) => {
                 let bytes = on_link(&self.layer, packet.len);
                 self.next = match &mut self.link {
@@ -235,7 +236,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                     }
                     link => take(link, bytes, now),
                 };
-                self.in_service = Some(packet);
+                self.in_service = Some(*packet);
             }
         }
     }

@@ -187,11 +187,13 @@ impl<N: Net> Engine<N> {
             let (host, class) = (&self.host, self.classes.of_flow[index]);
             let stages = build_stages(&flow.stages, seed, index)?;
             let slot = self.arena.add(|slot| {
-                let tcp = Tcp::new(slot, cc, host, (ecn, params.ecn_echo), application(flow, ahead, start..writes), true);
+                let app = application(flow, ahead, start..writes);
+                let tcp = Tcp::new(slot, cc, host, (ecn, params.ecn_echo), app, true);
                 let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, index as u32, class, line, start, stop);
                 Endpoint { stages, ..endpoint }
             });
             self.join(slot);
+            self.plan_timer(slot);
         }
         Ok(())
     }
@@ -218,6 +220,7 @@ impl<N: Net> Engine<N> {
                 Endpoint { stages, ..Endpoint::new(transport, Origin::Listed, number, class, line, start, stop) }
             });
             self.join(slot);
+            self.plan_timer(slot);
         }
         Ok(())
     }
@@ -228,7 +231,11 @@ impl<N: Net> Engine<N> {
         let members = &mut self.net.lines_mut().all[endpoint.line as usize].members;
         endpoint.member = members.len() as u32;
         members.push(slot);
-        let timer = endpoint.next_timer();
+    }
+
+    /// The endpoint in `slot` is called when it next has something to do.
+    fn plan_timer(&mut self, slot: u32) {
+        let timer = self.arena.get(slot).next_timer();
         self.arena.timers.set(slot as usize, timer);
     }
 
@@ -265,7 +272,9 @@ impl<N: Net> Engine<N> {
     fn on_timer(&mut self, slot: u32, now: Time) -> Result<(), RunError> {
         if self.arena.is_crowded() {
             // all at once, not one after the other
-            self.arena.get(slot).transport.prefetch();
+            let transport = &self.arena.get(slot).transport;
+            transport.prefetch();
+            transport.prefetch_behind();
         }
         let endpoint = self.arena.get_mut(slot);
         let (line, origin, class) = (endpoint.line, endpoint.origin, endpoint.class);
@@ -302,10 +311,12 @@ impl<N: Net> Engine<N> {
         if origin != Origin::Listed && self.end_short_flow(slot, now)? {
             return Ok(());
         }
-        let timer = self.arena.get(slot).next_timer();
-        self.arena.timers.set(slot as usize, timer);
+        self.plan_timer(slot);
         if self.arena.is_crowded() {
-            self.arena.prefetch_sender(self.arena.timers.min().1 as u32);
+            let listed = self.config.flows.len() + self.config.udp.len();
+            if let Some(short) = self.arena.prefetch_next_timer(listed) {
+                self.net.prefetch_counters(short);
+            }
         }
         if started && (slot as usize) < self.config.flows.len() {
             let flows = self.arena.listed(self.config.flows.len());
@@ -316,8 +327,12 @@ impl<N: Net> Engine<N> {
 
     /// Gives the slot of a short flow free if nothing of it is left. Returns whether that was so.
     fn end_short_flow(&mut self, slot: u32, now: Time) -> Result<bool, RunError> {
-        let (counters, acks) = (self.net.of_flow(slot), self.net.acks_held(slot));
         let endpoint = self.arena.get_mut(slot);
+        endpoint.look_at = Time::NEVER;
+        if !endpoint.transport.is_done() {
+            return Ok(false);
+        }
+        let (counters, acks) = (self.net.of_flow(slot), self.net.acks_held(slot));
         let (number, member) = (endpoint.line as usize, endpoint.member);
         if !endpoint.is_over(&counters, acks, self.net.lines().all[number].delay, now) {
             return Ok(false);
@@ -365,30 +380,42 @@ impl<N: Net> Engine<N> {
 
     /// A short flow of process `index` arrives.
     fn on_arrival(&mut self, index: usize, now: Time) -> Result<(), RunError> {
-        let config = Arc::clone(&self.config);
-        let process = &mut self.webs[index];
+        let Engine { config, webs, clock, next_number, host, arena, net, .. } = self;
+        let (web, process) = (&config.web[index], &mut webs[index]);
         let size = process.size();
-        self.clock.set(Due::Arrival(index), process.after(now));
-        let number = self.next_number;
-        self.next_number = number.checked_add(1).ok_or_else(|| RunError::Invariant("more than 2^32 flows in a run".into()))?;
-        let web = &config.web[index];
+        clock.set(Due::Arrival(index), process.after(now));
+        let number = *next_number;
+        *next_number = number.checked_add(1).ok_or_else(|| RunError::Invariant("more than 2^32 flows in a run".into()))?;
         let params = &web.params;
         let cc = web.cc.build(&CcContext { seed: config.run.seed, flow: u64::from(number) });
-        let ecn = params.ecn.unwrap_or(self.host.ecn);
-        let (class, line, host) = (process.class, process.line, &self.host);
+        let ecn = params.ecn.unwrap_or(host.ecn);
+        let (class, line) = (process.class, process.line);
         let stages = build_stages(&web.stages, config.run.seed, number as usize)?;
-        let slot = self.arena.add(|slot| {
-            let tcp = Tcp::new(slot, cc, host, (ecn, params.ecn_echo), Application::Size(size), false);
-            let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Web { size }, number, class, line, now, Time::NEVER);
-            Endpoint { stages, ..endpoint }
-        });
-        let back = self.arena.get(slot).transport.back_ecn(ecn);
-        self.net.flow_starts(slot, &web.route, line, &process.key(number), back, class);
+        let (origin, ecn_and_echo, app) = (Origin::Web { size }, (ecn, params.ecn_echo), Application::Size(size));
+        let slot = match arena.reuse() {
+            None => arena.add(|slot| {
+                let tcp = Tcp::new(slot, cc, host, ecn_and_echo, app, false);
+                Endpoint::new(Transport::Tcp(tcp), origin, number, class, line, now, Time::NEVER)
+            }),
+            Some(slot) => {
+                let endpoint = arena.get_mut(slot);
+                endpoint.renew(origin, number, class, line, now);
+                match &mut endpoint.transport {
+                    Transport::Tcp(tcp) => tcp.renew(cc, ecn_and_echo, app),
+                    other => *other = Transport::Tcp(Tcp::new(slot, cc, host, ecn_and_echo, app, false)),
+                }
+                slot
+            }
+        };
+        arena.get_mut(slot).stages = stages;
+        let back = arena.get(slot).transport.back_ecn(ecn);
+        net.flow_starts(slot, &web.route, line, &process.key(number), back, class);
         self.join(slot);
         self.on_timer(slot, now)
     }
 
-    /// What is due at the clock's time.
+    /// What is due at the clock's time. Within the event loop, it would take registers from the packets.
+    #[inline(never)]
     fn tick(&mut self, now: Time) -> Result<(), RunError> {
         match self.clock.due() {
             Due::Rate => {
@@ -458,6 +485,8 @@ impl<N: Net> Engine<N> {
                     self.measures.finish_flow(endpoint.number, listed, result);
                 }
                 Origin::Web { .. } => self.measure_short_flow(slot, now),
+                // no member of a line
+                Origin::Vacant => {}
             }
         }
         Ok(())
@@ -535,7 +564,7 @@ impl<N: Net> Run for Engine<N> {
             let SeenTcp { srtt_us, cwnd, ssthresh, in_flight, .. } = tcp.unwrap_or_default();
             EndpointView { number: endpoint.number, class: endpoint.class, payload, cwnd, ssthresh, in_flight, srtt_us }
         };
-        let there = self.arena.iter().filter(|(_, one)| !one.transport.is_vacant());
+        let there = self.arena.iter().filter(|(_, one)| !one.is_vacant());
         View {
             now: self.now,
             events: self.events,

@@ -1,5 +1,6 @@
 //! The earliest of many event sources.
 
+use dumbbell_core::prefetch::prefetch;
 use dumbbell_core::units::Time;
 
 /// A winner tree over `n` times: reading the earliest is O(1), setting one O(log n), nothing is ever allocated. Of equal
@@ -8,34 +9,35 @@ use dumbbell_core::units::Time;
 pub struct MinTree {
     /// Leaves start here; a power of two.
     base: usize,
-    /// Node `k` holds the earliest (time, leaf) below it; node 1 is the root.
-    nodes: Vec<(Time, u32)>,
-    /// The root once more: most who read it read nothing else of the tree.
+    /// Node `k` holds the earliest source below it; node 1 is the root. They are `2 * base`.
+    nodes: Vec<u128>,
+    /// The root: most who read it read nothing else of the tree.
     least: (Time, u32),
 }
 
-/// The earlier of two siblings. Leaves below the left one have the lower numbers: it wins a tie without a look at them.
-#[inline]
-fn earlier(left: (Time, u32), right: (Time, u32)) -> (Time, u32) {
-    if right.0 < left.0 {
-        right
-    } else {
-        left
-    }
+/// A time and the source that fires then, in one number: the smaller one is earlier, or the same time of the source with the lower index.
+#[inline(always)]
+fn packed(time: Time, index: u32) -> u128 {
+    u128::from(time.0) << 64 | u128::from(index)
+}
+
+#[inline(always)]
+fn unpacked(node: u128) -> (Time, u32) {
+    (Time((node >> 64) as u64), node as u32)
 }
 
 impl MinTree {
     /// `n` sources, none of which will ever fire.
     pub fn new(n: usize) -> MinTree {
         let base = n.next_power_of_two().max(1);
-        let mut nodes = vec![(Time::NEVER, 0); 2 * base];
+        let mut nodes = vec![0; 2 * base];
         for (leaf, node) in nodes[base..].iter_mut().enumerate() {
-            node.1 = leaf as u32;
+            *node = packed(Time::NEVER, leaf as u32);
         }
         for k in (1..base).rev() {
-            nodes[k] = earlier(nodes[2 * k], nodes[2 * k + 1]);
+            nodes[k] = nodes[2 * k];
         }
-        MinTree { base, least: nodes[1], nodes }
+        MinTree { base, nodes, least: (Time::NEVER, 0) }
     }
 
     /// Room for `n` sources or more; those that are new never fire.
@@ -44,8 +46,8 @@ impl MinTree {
             return;
         }
         let mut larger = MinTree::new(n);
-        for (index, node) in self.nodes[self.base..].iter().enumerate().filter(|(_, node)| node.0 < Time::NEVER) {
-            larger.set(index, node.0);
+        for index in (0..self.base).filter(|&index| self.get(index) < Time::NEVER) {
+            larger.set(index, self.get(index));
         }
         *self = larger;
     }
@@ -53,26 +55,37 @@ impl MinTree {
     /// When source `index` fires.
     #[inline]
     pub fn get(&self, index: usize) -> Time {
-        self.nodes[self.base + index].0
+        unpacked(self.nodes[self.base + index]).0
+    }
+
+    /// It will be asked for [`MinTree::get`] of `index` soon.
+    #[inline]
+    pub fn prefetch(&self, index: usize) {
+        if let Some(node) = self.nodes.get(self.base + index) {
+            prefetch(node);
+        }
     }
 
     /// Source `index` fires at `time`.
     #[inline]
     pub fn set(&mut self, index: usize, time: Time) {
+        let nodes = &mut self.nodes[..];
+        // no number below is larger: to cut them costs less than to check them
+        let Some(most) = nodes.len().checked_sub(1) else { return };
         let mut k = self.base + index;
-        let mut winner = (time, index as u32);
-        self.nodes[k] = winner;
+        let mut winner = packed(time, index as u32);
+        nodes[k] = winner;
         while k > 1 {
-            // its siblings are loaded without waiting for what was stored below them
-            let sibling = self.nodes[k ^ 1];
-            winner = if k % 2 == 0 { earlier(winner, sibling) } else { earlier(sibling, winner) };
+            // its sibling is loaded without waiting for what was stored below it
+            winner = winner.min(nodes[(k ^ 1) & most]);
             k /= 2;
-            if self.nodes[k] == winner {
+            let parent = &mut nodes[k & most];
+            if *parent == winner {
                 return;
             }
-            self.nodes[k] = winner;
+            *parent = winner;
         }
-        self.least = winner;
+        self.least = unpacked(winner);
     }
 
     /// The earliest source and its time.

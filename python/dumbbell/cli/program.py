@@ -16,7 +16,7 @@ from dumbbell.errors import MOST_TOLD, InputError, on_command_line, one_line
 if TYPE_CHECKING:
     from typing import Any, Never
 
-_OBJECTS = 50_000  # between two looks for cycles: imports, and runs of a sweep, make many objects and hardly any cycle
+_OBJECTS = 500_000  # between two looks for cycles: imports, and runs of a sweep, make many objects and hardly any cycle
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ AHEAD = (2, 16, 1024)  # runs in flight for each core: at least, before any has 
 TOGETHER = 32  # parts of what is in flight for a core, each handed over at once: one run, unless they are short
 LOOK_S = 0.05  # between looks at what has ended: to take short runs one by one would cost more than they do
 COMMIT_EVERY_S = 2.0
-LAST = 256  # runs that are committed by themselves while the last ones go on: at the end nothing else is done
+LAST = 2048  # runs that are worth a commit of their own, which costs as much as 500 of them, while the last ones go on
 _FIRST_S = 0.1  # before the first run starts, for finding the longest
 
 

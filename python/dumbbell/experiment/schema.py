@@ -69,7 +69,7 @@ def _checked(parse: Parse) -> Any:
 class Section(BaseModel):
     """A table of an experiment file: unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 def _fields(params: dict[str, Param], *, without: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -157,15 +157,17 @@ class Store:
                 raise Unreadable(str(path), "", "there is no such file", ALLOWED)
             if not path.parent.is_dir():
                 raise Unwritable(str(path), "", f"no folder {path.parent}", "a file in a folder that exists")
-            cls._create(path)
-            return cls._write(path)
+            made = cls._create(path)
+            return cls._write(path, known=made)
 
     @classmethod
-    def _write(cls, path: Path) -> Self:
+    def _write(cls, path: Path, *, known: bool = False) -> Self:
+        """Open a file that is there; whether it holds results is checked unless that is `known`."""
         patience = time.monotonic() + _PATIENCE_S
         while True:
             try:
-                cls._checked(path, path).close()
+                if not known:
+                    cls._checked(path, path).close()
                 # what is written are small commits, in which a second thread would mostly wait for the first
                 connection = connect(path, threads=1, checkpoint_threshold=_LOG)
                 for name in _missing(connection):
@@ -215,17 +217,19 @@ class Store:
             return file
 
     @staticmethod
-    def _create(path: Path) -> None:
-        """Make an empty results file, complete at the moment at which it appears."""
+    def _create(path: Path) -> bool:
+        """Make an empty results file, complete at the moment at which it appears; False if another was there first."""
         log = log_of(path)
         if log.exists():
             raise Unwritable(
                 str(log), "", "this is the log of another results file", "a name without such a file next to it"
             )
         empty = _empty()
-        # not over a file that another sweep has made and opened meanwhile
-        with contextlib.suppress(FileExistsError):
+        try:  # not over a file that another sweep has made and opened meanwhile
             appear(path, empty)
+        except FileExistsError:
+            return False
+        return True
 
     def __enter__(self) -> Self:
         return self

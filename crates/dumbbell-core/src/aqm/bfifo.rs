@@ -43,7 +43,7 @@ impl Aqm for State {
         self.fifo.bytes() + bytes <= self.params.limit
     }
 
-    #[inline]
+    #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if !self.fits(u64::from(packet.len)) {
             log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));

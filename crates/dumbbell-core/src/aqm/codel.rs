@@ -116,6 +116,7 @@ pub struct Codel {
 
 /// State of the control law for one queue. Zero is its state before the first packet.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 pub struct Vars {
     first_above_time: u64,
     drop_next: u64,
@@ -312,7 +313,7 @@ impl Aqm for State {
         tell("dropping", f64::from(u8::from(self.vars.dropping)));
     }
 
-    #[inline]
+    #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if self.fifo.len() >= self.limit {
             log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
@@ -333,6 +334,11 @@ impl Aqm for State {
         // the law has been told that the queue is empty: no sojourn time is above the target, and it does not drop
         debug_assert!(!self.vars.dropping && self.vars.first_above_time == 0);
         self.limit > 0 && self.fifo.pass(packet, now, log)
+    }
+
+    #[inline]
+    fn coming(&self) -> Option<u32> {
+        self.fifo.head().map(|packet| packet.flow)
     }
 
     fn packets(&self) -> usize {

@@ -8,6 +8,7 @@ use super::store::{truesize, Chain, Store};
 use super::FlowKey;
 use crate::log::{At, Log};
 use crate::packet::Packet;
+use crate::prefetch::prefetch;
 use crate::rng::{mix, Rng};
 use crate::slots::SlotTable;
 use crate::units::Time;
@@ -15,7 +16,9 @@ use crate::units::Time;
 /// No queue: end of a list, or a bucket that no flow was hashed to.
 const NOBODY: u32 = u32::MAX;
 
+/// One queue: a cache line.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 struct Queue {
     packets: Chain,
     /// Bytes queued.
@@ -160,7 +163,8 @@ impl FlowQueues {
     }
 
     /// Stamps `packet` with the time, appends it to queue `index` and reports it. A queue that was in no list becomes new.
-    #[inline]
+    // what goes through memory as two halves and comes back as a whole waits for it: a packet had better stay in registers
+    #[inline(always)]
     pub fn push<L: Log>(&mut self, index: usize, mut packet: Packet, now: Time, log: &mut L) {
         packet.enqueue_time = now;
         log.enqueued(&packet, At { now, queue: index as u32 });
@@ -209,15 +213,40 @@ impl FlowQueues {
         }
     }
 
-    /// Queue `index`, whose turn it is, has sent `len` bytes.
+    /// Queue `index`, whose turn it is, has sent `len` bytes. Returns one whose turn comes soon, so that others ask memory for what they know of it.
     #[inline]
-    pub fn sent(&mut self, index: usize, len: u16) {
+    pub fn sent(&mut self, index: usize, len: u16) -> usize {
         self.queues[index].deficit -= i64::from(len);
         // the next one's packet may have been pushed out of the cache by those of thousands of others
         let behind = |ahead: usize| self.queues.get(ahead).map_or(usize::MAX, |queue| queue.next as usize);
-        if let Some(soon) = self.queues.get(behind(behind(index))) {
+        let number = behind(behind(behind(behind(index))));
+        if let Some(soon) = self.queues.get(number) {
             self.store.prefetch(&soon.packets);
+            if let Some(later) = self.queues.get(soon.next as usize) {
+                prefetch(later);
+            }
         }
+        number
+    }
+
+    /// A packet of `flow` will soon be pushed: asks for its queue, or, if it is `near`, for the packet in front of it.
+    #[inline]
+    pub fn prefetch(&self, flow: u32, near: bool) {
+        let Some(queue) = self.of_flow.get(flow).and_then(|&index| self.queues.get(index as usize)) else { return };
+        if near {
+            self.store.prefetch_tail(&queue.packets);
+        } else {
+            prefetch(queue);
+        }
+    }
+
+    /// The flow of the packet that most likely leaves next.
+    #[inline]
+    pub fn coming(&self) -> Option<u32> {
+        let head = if self.new.head != NOBODY { self.new.head } else { self.old.head };
+        let first = self.queues.get(head as usize)?;
+        let queue = if first.deficit > 0 { first } else { self.queues.get(first.next as usize)? };
+        self.store.head(&queue.packets).map(|packet| packet.flow)
     }
 
     /// Queue `index`, whose turn it is, had nothing to send: it leaves. A new one waits behind the old ones first, if there are any,

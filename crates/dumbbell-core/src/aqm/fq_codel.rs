@@ -11,6 +11,7 @@ use super::drr::FlowQueues;
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::log::{At, DropReason, Log, Place};
 use crate::packet::Packet;
+use crate::prefetch::prefetch;
 use crate::units::Time;
 
 /// Name in experiment files.
@@ -126,7 +127,7 @@ impl Aqm for State {
         self.vars.resize(self.queues.len(), Vars::default());
     }
 
-    #[inline]
+    #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         let index = self.queues.of_flow(packet.flow);
         self.queues.push(index, packet, now, log);
@@ -142,13 +143,26 @@ impl Aqm for State {
             match self.codel.dequeue(&mut self.vars[index], &mut source, now, log) {
                 Some(packet) => {
                     log.sent(&packet, At { now, queue: index as u32 });
-                    self.queues.sent(index, packet.len);
+                    let soon = self.queues.sent(index, packet.len);
+                    if let Some(vars) = self.vars.get(soon) {
+                        prefetch(vars);
+                    }
                     return Dequeue::Packet(packet);
                 }
                 None => self.queues.went_empty(index),
             }
         }
         Dequeue::Empty
+    }
+
+    #[inline]
+    fn coming(&self) -> Option<u32> {
+        self.queues.coming()
+    }
+
+    #[inline]
+    fn prefetch(&self, flow: u32, near: bool) {
+        self.queues.prefetch(flow, near);
     }
 
     fn packets(&self) -> usize {

@@ -92,7 +92,7 @@ impl Aqm for State {
         self.vars.resize_with(self.queues.len(), || self.pie.vars());
     }
 
-    #[inline]
+    #[inline(always)]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
         let index = self.queues.of_flow(packet.flow);
         let at = At { now, queue: index as u32 };
@@ -119,6 +119,16 @@ impl Aqm for State {
             self.queues.went_empty(index);
         }
         Dequeue::Empty
+    }
+
+    #[inline]
+    fn coming(&self) -> Option<u32> {
+        self.queues.coming()
+    }
+
+    #[inline]
+    fn prefetch(&self, flow: u32, near: bool) {
+        self.queues.prefetch(flow, near);
     }
 
     fn packets(&self) -> usize {

@@ -74,7 +74,8 @@ pub trait Aqm {
         true
     }
 
-    /// Takes `packet` in (setting its `enqueue_time`) or drops it, or drops others to make room.
+    /// Takes `packet` in (setting its `enqueue_time`) or drops it, or drops others to make room. It had better be compiled into the loops of senders:
+    /// a packet that is written to memory field by field and read there as a whole waits until all that was written before has left the core.
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L);
 
     /// Until when [`Aqm::dequeue`] certainly returns nothing, and changes nothing. `None`: ask it. For disciplines that shape, which are often
@@ -86,6 +87,17 @@ pub trait Aqm {
 
     /// The next packet to send.
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue;
+
+    /// The flow of the packet that most likely leaves next, if that is easily told: where there are thousands, what its receiver needs is fetched
+    /// ahead.
+    #[inline]
+    fn coming(&self) -> Option<u32> {
+        None
+    }
+
+    /// A packet of `flow` will probably come soon, or, if it is `near`, very soon: what it needs of a table of many queues is fetched ahead.
+    #[inline]
+    fn prefetch(&self, _flow: u32, _near: bool) {}
 
     /// [`Aqm::enqueue`] and [`Aqm::dequeue`] in one, for a packet that comes to an idle link: the last call of `dequeue` was told
     /// [`Dequeue::Empty`], or the last packet passed. `true`: the packet leaves, everything is as after both calls, and one more call of
@@ -234,6 +246,12 @@ fn ask<A: Aqm, L: Log>(aqm: &mut A, now: Time, log: &mut L) -> Dequeue {
     aqm.dequeue(now, log)
 }
 
+/// The same of [`Aqm::enqueue`].
+#[inline(never)]
+fn put<A: Aqm, L: Log>(aqm: &mut A, packet: Packet, now: Time, log: &mut L) {
+    aqm.enqueue(packet, now, log);
+}
+
 /// A queue that is chosen at run time: one dispatch per call.
 impl Aqm for AnyAqm {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
@@ -244,7 +262,7 @@ impl Aqm for AnyAqm {
     }
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
-        with_aqm!(self, aqm => aqm.enqueue(packet, now, log));
+        with_aqm!(self, aqm => put(aqm, packet, now, log));
     }
     #[inline]
     fn has_nothing_before(&self, now: Time) -> Option<Time> {
@@ -253,6 +271,12 @@ impl Aqm for AnyAqm {
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         with_aqm!(self, aqm => ask(aqm, now, log))
+    }
+    fn coming(&self) -> Option<u32> {
+        with_aqm!(self, aqm => aqm.coming())
+    }
+    fn prefetch(&self, flow: u32, near: bool) {
+        with_aqm!(self, aqm => aqm.prefetch(flow, near));
     }
     #[inline(always)]
     fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {

@@ -38,7 +38,7 @@ impl State {
 }
 
 impl Aqm for State {
-    #[inline]
+    #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if self.fifo.len() >= self.params.limit as usize {
             log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));

@@ -123,7 +123,8 @@ impl State {
     }
 
     /// Whether `packet`, which arrives, is to be dropped; otherwise with its mark, if it gets one. `drop_early` of sch_pi2.c.
-    #[inline]
+    // compiled into `enqueue`, or the packet would go through memory
+    #[inline(always)]
     fn drops<L: Log>(&mut self, packet: &mut Packet, at: At, log: &mut L) -> bool {
         if self.fifo.bytes() < 2 * u64::from(MTU_FRAME) {
             return false;
@@ -170,7 +171,7 @@ impl State {
 }
 
 impl Aqm for State {
-    #[inline]
+    #[inline(always)]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
         let at = At::time(now);
         if self.fifo.len() >= self.params.limit as usize {
@@ -194,6 +195,11 @@ impl Aqm for State {
         }
         log.sent(&packet, At::time(now));
         Dequeue::Packet(packet)
+    }
+
+    #[inline]
+    fn coming(&self) -> Option<u32> {
+        self.fifo.head().map(|packet| packet.flow)
     }
 
     fn packets(&self) -> usize {

@@ -433,7 +433,7 @@ impl State {
 }
 
 impl Aqm for State {
-    #[inline]
+    #[inline(always)]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
         let at = At::time(now);
         if self.fifo.len() >= self.limit {
@@ -454,6 +454,11 @@ impl Aqm for State {
         self.pie.departed(&mut self.vars, &packet, self.fifo.bytes(), now);
         log.sent(&packet, At::time(now));
         Dequeue::Packet(packet)
+    }
+
+    #[inline]
+    fn coming(&self) -> Option<u32> {
+        self.fifo.head().map(|packet| packet.flow)
     }
 
     fn packets(&self) -> usize {

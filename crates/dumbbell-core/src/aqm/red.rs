@@ -282,7 +282,7 @@ impl State {
 }
 
 impl Aqm for State {
-    #[inline]
+    #[inline(always)]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
         self.average(now);
         let action = self.judge();
@@ -309,6 +309,11 @@ impl Aqm for State {
                 Dequeue::Empty
             }
         }
+    }
+
+    #[inline]
+    fn coming(&self) -> Option<u32> {
+        self.fifo.head().map(|packet| packet.flow)
     }
 
     fn packets(&self) -> usize {

@@ -55,7 +55,7 @@ impl State {
 }
 
 impl Aqm for State {
-    #[inline]
+    #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if self.fifo.len() >= self.params.limit as usize {
             log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
@@ -85,6 +85,11 @@ impl Aqm for State {
     #[inline]
     fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {
         self.params.limit > 0 && self.fifo.pass(packet, now, log)
+    }
+
+    #[inline]
+    fn coming(&self) -> Option<u32> {
+        self.fifo.head().map(|packet| packet.flow)
     }
 
     fn packets(&self) -> usize {

@@ -63,7 +63,7 @@ impl Default for Store {
 
 impl Store {
     /// Appends to `chain`.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, chain: &mut Chain, packet: Packet) {
         let stored = Stored { packet, next: NONE };
         let mut place = self.unused;
@@ -93,6 +93,12 @@ impl Store {
         stored.next = self.unused;
         self.unused = place;
         Some(stored.packet)
+    }
+
+    /// The head of `chain`.
+    #[inline]
+    pub fn head(&self, chain: &Chain) -> Option<&Packet> {
+        self.stored.get(chain.head as usize).map(|stored| &stored.packet)
     }
 
     /// The tail of `chain`.
@@ -130,6 +136,14 @@ impl Store {
         if let Some(stored) = self.stored.get(chain.head as usize) {
             prefetch(stored);
             // its end may lie in the next cache line
+            prefetch(&stored.next);
+        }
+    }
+
+    /// A packet will soon be appended to `chain`.
+    #[inline]
+    pub fn prefetch_tail(&self, chain: &Chain) {
+        if let Some(stored) = self.stored.get(chain.tail as usize) {
             prefetch(&stored.next);
         }
     }

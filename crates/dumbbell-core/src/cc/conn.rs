@@ -81,63 +81,68 @@ pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 /// State of a sending connection. Windows and sequence numbers count segments of `mss` bytes.
 ///
-/// Its public fields are what a control steers. The rest the transport keeps; a control reads it by methods.
+/// Its public fields are what a control steers. The rest the transport keeps; a control reads it by methods. What ACKs seldom touch comes
+/// first: the rest ([`Conn::HOT_AT`]) lies in one piece with what follows it in a sender.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Conn {
+    /// Ends of slow start so far.
+    pub(crate) exits: Exits,
     /// Time of the event that is being handled.
     pub(crate) now: Time,
+    /// Oldest segment that is not acknowledged.
+    pub(crate) snd_una: u64,
+    /// Next segment to send for the first time.
+    pub(crate) snd_nxt: u64,
     /// Congestion window.
     pub cwnd: u32,
     /// Progress towards the next +1 of `cwnd`.
     pub cwnd_cnt: u32,
     /// Slow-start threshold. 0 is possible with Prague: it rounds it down when its segments grow.
     pub ssthresh: u32,
-    /// `cwnd` at the start of the last reduction.
-    pub(crate) prior_cwnd: u32,
     /// `cwnd` never exceeds this.
     pub(crate) cwnd_clamp: u32,
-    /// Oldest segment that is not acknowledged.
-    pub(crate) snd_una: u64,
-    /// Next segment to send for the first time.
-    pub(crate) snd_nxt: u64,
     /// Segments selectively acknowledged above `snd_una`.
     pub(crate) sacked_out: u32,
     /// Segments thought lost.
     pub(crate) lost_out: u32,
     /// Retransmitted segments thought to be in flight.
     pub(crate) retrans_out: u32,
+    /// Most segments outstanding in the current window of data.
+    pub(crate) max_packets_out: u32,
     /// Segments delivered so far.
     pub(crate) delivered: u64,
     /// Segments delivered so far by ACKs with ECE.
     pub(crate) delivered_ce: u64,
-    /// Where the congestion machine stands.
-    pub(crate) state: CaState,
     /// `snd_nxt` when the current episode began.
     pub(crate) high_seq: u64,
-    /// The last transmission was held back by `cwnd`.
-    pub(crate) is_cwnd_limited: bool,
-    /// Most segments outstanding in the current window of data.
-    pub(crate) max_packets_out: u32,
-    /// Estimates of the round-trip time.
-    pub(crate) rtt: RttEstimator,
     /// Pacing rate, bytes of payload per second; computed always, enforced only if `paced`.
     pub pacing_rate: u64,
+    /// Payload bytes of a full segment. A control may make it smaller, as Prague does.
+    pub mss: u32,
+    /// But not below this.
+    pub(crate) least_mss: u32,
+    /// `cwnd` at the start of the last reduction.
+    pub(crate) prior_cwnd: u32,
+    /// Bytes of a frame in addition to the payload.
+    pub(crate) headers: u16,
+    /// Where the congestion machine stands.
+    pub(crate) state: CaState,
+    /// The last transmission was held back by `cwnd`.
+    pub(crate) is_cwnd_limited: bool,
     /// Whether pacing is enforced.
     pub paced: bool,
     /// Set by a control that holds itself back on purpose, as in BBR's PROBE_RTT: rate samples of what leaves until all that is in flight now is delivered do not show what the path
     /// carries. The transport takes it back after each ACK. BBR sets Linux's `app_limited` itself.
     pub holds_back: bool,
-    /// Payload bytes of a full segment. A control may make it smaller, as Prague does.
-    pub mss: u32,
-    /// But not below this.
-    pub(crate) least_mss: u32,
-    /// Bytes of a frame in addition to the payload.
-    pub(crate) headers: u16,
-    /// Ends of slow start so far.
-    pub(crate) exits: Exits,
+    /// Estimates of the round-trip time.
+    pub(crate) rtt: RttEstimator,
 }
 
 impl Conn {
+    /// Where what every ACK touches begins, bytes from the start.
+    pub(crate) const HOT_AT: usize = std::mem::offset_of!(Conn, now);
+
     /// Time of the event that is being handled.
     #[inline]
     pub fn now(&self) -> Time {

@@ -26,6 +26,7 @@ use super::abe::{self, Abe};
 use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::hystart::{Hystart, HystartDetect, HystartForm, SlowStartExit};
 use super::{additive_increase, slow_start, CcContext, CongestionControl};
+use crate::hint::seldom;
 use crate::param::ParamError;
 use crate::units::Time;
 
@@ -98,14 +99,14 @@ const NO_RTT: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 #[repr(C)]
 struct Config {
-    /// C in 1/1024 segments/s^3. Linux `cube_rtt_scale`.
-    c_scaled: u32,
-    /// Longest distance from K on the curve whose cube times `c_scaled` fits 64 bits, 1/1024 s.
-    max_offset: u32,
-    /// Windows delivered for each +1 of the Reno-friendly estimate, 1/8. Linux `beta_scale`.
-    reno_interval: u32,
     /// What a delivered segment adds to `ack_cnt`: 1, or bytes where something else takes bytes from it.
     ack_unit: u32,
+    /// C in 1/1024 segments/s^3. Linux `cube_rtt_scale`.
+    c_scaled: u32,
+    /// Up to this distance from K on the curve, 1/1024 s, its cube times `c_scaled` fits 64 bits: a power of two, and so known without a root.
+    plain_offset: u32,
+    /// Windows delivered for each +1 of the Reno-friendly estimate, 1/8. Linux `beta_scale`.
+    reno_interval: u32,
     tcp_friendliness: bool,
     /// The smallest RTT is rounded down to whole ms, as in Linux up to 5.5.
     rounds_down: bool,
@@ -117,7 +118,15 @@ struct Config {
     abe: Option<Abe>,
 }
 
-/// State of CUBIC. Times are jiffies (ms) except where said; windows are segments. What growth needs comes first: the first
+impl Config {
+    /// Longest distance from K on the curve whose cube times `c_scaled` fits 64 bits, 1/1024 s. A root is too much for each short flow that begins.
+    #[cold]
+    fn max_offset(&self) -> u64 {
+        cube_root(u64::MAX / u64::from(self.c_scaled))
+    }
+}
+
+/// State of CUBIC. Times are jiffies (ms) except where said; windows are segments. What most ACKs need comes first: the first
 /// [`CACHED`](super::CACHED) bytes are fetched ahead.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -126,25 +135,25 @@ pub struct State {
     pub(super) epoch_start: Option<u64>,
     /// When the curve was last evaluated.
     last_time: u64,
-    /// From the start of the epoch to the plateau, 1/1024 s.
-    pub(super) k: u64,
-    /// `min_rtt_us` in jiffies: the curve is looked up so far ahead.
-    look_ahead: u64,
     /// Segments delivered in this epoch, not yet counted in `w_est`, times `ack_unit`.
     pub(super) ack_cnt: i64,
     /// Segments delivered for each +1 of cwnd.
     interval: u32,
-    /// W_max of the RFC before the present reduction, lowered by fast convergence; 0: not known. Linux `last_max_cwnd`.
-    last_max: u32,
     /// cwnd when the curve was last evaluated.
     last_cwnd: u32,
+    config: Config,
+    /// From the start of the epoch to the plateau, 1/1024 s.
+    pub(super) k: u64,
+    /// `min_rtt_us` in jiffies: the curve is looked up so far ahead.
+    look_ahead: u64,
+    /// W_max of the RFC before the present reduction, lowered by fast convergence; 0: not known. Linux `last_max_cwnd`.
+    last_max: u32,
     /// Height of the plateau of the curve.
     pub(super) origin: u32,
     /// Smallest RTT, us; [`NO_RTT`] before the first.
     min_rtt_us: u32,
     /// Window that Reno would have. Linux `tcp_cwnd`.
     w_est: u32,
-    config: Config,
     /// What ends slow start before the first loss or mark.
     pub(super) exit: Hystart,
 }
@@ -182,7 +191,7 @@ impl State {
             beta: params.beta,
             c_scaled: c_scaled as u32,
             cube_factor: (1 << (10 + 3 * CURVE_HZ_SHIFT)) / c_scaled,
-            max_offset: cube_root(u64::MAX / c_scaled) as u32,
+            plain_offset: 1 << (c_scaled.leading_zeros() / 3),
             // alpha = 3 (1 - beta) / (1 + beta) segments per round trip (RFC 9438 section 4.3), inverted, in eighths
             reno_interval: (8 * (BETA_ONE + beta) / 3 / (BETA_ONE - beta)) as u32,
             ack_unit,
@@ -239,7 +248,12 @@ impl State {
     /// How far the curve is from its plateau `offset` (1/1024 s) away from it: C `offset`^3.
     #[inline]
     pub(super) fn height(&self, offset: u64) -> u32 {
-        let offset = offset.min(u64::from(self.config.max_offset));
+        let offset = if offset <= u64::from(self.config.plain_offset) {
+            offset
+        } else {
+            seldom();
+            offset.min(self.config.max_offset())
+        };
         ((u64::from(self.config.c_scaled) * offset * offset * offset) >> (10 + 3 * CURVE_HZ_SHIFT)) as u32
     }
 
@@ -417,7 +431,7 @@ mod tests {
         // floor(floor(8 * (1024 + 717) / 3) / (1024 - 717)) = floor(4642 / 307): Reno gains 8/15 a round trip
         assert_eq!(config.reno_interval, 15);
         // 410 x^3 < 2^64 <= 410 (x + 1)^3; x / 1024 = 347 s
-        let x = u128::from(config.max_offset);
+        let x = u128::from(config.max_offset());
         assert!(410 * x.pow(3) < 1 << 64 && 410 * (x + 1).pow(3) >= 1 << 64 && x / 1024 == 347);
     }
 

@@ -247,7 +247,6 @@ impl Sender {
             net.send(Packet { seq, len, ecn, flags, ..stamped });
         }
         self.conn.snd_nxt = end;
-        self.stats.sent += u64::from(segments);
         self.pacer.charge(&self.conn, u64::from(segments));
         self.last_sent = now;
         if arm {
@@ -350,7 +349,6 @@ impl Sender {
 
     /// Linux `__tcp_retransmit_skb`.
     fn send_again(&mut self, seq: u64, net: &mut impl Network) {
-        self.stats.sent += 1;
         self.stats.retransmissions += 1;
         self.last_sent = self.conn.now;
         let ecn = self.ecn.of_other();

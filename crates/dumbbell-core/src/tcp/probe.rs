@@ -18,56 +18,54 @@ pub(super) enum Verdict {
 /// A probe that is not yet classified.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probe {
-    /// `snd_nxt` after it was sent.
-    high_seq: Option<u64>,
-    /// It was a retransmission.
-    retransmission: bool,
+    /// Twice `snd_nxt` after it was sent, and one more if it was a retransmission; 0: there is none.
+    sent: u64,
 }
 
 impl Probe {
     /// A probe is sent, after which `snd_nxt` is `high_seq`.
     pub fn sent(&mut self, high_seq: u64, retransmission: bool) {
-        *self = Probe { high_seq: Some(high_seq), retransmission };
+        *self = Probe { sent: high_seq << 1 | u64::from(retransmission) };
     }
 
     /// The episode ends without a verdict.
     #[inline]
     pub fn forget(&mut self) {
-        self.high_seq = None;
+        self.sent = 0;
     }
 
     /// A probe waits for its verdict.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.high_seq.is_some()
+        self.sent > 0
     }
 
     /// A segment that was sent again waits for its verdict.
     pub fn is_retransmission(&self) -> bool {
-        self.is_open() && self.retransmission
+        self.sent & 1 > 0
     }
 
     /// Whether a duplicate of `block` is one of the probe.
     pub fn ends_at(&self, block: Block) -> bool {
-        self.high_seq == Some(block.1) && block.0 + 1 == block.1
+        self.is_open() && self.sent >> 1 == block.1 && block.0 + 1 == block.1
     }
 
     /// The verdict of an ACK up to `ack`, which is a `duplicate` if it brought nothing new. [`Verdict::RepairedLoss`] leaves the
     /// episode open: the reduction that follows ends it.
     pub fn judge(&mut self, ack: u64, dsack: bool, duplicate: bool) -> Verdict {
-        let Some(high_seq) = self.high_seq else { return Verdict::Open };
-        if ack < high_seq {
+        let high_seq = self.sent >> 1;
+        if !self.is_open() || ack < high_seq {
             return Verdict::Open;
         }
-        if !self.retransmission || dsack {
-            self.high_seq = None;
+        if !self.is_retransmission() || dsack {
+            self.forget();
             return Verdict::Needless;
         }
         if ack > high_seq {
             return Verdict::RepairedLoss;
         }
         if duplicate {
-            self.high_seq = None;
+            self.forget();
             return Verdict::Needless;
         }
         Verdict::Ambiguous

@@ -120,7 +120,6 @@ impl RateSampler {
     /// Segment `seq` will be delivered soon.
     #[inline]
     pub fn prefetch(&self, seq: u64) {
-        prefetch(self);
         prefetch(self.record(seq));
     }
 

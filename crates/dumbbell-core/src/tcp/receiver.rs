@@ -27,13 +27,13 @@ const ATO_MIN_MS: u32 = 40;
 /// Linux `HZ / 2`: the longest delay of an ACK between distant segments.
 const ATO_LIMIT_MS: u32 = 500;
 /// Linux `TCP_DELACK_MAX`: 200 ms.
-const DELACK_MAX_MS: u32 = 200;
+const DELACK_MAX_MS: u16 = 200;
 /// Linux `TCP_TIMEOUT_MIN`.
 const TIMEOUT_MIN_MS: u64 = 2;
 /// Linux `TCP_MAX_QUICKACKS`.
-const MAX_QUICKACKS: u32 = 16;
+const MAX_QUICKACKS: u8 = 16;
 /// Immediate ACKs after a first CE or a non-ECT packet on an ECN connection (Linux `tcp_ecn_check_ce`).
-const ECN_QUICKACKS: u32 = 2;
+const ECN_QUICKACKS: u8 = 2;
 /// Longest round trip of a handshake, us: 268 s, so that everything made of it fits 32 bits.
 const MAX_RTT_US: u64 = 1 << 28;
 /// Duplicate acknowledgements that are never held back (Linux `TCP_FASTRETRANS_THRESH`).
@@ -41,14 +41,17 @@ const UNCOMPRESSED_DUPACKS: u32 = 3;
 /// So many CE packets are acknowledged at once: more could wrap the ACE field. Linux `TCP_ACCECN_ACE_MAX_DELTA`.
 const MANY_CE: u8 = 6;
 /// Sysctl `tcp_comp_sack_nr`.
-const COMPRESSED_ACKS: u32 = 44;
+const COMPRESSED_ACKS: u8 = 44;
 /// Sysctl `tcp_comp_sack_delay_ns`.
 const COMPRESSION_DELAY: Time = Time::from_millis(1);
 
-/// A receiving TCP. What most packets touch comes first, as in [`Sender`](super::sender::Sender).
+/// A receiving TCP. What most packets touch lies in one piece, [`Receiver::HOT`] bytes from the start but for a few counters, as in
+/// [`Sender`](super::sender::Sender).
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Receiver {
+    /// Counters.
+    pub stats: ReceiverStats,
     host: Arc<HostParams>,
     flow: u32,
     /// Timestamp to echo, ms (RFC 7323 section 4.3).
@@ -59,18 +62,13 @@ pub struct Receiver {
     acked: u64,
     /// `rcv_nxt` before the last packet.
     prior_rcv_nxt: u64,
-    /// What arrived out of order, ascending and disjoint.
-    out_of_order: VecDeque<Block>,
     last_data: Time,
     /// A delayed ACK is pending until then.
     delack_at: Time,
-    /// The jiffy it was set to; the timer wheel rounds up.
-    delack_expires: u64,
     /// When the acknowledgements that SACK compression holds back are due.
     compressed_at: Time,
-    compressed: u32,
-    /// Acknowledgements that are still sent at once.
-    quick: u32,
+    /// The jiffy that the delayed ACK was set to, as far as 32 bits go; the timer wheel rounds up.
+    delack_expires: u32,
     ato_ms: u32,
     /// Round-trip time of the handshake; 0: it is not complete.
     pub(super) srtt_us: u32,
@@ -85,7 +83,11 @@ pub struct Receiver {
     /// Bytes of a frame in addition to the payload.
     headers: u16,
     /// Longest delay of an ACK.
-    delay_max_ms: u32,
+    delay_max_ms: u16,
+    /// Acknowledgements that SACK compression holds back.
+    compressed: u8,
+    /// Acknowledgements that are still sent at once.
+    quick: u8,
     /// Agrees to ECN.
     accepts_ecn: bool,
     echo: Echo,
@@ -106,10 +108,17 @@ pub struct Receiver {
     syn_ack_repeated: bool,
     /// [`Receiver::early`] holds an ACK that goes ahead of the next one.
     early_waits: bool,
-    dsack: Option<Block>,
-    /// Counters.
-    pub stats: ReceiverStats,
+    /// [`Receiver::out_of_order`] is not empty.
+    has_gaps: bool,
+    /// [`Receiver::dsack`] is there.
+    has_dsack: bool,
     window: Window,
+
+    // seldom needed
+    /// The duplicate that the next ACK reports.
+    dsack: Block,
+    /// What arrived out of order, ascending and disjoint.
+    out_of_order: VecDeque<Block>,
     /// `out_of_order` in the order of reporting: most recently changed first (RFC 2018 section 4).
     recent: Vec<Block>,
     /// The last ACK that went ahead; its memory is kept.
@@ -120,15 +129,23 @@ pub struct Receiver {
     syn_ack_at: Time,
 }
 
+/// Longest delay of an ACK.
+fn delay_max_ms(host: &HostParams) -> u16 {
+    let before_rto = host.rto_min.as_millis().saturating_sub(1).max(TIMEOUT_MIN_MS);
+    if host.ack_delay_bound {
+        before_rto.min(u64::from(DELACK_MAX_MS)) as u16
+    } else {
+        DELACK_MAX_MS
+    }
+}
+
 impl Receiver {
     /// Bytes from the start that most packets touch.
     pub const HOT: usize = std::mem::offset_of!(Receiver, window) + Window::HOT;
 
     /// A listening receiver for flow `flow`.
     pub fn new(flow: u32, host: Arc<HostParams>, options: FlowOptions) -> Receiver {
-        let window = Window::new(&host);
-        let before_rto = host.rto_min.as_millis().saturating_sub(1).max(TIMEOUT_MIN_MS) as u32;
-        let delay_max_ms = if host.ack_delay_bound { before_rto.min(DELACK_MAX_MS) } else { DELACK_MAX_MS };
+        let (window, delay_max_ms) = (Window::new(&host), delay_max_ms(&host));
         Receiver {
             stats: ReceiverStats::default(),
             host,
@@ -140,7 +157,9 @@ impl Receiver {
             acked: 0,
             out_of_order: VecDeque::new(),
             recent: Vec::new(),
-            dsack: None,
+            dsack: (0, 0),
+            has_dsack: false,
+            has_gaps: false,
             ts_recent: 0,
             ecn_seen: false,
             demand_cwr: false,
@@ -174,6 +193,94 @@ impl Receiver {
         }
     }
 
+    /// Becomes what [`Receiver::new`] makes for the same flow and host, in place.
+    pub fn renew(&mut self, options: FlowOptions) {
+        let Receiver {
+            host,
+            flow: _,
+            ts_recent,
+            rcv_nxt,
+            acked,
+            prior_rcv_nxt,
+            out_of_order,
+            last_data,
+            delack_at,
+            delack_expires,
+            compressed_at,
+            compressed,
+            quick,
+            ato_ms,
+            srtt_us,
+            ce_count,
+            ce_bytes,
+            ce_pending,
+            last_ecn,
+            headers,
+            delay_max_ms,
+            accepts_ecn,
+            echo,
+            ecn_ok,
+            ecn_seen,
+            demand_cwr,
+            ecn_settled,
+            ce_state,
+            sce_state,
+            esce_queued,
+            ack_now,
+            syn_ack_repeated,
+            early_waits,
+            has_gaps,
+            has_dsack,
+            dsack,
+            stats,
+            window,
+            recent,
+            early,
+            dup_acks,
+            compressed_nxt,
+            syn_ack_at,
+        } = self;
+        *ts_recent = 0;
+        *rcv_nxt = 0;
+        *acked = 0;
+        *prior_rcv_nxt = 0;
+        out_of_order.clear();
+        *last_data = Time::ZERO;
+        *delack_at = Time::NEVER;
+        *delack_expires = 0;
+        *compressed_at = Time::NEVER;
+        *compressed = 0;
+        *quick = 0;
+        *ato_ms = 0;
+        *srtt_us = 0;
+        *ce_count = 0;
+        *ce_bytes = 0;
+        *ce_pending = 0;
+        *last_ecn = Ecn::NotEct;
+        *headers = HEADERS;
+        *delay_max_ms = self::delay_max_ms(host);
+        *accepts_ecn = options.ecn;
+        *echo = options.echo;
+        *ecn_ok = false;
+        *ecn_seen = false;
+        *demand_cwr = false;
+        *ecn_settled = 0;
+        *ce_state = false;
+        *sce_state = false;
+        *esce_queued = false;
+        *ack_now = false;
+        *syn_ack_repeated = false;
+        *early_waits = false;
+        (*has_gaps, *has_dsack, *dsack) = (false, false, (0, 0));
+        *stats = ReceiverStats::default();
+        *window = Window::new(host);
+        recent.clear();
+        *early = None;
+        *dup_acks = 0;
+        *compressed_nxt = 0;
+        *syn_ack_at = Time::NEVER;
+    }
+
     /// When [`Receiver::on_timer`] wants to be called.
     #[inline]
     pub fn next_timer(&self) -> Time {
@@ -189,7 +296,7 @@ impl Receiver {
     /// [`Receiver::blocks`].
     #[inline(always)]
     pub fn on_packet(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
-        let in_order = packet.flags & !flag::PSH == 0 && packet.seq == self.rcv_nxt && self.out_of_order.is_empty();
+        let in_order = packet.flags & !flag::PSH == 0 && packet.seq == self.rcv_nxt && !self.has_gaps;
         if unlikely(!in_order || self.srtt_us == 0) {
             return self.on_unusual(packet, now);
         }
@@ -316,7 +423,7 @@ impl Receiver {
             self.quick |= 1;
         }
         if in_order {
-            if !self.out_of_order.is_empty() {
+            if self.has_gaps {
                 self.fill_gap();
             }
             if !packet.has(flag::MORE) {
@@ -350,7 +457,7 @@ impl Receiver {
 
     fn on_duplicate(&mut self, seq: u64) {
         self.stats.duplicates += 1;
-        self.dsack = Some((seq, seq + 1));
+        self.report_duplicate(seq);
         self.enter_quickack(MAX_QUICKACKS);
         self.ack_now = true;
     }
@@ -381,17 +488,17 @@ impl Receiver {
     fn ato_max_ms(&self) -> u32 {
         let rto = self.rto_ms();
         if self.host.ack_delay_bound {
-            rto.min(DELACK_MAX_MS)
+            rto.min(u32::from(DELACK_MAX_MS))
         } else {
             rto
         }
     }
 
-    fn raise_quick(&mut self, most: u32) {
+    fn raise_quick(&mut self, most: u8) {
         self.quick = self.quick.max(most);
     }
 
-    fn enter_quickack(&mut self, most: u32) {
+    fn enter_quickack(&mut self, most: u8) {
         self.raise_quick(most);
         self.ato_ms = ATO_MIN_MS;
     }
@@ -441,7 +548,7 @@ impl Receiver {
     /// Whether the ACK of a packet that does not want it at once is held back.
     #[inline(never)]
     fn holds_back(&mut self, now: Time) -> bool {
-        if likely(self.out_of_order.is_empty()) {
+        if likely(!self.has_gaps) {
             return self.delay_ack(now);
         }
         if !self.host.sack_compression || self.compressed >= COMPRESSED_ACKS {
@@ -475,19 +582,20 @@ impl Receiver {
             }
             ato = ato.min(limit);
         }
-        let jiffies = now.as_millis();
-        let mut expires = jiffies + u64::from(ato.min(self.delay_max_ms));
+        let jiffies = now.as_millis() as u32;
+        let delay = ato.min(u32::from(self.delay_max_ms));
         if self.delack_at != Time::NEVER {
-            if self.delack_expires <= jiffies + u64::from(ato >> 2) {
+            // the two are less than a second apart
+            let left = self.delack_expires.wrapping_sub(jiffies) as i32;
+            if left <= (ato >> 2) as i32 {
                 return false;
             }
-            expires = expires.min(self.delack_expires);
-            if expires == self.delack_expires {
+            if left <= delay as i32 {
                 return true;
             }
         }
-        self.delack_expires = expires;
-        self.delack_at = timer_wheel(now, Time::from_millis(expires - jiffies));
+        self.delack_expires = jiffies.wrapping_add(delay);
+        self.delack_at = timer_wheel(now, Time::from_millis(u64::from(delay)));
         true
     }
 
@@ -508,7 +616,7 @@ impl Receiver {
     fn ack(&mut self, now: Time) -> Ack {
         let ece = if self.ecn_ok && self.demand_cwr { ack_flag::ECE } else { 0 };
         let esce = if std::mem::take(&mut self.esce_queued) { ack_flag::ESCE } else { 0 };
-        let dsack = if self.dsack.is_some() { ack_flag::DSACK } else { 0 };
+        let dsack = if self.has_dsack { ack_flag::DSACK } else { 0 };
         let window = self.window.offered();
         let (flow, tsecr) = (self.flow, self.ts_recent);
         let tsval = now.as_millis() as u32;

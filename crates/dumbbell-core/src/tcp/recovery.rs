@@ -512,7 +512,7 @@ impl Sender {
         }
         self.report_losses();
         let state = self.conn.state;
-        if state <= CaState::Disorder && self.conn.sacked_out >= DUPTHRESH {
+        if state <= CaState::Disorder && self.conn.sacked_out >= u32::from(DUPTHRESH) {
             self.reordering.was_overestimated();
         }
         if state <= CaState::Disorder

@@ -6,11 +6,11 @@ use crate::cc::conn::{CaState, Conn};
 use crate::units::Time;
 
 /// Degree of reordering before any was seen: the duplicate acknowledgements that show a loss (RFC 5681's three).
-pub(super) const DUPTHRESH: u32 = 3;
+pub(super) const DUPTHRESH: u16 = 3;
 /// Sysctl `tcp_max_reordering`.
-const MAX_DEGREE: u32 = 300;
+const MAX_DEGREE: u16 = 300;
 /// Linux `TCP_RACK_RECOVERY_THRESH`: recoveries for which a wider reordering window is kept.
-const PERSIST: u32 = 16;
+const PERSIST: u8 = 16;
 
 /// Linux `reordering`, `reord_seen`, `reo_wnd_steps`, `reo_wnd_persist`, `dsack_seen`, `dsack_dups`.
 #[derive(Clone, Copy, Debug)]
@@ -23,11 +23,11 @@ pub(super) struct Reordering {
     /// A DSACK came since the window was last widened.
     dsack_seen: bool,
     /// Segments by which one was overtaken at most.
-    degree: u32,
+    degree: u16,
     /// Width of the window, quarters of the smallest RTT.
-    pub steps: u32,
+    pub steps: u8,
     /// Recoveries for which it is kept.
-    persist: u32,
+    persist: u8,
     /// When it was last widened.
     widened_at: Time,
     /// Segments that DSACKs called duplicates.
@@ -51,7 +51,7 @@ impl Reordering {
     /// Segment `low` arrived after others below `highest_sacked`. Linux `tcp_check_sack_reordering`.
     pub fn overtaken(&mut self, low: u64, highest_sacked: u64) {
         if low < highest_sacked {
-            self.degree = self.degree.max((highest_sacked - low).min(u64::from(MAX_DEGREE)) as u32);
+            self.degree = self.degree.max((highest_sacked - low).min(u64::from(MAX_DEGREE)) as u16);
             self.seen = true;
         }
     }
@@ -99,7 +99,7 @@ impl Reordering {
         }
         if self.dsack_seen {
             self.dsack_seen = false;
-            self.steps = (self.steps + 1).min(255);
+            self.steps = self.steps.saturating_add(1);
             self.persist = PERSIST;
             self.widened_at = now;
         } else if self.persist == 0 {
@@ -120,7 +120,7 @@ impl Reordering {
 
     /// The window. Where reordering was never seen, three SACKed segments or running recovery need none.
     pub fn window(&self, conn: &Conn) -> Time {
-        if !self.seen && (conn.state >= CaState::Recovery || conn.sacked_out >= DUPTHRESH) {
+        if !self.seen && (conn.state >= CaState::Recovery || conn.sacked_out >= u32::from(DUPTHRESH)) {
             return Time::ZERO;
         }
         let min_rtt = u64::from(conn.rtt.min_us());

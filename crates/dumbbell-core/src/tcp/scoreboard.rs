@@ -119,13 +119,22 @@ impl Rack {
     }
 }
 
+/// What only flows with losses or SACK need. Most flows of a crowd have neither, and each byte of a flow counts: it is made when it is first
+/// needed, and kept.
+#[derive(Clone, Debug, Default)]
+struct Repairs {
+    /// Blocks of the last ACK with SACK: what they cover is known.
+    known: [Block; 4],
+    /// Retransmissions and probes in order of time, as (sent, segment); stale ones are skipped.
+    retransmissions: VecDeque<(Time, u64)>,
+}
+
 /// The ring.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Scoreboard {
-    mask: u64,
-    /// Bursts whose last segment is not acknowledged.
-    pub bursts: u32,
+    /// By the last bits of the segment number: its length is a power of two.
+    ring: Box<[Packed]>,
     /// Every segment below was delivered, marked lost or retransmitted at some time: RACK looks from here.
     rack_scan_from: u64,
     /// No segment below is lost and not yet retransmitted.
@@ -134,23 +143,19 @@ pub struct Scoreboard {
     pub highest_sacked: u64,
     /// Newest delivered segment.
     pub rack: Rack,
-    ring: Vec<Packed>,
-    /// Blocks of the last ACK with SACK: what they cover is known. Most flows of a crowd have none, and each byte of a flow counts.
-    known: Option<Box<[Block; 4]>>,
-    /// Retransmissions and probes in order of time, as (sent, segment); stale ones are skipped.
-    retransmissions: VecDeque<(Time, u64)>,
+    repairs: Option<Box<Repairs>>,
+    /// Bursts whose last segment is not acknowledged.
+    pub bursts: u32,
 }
 
 impl Default for Scoreboard {
     fn default() -> Scoreboard {
         Scoreboard {
-            ring: vec![Packed::default(); 1],
-            mask: 0,
+            ring: Box::new([Packed::default()]),
             bursts: 0,
-            retransmissions: VecDeque::new(),
             rack_scan_from: 0,
             retransmit_hint: 0,
-            known: None,
+            repairs: None,
             highest_sacked: 0,
             rack: Rack::default(),
         }
@@ -158,39 +163,65 @@ impl Default for Scoreboard {
 }
 
 impl Scoreboard {
+    /// Nothing is in flight. The memory stays: a segment is written before it is read.
+    pub fn clear(&mut self) {
+        let Scoreboard { ring: _, rack_scan_from, retransmit_hint, highest_sacked, rack, repairs, bursts } = self;
+        (*bursts, *rack_scan_from, *retransmit_hint, *highest_sacked) = (0, 0, 0, 0);
+        *rack = Rack::default();
+        if let Some(repairs) = repairs {
+            let Repairs { known, retransmissions } = &mut **repairs;
+            *known = Default::default();
+            retransmissions.clear();
+        }
+    }
+
+    /// The same without memory that is there for later.
+    #[cfg(test)]
+    pub(super) fn without_memory(&self) -> Scoreboard {
+        let used = |repairs: &Repairs| repairs.known != <[Block; 4]>::default() || !repairs.retransmissions.is_empty();
+        let repairs = self.repairs.clone().filter(|repairs| used(repairs));
+        Scoreboard { ring: Box::default(), repairs, ..self.clone() }
+    }
+
     /// Bytes of memory in addition to the struct itself.
     pub fn heap_bytes(&self) -> usize {
-        let known = if self.known.is_some() { std::mem::size_of::<[Block; 4]>() } else { 0 };
-        self.ring.capacity() * std::mem::size_of::<Packed>() + self.retransmissions.capacity() * 16 + known
+        let repairs = self.repairs.as_ref().map_or(0, |repairs| size_of::<Repairs>() + repairs.retransmissions.capacity() * 16);
+        size_of_val(&*self.ring) + repairs
+    }
+
+    /// Where segment `seq` is in the ring.
+    #[inline(always)]
+    fn place(&self, seq: u64) -> usize {
+        seq as usize & (self.ring.len() - 1)
     }
 
     /// Segment `seq` will be looked at soon.
     #[inline]
     pub fn prefetch(&self, seq: u64) {
-        prefetch(&self.ring[(seq & self.mask) as usize]);
+        prefetch(&self.ring[self.place(seq)]);
     }
 
     /// Segment `seq`, which must be in flight.
     #[inline(always)]
     pub fn get(&self, seq: u64) -> Segment {
-        self.ring[(seq & self.mask) as usize].segment()
+        self.ring[self.place(seq)].segment()
     }
 
     #[inline(always)]
     fn set(&mut self, seq: u64, segment: Segment) {
-        self.ring[(seq & self.mask) as usize] = Packed::new(segment);
+        self.ring[self.place(seq)] = Packed::new(segment);
     }
 
     #[inline(always)]
     fn set_flags(&mut self, seq: u64, flags: u8) {
-        let packed = &mut self.ring[(seq & self.mask) as usize];
+        let packed = &mut self.ring[self.place(seq)];
         packed.0 = packed.0 & !FLAGS | u64::from(flags);
     }
 
     /// Segment `seq` is sent for the first time, at the end of a burst or within one; `una` is the oldest in flight.
     #[inline(always)]
     pub fn push(&mut self, seq: u64, una: u64, now: Time, ends_burst: bool) {
-        if seq - una > self.mask {
+        if seq - una >= self.ring.len() as u64 {
             self.grow(una, seq);
         }
         self.set(seq, Segment { sent: now, flags: 0, ends_burst });
@@ -199,13 +230,11 @@ impl Scoreboard {
 
     #[cold]
     fn grow(&mut self, una: u64, end: u64) {
-        let mask = (self.mask * 2 + 1).max(15);
-        let mut ring = vec![Packed::default(); (mask + 1) as usize];
+        let mut ring = vec![Packed::default(); (2 * self.ring.len()).max(16)].into_boxed_slice();
         for seq in una..end {
-            ring[(seq & mask) as usize] = self.ring[(seq & self.mask) as usize];
+            ring[seq as usize & (ring.len() - 1)] = self.ring[self.place(seq)];
         }
         self.ring = ring;
-        self.mask = mask;
     }
 
     /// Segment `seq` is sent again.
@@ -213,14 +242,14 @@ impl Scoreboard {
         let before = self.get(seq);
         conn.retrans_out += u32::from(before.flags & seg::RETRANS == 0);
         self.set(seq, Segment { sent: now, flags: before.flags | seg::RETRANS | seg::EVER_RETRANS, ..before });
-        self.retransmissions.push_back((now, seq));
+        self.repairs.get_or_insert_default().retransmissions.push_back((now, seq));
     }
 
     /// Segment `seq` is sent again though it is not thought lost: no retransmission to wait for.
     pub fn probed(&mut self, seq: u64, now: Time) {
         let before = self.get(seq);
         self.set(seq, Segment { sent: now, flags: before.flags | seg::EVER_RETRANS, ..before });
-        self.retransmissions.push_back((now, seq));
+        self.repairs.get_or_insert_default().retransmissions.push_back((now, seq));
     }
 
     /// Takes the cumulative acknowledgement of `conn.snd_una..ack`, and moves `snd_una` there. A packet sent at `tsecr`, ms, caused it.
@@ -269,7 +298,7 @@ impl Scoreboard {
     pub fn plain_row(&self, una: u64, ack: u64) -> Option<u32> {
         let (mut all, mut bursts) = (0, 0);
         for seq in una..ack {
-            let Packed(segment) = self.ring[(seq & self.mask) as usize];
+            let Packed(segment) = self.ring[self.place(seq)];
             all |= segment;
             bursts += (segment / ENDS_BURST) & 1;
         }
@@ -308,7 +337,7 @@ impl Scoreboard {
         observer: &mut impl Observer,
     ) -> Option<u64> {
         let mut late = None;
-        let mut known = self.known.take().unwrap_or_default();
+        let known = self.repairs.as_ref().map_or_else(Default::default, |repairs| repairs.known);
         let mut kept: [Block; 4] = std::array::from_fn(|index| blocks.get(index).copied().unwrap_or_default());
         // in order of segments, whichever is the newest: the last one walked gives the RTT
         let sorted = &mut kept[..blocks.len().min(4)];
@@ -334,8 +363,7 @@ impl Scoreboard {
                 self.highest_sacked = self.highest_sacked.max(end);
             }
         }
-        *known = kept;
-        self.known = Some(known);
+        self.repairs.get_or_insert_default().known = kept;
         late
     }
 
@@ -403,7 +431,7 @@ impl Scoreboard {
             segment.flags & (seg::SACKED | seg::LOST | seg::EVER_RETRANS) == 0
                 && (rack.sent, rack.end_seq) <= (segment.sent, seq + 1)
         };
-        (seq >= conn.snd_nxt || is_newer(self.get(seq))) && self.retransmissions.front().is_none_or(|&(sent, _)| sent > rack.sent)
+        (seq >= conn.snd_nxt || is_newer(self.get(seq))) && self.retransmission(0).is_none_or(|(sent, _)| sent > rack.sent)
     }
 
     /// Marks lost what was sent so long before the newest delivered segment that it should have arrived: its round-trip
@@ -435,12 +463,12 @@ impl Scoreboard {
             }
         }
         // they are in order of time: if the oldest is newer than what was delivered last, nothing shows of any
-        if self.retransmissions.front().is_none_or(|&(sent, _)| sent > rack.sent) {
+        if self.retransmission(0).is_none_or(|(sent, _)| sent > rack.sent) {
             return (lost, 0, wait);
         }
         self.forget_stale(conn);
-        for index in 0..self.retransmissions.len() {
-            let (sent, again) = self.retransmissions[index];
+        for index in 0.. {
+            let Some((sent, again)) = self.retransmission(index) else { break };
             if sent > rack.sent {
                 break;
             }
@@ -470,9 +498,17 @@ impl Scoreboard {
     /// Forgets the oldest retransmissions and probes that nothing depends on any more.
     #[inline]
     fn forget_stale(&mut self, conn: &Conn) {
-        while self.retransmissions.front().is_some_and(|&(sent, again)| !self.is_current(conn, sent, again)) {
-            self.retransmissions.pop_front();
+        while self.retransmission(0).is_some_and(|(sent, again)| !self.is_current(conn, sent, again)) {
+            if let Some(repairs) = &mut self.repairs {
+                repairs.retransmissions.pop_front();
+            }
         }
+    }
+
+    /// Number `index` of the remembered retransmissions and probes, as (sent, segment), the oldest first.
+    #[inline]
+    fn retransmission(&self, index: usize) -> Option<(Time, u64)> {
+        self.repairs.as_ref()?.retransmissions.get(index).copied()
     }
 
     /// Whether a remembered retransmission or probe is still the last one of its segment, and in flight.

@@ -25,6 +25,7 @@ use crate::cc::{self, AckEvent, AnyCc, CongestionControl, Control, RateSample};
 use crate::hint::{seldom, unlikely};
 use crate::histogram::CompactHistogram;
 use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
+use crate::prefetch::{prefetch, prefetch_part};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
 use crate::units::Time;
 use std::sync::Arc;
@@ -42,12 +43,22 @@ pub enum Phase {
     Done,
 }
 
-/// A sending TCP. What most ACKs touch comes first, here and in its parts: with thousands of senders they do not stay in the cache, and
-/// [`Sender::HOT`] bytes of each are fetched ahead.
+/// A sending TCP. What most ACKs touch lies in one piece, here and in its parts, with what they seldom touch around it: with thousands of
+/// senders they do not stay in the cache, and [`Sender::HOT`] bytes of each, from [`Sender::HOT_AT`] on, are fetched ahead.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Sender {
-    pub(super) probe: Probe,
+    // seldom needed
+    /// When the connection began to send (its SYN).
+    pub started: Time,
+    syn_retries: u32,
+    /// A timeout may turn out to be spurious (RFC 5682).
+    pub(super) frto_active: bool,
+    /// Counters but for `sent`, which follows from others: [`Sender::stats`].
+    pub(crate) stats: SenderStats,
+    pub(super) reduction: Reduction,
+    pub(super) undo: Undo,
+
     /// What the congestion control sees.
     pub conn: Conn,
     pub(super) host: Arc<HostParams>,
@@ -58,17 +69,16 @@ pub struct Sender {
     /// Window that the last ACK offered, bytes, and whole segments.
     peer_window: u32,
     peer_segments: u32,
-    /// Timestamp of the newest ACK, which data echoes, ms.
-    ts_recent: Option<u32>,
+    /// Timestamp of the newest ACK, which data echoes, ms; there is one once the connection is established.
+    ts_recent: u32,
     pub(super) ecn: SenderEcn,
     /// Where the connection stands.
     pub phase: Phase,
     /// What the congestion control owns.
     pub(super) control: Control,
-    /// A timeout may turn out to be spurious (RFC 5682).
-    pub(super) frto_active: bool,
     pub(super) timer: RetransmissionTimer,
     pub(super) pacer: Pacer,
+    pub(super) probe: Probe,
     /// Segment after the last one that the receiver's window allows.
     pub(super) window_end: u64,
     /// When data last left, sent again or not; at first the handshake's ACK.
@@ -81,23 +91,16 @@ pub struct Sender {
     pub(super) reordering: Reordering,
     /// Segments in flight.
     pub(super) board: Scoreboard,
-    /// Counters.
-    pub stats: SenderStats,
     /// Every sample that the RTT estimator took, if they are to be recorded.
     pub rtt_samples: Option<CompactHistogram>,
     /// Congestion control.
     pub cc: AnyCc,
 
     // seldom needed
-    /// When the connection began to send (its SYN).
-    pub started: Time,
     /// When everything was acknowledged.
     pub finished: Option<Time>,
-    syn_retries: u32,
     /// Payloads of segments, if the congestion control has changed them.
     pub(super) sizes: Option<Box<Sizes>>,
-    pub(super) reduction: Reduction,
-    pub(super) undo: Undo,
     /// Loss marks so far, retransmissions that were lost again included.
     pub(super) losses: u64,
     #[cfg(test)]
@@ -107,6 +110,38 @@ pub struct Sender {
 /// Microseconds of `time`, as far as they fit.
 fn micros(time: Time) -> u32 {
     time.as_micros().min(u64::from(u32::MAX)) as u32
+}
+
+/// A connection to `host` that has not begun.
+fn first_conn(host: &HostParams, app: &Application) -> Conn {
+    Conn {
+        now: Time::ZERO,
+        cwnd: host.initial_window,
+        cwnd_cnt: 0,
+        ssthresh: host.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
+        prior_cwnd: 0,
+        cwnd_clamp: u32::MAX,
+        snd_una: 0,
+        snd_nxt: 0,
+        sacked_out: 0,
+        lost_out: 0,
+        retrans_out: 0,
+        delivered: 0,
+        delivered_ce: 0,
+        state: CaState::Open,
+        high_seq: 0,
+        is_cwnd_limited: false,
+        max_packets_out: 0,
+        rtt: RttEstimator::new(host.rto_min_us()),
+        pacing_rate: u64::MAX,
+        paced: host.pacing == Pacing::Fq,
+        holds_back: false,
+        mss: host.mss,
+        // transfers of a size and applications of a rate count whole segments
+        least_mss: if *app == Application::Bulk { 1 } else { host.mss },
+        headers: HEADERS,
+        exits: Exits::default(),
+    }
 }
 
 /// What an ACK turned out to be; as Linux's `FLAG_*`.
@@ -135,39 +170,17 @@ pub(super) enum Resend {
 }
 
 impl Sender {
-    /// Bytes from the start that most ACKs touch.
-    pub const HOT: usize = std::mem::offset_of!(Sender, cc) + cc::CACHED;
+    /// Where what most ACKs touch begins, bytes from the start.
+    pub const HOT_AT: usize = std::mem::offset_of!(Sender, conn) + Conn::HOT_AT;
+    /// How many bytes that is.
+    pub const HOT: usize = std::mem::offset_of!(Sender, cc) + cc::CACHED - Sender::HOT_AT;
+
+    /// Where that begins which ACKs with ECE and those in an episode of congestion touch as well; it ends with [`Sender::conn`].
+    const REDUCTION_AT: usize = std::mem::offset_of!(Sender, stats) + SenderStats::OF_ECN_AT;
 
     /// A sender for flow `flow` that has not started.
     pub fn new(flow: u32, cc: AnyCc, host: Arc<HostParams>, options: FlowOptions, app: Application) -> Sender {
-        let conn = Conn {
-            now: Time::ZERO,
-            cwnd: host.initial_window,
-            cwnd_cnt: 0,
-            ssthresh: host.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
-            prior_cwnd: 0,
-            cwnd_clamp: u32::MAX,
-            snd_una: 0,
-            snd_nxt: 0,
-            sacked_out: 0,
-            lost_out: 0,
-            retrans_out: 0,
-            delivered: 0,
-            delivered_ce: 0,
-            state: CaState::Open,
-            high_seq: 0,
-            is_cwnd_limited: false,
-            max_packets_out: 0,
-            rtt: RttEstimator::new(host.rto_min_us()),
-            pacing_rate: u64::MAX,
-            paced: host.pacing == Pacing::Fq,
-            holds_back: false,
-            mss: host.mss,
-            // transfers of a size and applications of a rate count whole segments
-            least_mss: if app == Application::Bulk { 1 } else { host.mss },
-            headers: HEADERS,
-            exits: Exits::default(),
-        };
+        let conn = first_conn(&host, &app);
         let queue = WriteQueue::new(app, cc.buffered_windows());
         Sender {
             ecn: SenderEcn::new(options.ecn, cc.ecn()),
@@ -186,7 +199,7 @@ impl Sender {
             finished: None,
             syn_retries: 0,
             sizes: None,
-            ts_recent: None,
+            ts_recent: 0,
             queue,
             cc,
             pacer: Pacer::new(),
@@ -203,6 +216,66 @@ impl Sender {
             reordering: Reordering::new(),
             frto_active: false,
             losses: 0,
+        }
+    }
+
+    /// Becomes what [`Sender::new`] makes for the same flow and host, in place: short flows have no time to ask for memory, to count references
+    /// and to move a kilobyte.
+    pub fn renew(&mut self, new_cc: AnyCc, options: FlowOptions, app: Application) {
+        let Sender {
+            probe,
+            conn,
+            host,
+            rate,
+            flow: _,
+            peer_window,
+            peer_segments,
+            ts_recent,
+            ecn,
+            phase,
+            control,
+            frto_active,
+            timer,
+            pacer,
+            window_end,
+            last_sent,
+            last_burst,
+            cwnd_usage_seq,
+            queue,
+            reordering,
+            board,
+            stats,
+            rtt_samples,
+            cc,
+            started,
+            finished,
+            syn_retries,
+            sizes,
+            reduction,
+            undo,
+            losses,
+            #[cfg(test)]
+            last_sample,
+        } = self;
+        *cc = new_cc;
+        *probe = Probe::default();
+        *conn = first_conn(host, &app);
+        *rate = cc.rate_samples().then(|| Box::new(RateSampler::new()));
+        (*peer_window, *peer_segments, *ts_recent) = (0, 0, 0);
+        *ecn = SenderEcn::new(options.ecn, cc.ecn());
+        (*phase, *control, *frto_active) = (Phase::Idle, cc.control(), false);
+        (*timer, *pacer) = (RetransmissionTimer::new(), Pacer::new());
+        (*window_end, *last_sent, *last_burst, *cwnd_usage_seq) = (0, Time::ZERO, (0, u32::MAX), 0);
+        *queue = WriteQueue::new(app, cc.buffered_windows());
+        *reordering = Reordering::new();
+        board.clear();
+        *stats = SenderStats::default();
+        (*rtt_samples, *sizes) = (None, None);
+        (*started, *finished, *syn_retries) = (Time::ZERO, None, 0);
+        (*reduction, *undo, *losses) = (Reduction::default(), Undo::default(), 0);
+        #[cfg(test)]
+        {
+            *last_sample = None;
         }
     }
 
@@ -225,6 +298,12 @@ impl Sender {
         }
     }
 
+    /// Counters.
+    pub fn stats(&self) -> SenderStats {
+        // a data packet is a segment that is new, or is sent again
+        SenderStats { sent: self.conn.snd_nxt + self.stats.retransmissions, ..self.stats }
+    }
+
     /// Payload acknowledged so far, bytes.
     pub fn bytes_acked(&self) -> u64 {
         let una = self.conn.snd_una;
@@ -239,13 +318,25 @@ impl Sender {
     #[inline]
     pub fn prefetch(&self) {
         self.board.prefetch(self.conn.snd_una);
+        self.queue.prefetch();
         if let Some(samples) = &self.rtt_samples {
             samples.prefetch();
         }
         if let Some(rate) = &self.rate {
-            rate.prefetch(self.conn.snd_una);
+            prefetch(&**rate);
+        }
+        if self.ecn.agreed || self.conn.state != CaState::Open {
+            prefetch_part(self, Sender::REDUCTION_AT, std::mem::offset_of!(Sender, conn) - Sender::REDUCTION_AT);
         }
         self.cc.prefetch();
+    }
+
+    /// The same of what that points to, some time later.
+    #[inline]
+    pub fn prefetch_behind(&self) {
+        if let Some(rate) = &self.rate {
+            rate.prefetch(self.conn.snd_una);
+        }
     }
 
     /// When [`Sender::on_timer`] wants to be called.
@@ -310,7 +401,7 @@ impl Sender {
     #[inline]
     pub(super) fn stamped(&self) -> Packet {
         let tsval = self.conn.now.as_millis() as u32;
-        let age = self.ts_recent.map_or(u32::MAX, |echoed| tsval.wrapping_sub(echoed));
+        let age = if self.has_answer() { tsval.wrapping_sub(self.ts_recent) } else { u32::MAX };
         let tsecr_age = age.min(u32::from(NO_TSECR)) as u16;
         Packet {
             enqueue_time: Time::ZERO,
@@ -325,9 +416,15 @@ impl Sender {
         }
     }
 
+    /// The peer has answered, so that there is a timestamp to echo.
+    #[inline]
+    fn has_answer(&self) -> bool {
+        !matches!(self.phase, Phase::Idle | Phase::SynSent)
+    }
+
     fn establish(&mut self, ack: &Ack, net: &mut impl Network) {
         self.phase = Phase::Established;
-        self.ts_recent = Some(ack.tsval);
+        self.ts_recent = ack.tsval;
         self.timer.stop();
         self.ecn.negotiate(ack);
         if self.ecn.refused() {
@@ -421,8 +518,8 @@ impl Sender {
         if unlikely(ack.ack > self.conn.snd_nxt) {
             return;
         }
-        let newer = self.ecn.accurate && self.ts_recent.is_none_or(|before| ack.tsval > before);
-        self.ts_recent = Some(ack.tsval);
+        let newer = self.ecn.accurate && ack.tsval > self.ts_recent;
+        self.ts_recent = ack.tsval;
         let mut flags = AckFlags { ece: self.ecn.ece(ack), ..AckFlags::default() };
         let prior_una = self.conn.snd_una;
         let prior_packets = self.conn.packets_out();

@@ -65,7 +65,7 @@ pub struct Window {
 
 impl Window {
     /// Bytes from the start that most packets touch.
-    pub const HOT: usize = std::mem::offset_of!(Window, scale);
+    pub const HOT: usize = std::mem::offset_of!(Window, skips_zero);
 
     /// Of a new connection with the segments and buffers of `host`.
     pub fn new(host: &HostParams) -> Window {

@@ -4,6 +4,7 @@ use super::host::HostParams;
 use super::Network;
 use crate::cc::conn::Conn;
 use crate::hint::{seldom, unlikely};
+use crate::prefetch::prefetch;
 use crate::units::Time;
 use std::collections::VecDeque;
 
@@ -378,6 +379,14 @@ impl WriteQueue {
     #[inline]
     pub fn left_in_buffer(&self) -> u64 {
         u64::from(self.front.segments)
+    }
+
+    /// It will soon be asked for what may be sent.
+    #[inline]
+    pub fn prefetch(&self) {
+        if let Some(last) = self.behind.back() {
+            prefetch(last);
+        }
     }
 
     /// Bytes of memory in addition to the struct itself.

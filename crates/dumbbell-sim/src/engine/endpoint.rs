@@ -27,16 +27,14 @@ pub enum Origin {
         /// Payload, bytes.
         size: u64,
     },
+    /// A process of `[[web]]`, and it is over: the slot is free, and what lies in it is used again.
+    Vacant,
 }
 
-/// One endpoint. In memory, what every packet needs comes first: with thousands of endpoints each cache line counts.
-#[repr(C)]
+/// One endpoint. In memory, what every packet needs lies in one piece, and what is needed at start and end around it: with thousands of
+/// endpoints each cache line counts.
+#[repr(C, align(64))]
 pub struct Endpoint {
-    pub stages: Stages,
-    /// Line of acknowledgements, and the place among its members.
-    pub line: u32,
-    pub member: u32,
-    pub transport: Transport,
     pub origin: Origin,
     /// Number in the run: flows, then UDP, then short flows as they arrive.
     pub number: u32,
@@ -49,6 +47,11 @@ pub struct Endpoint {
     pub quiet_since: Option<Time>,
     /// Of a short flow that is over: when to look whether its slot can be given free.
     pub look_at: Time,
+    pub stages: Stages,
+    /// Line of acknowledgements, and the place among its members.
+    pub line: u32,
+    pub member: u32,
+    pub transport: Transport,
     pub samples: Samples,
 }
 
@@ -115,6 +118,31 @@ impl Endpoint {
         }
     }
 
+    /// Becomes what [`Endpoint::new`] makes of another short flow; its transport is renewed already.
+    pub fn renew(&mut self, origin: Origin, number: u32, class: u16, line: u32, start: Time) {
+        let Endpoint {
+            stages: _,
+            line: own_line,
+            member: _,
+            transport: _,
+            origin: own_origin,
+            number: own_number,
+            class: own_class,
+            start: own_start,
+            stop,
+            quiet_since,
+            look_at,
+            samples,
+        } = self;
+        (*own_origin, *own_number, *own_class, *own_line, *own_start) = (origin, number, class, line, start);
+        (*stop, *quiet_since, *look_at, *samples) = (Time::NEVER, None, Time::NEVER, Samples::default());
+    }
+
+    /// The slot is free.
+    pub fn is_vacant(&self) -> bool {
+        self.origin == Origin::Vacant
+    }
+
     /// The TCP connection, if it is one.
     #[cfg(test)]
     pub fn tcp(&self) -> Option<&Tcp> {
@@ -144,13 +172,9 @@ impl Endpoint {
         self.transport.result(common, now)
     }
 
-    /// Whether nothing is left of a short flow: its connection is closed, no packet is on its way, and a base RTT has gone by since, in
+    /// Whether nothing is left of a short flow whose connection is closed: no packet is on its way, and a base RTT has gone by since, in
     /// which the last acknowledgement arrived; `acks_held` are in queues. If not, plans when to look again.
     pub fn is_over(&mut self, counters: &FlowCounters, acks_held: u64, base_rtt: Time, now: Time) -> bool {
-        self.look_at = Time::NEVER;
-        if !self.transport.is_done() {
-            return false;
-        }
         let (sent, received) = self.transport.counted();
         let all_there = sent == received.arrived + counters.lost();
         let quiet = all_there && !self.transport.receiver_waits() && acks_held == 0 && self.held_acks() == 0;
@@ -187,7 +211,7 @@ impl Endpoint {
     /// # Errors
     /// The sum that does not come out.
     pub fn check_conservation(&self, counters: &FlowCounters) -> Result<UnderWay, RunError> {
-        if self.transport.is_vacant() {
+        if self.is_vacant() {
             return Ok(UnderWay::default());
         }
         let (sent, received) = self.transport.counted();
@@ -232,8 +256,12 @@ pub struct Arena {
 }
 
 /// Where sender and receiver of a TCP connection lie in an endpoint, bytes from its start: to fetch them ahead without a look at what it is.
-const SENDER_AT: usize = offset_of!(Endpoint, transport) + offset_of!(Tcp, sender);
-const RECEIVER_AT: usize = offset_of!(Endpoint, transport) + offset_of!(Tcp, receiver);
+const SENDER_AT: usize = TCP_AT + offset_of!(Tcp, sender);
+const RECEIVER_AT: usize = TCP_AT + offset_of!(Tcp, receiver);
+/// Where the connection lies: behind the tag of its [`Transport`].
+const TCP_AT: usize = offset_of!(Endpoint, transport) + align_of::<Tcp>();
+/// Where what every packet needs of the endpoint itself begins; the receiver follows it.
+const HEAD_AT: usize = offset_of!(Endpoint, stages);
 
 impl Arena {
     /// No endpoints yet, room for `capacity`.
@@ -241,12 +269,13 @@ impl Arena {
         Arena { endpoints: Vec::with_capacity(capacity), timers: MinTree::new(capacity), free: Vec::new() }
     }
 
-    /// Puts what `make` makes of a slot into it.
+    /// A slot that was given free, if there is one.
+    pub fn reuse(&mut self) -> Option<u32> {
+        self.free.pop()
+    }
+
+    /// Puts what `make` makes of a slot that is new into it.
     pub fn add(&mut self, make: impl FnOnce(u32) -> Endpoint) -> u32 {
-        if let Some(slot) = self.free.pop() {
-            self.endpoints[slot as usize] = make(slot);
-            return slot;
-        }
         let slot = self.endpoints.len() as u32;
         self.endpoints.push(make(slot));
         self.timers.grow(self.endpoints.len());
@@ -255,8 +284,9 @@ impl Arena {
 
     /// Gives slot `slot` free.
     pub fn remove(&mut self, slot: u32) {
-        self.endpoints[slot as usize].transport = Transport::Vacant;
-        self.endpoints[slot as usize].stages = Stages::default();
+        let endpoint = self.get_mut(slot);
+        endpoint.origin = Origin::Vacant;
+        endpoint.stages = Stages::default();
         self.timers.set(slot as usize, Time::NEVER);
         self.free.push(slot);
     }
@@ -292,14 +322,29 @@ impl Arena {
     /// The sender in `slot` will be needed soon.
     #[inline]
     pub fn prefetch_sender(&self, slot: u32) {
-        prefetch_part(self.get(slot), 0, SENDER_AT + Sender::HOT);
+        self.timers.prefetch(slot as usize);
+        prefetch_part(self.get(slot), HEAD_AT, 1);
+        prefetch_part(self.get(slot), SENDER_AT + Sender::HOT_AT, Sender::HOT);
     }
 
     /// The receiver in `slot` will be needed soon.
     #[inline]
     pub fn prefetch_receiver(&self, slot: u32) {
-        prefetch_part(self.get(slot), 0, 1);
-        prefetch_part(self.get(slot), RECEIVER_AT, Receiver::HOT);
+        self.timers.prefetch(slot as usize);
+        prefetch_part(self.get(slot), HEAD_AT, RECEIVER_AT + Receiver::HOT - HEAD_AT);
+    }
+
+    /// The endpoint whose timer is the next will be needed: all of it if it is a short flow, which begins or ends with that or has lost something,
+    /// else the sender. `listed` endpoints come before short flows. Returns the slot of a short flow.
+    #[inline]
+    pub fn prefetch_next_timer(&self, listed: usize) -> Option<u32> {
+        let slot = self.timers.min().1 as u32;
+        if (slot as usize) < listed {
+            self.prefetch_sender(slot);
+            return None;
+        }
+        prefetch_part(self.get(slot), 0, size_of::<Endpoint>());
+        Some(slot)
     }
 
     /// The timer of `slot` fires at `time` at the latest.
@@ -335,5 +380,19 @@ mod tests {
         let Some(Tcp { sender, receiver }) = endpoint.tcp() else { panic!("it is TCP") };
         let places = (std::ptr::from_ref(sender).addr() - start, std::ptr::from_ref(receiver).addr() - start);
         assert_eq!(places, (SENDER_AT, RECEIVER_AT));
+    }
+
+    /// With thousands of flows each cache line of an endpoint counts: who needs more of them should know, and measure case f of `make bench`.
+    #[test]
+    fn an_endpoint_is_small_and_its_usual_packet_and_ack_take_few_cache_lines() {
+        const LINE: usize = 64;
+        let size = size_of::<Endpoint>();
+        assert!(size <= 1472, "an endpoint takes {size} bytes");
+        let lines = |from: usize, to: usize| to.div_ceil(LINE) - from / LINE;
+        let receiver = lines(HEAD_AT, RECEIVER_AT + Receiver::HOT);
+        let sender = lines(SENDER_AT + Sender::HOT_AT, SENDER_AT + Sender::HOT_AT + Sender::HOT);
+        assert!(receiver <= 4 && sender <= 10, "{receiver} lines for a packet, {sender} for an ACK");
+        let begin = (HEAD_AT % LINE, (SENDER_AT + Sender::HOT_AT) % LINE);
+        assert_eq!(begin, (0, 0), "they begin at a cache line");
     }
 }

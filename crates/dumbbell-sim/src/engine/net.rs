@@ -76,6 +76,9 @@ pub trait Net: Back + Send {
     /// What was counted of the endpoint in `slot`, over all hops that its data pass.
     fn of_flow(&self, slot: u32) -> FlowCounters;
 
+    /// What was counted of the endpoint in `slot` will be needed soon.
+    fn prefetch_counters(&self, _slot: u32) {}
+
     /// Acknowledgements of the endpoint in `slot` that are under way where no line holds them.
     fn acks_held(&self, _slot: u32) -> u64 {
         0

@@ -21,6 +21,9 @@ use dumbbell_core::record::{Counters, FlowCounters};
 use dumbbell_core::units::Time;
 use std::sync::Arc;
 
+/// So many acknowledgements ahead of its own, a sender is fetched: memory takes as long as half an acknowledgement, and a dozen lines are asked for.
+const LOOK_AHEAD: usize = 4;
+
 /// The bottleneck, stages ahead of it and behind it, and the lines of acknowledgements.
 pub struct One<A: Aqm, L: Log = ()> {
     pub entrance: Entrance<A, L>,
@@ -54,11 +57,18 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
         let next = queue.front().map_or(Time::NEVER, |head| head.0);
         self.lines.times.set(line, next);
         if unlikely(arena.is_crowded()) {
-            if let Some((_, later, _)) = queue.get(2) {
+            let Bottleneck { aqm, counters, .. } = &self.entrance.bottleneck;
+            if let Some((_, later, _)) = queue.get(LOOK_AHEAD) {
                 arena.prefetch_sender(later.flow);
+                counters.flows.prefetch(later.flow);
+                aqm.prefetch(later.flow, false);
             }
-            if let Some((_, next_ack, _)) = queue.front() {
-                arena.get(next_ack.flow).transport.prefetch();
+            if let Some((_, soon, _)) = queue.get(1) {
+                arena.get(soon.flow).transport.prefetch();
+                aqm.prefetch(soon.flow, true);
+            }
+            if let Some((_, nearest, _)) = queue.front() {
+                arena.get(nearest.flow).transport.prefetch_behind();
             }
         }
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
@@ -118,8 +128,12 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
         while self.entrance.bottleneck.next <= now {
             let left = self.entrance.bottleneck.advance(now);
             if unlikely(arena.is_crowded()) {
-                if let Some(packet) = self.entrance.bottleneck.in_service() {
-                    arena.prefetch_receiver(packet.flow);
+                let Bottleneck { aqm, counters, .. } = &self.entrance.bottleneck;
+                // where the queue does not tell who comes next, the packet on the wire has to do
+                let soon = aqm.coming().or_else(|| self.entrance.bottleneck.in_service().map(|packet| packet.flow));
+                if let Some(flow) = soon {
+                    counters.flows.prefetch(flow);
+                    arena.prefetch_receiver(flow);
                 }
             }
             match left {
@@ -207,6 +221,11 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
     #[inline]
     fn of_flow(&self, slot: u32) -> FlowCounters {
         self.entrance.bottleneck.counters.flows.of(slot)
+    }
+
+    #[inline]
+    fn prefetch_counters(&self, slot: u32) {
+        self.entrance.bottleneck.counters.flows.prefetch_all(slot);
     }
 
     type Due = ();

@@ -22,11 +22,11 @@ use dumbbell_core::units::Time;
 use dumbbell_measure::trace::Trace;
 use std::sync::Arc;
 
-/// Both ends of a TCP connection, with the sender right behind the head of its [`Endpoint`](super::endpoint::Endpoint).
+/// Both ends of a TCP connection, with the receiver right behind the head of its [`Endpoint`](super::endpoint::Endpoint).
 #[repr(C)]
 pub struct Tcp {
-    pub sender: Sender,
     pub receiver: Receiver,
+    pub sender: Sender,
 }
 
 impl Tcp {
@@ -39,17 +39,29 @@ impl Tcp {
         app: Application,
         records: bool,
     ) -> Tcp {
-        let echo = match echo {
-            EcnEcho::Auto => cc.ecn().echo,
-            EcnEcho::Classic => Echo::UntilCwr,
-            EcnEcho::Dctcp => Echo::PerPacket,
-            EcnEcho::AccEcn => Echo::Accurate,
-        };
-        let options = FlowOptions { ecn: ecn || cc.ecn().required, echo };
+        let options = options(&cc, ecn, echo);
         let mut sender = Sender::new(slot, cc, Arc::clone(host), options, app);
         sender.rtt_samples = records.then(CompactHistogram::default);
         Tcp { sender, receiver: Receiver::new(slot, Arc::clone(host), options) }
     }
+
+    /// Becomes what [`Tcp::new`] makes in the same slot between the same hosts, without RTT samples.
+    pub fn renew(&mut self, cc: AnyCc, (ecn, echo): (bool, EcnEcho), app: Application) {
+        let options = options(&cc, ecn, echo);
+        self.sender.renew(cc, options, app);
+        self.receiver.renew(options);
+    }
+}
+
+/// What a connection under `cc` negotiates, if its host asks for ECN where `ecn` says so.
+fn options(cc: &AnyCc, ecn: bool, echo: EcnEcho) -> FlowOptions {
+    let echo = match echo {
+        EcnEcho::Auto => cc.ecn().echo,
+        EcnEcho::Classic => Echo::UntilCwr,
+        EcnEcho::Dctcp => Echo::PerPacket,
+        EcnEcho::AccEcn => Echo::Accurate,
+    };
+    FlowOptions { ecn: ecn || cc.ecn().required, echo }
 }
 
 impl Ends for Tcp {
@@ -132,6 +144,11 @@ impl Ends for Tcp {
         self.sender.prefetch();
     }
 
+    #[inline(always)]
+    fn prefetch_behind(&self) {
+        self.sender.prefetch_behind();
+    }
+
     /// That of all its packets, if the congestion control, the same at both ends, wants it on every packet.
     fn back_ecn(&self, ecn: bool) -> Ecn {
         let asked = self.sender.cc.ecn();
@@ -147,7 +164,7 @@ impl Ends for Tcp {
     }
 
     fn counted(&self) -> (u64, ReceiverStats) {
-        (self.sender.stats.sent_all(), self.receiver.stats)
+        (self.sender.stats().sent_all(), self.receiver.stats)
     }
 
     fn is_done(&self) -> bool {
@@ -196,7 +213,7 @@ impl Ends for Tcp {
             completion: sender.finished.map(|finished| finished - sender.started),
             slow_start_exit: sender.conn.exits().first.map(|exit| (exit.cause, exit.time.saturating_sub(sender.started))),
             samples,
-            sender: sender.stats,
+            sender: sender.stats(),
             receiver: self.receiver.stats,
             ..common
         }
@@ -209,7 +226,7 @@ impl Ends for Tcp {
             cwnd: conn.cwnd,
             ssthresh: conn.ssthresh,
             in_flight: conn.in_flight(),
-            retransmissions: self.sender.stats.retransmissions,
+            retransmissions: self.sender.stats().retransmissions,
         };
         Seen { payload: self.payload(), tcp: Some(tcp) }
     }

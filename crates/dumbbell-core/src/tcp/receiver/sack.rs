@@ -48,10 +48,17 @@ impl Receiver {
         }
         let rcv_nxt = self.rcv_nxt;
         self.recent.retain(|block| block.1 > rcv_nxt);
-        if self.out_of_order.is_empty() {
+        self.has_gaps = !self.out_of_order.is_empty();
+        if !self.has_gaps {
             // RFC 5681 section 4.2
             self.ack_now = true;
         }
+    }
+
+    /// The next acknowledgement says that segment `seq` came once more.
+    pub(super) fn report_duplicate(&mut self, seq: u64) {
+        self.dsack = (seq, seq + 1);
+        self.has_dsack = true;
     }
 
     /// Remembers an out-of-order segment. If it was known, that is reported before its block, and returns false. An acknowledgement
@@ -74,9 +81,10 @@ impl Receiver {
             Some((start, end)) if start == seq + 1 => blocks[index] = (seq, end),
             _ => blocks.insert(index, (seq, seq + 1)),
         }
+        self.has_gaps = true;
         if known {
             self.stats.duplicates += 1;
-            self.dsack = Some((seq, seq + 1));
+            self.report_duplicate(seq);
         }
         self.report_first(seq, now);
         !known
@@ -117,14 +125,14 @@ impl Receiver {
     /// Whether the ACK just returned has SACK blocks.
     #[inline]
     pub fn has_blocks(&self) -> bool {
-        !self.out_of_order.is_empty() || self.dsack.is_some()
+        self.has_gaps || self.has_dsack
     }
 
     /// SACK blocks of the ACK just returned: a duplicate first (RFC 2883), then the most recent ones.
     pub fn blocks(&mut self) -> Blocks {
         let mut blocks = Blocks::default();
-        if let Some(dsack) = self.dsack.take() {
-            blocks.push(dsack);
+        if std::mem::take(&mut self.has_dsack) {
+            blocks.push(self.dsack);
         }
         for &block in &self.recent {
             blocks.push(block);

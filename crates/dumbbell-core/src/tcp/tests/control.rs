@@ -39,7 +39,7 @@ fn an_idle_period_leaves_the_window_alone() {
     story.connect();
     // one segment every 4 s, far beyond the RTO
     story.flow(Time::from_secs(20));
-    assert_eq!((story.conn().cwnd, story.sender.stats.sent), (10, 4));
+    assert_eq!((story.conn().cwnd, story.sender.stats().sent), (10, 4));
 }
 
 #[test]

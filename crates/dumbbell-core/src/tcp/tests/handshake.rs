@@ -24,7 +24,7 @@ fn syn_then_pure_ack_and_the_initial_window() {
     let rtt = &story.conn().rtt;
     assert_eq!((rtt.srtt_us(), rtt.min_us(), rtt.rto_us()), (40_000, 40_000, 240_000));
     assert_eq!((story.sender.phase, story.cwnd()), (Phase::Established, (10, INFINITE_SSTHRESH, CaState::Open)));
-    assert_eq!((story.sender.stats.sent, story.sender.stats.sent_all()), (10, 12));
+    assert_eq!((story.sender.stats().sent, story.sender.stats().sent_all()), (10, 12));
 }
 
 #[test]

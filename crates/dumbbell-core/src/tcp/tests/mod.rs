@@ -11,6 +11,7 @@ mod handshake;
 mod output;
 mod receiver;
 mod recovery;
+mod renewal;
 mod rtt_samples;
 mod scoreboard;
 mod tail;

@@ -170,7 +170,7 @@ fn silence(window: u32, host: HostParams) -> (u32, u32) {
     story.sender.conn.cwnd = window;
     story.sender.conn.ssthresh = 20;
     story.flow(Time::from_millis(2010));
-    assert_eq!(story.sender.stats.sent, 2);
+    assert_eq!(story.sender.stats().sent, 2);
     (story.conn().cwnd, story.conn().ssthresh)
 }
 

@@ -33,10 +33,10 @@ fn transfer(cc: &str, echo: &str, aqm: Value, hosts: Value, path: Value, ack_pat
         let (mut reductions, mut round_ends) = (0, 0);
         while engine.advance(Time::NEVER, 1).expect("no broken invariant") != Standing::Over {
             let Tcp { sender, .. } = engine.arena.get(0).tcp().expect("a connection");
-            if sender.stats.ecn_reductions > reductions {
-                assert_eq!(sender.stats.ecn_reductions, reductions + 1);
+            if sender.stats().ecn_reductions > reductions {
+                assert_eq!(sender.stats().ecn_reductions, reductions + 1);
                 assert!(sender.conn.snd_una() >= round_ends, "{cc} {echo}: reduced at {} and before {round_ends}", sender.conn.snd_una());
-                (reductions, round_ends) = (sender.stats.ecn_reductions, sender.conn.high_seq());
+                (reductions, round_ends) = (sender.stats().ecn_reductions, sender.conn.high_seq());
             }
         }
         let Tcp { sender, receiver } = engine.arena.get(0).tcp().expect("a connection");
@@ -45,7 +45,7 @@ fn transfer(cc: &str, echo: &str, aqm: Value, hosts: Value, path: Value, ack_pat
         let drops = counters.dropped_overflow + counters.dropped_aqm + counters.lost_ahead;
         let seconds = sender.finished.expect("it is over").as_secs_f64();
         let seen = Seen { marked: counters.ce, dropped: counters.ce_dropped, received: receiver.stats.ce, heard: sender.conn.delivered_ce(),
-            reductions, retransmissions: sender.stats.retransmissions, drops, goodput: 160.0 / seconds };
+            reductions, retransmissions: sender.stats().retransmissions, drops, goodput: 160.0 / seconds };
         engine.finish().expect("no broken invariant");
         seen
     })

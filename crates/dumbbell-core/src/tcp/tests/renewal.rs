@@ -1,0 +1,46 @@
+//! Senders and receivers that begin again in their own memory.
+
+use super::*;
+use crate::cc::{build, CcContext};
+use crate::tcp::receiver::Echo;
+
+/// Everything of `sender` and `receiver` but what the ring of the scoreboard holds, which is written before it is read.
+fn shown(sender: &mut Sender, receiver: &Receiver) -> String {
+    sender.board = sender.board.without_memory();
+    format!("{sender:?} {receiver:?}")
+}
+
+#[test]
+fn who_begins_again_is_as_new() {
+    let made = |name: &str| {
+        let cc = json!({ "name": name });
+        build(cc.as_object().expect("a table"), &CcContext::default()).expect("a registered congestion control")
+    };
+    for (name, second) in [("cubic", "cubic"), ("reno", "dctcp"), ("bbr2", "bbr2"), ("prague", "reno")] {
+        for echo in [Echo::UntilCwr, Echo::Accurate] {
+            let host = Arc::new(HostParams { rto_min: Time::from_millis(250), ..HostParams::default() });
+            let options = FlowOptions { ecn: true, echo };
+            let mut story = Story::new(name, HostParams::default(), Application::Size(400_000));
+            story.sender = Sender::new(7, made(name), Arc::clone(&host), options, Application::Size(400_000));
+            let mut receiver = Receiver::new(7, Arc::clone(&host), options);
+            story.start();
+            // of 276 segments every 23rd is lost once
+            let mut lost = Vec::new();
+            story.exchange(&mut receiver, Time::from_secs(20), |packet| {
+                let once = packet.flags & flag::NO_DATA == 0 && packet.seq % 23 == 7 && !lost.contains(&packet.seq);
+                lost.extend(once.then_some(packet.seq));
+                once
+            });
+            let Story { mut sender, .. } = story;
+            assert!(sender.phase == Phase::Done && lost.len() >= 10 && sender.stats.retransmissions >= 10, "{name}: {lost:?}");
+
+            let app = || Application::Size(3_000);
+            let plain = FlowOptions::default();
+            sender.renew(made(second), plain, app());
+            receiver.renew(plain);
+            let (mut fresh, other) =
+                (Sender::new(7, made(second), Arc::clone(&host), plain, app()), Receiver::new(7, host, plain));
+            assert_eq!(shown(&mut sender, &receiver), shown(&mut fresh, &other));
+        }
+    }
+}
