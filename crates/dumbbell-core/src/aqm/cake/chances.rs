@@ -6,6 +6,7 @@
 
 use super::walk::{group, Groups, Usual, GROUP};
 use crate::rng::Rng;
+use wide::i16x8;
 
 /// Turns of a block: what one step of four generators serves.
 pub const BLOCK: usize = 8;
@@ -115,9 +116,11 @@ fn sum<const WRAPPED: usize>(groups: impl Groups, ring: &mut [i16; LAG * BLOCK],
         let sum = groups.sum(terms(place).map(|at| groups.load(group(ring, at))));
         groups.store(sum, (&mut ring[place..place + GROUP]).try_into().expect("a group"));
     }
-    for place in rest..until * BLOCK {
+    for place in (rest..until * BLOCK).step_by(BLOCK) {
+        let block = |at: usize| i16x8::new(ring[at..at + BLOCK].try_into().expect("a block"));
         // the sum of four numbers that are 2^15 too small is not too small
-        ring[place] = terms(place).into_iter().fold(i16::MIN, |sum, at| sum ^ ring[at]);
+        let sum = terms(place).into_iter().fold(i16x8::splat(i16::MIN), |sum, at| sum ^ block(at));
+        ring[place..place + BLOCK].copy_from_slice(&sum.to_array());
     }
 }
 
