@@ -5,13 +5,13 @@
 
 mod pareto;
 
+pub use self::pareto::Pareto;
 use crate::packet::{flag, Ecn, Packet};
 #[cfg(feature = "config")]
 use crate::param::{Kind, ParamType};
 use crate::real;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
-pub use pareto::Pareto;
 #[cfg(feature = "config")]
 use serde_json::{json, Value};
 use std::sync::Arc;
