@@ -213,7 +213,7 @@ impl Story {
 
     /// A path to `receiver` that passes a packet every 0.1 ms and loses those that `lost` says, until `end` or until
     /// everything has arrived.
-    fn exchange(&mut self, receiver: &mut Receiver, end: Time, mut lost: impl FnMut(&Packet) -> bool) {
+    fn exchange(&mut self, receiver: &mut Receiver, end: Time, mut lost: impl FnMut(&mut Packet) -> bool) {
         let mut acks: VecDeque<(Time, Ack, Vec<Block>)> = VecDeque::new();
         let one_way = Time(self.rtt.0 / 2);
         let mut packets: VecDeque<(Time, Packet)> = VecDeque::new();
@@ -231,8 +231,8 @@ impl Story {
             }
             self.now = at;
             if packet_at <= at {
-                let (_, packet) = packets.pop_front().expect("a packet is due");
-                if lost(&packet) {
+                let (_, mut packet) = packets.pop_front().expect("a packet is due");
+                if lost(&mut packet) {
                     continue;
                 }
                 let ack = receiver.on_packet(&packet, at);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cc::{build, CcContext};
+use crate::packet::{Ecn, MTU_FRAME};
 use crate::tcp::receiver::Echo;
 
 /// Everything of `sender` and `receiver` but what the ring of the scoreboard holds, which is written before it is read.
@@ -17,25 +18,34 @@ fn who_begins_again_is_as_new() {
         build(cc.as_object().expect("a table"), &CcContext::default()).expect("a registered congestion control")
     };
     for (name, second) in [("cubic", "cubic"), ("reno", "dctcp"), ("bbr2", "bbr2"), ("prague", "reno")] {
-        for echo in [Echo::UntilCwr, Echo::Accurate] {
-            let host = Arc::new(HostParams { rto_min: Time::from_millis(250), ..HostParams::default() });
+        for echo in [Echo::UntilCwr, Echo::PerPacket, Echo::Accurate] {
+            let host = Arc::new(HostParams { rto_min: Time::from_millis(250), sce_feedback: true, ..HostParams::default() });
             let options = FlowOptions { ecn: true, echo };
             let mut story = Story::new(name, HostParams::default(), Application::Size(400_000));
             story.sender = Sender::new(7, made(name), Arc::clone(&host), options, Application::Size(400_000));
             let mut receiver = Receiver::new(7, Arc::clone(&host), options);
             story.start();
-            // of 276 segments every 23rd is lost once
+            // of 276 segments every 23rd is lost once, and of the others some are marked
             let mut lost = Vec::new();
             story.exchange(&mut receiver, Time::from_secs(20), |packet| {
                 let once = packet.flags & flag::NO_DATA == 0 && packet.seq % 23 == 7 && !lost.contains(&packet.seq);
                 lost.extend(once.then_some(packet.seq));
+                packet.ecn = [Ecn::Ce, Ecn::Ect1, packet.ecn, packet.ecn][packet.seq as usize / 10 % 4];
                 once
             });
+            // what comes last leaves marks that no ACK has told of, a gap and a duplicate
+            let next = receiver.rcv_nxt;
+            for (seq, ecn) in
+                [(next, Ecn::Ect0), (next + 1, Ecn::Ce), (next + 1, Ecn::Ect1), (next + 4, Ecn::Ect1), (next + 6, Ecn::Ect1)]
+            {
+                let packet = Packet { seq, len: MTU_FRAME, ecn, tsval: 30_000, tsecr_age: 20, ..Packet::EMPTY };
+                receiver.on_packet(&packet, Time::from_secs(30));
+            }
             let Story { mut sender, .. } = story;
             assert!(sender.phase == Phase::Done && lost.len() >= 10 && sender.stats.retransmissions >= 10, "{name}: {lost:?}");
 
             let app = || Application::Size(3_000);
-            let plain = FlowOptions::default();
+            let plain = FlowOptions { ecn: false, ..FlowOptions::default() };
             sender.renew(made(second), plain, app());
             receiver.renew(plain);
             let (mut fresh, other) =
