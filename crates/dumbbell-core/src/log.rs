@@ -108,6 +108,16 @@ pub trait Log {
     #[inline]
     fn departed(&mut self, _packet: &Packet, _now: Time) {}
 
+    /// A packet for which queue and link are idle arrives at `now`, is enqueued, sent at once and has left the link at `leaves`, and nothing else
+    /// happens meanwhile. Who counts may do all of it in one.
+    #[inline]
+    fn crossed(&mut self, packet: &Packet, now: Time, leaves: Time) {
+        self.arrived(packet, now);
+        self.enqueued(packet, At::time(now));
+        self.sent(packet, At::time(now));
+        self.departed(packet, leaves);
+    }
+
     /// The queue marked the packet, which had the codepoint `before`. `before` is CE if the mark changed nothing.
     #[inline]
     fn marked(&mut self, _packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, _at: At) {}
@@ -167,6 +177,10 @@ macro_rules! log_to {
         #[inline(always)]
         fn departed(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
             $($log.departed(packet, now);)+
+        }
+        #[inline(always)]
+        fn crossed(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time, leaves: $crate::units::Time) {
+            $($log.crossed(packet, now, leaves);)+
         }
         #[inline(always)]
         fn marked(

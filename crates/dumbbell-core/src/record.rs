@@ -206,6 +206,17 @@ impl Log for FlowLog {
         self.passed.entry(packet.flow).departed += 1;
     }
 
+    #[inline(always)]
+    fn crossed(&mut self, packet: &Packet, _now: Time, _leaves: Time) {
+        let flow = self.passed.entry(packet.flow);
+        flow.arrived += 1;
+        flow.departed += 1;
+        match self.sojourn.get_mut(usize::from(flow.class)) {
+            Some(of_class) => of_class.record(Time::ZERO),
+            None => seldom(),
+        }
+    }
+
     /// What a queue turned into SCE does not become CE in the same queue: one that sets SCE sets CE first, judges a packet once
     /// and when it leaves. So SCE marks are conserved: set = received + dropped + queued.
     #[inline]
@@ -269,6 +280,12 @@ impl Log for QueueCounters {
     fn departed(&mut self, packet: &Packet, _now: Time) {
         self.packets += 1;
         self.bytes += u64::from(packet.len);
+    }
+
+    #[inline(always)]
+    fn crossed(&mut self, packet: &Packet, _now: Time, leaves: Time) {
+        self.sent += 1;
+        self.departed(packet, leaves);
     }
 
     #[inline]
@@ -337,6 +354,11 @@ impl Log for InternalLog {
             queue.packets += 1;
             queue.sojourn_ns += (at.now - packet.enqueue_time).0;
         });
+    }
+
+    #[inline(always)]
+    fn crossed(&mut self, _packet: &Packet, now: Time, _leaves: Time) {
+        self.count(At::time(now), |queue| queue.packets += 1);
     }
 
     #[inline]

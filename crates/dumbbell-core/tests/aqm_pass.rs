@@ -1,5 +1,5 @@
-//! `Aqm::pass` does what `enqueue` and `dequeue` do, for every registered queue discipline: the same story is told to two queues, one of which
-//! is asked to let packets pass that find it and the link idle.
+//! What `Aqm::passes` lets pass is as what is enqueued and dequeued, for every registered queue discipline: the same story is told to two queues,
+//! one of which packets pass that find it and the link idle.
 
 #![allow(clippy::disallowed_methods)] // examples need not be the same on every system
 
@@ -58,7 +58,7 @@ fn arrival() -> impl Strategy<Value = Arrival> {
     })
 }
 
-/// A queue, its link, and what was told; `passes`: it is asked to let packets pass.
+/// A queue, its link, and what was told; `passes`: packets may pass it.
 struct Served<A> {
     aqm: A,
     told: Told,
@@ -107,7 +107,10 @@ impl<A: Aqm> Served<A> {
     }
 
     fn arrive(&mut self, mut packet: Packet, now: Time, service: Time) {
-        if self.passes && self.free == Time::NEVER && self.aqm.pass(&mut packet, now, &mut self.told) {
+        if self.passes && self.free == Time::NEVER && packet.len <= self.aqm.passes() {
+            packet.enqueue_time = now;
+            self.told.enqueued(&packet, At::time(now));
+            self.told.sent(&packet, At::time(now));
             (self.free, self.busy, self.passing) = (now + service, true, true);
             self.passed += 1;
             return;

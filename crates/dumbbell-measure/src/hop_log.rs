@@ -42,6 +42,14 @@ impl Log for AckCounters {
         }
     }
 
+    #[inline(always)]
+    fn crossed(&mut self, packet: &Packet, _now: Time, _leaves: Time) {
+        if packet.is_back() {
+            self.sent += 1;
+            self.departed += 1;
+        }
+    }
+
     fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: Place, _at: At) {
         self.dropped += u64::from(packet.is_back() && matches!(place, Place::Arrival | Place::Queue));
     }

@@ -59,7 +59,9 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     coming: Vec<Packet>,
     /// The rest of the burst in front leaves without waiting.
     leaving: bool,
-    /// The packet on the wire found queue and link idle: if nothing has come meanwhile, the queue need not be asked again ([`Aqm::pass`]).
+    /// Frames of up to so many bytes that find queue and link idle need not enter the queue ([`Aqm::passes`]).
+    passes: u16,
+    /// The packet on the wire was one of them: if nothing has come meanwhile, the queue need not be asked again.
     passing: bool,
 }
 
@@ -75,6 +77,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         let counters =
             Counters { internal: InternalLog::new(aqm.internal_queues()), flows: FlowLog::new(classes), ..Counters::default() };
         Bottleneck {
+            passes: aqm.passes(),
             aqm,
             counters,
             listener,
@@ -123,18 +126,21 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             self.collect(*packet, now);
         } else {
             let mut log = (&mut self.counters, &mut self.listener);
-            log.arrived(packet, now);
-            if let (Time::NEVER, AnyLink::Serial(link)) = (self.next, &mut self.link) {
-                if self.aqm.pass(packet, now, &mut log) {
-                    let leaves = link.take(on_link(&self.layer, packet.len), now);
-                    if is_next(leaves) {
-                        log.departed(packet, leaves);
-                        return Some(leaves);
-                    }
-                    (self.next, self.in_service, self.passing) = (leaves, Some(*packet), true);
-                    return None;
+            if let (Time::NEVER, AnyLink::Serial(link), true) = (self.next, &mut self.link, packet.len <= self.passes) {
+                debug_assert_eq!(self.aqm.packets(), 0);
+                let leaves = link.take(on_link(&self.layer, packet.len), now);
+                packet.enqueue_time = now;
+                if is_next(leaves) {
+                    log.crossed(packet, now, leaves);
+                    return Some(leaves);
                 }
+                log.arrived(packet, now);
+                log.enqueued(packet, At::time(now));
+                log.sent(packet, At::time(now));
+                (self.next, self.in_service, self.passing) = (leaves, Some(*packet), true);
+                return None;
             }
+            log.arrived(packet, now);
             self.aqm.enqueue(*packet, now, &mut log);
         }
         if self.next == Time::NEVER {

@@ -95,33 +95,46 @@ impl MinTree {
     }
 }
 
-/// The earliest of few event sources: a list that is looked through when the earliest one moves. Ties as in [`MinTree`].
+/// The earliest of few event sources: a list that is looked through when another one may have become the earliest. Ties as in [`MinTree`].
 #[derive(Clone, Debug)]
 pub struct MinList {
     times: Vec<Time>,
     least: (Time, usize),
+    /// None of the others fires before.
+    others: Time,
 }
 
 impl MinList {
     /// `n` sources, none of which will ever fire.
     pub fn new(n: usize) -> MinList {
-        MinList { times: vec![Time::NEVER; n], least: (Time::NEVER, 0) }
+        MinList { times: vec![Time::NEVER; n], least: (Time::NEVER, 0), others: Time::NEVER }
     }
 
     /// Source `index` fires at `time`.
     #[inline(always)]
     pub fn set(&mut self, index: usize, time: Time) {
-        if std::mem::replace(&mut self.times[index], time) == time {
-            return;
-        }
+        self.times[index] = time;
         if index == self.least.1 {
-            let mut least = (self.times[0], 0);
-            for (other, &at) in self.times.iter().enumerate().skip(1) {
-                least = if at < least.0 { (at, other) } else { least };
+            self.least.0 = time;
+            if time >= self.others {
+                self.look_through();
             }
-            self.least = least;
         } else if (time, index) < self.least {
+            self.others = self.least.0;
             self.least = (time, index);
+        } else {
+            self.others = self.others.min(time);
+        }
+    }
+
+    fn look_through(&mut self) {
+        (self.least, self.others) = ((self.times[0], 0), Time::NEVER);
+        for (other, &at) in self.times.iter().enumerate().skip(1) {
+            if at < self.least.0 {
+                (self.others, self.least) = (self.least.0, (at, other));
+            } else {
+                self.others = self.others.min(at);
+            }
         }
     }
 

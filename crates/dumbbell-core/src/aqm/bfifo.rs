@@ -59,9 +59,8 @@ impl Aqm for State {
         Dequeue::Packet(packet)
     }
 
-    #[inline]
-    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {
-        u64::from(packet.len) <= self.params.limit && self.fifo.pass(packet, now, log)
+    fn passes(&self) -> u16 {
+        u16::try_from(self.params.limit).unwrap_or(u16::MAX)
     }
 
     fn packets(&self) -> usize {

@@ -79,9 +79,11 @@ const REENTRY_INTERVALS: i64 = 16;
 
 /// Where CoDel takes packets from: one queue, and the backlog that its guard looks at.
 pub trait Source {
-    /// Takes the head.
-    fn take(&mut self) -> Option<Packet>;
-    /// Bytes that are left; the backlog of the whole discipline where there are many queues (`sch_fq_codel.c`).
+    /// The head.
+    fn head(&mut self) -> Option<&mut Packet>;
+    /// Takes the head off, whose length is `len`.
+    fn discard(&mut self, len: u16);
+    /// Bytes queued, with those of the head; the backlog of the whole discipline where there are many queues (`sch_fq_codel.c`).
     fn backlog(&self) -> u64;
     /// Number of the queue in events.
     fn number(&self) -> u32 {
@@ -91,8 +93,12 @@ pub trait Source {
 
 impl Source for Fifo {
     #[inline]
-    fn take(&mut self) -> Option<Packet> {
-        self.pop()
+    fn head(&mut self) -> Option<&mut Packet> {
+        self.head_mut()
+    }
+    #[inline]
+    fn discard(&mut self, len: u16) {
+        Fifo::discard(self, len);
     }
     #[inline]
     fn backlog(&self) -> u64 {
@@ -169,48 +175,43 @@ impl Codel {
         Codel { stale_when_empty: stale, ..self }
     }
 
-    /// The next packet of `source` that is to be sent, after the drops and with the mark that CoDel decides. Drops and marks are
-    /// reported, [`Log::sent`] is left to the caller.
-    #[inline]
-    pub fn dequeue<L: Log>(&self, vars: &mut Vars, source: &mut impl Source, now: Time, log: &mut L) -> Option<Packet> {
+    /// The next packet of `source` that is to be sent, after the drops and with the mark that CoDel decides. It stays at the head: it moves once,
+    /// as a whole, when it is sent. Drops and marks are reported, [`Log::sent`] is left to the caller.
+    #[inline(always)]
+    pub fn judge<'a, S: Source, L: Log>(&self, vars: &mut Vars, source: &'a mut S, now: Time, log: &mut L) -> Option<&'a Packet> {
         let at = At { now, queue: source.number() };
         let tick = now.0 >> self.tick_shift;
-        let mut sojourn = 0;
-        let mut marked = false;
-        let mut packet = source.take();
-        if packet.is_none() {
+        if source.head().is_none() {
             vars.dropping = false;
             if !self.stale_when_empty {
                 vars.first_above_time = 0;
             }
             return None;
         }
-        let above = self.should_drop(vars, packet.as_ref(), source, tick, &mut sojourn);
+        let (above, mut sojourn) = self.should_drop(vars, source, tick);
+        let mut marked = false;
         if vars.dropping {
             vars.dropping = above;
             while vars.dropping && tick >= vars.drop_next {
-                let Some(head) = packet.as_mut() else { break };
                 self.set_count(vars, vars.count.wrapping_add(1));
-                if self.mark(head, at, log) {
+                if self.mark(source, at, log) {
                     // One signal for each packet that leaves: a mark ends the round even if the next one is due.
                     vars.drop_next = self.control_law(vars, vars.drop_next);
                     marked = true;
                     break;
                 }
-                log.dropped(head, DropReason::Aqm, Place::Queue, at);
-                packet = source.take();
-                vars.dropping = self.should_drop(vars, packet.as_ref(), source, tick, &mut sojourn);
+                drop_head(source, at, log);
+                (vars.dropping, sojourn) = self.should_drop(vars, source, tick);
                 if vars.dropping {
                     vars.drop_next = self.control_law(vars, vars.drop_next);
                 }
             }
-        } else if let (true, Some(head)) = (above, packet.as_mut()) {
-            marked = self.mark(head, at, log);
+        } else if above {
+            marked = self.mark(source, at, log);
             if !marked {
-                log.dropped(head, DropReason::Aqm, Place::Queue, at);
-                packet = source.take();
+                drop_head(source, at, log);
                 // The answer does not matter (RFC 8289 section 5), what it does to first_above_time and the sojourn time does.
-                self.should_drop(vars, packet.as_ref(), source, tick, &mut sojourn);
+                (_, sojourn) = self.should_drop(vars, source, tick);
             }
             vars.dropping = true;
             // If the queue was controlled a short while ago, its drop rate then is a good start now.
@@ -225,39 +226,39 @@ impl Codel {
             vars.lastcount = vars.count;
             vars.drop_next = self.control_law(vars, tick);
         }
-        if let Some(head) = packet.as_mut() {
-            if sojourn > self.ce_threshold && !marked && self.ce_selector.selects(head) {
-                log.set_ce(head, MarkReason::Step, at);
-            }
+        let head = source.head()?;
+        if sojourn > self.ce_threshold && !marked && self.ce_selector.selects(head) {
+            log.set_ce(head, MarkReason::Step, at);
         }
-        packet
+        Some(head)
     }
 
-    /// Whether the sojourn time has been above target for an interval, as of `packet`, which has left `source` already.
-    #[inline]
-    fn should_drop(&self, vars: &mut Vars, packet: Option<&Packet>, source: &impl Source, tick: u64, sojourn: &mut u64) -> bool {
-        let Some(packet) = packet else {
+    /// Whether the sojourn time has been above target for an interval, as of the head of `source`, and that time.
+    #[inline(always)]
+    fn should_drop(&self, vars: &mut Vars, source: &mut impl Source, tick: u64) -> (bool, u64) {
+        let Some(&mut Packet { enqueue_time, len, .. }) = source.head() else {
             vars.first_above_time = 0;
-            return false;
+            return (false, 0);
         };
-        *sojourn = tick - (packet.enqueue_time.0 >> self.tick_shift);
-        if *sojourn < self.target || source.backlog() <= u64::from(MTU_FRAME) {
+        let sojourn = tick - (enqueue_time.0 >> self.tick_shift);
+        if sojourn < self.target || source.backlog() <= u64::from(MTU_FRAME) + u64::from(len) {
             vars.first_above_time = 0;
-            return false;
+            return (false, sojourn);
         }
         if vars.first_above_time == 0 {
             vars.first_above_time = tick + self.interval;
-            return false;
+            return (false, sojourn);
         }
-        match self.law {
+        let above = match self.law {
             ControlLaw::Linux => tick > vars.first_above_time,
             ControlLaw::Rfc8289 => tick >= vars.first_above_time,
-        }
+        };
+        (above, sojourn)
     }
 
     #[inline]
-    fn mark<L: Log>(&self, packet: &mut Packet, at: At, log: &mut L) -> bool {
-        self.ecn && log.set_ce(packet, MarkReason::Aqm, at)
+    fn mark<L: Log>(&self, source: &mut impl Source, at: At, log: &mut L) -> bool {
+        self.ecn && source.head().is_some_and(|head| log.set_ce(head, MarkReason::Aqm, at))
     }
 
     #[inline]
@@ -276,6 +277,15 @@ impl Codel {
             ControlLaw::Rfc8289 => (self.interval as f64 / f64::from(vars.count.max(1)).sqrt()) as u64,
         }
     }
+}
+
+/// The head of `source` is dropped.
+#[inline]
+fn drop_head<L: Log>(source: &mut impl Source, at: At, log: &mut L) {
+    let Some(head) = source.head() else { return };
+    log.dropped(head, DropReason::Aqm, Place::Queue, at);
+    let len = head.len;
+    source.discard(len);
 }
 
 /// One step of Newton's method for 1/sqrt(count), x' = x/2 (3 - count x^2), in Q0.32 and cut to Q0.16 as Linux stores it.
@@ -324,16 +334,16 @@ impl Aqm for State {
 
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
-        let Some(packet) = self.codel.dequeue(&mut self.vars, &mut self.fifo, now, log) else { return Dequeue::Empty };
-        log.sent(&packet, At::time(now));
-        Dequeue::Packet(packet)
+        let Some(head) = self.codel.judge(&mut self.vars, &mut self.fifo, now, log) else { return Dequeue::Empty };
+        log.sent(head, At::time(now));
+        let (packet, len) = (Dequeue::Packet(*head), head.len);
+        self.fifo.discard(len);
+        packet
     }
 
-    #[inline]
-    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {
-        // the law has been told that the queue is empty: no sojourn time is above the target, and it does not drop
-        debug_assert!(!self.vars.dropping && self.vars.first_above_time == 0);
-        self.limit > 0 && self.fifo.pass(packet, now, log)
+    /// The law has been told that the queue is empty: it does not drop, and a packet that does not wait is not above the target.
+    fn passes(&self) -> u16 {
+        if self.limit > 0 { u16::MAX } else { 0 }
     }
 
     #[inline]
@@ -426,8 +436,11 @@ mod tests {
     struct OneOfSeveral(Fifo);
 
     impl Source for OneOfSeveral {
-        fn take(&mut self) -> Option<Packet> {
-            self.0.pop()
+        fn head(&mut self) -> Option<&mut Packet> {
+            self.0.head_mut()
+        }
+        fn discard(&mut self, len: u16) {
+            self.0.discard(len);
         }
         fn backlog(&self) -> u64 {
             self.0.bytes() + 10_000
@@ -447,8 +460,9 @@ mod tests {
                 let [arrival, departure] = [start, start + wait].map(Time::from_millis);
                 source.0.accept(packet(start, Ecn::Ect0), arrival, &mut log);
                 let before = log.queue.ce_marks;
-                assert!(codel.dequeue(&mut vars, &mut source, departure, &mut log).is_some());
-                assert!(codel.dequeue(&mut vars, &mut source, departure, &mut log).is_none());
+                assert!(codel.judge(&mut vars, &mut source, departure, &mut log).is_some());
+                source.0.pop();
+                assert!(codel.judge(&mut vars, &mut source, departure, &mut log).is_none());
                 marks.push(log.queue.ce_marks - before);
             }
             marks
@@ -493,7 +507,7 @@ mod tests {
                 state.fifo.push(packet(seq, Ecn::Ect0));
             }
             state.vars = Vars { first_above_time: tick - 1, drop_next, count, lastcount, rec_inv_sqrt: 20_000, dropping: false };
-            let sent = state.codel.dequeue(&mut state.vars, &mut state.fifo, Time(tick * TICK), &mut log).unwrap();
+            let sent = state.codel.judge(&mut state.vars, &mut state.fifo, Time(tick * TICK), &mut log).unwrap();
             assert_eq!((sent.ecn, log.queue.ce_marks), (Ecn::Ce, 1));
             assert_eq!(state.vars.lastcount, state.vars.count);
             (state.vars.count, state.vars.rec_inv_sqrt)

@@ -185,13 +185,26 @@ impl FlowQueues {
     /// Takes the head of queue `index`; nothing is charged for it.
     #[inline]
     pub fn take(&mut self, index: usize) -> Option<Packet> {
-        let queue = &mut self.queues[index];
-        let packet = self.store.pop(&mut queue.packets)?;
-        queue.backlog -= u64::from(packet.len);
-        self.packets -= 1;
-        self.bytes -= u64::from(packet.len);
-        self.memory -= u64::from(truesize(packet.len));
+        let packet = *self.store.head(&self.queues[index].packets)?;
+        self.discard(index, packet.len);
         Some(packet)
+    }
+
+    /// The head of queue `index`, to be changed where it is; its length must stay.
+    #[inline]
+    pub fn head_mut(&mut self, index: usize) -> Option<&mut Packet> {
+        self.store.head_mut(&self.queues[index].packets)
+    }
+
+    /// Takes the head of queue `index` off, whose length is `len`, without moving it; nothing is charged for it.
+    #[inline]
+    pub fn discard(&mut self, index: usize, len: u16) {
+        let queue = &mut self.queues[index];
+        self.store.discard(&mut queue.packets);
+        queue.backlog -= u64::from(len);
+        self.packets -= 1;
+        self.bytes -= u64::from(len);
+        self.memory -= u64::from(truesize(len));
     }
 
     /// The queue that is to send next; on the way, turns are over and begin. `None` if all lists are empty.

@@ -27,18 +27,6 @@ impl Fifo {
         self.push(packet);
     }
 
-    /// What [`Fifo::accept`], [`Fifo::pop`] and [`Log::sent`] do to `packet`, if the queue is empty.
-    #[inline]
-    pub fn pass<L: Log>(&self, packet: &mut Packet, now: Time, log: &mut L) -> bool {
-        if !self.is_empty() {
-            return false;
-        }
-        packet.enqueue_time = now;
-        log.enqueued(packet, At::time(now));
-        log.sent(packet, At::time(now));
-        true
-    }
-
     /// Appends.
     #[inline]
     pub fn push(&mut self, packet: Packet) {

@@ -61,8 +61,12 @@ struct FlowQueue<'a> {
 
 impl Source for FlowQueue<'_> {
     #[inline]
-    fn take(&mut self) -> Option<Packet> {
-        self.queues.take(self.index)
+    fn head(&mut self) -> Option<&mut Packet> {
+        self.queues.head_mut(self.index)
+    }
+    #[inline]
+    fn discard(&mut self, len: u16) {
+        self.queues.discard(self.index, len);
     }
     #[inline]
     fn backlog(&self) -> u64 {
@@ -140,14 +144,16 @@ impl Aqm for State {
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         while let Some(index) = self.queues.turn() {
             let mut source = FlowQueue { queues: &mut self.queues, index };
-            match self.codel.dequeue(&mut self.vars[index], &mut source, now, log) {
-                Some(packet) => {
-                    log.sent(&packet, At { now, queue: index as u32 });
-                    let soon = self.queues.sent(index, packet.len);
+            match self.codel.judge(&mut self.vars[index], &mut source, now, log) {
+                Some(head) => {
+                    log.sent(head, At { now, queue: index as u32 });
+                    let (packet, len) = (Dequeue::Packet(*head), head.len);
+                    self.queues.discard(index, len);
+                    let soon = self.queues.sent(index, len);
                     if let Some(vars) = self.vars.get(soon) {
                         prefetch(vars);
                     }
-                    return Dequeue::Packet(packet);
+                    return packet;
                 }
                 None => self.queues.went_empty(index),
             }

@@ -82,9 +82,8 @@ impl Aqm for State {
         Dequeue::Empty
     }
 
-    #[inline]
-    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Time, log: &mut L) -> bool {
-        self.params.limit > 0 && self.fifo.pass(packet, now, log)
+    fn passes(&self) -> u16 {
+        if self.params.limit > 0 { u16::MAX } else { 0 }
     }
 
     #[inline]

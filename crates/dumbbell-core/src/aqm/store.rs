@@ -84,15 +84,28 @@ impl Store {
     /// Takes the head of `chain`.
     #[inline]
     pub fn pop(&mut self, chain: &mut Chain) -> Option<Packet> {
+        let packet = *self.head(chain)?;
+        self.discard(chain);
+        Some(packet)
+    }
+
+    /// Takes the head of `chain` off, if there is one, without moving it.
+    #[inline]
+    pub fn discard(&mut self, chain: &mut Chain) {
         let place = chain.head;
-        let stored = self.stored.get_mut(place as usize)?;
+        let Some(stored) = self.stored.get_mut(place as usize) else { return };
         chain.head = stored.next;
         if chain.head == NONE {
             chain.tail = NONE;
         }
         stored.next = self.unused;
         self.unused = place;
-        Some(stored.packet)
+    }
+
+    /// The head of `chain`, to be changed where it is.
+    #[inline]
+    pub fn head_mut(&mut self, chain: &Chain) -> Option<&mut Packet> {
+        self.stored.get_mut(chain.head as usize).map(|stored| &mut stored.packet)
     }
 
     /// The head of `chain`.

@@ -67,6 +67,12 @@ impl<L: Log> Log for Acks<L> {
         self.counters.departed(packet, now);
     }
 
+    #[inline]
+    fn crossed(&mut self, packet: &Packet, now: Time, leaves: Time) {
+        self.listener.crossed(packet, now, leaves);
+        self.counters.crossed(packet, now, leaves);
+    }
+
     fn acknowledgement(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
         let Held { ack, blocks } = self.said.held.get(packet.seq as usize).filter(|_| packet.is_back())?;
         Some((ack, if *blocks == NO_BLOCKS { &[] } else { self.said.pool.get(*blocks) }))

@@ -52,13 +52,11 @@ struct Member {
 /// What moves next in [`Hops`].
 #[derive(Clone, Copy)]
 pub enum Due {
-    /// An acknowledgement that has come out of the last of its hops.
-    Arrived,
     /// A packet leaves the link of this hop.
     Link(u32),
     /// The first acknowledgement of this line.
     Line(u32),
-    /// This entry of [`Hops::stages`].
+    /// This entry of [`Hops::stages`]; the last of them stands for acknowledgements that have come out of the last of their hops.
     Stage(u32),
 }
 
@@ -325,10 +323,14 @@ impl<L: Log + Send + 'static> Hops<L> {
         first
     }
 
-    /// What is due of stages and propagation of a hop happens.
+    /// What is due of stages and propagation of a hop happens. Returns the sender that an acknowledgement has reached.
     #[inline(never)]
-    fn on_stage(&mut self, index: usize, now: Time, arena: &mut Arena) {
+    fn on_stage(&mut self, index: usize, now: Time, arena: &mut Arena) -> Option<u32> {
         let (number, stage) = (index / STAGES, index % STAGES);
+        if number == self.hops.len() {
+            let (ack, blocks) = self.on_arrived()?;
+            return Some(self.on_ack(&ack, blocks, now, arena));
+        }
         let hop = number as u16;
         match stage {
             0 => {
@@ -351,6 +353,7 @@ impl<L: Log + Send + 'static> Hops<L> {
                 }
             }
         }
+        None
     }
 
     /// What is due first when it is not later than the first stage or acknowledgement that has arrived.
@@ -358,7 +361,7 @@ impl<L: Log + Send + 'static> Hops<L> {
     fn due_of_stages(&self) -> (Time, Due) {
         let ((at, stage), (link_at, link), (line_at, line)) = (self.stages.min(), self.links.min(), self.lines.times.min());
         if !self.due.is_empty() {
-            (at, Due::Arrived)
+            (at, Due::Stage((STAGES * self.hops.len()) as u32))
         } else if link_at == at {
             (at, Due::Link(link as u32))
         } else if line_at == at {
@@ -488,21 +491,18 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
     fn move_packets(&mut self, mut due: Due, moment: &mut Moment, arena: &mut Arena) -> Option<u32> {
         let before = moment.before;
         loop {
-            let (at, mut ack) = (moment.now, None);
-            match due {
-                Due::Link(hop) => self.on_link(hop as u16, moment, arena),
-                Due::Line(line) => ack = self.on_line(line as usize, at),
+            let at = moment.now;
+            let reached = match due {
+                Due::Link(hop) => {
+                    self.on_link(hop as u16, moment, arena);
+                    None
+                }
+                Due::Line(line) => self.on_line(line as usize, at, arena),
                 Due::Stage(stage) => {
                     seldom();
-                    self.on_stage(stage as usize, at, arena);
+                    self.on_stage(stage as usize, at, arena)
                 }
-                Due::Arrived => {
-                    seldom();
-                    ack = self.on_arrived();
-                }
-            }
-            // the only call: it is compiled into this loop
-            let reached = ack.map(|(ack, blocks)| self.on_ack(ack, blocks, at, arena));
+            };
             let (next, next_due) = self.next_due();
             let quiet = before.min(arena.timers.min().0).min(self.aqm_at);
             if next > quiet || moment.watched || moment.events + 1 >= moment.most_events {

@@ -76,9 +76,9 @@ impl<L: Log + Send + 'static> Hops<L> {
         }
     }
 
-    /// The first acknowledgement of `line` has come. Returns it if it has reached its sender, and not the first of its hops.
+    /// The first acknowledgement of `line` has come. Returns its sender if it has reached it, and not the first of its hops.
     #[inline(always)]
-    pub(super) fn on_line(&mut self, line: usize, now: Time) -> Option<(Ack, u32)> {
+    pub(super) fn on_line(&mut self, line: usize, now: Time, arena: &mut Arena) -> Option<u32> {
         let Line { acks, up, .. } = &mut self.lines.all[line];
         let (_, ack, blocks) = acks.pop_front()?;
         let next = acks.front().map_or(Time::NEVER, |head| head.0);
@@ -88,16 +88,16 @@ impl<L: Log + Send + 'static> Hops<L> {
             self.send_back(ack, blocks, now);
             return None;
         }
-        Some((ack, blocks))
+        Some(self.on_ack(&ack, blocks, now, arena))
     }
 
     /// An acknowledgement reaches its sender.
     #[inline(always)]
-    pub(super) fn on_ack(&mut self, ack: Ack, blocks: u32, now: Time, arena: &mut Arena) -> u32 {
+    pub(super) fn on_ack(&mut self, ack: &Ack, blocks: u32, now: Time, arena: &mut Arena) -> u32 {
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
         // nothing that a sender does puts SACK blocks on their way
         let pool = (blocks != NO_BLOCKS).then(|| std::mem::take(&mut self.lines.pool));
-        let timer = transport.on_back(&ack, pool.as_ref().map_or(&[], |pool| pool.get(blocks)), stages, now, self);
+        let timer = transport.on_back(ack, pool.as_ref().map_or(&[], |pool| pool.get(blocks)), stages, now, self);
         if let Some(pool) = pool {
             seldom();
             self.lines.pool = pool;
