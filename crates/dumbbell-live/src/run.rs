@@ -16,7 +16,7 @@ use dumbbell_core::units::Time;
 use dumbbell_core::with_aqm;
 use dumbbell_measure::columns::Timing;
 use dumbbell_measure::from_live::{Counted, Flow, Hop, Recorder};
-use dumbbell_sim::bottleneck::Bottleneck;
+use dumbbell_sim::bottleneck::{Bottleneck, Listeners};
 use dumbbell_sim::Outcome;
 use serde_json::{json, Map, Value};
 use std::io;
@@ -224,7 +224,7 @@ fn counted<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Vec<Co
 fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], at_end: bool) -> Vec<Hop<'_>> {
     let queues = directions.iter_mut().filter_map(Direction::queue_mut);
     let found = queues.map(|queue| {
-        let Bottleneck { counters, listener, aqm, .. } = queue;
+        let Bottleneck { log: Listeners { counters, listener }, aqm, .. } = queue;
         let of_discipline = if at_end { Aqm::counters(aqm) } else { Vec::new() };
         Hop { packets: aqm.packets() as u64, bytes: aqm.bytes(), counters, acks: &listener.acks, of_discipline }
     });

@@ -6,6 +6,7 @@ use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::link::{AnyLink, Link, Waiting};
 use dumbbell_core::link_layer::LinkLayer;
 use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::log_to;
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::End;
 use dumbbell_core::record::{Counters, FlowLog, InternalLog};
@@ -38,14 +39,24 @@ fn take(link: &mut AnyLink, bytes: u64, now: Time) -> Time {
     link.take(bytes, now)
 }
 
-/// Queue, link and what is counted there. What happens to packets is also reported to `L`.
-pub struct Bottleneck<A: Aqm, L: Log = ()> {
-    /// Queue discipline.
-    pub aqm: A,
+/// Who hears what happens to packets.
+pub struct Listeners<L: Log> {
     /// Counters of the queue, flows, internal queues and connection classes.
     pub counters: Counters,
     /// Listens as well.
     pub listener: L,
+}
+
+impl<L: Log> Log for Listeners<L> {
+    log_to!(self => self.counters, self.listener);
+}
+
+/// Queue, link and what is counted there. What happens to packets is also reported to `L`.
+pub struct Bottleneck<A: Aqm, L: Log = ()> {
+    /// Queue discipline.
+    pub aqm: A,
+    /// Who hears what happens here.
+    pub log: Listeners<L>,
     /// Packet on the wire.
     in_service: Option<Packet>,
     /// Packets that leave a token bucket behind it at the same instant.
@@ -79,8 +90,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         Bottleneck {
             passes: aqm.passes(),
             aqm,
-            counters,
-            listener,
+            log: Listeners { counters, listener },
             in_service: None,
             following: VecDeque::new(),
             next: Time::NEVER,
@@ -95,7 +105,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// From now on, packets of slot `flow` belong to the flow with `key`, which is of connection class `class`.
     pub fn flow_starts(&mut self, flow: u32, key: &FlowKey, class: u16) {
         self.aqm.flow_starts(flow, key);
-        self.counters.flows.flow_starts(flow, class);
+        self.log.counters.flows.flow_starts(flow, class);
     }
 
     /// A packet reaches the queue.
@@ -113,9 +123,8 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// The same as [`Bottleneck::arrive`], if it [is busy](Bottleneck::is_busy). It is compiled into the loops of senders.
     #[inline(always)]
     pub fn arrive_busy(&mut self, packet: Packet, now: Time) {
-        let mut log = (&mut self.counters, &mut self.listener);
-        log.arrived(&packet, now);
-        self.aqm.enqueue(packet, now, &mut log);
+        self.log.arrived(&packet, now);
+        self.aqm.enqueue(packet, now, &mut self.log);
     }
 
     /// The same. A packet that finds queue and link idle is gone at once, if its leaving `is_next` of all that happens: returns when it left.
@@ -125,23 +134,22 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         if packet.has(flag::MORE | flag::LAST) || !self.coming.is_empty() {
             self.collect(*packet, now);
         } else {
-            let mut log = (&mut self.counters, &mut self.listener);
             if let (Time::NEVER, AnyLink::Serial(link), true) = (self.next, &mut self.link, packet.len <= self.passes) {
                 debug_assert_eq!(self.aqm.packets(), 0);
                 let leaves = link.take(on_link(&self.layer, packet.len), now);
                 packet.enqueue_time = now;
                 if is_next(leaves) {
-                    log.crossed(packet, now, leaves);
+                    self.log.crossed(packet, now, leaves);
                     return Some(leaves);
                 }
-                log.arrived(packet, now);
-                log.enqueued(packet, At::time(now));
-                log.sent(packet, At::time(now));
+                self.log.arrived(packet, now);
+                self.log.enqueued(packet, At::time(now));
+                self.log.sent(packet, At::time(now));
                 (self.next, self.in_service, self.passing) = (leaves, Some(*packet), true);
                 return None;
             }
-            log.arrived(packet, now);
-            self.aqm.enqueue(*packet, now, &mut log);
+            self.log.arrived(packet, now);
+            self.aqm.enqueue(*packet, now, &mut self.log);
         }
         if self.next == Time::NEVER {
             self.serve(now);
@@ -157,7 +165,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     fn follow(&mut self, now: Time) {
         let AnyLink::Htb(bucket) = &mut self.link else { return };
         while (self.leaving || bucket.debt(now) == Time::ZERO) && self.aqm.packets() > 0 {
-            let Dequeue::Packet(packet) = ask(&mut self.aqm, now, &mut (&mut self.counters, &mut self.listener)) else { return };
+            let Dequeue::Packet(packet) = ask(&mut self.aqm, now, &mut self.log) else { return };
             bucket.take(on_link(&self.layer, packet.len), now);
             self.leaving = packet.has(flag::MORE);
             self.following.push_back(packet);
@@ -171,12 +179,12 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         if packet.has(flag::MORE) {
             return;
         }
-        let mut log = (&mut self.counters, &mut self.listener);
+        let log = &mut self.log;
         let fits = self.aqm.fits(self.coming.iter().map(|part| u64::from(part.len)).sum());
         for part in self.coming.drain(..) {
             log.arrived(&part, now);
             if fits {
-                self.aqm.enqueue(part, now, &mut log);
+                self.aqm.enqueue(part, now, log);
             } else {
                 log.dropped(&part, DropReason::Overflow, Place::Arrival, At::time(now));
             }
@@ -225,7 +233,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             }
         }
         // looked at where it is: a packet that is taken apart and put together again waits for its own writing
-        match &self.aqm.dequeue(now, &mut (&mut self.counters, &mut self.listener)) {
+        match &self.aqm.dequeue(now, &mut self.log) {
             Dequeue::Empty => {
                 seldom();
                 self.next = Time::NEVER;
@@ -257,7 +265,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     pub fn advance(&mut self, now: Time) -> Option<Packet> {
         let packet = self.in_service.take();
         if let Some(packet) = &packet {
-            (&mut self.counters, &mut self.listener).departed(packet, now);
+            self.log.departed(packet, now);
         }
         match self.following.pop_front() {
             Some(next) => self.in_service = Some(next),
@@ -276,7 +284,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
 
     /// The time of [`Aqm::next_timer`] has come.
     pub fn on_aqm_timer(&mut self, now: Time) {
-        self.aqm.on_timer(now, &mut (&mut self.counters, &mut self.listener));
+        self.aqm.on_timer(now, &mut self.log);
     }
 
     /// The packet on the wire.
@@ -309,7 +317,7 @@ impl<A: Aqm, L: Log> End<Packet> for Bottleneck<A, L> {
     }
 
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        (&mut self.counters, &mut self.listener).dropped(&packet, reason, Place::Ahead, At::time(now));
+        self.log.dropped(&packet, reason, Place::Ahead, At::time(now));
     }
 }
 

@@ -343,7 +343,11 @@ impl Aqm for State {
 
     /// The law has been told that the queue is empty: it does not drop, and a packet that does not wait is not above the target.
     fn passes(&self) -> u16 {
-        if self.limit > 0 { u16::MAX } else { 0 }
+        if self.limit > 0 {
+            u16::MAX
+        } else {
+            0
+        }
     }
 
     #[inline]

@@ -55,7 +55,11 @@ impl Aqm for State {
     }
 
     fn passes(&self) -> u16 {
-        if self.params.limit > 0 { u16::MAX } else { 0 }
+        if self.params.limit > 0 {
+            u16::MAX
+        } else {
+            0
+        }
     }
 
     fn packets(&self) -> usize {

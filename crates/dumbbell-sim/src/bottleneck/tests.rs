@@ -54,7 +54,7 @@ fn a_link_takes_its_time_for_every_frame() {
     link.arrive(packet(3), Time::from_secs(1));
     assert_eq!(departures(&mut link), [(1_000_000_000 + FRAME, 3)]);
     assert_eq!(
-        (link.held(), link.counters.queue.packets, link.counters.queue.bytes, link.counters.flows.of(0).departed),
+        (link.held(), link.log.counters.queue.packets, link.log.counters.queue.bytes, link.log.counters.flows.of(0).departed),
         (0, 4, 4 * 1514, 4)
     );
 }
@@ -88,7 +88,7 @@ fn packets_that_a_token_bucket_passes_at_once_take_no_place_in_the_queue() {
     bucket.flow_starts(0, &FlowKey::default(), 0);
     // a full bucket passes two of five; two fit into the queue, and the last does not
     (0..5).for_each(|seq| bucket.arrive(packet(seq), Time(1_000)));
-    assert_eq!((bucket.aqm.packets(), bucket.held(), bucket.counters.queue.drops_overflow), (2, 4, 1));
+    assert_eq!((bucket.aqm.packets(), bucket.held(), bucket.log.counters.queue.drops_overflow), (2, 4, 1));
     assert_eq!(departures(&mut bucket), [(1_000, 0), (1_000, 1), (1_000 + FRAME, 2), (1_000 + 2 * FRAME, 3)]);
     assert_eq!(bucket.held(), 0);
 }
@@ -116,7 +116,7 @@ fn a_bucket_in_debt_keeps_it_and_pays_the_next_at_the_new_rate() {
     for _ in 0..3 {
         bucket.advance(Time::ZERO);
     }
-    assert_eq!((bucket.counters.queue.packets, bucket.next), (2, Time(FRAME)));
+    assert_eq!((bucket.log.counters.queue.packets, bucket.next), (2, Time(FRAME)));
     bucket.set_rate(Rate::from_mbit(5), Time(1_000));
     // the debt is time; what it buys from here on is half
     assert_eq!(departures(&mut bucket), [(FRAME, 2), (3 * FRAME, 3)]);
@@ -138,8 +138,8 @@ fn sojourn_is_the_time_in_the_queue_without_the_wire() {
     (0..3).for_each(|seq| link.arrive(packet(seq), Time::ZERO));
     departures(&mut link);
     // 0, 1 and 2 frames
-    assert_eq!((link.counters.queue.sojourn_ns, link.counters.queue.sent), (3 * FRAME, 3));
-    assert_eq!(link.counters.flows.sojourn[0].max(), Time(2 * FRAME));
+    assert_eq!((link.log.counters.queue.sojourn_ns, link.log.counters.queue.sent), (3 * FRAME, 3));
+    assert_eq!(link.log.counters.flows.sojourn[0].max(), Time(2 * FRAME));
 }
 
 /// Packets `first` to `last` as a burst that counts as one packet.
@@ -165,7 +165,7 @@ fn a_burst_that_counts_as_one_packet_is_queued_or_dropped_as_a_whole() {
     // the first is on the wire, three wait; two more would be one too many, one alone fits
     link.arrive(packet(0), Time::ZERO);
     burst(1, 3).chain(burst(4, 5)).chain(burst(6, 6)).for_each(|part| link.arrive(part, Time::ZERO));
-    assert_eq!((link.held(), link.counters.queue.drops_overflow), (5, 2));
+    assert_eq!((link.held(), link.log.counters.queue.drops_overflow), (5, 2));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_packet_whose_rest_was_dropped_on_the_way_ends_its_burst() {
     let mut link = bottleneck(Shaper::Link, 1514);
     let parts = burst(0, 2).take(2).map(|part| Packet { flags: if part.seq == 1 { 0 } else { part.flags }, ..part });
     parts.for_each(|part| link.arrive(part, Time::ZERO));
-    assert_eq!((link.held(), link.counters.flows.of(0).arrived), (2, 2));
+    assert_eq!((link.held(), link.log.counters.flows.of(0).arrived), (2, 2));
     assert_eq!(departures(&mut link), [(FRAME, 0), (2 * FRAME, 1)]);
 }
 

@@ -98,11 +98,11 @@ fn the_queue_is_asked_at_the_opportunity() {
     (0..40).for_each(|seq| bottleneck.arrive(packet(seq, 1514), Time::ZERO));
     let mut left = Vec::new();
     work(&mut bottleneck, 199 * MS, true, &mut left);
-    assert_eq!((left.clone(), bottleneck.counters.queue.drops_aqm), (vec![(50 * MS, 0), (100 * MS, 1), (150 * MS, 2)], 0));
+    assert_eq!((left.clone(), bottleneck.log.counters.queue.drops_aqm), (vec![(50 * MS, 0), (100 * MS, 1), (150 * MS, 2)], 0));
     work(&mut bottleneck, 200 * MS, true, &mut left);
-    assert_eq!((left[3], bottleneck.counters.queue.drops_aqm), ((200 * MS, 4), 1));
+    assert_eq!((left[3], bottleneck.log.counters.queue.drops_aqm), ((200 * MS, 4), 1));
     // times in queue: 50 + 100 + 150 + 200 ms
-    assert_eq!(bottleneck.counters.queue.sojourn_ns, 500 * MS);
+    assert_eq!(bottleneck.log.counters.queue.sojourn_ns, 500 * MS);
 }
 
 #[test]

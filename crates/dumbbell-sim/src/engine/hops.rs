@@ -127,7 +127,7 @@ impl<L: Log + Send + 'static> Hops<L> {
         }
         one.bottleneck.arrive(packet, now);
         self.links.set(number, one.bottleneck.next);
-        if !one.bottleneck.listener.lost.is_empty() {
+        if !one.bottleneck.log.listener.lost.is_empty() {
             self.free_lost(number);
         }
     }
@@ -151,7 +151,7 @@ impl<L: Log + Send + 'static> Hops<L> {
         let number = usize::from(hop);
         let one = &mut self.hops[number];
         self.links.set(number, one.bottleneck.next);
-        let has_lost = !one.bottleneck.listener.lost.is_empty();
+        let has_lost = !one.bottleneck.log.listener.lost.is_empty();
         if !one.is_plain {
             self.plan_hop(number);
         }
@@ -213,7 +213,7 @@ impl<L: Log + Send + 'static> Hops<L> {
             let is_next = |at| at < quiet && at < self.links.min().0 && at < self.lines.times.min().0 && at < self.stages.min().0;
             let Some(left_at) = one.bottleneck.cross(packet, moment.now, is_next) else {
                 self.links.set(number, one.bottleneck.next);
-                if !one.bottleneck.listener.lost.is_empty() {
+                if !one.bottleneck.log.listener.lost.is_empty() {
                     self.free_lost(number);
                 }
                 return;
@@ -288,7 +288,7 @@ impl<L: Log + Send + 'static> Hops<L> {
                 }
             }
             let is_bare = one.is_bare;
-            let (again, has_lost) = (one.bottleneck.next <= now, !one.bottleneck.listener.lost.is_empty());
+            let (again, has_lost) = (one.bottleneck.next <= now, !one.bottleneck.log.listener.lost.is_empty());
             if let Some(mut packet) = left {
                 if packet.has(flag::MORE) && !one.bottleneck.burst_goes_on(&packet, now) {
                     packet.flags &= !flag::MORE;
@@ -381,7 +381,7 @@ impl<L: Log + Send + 'static> End<Packet> for Hops<L> {
         if one.is_plain && one.bottleneck.is_busy(packet.flags) {
             // its link goes on as it was
             one.bottleneck.arrive_busy(packet, now);
-            if !one.bottleneck.listener.lost.is_empty() {
+            if !one.bottleneck.log.listener.lost.is_empty() {
                 seldom();
                 self.free_lost(usize::from(hop));
             }
@@ -411,7 +411,7 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
 
     fn listener(&mut self) -> &mut L {
         // the first is the one called `bottleneck`
-        &mut self.hops[0].bottleneck.listener.listener
+        &mut self.hops[0].bottleneck.log.listener.listener
     }
 
     type Way = Hops<L>;
@@ -453,16 +453,16 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
         let Route { data, acks, .. } = &*Arc::clone(&self.members[slot as usize].route);
         for &hop in data.iter().chain(acks) {
             let hop = &mut self.hops[usize::from(hop)];
-            let gone = hop.bottleneck.counters.flows.of(slot);
+            let gone = hop.bottleneck.log.counters.flows.of(slot);
             hop.left -= if hop.is_bare { 0 } else { gone.departed - gone.lost_behind };
-            hop.bottleneck.counters.flows.forget(slot);
+            hop.bottleneck.log.counters.flows.forget(slot);
         }
         self.memory.release(slot);
     }
 
     fn of_flow(&self, slot: u32) -> FlowCounters {
         let Some(member) = self.members.get(slot as usize) else { return FlowCounters::default() };
-        let of = |&hop: &u16| self.hops[usize::from(hop)].bottleneck.counters.flows.of(slot);
+        let of = |&hop: &u16| self.hops[usize::from(hop)].bottleneck.log.counters.flows.of(slot);
         member.route.data.iter().map(of).reduce(|all, next| all.then(&next)).unwrap_or_default()
     }
 
@@ -534,11 +534,11 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
     }
 
     fn counters(&self) -> &Counters {
-        &self.hops[0].bottleneck.counters
+        &self.hops[0].bottleneck.log.counters
     }
 
     fn counters_mut(&mut self) -> &mut Counters {
-        &mut self.hops[0].bottleneck.counters
+        &mut self.hops[0].bottleneck.log.counters
     }
 
     fn of_discipline(&self) -> Vec<(String, u64)> {
@@ -566,7 +566,7 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
 
     fn begin(&mut self) {
         for hop in &mut self.hops {
-            hop.bottleneck.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
+            hop.bottleneck.log.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
             hop.begun = hop.counted();
         }
     }
@@ -583,11 +583,11 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
     fn finish(&mut self, config: &RunConfig, classes: &[Class]) -> Option<HopLog> {
         let mut log = std::mem::take(&mut self.log);
         for (number, hop) in self.hops.iter().enumerate() {
-            let sojourn = &hop.bottleneck.counters.flows.sojourn;
+            let sojourn = &hop.bottleneck.log.counters.flows.sojourn;
             let of_discipline = hop.bottleneck.aqm.counters().into_iter().collect();
             log.hop((number, &hop.name), hop.counted().after(&hop.begun), sojourn, of_discipline, config);
         }
-        log.longest(classes, |hop| &self.hops[usize::from(hop)].bottleneck.counters.flows.sojourn);
+        log.longest(classes, |hop| &self.hops[usize::from(hop)].bottleneck.log.counters.flows.sojourn);
         Some(log)
     }
 }

@@ -57,10 +57,10 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
         let next = queue.front().map_or(Time::NEVER, |head| head.0);
         self.lines.times.set(line, next);
         if unlikely(arena.is_crowded()) {
-            let Bottleneck { aqm, counters, .. } = &self.entrance.bottleneck;
+            let Bottleneck { aqm, log, .. } = &self.entrance.bottleneck;
             if let Some((_, later, _)) = queue.get(LOOK_AHEAD) {
                 arena.prefetch_sender(later.flow);
-                counters.flows.prefetch(later.flow);
+                log.counters.flows.prefetch(later.flow);
                 aqm.prefetch(later.flow, false);
             }
             if let Some((_, soon, _)) = queue.get(1) {
@@ -128,11 +128,11 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
         while self.entrance.bottleneck.next <= now {
             let left = self.entrance.bottleneck.advance(now);
             if unlikely(arena.is_crowded()) {
-                let Bottleneck { aqm, counters, .. } = &self.entrance.bottleneck;
+                let Bottleneck { aqm, log, .. } = &self.entrance.bottleneck;
                 // where the queue does not tell who comes next, the packet on the wire has to do
                 let soon = aqm.coming().or_else(|| self.entrance.bottleneck.in_service().map(|packet| packet.flow));
                 if let Some(flow) = soon {
-                    counters.flows.prefetch(flow);
+                    log.counters.flows.prefetch(flow);
                     arena.prefetch_receiver(flow);
                 }
             }
@@ -189,7 +189,7 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
 
     #[inline]
     fn listener(&mut self) -> &mut L {
-        &mut self.entrance.bottleneck.listener
+        &mut self.entrance.bottleneck.log.listener
     }
 
     type Way = Entrance<A, L>;
@@ -214,18 +214,18 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
     }
 
     fn forget(&mut self, slot: u32) {
-        self.entrance.bottleneck.counters.flows.forget(slot);
+        self.entrance.bottleneck.log.counters.flows.forget(slot);
         self.entrance.memory.release(slot);
     }
 
     #[inline]
     fn of_flow(&self, slot: u32) -> FlowCounters {
-        self.entrance.bottleneck.counters.flows.of(slot)
+        self.entrance.bottleneck.log.counters.flows.of(slot)
     }
 
     #[inline]
     fn prefetch_counters(&self, slot: u32) {
-        self.entrance.bottleneck.counters.flows.prefetch_all(slot);
+        self.entrance.bottleneck.log.counters.flows.prefetch_all(slot);
     }
 
     type Due = ();
@@ -284,11 +284,11 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
     }
 
     fn counters(&self) -> &Counters {
-        &self.entrance.bottleneck.counters
+        &self.entrance.bottleneck.log.counters
     }
 
     fn counters_mut(&mut self) -> &mut Counters {
-        &mut self.entrance.bottleneck.counters
+        &mut self.entrance.bottleneck.log.counters
     }
 
     fn of_discipline(&self) -> Vec<(String, u64)> {

@@ -160,8 +160,7 @@ impl<A: Aqm, L: Log> End<Packet> for Exit<'_, A, L> {
     }
 
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        let Bottleneck { counters, listener, .. } = &mut *self.bottleneck;
-        (counters, listener).dropped(&packet, reason, Place::Behind, At::time(now));
+        self.bottleneck.log.dropped(&packet, reason, Place::Behind, At::time(now));
     }
 }
 

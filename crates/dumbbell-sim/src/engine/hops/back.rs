@@ -19,7 +19,7 @@ impl<L: Log + Send + 'static> Hops<L> {
     pub(super) fn lend(&mut self, hop: u16) {
         let one = &mut self.hops[usize::from(hop)];
         if one.reads_acks {
-            let Said { held, pool } = &mut one.bottleneck.listener.said;
+            let Said { held, pool } = &mut one.bottleneck.log.listener.said;
             std::mem::swap(held, &mut self.held);
             std::mem::swap(pool, &mut self.lines.pool);
         }
@@ -29,14 +29,14 @@ impl<L: Log + Send + 'static> Hops<L> {
     #[cold]
     #[inline(never)]
     pub(super) fn free_lost(&mut self, number: usize) {
-        let mut lost = std::mem::take(&mut self.hops[number].bottleneck.listener.lost);
+        let mut lost = std::mem::take(&mut self.hops[number].bottleneck.log.listener.lost);
         for place in lost.drain(..) {
             let Held { blocks, .. } = self.release(place);
             if blocks != NO_BLOCKS {
                 self.lines.pool.release(blocks);
             }
         }
-        self.hops[number].bottleneck.listener.lost = lost;
+        self.hops[number].bottleneck.log.listener.lost = lost;
     }
 
     /// An acknowledgement enters the hops as a packet.

@@ -101,7 +101,7 @@ impl<L: Log> Hop<L> {
     }
 
     pub fn counted(&self) -> Counted {
-        Counted::now(&self.bottleneck.counters.queue, &self.bottleneck.listener.counters)
+        Counted::now(&self.bottleneck.log.counters.queue, &self.bottleneck.log.listener.counters)
     }
 
     /// Packets in the hop, stages and propagation included.
@@ -115,7 +115,7 @@ impl<L: Log> Hop<L> {
     /// A sum that does not come out.
     pub fn check(&self) -> Result<(), RunError> {
         let mut all = FlowCounters::default();
-        for of in self.bottleneck.counters.flows.iter() {
+        for of in self.bottleneck.log.counters.flows.iter() {
             all.arrived += of.arrived;
             all.departed += of.departed;
             all.dropped_aqm += of.dropped_aqm + of.dropped_overflow;
@@ -139,7 +139,6 @@ impl<L: Log> End<Packet> for Out<'_, L> {
     }
 
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        let Bottleneck { counters, listener, .. } = &mut *self.bottleneck;
-        (counters, listener).dropped(&packet, reason, Place::Behind, At::time(now));
+        self.bottleneck.log.dropped(&packet, reason, Place::Behind, At::time(now));
     }
 }
