@@ -192,11 +192,11 @@ impl<A: Aqm> Direction<A> {
         for _ in 0..LOOKS.min(others) {
             self.hand = (self.hand + 1) % others;
             let slot = (self.announced + self.hand) as u32;
-            let queued = self.queue.as_ref().map_or(0, |queue| queue.counters.flows.of(slot).queued());
+            let queued = self.queue.as_ref().map_or(0, |queue| queue.log.counters.flows.of(slot).queued());
             if queued == 0 {
                 self.slots.remove(&self.flows[slot as usize].tuple);
                 if let Some(queue) = &mut self.queue {
-                    queue.counters.flows.forget(slot);
+                    queue.log.counters.flows.forget(slot);
                 }
                 return Some(slot);
             }
@@ -253,8 +253,8 @@ impl<A: Aqm> Direction<A> {
 
     fn forget_dropped(&mut self) {
         let Some(queue) = &mut self.queue else { return };
-        self.counts.dropped += queue.listener.frames.len() as u64;
-        for frame in queue.listener.frames.drain(..) {
+        self.counts.dropped += queue.log.listener.frames.len() as u64;
+        for frame in queue.log.listener.frames.drain(..) {
             self.frames.release(frame);
         }
     }
@@ -378,7 +378,7 @@ impl<A: Aqm> Direction<A> {
     fn check_flows(&self) -> Result<(), String> {
         let Some(queue) = &self.queue else { return Ok(()) };
         for (slot, flow) in (0..).zip(&self.flows) {
-            let counters = queue.counters.flows.of(slot);
+            let counters = queue.log.counters.flows.of(slot);
             if flow.arrived != counters.arrived || counters.gone() > counters.arrived {
                 let [there, gone] = [counters.arrived, counters.gone()];
                 return Err(format!("flow {slot}: of {} frames {there} were queued and {gone} are gone", flow.arrived));

@@ -215,7 +215,7 @@ fn counted<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Vec<Co
         let mut received = data.received(slot);
         received.acks = acks.arrived(slot);
         received.data = received.arrived;
-        Counted { counters: data.queue().map_or_else(Default::default, |queue| queue.counters.flows.of(slot)), received }
+        Counted { counters: data.queue().map_or_else(Default::default, |queue| queue.log.counters.flows.of(slot)), received }
     };
     (0..config.flows.len() as u32).map(of).collect()
 }

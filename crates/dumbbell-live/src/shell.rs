@@ -315,7 +315,7 @@ impl Shell {
             direction.check_conservation().map_err(LiveError::Invariant)?;
             let Some(queue) = direction.queue() else { continue };
             let mut outcome =
-                recorder.finish(duration, flows(direction), &queue.counters, queue.aqm.counters(), direction.counts().arrived);
+                recorder.finish(duration, flows(direction), &queue.log.counters, queue.aqm.counters(), direction.counts().arrived);
             let target = config.aqm.get("target").and_then(Value::as_u64).map(Time);
             let most = allowed([base_rtt(config)], target, config.bottleneck.rate);
             judge(&mut outcome, forwarder, most, None)?;
@@ -376,7 +376,7 @@ fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<from_frames::Flow> {
             destination: shown(tuple.dst, tuple.dst_port, tuple.protocol),
             start,
             end,
-            counted: Counted { counters: queue.counters.flows.of(slot), received: direction.received(slot) },
+            counted: Counted { counters: queue.log.counters.flows.of(slot), received: direction.received(slot) },
         })
         .collect()
 }
@@ -421,7 +421,7 @@ impl<'a> Observing<'a> {
         for (number, name) in DIRECTIONS.into_iter().enumerate() {
             let Some(queue) = directions[number].queue() else { continue };
             let QueueCounters { sent, sojourn_ns, packets, bytes, ce_marks, sce_marks, drops_overflow, drops_aqm } =
-                queue.counters.queue;
+                queue.log.counters.queue;
             shown[name] = json!({
                 "rate": self.rates[number].bits(), "sent": sent, "sojourn_ns": sojourn_ns, "packets": packets, "bytes": bytes,
                 "ce_marks": ce_marks, "sce_marks": sce_marks, "drops": drops_overflow + drops_aqm,
@@ -450,7 +450,7 @@ impl<A: Aqm> Watch<A> for Observing<'_> {
             if let (true, Some(interval), Some(queue)) = (self.points[number] <= now, self.intervals[number], direction.queue()) {
                 let queued = [queue.aqm.packets() as u64, queue.aqm.bytes()];
                 let payload = (0..direction.flows().count() as u32).map(|slot| (slot, direction.received(slot).bytes));
-                self.recorders[number].point(now, queue.counters.queue, queued, payload);
+                self.recorders[number].point(now, queue.log.counters.queue, queued, payload);
                 self.points[number] += interval;
             }
         }

@@ -84,7 +84,7 @@ fn a_bottleneck_carries_its_rate_and_marks_those_that_ask_for_it() {
         });
         forwarder.directions.iter().for_each(|direction| direction.check_conservation().expect("conserved"));
         let queue = forwarder.directions[0].queue().expect("a queue");
-        let counters = queue.counters.queue;
+        let counters = queue.log.counters.queue;
         assert_eq!(queue.aqm.packets(), 0);
         let mbit_received = received as f64 * 8e-6 / seconds as f64;
         // half of the rate at least on a busy machine, and never more than what a full buffer adds

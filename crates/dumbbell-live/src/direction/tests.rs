@@ -184,7 +184,7 @@ fn simulated<A: Aqm>(aqm: A, shaper: Shaper) -> Vec<(u64, u64, &'static str)> {
     }
     run(&mut link, 20_000_000_000);
     assert_eq!(link.held(), 0, "everything left");
-    link.listener.0
+    link.log.listener.0
 }
 
 /// The same on frames; the number of a packet is in the identification field, and a caller that comes every 700 us is late all the time.
