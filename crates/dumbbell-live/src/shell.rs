@@ -314,8 +314,13 @@ impl Shell {
             let (direction, config) = (&forwarder.directions[number], &self.configs[number]);
             direction.check_conservation().map_err(LiveError::Invariant)?;
             let Some(queue) = direction.queue() else { continue };
-            let mut outcome =
-                recorder.finish(duration, flows(direction), &queue.log.counters, queue.aqm.counters(), direction.counts().arrived);
+            let mut outcome = recorder.finish(
+                duration,
+                flows(direction),
+                &queue.log.counters,
+                queue.aqm.counters(),
+                direction.counts().arrived,
+            );
             let target = config.aqm.get("target").and_then(Value::as_u64).map(Time);
             let most = allowed([base_rtt(config)], target, config.bottleneck.rate);
             judge(&mut outcome, forwarder, most, None)?;
