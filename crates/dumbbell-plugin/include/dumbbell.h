@@ -1,4 +1,5 @@
-/* dumbbell.h: queue disciplines and congestion controls from a shared library, version 1 of the interface.
+/* dumbbell.h: queue disciplines, congestion controls and stacks from a shared library, version 2 of the interface.
+ * A plugin of version 1 has no `stack` at the end of its description; it is still loaded.
  *
  * A plugin exports dumbbell_describe(), which returns a description that stays valid. All times are nanoseconds, all windows
  * segments. A function that is optional may be NULL. Functions are called by one thread at a time; `self` of one run is never
@@ -16,7 +17,7 @@
 extern "C" {
 #endif
 
-#define DUMBBELL_ABI 1u
+#define DUMBBELL_ABI 2u
 
 /* --- parameters: keys of the plugin's table in an experiment file --------------------------------------------------- */
 
@@ -172,6 +173,67 @@ typedef struct {
   uint32_t (*undo_cwnd)(void *self, const dumbbell_conn *, const dumbbell_steer *);
 } dumbbell_control;
 
+/* --- stacks: a transport of its own, as QUIC is ------------------------------------------------------------------- */
+
+/* One connection, both ends of it. The client connects and sends; the server's application reads everything at once. A function that has
+ * `side` acts for that end, the others for the client. Datagrams keep their bytes: what one end sends, the net delivers to the other, or
+ * drops, or delivers with CE. */
+
+#define DUMBBELL_CLIENT 0u
+#define DUMBBELL_SERVER 1u
+
+typedef struct {
+  uint64_t seed;       /* of the run and this flow */
+  uint64_t flow;       /* its number in the run */
+  const char *control; /* one of `controls`, valid during create() */
+  uint32_t payload;    /* bytes of UDP payload that fit into a full frame */
+  uint32_t ecn;        /* 1: the hosts let it use ECN */
+} dumbbell_flow;
+
+typedef struct dumbbell_wire dumbbell_wire;
+struct dumbbell_wire {
+  /* Sends a datagram now; the payload is copied during the call. `ecn`: DUMBBELL_NOT_ECT, _ECT1 or _ECT0. */
+  void (*send)(dumbbell_wire *, const uint8_t *payload, uint32_t length, uint32_t ecn);
+};
+
+/* What the client counts and believes, and what the server has received. Counts begin with the connection and only grow. What a stack does
+ * not tell is UINT64_MAX. Windows are bytes, times nanoseconds. */
+typedef struct {
+  uint64_t received;          /* payload that the server's application has read, in order */
+  uint64_t cwnd, ssthresh;
+  uint64_t in_flight;
+  uint64_t pacing_rate;       /* bytes per second */
+  uint64_t rtt, min_rtt;      /* smoothed, smallest; UINT64_MAX before the first sample */
+  uint64_t lost;              /* packets that it took for lost */
+  uint64_t spurious;          /* those of them that had arrived */
+  uint64_t congestion_events; /* reductions of the window */
+  uint64_t acks;              /* packets that carried acknowledgements to it */
+  uint64_t ce;                /* CE marks that the server reported */
+  uint64_t timeouts;          /* probe timeouts (RFC 9002) */
+  uint64_t state;             /* of the control, a number of its own */
+  uint64_t connected;         /* 1 once the handshake is over */
+} dumbbell_stack_stats;
+
+typedef struct {
+  const char *const *controls; /* its congestion controls, the default first, NULL at the end */
+  void *(*create)(const dumbbell_flow *, const double *params); /* NULL if it cannot */
+  void (*destroy)(void *self);
+  /* The client begins to connect. */
+  void (*start)(void *self, dumbbell_wire *, uint64_t now);
+  /* Its application has so many bytes more to send; UINT64_MAX: without end. */
+  void (*write)(void *self, dumbbell_wire *, uint64_t bytes, uint64_t now);
+  /* It has nothing more to send; what is written already still goes. `end` 0: what is written but not yet sent is forgotten. */
+  void (*finish)(void *self, dumbbell_wire *, uint32_t end, uint64_t now);
+  /* A datagram reaches `side`. */
+  void (*datagram)(void *self, dumbbell_wire *, uint32_t side, const uint8_t *payload, uint32_t length, uint32_t ecn, uint64_t now);
+  /* When timer() of `side` is called next, UINT64_MAX for never; asked after each other call. */
+  uint64_t (*wake)(const void *self, uint32_t side);
+  void (*timer)(void *self, dumbbell_wire *, uint32_t side, uint64_t now);
+  void (*stats)(const void *self, dumbbell_stack_stats *);
+  /* NULL, or why the connection was closed before its end: one line, valid until the next call. */
+  const char *(*closed)(const void *self);
+} dumbbell_stack;
+
 /* --- the plugin --------------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -182,7 +244,8 @@ typedef struct {
   const char *source; /* where it is specified */
   const dumbbell_param *param;
   const dumbbell_queue *queue;     /* one of these, */
-  const dumbbell_control *control; /* and NULL for the other */
+  const dumbbell_control *control; /* and NULL for the others */
+  const dumbbell_stack *stack;
 } dumbbell_plugin;
 
 const dumbbell_plugin *dumbbell_describe(void);

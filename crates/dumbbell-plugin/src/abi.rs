@@ -3,7 +3,9 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// Version of the interface.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
+/// The one before, whose description is a [`Description`].
+pub const ABI_WITHOUT_STACKS: u32 = 1;
 
 pub const FLOAT: u32 = 0;
 pub const INT: u32 = 1;
@@ -134,8 +136,62 @@ pub struct Control {
     pub undo_cwnd: Option<unsafe extern "C" fn(This, *const Conn, *const Steer) -> u32>,
 }
 
+pub const CLIENT: u32 = 0;
+pub const SERVER: u32 = 1;
+
 #[repr(C)]
-pub struct Plugin {
+pub struct Flow {
+    pub seed: u64,
+    pub flow: u64,
+    pub control: *const c_char,
+    pub payload: u32,
+    pub ecn: u32,
+}
+
+#[repr(C)]
+pub struct Wire {
+    pub send: extern "C" fn(*mut Wire, *const u8, u32, u32),
+    /// What is behind it; plugins do not know of this field.
+    pub call: *mut c_void,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StackStats {
+    pub received: u64,
+    pub cwnd: u64,
+    pub ssthresh: u64,
+    pub in_flight: u64,
+    pub pacing_rate: u64,
+    pub rtt: u64,
+    pub min_rtt: u64,
+    pub lost: u64,
+    pub spurious: u64,
+    pub congestion_events: u64,
+    pub acks: u64,
+    pub ce: u64,
+    pub timeouts: u64,
+    pub state: u64,
+    pub connected: u64,
+}
+
+#[repr(C)]
+pub struct Stack {
+    pub controls: *const *const c_char,
+    pub create: Option<unsafe extern "C" fn(*const Flow, *const f64) -> This>,
+    pub destroy: Option<unsafe extern "C" fn(This)>,
+    pub start: Option<unsafe extern "C" fn(This, *mut Wire, u64)>,
+    pub write: Option<unsafe extern "C" fn(This, *mut Wire, u64, u64)>,
+    pub finish: Option<unsafe extern "C" fn(This, *mut Wire, u32, u64)>,
+    pub datagram: Option<unsafe extern "C" fn(This, *mut Wire, u32, *const u8, u32, u32, u64)>,
+    pub wake: Option<unsafe extern "C" fn(*const c_void, u32) -> u64>,
+    pub timer: Option<unsafe extern "C" fn(This, *mut Wire, u32, u64)>,
+    pub stats: Option<unsafe extern "C" fn(*const c_void, *mut StackStats)>,
+    pub closed: Option<unsafe extern "C" fn(*const c_void) -> *const c_char>,
+}
+
+#[repr(C)]
+pub struct Description {
     pub abi: u32,
     pub params: u32,
     pub name: *const c_char,
@@ -144,4 +200,10 @@ pub struct Plugin {
     pub param: *const Param,
     pub queue: *const Queue,
     pub control: *const Control,
+}
+
+#[repr(C)]
+pub struct Plugin {
+    pub first: Description,
+    pub stack: *const Stack,
 }

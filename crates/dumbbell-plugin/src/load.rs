@@ -123,6 +123,7 @@ impl Declared {
 }
 
 type MakeQueue = Arc<dyn Fn(&[f64], &QueueContext, Fault) -> aqm::Foreign + Send + Sync>;
+type MakeStack = Arc<dyn Fn(&[f64], &StackContext, Fault) -> Stack + Send + Sync>;
 type MakeControl = Arc<dyn Fn(&[f64], &CcContext, Fault) -> cc::Foreign + Send + Sync>;
 
 /// What a plugin is, and how an instance is made of it: of the values of its parameters, for a queue or a connection; what it does
@@ -133,6 +134,13 @@ pub enum Make {
     Queue(MakeQueue),
     /// A congestion control.
     Control(MakeControl),
+    /// A transport with both ends.
+    Stack {
+        /// Names of its congestion controls, the default first.
+        controls: Arc<[String]>,
+        /// Makes the ends of one flow.
+        new: MakeStack,
+    },
 }
 
 /// What a plugin declares. A library stays loaded.
@@ -156,6 +164,27 @@ unsafe fn text(at: *const c_char, of: &str) -> Result<String, BadPlugin> {
     // SAFETY: the condition above
     let bytes = unsafe { CStr::from_ptr(at) };
     bytes.to_str().map(str::to_owned).map_err(|_| bad(format!("{of} is no UTF-8")))
+}
+
+/// A list of strings that ends with null.
+///
+/// # Safety
+/// `at` is null, or such a list.
+unsafe fn names(at: *const *const c_char) -> Result<Vec<String>, BadPlugin> {
+    let mut found = Vec::new();
+    if at.is_null() {
+        return Err(bad("controls is NULL; allowed: a list of names"));
+    }
+    // SAFETY: the condition above: there is one more as long as none was null
+    while let Some(one) = unsafe { at.add(found.len()).read().as_ref() } {
+        // SAFETY: a string of C, by the same condition
+        found.push(unsafe { text(one, "a control")? });
+    }
+    match found.iter().find(|name| !is_key(&name.replace('-', "_"))) {
+        Some(wrong) => Err(bad(format!("control {wrong:?}; allowed: letters, digits, - and _, a letter first"))),
+        None if found.is_empty() => Err(bad("controls is empty; allowed: one or more")),
+        None => Ok(found),
+    }
 }
 
 /// Letters, digits and _, a letter first.
@@ -182,19 +211,20 @@ impl Plugin {
         let described = unsafe { describe() };
         // SAFETY: a description of any version begins with its number; the rest is read if the number is ours
         match unsafe { described.cast::<u32>().as_ref() } {
-            None => return Err(bad("dumbbell_describe() returned NULL")),
-            Some(&abi::ABI) => {}
-            Some(other) => return Err(bad(format!("it has version {other} of the interface; this dumbbell has {}", abi::ABI))),
+            None => Err(bad("dumbbell_describe() returned NULL")),
+            // SAFETY: the interface makes it a valid description that stays
+            Some(&abi::ABI_WITHOUT_STACKS) => unsafe { Plugin::read(&*described.cast(), None) },
+            // SAFETY: the same, and one of this version has a stack behind it, or null
+            Some(&abi::ABI) => unsafe { Plugin::read(&(*described).first, (*described).stack.as_ref()) },
+            Some(other) => Err(bad(format!("it has version {other} of the interface; this dumbbell has {}", abi::ABI))),
         }
-        // SAFETY: the interface makes it a valid description that stays
-        unsafe { Plugin::read(&*described) }
     }
 
     /// Reads a description.
     ///
     /// # Safety
     /// Its pointers are null, or valid from now on.
-    unsafe fn read(described: &'static abi::Plugin) -> Result<Plugin, BadPlugin> {
+    unsafe fn read(described: &'static abi::Description, stack: Option<&'static abi::Stack>) -> Result<Plugin, BadPlugin> {
         // SAFETY: the condition above, here and below
         let [name, title, source] =
             unsafe { [text(described.name, "name")?, text(described.title, "title")?, text(described.source, "source")?] };
@@ -204,8 +234,8 @@ impl Plugin {
         let params = (0..described.params as usize).map(|index| unsafe { Declared::read(&*described.param.add(index)) });
         let params = params.collect::<Result<Vec<_>, _>>()?;
         let own = Arc::from(name.as_str());
-        let make = match unsafe { (described.queue.as_ref(), described.control.as_ref()) } {
-            (Some(queue), None) => {
+        let make = match unsafe { (described.queue.as_ref(), described.control.as_ref(), stack) } {
+            (Some(queue), None, None) => {
                 let there = [queue.create.is_some(), queue.destroy.is_some(), queue.enqueue.is_some(), queue.dequeue.is_some()];
                 all_there(["create", "destroy", "enqueue", "dequeue"], there)?;
                 if queue.timer.is_some() != queue.timer_at.is_some() {
@@ -215,7 +245,7 @@ impl Plugin {
                     aqm::Foreign::new(Queue::new(queue, &own, values, context, fault))
                 }))
             }
-            (None, Some(control)) => {
+            (None, Some(control), None) => {
                 let grows = control.by == 2 || control.cong_avoid.is_some();
                 let sets = control.by != 2 || control.cong_control.is_some();
                 let there = [control.create.is_some(), control.destroy.is_some(), control.ssthresh.is_some(), grows, sets];
@@ -228,8 +258,31 @@ impl Plugin {
                     cc::Foreign(Box::new(Plugged::new(control, &own, values, context, &fault)))
                 }))
             }
-            (None, None) => return Err(bad("queue and control are NULL; allowed: one of them")),
-            (Some(_), Some(_)) => return Err(bad("it has a queue and a control; allowed: one of them")),
+            (None, None, Some(stack)) => {
+                let controls = unsafe { names(stack.controls)? };
+                let there = [
+                    stack.create.is_some(),
+                    stack.destroy.is_some(),
+                    stack.start.is_some(),
+                    stack.write.is_some(),
+                    stack.finish.is_some(),
+                    stack.datagram.is_some(),
+                    stack.wake.is_some(),
+                    stack.timer.is_some(),
+                    stack.stats.is_some(),
+                    stack.closed.is_some(),
+                ];
+                all_there(
+                    ["create", "destroy", "start", "write", "finish", "datagram", "wake", "timer", "stats", "closed"],
+                    there,
+                )?;
+                Make::Stack {
+                    controls: controls.into(),
+                    new: Arc::new(move |values, context, fault| Stack::new(stack, &own, values, context, fault)),
+                }
+            }
+            (None, None, None) => return Err(bad("queue, control and stack are NULL; allowed: one of them")),
+            _ => return Err(bad("it has several of queue, control and stack; allowed: one of them")),
         };
         Plugin::new(name, title, source, params, make)
     }

@@ -122,7 +122,7 @@ fn values_of_parameters_are_checked() {
 fn what_is_no_plugin_is_said_in_a_line() {
     let said = |path: PathBuf| Plugin::load(path).err().map(|error| error.to_string()).expect("an error");
     let cases = [
-        ("version", "{DUMBBELL_ABI, 2", "{7, 2", "it has version 7 of the interface; this dumbbell has 1"),
+        ("version", "{DUMBBELL_ABI, 2", "{7, 2", "it has version 7 of the interface; this dumbbell has 2"),
         ("nothing", "return &plugin", "(void)plugin; return 0", "dumbbell_describe() returned NULL"),
         (
             "neither",
@@ -178,7 +178,8 @@ fn the_types_are_those_of_the_header() {
         };
     }
     let types = sizes!(dumbbell_param: Param, dumbbell_packet: Packet, dumbbell_link: Link, dumbbell_queue: Queue, dumbbell_conn: Conn,
-        dumbbell_steer: Steer, dumbbell_sample: Sample, dumbbell_control: Control, dumbbell_plugin: Plugin);
+        dumbbell_steer: Steer, dumbbell_sample: Sample, dumbbell_control: Control, dumbbell_flow: Flow,
+        dumbbell_stack_stats: StackStats, dumbbell_stack: Stack, dumbbell_plugin: Plugin);
     let asserts: String = types
         .iter()
         .map(|(name, size, align)| {
