@@ -55,6 +55,7 @@ pub struct Additions {
     aqms: BTreeMap<String, MakeAqm>,
     controls: BTreeMap<String, ChooseControl>,
     endpoints: BTreeMap<String, ReadProtocol>,
+    stacks: BTreeMap<String, ReadProtocol>,
     /// Where they say what they did wrong.
     pub fault: Fault,
 }
@@ -109,13 +110,25 @@ impl Additions {
         read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
         new: impl Fn(P, &ProtocolContext) -> T + Send + Sync + 'static,
     ) {
-        let new = Arc::new(new);
-        let choose = move |keys: &Keys| {
-            let (params, new) = (read(keys)?, Arc::clone(&new));
-            let make = move |context: &ProtocolContext| -> Box<dyn Protocol> { Box::new(new(params.clone(), context)) };
-            Ok(MakeProtocol(Arc::new(make)))
-        };
-        self.endpoints.insert(name.to_owned(), Arc::new(choose));
+        self.endpoints.insert(name.to_owned(), reader(read, new));
+    }
+
+    /// Adds the stack `name`: a transport that an entry of `flows` may name in place of TCP's congestion control, in `cc`.
+    pub fn stack<P: Clone + Send + Sync + 'static, T: Protocol + 'static>(
+        &mut self,
+        name: &str,
+        read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
+        new: impl Fn(P, &ProtocolContext) -> T + Send + Sync + 'static,
+    ) {
+        self.stacks.insert(name.to_owned(), reader(read, new));
+    }
+
+    /// The stack that `keys` name, with the others as parameters, if they name one.
+    ///
+    /// # Errors
+    /// An unknown key or value.
+    pub fn choose_stack(&self, keys: &Keys) -> Result<Option<MakeProtocol>, ParamError> {
+        self.stacks.get(name(keys)).map(|read| read(keys)).transpose()
     }
 
     /// The endpoint that `keys` name, with the others as parameters, and its name.
@@ -156,6 +169,19 @@ impl Additions {
             None => Chosen::from_json(keys).map_err(|error| also(error, self.controls.keys())),
         }
     }
+}
+
+/// Reads the keys of an endpoint by `read`, and makes one for each flow by `new`.
+fn reader<P: Clone + Send + Sync + 'static, T: Protocol + 'static>(
+    read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
+    new: impl Fn(P, &ProtocolContext) -> T + Send + Sync + 'static,
+) -> ReadProtocol {
+    let new = Arc::new(new);
+    Arc::new(move |keys: &Keys| {
+        let (params, new) = (read(keys)?, Arc::clone(&new));
+        let make = move |context: &ProtocolContext| -> Box<dyn Protocol> { Box::new(new(params.clone(), context)) };
+        Ok(MakeProtocol(Arc::new(make)))
+    })
 }
 
 /// What was added is found by `plugin`, which is there if several have one name, or else by `name`.

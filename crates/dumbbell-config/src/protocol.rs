@@ -1,9 +1,9 @@
 //! What sends through the net and is no TCP: datagrams in, datagrams and answers out, the next wake-up. The engine measures.
 //!
-//! UDP (`engine/udp.rs` of the simulator) is one; a program adds others by `Builder::endpoint` there.
+//! UDP (`engine/udp.rs` of the simulator) is one; a program adds others by `Builder::endpoint` there, and stacks of QUIC come from libraries.
 
 use dumbbell_core::packet::Ecn;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Rate, Time};
 
 /// A packet on its way to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,19 +16,56 @@ pub struct Datagram {
     pub ecn: Ecn,
 }
 
-/// What the receiver answers to a datagram.
+/// What the receiver sends back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Whatever it says.
     pub value: u64,
     /// Bytes of its frame, headers included.
     pub length: u16,
+    /// ECN field: what the receiver gives it, and at the sender what the net made of it.
+    pub ecn: Ecn,
 }
 
 /// Where a sender puts its datagrams.
 pub trait Outlet {
     /// Sends it now.
     fn send(&mut self, datagram: Datagram);
+}
+
+/// Where a receiver puts its answers.
+pub trait Return {
+    /// Sends it now.
+    fn answer(&mut self, answer: Answer);
+}
+
+/// What a protocol says of itself. Counts only grow; what it does not tell is `None` or 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Payload that the receiver's application has, in order, bytes.
+    pub received: u64,
+    /// Smoothed RTT.
+    pub srtt: Option<Time>,
+    /// Smallest RTT.
+    pub min_rtt: Option<Time>,
+    /// Congestion window, bytes.
+    pub cwnd: Option<u64>,
+    /// Slow-start threshold, bytes.
+    pub ssthresh: Option<u64>,
+    /// Bytes in flight.
+    pub in_flight: Option<u64>,
+    /// Bytes of a datagram that carries as much as one can: windows are shown in these.
+    pub segment: u64,
+    /// Packets that the sender took for lost.
+    pub lost: u64,
+    /// Those of them that had arrived.
+    pub spurious: u64,
+    /// Reductions of the window.
+    pub reductions: u64,
+    /// Probe timeouts.
+    pub probes: u64,
+    /// CE marks that the receiver reported.
+    pub ce: u64,
 }
 
 /// Both ends of a protocol, sender and receiver of one flow. Time never goes back between calls. What is random must come from the seed of
@@ -46,11 +83,36 @@ pub trait Protocol: Send {
     /// The time of [`Protocol::next_timer`] has come: the place to send. The next time is later, sooner or later.
     fn on_timer(&mut self, now: Time, net: &mut dyn Outlet);
 
-    /// A datagram reaches the receiver. Answers need `echo` in the configuration.
+    /// A datagram reaches the receiver, which may answer it. Answers need `echo` in the configuration.
     fn on_datagram(&mut self, datagram: &Datagram, now: Time) -> Option<Answer>;
 
-    /// An answer reaches the sender, `rtt` after the datagram left that it answers.
+    /// An answer reaches the sender, `rtt` after the last datagram left that had come when it was sent.
     fn on_answer(&mut self, answer: &Answer, rtt: Time, now: Time);
+
+    /// [`Protocol::on_datagram`] for receivers that send more than one answer, or none of the kind.
+    fn receive(&mut self, datagram: &Datagram, now: Time, back: &mut dyn Return) {
+        if let Some(answer) = self.on_datagram(datagram, now) {
+            back.answer(answer);
+        }
+    }
+
+    /// When [`Protocol::on_receiver_timer`] is called next; [`Time::NEVER`] for receivers that only answer.
+    fn receiver_timer(&self) -> Time {
+        Time::NEVER
+    }
+
+    /// The time of [`Protocol::receiver_timer`] has come.
+    fn on_receiver_timer(&mut self, _now: Time, _back: &mut dyn Return) {}
+
+    /// What it says of itself, if it is a transport.
+    fn told(&self) -> Option<Told> {
+        None
+    }
+
+    /// Why it closed the connection before its end, in one line.
+    fn closed(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Which flow a protocol is for.
@@ -58,6 +120,12 @@ pub trait Protocol: Send {
 pub struct ProtocolContext {
     /// Seed of the run.
     pub seed: u64,
-    /// Number among what `[[udp]]` lists.
+    /// Number among what `[[udp]]` lists, or `[[flows]]`.
     pub number: u64,
+    /// The hosts let it use ECN.
+    pub ecn: bool,
+    /// Payload that its application sends, bytes; `None`: without end.
+    pub size: Option<u64>,
+    /// How fast the application writes; `None`: as fast as it can.
+    pub app_rate: Option<Rate>,
 }

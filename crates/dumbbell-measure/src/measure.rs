@@ -48,6 +48,17 @@ impl Samples {
     }
 }
 
+/// What there is of a stack's flow in addition.
+#[derive(Clone, Debug, Default)]
+pub struct OfStack {
+    /// Packets that it took for lost and that had arrived.
+    pub spurious: u64,
+    /// CE marks that the receiver reported.
+    pub ce: u64,
+    /// Why it was closed before its end, and when, from its start.
+    pub closed: Option<(String, Time)>,
+}
+
 /// One flow at the end of its measured time.
 #[derive(Clone, Debug, Default)]
 pub struct FlowResult {
@@ -71,6 +82,8 @@ pub struct FlowResult {
     pub rtt_samples: Option<CompactHistogram>,
     /// Of UDP.
     pub transit: Option<Box<Transit>>,
+    /// Of a stack.
+    pub stack: Option<Box<OfStack>>,
     /// What its sender counted.
     pub sender: SenderStats,
     /// What its receiver counted.
@@ -80,6 +93,11 @@ pub struct FlowResult {
 }
 
 impl FlowResult {
+    /// Why a stack closed it before its end, and when, from its start.
+    pub fn closed(&self) -> Option<(&str, Time)> {
+        self.stack.as_ref()?.closed.as_ref().map(|(why, at)| (why.as_str(), *at))
+    }
+
     fn seconds(&self) -> f64 {
         self.end.saturating_sub(self.start.max(self.since)).as_secs_f64()
     }
@@ -92,6 +110,10 @@ impl FlowResult {
             sender: self.sender.after(&before.sender),
             receiver: self.receiver.after(&before.receiver),
             counters: self.counters.after(&before.counters),
+            stack: self.stack.map(|of| {
+                let (spurious, ce) = before.stack.as_ref().map_or((0, 0), |before| (before.spurious, before.ce));
+                Box::new(OfStack { spurious: of.spurious - spurious, ce: of.ce - ce, ..*of })
+            }),
             ..self
         }
     }

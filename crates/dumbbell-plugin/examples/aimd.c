@@ -39,6 +39,6 @@ static const dumbbell_param params[] = {
 };
 static const dumbbell_control control = {
     .by = DUMBBELL_BY_WINDOW, .codepoint = DUMBBELL_ECT0, .create = create, .destroy = free, .cong_avoid = cong_avoid, .ssthresh = ssthresh};
-static const dumbbell_plugin plugin = {DUMBBELL_ABI, 2, "aimd", "AIMD with two parameters", "an example", params, NULL, &control};
+static const dumbbell_plugin plugin = {DUMBBELL_ABI, 2, "aimd", "AIMD with two parameters", "an example", params, NULL, &control, NULL};
 
 const dumbbell_plugin *dumbbell_describe(void) { return &plugin; }

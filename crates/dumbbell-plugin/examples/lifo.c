@@ -33,6 +33,6 @@ static const dumbbell_param params[] = {
     {"threshold", DUMBBELL_SIZE, 30000, 0, 1e9, "", "Marks, or drops, above this."},
 };
 static const dumbbell_queue queue = {.create = create, .destroy = free, .enqueue = enqueue, .dequeue = dequeue};
-static const dumbbell_plugin plugin = {DUMBBELL_ABI, 2, "lifo", "Last in, first out", "an example", params, &queue, NULL};
+static const dumbbell_plugin plugin = {DUMBBELL_ABI, 2, "lifo", "Last in, first out", "an example", params, &queue, NULL, NULL};
 
 const dumbbell_plugin *dumbbell_describe(void) { return &plugin; }

@@ -175,6 +175,27 @@ pub struct StackStats {
     pub connected: u64,
 }
 
+impl StackStats {
+    /// What a stack that tells nothing leaves.
+    pub const UNKNOWN: StackStats = StackStats {
+        received: u64::MAX,
+        cwnd: u64::MAX,
+        ssthresh: u64::MAX,
+        in_flight: u64::MAX,
+        pacing_rate: u64::MAX,
+        rtt: u64::MAX,
+        min_rtt: u64::MAX,
+        lost: u64::MAX,
+        spurious: u64::MAX,
+        congestion_events: u64::MAX,
+        acks: u64::MAX,
+        ce: u64::MAX,
+        timeouts: u64::MAX,
+        state: u64::MAX,
+        connected: u64::MAX,
+    };
+}
+
 #[repr(C)]
 pub struct Stack {
     pub controls: *const *const c_char,

@@ -1,4 +1,4 @@
-//! Queue disciplines and congestion controls from shared libraries with the interface of `include/dumbbell.h`.
+//! Queue disciplines, congestion controls and stacks from shared libraries with the interface of `include/dumbbell.h`.
 //!
 //! A library is code: whoever loads one trusts it. It can crash or hang the process that it is in; what it does wrong with packets and
 //! windows is found, and ends the run with one line.
@@ -6,9 +6,11 @@
 #[allow(missing_docs)] // the header has them
 pub mod abi;
 mod control;
+mod datagrams;
 mod load;
 mod queue;
 pub mod shelf;
+mod stack;
 pub mod trial;
 
 pub use load::{BadPlugin, Declared, Make, Plugin};

@@ -4,10 +4,12 @@
 use crate::abi;
 use crate::control::Plugged;
 use crate::queue::Queue;
+use crate::stack::Stack;
 use dumbbell_core::aqm::{self, QueueContext};
 use dumbbell_core::cc::{self, CcContext};
 use dumbbell_core::param::ParamError;
 use dumbbell_sim::additions::{Additions, Fault};
+use dumbbell_sim::protocol::ProtocolContext;
 use serde_json::{json, Map, Value};
 use std::ffi::{c_char, CStr, OsStr};
 use std::sync::Arc;
@@ -35,6 +37,9 @@ pub struct Declared {
     doc: String,
 }
 
+/// Key of a stack's congestion control.
+const CONTROL: &str = "control";
+
 /// Whole numbers up to this are exact.
 const EXACT: f64 = (1_u64 << 53) as f64;
 
@@ -56,7 +61,7 @@ impl Declared {
     /// A name, kind or number that cannot be.
     pub fn new(name: String, kind: u32, numbers: [f64; 3], unit: String, doc: String) -> Result<Declared, BadPlugin> {
         let [default, min, max] = numbers;
-        if !is_key(&name) || ["name", "plugin"].contains(&name.as_str()) {
+        if !is_key(&name) || ["name", "plugin", CONTROL].contains(&name.as_str()) {
             return Err(bad(format!("parameter {name:?}; allowed: letters, digits and _, but not name or plugin")));
         }
         let is_whole = kind != abi::FLOAT;
@@ -123,7 +128,7 @@ impl Declared {
 }
 
 type MakeQueue = Arc<dyn Fn(&[f64], &QueueContext, Fault) -> aqm::Foreign + Send + Sync>;
-type MakeStack = Arc<dyn Fn(&[f64], &StackContext, Fault) -> Stack + Send + Sync>;
+type MakeStack = Arc<dyn Fn((&str, &[f64]), &ProtocolContext, Fault) -> Stack + Send + Sync>;
 type MakeControl = Arc<dyn Fn(&[f64], &CcContext, Fault) -> cc::Foreign + Send + Sync>;
 
 /// What a plugin is, and how an instance is made of it: of the values of its parameters, for a queue or a connection; what it does
@@ -278,7 +283,7 @@ impl Plugin {
                 )?;
                 Make::Stack {
                     controls: controls.into(),
-                    new: Arc::new(move |values, context, fault| Stack::new(stack, &own, values, context, fault)),
+                    new: Arc::new(move |chosen, context, fault| Stack::new(stack, &own, chosen, context, fault)),
                 }
             }
             (None, None, None) => return Err(bad("queue, control and stack are NULL; allowed: one of them")),
@@ -292,7 +297,9 @@ impl Plugin {
     /// # Errors
     /// A name that cannot be, or is taken.
     pub fn new(name: String, title: String, source: String, params: Vec<Declared>, make: Make) -> Result<Plugin, BadPlugin> {
-        if !is_key(&name.replace('-', "_")) {
+        // stacks are called by their versions
+        let dots = if matches!(make, Make::Stack { .. }) { ['-', '.'] } else { ['-', '-'] };
+        if !is_key(&name.replace(dots, "_")) {
             return Err(bad(format!("name {name:?}; allowed: letters, digits, - and _, a letter first")));
         }
         let mut registered = aqm::specs().into_iter().chain(cc::specs());
@@ -326,8 +333,18 @@ impl Plugin {
         let kind = match self.make {
             Make::Queue(_) => "aqm",
             Make::Control(_) => "cc",
+            Make::Stack { .. } => "stack",
         };
-        let params: Vec<Value> = self.params.iter().map(Declared::to_json).collect();
+        let mut params: Vec<Value> = self.params.iter().map(Declared::to_json).collect();
+        if let Make::Stack { controls, .. } = &self.make {
+            params.insert(
+                0,
+                json!({
+                    "name": CONTROL, "kind": "choice", "optional": false, "unit": "", "default": controls[0], "min": null, "max": null,
+                    "choices": **controls, "doc": "Its congestion control.", "source": "",
+                }),
+            );
+        }
         json!({"kind": kind, "name": *self.name, "title": self.title, "source": self.source, "params": params, "versions": {}})
     }
 
@@ -336,9 +353,11 @@ impl Plugin {
     /// # Errors
     /// An unknown key, or a value that is not allowed.
     pub fn values(&self, keys: &Map<String, Value>) -> Result<Vec<f64>, ParamError> {
-        let known = |key: &str| self.params.iter().any(|param| param.name == key);
+        let is_stack = matches!(self.make, Make::Stack { .. });
+        let known = |key: &str| self.params.iter().any(|param| param.name == key) || (is_stack && key == CONTROL);
         if let Some(key) = keys.keys().find(|key| !["name", "plugin"].contains(&key.as_str()) && !known(key)) {
-            let names: Vec<&str> = self.params.iter().map(|param| param.name.as_str()).collect();
+            let own = is_stack.then_some(CONTROL);
+            let names: Vec<&str> = own.into_iter().chain(self.params.iter().map(|param| param.name.as_str())).collect();
             return Err(ParamError::new(key, "this key", names.join(", ")));
         }
         self.params.iter().map(|param| keys.get(&param.name).map_or(Ok(param.default), |given| param.value(given))).collect()
@@ -358,6 +377,23 @@ impl Plugin {
                 move |keys| reads.values(keys).map(Arc::from),
                 move |values: Arc<[f64]>, context| make(&values, context, fault.clone()),
             ),
+            Make::Stack { new, .. } => additions.stack(
+                key,
+                move |keys| Ok((reads.control(keys)?, Arc::from(reads.values(keys)?))),
+                move |(control, values): (String, Arc<[f64]>), context| new((&control, &values), context, fault.clone()),
+            ),
+        }
+    }
+
+    /// The congestion control of a stack that `keys` name.
+    fn control(&self, keys: &Map<String, Value>) -> Result<String, ParamError> {
+        let Make::Stack { controls, .. } = &self.make else { return Ok(String::new()) };
+        match keys.get(CONTROL) {
+            None => Ok(controls[0].clone()),
+            Some(given) => {
+                let found = controls.iter().find(|name| given.as_str() == Some(name));
+                found.cloned().ok_or_else(|| ParamError::new(CONTROL, given, controls.join(", ")))
+            }
         }
     }
 }

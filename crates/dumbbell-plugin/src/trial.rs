@@ -1,7 +1,7 @@
 //! Tries a plugin out: random operations on a queue discipline, and random runs of either kind, each twice.
 
 use crate::load::{Make, Plugin};
-use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey, QueueContext};
+use dumbbell_core::aqm::{self, Aqm, Dequeue, FlowKey, QueueContext};
 use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use dumbbell_core::packet::{Ecn, Packet, MTU_FRAME};
 use dumbbell_core::rng::{mix, Rng};
@@ -178,13 +178,33 @@ fn configuration(plugin: &Plugin, seed: u64, number: u32) -> Value {
     let (aqm, cc) = match plugin.make() {
         Make::Queue(_) => (json!(own), other(&["cubic", "bbr3", "dctcp", "reno"])),
         Make::Control(_) => (other(&["pfifo", "codel", "dualpi2", "fq_codel"]), json!(own)),
+        Make::Stack { .. } => {
+            let queues: Vec<&str> = aqm::specs().iter().map(|spec| spec.name).collect();
+            (other(&queues), json!(own))
+        }
     };
-    let path = if loss == 1 { json!([{"name": "loss", "probability": 0.01}]) } else { json!([]) };
+    let path = match (loss, plugin.make()) {
+        (0, _) => json!([]),
+        (_, Make::Stack { .. }) => rough(&mut rng),
+        _ => json!([{"name": "loss", "probability": 0.01}]),
+    };
     json!({
         "duration": duration, "seed": rng.below(1 << 32), "bottleneck": {"rate": rate, "aqm": aqm},
         "hosts": {"ecn": ecn}, "flows": [{"cc": cc, "base_rtt": base_rtt, "count": count, "path": path}],
         "udp": [{"rate": rate / 4, "start": {"min": duration / 2, "max": duration / 2}}],
     })
+}
+
+/// Stages that a transport must live with: loss up to a fifth, jitter, and packets that come late.
+fn rough(rng: &mut Rng) -> Value {
+    let mut stages = vec![json!({"name": "loss", "probability": 0.2 * rng.next_f64()})];
+    if rng.below(2) == 1 {
+        stages.push(json!({"name": "jitter", "max": rng.below(30_000_000)}));
+    }
+    if rng.below(2) == 1 {
+        stages.push(json!({"name": "reorder", "probability": 0.1 * rng.next_f64(), "delay": 1 + rng.below(50_000_000)}));
+    }
+    json!(stages)
 }
 
 /// Events of a run are limited by its time; a plugin that lets none pass is somebody else's to end.

@@ -102,7 +102,7 @@ fn aimd_of_one_and_a_half_does_what_reno_does() {
 
 #[test]
 fn the_examples_stand_the_trial() {
-    for name in ["lifo", "aimd"] {
+    for name in ["lifo", "aimd", "window"] {
         let plugin = example(name);
         let tried = trial::try_out(&plugin, 7, 20, 6).unwrap_or_else(|what| panic!("{name}: {what}"));
         assert_eq!(tried.sequences, if matches!(plugin.make(), Make::Queue(_)) { 20 } else { 0 });
@@ -126,9 +126,9 @@ fn what_is_no_plugin_is_said_in_a_line() {
         ("nothing", "return &plugin", "(void)plugin; return 0", "dumbbell_describe() returned NULL"),
         (
             "neither",
-            "params, &queue, NULL};",
-            "params, NULL, NULL};\nconst void *unused = &queue;",
-            "queue and control are NULL; allowed: one of them",
+            "params, &queue, NULL, NULL};",
+            "params, NULL, NULL, NULL};\nconst void *unused = &queue;",
+            "queue, control and stack are NULL; allowed: one of them",
         ),
         ("missing", ".dequeue = dequeue", ".timer = (void (*)(void *, dumbbell_host *, uint64_t))dequeue", "dequeue() is NULL"),
         ("symbol", "dumbbell_describe(void) {", "describe(void); const dumbbell_plugin *describe(void) {", "it exports no"),
@@ -189,4 +189,106 @@ fn the_types_are_those_of_the_header() {
     let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("sizes.c");
     std::fs::write(&source, format!("#include \"dumbbell.h\"\n{asserts}")).expect("a folder to write to");
     compiled("sizes", &source);
+}
+
+/// A run of 20 s over 10 Mbit/s with the example `window`, and what `flow` says beside.
+fn with_window(plugin: &Plugin, flow: &Value, others: &[Value]) -> Result<dumbbell_sim::Outcome, RunError> {
+    let mut additions = Additions::default();
+    plugin.add_to(&mut additions, "window");
+    let mut own = json!({"cc": {"name": "window"}, "base_rtt": 20_000_000});
+    own.as_object_mut().expect("a table").extend(flow.as_object().expect("a table").clone());
+    let flows: Vec<&Value> = std::iter::once(&own).chain(others).collect();
+    let config = json!({"duration": 20_000_000_000_u64, "flows": flows,
+        "bottleneck": {"rate": 10_000_000, "aqm": {"name": "pfifo", "limit": 50}}});
+    Sim::builder(&config).additions(additions).build().expect("a configuration").finish()
+}
+
+fn column(outcome: &dumbbell_sim::Outcome, name: &str) -> Vec<f64> {
+    let flows = &outcome.tables.flows;
+    let (_, column) = flows.columns.iter().find(|(found, _)| found == name).expect("a column");
+    match column {
+        dumbbell_sim::table::Column::F64(values) => values.clone(),
+        dumbbell_sim::table::Column::U64(values) => values.iter().map(|&value| value as f64).collect(),
+        dumbbell_sim::table::Column::Text(_) => panic!("{name} is text"),
+    }
+}
+
+#[test]
+fn a_transport_in_c_fills_a_link_and_shares_it_with_tcp() {
+    let plugin = example("window");
+    let run = |flow, others: &[Value]| with_window(&plugin, &flow, others).expect("a run");
+    let alone = run(json!({}), &[]);
+    assert_eq!(alone.hash, run(json!({}), &[]).hash);
+    // 1200 of 1258 B of a frame are payload: 9.54 Mbit/s at the most, less what is sent again from a missing packet on
+    let goodput = column(&alone, "goodput_mbit")[0];
+    assert!((6.5..9.54).contains(&goodput), "{goodput}");
+    let (lost, rtt) = (column(&alone, "retransmissions")[0], column(&alone, "rtt_p50_ms")[0]);
+    assert!(lost > 0.0 && rtt > 20.0, "{lost} lost, {rtt} ms");
+    let beside = run(json!({}), &[json!({"cc": {"name": "reno"}, "base_rtt": 20_000_000})]);
+    let shares = column(&beside, "goodput_mbit");
+    assert!(shares.iter().all(|&share| share > 1.0) && shares.iter().sum::<f64>() > 7.0, "{shares:?}");
+    // ten packets at once, 1258 B each: 10 ms in the queue for the last; a control that never halves keeps them
+    let fixed = run(json!({"cc": {"name": "window", "control": "fixed", "initial": 10}}), &[]);
+    let (rtt, window) = (column(&fixed, "rtt_max_ms")[0], column(&fixed, "cwnd_max")[0]);
+    assert!(window == 8.0 && (20.0..31.0).contains(&rtt), "{rtt} ms, {window}");
+}
+
+#[test]
+fn a_transport_ends_when_everything_has_arrived_and_writes_as_fast_as_its_application() {
+    let plugin = example("window");
+    let small = with_window(&plugin, &json!({"size": 120_000}), &[]).expect("a run");
+    // 100 packets from a window of 10: 100 * 1.006 ms, and some round trips
+    let completion = column(&small, "completion_s")[0];
+    assert!((0.11..0.4).contains(&completion), "{completion} s");
+    let slow = with_window(&plugin, &json!({"app_rate": 2_000_000}), &[]).expect("a run");
+    assert!((column(&slow, "goodput_mbit")[0] - 2.0).abs() < 0.02, "{:?}", column(&slow, "goodput_mbit"));
+    assert!(column(&slow, "rtt_max_ms")[0] < 23.0);
+    let paused = json!({"duration": 1_000_000_000, "bottleneck": {"rate": 1_000_000, "aqm": {"name": "pfifo"}},
+        "flows": [{"cc": {"name": "window"}, "app_pause": 5}]});
+    let refused = Sim::builder(&paused);
+    let mut additions = Additions::default();
+    plugin.add_to(&mut additions, "window");
+    let error = refused.additions(additions).build().err().expect("it is refused").to_string();
+    assert_eq!(error, "flows[0].app_pause: found a value, allowed: none beside a stack");
+}
+
+#[test]
+fn answers_of_a_transport_wait_in_queues_as_packets() {
+    let plugin = example("window");
+    let mut additions = Additions::default();
+    plugin.add_to(&mut additions, "window");
+    // 16 B of answer are a frame of 60 B or less: 58 B on a link of 100 kbit/s take 4.6 ms, one for each packet of 1258 B
+    let config = json!({"duration": 20_000_000_000_u64, "bottleneck": {"rate": 10_000_000, "aqm": {"name": "pfifo"}},
+        "reverse": {"rate": 100_000, "aqm": {"name": "pfifo"}},
+        "flows": [{"cc": {"name": "window"}, "base_rtt": 20_000_000}]});
+    let outcome = Sim::builder(&config).additions(additions).build().expect("a configuration").finish().expect("a run");
+    let goodput = column(&outcome, "goodput_mbit")[0];
+    assert!(
+        (1.9..2.2).contains(&goodput),
+        "{goodput}: 1200 B every 4.64 ms are 2.07 Mbit/s, and an answer that is dropped says no less"
+    );
+}
+
+#[test]
+fn a_transport_that_misbehaves_ends_its_run_with_one_line() {
+    let window = include_str!("../examples/window.c");
+    for (name, from, to, expected) in [
+        ("past", "? ((const state *)at)->rto_at : NEVER", "? 1 : NEVER", "stack window: wake() of side 0 is 1ns after a call at"),
+        ("restless", "now + 300000000 + 2 * self->srtt", "now", "stack window: timer() was called 1000 times at"),
+        (
+            "long",
+            "length + 16, DUMBBELL_NOT_ECT",
+            "70000, DUMBBELL_NOT_ECT",
+            "stack window: it sent 70000 bytes with codepoint 0; allowed: 1 to 65493 bytes",
+        ),
+        ("null", "if (!self) return NULL;", "if (self) return NULL;", "stack window: create() returned NULL"),
+    ] {
+        let changed = window.replace(from, to);
+        assert_ne!(changed, window, "{name}");
+        let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("window-{name}.c"));
+        std::fs::write(&source, changed).expect("a folder to write to");
+        let plugin = Plugin::load(compiled(&format!("window-{name}"), &source)).expect("a plugin");
+        let found = with_window(&plugin, &json!({}), &[]).map(drop);
+        assert!(matches!(&found, Err(RunError::Foreign(what)) if what.starts_with(expected)), "{name}: {found:?}");
+    }
 }

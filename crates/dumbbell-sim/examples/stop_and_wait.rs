@@ -44,7 +44,7 @@ impl Protocol for StopAndWait {
     }
 
     fn on_datagram(&mut self, datagram: &Datagram, _now: Time) -> Option<Answer> {
-        Some(Answer { value: datagram.number, length: 64 })
+        Some(Answer { value: datagram.number, length: 64, ecn: Ecn::NotEct })
     }
 
     fn on_answer(&mut self, answer: &Answer, _rtt: Time, now: Time) {

@@ -22,6 +22,7 @@ mod transport;
 pub mod udp;
 mod ways;
 
+use crate::additions::MakeProtocol;
 use crate::classes::Totals;
 use crate::config::web::WebProcess;
 use crate::config::{Classes, RunConfig, UdpConfig};
@@ -53,6 +54,14 @@ use tcp::Tcp;
 use transport::{Ends, Transport};
 use udp::Udp;
 use ways::Port;
+
+/// What a listed flow speaks.
+pub enum Speaks {
+    /// TCP with this congestion control.
+    Tcp(AnyCc),
+    /// What a library brings along.
+    Stack(MakeProtocol),
+}
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +122,7 @@ impl<A: Aqm + Send, L: Log + Send> Engine<One<A, L>> {
     ///
     /// # Errors
     /// A stage that cannot be built.
-    pub fn new(config: Arc<RunConfig>, controls: Vec<AnyCc>, aqm: A, listener: L) -> Result<Self, ParamError> {
+    pub fn new(config: Arc<RunConfig>, controls: Vec<Speaks>, aqm: A, listener: L) -> Result<Self, ParamError> {
         let classes = config.classes();
         let net = One::new(&config, &classes, lines(&config), aqm, listener)?;
         Engine::over(net, config, classes, controls)
@@ -127,7 +136,7 @@ impl<L: Log + Send + 'static> Engine<Hops<L>> {
     /// A stage that cannot be built.
     pub fn over_hops(
         config: Arc<RunConfig>,
-        controls: Vec<AnyCc>,
+        controls: Vec<Speaks>,
         aqms: Vec<AnyAqm>,
         listener: impl FnMut(&str) -> L,
     ) -> Result<Self, ParamError> {
@@ -142,7 +151,7 @@ impl<N: Net> Engine<N> {
     ///
     /// # Errors
     /// A stage that cannot be built.
-    fn over(net: N, config: Arc<RunConfig>, classes: Classes, controls: Vec<AnyCc>) -> Result<Engine<N>, ParamError> {
+    fn over(net: N, config: Arc<RunConfig>, classes: Classes, controls: Vec<Speaks>) -> Result<Engine<N>, ParamError> {
         let listed = config.flows.len() + config.udp.len();
         let aheads: Vec<Time> = net.lines().all.iter().map(|line| line.ahead).collect();
         let mut engine = Engine {
@@ -173,7 +182,7 @@ impl<N: Net> Engine<N> {
     }
 
     /// Puts every flow of `[[flows]]` into its slot.
-    fn list_flows(&mut self, controls: Vec<AnyCc>) -> Result<(), ParamError> {
+    fn list_flows(&mut self, controls: Vec<Speaks>) -> Result<(), ParamError> {
         let config = Arc::clone(&self.config);
         let seed = config.run.seed;
         for (index, (flow, cc)) in config.flows.iter().zip(controls).enumerate() {
@@ -187,9 +196,18 @@ impl<N: Net> Engine<N> {
             let (host, class) = (&self.host, self.classes.of_flow[index]);
             let stages = build_stages(&flow.stages, seed, index)?;
             let slot = self.arena.add(|slot| {
-                let app = application(flow, ahead, start..writes);
-                let tcp = Tcp::new(slot, cc, host, (ecn, params.ecn_echo), app, true);
-                let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, index as u32, class, line, start, stop);
+                let transport = match cc {
+                    Speaks::Tcp(cc) => {
+                        let app = application(flow, ahead, start..writes);
+                        Transport::Tcp(Tcp::new(slot, cc, host, (ecn, params.ecn_echo), app, true))
+                    }
+                    Speaks::Stack(make) => {
+                        let (size, app_rate) = (params.size, params.app_rate);
+                        let protocol = make.make(&ProtocolContext { seed, number: index as u64, ecn, size, app_rate });
+                        Transport::Other(Box::new(Other::new(slot, protocol, true, params.base_rtt, size)))
+                    }
+                };
+                let endpoint = Endpoint::new(transport, Origin::Listed, index as u32, class, line, start, stop);
                 Endpoint { stages, ..endpoint }
             });
             self.join(slot);
@@ -210,12 +228,14 @@ impl<N: Net> Engine<N> {
             let ahead = self.net.lines().all[line as usize].ahead;
             let start = start.draw(seed, "udp start", index).saturating_add(ahead);
             let protocol: Box<dyn Protocol> = match &udp.protocol {
-                Some((_, make)) => make.make(&ProtocolContext { seed, number: index as u64 }),
+                Some((_, make)) => {
+                    make.make(&ProtocolContext { seed, number: index as u64, ecn: false, size: None, app_rate: None })
+                }
                 None => Box::new(Udp::new(params, Rng::stream(seed, "udp", index as u64))),
             };
             let stages = build_stages(stages, seed, number as usize)?;
             let slot = self.arena.add(|slot| {
-                let transport = Transport::Other(Box::new(Other::new(slot, protocol, params.echo, params.base_rtt)));
+                let transport = Transport::Other(Box::new(Other::new(slot, protocol, params.echo, params.base_rtt, None)));
                 let stop = params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead));
                 Endpoint { stages, ..Endpoint::new(transport, Origin::Listed, number, class, line, start, stop) }
             });

@@ -10,11 +10,11 @@ mod min_tree;
 
 use additions::{Additions, Fault};
 pub use builder::{Builder, Listener};
-use config::{BottleneckParams, FlowConfig, RunConfig, BOTTLENECK};
+use config::{BottleneckParams, FlowConfig, FlowParams, RunConfig, BOTTLENECK};
 use dumbbell_config as config;
 pub use dumbbell_config::{additions, protocol, registry};
 use dumbbell_core::aqm::{AnyAqm, Aqm, QueueContext};
-use dumbbell_core::cc::{AnyCc, CcContext, Chosen};
+use dumbbell_core::cc::{CcContext, Chosen};
 use dumbbell_core::link;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
@@ -22,7 +22,7 @@ use dumbbell_core::rng::mix;
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_measure::{classes, hop_log, measure, outcome, short_flows, transit};
 pub use dumbbell_measure::{table, Outcome, Tables};
-use engine::Standing;
+use engine::{Speaks, Standing};
 use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -65,21 +65,43 @@ pub fn check_with(config: &Value, additions: &Additions) -> Result<(), ParamErro
 }
 
 /// Builds what `config` names: the queue discipline of each hop and the congestion controls of the flows.
-fn build(config: &RunConfig, additions: &Additions) -> Result<(Vec<AnyAqm>, Vec<AnyCc>), ParamError> {
+fn build(config: &RunConfig, additions: &Additions) -> Result<(Vec<AnyAqm>, Vec<Speaks>), ParamError> {
     if engine::frame(config.hosts.mss) > u32::from(u16::MAX) {
         return Err(ParamError::new("hosts.mss", config.hosts.mss, "frames below 64 KiB"));
     }
     let mut controls = Vec::with_capacity(config.flows.len());
     let mut last: Option<(&FlowConfig, Chosen)> = None;
     for (index, flow) in config.flows.iter().enumerate() {
+        let within = |error: ParamError| error.within(&format!("flows[{index}].cc"));
+        if let Some(make) = additions.choose_stack(&flow.cc).map_err(within)? {
+            fits_stack(&flow.params).map_err(|error| error.within(&format!("flows[{index}]")))?;
+            controls.push(Speaks::Stack(make));
+            continue;
+        }
         let chosen = match last.take() {
             Some((other, chosen)) if Arc::ptr_eq(&other.cc, &flow.cc) => chosen,
-            _ => additions.choose_control(&flow.cc).map_err(|e| e.within(&format!("flows[{index}].cc")))?,
+            _ => additions.choose_control(&flow.cc).map_err(within)?,
         };
-        controls.push(chosen.build(&CcContext { seed: config.run.seed, flow: index as u64 }));
+        controls.push(Speaks::Tcp(chosen.build(&CcContext { seed: config.run.seed, flow: index as u64 })));
         last = Some((flow, chosen));
     }
     Ok((every_queue(config, additions)?, controls))
+}
+
+/// What only TCP's application and receiver can do, a flow of a stack does not ask for.
+fn fits_stack(params: &FlowParams) -> Result<(), ParamError> {
+    let refused = |key: &str| Err(ParamError::new(key, "a value", "none beside a stack"));
+    let default = FlowParams::default();
+    if params.connect.is_some() {
+        return refused("connect");
+    }
+    if params.app_rate_from != default.app_rate_from || params.app_pause.is_some() {
+        return refused(if params.app_pause.is_some() { "app_pause" } else { "app_rate_from" });
+    }
+    if params.ecn_echo != default.ecn_echo {
+        return refused("ecn_echo");
+    }
+    Ok(())
 }
 
 /// Builds the queue discipline of each hop of `config`: the bottleneck, then the others.

@@ -229,7 +229,7 @@ impl Protocol for StopAndWait {
     }
     fn on_datagram(&mut self, datagram: &Datagram, _now: Time) -> Option<Answer> {
         assert_eq!(datagram.ecn, Ecn::Ect0);
-        Some(Answer { value: datagram.number << 33 | 7, length: 64 })
+        Some(Answer { value: datagram.number << 33 | 7, length: 64, ecn: Ecn::NotEct })
     }
     fn on_answer(&mut self, answer: &Answer, rtt: Time, now: Time) {
         assert_eq!((answer.value, answer.length), (self.number << 33 | 7, 64));

@@ -18,6 +18,7 @@ from pydantic import (
     ValidationInfo,
     WrapValidator,
     create_model,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -35,7 +36,9 @@ from dumbbell.errors import (
     several,
     shown,
 )
+from dumbbell import stacks
 from dumbbell.experiment import link_trace, plugins
+from dumbbell.experiment.plugins import trust
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import Path, get_path, path_text
 from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, hops, leave_out_net
@@ -121,15 +124,20 @@ def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
 
 
 KINDS = {"aqm": "queue discipline", "cc": "congestion control"}
+_OF_PLUGINS = KINDS | {"stack": "stack"}
+_STACK_ALLOWED = "the name of a stack that `dumbbell stack list` shows, the file of one, or a table with either"
 
 
 def _plugged(what: str, table: dict[str, Any], files: Files | None) -> Section:
     """Return the algorithm of a plugin, by the name that it declares and with the parameters of `table`; InputError."""
     known = plugins.read(table["plugin"], files.folder if files is not None else FilePath())
-    if known.kind != what:
-        found = f"{shown(table['plugin'])} is a {KINDS[known.kind]}"
+    if known.kind not in (what, "stack" if what == "cc" else what):
+        found = f"{shown(table['plugin'])} is a {_OF_PLUGINS[known.kind]}"
         raise Unfit("", ".plugin", found, f"a plugin that is a {KINDS[what]}")
     params, name = known.algorithm.params, known.algorithm.name
+    if known.kind == "stack":
+        # in tables it is called by its control as well
+        name = f"{name}-{canonical(params['control'], table.get('control', params['control'].default), files)}"
     if table.get("name", name) != name:
         raise Unfit("", ".name", f"the plugin is called {name}", f"name = {shown(name)}, or no name")
     given: dict[str, Any] = {"name": name, "plugin": known.digest}
@@ -142,6 +150,40 @@ def _plugged(what: str, table: dict[str, Any], files: Files | None) -> Section:
             except InputError as error:
                 raise error.moved("", f".{key}{error.key}") from None
     return _plugin_model(known.digest)(**given)
+
+
+def _of_stack(value: Any, info: ValidationInfo) -> Any:
+    """Return a table of `flows` whose `stack`, if it has one, has become the plugin of its `cc`."""
+    if not isinstance(value, dict) or "stack" not in value:
+        return value
+    table = {key: one for key, one in value.items() if key != "stack"}
+    try:
+        table["cc"] = _plugin_of_stack(value["stack"], value.get("cc"), info.context)
+    except InputError as error:
+        raise _complaint(error) from None
+    return table
+
+
+def _plugin_of_stack(stack: Any, control: Any, files: Files | None) -> dict[str, Any]:
+    """Return what stands for a stack in `cc`: its library, its control and its other keys. Raises InputError."""
+    if control is not None and not isinstance(control, str):
+        raise WrongValue("", ".cc", shown(control), "beside a stack the name of one of its congestion controls")
+    keys = {"control": control} if control is not None else {}
+    match stack:
+        case str(name):
+            pass
+        case {"plugin": str(name), **rest} | {"name": str(name), **rest}:
+            keys |= rest
+        case _:
+            raise WrongValue("", ".stack", shown(stack), _STACK_ALLOWED)
+    if "/" in name or name.endswith((".so", ".dylib")):
+        return keys | {"plugin": name}
+    try:
+        library = stacks.library(name)
+    except InputError as error:
+        raise error.moved("", f".stack{error.key}") from None
+    trust.trust(library.parent)  # it was built here
+    return keys | {"plugin": str(library.resolve())}
 
 
 @lru_cache(maxsize=256)
@@ -213,8 +255,8 @@ def _none(value: Any) -> Any:
     return None if value == "none" else value
 
 
-def _model(name: str, fields: dict[str, Any]) -> Any:
-    return create_model(name, __base__=Section, **fields)
+def _model(name: str, fields: dict[str, Any], **also: Any) -> Any:
+    return create_model(name, __base__=Section, **also, **fields)
 
 
 @cache
@@ -250,7 +292,9 @@ def run_model() -> type[Section]:
     senders: dict[str, Any] = {}
     for name, taken in SENDERS.items():
         fields = {key: own[key] for key in taken} | paths(name) | _fields(described(name), without=("start", "count"))
-        one = _model(name.capitalize().removesuffix("s"), fields)
+        # a stack is the plugin of a flow's `cc` before anything is checked
+        also = {"__validators__": {"of_stack": model_validator(mode="before")(_of_stack)}} if name == "flows" else {}
+        one = _model(name.capitalize().removesuffix("s"), fields, **also)
         senders[name] = (GenericAlias(list, one), [])
     record = _model("Record", _fields(described("record")))
     hosts = _model("Hosts", _fields(described("hosts")))
@@ -374,6 +418,7 @@ def _names(table: Path, given: dict[str, Any]) -> list[str]:
     if owner not in (*HOPS, *SENDERS, *registry().sections):
         return []
     own = ["aqm", "link", "rate_changes"] if owner in HOPS else list(SENDERS.get(owner, ()))
+    own += ["stack"] if owner == "flows" else []
     return list(dict.fromkeys([*own, *PATHS.get(owner, ()), *described(owner)]))
 
 
@@ -506,7 +551,7 @@ def _part(name: str, section: type[Section], value: Any, files: Files) -> tuple[
         known = model.model_dump(), model.model_dump(exclude_unset=True, exclude={"size"} if name == "web" else None)
         if name == "web":
             known[0]["size"] = model.size  # the same list for all runs, however long it is
-        if b"plugin" in text:  # its file may change
+        if b"plugin" in text or b"stack" in text:  # its file may change
             return known
         if len(files.checked) >= _MOST_CHECKED:
             files.checked.clear()

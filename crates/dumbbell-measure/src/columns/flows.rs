@@ -95,11 +95,11 @@ columns! {
             by SENDERS;
         /// Data packets that the sender sent, retransmissions included.
         sent: u64 = |row| row.result.sender.sent, unit "packets", label "packets sent", by SENDERS;
-        /// Data packets that the sender sent again.
+        /// Data packets that the sender sent again. Of a QUIC stack: packets that it took for lost.
         retransmissions: u64 = |row| row.result.sender.retransmissions, unit "packets", by SENDERS;
         /// Retransmission timeouts of the sender. Not where the kernel does not count them.
         timeouts: u64 = |row| row.result.sender.timeouts, label "retransmission timeouts", by SENDERS;
-        /// Tail-loss probes that the sender sent.
+        /// Tail-loss probes that the sender sent. Of a QUIC stack: probe timeouts.
         probes: u64 = |row| row.result.sender.probes, label "tail-loss probes", by SIM;
         /// How often the sender reduced its window because of ECN.
         ecn_reductions: u64 = |row| row.result.sender.ecn_reductions, label "reductions, ECN", by SIM;
@@ -150,6 +150,17 @@ columns! {
         /// From the SYN until slow start first ended; NaN if it did not.
         slow_start_exit_s: f64 = |row| row.result.slow_start_exit.map_or(f64::NAN, |(_, time)| time.as_secs_f64()), unit "s",
             label "end of slow start, time", digest false;
+        /// Why a QUIC stack closed the connection before its end, in its own words; empty if it did not, and for others.
+        closed: str = |row| row.result.closed().map_or("", |(why, _)| why), label "why it was closed", by SIM, digest false;
+        /// From its start until the connection was closed before its end; NaN if it was not.
+        closed_s: f64 = |row| row.result.closed().map_or(f64::NAN, |(_, at)| at.as_secs_f64()), unit "s",
+            label "time until it was closed", by SIM, digest false;
+        /// Packets that a QUIC stack took for lost and that had arrived, as far as it tells; 0 of others.
+        spurious: u64 = |row| row.result.stack.as_ref().map_or(0, |of| of.spurious), unit "packets", label "spurious losses",
+            by SIM, digest false;
+        /// CE marks that the receiver of a QUIC stack reported; 0 of others.
+        ce_reported: u64 = |row| row.result.stack.as_ref().map_or(0, |of| of.ce), unit "packets", label "CE reported", by SIM,
+            digest false;
     }
 }
 

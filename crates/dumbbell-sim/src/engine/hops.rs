@@ -190,7 +190,7 @@ impl<L: Log + Send + 'static> Hops<L> {
     #[inline(always)]
     fn end(&mut self, packet: &Packet, now: Time, arena: &mut Arena) {
         if packet.is_back() {
-            self.end_of_ack(packet.seq, now);
+            self.end_of_ack(packet, now);
         } else {
             self.deliver(arena, packet, now);
         }

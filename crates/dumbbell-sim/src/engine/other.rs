@@ -1,15 +1,15 @@
 //! An endpoint that is no TCP: any [`Protocol`], and what is measured of it. Its receiver measures one-way delays, and its sender, if there are
-//! answers, RTTs.
+//! answers, RTTs. A transport says more of itself.
 
 use super::endpoint::Stages;
 use super::lines::NO_BLOCKS;
 use super::net::Way;
 use super::transport::{Ends, WayBack};
-use crate::measure::{FlowResult, Samples, Seen};
-use crate::protocol::{Answer, Datagram, Outlet, Protocol};
+use crate::measure::{FlowResult, OfStack, Samples, Seen, SeenTcp};
+use crate::protocol::{Answer, Datagram, Outlet, Protocol, Return, Told};
 use crate::transit::Transit;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::packet::{flag, Packet, UDP_HEADERS};
+use dumbbell_core::packet::{flag, Ecn, Packet, UDP_HEADERS};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{ack_flag, Ack, Block, Network};
 use dumbbell_core::units::Time;
@@ -31,6 +31,8 @@ impl Default for Answers {
 /// A protocol's two ends.
 pub struct Other {
     protocol: Box<dyn Protocol>,
+    /// It says what it believes.
+    is_transport: bool,
     slot: u32,
     /// Packets sent.
     pub sent: u64,
@@ -43,6 +45,14 @@ pub struct Other {
     pub answers: Option<Box<Answers>>,
     /// Propagation to the receiver, which no hop has.
     half_rtt: Time,
+    /// When the datagram left that came last.
+    left: Time,
+    /// When it began, how much its application sends, and when all of that had arrived.
+    started: Time,
+    size: Option<u64>,
+    complete: Option<Time>,
+    /// When it was closed before its end.
+    closed: Option<Time>,
 }
 
 /// Makes packets of datagrams.
@@ -59,13 +69,39 @@ impl<N: Network> Outlet for Sending<'_, N> {
     }
 }
 
+/// Makes answers of what a receiver sends back.
+struct Answering<'a, B: WayBack> {
+    back: &'a mut B,
+    slot: u32,
+    left: Time,
+    acks: &'a mut u64,
+}
+
+impl<B: WayBack> Return for Answering<'_, B> {
+    fn answer(&mut self, Answer { value, length, ecn }: Answer) {
+        *self.acks += 1;
+        let (window, flags) = (u32::from(length), ack_flag::ECHO | ecn as u8);
+        let (tsecr, tsval) = (value as u32, (value >> 32) as u32);
+        let ack = Ack { flow: self.slot, ack: self.left.0, window, flags, tsecr, tsval, ..Ack::default() };
+        self.back.send(ack, NO_BLOCKS);
+    }
+}
+
+/// Answers of who may not give any.
+struct Nobody;
+
+impl Return for Nobody {
+    fn answer(&mut self, _answer: Answer) {}
+}
+
 /// Calls of a timer at one instant before other events have their turn: a protocol that is always due does not stop the engine.
 const CALLS: u32 = 10_000;
 
 impl Other {
     /// `protocol` in `slot`, which has not begun.
-    pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Time) -> Other {
+    pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Time, size: Option<u64>) -> Other {
         Other {
+            is_transport: protocol.told().is_some(),
             protocol,
             slot,
             sent: 0,
@@ -75,22 +111,46 @@ impl Other {
             stopped: None,
             answers: answers.then(Box::default),
             half_rtt: Time(base_rtt.0 / 2),
+            left: Time::ZERO,
+            started: Time::ZERO,
+            size,
+            complete: None,
+            closed: None,
         }
     }
 
-    /// A packet arrives; returns the answer to it, if it gets one. Never inlined: the way of TCP's packets stays as short as it was.
+    /// When either end has something to do.
+    fn timer(&self) -> Time {
+        self.protocol.next_timer().min(self.protocol.receiver_timer())
+    }
+
+    /// Looks whether everything has arrived, or it was closed.
+    fn look(&mut self, now: Time) {
+        if self.complete.is_none() && self.size.is_some_and(|size| self.payload() >= size) {
+            self.complete = Some(now);
+        }
+        if self.closed.is_none() && self.protocol.closed().is_some() {
+            self.closed = Some(now);
+        }
+    }
+
+    /// A packet arrives. Never inlined: the way of TCP's packets stays as short as it was.
     #[inline(never)]
-    fn answer(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
+    fn arrive(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) {
         self.received.count(packet);
         self.received.data += 1;
         self.received.bytes += u64::from(packet.len.saturating_sub(UDP_HEADERS));
         let age = packet.age(now);
         self.transit.arrived(age + self.half_rtt);
+        self.left = Time(now.0.wrapping_sub(age.0));
         let datagram = Datagram { number: packet.seq, length: packet.len, ecn: packet.ecn };
-        let Answer { value, length } = self.protocol.on_datagram(&datagram, now).filter(|_| self.answers.is_some())?;
-        self.received.acks += 1;
-        let (ack, window, flags) = (now.0.wrapping_sub(age.0), u32::from(length), ack_flag::ECHO);
-        Some(Ack { flow: packet.flow, ack, window, flags, tsecr: value as u32, tsval: (value >> 32) as u32, ..Ack::default() })
+        if self.answers.is_some() {
+            let Other { slot, left, .. } = *self;
+            self.protocol.receive(&datagram, now, &mut Answering { back, slot, left, acks: &mut self.received.acks });
+        } else {
+            self.protocol.receive(&datagram, now, &mut Nobody);
+        }
+        self.look(now);
     }
 }
 
@@ -101,7 +161,7 @@ impl Ends for Other {
 
     fn next_timer(&self, start: Time) -> Time {
         if self.begun {
-            self.protocol.next_timer()
+            self.timer()
         } else {
             start
         }
@@ -111,6 +171,7 @@ impl Ends for Other {
         let begins = !self.begun && start <= now;
         if begins {
             self.begun = true;
+            self.started = now;
             self.protocol.start(now);
         }
         if *stop <= now {
@@ -127,15 +188,24 @@ impl Ends for Other {
             }
             self.protocol.on_timer(now, &mut Sending { port, packet, sent: &mut self.sent });
         }
+        self.look(now);
         begins
+    }
+
+    fn on_receiver_timer(&mut self, now: Time, back: &mut impl WayBack) {
+        for _ in 0..CALLS {
+            if !self.begun || self.protocol.receiver_timer() > now {
+                break;
+            }
+            let Other { slot, left, .. } = *self;
+            self.protocol.on_receiver_timer(now, &mut Answering { back, slot, left, acks: &mut self.received.acks });
+        }
     }
 
     #[inline]
     fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) -> Time {
-        if let Some(answer) = self.answer(packet, now) {
-            back.send(answer, NO_BLOCKS);
-        }
-        Time::NEVER
+        self.arrive(packet, now, back);
+        self.timer()
     }
 
     #[cold]
@@ -143,20 +213,30 @@ impl Ends for Other {
     fn on_back(&mut self, answer: &Ack, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Way) -> Time {
         let rtt = Time(now.0.wrapping_sub(answer.ack));
         if let Some(Answers { rtts, samples, least_us }) = self.answers.as_deref_mut() {
-            let micros = u32::try_from(rtt.0 / 1000).unwrap_or(u32::MAX).max(1);
-            samples.add(micros, 0);
+            let micros = micros(rtt);
+            // a transport is asked for what it believes instead
+            if !self.is_transport {
+                samples.add(micros, 0);
+            }
             *least_us = micros.min(*least_us);
             if let Some(rtts) = rtts {
                 rtts.record(rtt);
             }
         }
         let value = u64::from(answer.tsval) << 32 | u64::from(answer.tsecr);
-        self.protocol.on_answer(&Answer { value, length: answer.window as u16 }, rtt, now);
-        self.protocol.next_timer()
+        let (length, ecn) = (answer.window as u16, Ecn::from_bits(answer.flags));
+        self.protocol.on_answer(&Answer { value, length, ecn }, rtt, now);
+        self.look(now);
+        self.timer()
     }
 
     fn payload(&self) -> u64 {
-        self.received.bytes
+        self.protocol.told().map_or(self.received.bytes, |told| told.received)
+    }
+
+    fn sample(&self, samples: &mut Samples, _now: Time) {
+        let Some(Told { srtt: Some(srtt), cwnd, segment, .. }) = self.protocol.told() else { return };
+        samples.add(micros(srtt), segments(cwnd, segment));
     }
 
     fn counted(&self) -> (u64, ReceiverStats) {
@@ -172,19 +252,36 @@ impl Ends for Other {
     }
 
     fn result(&self, common: FlowResult, now: Time) -> FlowResult {
+        let answers = self.answers.as_ref();
+        let sender = SenderStats { sent: self.sent, ..SenderStats::default() };
+        let end = self.stopped.unwrap_or(now);
+        let common = FlowResult { end, payload: self.payload(), receiver: self.received, ..common };
+        let Some(told) = self.protocol.told() else {
+            let samples = answers.map_or(Samples::default(), |answers| answers.samples);
+            return FlowResult { samples, min_rtt_us: answers.map_or(u32::MAX, |answers| answers.least_us), sender, ..common };
+        };
+        let Told { lost, probes, reductions, .. } = told;
+        let closed = self.closed.and_then(|at| self.protocol.closed().map(|why| (why.to_owned(), at - self.started)));
         FlowResult {
-            samples: self.answers.as_ref().map_or(Samples::default(), |answers| answers.samples),
-            min_rtt_us: self.answers.as_ref().map_or(u32::MAX, |answers| answers.least_us),
-            end: self.stopped.unwrap_or(now),
-            payload: self.received.bytes,
-            sender: SenderStats { sent: self.sent, ..SenderStats::default() },
-            receiver: self.received,
+            // it ends when everything has arrived, as TCP does, and does not begin to end by being told to stop
+            end: self.complete.unwrap_or(now),
+            min_rtt_us: told.min_rtt.map_or(u32::MAX, micros),
+            completion: self.complete.map(|at| at + self.half_rtt - self.started),
+            sender: SenderStats { retransmissions: lost, probes, loss_reductions: reductions, ..sender },
+            stack: Some(Box::new(OfStack { spurious: told.spurious, ce: told.ce, closed })),
             ..common
         }
     }
 
     fn seen(&self) -> Seen {
-        Seen { payload: self.received.bytes, tcp: None }
+        let tcp = self.protocol.told().map(|Told { srtt, cwnd, ssthresh, in_flight, segment, lost, .. }| SeenTcp {
+            srtt_us: srtt.map_or(0, micros),
+            cwnd: segments(cwnd, segment),
+            ssthresh: segments(ssthresh, segment),
+            in_flight: segments(in_flight, segment),
+            retransmissions: lost,
+        });
+        Seen { payload: self.payload(), tcp }
     }
 
     fn forget_samples(&mut self) {
@@ -193,4 +290,14 @@ impl Ends for Other {
             (answers.samples, answers.rtts) = (Samples::default(), Some(CompactHistogram::default()));
         }
     }
+}
+
+/// In whole us, at least one.
+fn micros(time: Time) -> u32 {
+    u32::try_from(time.0 / 1000).unwrap_or(u32::MAX).max(1)
+}
+
+/// Bytes in segments, as windows of TCP are; 0 if nobody tells.
+fn segments(bytes: Option<u64>, segment: u64) -> u32 {
+    u32::try_from(bytes.unwrap_or(0) / segment.max(1)).unwrap_or(u32::MAX)
 }

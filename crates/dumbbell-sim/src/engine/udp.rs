@@ -2,6 +2,7 @@
 
 use crate::config::UdpParams;
 use crate::protocol::{Answer, Datagram, Outlet, Protocol};
+use dumbbell_core::packet::Ecn;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::traffic::UdpSource;
 use dumbbell_core::units::Time;
@@ -41,7 +42,7 @@ impl Protocol for Udp {
     }
 
     fn on_datagram(&mut self, datagram: &Datagram, _now: Time) -> Option<Answer> {
-        self.echo.then_some(Answer { value: 0, length: datagram.length })
+        self.echo.then_some(Answer { value: 0, length: datagram.length, ecn: Ecn::NotEct })
     }
 
     fn on_answer(&mut self, _answer: &Answer, _rtt: Time, _now: Time) {}

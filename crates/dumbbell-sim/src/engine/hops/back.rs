@@ -8,9 +8,9 @@ use super::hop::END;
 use super::{Hops, STAGES};
 use dumbbell_core::hint::seldom;
 use dumbbell_core::log::{DropReason, Log};
-use dumbbell_core::packet::{flag, Packet};
+use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::path::End;
-use dumbbell_core::tcp::Ack;
+use dumbbell_core::tcp::{ack_flag, Ack};
 use dumbbell_core::units::Time;
 
 impl<L: Log + Send + 'static> Hops<L> {
@@ -44,7 +44,8 @@ impl<L: Log + Send + 'static> Hops<L> {
         let count = if blocks == NO_BLOCKS { 0 } else { self.lines.pool.get(blocks).len() };
         let member = &mut self.members[ack.flow as usize];
         member.acks += 1;
-        let (hop, ecn) = (member.back, member.ack_ecn);
+        // an answer says itself which codepoint it has
+        let (hop, ecn) = (member.back, if ack.flags & ack_flag::ECHO == 0 { member.ack_ecn } else { Ecn::from_bits(ack.flags) });
         let place = self.free.pop().unwrap_or_else(|| {
             self.held.push(Held::default());
             self.held.len() as u64 - 1
@@ -63,10 +64,13 @@ impl<L: Log + Send + 'static> Hops<L> {
         held
     }
 
-    /// The acknowledgement in `place` has left the last hop of its route.
+    /// An acknowledgement has left the last hop of its route as this `packet`.
     #[inline(never)]
-    pub(super) fn end_of_ack(&mut self, place: u64, now: Time) {
-        let Held { ack, blocks } = self.release(place);
+    pub(super) fn end_of_ack(&mut self, packet: &Packet, now: Time) {
+        let Held { mut ack, blocks } = self.release(packet.seq);
+        if ack.flags & ack_flag::ECHO != 0 {
+            ack.flags = ack_flag::ECHO | packet.ecn as u8;
+        }
         let line = self.members[ack.flow as usize].line;
         if self.lines.all[line as usize].up {
             self.due.push_back((ack, blocks));

@@ -28,7 +28,7 @@ fn heard(config: &Value, hears: Hears) -> (Outcome, Vec<(u32, ControlEvent, Time
     let context = |flow: usize| cc::CcContext { seed: config.run.seed, flow: flow as u64 };
     let control =
         |(index, flow): (usize, &crate::config::FlowConfig)| cc::build(&flow.cc, &context(index)).expect("a congestion control");
-    let controls = config.flows.iter().enumerate().map(control).collect();
+    let controls = config.flows.iter().enumerate().map(control).map(Speaks::Tcp).collect();
     let events = Arc::default();
     let queue = aqm::build(&config.aqm, &aqm::QueueContext::new(Rate::from_mbit(10), 3)).expect("a queue discipline");
     let listener = Listener(hears, Arc::clone(&events));

@@ -46,6 +46,6 @@ static const dumbbell_control control = {.by = DUMBBELL_BY_WINDOW,
                                          .cong_avoid = cong_avoid,
                                          .ssthresh = ssthresh};
 static const dumbbell_plugin plugin = {
-    DUMBBELL_ABI, sizeof params / sizeof *params, "@NAME@", "AIMD", "its author", params, NULL, &control};
+    DUMBBELL_ABI, sizeof params / sizeof *params, "@NAME@", "AIMD", "its author", params, NULL, &control, NULL};
 
 const dumbbell_plugin *dumbbell_describe(void) { return &plugin; }

@@ -36,6 +36,6 @@ static const dumbbell_param params[] = {
 };
 static const dumbbell_queue queue = {.create = create, .destroy = free, .enqueue = enqueue, .dequeue = dequeue};
 static const dumbbell_plugin plugin = {
-    DUMBBELL_ABI, sizeof params / sizeof *params, "@NAME@", "A step threshold", "its author", params, &queue, NULL};
+    DUMBBELL_ABI, sizeof params / sizeof *params, "@NAME@", "A step threshold", "its author", params, &queue, NULL, NULL};
 
 const dumbbell_plugin *dumbbell_describe(void) { return &plugin; }

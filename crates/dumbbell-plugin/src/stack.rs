@@ -1,0 +1,311 @@
+//! A transport of a shared library: both ends of one connection.
+#![allow(unsafe_code)]
+
+use crate::abi;
+use crate::datagrams::Datagrams;
+use dumbbell_core::packet::{Ecn, MTU_FRAME, UDP_HEADERS};
+use dumbbell_core::units::Time;
+use dumbbell_sim::additions::Fault;
+use dumbbell_sim::protocol::{Answer, Datagram, Outlet, Protocol, ProtocolContext, Return, Told};
+use std::ffi::{c_void, CStr, CString};
+use std::sync::Arc;
+
+/// Calls of a timer at one instant before it counts as a stack that never rests.
+const CALLS: u32 = 1_000;
+
+/// One connection. The functions that the interface requires are there: [`load`](crate::Plugin::load) has looked.
+pub struct Stack {
+    functions: &'static abi::Stack,
+    this: *mut c_void,
+    name: Arc<str>,
+    fault: Fault,
+    /// Bytes on their way to the server and to the client.
+    up: Datagrams,
+    down: Datagrams,
+    /// What the client has sent and the net has not been given yet.
+    out: Vec<Datagram>,
+    /// What the server sends during a call.
+    back: Vec<Datagram>,
+    now: Time,
+    /// Timers of both ends at this instant.
+    calls: u32,
+    /// What the application has not written yet, how much it writes at once and how often; it does so next at this time.
+    left: u64,
+    chunk: (u64, Time),
+    writes_at: Time,
+    over: bool,
+}
+
+// SAFETY: `this` is used only through `&mut Stack` or `&Stack`, and `Stack` is not `Sync`: by one thread at a time, as the interface
+// promises. What the library shares between instances is its own to guard, as the interface says.
+unsafe impl Send for Stack {}
+
+// SAFETY: a table of functions and names that the library keeps and nobody writes
+unsafe impl Sync for abi::Stack {}
+
+/// Where a library's datagrams go while it is called.
+struct Call<'a> {
+    bytes: &'a mut Datagrams,
+    sent: &'a mut Vec<Datagram>,
+    now: Time,
+    wrong: Option<String>,
+}
+
+extern "C" fn send(wire: *mut abi::Wire, payload: *const u8, length: u32, ecn: u32) {
+    // SAFETY: the library calls with the wire that it was given, before its call returns: the interface asks for that; `call` points to
+    // the `Call` on the stack of `Stack::call`, which lent it to nobody else
+    let call = unsafe { &mut *(*wire).call.cast::<Call<'_>>() };
+    let room = u32::from(u16::MAX - UDP_HEADERS);
+    if payload.is_null() || length == 0 || length > room || ecn > 2 {
+        call.wrong = Some(format!("it sent {length} bytes with codepoint {ecn}; allowed: 1 to {room} bytes, codepoints 0 to 2"));
+        return;
+    }
+    // SAFETY: the interface makes it so many bytes that are valid during this call
+    let payload = unsafe { std::slice::from_raw_parts(payload, length as usize) };
+    let number = call.bytes.put(payload, call.now);
+    call.sent.push(Datagram { number, length: length as u16 + UDP_HEADERS, ecn: Ecn::from_bits(ecn as u8) });
+}
+
+impl Stack {
+    /// A connection that has not begun, with the congestion control `control` and the values of its parameters.
+    pub fn new(
+        functions: &'static abi::Stack,
+        name: &Arc<str>,
+        (control, values): (&str, &[f64]),
+        context: &ProtocolContext,
+        fault: Fault,
+    ) -> Stack {
+        let control = CString::new(control).unwrap_or_default();
+        let (seed, flow, ecn) = (context.seed, context.number, u32::from(context.ecn));
+        let payload = u32::from(MTU_FRAME - UDP_HEADERS);
+        let flow = abi::Flow { seed, flow, control: control.as_ptr(), payload, ecn };
+        // SAFETY: both pointers are valid for the call, and there are as many values as the library declared parameters
+        let this = functions.create.map_or(std::ptr::null_mut(), |create| unsafe { create(&flow, values.as_ptr()) });
+        // an application of some rate writes a packet's payload at a time
+        let size = u64::from(payload);
+        let chunk = context.app_rate.map_or((u64::MAX, Time::NEVER), |rate| (size, rate.serialise(size)));
+        let stack = Stack {
+            functions,
+            this,
+            name: Arc::clone(name),
+            fault,
+            up: Datagrams::default(),
+            down: Datagrams::default(),
+            out: Vec::new(),
+            back: Vec::new(),
+            now: Time::ZERO,
+            calls: 0,
+            left: context.size.unwrap_or(u64::MAX),
+            chunk,
+            writes_at: Time::NEVER,
+            over: false,
+        };
+        if this.is_null() {
+            stack.wrong(|| "create() returned NULL".to_owned());
+        }
+        stack
+    }
+
+    fn wrong(&self, what: impl FnOnce() -> String) {
+        self.fault.report(|| format!("stack {}: {}", self.name, what()));
+    }
+
+    /// Lets the library do something for `side`; not if it could not be created.
+    fn call(&mut self, side: u32, now: Time, act: impl FnOnce(&abi::Stack, *mut c_void, *mut abi::Wire)) {
+        if self.this.is_null() {
+            return;
+        }
+        if now > self.now {
+            (self.now, self.calls) = (now, 0);
+        }
+        let (bytes, sent) = if side == abi::CLIENT { (&mut self.up, &mut self.out) } else { (&mut self.down, &mut self.back) };
+        let mut call = Call { bytes, sent, now, wrong: None };
+        let mut wire = abi::Wire { send, call: (&raw mut call).cast() };
+        act(self.functions, self.this, &raw mut wire);
+        if let Some(what) = call.wrong {
+            self.wrong(|| what);
+        }
+        let wake = self.wake(side);
+        if wake < now {
+            self.wrong(|| format!("wake() of side {side} is {wake} after a call at {now}; allowed: that time or a later one"));
+        }
+    }
+
+    fn wake(&self, side: u32) -> Time {
+        match self.functions.wake {
+            // SAFETY: `this` is what create() returned and destroy() has not been given
+            Some(wake) if !self.this.is_null() && self.fault.found().is_none() => Time(unsafe { wake(self.this, side) }),
+            _ => Time::NEVER,
+        }
+    }
+
+    /// The timer of `side` is called, if it is due.
+    fn timer(&mut self, side: u32, now: Time) {
+        if self.wake(side) > now {
+            return;
+        }
+        self.call(side, now, |functions, this, wire| {
+            if let Some(timer) = functions.timer {
+                // SAFETY: `this` lives, and `wire` is valid for the call
+                unsafe { timer(this, wire, side, now.0) }
+            }
+        });
+        self.calls += 1;
+        if self.calls > CALLS {
+            self.wrong(|| format!("timer() was called {CALLS} times at {now}, and wake() asks for more"));
+        }
+    }
+
+    fn deliver(&mut self, side: u32, number: u64, ecn: Ecn, now: Time) {
+        let bytes = if side == abi::CLIENT { &mut self.down } else { &mut self.up };
+        let Some(payload) = bytes.take(number) else { return };
+        self.call(side, now, |functions, this, wire| {
+            if let Some(datagram) = functions.datagram {
+                // SAFETY: `this` lives, and the other pointers are valid for the call
+                unsafe { datagram(this, wire, side, payload.as_ptr(), payload.len() as u32, ecn as u32, now.0) }
+            }
+        });
+        let bytes = if side == abi::CLIENT { &mut self.down } else { &mut self.up };
+        bytes.reuse(payload);
+    }
+
+    /// The application writes what it has now.
+    fn write(&mut self, now: Time) {
+        let (most, gap) = self.chunk;
+        let bytes = self.left.min(most);
+        if self.left != u64::MAX {
+            self.left -= bytes;
+        }
+        self.call(abi::CLIENT, now, |functions, this, wire| {
+            if let Some(write) = functions.write {
+                // SAFETY: `this` lives, and `wire` is valid for the call
+                unsafe { write(this, wire, bytes, now.0) }
+            }
+        });
+        if self.left == 0 {
+            self.finish(1, now);
+        }
+        self.writes_at = if self.over || gap == Time::NEVER { Time::NEVER } else { now + gap };
+    }
+
+    fn finish(&mut self, end: u32, now: Time) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        self.writes_at = Time::NEVER;
+        self.call(abi::CLIENT, now, |functions, this, wire| {
+            if let Some(finish) = functions.finish {
+                // SAFETY: `this` lives, and `wire` is valid for the call
+                unsafe { finish(this, wire, end, now.0) }
+            }
+        });
+    }
+
+    /// What the server has sent goes back.
+    fn answer(&mut self, back: &mut dyn Return) {
+        for Datagram { number, length, ecn } in self.back.drain(..) {
+            back.answer(Answer { value: number, length, ecn });
+        }
+    }
+
+    fn stats(&self) -> abi::StackStats {
+        let mut stats = abi::StackStats::UNKNOWN;
+        if let (Some(tell), false) = (self.functions.stats, self.this.is_null()) {
+            // SAFETY: `this` lives, and `stats` is valid for the call
+            unsafe { tell(self.this, &raw mut stats) }
+        }
+        stats
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        if let (Some(destroy), false) = (self.functions.destroy, self.this.is_null()) {
+            // SAFETY: it is what create() returned, and nobody uses it after this
+            unsafe { destroy(self.this) }
+        }
+    }
+}
+
+impl Protocol for Stack {
+    fn start(&mut self, now: Time) {
+        self.call(abi::CLIENT, now, |functions, this, wire| {
+            if let Some(start) = functions.start {
+                // SAFETY: `this` lives, and `wire` is valid for the call
+                unsafe { start(this, wire, now.0) }
+            }
+        });
+        self.write(now);
+    }
+
+    fn stop(&mut self, now: Time) {
+        self.finish(0, now);
+    }
+
+    fn next_timer(&self) -> Time {
+        if self.out.is_empty() {
+            self.wake(abi::CLIENT).min(self.writes_at)
+        } else {
+            self.now
+        }
+    }
+
+    fn on_timer(&mut self, now: Time, net: &mut dyn Outlet) {
+        if self.writes_at <= now {
+            self.write(now);
+        }
+        self.timer(abi::CLIENT, now);
+        self.out.drain(..).for_each(|datagram| net.send(datagram));
+    }
+
+    fn on_datagram(&mut self, datagram: &Datagram, now: Time) -> Option<Answer> {
+        self.deliver(abi::SERVER, datagram.number, datagram.ecn, now);
+        None
+    }
+
+    fn receive(&mut self, datagram: &Datagram, now: Time, back: &mut dyn Return) {
+        self.on_datagram(datagram, now);
+        self.answer(back);
+    }
+
+    fn on_answer(&mut self, answer: &Answer, _rtt: Time, now: Time) {
+        self.deliver(abi::CLIENT, answer.value, answer.ecn, now);
+    }
+
+    fn receiver_timer(&self) -> Time {
+        self.wake(abi::SERVER)
+    }
+
+    fn on_receiver_timer(&mut self, now: Time, back: &mut dyn Return) {
+        self.timer(abi::SERVER, now);
+        self.answer(back);
+    }
+
+    fn told(&self) -> Option<Told> {
+        let known = |value: u64| Some(value).filter(|&value| value != u64::MAX);
+        let count = |value| known(value).unwrap_or(0);
+        let stats = self.stats();
+        let abi::StackStats { received, cwnd, ssthresh, in_flight, rtt, min_rtt, lost, spurious, .. } = stats;
+        let abi::StackStats { congestion_events, ce, timeouts, .. } = stats;
+        Some(Told {
+            received: count(received),
+            srtt: known(rtt).map(Time),
+            min_rtt: known(min_rtt).map(Time),
+            cwnd: known(cwnd),
+            ssthresh: known(ssthresh),
+            in_flight: known(in_flight),
+            segment: u64::from(MTU_FRAME - UDP_HEADERS),
+            lost: count(lost),
+            spurious: count(spurious),
+            reductions: count(congestion_events),
+            probes: count(timeouts),
+            ce: count(ce),
+        })
+    }
+
+    fn closed(&self) -> Option<&str> {
+        let closed = self.functions.closed.filter(|_| !self.this.is_null())?;
+        // SAFETY: `this` lives; the answer is null or a string that stays until the next call, and `self` is borrowed that long
+        unsafe { closed(self.this).as_ref().map(|text| CStr::from_ptr(text).to_str().unwrap_or("a reason that is no UTF-8")) }
+    }
+}
