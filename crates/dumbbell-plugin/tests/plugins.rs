@@ -273,7 +273,7 @@ fn answers_of_a_transport_wait_in_queues_as_packets() {
 fn a_transport_that_misbehaves_ends_its_run_with_one_line() {
     let window = include_str!("../examples/window.c");
     for (name, from, to, expected) in [
-        ("past", "? ((const state *)at)->rto_at : NEVER", "? 1 : NEVER", "stack window: wake() of side 0 is 1ns after a call at"),
+        ("past", "? ((const state *)at)->rto_at : NEVER", "? 1 : NEVER", "stack window: timer() was called 1000 times at"),
         ("restless", "now + 300000000 + 2 * self->srtt", "now", "stack window: timer() was called 1000 times at"),
         (
             "long",

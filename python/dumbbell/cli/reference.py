@@ -241,7 +241,7 @@ def of_plugin(file: str) -> str:
         found = plugins.read(path.name, path.parent)
     except InputError as error:
         raise error.moved("describe", "") from None
-    place = {"aqm": "bottleneck.aqm", "cc": "flows.cc"}[found.kind]
+    place = {"aqm": "bottleneck.aqm", "cc": "flows.cc", "stack": "flows.stack"}[found.kind]
     return _of_algorithm(found.algorithm, (place,)).text()
 
 
