@@ -79,7 +79,13 @@ unsafe fn tell(message: &str, error: *mut c_char, size: usize) {
 /// # Safety
 /// `text` is null or ends with 0; `error` is null or has room for `size` bytes.
 #[no_mangle]
-pub unsafe extern "C" fn dumbbell_net_new(text: *const c_char, seed: u64, start: u64, error: *mut c_char, size: usize) -> *mut CNet {
+pub unsafe extern "C" fn dumbbell_net_new(
+    text: *const c_char,
+    seed: u64,
+    start: u64,
+    error: *mut c_char,
+    size: usize,
+) -> *mut CNet {
     let made = if text.is_null() {
         Err("text: found NULL, allowed: the keys of a bottleneck".to_owned())
     } else {

@@ -88,7 +88,8 @@ enum Due {
 /// earliest; it does not go back, and an earlier one counts as that of the last event. Equal calls give equal answers.
 ///
 /// Events happen at their own time however late the caller is, and in the order of the simulator: at one instant, packets move, then those
-/// that are pushed arrive, then the rate changes and queue disciplines have their clock.
+/// that are pushed arrive, then the rate changes and queue disciplines have their clock. Packets of one flow that are pushed in a row at one instant
+/// are a burst: nothing happens between them.
 ///
 /// ```
 /// use dumbbell_net::{Ecn, Frame, Net};
@@ -126,6 +127,8 @@ pub struct Net<T = Vec<u8>> {
     free: Vec<u32>,
     pushed: u64,
     popped: u64,
+    /// When the last packet was pushed and the slot of its flow, if nothing was popped since.
+    burst: Option<(Time, u32)>,
     /// Packets out of stages behind the link; its memory is kept.
     passed: Vec<Packet>,
 }
@@ -170,6 +173,7 @@ impl<T> Net<T> {
             free: Vec::new(),
             pushed: 0,
             popped: 0,
+            burst: None,
             passed: Vec::new(),
         })
     }
@@ -177,10 +181,12 @@ impl<T> Net<T> {
     /// A packet comes to the bottleneck at `now`. Returns whether it was taken in. One that was may still be dropped later: most AQMs decide
     /// when a packet leaves the queue.
     pub fn push(&mut self, now: Duration, frame: Frame, payload: T) -> bool {
-        let at = self.clock(now);
-        self.happen(at, |_| true);
-        self.now = at;
-        let slot = self.slot(frame.flow);
+        let (at, slot) = (self.clock(now), self.slot(frame.flow));
+        // a sender sends what it has at one instant before anything else happens
+        if self.burst != Some((at, slot)) {
+            self.happen(at, |_| true);
+            (self.now, self.burst) = (at, Some((at, slot)));
+        }
         let place = self.keep(payload);
         let flow = &mut self.flows[slot as usize];
         let len = Frame::new(frame.len).len;
@@ -199,6 +205,7 @@ impl<T> Net<T> {
     /// The next packet that has come out at the far end by `now`, queue, link and propagation included. Packets come in the order in which they came out.
     pub fn pop(&mut self, now: Duration) -> Option<Arrival<T>> {
         let until = self.clock(now);
+        self.burst = None;
         // an empty net has its clocks when the next packet comes
         self.happen(until, Net::is_moving);
         self.out.front().filter(|(at, _)| *at <= until)?;
