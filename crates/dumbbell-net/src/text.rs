@@ -56,12 +56,11 @@ impl<'a> Section<'a> {
         let mut at = 0;
         let mut inside = Some(&self.table);
         for step in error.key.split('.') {
-            let (name, index) = step.split_once('[').unwrap_or((step, ""));
+            let (name, place) = step.split_once('[').unwrap_or((step, ""));
             let Some((key, value)) = inside.and_then(|table| table.get_key_value(name)) else { break };
             at = key.span().start;
-            let entry = index.trim_end_matches(']').parse::<usize>().ok();
-            let value = match (value.get_ref(), entry) {
-                (DeValue::Array(entries), Some(index)) => entries.get(index).inspect(|entry| at = entry.span().start),
+            let value = match (value.get_ref(), place.trim_end_matches(']').parse::<usize>()) {
+                (DeValue::Array(entries), Ok(index)) => entries.get(index).inspect(|entry| at = entry.span().start),
                 _ => Some(value),
             };
             inside = value.and_then(|value| value.get_ref().as_table());

@@ -97,19 +97,18 @@ fn greatest_common_divisor(mut one: u128, mut other: u128) -> u128 {
     one
 }
 
+/// Digits at the beginning of `text`, if they are not too many, and the rest.
+fn digits(text: &str) -> Option<(&str, &str)> {
+    let (found, rest) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
+    (1..=MOST_DIGITS).contains(&found.len()).then_some((found, rest))
+}
+
 /// Digits before the point, behind it, and the unit, of which `/s` is taken off if the quantity may have it.
 fn split(text: &str, per_second: bool) -> Option<(&str, &str, &str)> {
-    let text = text.trim_matches(|letter: char| letter.is_ascii_whitespace());
-    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-    let good = |digits: &str| (1..=MOST_DIGITS).contains(&digits.len());
-    let (whole, rest) = text.split_at(digits(text));
-    let (part, rest) = match rest.strip_prefix('.') {
-        None => ("0", rest),
-        Some(rest) => rest.split_at(digits(rest)),
-    };
-    let word = rest.trim_start_matches(|letter: char| letter.is_ascii_whitespace());
-    let word = word.strip_suffix("/s").filter(|_| per_second).unwrap_or(word);
-    (good(whole) && good(part)).then_some((whole, part, word))
+    let (whole, rest) = digits(text.trim_ascii())?;
+    let (part, rest) = rest.strip_prefix('.').map_or(Some(("0", rest)), digits)?;
+    let word = rest.trim_ascii_start();
+    Some((whole, part, word.strip_suffix("/s").filter(|_| per_second).unwrap_or(word)))
 }
 
 #[cfg(test)]

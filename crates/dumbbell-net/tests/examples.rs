@@ -1,5 +1,7 @@
 //! The examples run, and what they say is so.
 
+#![allow(clippy::duplicate_mod, reason = "each example has its transport, as a program of its own has")]
+
 use std::time::Duration;
 
 #[path = "../examples/node.rs"]

@@ -126,14 +126,14 @@ impl Case {
         let mut numbers = [0; FLOWS];
         let mut came = Vec::new();
         // up to `until`, that instant included
-        let mut pop = |net: &mut Net<(usize, u64)>, until: Duration| {
-            while let Some(packet) = net.pop(until) {
+        let mut pop = |from: &mut Net<(usize, u64)>, until: Duration| {
+            while let Some(packet) = from.pop(until) {
                 let (flow, number) = packet.payload;
                 assert_eq!(packet.frame.flow as usize, flow);
                 assert!(packet.at <= until);
                 came.push((packet.at.as_nanos() as u64 - start, flow, number, packet.frame.ecn));
             }
-            conserved(net);
+            conserved(from);
         };
         let on_clock = |at: u64| Duration::from_nanos(at + start);
         for burst in self.story.chunk_by(|one, next| (one.at, one.flow) == (next.at, next.flow)) {
@@ -227,7 +227,7 @@ fn algorithm(value: &Value, known: &[AlgorithmSpec]) -> String {
     let table = value.as_object().expect("a table");
     let spec = known.iter().find(|spec| table["name"] == spec.name).expect("a name");
     let params = spec.params.iter().filter_map(|param| Some((param, table.get(param.name)?)));
-    let keys: String = params.map(|(param, value)| format!(", {} = {}", param.name, spelt(param, value))).collect();
+    let keys: String = params.map(|(param, own)| format!(", {} = {}", param.name, spelt(param, own))).collect();
     format!("{{ name = \"{}\"{keys} }}", spec.name)
 }
 
@@ -246,7 +246,7 @@ fn some(spec: &AlgorithmSpec) -> BoxedStrategy<Value> {
     let name = spec.name;
     let params: Vec<_> =
         spec.params.iter().filter(|param| param.name != "ack_filter" && param.kind != Kind::LinkTrace).cloned().collect();
-    let draws = prop::collection::vec(any::<u64>(), params.len());
+    let numbers = prop::collection::vec(any::<u64>(), params.len());
     let table = move |draws: Vec<u64>| {
         let mut table = json!({"name": name});
         for (param, draw) in params.iter().zip(draws).filter(|(_, draw)| draw % 5 == 0) {
@@ -254,7 +254,7 @@ fn some(spec: &AlgorithmSpec) -> BoxedStrategy<Value> {
         }
         table
     };
-    prop_oneof![1 => Just(json!({"name": name})), 2 => draws.prop_map(table)].boxed()
+    prop_oneof![1 => Just(json!({"name": name})), 2 => numbers.prop_map(table)].boxed()
 }
 
 fn value(spec: &ParamSpec, draw: u64) -> Value {
@@ -275,18 +275,30 @@ fn value(spec: &ParamSpec, draw: u64) -> Value {
     }
 }
 
+/// A number of equal packets of one flow, and the pause ahead of them.
+#[derive(Clone, Debug)]
+struct Burst {
+    pause: u64,
+    packet: Sent,
+    count: usize,
+}
+
+fn burst() -> impl Strategy<Value = Burst> {
+    let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
+    let pause = prop_oneof![Just(0), Just(1_211_200), Just(15_000_000), 0..3_000_000_u64, 0..2 * SECOND];
+    let length = prop_oneof![Just(1514_u16), Just(74), 60..9_000_u16];
+    let packet = (0..FLOWS, length, ecn).prop_map(|(flow, length, ecn)| Sent { at: 0, flow, length, ecn });
+    (pause, packet, 1..60_usize).prop_map(|(pause, packet, count)| Burst { pause, packet, count })
+}
+
 /// Bursts, pauses and streams; many packets at the same instant.
 fn story() -> impl Strategy<Value = Vec<Sent>> {
-    let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
-    let gap = prop_oneof![Just(0), Just(1_211_200), Just(15_000_000), 0..3_000_000_u64, 0..2 * SECOND];
-    let length = prop_oneof![Just(1514_u16), Just(74), 60..9_000_u16];
-    let burst = (gap, 0..FLOWS, length, ecn, 1..60_usize);
-    prop::collection::vec(burst, 1..25).prop_map(|bursts| {
+    prop::collection::vec(burst(), 1..25).prop_map(|bursts| {
         let mut at = 0;
         let mut story = Vec::new();
-        for (gap, flow, length, ecn, count) in bursts {
-            at += gap;
-            story.extend(std::iter::repeat_n(Sent { at, flow, length, ecn }, count));
+        for Burst { pause, packet, count } in bursts {
+            at += pause;
+            story.extend(std::iter::repeat_n(Sent { at, ..packet }, count));
         }
         // at one instant the simulator asks its senders in order
         story.sort_by_key(|sent| (sent.at, sent.flow));
@@ -312,12 +324,12 @@ fn case(queue: &AlgorithmSpec) -> impl Strategy<Value = Case> {
     ];
     let change = (0..20 * SECOND, rate()).prop_map(|(at, rate)| json!({"at": at / 5_000_000 * 5_000_000, "rate": rate}));
     let changes = prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(change, 1..4)];
-    let delay = prop_oneof![Just(0), Just(10_000_000), 0..SECOND];
-    let all = (some(queue), rate(), link, changes, (row(), row()), delay, any::<u64>(), story());
-    all.prop_map(|(aqm, rate, link, changes, (path, behind), delay, seed, story)| {
+    let propagation = prop_oneof![Just(0), Just(10_000_000), 0..SECOND];
+    let all = (some(queue), rate(), link, changes, (row(), row()), propagation, any::<u64>(), story());
+    all.prop_map(|(aqm, rate, more, rate_changes, (path, behind), delay, seed, story)| {
         let mut bottleneck =
-            json!({"aqm": aqm, "rate": rate, "rate_changes": changes, "path": path, "behind": behind, "delay": delay});
-        for (key, value) in link.as_object().expect("keys") {
+            json!({"aqm": aqm, "rate": rate, "rate_changes": rate_changes, "path": path, "behind": behind, "delay": delay});
+        for (key, value) in more.as_object().expect("keys") {
             bottleneck[key] = value.clone();
         }
         Case { bottleneck: bottleneck.as_object().expect("keys").clone(), seed: seed >> 1, story }

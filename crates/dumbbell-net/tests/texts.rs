@@ -89,8 +89,8 @@ fn everything_that_experiments_spell_is_read() {
 #[test]
 fn rate_delay_and_a_change_of_rate_by_hand() {
     // 1514 B at 10 Mbit/s: 1211.2 us
-    let mut net = Net::new("rate = '10Mbit'\naqm = 'pfifo'\ndelay = '10ms'").expect("a bottleneck");
-    assert_eq!(times(&mut net, 3), [11_211, 12_422, 13_633]);
+    let mut steady = Net::new("rate = '10Mbit'\naqm = 'pfifo'\ndelay = '10ms'").expect("a bottleneck");
+    assert_eq!(times(&mut steady, 3), [11_211, 12_422, 13_633]);
     // at 2 ms the rate falls to 1 Mbit/s; what is on the wire then leaves as before, at 2422.4 us; the others take 12112 us each
     let text = "rate = '10Mbit'\naqm = 'pfifo'\nrate_changes = [{ at = '2ms', rate = '1Mbit' }]";
     let mut net: Net<u32> = Net::new(text).expect("a bottleneck");
