@@ -108,6 +108,9 @@ fn a_trace_comes_from_wherever_the_caller_has_it() {
     let files = |name: &str| if name == "a.trace" { Ok(b"5\n5\n".to_vec()) } else { Err("unknown".to_owned()) };
     let config = Config::parse_with("aqm = 'pfifo'\ntrace = 'a.trace'", files).expect("a bottleneck");
     assert_eq!(times(&mut config.build().expect("a net"), 5), [5_000, 5_000, 10_000, 10_000, 15_000]);
+    // 50 ms of delay, which falls to 1 ms: nothing overtakes the first
+    let falling = Config::parse_with("aqm = 'pfifo'\ntrace = 'b.trace'", |_| Ok(b"1 50\n2 1\n60 1\n".to_vec()));
+    assert_eq!(times(&mut falling.expect("a bottleneck").build().expect("a net"), 3), [51_000, 51_000, 61_000]);
     // or from a file
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("b.trace");
     std::fs::write(&file, "1\n").expect("a folder to write to");
