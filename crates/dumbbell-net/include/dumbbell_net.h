@@ -69,7 +69,8 @@ typedef struct {
 /* A net of the bottleneck that `text` describes: the keys of an experiment's [bottleneck], TOML in UTF-8, such as
  *     "rate = '10Mbit'\naqm = 'codel'\ndelay = '10ms'"
  * All that is random comes from `seed`; 1 is what experiments have. The net begins at `start`, ns: changes of rate and traces count
- * from then, and an earlier time counts as `start`. NULL if the text cannot be used; then `error`, if it is not NULL, gets the line,
+ * from then, and an earlier time counts as `start`. Give the time of your clock: a queue discipline with a clock of its own, such as
+ * PIE, goes through each of its ticks since then. NULL if the text cannot be used; then `error`, if it is not NULL, gets the line,
  * key, what was found and what is allowed, cut to `size` bytes, 0 at the end included. */
 dumbbell_net *dumbbell_net_new(const char *text, uint64_t seed, uint64_t start, char *error, size_t size);
 

@@ -74,6 +74,8 @@ impl Config {
 
     /// The same for a clock of the caller that says `start` when the net begins. `rate_changes`, traces, links that change, and the clocks of
     /// queue disciplines count from then. Without it, they count from 0. An earlier time counts as `start`.
+    /// Set it if the clock is not near 0, as one since 1970: a queue discipline with a clock, such as PIE, goes through each of its ticks, every 15 ms, since the
+    /// start.
     #[must_use]
     pub fn start(mut self, start: Duration) -> Config {
         self.start = crate::net::nanoseconds(start);
