@@ -12,6 +12,8 @@ use proto::{
 
 use crate::interface::{Wire, NONE};
 
+// short header with an ID of 8 bytes and a packet number of 2 (RFC 9000 section 17.3), a tag of 16, a stream frame with an offset of 4
+const LEAST_OVERHEAD: u64 = 1 + 8 + 2 + 16 + 6;
 const RECEIVE_BUFFER: usize = 1 << 16; // bytes; datagrams share it, as those of one receive call do
 
 /// Virtual time for a stack: an instant that is the time 0.
@@ -41,6 +43,8 @@ pub struct End {
     pub connection: Option<(ConnectionHandle, Connection)>,
     /// Why it was lost.
     pub lost: Option<String>,
+    /// Bytes that it has sent, without the smallest headers that a packet of stream data has.
+    pub sent: u64,
     peer: SocketAddr,
     epoch: Epoch,
     ecn: bool,
@@ -57,6 +61,7 @@ impl End {
             endpoint,
             connection: None,
             lost: None,
+            sent: 0,
             peer,
             epoch,
             ecn,
@@ -163,10 +168,11 @@ impl End {
         }
     }
 
-    fn send(&self, transmit: &Transmit, wire: &mut Wire) {
+    fn send(&mut self, transmit: &Transmit, wire: &mut Wire) {
         let ecn = transmit.ecn.filter(|_| self.ecn).map_or(0, |codepoint| codepoint as u32);
         let data = &self.outgoing[..transmit.size];
         for datagram in data.chunks(transmit.segment_size.unwrap_or(transmit.size).max(1)) {
+            self.sent += (datagram.len() as u64).saturating_sub(LEAST_OVERHEAD);
             wire.send(datagram, ecn);
         }
     }

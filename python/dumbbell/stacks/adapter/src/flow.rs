@@ -22,7 +22,7 @@ use crate::params::Values;
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 50_000);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 443);
-const CHUNK: usize = 1 << 20; // bytes that are written at once
+const CHUNK: usize = 1 << 20; // bytes that are written at once, at most
 
 /// Zeros that all connections send: they are neither made nor copied.
 fn zeros(bytes: u64) -> Bytes {
@@ -59,6 +59,7 @@ impl TimeSource for StoppedClock {
 }
 
 /// A stack may have it as a method of its own, which is then called; this stands in if it does not.
+#[allow(dead_code)]
 trait SmallestRtt {
     fn min_rtt(&self) -> Duration {
         Duration::MAX
@@ -74,6 +75,10 @@ pub struct Flow {
     connected: bool,
     stream: Option<StreamId>,
     unwritten: u64,
+    written: u64,
+    /// Unsent bytes below which the application writes on. A stack looks a byte up among all writes that are not acknowledged, so
+    /// that one large write is better than many small ones.
+    refill: u64,
     ending: bool,
     received: u64,
     closed: Option<CString>,
@@ -103,17 +108,23 @@ fn endpoint(config: EndpointConfig, server: Option<ServerConfig>, mtu_discovery:
 }
 
 impl Flow {
-    fn write_on(&mut self) {
+    /// Writes what the stack takes; returns whether that was anything.
+    fn write_on(&mut self) -> bool {
+        // repetitions count as sent, so that this is rather too small: then it writes too early, and only loses time
+        let unsent = self.written.saturating_sub(self.client.sent);
+        if unsent > self.refill {
+            return false;
+        }
         let Some((_, connection)) = self.client.connection.as_mut().filter(|_| self.connected) else {
-            return;
+            return false;
         };
         if self.stream.is_none() && (self.unwritten > 0 || self.ending) {
             self.stream = connection.streams().open(Dir::Uni);
         }
         let Some(id) = self.stream else {
-            return;
+            return false;
         };
-        let mut stream = connection.send_stream(id);
+        let (mut stream, before) = (connection.send_stream(id), self.written);
         while self.unwritten > 0 {
             let mut chunks = [zeros(self.unwritten)];
             #[cfg(feature = "quinn")]
@@ -122,18 +133,21 @@ impl Flow {
             let written = stream.write_chunks(&mut &mut chunks[..]);
             match written {
                 Ok(bytes) if bytes > 0 => {
+                    self.written += bytes as u64;
                     if self.unwritten != NONE {
                         self.unwritten -= bytes as u64;
                     }
                 }
-                _ => return, // blocked, until there is room
+                _ => return self.written > before, // blocked, until there is room
             }
         }
         if self.ending {
             let _ = stream.finish(); // fails on a stream that the peer has stopped, which has ended too
             self.ending = false;
             self.stream = None;
+            return true;
         }
+        self.written > before
     }
 
     fn drive_client(&mut self, now: u64, wire: &mut Wire) {
@@ -141,6 +155,9 @@ impl Flow {
         self.client.advance(now, |_, event| *connected |= matches!(event, Event::Connected));
         self.write_on();
         self.client.transmit(now, wire);
+        while self.write_on() {
+            self.client.transmit(now, wire);
+        }
         self.note_end();
     }
 
@@ -228,6 +245,8 @@ impl Stack for Flow {
             connected: false,
             stream: None,
             unwritten: 0,
+            written: 0,
+            refill: (values.whole("send_window") / 2).min(CHUNK as u64),
             ending: false,
             received: 0,
             closed: None,
