@@ -161,8 +161,7 @@ fn main() {
     let plugin = described(&words[1]);
     assert_eq!(plugin.abi, 2);
     // SAFETY: the description stays; a stack has one
-    let (stack, params) =
-        unsafe { (&*plugin.stack, std::slice::from_raw_parts(plugin.param, plugin.params as usize)) };
+    let (stack, params) = unsafe { (&*plugin.stack, std::slice::from_raw_parts(plugin.param, plugin.params as usize)) };
     let (mbit, rtt_ms, seconds): (f64, f64, f64) =
         (words[3].parse().unwrap(), words[4].parse().unwrap(), words[5].parse().unwrap());
     let mut values: Vec<f64> = params.iter().map(|param| param.value).collect();

@@ -9,14 +9,14 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use proto::{
-    ClientConfig, Connection, ConnectionId, ConnectionIdGenerator, Dir, Endpoint, EndpointConfig, Event, ServerConfig, StreamEvent,
-    StreamId, TimeSource, VarInt,
+    ClientConfig, Connection, ConnectionId, ConnectionIdGenerator, Dir, Endpoint, EndpointConfig, Event, ServerConfig,
+    StreamEvent, StreamId, TimeSource, VarInt,
 };
 use virtual_random::mixed;
 
 use crate::controls;
 use crate::crypto::{Handshakes, Sealer, Signer};
-use crate::end::{End, Epoch};
+use crate::end::{End, Epoch, LEAST_OVERHEAD};
 use crate::interface::{FlowSetup, Side, Stack, Stats, Wire, NONE};
 use crate::params::Values;
 
@@ -110,14 +110,14 @@ fn endpoint(config: EndpointConfig, server: Option<ServerConfig>, mtu_discovery:
 impl Flow {
     /// Writes what the stack takes; returns whether that was anything.
     fn write_on(&mut self) -> bool {
-        // repetitions count as sent, so that this is rather too small: then it writes too early, and only loses time
-        let unsent = self.written.saturating_sub(self.client.sent);
-        if unsent > self.refill {
-            return false;
-        }
         let Some((_, connection)) = self.client.connection.as_mut().filter(|_| self.connected) else {
             return false;
         };
+        // headers are rather taken for too small, so that this is too: then it writes too early, and only loses time
+        let unsent = self.written.saturating_sub(self.client.sent);
+        if unsent > self.refill || unsent + lost(connection) > self.refill {
+            return false;
+        }
         if self.stream.is_none() && (self.unwritten > 0 || self.ending) {
             self.stream = connection.streams().open(Dir::Uni);
         }
@@ -211,6 +211,17 @@ fn read(connection: &mut Connection, id: StreamId) -> u64 {
     }
     let _ = chunks.finalize(); // transmit() follows in any case
     bytes
+}
+
+/// Stream data that was lost, and is sent once more.
+fn lost(connection: &mut Connection) -> u64 {
+    #[cfg(feature = "quinn")]
+    let path = connection.stats().path;
+    #[cfg(feature = "noq")]
+    let Some(path) = connection.path_stats(proto::PathId::ZERO) else {
+        return 0;
+    };
+    path.lost_bytes.saturating_sub(path.lost_packets * LEAST_OVERHEAD)
 }
 
 fn nanoseconds(time: Duration) -> u64 {

@@ -283,8 +283,7 @@ unsafe extern "C" fn datagram<S: Stack>(
         return; // of no QUIC packet; the pointer need not be valid
     }
     // SAFETY: as said above
-    let (stack, wire, payload) =
-        unsafe { (of::<S>(this), &mut *wire, std::slice::from_raw_parts(payload, length as usize)) };
+    let (stack, wire, payload) = unsafe { (of::<S>(this), &mut *wire, std::slice::from_raw_parts(payload, length as usize)) };
     stack.datagram(wire, side(to), payload, ecn, now);
 }
 
