@@ -12,7 +12,7 @@ use crate::interface::{Wire, NONE};
 
 /// Bytes of a packet of stream data that are no data, at least: a short header with an ID of 8 bytes and a packet number of 2
 /// (RFC 9000 section 17.3), a tag of 16, a stream frame with an offset of 4.
-pub const LEAST_OVERHEAD: u64 = 1 + 8 + 2 + 16 + 6;
+const LEAST_OVERHEAD: u64 = 1 + 8 + 2 + 16 + 6;
 const RECEIVE_BUFFER: usize = 1 << 16; // bytes; datagrams share it, as those of one receive call do
 
 /// Virtual time for a stack: an instant that is the time 0.
