@@ -14,6 +14,19 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+impl Error {
+    /// The system's number of the error: it has none.
+    pub fn raw_os_error(self) -> Option<i32> {
+        None
+    }
+}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        Self::other(error)
+    }
+}
+
 /// Fills bytes.
 pub fn fill(bytes: &mut [u8]) -> Result<(), Error> {
     virtual_random::fill(bytes);
