@@ -1,8 +1,19 @@
 //! Runs one flow of a built stack through a tail-drop bottleneck, by `dumbbell.h` alone, without the engine.
 //!
-//! rustc -O bottleneck.rs, then: bottleneck LIBRARY CONTROL MBIT/S RTT_MS SECONDS [PARAMETER=VALUE ...] [seed=N] [mark=1] [bytes=N]
-//! [loss=N]. With mark=1, a packet that finds half the buffer full gets CE. With loss=N, every N-th packet of the data is lost.
-//! With bytes=N, the client sends as many and ends. Licence: MIT OR Apache-2.0.
+//! rustc -O --edition 2021 bottleneck.rs, then:
+//!
+//!     bottleneck LIBRARY[,LIBRARY...] CONTROL MBIT/S RTT_MS SECONDS [NAME=VALUE...]
+//!
+//! runs a flow of each library, one after the other in one process. The names are those of parameters, and
+//!
+//! - seed: of the flow
+//! - buffer: bandwidth-delay products, 1 by default
+//! - mark=1: a packet that finds half the buffer full gets CE
+//! - loss=N: every N-th packet of the client is lost
+//! - bytes=N: the client sends as many and ends
+//! - ecn=0: the hosts do not let it use ECN
+//!
+//! Licence: MIT OR Apache-2.0.
 
 #[path = "../../python/dumbbell/stacks/adapter/src/interface.rs"]
 #[allow(dead_code)]
@@ -156,41 +167,57 @@ fn described(file: &str) -> &'static Plugin {
     }
 }
 
-fn main() {
-    let words: Vec<String> = std::env::args().collect();
-    let plugin = described(&words[1]);
-    assert_eq!(plugin.abi, 2);
-    // SAFETY: the description stays; a stack has one
-    let (stack, params) = unsafe { (&*plugin.stack, std::slice::from_raw_parts(plugin.param, plugin.params as usize)) };
-    let (mbit, rtt_ms, seconds): (f64, f64, f64) =
-        (words[3].parse().unwrap(), words[4].parse().unwrap(), words[5].parse().unwrap());
-    let mut values: Vec<f64> = params.iter().map(|param| param.value).collect();
-    let (mut seed, mut mark, mut bytes, mut loss) = (1, false, NONE, 0);
-    for word in &words[6..] {
-        let (name, value) = word.split_once('=').expect("NAME=VALUE");
-        match name {
-            "seed" => seed = value.parse().unwrap(),
-            "mark" => mark = value == "1",
-            "bytes" => bytes = value.parse().unwrap(),
-            "loss" => loss = value.parse().unwrap(),
-            _ => {
-                let place = params.iter().position(|param| text(param.name) == name).expect("a parameter");
-                values[place] = value.parse().unwrap();
-            }
+/// What the command line asks for.
+struct Asked {
+    control: CString,
+    mbit: f64,
+    rtt_ms: f64,
+    seconds: f64,
+    named: Vec<(String, f64)>,
+}
+
+impl Asked {
+    fn new(words: &[String]) -> Self {
+        let number = |n: usize| words[n].parse().expect("a number");
+        let named = words[5..].iter().map(|word| {
+            let (name, value) = word.split_once('=').expect("NAME=VALUE");
+            (name.to_string(), value.parse().expect("a number"))
+        });
+        Self {
+            control: CString::new(words[1].as_str()).expect("a name"),
+            mbit: number(2),
+            rtt_ms: number(3),
+            seconds: number(4),
+            named: named.collect(),
         }
     }
-    let control = CString::new(words[2].as_str()).unwrap();
-    let flow = Flow { seed, flow: 0, control: control.as_ptr(), payload: 1472, ecn: 1 };
-    let rate = mbit * 1e6 / 8.0 / 1e9;
-    let mut wire = Wire {
+
+    fn value(&self, name: &str) -> Option<f64> {
+        self.named.iter().find(|(of, _)| of == name).map(|(_, value)| *value)
+    }
+
+    fn params(&self, plugin: &Plugin) -> Vec<f64> {
+        // SAFETY: the description stays, and has as many parameters
+        let params = unsafe { std::slice::from_raw_parts(plugin.param, plugin.params as usize) };
+        for (name, _) in &self.named {
+            let is_own = ["seed", "buffer", "mark", "loss", "bytes", "ecn"].contains(&name.as_str());
+            assert!(is_own || params.iter().any(|param| text(param.name) == *name), "no parameter {name}");
+        }
+        params.iter().map(|param| self.value(&text(param.name)).unwrap_or(param.value)).collect()
+    }
+}
+
+fn wire(asked: &Asked) -> Wire {
+    let rate = asked.mbit * 1e6 / 8.0 / 1e9;
+    Wire {
         send,
         now: 0,
         side: 0,
         rate,
-        half: (rtt_ms * 5e5) as u64,
-        limit: (rate * rtt_ms * 1e6) as u64,
-        mark,
-        loss,
+        half: (asked.rtt_ms * 5e5) as u64,
+        limit: (rate * asked.rtt_ms * 1e6 * asked.value("buffer").unwrap_or(1.0)) as u64,
+        mark: asked.value("mark").is_some(),
+        loss: asked.value("loss").unwrap_or(0.0) as u64,
         busy: 0,
         forth: VecDeque::new(),
         back: VecDeque::new(),
@@ -201,64 +228,105 @@ fn main() {
         acks: 0,
         codepoints: [0; 4],
         hash: 0,
-    };
-    let (end, began, mut last) = ((seconds * 1e9) as u64, cpu_s(), 0);
-    let mut why = String::new();
-    let mut stats = interface::Stats::UNTOLD;
-    // SAFETY, for all calls below: `this` is that of create() until destroy(), used here alone; the wire and what else is given to a
-    // call live longer than the call
+    }
+}
+
+/// Runs the flow; returns when the last datagram arrived, and why it was closed, if it was.
+///
+/// # Safety
+///
+/// `this` is what create() of this stack returned, and used here alone.
+unsafe fn carry(stack: &Stack, this: *mut c_void, wire: &mut Wire, asked: &Asked) -> (u64, Option<String>) {
+    let to: *mut Wire = wire;
+    let (end, mut last) = ((asked.seconds * 1e9) as u64, 0);
+    let bytes = asked.value("bytes");
+    let arrival = |packets: &VecDeque<Packet>| packets.front().map_or(NONE, |packet| packet.at);
+    // SAFETY, for all calls below: `this` is as promised; the wire, and what else is given to a call, lives longer than the call
     unsafe {
-        let this = (stack.create)(&flow, values.as_ptr());
-        assert!(!this.is_null(), "it makes no flow");
-        let to: *mut Wire = &mut wire;
         (stack.start)(this, to, 0);
-        (stack.write)(this, to, bytes, 0);
-        if bytes != NONE {
+        (stack.write)(this, to, bytes.map_or(NONE, |bytes| bytes as u64), 0);
+        if bytes.is_some() {
             (stack.finish)(this, to, 1, 0);
         }
-        while why.is_empty() {
-            let arrival = |packets: &VecDeque<Packet>| packets.front().map_or(NONE, |packet| packet.at);
+        loop {
             let (forth, back) = (arrival(&(*to).forth), arrival(&(*to).back));
             let wakes = [(stack.wake)(this, 0), (stack.wake)(this, 1)];
-            let now = forth.min(back).min(wakes[0]).min(wakes[1]);
+            let now = forth.min(back).min(wakes[0]).min(wakes[1]).max((*to).now);
             if now >= end {
-                break;
+                return (last, None);
             }
-            (*to).now = now.max((*to).now);
-            let now = (*to).now;
+            (*to).now = now;
             if forth <= now || back <= now {
                 let side = u32::from(forth <= now);
-                let packets = if side == 1 { &mut (*to).forth } else { &mut (*to).back };
-                let packet = packets.pop_front().unwrap();
                 (*to).side = side;
-                (stack.datagram)(this, to, side, packet.payload.as_ptr(), packet.payload.len() as u32, packet.ecn, now);
+                let packets = if side == 1 { &mut (*to).forth } else { &mut (*to).back };
+                let packet = packets.pop_front().expect("it has arrived");
+                let length = packet.payload.len() as u32;
+                (stack.datagram)(this, to, side, packet.payload.as_ptr(), length, packet.ecn, now);
                 (*to).pool.push(packet.payload);
                 last = now;
             } else {
                 let side = u32::from(wakes[0] > now);
                 (*to).side = side;
                 (stack.timer)(this, to, side, now);
-                assert!((stack.wake)(this, side) != wakes[side as usize], "the timer does not move: {wakes:?} at {now}");
+                assert!((stack.wake)(this, side) != wakes[side as usize], "a timer at {now} that stays: {wakes:?}");
             }
-            let said = (stack.closed)(this);
-            if !said.is_null() {
-                why = text(said);
+            let why = (stack.closed)(this);
+            if !why.is_null() {
+                assert!([0, 1].map(|side| (stack.wake)(this, side)) == [NONE; 2], "it is closed and has timers");
+                return (last, Some(text(why)));
             }
         }
+    }
+}
+
+fn run(library: &str, asked: &Asked) {
+    let plugin = described(library);
+    assert_eq!(plugin.abi, interface::ABI);
+    // SAFETY: the description stays, and is that of a stack
+    let stack = unsafe { plugin.stack.as_ref() }.expect("a stack");
+    let (params, mut wire) = (asked.params(plugin), wire(asked));
+    let flow = Flow {
+        seed: asked.value("seed").unwrap_or(1.0) as u64,
+        flow: 0,
+        control: asked.control.as_ptr(),
+        payload: 1472,
+        ecn: asked.value("ecn").unwrap_or(1.0) as u32,
+    };
+    let (began, mut stats) = (cpu_s(), interface::Stats::UNTOLD);
+    // SAFETY: flow, parameters and statistics live longer than the calls; `this` is that of create() until destroy()
+    let (last, why) = unsafe {
+        let this = (stack.create)(&flow, params.as_ptr());
+        assert!(!this.is_null(), "it makes no flow");
+        let ended = carry(stack, this, &mut wire, asked);
         (stack.stats)(this, &mut stats);
         (stack.destroy)(this);
-    }
+        ended
+    };
     let cpu = cpu_s() - began;
-    let over = if bytes == NONE { seconds } else { last as f64 / 1e9 };
-    println!(
-        "{} {} {mbit} Mbit/s {rtt_ms} ms: goodput {:.3} Mbit/s, received {}, sent {}, dropped {}, marked {}, acks {}, ECT(0) {}, {:.2} CPU s, {:.3} M data packets per CPU s, hash {:016x}",
-        text(plugin.name), words[2], stats.received as f64 * 8e-6 / over, stats.received, wire.sent, wire.dropped, wire.marked,
-        wire.acks, wire.codepoints[2], cpu, wire.sent as f64 / cpu / 1e6, wire.hash
-    );
+    let over = if why.is_some() || asked.value("bytes").is_some() { last as f64 / 1e9 } else { asked.seconds };
+    let goodput = stats.received as f64 * 8e-6 / over;
+    let speed = wire.sent as f64 / cpu / 1e6;
+    print!("{} {} {} Mbit/s {} ms: ", text(plugin.name), words(&asked.control), asked.mbit, asked.rtt_ms);
+    print!("goodput {goodput:.3} Mbit/s, received {}, sent {}, ", stats.received, wire.sent);
+    print!("dropped {}, marked {}, acks {}, ECT(0) {}, ", wire.dropped, wire.marked, wire.acks, wire.codepoints[2]);
+    println!("{cpu:.2} CPU s, {speed:.3} M data packets per CPU s, hash {:016x}", wire.hash);
     if std::env::var_os("STATS").is_some() {
         println!("{stats:?}");
     }
-    if !why.is_empty() {
+    if let Some(why) = why {
         println!("closed: {why}");
+    }
+}
+
+fn words(text: &CStr) -> String {
+    text.to_string_lossy().into_owned()
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let asked = Asked::new(&words);
+    for library in words[0].split(',') {
+        run(library, &asked);
     }
 }

@@ -79,7 +79,6 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
             what = Plan(what.stack, version, None)
             if there := _there(name, project.digest(what, rustc)):
                 return there, False
-            work.write(project.contents(what))
         told.say(f"{name}:")
         library = work.compiled(project.features(what, version), project.said(what, name, version))
         content = library.read_bytes()
@@ -182,7 +181,8 @@ class _Work:
     def resolved(self, crate: str) -> str:
         """Let cargo choose versions, and return that of a crate. Raises InputError."""
         with self._told.step("versions") as result:
-            self._cargo("no versions can be chosen", ["generate-lockfile"])
+            needed = "versions that there are, and a registry that can be reached"
+            self._cargo("no versions can be chosen", needed, ["generate-lockfile"])
             packages = tomllib.loads((self._project / "Cargo.lock").read_text(encoding="utf-8"))["package"]
             versions = [str(one["version"]) for one in packages if one["name"] == crate]
             result.append(f"{crate} {' and '.join(versions)}")
@@ -195,11 +195,15 @@ class _Work:
         """Compile the library and return its path. Raises InputError."""
         with self._told.step("cargo") as result:
             command = ["build", "--release", "--locked", "--features", ",".join(features)]
-            result.append(f"{self._cargo('it does not compile', command, said)} crates")
+            count = self._cargo("it does not compile", "sources that do", command, said)
+            result.append(f"{count} crates")
         return self._place / "target" / "release" / "libstack.so"
 
-    def _cargo(self, what: str, words: list[str], said: dict[str, str] | None = None) -> int:
-        """Let cargo work, its output into the log; return how many crates it compiled. Raises InputError: `what`."""
+    def _cargo(self, what: str, needed: str, words: list[str], said: dict[str, str] | None = None) -> int:
+        """Let cargo work, its output into the log; return how many crates it compiled.
+
+        Raises InputError if it fails, which says `what` that means and what is `needed`.
+        """
         start, count = self._log.stat().st_size, 0
         with self._output([needs.cargo(), *words], said or {}) as lines, self._log.open("ab", buffering=0) as log:
             log.write(f"$ cargo {' '.join(words)}\n".encode())
@@ -212,7 +216,7 @@ class _Work:
             text = self._log.read_bytes()[start:].decode(errors="replace")
             complaint = one_line(needs.complaint(text))
             found = f"{what}: {complaint} (log: {self._log})"
-            raise Failed("stack build", "", found, "what cargo asks for")
+            raise Failed("stack build", "", found, needed)
         return count
 
     @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from dumbbell.errors import Failed, Missing, Unfit, Unreadable, one_line
+from dumbbell.errors import Failed, Unfit, Unreadable, one_line
 from dumbbell.stacks import needs
 
 
@@ -34,7 +34,8 @@ def read(folder: Path, stack: str) -> Tree:
     """Return what lies in the folder; raises InputError if it is neither the stack nor a crate that depends on it."""
     crate = f"{stack}-proto"
     if not folder.is_dir():
-        raise Missing("stack build", "--path", f"the folder of {crate} or of a crate that depends on it", found=str(folder))
+        found = f"{one_line(str(folder))} is no folder"
+        raise Unfit("stack build", "--path", found, f"a tree of {stack}, or a crate that depends on {crate}")
     place = next((one for one in (folder / crate, folder) if (one / "Cargo.toml").is_file()), None)
     if place is None:
         found = f"{one_line(str(folder))} has neither Cargo.toml nor {crate}/Cargo.toml"
