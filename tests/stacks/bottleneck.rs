@@ -11,6 +11,7 @@
 //! - mark=1: a packet that finds half the buffer full gets CE
 //! - loss=N: every N-th packet of the client is lost
 //! - bytes=N: the client sends as many and ends
+//! - stop=S: after so many seconds the client forgets what is not sent
 //! - ecn=0: the hosts do not let it use ECN
 //!
 //! Licence: MIT OR Apache-2.0.
@@ -200,7 +201,7 @@ impl Asked {
         // SAFETY: the description stays, and has as many parameters
         let params = unsafe { std::slice::from_raw_parts(plugin.param, plugin.params as usize) };
         for (name, _) in &self.named {
-            let is_own = ["seed", "buffer", "mark", "loss", "bytes", "ecn"].contains(&name.as_str());
+            let is_own = ["seed", "buffer", "mark", "loss", "bytes", "stop", "ecn"].contains(&name.as_str());
             assert!(is_own || params.iter().any(|param| text(param.name) == *name), "no parameter {name}");
         }
         params.iter().map(|param| self.value(&text(param.name)).unwrap_or(param.value)).collect()
@@ -240,6 +241,7 @@ unsafe fn carry(stack: &Stack, this: *mut c_void, wire: &mut Wire, asked: &Asked
     let to: *mut Wire = wire;
     let (end, mut last) = ((asked.seconds * 1e9) as u64, 0);
     let bytes = asked.value("bytes");
+    let mut stop = asked.value("stop").map_or(NONE, |seconds| (seconds * 1e9) as u64);
     let arrival = |packets: &VecDeque<Packet>| packets.front().map_or(NONE, |packet| packet.at);
     // SAFETY, for all calls below: `this` is as promised; the wire, and what else is given to a call, lives longer than the call
     unsafe {
@@ -251,12 +253,15 @@ unsafe fn carry(stack: &Stack, this: *mut c_void, wire: &mut Wire, asked: &Asked
         loop {
             let (forth, back) = (arrival(&(*to).forth), arrival(&(*to).back));
             let wakes = [(stack.wake)(this, 0), (stack.wake)(this, 1)];
-            let now = forth.min(back).min(wakes[0]).min(wakes[1]).max((*to).now);
+            let now = forth.min(back).min(wakes[0]).min(wakes[1]).min(stop).max((*to).now);
             if now >= end {
                 return (last, None);
             }
             (*to).now = now;
-            if forth <= now || back <= now {
+            if stop <= now {
+                (stop, (*to).side) = (NONE, 0);
+                (stack.finish)(this, to, 0, now);
+            } else if forth <= now || back <= now {
                 let side = u32::from(forth <= now);
                 (*to).side = side;
                 let packets = if side == 1 { &mut (*to).forth } else { &mut (*to).back };
@@ -304,12 +309,14 @@ fn run(library: &str, asked: &Asked) {
         ended
     };
     let cpu = cpu_s() - began;
-    let over = if why.is_some() || asked.value("bytes").is_some() { last as f64 / 1e9 } else { asked.seconds };
+    let has_end = why.is_some() || ["bytes", "stop"].iter().any(|name| asked.value(name).is_some());
+    let over = if has_end { last as f64 / 1e9 } else { asked.seconds };
     let goodput = stats.received as f64 * 8e-6 / over;
     let speed = wire.sent as f64 / cpu / 1e6;
     print!("{} {} {} Mbit/s {} ms: ", text(plugin.name), words(&asked.control), asked.mbit, asked.rtt_ms);
     print!("goodput {goodput:.3} Mbit/s, received {}, sent {}, ", stats.received, wire.sent);
     print!("dropped {}, marked {}, acks {}, ECT(0) {}, ", wire.dropped, wire.marked, wire.acks, wire.codepoints[2]);
+    print!("last at {:.3} s, ", last as f64 / 1e9);
     println!("{cpu:.2} CPU s, {speed:.3} M data packets per CPU s, hash {:016x}", wire.hash);
     if std::env::var_os("STATS").is_some() {
         println!("{stats:?}");

@@ -54,7 +54,9 @@ def plan(wanted: Wanted) -> Plan:
 
 def _check_version(stack: str, version: str) -> None:
     if not _VERSION.fullmatch(version):
-        raise WrongValue("stack build", "--version", shown(version), f"a released version such as {project.OLDEST[stack]}")
+        raise WrongValue(
+            "stack build", "--version", shown(version), f"a released version such as {project.OLDEST[stack]}"
+        )
     oldest, series = project.OLDEST[stack], project.SERIES[stack]
     if built.order(version) < built.order(oldest) or not f"{version}.".startswith(f"{series}."):
         raise OutOfRange("stack build", "--version", version, f"{oldest} or a later one of {series}")
@@ -136,7 +138,9 @@ def controls_of(library: Path, name: str) -> list[str]:
         asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DESCRIBE_S)
         if asked.returncode == 0:
             return [str(control) for control in json.loads(asked.stdout)]
-        found = one_line(asked.stderr.strip().splitlines()[-1] if asked.stderr.strip() else f"status {asked.returncode}")
+        found = one_line(
+            asked.stderr.strip().splitlines()[-1] if asked.stderr.strip() else f"status {asked.returncode}"
+        )
     except subprocess.TimeoutExpired:
         found = f"nothing for {DESCRIBE_S:g} s"
     except ValueError as error:

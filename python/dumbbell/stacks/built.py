@@ -50,7 +50,7 @@ def check_name(name: str) -> str:
     """Return `name` if a stack may be called so; raises InputError."""
     if not _NAME.fullmatch(name) or name in STACKS:
         allowed = f"letters, digits and . _ - (a letter or digit first), and not {' or '.join(STACKS)} alone"
-        raise WrongValue("stack", "name", shown(name), allowed)
+        raise WrongValue("stack build", "--name", shown(name), allowed)
     return name
 
 

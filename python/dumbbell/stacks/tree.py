@@ -59,7 +59,15 @@ def _package(place: Path) -> dict[str, Any]:
         tomllib.loads(manifest.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise Unreadable(str(manifest), "", one_line(str(error)), "a manifest of cargo") from None
-    command = [needs.cargo(), "metadata", "--format-version=1", "--no-deps", "--offline", "--manifest-path", str(manifest)]
+    command = [
+        needs.cargo(),
+        "metadata",
+        "--format-version=1",
+        "--no-deps",
+        "--offline",
+        "--manifest-path",
+        str(manifest),
+    ]
     asked = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if asked.returncode != 0:
         said = one_line(needs.complaint(asked.stderr))

@@ -275,7 +275,8 @@ impl Stack for Flow {
         if end {
             self.ending = true;
         } else {
-            self.unwritten = 0;
+            (self.unwritten, self.ending) = (0, false);
+            self.written = self.client.sent;
             if let (Some(id), Some((_, connection))) = (self.stream.take(), &mut self.client.connection) {
                 let _ = connection.send_stream(id).reset(VarInt::from_u32(0)); // fails on one that has ended
             }
