@@ -127,7 +127,7 @@ def find(name: str) -> Built:
 
 
 def library(name: str) -> Path:
-    """Return the library of a stack that is built, by its name, or the newest of `quinn` or `noq`. Raises InputError."""
+    """Return the library of a stack that is built: by name, or the newest of `quinn` or `noq`. Raises InputError."""
     return find(name).library
 
 

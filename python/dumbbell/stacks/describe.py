@@ -1,4 +1,4 @@
-"""A program: prints the congestion controls that a stack's library declares, as JSON. It is loaded here and nowhere else."""
+"""A program: prints the congestion controls that a stack's library declares, as JSON."""
 
 import ctypes
 import json
