@@ -97,6 +97,10 @@ def test_stacks_are_listed_by_version_and_removed(command: Command) -> None:
         "stack remove: unknown stack quinn-0.11.8; did you mean quinn-0.11.9?\n",
     )
     assert "unknown stack .." in command("stack", "remove", "..").stderr
+    work = built.home() / building.WORK
+    work.mkdir()
+    command("stack", "remove", "quinn-0.11.9")
+    assert not work.exists()
 
 
 @pytest.mark.usefixtures("home")

@@ -72,7 +72,10 @@ def list_(
 def remove(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Stacks, as dumbbell stack list has them.")],
 ) -> None:
-    """Remove stacks."""
+    """Remove stacks; with the last one goes what cargo has compiled for them."""
+    from dumbbell.stacks import build as building
+
     for name in names:
         built.remove(name)
         print(f"{name}: removed")
+    building.tidy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import json
@@ -12,7 +13,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,6 +96,17 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
         "rustc": rustc.splitlines()[0],
     }
     return _keep(name, content, described), True
+
+
+def tidy() -> None:
+    """Remove what cargo has compiled if no stack is left and nobody builds one."""
+    place = built.home() / WORK
+    if built.installed() or not place.exists():
+        return
+    with (place / "lock").open("a+b") as held:
+        with contextlib.suppress(TimeoutError):
+            lock(held.fileno(), 0)
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def _there(name: str, digest: str) -> Built | None:
@@ -223,7 +234,7 @@ class _Work:
             raise Failed("stack build", "", found, needed)
         return count
 
-    @contextmanager
+    @contextlib.contextmanager
     def _output(self, command: list[str], said: dict[str, str]) -> Iterator[Iterator[bytes]]:
         """Yield the lines of a command, which ends with us."""
         child = subprocess.Popen(

@@ -153,7 +153,7 @@ impl Session for Handshake {
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
-        Ok(self.peers.clone())
+        Ok(self.peers)
     }
 
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
