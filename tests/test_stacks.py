@@ -202,6 +202,47 @@ def test_the_project_has_all_sources() -> None:
     assert project.features(project.Plan("quinn", None, None), "0.12.0") == ["quinn"]
 
 
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="Rust is not installed")
+def test_a_tree_is_known_by_its_manifest(tmp_path: Path) -> None:
+    crates = {
+        "quinn-proto": "",
+        "another": '[dependencies]\nq = { package = "quinn-proto", path = "../quinn-proto" }\n',
+    }
+    for name, more in crates.items():
+        (tmp_path / name / "src").mkdir(parents=True)
+        (tmp_path / name / "src" / "lib.rs").touch()
+        (tmp_path / name / "Cargo.toml").write_text(f'[package]\nname = "{name}"\nversion.workspace = true\n{more}')
+    (tmp_path / "Cargo.toml").write_text('[workspace]\nmembers = ["*"]\n[workspace.package]\nversion = "0.12.0"\n')
+    proto = tmp_path / "quinn-proto"
+    for folder in (tmp_path, proto):
+        found = tree.read(folder, "quinn")
+        assert (found.folder, found.version, found.has_controls) == (proto, "0.12.0", False)
+        assert found.dependency == f'path = "{proto}"'
+    another = tree.read(tmp_path / "another", "quinn")
+    assert (another.package, another.dependency, another.has_controls) == ("another", f'path = "{proto}"', True)
+    with pytest.raises(InputError, match=r"is a workspace; use the folder of one of its crates"):
+        tree.read(tmp_path, "noq")
+    with pytest.raises(InputError, match=r"version is 0.11.16; it must be left out: \S+quinn-proto is 0.12.0"):
+        building.plan(building.Wanted("quinn", "0.11.16", tmp_path))
+
+
+def test_a_dependency_is_taken_over_as_it_is() -> None:
+    source = "git+https://example.org/quinn?branch=mine#1234"
+    assert tree._dependency({"source": source}) == 'git = "https://example.org/quinn", branch = "mine"'
+    registry = {"source": "registry+https://example.org/index", "req": "^0.11.16"}
+    assert tree._dependency(registry) == 'version = "^0.11.16"'
+
+
+def test_a_tree_is_called_as_git_describes_it(tmp_path: Path) -> None:
+    assert tree.described(tmp_path) == "local"
+    if shutil.which("git") is None:
+        pytest.skip("no git")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"], ["tag", "quinn-proto/1.2"]):
+        subprocess.run([*git, *words], check=True)
+    assert tree.described(tmp_path) == "quinn-proto-1.2"
+
+
 def test_every_parameter_is_set() -> None:
     text = (ADAPTER / "src" / "params.rs").read_text() + (ADAPTER / "src" / "flow.rs").read_text()
     names = re.findall(r'param\("(\w+)"', text)

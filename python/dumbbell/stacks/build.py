@@ -103,10 +103,9 @@ def tidy() -> None:
     place = built.home() / WORK
     if built.installed() or not place.exists():
         return
-    with (place / "lock").open("a+b") as held:
-        with contextlib.suppress(TimeoutError):
-            lock(held.fileno(), 0)
-            shutil.rmtree(place, ignore_errors=True)
+    with (place / "lock").open("a+b") as held, contextlib.suppress(TimeoutError):
+        lock(held.fileno(), 0)
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _there(name: str, digest: str) -> Built | None:
