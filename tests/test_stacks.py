@@ -70,6 +70,7 @@ def fake(
     (place / built.LIBRARY).write_bytes(b"library")
     said = {"stack": stack, "version": version, "release": release, "origin": f"{stack}-proto {version}", "bytes": 7}
     said |= {"controls": CONTROLS[stack], "when": when, "digest": digest}
+    said |= {"sha256": hashlib.sha256(b"library").hexdigest()}
     (place / built.DESCRIPTION).write_text(json.dumps(said))
     return place / built.LIBRARY
 
@@ -120,6 +121,10 @@ def test_a_library_is_found_by_name_or_as_the_newest() -> None:
     first = fake("mine", "noq", "1.4.0", release=False, when="2026-01-01")
     last = fake("his", "noq", "1.4.0", release=False, when="2026-02-01")
     assert stacks.library("noq") == last != first
+    assert built.find("quinn").content() == b"library"
+    new.write_bytes(b"another")
+    with pytest.raises(InputError, match=r"it is damaged \(it is not what was built\); it must be a whole stack"):
+        built.find("quinn").content()
     new.write_bytes(b"shorter or longer")
     assert stacks.library("quinn") == old
     with pytest.raises(InputError, match=r"it is damaged .*dumbbell stack remove quinn-0.11.16, and build it again"):
@@ -386,7 +391,7 @@ def test_a_library_exports_its_description_alone(libraries: dict[str, Path]) -> 
         assert [line.split()[-1] for line in told.stdout.splitlines()] == ["dumbbell_describe"]
         one = built.find(name)
         assert list(one.controls) == CONTROLS[one.stack]
-        assert one.described["sha256"] == hashlib.sha256(library.read_bytes()).hexdigest()
+        assert one.content() == library.read_bytes()
 
 
 def crate(place: Path, text: str) -> Path:

@@ -10,8 +10,9 @@ from dumbbell.lazy import names_of
 
 if TYPE_CHECKING:
     from dumbbell.stacks.built import Built as Built
+    from dumbbell.stacks.built import find as find
     from dumbbell.stacks.built import home as home
     from dumbbell.stacks.built import installed as installed
     from dumbbell.stacks.built import library as library
 else:
-    __getattr__ = names_of(__name__, dict.fromkeys(("Built", "home", "installed", "library"), "built"))
+    __getattr__ = names_of(__name__, dict.fromkeys(("Built", "find", "home", "installed", "library"), "built"))

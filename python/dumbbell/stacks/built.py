@@ -1,5 +1,6 @@
 """The stacks that are built: where they lie, and what each was made from."""
 
+import hashlib
 import json
 import os
 import re
@@ -37,6 +38,22 @@ class Built:
     def is_release(self) -> bool:
         """Whether it is a released version under its own name."""
         return bool(self.described.get("release")) and self.name == f"{self.stack}-{self.version}"
+
+    def content(self) -> bytes:
+        """Return the library as it was built; raises InputError if it has changed since."""
+        try:
+            content = self.library.read_bytes()
+        except OSError as error:
+            raise _damaged(self.library, (error.strerror or str(error)).lower()) from None
+        if hashlib.sha256(content).hexdigest() != self.described.get("sha256"):
+            raise _damaged(self.library, "it is not what was built")
+        return content
+
+
+def _damaged(file: Path, how: str) -> InputError:
+    name = file.parent.name
+    remedy = f"a whole stack: dumbbell stack remove {name}, and build it again"
+    return Unreadable(str(file), "", f"it is damaged ({one_line(how)})", remedy)
 
 
 def home() -> Path:
@@ -88,9 +105,7 @@ def _read(place: Path) -> Built:
         if size != described["bytes"]:
             raise ValueError(f"{LIBRARY} has {size} bytes")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        found = f"it is damaged ({one_line(str(error))})"
-        remedy = f"a whole stack: dumbbell stack remove {place.name}, and build it again"
-        raise Unreadable(str(place / DESCRIPTION), "", found, remedy) from None
+        raise _damaged(place / DESCRIPTION, str(error)) from None
     return built
 
 
