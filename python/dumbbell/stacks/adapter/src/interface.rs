@@ -257,6 +257,7 @@ unsafe extern "C" fn destroy<S: Stack>(this: This) {
 // SAFETY of the functions below: `this` is that of `of`; the wire, the payload of `length` bytes and the place for statistics are valid
 // during the call, and nothing else refers to them meanwhile. The interface says so.
 unsafe extern "C" fn start<S: Stack>(this: This, wire: *mut Wire, now: u64) {
+    // SAFETY: as said above
     unsafe { of::<S>(this).start(&mut *wire, now) }
 }
 
