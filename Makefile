@@ -9,6 +9,7 @@
 # make check-bbr  the test cases of the BBR draft for all versions: the study bbr-suite, figures of what failed in check-bbr/
 # make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md
 # make agree-live  30 cells on the simulator and on the real clock, 24 minutes: writes docs/validation-live.md
+# make agree-stacks  15 cells of a QUIC stack in virtual time and over real UDP, 8 minutes (dumbbell stack build quinn comes first): writes docs/validation-stacks.md
 # make linux  every measured cell of real Linux against the simulator: writes docs/validation-linux.md
 # make docs   the documentation site, in target/site: open target/site/index.html; nothing of it asks a network
 # make docs-check  opens every page of that site in headless Chromium, wide and narrow: errors, requests, links, pictures, search
@@ -55,7 +56,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates \( -nam
 # of Cargo.toml. .ci/run takes ci, which has the same results: release needs two and a half minutes, half of them on one core
 PROFILE ?= release
 
-.PHONY: demo agree agree-live validation linux sce abe home dualpi2 dualpi2-versions l4s-classic coexistence bbr bbr-traces check-bbr csaqm l4s l4s-questions sce-questions reference docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree agree-live agree-stacks validation linux sce abe home dualpi2 dualpi2-versions l4s-classic coexistence bbr bbr-traces check-bbr csaqm l4s l4s-questions sce-questions reference docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -113,6 +114,9 @@ agree-live: build
 	$(BIN)/dumbbell run validation/live -o live.duckdb
 	$(BIN)/dumbbell run validation/live -o live.duckdb --engine live
 	$(BIN)/python -m studies.validation.engines --live live.duckdb
+
+agree-stacks: build
+	$(BIN)/python -m studies.validation.stacks
 
 check-bbr: build
 	$(BIN)/python -m studies.bbr_suite.gather --figures check-bbr

@@ -59,13 +59,13 @@ pub struct Told {
     /// Packets that the sender took for lost.
     pub lost: u64,
     /// Those of them that had arrived.
-    pub spurious: u64,
+    pub spurious: Option<u64>,
     /// Reductions of the window.
     pub reductions: u64,
     /// Probe timeouts.
     pub probes: u64,
     /// CE marks that the receiver reported.
-    pub ce: u64,
+    pub ce: Option<u64>,
 }
 
 /// Both ends of a protocol, sender and receiver of one flow. Time never goes back between calls. What is random must come from the seed of

@@ -51,10 +51,10 @@ impl Samples {
 /// What there is of a stack's flow in addition.
 #[derive(Clone, Debug, Default)]
 pub struct OfStack {
-    /// Packets that it took for lost and that had arrived.
-    pub spurious: u64,
-    /// CE marks that the receiver reported.
-    pub ce: u64,
+    /// Packets that it took for lost and that had arrived, if it tells.
+    pub spurious: Option<u64>,
+    /// CE marks that the receiver reported, if it tells.
+    pub ce: Option<u64>,
     /// Why it was closed before its end, and when, from its start.
     pub closed: Option<(String, Time)>,
 }
@@ -93,6 +93,11 @@ pub struct FlowResult {
 }
 
 impl FlowResult {
+    /// Of a stack, a count that it may tell; NaN if it does not, or is none.
+    pub fn told(&self, count: impl Fn(&OfStack) -> Option<u64>) -> f64 {
+        self.stack.as_deref().and_then(count).map_or(f64::NAN, |count| count as f64)
+    }
+
     /// Why a stack closed it before its end, and when, from its start.
     pub fn closed(&self) -> Option<(&str, Time)> {
         self.stack.as_ref()?.closed.as_ref().map(|(why, at)| (why.as_str(), *at))
@@ -111,8 +116,9 @@ impl FlowResult {
             receiver: self.receiver.after(&before.receiver),
             counters: self.counters.after(&before.counters),
             stack: self.stack.map(|of| {
-                let (spurious, ce) = before.stack.as_ref().map_or((0, 0), |before| (before.spurious, before.ce));
-                Box::new(OfStack { spurious: of.spurious - spurious, ce: of.ce - ce, ..*of })
+                let before = before.stack.as_deref().cloned().unwrap_or_default();
+                let after = |now: Option<u64>, before: Option<u64>| now.map(|now| now - before.unwrap_or(0));
+                Box::new(OfStack { spurious: after(of.spurious, before.spurious), ce: after(of.ce, before.ce), ..*of })
             }),
             ..self
         }

@@ -300,10 +300,10 @@ impl Protocol for Stack {
             in_flight: known(in_flight),
             segment: u64::from(MTU_FRAME - UDP_HEADERS),
             lost: count(lost),
-            spurious: count(spurious),
+            spurious: known(spurious),
             reductions: count(congestion_events),
             probes: count(timeouts),
-            ce: count(ce),
+            ce: known(ce),
         })
     }
 

@@ -99,7 +99,7 @@ columns! {
         retransmissions: u64 = |row| row.result.sender.retransmissions, unit "packets", by SENDERS;
         /// Retransmission timeouts of the sender. Not where the kernel does not count them.
         timeouts: u64 = |row| row.result.sender.timeouts, label "retransmission timeouts", by SENDERS;
-        /// Tail-loss probes that the sender sent. Of a QUIC stack: probe timeouts.
+        /// Tail-loss probes that the sender sent. Of a QUIC stack: probe timeouts; 0 if it does not tell.
         probes: u64 = |row| row.result.sender.probes, label "tail-loss probes", by SIM;
         /// How often the sender reduced its window because of ECN.
         ecn_reductions: u64 = |row| row.result.sender.ecn_reductions, label "reductions, ECN", by SIM;
@@ -155,12 +155,10 @@ columns! {
         /// From its start until the connection was closed before its end; NaN if it was not.
         closed_s: f64 = |row| row.result.closed().map_or(f64::NAN, |(_, at)| at.as_secs_f64()), unit "s",
             label "time until it was closed", by SIM, digest false;
-        /// Packets that a QUIC stack took for lost and that had arrived, as far as it tells; 0 of others.
-        spurious: u64 = |row| row.result.stack.as_ref().map_or(0, |of| of.spurious), unit "packets", label "spurious losses",
-            by SIM, digest false;
-        /// CE marks that the receiver of a QUIC stack reported; 0 of others.
-        ce_reported: u64 = |row| row.result.stack.as_ref().map_or(0, |of| of.ce), unit "packets", label "CE reported", by SIM,
-            digest false;
+        /// Packets that a QUIC stack took for lost and that had arrived; NaN if it does not tell, and for others.
+        spurious: f64 = |row| row.result.told(|of| of.spurious), unit "packets", label "spurious losses", by SIM, digest false;
+        /// CE marks that the receiver of a QUIC stack reported; NaN if it does not tell, and for others.
+        ce_reported: f64 = |row| row.result.told(|of| of.ce), unit "packets", label "CE reported", by SIM, digest false;
     }
 }
 

@@ -124,7 +124,7 @@ fn differing(table: &str, simulated: &Table, captured: &Table, but: &[&str]) -> 
 }
 
 /// What the view of a simulation does not show, and what is no measure of a capture.
-const NOT_COMPARED: [&str; 18] = [
+const NOT_COMPARED: [&str; 22] = [
     "rtt_min_ms",
     "rtt_p50_ms",
     "rtt_p95_ms",

@@ -1,5 +1,6 @@
-//! Cryptography that protects nothing and has the sizes of AES-128-GCM: each packet has a tag of 16 bytes. The handshake takes the
-//! flights of TLS 1.3 and carries the transport parameters alone, no certificates.
+//! Cryptography that protects nothing and has the sizes of AES-128-GCM: each packet has a tag of 16 bytes. It holds the packet's number, so that
+//! a packet whose number the receiver guesses wrongly is thrown away, as AEAD throws it away: the number is part of the nonce (RFC 9001
+//! section 5.3). The handshake takes the flights of TLS 1.3 and carries the transport parameters alone, no certificates.
 //!
 //! Licence: MIT OR Apache-2.0.
 
@@ -26,19 +27,22 @@ type Id<'a> = ConnectionId;
 struct NoKey;
 
 impl PacketKey for NoKey {
-    fn encrypt(&self, #[cfg(feature = "noq")] _: proto::PathId, _packet: u64, buf: &mut [u8], _header_len: usize) {
-        let data = buf.len() - TAG;
-        buf[data..].fill(0);
+    fn encrypt(&self, #[cfg(feature = "noq")] _: proto::PathId, packet: u64, buf: &mut [u8], _header_len: usize) {
+        let tag = buf.len() - TAG;
+        buf[tag..].copy_from_slice(&u128::from(packet).to_be_bytes());
     }
 
     fn decrypt(
         &self,
         #[cfg(feature = "noq")] _: proto::PathId,
-        _packet: u64,
+        packet: u64,
         _header: &[u8],
         payload: &mut BytesMut,
     ) -> Result<(), CryptoError> {
         let data = payload.len().checked_sub(TAG).ok_or(CryptoError)?;
+        if payload[data..] != u128::from(packet).to_be_bytes() {
+            return Err(CryptoError);
+        }
         payload.truncate(data);
         Ok(())
     }
