@@ -1,0 +1,98 @@
+"""One connection alone: does it use the link, what does it keep in the queue, what does it lose?"""
+
+from __future__ import annotations
+
+from dumbbell.check.stack.model import Case, Limits, Seen
+from dumbbell.check.stack.scenes import scene, shown, subject
+
+LEAST_USE = 0.8  # of the goodput of TCP's CUBIC in the same place
+MOST_QUEUE = 1.2  # of the RTT of TCP's CUBIC over a deep queue, which RFC 9743 has as the bad example
+MOST_LOSS, MOST_LOSS_OF_TCP = 0.05, 3.0  # share of packets, and of the share that TCP's CUBIC loses
+_MUCH = 1.25  # a figure that is larger or smaller by this is told
+
+# rate and RTT of the cells: LTE to data centres; in those of the last line a slow start of CUBIC without
+# HyStart leaves more than a thousand gaps in the receiver's stream
+_CELLS = (
+    (10.0, 0.02, 8.0),
+    (10.0, 0.1, 12.0),
+    (50.0, 0.04, 8.0),
+    (100.0, 0.02, 5.0),
+    (200.0, 0.1, 8.0),
+    (400.0, 0.05, 5.0),
+    (1000.0, 0.02, 3.0),
+)
+
+
+def use(seen: Seen, limits: Limits) -> None:
+    """Judge the goodput of one connection."""
+    ours, theirs = seen.subject.mean(0, lambda one: one.goodput), seen.tcp.mean(0, lambda one: one.goodput)
+    limits.must(
+        f"at least {LEAST_USE:.0%} of the goodput of TCP's CUBIC",
+        ours >= LEAST_USE * theirs,
+        f"{ours:.3g} Mbit/s, TCP's CUBIC {theirs:.3g}",
+    )
+    delay, of_tcp = (one.mean(0, lambda flow: flow.rtt_p50) for one in (seen.subject, seen.tcp))
+    if not of_tcp / _MUCH <= delay <= of_tcp * _MUCH:
+        limits.note(f"median RTT {delay * 1e3:.3g} ms, TCP's CUBIC {of_tcp * 1e3:.3g} ms")
+
+
+def queue(seen: Seen, limits: Limits) -> None:
+    """Judge the delay that one connection makes in a deep queue."""
+    ours, theirs = (one.mean(0, lambda flow: flow.rtt_p95) for one in (seen.subject, seen.tcp))
+    limits.must(
+        f"P95 of the RTT at most {MOST_QUEUE:g} times that of TCP's CUBIC",
+        ours <= MOST_QUEUE * theirs,
+        f"{ours * 1e3:.3g} ms, TCP's CUBIC {theirs * 1e3:.3g} ms",
+    )
+    if ours < theirs / _MUCH:
+        limits.note(f"P95 of the RTT {ours * 1e3:.3g} ms, TCP's CUBIC {theirs * 1e3:.3g} ms")
+
+
+def loss(seen: Seen, limits: Limits) -> None:
+    """Judge what several connections lose in a short queue."""
+    flows = seen.scene.subjects
+    ours, theirs = (
+        sum(one.mean(number, lambda flow: flow.lost_share) for number in flows) / len(flows)
+        for one in (seen.subject, seen.tcp)
+    )
+    most = max(MOST_LOSS, MOST_LOSS_OF_TCP * theirs)
+    limits.must(
+        f"at most {most:.1%} of the packets lost", ours <= most, f"{ours:.1%} lost, by TCP's CUBIC {theirs:.1%}"
+    )
+
+
+CASES = (
+    Case(
+        "use",
+        "alone",
+        "Does one connection use the link, and does it stay open?",
+        "RFC 9743, section 5.1; one FIFO queue of a BDP, section 6.1",
+        f"goodput at least {LEAST_USE:.0%} of that of TCP's CUBIC in the same place",
+        use,
+        tuple(scene(shown(rate, rtt), rate, rtt, seconds) for rate, rtt, seconds in _CELLS),
+        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.goodput):.3g} Mbit/s",
+    ),
+    Case(
+        "queue",
+        "alone",
+        "How much delay does one connection make in a deep queue?",
+        "RFC 9743, section 5.1.2: CUBIC and Reno are the yardstick",
+        f"P95 of the RTT at most {MOST_QUEUE:g} times that of TCP's CUBIC, over a queue of 10 BDP",
+        queue,
+        tuple(scene(shown(rate, rtt), rate, rtt, 12.0, buffer=10.0) for rate, rtt in ((10.0, 0.02), (50.0, 0.04))),
+        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.rtt_p95) * 1e3:.3g} ms",
+    ),
+    Case(
+        "loss",
+        "alone",
+        "How much do three connections lose in a short queue?",
+        "RFC 9743, section 5.1.3: sustained loss of several flows in a shallow FIFO queue",
+        f"at most {MOST_LOSS:.0%} of the packets, or {MOST_LOSS_OF_TCP:g} times the share of TCP's CUBIC",
+        loss,
+        tuple(
+            scene(shown(20.0, 0.04) + f" {buffer:g}BDP", 20.0, 0.04, 10.0, buffer=buffer, flows=[subject(0.04)] * 3)
+            for buffer in (0.25, 0.5, 1.5)
+        ),
+        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.lost_share):.1%} lost",
+    ),
+)
