@@ -46,7 +46,7 @@ class Scene:
         """Numbers of the flows of the stack."""
         return [number for number, one in enumerate(self.table["flows"]) if one.get("who") == SUBJECT]
 
-    def resolved(self, control: Mapping[str, Any], seeds: list[int]) -> dict[str, Any]:
+    def resolved(self, control: dict[str, Any], seeds: list[int]) -> dict[str, Any]:
         """Return the experiment with `control`, keys of a flow, in place of the stack."""
         flows = [
             {key: value for key, value in one.items() if key != "who"} | (control if one.get("who") == SUBJECT else {})
@@ -101,7 +101,8 @@ class Case:
     """A question to a stack: its source, how it is judged, and the scenes in which it is asked.
 
     `limits` says in words what it is held against, `only` is the start of the names of controls that it is about.
-    `tcp`: the same scene is run with TCP's CUBIC in place of the stack. `figure` is a figure for the report.
+    `tcp`: the same scene is run with TCP's CUBIC in place of the stack. `figure` is a figure for the report, and
+    `measure` what it is.
     """
 
     key: str
@@ -113,6 +114,7 @@ class Case:
     scenes: tuple[Scene, ...]
     only: str = ""
     tcp: bool = True
+    measure: str = ""
     figure: Callable[[Seen], str] = lambda _: ""
 
     def applies(self, control: str) -> bool:

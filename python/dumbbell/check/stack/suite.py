@@ -8,21 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from dumbbell.check.ci import Suite
 from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED, Verdict
 from dumbbell.check.stack.cases import CASES
 from dumbbell.check.stack.measured import Outcome, Run, outcomes
 from dumbbell.check.stack.model import DIFFERS, Case, Scene, Seen
 from dumbbell.engines import sweep
-from dumbbell.errors import InputError
 from dumbbell.experiment.file import Experiment, parse
 from dumbbell.results.results import Results
 from dumbbell.scratch import Scratch
 
 TCP = "tcp-cubic"
-SEEDS = (1, 2, 3)
+SEEDS = (1, 2, 3, 4, 5)
 _TABLES = ("runs", "flows", "series", "queue_series")
 _RANK = {PASSED: 0, DIFFERS: 0, CANNOT_TELL: 1, FAILED: 2}
 
@@ -49,7 +46,7 @@ class Subject:
 
     name: str
     control: str
-    flow: Mapping[str, Any] = field(compare=False, hash=False)
+    flow: dict[str, Any] = field(compare=False, hash=False)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One connection alone: does it use the link, what does it keep in the queue, what does it lose?"""
+"""One connection alone: use of the link, delay in the queue, and loss."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ CASES = (
         f"goodput at least {LEAST_USE:.0%} of that of TCP's CUBIC in the same place",
         use,
         tuple(scene(shown(rate, rtt), rate, rtt, seconds) for rate, rtt, seconds in _CELLS),
-        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.goodput):.3g} Mbit/s",
+        measure="goodput, Mbit/s",
+        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.goodput):.3g}",
     ),
     Case(
         "queue",
@@ -80,7 +81,8 @@ CASES = (
         f"P95 of the RTT at most {MOST_QUEUE:g} times that of TCP's CUBIC, over a queue of 10 BDP",
         queue,
         tuple(scene(shown(rate, rtt), rate, rtt, 12.0, buffer=10.0) for rate, rtt in ((10.0, 0.02), (50.0, 0.04))),
-        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.rtt_p95) * 1e3:.3g} ms",
+        measure="P95 of the RTT, ms",
+        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.rtt_p95) * 1e3:.3g}",
     ),
     Case(
         "loss",
@@ -93,6 +95,7 @@ CASES = (
             scene(shown(20.0, 0.04) + f" {buffer:g}BDP", 20.0, 0.04, 10.0, buffer=buffer, flows=[subject(0.04)] * 3)
             for buffer in (0.25, 0.5, 1.5)
         ),
-        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.lost_share):.1%} lost",
+        measure="packets lost",
+        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.lost_share):.1%}",
     ),
 )

@@ -123,7 +123,7 @@ CASES = (
         "bbr-startup",
         "Does STARTUP fill the pipe, and DRAIN empty the queue?",
         "cases 1 and 3",
-        f"{FULL:.0%} of the rate after as many round trips as STARTUP takes, {DRAINED:g} BDP in the queue as many later",
+        f"{FULL:.0%} of the rate in the rounds that STARTUP takes, {DRAINED:g} BDP in the queue as many later",
         startup,
         *(
             scene(f"{rate:g}Mbit {rtt * 1e3:g}ms", rate, rtt, 6.0, buffer=4.0, interval=0.02)

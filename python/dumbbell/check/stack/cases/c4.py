@@ -1,15 +1,16 @@
 """Limits on completion times of the C4 test suite: draft-huitema-ccwg-c4-test-02 and private-octopus/c4.
 
-The draft runs each case with a hundred seeds, and the worst has to meet the limit; here it is the worst of the seeds that are run. Its
-rates are binary: "20 Mbit/s" are 20 / 1.048576. The limits are those of one control, C4, so that a limit that TCP's
-CUBIC misses in the same place is no failure of the stack.
+The draft runs each case with a hundred seeds, and the worst has to meet the limit; here it is the worst of the seeds
+that are run. Its rates are binary: "20 Mbit/s" are 20 / 1.048576. The limits are those of one control, C4, so that a
+limit that TCP's CUBIC misses in the same place is no failure of the stack.
 
-Left out are the cases of bad and fading Wi-Fi, whose printed limits do not fit their sizes and rates or whose jitter changes
-with time, careful resume, which needs a state of before, and media.
+Left out are the cases of bad and fading Wi-Fi, whose printed limits do not fit their sizes and rates or whose jitter
+changes with time, careful resume, which needs a state of before, and media.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from dumbbell.check.stack.model import Case, Limits, Scene, Seen
@@ -28,8 +29,7 @@ def completion(seen: Seen, limits: Limits) -> None:
     """Judge how long the stack takes; the first of its flows is the one that is measured."""
     number, within = seen.scene.subjects[0], seen.scene.within
     assert within is not None
-    # the clock of the draft starts with the trial, ours with the flow; seeds start up to `SPREAD` late
-    start = float(seen.scene.table["flows"][number]["start"]["uniform"][0].removesuffix("ns")) / 1e9
+    start = _start(seen.scene)
     ours, theirs = (one.worst(number, lambda flow: start + flow.completion) for one in (seen.subject, seen.tcp))
     end = seen.scene.seconds - SPREAD - start
     shown = [f"{one:.3g} s" if one < end + 1 else f"more than {end:.3g} s" for one in (ours, theirs)]
@@ -42,6 +42,11 @@ def completion(seen: Seen, limits: Limits) -> None:
         limits.note(f"{shown[0]}, above C4's limit of {within:g} s, TCP's CUBIC {shown[1]}")
     elif ours < theirs / _MUCH:
         limits.note(f"{shown[0]}, TCP's CUBIC {shown[1]}")
+
+
+def _start(scene: Scene) -> float:
+    """Return when the flow starts: the clock of the draft starts with the trial, ours with the flow."""
+    return float(scene.table["flows"][scene.subjects[0]]["start"]["uniform"][0].removesuffix("ns")) / 1e9
 
 
 def _c4(
@@ -97,38 +102,19 @@ _LIMITS = f"the draft's limit in the worst seed, or {SLOWER_THAN_TCP:g} times wh
 
 
 def _figure(seen: Seen) -> str:
-    worst = seen.subject.worst(seen.scene.subjects[0], lambda one: one.completion)
-    return f"{worst:.3g} s"
+    worst = _start(seen.scene) + seen.subject.worst(seen.scene.subjects[0], lambda one: one.completion)
+    return f"{worst:.3g}" if math.isfinite(worst) else "never"
+
+
+def _case(key: str, question: str, scenes: tuple[Scene, ...]) -> Case:
+    return Case(
+        key, "c4", question, _SOURCE, _LIMITS, completion, scenes, measure="completion, worst seed, s", figure=_figure
+    )
 
 
 CASES = (
-    Case(
-        "c4-alone",
-        "c4",
-        "Does a transfer end in time, also where the path changes or fails for a while?",
-        _SOURCE,
-        _LIMITS,
-        completion,
-        _ALONE,
-        figure=_figure,
-    ),
-    Case("c4-self", "c4", "Does it end in time beside another of its kind?", _SOURCE, _LIMITS, completion, _SELF),
-    Case(
-        "c4-cubic",
-        "c4",
-        "Does it end in time beside TCP's CUBIC?",
-        _SOURCE,
-        _LIMITS,
-        completion,
-        _beside("cubic", 22.2, 22.0),
-    ),
-    Case(
-        "c4-bbr",
-        "c4",
-        "Does it end in time beside TCP's BBRv3?",
-        _SOURCE,
-        _LIMITS,
-        completion,
-        _beside("bbr3", 23.0, 23.0),
-    ),
+    _case("c4-alone", "Does a transfer end in time, also where the path changes or fails for a while?", _ALONE),
+    _case("c4-self", "Does it end in time beside another of its kind?", _SELF),
+    _case("c4-cubic", "Does it end in time beside TCP's CUBIC?", _beside("cubic", 22.2, 22.0)),
+    _case("c4-bbr", "Does it end in time beside TCP's BBRv3?", _beside("bbr3", 23.0, 23.0)),
 )

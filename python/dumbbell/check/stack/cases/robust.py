@@ -1,7 +1,6 @@
 """Paths that lose, reorder, change and fail: no abort, no stall, no collapse.
 
-A case that ends in a failure here is held against TCP's CUBIC on the same path, so that what the path does to everybody is
-no failure of the stack.
+All is held against TCP's CUBIC on the same path, so that what the path does to everybody is no failure of the stack.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ LONGEST_GAP, GAP_OF_TCP = 1.0, 1.5  # s without delivery beside outages, and tim
 _ROUNDS = 4  # of a long path and a queue, that may pass without a delivery: a probe timeout is about three of them
 MOST_BLIND = 0.05  # of the rate, two seconds into a time without any acknowledgement
 _MUCH = 1.5
+_MEASURE = "goodput over that of TCP's CUBIC"
 _RATE, _RTT, _SECONDS = 20.0, 0.04, 12.0
 
 
@@ -62,7 +62,7 @@ def _lossy(place: str, *path: dict[str, Any]) -> Scene:
 
 def _blackout(place: str, start: float, end: float, **keys: Any) -> Scene:
     lost = [{"name": "loss", "probability": 1.0, "from": f"{start:g}s", "to": f"{end:g}s"}]
-    return scene(place, _RATE, _RTT, _SECONDS + 4, flow={key: lost for key in keys}, outages=((start, end),))
+    return scene(place, _RATE, _RTT, _SECONDS + 4, flow=dict.fromkeys(keys, lost), outages=((start, end),))
 
 
 def _steps(every: float) -> list[tuple[float, float]]:
@@ -73,18 +73,18 @@ def _steps(every: float) -> list[tuple[float, float]]:
 # packets behind the change overtake about 80, less than the 128 up to which a packet number of a byte is understood
 _LONGER = {"name": "reorder", "probability": 1.0, "delay": "50ms", "from": "4s", "to": "8s"}
 _LIMITS = (
-    f"no time without delivery above {LONGEST_GAP:g} s (or {_ROUNDS} RTTs, or {GAP_OF_TCP:g} times that of TCP's CUBIC) that"
-    f" no outage explains, goodput at least {LEAST_OF_TCP:.0%} of that of TCP's CUBIC"
+    f"no time without delivery above {LONGEST_GAP:g} s (or {_ROUNDS} RTTs, or {GAP_OF_TCP:g} times that of TCP's"
+    f" CUBIC) that no outage explains, goodput at least {LEAST_OF_TCP:.0%} of that of TCP's CUBIC"
 )
 
 
 def _figure(seen: Seen) -> str:
     ours, theirs = (one.mean(0, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
-    return f"{ours / theirs:.2g} of TCP's goodput" if theirs else ""
+    return f"{ours / theirs:.2g}" if theirs else ""
 
 
 def _case(key: str, question: str, source: str, *scenes: Scene) -> Case:
-    return Case(key, "robust", question, source, _LIMITS, keeps_going, scenes, figure=_figure)
+    return Case(key, "robust", question, source, _LIMITS, keeps_going, scenes, measure=_MEASURE, figure=_figure)
 
 
 CASES = (
@@ -150,6 +150,7 @@ CASES = (
         f"two seconds into it at most {MOST_BLIND:.0%} of the link's rate is sent; then {_LIMITS}",
         backs_off,
         (_blackout("4s", 4.0, 8.0, ack_path=True),),
+        measure=_MEASURE,
         figure=_figure,
     ),
     _case(

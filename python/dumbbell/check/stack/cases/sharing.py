@@ -1,8 +1,9 @@
-"""Beside others: what share does the stack take, over five queues?"""
+"""Beside others, over five queues: the share that the stack takes."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from dumbbell.check.stack.measured import Outcome
 from dumbbell.check.stack.model import Case, Limits, Scene, Seen
@@ -12,7 +13,7 @@ MOST_RATIO = 3.0  # RFC 8868: goodputs of the same priority and RTT within [0.33
 HARM = 0.1  # share of the link by which the stack may take more from another than TCP's CUBIC does in its place
 _MUCH = 0.15  # a share that differs by this from that of TCP's CUBIC in its place is told
 _RATE, _RTT, _SECONDS, _SINCE = 20.0, 0.04, 25.0, 5.0
-QUEUES = {
+QUEUES: dict[str, dict[str, Any]] = {
     "pfifo": {"name": "pfifo", "limit": bdp(_RATE, _RTT)},
     "codel": {"name": "codel"},
     "fq_codel": {"name": "fq_codel"},
@@ -95,6 +96,7 @@ CASES = (
             f"{_BOUNDS}, or no more than {HARM:.0%} from the share of TCP's CUBIC in its place",
             share,
             _scenes(cc),
+            measure="share of the goodput",
             figure=_figure,
         )
         for cc, name in OTHERS.items()
@@ -107,6 +109,7 @@ CASES = (
         f"{_BOUNDS}; together at least 80% of the goodput of two of TCP's CUBIC",
         itself,
         _scenes(""),
+        measure="share of the goodput of the first",
         figure=_figure,
     ),
 )
