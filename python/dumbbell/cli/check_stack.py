@@ -54,7 +54,7 @@ def stack(
     github: Annotated[bool, Option("--github", help="Print annotations of GitHub Actions, too.")] = False,
     listed: Annotated[bool, Option("--list", help="List the cases with limits and sources, of any NAME.")] = False,
 ) -> None:
-    """Judge a QUIC stack from outside: alone, beside others, and on paths that lose, reorder, change and fail.
+    """Judge a QUIC stack from outside: alone, next to others, and on paths that lose, reorder, change and fail.
 
     The status is 0 if all is within the limits, 1 if something failed (with --against: if NAME is worse in a
     verdict), 2 for bad input, 3 if nothing was judged or a judge cannot tell.
@@ -149,7 +149,8 @@ def _subject(name: str, control: str | None, window: str, settings: list[str]) -
     try:
         return suite.subject(name, control, keys)
     except InputError as error:
-        raise error.moved("check", "--cc" if ".cc.control" in error.key else error.key.rpartition(".cc")[2]) from None
+        inner = error.key.partition(".cc")[2].removeprefix(".")
+        raise error.moved("check", f"--set: {inner}" if inner else "--cc") from None
 
 
 def _size(text: str) -> int:

@@ -16,6 +16,7 @@ from dumbbell.check.stack.model import DIFFERS, MEANING
 from dumbbell.check.stack.suite import Report, Result
 
 _WIDTH = 120
+_SPACE = "\0"  # where no line may end
 SIGNS = {PASSED: "+", DIFFERS: "d", CANNOT_TELL: "?", FAILED: "F"}
 
 
@@ -72,6 +73,8 @@ def headline(report: Report, control: str, other: str = "") -> list[str]:
         cells = _count(len(found), "cell")
         lines.append(f'{control} closes the connection in {cells} of {len(results)}{beside}: "{words}"')
         lines += [f"    {case}: {', '.join(_when(one, words) for one in part)}" for case, part in _by_case(found)]
+    if not lines:
+        lines.append(f"{control} keeps every connection open in {_count(len(results), 'cell')}.")
     for text, found in _crashed(results).items():
         lines.append(f"{control} fails in {_count(len(found), 'cell')} of {len(results)}: {text}")
         lines += [f"    {case}: {', '.join(one.place for one in part)}" for case, part in _by_case(found)]
@@ -99,12 +102,18 @@ def _told(one: Result) -> bool:
 
 
 def reasons(results: Sequence[Result], result: str) -> list[str]:
-    """Return why verdicts are what they are, a line a result."""
-    return [
-        f"{one.case}, {one.place}: {one.verdict.reason}"
-        for one in results
-        if one.verdict.result == result and not (result == FAILED and _told(one))
-    ]
+    """Return why verdicts are what they are: what was expected, and where it was not found."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in results:
+        if one.verdict.result != result or (result == FAILED and _told(one)):
+            continue
+        held = False if result == FAILED else None
+        broken = [check for check in one.verdict.checks if check.held is held]
+        if not broken or result == DIFFERS:
+            found.setdefault((one.case, ""), []).append(f"{one.place}: {one.verdict.reason}")
+        for check in broken if result != DIFFERS else []:
+            found.setdefault((one.case, check.what), []).append(f"{one.place}: {check.found}")
+    return [f"{case}{', ' if what else ''}{what}: {'; '.join(places)}" for (case, what), places in found.items()]
 
 
 def totals(results: Sequence[Result]) -> str:
@@ -128,12 +137,21 @@ def _figures(results: Sequence[Result]) -> str:
     """Return the figures of a case: those of all its places."""
     case = CASES[results[0].case]
     found = [(one.place, case.figure(one.seen) if one.seen.subject.runs else "") for one in results]
-    places = ", ".join(f"{place} {figure}".rstrip() for place, figure in found)
+    places = ", ".join(f"{place} {figure}".rstrip().replace(" ", _SPACE) for place, figure in found)
     return f"{case.measure}: {places}" if case.measure else places
 
 
 def _wrapped(start: str, words: str) -> str:
-    return textwrap.fill(words, _WIDTH, initial_indent=start, subsequent_indent=" " * len(start))
+    lines = textwrap.fill(
+        words, _WIDTH, initial_indent=start, subsequent_indent=" " * len(start), break_on_hyphens=False
+    )
+    return lines.replace(_SPACE, " ")
+
+
+def _item(line: str) -> str:
+    return textwrap.fill(
+        line, _WIDTH, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False, break_long_words=False
+    )
 
 
 def text(report: Report, *, lead: Sequence[str] = (), other: str = "") -> str:
@@ -148,7 +166,7 @@ def text(report: Report, *, lead: Sequence[str] = (), other: str = "") -> str:
             (CANNOT_TELL, "cannot tell"),
         ):
             if lines := reasons(of(report, name), result):
-                parts.append("\n".join([f"{name}, {heading}:", *(f"  {line}" for line in lines)]))
+                parts.append("\n".join([f"{name}, {heading}:", *(_item(line) for line in lines)]))
     for name in names:
         rows = [f"{name}, case by case ({', '.join(f'{sign} {result}' for result, sign in SIGNS.items())}):"]
         group = ""
@@ -161,7 +179,7 @@ def text(report: Report, *, lead: Sequence[str] = (), other: str = "") -> str:
             rows.append(_wrapped(f"    {case:{wide}}  {_signs(results):7}  ", _figures(results)))
         parts.append("\n".join(rows))
         if lines := reasons(of(report, name), DIFFERS):
-            parts.append("\n".join([f"{name}, unlike TCP's CUBIC, and no failure:", *(f"  {line}" for line in lines)]))
+            parts.append("\n".join([f"{name}, unlike TCP's CUBIC, and no failure:", *(_item(line) for line in lines)]))
     return "\n\n".join([*(part for part in parts if part), _summary(report)])
 
 
@@ -181,7 +199,7 @@ def markdown(report: Report, *, lead: Sequence[str] = (), other: str = "") -> st
             if lines := reasons(results, result):
                 parts.append("\n".join([f"{heading}:", "", *(f"- {line}" for line in lines)]))
         rows = [
-            f"| {case} | {CASES[case].question} | `{_signs(found)}` | {_figures(found)} |"
+            f"| {case} | {CASES[case].question} | `{_signs(found)}` | {_figures(found).replace(_SPACE, ' ')} |"
             for case, found in _by_case(results)
         ]
         signs = ", ".join(f"`{sign}` {result}" for result, sign in SIGNS.items())

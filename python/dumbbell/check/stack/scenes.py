@@ -1,4 +1,4 @@
-"""How experiments of cases are made: a bottleneck, the stack, and others beside it."""
+"""How experiments of cases are made: a bottleneck, the stack, and other flows."""
 
 from __future__ import annotations
 

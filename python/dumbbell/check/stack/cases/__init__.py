@@ -6,9 +6,9 @@ from dumbbell.check.stack.cases import alone, bbr, c4, robust, sharing
 from dumbbell.check.stack.model import Case
 
 GROUPS = {
-    "alone": "one connection alone: use of the link, queue and loss",
+    "alone": "one connection alone: goodput, queue and loss",
     "c4": "completion times of the C4 test suite",
-    "sharing": "beside Linux's congestion controls and beside itself",
+    "sharing": "sharing with Linux's congestion controls and with itself",
     "robust": "paths that lose, reorder, change and fail",
     "bbr": "the BBR draft's test cases, as far as the wire shows them",
 }

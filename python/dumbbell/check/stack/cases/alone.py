@@ -1,4 +1,4 @@
-"""One connection alone: use of the link, delay in the queue, and loss."""
+"""One connection alone: goodput, delay in the queue, and loss."""
 
 from __future__ import annotations
 

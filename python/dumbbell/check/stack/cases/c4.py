@@ -1,8 +1,8 @@
 """Limits on completion times of the C4 test suite: draft-huitema-ccwg-c4-test-02 and private-octopus/c4.
 
 The draft runs each case with a hundred seeds, and the worst has to meet the limit; here it is the worst of the seeds
-that are run. Its rates are binary: "20 Mbit/s" are 20 / 1.048576. The limits are those of one control, C4, so that a
-limit that TCP's CUBIC misses in the same place is no failure of the stack.
+that are run. Its rates are binary: "20 Mbit/s" are 20 / 1.048576. The limits are those of one control, C4, so that the
+stack does not fail by a limit that TCP's CUBIC misses in the same place.
 
 Left out are the cases of bad and fading Wi-Fi, whose printed limits do not fit their sizes and rates or whose jitter
 changes with time, careful resume, which needs a state of before, and media.
@@ -114,7 +114,7 @@ def _case(key: str, question: str, scenes: tuple[Scene, ...]) -> Case:
 
 CASES = (
     _case("c4-alone", "Does a transfer end in time, also where the path changes or fails for a while?", _ALONE),
-    _case("c4-self", "Does it end in time beside another of its kind?", _SELF),
-    _case("c4-cubic", "Does it end in time beside TCP's CUBIC?", _beside("cubic", 22.2, 22.0)),
-    _case("c4-bbr", "Does it end in time beside TCP's BBRv3?", _beside("bbr3", 23.0, 23.0)),
+    _case("c4-self", "Does it end in time next to another of its kind?", _SELF),
+    _case("c4-cubic", "Does it end in time next to TCP's CUBIC?", _beside("cubic", 22.2, 22.0)),
+    _case("c4-bbr", "Does it end in time next to TCP's BBRv3?", _beside("bbr3", 23.0, 23.0)),
 )

@@ -1,6 +1,7 @@
 """Paths that lose, reorder, change and fail: no abort, no stall, no collapse.
 
-All is held against TCP's CUBIC on the same path, so that what the path does to everybody is no failure of the stack.
+All is held against TCP's CUBIC on the same path, so that the stack does not fail by what the path
+does to everybody.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dumbbell.check.stack.model import Case, Limits, Scene, Seen
 from dumbbell.check.stack.scenes import bdp, scene
 
 LEAST_OF_TCP = 0.5  # of the goodput of TCP's CUBIC on the same path
-LONGEST_GAP, GAP_OF_TCP = 1.0, 1.5  # s without delivery beside outages, and times what TCP's CUBIC has
+LONGEST_GAP, GAP_OF_TCP = 1.0, 1.5  # s without delivery apart from outages, and times what TCP's CUBIC has
 _ROUNDS = 4  # of a long path and a queue, that may pass without a delivery: a probe timeout is about three of them
 MOST_BLIND = 0.05  # of the rate, two seconds into a time without any acknowledgement
 _MUCH = 1.5

@@ -1,4 +1,4 @@
-"""Beside others, over five queues: the share that the stack takes."""
+"""The share that the stack takes next to others, over five queues."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ OTHERS = {"cubic": "TCP's CUBIC", "bbr3": "TCP's BBRv3", "prague": "TCP Prague"}
 
 
 def share(seen: Seen, limits: Limits) -> None:
-    """Judge the share that the stack has beside another, which is flow 1."""
+    """Judge the share that the stack has next to another flow, which is flow 1."""
     ours, of_tcp = (_share(one) for one in (seen.subject, seen.tcp))
     ratio, found = ours / max(1 - ours, 1e-9), f"{ours:.0%} of the goodput, TCP's CUBIC in its place {of_tcp:.0%}"
-    # the harm of Ware et al., HotNets 2019: what the other loses, beside what it loses to TCP's CUBIC
+    # the harm of Ware et al., HotNets 2019: what the other loses, against what it loses to TCP's CUBIC
     limits.must(
         f"at most {MOST_RATIO:g} times the other's goodput, or {HARM:.0%} more than TCP's CUBIC takes",
         ratio <= MOST_RATIO or ours <= of_tcp + HARM,
@@ -89,9 +89,9 @@ def _figure(seen: Seen) -> str:
 CASES = (
     *(
         Case(
-            f"beside-{cc}",
+            f"with-{cc}",
             "sharing",
-            f"What share does it take beside {name}?",
+            f"What share does it take next to {name}?",
             "RFC 9743, section 5.2.1; RFC 8868 for the ratio; harm after Ware et al. 2019",
             f"{_BOUNDS}, or no more than {HARM:.0%} from the share of TCP's CUBIC in its place",
             share,
@@ -102,7 +102,7 @@ CASES = (
         for cc, name in OTHERS.items()
     ),
     Case(
-        "beside-itself",
+        "with-itself",
         "sharing",
         "How do two of its connections share?",
         "RFC 9743, section 5.1.4",
