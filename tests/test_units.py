@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,6 +61,20 @@ def test_what_is_no_quantity(kind: str, text: object, nearest: str | None) -> No
         units.parse(kind, text)
     if nearest:
         assert error.value.nearest == nearest
+
+
+CORPUS = Path(__file__).parent.parent / "crates" / "dumbbell-net" / "tests" / "quantities.json"
+
+
+@pytest.mark.parametrize("kind", ["time", "rate", "size"])
+def test_the_crate_dumbbell_net_reads_the_same_quantities(kind: str) -> None:
+    # its own test reads the same cases
+    for text, value in json.loads(CORPUS.read_text(encoding="utf-8"))[kind]:
+        try:
+            found = units.parse(kind, text)
+        except InputError:
+            found = None
+        assert found == value, text
 
 
 @given(st.sampled_from(["time", "rate", "size"]), st.integers(0, 10**15))

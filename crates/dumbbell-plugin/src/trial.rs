@@ -48,9 +48,14 @@ pub fn try_out(plugin: &Plugin, seed: u64, sequences: u32, runs: u32) -> Result<
     Ok(tried)
 }
 
-/// Values of parameters: the defaults half of the time, else each anywhere in its range.
+/// Values of parameters of a queue or control: the defaults half of the time, else each anywhere in its range.
 fn keys(plugin: &Plugin, rng: &mut Rng) -> Map<String, Value> {
     let mut keys = Map::from_iter([("name".to_owned(), json!(plugin.name()))]);
+    if let Make::Stack { controls, .. } = plugin.make() {
+        // any of its controls; an initial window of 1 TB is no test of it
+        keys.insert("control".to_owned(), json!(controls[rng.below(controls.len() as u64) as usize]));
+        return keys;
+    }
     if rng.below(2) == 1 {
         keys.extend(plugin.params().iter().map(|param| (param.name.clone(), param.draw(rng.next_f64()))));
     }

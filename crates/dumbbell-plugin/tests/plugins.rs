@@ -249,7 +249,7 @@ fn a_transport_ends_when_everything_has_arrived_and_writes_as_fast_as_its_applic
     let mut additions = Additions::default();
     plugin.add_to(&mut additions, "window");
     let error = refused.additions(additions).build().err().expect("it is refused").to_string();
-    assert_eq!(error, "flows[0].app_pause: found a value, allowed: none beside a stack");
+    assert_eq!(error, "flows[0].app_pause: found a value, allowed: none with a stack");
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn answers_of_a_transport_wait_in_queues_as_packets() {
 fn a_transport_that_misbehaves_ends_its_run_with_one_line() {
     let window = include_str!("../examples/window.c");
     for (name, from, to, expected) in [
-        ("past", "? ((const state *)at)->rto_at : NEVER", "? 1 : NEVER", "stack window: wake() of side 0 is 1ns after a call at"),
+        ("past", "? ((const state *)at)->rto_at : NEVER", "? 1 : NEVER", "stack window: timer() was called 1000 times at"),
         ("restless", "now + 300000000 + 2 * self->srtt", "now", "stack window: timer() was called 1000 times at"),
         (
             "long",

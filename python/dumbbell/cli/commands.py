@@ -30,6 +30,7 @@ COMMANDS = {
     "watch": ("shell", "watch"),
     "linux": ("linux", "linux"),
     "plugin": ("plugin", "plugin"),
+    "stack": ("stack", "stack"),
     "study": ("study", "study"),
     "store": ("store", "store"),
     "completion": ("completion", "completion"),

@@ -45,6 +45,7 @@ def sim() -> Iterator[Check]:
     except (ImportError, RuntimeError, ValueError) as error:
         yield Check("simulator", one_line(str(error)), "pip install --force-reinstall dumbbell")
     yield Check("cores", f"{needs.cores()}: as many runs at a time")
+    yield _stacks()
 
 
 def linux() -> Iterator[Check]:
@@ -70,6 +71,19 @@ def live() -> Iterator[Check]:
 
 
 ENGINES: dict[str, Callable[[], Iterator[Check]]] = {"sim": sim, "linux": linux, "live": live}
+
+
+def _stacks() -> Check:
+    """Return which QUIC stacks are built, and whether others can be; runs without them need none."""
+    from dumbbell.stacks import built, needs
+
+    names = [one.name for one in built.installed()]
+    has_cargo = needs.found() is not None
+    found = ", ".join(names) or "none built"
+    if has_cargo and names:
+        return Check("stacks", found)
+    how = "dumbbell stack build quinn" if has_cargo else f"to build one: {needs.RUSTUP}"
+    return Check("stacks", found if has_cargo else f"{found}; no cargo", how, needed=False)
 
 
 def _kernels() -> Check:

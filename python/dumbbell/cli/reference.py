@@ -96,6 +96,8 @@ def _section(name: str) -> Group:
     if "cc" in schema.SENDERS.get(name, ()):
         doc = "Congestion control; dumbbell describe NAME says what it takes."
         keys.insert(0, Key("cc", "", _of_algorithms(known.cc), doc))
+        if name == "flows":
+            keys.insert(1, Key("stack", "unset", "text, or a table with name or plugin", schema.STACK_DOC))
     if name in net.HOPS:
         doc = "Queue discipline; dumbbell describe NAME says what it takes."
         keys.insert(0, Key("aqm", "", _of_algorithms(known.aqm), doc))
@@ -241,7 +243,7 @@ def of_plugin(file: str) -> str:
         found = plugins.read(path.name, path.parent)
     except InputError as error:
         raise error.moved("describe", "") from None
-    place = {"aqm": "bottleneck.aqm", "cc": "flows.cc"}[found.kind]
+    place = {"aqm": "bottleneck.aqm", "cc": "flows.cc", "stack": "flows.stack"}[found.kind]
     return _of_algorithm(found.algorithm, (place,)).text()
 
 

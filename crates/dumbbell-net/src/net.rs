@@ -1,0 +1,422 @@
+//! Queue, link and propagation of a bottleneck, driven from outside.
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::frame::{Arrival, Counters, Frame};
+use dumbbell_config::{RateChange, RunConfig};
+use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
+use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::packet::{flag, Packet};
+use dumbbell_core::param::ParamError;
+use dumbbell_core::path::{self, End, Path};
+use dumbbell_core::record::FlowCounters;
+use dumbbell_core::rng::Rng;
+use dumbbell_core::units::Time;
+use dumbbell_sim::bottleneck::{Bottleneck, Listeners};
+use serde_json::{Map, Value};
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+/// The last time that there is, 146 years: delays behind it still fit.
+const LAST: u64 = 1 << 62;
+
+/// A time of the caller.
+pub fn nanoseconds(time: Duration) -> Time {
+    Time(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(LAST))
+}
+
+/// Hears which packets are dropped; [`Packet::tsval`] is the place of the payload.
+#[derive(Default)]
+struct Lost {
+    places: Vec<u32>,
+    /// By stages.
+    on_paths: u64,
+}
+
+impl Log for Lost {
+    fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: Place, _at: At) {
+        self.places.push(packet.tsval);
+        self.on_paths += u64::from(matches!(place, Place::Ahead | Place::Behind));
+    }
+}
+
+/// The end of the stages behind the link.
+struct Out<'a> {
+    packets: &'a mut Vec<Packet>,
+    log: &'a mut Listeners<Lost>,
+}
+
+impl End<Packet> for Out<'_> {
+    fn arrive(&mut self, packet: Packet, _now: Time) {
+        self.packets.push(packet);
+    }
+
+    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        self.log.dropped(&packet, reason, Place::Behind, At::time(now));
+    }
+}
+
+/// A flow that has been seen.
+#[derive(Clone, Copy)]
+struct Flow {
+    number: u32,
+    pushed: u64,
+}
+
+/// What happens next.
+#[derive(Clone, Copy)]
+enum Due {
+    /// The link needs attention.
+    Link,
+    /// Stages ahead of the queue do.
+    Ahead,
+    /// Stages behind the link do.
+    Behind,
+    /// A packet has propagated.
+    Wire,
+    /// The rate changes.
+    Change,
+    /// The queue discipline's clock.
+    Timer,
+}
+
+/// One direction of a bottleneck: stages, queue discipline, link and propagation, with the packets in it. Each carries a payload `T`, which the net
+/// does not look at.
+///
+/// It does no I/O and has no clock: the caller says what time it is. Time is a [`Duration`] since any instant, [`Config::start`] at the
+/// earliest; it does not go back, and an earlier one counts as that of the last event. Equal calls give equal answers.
+///
+/// Events happen at their own time however late the caller is, and in the order of the simulator: at one instant, packets move, then those
+/// that are pushed arrive, then the rate changes and queue disciplines have their clock. Packets of one flow that are pushed in a row at one instant
+/// are a burst: nothing happens between them.
+///
+/// ```
+/// use dumbbell_net::{Ecn, Frame, Net};
+/// use std::time::Duration;
+///
+/// let mut net = Net::new(r#"rate = "10Mbit"
+///     aqm = "fq_codel"
+///     delay = "10ms""#)?;
+/// net.push(Duration::ZERO, Frame::udp(1472).ecn(Ecn::Ect0), b"hello".to_vec());
+/// // 1514 B at 10 Mbit/s are 1.2112 ms
+/// assert_eq!(net.next(), Some(Duration::from_nanos(1_211_200)));
+/// assert!(net.pop(Duration::from_millis(2)).is_none());
+/// let wake = net.next().expect("a packet on its way");
+/// assert_eq!(net.pop(wake).map(|packet| packet.payload), Some(b"hello".to_vec()));
+/// # Ok::<(), dumbbell_net::Error>(())
+/// ```
+pub struct Net<T = Vec<u8>> {
+    start: Time,
+    /// Of the last event.
+    now: Time,
+    ahead: Option<Path<Packet>>,
+    queue: Bottleneck<AnyAqm, Lost>,
+    behind: Option<Path<Packet>>,
+    delay: Time,
+    /// The link adds a delay to that, which changes.
+    varies: bool,
+    /// What propagates.
+    wire: VecDeque<(Time, Packet)>,
+    /// What has come out.
+    out: VecDeque<(Time, Packet)>,
+    changes: VecDeque<RateChange>,
+    flows: Vec<Flow>,
+    slots: HashMap<u32, u32>,
+    payloads: Vec<Option<T>>,
+    free: Vec<u32>,
+    pushed: u64,
+    popped: u64,
+    /// When the last packet was pushed and the slot of its flow, if nothing was popped since.
+    burst: Option<(Time, u32)>,
+    /// Packets out of stages behind the link; its memory is kept.
+    passed: Vec<Packet>,
+}
+
+impl<T> fmt::Debug for Net<T> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Net").field("now", &self.now).field("counters", &self.counters()).finish_non_exhaustive()
+    }
+}
+
+impl<T> Net<T> {
+    /// The bottleneck that `text` describes as the section `[bottleneck]` of an experiment does, with seed 1: see [`Config`], which has more
+    /// to choose from.
+    ///
+    /// # Errors
+    /// Those of [`Config::parse`].
+    pub fn new(text: &str) -> Result<Net<T>, Error> {
+        Config::parse(text)?.build()
+    }
+
+    /// The bottleneck of a run with this queue discipline.
+    pub(crate) fn of(run: &RunConfig, queue: AnyAqm, start: Time) -> Result<Net<T>, ParamError> {
+        // the streams that the simulator draws from
+        let stages = |stages: &[Map<String, Value>], stream: &str| {
+            let built = (!stages.is_empty()).then(|| path::build(stages, Rng::stream(run.run.seed, stream, 0)));
+            built.transpose()
+        };
+        Ok(Net {
+            start,
+            now: Time::ZERO,
+            ahead: stages(&run.path, "shared path")?,
+            queue: Bottleneck::over(run.named_link(0), queue, 1, &run.bottleneck, Lost::default()),
+            behind: stages(&run.behind, "path behind")?,
+            delay: run.delay,
+            varies: run.link_delays(0),
+            wire: VecDeque::new(),
+            out: VecDeque::new(),
+            changes: run.rate_changes.iter().copied().collect(),
+            flows: Vec::new(),
+            slots: HashMap::new(),
+            payloads: Vec::new(),
+            free: Vec::new(),
+            pushed: 0,
+            popped: 0,
+            burst: None,
+            passed: Vec::new(),
+        })
+    }
+
+    /// A packet comes to the bottleneck at `now`. Returns whether it was taken in. One that was may still be dropped later: most AQMs decide
+    /// when a packet leaves the queue.
+    pub fn push(&mut self, now: Duration, frame: Frame, payload: T) -> bool {
+        let (at, slot) = (self.clock(now), self.slot(frame.flow));
+        // a sender sends what it has at one instant before anything else happens
+        if self.burst != Some((at, slot)) {
+            self.happen(at, |_| true);
+            (self.now, self.burst) = (at, Some((at, slot)));
+        }
+        let place = self.keep(payload);
+        let flow = &mut self.flows[slot as usize];
+        let len = Frame::new(frame.len).len;
+        let packet =
+            Packet { seq: flow.pushed, flow: slot, tsval: place, len, ecn: frame.ecn, flags: flag::UDP, ..Packet::EMPTY };
+        flow.pushed += 1;
+        self.pushed += 1;
+        match &mut self.ahead {
+            None => self.queue.arrive(packet, at),
+            Some(path) => path.push(packet, at, &mut self.queue),
+        }
+        self.forget_lost();
+        self.payloads[place as usize].is_some()
+    }
+
+    /// The next packet that has come out at the far end by `now`, queue, link and propagation included. Packets come in the order in which they came out.
+    pub fn pop(&mut self, now: Duration) -> Option<Arrival<T>> {
+        let until = self.clock(now);
+        self.burst = None;
+        // an empty net has its clocks when the next packet comes
+        self.happen(until, Net::is_moving);
+        self.out.front().filter(|(at, _)| *at <= until)?;
+        let (at, packet) = self.out.pop_front()?;
+        self.popped += 1;
+        let payload = self.take(packet.tsval)?;
+        let flow = self.flows[packet.flow as usize].number;
+        Some(Arrival { at: self.of_caller(at), frame: Frame { len: packet.len, ecn: packet.ecn, flow }, payload })
+    }
+
+    /// When to call [`Net::pop`] next: something moves then, and it may return a packet. `None` if nothing is in the net. It is not later than
+    /// the next packet comes out; a call at another time does no harm.
+    pub fn next(&self) -> Option<Duration> {
+        if let Some((at, _)) = self.out.front() {
+            return Some(self.of_caller(*at));
+        }
+        // what a changed rate sets free leaves when the instant of the change is over
+        let change = self.changes.front().map_or(Time::NEVER, |change| change.at.saturating_add(Time(1)));
+        let at = self.next_move().0.min(change);
+        (self.is_moving() && at != Time::NEVER).then(|| self.of_caller(at))
+    }
+
+    /// Packets of `flow` have these hosts, ports and codepoint for queues that look at them, from now on. A flow that is not announced is one between hosts 1 and
+    /// 2, with its number for ports and codepoint 0, as in experiments. Announce a flow while nothing of it is queued.
+    pub fn announce(&mut self, flow: u32, key: &FlowKey) {
+        match self.slots.get(&flow) {
+            Some(&slot) => self.queue.flow_starts(slot, key, 0),
+            None => {
+                self.begin(flow, key);
+            }
+        }
+    }
+
+    /// What has happened so far, and what is in the net.
+    pub fn counters(&self) -> Counters {
+        let queue = &self.queue.log.counters.queue;
+        Counters {
+            pushed: self.pushed,
+            popped: self.popped,
+            departed: queue.packets,
+            departed_bytes: queue.bytes,
+            dropped_overflow: queue.drops_overflow,
+            dropped_aqm: queue.drops_aqm,
+            lost: self.queue.log.listener.on_paths,
+            ce_marks: queue.ce_marks,
+            sce_marks: queue.sce_marks,
+            sent: queue.sent,
+            sojourn_ns: queue.sojourn_ns,
+            queued: self.queue.aqm.packets() as u64,
+            queued_bytes: self.queue.aqm.bytes(),
+            held: self.held() as u64,
+        }
+    }
+
+    /// What queue and link have counted of `flow`, packets; zero of a flow that was not seen. Its `lost_ahead` and `lost_behind` are those of stages.
+    pub fn of_flow(&self, flow: u32) -> FlowCounters {
+        self.slots.get(&flow).map_or(FlowCounters::default(), |&slot| self.queue.log.counters.flows.of(slot))
+    }
+
+    /// The time in the queue below which a `share` (0 to 1) of all packets lay that the queue has sent, to about 1 %; 0 without any.
+    pub fn sojourn(&self, share: f64) -> Duration {
+        let all = &self.queue.log.counters.flows.sojourn[0];
+        Duration::from_nanos(if all.total() == 0 { 0 } else { all.quantile(share.clamp(0.0, 1.0)).0 })
+    }
+
+    fn held(&self) -> usize {
+        self.payloads.len() - self.free.len()
+    }
+
+    /// Something is in the net that has not come out.
+    fn is_moving(&self) -> bool {
+        self.held() > self.out.len()
+    }
+
+    /// A time of the caller on the net's clock.
+    fn clock(&self, time: Duration) -> Time {
+        nanoseconds(time).saturating_sub(self.start).max(self.now)
+    }
+
+    fn of_caller(&self, time: Time) -> Duration {
+        Duration::from_nanos(time.saturating_add(self.start).0)
+    }
+
+    fn slot(&mut self, flow: u32) -> u32 {
+        match self.slots.get(&flow) {
+            Some(&slot) => slot,
+            None => self.begin(flow, &FlowKey { src_host: 1, dst_host: 2, ports: flow, dscp: 0 }),
+        }
+    }
+
+    fn begin(&mut self, number: u32, key: &FlowKey) -> u32 {
+        let slot = self.flows.len() as u32;
+        self.flows.push(Flow { number, pushed: 0 });
+        self.slots.insert(number, slot);
+        self.queue.flow_starts(slot, key, 0);
+        slot
+    }
+
+    fn keep(&mut self, payload: T) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                self.payloads[place as usize] = Some(payload);
+                place
+            }
+            None => {
+                self.payloads.push(Some(payload));
+                self.payloads.len() as u32 - 1
+            }
+        }
+    }
+
+    fn take(&mut self, place: u32) -> Option<T> {
+        self.free.push(place);
+        self.payloads[place as usize].take()
+    }
+
+    fn forget_lost(&mut self) {
+        while let Some(place) = self.queue.log.listener.places.pop() {
+            self.take(place);
+        }
+    }
+
+    /// What moves packets next, and when. Of what happens at one instant the link is first, as in the simulator.
+    fn next_move(&self) -> (Time, Due) {
+        let timer = |path: &Option<Path<Packet>>| path.as_ref().map_or(Time::NEVER, Path::next_timer);
+        let all = [
+            (self.queue.next, Due::Link),
+            (timer(&self.ahead), Due::Ahead),
+            (timer(&self.behind), Due::Behind),
+            (self.wire.front().map_or(Time::NEVER, |first| first.0), Due::Wire),
+        ];
+        all.into_iter().fold((Time::NEVER, Due::Link), |first, one| if one.0 < first.0 { one } else { first })
+    }
+
+    /// Clocks: changes of rate, then that of the queue discipline.
+    fn next_tick(&self) -> (Time, Due) {
+        let (change, timer) = (self.changes.front().map_or(Time::NEVER, |change| change.at), self.queue.aqm.next_timer());
+        if timer < change {
+            (timer, Due::Timer)
+        } else {
+            (change, Due::Change)
+        }
+    }
+
+    /// Lets packets move until `until`, that instant included, and clocks tick before it, `while_so`. What is pushed at `until` comes between the two.
+    fn happen(&mut self, until: Time, while_so: impl Fn(&Net<T>) -> bool) {
+        while while_so(self) {
+            let (moves, ticks) = (self.next_move(), self.next_tick());
+            let (at, due) = if moves.0 <= ticks.0 { moves } else { ticks };
+            let is_over = if moves.0 <= ticks.0 { at > until } else { at >= until };
+            if is_over || at == Time::NEVER {
+                return;
+            }
+            self.now = at;
+            match due {
+                Due::Link => {
+                    if let Some(packet) = self.queue.advance(at) {
+                        self.leave(packet, at);
+                    }
+                }
+                Due::Ahead => {
+                    if let Some(path) = &mut self.ahead {
+                        path.on_timer(at, &mut self.queue);
+                    }
+                }
+                Due::Behind => self.through(at, |path, out| path.on_timer(at, out)),
+                Due::Wire => self.out.extend(self.wire.pop_front()),
+                Due::Change => {
+                    if let Some(change) = self.changes.pop_front() {
+                        self.queue.set_rate(change.rate, at);
+                    }
+                }
+                Due::Timer => self.queue.on_aqm_timer(at),
+            }
+            self.forget_lost();
+        }
+    }
+
+    /// A packet leaves the link.
+    fn leave(&mut self, packet: Packet, now: Time) {
+        if self.behind.is_none() {
+            return self.propagate(packet, now);
+        }
+        // stages take single packets, not bursts
+        let packet = Packet { flags: packet.flags & !(flag::MORE | flag::LAST), ..packet };
+        self.through(now, |path, out| path.push(packet, now, out));
+    }
+
+    /// Lets `act` do something to the stages behind the link, and takes over what leaves them.
+    fn through(&mut self, now: Time, act: impl FnOnce(&mut Path<Packet>, &mut Out)) {
+        let mut packets = std::mem::take(&mut self.passed);
+        if let Some(path) = &mut self.behind {
+            act(path, &mut Out { packets: &mut packets, log: &mut self.queue.log });
+        }
+        for packet in packets.drain(..) {
+            self.propagate(packet, now);
+        }
+        self.passed = packets;
+    }
+
+    /// A packet begins its propagation.
+    fn propagate(&mut self, packet: Packet, now: Time) {
+        if self.delay == Time::ZERO && !self.varies {
+            return self.out.push_back((now, packet));
+        }
+        let mut at = now + self.delay;
+        if self.varies {
+            // a delay that falls does not let a packet overtake the one in front
+            let ahead = self.wire.back().map_or(Time::ZERO, |last| last.0);
+            at = (at + self.queue.delay(now)).max(ahead);
+        }
+        self.wire.push_back((at, packet));
+    }
+}

@@ -1,0 +1,81 @@
+"""`dumbbell stack`: QUIC stacks that run in virtual time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dumbbell.stacks import built
+
+stack = typer.Typer(rich_markup_mode=None)
+Option = typer.Option
+
+
+@stack.callback(invoke_without_command=True)
+def _stack(context: typer.Context) -> None:
+    """Build, list and remove QUIC stacks that run in virtual time."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@stack.command()
+def build(
+    kind: Annotated[str, typer.Argument(metavar="quinn|noq", help="Which stack.")],
+    version: Annotated[
+        str | None, Option(metavar="VERSION", help="Of quinn-proto or noq-proto; the newest by default.")
+    ] = None,
+    path: Annotated[
+        str | None,
+        Option(metavar="DIR", help="A tree of the stack instead, or a crate with congestion controls for it."),
+    ] = None,
+    name: Annotated[str | None, Option(metavar="NAME", help="What it will be called.")] = None,
+) -> None:
+    """Build a stack with cargo; what is built already is not built again.
+
+    A crate with congestion controls has a function controllers(), which returns names and factories of the stack.
+    """
+    from dumbbell.engines.linux.work import Told
+    from dumbbell.stacks import build as building
+
+    wanted = building.Wanted(kind, version, Path(path) if path is not None else None, name)
+    made, is_new = building.build(wanted, Told())
+    what = f"{' '.join(made.controls)}, {made.library}"
+    print(f"{made.name}: {what}" if is_new else f"{made.name}: built already, {what}")
+
+
+@stack.command("list")
+def list_(
+    as_json: Annotated[bool, Option("--json", help="All that is known of each, as JSON.")] = False,
+) -> None:
+    """List the stacks: name, version, size, what each was made from, congestion controls."""
+    found = built.installed()
+    if as_json:
+        told = [{"name": one.name, "library": str(one.library), **one.described} for one in found]
+        print(json.dumps(told, indent=2))
+        return
+    if not found:
+        print("no stacks: dumbbell stack build quinn")
+        return
+    rows = [("name", "version", "size", "made from", "congestion controls")]
+    for one in found:
+        size = f"{one.described['bytes'] / 1e6:.1f} MB"
+        rows.append((one.name, one.version, size, one.origin, " ".join(one.controls)))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+@stack.command()
+def remove(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Stacks, as dumbbell stack list has them.")],
+) -> None:
+    """Remove stacks; with the last one goes what cargo has compiled for them."""
+    from dumbbell.stacks import build as building
+
+    for name in names:
+        built.remove(name)
+        print(f"{name}: removed")
+    building.tidy()

@@ -1,0 +1,350 @@
+//! The section "stacks" of `dumbbell.h`, version 2, for Rust: a trait, and what exports it.
+//!
+//! All times are nanoseconds. Licence: MIT OR Apache-2.0.
+
+use std::ffi::{c_char, c_void, CStr, CString};
+
+/// The version of the interface.
+pub const ABI: u32 = 2;
+/// What a stack does not tell, and a time that never comes.
+pub const NONE: u64 = u64::MAX;
+
+/// What a parameter is.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub enum Kind {
+    /// A number.
+    Float = 0,
+    /// A whole number.
+    Int = 1,
+    /// 0 or 1.
+    Bool = 2,
+    /// Nanoseconds.
+    Time = 3,
+    /// Bytes.
+    Size = 5,
+}
+
+/// A parameter: a key of the stack's table in an experiment file.
+pub struct Param {
+    /// Letters, digits and _.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Default.
+    pub value: f64,
+    /// Smallest value.
+    pub min: f64,
+    /// Largest value.
+    pub max: f64,
+    /// Of a number.
+    pub unit: &'static str,
+    /// One line.
+    pub doc: &'static str,
+}
+
+/// An end of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// It connects and sends.
+    Client = 0,
+    /// Its application reads everything at once.
+    Server = 1,
+}
+
+/// The flow that a connection is made for.
+pub struct FlowSetup<'a> {
+    /// Of the run and this flow.
+    pub seed: u64,
+    /// One of the controls that `describe` was given.
+    pub control: &'a str,
+    /// Bytes of UDP payload that fit into a full frame.
+    pub payload: u32,
+    /// Whether the hosts let it use ECN.
+    pub ecn: bool,
+}
+
+/// Where datagrams go.
+#[repr(C)]
+pub struct Wire {
+    send: extern "C" fn(*mut Wire, *const u8, u32, u32),
+}
+
+impl Wire {
+    /// Sends a datagram now, with the ECN codepoint in its two bits.
+    pub fn send(&mut self, payload: &[u8], ecn: u32) {
+        (self.send)(self, payload.as_ptr(), payload.len() as u32, ecn);
+    }
+}
+
+/// What the client counts and believes, and what the server has received; `NONE` where a stack does not tell.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Stats {
+    /// Bytes that the server's application has read, in order.
+    pub received: u64,
+    /// Bytes.
+    pub cwnd: u64,
+    /// Bytes.
+    pub ssthresh: u64,
+    /// Bytes.
+    pub in_flight: u64,
+    /// Bytes per second.
+    pub pacing_rate: u64,
+    /// Smoothed.
+    pub rtt: u64,
+    /// The smallest.
+    pub min_rtt: u64,
+    /// Packets that it took for lost.
+    pub lost: u64,
+    /// Those of them that had arrived.
+    pub spurious: u64,
+    /// Reductions of the window.
+    pub congestion_events: u64,
+    /// Packets that carried acknowledgements to it.
+    pub acks: u64,
+    /// CE marks that the server reported.
+    pub ce: u64,
+    /// Probe timeouts.
+    pub timeouts: u64,
+    /// Of the control.
+    pub state: u64,
+    /// 1 once the handshake is over.
+    pub connected: u64,
+}
+
+impl Stats {
+    /// Nothing is told.
+    pub const UNTOLD: Self = Self {
+        received: NONE,
+        cwnd: NONE,
+        ssthresh: NONE,
+        in_flight: NONE,
+        pacing_rate: NONE,
+        rtt: NONE,
+        min_rtt: NONE,
+        lost: NONE,
+        spurious: NONE,
+        congestion_events: NONE,
+        acks: NONE,
+        ce: NONE,
+        timeouts: NONE,
+        state: NONE,
+        connected: NONE,
+    };
+}
+
+/// One connection, both ends of it.
+pub trait Stack: Sized {
+    /// Makes it; `None` if that is impossible.
+    fn new(setup: &FlowSetup, params: &[f64]) -> Option<Self>;
+    /// The client begins to connect.
+    fn start(&mut self, wire: &mut Wire, now: u64);
+    /// Its application has so many bytes more to send; `u64::MAX`: without end.
+    fn write(&mut self, wire: &mut Wire, bytes: u64, now: u64);
+    /// It has nothing more to send; without `end` what is not yet sent is forgotten.
+    fn finish(&mut self, wire: &mut Wire, end: bool, now: u64);
+    /// A datagram reaches a side.
+    fn datagram(&mut self, wire: &mut Wire, side: Side, payload: &[u8], ecn: u32, now: u64);
+    /// When `timer` of a side is called next.
+    fn wake(&self, side: Side) -> u64;
+    /// A timer is due.
+    fn timer(&mut self, wire: &mut Wire, side: Side, now: u64);
+    /// What it counts.
+    fn stats(&mut self) -> Stats;
+    /// Why the connection was closed before its end.
+    fn closed(&self) -> Option<&CStr>;
+}
+
+type This = *mut c_void;
+
+#[repr(C)]
+struct CFlow {
+    seed: u64,
+    flow: u64,
+    control: *const c_char,
+    payload: u32,
+    ecn: u32,
+}
+
+#[repr(C)]
+struct CStack {
+    controls: *const *const c_char,
+    create: unsafe extern "C" fn(*const CFlow, *const f64) -> This,
+    destroy: unsafe extern "C" fn(This),
+    start: unsafe extern "C" fn(This, *mut Wire, u64),
+    write: unsafe extern "C" fn(This, *mut Wire, u64, u64),
+    finish: unsafe extern "C" fn(This, *mut Wire, u32, u64),
+    datagram: unsafe extern "C" fn(This, *mut Wire, u32, *const u8, u32, u32, u64),
+    wake: unsafe extern "C" fn(*const c_void, u32) -> u64,
+    timer: unsafe extern "C" fn(This, *mut Wire, u32, u64),
+    stats: unsafe extern "C" fn(*const c_void, *mut Stats),
+    closed: unsafe extern "C" fn(*const c_void) -> *const c_char,
+}
+
+#[repr(C)]
+struct CParam {
+    name: *const c_char,
+    kind: u32,
+    value: f64,
+    min: f64,
+    max: f64,
+    unit: *const c_char,
+    doc: *const c_char,
+}
+
+/// The description of a plugin.
+#[repr(C)]
+pub struct Plugin {
+    abi: u32,
+    params: u32,
+    name: *const c_char,
+    title: *const c_char,
+    source: *const c_char,
+    param: *const CParam,
+    queue: *const c_void,
+    control: *const c_void,
+    stack: *const CStack,
+}
+
+/// What a stack says of itself.
+pub struct Description<'a> {
+    /// Letters, digits, -, . and _.
+    pub name: &'a str,
+    /// One line.
+    pub title: &'a str,
+    /// Where it is specified.
+    pub source: &'a str,
+    /// Its congestion controls, the default first.
+    pub controls: Vec<String>,
+    /// How many values `Stack::new` gets.
+    pub params: &'static [Param],
+}
+
+fn text(text: &str) -> *const c_char {
+    // it is described once, and stays
+    CString::new(text).unwrap_or_default().into_raw()
+}
+
+fn side(number: u32) -> Side {
+    if number == 0 {
+        Side::Client
+    } else {
+        Side::Server
+    }
+}
+
+// SAFETY: the interface promises that `this` is what create() returned, until destroy() takes it back, and that one thread at a time
+// uses it: nothing else refers to the box during a call.
+unsafe fn of<'a, S: Stack>(this: *const c_void) -> &'a mut S {
+    unsafe { &mut *this.cast_mut().cast::<S>() }
+}
+
+unsafe extern "C" fn create<S: Stack, const PARAMS: usize>(flow: *const CFlow, params: *const f64) -> This {
+    // SAFETY: the interface promises that `flow`, its string and as many values as there are parameters are valid during the call
+    let (flow, params) = unsafe { (&*flow, std::slice::from_raw_parts(params, PARAMS)) };
+    // SAFETY: as above; the string ends with 0
+    let control = unsafe { CStr::from_ptr(flow.control) }.to_str().unwrap_or_default();
+    let setup = FlowSetup { seed: flow.seed, control, payload: flow.payload, ecn: flow.ecn != 0 };
+    S::new(&setup, params).map_or(std::ptr::null_mut(), |stack| Box::into_raw(Box::new(stack)).cast())
+}
+
+unsafe extern "C" fn destroy<S: Stack>(this: This) {
+    // SAFETY: it is the box of create(), which is not used after this call
+    drop(unsafe { Box::from_raw(this.cast::<S>()) });
+}
+
+// SAFETY of the functions below: `this` is that of `of`; the wire, the payload of `length` bytes and the place for statistics are valid
+// during the call, and nothing else refers to them meanwhile. The interface says so.
+unsafe extern "C" fn start<S: Stack>(this: This, wire: *mut Wire, now: u64) {
+    // SAFETY: as said above
+    unsafe { of::<S>(this).start(&mut *wire, now) }
+}
+
+unsafe extern "C" fn write<S: Stack>(this: This, wire: *mut Wire, bytes: u64, now: u64) {
+    // SAFETY: as said above
+    unsafe { of::<S>(this).write(&mut *wire, bytes, now) }
+}
+
+unsafe extern "C" fn finish<S: Stack>(this: This, wire: *mut Wire, end: u32, now: u64) {
+    // SAFETY: as said above
+    unsafe { of::<S>(this).finish(&mut *wire, end != 0, now) }
+}
+
+unsafe extern "C" fn datagram<S: Stack>(
+    this: This,
+    wire: *mut Wire,
+    to: u32,
+    payload: *const u8,
+    length: u32,
+    ecn: u32,
+    now: u64,
+) {
+    if length == 0 {
+        return; // of no QUIC packet; the pointer need not be valid
+    }
+    // SAFETY: as said above
+    let (stack, wire, payload) = unsafe { (of::<S>(this), &mut *wire, std::slice::from_raw_parts(payload, length as usize)) };
+    stack.datagram(wire, side(to), payload, ecn, now);
+}
+
+unsafe extern "C" fn wake<S: Stack>(this: *const c_void, of_side: u32) -> u64 {
+    // SAFETY: as said above
+    unsafe { of::<S>(this) }.wake(side(of_side))
+}
+
+unsafe extern "C" fn timer<S: Stack>(this: This, wire: *mut Wire, of_side: u32, now: u64) {
+    // SAFETY: as said above
+    unsafe { of::<S>(this).timer(&mut *wire, side(of_side), now) }
+}
+
+unsafe extern "C" fn stats<S: Stack>(this: *const c_void, to: *mut Stats) {
+    // SAFETY: as said above
+    unsafe { to.write(of::<S>(this).stats()) }
+}
+
+unsafe extern "C" fn closed<S: Stack>(this: *const c_void) -> *const c_char {
+    // SAFETY: as said above
+    unsafe { of::<S>(this) }.closed().map_or(std::ptr::null(), CStr::as_ptr)
+}
+
+/// Returns what `dumbbell_describe` is to return. `PARAMS` is how many parameters there are.
+pub fn describe<S: Stack, const PARAMS: usize>(said: Description) -> *const Plugin {
+    assert_eq!(said.params.len(), PARAMS);
+    let read = |one: &Param| CParam {
+        name: text(one.name),
+        kind: one.kind as u32,
+        value: one.value,
+        min: one.min,
+        max: one.max,
+        unit: text(one.unit),
+        doc: text(one.doc),
+    };
+    let params: &'static [CParam] = said.params.iter().map(read).collect::<Vec<_>>().leak();
+    let ended = said.controls.iter().map(|control| text(control)).chain([std::ptr::null()]);
+    let controls: &'static [*const c_char] = ended.collect::<Vec<_>>().leak();
+    let stack = Box::leak(Box::new(CStack {
+        controls: controls.as_ptr(),
+        create: create::<S, PARAMS>,
+        destroy: destroy::<S>,
+        start: start::<S>,
+        write: write::<S>,
+        finish: finish::<S>,
+        datagram: datagram::<S>,
+        wake: wake::<S>,
+        timer: timer::<S>,
+        stats: stats::<S>,
+        closed: closed::<S>,
+    }));
+    Box::leak(Box::new(Plugin {
+        abi: ABI,
+        params: params.len() as u32,
+        name: text(said.name),
+        title: text(said.title),
+        source: text(said.source),
+        param: params.as_ptr(),
+        queue: std::ptr::null(),
+        control: std::ptr::null(),
+        stack,
+    }))
+}

@@ -1,0 +1,265 @@
+"""Builds a stack: a cargo project around its state machine, compiled to a shared library in the user's cache."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dumbbell.engines.linux.work import Told, end_with_parent, lock, together
+from dumbbell.errors import Failed, InUse, OutOfRange, UnknownName, Unwritable, WrongValue, one_line, shown
+from dumbbell.stacks import built, needs, project, tree
+from dumbbell.stacks.built import Built
+from dumbbell.stacks.project import Plan
+
+WORK = ".work"  # below home(): projects, what cargo compiled, logs; no stack's name begins with a dot
+DESCRIBE_S = 20.0  # for a library to say what it declares
+LOCK_WAIT_S = 600.0  # for another build
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user asks for."""
+
+    stack: str
+    version: str | None = None
+    path: Path | None = None
+    name: str | None = None
+
+
+def plan(wanted: Wanted) -> Plan:
+    """Return what is to be built; raises InputError if that cannot be."""
+    if wanted.stack not in built.STACKS:
+        raise UnknownName("stack build", "", wanted.stack, built.STACKS, what="stack")
+    if wanted.name is not None:
+        built.check_name(wanted.name)
+    found = tree.read(wanted.path, wanted.stack) if wanted.path is not None else None
+    if wanted.version is not None:
+        _check_version(wanted.stack, wanted.version)
+        if found is not None and not found.has_controls:
+            raise WrongValue("stack build", "--version", wanted.version, f"left out: {found.folder} is {found.version}")
+    return Plan(wanted.stack, wanted.version, found)
+
+
+def _check_version(stack: str, version: str) -> None:
+    if not _VERSION.fullmatch(version):
+        raise WrongValue(
+            "stack build", "--version", shown(version), f"a released version such as {project.OLDEST[stack]}"
+        )
+    oldest, series = project.OLDEST[stack], project.SERIES[stack]
+    if built.order(version) < built.order(oldest) or not f"{version}.".startswith(f"{series}."):
+        raise OutOfRange("stack build", "--version", version, f"{oldest} or a later one of {series}")
+
+
+def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
+    """Build a stack; return it, and whether there was anything to do. Raises InputError.
+
+    A released version is built once for the sources of the adapter and the compiler that it depends on.
+    """
+    needs.cargo()
+    what, rustc = plan(wanted), needs.rustc_version()
+    if what.version is not None and what.tree is None:
+        name = wanted.name or f"{what.stack}-{what.version}"
+        if there := _there(name, project.digest(what, rustc)):
+            return there, False
+    with _Work(told) as work:
+        work.write(project.contents(what))
+        version = work.resolved(f"{what.stack}-proto")
+        name = wanted.name or _name(what, version)
+        if what.tree is None:
+            what = Plan(what.stack, version, None)
+            if there := _there(name, project.digest(what, rustc)):
+                return there, False
+        told.say(f"{name}:")
+        library = work.compiled(project.features(what, version), project.said(what, name, version))
+        content = library.read_bytes()
+    described = {
+        "stack": what.stack,
+        "version": version,
+        "release": what.tree is None,
+        "origin": f"{what.stack}-proto {version}" if what.tree is None else str(what.tree.folder),
+        "digest": project.digest(what, rustc),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "rustc": rustc.splitlines()[0],
+    }
+    return _keep(name, content, described), True
+
+
+def tidy() -> None:
+    """Remove what cargo has compiled if no stack is left and nobody builds one."""
+    place = built.home() / WORK
+    if built.installed() or not place.exists():
+        return
+    with (place / "lock").open("a+b") as held, contextlib.suppress(TimeoutError):
+        lock(held.fileno(), 0)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _there(name: str, digest: str) -> Built | None:
+    """Return the stack of this name if it is built from the same sources, by the same compiler."""
+    return next((one for one in built.installed() if one.name == name and one.described.get("digest") == digest), None)
+
+
+def _name(what: Plan, version: str) -> str:
+    if what.tree is None:
+        return f"{what.stack}-{version}"
+    if what.tree.has_controls:
+        return f"{what.stack}-{version}-{what.tree.package}"
+    return f"{what.stack}-{tree.described(what.tree.folder)}"
+
+
+def _keep(name: str, content: bytes, described: dict[str, object]) -> Built:
+    """Put a library where stacks lie, with its description."""
+    place = built.home() / name
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        draft = place / f".{os.getpid()}.new"
+        draft.write_bytes(content)
+        described["controls"] = controls_of(draft, name)
+        (place / built.DESCRIPTION).unlink(missing_ok=True)
+        draft.replace(place / built.LIBRARY)  # a process that has loaded the former one keeps it
+        draft.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+        draft.replace(place / built.DESCRIPTION)
+    except OSError as error:
+        raise Unwritable(str(place), "", (error.strerror or str(error)).lower()) from None
+    finally:
+        place.joinpath(f".{os.getpid()}.new").unlink(missing_ok=True)
+    return built.find(name)
+
+
+def controls_of(library: Path, name: str) -> list[str]:
+    """Return the congestion controls that a library declares, asked in a process of its own. Raises InputError."""
+    script = Path(__file__).with_name("describe.py")
+    command = [sys.executable, "-I", "-S", str(script), str(library)]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DESCRIBE_S)
+        if asked.returncode == 0:
+            return [str(control) for control in json.loads(asked.stdout)]
+        found = one_line(
+            asked.stderr.strip().splitlines()[-1] if asked.stderr.strip() else f"status {asked.returncode}"
+        )
+    except subprocess.TimeoutExpired:
+        found = f"nothing for {DESCRIBE_S:g} s"
+    except ValueError as error:
+        found = one_line(str(error))
+    raise Failed("stack build", name, f"the library does not say what it is: {found}", "a stack that can be loaded")
+
+
+class _Work:
+    """The folder that stacks are built in, while one process works in it."""
+
+    def __init__(self, told: Told) -> None:
+        self._told, self._place = told, built.home() / WORK
+        self._log = self._place / "log"
+
+    def __enter__(self) -> _Work:
+        try:
+            self._place.mkdir(parents=True, exist_ok=True)
+            self._lock = (self._place / "lock").open("a+b")
+        except OSError as error:
+            raise Unwritable(str(self._place), "", (error.strerror or str(error)).lower()) from None
+        try:
+            lock(self._lock.fileno(), LOCK_WAIT_S)
+        except TimeoutError:
+            raise InUse("stack build", "", "another build", f"wait for its end (log: {self._log})") from None
+        self._log.write_bytes(b"")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.close()
+
+    @property
+    def _project(self) -> Path:
+        return self._place / "project"
+
+    def write(self, contents: dict[str, str]) -> None:
+        """Make the project anew; what cargo has compiled before stays."""
+        shutil.rmtree(self._project, ignore_errors=True)
+        for path, text in contents.items():
+            (self._project / path).parent.mkdir(parents=True, exist_ok=True)
+            (self._project / path).write_text(text, encoding="utf-8")
+
+    def resolved(self, crate: str) -> str:
+        """Let cargo choose versions, and return that of a crate. Raises InputError."""
+        with self._told.step("versions") as result:
+            needed = "versions that there are, and a registry that can be reached"
+            self._cargo("no versions can be chosen", needed, ["generate-lockfile"])
+            packages = tomllib.loads((self._project / "Cargo.lock").read_text(encoding="utf-8"))["package"]
+            versions = [str(one["version"]) for one in packages if one["name"] == crate]
+            result.append(f"{crate} {' and '.join(versions)}")
+        if len(versions) != 1:
+            found = f"{crate} {' and '.join(versions)} would be built together"
+            raise Failed("stack build", "", found, f"a crate that depends on the same {crate}")
+        return versions[0]
+
+    def compiled(self, features: list[str], said: dict[str, str]) -> Path:
+        """Compile the library and return its path. Raises InputError."""
+        with self._told.step("cargo") as result:
+            command = ["build", "--release", "--locked", "--features", ",".join(features)]
+            count = self._cargo("it does not compile", "sources that do", command, said)
+            result.append(f"{count} crates")
+        return self._place / "target" / "release" / "libstack.so"
+
+    def _cargo(self, what: str, needed: str, words: list[str], said: dict[str, str] | None = None) -> int:
+        """Let cargo work, its output into the log; return how many crates it compiled.
+
+        Raises InputError if it fails, which says `what` that means and what is `needed`.
+        """
+        start, count = self._log.stat().st_size, 0
+        with self._output([needs.cargo(), *words], said or {}) as lines, self._log.open("ab", buffering=0) as log:
+            log.write(f"$ cargo {' '.join(words)}\n".encode())
+            for line in lines:
+                log.write(line)
+                if line.lstrip().startswith((b"Compiling", b"Downloaded")):
+                    count += line.lstrip().startswith(b"Compiling")
+                    self._told.advance(count, None, "crates")
+        if self._status != 0:
+            text = self._log.read_bytes()[start:].decode(errors="replace")
+            complaint = one_line(needs.complaint(text))
+            found = f"{what}: {complaint} (log: {self._log})"
+            raise Failed("stack build", "", found, needed)
+        return count
+
+    @contextlib.contextmanager
+    def _output(self, command: list[str], said: dict[str, str]) -> Iterator[Iterator[bytes]]:
+        """Yield the lines of a command, which ends with us."""
+        child = subprocess.Popen(
+            together(command),
+            cwd=self._project,
+            env=_environment() | said | {"CARGO_TARGET_DIR": str(self._place / "target")},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=end_with_parent,
+            pass_fds=(self._lock.fileno(),),
+        )
+        try:
+            assert child.stdout is not None
+            with child.stdout:
+                yield iter(child.stdout.readline, b"")
+            self._status = child.wait()
+        finally:
+            if child.poll() is None:
+                child.terminate()
+                child.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment without what would change a build."""
+    theirs = re.compile(r"(RUSTFLAGS|CARGO_(ENCODED_RUSTFLAGS|BUILD_|PROFILE_|TARGET_)|DUMBBELL_STACK_)")
+    quiet = {"CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never", "LC_ALL": "C"}
+    return {name: value for name, value in os.environ.items() if not theirs.match(name)} | quiet

@@ -1,0 +1,155 @@
+"""The stacks that are built: where they lie, and what each was made from."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, nearest, one_line, shown
+
+STACKS = ("quinn", "noq")
+LIBRARY, DESCRIPTION = "stack.so", "stack.json"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A stack that is built: a shared library, a plugin of version 2 of the interface."""
+
+    name: str
+    """What it is called in experiments and tables, such as `quinn-0.11.16`."""
+    stack: str
+    """`quinn` or `noq`."""
+    version: str
+    """Of the crate with the state machine."""
+    origin: str
+    """The registry's crate or the user's folder that it was made from."""
+    library: Path
+    controls: tuple[str, ...]
+    """Its congestion controls, the default first."""
+    described: dict[str, Any]
+    """All that stack.json says: digest of the sources, rustc, time of the build and so on."""
+
+    @property
+    def is_release(self) -> bool:
+        """Whether it is a released version under its own name."""
+        return bool(self.described.get("release")) and self.name == f"{self.stack}-{self.version}"
+
+    def content(self) -> bytes:
+        """Return the library as it was built; raises InputError if it has changed since."""
+        try:
+            content = self.library.read_bytes()
+        except OSError as error:
+            raise _damaged(self.library, (error.strerror or str(error)).lower()) from None
+        if hashlib.sha256(content).hexdigest() != self.described.get("sha256"):
+            raise _damaged(self.library, "it is not what was built")
+        return content
+
+
+def _damaged(file: Path, how: str) -> InputError:
+    name = file.parent.name
+    remedy = f"a whole stack: dumbbell stack remove {name}, and build it again"
+    return Unreadable(str(file), "", f"it is damaged ({one_line(how)})", remedy)
+
+
+def home() -> Path:
+    """Return the folder of all stacks: dumbbell/stacks in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    # the XDG base directory specification ignores paths that are not absolute
+    return (Path(cache) if cache.startswith("/") else Path.home() / ".cache") / "dumbbell" / "stacks"
+
+
+def check_name(name: str) -> str:
+    """Return `name` if a stack may be called so; raises InputError."""
+    if not _NAME.fullmatch(name) or name in STACKS:
+        allowed = f"letters, digits and . _ - (a letter or digit first), and not {' or '.join(STACKS)} alone"
+        raise WrongValue("stack build", "--name", shown(name), allowed)
+    return name
+
+
+def installed() -> list[Built]:
+    """Return all stacks that are built and whole, by stack and version."""
+    found = []
+    for description in home().glob(f"*/{DESCRIPTION}"):
+        try:
+            found.append(_read(description.parent))
+        except InputError:
+            continue
+    return sorted(found, key=lambda one: (STACKS.index(one.stack), order(one.version), one.name))
+
+
+def order(version: str) -> tuple[int, ...]:
+    """Return what sorts versions."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def _read(place: Path) -> Built:
+    try:
+        described = json.loads((place / DESCRIPTION).read_text(encoding="utf-8"))
+        built = Built(
+            name=place.name,
+            stack=str(described["stack"]),
+            version=str(described["version"]),
+            origin=str(described["origin"]),
+            library=place / LIBRARY,
+            controls=tuple(map(str, described["controls"])),
+            described=described,
+        )
+        if built.stack not in STACKS:
+            raise ValueError(f"no stack {built.stack}")
+        size = built.library.stat().st_size
+        if size != described["bytes"]:
+            raise ValueError(f"{LIBRARY} has {size} bytes")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(place / DESCRIPTION, str(error)) from None
+    return built
+
+
+def command_for(name: str) -> str:
+    """Return the command that builds what is asked for by this name, as far as the name tells."""
+    stack, _, version = name.partition("-")
+    if stack not in STACKS:
+        return "dumbbell stack build quinn"
+    if re.fullmatch(r"\d+\.\d+\.\d+\S*", version):
+        return f"dumbbell stack build {stack} --version {version}"
+    return f"dumbbell stack build {stack}" + (f" --path DIR --name {name}" if version else "")
+
+
+def find(name: str) -> Built:
+    """Return a stack that is built by its name, or the newest of `quinn` or `noq`; raises InputError if there is none.
+
+    The newest is the released one with the highest version, or else the one that was built last.
+    """
+    everything = installed()
+    if name in STACKS:
+        of_stack = [one for one in everything if one.stack == name]
+        if releases := [one for one in of_stack if one.is_release]:
+            return releases[-1]
+        if of_stack:
+            return max(of_stack, key=lambda one: str(one.described.get("when", "")))
+    for one in everything:
+        if one.name == name:
+            return one
+    if _NAME.fullmatch(name) and (home() / name / DESCRIPTION).exists():
+        return _read(home() / name)
+    names = [one.name for one in everything]
+    known = f"built are {', '.join(names)}" if names else "none is built"
+    raise UnknownName("", "", name, f"{known}; {command_for(name)} builds it", nearest(name, names), what="stack")
+
+
+def library(name: str) -> Path:
+    """Return the library of a stack that is built: by name, or the newest of `quinn` or `noq`. Raises InputError."""
+    return find(name).library
+
+
+def remove(name: str) -> None:
+    """Remove a stack that is built, damaged or not. Raises InputError if there is none of this name."""
+    place = home() / name
+    if not _NAME.fullmatch(name) or not (place / DESCRIPTION).exists():
+        names = [one.name for one in installed()]
+        raise UnknownName("stack remove", "", name, names or "no stack is built", what="stack")
+    shutil.rmtree(place, ignore_errors=True)

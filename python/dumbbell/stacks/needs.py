@@ -1,0 +1,46 @@
+"""What building a stack needs of the machine: cargo, with a rustc that is new enough."""
+
+import re
+import shutil
+import subprocess
+
+from dumbbell.errors import Needs
+
+RUSTUP = "https://rustup.rs, or the packages cargo and rustc of a recent distribution"
+
+
+def found(program: str = "cargo") -> str | None:
+    """Return the path of cargo or rustc, if it is there."""
+    return shutil.which(program)
+
+
+def cargo() -> str:
+    """Return the path of cargo; raises InputError if it is not there."""
+    path = found()
+    if path is None:
+        raise Needs("stack build", "", "cargo", RUSTUP)
+    return path
+
+
+def rustc_version() -> str:
+    """Return which compiler it is, on which builds depend; raises InputError if there is none."""
+    path = found("rustc")
+    if path is None:
+        raise Needs("stack build", "", "rustc", RUSTUP)
+    asked = subprocess.run([path, "-vV"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if asked.returncode != 0:
+        raise Needs("stack build", "", f"a rustc that works ({complaint(asked.stderr)})", RUSTUP)
+    return asked.stdout.strip()
+
+
+def complaint(output: str) -> str:
+    """Return in a line what cargo complains of: its first errors with their places, or else its last lines."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    told = []
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if re.match(r"error(\[E\d+\])?:", line) and not line.startswith("error: could not compile"):
+            told.append(f"{line} ({following.removeprefix('--> ')})" if following.startswith("--> ") else line)
+            if re.match(r"error: failed to", line) and "Caused by:" in lines:
+                told += lines[lines.index("Caused by:") + 1 :][:4]
+                break
+    return "; ".join(told[:3] if told else lines[-3:])[:600]

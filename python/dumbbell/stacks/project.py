@@ -1,0 +1,112 @@
+"""The cargo project that a stack is built from: the sources of `adapter`, and manifests around them."""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+
+from dumbbell.stacks.tree import Tree
+
+FEATURES_BEFORE_0_12 = "ids_by_reference"  # quinn-proto 0.12 takes connection IDs by value, as noq-proto does
+SERIES = {"quinn": "0.11", "noq": "1"}  # whose newest version is built if none is asked for
+OLDEST = {"quinn": "0.11.14", "noq": "1.4.0"}
+_SOURCES = ("lib", "interface", "controls", "crypto", "end", "flow", "params")
+_REPOSITORY = {"quinn": "https://github.com/quinn-rs/quinn", "noq": "https://github.com/n0-computer/noq"}
+
+_PACKAGE = """\
+[package]
+name = "@NAME@"
+version = "@VERSION@"
+edition = "2021"
+license = "MIT OR Apache-2.0"
+publish = false
+
+[lib]
+path = "lib.rs"
+"""
+_GETRANDOM = """
+[features]
+std = []
+wasm_js = []
+sys_rng = [@SYS_RNG@]
+
+[dependencies]
+virtual-random = { path = "../virtual" }
+"""
+_RAND_CORE = 'rand_core = { version = "0.10", default-features = false, optional = true }\n'
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be built."""
+
+    stack: str
+    version: str | None
+    """Of the crate with the state machine; None: the newest of the series."""
+    tree: Tree | None
+
+    @property
+    def requirement(self) -> str:
+        """What Cargo.toml says of the crate with the state machine."""
+        if self.version is not None:
+            return f'version = "={self.version}"'
+        return self.tree.dependency if self.tree is not None else f'version = "{SERIES[self.stack]}"'
+
+
+def _source(*path: str) -> str:
+    return files("dumbbell.stacks").joinpath("adapter", *path).read_text(encoding="utf-8")
+
+
+def _manifest(name: str, version: str) -> str:
+    return _PACKAGE.replace("@NAME@", name).replace("@VERSION@", version)
+
+
+def contents(plan: Plan) -> dict[str, str]:
+    """Return the files of the project by their paths."""
+    lines = [f'proto = {{ package = "{plan.stack}-proto", default-features = false, {plan.requirement} }}']
+    if plan.tree is not None and plan.tree.has_controls:
+        package, folder = json.dumps(plan.tree.package), json.dumps(str(plan.tree.folder))
+        lines.append(f"user = {{ package = {package}, path = {folder} }}")
+    made = {f"src/{name}.rs": _source("src", f"{name}.rs") for name in _SOURCES}
+    made["Cargo.toml"] = _source("Cargo.toml.in").replace("@DEPENDENCIES@", "\n".join([*lines, ""]))
+    made["random/virtual/lib.rs"] = _source("random", "virtual", "lib.rs")
+    made["random/virtual/Cargo.toml"] = _manifest("virtual-random", "0.1.0")
+    for series in ("0.3", "0.4"):
+        has_core = series == "0.4"
+        made[f"random/getrandom-{series}/lib.rs"] = _source("random", "getrandom", "lib.rs")
+        made[f"random/getrandom-{series}/Cargo.toml"] = (
+            _manifest("getrandom", f"{series}.99")
+            + _GETRANDOM.replace("@SYS_RNG@", '"dep:rand_core"' if has_core else "")
+            + _RAND_CORE * has_core
+        )
+    return made
+
+
+def digest(plan: Plan, rustc: str) -> str:
+    """Return a hash over all that a build of a released version depends on, apart from the registry."""
+    hashed = hashlib.sha256()
+    for part in (rustc, *(text for item in sorted(contents(plan).items()) for text in item)):
+        hashed.update(f"{len(part)} ".encode() + part.encode())
+    return hashed.hexdigest()
+
+
+def features(plan: Plan, version: str) -> list[str]:
+    """Return the features of the project for a version of the crate with the state machine."""
+    chosen = [plan.stack]
+    if plan.stack == "quinn" and tuple(map(int, re.findall(r"\d+", version)[:2])) < (0, 12):
+        chosen.append(FEATURES_BEFORE_0_12)
+    if plan.tree is not None and plan.tree.has_controls:
+        chosen.append("user")
+    return chosen
+
+
+def said(plan: Plan, name: str, version: str) -> dict[str, str]:
+    """Return the environment that tells the library what it is."""
+    title = f"QUIC: {plan.stack}-proto {version}"
+    source = _REPOSITORY[plan.stack]
+    if plan.tree is not None and plan.tree.has_controls:
+        title += f" with the controls of {plan.tree.package}"
+    elif plan.tree is not None:
+        title += " from a tree of one's own"
+    return {"DUMBBELL_STACK_NAME": name, "DUMBBELL_STACK_TITLE": title, "DUMBBELL_STACK_SOURCE": source}

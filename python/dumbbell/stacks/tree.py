@@ -1,0 +1,103 @@
+"""What a user gives instead of a released version: a tree of the stack, or a crate with congestion controls for it."""
+
+import json
+import os
+import re
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from dumbbell.errors import Failed, Unfit, Unreadable, one_line
+from dumbbell.stacks import needs
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A folder that the user gave."""
+
+    folder: Path
+    """Of the crate itself."""
+    package: str
+    """What the crate is called."""
+    version: str
+    """Of the crate."""
+    dependency: str
+    """What Cargo.toml says of the crate with the state machine, without the name."""
+    has_controls: bool
+    """Whether it is a crate with congestion controls, and not the stack."""
+
+
+def read(folder: Path, stack: str) -> Tree:
+    """Return what lies in the folder; raises InputError if it is neither the stack nor a crate that depends on it."""
+    crate = f"{stack}-proto"
+    if not folder.is_dir():
+        found = f"{one_line(str(folder))} is no folder"
+        raise Unfit("stack build", "--path", found, f"a tree of {stack}, or a crate that depends on {crate}")
+    place = next((one for one in (folder / crate, folder) if (one / "Cargo.toml").is_file()), None)
+    if place is None:
+        found = f"{one_line(str(folder))} has neither Cargo.toml nor {crate}/Cargo.toml"
+        raise Unfit("stack build", "--path", found, f"a tree of {stack}, or a crate that depends on {crate}")
+    place = place.resolve()
+    package = _package(place)
+    name, version = str(package["name"]), str(package["version"])
+    if name == crate:
+        return Tree(place, name, version, f"path = {json.dumps(str(place))}", has_controls=False)
+    uses = [one for one in package["dependencies"] if one["name"] == crate and one.get("kind") is None]
+    if not uses:
+        found = f"{one_line(str(place))} is {name}, which does not depend on {crate}"
+        raise Unfit("stack build", "--path", found, f"a tree of {stack}, or a crate that depends on {crate}")
+    return Tree(place, name, version, _dependency(uses[0]), has_controls=True)
+
+
+def _package(place: Path) -> dict[str, Any]:
+    """Return what cargo says of the crate in a folder."""
+    manifest = place / "Cargo.toml"
+    try:
+        tomllib.loads(manifest.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Unreadable(str(manifest), "", one_line(str(error)), "a manifest of cargo") from None
+    command = [
+        needs.cargo(),
+        "metadata",
+        "--format-version=1",
+        "--no-deps",
+        "--offline",
+        "--manifest-path",
+        str(manifest),
+    ]
+    asked = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if asked.returncode != 0:
+        said = one_line(needs.complaint(asked.stderr))
+        raise Failed("stack build", "--path", f"cargo cannot read {manifest}: {said}", "a manifest that cargo reads")
+    packages: list[dict[str, Any]] = json.loads(asked.stdout)["packages"]
+    for package in packages:
+        if Path(package["manifest_path"]).resolve() == manifest.resolve():
+            return package
+    raise Unfit("stack build", "--path", f"{one_line(str(manifest))} is a workspace", "the folder of one of its crates")
+
+
+def _dependency(use: dict[str, Any]) -> str:
+    """Return the dependency of a user's crate on the stack, to be ours as well: one version serves both."""
+    if path := use.get("path"):
+        return f"path = {json.dumps(str(path))}"
+    source = str(use.get("source") or "")
+    if source.startswith("git+"):
+        place = urlsplit(source.removeprefix("git+"))
+        said = [f"git = {json.dumps(place._replace(query='', fragment='').geturl())}"]
+        said += [f"{key} = {json.dumps(values[0])}" for key, values in parse_qs(place.query).items()]
+        return ", ".join(said)
+    return f"version = {json.dumps(str(use['req']))}"
+
+
+def described(folder: Path) -> str:
+    """Return what git calls the state of a folder, `local` if it does not know it."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--tags"]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"LC_ALL": "C"})
+    except OSError:
+        return "local"
+    said = asked.stdout.strip() if asked.returncode == 0 else ""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", said)[:48].strip(".-_") or "local"

@@ -1,0 +1,432 @@
+"""QUIC stacks: how they are built, listed and removed; what a built one does behind the C interface of plugins."""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import Command
+from dumbbell import stacks
+from dumbbell.cli import commands, doctor
+from dumbbell.engines.linux.work import Told
+from dumbbell.errors import Failed, InputError
+from dumbbell.stacks import build as building
+from dumbbell.stacks import built, describe, needs, project, tree
+
+HERE = Path(__file__).parent
+ADAPTER = Path(building.__file__).with_name("adapter")
+CONTROLS = {"quinn": ["cubic", "newreno", "bbr"], "noq": ["cubic", "newreno", "bbr3"]}
+LARGE = ("stream_receive_window=1073741824", "send_window=134217728")
+USER = """
+use quinn_proto::congestion::{Controller, ControllerFactory};
+use std::{any::Any, sync::Arc, time::Instant};
+
+#[derive(Clone)]
+struct Fixed(u64);
+
+impl Controller for Fixed {
+    fn on_congestion_event(&mut self, _: Instant, _: Instant, _: bool, _: u64) {}
+    fn on_mtu_update(&mut self, _: u16) {}
+    fn window(&self) -> u64 { self.0 }
+    fn clone_box(&self) -> Box<dyn Controller> { Box::new(self.clone()) }
+    fn initial_window(&self) -> u64 { self.0 }
+    fn into_any(self: Box<Self>) -> Box<dyn Any> { self }
+}
+
+impl ControllerFactory for Fixed {
+    fn build(self: Arc<Self>, _: Instant, _: u16) -> Box<dyn Controller> {
+        assert!(self.0 > 0, "no window\\nat all");
+        Box::new(Fixed(self.0))
+    }
+}
+
+pub fn controllers() -> Vec<(&'static str, Arc<dyn ControllerFactory + Send + Sync>)> {
+    vec![("fixed", Arc::new(Fixed(100_000))), ("broken", Arc::new(Fixed(0)))]
+}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return built.home()
+
+
+def carried_out(*words: str) -> int:
+    return commands.carried_out(["stack", "build", *words])
+
+
+def fake(
+    name: str, stack: str, version: str, *, release: bool = True, when: str = "2026-01-01", digest: str = "0"
+) -> Path:
+    """Put a stack there that is none."""
+    place = built.home() / name
+    place.mkdir(parents=True)
+    (place / built.LIBRARY).write_bytes(b"library")
+    said = {"stack": stack, "version": version, "release": release, "origin": f"{stack}-proto {version}", "bytes": 7}
+    said |= {"controls": CONTROLS[stack], "when": when, "digest": digest}
+    said |= {"sha256": hashlib.sha256(b"library").hexdigest()}
+    (place / built.DESCRIPTION).write_text(json.dumps(said))
+    return place / built.LIBRARY
+
+
+@pytest.mark.usefixtures("home")
+def test_stacks_are_listed_by_version_and_removed(command: Command) -> None:
+    assert command("stack", "list").stdout == "no stacks: dumbbell stack build quinn\n"
+    assert command("stack", "list", "--json").stdout == "[]\n"
+    for name, stack, version in (
+        ("noq-1.4.0", "noq", "1.4.0"),
+        ("quinn-0.11.9", "quinn", "0.11.9"),
+        ("q", "quinn", "0.11.16"),
+    ):
+        fake(name, stack, version)
+    lines = command("stack", "list").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["name", "quinn-0.11.9", "q", "noq-1.4.0"]
+    assert lines[-1].endswith("cubic newreno bbr3")
+    told = json.loads(command("stack", "list", "--json").stdout)
+    assert (told[0]["name"], told[0]["controls"]) == ("quinn-0.11.9", CONTROLS["quinn"])
+    assert command("stack", "remove", "q", "noq-1.4.0").stdout == "q: removed\nnoq-1.4.0: removed\n"
+    assert [one.name for one in stacks.installed()] == ["quinn-0.11.9"]
+    refused = command("stack", "remove", "quinn-0.11.8")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        "stack remove: unknown stack quinn-0.11.8; did you mean quinn-0.11.9?\n",
+    )
+    assert "unknown stack .." in command("stack", "remove", "..").stderr
+    work = built.home() / building.WORK
+    work.mkdir()
+    command("stack", "remove", "quinn-0.11.9")
+    assert not work.exists()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_library_is_found_by_name_or_as_the_newest() -> None:
+    with pytest.raises(InputError, match=r"unknown stack quinn; none is built; dumbbell stack build quinn builds it"):
+        stacks.library("quinn")
+    old, new = fake("quinn-0.11.9", "quinn", "0.11.9"), fake("quinn-0.11.16", "quinn", "0.11.16")
+    fake("quinn-local", "quinn", "0.12.0", release=False, when="2027-01-01")
+    assert stacks.library("quinn") == new
+    assert stacks.library("quinn-0.11.9") == old
+    with pytest.raises(InputError, match=r"quinn-0.11.19.*dumbbell stack build quinn --version 0.11.19 builds it"):
+        stacks.library("quinn-0.11.19")
+    with pytest.raises(
+        InputError, match=r"built are quinn-0.11.9, quinn-0.11.16, quinn-local; dumbbell stack build noq"
+    ):
+        stacks.library("noq")
+    first = fake("mine", "noq", "1.4.0", release=False, when="2026-01-01")
+    last = fake("his", "noq", "1.4.0", release=False, when="2026-02-01")
+    assert stacks.library("noq") == last != first
+    assert built.find("quinn").content() == b"library"
+    new.write_bytes(b"another")
+    with pytest.raises(InputError, match=r"it is damaged \(it is not what was built\); it must be a whole stack"):
+        built.find("quinn").content()
+    new.write_bytes(b"shorter or longer")
+    assert stacks.library("quinn") == old
+    with pytest.raises(InputError, match=r"it is damaged .*dumbbell stack remove quinn-0.11.16, and build it again"):
+        stacks.library("quinn-0.11.16")
+
+
+@pytest.mark.usefixtures("home")
+def test_what_cannot_be_built_is_refused_before_anything_is_done(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(needs, "found", lambda program="cargo": f"/nowhere/{program}")
+    monkeypatch.setattr(needs, "rustc_version", lambda: "rustc 1")
+    refusals = {
+        ("quin",): "stack build: unknown stack quin; did you mean quinn?",
+        (
+            "quinn",
+            "--version",
+            "0.11",
+        ): 'stack build: --version is "0.11"; it must be a released version such',
+        ("quinn", "--version", "0.11.2"): "stack build: --version is 0.11.2; it must be 0.11.14 or a later one of 0.11",
+        ("quinn", "--version", "0.12.0"): "stack build: --version is 0.12.0; it must be 0.11.14 or a later one of 0.11",
+        ("noq", "--name", "a/b"): 'stack build: --name is "a/b"; it must be letters, digits and . _ -',
+        ("noq", "--name", "noq"): 'stack build: --name is "noq"; it must be letters',
+        ("quinn", "--path", str(tmp_path / "no")): "no is no folder; use a tree of quinn, or a crate that depends on",
+        ("quinn", "--path", str(HERE)): "has neither Cargo.toml nor quinn-proto/Cargo.toml",
+    }
+    for words, said in refusals.items():
+        refused = command("stack", "build", *words)
+        assert said in refused.stderr
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert not built.home().exists()
+
+
+@pytest.mark.usefixtures("home")
+def test_without_cargo_there_is_a_way_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match=r"stack build needs cargo: https://rustup.rs"):
+        carried_out("quinn")
+    check = doctor._stacks()
+    assert (check.state, check.found) == ("optional", "none built; no cargo")
+    assert "rustup" in check.remedy
+
+
+@pytest.mark.usefixtures("home")
+def test_doctor_says_what_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needs, "found", lambda program="cargo": f"/nowhere/{program}")
+    assert doctor._stacks().remedy == "dumbbell stack build quinn"
+    fake("quinn-0.11.16", "quinn", "0.11.16")
+    assert (doctor._stacks().state, doctor._stacks().found) == ("ok", "quinn-0.11.16")
+
+
+@pytest.mark.usefixtures("home")
+def test_a_version_that_is_built_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needs, "found", lambda program="cargo": f"/nowhere/{program}")
+    monkeypatch.setattr(needs, "rustc_version", lambda: "rustc 1")
+    plan = project.Plan("quinn", "0.11.16", None)
+    fake("quinn-0.11.16", "quinn", "0.11.16", digest=project.digest(plan, "rustc 1"))
+    made, is_new = building.build(building.Wanted("quinn", "0.11.16"), Told())
+    assert (made.name, is_new) == ("quinn-0.11.16", False)
+    others = [project.digest(plan, "rustc 2"), project.digest(project.Plan("quinn", "0.11.17", None), "rustc 1")]
+    assert made.described["digest"] not in others
+
+
+def test_complaints_of_cargo_are_told_in_a_line() -> None:
+    told = "error[E0425]: cannot find type `u17`\n  --> src/lib.rs:8:36\n   |\nerror: could not compile `x`\n"
+    assert needs.complaint(told) == "error[E0425]: cannot find type `u17` (src/lib.rs:8:36)"
+    told = "error: failed to get `bytes` as a dependency\n\nCaused by:\n  download failed\n\nCaused by:\n  no route\n"
+    assert needs.complaint(told) == "error: failed to get `bytes` as a dependency; download failed; Caused by:"
+    assert needs.complaint("linker: killed\n") == "linker: killed"
+
+
+def test_the_project_has_all_sources() -> None:
+    made = project.contents(project.Plan("noq", None, None))
+    assert sorted(path.name for path in (ADAPTER / "src").iterdir()) == sorted(
+        name.removeprefix("src/") for name in made if name.startswith("src/")
+    )
+    assert 'package = "noq-proto", default-features = false, version = "1" }' in made["Cargo.toml"]
+    assert "@" not in made["Cargo.toml"]
+    assert len(project.features(project.Plan("quinn", None, None), "0.11.19")) == 2
+    assert project.features(project.Plan("quinn", None, None), "0.12.0") == ["quinn"]
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="Rust is not installed")
+def test_a_tree_is_known_by_its_manifest(tmp_path: Path) -> None:
+    crates = {
+        "quinn-proto": "",
+        "another": '[dependencies]\nq = { package = "quinn-proto", path = "../quinn-proto" }\n',
+    }
+    for name, more in crates.items():
+        (tmp_path / name / "src").mkdir(parents=True)
+        (tmp_path / name / "src" / "lib.rs").touch()
+        (tmp_path / name / "Cargo.toml").write_text(f'[package]\nname = "{name}"\nversion.workspace = true\n{more}')
+    (tmp_path / "Cargo.toml").write_text('[workspace]\nmembers = ["*"]\n[workspace.package]\nversion = "0.12.0"\n')
+    proto = tmp_path / "quinn-proto"
+    for folder in (tmp_path, proto):
+        found = tree.read(folder, "quinn")
+        assert (found.folder, found.version, found.has_controls) == (proto, "0.12.0", False)
+        assert found.dependency == f'path = "{proto}"'
+    another = tree.read(tmp_path / "another", "quinn")
+    assert (another.package, another.dependency, another.has_controls) == ("another", f'path = "{proto}"', True)
+    with pytest.raises(InputError, match=r"is a workspace; use the folder of one of its crates"):
+        tree.read(tmp_path, "noq")
+    with pytest.raises(InputError, match=r"version is 0.11.16; it must be left out: \S+quinn-proto is 0.12.0"):
+        building.plan(building.Wanted("quinn", "0.11.16", tmp_path))
+
+
+def test_a_dependency_is_taken_over_as_it_is() -> None:
+    source = "git+https://example.org/quinn?branch=mine#1234"
+    assert tree._dependency({"source": source}) == 'git = "https://example.org/quinn", branch = "mine"'
+    registry = {"source": "registry+https://example.org/index", "req": "^0.11.16"}
+    assert tree._dependency(registry) == 'version = "^0.11.16"'
+
+
+def test_a_tree_is_called_as_git_describes_it(tmp_path: Path) -> None:
+    assert tree.described(tmp_path) == "local"
+    if shutil.which("git") is None:
+        pytest.skip("no git")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"], ["tag", "quinn-proto/1.2"]):
+        subprocess.run([*git, *words], check=True)
+    assert tree.described(tmp_path) == "quinn-proto-1.2"
+
+
+def test_every_parameter_is_set() -> None:
+    text = (ADAPTER / "src" / "params.rs").read_text() + (ADAPTER / "src" / "flow.rs").read_text()
+    names = re.findall(r'param\("(\w+)"', text)
+    assert len(names) == int(re.findall(r"COUNT: usize = (\d+)", text)[0])
+    for name in names:
+        assert len(re.findall(rf'"{name}"', text)) >= 2, name
+
+
+def test_the_interface_is_that_of_the_header() -> None:
+    header = (HERE.parent / "crates" / "dumbbell-plugin" / "include" / "dumbbell.h").read_text()
+    ours = (ADAPTER / "src" / "interface.rs").read_text()
+    struct = re.search(r"typedef struct \{([^}]*)\} dumbbell_stack_stats;", header)
+    stats = re.search(r"pub struct Stats \{([^}]*)\}", ours)
+    assert struct is not None and stats is not None
+    theirs = re.sub(r"/\*.*?\*/|uint64_t", "", struct[1])
+    assert re.findall(r"pub (\w+): u64", stats[1]) == re.findall(r"\w+", theirs)
+    functions = re.search(r"typedef struct \{([^}]*)\} dumbbell_stack;", header)
+    own = re.search(r"struct CStack \{([^}]*)\}", ours)
+    assert functions is not None and own is not None
+    assert re.findall(r"\(\*(\w+)\)\(", functions[1]) == re.findall(r"(\w+): unsafe extern", own[1])
+    assert f"#define DUMBBELL_ABI {describe.ABI}u" in header
+    assert f"ABI: u32 = {describe.ABI};" in ours
+
+
+# --- with cargo and a registry --------------------------------------------------------------------------------------
+
+long = pytest.mark.long
+patient = pytest.mark.timeout(1800)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of stacks for all tests that build."""
+    place = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(place))
+        yield place
+
+
+def made(wanted: building.Wanted) -> Path:
+    if shutil.which("cargo") is None:
+        pytest.skip("Rust is not installed")
+    try:
+        return building.build(wanted, Told())[0].library
+    except Failed as error:
+        if "no versions can be chosen" in error.found and "failed to" in error.found:
+            pytest.skip("the registry of crates cannot be reached")
+        raise
+
+
+@pytest.fixture(scope="module")
+def libraries(cache: Path) -> dict[str, Path]:
+    assert built.home().is_relative_to(cache)
+    wanted = (("quinn", "0.11.16"), ("quinn", "0.11.19"), ("noq", "1.4.0"))
+    return {f"{stack}-{version}": made(building.Wanted(stack, version)) for stack, version in wanted}
+
+
+@pytest.fixture(scope="module")
+def bottleneck(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("rustc") is None:
+        pytest.skip("Rust is not installed")
+    program = tmp_path_factory.mktemp("bottleneck") / "bottleneck"
+    source = HERE / "stacks" / "bottleneck.rs"
+    subprocess.run(["rustc", "-O", "--edition", "2021", str(source), "-o", str(program)], check=True)
+    return program
+
+
+def lines(program: Path, *words: object) -> list[str]:
+    """Return the lines that the harness prints."""
+    done = subprocess.run([str(program), *map(str, words)], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def field(line: str, name: str) -> str:
+    found = re.search(rf"\b{re.escape(name)} (\S+?)(,|$| )", line)
+    assert found is not None, line
+    return found[1]
+
+
+@long
+@patient
+def test_goodputs_are_those_of_the_stacks_alone(libraries: dict[str, Path], bottleneck: Path) -> None:
+    """As they were measured by a program of its own around quinn-proto 0.11.19: 9.36 of 10, 94.6 of 100 Mbit/s."""
+    for name, library in libraries.items():
+        reno, cubic = (
+            lines(bottleneck, library, control, mbit, 20, 30, *LARGE)[0]
+            for control, mbit in (("newreno", 10), ("cubic", 100))
+        )
+        assert float(field(reno, "goodput")) == pytest.approx(9.36, abs=0.02 if "quinn" in name else 0.05), name
+        assert float(field(cubic, "goodput")) == pytest.approx(94.6, abs=0.1), name
+
+
+@long
+@patient
+def test_equal_seeds_give_equal_datagrams(libraries: dict[str, Path], bottleneck: Path) -> None:
+    for name, library in libraries.items():
+        for control in CONTROLS[name.partition("-")[0]]:
+            others = [other for other in libraries.values() if other != library]
+            control_of_others = f"{others[0]}" if control in ("cubic", "newreno") else f"{library}"
+            together = lines(bottleneck, f"{library},{control_of_others},{library}", control, 50, 40, 10)
+            alone = lines(bottleneck, library, control, 50, 40, 10)
+            other = lines(bottleneck, library, control, 50, 40, 10, "seed=2")
+            hashes = {field(line, "hash") for line in (together[0], together[2], alone[0])}
+            assert len(hashes) == 1, (name, control)
+            assert field(other[0], "hash") not in hashes
+
+
+@long
+@patient
+def test_a_known_fault_of_the_newer_version_shows(libraries: dict[str, Path], bottleneck: Path) -> None:
+    """quinn #2809: after the overshoot of slow start, with a large window, the server gives up."""
+    words = ("cubic", 200, 100, 10, "stream_receive_window=16777216")
+    assert float(field(lines(bottleneck, libraries["quinn-0.11.16"], *words)[0], "goodput")) > 170
+    closed = lines(bottleneck, libraries["quinn-0.11.19"], *words)[1]
+    assert closed.startswith("closed: aborted by peer: ")
+    assert closed.endswith("too many gaps in stream buffer")
+
+
+@long
+@patient
+def test_all_that_is_written_arrives(libraries: dict[str, Path], bottleneck: Path) -> None:
+    for library in libraries.values():
+        line = lines(bottleneck, library, "cubic", 50, 40, 60, "bytes=500000", "loss=30")[0]
+        assert field(line, "received") == "500000"
+        stopped = lines(bottleneck, library, "cubic", 50, 40, 20, "stop=5")[0]
+        assert 5 <= float(field(stopped, "last at")) < 5.5
+        marked = lines(bottleneck, library, "cubic", 50, 40, 20, "mark=1")[0]
+        assert int(field(marked, "marked")) > 0
+        assert int(field(marked, "ECT(0)")) == int(field(marked, "sent"))
+        without = lines(bottleneck, library, "cubic", 50, 40, 20, "mark=1", "ecn=0")[0]
+        assert (field(without, "marked"), field(without, "ECT(0)")) == ("0", "0")
+
+
+@long
+@patient
+def test_a_library_exports_its_description_alone(libraries: dict[str, Path]) -> None:
+    if shutil.which("nm") is None:
+        pytest.skip("no nm (binutils)")
+    for name, library in libraries.items():
+        told = subprocess.run(["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True, check=True)
+        assert [line.split()[-1] for line in told.stdout.splitlines()] == ["dumbbell_describe"]
+        one = built.find(name)
+        assert list(one.controls) == CONTROLS[one.stack]
+        assert one.content() == library.read_bytes()
+
+
+def crate(place: Path, text: str) -> Path:
+    (place / "src").mkdir(parents=True)
+    (place / "src" / "lib.rs").write_text(text)
+    dependency = 'quinn-proto = { version = "0.11.16", default-features = false }'
+    (place / "Cargo.toml").write_text(
+        f'[package]\nname = "my-control"\nversion = "0.1.0"\nedition = "2021"\n\n[dependencies]\n{dependency}\n'
+    )
+    return place
+
+
+@long
+@patient
+def test_controls_of_a_crate_stand_beside_those_of_the_stack(cache: Path, bottleneck: Path, tmp_path: Path) -> None:
+    assert built.home().is_relative_to(cache)
+    mine = crate(tmp_path / "mine", USER)
+    library = made(building.Wanted("quinn", "0.11.16", mine))
+    name = "quinn-0.11.16-my-control"
+    assert list(built.find(name).controls) == [*CONTROLS["quinn"], "fixed", "broken"]
+    line = lines(bottleneck, library, "fixed", 100, 20, 5)[0]
+    assert float(field(line, "goodput")) == pytest.approx(100_000 * 8e-6 / 0.021, rel=0.05)  # a window an RTT
+    asked = subprocess.run(
+        [str(bottleneck), str(library), "broken", "100", "20", "5"], capture_output=True, text=True, check=False
+    )
+    assert asked.returncode < 0
+    assert re.fullmatch(rf"{name} panicked: no window at all \(\S*mine/src/lib.rs:\d+\)\n", asked.stderr)
+    (mine / "src" / "lib.rs").write_text(USER.replace("u16)", "u17)"))
+    with pytest.raises(
+        InputError, match=r"it does not compile: error\[E0\d+\]: .*lib.rs:\d+:\d+\).*\(log: .*; it needs"
+    ):
+        building.build(building.Wanted("quinn", "0.11.16", mine), Told())
+    assert (tree.read(mine, "quinn").has_controls, tree.read(mine, "quinn").dependency) == (
+        True,
+        'version = "^0.11.16"',
+    )
+    with pytest.raises(InputError, match=r"is my-control, which does not depend on noq-proto"):
+        tree.read(mine, "noq")
