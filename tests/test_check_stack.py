@@ -2,6 +2,10 @@
 
 import json
 import math
+import os
+import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from conftest import Command
 from dumbbell import stacks
@@ -37,9 +42,8 @@ def flow(goodput: float = 19.0, silent: tuple[tuple[float, float], ...] = (), **
     rates = np.full(len(at), goodput)
     for start, end in silent:
         rates[(at > start + 1e-9) & (at <= end + 1e-9)] = 0
-    return Flow(
-        **{"goodput": goodput, "rtt_p50": 0.05, "rtt_p95": 0.06, "sent": 1000.0, "times": at, "rates": rates} | keys
-    )
+    given: dict[str, Any] = {"goodput": goodput, "rtt_p50": 0.05, "rtt_p95": 0.06, "sent": 1000.0}
+    return Flow(**given | {"times": at, "rates": rates} | keys)
 
 
 def outcome(*flows: Flow, link: Link | None = None, seed: int = 1) -> Outcome:
@@ -111,8 +115,8 @@ def test_judges_of_one_flow(case: str, subject: Flow, tcp: Flow, result: str) ->
     ],
 )
 def test_the_share_is_held_against_that_of_tcp_in_its_place(ours: float, of_tcp: float, result: str) -> None:
-    seen = [outcome(flow(20 * share), flow(20 * (1 - share))) for share in (ours, of_tcp)]
-    assert judged("with-cubic", *seen).result == result
+    subject, tcp = (outcome(flow(20 * share), flow(20 * (1 - share))) for share in (ours, of_tcp))
+    assert judged("with-cubic", subject, tcp).result == result
 
 
 @pytest.mark.parametrize(("rates", "result"), [((10, 10), PASSED), ((16, 4), FAILED), ((7, 7), FAILED)])
@@ -379,7 +383,8 @@ def test_two_versions_are_held_against_each_other(tmp_path: Path, command: Comma
     first, second = said.stdout.splitlines()[:2]
     assert first == "new-aimd is worse than old-aimd in 1 verdict, better in 0."
     assert second == 'new-aimd closes the connection in 1 cell of 1, old-aimd in none of these: "out of paper"'
-    assert "| path-change, 40ms 90ms 40ms | goodput, Mbit/s" in said.stdout
+    slow = command("check", "stack", built(tmp_path, "slow", "slow"), "--against", good, "--case", "rate-steps")
+    assert re.search(r"\| rate-steps, 4s +\| goodput, Mbit/s", slow.stdout), slow.stdout
     assert command("check", "stack", good, "--against", bad, *line[5:], "--markdown").returncode == 0
 
 
@@ -387,7 +392,7 @@ def test_two_versions_are_held_against_each_other(tmp_path: Path, command: Comma
     ("options", "found"),
     [
         (["--case", "c5"], 'check: --case: unknown case "c5"; did you mean "c4"?'),
-        (["--cc", "vegas"], 'check: --cc is "vegas"; it must be one of aimd, fixed'),
+        (["--cc", "vegas"], 'check: --cc is "vegas"; it must be aimd or fixed'),
         (["--set", "initial"], 'check: --set is "initial"; it must be KEY=VALUE'),
         (["--set", "initial=0"], "check: --set: initial is 0"),
         (["--set", "nothing=1"], "check: --set: unknown key nothing"),
@@ -432,3 +437,61 @@ def test_a_known_regression_of_quinn_is_in_the_first_lines(command: Command) -> 
 def test_windows_of_its_own_keep_quinn_from_the_failure(command: Command) -> None:
     said = command("check", "stack", real("quinn-0.11.19"), "--case", "use", "--seeds", "1", "--window", "own")
     assert said.stdout.startswith("quinn-0.11.19-cubic keeps every connection open"), said.stderr
+
+
+# the workflow that the page shows
+
+WORKFLOW = Path(__file__).parent.parent / "docs" / "how-to" / "check-stack.yml"
+# stands for the program: stacks are the example in C, and a few cases are judged
+STANDS_FOR_DUMBBELL = """\
+import json, os, pathlib, sys
+words = sys.argv[1:]
+made = pathlib.Path(os.environ["MADE"])
+if words[:2] == ["stack", "build"]:
+    name = words[words.index("--name") + 1] if "--name" in words else f"quinn-{words[words.index('--version') + 1]}"
+    (made / "built").open("a").write(name + "\\n")
+    sys.exit()
+names = (made / "built").read_text().split()
+words = [str(made / f"{one}.so") if one in names else one for one in words]
+few = ["--case", "jitter", "--case", "path-change", "--seeds", "1"]
+os.execv(sys.executable, [sys.executable, "-m", "dumbbell", *words, *few])
+"""
+
+
+@pytest.mark.parametrize("known", ["", "path-change here-aimd\njitter here-aimd\n"])
+def test_the_steps_of_the_example_workflow_run(tmp_path: Path, known: str) -> None:
+    job = yaml.safe_load(WORKFLOW.read_text())["jobs"]["check"]
+    variables = yaml.safe_load(WORKFLOW.read_text())["env"]
+    built(tmp_path, "here", "closes").rename(tmp_path / "quinn-here.so")
+    built(tmp_path, "release").rename(tmp_path / f"quinn-{variables['GOOD']}.so")
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github" / "congestion-known").write_text(known)
+    program = tmp_path / "program.py"
+    program.write_text(STANDS_FOR_DUMBBELL)
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name, line in (("dumbbell", f'exec {sys.executable} {program} "$@"'), ("pip", "echo pip $*")):
+        (commands / name).write_text(f"#!/bin/sh\n{line}\n")
+        (commands / name).chmod(0o755)
+    summary = tmp_path / "summary.md"
+    python = str(WORKFLOW.parent.parent.parent / "python")
+    given = os.environ | {name: str(value) for name, value in variables.items()}
+    given |= {"MADE": str(tmp_path), "GITHUB_STEP_SUMMARY": str(summary), "PATH": f"{commands}:{os.environ['PATH']}"}
+    given["PYTHONPATH"] = os.pathsep.join(filter(None, [python, os.environ.get("PYTHONPATH")]))
+    ended = {}
+    for step in job["steps"]:
+        if "run" in step:
+            # as the runner does: bash -e {0}
+            shell = ["bash", "-e", "-c", step["run"]]
+            done = subprocess.run(
+                line, cwd=tmp_path, env=given, capture_output=True, text=True, check=False, timeout=100
+            )
+            ended[step["name"]] = done
+    assert [done.returncode for done in ended.values()] == [0, 0, 0 if known else 1, 1], ended
+    judged = ended["Judge it"].stdout
+    assert judged.startswith('here-aimd closes the connection in 5 cells of 5: "out of paper"')
+    assert ("::error title=" in judged) == (not known)
+    assert ElementTree.parse(tmp_path / "congestion.xml").getroot()[0].attrib["tests"] == "5"
+    assert summary.read_text().startswith("here-aimd is worse than release-aimd in 5 verdicts, better in 0.\n")
+    for step in job["steps"]:
+        assert "run" in step or step["uses"].startswith("actions/")

@@ -10,7 +10,7 @@ CRATE = Path(__file__).parent.parent / "crates" / "dumbbell-plugin"
 # what is changed in the source, by what the stack then does
 FAULTS = {
     "": ("", ""),
-    "slow": ("DUMBBELL_INT, 10, 1, 1000", "DUMBBELL_INT, 1, 1, 1000"),
+    "slow": ("DUMBBELL_INT, 10, 1, 1000", "DUMBBELL_INT, 2, 1, 1000"),
     "closes": (
         "(void)at; return NULL;",
         'return ((const state *)at)->acked > 2000 ? "out of paper" : NULL;',

@@ -73,11 +73,11 @@ def headline(report: Report, control: str, other: str = "") -> list[str]:
         cells = _count(len(found), "cell")
         lines.append(f'{control} closes the connection in {cells} of {len(results)}{beside}: "{words}"')
         lines += [f"    {case}: {', '.join(_when(one, words) for one in part)}" for case, part in _by_case(found)]
-    if not lines:
-        lines.append(f"{control} keeps every connection open in {_count(len(results), 'cell')}.")
     for text, found in _crashed(results).items():
         lines.append(f"{control} fails in {_count(len(found), 'cell')} of {len(results)}: {text}")
         lines += [f"    {case}: {', '.join(one.place for one in part)}" for case, part in _by_case(found)]
+    if not lines:
+        lines.append(f"{control} keeps every connection open in {_count(len(results), 'cell')}.")
     return lines
 
 

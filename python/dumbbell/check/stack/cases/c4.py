@@ -34,9 +34,9 @@ def completion(seen: Seen, limits: Limits) -> None:
     end = seen.scene.seconds - SPREAD - start
     shown = [f"{one:.3g} s" if one < end + 1 else f"more than {end:.3g} s" for one in (ours, theirs)]
     limits.must(
-        f"complete in {within:g} s, or in {SLOWER_THAN_TCP:g} times what TCP's CUBIC takes",
+        f"complete within C4's limit, or {SLOWER_THAN_TCP:g} times what TCP's CUBIC takes",
         ours <= max(within, SLOWER_THAN_TCP * theirs),
-        f"{shown[0]}, TCP's CUBIC {shown[1]}",
+        f"{shown[0]}, limit {within:g} s, TCP's CUBIC {shown[1]}",
     )
     if within < ours < SLOWER_THAN_TCP * theirs:
         limits.note(f"{shown[0]}, above C4's limit of {within:g} s, TCP's CUBIC {shown[1]}")
