@@ -83,6 +83,10 @@ def test_nobody_can_tell_without_tcp(case: str) -> None:
         ("loss", flow(lost=49.0), flow(lost=10.0), PASSED),
         ("loss", flow(lost=51.0), flow(lost=10.0), FAILED),
         ("loss", flow(lost=80.0), flow(lost=30.0), PASSED),
+        ("limited", flow(9.9, rtt_p95=0.05), flow(), PASSED),
+        ("limited", flow(9.0, rtt_p95=0.05), flow(), FAILED),
+        ("limited", flow(9.9, rtt_p95=0.05, lost=2.0), flow(), FAILED),
+        ("limited", flow(9.9, rtt_p95=0.07), flow(), FAILED),
         ("c4-alone", flow(completion=4.9), flow(completion=4.8), PASSED),
         ("c4-alone", flow(completion=5.2), flow(completion=4.6), FAILED),
         ("c4-alone", flow(completion=5.2), flow(completion=5.1), DIFFERS),
@@ -484,7 +488,7 @@ def test_the_steps_of_the_example_workflow_run(tmp_path: Path, known: str) -> No
             # as the runner does: bash -e {0}
             shell = ["bash", "-e", "-c", step["run"]]
             done = subprocess.run(
-                line, cwd=tmp_path, env=given, capture_output=True, text=True, check=False, timeout=100
+                shell, cwd=tmp_path, env=given, capture_output=True, text=True, check=False, timeout=100
             )
             ended[step["name"]] = done
     assert [done.returncode for done in ended.values()] == [0, 0, 0 if known else 1, 1], ended
@@ -495,3 +499,10 @@ def test_the_steps_of_the_example_workflow_run(tmp_path: Path, known: str) -> No
     assert summary.read_text().startswith("here-aimd is worse than release-aimd in 5 verdicts, better in 0.\n")
     for step in job["steps"]:
         assert "run" in step or step["uses"].startswith("actions/")
+
+
+def test_the_page_has_the_cases_as_they_are() -> None:
+    page = (WORKFLOW.parent.parent / "check-stack.md").read_text()
+    made = report.cases_table(list(CASES))
+    said = "dumbbell check stack NAME --list --markdown makes the table of docs/check-stack.md"
+    assert page.partition("<!-- table cases -->")[2].partition("<!-- end -->")[0].strip() == made, said

@@ -72,7 +72,7 @@ def stack(
     )
     keys = _cases(case or [])
     if listed:
-        print(report.listed(keys))
+        print(report.cases_table(keys) if as_markdown else report.listed(keys))
         return
     expected = ci.expected(Path(known), suite.STACK) if known else None
     before = ci.before(Path(baseline), suite.STACK) if baseline else None

@@ -265,3 +265,23 @@ def listed(keys: Sequence[str]) -> str:
             f"    [{case.source}]",
         ]
     return "\n".join(lines)
+
+
+def cases_table(keys: Sequence[str]) -> str:
+    """Return the cases as tables for a page, one for each group."""
+    parts = []
+    for group, about in GROUPS.items():
+        found = [CASES[key] for key in keys if CASES[key].group == group]
+        limits = [one.limits for one in found]
+        common = max(limits, key=limits.count, default="")
+        said = f"Limits, if no others are named: {common}." if limits.count(common) > 1 else ""
+        rows = [
+            f"| `{one.key}` | {one.question} | {', '.join(scene.place for scene in one.scenes)}"
+            f" | {'' if said and one.limits == common else one.limits} | {one.source} |"
+            for one in found
+        ]
+        head = ["| case | question | in | limits | source |", "| --- | --- | --- | --- | --- |"]
+        if found:
+            about = f"`{group}`: {about}. {said}".rstrip()
+            parts.append("\n".join([about, "", *head, *rows]))
+    return "\n\n".join(parts)

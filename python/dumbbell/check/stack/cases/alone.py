@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dumbbell.check.stack.model import Case, Limits, Seen
-from dumbbell.check.stack.scenes import scene, shown, subject
+from dumbbell.check.stack.scenes import rate_text, scene, shown, subject
 
 LEAST_USE = 0.8  # of the goodput of TCP's CUBIC in the same place
 MOST_QUEUE = 1.2  # of the RTT of TCP's CUBIC over a deep queue, which RFC 9743 has as the bad example
 MOST_LOSS, MOST_LOSS_OF_TCP = 0.05, 3.0  # share of packets, and of the share that TCP's CUBIC loses
+LEAST_LIMITED, MOST_LOST_LIMITED, MOST_RTT_LIMITED = 0.95, 0.001, 1.5  # of an application below the link's rate
 _MUCH = 1.25  # a figure that is larger or smaller by this is told
 
 # rate and RTT of the cells: LTE to data centres; in those of the last line a slow start of CUBIC without
@@ -61,6 +62,21 @@ def loss(seen: Seen, limits: Limits) -> None:
     )
 
 
+def limited(seen: Seen, limits: Limits) -> None:
+    """Judge a connection whose application sends at half of the link's rate."""
+    scene, one = seen.scene, seen.subject
+    share = one.mean(0, lambda flow: flow.goodput) / (scene.rate / 2)
+    limits.must(f"{LEAST_LIMITED:.0%} of what the application sends", share >= LEAST_LIMITED, f"{share:.1%}")
+    lost = one.mean(0, lambda flow: flow.lost_share)
+    limits.must(f"at most {MOST_LOST_LIMITED:.1%} of the packets lost", lost <= MOST_LOST_LIMITED, f"{lost:.2%} lost")
+    delay = one.mean(0, lambda flow: flow.rtt_p95)
+    limits.must(
+        f"P95 of the RTT at most {MOST_RTT_LIMITED:g} times that of the path",
+        delay <= MOST_RTT_LIMITED * scene.rtt,
+        f"{delay * 1e3:.3g} ms",
+    )
+
+
 CASES = (
     Case(
         "use",
@@ -97,5 +113,21 @@ CASES = (
         ),
         measure="packets lost",
         figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.lost_share):.1%}",
+    ),
+    Case(
+        "limited",
+        "alone",
+        "Does an application below the link's rate get through without loss and queue?",
+        "RFC 9002, section 7.8; draft-ietf-ccwg-bbr, BBR Example Test Cases, case 7",
+        f"{LEAST_LIMITED:.0%} of half of the link's rate, {MOST_LOST_LIMITED:.1%} lost, P95 of the RTT at most"
+        f" {MOST_RTT_LIMITED:g} times that of the path",
+        limited,
+        tuple(
+            scene(shown(rate, rtt), rate, rtt, 10.0, since=2.0, flow={"app_rate": rate_text(rate / 2)})
+            for rate, rtt in ((20.0, 0.04), (100.0, 0.02))
+        ),
+        tcp=False,
+        measure="goodput, Mbit/s",
+        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.goodput):.3g}",
     ),
 )

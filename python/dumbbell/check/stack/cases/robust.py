@@ -74,8 +74,9 @@ def _steps(every: float) -> list[tuple[float, float]]:
 # packets behind the change overtake about 80, less than the 128 up to which a packet number of a byte is understood
 _LONGER = {"name": "reorder", "probability": 1.0, "delay": "50ms", "from": "4s", "to": "8s"}
 _LIMITS = (
-    f"no time without delivery above {LONGEST_GAP:g} s (or {_ROUNDS} RTTs, or {GAP_OF_TCP:g} times that of TCP's"
-    f" CUBIC) that no outage explains, goodput at least {LEAST_OF_TCP:.0%} of that of TCP's CUBIC"
+    f"no time without delivery above {LONGEST_GAP:g} s (or {_ROUNDS} RTTs with a full queue, or {GAP_OF_TCP:g} times"
+    " that of TCP's CUBIC) that no outage explains, goodput at least"
+    f" {LEAST_OF_TCP:.0%} of that of TCP's CUBIC"
 )
 
 
@@ -148,7 +149,7 @@ CASES = (
         "robust",
         "Does it stop when no acknowledgement comes back, and go on afterwards?",
         "RFC 9743, section 5.2: starvation and loss of feedback; RFC 8085, section 3.1.1; RFC 9002, section 6.2.1",
-        f"two seconds into it at most {MOST_BLIND:.0%} of the link's rate is sent; then {_LIMITS}",
+        f"two seconds into it at most {MOST_BLIND:.0%} of the link's rate is sent; then as the others",
         backs_off,
         (_blackout("4s", 4.0, 8.0, ack_path=True),),
         measure=_MEASURE,
