@@ -3,7 +3,6 @@
 import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from dumbbell.check import ci, report
 from dumbbell.check.lab import Point
 from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, NOT_APPLICABLE, PASSED, Check, Verdict
 from dumbbell.check.suite import Report, Result
-from dumbbell.cli import check as check_command
+from dumbbell.cli.suites import Progress
 from dumbbell.errors import InputError
 
 HERE, THERE = Point(10_000_000, 0.02), Point(1_000_000, 0.1)
@@ -200,8 +199,8 @@ def test_progress_is_a_line_every_ten_seconds_without_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("dumbbell.cli.check.time.monotonic", lambda: now[0])
-    progress: Any = check_command._Progress()
+    monkeypatch.setattr("dumbbell.cli.suites.time.monotonic", lambda: now[0])
+    progress = Progress()
     for done in range(1, 31):
         now[0] = float(done)
         progress(done, 30)

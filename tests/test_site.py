@@ -218,7 +218,7 @@ def test_every_experiment_has_a_picture() -> None:
 def test_every_command_and_option_has_its_place() -> None:
     text = text_of("commands.md")
     found = commands.commands()
-    assert {"run", "check", "linux build", "study figure"} <= set(found)
+    assert {"run", "check bbr", "linux build", "study figure"} <= set(found)
     for name, command in found.items():
         section = text.split(f"\n## dumbbell {name}\n")[1].partition("\n## ")[0]
         for param in command.params:

@@ -5,23 +5,97 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dumbbell.check.cases import CASES
 from dumbbell.check.lab import Point
-from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED
-from dumbbell.check.suite import Report, Result
+from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, NOT_APPLICABLE, PASSED, Verdict
 from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, nearest, shown
 from dumbbell.experiment import units
 
-_Key = tuple[str, str, Point]
+_Key = tuple[str, str, Hashable]
 # what XML 1.0 has no way to say
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# from good to bad; a case that no longer applies is a change that somebody has to look at
-_RANK = {PASSED: 0, CONSTANT: 1, NOT_APPLICABLE: 2, CANNOT_TELL: 3, FAILED: 4}
+
+
+class Result(Protocol):
+    """What a suite says of a case of a control: `place` is where it was judged, `where` is that in words."""
+
+    @property
+    def case(self) -> str:
+        """Key of the case."""
+
+    @property
+    def control(self) -> str:
+        """What the control is called."""
+
+    @property
+    def place(self) -> Hashable:
+        """Where it was judged."""
+
+    @property
+    def where(self) -> str:
+        """The place as --known reads it."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What was found."""
+
+
+class Report(Protocol):
+    """All results of a suite, and how long they took."""
+
+    @property
+    def results(self) -> Sequence[Result]:
+        """All of them, in order."""
+
+    @property
+    def seconds(self) -> float:
+        """How long they took."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What continuous integration has to know of a suite.
+
+    `rank` has its results from good to bad; those of `good` are no reason to look. `short` and `heading` name a case,
+    `test` a result in JUnit's XML. `place` splits the words behind a case in a file of expected failures into control
+    and place, `at` reads the place of a result in JSON.
+    """
+
+    name: str
+    rank: Mapping[str, int]
+    good: frozenset[str]
+    cases: Mapping[str, tuple[str, str]]  # short name and heading
+    test: Callable[[Result], str]
+    place: Callable[[Sequence[str]], tuple[str, Hashable]]
+    at: Callable[[Mapping[str, Any]], Hashable]
+    line: str  # form of a line of expected failures
+
+    def short(self, case: str) -> str:
+        """Return the short name of a case."""
+        return self.cases[case][0]
+
+
+def _point_of(words: Sequence[str]) -> tuple[str, Hashable]:
+    point = _point(words[-2:]) if len(words) >= 3 else None
+    return " ".join(words[: -2 if point else None]), point
+
+
+BBR = Suite(
+    name="bbr",
+    # a case that no longer applies is a change that somebody has to look at
+    rank={PASSED: 0, CONSTANT: 1, NOT_APPLICABLE: 2, CANNOT_TELL: 3, FAILED: 4},
+    good=frozenset({PASSED, CONSTANT}),
+    cases={key: (one.number, f"{one.number}. {one.heading}") for key, one in CASES.items()},
+    test=lambda one: f"{CASES[one.case].number} {one.case} {one.place}",
+    place=_point_of,
+    at=lambda one: Point(int(one["rate_bit"]), float(one["rtt_s"])),
+    line="CASE CONTROL, or CASE CONTROL RATE RTT",
+)
 
 
 @dataclass
@@ -44,26 +118,27 @@ class Gate:
 
 
 def _key(one: Result) -> _Key:
-    return one.case, one.control, one.point
+    return one.case, one.control, one.place
 
 
-def label(one: Result) -> str:
-    """Return what a result is called in lists: case, control and point, as --known reads it."""
-    rate, rtt = units.show("rate", one.point.rate), units.show("time", round(one.point.rtt * 1e9))
-    return f"{CASES[one.case].number} {one.control} {rate} {rtt}"
+def label(one: Result, of: Suite = BBR) -> str:
+    """Return what a result is called in lists: case, control and place, as --known reads it."""
+    return f"{of.short(one.case)} {one.control} {one.where}"
 
 
-def gate(report: Report, expected: Sequence[Expected] | None = None, before: Before | None = None) -> Gate:
+def gate(
+    report: Report, expected: Sequence[Expected] | None = None, before: Before | None = None, of: Suite = BBR
+) -> Gate:
     """Return what nobody expected, after a file of expected failures or a report of before, if there is one."""
     if expected is not None:
-        return known(report, expected)
-    return plain(report) if before is None else baseline(report, before)
+        return known(report, expected, of)
+    return plain(report, of) if before is None else baseline(report, before, of)
 
 
-def plain(report: Report) -> Gate:
+def plain(report: Report, of: Suite = BBR) -> Gate:
     """Return the gate without anything expected: each failure counts."""
     failed = [one for one in report.results if one.verdict.result == FAILED]
-    return Gate({_key(one): f"failed: {label(one)}: {one.verdict.reason}" for one in failed})
+    return Gate({_key(one): f"failed: {label(one, of)}: {one.verdict.reason}" for one in failed})
 
 
 # --known
@@ -76,14 +151,14 @@ class Expected:
     place: str
     case: str
     control: str
-    point: Point | None
+    point: Hashable
 
     def fits(self, one: Result) -> bool:
         """Whether it speaks of a result."""
-        return (one.case, one.control) == (self.case, self.control) and self.point in (None, one.point)
+        return (one.case, one.control) == (self.case, self.control) and self.point in (None, one.place)
 
 
-def known(report: Report, expected: Sequence[Expected]) -> Gate:
+def known(report: Report, expected: Sequence[Expected], of: Suite = BBR) -> Gate:
     """Return what is not as expected: failures that are not, and entries of which nothing fails."""
     gate = Gate()
     for one in report.results:
@@ -92,7 +167,7 @@ def known(report: Report, expected: Sequence[Expected]) -> Gate:
         if any(entry.fits(one) for entry in expected):
             gate.expected.add(_key(one))
         else:
-            gate.unexpected[_key(one)] = f"new failure: {label(one)}: {one.verdict.reason}"
+            gate.unexpected[_key(one)] = f"new failure: {label(one, of)}: {one.verdict.reason}"
     for entry in expected:
         fitting = [one for one in report.results if entry.fits(one)]
         judged = [one for one in fitting if one.verdict.result not in (NOT_APPLICABLE, CANNOT_TELL)]
@@ -109,11 +184,11 @@ def known(report: Report, expected: Sequence[Expected]) -> Gate:
     return gate
 
 
-def expected(path: Path) -> list[Expected]:
+def expected(path: Path, of: Suite = BBR) -> list[Expected]:
     """Read a file of expected failures.
 
-    A line is `CASE CONTROL`, which fails wherever it applies or at some points, or `CASE CONTROL RATE RTT`; `#` begins
-    a comment. Raises InputError.
+    A line is `CASE CONTROL`, which fails wherever it applies or at some places, or has the place, too (of `check bbr`
+    `CASE CONTROL RATE RTT`); `#` begins a comment. Raises InputError.
     """
     found = []
     for number, line in enumerate(_read(path).splitlines(), 1):
@@ -122,20 +197,19 @@ def expected(path: Path) -> list[Expected]:
             continue
         words = text.split()
         place = f"line {number}"
-        keys = [key for key, one in CASES.items() if words[0].rstrip(".") in (key, one.number)]
+        keys = [key for key, (short, _) in of.cases.items() if words[0].rstrip(".") in (key, short)]
         if not keys:
             raise UnknownName(
                 str(path),
                 place,
                 shown(words[0]),
-                [one.number for one in CASES.values()],
-                nearest(words[0], CASES),
+                [short for short, _ in of.cases.values()],
+                nearest(words[0], of.cases),
                 what="case",
             )
-        point = _point(words[-2:]) if len(words) >= 4 else None
-        control = " ".join(words[1 : -2 if point else None])
+        control, point = of.place(words[1:])
         if not control:
-            raise WrongValue(str(path), place, shown(text), "CASE CONTROL, or CASE CONTROL RATE RTT")
+            raise WrongValue(str(path), place, shown(text), of.line)
         found.append(Expected(f"{path.name} {place}: {text}", keys[0], control, point))
     return found
 
@@ -167,7 +241,7 @@ class Before:
     results: dict[_Key, str]
 
 
-def baseline(report: Report, earlier: Before) -> Gate:
+def baseline(report: Report, earlier: Before, of: Suite = BBR) -> Gate:
     """Return what is worse than before; what is better is only said."""
     before = dict(earlier.results)
     gate = Gate()
@@ -175,53 +249,52 @@ def baseline(report: Report, earlier: Before) -> Gate:
         now, old = one.verdict.result, before.pop(_key(one), None)
         if old is None:
             if now == FAILED:
-                gate.unexpected[_key(one)] = f"failed, not in {earlier.name}: {label(one)}: {one.verdict.reason}"
+                gate.unexpected[_key(one)] = f"failed, not in {earlier.name}: {label(one, of)}: {one.verdict.reason}"
         elif now == old:
             if now in (FAILED, CANNOT_TELL):
                 gate.expected.add(_key(one))
-        elif _RANK[now] > _RANK[old]:
-            gate.unexpected[_key(one)] = f"{old} → {now}: {label(one)}: {one.verdict.reason}"
+        elif of.rank[now] > of.rank[old]:
+            gate.unexpected[_key(one)] = f"{old} → {now}: {label(one, of)}: {one.verdict.reason}"
         else:
-            gate.others.append(f"{old} → {now}: {label(one)}")
+            gate.others.append(f"{old} → {now}: {label(one, of)}")
     if before:
         gate.others.append(f"{len(before)} results of {earlier.name} were not looked at")
     return gate
 
 
-def before(path: Path) -> Before:
+def before(path: Path, of: Suite = BBR) -> Before:
     """Read a report of before, as --json wrote it. Raises InputError."""
     text = _read(path)
     try:
-        found = {
-            (str(one["case"]), str(one["control"]), Point(int(one["rate_bit"]), float(one["rtt_s"]))): str(
-                one["result"]
-            )
+        found: dict[_Key, str] = {
+            (str(one["case"]), str(one["control"]), of.at(one)): str(one["result"])
             for one in json.loads(text)["results"]
         }
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        raise Unreadable(str(path), "", "this is not a report", "what dumbbell check bbr --json writes") from None
+        wanted = f"what dumbbell check {of.name} --json writes"
+        raise Unreadable(str(path), "", "this is not a report", wanted) from None
     for result in found.values():
-        if result not in MEANING:
-            raise WrongValue(str(path), "result", shown(result), MEANING)
+        if result not in of.rank:
+            raise WrongValue(str(path), "result", shown(result), of.rank)
     return Before(path.name, found)
 
 
 # --junit
 
 
-def junit(report: Report, gate: Gate) -> str:
+def junit(report: Report, gate: Gate, of: Suite = BBR) -> str:
     """Return the results as JUnit's XML: the form that Jenkins' xunit plug-in and GitLab read."""
     outer = ElementTree.Element("testsuites")
     for control in dict.fromkeys(one.control for one in report.results):
         results = [one for one in report.results if one.control == control]
-        suite = ElementTree.SubElement(outer, "testsuite", name=_xml(f"bbr {control}"))
+        suite = ElementTree.SubElement(outer, "testsuite", name=_xml(f"{of.name} {control}"))
         counted = {"failures": 0, "skipped": 0}
         for one in results:
             test = ElementTree.SubElement(
                 suite,
                 "testcase",
-                classname=_xml(f"bbr.{control}"),
-                name=_xml(f"{CASES[one.case].number} {one.case} {one.point}"),
+                classname=_xml(f"{of.name}.{control}"),
+                name=_xml(of.test(one)),
                 time="0",
             )
             tag, message = _outcome(one, gate)
@@ -236,7 +309,9 @@ def junit(report: Report, gate: Gate) -> str:
     if gate.failures:
         suite = ElementTree.SubElement(outer, "testsuite", name="expected failures")
         for number, line in enumerate(gate.failures, 1):
-            test = ElementTree.SubElement(suite, "testcase", classname="bbr.known", name=f"known {number}", time="0")
+            test = ElementTree.SubElement(
+                suite, "testcase", classname=f"{of.name}.known", name=f"known {number}", time="0"
+            )
             ElementTree.SubElement(test, "failure", message=_xml(line), type="passed")
         count = str(len(gate.failures))
         suite.attrib |= {"tests": count, "failures": count, "skipped": "0", "errors": "0", "time": "0"}
@@ -267,7 +342,7 @@ def _xml(text: str) -> str:
 # --github
 
 
-def github(report: Report, gate: Gate) -> list[str]:
+def github(report: Report, gate: Gate, of: Suite = BBR) -> list[str]:
     """Return workflow commands of GitHub Actions: an error for what is unexpected, a warning for what nobody can tell.
 
     GitHub shows ten of a kind for a step, so that there is one for each case and control.
@@ -277,13 +352,12 @@ def github(report: Report, gate: Gate) -> list[str]:
         if _key(one) in gate.unexpected:
             groups.setdefault(("error", one.case, one.control), []).append(gate.unexpected[_key(one)])
         elif one.verdict.result == CANNOT_TELL and _key(one) not in gate.expected:
-            text = f"cannot tell: {label(one)}: {one.verdict.reason}"
+            text = f"cannot tell: {label(one, of)}: {one.verdict.reason}"
             groups.setdefault(("warning", one.case, one.control), []).append(text)
     lines = [
-        _command(kind, f"{CASES[case].number}. {CASES[case].heading}, {control}", texts)
-        for (kind, case, control), texts in groups.items()
+        _command(kind, f"{of.cases[case][1]}, {control}", texts) for (kind, case, control), texts in groups.items()
     ]
-    return lines + [_command("error", "dumbbell check bbr", [text]) for text in gate.failures]
+    return lines + [_command("error", f"dumbbell check {of.name}", [text]) for text in gate.failures]
 
 
 def _command(kind: str, title: str, texts: list[str]) -> str:
@@ -296,13 +370,13 @@ def _escaped(text: str, others: str = "") -> str:
     return "".join(f"%{ord(char):02X}" if char in f"%\r\n{others}" else char for char in text)
 
 
-def status(report: Report, gate: Gate) -> int:
+def status(report: Report, gate: Gate, of: Suite = BBR) -> int:
     """Return the exit status: 1 if something failed, 3 if nothing was judged or nobody can tell, otherwise 0."""
     found = {one.verdict.result for one in report.results}
     unknown = [one for one in report.results if one.verdict.result == CANNOT_TELL and _key(one) not in gate.expected]
     if gate.failed:
         return 1
-    if unknown or not found & {PASSED, CONSTANT, FAILED}:
+    if unknown or not found & {*of.good, FAILED}:
         return 3
     return 0
 

@@ -14,6 +14,7 @@ from typing import Any
 from dumbbell.check.cases import CASES
 from dumbbell.check.lab import FRAME, Lab, NotApplicable, Point, Run
 from dumbbell.check.model import NOT_APPLICABLE, Case, Verdict
+from dumbbell.experiment import units
 
 VERSIONS = ("bbr1", "bbr2", "bbr3", "bbr-draft")
 RATES = (64_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000)  # bit/s, and
@@ -39,6 +40,16 @@ class Result:
     point: Point
     verdict: Verdict
     run: Run | None = field(default=None, compare=False)
+
+    @property
+    def place(self) -> Point:
+        """Where it was judged."""
+        return self.point
+
+    @property
+    def where(self) -> str:
+        """The point as a file of expected failures has it."""
+        return f"{units.show('rate', self.point.rate)} {units.show('time', round(self.point.rtt * 1e9))}"
 
 
 @dataclass(frozen=True)

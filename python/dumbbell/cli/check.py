@@ -1,18 +1,20 @@
-"""`dumbbell check bbr`: the test cases of the IETF's draft of BBR, as a program."""
+"""`dumbbell check`: suites of test cases; here `bbr`, the test cases of the IETF's draft of BBR."""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
-import time
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from dumbbell.cli.check_stack import stack
+from dumbbell.cli.suites import Progress, told, ways_out, write
 from dumbbell.errors import (
     Conflict,
     InputError,
@@ -32,11 +34,33 @@ if TYPE_CHECKING:
 Option = typer.Option
 # those of bottleneck.rate and of flows.base_rtt, in bit/s and ns
 _LIMITS = {"--rate": (1_000, 10_000_000_000_000), "--rtt": (0, 60_000_000_000)}
-_LINE_EVERY = 10.0  # seconds between two lines of progress where stderr is not a terminal
 
 
-def check(
-    what: Annotated[str, typer.Argument(metavar="SUITE", help="Which suite: bbr.")],
+class _Suites(TyperGroup):
+    """The suites, of which an unknown one gets one line."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            known = [*self.commands]
+            raise UnknownName("check", "", shown(args[0]), known, nearest(args[0], known), what="check")
+        return super().resolve_command(ctx, args)
+
+
+check = typer.Typer(cls=_Suites, rich_markup_mode=None)
+
+
+@check.callback(invoke_without_command=True)
+def _check(context: typer.Context) -> None:
+    """Judge congestion controls and QUIC stacks by suites of test cases."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+check.command()(stack)
+
+
+@check.command()
+def bbr(
     cc: Annotated[
         list[str] | None,
         Option(
@@ -97,20 +121,9 @@ def check(
     from dumbbell.check import ci, judge, report, suite
     from dumbbell.check.cases import CASES
 
-    if what != "bbr":
-        raise UnknownName("check", "", shown(what), ["bbr"], what="check")
-    for one, other in (
-        (("--json", as_json), ("--markdown", as_markdown)),
-        (("--known", known), ("--baseline", baseline)),
-        (("--github", github), ("--json", as_json)),
-    ):
-        if one[1] and other[1]:
-            raise Conflict("check", "", f"{one[0]} and {other[0]}", "one of them")
-    # before anything runs for minutes
+    ways_out(as_json=as_json, as_markdown=as_markdown, known=known, baseline=baseline, junit=junit, github=github)
     expected = ci.expected(Path(known)) if known else None
     before = ci.before(Path(baseline)) if baseline else None
-    if junit is not None and not Path(junit).parent.is_dir():
-        raise Unwritable("check", "--junit", f"no folder {Path(junit).parent}", "a file in a folder that exists")
     cases = _cases(case or [])
     if listed:
         print(
@@ -132,7 +145,7 @@ def check(
         folders = [_folder(option, name) for option, name in (("--qlog", qlog), ("--figures", figures))]
         wanted = suite.Wanted(traces=qlog is not None, failing=figures is not None)
         controls = [_control(one) for one in cc or suite.VERSIONS]
-        found = suite.check(controls, cases, points, jobs=jobs, wanted=wanted, progress=_Progress())
+        found = suite.check(controls, cases, points, jobs=jobs, wanted=wanted, progress=Progress())
         found = suite.Report(found.results, left_out, found.seconds, found.core_seconds)
         text = report.text(found)
         _keep(found, *folders)
@@ -143,7 +156,7 @@ def check(
         for option, several in (("--rate", rates), ("--rtt", rtts)):
             if len(several) > 1:
                 raise TooMany("check", option, f"{len(several)} values", "one: that of the trace")
-        told = judge.Told(
+        said = judge.Told(
             next(iter(rates), None),
             next(iter(rtts), None),
             _times(at or []),
@@ -151,7 +164,7 @@ def check(
             _states(state or []),
             cases if case else None,
         )
-        judged = judge.file(Path(trace), told)
+        judged = judge.file(Path(trace), said)
         found, others = judged.report, {"file": trace, "not_judged": judged.not_judged, "reading": judged.notes}
         lines = [f"{trace}: {note}" for note in judged.notes]
         text = report.one_by_one(found, judged.not_judged)
@@ -164,9 +177,9 @@ def check(
     if as_json:
         print(report.as_json(found, **others))
     else:
-        print("\n".join([report.markdown(found) if as_markdown else text, *lines]).rstrip("\n"))
+        print(told([report.markdown(found) if as_markdown else text, *lines]))
     if junit is not None:
-        _write(junit, ci.junit(found, gate))
+        write(junit, ci.junit(found, gate))
     if github:
         print("\n".join(ci.github(found, gate)))
     if status := ci.status(found, gate):
@@ -237,30 +250,6 @@ def _folder(option: str, name: str | None) -> Path | None:
             "check", option, f"{name}: {(error.strerror or str(error)).lower()}", "a folder to write to"
         ) from None
     return folder
-
-
-class _Progress:
-    """How many parts are done: a line that is written over on a terminal, elsewhere one every ten seconds."""
-
-    def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._began = self._last = time.monotonic()
-
-    def __call__(self, done: int, of: int) -> None:
-        now = time.monotonic()
-        if self._terminal:
-            print(f"\r{done} of {of} parts", end="" if done < of else "\n", file=sys.stderr, flush=True)
-        elif now - self._last >= _LINE_EVERY and done < of:
-            self._last = now
-            print(f"{done} of {of} parts after {now - self._began:.0f} s", file=sys.stderr, flush=True)
-
-
-def _write(name: str, text: str) -> None:
-    try:
-        Path(name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Unwritable("check", "--junit", f"{name}: {reason}", "a file to write to") from None
 
 
 def _keep(found: Any, logs: Path | None, drawings: Path | None) -> None:

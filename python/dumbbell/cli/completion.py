@@ -48,7 +48,6 @@ def known() -> dict[str, Command]:
         "completion": [*_WRITTEN],
         "draft": ["sce"],
         "paper": ["abe", "csaqm", "l4s"],
-        "check": ["bbr"],
     }
     takes = {"--engine": [*versions.KINDS, "all"], "--kind": [*KINDS], "--of": [*PARTS, "runs"], "--cc": controls}
     takes |= dict.fromkeys(_COLUMNS, columns)
@@ -58,6 +57,8 @@ def known() -> dict[str, Command]:
         inner = getattr(command, "commands", {})
         options = [name for param in command.params if param.param_type_name == "option" for name in param.opts]
         values = {name: takes[name] for name in options if name in takes}
+        if words == ("check", "stack"):  # the controls are those of a stack
+            values.pop("--cc", None)
         name = " ".join(words)
         found[name] = Command([*inner, *options, "--help"], names.get(name, []), values)
         for one, below in inner.items():

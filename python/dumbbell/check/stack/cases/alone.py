@@ -1,0 +1,133 @@
+"""One connection alone: goodput, delay in the queue, and loss."""
+
+from __future__ import annotations
+
+from dumbbell.check.stack.model import Case, Limits, Seen
+from dumbbell.check.stack.scenes import rate_text, scene, shown, subject
+
+LEAST_USE = 0.8  # of the goodput of TCP's CUBIC in the same place
+MOST_QUEUE = 1.2  # of the RTT of TCP's CUBIC over a deep queue, which RFC 9743 has as the bad example
+MOST_LOSS, MOST_LOSS_OF_TCP = 0.05, 3.0  # share of packets, and of the share that TCP's CUBIC loses
+LEAST_LIMITED, MOST_LOST_LIMITED, MOST_RTT_LIMITED = 0.95, 0.001, 1.5  # of an application below the link's rate
+_MUCH = 1.25  # a figure that is larger or smaller by this is told
+
+# rate and RTT of the cells: LTE to data centres; in those of the last line a slow start of CUBIC without
+# HyStart leaves more than a thousand gaps in the receiver's stream
+_CELLS = (
+    (10.0, 0.02, 8.0),
+    (10.0, 0.1, 12.0),
+    (50.0, 0.04, 8.0),
+    (100.0, 0.02, 5.0),
+    (200.0, 0.1, 8.0),
+    (400.0, 0.05, 5.0),
+    (1000.0, 0.02, 3.0),
+)
+
+
+def use(seen: Seen, limits: Limits) -> None:
+    """Judge the goodput of one connection."""
+    ours, theirs = seen.subject.mean(0, lambda one: one.goodput), seen.tcp.mean(0, lambda one: one.goodput)
+    limits.must(
+        f"at least {LEAST_USE:.0%} of the goodput of TCP's CUBIC",
+        ours >= LEAST_USE * theirs,
+        f"{ours:.3g} Mbit/s, TCP's CUBIC {theirs:.3g}",
+    )
+    delay, of_tcp = (one.mean(0, lambda flow: flow.rtt_p50) for one in (seen.subject, seen.tcp))
+    if not of_tcp / _MUCH <= delay <= of_tcp * _MUCH:
+        limits.note(f"median RTT {delay * 1e3:.3g} ms, TCP's CUBIC {of_tcp * 1e3:.3g} ms")
+
+
+def queue(seen: Seen, limits: Limits) -> None:
+    """Judge the delay that one connection makes in a deep queue."""
+    ours, theirs = (one.mean(0, lambda flow: flow.rtt_p95) for one in (seen.subject, seen.tcp))
+    limits.must(
+        f"P95 of the RTT at most {MOST_QUEUE:g} times that of TCP's CUBIC",
+        ours <= MOST_QUEUE * theirs,
+        f"{ours * 1e3:.3g} ms, TCP's CUBIC {theirs * 1e3:.3g} ms",
+    )
+    if ours < theirs / _MUCH:
+        limits.note(f"P95 of the RTT {ours * 1e3:.3g} ms, TCP's CUBIC {theirs * 1e3:.3g} ms")
+
+
+def loss(seen: Seen, limits: Limits) -> None:
+    """Judge what several connections lose in a short queue."""
+    flows = seen.scene.subjects
+    ours, theirs = (
+        sum(one.mean(number, lambda flow: flow.lost_share) for number in flows) / len(flows)
+        for one in (seen.subject, seen.tcp)
+    )
+    most = max(MOST_LOSS, MOST_LOSS_OF_TCP * theirs)
+    limits.must(
+        f"at most {most:.1%} of the packets lost", ours <= most, f"{ours:.1%} lost, by TCP's CUBIC {theirs:.1%}"
+    )
+
+
+def limited(seen: Seen, limits: Limits) -> None:
+    """Judge a connection whose application sends at half of the link's rate."""
+    scene, one = seen.scene, seen.subject
+    share = one.mean(0, lambda flow: flow.goodput) / (scene.rate / 2)
+    limits.must(f"{LEAST_LIMITED:.0%} of what the application sends", share >= LEAST_LIMITED, f"{share:.1%}")
+    lost = one.mean(0, lambda flow: flow.lost_share)
+    limits.must(f"at most {MOST_LOST_LIMITED:.1%} of the packets lost", lost <= MOST_LOST_LIMITED, f"{lost:.2%} lost")
+    delay = one.mean(0, lambda flow: flow.rtt_p95)
+    limits.must(
+        f"P95 of the RTT at most {MOST_RTT_LIMITED:g} times that of the path",
+        delay <= MOST_RTT_LIMITED * scene.rtt,
+        f"{delay * 1e3:.3g} ms",
+    )
+
+
+CASES = (
+    Case(
+        "use",
+        "alone",
+        "Does one connection use the link, and does it stay open?",
+        "RFC 9743, section 5.1; one FIFO queue of a BDP, section 6.1",
+        f"goodput at least {LEAST_USE:.0%} of that of TCP's CUBIC in the same place",
+        use,
+        tuple(scene(shown(rate, rtt), rate, rtt, seconds) for rate, rtt, seconds in _CELLS),
+        measure="goodput, Mbit/s",
+        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.goodput):.3g}",
+    ),
+    Case(
+        "queue",
+        "alone",
+        "How much delay does one connection make in a deep queue?",
+        "RFC 9743, section 5.1.2: CUBIC and Reno are the yardstick",
+        f"P95 of the RTT at most {MOST_QUEUE:g} times that of TCP's CUBIC, over a queue of 10 BDP",
+        queue,
+        tuple(scene(shown(rate, rtt), rate, rtt, 12.0, buffer=10.0) for rate, rtt in ((10.0, 0.02), (50.0, 0.04))),
+        measure="P95 of the RTT, ms",
+        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.rtt_p95) * 1e3:.3g}",
+    ),
+    Case(
+        "loss",
+        "alone",
+        "How much do three connections lose in a short queue?",
+        "RFC 9743, section 5.1.3: sustained loss of several flows in a shallow FIFO queue",
+        f"at most {MOST_LOSS:.0%} of the packets, or {MOST_LOSS_OF_TCP:g} times the share of TCP's CUBIC",
+        loss,
+        tuple(
+            scene(shown(20.0, 0.04) + f" {buffer:g}BDP", 20.0, 0.04, 10.0, buffer=buffer, flows=[subject(0.04)] * 3)
+            for buffer in (0.25, 0.5, 1.5)
+        ),
+        measure="packets lost",
+        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.lost_share):.1%}",
+    ),
+    Case(
+        "limited",
+        "alone",
+        "Does an application below the link's rate get through without loss and queue?",
+        "RFC 9002, section 7.8; draft-ietf-ccwg-bbr, BBR Example Test Cases, case 7",
+        f"{LEAST_LIMITED:.0%} of half of the link's rate, {MOST_LOST_LIMITED:.1%} lost, P95 of the RTT at most"
+        f" {MOST_RTT_LIMITED:g} times that of the path",
+        limited,
+        tuple(
+            scene(shown(rate, rtt), rate, rtt, 10.0, since=2.0, flow={"app_rate": rate_text(rate / 2)})
+            for rate, rtt in ((20.0, 0.04), (100.0, 0.02))
+        ),
+        tcp=False,
+        measure="goodput, Mbit/s",
+        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.goodput):.3g}",
+    ),
+)

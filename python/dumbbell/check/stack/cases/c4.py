@@ -1,0 +1,120 @@
+"""Limits on completion times of the C4 test suite: draft-huitema-ccwg-c4-test-02 and private-octopus/c4.
+
+The draft runs each case with a hundred seeds, and the worst has to meet the limit; here it is the worst of the seeds
+that are run. Its rates are binary: "20 Mbit/s" are 20 / 1.048576. The limits are those of one control, C4, so that the
+stack does not fail by a limit that TCP's CUBIC misses in the same place.
+
+Left out are the cases of bad and fading Wi-Fi, whose printed limits do not fit their sizes and rates or whose jitter
+changes with time, careful resume, which needs a state of before, and media.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dumbbell.check.stack.model import Case, Limits, Scene, Seen
+from dumbbell.check.stack.scenes import SPREAD, other, scene, subject
+
+_BINARY = 1.048576
+SLOWER_THAN_TCP = 1.1  # a limit that is missed is a failure if TCP's CUBIC is faster by this
+_MUCH = 1.25
+
+
+def _size(megabytes: float) -> str:
+    return f"{megabytes:g}MB"
+
+
+def completion(seen: Seen, limits: Limits) -> None:
+    """Judge how long the stack takes; the first of its flows is the one that is measured."""
+    number, within = seen.scene.subjects[0], seen.scene.within
+    assert within is not None
+    start = _start(seen.scene)
+    ours, theirs = (one.worst(number, lambda flow: start + flow.completion) for one in (seen.subject, seen.tcp))
+    end = seen.scene.seconds - SPREAD - start
+    shown = [f"{one:.3g} s" if one < end + 1 else f"more than {end:.3g} s" for one in (ours, theirs)]
+    limits.must(
+        f"complete within C4's limit, or {SLOWER_THAN_TCP:g} times what TCP's CUBIC takes",
+        ours <= max(within, SLOWER_THAN_TCP * theirs),
+        f"{shown[0]}, limit {within:g} s, TCP's CUBIC {shown[1]}",
+    )
+    if within < ours < SLOWER_THAN_TCP * theirs:
+        limits.note(f"{shown[0]}, above C4's limit of {within:g} s, TCP's CUBIC {shown[1]}")
+    elif ours < theirs / _MUCH:
+        limits.note(f"{shown[0]}, TCP's CUBIC {shown[1]}")
+
+
+def _start(scene: Scene) -> float:
+    """Return when the flow starts: the clock of the draft starts with the trial, ours with the flow."""
+    return float(scene.table["flows"][scene.subjects[0]]["start"]["uniform"][0].removesuffix("ns")) / 1e9
+
+
+def _c4(
+    place: str, rate: float, rtt: float, megabytes: float, within: float, *beside: dict[str, Any], **keys: Any
+) -> Scene:
+    rate = rate / _BINARY
+    ours = subject(rtt, at=keys.pop("at", 0.0), size=_size(megabytes), **keys.pop("flow", {}))
+    seconds = 2 * within + 2
+    return scene(place, rate, rtt, seconds, flows=[ours, *beside], within=within, **keys)
+
+
+def _changed(*rates: tuple[float, float]) -> list[tuple[float, float]]:
+    return [(at, rate / _BINARY) for at, rate in rates]
+
+
+_LATE = [{"name": "reorder", "probability": 1.0, "delay": "70ms", "from": "1s"}]  # all packets: a longer path
+_ALONE = (
+    _c4("base", 20, 0.08, 10, 5.0),
+    _c4("short-fast", 200, 0.04, 20, 1.25),
+    _c4("low-and-up", 5, 0.1, 7, 7.9, rates=_changed((2.5, 10))),
+    _c4("drop-and-back", 10, 0.1, 7, 8.15, rates=_changed((1.5, 5), (3.5, 10))),
+    _c4(
+        "black-hole",
+        20,
+        0.07,
+        10,
+        6.1,
+        flow={"path": [{"name": "loss", "probability": 1.0, "from": "2s", "to": "4s"}]},
+        outages=((2.0, 4.0),),
+    ),
+    _c4("short-to-long", 10, 0.03, 20, 22.0, flow={"path": _LATE}),
+    _c4("suspension", 20, 0.01, 10, 5.4, link={"name": "onoff", "on": "1.8s", "off": "200ms"}),
+)
+_SELF = (
+    _c4("same-start", 20, 0.08, 5, 6.7, subject(0.08, size=_size(10))),
+    _c4("background-first", 20, 0.08, 5, 8.15, subject(0.08, size=_size(10)), at=0.5),
+    _c4("background-later", 50, 0.03, 10, 4.1, subject(0.03, at=0.5, size=_size(20))),
+    _c4("long", 20, 0.08, 20, 22.8, subject(0.08, size=_size(30))),
+    _c4("long-background-later", 10, 0.07, 10, 22.2, subject(0.07, at=1.0, size=_size(15))),
+)
+
+
+def _beside(cc: str, long: float, last: float) -> tuple[Scene, ...]:
+    return (
+        _c4("same-start", 20, 0.08, 5, 6.7, other(cc, 0.08, size=_size(10))),
+        _c4("long", 20, 0.08, 20, long, other(cc, 0.08, size=_size(30))),
+        _c4("long-background-later", 10, 0.07, 10, last, other(cc, 0.07, at=1.0, size=_size(15))),
+    )
+
+
+_SOURCE = "draft-huitema-ccwg-c4-test-02"
+_LIMITS = f"the draft's limit in the worst seed, or {SLOWER_THAN_TCP:g} times what TCP's CUBIC takes in the same place"
+
+
+def _figure(seen: Seen) -> str:
+    worst = _start(seen.scene) + seen.subject.worst(seen.scene.subjects[0], lambda one: one.completion)
+    return f"{worst:.3g}" if math.isfinite(worst) else "never"
+
+
+def _case(key: str, question: str, scenes: tuple[Scene, ...]) -> Case:
+    return Case(
+        key, "c4", question, _SOURCE, _LIMITS, completion, scenes, measure="completion, worst seed, s", figure=_figure
+    )
+
+
+CASES = (
+    _case("c4-alone", "Does a transfer end in time, also where the path changes or fails for a while?", _ALONE),
+    _case("c4-self", "Does it end in time next to another of its kind?", _SELF),
+    _case("c4-cubic", "Does it end in time next to TCP's CUBIC?", _beside("cubic", 22.2, 22.0)),
+    _case("c4-bbr", "Does it end in time next to TCP's BBRv3?", _beside("bbr3", 23.0, 23.0)),
+)

@@ -1,0 +1,180 @@
+"""Paths that lose, reorder, change and fail: no abort, no stall, no collapse.
+
+All is held against TCP's CUBIC on the same path, so that the stack does not fail by what the path
+does to everybody.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dumbbell.check.lab import FRAME
+from dumbbell.check.stack.model import Case, Limits, Scene, Seen
+from dumbbell.check.stack.scenes import bdp, scene
+
+LEAST_OF_TCP = 0.5  # of the goodput of TCP's CUBIC on the same path
+LONGEST_GAP, GAP_OF_TCP = 1.0, 1.5  # s without delivery apart from outages, and times what TCP's CUBIC has
+_ROUNDS = 4  # of a long path and a queue, that may pass without a delivery: a probe timeout is about three of them
+MOST_BLIND = 0.05  # of the rate, two seconds into a time without any acknowledgement
+_MUCH = 1.5
+_MEASURE = "goodput over that of TCP's CUBIC"
+_RATE, _RTT, _SECONDS = 20.0, 0.04, 12.0
+
+
+def keeps_going(seen: Seen, limits: Limits) -> None:
+    """Judge stalls and goodput."""
+    scene, number = seen.scene, seen.scene.subjects[0]
+    ours, theirs = (
+        one.worst(number, lambda flow: flow.gap(flow.start, scene.outages)) for one in (seen.subject, seen.tcp)
+    )
+    queue = 8 * FRAME * bdp(scene.rate, scene.rtt) / (1e6 * scene.rate)
+    most = max(LONGEST_GAP, _ROUNDS * (scene.rtt + queue), GAP_OF_TCP * theirs)
+    limits.must(
+        f"no more than {most:.3g} s without a delivery",
+        ours <= most + 1e-9,
+        f"nothing delivered for {ours:.3g} s that no outage explains, TCP's CUBIC {theirs:.3g} s",
+    )
+    ours, theirs = (one.mean(number, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
+    found = f"{ours:.3g} Mbit/s, TCP's CUBIC {theirs:.3g}"
+    limits.must(f"at least {LEAST_OF_TCP:.0%} of the goodput of TCP's CUBIC", ours >= LEAST_OF_TCP * theirs, found)
+    if ours > _MUCH * theirs:
+        limits.note(found)
+
+
+def backs_off(seen: Seen, limits: Limits) -> None:
+    """Judge what is sent while no acknowledgement comes, and whether the connection goes on afterwards."""
+    ((start, end),) = seen.scene.outages
+    shares = []
+    for run in seen.subject.runs:
+        rates = run.link.rates[run.link.between(start + 2.0, end)]
+        shares.append(float(rates.mean()) / seen.scene.rate if len(rates) else 0.0)
+    worst = max(shares)
+    limits.must(
+        f"at most {MOST_BLIND:.0%} of the link's rate, two seconds after the last acknowledgement",
+        worst <= MOST_BLIND,
+        f"{worst:.1%} of the link's rate",
+    )
+    keeps_going(seen, limits)
+
+
+def _lossy(place: str, *path: dict[str, Any]) -> Scene:
+    return scene(place, _RATE, _RTT, _SECONDS, flow={"path": list(path)})
+
+
+def _blackout(place: str, start: float, end: float, **keys: Any) -> Scene:
+    lost = [{"name": "loss", "probability": 1.0, "from": f"{start:g}s", "to": f"{end:g}s"}]
+    return scene(place, _RATE, _RTT, _SECONDS + 4, flow=dict.fromkeys(keys, lost), outages=((start, end),))
+
+
+def _steps(every: float) -> list[tuple[float, float]]:
+    count = int(_SECONDS / every)
+    return [(every * step, _RATE / 4 if step % 2 else _RATE) for step in range(1, count)]
+
+
+# packets behind the change overtake about 80, less than the 128 up to which a packet number of a byte is understood
+_LONGER = {"name": "reorder", "probability": 1.0, "delay": "50ms", "from": "4s", "to": "8s"}
+_LIMITS = (
+    f"no time without delivery above {LONGEST_GAP:g} s (or {_ROUNDS} RTTs with a full queue, or {GAP_OF_TCP:g} times"
+    " that of TCP's CUBIC) that no outage explains, goodput at least"
+    f" {LEAST_OF_TCP:.0%} of that of TCP's CUBIC"
+)
+
+
+def _figure(seen: Seen) -> str:
+    ours, theirs = (one.mean(0, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
+    return f"{ours / theirs:.2g}" if theirs else ""
+
+
+def _case(key: str, question: str, source: str, *scenes: Scene) -> Case:
+    return Case(key, "robust", question, source, _LIMITS, keeps_going, scenes, measure=_MEASURE, figure=_figure)
+
+
+CASES = (
+    _case(
+        "random-loss",
+        "Does it go on where the path loses packets at random?",
+        "RFC 9743, section 6.4; shares of RFC 8868, section 4.2",
+        _lossy("0.1%", {"name": "loss", "probability": 0.001}),
+        _lossy("1%", {"name": "loss", "probability": 0.01}),
+        _lossy("5%", {"name": "loss", "probability": 0.05}),
+        _lossy("bursts", {"name": "burst_loss"}),
+    ),
+    _case(
+        "reordering",
+        "Does it go on where packets overtake each other?",
+        "RFC 9743, section 7.7; RFC 9002, section 6.1: time and packet thresholds",
+        _lossy("1% 5ms", {"name": "reorder", "probability": 0.01, "delay": "5ms"}),
+        _lossy("5% 20ms", {"name": "reorder", "probability": 0.05, "delay": "20ms"}),
+    ),
+    _case(
+        "jitter",
+        "Does it go on where the delay of packets varies?",
+        "RFC 9743, section 6.4; RFC 8868, section 4.5; C4's Wi-Fi; DOCSIS",
+        _lossy("10ms", {"name": "jitter", "max": "10ms"}),
+        _lossy("30ms", {"name": "jitter", "max": "30ms"}),
+        _lossy("batches 10ms", {"name": "batch", "interval": "10ms"}),
+        scene("wifi bad", _RATE, _RTT, _SECONDS, link={"name": "wifi", "jitter": "7ms"}),
+    ),
+    _case(
+        "rate-steps",
+        "Does it follow a link whose rate changes?",
+        "RFC 9743, sections 6.4 and 7.8; RFC 7928, section 8.2.6: each 100 ms; here by a factor of 4",
+        scene("4s", _RATE, _RTT, _SECONDS, rates=_steps(4.0)),
+        scene("500ms", _RATE, _RTT, _SECONDS, rates=_steps(0.5)),
+        scene("100ms", _RATE, _RTT, _SECONDS, rates=_steps(0.1)),
+    ),
+    _case(
+        "path-change",
+        "Does it go on when the path gets longer, and shorter again?",
+        "RFC 9743, sections 7.3 and 7.9",
+        _lossy("40ms 90ms 40ms", _LONGER),
+    ),
+    _case(
+        "outage",
+        "Does it go on after nothing came through for a while?",
+        "RFC 9743, section 7.8; RFC 9002, section 6.2: probes at doubling distances, and section 7.6",
+        _blackout("lost 1s", 4.0, 5.0, path=True),
+        _blackout("lost 4s", 4.0, 8.0, path=True),
+        scene(
+            "held 2s",
+            _RATE,
+            _RTT,
+            _SECONDS + 4,
+            link={"name": "onoff", "on": "5s", "off": "2s"},
+            outages=((5.0, 7.0), (12.0, 14.0)),
+        ),
+    ),
+    Case(
+        "no-feedback",
+        "robust",
+        "Does it stop when no acknowledgement comes back, and go on afterwards?",
+        "RFC 9743, section 5.2: starvation and loss of feedback; RFC 8085, section 3.1.1; RFC 9002, section 6.2.1",
+        f"two seconds into it at most {MOST_BLIND:.0%} of the link's rate is sent; then as the others",
+        backs_off,
+        (_blackout("4s", 4.0, 8.0, ack_path=True),),
+        measure=_MEASURE,
+        figure=_figure,
+    ),
+    _case(
+        "acks-lost",
+        "Does it go on where acknowledgements get lost or come in batches?",
+        "RFC 9743, section 7.8; RFC 9002, section 6.1",
+        scene("30%", _RATE, _RTT, _SECONDS, flow={"ack_path": [{"name": "loss", "probability": 0.3}]}),
+        scene("batches 30ms", _RATE, _RTT, _SECONDS, flow={"ack_path": [{"name": "batch", "interval": "30ms"}]}),
+    ),
+    _case(
+        "queues",
+        "Does it go on with a queue of few packets, a policer, and one of a second and more?",
+        "RFC 9743, section 6.1: a range of queue depths; 20 BDP as of IETF 126",
+        scene("4 packets", _RATE, _RTT, _SECONDS, packets=4),
+        scene("20 BDP", _RATE, _RTT, _SECONDS, buffer=20.0),
+        _lossy("policer", {"name": "policer", "rate": "10Mbit", "burst": "50kB"}),
+    ),
+    _case(
+        "far-and-slow",
+        "Does it work at very low rates and over very long paths?",
+        "RFC 9743, sections 7.4 and 7.5; RFC 7928, section 6.2: RTTs up to 560 ms",
+        scene("256kbit 100ms", 0.256, 0.1, 20.0),
+        scene("20Mbit 600ms", 20.0, 0.6, 20.0),
+    ),
+)

@@ -1,0 +1,115 @@
+"""The share that the stack takes next to others, over five queues."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dumbbell.check.stack.measured import Outcome
+from dumbbell.check.stack.model import Case, Limits, Scene, Seen
+from dumbbell.check.stack.scenes import bdp, other, scene, subject
+
+MOST_RATIO = 3.0  # RFC 8868: goodputs of the same priority and RTT within [0.333, 3]
+HARM = 0.1  # share of the link by which the stack may take more from another than TCP's CUBIC does in its place
+_MUCH = 0.15  # a share that differs by this from that of TCP's CUBIC in its place is told
+_RATE, _RTT, _SECONDS, _SINCE = 20.0, 0.04, 25.0, 5.0
+QUEUES: dict[str, dict[str, Any]] = {
+    "pfifo": {"name": "pfifo", "limit": bdp(_RATE, _RTT)},
+    "codel": {"name": "codel"},
+    "fq_codel": {"name": "fq_codel"},
+    "pie": {"name": "pie"},
+    "dualpi2": {"name": "dualpi2"},
+}
+OTHERS = {"cubic": "TCP's CUBIC", "bbr3": "TCP's BBRv3", "prague": "TCP Prague"}
+
+
+def share(seen: Seen, limits: Limits) -> None:
+    """Judge the share that the stack has next to another flow, which is flow 1."""
+    ours, of_tcp = (_share(one) for one in (seen.subject, seen.tcp))
+    ratio, found = ours / max(1 - ours, 1e-9), f"{ours:.0%} of the goodput, TCP's CUBIC in its place {of_tcp:.0%}"
+    # the harm of Ware et al., HotNets 2019: what the other loses, against what it loses to TCP's CUBIC
+    limits.must(
+        f"at most {MOST_RATIO:g} times the other's goodput, or {HARM:.0%} more than TCP's CUBIC takes",
+        ratio <= MOST_RATIO or ours <= of_tcp + HARM,
+        found,
+    )
+    limits.must(
+        f"at least 1/{MOST_RATIO:g} of the other's goodput, or {HARM:.0%} less than TCP's CUBIC gets",
+        ratio >= 1 / MOST_RATIO or ours >= of_tcp - HARM,
+        found,
+    )
+    if abs(ours - of_tcp) > _MUCH:
+        limits.note(found)
+
+
+def itself(seen: Seen, limits: Limits) -> None:
+    """Judge how two connections of the stack share."""
+    ours = _share(seen.subject)
+    ratio = ours / max(1 - ours, 1e-9)
+    limits.must(
+        f"goodputs within a factor of {MOST_RATIO:g}",
+        1 / MOST_RATIO <= ratio <= MOST_RATIO,
+        f"{ours:.0%} and {1 - ours:.0%} of the goodput",
+    )
+    together, theirs = (
+        one.mean(0, lambda flow: flow.goodput) + one.mean(1, lambda flow: flow.goodput)
+        for one in (seen.subject, seen.tcp)
+    )
+    limits.must(
+        "together at least 80% of the goodput of two of TCP's CUBIC",
+        together >= 0.8 * theirs,
+        f"{together:.3g} Mbit/s, TCP's CUBIC {theirs:.3g}",
+    )
+
+
+def _share(outcome: Outcome) -> float:
+    found = [
+        one.flows[0].goodput / total
+        for one in outcome.runs
+        if (total := one.flows[0].goodput + one.flows[1].goodput) > 0
+    ]
+    return sum(found) / len(found) if found else math.nan
+
+
+def _scenes(cc: str) -> tuple[Scene, ...]:
+    flows = [subject(_RTT), other(cc, _RTT) if cc else subject(_RTT)]
+    return tuple(
+        scene(name, _RATE, _RTT, _SECONDS, aqm=queue, flows=flows, since=_SINCE) for name, queue in QUEUES.items()
+    )
+
+
+_PATH = f"{_RATE:g} Mbit/s and {_RTT * 1e3:g} ms, after {_SINCE:g} s"
+_BOUNDS = f"ratio of goodputs from 1/{MOST_RATIO:g} to {MOST_RATIO:g} at {_PATH}"
+
+
+def _figure(seen: Seen) -> str:
+    return f"{_share(seen.subject):.0%}"
+
+
+CASES = (
+    *(
+        Case(
+            f"with-{cc}",
+            "sharing",
+            f"What share does it take next to {name}?",
+            "RFC 9743, section 5.2.1; RFC 8868 for the ratio; harm after Ware et al. 2019",
+            f"{_BOUNDS}, or no more than {HARM:.0%} from the share of TCP's CUBIC in its place",
+            share,
+            _scenes(cc),
+            measure="share of the goodput",
+            figure=_figure,
+        )
+        for cc, name in OTHERS.items()
+    ),
+    Case(
+        "with-itself",
+        "sharing",
+        "How do two of its connections share?",
+        "RFC 9743, section 5.1.4",
+        f"{_BOUNDS}; together at least 80% of the goodput of two of TCP's CUBIC",
+        itself,
+        _scenes(""),
+        measure="share of the goodput of the first",
+        figure=_figure,
+    ),
+)

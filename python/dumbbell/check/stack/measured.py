@@ -1,0 +1,161 @@
+"""What runs left, as judges use it: flows with their deliveries over time, and the bottleneck."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+_Array = np.ndarray[Any, Any]
+_NONE = np.zeros(0)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A flow of a run. Rates are Mbit/s, times seconds. `times` are ends of intervals, `rates` the goodput in them."""
+
+    goodput: float
+    rtt_p50: float = math.nan
+    rtt_p95: float = math.nan
+    base_rtt: float = 0.0
+    start: float = 0.0
+    sent: float = 0.0
+    lost: float = 0.0
+    probes: float = 0.0
+    completion: float = math.nan
+    closed: str = ""
+    closed_after: float = math.nan
+    times: _Array = field(default_factory=lambda: _NONE, compare=False, repr=False)
+    rates: _Array = field(default_factory=lambda: _NONE, compare=False, repr=False)
+
+    @property
+    def lost_share(self) -> float:
+        """Packets that it took for lost, of those that it sent."""
+        return self.lost / self.sent if self.sent else 0.0
+
+    def gap(self, since: float, outages: Sequence[tuple[float, float]] = ()) -> float:
+        """Return the longest time without delivery after `since`, for how much of it no outage accounts.
+
+        A sender that probes at doubling distances may miss the end of an outage by as much as it has lasted (RFC 9002,
+        section 6.2), so that this much of the time behind an outage counts as part of it.
+        """
+        excused = [(start, end + (end - start)) for start, end in outages]
+        longest, begun = 0.0, None
+        before = since
+        for time, rate in zip(self.times.tolist(), self.rates.tolist(), strict=True):
+            if time <= since:
+                continue
+            if rate > 0:
+                begun = None
+            elif begun is None:
+                begun = before
+            if begun is not None:
+                longest = max(longest, _outside(begun, time, excused))
+            before = time
+        return longest
+
+
+def _outside(start: float, end: float, excused: Sequence[tuple[float, float]]) -> float:
+    """Return how long a time is without its parts that are excused; those do not overlap."""
+    within = sum(max(0.0, min(end, until) - max(start, since)) for since, until in excused)
+    return end - start - within
+
+
+@dataclass(frozen=True)
+class Link:
+    """The bottleneck over time: ends of intervals, what left the link in them (Mbit/s) and the time in queue (ms)."""
+
+    times: _Array = field(default_factory=lambda: _NONE)
+    rates: _Array = field(default_factory=lambda: _NONE)
+    sojourns: _Array = field(default_factory=lambda: _NONE)
+
+    def between(self, start: float, end: float) -> slice:
+        """Return the intervals that lie between two times."""
+        first = int(np.searchsorted(self.times, start + 1e-9, side="right"))
+        return slice(first, int(np.searchsorted(self.times, end + 1e-9, side="right")))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of one seed."""
+
+    seed: int
+    flows: tuple[Flow, ...]
+    link: Link = field(default_factory=Link, compare=False, repr=False)
+    hash: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The runs of a scene, or why one of them failed."""
+
+    runs: tuple[Run, ...] = ()
+    error: str = ""
+
+    def closed(self, flows: Sequence[int]) -> str:
+        """Return why a connection of these flows was closed before its end, and when; empty if none was."""
+        found = [one.flows[number] for one in self.runs for number in flows if one.flows[number].closed]
+        if not found:
+            return ""
+        first = min(found, key=lambda one: one.closed_after)
+        return f"closed after {first.closed_after:.3g} s: {first.closed}"
+
+    def reasons(self, flows: Sequence[int]) -> list[str]:
+        """Return the words with which connections of these flows were closed."""
+        return sorted({one.flows[number].closed for one in self.runs for number in flows} - {""})
+
+    def each(self, number: int, of: Callable[[Flow], float]) -> list[float]:
+        """Return a figure of a flow, for each seed."""
+        return [of(one.flows[number]) for one in self.runs]
+
+    def mean(self, number: int, of: Callable[[Flow], float]) -> float:
+        """Return the mean of a figure of a flow."""
+        found = self.each(number, of)
+        return sum(found) / len(found) if found else math.nan
+
+    def worst(self, number: int, of: Callable[[Flow], float]) -> float:
+        """Return the largest figure of a flow; infinity if a seed has none."""
+        return max((math.inf if math.isnan(one) else one for one in self.each(number, of)), default=math.inf)
+
+
+def outcomes(tables: Mapping[str, Any]) -> dict[str, Run]:
+    """Return the runs of frames `runs`, `flows`, `series` and `queue_series`, by key."""
+    series: dict[tuple[str, int], tuple[_Array, _Array]] = {}
+    for (key, flow), part in tables["series"].group_by("key", "flow", maintain_order=True):
+        series[key, flow] = (part["time_s"].to_numpy(), part["goodput_mbit"].to_numpy())
+    links: dict[str, Link] = {}
+    for (key,), part in tables["queue_series"].group_by("key", maintain_order=True):
+        names = ("time_s", "throughput_mbit", "sojourn_mean_ms")
+        links[key] = Link(*(part[name].cast(float).to_numpy() for name in names))
+    flows: dict[str, list[Flow]] = {}
+    for row in tables["flows"].sort("key", "flow").iter_rows(named=True):
+        times, rates = series.get((row["key"], row["flow"]), (_NONE, _NONE))
+        flows.setdefault(row["key"], []).append(_flow(row, times, rates))
+    return {
+        row["key"]: Run(row["seed"], tuple(flows[row["key"]]), links.get(row["key"], Link()), str(row["hash"]))
+        for row in tables["runs"].iter_rows(named=True)
+    }
+
+
+def _flow(row: Mapping[str, Any], times: _Array, rates: _Array) -> Flow:
+    def number(name: str) -> float:
+        return math.nan if row[name] is None else float(row[name])
+
+    return Flow(
+        goodput=number("goodput_mbit"),
+        rtt_p50=number("rtt_p50_ms") / 1e3,
+        rtt_p95=number("rtt_p95_ms") / 1e3,
+        base_rtt=number("base_rtt_ms") / 1e3,
+        start=number("start_s"),
+        sent=number("sent"),
+        lost=number("retransmissions"),
+        probes=number("probes"),
+        completion=number("completion_s"),
+        closed=row["closed"] or "",
+        closed_after=number("closed_s"),
+        times=times,
+        rates=rates,
+    )

@@ -1,0 +1,135 @@
+"""What a case is, where it is run, what a judge is given and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED, Check, Verdict
+from dumbbell.check.stack.measured import Outcome
+
+DIFFERS = "differs from TCP"
+# what the results mean, best first
+MEANING = {
+    PASSED: "within all limits",
+    DIFFERS: "within all limits, and unlike TCP's CUBIC in the same place: for information",
+    CANNOT_TELL: "a run that the judge needs has failed, or it left no figure; the reason names it",
+    FAILED: "a limit was exceeded, or the connection was closed, or the stack crashed",
+}
+SUBJECT = "subject"
+"""What stands for the stack in the table of an experiment: `{"who": SUBJECT}`."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One experiment of a case: where it takes place, in a word or two, and what the judge has to know of it.
+
+    Rates are Mbit/s of frames, times seconds. `outages` are the times in which nothing can be delivered, `within`
+    is the longest time for completion, counted from 0, `since` when measurement starts. At `changed` the rate becomes
+    `rate_after`, or the path changes in another way.
+    """
+
+    place: str
+    table: Mapping[str, Any]
+    rate: float
+    rtt: float
+    seconds: float
+    outages: tuple[tuple[float, float], ...] = ()
+    within: float | None = None
+    since: float = 0.0
+    changed: float | None = None
+    rate_after: float | None = None
+
+    @property
+    def subjects(self) -> list[int]:
+        """Numbers of the flows of the stack."""
+        return [number for number, one in enumerate(self.table["flows"]) if one.get("who") == SUBJECT]
+
+    def resolved(self, control: dict[str, Any], seeds: list[int]) -> dict[str, Any]:
+        """Return the experiment with `control`, keys of a flow, in place of the stack."""
+        flows = [
+            {key: value for key, value in one.items() if key != "who"} | (control if one.get("who") == SUBJECT else {})
+            for one in self.table["flows"]
+        ]
+        return {**self.table, "flows": flows, "seeds": seeds}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a judge is given: the scene, what the stack did, and what TCP's CUBIC did in its place, if it was run."""
+
+    scene: Scene
+    subject: Outcome
+    tcp: Outcome
+
+
+class Limits:
+    """Expectations of a case as they are looked at; the verdict follows from them."""
+
+    def __init__(self) -> None:
+        self.all: list[Check] = []
+        self.notes: list[str] = []
+
+    def must(self, what: str, held: bool, found: str) -> bool:
+        """Note a limit; return whether it was kept."""
+        self.all.append(Check(what, bool(held), found))
+        return bool(held)
+
+    def unknown(self, what: str, why: str) -> None:
+        """Note a limit of which nobody can tell whether it was kept."""
+        self.all.append(Check(what, None, why))
+
+    def note(self, what: str) -> None:
+        """Note what is unlike TCP, and no failure."""
+        self.notes.append(what)
+
+    def verdict(self) -> Verdict:
+        """Return the result of all of them."""
+        for result, held in ((FAILED, False), (CANNOT_TELL, None)):
+            broken = [one for one in self.all if one.held is held]
+            if broken:
+                return Verdict(result, "; ".join(f"{one.found} ({one.what})" for one in broken), tuple(self.all))
+        return Verdict(DIFFERS if self.notes else PASSED, "; ".join(self.notes), tuple(self.all))
+
+
+Judge = Callable[[Seen, Limits], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question to a stack: its source, how it is judged, and the scenes in which it is asked.
+
+    `limits` says in words what it is held against, `only` is the start of the names of controls that it is about.
+    `tcp`: the same scene is run with TCP's CUBIC in place of the stack. `figure` is a figure for the report, and
+    `measure` what it is.
+    """
+
+    key: str
+    group: str
+    question: str
+    source: str
+    limits: str
+    judge: Judge
+    scenes: tuple[Scene, ...]
+    only: str = ""
+    tcp: bool = True
+    measure: str = ""
+    figure: Callable[[Seen], str] = lambda _: ""
+
+    def applies(self, control: str) -> bool:
+        """Whether it is about a congestion control of this name."""
+        return control.startswith(self.only)
+
+    def verdict(self, seen: Seen) -> Verdict:
+        """Judge a scene; a connection that was closed, a crash and a hang are failures of every case."""
+        limits = Limits()
+        if seen.subject.error:
+            limits.must("the stack runs", False, seen.subject.error)
+        elif closed := seen.subject.closed(seen.scene.subjects):
+            limits.must("the connection stays open", False, closed)
+        elif self.tcp and seen.tcp.error:
+            limits.unknown("TCP's CUBIC runs", seen.tcp.error)
+        else:
+            self.judge(seen, limits)
+        return limits.verdict()

@@ -1,0 +1,287 @@
+"""What the suite found of a stack, the worst first: for terminals, for pages and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED
+from dumbbell.check.report import seconds
+from dumbbell.check.stack.cases import CASES, GROUPS
+from dumbbell.check.stack.measured import Flow
+from dumbbell.check.stack.model import DIFFERS, MEANING
+from dumbbell.check.stack.suite import Report, Result
+
+_WIDTH = 120
+_SPACE = "\0"  # where no line may end
+SIGNS = {PASSED: "+", DIFFERS: "d", CANNOT_TELL: "?", FAILED: "F"}
+
+
+def controls(report: Report) -> list[str]:
+    """Return what the controls are called, in order."""
+    return list(dict.fromkeys(one.control for one in report.results))
+
+
+def of(report: Report, control: str) -> list[Result]:
+    """Return the results of a control."""
+    return [one for one in report.results if one.control == control]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _closed(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """Return the results in which a connection was closed, by the stack's words."""
+    found: dict[str, list[Result]] = {}
+    for one in results:
+        for words in one.seen.subject.reasons(one.seen.scene.subjects):
+            found.setdefault(words, []).append(one)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def _crashed(results: Sequence[Result]) -> dict[str, list[Result]]:
+    found: dict[str, list[Result]] = {}
+    for one in results:
+        if one.seen.subject.error:
+            found.setdefault(one.seen.subject.error, []).append(one)
+    return found
+
+
+def _when(one: Result, words: str) -> str:
+    flows = [run.flows[number] for run in one.seen.subject.runs for number in one.seen.scene.subjects]
+    after = [flow.closed_after for flow in flows if flow.closed == words]
+    many = "" if len(after) == len(flows) else f", {len(after)} of {len(flows)} connections"
+    return f"{one.place} (after {min(after):.2g} s{many})"
+
+
+def headline(report: Report, control: str, other: str = "") -> list[str]:
+    """Return the plainest failures first: connections that the stack closed, in its words, crashes and hangs.
+
+    With `other` it is said what that one does in the same places.
+    """
+    results = of(report, control)
+    lines = []
+    for words, found in _closed(results).items():
+        beside = ""
+        if other:
+            too = [one for one in found if _same(report, one, other).seen.subject.closed(one.seen.scene.subjects)]
+            beside = f", {other} in {'none' if not too else len(too)} of these"
+        cells = _count(len(found), "cell")
+        lines.append(f'{control} closes the connection in {cells} of {len(results)}{beside}: "{words}"')
+        lines += [f"    {case}: {', '.join(_when(one, words) for one in part)}" for case, part in _by_case(found)]
+    for text, found in _crashed(results).items():
+        lines.append(f"{control} fails in {_count(len(found), 'cell')} of {len(results)}: {text}")
+        lines += [f"    {case}: {', '.join(one.place for one in part)}" for case, part in _by_case(found)]
+    if not lines:
+        lines.append(f"{control} keeps every connection open in {_count(len(results), 'cell')}.")
+    return lines
+
+
+def _same(report: Report, one: Result, control: str) -> Result:
+    return next(
+        result
+        for result in report.results
+        if (result.case, result.place, result.control) == (one.case, one.place, control)
+    )
+
+
+def _by_case(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
+    found: dict[str, list[Result]] = {}
+    for one in results:
+        found.setdefault(one.case, []).append(one)
+    return list(found.items())
+
+
+def _told(one: Result) -> bool:
+    """Whether the headline has it already."""
+    return bool(one.seen.subject.error or one.seen.subject.closed(one.seen.scene.subjects))
+
+
+def reasons(results: Sequence[Result], result: str) -> list[str]:
+    """Return why verdicts are what they are: what was expected, and where it was not found."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in results:
+        if one.verdict.result != result or (result == FAILED and _told(one)):
+            continue
+        held = False if result == FAILED else None
+        broken = [check for check in one.verdict.checks if check.held is held]
+        if not broken or result == DIFFERS:
+            found.setdefault((one.case, ""), []).append(f"{one.place}: {one.verdict.reason}")
+        for check in broken if result != DIFFERS else []:
+            found.setdefault((one.case, check.what), []).append(f"{one.place}: {check.found}")
+    return [f"{case}{', ' if what else ''}{what}: {'; '.join(places)}" for (case, what), places in found.items()]
+
+
+def totals(results: Sequence[Result]) -> str:
+    """Return how many verdicts there are of each result, in words."""
+    found = [one.verdict.result for one in results]
+    return ", ".join(f"{found.count(result)} {result}" for result in MEANING if result in found)
+
+
+def _summary(report: Report) -> str:
+    parts = [
+        f"{name}: {_count(len(of(report, name)), 'verdict')}: {totals(of(report, name))}" for name in controls(report)
+    ]
+    return "\n".join([*parts, f"{report.runs} runs in {seconds(report.seconds)}"])
+
+
+def _signs(results: Sequence[Result]) -> str:
+    return "".join(SIGNS[one.verdict.result] for one in results)
+
+
+def _figures(results: Sequence[Result]) -> str:
+    """Return the figures of a case: those of all its places."""
+    case = CASES[results[0].case]
+    found = [(one.place, case.figure(one.seen) if one.seen.subject.runs else "") for one in results]
+    places = ", ".join(f"{place} {figure}".rstrip().replace(" ", _SPACE) for place, figure in found)
+    return f"{case.measure}: {places}" if case.measure else places
+
+
+def _wrapped(start: str, words: str) -> str:
+    lines = textwrap.fill(
+        words, _WIDTH, initial_indent=start, subsequent_indent=" " * len(start), break_on_hyphens=False
+    )
+    return lines.replace(_SPACE, " ")
+
+
+def _item(line: str) -> str:
+    return textwrap.fill(
+        line, _WIDTH, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False, break_long_words=False
+    )
+
+
+def text(report: Report, *, lead: Sequence[str] = (), other: str = "") -> str:
+    """Return it as plain text; `lead` is said in place of the headline, of `other` there is no more than its count."""
+    parts = ["\n".join(lead).strip("\n")] if lead else []
+    names = [name for name in controls(report) if name != other]
+    for name in names:
+        if not lead:
+            parts.append("\n".join(headline(report, name)))
+        for result, heading in (
+            (FAILED, "failed"),
+            (CANNOT_TELL, "cannot tell"),
+        ):
+            if lines := reasons(of(report, name), result):
+                parts.append("\n".join([f"{name}, {heading}:", *(_item(line) for line in lines)]))
+    for name in names:
+        rows = [f"{name}, case by case ({', '.join(f'{sign} {result}' for result, sign in SIGNS.items())}):"]
+        group = ""
+        by_case = _by_case(of(report, name))
+        wide = max((len(case) for case, _ in by_case), default=0)
+        for case, results in by_case:
+            if CASES[case].group != group:
+                group = CASES[case].group
+                rows.append(f"  {GROUPS[group]}")
+            rows.append(_wrapped(f"    {case:{wide}}  {_signs(results):7}  ", _figures(results)))
+        parts.append("\n".join(rows))
+        if lines := reasons(of(report, name), DIFFERS):
+            parts.append("\n".join([f"{name}, unlike TCP's CUBIC, and no failure:", *(_item(line) for line in lines)]))
+    return "\n\n".join([*(part for part in parts if part), _summary(report)])
+
+
+def markdown(report: Report, *, lead: Sequence[str] = (), other: str = "") -> str:
+    """Return it for a page."""
+    parts = ["\n".join(line if line.startswith("|") else f"{line}\n" for line in lead)] if lead else []
+    for name in controls(report):
+        if name == other:
+            continue
+        results = of(report, name)
+        parts.append(f"**{name}**: {totals(results)}.")
+        if not lead and (lines := headline(report, name)):
+            parts.append(
+                "\n".join(f"- {line}" if not line.startswith(" ") else f"  - {line.strip()}" for line in lines)
+            )
+        for result, heading in ((FAILED, "Failed"), (CANNOT_TELL, "Cannot tell")):
+            if lines := reasons(results, result):
+                parts.append("\n".join([f"{heading}:", "", *(f"- {line}" for line in lines)]))
+        rows = [
+            f"| {case} | {CASES[case].question} | `{_signs(found)}` | {_figures(found).replace(_SPACE, ' ')} |"
+            for case, found in _by_case(results)
+        ]
+        signs = ", ".join(f"`{sign}` {result}" for result, sign in SIGNS.items())
+        parts.append("\n".join([f"| case | question | {signs} | figures |", "|---|---|---|---|", *rows]))
+        if lines := reasons(results, DIFFERS):
+            parts.append("\n".join(["Unlike TCP's CUBIC, and no failure:", "", *(f"- {line}" for line in lines)]))
+    return "\n\n".join([*parts, f"{report.runs} runs in {seconds(report.seconds)}."]) + "\n"
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _flow(flow: Flow) -> dict[str, Any]:
+    return {
+        "goodput_mbit": _number(flow.goodput),
+        "rtt_p50_ms": _number(1e3 * flow.rtt_p50),
+        "rtt_p95_ms": _number(1e3 * flow.rtt_p95),
+        "sent": _number(flow.sent),
+        "lost": _number(flow.lost),
+        "completion_s": _number(flow.completion),
+        "closed": flow.closed,
+        "closed_s": _number(flow.closed_after),
+    }
+
+
+def as_json(report: Report, **others: Any) -> str:
+    """Return all verdicts with their figures as JSON, and `others` next to them."""
+    results = [
+        {
+            "case": one.case,
+            "group": CASES[one.case].group,
+            "question": CASES[one.case].question,
+            "source": CASES[one.case].source,
+            "control": one.control,
+            "place": one.place,
+            "result": one.verdict.result,
+            "reason": one.verdict.reason,
+            "checks": [{"what": check.what, "held": check.held, "found": check.found} for check in one.verdict.checks],
+            "stack_flows": one.seen.scene.subjects,
+            "runs": [{"seed": run.seed, "flows": [_flow(flow) for flow in run.flows]} for run in one.seen.subject.runs],
+            "tcp_runs": [{"seed": run.seed, "flows": [_flow(flow) for flow in run.flows]} for run in one.seen.tcp.runs],
+        }
+        for one in report.results
+    ]
+    failures = {name: headline(report, name) for name in controls(report)}
+    whole = {"suite": "stack", "first": failures, "results": results, "runs": report.runs, "seconds": report.seconds}
+    return json.dumps(whole | others, indent=1)
+
+
+def listed(keys: Sequence[str]) -> str:
+    """Return the cases with their questions, sources and limits."""
+    lines, group = [], ""
+    for key in keys:
+        case = CASES[key]
+        if case.group != group:
+            group = case.group
+            lines.append(f"{group}: {GROUPS[group]}")
+        lines += [
+            f"  {key}: {case.question}",
+            f"    {case.limits}",
+            f"    in: {', '.join(scene.place for scene in case.scenes)}",
+            f"    [{case.source}]",
+        ]
+    return "\n".join(lines)
+
+
+def cases_table(keys: Sequence[str]) -> str:
+    """Return the cases as tables for a page, one for each group."""
+    parts = []
+    for group, about in GROUPS.items():
+        found = [CASES[key] for key in keys if CASES[key].group == group]
+        limits = [one.limits for one in found]
+        common = max(limits, key=limits.count, default="")
+        said = f"Limits, if no others are named: {common}." if limits.count(common) > 1 else ""
+        rows = [
+            f"| `{one.key}` | {one.question} | {', '.join(scene.place for scene in one.scenes)}"
+            f" | {'' if said and one.limits == common else one.limits} | {one.source} |"
+            for one in found
+        ]
+        head = ["| case | question | in | limits | source |", "| --- | --- | --- | --- | --- |"]
+        if found:
+            about = f"`{group}`: {about}. {said}".rstrip()
+            parts.append("\n".join([about, "", *head, *rows]))
+    return "\n\n".join(parts)

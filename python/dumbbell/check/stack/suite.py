@@ -1,0 +1,147 @@
+"""The suite: every scene of every case, for one control or two, and for TCP's CUBIC in its place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dumbbell.check.ci import Suite
+from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED, Verdict
+from dumbbell.check.stack.cases import CASES
+from dumbbell.check.stack.measured import Outcome, Run, outcomes
+from dumbbell.check.stack.model import DIFFERS, Case, Scene, Seen
+from dumbbell.engines import sweep
+from dumbbell.experiment.file import Experiment, parse
+from dumbbell.results.results import Results
+from dumbbell.scratch import Scratch
+
+TCP = "tcp-cubic"
+SEEDS = (1, 2, 3, 4, 5)
+_TABLES = ("runs", "flows", "series", "queue_series")
+_RANK = {PASSED: 0, DIFFERS: 0, CANNOT_TELL: 1, FAILED: 2}
+
+
+def _place_of(words: Sequence[str]) -> tuple[str, str | None]:
+    return (words[0] if words else ""), " ".join(words[1:]) or None
+
+
+STACK = Suite(
+    name="stack",
+    rank=_RANK,
+    good=frozenset({PASSED, DIFFERS}),
+    cases={key: (key, f"{key}: {one.question}") for key, one in CASES.items()},
+    test=lambda one: f"{one.case} {one.where}",
+    place=_place_of,
+    at=lambda one: str(one["place"]),
+    line="CASE CONTROL, or CASE CONTROL PLACE",
+)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is judged: its name in tables, its control, and the keys that make a flow one of it."""
+
+    name: str
+    control: str
+    flow: dict[str, Any] = field(compare=False, hash=False)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A case, where it was judged, and how."""
+
+    case: str
+    control: str
+    place: str
+    verdict: Verdict
+    seen: Seen = field(compare=False, repr=False)
+
+    @property
+    def where(self) -> str:
+        """The place, as --known reads it."""
+        return self.place
+
+
+@dataclass(frozen=True)
+class Report:
+    """All results, and how long they took."""
+
+    results: list[Result]
+    seconds: float
+    runs: int = 0
+
+
+def subject(stack: str, control: str | None, keys: Mapping[str, Any]) -> Subject:
+    """Return a stack's control as it is judged; `keys` are those of the stack. Raises InputError if there is none."""
+    flow: dict[str, Any] = {"stack": {"name": stack, **keys}} | ({"cc": control} if control is not None else {})
+    table = {"duration": "1s", "bottleneck": {"aqm": "pfifo"}, "flows": [flow], "seeds": [1]}
+    cc = parse(table, "check").cell(0).groups["flows"][0]["cc"]
+    return Subject(str(cc["name"]), str(cc.get("control", "")), flow)
+
+
+def parameters(stack: str) -> frozenset[str]:
+    """Return the names of the parameters that a stack takes. Raises InputError."""
+    table = {"duration": "1s", "bottleneck": {"aqm": "pfifo"}, "flows": [{"stack": stack}], "seeds": [1]}
+    return frozenset(parse(table, "check").cell(0).groups["flows"][0]["cc"])
+
+
+def check(
+    subjects: Sequence[Subject],
+    cases: Sequence[Case] = tuple(CASES.values()),
+    *,
+    seeds: Sequence[int] = SEEDS,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _of: None,
+) -> Report:
+    """Judge `cases` of `subjects`; those that are not about a control are left out.
+
+    `progress` is told how many of how many runs are done. Raises InputError, and KeyboardInterrupt on Ctrl-C.
+    """
+    began = time.monotonic()
+    wanted: dict[tuple[str, str, str], Experiment] = {}
+    tcp = Subject(TCP, "cubic", {"cc": "cubic"})
+    for case in cases:
+        about = [one for one in subjects if case.applies(one.control)]
+        for scene in case.scenes:
+            for one in [*about, tcp] if about and case.tcp else about:
+                table = scene.resolved(one.flow, list(seeds))
+                wanted[case.key, scene.place, one.name] = parse(table, f"{case.key} {scene.place} {one.name}")
+    found, runs = _run(wanted, jobs, progress)
+    results = []
+    for one in subjects:
+        for case in cases:
+            if not case.applies(one.control):
+                continue
+            for scene in case.scenes:
+                seen = _seen(found, case, scene, one)
+                results.append(Result(case.key, one.name, scene.place, case.verdict(seen), seen))
+    return Report(results, time.monotonic() - began, runs)
+
+
+def _seen(found: Mapping[tuple[str, str, str], Outcome], case: Case, scene: Scene, one: Subject) -> Seen:
+    tcp = found[case.key, scene.place, TCP] if case.tcp else Outcome()
+    return Seen(scene, found[case.key, scene.place, one.name], tcp)
+
+
+def _run(
+    wanted: Mapping[tuple[str, str, str], Experiment], jobs: int | None, progress: Callable[[int, int], None]
+) -> tuple[dict[tuple[str, str, str], Outcome], int]:
+    """Carry all of it out; return what each left, and how many runs there were."""
+    keys = {name: [cell.key for cell in experiment.cells()] for name, experiment in wanted.items()}
+    with Scratch() as folder:
+        path = Path(folder) / "results.duckdb"
+        done = sweep.run(list(wanted.values()), path, jobs=jobs, progress=progress)
+        if done.interrupted:
+            raise KeyboardInterrupt
+        results = Results(path)
+        runs = outcomes({name: results.frame(name) for name in _TABLES}) if done.done else {}
+    failed = {cell.key: text for cell, text in done.failed}
+    return {name: _outcome(of, runs, failed) for name, of in keys.items()}, done.done + len(failed)
+
+
+def _outcome(keys: Sequence[str], runs: Mapping[str, Run], failed: Mapping[str, str]) -> Outcome:
+    errors = [failed[key] for key in keys if key in failed]
+    return Outcome(tuple(runs[key] for key in keys if key in runs), errors[0] if errors else "")

@@ -1,0 +1,176 @@
+"""`dumbbell check stack`: a QUIC stack judged from outside."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dumbbell.cli.suites import Progress, one_of, told, ways_out, write
+from dumbbell.errors import InputError, UnknownName, WrongValue, nearest, shown
+
+if TYPE_CHECKING:
+    from dumbbell.check.stack import suite
+
+Option = typer.Option
+WINDOW = "64MB"
+# windows of flow control that hold more than a path: what the receiver allows, and what the sender keeps
+_WINDOWS = {"receive_window": 1, "stream_receive_window": 1, "send_window": 8}
+_OWN = "own"
+_DEFAULT: tuple[str | None, ...] = (None,)  # control
+
+
+def stack(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A stack of dumbbell stack list, or the file of one.")],
+    cc: Annotated[
+        list[str] | None, Option("--cc", metavar="NAME", help="Control of the stack; its default one. Several may be.")
+    ] = None,
+    against: Annotated[
+        str | None, Option("--against", metavar="OTHER", help="Another stack, in the same places: what differs?")
+    ] = None,
+    case: Annotated[
+        list[str] | None, Option("--case", metavar="CASE", help="A case or a group of them; all by default.")
+    ] = None,
+    window: Annotated[
+        str,
+        Option("--window", metavar="SIZE", help=f"Windows of flow control; {_OWN}: those that the stack has itself."),
+    ] = WINDOW,
+    set_: Annotated[
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="A parameter of the stack; several are allowed.")
+    ] = None,
+    seeds: Annotated[int, Option("--seeds", min=1, max=100, help="Runs of each scene, with other start times.")] = 5,
+    jobs: Annotated[int | None, Option(min=1, help="Runs at a time; all cores by default.")] = None,
+    as_json: Annotated[bool, Option("--json", help="Every verdict with its figures, as JSON.")] = False,
+    as_markdown: Annotated[bool, Option("--markdown", help="Tables for a page.")] = False,
+    known: Annotated[
+        str | None, Option("--known", metavar="FILE", help="Expected failures: only what differs from them fails.")
+    ] = None,
+    baseline: Annotated[
+        str | None, Option("--baseline", metavar="JSON", help="A report of before: only what got worse fails.")
+    ] = None,
+    junit: Annotated[str | None, Option("--junit", metavar="FILE", help="Write JUnit's XML, too.")] = None,
+    github: Annotated[bool, Option("--github", help="Print annotations of GitHub Actions, too.")] = False,
+    listed: Annotated[bool, Option("--list", help="List the cases with limits and sources, of any NAME.")] = False,
+) -> None:
+    """Judge a QUIC stack from outside: alone, next to others, and on paths that lose, reorder, change and fail.
+
+    The status is 0 if all is within the limits, 1 if something failed (with --against: if NAME is worse in a
+    verdict), 2 for bad input, 3 if nothing was judged or a judge cannot tell.
+    """
+    from dumbbell.check import ci
+    from dumbbell.check.stack import against as comparison
+    from dumbbell.check.stack import report, suite
+    from dumbbell.check.stack.cases import CASES
+
+    ways_out(as_json=as_json, as_markdown=as_markdown, known=known, baseline=baseline, junit=junit, github=github)
+    one_of(
+        (("--against", against), ("--known", known)),
+        (("--against", against), ("--baseline", baseline)),
+        (("--against", against), ("several --cc", len(cc or []) > 1)),
+    )
+    keys = _cases(case or [])
+    if listed:
+        print(report.cases_table(keys) if as_markdown else report.listed(keys))
+        return
+    expected = ci.expected(Path(known), suite.STACK) if known else None
+    before = ci.before(Path(baseline), suite.STACK) if baseline else None
+    subjects = [_subject(name, one, window, set_ or []) for one in cc or _DEFAULT]
+    other = None
+    if against is not None:
+        other = _subject(against, subjects[0].control or None, window, set_ or [])
+        if other.name == subjects[0].name:
+            raise WrongValue("check", "--against", shown(against), f"another stack than {name}")
+    found = suite.check(
+        [*subjects, *([other] if other else [])],
+        [CASES[key] for key in keys],
+        seeds=range(1, seeds + 1),
+        jobs=jobs,
+        progress=Progress("runs"),
+    )
+    others: dict[str, Any] = {}
+    lines: list[str] = []
+    lead: list[str] = []
+    judged = found
+    if other is None:
+        gate = ci.gate(found, expected, before, suite.STACK)
+        if known or baseline:
+            others["gate"] = ci.as_json(gate)
+            lines = gate.lines() or [f"nothing differs from {known or baseline}"]
+    else:
+        judged = comparison.split(found, subjects[0].name)
+        gate = comparison.gate(found, subjects[0].name, other.name)
+        change = comparison.changed(found, subjects[0].name, other.name)
+        different = comparison.differences(found, subjects[0], other)
+        others["gate"] = ci.as_json(gate)
+        others["differences"] = comparison.rows(different) if different is not None else []
+        lead = [change.lead(subjects[0].name, other.name), *report.headline(found, subjects[0].name, other.name)]
+        lead += ["", *change.lines(), "", comparison.table(different) if different is not None else ""]
+    if as_json:
+        print(report.as_json(found, **others))
+    else:
+        as_text = report.markdown if as_markdown else report.text
+        print(told([as_text(found, lead=lead, other=other.name if other else ""), *([""] if lines else []), *lines]))
+    if junit is not None:
+        write(junit, ci.junit(judged, gate, suite.STACK))
+    if github:
+        print("\n".join(ci.github(judged, gate, suite.STACK)))
+    if status := ci.status(judged, gate, suite.STACK):
+        raise typer.Exit(status)
+
+
+def _cases(names: list[str]) -> list[str]:
+    from dumbbell.check.stack.cases import CASES, GROUPS
+
+    wanted = [] if names else [*CASES]
+    for name in names:
+        keys = [key for key, one in CASES.items() if name in (key, one.group)]
+        if not keys:
+            allowed = [*GROUPS, *CASES]
+            raise UnknownName("check", "--case", shown(name), allowed, nearest(name, allowed), what="case")
+        wanted += keys
+    return [key for key in CASES if key in wanted]
+
+
+def _subject(name: str, control: str | None, window: str, settings: list[str]) -> suite.Subject:
+    """Return a stack's control with its windows and parameters. Raises InputError."""
+    from dumbbell.check.stack import suite
+    from dumbbell.experiment.plugins import trust
+
+    if "/" in name or name.endswith((".so", ".dylib")):
+        name = str(Path(name).absolute())
+        trust.trust(Path(name).parent)  # who names it here wants its code to be run
+    try:
+        known = suite.parameters(name)
+    except InputError as error:
+        raise error.moved("check", "") from None
+    keys: dict[str, Any] = {}
+    if window != _OWN:
+        size = _size(window)
+        keys = {key: f"{size * many}B" for key, many in _WINDOWS.items() if key in known}
+    keys |= dict(_setting(one) for one in settings)
+    try:
+        return suite.subject(name, control, keys)
+    except InputError as error:
+        inner = error.key.partition(".cc")[2].removeprefix(".")
+        raise error.moved("check", f"--set: {inner}" if inner else "--cc") from None
+
+
+def _size(text: str) -> int:
+    from dumbbell.experiment import units
+
+    try:
+        return int(units.parse("size", text))
+    except InputError as error:
+        raise error.within("check", "--window") from None
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise WrongValue("check", "--set", shown(text), "KEY=VALUE, such as ack_frequency=true")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()

@@ -1,0 +1,64 @@
+"""What the commands of `dumbbell check` have in common: progress, options that do not go together, JUnit's file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from dumbbell.errors import Conflict, Unwritable
+
+_LINE_EVERY = 10.0  # seconds between two lines of progress where stderr is not a terminal
+
+
+class Progress:
+    """How many parts are done: a line that is written over on a terminal, elsewhere one every ten seconds."""
+
+    def __init__(self, what: str = "parts") -> None:
+        self._what = what
+        self._terminal = sys.stderr.isatty()
+        self._began = self._last = time.monotonic()
+
+    def __call__(self, done: int, of: int) -> None:
+        """Say that so many are done."""
+        now = time.monotonic()
+        if self._terminal:
+            print(f"\r{done} of {of} {self._what}", end="" if done < of else "\n", file=sys.stderr, flush=True)
+        elif now - self._last >= _LINE_EVERY and done < of:
+            self._last = now
+            print(f"{done} of {of} {self._what} after {now - self._began:.0f} s", file=sys.stderr, flush=True)
+
+
+def one_of(*pairs: tuple[tuple[str, object], tuple[str, object]]) -> None:
+    """Raise Conflict if both options of a pair, each with its value, are given."""
+    for one, other in pairs:
+        if one[1] and other[1]:
+            raise Conflict("check", "", f"{one[0]} and {other[0]}", "one of them")
+
+
+def ways_out(
+    *, as_json: bool, as_markdown: bool, known: str | None, baseline: str | None, junit: str | None, github: bool
+) -> None:
+    """Check the options for reports, before anything runs for minutes. Raises InputError."""
+    one_of(
+        (("--json", as_json), ("--markdown", as_markdown)),
+        (("--known", known), ("--baseline", baseline)),
+        (("--github", github), ("--json", as_json)),
+    )
+    if junit is not None and not Path(junit).parent.is_dir():
+        raise Unwritable("check", "--junit", f"no folder {Path(junit).parent}", "a file in a folder that exists")
+
+
+def write(name: str, text: str) -> None:
+    """Write JUnit's file. Raises Unwritable."""
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Unwritable("check", "--junit", f"{name}: {reason}", "a file to write to") from None
+
+
+def told(lines: Iterable[str]) -> str:
+    """Return lines without an empty end."""
+    return "\n".join(lines).rstrip("\n")
