@@ -201,7 +201,7 @@ def test_the_project_has_all_sources() -> None:
     assert sorted(path.name for path in (ADAPTER / "src").iterdir()) == sorted(
         name.removeprefix("src/") for name in made if name.startswith("src/")
     )
-    assert 'package = "noq-proto", default-features = false, version = "1" }' in made["Cargo.toml"]
+    assert 'package = "noq-proto", default-features = false, features = ["qlog"], version = "1" }' in made["Cargo.toml"]
     assert "@" not in made["Cargo.toml"]
     assert len(project.features(project.Plan("quinn", None, None), "0.11.19")) == 2
     assert project.features(project.Plan("quinn", None, None), "0.12.0") == ["quinn"]

@@ -1,6 +1,7 @@
 //! A run that is written as qlog.
 
 use crate::{load, refused, Cancel, Interrupted, Result};
+use dumbbell_config::RunConfig;
 use dumbbell_core::units::Time;
 use dumbbell_qlog::{Names, Recorder, Sink};
 use dumbbell_sim::additions::Additions;
@@ -32,9 +33,12 @@ fn write(
     config: &str,
     additions: Additions,
     cancel: &AtomicBool,
-    recorder: &Recorder,
+    senders: Vec<(u32, Sink)>,
+    (network, names): (Option<Sink>, Names),
 ) -> std::result::Result<(Outcome, u64), Failure> {
     let config = serde_json::from_str(config).map_err(|error| Failure::File(io::Error::other(error)))?;
+    let read = RunConfig::read(&config, &additions).map_err(|error| Failure::Run(error.into()))?;
+    let recorder = Recorder::new(names, senders, network, read.run.duration);
     let builder = Sim::builder(&config).additions(additions).listener(|hop| recorder.listener(hop));
     let mut sim = builder.build().map_err(|error| Failure::Run(error.into()))?;
     while !sim.step(sim.now() + SLICE).map_err(Failure::Run)? {
@@ -69,9 +73,9 @@ pub fn run_qlog(
     let of_senders = senders.iter().map(|(&number, (path, header))| Ok((number, sink(path, header)?)));
     let of_senders = of_senders.collect::<io::Result<Vec<_>>>()?;
     let of_network = network.map(|(path, header)| sink(&path, &header)).transpose()?;
-    let recorder = Recorder::new(if old_names { Names::V03 } else { Names::Draft }, of_senders, of_network);
-    let flag = &cancel.flag;
-    let (outcome, records) = py.detach(|| write(config, additions, flag, &recorder)).map_err(|failure| match failure {
+    let (flag, names) = (&cancel.flag, if old_names { Names::V03 } else { Names::Draft });
+    let written = py.detach(|| write(config, additions, flag, of_senders, (of_network, names)));
+    let (outcome, records) = written.map_err(|failure| match failure {
         Failure::Run(RunError::Config(error)) => refused(error),
         Failure::Run(RunError::Cancelled) => Interrupted::new_err("cancelled"),
         Failure::Run(other) => PyRuntimeError::new_err(other.to_string()),

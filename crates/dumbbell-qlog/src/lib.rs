@@ -51,13 +51,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Of the senders of these flows, numbered as in `[[flows]]`, and of what queues do with their packets.
-    pub fn new(names: Names, senders: Vec<(u32, Sink)>, network: Option<Sink>) -> Recorder {
+    /// Of the senders of these flows, numbered as in `[[flows]]`, and of what queues do with their packets: until the clock of each sender says `end`, the
+    /// duration of the run, when it is measured no more.
+    pub fn new(names: Names, senders: Vec<(u32, Sink)>, network: Option<Sink>, end: Time) -> Recorder {
         let mut flows: Vec<Option<Flow>> = Vec::new();
         for (number, sink) in senders {
             let index = number as usize;
             flows.resize_with(flows.len().max(index + 1), || None);
-            flows[index] = Some(Flow::new(names, Records::new(sink)));
+            flows[index] = Some(Flow::new(names, Records::new(sink), end));
         }
         let network = network.map(|sink| Network::new(Records::new(sink)));
         Recorder { files: Arc::new(Mutex::new(Files { flows, network })) }
@@ -97,6 +98,9 @@ impl Listener {
         let mut files = self.recorder.files();
         let Files { flows, network } = &mut *files;
         let (Some(network), Some(Some(flow))) = (network, flows.get(packet.flow as usize)) else { return };
+        if flow.is_over(at.now) {
+            return;
+        }
         network.write(&self.queue, flow.number_of(packet), packet, at, name, more);
     }
 }
@@ -140,9 +144,9 @@ impl Log for Listener {
         }
     }
 
-    fn posted(&mut self, packet: &Packet, _now: Time) {
+    fn posted(&mut self, packet: &Packet, now: Time) {
         if let Some(flow) = self.recorder.files().flow(packet.flow) {
-            flow.post(packet);
+            flow.post(packet, now);
         }
     }
 

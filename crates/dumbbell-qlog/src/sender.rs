@@ -78,6 +78,11 @@ enum Metric {
 pub struct Flow {
     pub records: Records,
     names: Names,
+    /// When it is over, on its clock.
+    end: Time,
+    /// By how much its clock is behind the engine's, and what that said at the last packet that was sent.
+    behind: Time,
+    posted_at: Time,
     /// Numbers of the next packets.
     next: u64,
     next_initial: u64,
@@ -109,11 +114,14 @@ fn carried(packet: &Packet) -> u64 {
 }
 
 impl Flow {
-    /// With nothing written yet.
-    pub fn new(names: Names, records: Records) -> Flow {
+    /// With nothing written yet; it is over at `end` on its clock.
+    pub fn new(names: Names, records: Records, end: Time) -> Flow {
         Flow {
             records,
             names,
+            end,
+            behind: Time::ZERO,
+            posted_at: Time::ZERO,
             next: 0,
             next_initial: 0,
             next_handshake: 0,
@@ -145,8 +153,14 @@ impl Flow {
         self.trigger = Some(cause);
     }
 
-    /// The sender sends a packet.
-    pub fn post(&mut self, packet: &Packet) {
+    /// Whether what happens at `now` on the clock of the engine is no more part of its measured time.
+    pub fn is_over(&self, now: Time) -> bool {
+        now > self.end.saturating_add(self.behind)
+    }
+
+    /// The sender sends a packet, at `now` on the clock of the engine.
+    pub fn post(&mut self, packet: &Packet, now: Time) {
+        self.posted_at = now;
         let next = if packet.has(flag::SYN) {
             &mut self.next_initial
         } else if packet.has(flag::PURE_ACK) {
@@ -215,6 +229,14 @@ impl Flow {
 
     /// The sender has done all that an acknowledgement or a timer asked for, at `now` on its clock.
     pub fn look(&mut self, belief: &Belief<'_>, now: Time) {
+        if !self.posted.is_empty() {
+            self.behind = self.posted_at.saturating_sub(now);
+        }
+        if now > self.end {
+            self.heard.clear();
+            self.posted.clear();
+            return;
+        }
         for heard in std::mem::take(&mut self.heard) {
             self.write_heard(&heard, now);
         }
@@ -408,8 +430,11 @@ fn metrics(belief: &Belief<'_>) -> Vec<(&'static str, Metric)> {
         ("min_rtt", ms(least)),
         ("pacing_rate", whole(pacing_rate.map(|rate| rate.saturating_mul(8)))),
     ];
-    if let (Some(model), Some(sender)) = (model, belief.tcp) {
-        found.extend(of_model(&model, sender));
+    match (model, belief.tcp) {
+        (Some(model), Some(sender)) => found.extend(of_model(&model, sender)),
+        (_, Some(_)) => {}
+        // which packets is not told
+        (_, None) => found.push(("lost", Metric::Whole(belief.lost))),
     }
     found
 }

@@ -1,5 +1,6 @@
 //! Files of whole runs.
 
+use dumbbell_core::units::Time;
 use dumbbell_qlog::{Names, Recorder};
 use dumbbell_sim::Sim;
 use serde_json::{json, Value};
@@ -37,7 +38,8 @@ struct Logged {
 
 fn logged(config: &Value) -> Logged {
     let (sender, network) = (Memory::default(), Memory::default());
-    let recorder = Recorder::new(Names::Draft, vec![(0, Box::new(sender.clone()))], Some(Box::new(network.clone())));
+    let end = Time(config["duration"].as_u64().unwrap());
+    let recorder = Recorder::new(Names::Draft, vec![(0, Box::new(sender.clone()))], Some(Box::new(network.clone())), end);
     let outcome = Sim::builder(config).listener(|hop| recorder.listener(hop)).build().unwrap().finish().unwrap();
     let written = recorder.finish().unwrap();
     let (sender, network) = (sender.events(), network.events());
@@ -51,7 +53,7 @@ fn of<'a>(events: &'a [Value], name: &'a str) -> impl Iterator<Item = &'a Value>
 
 fn config(cc: &str, aqm: &str) -> Value {
     json!({"duration": 5_000_000_000_u64, "bottleneck": {"rate": 20_000_000, "aqm": {"name": aqm}},
-        "flows": [{"cc": {"name": cc}, "ecn": aqm != "pfifo"}, {"cc": {"name": "cubic"}}]})
+        "flows": [{"cc": {"name": cc}, "ecn": aqm != "pfifo"}, {"cc": {"name": "cubic"}, "base_rtt": 60_000_000}]})
 }
 
 /// A counter of the first flow in table `flows`.

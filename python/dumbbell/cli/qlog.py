@@ -69,5 +69,7 @@ def plot(
     from dumbbell.cli.read import span
     from dumbbell.qlog import figure
 
-    picture = figure.draw([Path(one) for one in files], None if time is None else span(time), title)
-    print(figures.save(picture, Path(output)), file=sys.stderr)
+    found = figure.read_all([Path(one) for one in files])
+    picture = figure.draw(found, None if time is None else span(time), title)
+    notes = [f"{path}: {note}" for path, one in found.items() for note in one.notes]
+    print("\n".join([str(figures.save(picture, Path(output))), *notes]), file=sys.stderr)

@@ -25,7 +25,9 @@ from dumbbell.experiment.file import label
 
 ENDING = ".sqlog"
 NETWORK = f"network{ENDING}"
-STACK_QLOG = "DUMBBELL_STACK_QLOG"  # a folder in which stacks write their own qlog
+# a folder in which stacks write their own qlog, and by how much the clocks of their senders run ahead, ns, flow by flow
+STACK_QLOG, STACK_QLOG_AHEAD = "DUMBBELL_STACK_QLOG", "DUMBBELL_STACK_QLOG_AHEAD"
+OF_STACKS = f"flow-*-*{ENDING}"
 QUIC = "urn:ietf:params:qlog:events:quic-13"
 OWN = "urn:x-dumbbell:qlog:events:dumbbell-1"
 _MOST_SAID = 300  # characters of what a plugin printed before it crashed
@@ -71,7 +73,7 @@ def write(cell: Cell, output: Path, flows: Sequence[int] = (), *, old: bool = Fa
         raise Unwritable("qlog", "--output", f"{output}: {reason}", "a folder or file to write to") from None
     files = [*paths.values(), *([folder / NETWORK] if network else [])]
     if stacks:
-        files += sorted(one for one in folder.glob(f"stack-*{ENDING}"))
+        files += sorted(one for one in folder.glob(OF_STACKS))
     return Written(files, records, digest)
 
 
@@ -146,9 +148,9 @@ def _run_apart(
     command = [sys.executable, "-I", *([] if site else ["-S"]), str(script), str(_native.__file__)]
     environment = {name: value for name, value in os.environ.items() if name != STACK_QLOG}
     if own is not None:
-        for stale in own.glob(f"stack-*{ENDING}"):
+        for stale in own.glob(OF_STACKS):
             stale.unlink()
-        environment[STACK_QLOG] = str(own.absolute())
+        environment |= {STACK_QLOG: str(own.absolute()), STACK_QLOG_AHEAD: " ".join(map(str, _ahead(cell)))}
     said = subprocess.run(
         command, input=json.dumps(asked), capture_output=True, text=True, check=False, env=environment, errors="replace"
     )
@@ -158,6 +160,14 @@ def _run_apart(
     if "failed" in answer:
         raise Failed("qlog", "", one_line(answer["failed"]), "plugins that work")
     return int(answer["records"]), str(answer["hash"])
+
+
+def _ahead(cell: Cell) -> list[int]:
+    """Return by how much the clock of the engine is behind each sender's: half of the base RTT."""
+    found: list[int] = []
+    for one in cell.groups["flows"]:
+        found += [0 if one.get("direction") == "up" else one["base_rtt"] // 2] * one["count"]
+    return found
 
 
 def _end(said: subprocess.CompletedProcess[str]) -> str:
