@@ -139,7 +139,7 @@ def _within(rows: pl.DataFrame, span: tuple[float, float] | None) -> pl.DataFram
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Return names that tell files apart: as many of the last parts of their paths as that takes."""
+    """Return names that distinguish files: as many of the last parts of their paths as that takes."""
     whole = [path.absolute().parts for path in paths]
     names: list[str] = []
     for count in range(1, max(map(len, whole)) + 1):

@@ -22,8 +22,7 @@ impl Sender {
 
     /// Segments that it takes for lost now, and whether it has sent each of them again since.
     pub fn lost_segments(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
-        let flags = |seq: u64| (seq, self.board.get(seq).flags);
-        let segments = (self.conn.snd_una..self.conn.snd_nxt).map(flags);
+        let segments = (self.conn.snd_una..self.conn.snd_nxt).map(|seq| (seq, self.board.get(seq).flags));
         segments.filter(|(_, flags)| flags & seg::LOST != 0).map(|(seq, flags)| (seq, flags & seg::RETRANS != 0))
     }
 
