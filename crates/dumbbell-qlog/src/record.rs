@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 
 const SEPARATOR: char = '\u{1e}';
-const BUFFER: usize = 1 << 18; // bytes
+const BUFFER: usize = 1 << 16; // bytes
 
 /// The codepoint as qlog spells it.
 pub fn ecn(ecn: Ecn) -> &'static str {

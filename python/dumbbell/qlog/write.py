@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,10 +120,17 @@ def _run(
     """Run and write; return how many records there are, and the hash of what was measured. Raises InputError."""
     if loaded := plugins.paths(cell.groups):
         return _run_apart(cell, senders, network, loaded, old=old, own=own)
-    try:
-        result, records = _native.run_qlog(cell.config, _native.Cancel(), senders, network, old_names=old)
-    except RuntimeError as error:
-        raise Failed("qlog", "", one_line(str(error)), "a run that can be carried out") from None
+    cancel = _native.Cancel()
+    # a thread of its own: Ctrl-C is heard here meanwhile
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(_native.run_qlog, cell.config, cancel, senders, network, old_names=old)
+        try:
+            result, records = running.result()
+        except KeyboardInterrupt:
+            cancel.cancel()
+            raise
+        except RuntimeError as error:
+            raise Failed("qlog", "", one_line(str(error)), "a run that can be carried out") from None
     return records, result.hash
 
 
