@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from conftest import Command
@@ -15,6 +16,9 @@ from dumbbell import stacks
 from dumbbell.cli import commands, doctor
 from dumbbell.engines.linux.work import Told
 from dumbbell.errors import Failed, InputError
+from dumbbell.experiment.file import parse
+from dumbbell.qlog import figure
+from dumbbell.qlog import write as writing
 from dumbbell.stacks import build as building
 from dumbbell.stacks import built, describe, needs, project, tree
 
@@ -201,7 +205,7 @@ def test_the_project_has_all_sources() -> None:
     assert sorted(path.name for path in (ADAPTER / "src").iterdir()) == sorted(
         name.removeprefix("src/") for name in made if name.startswith("src/")
     )
-    assert 'package = "noq-proto", default-features = false, version = "1" }' in made["Cargo.toml"]
+    assert 'package = "noq-proto", default-features = false, features = ["qlog"], version = "1" }' in made["Cargo.toml"]
     assert "@" not in made["Cargo.toml"]
     assert len(project.features(project.Plan("quinn", None, None), "0.11.19")) == 2
     assert project.features(project.Plan("quinn", None, None), "0.12.0") == ["quinn"]
@@ -430,3 +434,24 @@ def test_controls_of_a_crate_stand_beside_those_of_the_stack(cache: Path, bottle
     )
     with pytest.raises(InputError, match=r"is my-control, which does not depend on noq-proto"):
         tree.read(mine, "noq")
+
+
+@long
+@patient
+def test_a_stack_writes_its_own_qlog_and_does_the_same(libraries: dict[str, Path], tmp_path: Path) -> None:
+    """Its log agrees with ours, which asks it for what it believes."""
+    for name, library in libraries.items():
+        assert library.is_file()
+        flow = {"stack": name, "base_rtt": "40ms"}
+        cell = parse({"duration": "8s", "bottleneck": {"rate": "10Mbit", "aqm": "codel"}, "flows": [flow]}, "a").cell(0)
+        plain = writing.write(cell, tmp_path / f"{name}-plain")
+        both = writing.write(cell, tmp_path / name, stacks=True)
+        assert (both.hash, both.records) == (plain.hash, plain.records)
+        own = tmp_path / name / f"flow-0-{name}.sqlog"
+        assert own in both.files and not list((tmp_path / f"{name}-plain").glob(own.name))
+        ours, theirs = (figure.read(path).frames for path in (tmp_path / name / "flow-0.sqlog", own))
+        for what in ("cwnd", "smoothed RTT"):
+            one, other = (frames[what].filter(pl.col("time_s") < 7.9).tail(1) for frames in (ours, theirs))
+            assert one["value"][0] == pytest.approx(other["value"][0], rel=1e-3), (name, what)
+        lost = ours["lost"]["value"].max()
+        assert lost == theirs["lost"].filter(pl.col("time_s") <= 8)["value"].max(), name

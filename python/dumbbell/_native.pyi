@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Self, TypedDict, final
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "registry",
     "run",
     "run_all",
+    "run_qlog",
     "schedule",
     "shell_check",
     "try_plugin",
@@ -88,6 +90,15 @@ def run(
     config: str, cancel: Cancel, progress: Progress | None = None, plugins: dict[str, str | type] = ...
 ) -> Result: ...
 def run_all(configs: list[str], cancel: Cancel, progress: list[Progress]) -> list[tuple[float, Result] | Exception]: ...
+def run_qlog(
+    config: str,
+    cancel: Cancel,
+    senders: dict[int, tuple[Path, str]],
+    network: tuple[Path, str] | None = None,
+    *,
+    old_names: bool = False,
+    plugins: dict[str, str | type] = ...,
+) -> tuple[Result, int]: ...
 def schedule(config: str) -> str: ...
 def from_capture(config: str, *, hops: list[_Captured], samples: bytes, started: int) -> Result: ...
 def gather(

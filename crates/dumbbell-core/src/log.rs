@@ -5,6 +5,7 @@
 
 use crate::cc::exit::ControlEvent;
 use crate::packet::{Ecn, Packet};
+use crate::tcp::sender::Sender;
 use crate::tcp::{Ack, Block};
 use crate::units::Time;
 
@@ -84,6 +85,27 @@ pub enum Hears {
     Controls,
     /// Rate samples.
     RateSamples,
+    /// Each packet that a sender sends, each acknowledgement that reaches it, and what it believes after it.
+    Beliefs,
+}
+
+/// What a sender believes; what it does not tell is `None`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Belief<'a> {
+    /// Congestion window, bytes.
+    pub cwnd: Option<u64>,
+    /// Slow-start threshold, bytes.
+    pub ssthresh: Option<u64>,
+    /// Bytes in flight.
+    pub in_flight: Option<u64>,
+    /// Smoothed RTT.
+    pub srtt: Option<Time>,
+    /// Smallest RTT.
+    pub min_rtt: Option<Time>,
+    /// Packets that it took for lost so far.
+    pub lost: u64,
+    /// All the rest, of TCP.
+    pub tcp: Option<&'a Sender>,
 }
 
 /// Listens to the events of a bottleneck. Every method does nothing unless it is implemented.
@@ -135,6 +157,19 @@ pub trait Log {
     /// The sender of `flow`, numbered as [`Packet::flow`], tells something, at `now` on the clock of its host.
     #[inline]
     fn control(&mut self, _flow: u32, _event: &ControlEvent, _now: Time) {}
+
+    /// A sender sends the packet into the net, at `now` on the clock of the engine. [`Log::believes`] follows.
+    #[inline]
+    fn posted(&mut self, _packet: &Packet, _now: Time) {}
+
+    /// An acknowledgement, or an answer, reaches its sender, with its SACK blocks. [`Log::believes`] follows.
+    #[inline]
+    fn acknowledged(&mut self, _ack: &Ack, _blocks: &[Block]) {}
+
+    /// What the sender of `flow` believes after an acknowledgement or a timer, at `now` on the clock of its host: the time of all that was posted and
+    /// acknowledged since the last call.
+    #[inline]
+    fn believes(&mut self, _flow: u32, _belief: &Belief<'_>, _now: Time) {}
 
     /// What an acknowledgement that waits in a queue as a packet says, for filters: itself, and its SACK blocks. `None` of all other packets,
     /// and of a listener that does not know.
@@ -210,6 +245,18 @@ macro_rules! log_to {
         #[inline(always)]
         fn control(&mut $self, flow: u32, event: &$crate::cc::exit::ControlEvent, now: $crate::units::Time) {
             $($log.control(flow, event, now);)+
+        }
+        #[inline(always)]
+        fn posted(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
+            $($log.posted(packet, now);)+
+        }
+        #[inline(always)]
+        fn acknowledged(&mut $self, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block]) {
+            $($log.acknowledged(ack, blocks);)+
+        }
+        #[inline(always)]
+        fn believes(&mut $self, flow: u32, belief: &$crate::log::Belief<'_>, now: $crate::units::Time) {
+            $($log.believes(flow, belief, now);)+
         }
         #[inline]
         fn acknowledgement(&$self, packet: &$crate::packet::Packet) -> Option<(&$crate::tcp::Ack, &[$crate::tcp::Block])> {

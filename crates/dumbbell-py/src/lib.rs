@@ -30,6 +30,7 @@ mod arrow;
 mod live;
 mod packed;
 mod prototype;
+mod qlog;
 
 /// What thousands of flows keep lies in huge pages.
 #[global_allocator]
@@ -358,6 +359,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(link_rate, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(run_all, module)?)?;
+    module.add_function(wrap_pyfunction!(qlog::run_qlog, module)?)?;
     module.add_function(wrap_pyfunction!(describe_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(try_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_header, module)?)?;

@@ -55,7 +55,16 @@ class _Part:
 
 
 def events(path: Path, wanted: Iterable[str]) -> File:
-    """Return the events of these names. Raises InputError."""
+    """Return the events of these names, of the connection with most of them. Raises InputError."""
+    files = connections(path, wanted)
+    most = max(files, key=lambda one: len(one.events))
+    if len(files) > 1:
+        most.notes.append(f"{len(files)} connections with congestion control: the one with most events is judged")
+    return most
+
+
+def connections(path: Path, wanted: Iterable[str]) -> list[File]:
+    """Return the events of these names by connection; one without any if there are none. Raises InputError."""
     notes: list[str] = []
     text = _text(path, notes)
     names = frozenset(wanted)
@@ -63,11 +72,8 @@ def events(path: Path, wanted: Iterable[str]) -> File:
     groups = [(found, header) for found_by_group, header in parts for found in found_by_group]
     if not groups:
         header = parts[0][1] if parts else {}
-        return File([], header, notes)
-    found, header = max(groups, key=lambda one: len(one[0]))
-    if len(groups) > 1:
-        notes.append(f"{len(groups)} connections with congestion control: the one with most events is judged")
-    return File(found, header, notes)
+        return [File([], header, notes)]
+    return [File(found, header, list(notes)) for found, header in groups]
 
 
 def _text(path: Path, notes: list[str]) -> str:

@@ -31,6 +31,7 @@ COMMANDS = {
     "linux": ("linux", "linux"),
     "plugin": ("plugin", "plugin"),
     "stack": ("stack", "stack"),
+    "qlog": ("qlog", "qlog"),
     "study": ("study", "study"),
     "store": ("store", "store"),
     "completion": ("completion", "completion"),

@@ -391,7 +391,7 @@ def plot(
         facet=facet or [],
         reference=None if reference is None else _reference(reference),
         baseline=baseline,
-        time=None if time is None else _span(time),
+        time=None if time is None else span(time),
         mean_over=mean_over or [],
         of=of,
         log_x=log_x,
@@ -436,7 +436,7 @@ def _inches(option: str, text: str | None) -> float | None:
     return inches
 
 
-def _span(text: str) -> tuple[float, float]:
+def span(text: str) -> tuple[float, float]:
     """Return two times, `20s..21s`, in seconds."""
     try:
         start, end = (units.parse("time", part) / 1e9 for part in text.split(".."))

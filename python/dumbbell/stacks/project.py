@@ -11,7 +11,7 @@ from dumbbell.stacks.tree import Tree
 FEATURES_BEFORE_0_12 = "ids_by_reference"  # quinn-proto 0.12 takes connection IDs by value, as noq-proto does
 SERIES = {"quinn": "0.11", "noq": "1"}  # whose newest version is built if none is asked for
 OLDEST = {"quinn": "0.11.14", "noq": "1.4.0"}
-_SOURCES = ("lib", "interface", "controls", "crypto", "end", "flow", "params")
+_SOURCES = ("lib", "interface", "controls", "crypto", "end", "flow", "params", "qlog")
 _REPOSITORY = {"quinn": "https://github.com/quinn-rs/quinn", "noq": "https://github.com/n0-computer/noq"}
 
 _PACKAGE = """\
@@ -64,7 +64,8 @@ def _manifest(name: str, version: str) -> str:
 
 def contents(plan: Plan) -> dict[str, str]:
     """Return the files of the project by their paths."""
-    lines = [f'proto = {{ package = "{plan.stack}-proto", default-features = false, {plan.requirement} }}']
+    chosen = 'default-features = false, features = ["qlog"]'
+    lines = [f'proto = {{ package = "{plan.stack}-proto", {chosen}, {plan.requirement} }}']
     if plan.tree is not None and plan.tree.has_controls:
         package, folder = json.dumps(plan.tree.package), json.dumps(str(plan.tree.folder))
         lines.append(f"user = {{ package = {package}, path = {folder} }}")

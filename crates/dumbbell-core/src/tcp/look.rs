@@ -1,5 +1,6 @@
 //! What a trace shows of a sender, in addition to its [`Conn`](crate::cc::conn::Conn) and its counters.
 
+use super::scoreboard::seg;
 use super::sender::Sender;
 use crate::cc::{CongestionControl, Model, RateSample};
 
@@ -17,6 +18,12 @@ impl Sender {
     /// Segments that were ever marked lost; one whose retransmission was lost again counts again.
     pub fn lost(&self) -> u64 {
         self.losses
+    }
+
+    /// Segments that it takes for lost now, and whether it has sent each of them again since.
+    pub fn lost_segments(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
+        let segments = (self.conn.snd_una..self.conn.snd_nxt).map(|seq| (seq, self.board.get(seq).flags));
+        segments.filter(|(_, flags)| flags & seg::LOST != 0).map(|(seq, flags)| (seq, flags & seg::RETRANS != 0))
     }
 
     /// The application is the limit: what is sent now gives samples of its rate, not of the path's. Controls without rate samples are asked whether

@@ -21,7 +21,7 @@ use crate::RunError;
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::histogram::Histogram;
-use dumbbell_core::log::{DropReason, Log};
+use dumbbell_core::log::{DropReason, Hears, Log};
 use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::{End, Path};
@@ -397,6 +397,13 @@ impl<L: Log + Send + 'static> End<Packet> for Hops<L> {
 }
 
 impl<L: Log + Send + 'static> Way for Hops<L> {
+    #[inline(always)]
+    fn post(&mut self, packet: &Packet, now: Time) {
+        if self.listener().hears() >= Hears::Beliefs {
+            self.listener().posted(packet, now);
+        }
+    }
+
     fn memory(&self) -> &Memory {
         &self.memory
     }

@@ -29,6 +29,9 @@ pub trait Way: End<Packet> {
         self.arrive(packet, now);
     }
 
+    /// A sender sends this packet; whoever wants to hears of it.
+    fn post(&mut self, packet: &Packet, now: Time);
+
     /// What the send buffers hold.
     fn memory(&self) -> &Memory;
 

@@ -13,7 +13,7 @@ use crate::min_tree::MinTree;
 use crate::RunError;
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::hint::{likely, seldom, unlikely};
-use dumbbell_core::log::Log;
+use dumbbell_core::log::{Hears, Log};
 use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Path;
@@ -73,6 +73,10 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
         }
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
         let blocks = if likely(index == NO_BLOCKS) { &[] } else { self.lines.pool.get(index) };
+        let listener = &mut self.entrance.bottleneck.log.listener;
+        if listener.hears() >= Hears::Beliefs {
+            listener.acknowledged(&ack, blocks);
+        }
         let timer = transport.on_back(&ack, blocks, stages, now, &mut self.entrance);
         arena.timer_not_after(ack.flow, timer);
         if unlikely(index != NO_BLOCKS) {
@@ -154,6 +158,14 @@ impl<A: Aqm, L: Log> Way for Entrance<A, L> {
     #[inline(always)]
     fn arrive_busy(&mut self, packet: Packet, now: Time) {
         self.bottleneck.arrive_busy(packet, now);
+    }
+
+    #[inline(always)]
+    fn post(&mut self, packet: &Packet, now: Time) {
+        let listener = &mut self.bottleneck.log.listener;
+        if listener.hears() >= Hears::Beliefs {
+            listener.posted(packet, now);
+        }
     }
 
     #[inline]

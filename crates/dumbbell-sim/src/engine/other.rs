@@ -8,7 +8,9 @@ use super::transport::{Ends, WayBack};
 use crate::measure::{FlowResult, OfStack, Samples, Seen, SeenTcp};
 use crate::protocol::{Answer, Datagram, Outlet, Protocol, Return, Told};
 use crate::transit::Transit;
+use dumbbell_core::cc::exit::Said;
 use dumbbell_core::histogram::CompactHistogram;
+use dumbbell_core::log::{Belief, Hears, Log};
 use dumbbell_core::packet::{flag, Ecn, Packet, UDP_HEADERS};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{ack_flag, Ack, Block, Network};
@@ -241,6 +243,14 @@ impl Ends for Other {
 
     fn counted(&self) -> (u64, ReceiverStats) {
         (self.sent, self.received)
+    }
+
+    fn tell(&mut self, _said: &mut Said, listener: &mut impl Log, slot: u32, now: Time) {
+        if listener.hears() < Hears::Beliefs {
+            return;
+        }
+        let Told { srtt, min_rtt, cwnd, ssthresh, in_flight, lost, .. } = self.protocol.told().unwrap_or_default();
+        listener.believes(slot, &Belief { cwnd, ssthresh, in_flight, srtt, min_rtt, lost, tcp: None }, now);
     }
 
     fn take_rtt_samples(&mut self) -> Option<CompactHistogram> {

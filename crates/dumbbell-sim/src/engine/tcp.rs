@@ -7,11 +7,12 @@ use super::transport::{Ends, WayBack};
 use super::ways::Port;
 use crate::measure::{FlowResult, Samples, Seen, SeenTcp};
 use dumbbell_config::EcnEcho;
+use dumbbell_core::cc::conn::INFINITE_SSTHRESH;
 use dumbbell_core::cc::exit::{ControlEvent, Said};
 use dumbbell_core::cc::{AnyCc, CongestionControl, Echo};
 use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::log::{Hears, Log};
+use dumbbell_core::log::{Belief, Hears, Log};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::receiver::Receiver;
@@ -62,6 +63,22 @@ fn options(cc: &AnyCc, ecn: bool, echo: EcnEcho) -> FlowOptions {
         EcnEcho::AccEcn => Echo::Accurate,
     };
     FlowOptions { ecn: ecn || cc.ecn().required, echo }
+}
+
+/// What a sender believes, in bytes.
+fn belief(sender: &Sender) -> Belief<'_> {
+    let conn = &sender.conn;
+    let bytes = |segments: u32| u64::from(segments) * u64::from(conn.mss);
+    let rtt = |us: u32| Some(us).filter(|&us| us != 0 && us != u32::MAX).map(|us| Time::from_micros(u64::from(us)));
+    Belief {
+        cwnd: Some(bytes(conn.cwnd)),
+        ssthresh: Some(conn.ssthresh).filter(|&segments| segments != INFINITE_SSTHRESH).map(bytes),
+        in_flight: Some(bytes(conn.in_flight())),
+        srtt: rtt(conn.rtt().srtt_us()),
+        min_rtt: rtt(conn.rtt().min_us()),
+        lost: sender.lost(),
+        tcp: Some(sender),
+    }
 }
 
 impl Ends for Tcp {
@@ -244,5 +261,8 @@ impl Ends for Tcp {
         }
         let phase = sender.model().map_or("", |model| model.state);
         said.tell_news(&sender.conn, phase, sender.phase == Phase::Done, |event| listener.control(slot, &event, now));
+        if listener.hears() >= Hears::Beliefs {
+            listener.believes(slot, &belief(sender), now);
+        }
     }
 }

@@ -121,6 +121,7 @@ impl<W: Way> Port<'_, W> {
 impl<W: Way> Network for Port<'_, W> {
     #[inline(always)]
     fn send(&mut self, packet: Packet) {
+        self.way.post(&packet, self.now);
         if self.path.is_none() && self.way.is_busy(packet.flags) {
             self.way.arrive_busy(packet, self.now);
         } else {

@@ -3,14 +3,15 @@
 use super::super::acks::{Held, Said};
 use super::super::endpoint::{Arena, Endpoint};
 use super::super::lines::{Back, BlockPool, Line, NO_BLOCKS};
+use super::super::net::Net;
 use super::super::transport::Ends;
 use super::hop::END;
 use super::{Hops, STAGES};
 use dumbbell_core::hint::seldom;
-use dumbbell_core::log::{DropReason, Log};
+use dumbbell_core::log::{DropReason, Hears, Log};
 use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::path::End;
-use dumbbell_core::tcp::{ack_flag, Ack};
+use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;
 
 impl<L: Log + Send + 'static> Hops<L> {
@@ -101,7 +102,11 @@ impl<L: Log + Send + 'static> Hops<L> {
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
         // nothing that a sender does puts SACK blocks on their way
         let pool = (blocks != NO_BLOCKS).then(|| std::mem::take(&mut self.lines.pool));
-        let timer = transport.on_back(ack, pool.as_ref().map_or(&[], |pool| pool.get(blocks)), stages, now, self);
+        let sacked: &[Block] = pool.as_ref().map_or(&[], |pool| pool.get(blocks));
+        if self.listener().hears() >= Hears::Beliefs {
+            self.listener().acknowledged(ack, sacked);
+        }
+        let timer = transport.on_back(ack, sacked, stages, now, self);
         if let Some(pool) = pool {
             seldom();
             self.lines.pool = pool;

@@ -19,6 +19,7 @@ use crate::crypto::{Handshakes, Sealer, Signer};
 use crate::end::{End, Epoch};
 use crate::interface::{FlowSetup, Side, Stack, Stats, Wire, NONE};
 use crate::params::Values;
+use crate::qlog;
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 50_000);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 443);
@@ -226,17 +227,19 @@ impl Stack for Flow {
         let transport = |seed| {
             let mut config = values.transport(setup.payload);
             config.congestion_controller_factory(controls::factory(setup.control, window, seed)?);
-            Some(Arc::new(config))
+            Some(config)
         };
+        let (epoch, burst, search) = (Epoch::new(), values.whole("max_datagrams") as usize, values.mtu_discovery());
         let mut client = ClientConfig::new(Arc::new(Handshakes));
-        client.transport_config(transport(seeds[0])?);
+        let mut of_client = transport(seeds[0])?;
+        qlog::write(&mut of_client, setup.number, epoch);
+        client.transport_config(Arc::new(of_client));
         // a client's first destination is random, of 8 bytes or more: RFC 9000 section 7.2
         let first = ConnectionId::new(&[mixed(seeds[0]).to_be_bytes(), mixed(seeds[1]).to_be_bytes()].concat());
         client.initial_dst_cid_provider(Arc::new(move || first));
         let mut server = ServerConfig::new(Arc::new(Handshakes), Arc::new(Sealer));
-        server.transport_config(transport(seeds[1])?);
+        server.transport_config(Arc::new(transport(seeds[1])?));
         server.time_source(Arc::new(StoppedClock));
-        let (epoch, burst, search) = (Epoch::new(), values.whole("max_datagrams") as usize, values.mtu_discovery());
         let of_client = endpoint(endpoint_config(seeds[2]), None, search);
         let of_server = endpoint(endpoint_config(seeds[3]), Some(server), search);
         Some(Self {

@@ -56,6 +56,8 @@ pub enum Side {
 pub struct FlowSetup<'a> {
     /// Of the run and this flow.
     pub seed: u64,
+    /// Its number among the flows of the run.
+    pub number: u64,
     /// One of the controls that `describe` was given.
     pub control: &'a str,
     /// Bytes of UDP payload that fit into a full frame.
@@ -245,7 +247,7 @@ unsafe extern "C" fn create<S: Stack, const PARAMS: usize>(flow: *const CFlow, p
     let (flow, params) = unsafe { (&*flow, std::slice::from_raw_parts(params, PARAMS)) };
     // SAFETY: as above; the string ends with 0
     let control = unsafe { CStr::from_ptr(flow.control) }.to_str().unwrap_or_default();
-    let setup = FlowSetup { seed: flow.seed, control, payload: flow.payload, ecn: flow.ecn != 0 };
+    let setup = FlowSetup { seed: flow.seed, number: flow.flow, control, payload: flow.payload, ecn: flow.ecn != 0 };
     S::new(&setup, params).map_or(std::ptr::null_mut(), |stack| Box::into_raw(Box::new(stack)).cast())
 }
 

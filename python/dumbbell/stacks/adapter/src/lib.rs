@@ -9,6 +9,7 @@ mod end;
 mod flow;
 pub mod interface;
 mod params;
+mod qlog;
 
 use std::sync::OnceLock;
 

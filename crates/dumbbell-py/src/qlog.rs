@@ -1,0 +1,85 @@
+//! A run that is written as qlog.
+
+use crate::{load, refused, Cancel, Interrupted, Result};
+use dumbbell_config::RunConfig;
+use dumbbell_core::units::Time;
+use dumbbell_qlog::{Names, Recorder, Sink};
+use dumbbell_sim::additions::Additions;
+use dumbbell_sim::{Outcome, RunError, Sim};
+use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::prelude::*;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Simulated time between two looks at the flag that ends a run.
+const SLICE: Time = Time::from_millis(10);
+
+enum Failure {
+    Run(RunError),
+    File(io::Error),
+}
+
+/// Opens a file and writes its header, JSON.
+fn sink(path: &PathBuf, header: &str) -> io::Result<Sink> {
+    let mut file = File::create(path)?;
+    writeln!(file, "\u{1e}{header}")?;
+    Ok(Box::new(file))
+}
+
+fn write(
+    config: &str,
+    additions: Additions,
+    cancel: &AtomicBool,
+    senders: Vec<(u32, Sink)>,
+    (network, names): (Option<Sink>, Names),
+) -> std::result::Result<(Outcome, u64), Failure> {
+    let config = serde_json::from_str(config).map_err(|error| Failure::File(io::Error::other(error)))?;
+    let read = RunConfig::read(&config, &additions).map_err(|error| Failure::Run(error.into()))?;
+    let recorder = Recorder::new(names, senders, network, read.run.duration);
+    let builder = Sim::builder(&config).additions(additions).listener(|hop| recorder.listener(hop));
+    let mut sim = builder.build().map_err(|error| Failure::Run(error.into()))?;
+    while !sim.step(sim.now() + SLICE).map_err(Failure::Run)? {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Failure::Run(RunError::Cancelled));
+        }
+    }
+    let outcome = sim.finish().map_err(Failure::Run)?;
+    Ok((outcome, recorder.finish().map_err(Failure::File)?))
+}
+
+/// Runs one canonical configuration as `run` does, and writes qlog: of each of `senders`, by number of the flow, and of the `network`, a path and a header,
+/// JSON. `old_names` are those of qlog 0.3. Returns what was measured and how many records there are.
+///
+/// Raises what `run` raises, and OSError if a file cannot be written.
+#[pyfunction]
+#[pyo3(signature = (config, cancel, senders, network=None, *, old_names=false, plugins=BTreeMap::new()))]
+#[allow(clippy::needless_pass_by_value)] // made from Python's tables
+pub fn run_qlog(
+    py: Python<'_>,
+    config: &str,
+    cancel: &Cancel,
+    senders: BTreeMap<u32, (PathBuf, String)>,
+    network: Option<(PathBuf, String)>,
+    old_names: bool,
+    plugins: BTreeMap<String, Bound<'_, PyAny>>,
+) -> PyResult<(Result, u64)> {
+    let mut additions = Additions::default();
+    for (name, plugin) in plugins {
+        load(&plugin)?.add_to(&mut additions, &name);
+    }
+    let of_senders = senders.iter().map(|(&number, (path, header))| Ok((number, sink(path, header)?)));
+    let of_senders = of_senders.collect::<io::Result<Vec<_>>>()?;
+    let of_network = network.map(|(path, header)| sink(&path, &header)).transpose()?;
+    let (flag, names) = (&cancel.flag, if old_names { Names::V03 } else { Names::Draft });
+    let written = py.detach(|| write(config, additions, flag, of_senders, (of_network, names)));
+    let (outcome, records) = written.map_err(|failure| match failure {
+        Failure::Run(RunError::Config(error)) => refused(error),
+        Failure::Run(RunError::Cancelled) => Interrupted::new_err("cancelled"),
+        Failure::Run(other) => PyRuntimeError::new_err(other.to_string()),
+        Failure::File(error) => PyOSError::new_err(error.to_string()),
+    })?;
+    Ok((outcome.into(), records))
+}

@@ -1,0 +1,164 @@
+//! Runs as qlog: what senders do and believe, and what queues do with packets.
+//!
+//! A [`Recorder`] gives a listener for each hop of a run, which writes records of JSON text sequences (RFC 7464) as things happen: a file for each flow, of
+//! its sender, and one of the network. Events of senders are those of draft-ietf-quic-qlog-quic-events-13; events of queues are our own, in the
+//! namespace `dumbbell`. A sender of TCP is written as if each transmission of a segment were a packet of QUIC with a number of its own. Headers are the caller's.
+
+mod network;
+mod record;
+mod sender;
+
+use dumbbell_core::cc::exit::ControlEvent;
+use dumbbell_core::log::{At, Belief, DropReason, Hears, Log, Mark, MarkReason, Place};
+use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::tcp::{Ack, Block};
+use dumbbell_core::units::Time;
+use network::{Network, Queue};
+use record::Records;
+use sender::Flow;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Where records go.
+pub type Sink = Box<dyn Write + Send>;
+
+/// What events are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// As in draft-ietf-quic-qlog-quic-events-13.
+    Draft,
+    /// As in qlog 0.3 (draft-ietf-quic-qlog-quic-events-01), which qvis reads.
+    V03,
+}
+
+/// All that is written of a run.
+struct Files {
+    /// By slot of the engine.
+    flows: Vec<Option<Flow>>,
+    network: Option<Network>,
+}
+
+impl Files {
+    fn flow(&mut self, slot: u32) -> Option<&mut Flow> {
+        self.flows.get_mut(slot as usize)?.as_mut()
+    }
+}
+
+/// Writes a run as qlog.
+#[derive(Clone)]
+pub struct Recorder {
+    files: Arc<Mutex<Files>>,
+}
+
+impl Recorder {
+    /// Of the senders of these flows, numbered as in `[[flows]]`, and of what queues do with their packets: until the clock of each sender says `end`, the
+    /// duration of the run, when it is measured no more.
+    pub fn new(names: Names, senders: Vec<(u32, Sink)>, network: Option<Sink>, end: Time) -> Recorder {
+        let mut flows: Vec<Option<Flow>> = Vec::new();
+        for (number, sink) in senders {
+            let index = number as usize;
+            flows.resize_with(flows.len().max(index + 1), || None);
+            flows[index] = Some(Flow::new(names, Records::new(sink), end));
+        }
+        let network = network.map(|sink| Network::new(Records::new(sink)));
+        Recorder { files: Arc::new(Mutex::new(Files { flows, network })) }
+    }
+
+    /// What listens at a hop.
+    pub fn listener(&self, hop: &str) -> Listener {
+        Listener { recorder: self.clone(), queue: Queue::new(hop) }
+    }
+
+    /// Writes what is left. Returns how many records there are.
+    ///
+    /// # Errors
+    /// The first that there was while something was written.
+    pub fn finish(&self) -> io::Result<u64> {
+        let mut files = self.files();
+        let Files { flows, network } = &mut *files;
+        let of_flows = flows.iter_mut().flatten().map(|flow| flow.records.finish());
+        of_flows.chain(network.iter_mut().map(|network| network.records.finish())).sum()
+    }
+
+    fn files(&self) -> MutexGuard<'_, Files> {
+        // a panic elsewhere leaves records that are whole
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Listens at a hop.
+pub struct Listener {
+    recorder: Recorder,
+    queue: Queue,
+}
+
+impl Listener {
+    /// The queue has done something with a packet of a flow that is written.
+    fn queue_did(&mut self, packet: &Packet, at: At, name: &'static str, more: impl FnOnce(&mut record::Record)) {
+        let mut files = self.recorder.files();
+        let Files { flows, network } = &mut *files;
+        let (Some(network), Some(Some(flow))) = (network, flows.get(packet.flow as usize)) else { return };
+        if flow.is_over(at.now) {
+            return;
+        }
+        network.write(&self.queue, flow.number_of(packet), packet, at, name, more);
+    }
+}
+
+impl Log for Listener {
+    fn hears(&self) -> Hears {
+        Hears::Beliefs
+    }
+
+    fn enqueued(&mut self, packet: &Packet, at: At) {
+        self.queue.add(packet);
+        self.queue_did(packet, at, "dumbbell:packet_enqueued", |_| {});
+    }
+
+    fn sent(&mut self, packet: &Packet, at: At) {
+        self.queue.remove(packet);
+        self.queue_did(packet, at, "dumbbell:packet_dequeued", |data| {
+            data.key("sojourn").ms(at.now.saturating_sub(packet.enqueue_time));
+        });
+    }
+
+    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+        self.queue_did(packet, at, "dumbbell:packet_marked", |data| {
+            data.key("old_ecn").text(record::ecn(before)).key("mark").text(network::mark(mark));
+            data.key("reason").text(network::mark_reason(reason));
+        });
+    }
+
+    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
+        if place == Place::Queue {
+            self.queue.remove(packet);
+        }
+        self.queue_did(packet, at, "dumbbell:packet_dropped", |data| {
+            data.key("reason").text(network::drop_reason(reason)).key("place").text(network::place(place));
+        });
+    }
+
+    fn control(&mut self, flow: u32, event: &ControlEvent, _now: Time) {
+        if let (ControlEvent::SlowStartExit(exit), Some(flow)) = (event, self.recorder.files().flow(flow)) {
+            flow.left_slow_start(exit.cause);
+        }
+    }
+
+    fn posted(&mut self, packet: &Packet, now: Time) {
+        if let Some(flow) = self.recorder.files().flow(packet.flow) {
+            flow.post(packet, now);
+        }
+    }
+
+    fn acknowledged(&mut self, ack: &Ack, blocks: &[Block]) {
+        if let Some(flow) = self.recorder.files().flow(ack.flow) {
+            flow.hear(ack, blocks);
+        }
+    }
+
+    fn believes(&mut self, flow: u32, belief: &Belief<'_>, now: Time) {
+        if let Some(flow) = self.recorder.files().flow(flow) {
+            flow.look(belief, now);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What queues do with packets. Times are those at the queue.
+
+use crate::record::{self, Record, Records};
+use dumbbell_core::log::{At, DropReason, Mark, MarkReason, Place};
+use dumbbell_core::packet::{flag, Packet};
+
+/// What a mark is called.
+pub fn mark(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Ce => "ce",
+        Mark::Sce => "sce",
+    }
+}
+
+/// Why a packet was marked.
+pub fn mark_reason(reason: MarkReason) -> &'static str {
+    match reason {
+        MarkReason::Aqm => "aqm",
+        MarkReason::Step => "step",
+        MarkReason::Coupled => "coupled",
+        MarkReason::Ramp => "ramp",
+    }
+}
+
+/// Why a packet was dropped.
+pub fn drop_reason(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::Overflow => "overflow",
+        DropReason::Aqm => "aqm",
+        DropReason::Loss => "loss",
+        DropReason::Policer => "policer",
+        DropReason::Filter => "filter",
+    }
+}
+
+/// Where a packet was dropped.
+pub fn place(place: Place) -> &'static str {
+    match place {
+        Place::Arrival => "arrival",
+        Place::Queue => "queue",
+        Place::Ahead => "ahead",
+        Place::Behind => "behind",
+    }
+}
+
+/// What is in the queue of a hop, of all flows.
+pub struct Queue {
+    /// Its name as JSON: it comes from outside.
+    hop: String,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Queue {
+    /// Of `hop`, empty.
+    pub fn new(hop: &str) -> Queue {
+        Queue { hop: serde_json::Value::from(hop).to_string(), packets: 0, bytes: 0 }
+    }
+
+    /// A packet enters.
+    pub fn add(&mut self, packet: &Packet) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.len);
+    }
+
+    /// A packet leaves.
+    pub fn remove(&mut self, packet: &Packet) {
+        self.packets = self.packets.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(u64::from(packet.len));
+    }
+}
+
+/// The file of the network.
+pub struct Network {
+    pub records: Records,
+}
+
+impl Network {
+    /// With nothing in it yet.
+    pub fn new(records: Records) -> Network {
+        Network { records }
+    }
+
+    /// A queue has done something with a packet, which has this number at its sender, if it has one.
+    pub fn write(
+        &mut self,
+        queue: &Queue,
+        number: Option<u64>,
+        packet: &Packet,
+        at: At,
+        name: &str,
+        more: impl FnOnce(&mut Record),
+    ) {
+        self.records.event(at.now, name, |data| {
+            data.key("hop").json(&queue.hop).key("flow").whole(u64::from(packet.flow));
+            if let Some(number) = number {
+                data.key(if packet.has(flag::UDP) { "datagram_id" } else { "packet_number" }).whole(number);
+            }
+            if packet.is_back() {
+                data.key("acknowledgement").yes();
+            } else if !packet.has(flag::NO_DATA) {
+                data.key("segment").whole(packet.seq);
+                if packet.has(flag::RETRANSMISSION) {
+                    data.key("retransmission").yes();
+                }
+            }
+            data.key("length").whole(u64::from(packet.len)).key("ecn").text(record::ecn(packet.ecn));
+            if at.queue > 0 {
+                data.key("queue").whole(u64::from(at.queue));
+            }
+            more(data);
+            data.key("queue_packets").whole(queue.packets).key("queue_bytes").whole(queue.bytes);
+        });
+    }
+}

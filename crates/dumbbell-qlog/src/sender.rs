@@ -1,0 +1,469 @@
+//! What a sender does and believes. Times are those on its clock.
+
+use crate::record::{self, Record, Records};
+use crate::Names;
+use dumbbell_core::cc::conn::CaState;
+use dumbbell_core::cc::exit::ExitCause;
+use dumbbell_core::cc::Model;
+use dumbbell_core::log::Belief;
+use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, UDP_HEADERS};
+use dumbbell_core::tcp::sender::Sender;
+use dumbbell_core::tcp::{ack_flag, Ack, Block};
+use dumbbell_core::units::Time;
+use std::collections::{HashMap, VecDeque};
+
+/// Events of a sender.
+#[derive(Clone, Copy)]
+enum Event {
+    PacketSent,
+    PacketReceived,
+    DatagramsSent,
+    DatagramsReceived,
+    PacketLost,
+    Metrics,
+    State,
+}
+
+impl Names {
+    fn of(self, event: Event) -> &'static str {
+        let (draft, before) = match event {
+            Event::PacketSent => ("quic:packet_sent", "transport:packet_sent"),
+            Event::PacketReceived => ("quic:packet_received", "transport:packet_received"),
+            Event::DatagramsSent => ("quic:udp_datagrams_sent", "transport:datagrams_sent"),
+            Event::DatagramsReceived => ("quic:udp_datagrams_received", "transport:datagrams_received"),
+            Event::PacketLost => ("quic:packet_lost", "recovery:packet_lost"),
+            Event::Metrics => ("quic:recovery_metrics_updated", "recovery:metrics_updated"),
+            Event::State => ("quic:congestion_state_updated", "recovery:congestion_state_updated"),
+        };
+        match self {
+            Names::Draft => draft,
+            Names::V03 => before,
+        }
+    }
+}
+
+/// A segment that is not acknowledged cumulatively.
+#[derive(Clone, Copy, Default)]
+struct Segment {
+    /// Packet number of its last transmission.
+    number: u64,
+    /// That one was written as lost.
+    is_lost: bool,
+    is_acked: bool,
+}
+
+/// An acknowledgement that has come since the last look.
+struct Heard {
+    kind: &'static str,
+    number: u64,
+    /// Packets that it acknowledges for the first time, or the largest so far.
+    acked: Vec<u64>,
+    ack: Ack,
+    blocks: usize,
+}
+
+/// A metric: what it is to be written as.
+#[derive(Clone, Copy, PartialEq)]
+enum Metric {
+    /// It is not written.
+    Unknown,
+    /// It is known that it is not set.
+    Unset,
+    Whole(u64),
+    Real(f64),
+    Ms(Time),
+}
+
+/// What is written of one flow.
+pub struct Flow {
+    pub records: Records,
+    names: Names,
+    /// When it is over, on its clock.
+    end: Time,
+    /// By how much its clock is behind the engine's, and what that said at the last packet that was sent.
+    behind: Time,
+    posted_at: Time,
+    /// Numbers of the next packets.
+    next: u64,
+    next_initial: u64,
+    next_handshake: u64,
+    next_received: u64,
+    /// Segments from `first` on.
+    segments: VecDeque<Segment>,
+    first: u64,
+    largest_acked: Option<u64>,
+    /// Numbers of packets by what they carry, see [`carried`].
+    numbers: HashMap<u64, u64>,
+    heard: Vec<Heard>,
+    posted: Vec<(Packet, u64)>,
+    /// Segments that were sent again since the last look: what they were before.
+    superseded: HashMap<u64, Segment>,
+    lost: u64,
+    trigger: Option<ExitCause>,
+    state: (&'static str, &'static str),
+    metrics: Vec<Metric>,
+}
+
+/// What tells packets of a flow apart: segment and whether it was sent again, or a datagram.
+fn carried(packet: &Packet) -> u64 {
+    if packet.has(flag::UDP) {
+        packet.seq
+    } else {
+        packet.seq << 1 | u64::from(packet.has(flag::RETRANSMISSION))
+    }
+}
+
+impl Flow {
+    /// With nothing written yet; it is over at `end` on its clock.
+    pub fn new(names: Names, records: Records, end: Time) -> Flow {
+        Flow {
+            records,
+            names,
+            end,
+            behind: Time::ZERO,
+            posted_at: Time::ZERO,
+            next: 0,
+            next_initial: 0,
+            next_handshake: 0,
+            next_received: 0,
+            segments: VecDeque::new(),
+            first: 0,
+            largest_acked: None,
+            numbers: HashMap::new(),
+            heard: Vec::new(),
+            posted: Vec::new(),
+            superseded: HashMap::new(),
+            lost: 0,
+            trigger: None,
+            state: ("", ""),
+            metrics: Vec::new(),
+        }
+    }
+
+    /// The number of a packet on its way; none of those without data. Of a segment that was sent again more than once, the last transmission's.
+    pub fn number_of(&self, packet: &Packet) -> Option<u64> {
+        if packet.is_back() || packet.flags & (flag::SYN | flag::PURE_ACK) != 0 {
+            return None;
+        }
+        self.numbers.get(&carried(packet)).copied()
+    }
+
+    /// Slow start has ended: the next change of the state is because of that.
+    pub fn left_slow_start(&mut self, cause: ExitCause) {
+        self.trigger = Some(cause);
+    }
+
+    /// Whether what happens at `now` on the clock of the engine is no more part of its measured time.
+    pub fn is_over(&self, now: Time) -> bool {
+        now > self.end.saturating_add(self.behind)
+    }
+
+    /// The sender sends a packet, at `now` on the clock of the engine.
+    pub fn post(&mut self, packet: &Packet, now: Time) {
+        self.posted_at = now;
+        let next = if packet.has(flag::SYN) {
+            &mut self.next_initial
+        } else if packet.has(flag::PURE_ACK) {
+            &mut self.next_handshake
+        } else {
+            &mut self.next
+        };
+        let number = *next;
+        *next += 1;
+        self.posted.push((*packet, number));
+        if packet.flags & (flag::SYN | flag::PURE_ACK) != 0 {
+            return;
+        }
+        self.numbers.insert(carried(packet), number);
+        if packet.has(flag::UDP) || packet.seq < self.first {
+            return;
+        }
+        let index = (packet.seq - self.first) as usize;
+        let sent = Segment { number, ..Segment::default() };
+        if let Some(before) = self.segments.get_mut(index) {
+            let before = std::mem::replace(before, sent);
+            self.superseded.entry(packet.seq).or_insert(before);
+        } else {
+            self.segments.resize(index, Segment::default());
+            self.segments.push_back(sent);
+        }
+    }
+
+    /// An acknowledgement or an answer reaches the sender.
+    pub fn hear(&mut self, ack: &Ack, blocks: &[Block]) {
+        let mut heard = Heard { kind: "1RTT", number: self.next_received, acked: Vec::new(), ack: *ack, blocks: blocks.len() };
+        if ack.has(ack_flag::SYN_ACK) {
+            (heard.kind, heard.number, heard.acked) = ("initial", 0, vec![0]);
+        } else {
+            self.next_received += 1;
+            if !ack.has(ack_flag::ECHO) {
+                heard.acked = self.newly_acked(ack, blocks);
+            }
+        }
+        self.heard.push(heard);
+    }
+
+    fn newly_acked(&mut self, ack: &Ack, blocks: &[Block]) -> Vec<u64> {
+        let mut acked = Vec::new();
+        for &(start, end) in blocks {
+            let within = |seq: u64| (seq.saturating_sub(self.first) as usize).min(self.segments.len());
+            for segment in self.segments.range_mut(within(start)..within(end).max(within(start))) {
+                if !std::mem::replace(&mut segment.is_acked, true) {
+                    acked.push(segment.number);
+                }
+            }
+        }
+        while self.first < ack.ack {
+            self.first += 1;
+            if let Some(segment) = self.segments.pop_front().filter(|segment| !segment.is_acked) {
+                acked.push(segment.number);
+            }
+        }
+        acked.sort_unstable();
+        self.largest_acked = self.largest_acked.max(acked.last().copied());
+        if acked.is_empty() {
+            acked.extend(self.largest_acked);
+        }
+        acked
+    }
+
+    /// The sender has done all that an acknowledgement or a timer asked for, at `now` on its clock.
+    pub fn look(&mut self, belief: &Belief<'_>, now: Time) {
+        if !self.posted.is_empty() {
+            self.behind = self.posted_at.saturating_sub(now);
+        }
+        if now > self.end {
+            self.heard.clear();
+            self.posted.clear();
+            return;
+        }
+        for heard in std::mem::take(&mut self.heard) {
+            self.write_heard(&heard, now);
+        }
+        if let (Some(sender), true) = (belief.tcp, belief.lost > self.lost) {
+            self.write_lost(sender, now);
+        }
+        self.lost = belief.lost;
+        self.superseded.clear();
+        if let Some(sender) = belief.tcp {
+            self.write_state(sender, now);
+        }
+        let headers = belief.tcp.map_or(HEADERS, |sender| sender.conn.headers());
+        let mut posted = std::mem::take(&mut self.posted);
+        for (packet, number) in posted.drain(..) {
+            self.write_sent(&packet, number, headers, now);
+        }
+        self.posted = posted;
+        self.write_metrics(belief, now);
+    }
+
+    fn write_heard(&mut self, heard: &Heard, now: Time) {
+        let Heard { ack, blocks, .. } = heard;
+        let length = u64::from(ack.frame(*blocks));
+        if ack.has(ack_flag::ECHO) {
+            let payload = length.saturating_sub(u64::from(UDP_HEADERS));
+            self.records.event(now, self.names.of(Event::DatagramsReceived), |data| {
+                datagram(data, payload, Ecn::from_bits(ack.flags), heard.number);
+            });
+            return;
+        }
+        self.records.event(now, self.names.of(Event::PacketReceived), |data| {
+            header(data, heard.kind, heard.number);
+            data.key("frames").json("[").object(|frame| {
+                frame.key("frame_type").text("ack");
+                if !heard.acked.is_empty() {
+                    frame.key("acked_ranges").ranges(&heard.acked);
+                }
+            });
+            data.json("]").key("raw").object(|raw| {
+                raw.key("length").whole(length);
+            });
+            for (name, bit) in [("ece", ack_flag::ECE), ("esce", ack_flag::ESCE), ("dsack", ack_flag::DSACK)] {
+                if ack.has(bit) {
+                    data.key(name).yes();
+                }
+            }
+            if ack.has(ack_flag::ACCECN_OPTION) {
+                data.key("ce_bytes").whole(u64::from(ack.ce_bytes));
+            }
+        });
+    }
+
+    fn write_sent(&mut self, packet: &Packet, number: u64, headers: u16, now: Time) {
+        let length = u64::from(packet.len);
+        if packet.has(flag::UDP) {
+            let payload = length.saturating_sub(u64::from(UDP_HEADERS));
+            self.records.event(now, self.names.of(Event::DatagramsSent), |data| datagram(data, payload, packet.ecn, number));
+            return;
+        }
+        let (kind, has_data) = match packet.flags & (flag::SYN | flag::PURE_ACK) {
+            flag::SYN => ("initial", false),
+            0 => ("1RTT", true),
+            _ => ("handshake", false),
+        };
+        self.records.event(now, self.names.of(Event::PacketSent), |data| {
+            header(data, kind, number);
+            data.key("raw").object(|raw| {
+                raw.key("length").whole(length);
+                if has_data {
+                    raw.key("payload_length").whole(length.saturating_sub(u64::from(headers)));
+                }
+            });
+            data.key("ecn").text(record::ecn(packet.ecn));
+            if has_data {
+                data.key("segment").whole(packet.seq);
+            }
+            for (name, bit) in [("retransmission", flag::RETRANSMISSION), ("cwr", flag::CWR)] {
+                if packet.has(bit) {
+                    data.key(name).yes();
+                }
+            }
+        });
+    }
+
+    /// Writes which transmissions are newly taken for lost. One that was sent again during the call is known by what it was before.
+    fn write_lost(&mut self, sender: &Sender, now: Time) {
+        for (seq, again) in sender.lost_segments() {
+            let Some(segment) = seq.checked_sub(self.first).and_then(|index| self.segments.get_mut(index as usize)) else {
+                continue;
+            };
+            let lost = match self.superseded.get_mut(&seq) {
+                Some(before) => before,
+                None if again => continue,
+                None => segment,
+            };
+            if std::mem::replace(&mut lost.is_lost, true) {
+                continue;
+            }
+            let number = lost.number;
+            self.records.event(now, self.names.of(Event::PacketLost), |data| {
+                header(data, "1RTT", number);
+                data.key("segment").whole(seq);
+            });
+        }
+    }
+
+    fn write_state(&mut self, sender: &Sender, now: Time) {
+        let conn = &sender.conn;
+        let recovery = conn.state();
+        let state = match (sender.model(), recovery) {
+            (Some(model), _) => model.state,
+            (None, CaState::Open | CaState::Disorder) if conn.in_slow_start() => "slow_start",
+            (None, CaState::Open | CaState::Disorder) => "congestion_avoidance",
+            (None, other) => other.name(),
+        };
+        let trigger = self.trigger.take();
+        let found = (state, recovery.name());
+        if self.state == found || state.is_empty() {
+            return;
+        }
+        let (old, _) = std::mem::replace(&mut self.state, found);
+        self.records.event(now, self.names.of(Event::State), |data| {
+            if !old.is_empty() {
+                data.key("old").text(old);
+            }
+            data.key("new").text(state);
+            if let Some(cause) = trigger {
+                data.key("trigger").text(cause.name());
+            }
+            data.key("recovery_state").text(found.1);
+        });
+    }
+
+    /// Writes the metrics that have changed.
+    fn write_metrics(&mut self, belief: &Belief<'_>, now: Time) {
+        let found = metrics(belief);
+        self.metrics.resize(found.len(), Metric::Unknown);
+        let is_new = |(&(_, value), &before): (&(&str, Metric), &Metric)| value != before && value != Metric::Unknown;
+        if !found.iter().zip(&self.metrics).any(is_new) {
+            return;
+        }
+        let before = &mut self.metrics;
+        self.records.event(now, self.names.of(Event::Metrics), |data| {
+            for ((name, value), known) in found.iter().zip(before) {
+                if value == known {
+                    continue;
+                }
+                match *value {
+                    Metric::Unknown => continue,
+                    Metric::Unset => data.key(name).null(),
+                    Metric::Whole(number) => data.key(name).whole(number),
+                    Metric::Real(number) => data.key(name).real(number),
+                    Metric::Ms(time) => data.key(name).ms(time),
+                };
+                *known = *value;
+            }
+        });
+    }
+}
+
+fn header(data: &mut Record, kind: &str, number: u64) {
+    data.key("header").object(|header| {
+        header.key("packet_type").text(kind).key("packet_number").whole(number);
+    });
+}
+
+fn datagram(data: &mut Record, payload: u64, ecn: Ecn, id: u64) {
+    data.key("count").whole(1).key("raw").json("[").object(|raw| {
+        raw.key("length").whole(payload);
+    });
+    data.json("]").key("ecn").json("[").text(record::ecn(ecn)).json("]");
+    data.key("datagram_ids").json("[").whole(id).json("]");
+}
+
+/// What is believed, by its name in qlog: the metrics of its schema, bytes, ms and bit/s, and of controls with a model the variables of the BBR draft.
+fn metrics(belief: &Belief<'_>) -> Vec<(&'static str, Metric)> {
+    let whole = |value: Option<u64>| value.map_or(Metric::Unknown, Metric::Whole);
+    let ms = |time: Option<Time>| time.map_or(Metric::Unknown, Metric::Ms);
+    let Belief { cwnd, ssthresh, in_flight, srtt, min_rtt, .. } = *belief;
+    let model = belief.tcp.and_then(Sender::model);
+    let least = match &model {
+        Some(model) => model.min_rtt_us.map(|us| Time::from_micros(u64::from(us))),
+        None => min_rtt,
+    };
+    let pacing_rate = belief.tcp.map(|sender| sender.conn.pacing_rate).filter(|&rate| rate != u64::MAX);
+    let mut found = vec![
+        ("congestion_window", whole(cwnd)),
+        ("bytes_in_flight", whole(in_flight)),
+        ("ssthresh", whole(ssthresh)),
+        ("smoothed_rtt", ms(srtt)),
+        ("min_rtt", ms(least)),
+        ("pacing_rate", whole(pacing_rate.map(|rate| rate.saturating_mul(8)))),
+    ];
+    match (model, belief.tcp) {
+        (Some(model), Some(sender)) => found.extend(of_model(&model, sender)),
+        (_, Some(_)) => {}
+        // which packets is not told
+        (_, None) => found.push(("lost", Metric::Whole(belief.lost))),
+    }
+    found
+}
+
+fn of_model(model: &Model, sender: &Sender) -> [(&'static str, Metric); 20] {
+    let bits = |rate: u64| Metric::Whole(rate.saturating_mul(8));
+    let set = |segments: Option<u32>| segments.map_or(Metric::Unset, |count| Metric::Whole(u64::from(count)));
+    let flag = |is_so: bool| Metric::Whole(u64::from(is_so));
+    let (conn, stats) = (&sender.conn, sender.stats());
+    [
+        ("bbr_max_bw", bits(model.max_bw)),
+        ("bbr_bw", bits(model.bw)),
+        ("bbr_bw_shortterm", model.bw_shortterm.map_or(Metric::Unset, bits)),
+        ("bbr_inflight_shortterm", set(model.inflight_shortterm)),
+        ("bbr_inflight_longterm", set(model.inflight_longterm)),
+        ("bbr_inflight", set(Some(model.inflight))),
+        ("bbr_probe_up_step", set(model.probe_up_step)),
+        ("bbr_pacing_gain", Metric::Real(model.pacing_gain)),
+        ("bbr_cwnd_gain", Metric::Real(model.cwnd_gain)),
+        ("bbr_round_count", Metric::Whole(model.round)),
+        ("bbr_extra_acked", set(Some(model.extra_acked))),
+        ("bbr_full_bw_now", flag(model.full_bw_now)),
+        ("bbr_full_bw_reached", flag(model.full_bw_reached)),
+        ("bbr_idle_restart", flag(model.idle_restart)),
+        ("delivered", Metric::Whole(conn.delivered())),
+        ("lost", Metric::Whole(sender.lost())),
+        ("sent", Metric::Whole(stats.sent)),
+        ("timeouts", Metric::Whole(stats.timeouts)),
+        ("undone", Metric::Whole(stats.undone)),
+        ("app_limited", flag(sender.is_app_limited())),
+    ]
+}

@@ -1,0 +1,75 @@
+"""`dumbbell qlog`: runs as qlog, and figures of qlog files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+qlog = typer.Typer(rich_markup_mode=None)
+Option = typer.Option
+
+
+@qlog.callback(invoke_without_command=True)
+def _qlog(context: typer.Context) -> None:
+    """Write runs as qlog, and draw qlog files."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@qlog.command()
+def write(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Experiment file, or a name from dumbbell list.")],
+    output: Annotated[
+        str, Option("-o", "--output", metavar="DIR|FILE.sqlog", help="Folder, or the file of one flow.")
+    ] = "qlog",
+    settings: Annotated[
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Replaces a key of the file.")
+    ] = None,
+    cell: Annotated[int | None, Option("--cell", metavar="N", help="Number of the run, from 1.")] = None,
+    where: Annotated[
+        list[str] | None,
+        Option("--where", metavar="KEY=VALUE", help="The cell with this value of the matrix; its first seed."),
+    ] = None,
+    flow: Annotated[
+        list[int] | None, Option("--flow", metavar="N", help="Only this flow, from 0; several are allowed.")
+    ] = None,
+    qvis: Annotated[bool, Option("--qvis", help="Write qlog 0.3, which qvis reads, not the newest drafts.")] = False,
+    stacks: Annotated[
+        bool, Option("--stacks", help="Let QUIC stacks write their own qlog into the folder, too.")
+    ] = False,
+    trust: Annotated[
+        bool, Option("--trust", help="Load the plugins that lie next to the file, or in folders below: code.")
+    ] = False,
+) -> None:
+    """Run one cell of an experiment and write qlog: what each sender does and believes, and what queues do."""
+    from dumbbell.experiment.file import load
+    from dumbbell.experiment.plugins import trust as trusting
+    from dumbbell.qlog import cells
+    from dumbbell.qlog import write as writing
+
+    if trust:
+        trusting.trust(Path(file).absolute().parent)
+    chosen = cells.chosen(load(file, settings), cell, where or [])
+    found = writing.write(chosen, Path(output), flow or [], old=qvis, stacks=stacks)
+    print("\n".join(map(str, found.files)))
+
+
+@qlog.command()
+def plot(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="qlog files: ours, a stack's, another tool's.")],
+    output: Annotated[str, Option("-o", "--output", help="Picture: .png, .pdf or .svg.")] = "qlog.png",
+    time: Annotated[str | None, Option(metavar="FROM..TO", help="Part of the time, such as 1s..2s.")] = None,
+    title: Annotated[str | None, Option(help="Instead of the names of the files.")] = None,
+) -> None:
+    """Draw qlog files over time: window, bytes in flight, RTT and losses."""
+    from dumbbell import figures
+    from dumbbell.cli.read import span
+    from dumbbell.qlog import figure
+
+    found = figure.read_all([Path(one) for one in files])
+    picture = figure.draw(found, None if time is None else span(time), title)
+    notes = [f"{path}: {note}" for path, one in found.items() for note in one.notes]
+    print("\n".join([str(figures.save(picture, Path(output))), *notes]), file=sys.stderr)

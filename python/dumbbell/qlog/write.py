@@ -1,0 +1,188 @@
+"""Writes a run as qlog: a file for the sender of each flow, and one for the network.
+
+Files are JSON text sequences (RFC 7464) as in draft-ietf-quic-qlog-main-schema-14 with the events of
+draft-ietf-quic-qlog-quic-events-13, or as in qlog 0.3 (draft-ietf-quic-qlog-main-schema-03), which qvis reads. What
+events of our own have is in `docs/how-to/qlog.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dumbbell import _native
+from dumbbell.errors import Conflict, Failed, Nothing, OutOfRange, Unwritable, one_line
+from dumbbell.experiment import plugins, units
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import label
+
+ENDING = ".sqlog"
+NETWORK = f"network{ENDING}"
+# a folder in which stacks write their own qlog, and by how much the clocks of their senders run ahead, ns, flow by flow
+STACK_QLOG, STACK_QLOG_AHEAD = "DUMBBELL_STACK_QLOG", "DUMBBELL_STACK_QLOG_AHEAD"
+OF_STACKS = f"flow-*-*{ENDING}"
+QUIC = "urn:ietf:params:qlog:events:quic-13"
+OWN = "urn:x-dumbbell:qlog:events:dumbbell-1"
+_MOST_SAID = 300  # characters of what a plugin printed before it crashed
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: the files in order, how many records they have, and the hash of what the run measured."""
+
+    files: list[Path]
+    records: int
+    hash: str
+
+
+def write(cell: Cell, output: Path, flows: Sequence[int] = (), *, old: bool = False, stacks: bool = False) -> Written:
+    """Run a cell and write it.
+
+    `output` is a folder, or, of one flow, a file that ends in .sqlog: then there is no file of the network. `flows` are
+    numbers as in table `flows`; all of `[[flows]]` by default. `old` writes qlog 0.3. `stacks` lets QUIC stacks write
+    their own qlog into the same folder. Raises InputError.
+    """
+    listed = _flows(cell)
+    if not listed:
+        raise Nothing(cell.experiment, "flows", "no flow", "one or more in [[flows]]: they have senders")
+    for number in flows:
+        if not 0 <= number < len(listed):
+            raise OutOfRange("qlog", "--flow", str(number), f"from 0 to {len(listed) - 1}")
+    wanted = list(dict.fromkeys(flows)) or list(range(len(listed)))
+    alone = output.suffix == ENDING
+    if alone and len(wanted) > 1:
+        raise Conflict("qlog", "", f"{len(wanted)} flows and one file", "--flow, or a folder for --output")
+    if alone and stacks:
+        raise Conflict("qlog", "", "--stacks and one file", "a folder for --output")
+    folder = output.parent if alone else output
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = {n: output if alone else folder / f"flow-{n}{ENDING}" for n in wanted}
+        senders = {n: (path, _header(cell, f"flow {n}", listed[n], "client", old=old)) for n, path in paths.items()}
+        network = None if alone else (folder / NETWORK, _header(cell, "network", "queues", "network", old=old))
+        records, digest = _run(cell, senders, network, old=old, own=folder if stacks else None)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Unwritable("qlog", "--output", f"{output}: {reason}", "a folder or file to write to") from None
+    files = [*paths.values(), *([folder / NETWORK] if network else [])]
+    if stacks:
+        files += sorted(one for one in folder.glob(OF_STACKS))
+    return Written(files, records, digest)
+
+
+def _flows(cell: Cell) -> list[str]:
+    """Return what to say of each flow of `[[flows]]`: its control and its base RTT."""
+    said = []
+    for one in cell.groups["flows"]:
+        control = label({key: value for key, value in one["cc"].items() if key in ("name", "control")})
+        said += [f"{control}, base RTT {units.show('time', one['base_rtt'])}"] * one["count"]
+    return said
+
+
+def _header(cell: Cell, name: str, what: str, vantage_point: str, *, old: bool) -> str:
+    """Return the first record of a file."""
+    keys = "".join(f", {key}={value}" for key, value in cell.matrix.items())
+    title = f"{cell.experiment}: {name}"
+    description = f"{what}{keys}, seed={cell.seed}"
+    trace: dict[str, Any] = {"title": title, "description": description}
+    # a vantage point in the network sees packets go to the server
+    flow = {"flow": "client"} if vantage_point == "network" else {}
+    trace["vantage_point"] = {"type": vantage_point, "name": name, **flow}
+    head: dict[str, Any]
+    if old:
+        trace["common_fields"] = {"time_format": "relative", "reference_time": 0}
+        head = {"qlog_version": "0.3", "qlog_format": "JSON-SEQ"}
+    else:
+        clock = {"clock_type": "monotonic", "epoch": "unknown"}
+        trace["common_fields"] = {"time_format": "relative_to_epoch", "reference_time": clock}
+        trace["event_schemas"] = [OWN] if vantage_point == "network" else [QUIC, OWN]
+        head = {
+            "file_schema": "urn:ietf:params:qlog:file:sequential",
+            "serialization_format": "application/qlog+json-seq",
+        }
+    return json.dumps(head | {"title": title, "description": description, "trace": trace})
+
+
+_File = tuple[Path, str]
+
+
+def _run(
+    cell: Cell, senders: dict[int, _File], network: _File | None, *, old: bool, own: Path | None
+) -> tuple[int, str]:
+    """Run and write; return how many records there are, and the hash of what was measured. Raises InputError."""
+    if loaded := plugins.paths(cell.groups):
+        return _run_apart(cell, senders, network, loaded, old=old, own=own)
+    cancel = _native.Cancel()
+    # a thread of its own: Ctrl-C is heard here meanwhile
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(_native.run_qlog, cell.config, cancel, senders, network, old_names=old)
+        try:
+            result, records = running.result()
+        except KeyboardInterrupt:
+            cancel.cancel()
+            raise
+        except RuntimeError as error:
+            raise Failed("qlog", "", one_line(str(error)), "a run that can be carried out") from None
+    return records, result.hash
+
+
+def _run_apart(
+    cell: Cell,
+    senders: dict[int, _File],
+    network: _File | None,
+    loaded: dict[str, str],
+    *,
+    old: bool,
+    own: Path | None,
+) -> tuple[int, str]:
+    """Do so in a process of its own, where plugins crash alone."""
+    asked = {
+        "config": cell.config,
+        "plugins": loaded,
+        "senders": {number: [str(path.absolute()), header] for number, (path, header) in senders.items()},
+        "network": [str(network[0].absolute()), network[1]] if network else None,
+        "old_names": old,
+    }
+    site = any(path.endswith(".py") for path in loaded.values())
+    script = Path(__file__).with_name("child.py")
+    command = [sys.executable, "-I", *([] if site else ["-S"]), str(script), str(_native.__file__)]
+    environment = {name: value for name, value in os.environ.items() if name != STACK_QLOG}
+    if own is not None:
+        for stale in own.glob(OF_STACKS):
+            stale.unlink()
+        environment |= {STACK_QLOG: str(own.absolute()), STACK_QLOG_AHEAD: " ".join(map(str, _ahead(cell)))}
+    said = subprocess.run(
+        command, input=json.dumps(asked), capture_output=True, text=True, check=False, env=environment, errors="replace"
+    )
+    if said.returncode or not said.stdout:
+        raise Failed("qlog", "", _end(said), "plugins that work")
+    answer = json.loads(said.stdout)
+    if "failed" in answer:
+        raise Failed("qlog", "", one_line(answer["failed"]), "plugins that work")
+    return int(answer["records"]), str(answer["hash"])
+
+
+def _ahead(cell: Cell) -> list[int]:
+    """Return by how much the clock of the engine is behind each sender's: half of the base RTT."""
+    found: list[int] = []
+    for one in cell.groups["flows"]:
+        found += [0 if one.get("direction") == "up" else one["base_rtt"] // 2] * one["count"]
+    return found
+
+
+def _end(said: subprocess.CompletedProcess[str]) -> str:
+    """Return how the process came to its end."""
+    printed = one_line(" ".join(said.stderr.split()))[:_MOST_SAID]
+    how = f"status {said.returncode}"
+    if said.returncode < 0:
+        names = {one.value: one.name for one in signal.Signals}
+        how = names.get(-said.returncode, f"signal {-said.returncode}")
+    return f"the plugin ended its process ({how}){': ' * bool(printed)}{printed}"
