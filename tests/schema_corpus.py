@@ -51,7 +51,8 @@ def held_against_parse() -> Iterator[None]:
     real = file._parse
 
     def held(table: dict[str, Any], name: str, settings: Any, *rest: Any) -> experiment.Experiment:
-        has_plugin = "'plugin'" in str(table)  # what it takes is said by its code
+        # what these take is said by their code
+        has_plugin = any(f"'{key}'" in str(table) for key in ("plugin", "stack"))
         accepted = bool(settings) or validator().is_valid(copy.deepcopy(table))
         try:
             found = real(table, name, settings, *rest)

@@ -249,7 +249,7 @@ fn a_transport_ends_when_everything_has_arrived_and_writes_as_fast_as_its_applic
     let mut additions = Additions::default();
     plugin.add_to(&mut additions, "window");
     let error = refused.additions(additions).build().err().expect("it is refused").to_string();
-    assert_eq!(error, "flows[0].app_pause: found a value, allowed: none beside a stack");
+    assert_eq!(error, "flows[0].app_pause: found a value, allowed: none with a stack");
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn build(config: &RunConfig, additions: &Additions) -> Result<(Vec<AnyAqm>, Vec<
 
 /// What only TCP's application and receiver can do, a flow of a stack does not ask for.
 fn fits_stack(params: &FlowParams) -> Result<(), ParamError> {
-    let refused = |key: &str| Err(ParamError::new(key, "a value", "none beside a stack"));
+    let refused = |key: &str| Err(ParamError::new(key, "a value", "none with a stack"));
     let default = FlowParams::default();
     if params.connect.is_some() {
         return refused("connect");

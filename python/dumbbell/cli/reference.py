@@ -96,6 +96,8 @@ def _section(name: str) -> Group:
     if "cc" in schema.SENDERS.get(name, ()):
         doc = "Congestion control; dumbbell describe NAME says what it takes."
         keys.insert(0, Key("cc", "", _of_algorithms(known.cc), doc))
+        if name == "flows":
+            keys.insert(1, Key("stack", "unset", "text, or a table with name or plugin", schema.STACK_DOC))
     if name in net.HOPS:
         doc = "Queue discipline; dumbbell describe NAME says what it takes."
         keys.insert(0, Key("aqm", "", _of_algorithms(known.aqm), doc))

@@ -323,7 +323,7 @@ def param_of(path: keys.Path) -> Param | None:
 
 def has_value(path: keys.Path) -> bool:
     """Return whether the end of `path` names a value, and no table or list of them."""
-    return param_of(path) is not None or "stack" in path or path[-1] in ("aqm", "cc", "link", "name", "start", "count")
+    return param_of(path) is not None or path[-1] in ("aqm", "cc", "link", "name", "start", "count")
 
 
 def _condition(key: str, wanted: Any, where: str, files: Files) -> _Condition:

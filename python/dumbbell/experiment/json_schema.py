@@ -20,6 +20,7 @@ SEED = 2**63 - 1
 NAME = "^[A-Za-z][A-Za-z0-9_-]{0,63}$"
 MOST = {"web": 256, "hop": 62}  # of the engine (crates/dumbbell-config/src)
 _SPACE = "[ \\t]*"
+_ANY_NAME = "[A-Za-z][A-Za-z0-9_]*"
 _INDEX = "\\[(\\*|[0-9]{1,7})\\]"
 
 Schema = dict[str, Any]
@@ -235,6 +236,10 @@ def _algorithm_keys(
                 keys.add(f"{place}\\.{name}", defs.value(param))
 
 
+# what senders name, one or the other
+_SPEAKS = {"flows": ("cc", "stack"), "web": ("cc",)}
+
+
 def _has(section: str, inner: str = "") -> Schema:
     """Return the schema of files whose matrix sets `section`, or `inner` within it."""
     key = f"(^|,){_SPACE}{section}({inner})?{_SPACE}(,|$)"
@@ -279,12 +284,30 @@ def _section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
                 keys.add(f"{place}\\.{key}\\.{end}", defs.quantity("size", 1, traffic.MAX_SIZE))
             shape = {"type": "number", "minimum": traffic.SHAPES[0], "maximum": traffic.SHAPES[1]}
             keys.add(f"{place}\\.{key}\\.pareto", shape)
-    one = defs.add(name.capitalize().removesuffix("s" if listed else ""), _table(fields))
+    table = _with_stack(fields, keys, place) if name == "flows" else _table(fields)
+    one = defs.add(name.capitalize().removesuffix("s" if listed else ""), table)
     keys.add(place, one)
     if listed:
         keys.add(name, _list(one))
     limit = {"maxItems": MOST[name]} if name in MOST else {}
     return _list(one) | limit | {"default": []} if listed else one
+
+
+def _with_stack(fields: dict[str, Schema], keys: _Keys, place: str) -> Schema:
+    """Return the schema of a flow: with a stack, `cc` is a control of that, which only its library knows."""
+    control, text = {"type": "string", "minLength": 1}, {"type": "string", "minLength": 1}
+    table = {
+        "type": "object",
+        "properties": {"name": text, "plugin": text},
+        "anyOf": [{"required": ["name"]}, {"required": ["plugin"]}],
+    }
+    stack = {"anyOf": [text, table]}
+    keys.add(f"{place}\\.cc", control)
+    keys.add(f"{place}\\.stack", stack)
+    keys.add(f"{place}\\.stack\\.{_ANY_NAME}", {})
+    found = _table(fields | {"stack": stack | {"description": schema.STACK_DOC}, "cc": {}})
+    tcp = {"properties": {"cc": fields["cc"]}}
+    return found | {"if": {"required": ["stack"]}, "then": {"properties": {"cc": control}}, "else": tcp}
 
 
 def _matrix(keys: _Keys) -> Schema:
@@ -305,7 +328,8 @@ def _matrix(keys: _Keys) -> Schema:
 
 def _override(keys: _Keys) -> Schema:
     def condition(key: str, value: Schema) -> Schema | None:
-        if not file.has_value(parse_path(key.replace(_INDEX, "[0]").replace("\\.", "."))):
+        plain = key.replace(_INDEX, "[0]").replace(_ANY_NAME, "name").replace("\\.", ".")
+        if not file.has_value(parse_path(plain)) or ".stack" in plain:
             return None
         wanted = {"type": "string"} if key.endswith(("\\.aqm", "\\.cc", "\\.link")) else value
         return {"anyOf": [wanted, {"type": "array", "items": wanted, "minItems": 1}]}
@@ -344,7 +368,10 @@ def file_schema() -> Schema:
     needs_aqm = {"properties": {"reverse": {"required": ["aqm"]}}, "required": ["reverse"]}
     no_reverse = {"not": {"anyOf": [{"required": ["reverse"]}, _has("reverse", "\\..*")]}}
     whole_hops = {"properties": {"hop": {"items": {"required": ["name", "aqm"]}}}}
-    senders = [name for name, taken in schema.SENDERS.items() if "cc" in taken]
+    # where no flow is a stack's, a matrix sets controls of TCP
+    has_stack = {"required": ["flows"], "properties": {"flows": {"contains": {"required": ["stack"]}}}}
+    of_tcp = {"items": defs.algorithm("cc", registry().cc)}
+    tcp = {"patternProperties": {f"^{_SPACE}flows{_INDEX}\\.cc{_SPACE}$": of_tcp}}
     complete = [
         {"anyOf": [with_aqm, _has("bottleneck", "\\.aqm(\\.name)?")]},
         {"anyOf": [needs_aqm, no_reverse, _has("reverse", "\\.aqm(\\.name)?")]},
@@ -353,12 +380,13 @@ def file_schema() -> Schema:
         *(
             {
                 "anyOf": [
-                    {"properties": {name: {"items": {"required": ["cc"]}}}},
-                    _has(name, f"{_INDEX}(\\.cc(\\.name)?)?"),
+                    {"properties": {name: {"items": {"anyOf": [{"required": [key]} for key in _SPEAKS[name]]}}}},
+                    _has(name, f"{_INDEX}(\\.({'|'.join(_SPEAKS[name])})(\\.(name|plugin))?)?"),
                 ]
             }
-            for name in senders
+            for name in _SPEAKS
         ),
+        {"anyOf": [has_stack, _has("flows", f"{_INDEX}\\.stack(\\..*)?"), {"properties": {"matrix": tcp}}]},
     ]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -36,7 +36,7 @@ def value_text(path: matrix.Path, value: Any) -> str:
     if isinstance(value, dict) and "name" in value:
         known = plugins.algorithm_of(value, registry().algorithms)
         params = known.params if known else {}
-        own = ("name", "plugin")
+        own = ("name", "plugin", "control") if "plugin" in value else ("name",)  # a stack's name has its control
         unusual = {k: v for k, v in value.items() if k not in own and (k not in params or params[k].default != v)}
         inside = ", ".join(f"{k}={spelling.show_value(params[k], v) if k in params else v}" for k, v in unusual.items())
         return plugins.called(value) + (f"({inside})" if inside else "")

@@ -31,7 +31,7 @@ def controls(path: str) -> list[str]:
     describe.restype = ctypes.POINTER(_Plugin)
     plugin = describe().contents
     if plugin.abi != ABI or not plugin.stack:
-        raise ValueError("it is no stack of this version of the interface")
+        raise ValueError("it has another version of the interface, or no stack in it")
     names = []
     for name in plugin.stack.contents.controls:
         if name is None:

@@ -23,7 +23,7 @@ def cargo() -> str:
 
 
 def rustc_version() -> str:
-    """Return which compiler it is, all that tells builds apart; raises InputError if there is none."""
+    """Return which compiler it is, on which builds depend; raises InputError if there is none."""
     path = found("rustc")
     if path is None:
         raise Needs("stack build", "", "rustc", RUSTUP)

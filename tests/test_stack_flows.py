@@ -1,0 +1,169 @@
+"""Flows that a stack carries: how a file names one, what it measures, and where it is refused."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import dumbbell
+from conftest import Command
+from dumbbell import InputError, experiment, stacks
+from dumbbell.engines.live import engine as live
+from dumbbell.experiment import json_schema
+from dumbbell.experiment.plugins import known, trust
+
+PLUGINS = Path(__file__).parent.parent / "crates" / "dumbbell-plugin"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example of a transport in C."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    to = tmp_path_factory.mktemp("window") / "libwindow.so"
+    flags = ["-std=c11", "-O1", "-shared", "-fPIC", "-I", str(PLUGINS / "include")]
+    subprocess.run(["cc", *flags, str(PLUGINS / "examples" / "window.c"), "-o", str(to)], check=True)
+    return to
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: Path) -> Iterator[None]:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
+    monkeypatch.setenv(trust.VARIABLE, str(library.parent))
+    monkeypatch.setattr(known, "_known", {})
+    yield
+
+
+def table(**flow: Any) -> dict[str, Any]:
+    bottleneck = {"rate": "10Mbit", "aqm": {"name": "pfifo", "limit": 50}}
+    return {"duration": "4s", "bottleneck": bottleneck, "flows": [{"base_rtt": "20ms"} | flow]}
+
+
+def test_a_stack_is_named_in_four_ways(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks, "library", lambda name: library if name == "window" else pytest.fail(name))
+    files = [
+        table(stack=str(library)),
+        table(stack={"plugin": str(library)}, cc="aimd"),
+        table(stack="window", cc="aimd"),
+        table(stack={"name": "window", "initial": 10}, cc="aimd"),
+    ]
+    found = [dumbbell.run(one) for one in files]
+    assert {one.flows["cc"][0] for one in found} == {"window-aimd"}
+    assert len({one.runs["hash"][0] for one in found}) == 1
+    other = dumbbell.run(table(stack={"name": "window", "initial": 3}, cc="fixed"))
+    assert other.flows["cc"][0] == "window-fixed" and other.flows["cwnd_max"][0] == 2
+
+
+def test_stacks_and_tcp_share_a_link_in_a_sweep(library: Path, tmp_path: Path, command: Command) -> None:
+    file = tmp_path / "both.toml"
+    file.write_text(f"""
+title = "both"
+duration = "3s"
+seeds = [1, 2]
+[bottleneck]
+rate = "10Mbit"
+aqm = "codel"
+[[flows]]
+stack = "{library}"
+cc = "aimd"
+base_rtt = "20ms"
+[[flows]]
+cc = "reno"
+base_rtt = "20ms"
+[matrix]
+"flows[0].cc" = ["aimd", "fixed"]
+"bottleneck.aqm" = ["codel", "fq_codel"]
+""")
+    for jobs, out in ((1, "one"), (2, "two")):
+        done = command("run", file, "-o", out, "--jobs", str(jobs))
+        assert done.returncode == 0, done.stderr
+    first, second = (dumbbell.open(tmp_path / out) for out in ("one", "two"))
+    assert sorted(first.runs["hash"]) == sorted(second.runs["hash"]) and len(set(first.runs["hash"])) == 4
+    assert set(first.flows["cc"]) == {"window-aimd", "window-fixed", "reno"}
+    shown = command("table", "one", "--rows", "flows[0].cc", "--value", "flows.goodput_mbit")
+    assert shown.returncode == 0 and "window-fixed@" in shown.stdout, shown.stderr + shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("flow", "expected"),
+    [
+        ({"stack": 3}, "flows[0].stack is 3; it must be the name of a stack that `dumbbell stack list` shows"),
+        ({"stack": {"initial": 3}}, "flows[0].stack is {initial = 3}; it must be the name"),
+        ({"stack": "SELF", "cc": {"name": "aimd"}}, 'flows[0].cc is {name = "aimd"}; it must be the name of one of'),
+        ({"stack": "SELF", "cc": "bbr"}, 'flows[0].cc is "bbr"; it must be aimd or fixed'),
+        ({"stack": {"plugin": "SELF", "initail": 3}}, "unknown key flows[0].cc.initail; did you mean initial?"),
+        ({"stack": {"plugin": "SELF", "initial": 0}}, "flows[0].cc.initial is 0; it must be an integer from 1 to"),
+        ({"stack": "SELF", "app_pause": "1s"}, "flows[0].app_pause: stack is set"),
+        ({"stack": "nobody"}, "unknown stack nobody"),
+    ],
+)
+def test_what_is_wrong_with_a_stack_is_said_with_its_key(flow: dict[str, Any], expected: str, library: Path) -> None:
+    def own(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: own(one) for key, one in value.items()}
+        return str(library) if value == "SELF" else value
+
+    with pytest.raises(InputError) as refused:
+        dumbbell.run(table(**own(flow)))
+    assert expected in str(refused.value), refused.value
+
+
+def test_the_schema_for_editors_knows_stacks() -> None:
+    check = jsonschema.Draft202012Validator(json_schema.file_schema())
+    good = [table(stack="quinn", cc="newreno"), table(stack={"name": "quinn", "send_window": "1MB"}), table(cc="reno")]
+    good += [table() | {"matrix": {"flows[0].stack": ["quinn-0.11.16", "quinn"]}}]
+    for one in good:
+        assert not list(check.iter_errors(one)), one
+    for bad in (table(stack=3), table(stack={}, cc="reno"), table(stack="quinn", cc=3), table(), table(cc="newreno")):
+        assert list(check.iter_errors(bad)), bad
+
+
+def test_describe_says_what_a_stack_takes(library: Path, command: Command) -> None:
+    done = command("describe", library)
+    assert done.returncode == 0, done.stderr
+    assert "control = aimd (choice, one of aimd, fixed)" in done.stdout and "initial = 10 packets" in done.stdout
+    assert "QUIC stack" in command("describe", "flows.stack").stdout
+
+
+def test_other_engines_refuse_stacks_by_name(library: Path) -> None:
+    cell = next(iter(experiment.parse(table(stack=str(library)), "a.toml").cells()))
+    with pytest.raises(InputError, match=r"flows\[0\]\.cc\.plugin: --engine live has no plugins; use --engine sim"):
+        live.check(cell, "a.toml")
+
+
+def test_a_stack_that_crashes_ends_its_run_and_no_other(library: Path, tmp_path: Path, command: Command) -> None:
+    source = (PLUGINS / "examples" / "window.c").read_text()
+    broken = source.replace("  uint64_t number, stamp;", "  uint64_t number, stamp;\n  abort();")
+    assert broken != source
+    (tmp_path / "broken.c").write_text(broken)
+    to = tmp_path / "libbroken.so"
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-I", str(PLUGINS / "include"), str(tmp_path / "broken.c"), "-o", str(to)],
+        check=True,
+    )
+    file = tmp_path / "sweep.toml"
+    file.write_text(f"""
+title = "sweep"
+duration = "3s"
+[bottleneck]
+rate = "1Mbit"
+aqm = {{ name = "pfifo", limit = 2 }}
+[[flows]]
+stack = "{library}"
+base_rtt = "20ms"
+[matrix]
+"flows[0].stack" = ["{library}", "{to}"]
+""")
+    done = command("run", file, "-o", "out", "--trust")
+    assert done.returncode == 1, done.stderr
+    assert "crashed (SIGABRT)" in done.stderr and len(dumbbell.open(tmp_path / "out").runs) == 1
+
+
+def test_the_experiment_is_parsed_without_running_it(library: Path) -> None:
+    read = experiment.parse(table(stack=str(library), cc="fixed"))
+    assert read is not None
