@@ -54,7 +54,7 @@ static void note_end(flow *self, picoquic_cnx_t *connection) {
   uint64_t code = local ? local : remote;
   if (self->over) return;
   self->over = 1;
-  snprintf(self->reason, sizeof self->reason, "closed by %s: %s (0x%llx)", who, code ? picoquic_error_name(code) : "no error",
+  snprintf(self->reason, sizeof self->reason, "%s: %s (0x%llx)", who, code ? picoquic_error_name(code) : "no error",
            (unsigned long long)code);
 }
 
