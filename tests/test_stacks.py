@@ -21,6 +21,8 @@ from dumbbell.qlog import figure
 from dumbbell.qlog import write as writing
 from dumbbell.stacks import build as building
 from dumbbell.stacks import built, describe, needs, project, tree
+from dumbbell.stacks.work import WORK
+from stack_harness import compiled, field, lines
 
 HERE = Path(__file__).parent
 ADAPTER = Path(building.__file__).with_name("adapter")
@@ -102,7 +104,7 @@ def test_stacks_are_listed_by_version_and_removed(command: Command) -> None:
         "stack remove: unknown stack quinn-0.11.8; did you mean quinn-0.11.9?\n",
     )
     assert "unknown stack .." in command("stack", "remove", "..").stderr
-    work = built.home() / building.WORK
+    work = built.home() / WORK
     work.mkdir()
     command("stack", "remove", "quinn-0.11.9")
     assert not work.exists()
@@ -168,7 +170,7 @@ def test_without_cargo_there_is_a_way_to_get_it(monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(InputError, match=r"stack build needs cargo: https://rustup.rs"):
         carried_out("quinn")
     check = doctor._stacks()
-    assert (check.state, check.found) == ("optional", "none built; no cargo")
+    assert (check.state, check.found) == ("optional", "none built; no cargo; no cmake")
     assert "rustup" in check.remedy
 
 
@@ -311,24 +313,7 @@ def libraries(cache: Path) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def bottleneck(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("rustc") is None:
-        pytest.skip("Rust is not installed")
-    program = tmp_path_factory.mktemp("bottleneck") / "bottleneck"
-    source = HERE / "stacks" / "bottleneck.rs"
-    subprocess.run(["rustc", "-O", "--edition", "2021", str(source), "-o", str(program)], check=True)
-    return program
-
-
-def lines(program: Path, *words: object) -> list[str]:
-    """Return the lines that the harness prints."""
-    done = subprocess.run([str(program), *map(str, words)], capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
-
-
-def field(line: str, name: str) -> str:
-    found = re.search(rf"\b{re.escape(name)} (\S+?)(,|$| )", line)
-    assert found is not None, line
-    return found[1]
+    return compiled(tmp_path_factory.mktemp("bottleneck"))
 
 
 @long

@@ -78,12 +78,13 @@ def _stacks() -> Check:
     from dumbbell.stacks import built, needs
 
     names = [one.name for one in built.installed()]
-    has_cargo = needs.found() is not None
-    found = ", ".join(names) or "none built"
-    if has_cargo and names:
+    missing = {"cargo": needs.RUSTUP, "cmake": f"for picoquic: {needs.CMAKE}"}
+    missing = {program: how for program, how in missing.items() if needs.found(program) is None}
+    found = "; ".join([", ".join(names) or "none built", *(f"no {program}" for program in missing)])
+    if names and not missing:
         return Check("stacks", found)
-    how = "dumbbell stack build quinn" if has_cargo else f"to build one: {needs.RUSTUP}"
-    return Check("stacks", found if has_cargo else f"{found}; no cargo", how, needed=False)
+    how = f"to build one: {'; '.join(missing.values())}" if missing else "dumbbell stack build quinn"
+    return Check("stacks", found, how, needed=False)
 
 
 def _kernels() -> Check:

@@ -23,17 +23,17 @@ def _stack(context: typer.Context) -> None:
 
 @stack.command()
 def build(
-    kind: Annotated[str, typer.Argument(metavar="quinn|noq", help="Which stack.")],
+    kind: Annotated[str, typer.Argument(metavar="quinn|noq|picoquic", help="Which stack.")],
     version: Annotated[
         str | None, Option(metavar="VERSION", help="Of quinn-proto or noq-proto; the newest by default.")
     ] = None,
     path: Annotated[
         str | None,
-        Option(metavar="DIR", help="A tree of the stack instead, or a crate with congestion controls for it."),
+        Option(metavar="DIR", help="A tree of the stack, or a crate with controls for it; picoquic has no other way."),
     ] = None,
     name: Annotated[str | None, Option(metavar="NAME", help="What it will be called.")] = None,
 ) -> None:
-    """Build a stack with cargo; what is built already is not built again.
+    """Build a stack with cargo, picoquic with cmake; what is built already is not built again.
 
     A crate with congestion controls has a function controllers(), which returns names and factories of the stack.
     """
@@ -72,7 +72,7 @@ def list_(
 def remove(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Stacks, as dumbbell stack list has them.")],
 ) -> None:
-    """Remove stacks; with the last one goes what cargo has compiled for them."""
+    """Remove stacks; with the last one goes what was compiled for them."""
     from dumbbell.stacks import build as building
 
     for name in names:

@@ -1,7 +1,8 @@
 """QUIC stacks that run in virtual time: how they are built from their sources, and where what is built lies.
 
-`adapter` has the sources of the library that is built around a stack. `project` makes a cargo project of them, `tree`
-reads what a user gives instead of a released version, `build` builds, and `built` knows what there is.
+`adapter` has the sources of the libraries that are built around a stack: in Rust for quinn and noq, in C for picoquic.
+`project` makes a cargo project of them, `tree` reads what a user gives instead of a released version, `build` builds,
+`picoquic` builds with cmake, and `built` knows what there is.
 """
 
 from typing import TYPE_CHECKING

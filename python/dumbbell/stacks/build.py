@@ -5,26 +5,20 @@ from __future__ import annotations
 import contextlib
 import datetime
 import hashlib
-import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dumbbell.engines.linux.work import Told, end_with_parent, lock, together
-from dumbbell.errors import Failed, InUse, OutOfRange, UnknownName, Unwritable, WrongValue, one_line, shown
-from dumbbell.stacks import built, needs, project, tree
+from dumbbell.engines.linux.work import Told, lock
+from dumbbell.errors import Failed, OutOfRange, UnknownName, WrongValue, shown
+from dumbbell.stacks import built, needs, picoquic, project, tree
 from dumbbell.stacks.built import Built
 from dumbbell.stacks.project import Plan
+from dumbbell.stacks.work import WORK, Step, Work, keep
 
-WORK = ".work"  # below home(): projects, what cargo compiled, logs; no stack's name begins with a dot
-DESCRIBE_S = 20.0  # for a library to say what it declares
-LOCK_WAIT_S = 600.0  # for another build
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
@@ -67,6 +61,8 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
 
     A released version is built once for the sources of the adapter and the compiler that it depends on.
     """
+    if wanted.stack == picoquic.STACK:
+        return picoquic.build(wanted.version, wanted.path, wanted.name, told)
     needs.cargo()
     what, rustc = plan(wanted), needs.rustc_version()
     if what.version is not None and what.tree is None:
@@ -95,7 +91,7 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "rustc": rustc.splitlines()[0],
     }
-    return _keep(name, content, described), True
+    return keep(name, content, described), True
 
 
 def tidy() -> None:
@@ -121,69 +117,12 @@ def _name(what: Plan, version: str) -> str:
     return f"{what.stack}-{tree.described(what.tree.folder)}"
 
 
-def _keep(name: str, content: bytes, described: dict[str, object]) -> Built:
-    """Put a library where stacks lie, with its description."""
-    place = built.home() / name
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        draft = place / f".{os.getpid()}.new"
-        draft.write_bytes(content)
-        described["controls"] = controls_of(draft, name)
-        (place / built.DESCRIPTION).unlink(missing_ok=True)
-        draft.replace(place / built.LIBRARY)  # a process that has loaded the former one keeps it
-        draft.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
-        draft.replace(place / built.DESCRIPTION)
-    except OSError as error:
-        raise Unwritable(str(place), "", (error.strerror or str(error)).lower()) from None
-    finally:
-        place.joinpath(f".{os.getpid()}.new").unlink(missing_ok=True)
-    return built.find(name)
-
-
-def controls_of(library: Path, name: str) -> list[str]:
-    """Return the congestion controls that a library declares, asked in a process of its own. Raises InputError."""
-    script = Path(__file__).with_name("describe.py")
-    command = [sys.executable, "-I", "-S", str(script), str(library)]
-    try:
-        asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DESCRIBE_S)
-        if asked.returncode == 0:
-            return [str(control) for control in json.loads(asked.stdout)]
-        found = one_line(
-            asked.stderr.strip().splitlines()[-1] if asked.stderr.strip() else f"status {asked.returncode}"
-        )
-    except subprocess.TimeoutExpired:
-        found = f"nothing for {DESCRIBE_S:g} s"
-    except ValueError as error:
-        found = one_line(str(error))
-    raise Failed("stack build", name, f"the library does not say what it is: {found}", "a stack that can be loaded")
-
-
-class _Work:
-    """The folder that stacks are built in, while one process works in it."""
-
-    def __init__(self, told: Told) -> None:
-        self._told, self._place = told, built.home() / WORK
-        self._log = self._place / "log"
-
-    def __enter__(self) -> _Work:
-        try:
-            self._place.mkdir(parents=True, exist_ok=True)
-            self._lock = (self._place / "lock").open("a+b")
-        except OSError as error:
-            raise Unwritable(str(self._place), "", (error.strerror or str(error)).lower()) from None
-        try:
-            lock(self._lock.fileno(), LOCK_WAIT_S)
-        except TimeoutError:
-            raise InUse("stack build", "", "another build", f"wait for its end (log: {self._log})") from None
-        self._log.write_bytes(b"")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.close()
+class _Work(Work):
+    """The folder that stacks are built in, with a project of cargo."""
 
     @property
     def _project(self) -> Path:
-        return self._place / "project"
+        return self.place / "project"
 
     def write(self, contents: dict[str, str]) -> None:
         """Make the project anew; what cargo has compiled before stays."""
@@ -194,7 +133,7 @@ class _Work:
 
     def resolved(self, crate: str) -> str:
         """Let cargo choose versions, and return that of a crate. Raises InputError."""
-        with self._told.step("versions") as result:
+        with self.told.step("versions") as result:
             needed = "versions that there are, and a registry that can be reached"
             self._cargo("no versions can be chosen", needed, ["generate-lockfile"])
             packages = tomllib.loads((self._project / "Cargo.lock").read_text(encoding="utf-8"))["package"]
@@ -207,55 +146,26 @@ class _Work:
 
     def compiled(self, features: list[str], said: dict[str, str]) -> Path:
         """Compile the library and return its path. Raises InputError."""
-        with self._told.step("cargo") as result:
+        with self.told.step("cargo") as result:
             command = ["build", "--release", "--locked", "--features", ",".join(features)]
             count = self._cargo("it does not compile", "sources that do", command, said)
             result.append(f"{count} crates")
-        return self._place / "target" / "release" / "libstack.so"
+        return self.place / "target" / "release" / "libstack.so"
 
     def _cargo(self, what: str, needed: str, words: list[str], said: dict[str, str] | None = None) -> int:
-        """Let cargo work, its output into the log; return how many crates it compiled.
+        """Let cargo work; return how many crates it compiled. Raises InputError, as `run` does."""
+        count = 0
 
-        Raises InputError if it fails, which says `what` that means and what is `needed`.
-        """
-        start, count = self._log.stat().st_size, 0
-        with self._output([needs.cargo(), *words], said or {}) as lines, self._log.open("ab", buffering=0) as log:
-            log.write(f"$ cargo {' '.join(words)}\n".encode())
-            for line in lines:
-                log.write(line)
-                if line.lstrip().startswith((b"Compiling", b"Downloaded")):
-                    count += line.lstrip().startswith(b"Compiling")
-                    self._told.advance(count, None, "crates")
-        if self._status != 0:
-            text = self._log.read_bytes()[start:].decode(errors="replace")
-            complaint = one_line(needs.complaint(text))
-            found = f"{what}: {complaint} (log: {self._log})"
-            raise Failed("stack build", "", found, needed)
+        def see(line: bytes) -> None:
+            nonlocal count
+            if line.lstrip().startswith((b"Compiling", b"Downloaded")):
+                count += line.lstrip().startswith(b"Compiling")
+                self.told.advance(count, None, "crates")
+
+        environment = _environment() | (said or {}) | {"CARGO_TARGET_DIR": str(self.place / "target")}
+        step = Step([needs.cargo(), *words], self._project, environment, what, needed, needs.complaint)
+        self.run(step, see)
         return count
-
-    @contextlib.contextmanager
-    def _output(self, command: list[str], said: dict[str, str]) -> Iterator[Iterator[bytes]]:
-        """Yield the lines of a command, which ends with us."""
-        child = subprocess.Popen(
-            together(command),
-            cwd=self._project,
-            env=_environment() | said | {"CARGO_TARGET_DIR": str(self._place / "target")},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=end_with_parent,
-            pass_fds=(self._lock.fileno(),),
-        )
-        try:
-            assert child.stdout is not None
-            with child.stdout:
-                yield iter(child.stdout.readline, b"")
-            self._status = child.wait()
-        finally:
-            if child.poll() is None:
-                child.terminate()
-                child.wait()
 
 
 def _environment() -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, nearest, one_line, shown
 
-STACKS = ("quinn", "noq")
+STACKS = ("quinn", "noq", "picoquic")
 LIBRARY, DESCRIPTION = "stack.so", "stack.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
@@ -23,9 +23,9 @@ class Built:
     name: str
     """What it is called in experiments and tables, such as `quinn-0.11.16`."""
     stack: str
-    """`quinn` or `noq`."""
+    """One of `STACKS`."""
     version: str
-    """Of the crate with the state machine."""
+    """Of the crate with the state machine, or of the project."""
     origin: str
     """The registry's crate or the user's folder that it was made from."""
     library: Path
@@ -66,7 +66,8 @@ def home() -> Path:
 def check_name(name: str) -> str:
     """Return `name` if a stack may be called so; raises InputError."""
     if not _NAME.fullmatch(name) or name in STACKS:
-        allowed = f"letters, digits and . _ - (a letter or digit first), and not {' or '.join(STACKS)} alone"
+        stacks = f"{', '.join(STACKS[:-1])} or {STACKS[-1]}"
+        allowed = f"letters, digits and . _ - (a letter or digit first), and not {stacks} alone"
         raise WrongValue("stack build", "--name", shown(name), allowed)
     return name
 
@@ -114,13 +115,15 @@ def command_for(name: str) -> str:
     stack, _, version = name.partition("-")
     if stack not in STACKS:
         return "dumbbell stack build quinn"
+    if stack == "picoquic":
+        return f"dumbbell stack build {stack} --path DIR"
     if re.fullmatch(r"\d+\.\d+\.\d+\S*", version):
         return f"dumbbell stack build {stack} --version {version}"
     return f"dumbbell stack build {stack}" + (f" --path DIR --name {name}" if version else "")
 
 
 def find(name: str) -> Built:
-    """Return a stack that is built by its name, or the newest of `quinn` or `noq`; raises InputError if there is none.
+    """Return a stack that is built by its name, or the newest of one of `STACKS`; raises InputError if there is none.
 
     The newest is the released one with the highest version, or else the one that was built last.
     """
@@ -142,7 +145,7 @@ def find(name: str) -> Built:
 
 
 def library(name: str) -> Path:
-    """Return the library of a stack that is built: by name, or the newest of `quinn` or `noq`. Raises InputError."""
+    """Return the library of a stack that is built: by name, or the newest of one of `STACKS`. Raises InputError."""
     return find(name).library
 
 

@@ -1,4 +1,4 @@
-"""What building a stack needs of the machine: cargo, with a rustc that is new enough."""
+"""What building a stack needs of the machine: cargo with a rustc that is new enough, or cmake."""
 
 import re
 import shutil
@@ -7,10 +7,11 @@ import subprocess
 from dumbbell.errors import Needs
 
 RUSTUP = "https://rustup.rs, or the packages cargo and rustc of a recent distribution"
+CMAKE = "the package cmake, with make or ninja and compilers of C and C++"
 
 
 def found(program: str = "cargo") -> str | None:
-    """Return the path of cargo or rustc, if it is there."""
+    """Return the path of a program, if it is there."""
     return shutil.which(program)
 
 
@@ -19,6 +20,14 @@ def cargo() -> str:
     path = found()
     if path is None:
         raise Needs("stack build", "", "cargo", RUSTUP)
+    return path
+
+
+def cmake() -> str:
+    """Return the path of cmake; raises InputError if it is not there."""
+    path = found("cmake")
+    if path is None:
+        raise Needs("stack build", "", "cmake", CMAKE)
     return path
 
 
@@ -44,3 +53,15 @@ def complaint(output: str) -> str:
                 told += lines[lines.index("Caused by:") + 1 :][:4]
                 break
     return "; ".join(told[:3] if told else lines[-3:])[:600]
+
+
+def complaint_of_cmake(output: str) -> str:
+    """Return in a line what cmake or a compiler complains of: the first errors, or else the last lines."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    told = []
+    for n, line in enumerate(lines):
+        if re.match(r"CMake Error( at|:)", line):
+            told.append(" ".join([line, *lines[n + 1 : n + 3]]))
+        elif re.search(r"\b(fatal )?error: ", line) or "undefined reference to" in line:
+            told.append(line)
+    return "; ".join(told[:2] if told else lines[-3:])[:600]

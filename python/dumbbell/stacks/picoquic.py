@@ -1,0 +1,146 @@
+"""Builds picoquic: a cmake project around a tree of the user's, compiled to a shared library in the user's cache."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from dumbbell import _native
+from dumbbell.engines.linux.work import Told
+from dumbbell.errors import Unfit, Unreadable, WrongValue, one_line
+from dumbbell.stacks import built, needs, tree
+from dumbbell.stacks.built import Built
+from dumbbell.stacks.work import Step, Work, keep
+
+STACK = "picoquic"
+_KIND = "a tree of picoquic, with CMakeLists.txt and the folder picoquic"
+# where picotls may lie: beside the tree or in it, or where cmake has fetched it for an earlier build of the tree
+_PICOTLS = ("../picotls", "picotls", "_deps/picotls-src", "build/_deps/picotls-src")
+_NEEDED_OF_PICOTLS = ("include/picotls.h", "deps/cifra/src/sha256.c", "deps/micro-ecc/uECC.c")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """A tree of picoquic."""
+
+    folder: Path
+    version: str
+    """As its project has it."""
+    picotls: Path | None
+    """A tree of picotls; None if cmake has to fetch it."""
+
+
+def read(folder: Path | None, version: str | None) -> Sources:
+    """Return what lies in the folder; raises InputError if that is no picoquic."""
+    if folder is None:
+        raise Unfit("stack build", "", "picoquic is built from a tree of your own", "--path DIR")
+    if version is not None:
+        raise WrongValue("stack build", "--version", version, "left out: the tree says which version it is")
+    if not (folder / "picoquic" / "picoquic.h").is_file() or not (folder / "CMakeLists.txt").is_file():
+        raise Unfit("stack build", "--path", f"{one_line(str(folder))} is no picoquic", _KIND)
+    folder = folder.resolve()
+    manifest = folder / "CMakeLists.txt"
+    try:
+        text = manifest.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise Unreadable(str(manifest), "", one_line(str(error)), "a project of cmake") from None
+    found = re.search(r"\bproject\s*\(\s*picoquic\s[^)]*?\bVERSION\s+([0-9]+(?:\.[0-9]+)*)", text, re.IGNORECASE)
+    if found is None:
+        raise Unreadable(str(manifest), "", "it has no project(picoquic VERSION …)", "that of picoquic")
+    places = [folder / place for place in _PICOTLS]
+    picotls = next((one for one in places if all((one / name).is_file() for name in _NEEDED_OF_PICOTLS)), None)
+    return Sources(folder, found[1], picotls.resolve() if picotls is not None else None)
+
+
+def build(version: str | None, path: Path | None, name: str | None, told: Told) -> tuple[Built, bool]:
+    """Build the stack of a tree; return it, and True: each build looks at the tree anew. Raises InputError."""
+    if name is not None:
+        built.check_name(name)
+    sources = read(path, version)
+    needs.cmake()
+    name = name or f"{STACK}-{sources.version}"
+    with Work(told) as work:
+        told.say(f"{name}:")
+        content = _compiled(work, sources, name).read_bytes()
+    described = {
+        "stack": STACK,
+        "version": sources.version,
+        "release": False,
+        "origin": str(sources.folder),
+        "state": tree.described(sources.folder),
+        "picotls": tree.described(sources.picotls) if sources.picotls is not None else "as the tree fetches it",
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    return keep(name, content, described), True
+
+
+def _compiled(work: Work, sources: Sources, name: str) -> Path:
+    """Let cmake make the library; return its path. Raises InputError."""
+    generator = ["-G", "Ninja"] if needs.found("ninja") else []
+    # of one tree and generator, what is compiled already stays; cmake refuses another
+    key = hashlib.sha256(f"{sources.folder}\0{sources.picotls}\0{generator}".encode()).hexdigest()[:12]
+    project, output = work.place / STACK, work.place / f"{STACK}-{key}"
+    _write(project)
+    settings = {
+        "CMAKE_BUILD_TYPE": "Release",
+        "TREE": str(sources.folder),
+        "PICOTLS": str(sources.picotls or ""),
+        "INTERFACE": str(project),
+        "STACK_NAME": name,
+        "STACK_TITLE": f"QUIC: picoquic {sources.version} from a tree of one's own",
+    }
+    words = [f"-D{key}={value}" for key, value in settings.items()]
+    configure = [needs.cmake(), *generator, "-S", str(project), "-B", str(output), *words]
+    make = [needs.cmake(), "--build", str(output), "--target", "stack", "--parallel", str(os.cpu_count() or 1)]
+    with work.told.step("cmake") as result:
+        fetches = "" if sources.picotls else f", and picotls: beside {sources.folder} or from where cmake fetches it"
+        needed = f"cmake 3.14, compilers of C and C++, make or ninja{fetches}"
+        failure = "it cannot be configured"
+        work.run(Step(configure, project, _environment(), failure, needed, needs.complaint_of_cmake), lambda _: None)
+        result.append(f"picoquic {sources.version}")
+    with work.told.step("compile") as result:
+        failure, needed = "it does not compile", "sources that do"
+        seen = _Counter(work.told)
+        work.run(Step(make, project, _environment(), failure, needed, needs.complaint_of_cmake), seen.see)
+        result.append(f"{seen.count} files" if seen.count else "nothing new")
+    return output / "libstack.so"
+
+
+def _write(project: Path) -> None:
+    """Write dumbbell's part, leaving files that are the same as they are: they need not be compiled again."""
+    made = {one.name: one.read_bytes() for one in files("dumbbell.stacks").joinpath("adapter", STACK).iterdir()}
+    made["dumbbell.h"] = _native.plugin_header().encode()
+    project.mkdir(parents=True, exist_ok=True)
+    for file in project.iterdir():
+        if file.name not in made:
+            shutil.rmtree(file) if file.is_dir() else file.unlink()
+    for name, content in made.items():
+        file = project / name
+        if not file.is_file() or file.read_bytes() != content:
+            file.write_bytes(content)
+
+
+class _Counter:
+    """Counts files that are compiled, and tells how far that is."""
+
+    def __init__(self, told: Told) -> None:
+        self._told, self.count = told, 0
+
+    def see(self, line: bytes) -> None:
+        if b"Building C" in line:
+            self.count += 1
+            self._told.advance(self.count, None, "files")
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment without what would change a build."""
+    theirs = re.compile(r"((C|CXX|CPP|LD)FLAGS|CMAKE_(BUILD_TYPE|TOOLCHAIN_FILE|GENERATOR.*)|MAKEFLAGS|DESTDIR)")
+    return {name: value for name, value in os.environ.items() if not theirs.fullmatch(name)} | {"LC_ALL": "C"}

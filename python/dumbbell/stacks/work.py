@@ -1,0 +1,135 @@
+"""The folder that stacks are built in, while one process works in it; how what was built is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from dumbbell.engines.linux.work import Told, end_with_parent, lock, together
+from dumbbell.errors import Failed, InUse, Unwritable, one_line
+from dumbbell.stacks import built
+from dumbbell.stacks.built import Built
+
+WORK = ".work"  # below home(): projects, what was compiled, logs; no stack's name begins with a dot
+DESCRIBE_S = 20.0  # for a library to say what it declares
+LOCK_WAIT_S = 600.0  # for another build
+
+
+@dataclass(frozen=True)
+class Step:
+    """A program that does part of a build."""
+
+    command: list[str]
+    folder: Path
+    environment: dict[str, str]
+    failure: str
+    """What it means if the program fails."""
+    needed: str
+    """What it would have taken."""
+    complaint: Callable[[str], str]
+    """Returns in a line what the program complained of in its output."""
+
+
+class Work:
+    """The folder that stacks are built in, while one process works in it."""
+
+    def __init__(self, told: Told) -> None:
+        self.told, self.place = told, built.home() / WORK
+        self._log = self.place / "log"
+
+    def __enter__(self) -> Self:
+        try:
+            self.place.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.place / "lock").open("a+b")
+        except OSError as error:
+            raise Unwritable(str(self.place), "", (error.strerror or str(error)).lower()) from None
+        try:
+            lock(self._lock.fileno(), LOCK_WAIT_S)
+        except TimeoutError:
+            raise InUse("stack build", "", "another build", f"wait for its end (log: {self._log})") from None
+        self._log.write_bytes(b"")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.close()
+
+    def run(self, step: Step, see: Callable[[bytes], None]) -> None:
+        """Let a program work, its output into the log and by lines to `see`. Raises InputError if it fails."""
+        start = self._log.stat().st_size
+        with self._output(step) as lines, self._log.open("ab", buffering=0) as log:
+            log.write(f"$ {Path(step.command[0]).name} {' '.join(step.command[1:])}\n".encode())
+            for line in lines:
+                log.write(line)
+                see(line)
+        if self._status != 0:
+            text = self._log.read_bytes()[start:].decode(errors="replace")
+            found = f"{step.failure}: {one_line(step.complaint(text))} (log: {self._log})"
+            raise Failed("stack build", "", found, step.needed)
+
+    @contextlib.contextmanager
+    def _output(self, step: Step) -> Iterator[Iterator[bytes]]:
+        """Yield the lines of a program, which ends with us."""
+        child = subprocess.Popen(
+            together(step.command),
+            cwd=step.folder,
+            env=step.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=end_with_parent,
+            pass_fds=(self._lock.fileno(),),
+        )
+        try:
+            assert child.stdout is not None
+            with child.stdout:
+                yield iter(child.stdout.readline, b"")
+            self._status = child.wait()
+        finally:
+            if child.poll() is None:
+                child.terminate()
+                child.wait()
+
+
+def keep(name: str, content: bytes, described: dict[str, object]) -> Built:
+    """Put a library where stacks lie, with its description."""
+    place = built.home() / name
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        draft = place / f".{os.getpid()}.new"
+        draft.write_bytes(content)
+        described["controls"] = controls_of(draft, name)
+        (place / built.DESCRIPTION).unlink(missing_ok=True)
+        draft.replace(place / built.LIBRARY)  # a process that has loaded the former one keeps it
+        draft.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+        draft.replace(place / built.DESCRIPTION)
+    except OSError as error:
+        raise Unwritable(str(place), "", (error.strerror or str(error)).lower()) from None
+    finally:
+        place.joinpath(f".{os.getpid()}.new").unlink(missing_ok=True)
+    return built.find(name)
+
+
+def controls_of(library: Path, name: str) -> list[str]:
+    """Return the congestion controls that a library declares, asked in a process of its own. Raises InputError."""
+    script = Path(__file__).with_name("describe.py")
+    command = [sys.executable, "-I", "-S", str(script), str(library)]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DESCRIBE_S)
+        if asked.returncode == 0:
+            return [str(control) for control in json.loads(asked.stdout)]
+        found = one_line(
+            asked.stderr.strip().splitlines()[-1] if asked.stderr.strip() else f"status {asked.returncode}"
+        )
+    except subprocess.TimeoutExpired:
+        found = f"nothing for {DESCRIBE_S:g} s"
+    except ValueError as error:
+        found = one_line(str(error))
+    raise Failed("stack build", name, f"the library does not say what it is: {found}", "a stack that can be loaded")
