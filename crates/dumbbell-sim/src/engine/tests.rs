@@ -106,8 +106,12 @@ fn record_seeded(
 ) -> (Result<Outcome, RunError>, Vec<(Time, Call)>) {
     let config = json!({"duration": 1_000_000_000, "seed": seed, "bottleneck": bottleneck, "flows": flows});
     let config = Arc::new(RunConfig::from_json(&config).expect("a valid configuration"));
-    let controls =
-        config.flows.iter().map(|flow| cc::build(&flow.cc, &cc::CcContext::default()).expect("a congestion control")).map(Speaks::Tcp).collect();
+    let controls = config
+        .flows
+        .iter()
+        .map(|flow| cc::build(&flow.cc, &cc::CcContext::default()).expect("a congestion control"))
+        .map(Speaks::Tcp)
+        .collect();
     let calls = Arc::new(Mutex::new(Vec::new()));
     let queue = Recorder { calls: Arc::clone(&calls), packets: VecDeque::new(), shapes, fault };
     let mut run: Box<dyn Run> = Box::new(Engine::new(config, controls, queue, ()).expect("no stages"));
