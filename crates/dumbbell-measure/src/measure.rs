@@ -116,9 +116,9 @@ impl FlowResult {
             receiver: self.receiver.after(&before.receiver),
             counters: self.counters.after(&before.counters),
             stack: self.stack.map(|of| {
-                let before = before.stack.as_deref().cloned().unwrap_or_default();
-                let after = |now: Option<u64>, before: Option<u64>| now.map(|now| now - before.unwrap_or(0));
-                Box::new(OfStack { spurious: after(of.spurious, before.spurious), ce: after(of.ce, before.ce), ..*of })
+                let earlier = before.stack.as_deref().cloned().unwrap_or_default();
+                let since = |now: Option<u64>, then: Option<u64>| now.map(|now| now - then.unwrap_or(0));
+                Box::new(OfStack { spurious: since(of.spurious, earlier.spurious), ce: since(of.ce, earlier.ce), ..*of })
             }),
             ..self
         }

@@ -160,17 +160,24 @@ impl Stack {
         }
     }
 
+    /// What is on its way to `side`.
+    fn to(&mut self, side: u32) -> &mut Datagrams {
+        if side == abi::CLIENT {
+            &mut self.down
+        } else {
+            &mut self.up
+        }
+    }
+
     fn deliver(&mut self, side: u32, number: u64, ecn: Ecn, now: Time) {
-        let bytes = if side == abi::CLIENT { &mut self.down } else { &mut self.up };
-        let Some(payload) = bytes.take(number) else { return };
+        let Some(payload) = self.to(side).take(number) else { return };
         self.call(side, now, |functions, this, wire| {
             if let Some(datagram) = functions.datagram {
                 // SAFETY: `this` lives, and the other pointers are valid for the call
                 unsafe { datagram(this, wire, side, payload.as_ptr(), payload.len() as u32, ecn as u32, now.0) }
             }
         });
-        let bytes = if side == abi::CLIENT { &mut self.down } else { &mut self.up };
-        bytes.reuse(payload);
+        self.to(side).reuse(payload);
     }
 
     /// The application writes what it has now.

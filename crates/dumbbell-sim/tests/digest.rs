@@ -14,7 +14,18 @@ fn measures_that_came_later_are_beside_the_digest_and_no_others() {
     let later = |name: &str| {
         name.starts_with("delay_")
             || name.starts_with("jitter_")
-            || ["sojourn_p95_ms", "direction", "answers", "slow_start_exit", "slow_start_exit_s"].contains(&name)
+            || [
+                "sojourn_p95_ms",
+                "direction",
+                "answers",
+                "slow_start_exit",
+                "slow_start_exit_s",
+                "closed",
+                "closed_s",
+                "spurious",
+                "ce_reported",
+            ]
+            .contains(&name)
     };
     assert_eq!(names.iter().filter(|name| later(name)).count(), 7);
     for name in &names {
