@@ -62,7 +62,7 @@ def test_what_cannot_be_built_is_refused_before_anything_is_done(
             "--path",
             str(tmp_path),
         ): "is no picoquic; use a tree of picoquic, with CMakeLists.txt and the folder picoquic",
-        ("--path", path, "--name", "picoquic"): "not quinn, noq or picoquic alone",
+        ("--path", path, "--name", "picoquic"): "not quinn, noq, quiche or picoquic alone",
     }
     for words, said in refusals.items():
         refused = command("stack", "build", "picoquic", *words)

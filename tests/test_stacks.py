@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from ctypes.util import find_library
 from pathlib import Path
 
 import polars as pl
@@ -200,6 +202,7 @@ def test_complaints_of_cargo_are_told_in_a_line() -> None:
     told = "error: failed to get `bytes` as a dependency\n\nCaused by:\n  download failed\n\nCaused by:\n  no route\n"
     assert needs.complaint(told) == "error: failed to get `bytes` as a dependency; download failed; Caused by:"
     assert needs.complaint("linker: killed\n") == "linker: killed"
+    assert "package libclang-dev" in needs.complaint("error: failed\n  Unable to find libclang: none\n")
 
 
 def test_the_project_has_all_sources() -> None:
@@ -252,6 +255,28 @@ def test_a_tree_is_called_as_git_describes_it(tmp_path: Path) -> None:
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"], ["tag", "quinn-proto/1.2"]):
         subprocess.run([*git, *words], check=True)
     assert tree.described(tmp_path) == "quinn-proto-1.2"
+
+
+def test_quiche_has_a_project_of_its_own(tmp_path: Path) -> None:
+    made = project.contents(project.Plan("quiche", "0.30.0", None))
+    assert {path.name for path in (ADAPTER / "quiche").iterdir()} == {
+        *(Path(name).name for name in made if name not in ("src/interface.rs", "src/panics.rs", "Cargo.toml")),
+        "Cargo.toml.in",
+    }
+    assert 'quiche = { version = "=0.30.0" }' in made["Cargo.toml"]
+    wrapped = re.findall(r"fn __wrap_(\w+)\(", made["src/system.rs"])
+    assert sorted(re.findall(r'"(\w+)"', made["build.rs"])) == sorted(wrapped)
+    names = re.findall(r'param\("(\w+)"', made["src/params.rs"])
+    assert len(names) == int(re.findall(r"COUNT: usize = (\d+)", made["src/params.rs"])[0])
+    for name in names:
+        assert len(re.findall(rf'"{name}"', made["src/params.rs"])) == 2, name
+    if shutil.which("cargo") is None:
+        pytest.skip("Rust is not installed")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "lib.rs").touch()
+    (tmp_path / "Cargo.toml").write_text('[package]\nname = "mine"\nversion = "0.1.0"\n')
+    with pytest.raises(InputError, match=r"is mine; use a tree of quiche"):
+        tree.read(tmp_path, "quiche")
 
 
 def test_every_parameter_is_set() -> None:
@@ -440,3 +465,21 @@ def test_a_stack_writes_its_own_qlog_and_does_the_same(libraries: dict[str, Path
             assert one["value"][0] == pytest.approx(other["value"][0], rel=1e-3), (name, what)
         lost = ours["lost"]["value"].max()
         assert lost == theirs["lost"].filter(pl.col("time_s") <= 8)["value"].max(), name
+
+
+@long
+@patient
+@pytest.mark.usefixtures("cache")
+def test_quiche_runs_in_virtual_time(bottleneck: Path) -> None:
+    """What it sends is encrypted with other keys each time, so that sizes and times are compared, and not bytes."""
+    if shutil.which("cmake") is None or (find_library("clang") is None and "LIBCLANG_PATH" not in os.environ):
+        pytest.skip("no cmake or no libclang")
+    library = made(building.Wanted("quiche", "0.30.0"))
+    for control in ("cubic", "reno", "bbr2_gcongestion"):
+        together = lines(bottleneck, f"{library},{library}", control, 50, 40, 5)
+        alone = lines(bottleneck, library, control, 50, 40, 5)
+        counted = {tuple(field(line, name) for name in ("received", "sent", "acks")) for line in (*together, *alone)}
+        assert len(counted) == 1, control
+        assert float(field(alone[0], "goodput")) > 40
+    line = lines(bottleneck, library, "cubic", 50, 40, 60, "bytes=500000", "loss=30")[0]
+    assert field(line, "received") == "500000"

@@ -23,9 +23,9 @@ def _stack(context: typer.Context) -> None:
 
 @stack.command()
 def build(
-    kind: Annotated[str, typer.Argument(metavar="quinn|noq|picoquic", help="Which stack.")],
+    kind: Annotated[str, typer.Argument(metavar="quinn|noq|quiche|picoquic", help="Which stack.")],
     version: Annotated[
-        str | None, Option(metavar="VERSION", help="Of quinn-proto or noq-proto; the newest by default.")
+        str | None, Option(metavar="VERSION", help="Of the crate with the stack; the newest by default.")
     ] = None,
     path: Annotated[
         str | None,

@@ -64,6 +64,8 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
     if wanted.stack == picoquic.STACK:
         return picoquic.build(wanted.version, wanted.path, wanted.name, told)
     needs.cargo()
+    if wanted.stack == "quiche":
+        needs.cmake()  # for BoringSSL
     what, rustc = plan(wanted), needs.rustc_version()
     if what.version is not None and what.tree is None:
         name = wanted.name or f"{what.stack}-{what.version}"
@@ -71,7 +73,7 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
             return there, False
     with _Work(told) as work:
         work.write(project.contents(what))
-        version = work.resolved(f"{what.stack}-proto")
+        version = work.resolved(tree.CRATES[what.stack])
         name = wanted.name or _name(what, version)
         if what.tree is None:
             what = Plan(what.stack, version, None)
@@ -84,7 +86,7 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
         "stack": what.stack,
         "version": version,
         "release": what.tree is None,
-        "origin": f"{what.stack}-proto {version}" if what.tree is None else str(what.tree.folder),
+        "origin": f"{tree.CRATES[what.stack]} {version}" if what.tree is None else str(what.tree.folder),
         "digest": project.digest(what, rustc),
         "sha256": hashlib.sha256(content).hexdigest(),
         "bytes": len(content),

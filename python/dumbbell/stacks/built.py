@@ -11,7 +11,7 @@ from typing import Any
 
 from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, nearest, one_line, shown
 
-STACKS = ("quinn", "noq", "picoquic")
+STACKS = ("quinn", "noq", "quiche", "picoquic")
 LIBRARY, DESCRIPTION = "stack.so", "stack.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 

@@ -45,6 +45,8 @@ def rustc_version() -> str:
 def complaint(output: str) -> str:
     """Return in a line what cargo complains of: its first errors with their places, or else its last lines."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
+    if any("Unable to find libclang" in line for line in lines):
+        return "there is no libclang, which bindings to BoringSSL need (package libclang-dev, or LIBCLANG_PATH)"
     told = []
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         if re.match(r"error(\[E\d+\])?:", line) and not line.startswith("error: could not compile"):

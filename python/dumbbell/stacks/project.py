@@ -6,13 +6,19 @@ import re
 from dataclasses import dataclass
 from importlib.resources import files
 
-from dumbbell.stacks.tree import Tree
+from dumbbell.stacks.tree import CRATES, Tree
 
 FEATURES_BEFORE_0_12 = "ids_by_reference"  # quinn-proto 0.12 takes connection IDs by value, as noq-proto does
-SERIES = {"quinn": "0.11", "noq": "1"}  # whose newest version is built if none is asked for
-OLDEST = {"quinn": "0.11.14", "noq": "1.4.0"}
-_SOURCES = ("lib", "interface", "controls", "crypto", "end", "flow", "params", "qlog")
-_REPOSITORY = {"quinn": "https://github.com/quinn-rs/quinn", "noq": "https://github.com/n0-computer/noq"}
+SERIES = {"quinn": "0.11", "noq": "1", "quiche": "0.30"}  # whose newest version is built if none is asked for
+OLDEST = {"quinn": "0.11.14", "noq": "1.4.0", "quiche": "0.30.0"}
+_SOURCES = ("lib", "interface", "controls", "crypto", "end", "flow", "panics", "params", "qlog")
+_OF_QUICHE = ("lib", "flow", "params", "system")
+_SHARED = ("interface", "panics")
+_REPOSITORY = {
+    "quinn": "https://github.com/quinn-rs/quinn",
+    "noq": "https://github.com/n0-computer/noq",
+    "quiche": "https://github.com/cloudflare/quiche",
+}
 
 _PACKAGE = """\
 [package]
@@ -64,6 +70,8 @@ def _manifest(name: str, version: str) -> str:
 
 def contents(plan: Plan) -> dict[str, str]:
     """Return the files of the project by their paths."""
+    if plan.stack == "quiche":
+        return _contents_of_quiche(plan)
     chosen = 'default-features = false, features = ["qlog"]'
     lines = [f'proto = {{ package = "{plan.stack}-proto", {chosen}, {plan.requirement} }}']
     if plan.tree is not None and plan.tree.has_controls:
@@ -81,6 +89,15 @@ def contents(plan: Plan) -> dict[str, str]:
             + _GETRANDOM.replace("@SYS_RNG@", '"dep:rand_core"' if has_core else "")
             + _RAND_CORE * has_core
         )
+    return made
+
+
+def _contents_of_quiche(plan: Plan) -> dict[str, str]:
+    made = {f"src/{name}.rs": _source("quiche", f"{name}.rs") for name in _OF_QUICHE}
+    made |= {f"src/{name}.rs": _source("src", f"{name}.rs") for name in _SHARED}
+    made["build.rs"] = _source("quiche", "build.rs")
+    dependency = f"quiche = {{ {plan.requirement} }}\n"
+    made["Cargo.toml"] = _source("quiche", "Cargo.toml.in").replace("@DEPENDENCIES@", dependency)
     return made
 
 
@@ -104,7 +121,7 @@ def features(plan: Plan, version: str) -> list[str]:
 
 def said(plan: Plan, name: str, version: str) -> dict[str, str]:
     """Return the environment that tells the library what it is."""
-    title = f"QUIC: {plan.stack}-proto {version}"
+    title = f"QUIC: {CRATES[plan.stack]} {version}"
     source = _REPOSITORY[plan.stack]
     if plan.tree is not None and plan.tree.has_controls:
         title += f" with the controls of {plan.tree.package}"

@@ -13,6 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 from dumbbell.errors import Failed, Unfit, Unreadable, one_line
 from dumbbell.stacks import needs
 
+CRATES = {"quinn": "quinn-proto", "noq": "noq-proto", "quiche": "quiche"}  # with the state machine
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -32,7 +34,7 @@ class Tree:
 
 def read(folder: Path, stack: str) -> Tree:
     """Return what lies in the folder; raises InputError if it is neither the stack nor a crate that depends on it."""
-    crate = f"{stack}-proto"
+    crate = CRATES[stack]
     if not folder.is_dir():
         found = f"{one_line(str(folder))} is no folder"
         raise Unfit("stack build", "--path", found, f"a tree of {stack}, or a crate that depends on {crate}")
@@ -45,6 +47,8 @@ def read(folder: Path, stack: str) -> Tree:
     name, version = str(package["name"]), str(package["version"])
     if name == crate:
         return Tree(place, name, version, f"path = {json.dumps(str(place))}", has_controls=False)
+    if stack == "quiche":  # its controls are chosen by an enum of its own
+        raise Unfit("stack build", "--path", f"{one_line(str(place))} is {name}", "a tree of quiche")
     uses = [one for one in package["dependencies"] if one["name"] == crate and one.get("kind") is None]
     if not uses:
         found = f"{one_line(str(place))} is {name}, which does not depend on {crate}"
