@@ -35,6 +35,7 @@ import pytest
 import dumbbell
 import in_process
 from dumbbell import experiment
+from schema_corpus import validator
 
 ROOT = Path(__file__).parent.parent
 RUN = [
@@ -307,7 +308,11 @@ def test_a_document_runs(document: Path, tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_document_names_what_exists(document: Path) -> None:
     for block in blocks(document):
         if block.language == "toml" and set(tomllib.loads(block.text)) <= set(SECTIONS):
-            experiment.parse(as_experiment(block)[0], block.place)
+            table = as_experiment(block)[0]
+            if "'stack'" in str(table):  # which stacks are built is not the document's affair
+                assert validator().is_valid(table), block.place
+            else:
+                experiment.parse(table, block.place)
         elif block.language == "python":
             compile(block.text, block.place, "exec")
         for line in block.commands:

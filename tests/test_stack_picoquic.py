@@ -61,7 +61,7 @@ def test_what_cannot_be_built_is_refused_before_anything_is_done(
         (
             "--path",
             str(tmp_path),
-        ): "is no picoquic; use a tree of picoquic, with CMakeLists.txt and the folder picoquic",
+        ): "has no picoquic in it; use a tree of picoquic, with CMakeLists.txt and the folder picoquic",
         ("--path", path, "--name", "picoquic"): "not quinn, noq, quiche or picoquic alone",
     }
     for words, said in refusals.items():

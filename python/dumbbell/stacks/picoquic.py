@@ -20,7 +20,7 @@ from dumbbell.stacks.work import Step, Work, keep
 
 STACK = "picoquic"
 _KIND = "a tree of picoquic, with CMakeLists.txt and the folder picoquic"
-# where picotls may lie: beside the tree or in it, or where cmake has fetched it for an earlier build of the tree
+# where picotls may lie: next to the tree or in it, or where cmake has fetched it for an earlier build of the tree
 _PICOTLS = ("../picotls", "picotls", "_deps/picotls-src", "build/_deps/picotls-src")
 _NEEDED_OF_PICOTLS = ("include/picotls.h", "deps/cifra/src/sha256.c", "deps/micro-ecc/uECC.c")
 
@@ -37,13 +37,13 @@ class Sources:
 
 
 def read(folder: Path | None, version: str | None) -> Sources:
-    """Return what lies in the folder; raises InputError if that is no picoquic."""
+    """Return what lies in the folder; raises InputError if it has none of picoquic."""
     if folder is None:
         raise Unfit("stack build", "", "picoquic is built from a tree of your own", "--path DIR")
     if version is not None:
         raise WrongValue("stack build", "--version", version, "left out: the tree says which version it is")
     if not (folder / "picoquic" / "picoquic.h").is_file() or not (folder / "CMakeLists.txt").is_file():
-        raise Unfit("stack build", "--path", f"{one_line(str(folder))} is no picoquic", _KIND)
+        raise Unfit("stack build", "--path", f"{one_line(str(folder))} has no picoquic in it", _KIND)
     folder = folder.resolve()
     manifest = folder / "CMakeLists.txt"
     try:
@@ -101,7 +101,7 @@ def _compiled(work: Work, sources: Sources, name: str) -> Path:
     configure = [needs.cmake(), *generator, "-S", str(project), "-B", str(output), *words]
     make = [needs.cmake(), "--build", str(output), "--target", "stack", "--parallel", str(os.cpu_count() or 1)]
     with work.told.step("cmake") as result:
-        fetches = "" if sources.picotls else f", and picotls: beside {sources.folder} or from where cmake fetches it"
+        fetches = "" if sources.picotls else f"; for picotls: next to {sources.folder} or from where cmake fetches it"
         needed = f"cmake 3.14, compilers of C and C++, make or ninja{fetches}"
         failure = "it cannot be configured"
         work.run(Step(configure, project, _environment(), failure, needed, needs.complaint_of_cmake), lambda _: None)
