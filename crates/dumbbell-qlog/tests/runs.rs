@@ -176,5 +176,6 @@ fn acknowledgements_in_a_hop_are_written_as_such() {
     assert!(count("dumbbell:packet_dropped") <= hops.int("ack_drops").unwrap()[1]);
     let heard = of(&sender, "quic:packet_received").count() as u64;
     let left = count("dumbbell:packet_dequeued");
-    assert!((heard..heard + 5).contains(&left), "{left} left, {heard} came");
+    // at the end, those of the last 20 ms are on their way: eight of 66 B at 200 kbit/s
+    assert!((heard..=heard + 8).contains(&left), "{left} left, {heard} came");
 }
